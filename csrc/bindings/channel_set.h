@@ -1,0 +1,81 @@
+// The agent's side of the channels of its ranks: creates and maps them, drains rings, writes replies.
+// The contract is protocol/channel.h. No Python in here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "protocol/channel.h"
+
+namespace ph {
+
+// A shared mapping of a file; errors are std::system_error with the path.
+class Mapping {
+ public:
+  enum class Open { Create, Existing };
+
+  Mapping(const std::string& path, std::size_t size_bytes, Open open);
+  ~Mapping();
+  Mapping(Mapping&& other) noexcept;
+  Mapping& operator=(Mapping&&) = delete;
+
+  void* data() const { return data_; }
+
+ private:
+  void* data_;
+  std::size_t size_bytes_;
+};
+
+void futex_wake(std::atomic<std::uint32_t>& word);
+// Returns at a wake-up, when the word differs, at the timeout (negative: none), or at a signal.
+void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t expected, int timeout_ms);
+
+void lock(Channel& channel);
+bool try_lock(Channel& channel);
+void unlock(Channel& channel);
+
+class ChannelSet {
+ public:
+  struct Poll {
+    std::uint32_t rank;
+    std::uint64_t host_clock_ns;
+    std::string cells;
+  };
+
+  ChannelSet(const std::string& run_dir, const std::vector<std::uint32_t>& ranks);
+
+  // Sleeps until the doorbell has rung since the last collect, or the timeout; false at the timeout.
+  bool sleep(int timeout_ms);
+  // What is new: ranks with records, and ranks whose clock alone has moved.
+  std::vector<Poll> collect();
+
+  void answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus status, std::uint64_t time_ns,
+              std::uint64_t value, std::string_view payload);
+  bool set_aside(std::uint32_t rank);
+  const Channel& channel(std::uint32_t rank) const { return entry(rank).channel(); }
+  void wake();
+
+ private:
+  struct Entry {
+    std::uint32_t rank;
+    std::uint64_t reported_clock_ns;
+    Mapping mapping;
+    Channel& channel() const { return *static_cast<Channel*>(mapping.data()); }
+  };
+
+  const Entry& entry(std::uint32_t rank) const;
+  Doorbell& doorbell() const { return *static_cast<Doorbell*>(doorbell_.data()); }
+
+  Mapping doorbell_;
+  std::uint32_t rings_seen_ = 0;
+  std::vector<Entry> entries_;
+  std::unordered_map<std::uint32_t, std::size_t> by_rank_;
+};
+
+std::string channel_path(const std::string& run_dir, std::uint32_t rank);
+std::string doorbell_path(const std::string& run_dir);
+
+}  // namespace ph

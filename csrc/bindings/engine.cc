@@ -1,0 +1,151 @@
+// sim_server._engine: the device engine for Python. Types in, types out; no behaviour of its own.
+// Its interface is documented in sim_server/_engine.pyi.
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cmath>
+#include <map>
+
+#include "engine/engine.h"
+
+namespace py = pybind11;
+
+namespace {
+
+using Rate = std::pair<std::int64_t, double>;  // latency_ns, bytes_per_s
+using CopyRates = std::map<std::pair<std::uint32_t, bool>, Rate>;
+
+ph::Rate engine_rate(const Rate& rate) {
+  if (!(rate.second >= 1 && rate.second < 1e18)) throw py::value_error("a copy rate is out of range");
+  return {rate.first, std::llround(rate.second)};
+}
+
+std::unique_ptr<ph::Engine> make_engine(std::uint32_t ranks, std::uint32_t sm_count, std::uint32_t comm_sm,
+                                        const CopyRates& copy_rates, const Rate& fill_rate,
+                                        std::int64_t query_ns) {
+  ph::Settings settings{.ranks = ranks, .sm_count = sm_count, .comm_sm = comm_sm, .copy = {},
+                        .fill = engine_rate(fill_rate), .query_ns = query_ns};
+  for (const auto& [key, rate] : copy_rates) {
+    if (key.first >= ph::kCopyKinds) throw py::value_error("copy_rates has an unknown kind of copy");
+    settings.copy[key.first][key.second] = engine_rate(rate);
+  }
+  return std::make_unique<ph::Engine>(settings);
+}
+
+py::array take_spans(ph::Engine& engine) {
+  auto spans = std::make_unique<std::vector<ph::Span>>(engine.take_spans());
+  const auto size = static_cast<py::ssize_t>(spans->size());
+  ph::Span* data = spans->data();
+  const py::capsule owner(spans.release(), [](void* held) { delete static_cast<std::vector<ph::Span>*>(held); });
+  return py::array_t<ph::Span>(size, data, owner);
+}
+
+template <auto Member>
+auto number() {
+  return [](const py::object& self) {
+    using Class = decltype([]<typename C, typename V>(V C::*) -> C { throw; }(Member));
+    return static_cast<std::int64_t>(self.cast<const Class&>().*Member);
+  };
+}
+
+void bind_results(py::module_& module) {
+  using ph::Announcement, ph::Answer, ph::Pending, ph::Ready, ph::Request, ph::Stop;
+  py::class_<Announcement>(module, "Announcement")
+      .def_property_readonly("kind", number<&Announcement::kind>())
+      .def_property_readonly("marker", number<&Announcement::id>())
+      .def_readonly("flags", &Announcement::flags)
+      .def_readonly("device", &Announcement::device)
+      .def_readonly("rank", &Announcement::rank)
+      .def_readonly("id", &Announcement::id)
+      .def_readonly("site", &Announcement::site)
+      .def_readonly("host_time_ns", &Announcement::host_time_ns)
+      .def_property_readonly("args", [](const Announcement& self) { return py::tuple(py::cast(self.args)); })
+      .def_property_readonly("payload", [](const Announcement& self) { return py::bytes(self.payload); });
+  py::class_<Ready>(module, "Ready")
+      .def_property_readonly("kind", number<&Ready::kind>())
+      .def_readonly("operation", &Ready::operation)
+      .def_readonly("time_ns", &Ready::time_ns)
+      .def_readonly("comm", &Ready::comm)
+      .def_readonly("count", &Ready::count)
+      .def_readonly("dtype", &Ready::dtype)
+      .def_readonly("reduction", &Ready::reduction)
+      .def_readonly("root", &Ready::root)
+      .def_readonly("source", &Ready::source)
+      .def_readonly("destination", &Ready::destination)
+      .def_readonly("launch", &Ready::launch)
+      .def_readonly("site", &Ready::site)
+      .def_readonly("arrivals_ns", &Ready::arrivals_ns);
+  py::class_<Request>(module, "Request")
+      .def_property_readonly("kind", number<&Request::kind>())
+      .def_property_readonly("args", [](const Request& self) { return py::tuple(py::cast(self.args)); })
+      .def_readonly("rank", &Request::rank)
+      .def_readonly("slot", &Request::slot)
+      .def_readonly("site", &Request::site)
+      .def_readonly("time_ns", &Request::time_ns);
+  py::class_<Answer>(module, "Answer")
+      .def_property_readonly("status", number<&Answer::status>())
+      .def_property_readonly("payload", [](const Answer&) { return py::bytes(); })
+      .def_readonly("rank", &Answer::rank)
+      .def_readonly("slot", &Answer::slot)
+      .def_readonly("time_ns", &Answer::time_ns)
+      .def_readonly("value", &Answer::value);
+  py::class_<Stop>(module, "Stop")
+      .def_readonly("time_ns", &Stop::time_ns)
+      .def_readonly("ready", &Stop::ready)
+      .def_readonly("requests", &Stop::requests)
+      .def_readonly("answers", &Stop::answers)
+      .def_readonly("mismatch", &Stop::mismatch);
+  py::class_<Pending>(module, "Pending")
+      .def_property_readonly("kind", number<&Pending::kind>())
+      .def_readonly("comm", &Pending::comm)
+      .def_readonly("count", &Pending::count)
+      .def_readonly("dtype", &Pending::dtype)
+      .def_readonly("sequence", &Pending::sequence)
+      .def_readonly("arrived", &Pending::arrived)
+      .def_readonly("missing", &Pending::missing);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_engine, module) {
+  PYBIND11_NUMPY_DTYPE(ph::Span, rank, kind, device, stream, id, issue_ns, start_ns, end_ns);
+  bind_results(module);
+
+  using ph::Engine;
+  py::class_<Engine>(module, "Engine")
+      .def(py::init(&make_engine), py::arg("ranks"), py::arg("sm_count"), py::arg("comm_sm"),
+           py::arg("copy_rates"), py::arg("fill_rate"), py::arg("query_ns"))
+      .def(
+          "feed",
+          [](Engine& self, std::uint32_t rank, const py::bytes& cells, std::int64_t host_clock_ns) {
+            return self.feed(rank, std::string_view(cells), host_clock_ns);
+          },
+          py::arg("rank"), py::arg("cells"), py::arg("host_clock_ns"))
+      .def("set_duration", &Engine::set_duration, py::arg("rank"), py::arg("signature"), py::arg("duration_ns"),
+           py::arg("sm_demand"), py::arg("timing_index"))
+      .def("define_communicator", &Engine::define_communicator, py::arg("comm"), py::arg("members"))
+      .def(
+          "answer",
+          [](Engine& self, std::uint32_t rank, std::uint32_t slot, std::uint32_t status, std::int64_t time_ns,
+             const py::int_&) { self.answer(rank, slot, static_cast<ph::ReplyStatus>(status), time_ns); },
+          py::arg("rank"), py::arg("slot"), py::arg("status"), py::arg("time_ns"), py::arg("value"))
+      .def("finish", &Engine::finish, py::arg("operation"), py::arg("ends_ns"))
+      .def("set_aside", &Engine::set_aside, py::arg("rank"))
+      .def("exited", &Engine::exited, py::arg("rank"))
+      .def_property_readonly("time_ns", &Engine::time_ns)
+      .def("bound", &Engine::bound)
+      .def("next_time", &Engine::next_time)
+      .def(
+          "advance",
+          [](Engine& self, std::optional<std::int64_t> limit_ns, bool inclusive) {
+            return self.advance(limit_ns.value_or(ph::kNever), inclusive);
+          },
+          py::arg("limit_ns"), py::arg("inclusive"), py::call_guard<py::gil_scoped_release>())
+      .def("waiting_ranks", &Engine::waiting_ranks)
+      .def("running_ranks", &Engine::running_ranks)
+      .def("aside_ranks", &Engine::aside_ranks)
+      .def("pending_operations", &Engine::pending_operations)
+      .def("describe_waits", &Engine::describe_waits)
+      .def("take_spans", &take_spans);
+}

@@ -1,0 +1,37 @@
+// The rank's side of a channel, for tests only: a Python process that plays a rank.
+// The real one is in csrc/shim/core, which cannot be loaded without taking the process over.
+#pragma once
+
+#include <optional>
+
+#include "bindings/channel_set.h"
+
+namespace ph {
+
+class TestRank {
+ public:
+  struct Reply {
+    ReplyStatus status;
+    std::uint64_t time_ns;
+    std::uint64_t value;
+    std::string payload;
+  };
+
+  TestRank(const std::string& run_dir, std::uint32_t rank);
+
+  // Sets the clock, then appends the cells, waiting while the ring is full; rings the doorbell if asked or if full.
+  void push(std::string_view cells, std::uint64_t host_clock_ns, bool ring);
+  void set_clock(std::uint64_t host_clock_ns);
+  // The next reply of a slot; none at the timeout.
+  std::optional<Reply> wait_reply(std::uint32_t slot, int timeout_ms);
+  bool aside() const { return channel().aside.load() != 0; }
+
+ private:
+  Channel& channel() const { return *static_cast<Channel*>(channel_.data()); }
+  void ring();
+
+  Mapping doorbell_;
+  Mapping channel_;
+};
+
+}  // namespace ph

@@ -1,0 +1,62 @@
+// What every part of the engine uses: time, settings, and the two kinds of failure.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "protocol/records.h"
+
+namespace ph {
+
+using Nanoseconds = std::int64_t;
+inline constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
+// Some 73 years. Times and durations beyond it are malformed input, so that sums cannot overflow.
+inline constexpr Nanoseconds kLatest = Nanoseconds{1} << 61;
+
+using Index = std::uint32_t;
+inline constexpr Index kNone = 0xffffffff;
+
+// The records say something they may not say; the message names the rank and the record.
+struct MalformedInput : std::invalid_argument {
+  using std::invalid_argument::invalid_argument;
+};
+
+// The engine itself is wrong. Never compiled out: a wrong history must not be reported as a result.
+struct BrokenInvariant : std::logic_error {
+  using std::logic_error::logic_error;
+};
+
+inline void require(bool holds, const char* what) {
+  if (!holds) [[unlikely]] throw BrokenInvariant(what);
+}
+
+struct Rate {
+  Nanoseconds latency_ns;
+  std::int64_t bytes_per_s;
+};
+
+// Source of the rounding: completion times round up, once.
+inline Nanoseconds transfer_ns(const Rate& rate, std::uint64_t size_bytes) {
+  const auto scaled = static_cast<unsigned __int128>(size_bytes) * 1'000'000'000;
+  const auto divisor = static_cast<unsigned __int128>(rate.bytes_per_s);
+  const unsigned __int128 moving_ns = (scaled + divisor - 1) / divisor;
+  if (moving_ns > static_cast<unsigned __int128>(kLatest)) throw MalformedInput("a copy would take decades");
+  return rate.latency_ns + static_cast<Nanoseconds>(moving_ns);
+}
+
+inline constexpr std::size_t kCopyKinds = 6;  // CopyKind values are 1 to 5
+
+struct Settings {
+  std::uint32_t ranks;
+  std::uint32_t sm_count;  // of every device
+  std::uint32_t comm_sm;   // SMs that one NCCL launch occupies
+  std::array<std::array<std::optional<Rate>, 2>, kCopyKinds> copy;  // [CopyKind][pageable]
+  Rate fill;
+  Nanoseconds query_ns;  // what a query costs the host
+};
+
+}  // namespace ph

@@ -1,0 +1,153 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace ph {
+
+namespace {
+
+const Settings& checked(const Settings& settings) {
+  if (settings.ranks == 0) throw std::invalid_argument("an engine needs a rank");
+  if (settings.sm_count == 0) throw std::invalid_argument("a device needs a multiprocessor");
+  if (settings.query_ns < 1) throw std::invalid_argument("a query must take time, or polling loops never end");
+  const auto check_rate = [](const Rate& rate) {
+    if (rate.latency_ns < 0 || rate.latency_ns > kLatest || rate.bytes_per_s < 1)
+      throw std::invalid_argument("a copy rate is out of range");
+  };
+  check_rate(settings.fill);
+  for (const auto& kind : settings.copy)
+    for (const auto& rate : kind)
+      if (rate) check_rate(*rate);
+  return settings;
+}
+
+}  // namespace
+
+Engine::Engine(const Settings& settings) : world_(checked(settings)), inbox_(settings.ranks) {
+  for (std::uint32_t rank = 0; rank < settings.ranks; ++rank)
+    ranks_.push_back(std::make_unique<Rank>(rank, world_));
+}
+
+Rank& Engine::rank(std::uint32_t rank) {
+  if (rank >= ranks_.size()) throw std::invalid_argument("there is no rank " + std::to_string(rank));
+  return *ranks_[rank];
+}
+
+std::vector<Announcement> Engine::feed(std::uint32_t index, std::string_view cells, Nanoseconds host_clock_ns) {
+  Rank& fed = rank(index);
+  try {
+    std::vector<Announcement> announcements = fed.feed(cells, host_clock_ns);
+    inbox_.update(index, fed.next_ns());
+    return announcements;
+  } catch (const BrokenInvariant& broken) {
+    throw BrokenInvariant(std::string(broken.what()) + "\n" + fed.last_records());
+  }
+}
+
+void Engine::set_duration(std::uint32_t index, std::uint32_t signature, Nanoseconds duration_ns, double sm_demand,
+                          std::uint32_t timing_index) {
+  rank(index).set_duration(signature, duration_ns, sm_demand, timing_index);
+}
+
+void Engine::define_communicator(std::uint32_t comm, const std::vector<std::uint32_t>& members) {
+  for (const std::uint32_t member : members) rank(member);
+  world_.operations.define(comm, members);
+}
+
+void Engine::answer(std::uint32_t index, std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns) {
+  rank(index).answer(slot, status, time_ns);
+}
+
+void Engine::finish(std::uint64_t operation, const std::vector<Nanoseconds>& ends_ns) {
+  const Operation* ready = world_.operations.find_ready(operation);
+  if (!ready) throw std::invalid_argument("operation " + std::to_string(operation) + " is not under way");
+  if (ends_ns.size() != ready->participants.size())
+    throw std::invalid_argument("operation " + std::to_string(operation) + " has " +
+                                std::to_string(ready->participants.size()) + " participants");
+  const Operation done = world_.operations.take(operation);
+  for (std::size_t i = 0; i < ends_ns.size(); ++i) {
+    const Participant& part = done.participants[i];
+    ranks_[part.rank]->end_operation(part, operation, std::max(ends_ns[i], world_.now_ns));
+    inbox_.update(part.rank, ranks_[part.rank]->next_ns());
+  }
+}
+
+void Engine::set_aside(std::uint32_t index) { rank(index).set_aside(); }
+
+void Engine::exited(std::uint32_t index) { rank(index).exit(); }
+
+Nanoseconds Engine::bound_ns() const {
+  Nanoseconds bound_ns = kNever;
+  for (const auto& rank : ranks_)
+    if (rank->running()) bound_ns = std::min(bound_ns, rank->guarantee_ns());
+  return bound_ns;
+}
+
+std::optional<Nanoseconds> Engine::bound() const {
+  const Nanoseconds bound = bound_ns();
+  return bound == kNever ? std::nullopt : std::optional(bound);
+}
+
+std::optional<Nanoseconds> Engine::next_time() const {
+  if (inbox_.first_ns() == kNever) return std::nullopt;
+  return std::max(inbox_.first_ns(), world_.now_ns);
+}
+
+Stop Engine::advance(Nanoseconds limit_ns, bool inclusive) {
+  Nanoseconds bound = bound_ns();
+  while (inbox_.first_ns() != kNever) {
+    const Nanoseconds time_ns = std::max(inbox_.first_ns(), world_.now_ns);
+    if (time_ns >= bound || time_ns > limit_ns || (time_ns == limit_ns && !inclusive)) break;
+    world_.now_ns = time_ns;
+    const Index first = inbox_.first();
+    Rank& rank = *ranks_[first];
+    try {
+      rank.process();
+    } catch (const BrokenInvariant& broken) {
+      throw BrokenInvariant(std::string(broken.what()) + "\n" + rank.last_records());
+    }
+    inbox_.update(first, rank.next_ns());
+    if (world_.stop.needs_server()) return take_stop();
+    if (rank.running()) bound = std::min(bound, rank.guarantee_ns());  // it may have been answered
+  }
+  const Nanoseconds reached_ns = std::min(limit_ns, bound);
+  if (reached_ns < kLatest) world_.now_ns = std::max(world_.now_ns, reached_ns);
+  return take_stop();
+}
+
+Stop Engine::take_stop() {
+  Stop stop = std::exchange(world_.stop, {});
+  stop.time_ns = world_.now_ns;
+  return stop;
+}
+
+template <typename Predicate>
+std::vector<std::uint32_t> Engine::ranks_that(Predicate holds) const {
+  std::vector<std::uint32_t> found;
+  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank)
+    if (holds(*ranks_[rank])) found.push_back(rank);
+  return found;
+}
+
+std::vector<std::uint32_t> Engine::waiting_ranks() const {
+  return ranks_that([](const Rank& rank) { return rank.waiting(); });
+}
+
+std::vector<std::uint32_t> Engine::running_ranks() const {
+  return ranks_that([](const Rank& rank) { return rank.running(); });
+}
+
+std::vector<std::uint32_t> Engine::aside_ranks() const {
+  return ranks_that([](const Rank& rank) { return rank.aside(); });
+}
+
+std::vector<std::string> Engine::describe_waits() const {
+  std::vector<std::string> lines;
+  for (const auto& rank : ranks_) rank->describe_waits(lines);
+  return lines;
+}
+
+std::vector<Span> Engine::take_spans() { return std::exchange(world_.spans, {}); }
+
+}  // namespace ph

@@ -1,0 +1,56 @@
+// The device engine: replays the records of all ranks on their devices, in one order, conservatively.
+//
+// It owns virtual time of hosts and devices. It does not know how long kernels or communication take (it is told),
+// nor how records arrive and answers leave: the same records fed again give the same history.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "engine/inbox.h"
+#include "engine/rank.h"
+
+namespace ph {
+
+class Engine {
+ public:
+  explicit Engine(const Settings& settings);
+
+  std::vector<Announcement> feed(std::uint32_t rank, std::string_view cells, Nanoseconds host_clock_ns);
+  void set_duration(std::uint32_t rank, std::uint32_t signature, Nanoseconds duration_ns, double sm_demand,
+                    std::uint32_t timing_index);
+  void define_communicator(std::uint32_t comm, const std::vector<std::uint32_t>& members);
+  void answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns);
+  // An end before the engine's time counts as now: what was told to a rank is not taken back.
+  void finish(std::uint64_t operation, const std::vector<Nanoseconds>& ends_ns);
+  void set_aside(std::uint32_t rank);
+  void exited(std::uint32_t rank);
+
+  Nanoseconds time_ns() const { return world_.now_ns; }
+  std::optional<Nanoseconds> bound() const;      // none: no running rank constrains
+  std::optional<Nanoseconds> next_time() const;  // none: no event
+  // Carries out events before bound() and up to limit_ns. Returns right after one at which an operation gets ready,
+  // a rank asks for the server's answer, or operations do not match; time has not reached the limit then.
+  Stop advance(Nanoseconds limit_ns, bool inclusive);
+
+  std::vector<std::uint32_t> waiting_ranks() const;
+  std::vector<std::uint32_t> running_ranks() const;
+  std::vector<std::uint32_t> aside_ranks() const;
+  std::vector<Pending> pending_operations() const { return world_.operations.pending(); }
+  std::vector<std::string> describe_waits() const;  // a line per waiting rank
+  std::vector<Span> take_spans();
+
+ private:
+  Rank& rank(std::uint32_t rank);
+  Nanoseconds bound_ns() const;
+  template <typename Predicate>
+  std::vector<std::uint32_t> ranks_that(Predicate holds) const;
+  Stop take_stop();
+
+  World world_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+  Inbox inbox_;
+};
+
+}  // namespace ph

@@ -1,0 +1,76 @@
+#include "engine/names.h"
+
+namespace ph {
+
+namespace {
+
+// Null for a value that records.h does not define.
+const char* known_name(RecordKind kind) {
+  switch (kind) {
+    case RecordKind::Signature: return "Signature";
+    case RecordKind::Site: return "Site";
+    case RecordKind::Marker: return "Marker";
+    case RecordKind::Statistics: return "Statistics";
+    case RecordKind::Unsupported: return "Unsupported";
+    case RecordKind::StreamCreate: return "StreamCreate";
+    case RecordKind::StreamDestroy: return "StreamDestroy";
+    case RecordKind::Kernel: return "Kernel";
+    case RecordKind::Copy: return "Copy";
+    case RecordKind::Fill: return "Fill";
+    case RecordKind::EventRecord: return "EventRecord";
+    case RecordKind::StreamWait: return "StreamWait";
+    case RecordKind::HostFunction: return "HostFunction";
+    case RecordKind::NcclLaunch: return "NcclLaunch";
+    case RecordKind::NcclOp: return "NcclOp";
+    case RecordKind::Wait: return "Wait";
+    case RecordKind::CommDestroy: return "CommDestroy";
+    case RecordKind::Exit: return "Exit";
+    case RecordKind::Alloc: return "Alloc";
+    case RecordKind::Free: return "Free";
+    case RecordKind::OutOfMemory: return "OutOfMemory";
+    case RecordKind::SyntheticRead: return "SyntheticRead";
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+bool is_record_kind(RecordKind kind) { return known_name(kind) != nullptr; }
+
+std::string name(RecordKind kind) {
+  const char* known = known_name(kind);
+  return known ? known : "kind " + std::to_string(static_cast<unsigned>(kind));
+}
+
+std::string name(WaitKind kind) {
+  switch (kind) {
+    case WaitKind::Stream: return "stream synchronise";
+    case WaitKind::Event: return "event synchronise";
+    case WaitKind::Device: return "device synchronise";
+    case WaitKind::QueryStream: return "stream query";
+    case WaitKind::QueryEvent: return "event query";
+    case WaitKind::Elapsed: return "elapsed time";
+    case WaitKind::CommInit: return "communicator init";
+    case WaitKind::CommSplit: return "communicator split";
+    case WaitKind::Resume: return "resume";
+  }
+  return "wait " + std::to_string(static_cast<unsigned>(kind));
+}
+
+std::string name(NcclOpKind kind) {
+  switch (kind) {
+    case NcclOpKind::AllReduce: return "AllReduce";
+    case NcclOpKind::Broadcast: return "Broadcast";
+    case NcclOpKind::Reduce: return "Reduce";
+    case NcclOpKind::AllGather: return "AllGather";
+    case NcclOpKind::ReduceScatter: return "ReduceScatter";
+    case NcclOpKind::Send: return "Send";
+    case NcclOpKind::Recv: return "Recv";
+    case NcclOpKind::AllToAll: return "AllToAll";
+    case NcclOpKind::Gather: return "Gather";
+    case NcclOpKind::Scatter: return "Scatter";
+  }
+  return "operation " + std::to_string(static_cast<unsigned>(kind));
+}
+
+}  // namespace ph

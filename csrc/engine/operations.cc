@@ -1,0 +1,157 @@
+#include "engine/operations.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "engine/names.h"
+
+namespace ph {
+
+namespace {
+
+bool is_pair(NcclOpKind kind) { return kind == NcclOpKind::Send || kind == NcclOpKind::Recv; }
+
+bool has_reduction(NcclOpKind kind) {
+  return kind == NcclOpKind::AllReduce || kind == NcclOpKind::Reduce || kind == NcclOpKind::ReduceScatter;
+}
+
+bool has_root(NcclOpKind kind) {
+  return kind == NcclOpKind::Broadcast || kind == NcclOpKind::Reduce || kind == NcclOpKind::Gather ||
+         kind == NcclOpKind::Scatter;
+}
+
+std::string describe(NcclOpKind kind, std::uint64_t count, std::uint64_t dtype, std::uint64_t reduction,
+                     std::uint64_t root) {
+  std::string text = name(kind) + "(count " + std::to_string(count) + ", type " + std::to_string(dtype);
+  if (has_reduction(kind)) text += ", reduction " + std::to_string(reduction);
+  if (has_root(kind)) text += ", root " + std::to_string(root);
+  return text + ")";
+}
+
+bool agrees(const Operation& operation, const Arrival& arrival) {
+  if (operation.count != arrival.args[0] || operation.dtype != arrival.args[1]) return false;
+  if (is_pair(arrival.kind)) return true;  // the key already holds the rest
+  return operation.kind == arrival.kind &&
+         (!has_reduction(arrival.kind) || operation.reduction == arrival.args[2]) &&
+         (!has_root(arrival.kind) || operation.root == arrival.args[3]);
+}
+
+}  // namespace
+
+void Operations::define(std::uint32_t comm, const std::vector<std::uint32_t>& members) {
+  Communicator made{members, {}};
+  for (std::uint32_t position = 0; position < members.size(); ++position)
+    if (!made.position.emplace(members[position], position).second)
+      throw std::invalid_argument("communicator " + std::to_string(comm) + " has rank " +
+                                  std::to_string(members[position]) + " twice");
+  if (members.empty() || !communicators_.emplace(comm, std::move(made)).second)
+    throw std::invalid_argument("communicator " + std::to_string(comm) + " is empty or was defined before");
+}
+
+const Operations::Communicator& Operations::communicator(const Arrival& arrival) const {
+  const auto found = communicators_.find(arrival.comm);
+  if (found == communicators_.end() || !found->second.position.contains(arrival.rank))
+    throw MalformedInput("rank " + std::to_string(arrival.rank) + " is not in communicator " +
+                         std::to_string(arrival.comm));
+  return found->second;
+}
+
+void Operations::arrive(const Arrival& arrival, Nanoseconds now_ns, Stop& stop) {
+  const Communicator& comm = communicator(arrival);
+  const std::uint64_t size = comm.members.size();
+  const std::uint32_t self = comm.position.at(arrival.rank);
+  const bool pair = is_pair(arrival.kind);
+  const std::uint64_t peer = arrival.args[3];
+  if ((pair || has_root(arrival.kind)) && peer >= size)
+    throw MalformedInput("rank " + std::to_string(arrival.rank) + " names rank " + std::to_string(peer) +
+                         " of communicator " + std::to_string(arrival.comm) + ", which has " +
+                         std::to_string(size));
+  const bool sends = arrival.kind == NcclOpKind::Send;
+  const std::uint64_t channel = !pair ? 0 : 1 + (sends ? self * size + peer : peer * size + self);
+  const Key key{arrival.comm, channel, arrival.args[4]};
+
+  auto found = open_.find(key);
+  if (found == open_.end()) {
+    Operation made{pair ? NcclOpKind::Send : arrival.kind, arrival.comm, arrival.args[0], arrival.args[1],
+                   arrival.args[2], pair ? 0 : arrival.args[3], arrival.args[4], {}, 0};
+    if (pair)
+      made.participants = {{comm.members[sends ? self : peer]}, {comm.members[sends ? peer : self]}};
+    else
+      for (const std::uint32_t member : comm.members) made.participants.push_back({member});
+    made.missing = static_cast<std::uint32_t>(made.participants.size());
+    found = open_.emplace(key, std::move(made)).first;
+  } else if (!agrees(found->second, arrival)) {
+    stop.mismatch = mismatch(found->second, arrival);
+    return;
+  }
+
+  Operation& operation = found->second;
+  Participant& part = operation.participants[!pair ? self : sends ? 0 : 1];
+  if (part.arrived)
+    throw MalformedInput("rank " + std::to_string(arrival.rank) + " issued operation " +
+                         std::to_string(arrival.args[4]) + " of communicator " + std::to_string(arrival.comm) +
+                         " twice");
+  part.arrived = true;
+  part.launch = arrival.launch;
+  part.kind = arrival.kind;
+  part.arrival_ns = now_ns;
+  part.site = arrival.site;
+  if (--operation.missing > 0) return;
+  stop.ready.push_back(ready(operation, arrival.launch_id, now_ns));
+  ready_.emplace(stop.ready.back().operation, std::move(operation));
+  open_.erase(found);
+}
+
+std::string Operations::mismatch(const Operation& operation, const Arrival& arrival) const {
+  const auto& first = *std::find_if(operation.participants.begin(), operation.participants.end(),
+                                    [](const Participant& other) { return other.arrived; });
+  return "Mismatched operation " + std::to_string(operation.sequence) + " of communicator " +
+         std::to_string(operation.comm) + ": rank " + std::to_string(first.rank) + " issued " +
+         describe(first.kind, operation.count, operation.dtype, operation.reduction, operation.root) +
+         " at " + sites_.text(first.rank, first.site) + "; rank " + std::to_string(arrival.rank) + " issued " +
+         describe(arrival.kind, arrival.args[0], arrival.args[1], arrival.args[2], arrival.args[3]) +
+         " at " + sites_.text(arrival.rank, arrival.site);
+}
+
+Ready Operations::ready(const Operation& operation, std::uint64_t launch_id, Nanoseconds now_ns) {
+  const auto& parts = operation.participants;
+  const bool pair = operation.kind == NcclOpKind::Send;
+  Ready made{next_operation_++, now_ns, operation.kind, operation.comm, operation.count, operation.dtype,
+             operation.reduction, operation.root, pair ? std::int64_t{parts[0].rank} : -1,
+             pair ? std::int64_t{parts[1].rank} : -1, launch_id, parts[0].site, {}};
+  for (const Participant& part : parts) made.arrivals_ns.push_back(part.arrival_ns);
+  return made;
+}
+
+const Operation* Operations::find_ready(std::uint64_t operation) const {
+  const auto found = ready_.find(operation);
+  return found == ready_.end() ? nullptr : &found->second;
+}
+
+Operation Operations::take(std::uint64_t operation) {
+  auto node = ready_.extract(operation);
+  require(!node.empty(), "an operation that is not ready was taken");
+  return std::move(node.mapped());
+}
+
+std::vector<Pending> Operations::pending() const {
+  std::vector<Pending> all;
+  for (const auto& [key, operation] : open_) {
+    Pending made{operation.comm, operation.kind, operation.count, operation.dtype, operation.sequence, {}, {}};
+    for (const Participant& part : operation.participants) {
+      if (part.arrived) {
+        made.kind = operation.kind == NcclOpKind::Send ? part.kind : operation.kind;
+        made.arrived.emplace_back(part.rank, part.site);
+      } else {
+        made.missing.push_back(part.rank);
+      }
+    }
+    all.push_back(std::move(made));
+  }
+  std::sort(all.begin(), all.end(), [](const Pending& a, const Pending& b) {
+    return std::tie(a.comm, a.sequence, a.arrived, a.missing) < std::tie(b.comm, b.sequence, b.arrived, b.missing);
+  });
+  return all;
+}
+
+}  // namespace ph

@@ -1,0 +1,183 @@
+// One rank: its queue of records, its host clock, and the work of its devices.
+//
+// Records are cut, checked and dated when they are fed (rank_feed.cc) and carried out when the engine's time
+// reaches them (rank_work.cc, rank_waits.cc). The engine calls next_ns() and process(); it never looks inside.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "engine/common.h"
+#include "engine/device.h"
+#include "engine/history.h"
+#include "engine/items.h"
+#include "engine/operations.h"
+#include "engine/records_reader.h"
+#include "engine/streams.h"
+#include "protocol/channel.h"
+
+namespace ph {
+
+// What the ranks of one engine share.
+struct World {
+  explicit World(const Settings& of) : settings(of), sites(of.ranks), operations(sites) {}
+
+  const Settings settings;
+  Nanoseconds now_ns = 0;
+  Sites sites;
+  Operations operations;
+  std::vector<Span> spans;
+  Stop stop;
+  std::uint64_t launches = 0;  // that have arrived
+};
+
+class Rank {
+ public:
+  Rank(std::uint32_t rank, World& world) : rank_(rank), world_(world), reader_(rank) {}
+
+  // Input.
+  std::vector<Announcement> feed(std::string_view cells, Nanoseconds host_clock_ns);
+  void set_duration(std::uint32_t signature, Nanoseconds duration_ns, double sm_demand, std::uint32_t timing);
+  void end_operation(const Participant& part, std::uint64_t operation, Nanoseconds end_ns);
+  void answer(std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns);
+  void set_aside() { aside_ = true; }
+  void exit() { exited_ = true; }
+
+  // Events.
+  Nanoseconds next_ns() const { return next_.time_ns; }
+  void process();  // the event at next_ns(), at world.now_ns
+
+  // State.
+  bool waiting() const { return waiting_ && !exited_; }
+  bool aside() const { return aside_ && !waiting_ && !exited_; }
+  bool running() const { return !waiting_ && !aside_ && !exited_; }
+  Nanoseconds guarantee_ns() const { return std::max(host_clock_ns_, fed_ns_); }
+  void describe_waits(std::vector<std::string>& lines) const;
+  std::string last_records() const;
+
+ private:
+  // A record in the queue: dated, its stream resolved.
+  struct Queued {
+    Nanoseconds issue_ns;
+    Index stream;
+    std::uint32_t id;
+    std::uint32_t site;
+    std::uint16_t device;
+    RecordKind kind;
+    std::uint8_t flags;
+    std::array<std::uint64_t, 5> args;
+  };
+  struct Timing {
+    Nanoseconds duration_ns = -1;  // announced, not known yet
+    std::uint32_t demand = 0;
+    std::uint32_t timing = 0;
+    bool announced = false;
+  };
+  struct Event {
+    static constexpr Nanoseconds kUnrecorded = -1;
+    static constexpr Nanoseconds kFed = -2;
+    Nanoseconds time_ns = kUnrecorded;  // when it was recorded
+    Index item = kNone;                 // that will record it
+  };
+  struct Launch {
+    std::vector<Queued> ops;
+    Index item;
+    std::uint32_t unfinished;
+    Nanoseconds end_ns;
+  };
+  struct Wait {
+    WaitKind kind{};
+    bool open = false;
+    bool background = false;
+    std::uint64_t serial = 0;
+    std::uint32_t site = 0;
+    Index stream = kNone;
+    std::uint16_t device = 0;
+    Index item = kNone;  // while it waits for work
+    Nanoseconds issue_ns = 0;
+    std::array<std::uint64_t, 4> args{};
+  };
+  struct Timer {
+    Nanoseconds time_ns;
+    std::uint64_t serial;
+    Index item;
+    bool operator>(const Timer& other) const {
+      return time_ns != other.time_ns ? time_ns > other.time_ns : serial > other.serial;
+    }
+  };
+  struct Query {
+    Nanoseconds time_ns;
+    std::uint64_t key;
+  };
+  // At one time: ends of work first, then what the host issues, then its questions.
+  enum class Source : std::uint8_t { Compute, Timer, Record, Query };
+  struct Next {
+    Nanoseconds time_ns = kNever;
+    Source source = Source::Compute;
+    std::uint16_t device = 0;
+  };
+
+  // rank_feed.cc
+  void take(const RecordsReader::Unit& unit, std::vector<Announcement>& announcements);
+  void check_work(const Record& record, const Queued& queued);
+  void feed_event_record(std::uint64_t instance);
+  void feed_wait(const Record& record, Queued queued);
+  void announce(const Record& record, std::string_view payload, std::vector<Announcement>& announcements);
+  void forget_processed();
+
+  // rank_work.cc
+  void find_next();
+  void carry_out(const Queued& record);
+  void add_to_stream(const Queued& record, Item item);
+  void add_copy(const Queued& record);
+  void add_launch(const Queued& record);
+  void start(Index item);
+  void start_transfer(Index item);
+  void start_launch(Index item);
+  void complete(Index item);
+  void run_ready();
+  void set_active_launches(Device& device, std::uint32_t launches);
+  Device& device(std::uint16_t ordinal);
+  void end_later(Index item, Nanoseconds time_ns);
+
+  // rank_waits.cc
+  void begin_wait(const Queued& record);
+  void evaluate_query(const Query& query);
+  ReplyStatus query(const Wait& wait, bool background, std::uint64_t& value) const;
+  void reply(std::uint64_t key, ReplyStatus status, std::uint64_t value);
+  void close_wait(Wait& wait, Nanoseconds time_ns);
+  Wait* open_wait(std::uint64_t key);
+  const Event& event(std::uint64_t instance) const;
+  std::string describe(Index item) const;
+
+  const std::uint32_t rank_;
+  World& world_;
+  RecordsReader reader_;
+
+  // Host.
+  Nanoseconds fed_ns_ = 0;         // issue time of the last record fed, or of the last answer
+  Nanoseconds host_clock_ns_ = 0;  // as reported
+  bool waiting_ = false;
+  bool aside_ = false;
+  bool exited_ = false;
+  std::vector<Queued> queue_;
+  std::size_t queue_head_ = 0;
+  std::array<Wait, kReplySlots> waits_{};
+  std::uint64_t wait_serial_ = 0;
+  std::vector<Query> queries_;  // in order of time
+
+  // Devices.
+  Streams streams_;
+  Items items_;
+  std::vector<Timing> timings_;  // by signature
+  std::vector<Event> events_;    // by instance
+  Pool<Launch> launches_;
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<Timer> timers_;  // heap: ends of copies and of launches
+  std::uint64_t timer_serial_ = 0;
+  std::vector<Index> ready_;  // items to start, in order
+  Next next_;
+};
+
+}  // namespace ph

@@ -1,0 +1,179 @@
+// The input side of a rank: what a record may say, and when it was issued.
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "engine/names.h"
+#include "engine/rank.h"
+
+namespace ph {
+
+namespace {
+
+constexpr std::uint16_t kMostDevices = 1024;
+constexpr std::uint32_t kMostSignatures = 1u << 24;
+constexpr std::uint64_t kMostNewEvents = 1u << 20;  // ids are handed out one by one; a leap is an error
+constexpr std::size_t kRecordsRemembered = 8;
+
+}  // namespace
+
+std::vector<Announcement> Rank::feed(std::string_view cells, Nanoseconds host_clock_ns) {
+  if (host_clock_ns < 0 || host_clock_ns > kLatest) throw MalformedInput("a host clock is out of range");
+  forget_processed();
+  std::vector<Announcement> announcements;
+  reader_.append(cells);
+  while (const auto unit = reader_.next()) take(*unit, announcements);
+  host_clock_ns_ = std::max(host_clock_ns_, host_clock_ns);
+  find_next();
+  return announcements;
+}
+
+void Rank::take(const RecordsReader::Unit& unit, std::vector<Announcement>& announcements) {
+  for (const Record& record : unit.records) {
+    if (record.host_gap_ns > static_cast<std::uint64_t>(kLatest - fed_ns_)) reader_.fail("host time overflows");
+    if (record.device >= kMostDevices) reader_.fail("device " + std::to_string(record.device));
+    const bool was_running = running();
+    fed_ns_ += static_cast<Nanoseconds>(record.host_gap_ns);
+    Queued queued{fed_ns_, kNone, record.id, record.site, record.device, record.kind, record.flags,
+                  {record.arg[0], record.arg[1], record.arg[2], record.arg[3], record.arg[4]}};
+    switch (record.kind) {
+      case RecordKind::StreamCreate:
+        if (!streams_.create(record.stream, record.device, record.flags & kStreamNonBlocking))
+          reader_.fail("stream " + std::to_string(record.stream) + " exists");
+        continue;
+      case RecordKind::Wait:
+        feed_wait(record, queued);
+        break;
+      case RecordKind::NcclOp:
+        if (record.flags < 1 || record.flags > static_cast<std::uint8_t>(NcclOpKind::Scatter))
+          reader_.fail("operation " + std::to_string(record.flags));
+        queue_.push_back(queued);
+        continue;
+      case RecordKind::StreamDestroy: case RecordKind::Kernel: case RecordKind::Copy: case RecordKind::Fill:
+      case RecordKind::EventRecord: case RecordKind::StreamWait: case RecordKind::HostFunction:
+      case RecordKind::NcclLaunch:
+        queued.stream = streams_.find(record.stream, record.device);
+        check_work(record, queued);
+        queue_.push_back(queued);
+        break;
+      case RecordKind::Signature: case RecordKind::Site: case RecordKind::Marker: case RecordKind::Statistics:
+      case RecordKind::Unsupported: case RecordKind::CommDestroy: case RecordKind::Exit: case RecordKind::Alloc:
+      case RecordKind::Free: case RecordKind::OutOfMemory: case RecordKind::SyntheticRead:
+        announce(record, unit.payload, announcements);
+        continue;
+    }
+    const bool background = record.kind == RecordKind::Wait && (record.flags & kWaitBackground);
+    if (was_running && !background && fed_ns_ < world_.now_ns)
+      throw BrokenInvariant("a running rank issued work before the time it had guaranteed");
+  }
+}
+
+void Rank::check_work(const Record& record, const Queued& queued) {
+  if (queued.stream == kNone) reader_.fail("stream " + std::to_string(record.stream) + " does not exist");
+  switch (record.kind) {
+    case RecordKind::StreamDestroy:
+      if (!streams_.forget(record.stream)) reader_.fail("the legacy stream cannot be destroyed");
+      return;
+    case RecordKind::Kernel:
+      if (record.id >= timings_.size() || !timings_[record.id].announced)
+        reader_.fail("signature " + std::to_string(record.id) + " was not announced");
+      return;
+    case RecordKind::Copy:
+      if (record.id == 0 || record.id >= kCopyKinds || !world_.settings.copy[record.id][0])
+        reader_.fail("no rate for copies of kind " + std::to_string(record.id));
+      return;
+    case RecordKind::EventRecord:
+      feed_event_record(record.arg[0]);
+      return;
+    default:
+      return;
+  }
+}
+
+void Rank::feed_event_record(std::uint64_t instance) {
+  if (instance == 0 || instance > events_.size() + kMostNewEvents)
+    reader_.fail("event instance " + std::to_string(instance));
+  if (instance >= events_.size()) events_.resize(instance + 1);
+  if (events_[instance].time_ns != Event::kUnrecorded)
+    reader_.fail("event instance " + std::to_string(instance) + " was recorded before");
+  events_[instance].time_ns = Event::kFed;
+}
+
+void Rank::feed_wait(const Record& record, Queued queued) {
+  const std::uint64_t slot = record.arg[4];
+  if (slot >= kReplySlots) reader_.fail("reply slot " + std::to_string(slot));
+  if (record.id < 1 || record.id > static_cast<std::uint32_t>(WaitKind::Resume))
+    reader_.fail("kind of wait " + std::to_string(record.id));
+  Wait& wait = waits_[slot];
+  if (wait.open) reader_.fail("reply slot " + std::to_string(slot) + " still waits");
+  wait = {.kind = static_cast<WaitKind>(record.id), .open = true,
+          .background = (record.flags & kWaitBackground) != 0, .serial = ++wait_serial_, .site = record.site,
+          .device = record.device, .issue_ns = fed_ns_,
+          .args = {record.arg[0], record.arg[1], record.arg[2], record.arg[3]}};
+  if (wait.kind == WaitKind::Stream || wait.kind == WaitKind::QueryStream) {
+    wait.stream = streams_.find(record.stream, record.device);
+    if (wait.stream == kNone) reader_.fail("stream " + std::to_string(record.stream) + " does not exist");
+  }
+  const std::uint64_t key = wait.serial * kReplySlots + slot;
+  if (!wait.background) {
+    waiting_ = true;
+  } else if (wait.kind == WaitKind::QueryStream || wait.kind == WaitKind::QueryEvent ||
+             wait.kind == WaitKind::Elapsed) {
+    std::uint64_t value = 0;  // a helper thread is told at once what is known
+    const ReplyStatus status = query(wait, true, value);
+    reply(key, status, value);
+    return;
+  }
+  queued.args[4] = key;
+  queue_.push_back(queued);
+}
+
+void Rank::announce(const Record& record, std::string_view payload, std::vector<Announcement>& announcements) {
+  if (record.kind == RecordKind::Signature) {
+    if (record.id >= kMostSignatures) reader_.fail("signature " + std::to_string(record.id));
+    if (record.id >= timings_.size()) timings_.resize(record.id + 1);
+    timings_[record.id].announced = true;
+  } else if (record.kind == RecordKind::Site) {
+    world_.sites.define(rank_, record.id, payload);
+  } else if (record.kind == RecordKind::Exit) {
+    exited_ = true;
+  }
+  announcements.push_back({record.kind, record.flags, record.device, rank_, record.id, record.site, fed_ns_,
+                           {record.arg[0], record.arg[1], record.arg[2], record.arg[3], record.arg[4]},
+                           std::string(payload)});
+}
+
+void Rank::set_duration(std::uint32_t signature, Nanoseconds duration_ns, double sm_demand, std::uint32_t timing) {
+  if (duration_ns < 0 || duration_ns > kLatest) throw std::invalid_argument("a kernel's duration is out of range");
+  if (!(sm_demand > 0 && sm_demand <= 1)) throw std::invalid_argument("sm_demand is not in (0, 1]");
+  if (signature >= timings_.size() || !timings_[signature].announced)
+    throw std::invalid_argument("rank " + std::to_string(rank_) + " did not announce signature " +
+                                std::to_string(signature));
+  const auto demand = static_cast<std::uint32_t>(std::ceil(sm_demand * ComputeShare::kUnits));
+  timings_[signature] = {duration_ns, demand, timing, true};
+}
+
+// The last records stay, to be shown if the engine finds itself wrong.
+void Rank::forget_processed() {
+  if (queue_head_ <= kRecordsRemembered) return;
+  if (queue_head_ < queue_.size() && queue_head_ * 2 < queue_.size()) return;  // amortised
+  const auto keep = queue_.begin() + static_cast<std::ptrdiff_t>(queue_head_ - kRecordsRemembered);
+  queue_.erase(queue_.begin(), keep);
+  queue_head_ = kRecordsRemembered;
+}
+
+std::string Rank::last_records() const {
+  std::ostringstream text;
+  text << "last records of rank " << rank_ << ":";
+  const std::size_t first = queue_head_ > kRecordsRemembered ? queue_head_ - kRecordsRemembered : 0;
+  for (std::size_t i = first; i < queue_head_; ++i) {
+    const Queued& record = queue_[i];
+    text << "\n  " << record.issue_ns << " ns " << name(record.kind) << " id " << record.id << " device "
+         << record.device << " args";
+    for (const std::uint64_t arg : record.args) text << " " << arg;
+    text << " at " << world_.sites.text(rank_, record.site);
+  }
+  return text.str();
+}
+
+}  // namespace ph

@@ -1,0 +1,142 @@
+// What a rank asks, and when it is answered.
+#include <sstream>
+
+#include "engine/names.h"
+#include "engine/rank.h"
+
+namespace ph {
+
+namespace {
+
+bool is_query(WaitKind kind) {
+  return kind == WaitKind::QueryStream || kind == WaitKind::QueryEvent || kind == WaitKind::Elapsed;
+}
+
+}  // namespace
+
+Rank::Wait* Rank::open_wait(std::uint64_t key) {
+  Wait& wait = waits_[key % kReplySlots];
+  return wait.open && wait.serial == key / kReplySlots ? &wait : nullptr;
+}
+
+const Rank::Event& Rank::event(std::uint64_t instance) const {
+  static constexpr Event kUnrecordedEvent{};
+  return instance < events_.size() ? events_[instance] : kUnrecordedEvent;
+}
+
+void Rank::begin_wait(const Queued& record) {
+  const std::uint64_t key = record.args[4];
+  Wait* wait = open_wait(key);
+  if (!wait) return;  // the server answered it early, to stop the rank
+  wait->issue_ns = std::max(record.issue_ns, world_.now_ns);
+  if (is_query(wait->kind)) {
+    queries_.push_back({wait->issue_ns + world_.settings.query_ns, key});
+    return;
+  }
+  if (wait->kind == WaitKind::CommInit || wait->kind == WaitKind::CommSplit) {
+    world_.stop.requests.push_back({rank_, static_cast<std::uint32_t>(key % kReplySlots), wait->kind, wait->args,
+                                    wait->site, world_.now_ns});
+    return;
+  }
+  const Index item = items_.add({.kind = ItemKind::HostWait, .value = key, .issue_ns = wait->issue_ns});
+  const auto depend = [&](Index on) { items_.depend(item, on); };
+  if (wait->kind == WaitKind::Stream) {
+    streams_.work(wait->stream, depend);
+  } else if (wait->kind == WaitKind::Device) {
+    streams_.tails(wait->device, depend);
+  } else if (wait->kind == WaitKind::Event) {
+    const Index recording = event(wait->args[0]).item;
+    if (recording != kNone) depend(recording);
+  } else {
+    aside_ = false;  // Resume waits for nothing but the engine's time
+  }
+  wait->item = item;
+  if (items_[item].unmet == 0) ready_.push_back(item);
+}
+
+void Rank::evaluate_query(const Query& question) {
+  const Wait* wait = open_wait(question.key);
+  if (!wait) return;
+  std::uint64_t value = 0;
+  const ReplyStatus status = query(*wait, false, value);
+  reply(question.key, status, value);
+}
+
+// A background query is asked out of order: an event that was fed and not yet reached is not ready, and neither
+// is a stream while records wait in the queue.
+ReplyStatus Rank::query(const Wait& wait, bool background, std::uint64_t& value) const {
+  const auto ready = [](bool is) { return is ? ReplyStatus::Done : ReplyStatus::NotReady; };
+  if (wait.kind == WaitKind::QueryStream)
+    return ready(streams_.idle(wait.stream) && !(background && queue_head_ < queue_.size()));
+  const Event& first = event(wait.args[0]);
+  if (wait.kind == WaitKind::QueryEvent)
+    return ready(first.item == kNone && !(background && first.time_ns == Event::kFed));
+  const Event& second = event(wait.args[1]);
+  if (first.time_ns < 0 || second.time_ns < 0) return ReplyStatus::NotReady;
+  value = static_cast<std::uint64_t>(second.time_ns - first.time_ns);
+  return ReplyStatus::Done;
+}
+
+void Rank::reply(std::uint64_t key, ReplyStatus status, std::uint64_t value) {
+  Wait* wait = open_wait(key);
+  if (!wait) return;
+  const auto slot = static_cast<std::uint32_t>(key % kReplySlots);
+  const Nanoseconds time_ns = wait->background ? world_.now_ns : std::max(wait->issue_ns, world_.now_ns);
+  world_.stop.answers.push_back({rank_, slot, status, time_ns, value});
+  close_wait(*wait, time_ns);
+}
+
+void Rank::answer(std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns) {
+  if (slot >= kReplySlots || !waits_[slot].open)
+    throw std::invalid_argument("rank " + std::to_string(rank_) + " does not wait in slot " +
+                                std::to_string(slot));
+  if (status != ReplyStatus::Stop && (time_ns < world_.now_ns || time_ns > kLatest))
+    throw std::invalid_argument("an answer's time is before the engine's");
+  close_wait(waits_[slot], time_ns);
+}
+
+// Questions are not logged as time spent waiting: a polling loop asks too many, and each costs query_ns.
+void Rank::close_wait(Wait& wait, Nanoseconds time_ns) {
+  wait.open = false;
+  if (wait.background) return;
+  if (!is_query(wait.kind))
+    world_.spans.push_back({rank_, SpanKind::HostWait, wait.device,
+                            wait.stream == kNone ? 0 : streams_[wait.stream].id,
+                            static_cast<std::uint32_t>(wait.kind), wait.issue_ns, wait.issue_ns, time_ns});
+  fed_ns_ = std::max(fed_ns_, time_ns);
+  waiting_ = false;
+}
+
+void Rank::describe_waits(std::vector<std::string>& lines) const {
+  for (const Wait& wait : waits_) {
+    if (!wait.open || wait.background) continue;
+    std::ostringstream line;
+    line << "rank " << rank_ << " waits in " << name(wait.kind) << " since " << wait.issue_ns << " ns at "
+         << world_.sites.text(rank_, wait.site);
+    const char* separator = ", held up by ";
+    if (wait.item != kNone) {
+      for (const Index item : items_.running_before(wait.item)) {
+        line << separator << describe(item);
+        separator = "; ";
+      }
+    }
+    lines.push_back(line.str());
+  }
+}
+
+std::string Rank::describe(Index index) const {
+  const Item& item = items_[index];
+  const Stream& stream = streams_[item.stream];
+  const std::string where = " on stream " + std::to_string(stream.id) + " of device " +
+                            std::to_string(stream.device);
+  if (item.kind != ItemKind::Launch) return (item.kind == ItemKind::Transfer ? "a copy" : "a kernel") + where;
+  std::string text;
+  for (const Queued& op : launches_[static_cast<Index>(item.value)].ops) {
+    if (!text.empty()) text += ", ";
+    text += name(static_cast<NcclOpKind>(op.flags)) + " " + std::to_string(op.args[4]) + " of communicator " +
+            std::to_string(op.id);
+  }
+  return text + where;
+}
+
+}  // namespace ph

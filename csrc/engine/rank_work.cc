@@ -1,0 +1,239 @@
+// The device side of a rank: from records to items, from items to time.
+#include <algorithm>
+#include <functional>
+
+#include "engine/rank.h"
+
+namespace ph {
+
+void Rank::find_next() {
+  next_ = {};
+  const auto offer = [this](Nanoseconds time_ns, Source source, std::size_t device = 0) {
+    if (time_ns < next_.time_ns) next_ = {time_ns, source, static_cast<std::uint16_t>(device)};
+  };
+  for (std::size_t ordinal = 0; ordinal < devices_.size(); ++ordinal)
+    if (devices_[ordinal]) offer(devices_[ordinal]->compute.next_ns(), Source::Compute, ordinal);
+  if (!timers_.empty()) offer(timers_.front().time_ns, Source::Timer);
+  if (queue_head_ < queue_.size()) offer(queue_[queue_head_].issue_ns, Source::Record);
+  if (!queries_.empty()) offer(queries_.front().time_ns, Source::Query);
+}
+
+void Rank::process() {
+  switch (next_.source) {
+    case Source::Compute:
+      complete(devices_[next_.device]->compute.finish(world_.now_ns));
+      break;
+    case Source::Timer: {
+      const Index item = timers_.front().item;
+      std::pop_heap(timers_.begin(), timers_.end(), std::greater<>());
+      timers_.pop_back();
+      complete(item);
+      break;
+    }
+    case Source::Record: {
+      const Queued record = queue_[queue_head_++];
+      carry_out(record);
+      break;
+    }
+    case Source::Query: {
+      const Query query = queries_.front();
+      queries_.erase(queries_.begin());
+      evaluate_query(query);
+      break;
+    }
+  }
+  run_ready();
+  find_next();
+}
+
+void Rank::carry_out(const Queued& record) {
+  switch (record.kind) {
+    case RecordKind::Kernel: {
+      const Timing& timing = timings_[record.id];
+      require(timing.duration_ns >= 0, "a kernel is launched whose duration was not set");
+      add_to_stream(record, {.kind = ItemKind::Compute, .span = SpanKind::Kernel, .id = timing.timing,
+                             .demand = timing.demand, .duration_ns = timing.duration_ns});
+      return;
+    }
+    case RecordKind::Copy:
+      add_copy(record);
+      return;
+    case RecordKind::Fill:
+      add_to_stream(record, {.kind = ItemKind::Compute, .span = SpanKind::Fill, .demand = ComputeShare::kUnits,
+                             .duration_ns = transfer_ns(world_.settings.fill, record.args[0])});
+      return;
+    case RecordKind::EventRecord:
+      add_to_stream(record, {.kind = ItemKind::EventRecord, .value = record.args[0]});
+      return;
+    case RecordKind::StreamWait: case RecordKind::HostFunction:
+      add_to_stream(record, {.kind = ItemKind::Order});
+      return;
+    case RecordKind::NcclLaunch:
+      add_launch(record);
+      return;
+    case RecordKind::StreamDestroy:
+      streams_.destroy(record.stream);
+      return;
+    case RecordKind::Wait:
+      begin_wait(record);
+      return;
+    default:
+      throw BrokenInvariant("a record of this kind does not belong in the queue");
+  }
+}
+
+// Records of a rank that is no constraint may come late; they count as issued now.
+void Rank::add_to_stream(const Queued& record, Item item) {
+  item.stream = record.stream;
+  item.device = streams_[record.stream].device;
+  item.site = record.site;
+  item.issue_ns = std::max(record.issue_ns, world_.now_ns);
+  const Index index = items_.add(item);
+  streams_.predecessors(record.stream, [&](Index on) { items_.depend(index, on); });
+  if (record.kind == RecordKind::StreamWait) {
+    const Index recording = event(record.args[0]).item;
+    if (recording != kNone) items_.depend(index, recording);
+  } else if (record.kind == RecordKind::EventRecord) {
+    events_[record.args[0]].item = index;
+  } else if (record.kind == RecordKind::NcclLaunch) {
+    launches_[static_cast<Index>(item.value)].item = index;
+  }
+  streams_.set_tail(record.stream, index);
+  if (items_[index].unmet == 0) ready_.push_back(index);
+}
+
+void Rank::add_copy(const Queued& record) {
+  const auto kind = static_cast<CopyKind>(record.id);
+  const auto& rates = world_.settings.copy[record.id];
+  const bool pageable = (record.flags & kCopyPageable) != 0;
+  const Rate& rate = pageable && rates[1] ? *rates[1] : *rates[0];
+  Item item{.kind = ItemKind::Compute, .span = SpanKind::Copy, .id = record.id, .demand = ComputeShare::kUnits,
+            .duration_ns = transfer_ns(rate, record.args[0])};
+  if (const auto engine = copy_engine(kind)) {
+    item.kind = ItemKind::Transfer;
+    item.copy_engine = *engine;
+  }
+  add_to_stream(record, item);
+}
+
+void Rank::add_launch(const Queued& record) {
+  const auto first = queue_.begin() + static_cast<std::ptrdiff_t>(queue_head_);
+  const auto last = first + static_cast<std::ptrdiff_t>(record.args[0]);
+  const auto unfinished = static_cast<std::uint32_t>(record.args[0]);
+  const Index launch = launches_.add({{first, last}, kNone, unfinished, world_.now_ns});
+  queue_head_ += record.args[0];
+  add_to_stream(record, {.kind = ItemKind::Launch, .value = launch});
+}
+
+void Rank::run_ready() {
+  for (std::size_t i = 0; i < ready_.size(); ++i) start(ready_[i]);
+  ready_.clear();
+}
+
+void Rank::start(Index index) {
+  Item& item = items_[index];
+  item.start_ns = world_.now_ns;
+  switch (item.kind) {
+    case ItemKind::Compute:
+      device(item.device).compute.start(index, item.duration_ns, item.demand, world_.now_ns);
+      return;
+    case ItemKind::Transfer: {
+      CopyEngine& engine = device(item.device).copy_engines[item.copy_engine];
+      if (engine.busy)
+        engine.waiting.push_back(index);
+      else
+        start_transfer(index);
+      return;
+    }
+    case ItemKind::Launch:
+      start_launch(index);
+      return;
+    case ItemKind::EventRecord: case ItemKind::Order: case ItemKind::HostWait:
+      complete(index);
+      return;
+  }
+}
+
+void Rank::start_transfer(Index index) {
+  Item& item = items_[index];
+  item.start_ns = world_.now_ns;
+  device(item.device).copy_engines[item.copy_engine].busy = true;
+  end_later(index, world_.now_ns + item.duration_ns);
+}
+
+void Rank::end_later(Index item, Nanoseconds time_ns) {
+  timers_.push_back({time_ns, ++timer_serial_, item});
+  std::push_heap(timers_.begin(), timers_.end(), std::greater<>());
+}
+
+void Rank::start_launch(Index index) {
+  const Item item = items_[index];
+  const auto launch = static_cast<Index>(item.value);
+  const std::uint64_t launch_id = world_.launches++;
+  if (launches_[launch].unfinished == 0) {
+    complete(index);
+    return;
+  }
+  Device& on = device(item.device);
+  set_active_launches(on, on.active_launches + 1);
+  for (const Queued& op : launches_[launch].ops) {
+    const Arrival arrival{rank_, launch, launch_id, static_cast<NcclOpKind>(op.flags), op.id, op.args,
+                          op.site != 0 ? op.site : item.site};
+    world_.operations.arrive(arrival, world_.now_ns, world_.stop);
+    if (world_.stop.mismatch) return;
+  }
+}
+
+void Rank::end_operation(const Participant& part, std::uint64_t operation, Nanoseconds end_ns) {
+  Launch& launch = launches_[part.launch];
+  const Item& item = items_[launch.item];
+  require(launch.unfinished > 0 && item.kind == ItemKind::Launch, "an operation ends twice");
+  world_.spans.push_back({rank_, SpanKind::Communication, item.device, streams_[item.stream].id,
+                          static_cast<std::uint32_t>(operation), item.issue_ns, part.arrival_ns, end_ns});
+  launch.end_ns = std::max(launch.end_ns, end_ns);
+  if (--launch.unfinished > 0) return;
+  end_later(launch.item, launch.end_ns);
+  find_next();
+}
+
+void Rank::complete(Index index) {
+  const Item item = items_[index];
+  const Nanoseconds now_ns = world_.now_ns;
+  require(item.unmet == 0, "an item is done before what it waits for");
+  if (item.span != SpanKind::None)
+    world_.spans.push_back({rank_, item.span, item.device, streams_[item.stream].id, item.id, item.issue_ns,
+                            item.start_ns, now_ns});
+  if (item.kind == ItemKind::EventRecord) {
+    events_[item.value] = {now_ns, kNone};
+  } else if (item.kind == ItemKind::HostWait) {
+    reply(item.value, ReplyStatus::Done, 0);
+  } else if (item.kind == ItemKind::Transfer) {
+    CopyEngine& engine = device(item.device).copy_engines[item.copy_engine];
+    engine.busy = false;
+    if (!engine.waiting.empty()) {
+      start_transfer(engine.waiting.front());
+      engine.waiting.pop_front();
+    }
+  } else if (item.kind == ItemKind::Launch) {
+    if (!launches_[static_cast<Index>(item.value)].ops.empty()) {
+      Device& on = device(item.device);
+      set_active_launches(on, on.active_launches - 1);
+    }
+    launches_.remove(static_cast<Index>(item.value));
+  }
+  if (item.stream != kNone) streams_.item_done(item.stream, index);
+  items_.remove(index, [this](Index dependent) { ready_.push_back(dependent); });
+}
+
+void Rank::set_active_launches(Device& device, std::uint32_t launches) {
+  device.active_launches = launches;
+  device.compute.set_available(available_compute(world_.settings, launches), world_.now_ns);
+}
+
+Device& Rank::device(std::uint16_t ordinal) {
+  if (ordinal >= devices_.size()) devices_.resize(ordinal + 1u);
+  if (!devices_[ordinal]) devices_[ordinal] = std::make_unique<Device>();
+  return *devices_[ordinal];
+}
+
+}  // namespace ph

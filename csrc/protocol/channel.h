@@ -1,0 +1,53 @@
+// The shared memory between one rank and its host agent: a ring of record cells one way, reply slots the other.
+//
+// The rank is the only process that writes cells (its threads take `lock`), the agent the only one that
+// consumes them. The agent never blocks on `lock`: it tries it, to set a quiet rank aside (see `aside`).
+// A rank that waits sleeps on the futex word of a reply slot; the agent sleeps on the doorbell, one word
+// for all ranks of the host.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "protocol/records.h"
+
+namespace ph {
+
+inline constexpr std::uint64_t kChannelMagic = 0x314e4e4148434850;  // "PHCHANN1"
+inline constexpr std::uint64_t kRingCells = 1u << 16;               // 4 MiB, some ten eager iterations
+inline constexpr std::uint32_t kReplySlots = 16;                    // threads of a rank that may wait at once
+inline constexpr std::uint32_t kReplyPayloadBytes = 16384;          // members of a communicator, 4 bytes each
+inline constexpr std::uint64_t kDoorbellCells = kRingCells / 4;     // a running rank rings when this many wait
+
+struct ReplySlot {
+  std::atomic<std::uint32_t> busy;     // claimed by a thread of the rank
+  std::atomic<std::uint32_t> answered; // futex word: 0 while the rank waits, 1 when the reply is there
+  ReplyStatus status;
+  std::uint32_t payload_bytes;
+  std::uint64_t time_ns;               // the rank's host clock becomes at least this
+  std::uint64_t value;
+  unsigned char payload[kReplyPayloadBytes];
+};
+
+struct Channel {
+  std::uint64_t magic;
+  std::uint32_t version;               // kProtocolVersion
+  std::uint32_t rank;
+  std::atomic<std::uint32_t> owner_pid;   // the process that drives the rank's GPU; 0 until its first call
+  std::atomic<std::uint32_t> lock;        // 0 free, 1 held, 2 held and waited for
+  std::atomic<std::uint32_t> aside;       // 1: the server no longer waits for this rank; it must resume first
+  std::atomic<std::uint32_t> waiting;     // driver threads that wait for a reply
+  std::atomic<std::uint64_t> host_clock_ns;
+  alignas(64) std::atomic<std::uint64_t> head;  // cells written
+  alignas(64) std::atomic<std::uint64_t> tail;  // cells consumed
+  alignas(64) ReplySlot slots[kReplySlots];
+  alignas(4096) unsigned char cells[kRingCells * kCellBytes];
+};
+
+struct Doorbell {
+  std::atomic<std::uint32_t> rings;  // futex word, incremented by ranks
+};
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+
+}  // namespace ph

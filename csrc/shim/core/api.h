@@ -1,0 +1,64 @@
+// The interception tables: one row per exported symbol of a vendor library, and the guard that every
+// modelled body starts with.
+//
+// A table is a file `csrc/shim/api/<library>.def` of rows
+//     API(cudaStreamQuery, Modelled, "note")
+// sorted by name. It includes no vendor header: many API names are macros there. Modelled bodies are
+// written by hand in `csrc/shim/<library>/` with the vendor's header included, so that a wrong signature
+// does not compile; Ignored and Unsupported rows get generated stubs (`table_stubs.cc`).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#define PH_EXPORT __attribute__((visibility("default")))
+
+namespace ph {
+
+enum class Support : std::uint8_t {
+  Modelled,     // has a body of ours; a note says what it leaves out
+  Ignored,      // success without effect; the note says why that is right
+  PassThrough,  // handed to the real library
+  Unsupported,  // stops the run with a message
+};
+
+struct ApiRow {
+  const char* name;
+  Support support;
+  const char* note;
+};
+
+// One per library, registered by a constructor of that library; read by coverage, doctor and tests.
+struct ApiTable {
+  const char* library;  // "cudart"
+  const char* soname;   // "libcudart.so.13"
+  const ApiRow* rows;
+  std::size_t size;
+  std::atomic<std::uint64_t>* counts;  // calls per row
+  ApiTable* next;
+};
+
+PH_EXPORT void register_table(ApiTable* table) noexcept;
+PH_EXPORT const ApiTable* first_registered_table() noexcept;
+
+// What a call costs the host in virtual time, in the `fixed` host-time model: a class per kind of call, the
+// nanoseconds per class come from the GPU profile.
+enum class HostCost : std::uint8_t { Light, Launch, Copy, Event, Sync, Alloc, Collective, Setup, kCount };
+
+// First statement of a modelled body. Counts the call and, on a thread that drives the GPU, advances the
+// rank's host clock by the host-time model.
+class PH_EXPORT Call {
+ public:
+  Call(ApiTable& table, std::size_t row, HostCost cost = HostCost::Light) noexcept;
+  ~Call() noexcept;
+  Call(const Call&) = delete;
+  Call& operator=(const Call&) = delete;
+};
+
+// Ends the rank with exit code 3 after telling the server which symbol was called from which Python line.
+[[noreturn]] PH_EXPORT void stop_unsupported(const char* library, const char* symbol, const char* detail) noexcept;
+
+PH_EXPORT void count_ignored(ApiTable& table, std::size_t row) noexcept;
+
+}  // namespace ph

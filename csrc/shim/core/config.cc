@@ -1,0 +1,95 @@
+#include "shim/core/config.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+
+#include "shim/core/failure.h"
+
+namespace ph {
+
+namespace {
+
+using Settings = std::map<std::string, std::string, std::less<>>;
+
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(" \t");
+  if (first == std::string::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+Settings read_settings(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) fail_internal("cannot read " + path + "; PHANTORA_RUN_DIR is set but is not a run directory");
+  Settings settings;
+  for (std::string line; std::getline(file, line);) {
+    const auto equals = line.find('=');
+    if (line.empty() || line[0] == '#' || equals == std::string::npos) continue;
+    settings[trimmed(line.substr(0, equals))] = trimmed(line.substr(equals + 1));
+  }
+  return settings;
+}
+
+const Settings& settings() {
+  static const Settings loaded = [] {
+    const char* run_dir = std::getenv("PHANTORA_RUN_DIR");
+    if (run_dir == nullptr) fail_internal("PHANTORA_RUN_DIR is not set; start the program with `phantora run`");
+    return read_settings(std::string(run_dir) + "/shim.conf");
+  }();
+  return loaded;
+}
+
+const std::string& required(const char* key) {
+  const auto entry = settings().find(key);
+  if (entry == settings().end()) fail_internal(std::string("shim.conf lacks the key ") + key);
+  return entry->second;
+}
+
+HostTime host_time(const std::string& name) {
+  if (name == "fixed") return HostTime::Fixed;
+  if (name == "measured") return HostTime::Measured;
+  if (name == "off") return HostTime::Off;
+  fail_internal("shim.conf: unknown host_time " + name);
+}
+
+}  // namespace
+
+std::int64_t Config::number(const char* key) const {
+  const std::string& value = required(key);
+  std::int64_t result = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), result);
+  if (error != std::errc{} || end != value.data() + value.size()) {
+    fail_internal(std::string("shim.conf: ") + key + " is not an integer: " + value);
+  }
+  return result;
+}
+
+const std::string& Config::text(const char* key) const { return required(key); }
+
+bool Config::has(const char* key) const { return settings().contains(key); }
+
+const Config& config() noexcept {
+  static const Config loaded = [] {
+    Config c{};
+    const auto unsigned_number = [&c](const char* key) { return static_cast<std::uint64_t>(c.number(key)); };
+    c.run_dir = std::getenv("PHANTORA_RUN_DIR") != nullptr ? std::getenv("PHANTORA_RUN_DIR") : "";
+    c.ranks = static_cast<std::uint32_t>(unsigned_number("ranks"));
+    c.device_count = static_cast<std::uint32_t>(unsigned_number("gpu.count"));
+    c.host_time = host_time(c.text("host_time"));
+    c.cpu_factor = std::strtod(c.text("host.cpu_factor").c_str(), nullptr);
+    static constexpr const char* kCostKeys[] = {"host.light_ns", "host.launch_ns", "host.copy_ns", "host.event_ns",
+                                                "host.sync_ns",  "host.alloc_ns",  "host.collective_ns",
+                                                "host.setup_ns"};
+    static_assert(std::size(kCostKeys) == static_cast<std::size_t>(HostCost::kCount));
+    for (std::size_t i = 0; i < std::size(kCostKeys); ++i) c.cost_ns[i] = unsigned_number(kCostKeys[i]);
+    c.clock_read_ns = unsigned_number("host.clock_read_ns");
+    c.value_bytes = unsigned_number("values.threshold_bytes");
+    c.epoch_realtime_ns = unsigned_number("epoch.realtime_ns");
+    c.epoch_monotonic_ns = unsigned_number("epoch.monotonic_ns");
+    return c;
+  }();
+  return loaded;
+}
+
+}  // namespace ph

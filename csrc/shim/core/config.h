@@ -1,0 +1,34 @@
+// What the launcher tells the shim: `<PHANTORA_RUN_DIR>/shim.conf`, lines of `key = value`, read once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "shim/core/api.h"
+
+namespace ph {
+
+enum class HostTime : std::uint8_t { Fixed, Measured, Off };
+
+// Keys not listed as struct fields are reached by `number` and `text`; a missing key is our own error and
+// aborts with its name.
+struct PH_EXPORT Config {
+  std::string run_dir;
+  std::uint32_t ranks;            // "ranks"
+  std::uint32_t device_count;     // "gpu.count": GPUs per simulated node
+  HostTime host_time;             // "host_time": fixed | measured | off
+  double cpu_factor;              // "host.cpu_factor": simulated host's time per measured CPU time
+  std::uint64_t cost_ns[static_cast<int>(HostCost::kCount)];  // "host.light_ns", "host.launch_ns", ...
+  std::uint64_t clock_read_ns;    // "host.clock_read_ns": a clock read advances virtual time this much
+  std::uint64_t value_bytes;      // "values.threshold_bytes": copies and collectives up to this are real
+  std::uint64_t epoch_realtime_ns;// "epoch.realtime_ns": CLOCK_REALTIME at virtual time 0
+  std::uint64_t epoch_monotonic_ns;// "epoch.monotonic_ns"
+
+  std::int64_t number(const char* key) const;       // e.g. "gpu.multiProcessorCount"
+  const std::string& text(const char* key) const;   // e.g. "gpu.name"
+  bool has(const char* key) const;
+};
+
+PH_EXPORT const Config& config() noexcept;
+
+}  // namespace ph

@@ -1,0 +1,160 @@
+#include "shim/core/copies.h"
+
+#include <cstring>
+
+#include "shim/core/rank.h"
+#include "shim/core/values.h"
+
+namespace ph {
+
+namespace {
+
+// Pageable host-to-device copies up to this are staged and return at once. Source: as copies.h.
+constexpr std::size_t kStagedBytes = 64u << 10;
+
+bool is_pageable(const void* pointer) noexcept {
+  Allocation allocation;
+  return !is_device_pointer(pointer) && !find_allocation(pointer, allocation);
+}
+
+void record_copy(CopyKind kind, bool pageable, std::size_t bytes, StreamRef stream) noexcept {
+  become_driver();
+  Record record{};
+  record.kind = RecordKind::Copy;
+  record.flags = pageable ? kCopyPageable : 0;
+  record.device = stream.device;
+  record.stream = stream.id;
+  record.id = static_cast<std::uint32_t>(kind);
+  record.arg[0] = bytes;
+  emit(record);
+}
+
+struct Plan {
+  CopyKind kind;
+  bool pageable;
+  bool host_reads;   // the program reads the destination as soon as the copy has returned
+  bool waits;
+};
+
+Plan plan(const void* destination, const void* source, std::size_t bytes, bool synchronous) noexcept {
+  const CopyKind kind = copy_kind(destination, source);
+  const bool pageable = (kind == CopyKind::HostToDevice && is_pageable(source)) ||
+                        (kind == CopyKind::DeviceToHost && is_pageable(destination));
+  const bool to_host = kind == CopyKind::DeviceToHost || kind == CopyKind::HostToHost;
+  bool waits = false;
+  if (kind == CopyKind::DeviceToHost) waits = synchronous || pageable;
+  if (kind == CopyKind::HostToDevice) waits = pageable ? bytes > kStagedBytes : synchronous;
+  if (kind == CopyKind::HostToHost) waits = synchronous;
+  return {kind, pageable, to_host && (waits || synchronous), waits};
+}
+
+Record wait_record(WaitKind kind) noexcept {
+  Record record{};
+  record.id = static_cast<std::uint32_t>(kind);
+  return record;
+}
+
+Record stream_record(WaitKind kind, StreamRef stream) noexcept {
+  Record record = wait_record(kind);
+  record.device = stream.device;
+  record.stream = stream.id;
+  return record;
+}
+
+Record event_record(WaitKind kind, EventRef event) noexcept {
+  Record record = wait_record(kind);
+  record.arg[0] = event.instance;
+  return record;
+}
+
+}  // namespace
+
+CopyKind copy_kind(const void* destination, const void* source) noexcept {
+  const bool to_device = is_device_pointer(destination);
+  const bool from_device = is_device_pointer(source);
+  if (to_device && from_device) {
+    Allocation to;
+    Allocation from;
+    const bool peer = find_allocation(destination, to) && find_allocation(source, from) && to.device != from.device;
+    return peer ? CopyKind::PeerToPeer : CopyKind::DeviceToDevice;
+  }
+  if (to_device) return CopyKind::HostToDevice;
+  return from_device ? CopyKind::DeviceToHost : CopyKind::HostToHost;
+}
+
+void copy_async(void* destination, const void* source, std::size_t bytes, StreamRef stream) noexcept {
+  copy_2d(destination, bytes, source, bytes, bytes, 1, stream, false);
+}
+
+void copy_sync(void* destination, const void* source, std::size_t bytes, StreamRef stream) noexcept {
+  copy_2d(destination, bytes, source, bytes, bytes, 1, stream, true);
+}
+
+void copy_2d(void* destination, std::size_t destination_pitch, const void* source, std::size_t source_pitch,
+             std::size_t width, std::size_t height, StreamRef stream, bool synchronous) noexcept {
+  if (width == 0 || height == 0) return;
+  const Plan p = plan(destination, source, width * height, synchronous);
+  record_copy(p.kind, p.pageable, width * height, stream);
+  if (p.waits) wait_stream(stream);
+  for (std::size_t row = 0; row < height; ++row) {
+    copy_values(static_cast<char*>(destination) + row * destination_pitch,
+                static_cast<const char*>(source) + row * source_pitch, width, p.host_reads);
+  }
+}
+
+void fill_async(void* destination, unsigned value, std::size_t element_bytes, std::size_t count,
+                StreamRef stream) noexcept {
+  if (count == 0) return;
+  become_driver();
+  Record record{};
+  record.kind = RecordKind::Fill;
+  record.device = stream.device;
+  record.stream = stream.id;
+  record.arg[0] = element_bytes * count;
+  emit(record);
+  fill_values(destination, value, element_bytes, count);
+}
+
+void wait_stream(StreamRef stream) noexcept {
+  wait(stream_record(WaitKind::Stream, stream));
+  drain_values();
+}
+
+void wait_event(EventRef event) noexcept {
+  if (event.instance == 0) return;
+  wait(event_record(WaitKind::Event, event));
+  drain_values();
+}
+
+void wait_device(int device) noexcept {
+  Record record = wait_record(WaitKind::Device);
+  record.device = static_cast<std::uint16_t>(device);
+  wait(record);
+  drain_values();
+}
+
+bool query_stream(StreamRef stream) noexcept {
+  if (wait(stream_record(WaitKind::QueryStream, stream)) == ReplyStatus::NotReady) return false;
+  drain_values();
+  return true;
+}
+
+bool query_event(EventRef event) noexcept {
+  if (event.instance == 0) return true;
+  if (wait(event_record(WaitKind::QueryEvent, event)) == ReplyStatus::NotReady) return false;
+  drain_values();
+  return true;
+}
+
+void stream_wait_event(StreamRef stream, EventRef event) noexcept {
+  if (event.instance == 0) return;
+  become_driver();
+  Record record{};
+  record.kind = RecordKind::StreamWait;
+  record.device = stream.device;
+  record.stream = stream.id;
+  record.arg[0] = event.instance;
+  emit(record);
+}
+
+}  // namespace ph

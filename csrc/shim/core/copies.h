@@ -1,0 +1,36 @@
+// Copies and fills, as runtime and driver API share them: CUDA's rules for what waits, the record, the values.
+#pragma once
+
+#include <cstddef>
+
+#include "shim/core/device.h"
+
+namespace ph {
+
+// Direction by what the pointers are, as with cudaMemcpyDefault.
+PH_EXPORT CopyKind copy_kind(const void* destination, const void* source) noexcept;
+
+// Asynchronous with respect to the host as far as CUDA is: a copy to or from pageable memory may wait.
+// Source: CUDA runtime API, "API synchronization behavior".
+PH_EXPORT void copy_async(void* destination, const void* source, std::size_t bytes, StreamRef stream) noexcept;
+PH_EXPORT void copy_sync(void* destination, const void* source, std::size_t bytes, StreamRef stream) noexcept;
+// Rows of `width` bytes; one record of width * height bytes.
+PH_EXPORT void copy_2d(void* destination, std::size_t destination_pitch, const void* source, std::size_t source_pitch,
+                       std::size_t width, std::size_t height, StreamRef stream, bool synchronous) noexcept;
+
+// `value` repeated over `count` elements of `element_bytes` (1, 2 or 4).
+PH_EXPORT void fill_async(void* destination, unsigned value, std::size_t element_bytes, std::size_t count,
+                          StreamRef stream) noexcept;
+
+// Host waits: until the stream, the event's last record or the device is done, values included.
+PH_EXPORT void wait_stream(StreamRef stream) noexcept;
+PH_EXPORT void wait_event(EventRef event) noexcept;
+PH_EXPORT void wait_device(int device) noexcept;
+// True: done.
+PH_EXPORT bool query_stream(StreamRef stream) noexcept;
+PH_EXPORT bool query_event(EventRef event) noexcept;
+
+// Makes later work of `stream` wait for the event's last record.
+PH_EXPORT void stream_wait_event(StreamRef stream, EventRef event) noexcept;
+
+}  // namespace ph

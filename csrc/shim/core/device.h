@@ -1,0 +1,71 @@
+// Model state of the simulated GPUs of one rank: memory, streams, events, current device.
+//
+// Handles are an index and a generation, so that use after destroy is an error and never another object.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "protocol/records.h"
+#include "shim/core/api.h"
+
+namespace ph {
+
+PH_EXPORT int current_device() noexcept;          // of the calling thread
+PH_EXPORT bool set_current_device(int device) noexcept;  // false: no such device
+
+// ---- memory --------------------------------------------------------------------------------------------
+// Device memory is a reserved range of host addresses, one range per device; a page costs nothing until touched.
+
+struct Allocation {
+  std::uintptr_t base;
+  std::size_t bytes;
+  int device;          // -1 for pinned host memory
+  MemoryKind kind;
+};
+
+PH_EXPORT void* allocate_device(int device, std::size_t bytes) noexcept;  // nullptr: out of memory, recorded
+PH_EXPORT bool free_device(void* pointer) noexcept;                       // false: not an allocation's base
+PH_EXPORT void* allocate_pinned(std::size_t bytes) noexcept;
+PH_EXPORT bool free_pinned(void* pointer) noexcept;
+PH_EXPORT bool register_pinned(void* pointer, std::size_t bytes) noexcept;
+PH_EXPORT bool unregister_pinned(void* pointer) noexcept;
+// The allocation that holds `pointer`; false for ordinary host memory.
+PH_EXPORT bool find_allocation(const void* pointer, Allocation& out) noexcept;
+PH_EXPORT bool is_device_pointer(const void* pointer) noexcept;           // a range check, for hot paths
+// Memory that a library or the context takes beside the program's own; counted, not backed.
+PH_EXPORT bool take_memory(int device, std::size_t bytes, MemoryKind kind) noexcept;
+PH_EXPORT void give_memory(int device, std::size_t bytes, MemoryKind kind) noexcept;
+PH_EXPORT void memory_info(int device, std::size_t& free_bytes, std::size_t& total_bytes) noexcept;
+// The primary context: taken on first use of a device.
+PH_EXPORT void ensure_context(int device) noexcept;
+PH_EXPORT bool has_context(int device) noexcept;
+
+// ---- streams and events --------------------------------------------------------------------------------
+
+struct StreamRef {
+  std::uint32_t id = 0;       // stream id in the rank, 0: legacy default stream
+  std::uint16_t device = 0;
+  bool valid = false;
+  bool non_blocking = false;
+  int priority = 0;
+};
+
+// `handle` as cudaStream_t / CUstream: null and cudaStreamLegacy are the legacy default stream of the current
+// device; cudaStreamPerThread a blocking stream of the calling thread.
+PH_EXPORT StreamRef resolve_stream(const void* handle) noexcept;
+PH_EXPORT void* create_stream(int device, bool non_blocking, int priority) noexcept;
+PH_EXPORT bool destroy_stream(void* handle) noexcept;
+
+PH_EXPORT void* create_event(bool timing) noexcept;
+PH_EXPORT bool destroy_event(void* handle) noexcept;
+struct EventRef {
+  bool valid = false;
+  bool timing = true;
+  std::uint64_t instance = 0;  // the last record's instance; 0: never recorded
+};
+PH_EXPORT EventRef resolve_event(const void* handle) noexcept;
+// Draws the next instance, emits the EventRecord, remembers it in the event.
+PH_EXPORT bool record_event(void* event, StreamRef stream) noexcept;
+
+}  // namespace ph

@@ -1,0 +1,43 @@
+// Messages between the value threads of the ranks of one host.
+//
+// One Unix datagram socket per rank, <run_dir>/values-<rank>.sock. A message is cut into datagrams and put
+// together again by its key. A thread that cannot send, or waits for a message, keeps taking messages off its own
+// socket, so that no circle of full sockets can form. Limits: ranks on other hosts are not reached yet.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "shim/core/api.h"
+
+namespace ph {
+
+using Bytes = std::vector<unsigned char>;
+
+enum class MessageKind : std::uint32_t { Contribution = 0, Result = 1, PointToPoint = 2 };
+
+struct MessageKey {
+  std::uint64_t communicator;
+  std::uint64_t sequence;
+  MessageKind kind;
+  std::uint32_t source;  // global rank of the sender
+  auto operator<=>(const MessageKey&) const = default;
+};
+
+void open_exchange() noexcept;
+
+// Called by the value thread alone. An empty message means that the sender does not know the values.
+// Sends wait for nothing but room; a message to a rank that has ended is dropped.
+void send_message(std::uint32_t destination, const MessageKey& key, std::span<const unsigned char> bytes) noexcept;
+// Waits for the message; empty also when the communicator was abandoned.
+Bytes receive_message(const MessageKey& key) noexcept;
+// Sleeps until a datagram has come or `wake_exchange` was called.
+void await_traffic() noexcept;
+
+// From any thread.
+void wake_exchange() noexcept;
+// Ends all waits for messages of this communicator.
+PH_EXPORT void abandon_communicator(std::uint64_t communicator) noexcept;
+
+}  // namespace ph

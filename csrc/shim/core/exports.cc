@@ -1,0 +1,89 @@
+// The few C functions of the core that Python calls through ctypes: inside a rank (phantora_py/rank) and to read
+// the interception tables (phantora_py/coverage.py).
+#include <string>
+
+#include "shim/core/api.h"
+#include "shim/core/json.h"
+#include "shim/core/rank.h"
+#include "shim/core/values.h"
+
+namespace {
+
+using ph::ApiTable;
+
+const ApiTable* table_at(std::size_t index) noexcept {
+  const ApiTable* table = ph::first_registered_table();
+  while (table != nullptr && index-- > 0) table = table->next;
+  return table;
+}
+
+// {"sym": 3, ...} of the rows of one kind that were called.
+std::string counts_json(const ApiTable& table, ph::Support support) {
+  std::string json = "{";
+  for (std::size_t row = 0; row < table.size; ++row) {
+    const auto count = table.counts[row].load(std::memory_order_relaxed);
+    if (table.rows[row].support != support || count == 0) continue;
+    if (json.size() > 1) json += ", ";
+    json += ph::json_string(table.rows[row].name) + ": " + std::to_string(count);
+  }
+  return json + "}";
+}
+
+void emit_call_counts() {
+  for (const ApiTable* table = ph::first_registered_table(); table != nullptr; table = table->next) {
+    ph::Record record{};
+    record.kind = ph::RecordKind::Statistics;
+    ph::emit(record, "{\"kind\": \"calls\", \"library\": " + ph::json_string(table->library) +
+                         ", \"modelled\": " + counts_json(*table, ph::Support::Modelled) +
+                         ", \"ignored\": " + counts_json(*table, ph::Support::Ignored) +
+                         ", \"passthrough\": " + counts_json(*table, ph::Support::PassThrough) + "}");
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+PH_EXPORT int ph_attach(const char* run_dir, std::uint32_t rank) noexcept {
+  return ph::attach(run_dir, rank) ? 1 : 0;
+}
+
+PH_EXPORT void ph_marker(std::uint32_t kind, const char* name) noexcept {
+  ph::Record record{};
+  record.kind = ph::RecordKind::Marker;
+  record.id = kind;
+  ph::emit(record, std::string_view(name));
+}
+
+PH_EXPORT void ph_statistics(const char* json) noexcept {
+  ph::Record record{};
+  record.kind = ph::RecordKind::Statistics;
+  ph::emit(record, std::string_view(json));
+}
+
+PH_EXPORT void ph_exit(std::int64_t status) noexcept {
+  if (!ph::attached()) return;
+  ph::finish_values();
+  emit_call_counts();
+  ph::Record record{};
+  record.kind = ph::RecordKind::Exit;
+  record.arg[0] = static_cast<std::uint64_t>(status);
+  ph::emit(record);
+  ph::leave();
+}
+
+PH_EXPORT std::size_t ph_table_count() noexcept {
+  std::size_t count = 0;
+  while (table_at(count) != nullptr) ++count;
+  return count;
+}
+PH_EXPORT const char* ph_table_library(std::size_t table) noexcept { return table_at(table)->library; }
+PH_EXPORT const char* ph_table_soname(std::size_t table) noexcept { return table_at(table)->soname; }
+PH_EXPORT std::size_t ph_table_rows(std::size_t table) noexcept { return table_at(table)->size; }
+PH_EXPORT const char* ph_row_name(std::size_t table, std::size_t row) noexcept { return table_at(table)->rows[row].name; }
+PH_EXPORT int ph_row_support(std::size_t table, std::size_t row) noexcept {
+  return static_cast<int>(table_at(table)->rows[row].support);
+}
+PH_EXPORT const char* ph_row_note(std::size_t table, std::size_t row) noexcept { return table_at(table)->rows[row].note; }
+
+}  // extern "C"

@@ -1,0 +1,13 @@
+// Ends of a process that is ours to end: a broken invariant of the simulator itself.
+#pragma once
+
+#include <string>
+
+#include "shim/core/api.h"
+
+namespace ph {
+
+// Writes "phantora: internal error: ..." to standard error and exits with 70.
+[[noreturn]] PH_EXPORT void fail_internal(const std::string& what) noexcept;
+
+}  // namespace ph

@@ -1,0 +1,50 @@
+// Sizes inside structures that kernels take by value, for the few families whose duration depends on them.
+//
+// Layouts are facts of PyTorch's, FlashAttention's and CUTLASS' headers (named at each reader). They are not part
+// of any promise, so every reader checks what it read against the launch and says kUnknownSize when it disagrees.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace ph {
+
+inline constexpr std::int64_t kUnknownSize = -1;
+
+struct LaunchShape {
+  std::uint32_t grid[3];
+  std::uint32_t block[3];
+  std::uint32_t shared_bytes;
+};
+
+struct SizeReader {
+  enum class Kind : std::uint8_t {
+    Reduction,          // at::native::ReduceOp
+    LoadCast,           // at::native::memory::LoadWithCast<n>
+    StoreCast,          // at::native::memory::StoreWithCast<n>
+    TensorList,         // TensorListMetadata<n> and its two relatives of multi_tensor_apply
+    Concatenation,      // CatArrInputTensorMetadata
+    Flash,              // Flash_fwd_params, Flash_bwd_params
+    EfficientForward,   // PyTorchMemEffAttention::AttentionKernel<...>::Params
+    EfficientBackward,  // PyTorchMemEffAttention::AttentionBackwardKernel<...>::Params
+  };
+  Kind kind;
+  std::uint16_t parameter;
+  std::uint32_t count = 0;        // n of the template, or the rows of a block of queries
+  std::uint32_t width_bytes = 0;  // of an index, or of a scalar per tensor
+  bool with_scalars = false;      // TensorList: one scalar per tensor
+};
+
+// The readers that parameter `index` of type `type` (demangled) needs; none for most types.
+std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t index);
+
+// Names of a reader's sizes in the signature, in the order in which read_sizes writes them.
+std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept;
+
+// Writes size_names(reader.kind).size() values.
+void read_sizes(const SizeReader& reader, const LaunchShape& shape, const void* argument, std::int64_t* out) noexcept;
+
+}  // namespace ph

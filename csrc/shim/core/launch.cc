@@ -1,0 +1,124 @@
+#include "shim/core/launch.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "shim/core/config.h"
+#include "shim/core/rank.h"
+#include "shim/core/values.h"
+
+namespace ph {
+
+namespace {
+
+constexpr std::size_t kMaxValues = 32;
+
+// What tells two launches of one function apart.
+struct LaunchKey {
+  LaunchShape shape{};
+  std::uint32_t values = 0;
+  std::array<std::int64_t, kMaxValues> value{};
+
+  bool operator==(const LaunchKey& other) const noexcept {
+    return std::memcmp(&shape, &other.shape, sizeof shape) == 0 && values == other.values &&
+           std::equal(value.begin(), value.begin() + values, other.value.begin());
+  }
+};
+
+std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) noexcept {
+  hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+  return hash ^ (hash >> 29);
+}
+
+struct LaunchHash {
+  std::size_t operator()(const LaunchKey& key) const noexcept {
+    std::uint64_t hash = key.shape.shared_bytes;
+    for (int i = 0; i < 3; ++i) hash = mixed(hash, std::uint64_t{key.shape.grid[i]} << 32 | key.shape.block[i]);
+    for (std::uint32_t i = 0; i < key.values; ++i) hash = mixed(hash, static_cast<std::uint64_t>(key.value[i]));
+    return hash;
+  }
+};
+
+}  // namespace
+
+struct KernelFunction {
+  std::string name;
+  std::uint64_t module_hash;
+  ArgumentPlan plan;
+  std::mutex mutex;
+  std::unordered_map<LaunchKey, std::uint32_t, LaunchHash> signatures;
+};
+
+namespace {
+
+std::string launch_json(const KernelFunction& function, const LaunchShape& shape,
+                        std::span<const std::int64_t> values) {
+  std::string json = signature_json(function.name, shape, function.plan, values);
+  if (function.module_hash == 0) return json;
+  char module[40];
+  std::snprintf(module, sizeof module, ", \"module\": \"%016llx\"}",
+                static_cast<unsigned long long>(function.module_hash));
+  json.replace(json.size() - 1, 1, module);
+  return json;
+}
+
+std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, void** arguments) {
+  LaunchKey key{shape, 0, {}};
+  key.values = static_cast<std::uint32_t>(
+      read_scalars(function.plan, shape, arguments, key.value.data(), key.value.size()));
+  const std::lock_guard lock(function.mutex);
+  std::uint32_t& signature = function.signatures[key];
+  if (signature == 0) {
+    signature = intern_signature(launch_json(function, shape, {key.value.data(), key.values}));
+  }
+  return signature;
+}
+
+// Values that the kernel may overwrite are no longer known.
+void forget_outputs(const ArgumentPlan& plan, void** arguments) {
+  for (const std::uint16_t parameter : plan.written_pointers) {
+    forget_at(*static_cast<void**>(arguments[parameter]));
+  }
+  for (const auto& array : plan.pointer_arrays) forget_at(*static_cast<void**>(arguments[array.parameter]));
+}
+
+}  // namespace
+
+KernelFunction* make_kernel_function(const char* name, std::uint64_t module_hash) {
+  auto* function = new KernelFunction{name, module_hash, {}, {}, {}};
+  if (module_hash == 0) function->plan = plan_arguments(function->name);
+  return function;
+}
+
+const char* kernel_name(const KernelFunction& function) noexcept { return function.name.c_str(); }
+
+void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** arguments, StreamRef stream) noexcept {
+  become_driver();
+  Record record{};
+  record.kind = RecordKind::Kernel;
+  record.device = stream.device;
+  record.stream = stream.id;
+  record.id = signature_of(function, shape, arguments);
+  emit(record);
+  if (any_known()) forget_outputs(function.plan, arguments);
+}
+
+int max_active_blocks(int block_threads, std::size_t dynamic_shared_bytes) noexcept {
+  constexpr std::int64_t kAssumedRegisters = 32;
+  const Config& c = config();
+  const std::int64_t threads = std::max(block_threads, 1);
+  const auto shared = static_cast<std::int64_t>(dynamic_shared_bytes) + c.number("gpu.reservedSharedMemPerBlock");
+  if (shared > c.number("gpu.sharedMemPerBlockOptin") + c.number("gpu.reservedSharedMemPerBlock")) return 0;
+  std::int64_t blocks = c.number("gpu.maxBlocksPerMultiProcessor");
+  blocks = std::min(blocks, c.number("gpu.maxThreadsPerMultiProcessor") / threads);
+  blocks = std::min(blocks, c.number("gpu.regsPerMultiprocessor") / (threads * kAssumedRegisters));
+  if (shared > 0) blocks = std::min(blocks, c.number("gpu.sharedMemPerMultiprocessor") / shared);
+  return static_cast<int>(blocks);
+}
+
+}  // namespace ph

@@ -1,0 +1,28 @@
+// Kernel launches, as runtime and driver API share them: from function, shape and arguments to a record.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/core/device.h"
+#include "shim/core/kernel_arguments.h"
+
+namespace ph {
+
+// One kernel function of the program. Lives as long as the process.
+struct KernelFunction;
+
+// `name`: mangled for compiled kernels, plain for Triton and NVRTC; copied.
+// `module_hash`: 0, or identifies the code object of a run-time compiled kernel.
+PH_EXPORT KernelFunction* make_kernel_function(const char* name, std::uint64_t module_hash = 0);
+PH_EXPORT const char* kernel_name(const KernelFunction& function) noexcept;
+
+// `arguments` as in cudaLaunchKernel: a pointer to each parameter.
+PH_EXPORT void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** arguments,
+                             StreamRef stream) noexcept;
+
+// Limit of resident blocks per multiprocessor by threads, shared memory and the hardware's block limit.
+// Registers are not known: 32 per thread are assumed.
+PH_EXPORT int max_active_blocks(int block_threads, std::size_t dynamic_shared_bytes) noexcept;
+
+}  // namespace ph

@@ -1,0 +1,265 @@
+// Memory of the simulated GPUs: reserved host addresses, never backed until touched, and an account per device.
+//
+// Addresses are the same in every rank (a fixed range per device), so that a pointer in a record means the same
+// thing to whoever replays it.
+#include "shim/core/device.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include <sys/mman.h>
+
+#include "shim/core/config.h"
+#include "shim/core/failure.h"
+#include "shim/core/rank.h"
+
+namespace ph {
+
+namespace {
+
+// User space ends at 2^47; libraries, heap and stacks live at its top, executables at 0x55..., so this is free.
+constexpr std::uintptr_t kFirstAddress = 0x1000'0000'0000;  // 64 devices end below 0x5000'0000'0000
+constexpr std::uintptr_t kDeviceSpan = 0x100'0000'0000;  // 1 TiB of addresses per device
+constexpr int kMaxDevices = 64;
+
+// The driver maps device memory in pages of 2 MiB; requests below half of one share a page. Assumed from observed
+// cudaMemGetInfo differences, which change in steps of 2 MiB.
+constexpr std::size_t kPageBytes = 2u << 20;
+constexpr std::size_t kSmallBytes = 1u << 20;
+constexpr std::size_t kSmallStepBytes = 64u << 10;
+
+std::size_t charged_bytes(std::size_t bytes) noexcept {
+  const std::size_t step = bytes >= kSmallBytes ? kPageBytes : kSmallStepBytes;
+  return (bytes + step - 1) / step * step;
+}
+
+struct DeviceAccount {
+  bool reserved = false;
+  bool has_context = false;
+  std::size_t used_bytes = 0;
+  std::map<std::uintptr_t, std::size_t> free_ranges;
+};
+
+std::mutex mutex;
+DeviceAccount accounts[kMaxDevices];
+
+// Keyed by base; device and pinned memory. Never destroyed: the program's static destructors still free memory.
+auto& allocations = *new std::map<std::uintptr_t, Allocation>;
+
+std::size_t capacity_bytes() noexcept {
+  static const auto bytes = static_cast<std::size_t>(config().number("gpu.totalGlobalMem"));
+  return bytes;
+}
+
+void record_memory(RecordKind kind, MemoryKind memory, int device, std::size_t bytes, std::uintptr_t pointer,
+                   std::size_t used_bytes) noexcept {
+  Record record{};
+  record.kind = kind;
+  record.device = static_cast<std::uint16_t>(std::max(device, 0));
+  record.id = static_cast<std::uint32_t>(memory);
+  record.arg[0] = bytes;
+  record.arg[1] = pointer;
+  record.arg[2] = used_bytes;
+  emit(record);
+}
+
+void record_out_of_memory(int device, std::size_t asked_bytes, std::size_t used_bytes) noexcept {
+  Record record{};
+  record.kind = RecordKind::OutOfMemory;
+  record.device = static_cast<std::uint16_t>(device);
+  record.arg[0] = asked_bytes;
+  record.arg[1] = capacity_bytes() - used_bytes;
+  record.arg[2] = used_bytes;
+  emit(record, true);
+}
+
+void reserve_addresses(int device) {
+  const std::uintptr_t base = kFirstAddress + static_cast<std::uintptr_t>(device) * kDeviceSpan;
+  void* mapped = mmap(reinterpret_cast<void*>(base), kDeviceSpan, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  if (mapped != reinterpret_cast<void*>(base)) {
+    fail_internal("cannot reserve 1 TiB of addresses for the simulated GPU; is a limit on virtual memory set (ulimit -v)?");
+  }
+  madvise(mapped, kDeviceSpan, MADV_DONTDUMP);
+  accounts[device].free_ranges[base] = kDeviceSpan;
+  accounts[device].reserved = true;
+}
+
+// First fit; called with the mutex held. Zero: no addresses left, which 1 TiB makes a program error.
+std::uintptr_t take_addresses(DeviceAccount& account, std::size_t bytes) {
+  const auto range = std::find_if(account.free_ranges.begin(), account.free_ranges.end(),
+                                  [bytes](const auto& entry) { return entry.second >= bytes; });
+  if (range == account.free_ranges.end()) return 0;
+  const auto [base, size] = *range;
+  account.free_ranges.erase(range);
+  if (size > bytes) account.free_ranges[base + bytes] = size - bytes;
+  return base;
+}
+
+void give_addresses(DeviceAccount& account, std::uintptr_t base, std::size_t bytes) {
+  madvise(reinterpret_cast<void*>(base), bytes, MADV_DONTNEED);
+  auto next = account.free_ranges.lower_bound(base);
+  if (next != account.free_ranges.end() && base + bytes == next->first) {
+    bytes += next->second;
+    next = account.free_ranges.erase(next);
+  }
+  if (next != account.free_ranges.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == base) {
+      before->second += bytes;
+      return;
+    }
+  }
+  account.free_ranges[base] = bytes;
+}
+
+// The allocation that holds `address`, or end.
+auto allocation_at(std::uintptr_t address) {
+  auto entry = allocations.upper_bound(address);
+  if (entry == allocations.begin()) return allocations.end();
+  --entry;
+  return address < entry->first + entry->second.bytes ? entry : allocations.end();
+}
+
+}  // namespace
+
+void* allocate_device(int device, std::size_t bytes) noexcept {
+  ensure_context(device);
+  const std::size_t charged = charged_bytes(bytes);
+  std::unique_lock lock(mutex);
+  DeviceAccount& account = accounts[device];
+  if (charged > capacity_bytes() - account.used_bytes) {
+    const std::size_t used = account.used_bytes;
+    lock.unlock();
+    record_out_of_memory(device, bytes, used);
+    return nullptr;
+  }
+  const std::uintptr_t base = take_addresses(account, charged);
+  if (base == 0) fail_internal("the addresses of a simulated GPU are used up");
+  account.used_bytes += charged;
+  allocations[base] = {base, bytes, device, MemoryKind::Device};
+  const std::size_t used = account.used_bytes;
+  lock.unlock();
+  record_memory(RecordKind::Alloc, MemoryKind::Device, device, charged, base, used);
+  return reinterpret_cast<void*>(base);
+}
+
+bool free_device(void* pointer) noexcept {
+  const auto base = reinterpret_cast<std::uintptr_t>(pointer);
+  std::unique_lock lock(mutex);
+  const auto entry = allocations.find(base);
+  if (entry == allocations.end() || entry->second.device < 0) return false;
+  const int device = entry->second.device;
+  const std::size_t charged = charged_bytes(entry->second.bytes);
+  allocations.erase(entry);
+  accounts[device].used_bytes -= charged;
+  give_addresses(accounts[device], base, charged);
+  const std::size_t used = accounts[device].used_bytes;
+  lock.unlock();
+  record_memory(RecordKind::Free, MemoryKind::Device, device, charged, base, used);
+  return true;
+}
+
+void* allocate_pinned(std::size_t bytes) noexcept {
+  void* pointer = nullptr;
+  if (posix_memalign(&pointer, 4096, std::max<std::size_t>(bytes, 1)) != 0) return nullptr;
+  register_pinned(pointer, bytes);
+  return pointer;
+}
+
+bool free_pinned(void* pointer) noexcept {
+  if (!unregister_pinned(pointer)) return false;
+  std::free(pointer);
+  return true;
+}
+
+bool register_pinned(void* pointer, std::size_t bytes) noexcept {
+  const auto base = reinterpret_cast<std::uintptr_t>(pointer);
+  {
+    const std::lock_guard lock(mutex);
+    if (!allocations.try_emplace(base, Allocation{base, bytes, -1, MemoryKind::PinnedHost}).second) return false;
+  }
+  record_memory(RecordKind::Alloc, MemoryKind::PinnedHost, 0, bytes, base, 0);
+  return true;
+}
+
+bool unregister_pinned(void* pointer) noexcept {
+  const auto base = reinterpret_cast<std::uintptr_t>(pointer);
+  std::size_t bytes = 0;
+  {
+    const std::lock_guard lock(mutex);
+    const auto entry = allocations.find(base);
+    if (entry == allocations.end() || entry->second.device >= 0) return false;
+    bytes = entry->second.bytes;
+    allocations.erase(entry);
+  }
+  record_memory(RecordKind::Free, MemoryKind::PinnedHost, 0, bytes, base, 0);
+  return true;
+}
+
+bool find_allocation(const void* pointer, Allocation& out) noexcept {
+  const std::lock_guard lock(mutex);
+  const auto entry = allocation_at(reinterpret_cast<std::uintptr_t>(pointer));
+  if (entry == allocations.end()) return false;
+  out = entry->second;
+  return true;
+}
+
+bool is_device_pointer(const void* pointer) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  return address >= kFirstAddress && address < kFirstAddress + kMaxDevices * kDeviceSpan;
+}
+
+bool take_memory(int device, std::size_t bytes, MemoryKind kind) noexcept {
+  std::unique_lock lock(mutex);
+  DeviceAccount& account = accounts[device];
+  if (bytes > capacity_bytes() - account.used_bytes) {
+    const std::size_t used = account.used_bytes;
+    lock.unlock();
+    record_out_of_memory(device, bytes, used);
+    return false;
+  }
+  account.used_bytes += bytes;
+  const std::size_t used = account.used_bytes;
+  lock.unlock();
+  record_memory(RecordKind::Alloc, kind, device, bytes, 0, used);
+  return true;
+}
+
+void give_memory(int device, std::size_t bytes, MemoryKind kind) noexcept {
+  std::unique_lock lock(mutex);
+  accounts[device].used_bytes -= bytes;
+  const std::size_t used = accounts[device].used_bytes;
+  lock.unlock();
+  record_memory(RecordKind::Free, kind, device, bytes, 0, used);
+}
+
+void memory_info(int device, std::size_t& free_bytes, std::size_t& total_bytes) noexcept {
+  ensure_context(device);
+  const std::lock_guard lock(mutex);
+  total_bytes = capacity_bytes();
+  free_bytes = total_bytes - accounts[device].used_bytes;
+}
+
+bool has_context(int device) noexcept {
+  const std::lock_guard lock(mutex);
+  return accounts[device].has_context;
+}
+
+void ensure_context(int device) noexcept {
+  {
+    const std::lock_guard lock(mutex);
+    if (accounts[device].has_context) return;
+    accounts[device].has_context = true;
+    reserve_addresses(device);
+  }
+  if (!take_memory(device, static_cast<std::size_t>(config().number("gpu.context_bytes")), MemoryKind::Context)) {
+    fail_internal("the GPU profile's context_bytes exceed its memory");
+  }
+}
+
+}  // namespace ph

@@ -1,0 +1,41 @@
+#include "shim/core/properties.h"
+
+#include <string>
+
+#include "shim/core/config.h"
+
+namespace ph {
+
+namespace {
+constexpr int kPciBusIdAttribute = 33;  // cudaDevAttrPciBusId
+}
+
+int device_pci_bus(int device) noexcept {
+  return static_cast<int>(config().number("gpu.pciBusID_base")) + device;
+}
+
+bool device_attribute(int device, int attribute, int& value) noexcept {
+  if (attribute == kPciBusIdAttribute) {
+    value = device_pci_bus(device);
+    return true;
+  }
+  const std::string key = "gpu.attribute." + std::to_string(attribute);
+  if (!config().has(key.c_str())) return false;
+  value = static_cast<int>(config().number(key.c_str()));
+  return true;
+}
+
+void device_uuid(int device, unsigned char* uuid) noexcept {
+  // SplitMix64 of seed and ordinal: the same in every process of a node, different per GPU.
+  auto state = static_cast<std::uint64_t>(config().number("gpu.uuid_seed")) + static_cast<std::uint64_t>(device);
+  for (int half = 0; half < 2; ++half) {
+    state += 0x9e3779b97f4a7c15u;
+    std::uint64_t mixed = state;
+    mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
+    mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
+    mixed ^= mixed >> 31;
+    for (int byte = 0; byte < 8; ++byte) uuid[half * 8 + byte] = static_cast<unsigned char>(mixed >> (byte * 8));
+  }
+}
+
+}  // namespace ph

@@ -1,0 +1,284 @@
+// The channel's writing end. See rank.h for the rules and protocol/channel.h for the layout.
+#include "shim/core/rank.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "shim/core/failure.h"
+#include "shim/core/futex.h"
+#include "shim/core/python_frame.h"
+
+namespace ph {
+
+namespace {
+
+struct Attachment {
+  Channel* channel = nullptr;
+  Doorbell* doorbell = nullptr;
+  std::uint32_t rank = 0;
+  std::uint64_t last_record_clock_ns = 0;  // guarded by the channel's lock
+};
+
+Attachment state;
+std::atomic<bool> is_attached{false};
+std::atomic<bool> is_virtual{false};
+thread_local bool thread_drives = false;
+
+void* map_shared(const std::string& path, std::size_t bytes) noexcept {
+  const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) fail_internal("cannot open " + path + ": " + std::strerror(errno));
+  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  if (mapped == MAP_FAILED) fail_internal("cannot map " + path + ": " + std::strerror(errno));
+  return mapped;
+}
+
+// A forked child shares the mapping but must not write to it: it only reads the clock.
+void detach_in_child() noexcept {
+  is_attached.store(false, std::memory_order_relaxed);
+  thread_drives = false;
+}
+
+void ring_doorbell() noexcept {
+  state.doorbell->rings.fetch_add(1, std::memory_order_release);
+  futex_wake(state.doorbell->rings, 1);
+}
+
+void sleep_until_consumed(std::uint64_t cells) noexcept {
+  Channel& channel = *state.channel;
+  while (channel.head.load(std::memory_order_relaxed) + cells -
+             channel.tail.load(std::memory_order_acquire) > kRingCells) {
+    ring_doorbell();
+    const timespec pause{0, 200'000};
+    syscall(SYS_nanosleep, &pause, nullptr);
+  }
+}
+
+void put_bytes(std::uint64_t cell, const void* bytes, std::size_t size) noexcept {
+  std::memcpy(state.channel->cells + (cell % kRingCells) * kCellBytes, bytes, size);
+}
+
+void put_payload(std::uint64_t cell, std::string_view payload) noexcept {
+  for (std::size_t offset = 0; offset < payload.size(); offset += kCellBytes) {
+    unsigned char padded[kCellBytes] = {};
+    std::memcpy(padded, payload.data() + offset, std::min(kCellBytes, payload.size() - offset));
+    put_bytes(cell++, padded, kCellBytes);
+  }
+}
+
+enum class Written { Records, ResumeWait, Nothing };
+
+// Writes the records and the payload of the last one. When the server had set this rank aside it writes a Resume
+// wait on `resume_slot` instead, or nothing if the caller has claimed no slot yet.
+Written write_cells(std::span<Record> records, std::string_view payload,
+                    std::optional<std::uint32_t> resume_slot) noexcept {
+  Channel& channel = *state.channel;
+  const std::uint64_t cells = records.size() + payload_cells(payload.size());
+  const SharedLock lock(channel.lock);
+  const bool aside = channel.aside.load(std::memory_order_relaxed) != 0;
+  if (aside && !resume_slot) return Written::Nothing;
+
+  sleep_until_consumed(cells);
+  std::uint64_t cell = channel.head.load(std::memory_order_relaxed);
+  const std::uint64_t clock_ns = channel.host_clock_ns.load(std::memory_order_relaxed);
+  const std::uint64_t gap_ns = clock_ns - state.last_record_clock_ns;
+  state.last_record_clock_ns = clock_ns;
+
+  if (aside) {
+    channel.aside.store(0, std::memory_order_relaxed);
+    Record resume{};
+    resume.kind = RecordKind::Wait;
+    resume.id = static_cast<std::uint32_t>(WaitKind::Resume);
+    resume.host_gap_ns = gap_ns;
+    resume.arg[4] = *resume_slot;
+    put_bytes(cell, &resume, sizeof resume);
+    channel.head.store(cell + 1, std::memory_order_release);
+    return Written::ResumeWait;
+  }
+
+  records.front().host_gap_ns = gap_ns;
+  for (const Record& record : records) put_bytes(cell++, &record, sizeof record);
+  put_payload(cell, payload);
+  const std::uint64_t head = cell + payload_cells(payload.size());
+  channel.head.store(head, std::memory_order_release);
+  const std::uint64_t behind = head - channel.tail.load(std::memory_order_relaxed);
+  if (behind >= kDoorbellCells && head % 1024 < cells) ring_doorbell();
+  return Written::Records;
+}
+
+std::uint32_t claim_slot() noexcept {
+  for (;;) {
+    for (std::uint32_t slot = 0; slot < kReplySlots; ++slot) {
+      std::uint32_t free = 0;
+      if (state.channel->slots[slot].busy.compare_exchange_strong(free, 1)) {
+        state.channel->slots[slot].answered.store(0, std::memory_order_relaxed);
+        return slot;
+      }
+    }
+    sched_yield();
+  }
+}
+
+// Sleeps until the slot is answered. `moves_clock`: the rank itself waited, so its host clock moves to the answer.
+const ReplySlot& sleep_on(std::uint32_t index, bool moves_clock) noexcept {
+  Channel& channel = *state.channel;
+  ReplySlot& slot = channel.slots[index];
+  if (moves_clock) channel.waiting.fetch_add(1);
+  ring_doorbell();
+  while (slot.answered.load(std::memory_order_acquire) == 0) futex_wait(slot.answered, 0);
+  if (moves_clock) {
+    channel.waiting.fetch_sub(1);
+    const SharedLock lock(channel.lock);
+    if (slot.time_ns > channel.host_clock_ns.load(std::memory_order_relaxed)) {
+      channel.host_clock_ns.store(slot.time_ns, std::memory_order_relaxed);
+    }
+    state.last_record_clock_ns = std::max(state.last_record_clock_ns, slot.time_ns);
+  }
+  return slot;
+}
+
+void release_slot(std::uint32_t slot) noexcept {
+  state.channel->slots[slot].busy.store(0, std::memory_order_release);
+}
+
+void write_or_resume(std::span<Record> records, std::string_view payload) noexcept {
+  std::optional<std::uint32_t> slot;
+  for (;;) {
+    const Written written = write_cells(records, payload, slot);
+    if (written == Written::Records) break;
+    if (written == Written::Nothing) slot = claim_slot();
+    if (written == Written::ResumeWait) {
+      sleep_on(*slot, true);
+      release_slot(*slot);
+      slot.reset();
+    }
+  }
+  if (slot) release_slot(*slot);
+}
+
+std::uint32_t emit_wait(Record& record) noexcept {
+  record.kind = RecordKind::Wait;
+  if (!thread_drives) record.flags |= kWaitBackground;
+  const std::uint32_t slot = claim_slot();
+  record.arg[4] = slot;
+  write_or_resume({&record, 1}, {});
+  return slot;
+}
+
+}  // namespace
+
+bool attach(const char* run_dir, std::uint32_t rank) noexcept {
+  const std::string directory(run_dir);
+  auto* channel = static_cast<Channel*>(
+      map_shared(directory + "/rank-" + std::to_string(rank) + ".channel", sizeof(Channel)));
+  if (channel->magic != kChannelMagic || channel->version != kProtocolVersion) {
+    fail_internal("the channel of rank " + std::to_string(rank) + " has another protocol version than this shim");
+  }
+  std::uint32_t owner = 0;
+  if (!channel->owner_pid.compare_exchange_strong(owner, static_cast<std::uint32_t>(getpid()))) {
+    state.channel = channel;  // a child process of the rank: it sees the rank's clock and drives nothing
+    is_virtual.store(true);
+    return false;
+  }
+  state.channel = channel;
+  state.doorbell = static_cast<Doorbell*>(map_shared(directory + "/doorbell", sizeof(Doorbell)));
+  state.rank = rank;
+  pthread_atfork(nullptr, nullptr, detach_in_child);
+  thread_drives = true;
+  is_virtual.store(true);
+  is_attached.store(true);
+  return true;
+}
+
+bool attached() noexcept { return is_attached.load(std::memory_order_relaxed); }
+void leave() noexcept { is_attached.store(false, std::memory_order_relaxed); }
+bool clock_virtual() noexcept { return is_virtual.load(std::memory_order_relaxed); }
+std::uint32_t global_rank() noexcept { return state.rank; }
+void become_driver() noexcept { thread_drives = attached(); }
+bool is_driver() noexcept { return thread_drives; }
+
+std::uint64_t host_clock_ns() noexcept {
+  return clock_virtual() ? state.channel->host_clock_ns.load(std::memory_order_relaxed) : 0;
+}
+
+void advance_host_clock(std::uint64_t duration_ns) noexcept {
+  if (attached() && thread_drives) state.channel->host_clock_ns.fetch_add(duration_ns, std::memory_order_relaxed);
+}
+
+std::uint64_t cells_written() noexcept {
+  return clock_virtual() ? state.channel->head.load(std::memory_order_relaxed) : 0;
+}
+
+bool waits_for_server() noexcept {
+  return clock_virtual() && state.channel->waiting.load(std::memory_order_relaxed) != 0;
+}
+
+void emit(Record record, bool locate) noexcept {
+  if (!attached()) return;
+  if (locate) record.site = current_site();
+  write_or_resume({&record, 1}, {});
+}
+
+void emit(Record record, std::string_view payload) noexcept {
+  if (!attached()) return;
+  record.arg[0] = payload.size();
+  write_or_resume({&record, 1}, payload);
+}
+
+void emit(std::span<Record> records, bool locate) noexcept {
+  if (!attached()) return;
+  if (locate) records.front().site = current_site();
+  write_or_resume(records, {});
+}
+
+ReplyStatus wait(Record record, std::uint64_t* value) noexcept {
+  if (!attached()) return ReplyStatus::Done;
+  const std::uint32_t index = emit_wait(record);
+  const ReplySlot& slot = sleep_on(index, thread_drives);
+  if (value != nullptr) *value = slot.value;
+  const ReplyStatus status = slot.status;
+  release_slot(index);
+  return status;
+}
+
+void wait(Record record, Reply& reply) noexcept {
+  reply.status = ReplyStatus::Done;
+  reply.payload_bytes = 0;
+  if (!attached()) return;
+  const std::uint32_t index = emit_wait(record);
+  const ReplySlot& slot = sleep_on(index, thread_drives);
+  reply.status = slot.status;
+  reply.time_ns = slot.time_ns;
+  reply.value = slot.value;
+  reply.payload_bytes = slot.payload_bytes;
+  std::memcpy(reply.payload, slot.payload, slot.payload_bytes);
+  release_slot(index);
+}
+
+std::uint32_t intern_signature(std::string_view json) noexcept {
+  static std::mutex mutex;
+  static std::unordered_map<std::string, std::uint32_t> ids;
+  const std::lock_guard lock(mutex);
+  const auto [entry, is_new] = ids.try_emplace(std::string(json), static_cast<std::uint32_t>(ids.size() + 1));
+  if (is_new) {
+    Record record{};
+    record.kind = RecordKind::Signature;
+    record.id = entry->second;
+    emit(record, json);
+  }
+  return entry->second;
+}
+
+}  // namespace ph

@@ -1,0 +1,66 @@
+// The rank's side of the channel: its record stream, its waits, its host clock.
+//
+// Everything here may be called from any thread. A thread that issues device work is a *driver*: its calls
+// advance the rank's host clock. Other threads (NCCL watchdog, pinned-memory thread) read the clock and may
+// ask questions, but never move it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "protocol/channel.h"
+#include "protocol/records.h"
+#include "shim/core/api.h"
+
+namespace ph {
+
+struct Reply {
+  ReplyStatus status = ReplyStatus::Done;
+  std::uint64_t time_ns = 0;
+  std::uint64_t value = 0;
+  std::uint32_t payload_bytes = 0;
+  unsigned char payload[kReplyPayloadBytes];
+};
+
+// Makes this process the one that drives the GPU of `rank`. False: another live process already does.
+PH_EXPORT bool attach(const char* run_dir, std::uint32_t rank) noexcept;
+
+// False in a process that does not drive a rank's GPU (the zygote, a DataLoader worker, a tool):
+// records go nowhere and waits return at once.
+PH_EXPORT bool attached() noexcept;
+// After the exit record: what destructors still do to the GPU is nobody's business, and nobody would answer.
+PH_EXPORT void leave() noexcept;
+PH_EXPORT std::uint32_t global_rank() noexcept;
+
+// Appends `record`; its host_gap_ns is filled in here, and with `locate` its Python call site.
+// Blocks only while the ring is full.
+PH_EXPORT void emit(Record record, bool locate = false) noexcept;
+// A record followed by its payload, contiguous in the ring.
+PH_EXPORT void emit(Record record, std::string_view payload) noexcept;
+// Several records that must stand together (NcclLaunch and its NcclOps); `locate` applies to the first.
+PH_EXPORT void emit(std::span<Record> records, bool locate) noexcept;
+
+// Emits a Wait record and sleeps until the server answers; a driver's host clock moves to the answer's time.
+// The first form is for the many waits whose payload nobody needs.
+PH_EXPORT ReplyStatus wait(Record record, std::uint64_t* value = nullptr) noexcept;
+PH_EXPORT void wait(Record record, Reply& reply) noexcept;
+
+// Marks the calling thread as one that drives the GPU. Called by every body that issues device work.
+PH_EXPORT void become_driver() noexcept;
+PH_EXPORT bool is_driver() noexcept;
+
+// True in an attached process and in processes forked from it: the program's clocks are virtual.
+PH_EXPORT bool clock_virtual() noexcept;
+// Virtual nanoseconds since the start of the run; `advance` is for sleeps and polls of driver threads.
+PH_EXPORT std::uint64_t host_clock_ns() noexcept;
+PH_EXPORT void advance_host_clock(std::uint64_t duration_ns) noexcept;
+// Position in the record stream, and whether a driver sleeps until the server answers: what a sleep is for
+// (libc/virtual_clock.cc) depends on both.
+PH_EXPORT std::uint64_t cells_written() noexcept;
+PH_EXPORT bool waits_for_server() noexcept;
+
+// Id of a signature (a JSON object, see docs/records.md): announced on first sight, looked up afterwards.
+PH_EXPORT std::uint32_t intern_signature(std::string_view json) noexcept;
+
+}  // namespace ph

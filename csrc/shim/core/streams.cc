@@ -1,0 +1,109 @@
+// Current device, streams and events of the rank.
+#include "shim/core/device.h"
+
+#include <atomic>
+
+#include "shim/core/config.h"
+#include "shim/core/handles.h"
+#include "shim/core/rank.h"
+
+namespace ph {
+
+namespace {
+
+struct StreamState {
+  std::uint32_t id = 0;
+  std::uint16_t device = 0;
+  bool non_blocking = false;
+  int priority = 0;
+};
+
+struct EventState {
+  bool timing = true;
+  std::uint64_t instance = 0;
+};
+
+HandleTable<StreamState> streams{HandleTag::Stream};
+HandleTable<EventState> events{HandleTag::Event};
+std::atomic<std::uint32_t> stream_count{0};
+std::atomic<std::uint64_t> event_instances{0};
+thread_local int device_of_thread = 0;
+thread_local void* per_thread_stream = nullptr;
+
+// CUDA's special handle values: cudaStreamLegacy and cudaStreamPerThread.
+const void* const kLegacy = reinterpret_cast<const void*>(0x1);
+const void* const kPerThread = reinterpret_cast<const void*>(0x2);
+
+}  // namespace
+
+int current_device() noexcept { return device_of_thread; }
+
+bool set_current_device(int device) noexcept {
+  if (device < 0 || static_cast<std::uint32_t>(device) >= config().device_count) return false;
+  device_of_thread = device;
+  return true;
+}
+
+StreamRef resolve_stream(const void* handle) noexcept {
+  if (handle == nullptr || handle == kLegacy) {
+    return {.id = 0, .device = static_cast<std::uint16_t>(device_of_thread), .valid = true};
+  }
+  if (handle == kPerThread) {
+    if (per_thread_stream == nullptr) per_thread_stream = create_stream(device_of_thread, false, 0);
+    handle = per_thread_stream;
+  }
+  const StreamState* stream = streams.get(handle);
+  if (stream == nullptr) return {};
+  return {stream->id, stream->device, true, stream->non_blocking, stream->priority};
+}
+
+void* create_stream(int device, bool non_blocking, int priority) noexcept {
+  const std::uint32_t id = stream_count.fetch_add(1) + 1;
+  void* handle = streams.create({id, static_cast<std::uint16_t>(device), non_blocking, priority});
+  if (handle == nullptr) return nullptr;
+  Record record{};
+  record.kind = RecordKind::StreamCreate;
+  record.flags = non_blocking ? kStreamNonBlocking : 0;
+  record.device = static_cast<std::uint16_t>(device);
+  record.stream = id;
+  record.arg[0] = static_cast<std::uint64_t>(static_cast<std::int64_t>(priority));
+  emit(record);
+  return handle;
+}
+
+bool destroy_stream(void* handle) noexcept {
+  const StreamState* stream = streams.get(handle);
+  if (stream == nullptr) return false;
+  Record record{};
+  record.kind = RecordKind::StreamDestroy;
+  record.device = stream->device;
+  record.stream = stream->id;
+  emit(record);
+  return streams.destroy(handle);
+}
+
+void* create_event(bool timing) noexcept { return events.create({timing, 0}); }
+
+bool destroy_event(void* handle) noexcept { return events.destroy(handle); }
+
+EventRef resolve_event(const void* handle) noexcept {
+  const EventState* event = events.get(handle);
+  if (event == nullptr) return {};
+  return {true, event->timing, event->instance};
+}
+
+bool record_event(void* handle, StreamRef stream) noexcept {
+  EventState* event = events.get(handle);
+  if (event == nullptr) return false;
+  become_driver();
+  event->instance = event_instances.fetch_add(1) + 1;
+  Record record{};
+  record.kind = RecordKind::EventRecord;
+  record.device = stream.device;
+  record.stream = stream.id;
+  record.arg[0] = event->instance;
+  emit(record);
+  return true;
+}
+
+}  // namespace ph

@@ -1,0 +1,42 @@
+// Compiled once per vendor library: its table, and a stub for each row that has no body.
+//
+// Stubs need no signature: on x86-64 an unsupported call never returns and an ignored one returns 0, which is
+// success in every library of ours. This file must not include a vendor header.
+#include "shim/core/library.h"
+
+namespace ph::library {
+
+namespace {
+
+#define API(name, support, note) {#name, Support::support, note},
+constexpr ApiRow kRows[] = {
+#include PH_TABLE
+};
+#undef API
+
+std::atomic<std::uint64_t> counts[row_count];
+
+}  // namespace
+
+ApiTable table{PH_LIBRARY, PH_SONAME, kRows, row_count, counts, nullptr};
+
+namespace {
+__attribute__((constructor)) void register_this_table() { register_table(&table); }
+}  // namespace
+
+}  // namespace ph::library
+
+#define PH_STUB_Modelled(name)
+#define PH_STUB_PassThrough(name)
+#define PH_STUB_Ignored(name)                                              \
+  extern "C" PH_EXPORT int name() noexcept {                               \
+    ph::count_ignored(ph::library::table, ph::library::row_##name);        \
+    return 0;                                                              \
+  }
+#define PH_STUB_Unsupported(name)                                          \
+  extern "C" PH_EXPORT int name() noexcept {                               \
+    ph::stop_unsupported(PH_LIBRARY, #name, "");                           \
+  }
+#define API(name, support, note) PH_STUB_##support(name)
+#include PH_TABLE
+#undef API

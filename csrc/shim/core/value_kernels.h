@@ -1,0 +1,38 @@
+// Kernels that are carried out on small tensors, so that sizes, counts, flags and offsets keep their values:
+// PyTorch's elementwise kernels, contiguous or strided, with or without a change of type, and arange.
+//
+// A function is classified once, by its name. Limits: functors that element_functions.h does not list only make
+// their output unknown.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "shim/core/api.h"
+#include "shim/core/element_functions.h"
+
+namespace ph {
+
+struct KernelRule {
+  // How the kernel's arguments lay out its operands.
+  enum class Form : std::uint8_t {
+    None,         // not a kernel that we know: nothing is done
+    Contiguous,   // (int n, functor, std::array<char*, k>)
+    Casting,      // (int n, functor, std::array<char*, k>, calculator, calculator, loader, storer)
+    Strided,      // (int n, lambda), which holds calculator, array and functor
+    StridedCast,  // likewise, and then the types
+    Arange,       // (int n, lambda, T* output)
+  };
+  Form form = Form::None;
+  bool computes = false;  // false: the output's extent is known, its values are not
+  std::size_t operands = 0;  // outputs and inputs in memory
+  ElementFunction function;
+};
+
+PH_EXPORT KernelRule classify_kernel(std::string_view mangled);
+
+// At a launch, before anything is forgotten. True: the values of the output are taken care of. `arguments` as in
+// cudaLaunchKernel.
+PH_EXPORT bool apply_kernel(const KernelRule& rule, void* const* arguments) noexcept;
+
+}  // namespace ph

@@ -1,0 +1,222 @@
+#include "shim/core/values.h"
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "shim/core/config.h"
+#include "shim/core/device.h"
+#include "shim/core/known_ranges.h"
+#include "shim/core/rank.h"
+#include "shim/core/value_queue.h"
+
+namespace ph {
+
+namespace {
+
+// What the issuing threads know. Never destroyed: the program's static destructors still copy and free.
+struct Issue {
+  std::mutex mutex;
+  KnownRanges expected;                   // holds every range that is known, and some that will turn out not to be
+  KnownRanges written_later;              // host memory that queued operations write
+  std::uint64_t last_host_write = 0;      // ticket
+};
+
+Issue& issue = *new Issue;
+std::atomic<bool> anything_expected{false};
+// Read back as zeros by operations that found their source unknown only when they ran.
+std::atomic<std::uint64_t> late_synthetic_bytes{0};
+
+// Called with the lock held.
+void update_flag() noexcept { anything_expected.store(!issue.expected.empty(), std::memory_order_relaxed); }
+
+bool may_be_known(const void* pointer, std::size_t bytes) noexcept {
+  if (!any_known()) return false;
+  const std::lock_guard lock(issue.mutex);
+  return issue.expected.known_bytes(pointer, bytes) != 0;
+}
+
+void record_synthetic(std::uint64_t bytes) noexcept {
+  Record record{};
+  record.kind = RecordKind::SyntheticRead;
+  record.arg[0] = bytes;
+  emit(record, true);
+}
+
+void enqueue_host_write(void* destination, std::size_t bytes, std::function<void()> operation) noexcept {
+  const std::uint64_t ticket = enqueue_value_operation(std::move(operation), Needs::Nothing);
+  const std::lock_guard lock(issue.mutex);
+  issue.written_later.add(destination, bytes);
+  issue.last_host_write = ticket;
+}
+
+// The program may free or reuse the source as soon as the call is over, so it is read now; unless a queued
+// operation still has to write it.
+void upload(void* destination, const void* source, std::size_t bytes) noexcept {
+  bool written_later;
+  {
+    const std::lock_guard lock(issue.mutex);
+    written_later = issue.written_later.known_bytes(source, bytes) != 0;
+  }
+  std::shared_ptr<unsigned char[]> staged;
+  if (!written_later) {
+    staged.reset(new unsigned char[bytes]);
+    std::memcpy(staged.get(), source, bytes);
+  }
+  expect_known(destination, bytes);
+  enqueue_value([=] {
+    std::memcpy(destination, staged ? staged.get() : source, bytes);
+    known_now().add(destination, bytes);
+  });
+}
+
+void download(void* destination, const void* source, std::size_t bytes) noexcept {
+  const bool may_be = may_be_known(source, bytes);
+  if (!may_be) record_synthetic(bytes);
+  enqueue_host_write(destination, bytes, [=] {
+    std::memset(destination, 0, bytes);
+    const auto base = reinterpret_cast<std::uintptr_t>(source);
+    known_now().each_in(source, bytes, [=](std::uintptr_t from, std::size_t part) {
+      std::memcpy(static_cast<char*>(destination) + (from - base), reinterpret_cast<const void*>(from), part);
+    });
+    if (may_be) late_synthetic_bytes.fetch_add(bytes - known_now().known_bytes(source, bytes));
+  });
+}
+
+void move_on_device(void* destination, const void* source, std::size_t bytes) noexcept {
+  if (!may_be_known(source, bytes)) return mark_unknown(destination, bytes);
+  expect_known(destination, bytes);
+  enqueue_value([=] {
+    KnownRanges moved;
+    const auto base = reinterpret_cast<std::uintptr_t>(source);
+    known_now().each_in(source, bytes, [&](std::uintptr_t from, std::size_t part) {
+      moved.add(static_cast<char*>(destination) + (from - base), part);
+    });
+    std::memmove(destination, source, bytes);
+    known_now().remove(destination, bytes);
+    moved.each_in(destination, bytes, [](std::uintptr_t at, std::size_t part) {
+      known_now().add(reinterpret_cast<const void*>(at), part);
+    });
+  });
+}
+
+void fill_bytes(void* destination, unsigned value, std::size_t element_bytes, std::size_t count) noexcept {
+  if (element_bytes == 1) {
+    std::memset(destination, static_cast<int>(value), count);
+    return;
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    std::memcpy(static_cast<char*>(destination) + i * element_bytes, &value, element_bytes);
+  }
+}
+
+}  // namespace
+
+bool any_known() noexcept { return anything_expected.load(std::memory_order_relaxed); }
+
+void expect_known(const void* pointer, std::size_t bytes) noexcept {
+  if (!attached() || bytes == 0) return;
+  const std::lock_guard lock(issue.mutex);
+  issue.expected.add(pointer, bytes);
+  update_flag();
+}
+
+void mark_known(const void* pointer, std::size_t bytes) noexcept {
+  if (!attached() || bytes == 0) return;
+  expect_known(pointer, bytes);
+  enqueue_value([=] { known_now().add(pointer, bytes); });
+}
+
+void mark_unknown(const void* pointer, std::size_t bytes) noexcept {
+  if (!any_known() || !attached()) return;
+  {
+    const std::lock_guard lock(issue.mutex);
+    if (!issue.expected.remove(pointer, bytes)) return;
+    update_flag();
+  }
+  enqueue_value([=] { known_now().remove(pointer, bytes); });
+}
+
+void forget_at(const void* pointer) noexcept {
+  if (!any_known()) return;
+  std::size_t bytes;
+  {
+    const std::lock_guard lock(issue.mutex);
+    bytes = issue.expected.bytes_from(pointer);
+  }
+  mark_unknown(pointer, bytes);
+}
+
+bool is_known(const void* pointer, std::size_t bytes) noexcept {
+  if (!is_device_pointer(pointer)) return true;
+  const std::lock_guard lock(issue.mutex);
+  return issue.expected.covers(pointer, bytes);
+}
+
+void enqueue_value(std::function<void()> operation) noexcept {
+  if (attached()) enqueue_value_operation(std::move(operation), Needs::Nothing);
+}
+
+void enqueue_exchange(std::function<void()> operation) noexcept {
+  if (!attached()) return;
+  start_value_thread();
+  enqueue_value_operation(std::move(operation), Needs::Peers);
+}
+
+void drain_values() noexcept {
+  if (!attached()) return;
+  std::uint64_t ticket;
+  {
+    const std::lock_guard lock(issue.mutex);
+    ticket = issue.last_host_write;
+  }
+  await_value_operation(ticket);
+  {
+    const std::lock_guard lock(issue.mutex);
+    if (issue.last_host_write == ticket) issue.written_later = {};
+  }
+  // By the thread that reads, at a point that the program determines: the record stream stays reproducible.
+  if (!is_driver()) return;
+  const std::uint64_t synthetic_bytes = late_synthetic_bytes.exchange(0);
+  if (synthetic_bytes != 0) record_synthetic(synthetic_bytes);
+}
+
+void copy_values(void* destination, const void* source, std::size_t bytes, bool synchronous) noexcept {
+  if (!attached() || bytes == 0) return;
+  const bool to_device = is_device_pointer(destination);
+  const bool from_device = is_device_pointer(source);
+  if (!to_device && !from_device) {
+    enqueue_host_write(destination, bytes, [=] { std::memmove(destination, source, bytes); });
+  } else if (bytes > config().value_bytes) {
+    to_device ? mark_unknown(destination, bytes) : record_synthetic(bytes);
+  } else if (!from_device) {
+    upload(destination, source, bytes);
+  } else if (to_device) {
+    move_on_device(destination, source, bytes);
+  } else {
+    download(destination, source, bytes);
+  }
+  if (synchronous) drain_values();
+}
+
+void fill_values(void* destination, unsigned value, std::size_t element_bytes, std::size_t count) noexcept {
+  const std::size_t bytes = element_bytes * count;
+  if (!attached() || bytes == 0) return;
+  if (!is_device_pointer(destination)) {
+    return enqueue_host_write(destination, bytes, [=] { fill_bytes(destination, value, element_bytes, count); });
+  }
+  if (bytes > config().value_bytes) return mark_unknown(destination, bytes);
+  expect_known(destination, bytes);
+  enqueue_value([=] {
+    fill_bytes(destination, value, element_bytes, count);
+    known_now().add(destination, bytes);
+  });
+}
+
+void finish_values() noexcept {
+  if (attached()) await_value_operation(last_value_ticket());
+}
+
+}  // namespace ph

@@ -1,0 +1,49 @@
+// True values of small tensors, in program order.
+//
+// Kernels do not run, so device memory has no meaning of its own; but programs read sizes, flags and
+// object-collective payloads back. What a rule produces (small copies, fills, small collectives, a few
+// recognised kernels) is *known*. Two sets of byte ranges say what is: one is kept at issue and holds what *may*
+// be known, so that a launch costs one look-up; the true one moves along with the value operations themselves
+// (value_queue.h), because a small collective learns from its peers whether its result is known, and the rank
+// runs ahead meanwhile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "shim/core/api.h"
+
+namespace ph {
+
+// `forget_at` is for what an unmodelled kernel may have written: from `pointer` to the end of the range there.
+PH_EXPORT void mark_known(const void* pointer, std::size_t bytes) noexcept;
+PH_EXPORT void mark_unknown(const void* pointer, std::size_t bytes) noexcept;
+PH_EXPORT void forget_at(const void* pointer) noexcept;
+PH_EXPORT bool any_known() noexcept;  // cheap test for the launch path
+// May be known, as far as the issuing thread can tell; always true for host memory.
+PH_EXPORT bool is_known(const void* pointer, std::size_t bytes) noexcept;
+// An operation that the caller enqueues next will decide whether these bytes are known.
+PH_EXPORT void expect_known(const void* pointer, std::size_t bytes) noexcept;
+
+// Runs `operation` after all value operations before it: at once where nothing is queued, else on the value
+// thread. `enqueue_exchange` is for one that waits for peers. Operations must not call functions of this header;
+// they use known_now() of value_queue.h.
+PH_EXPORT void enqueue_value(std::function<void()> operation) noexcept;
+PH_EXPORT void enqueue_exchange(std::function<void()> operation) noexcept;
+// Until every value operation issued so far that writes host memory is done. Called before the host reads.
+// Call it after the wait for virtual time: then all peers have issued what the operations wait for.
+PH_EXPORT void drain_values() noexcept;
+
+// A copy with its rules: known and small moves bytes; device to host of unknown bytes gives zeros and a
+// SyntheticRead record. `synchronous`: the caller reads the destination right afterwards. The source of a small
+// host-to-device copy is read at issue. A copy above the threshold moves nothing: on the device its destination
+// becomes unknown, on the host it keeps its bytes, and the read is recorded.
+PH_EXPORT void copy_values(void* destination, const void* source, std::size_t bytes, bool synchronous) noexcept;
+// `value` repeated over `count` elements of `element_bytes` (1, 2 or 4), as the memset calls give it.
+PH_EXPORT void fill_values(void* destination, unsigned value, std::size_t element_bytes, std::size_t count) noexcept;
+
+// At the rank's end: until all operations are done, so that peers have what they need.
+PH_EXPORT void finish_values() noexcept;
+
+}  // namespace ph

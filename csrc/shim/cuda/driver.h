@@ -1,0 +1,30 @@
+// What the sources of our CUDA driver library share: devices, contexts, and the check of a stream argument.
+//
+// Streams, events and memory are the runtime's own objects (core/device.h): CUstream is cudaStream_t.
+#pragma once
+
+#include <cuda.h>
+
+#include "shim/core/config.h"
+#include "shim/core/device.h"
+#include "shim/core/library.h"
+
+namespace ph::driver {
+
+inline bool is_device(CUdevice device) noexcept {
+  return device >= 0 && static_cast<std::uint32_t>(device) < config().device_count;
+}
+
+inline void* to_pointer(CUdeviceptr address) noexcept { return reinterpret_cast<void*>(address); }
+inline CUdeviceptr to_address(const void* pointer) noexcept { return reinterpret_cast<CUdeviceptr>(pointer); }
+
+// The device's one primary context, the one that the runtime uses.
+CUcontext primary_context(int device) noexcept;
+// The calling thread's context, null before any call has made one current.
+CUcontext current_context() noexcept;
+
+#define PH_RESOLVE_STREAM(name, handle)                      \
+  const ::ph::StreamRef name = ::ph::resolve_stream(handle); \
+  if (!name.valid) return CUDA_ERROR_INVALID_HANDLE
+
+}  // namespace ph::driver

@@ -1,0 +1,60 @@
+// cuGetProcAddress: our own functions by the vendor's unversioned names.
+#include <string_view>
+
+#include <dlfcn.h>
+
+#include "shim/cuda/driver.h"
+
+using namespace ph;
+
+namespace {
+
+void* own_symbol(const char* name) noexcept {
+  static void* const self = dlopen(PH_SONAME, RTLD_LAZY | RTLD_NOLOAD);
+  return self ? dlsym(self, name) : nullptr;
+}
+
+// What cuda.h makes of a plain name, "cuMemAlloc" to "cuMemAlloc_v2": the form that a program of this CUDA major
+// was compiled against.
+struct Alias {
+  std::string_view plain, versioned;
+};
+#define PH_QUOTED(name) #name
+#define API(name, support, note) {#name, PH_QUOTED(name)},
+constexpr Alias kAliases[] = {
+#include PH_TABLE
+};
+#undef API
+
+void* function_of(std::string_view name) noexcept {
+  for (const Alias& alias : kAliases) {
+    if (alias.plain == name) return own_symbol(alias.versioned.data());
+  }
+  return nullptr;
+}
+
+CUresult find(const char* symbol, void** function, CUdriverProcAddressQueryResult* status) noexcept {
+  if (!symbol || !function) return CUDA_ERROR_INVALID_VALUE;
+  *function = function_of(symbol);
+  if (status) *status = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+}  // namespace
+
+extern "C" {
+
+PH_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** function, int, cuuint64_t,
+                                       CUdriverProcAddressQueryResult* status) noexcept {
+  PH_CALL(cuGetProcAddress_v2);
+  return find(symbol, function, status);
+}
+
+// The form of CUDA 11, without a status; cuda.h declares only the newer one.
+#undef cuGetProcAddress
+PH_EXPORT CUresult cuGetProcAddress(const char* symbol, void** function, int, cuuint64_t) noexcept {
+  PH_CALL(cuGetProcAddress);
+  return find(symbol, function, nullptr);
+}
+
+}  // extern "C"

@@ -1,0 +1,27 @@
+// What a code object (cubin, fat binary, PTX text) tells without being run: an identity and its kernels.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ph::driver {
+
+struct ImageKernel {
+  std::string name;
+  std::uint32_t registers = 0;
+  std::uint32_t static_shared_bytes = 0;
+  std::vector<std::uint16_t> parameter_bytes;  // in order
+};
+
+struct Image {
+  std::uint64_t hash = 0;
+  bool lists_kernels = false;  // false: a fat binary, any name may be in it
+  std::vector<ImageKernel> kernels;
+};
+
+// False: neither ELF nor fat binary nor PTX.
+bool read_image(const void* data, Image& image);
+
+}  // namespace ph::driver

@@ -1,0 +1,152 @@
+// Launches of loaded functions, and occupancy.
+#include <algorithm>
+#include <cstring>
+
+#include "shim/core/values.h"
+#include "shim/cuda/modules.h"
+
+using namespace ph;
+using namespace ph::driver;
+
+namespace {
+
+// Whatever a pointer argument reaches may have been written. The image tells the sizes of the parameters but not
+// their types; eight bytes that lie in device memory are a pointer.
+void forget_reached(const Function& function, void** parameters) noexcept {
+  for (std::size_t i = 0; i < function.facts.parameter_bytes.size(); ++i) {
+    if (function.facts.parameter_bytes[i] != sizeof(void*)) continue;
+    const void* pointer = nullptr;
+    std::memcpy(&pointer, parameters[i], sizeof pointer);
+    if (is_device_pointer(pointer)) forget_at(pointer);
+  }
+}
+
+// Arguments given as one packed buffer: every aligned word of it is looked at.
+void forget_reached(void** extra) noexcept {
+  const char* buffer = nullptr;
+  std::size_t bytes = 0;
+  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+    if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = static_cast<const char*>(extra[1]);
+    if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<const std::size_t*>(extra[1]);
+  }
+  if (!buffer) return;
+  for (std::size_t offset = 0; offset + sizeof(void*) <= bytes; offset += sizeof(void*)) {
+    const void* pointer = nullptr;
+    std::memcpy(&pointer, buffer + offset, sizeof pointer);
+    if (is_device_pointer(pointer)) forget_at(pointer);
+  }
+}
+
+bool shape_fits(const Function& function, const LaunchShape& shape) noexcept {
+  const std::uint64_t threads = std::uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
+  const std::uint64_t blocks = std::uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+  const std::uint64_t shared = shape.shared_bytes + function.facts.static_shared_bytes;
+  return threads > 0 && blocks > 0 && threads <= static_cast<std::uint64_t>(config().number("gpu.maxThreadsPerBlock")) &&
+         shared <= static_cast<std::uint64_t>(config().number("gpu.sharedMemPerBlockOptin"));
+}
+
+CUresult launch(CUfunction handle, const LaunchShape& shape, CUstream stream_handle, void** parameters,
+                void** extra) noexcept {
+  const Function* function = find_function(handle);
+  if (!function) return CUDA_ERROR_INVALID_HANDLE;
+  if (!shape_fits(*function, shape)) return CUDA_ERROR_INVALID_VALUE;
+  PH_RESOLVE_STREAM(stream, stream_handle);
+  launch_kernel(*function->kernel, shape, parameters, stream);
+  if (!any_known()) return CUDA_SUCCESS;
+  if (parameters) forget_reached(*function, parameters);
+  if (extra) forget_reached(extra);
+  return CUDA_SUCCESS;
+}
+
+CUresult active_blocks(int* blocks, CUfunction handle, int block_threads, std::size_t shared_bytes) noexcept {
+  const Function* function = find_function(handle);
+  if (!blocks || block_threads < 1) return CUDA_ERROR_INVALID_VALUE;
+  if (!function) return CUDA_ERROR_INVALID_HANDLE;
+  *blocks = max_active_blocks(block_threads, shared_bytes + function->facts.static_shared_bytes);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+PH_EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                  unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                                  CUstream stream, void** parameters, void** extra) noexcept {
+  PH_CALL(cuLaunchKernel, HostCost::Launch);
+  const LaunchShape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
+  return launch(function, shape, stream, parameters, extra);
+}
+
+PH_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                                             unsigned block_x, unsigned block_y, unsigned block_z,
+                                             unsigned shared_bytes, CUstream stream, void** parameters) noexcept {
+  PH_CALL(cuLaunchCooperativeKernel, HostCost::Launch);
+  const LaunchShape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
+  return launch(function, shape, stream, parameters, nullptr);
+}
+
+// Launch attributes (clusters, programmatic dependence, priority) do not reach the record.
+PH_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* of, CUfunction function, void** parameters,
+                                    void** extra) noexcept {
+  PH_CALL(cuLaunchKernelEx, HostCost::Launch);
+  if (!of) return CUDA_ERROR_INVALID_VALUE;
+  const LaunchShape shape{{of->gridDimX, of->gridDimY, of->gridDimZ},
+                          {of->blockDimX, of->blockDimY, of->blockDimZ},
+                          of->sharedMemBytes};
+  return launch(function, shape, of->hStream, parameters, extra);
+}
+
+PH_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int block_threads,
+                                                               size_t shared_bytes) noexcept {
+  PH_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor);
+  return active_blocks(blocks, function, block_threads, shared_bytes);
+}
+
+PH_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction function,
+                                                                        int block_threads, size_t shared_bytes,
+                                                                        unsigned) noexcept {
+  PH_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
+  return active_blocks(blocks, function, block_threads, shared_bytes);
+}
+
+// As many clusters as the blocks that fit the whole GPU make; that a cluster must sit in one GPC is left out.
+PH_EXPORT CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction function, const CUlaunchConfig* of) noexcept {
+  PH_CALL(cuOccupancyMaxActiveClusters);
+  if (!clusters || !of) return CUDA_ERROR_INVALID_VALUE;
+  int blocks = 0;
+  const auto threads = static_cast<int>(of->blockDimX * of->blockDimY * of->blockDimZ);
+  const CUresult result = active_blocks(&blocks, function, threads, of->sharedMemBytes);
+  if (result != CUDA_SUCCESS) return result;
+  unsigned cluster_blocks = 1;
+  for (unsigned i = 0; i < of->numAttrs; ++i) {
+    if (of->attrs[i].id != CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) continue;
+    const auto& dimension = of->attrs[i].value.clusterDim;
+    cluster_blocks = std::max(1u, dimension.x * dimension.y * dimension.z);
+  }
+  *clusters = blocks * static_cast<int>(config().number("gpu.multiProcessorCount")) / static_cast<int>(cluster_blocks);
+  return CUDA_SUCCESS;
+}
+
+// The largest block of whole warps with which the most threads are resident.
+PH_EXPORT CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function,
+                                                    CUoccupancyB2DSize shared_of_block, size_t shared_bytes,
+                                                    int limit) noexcept {
+  PH_CALL(cuOccupancyMaxPotentialBlockSize);
+  if (!grid || !block) return CUDA_ERROR_INVALID_VALUE;
+  const auto largest = static_cast<int>(config().number("gpu.maxThreadsPerBlock"));
+  int best_threads = -1;
+  for (int threads = limit > 0 ? std::min(limit, largest) : largest; threads >= 32; threads -= 32) {
+    int blocks = 0;
+    const std::size_t dynamic = shared_of_block ? shared_of_block(threads) : shared_bytes;
+    const CUresult result = active_blocks(&blocks, function, threads, dynamic);
+    if (result != CUDA_SUCCESS) return result;
+    if (blocks * threads <= best_threads) continue;
+    best_threads = blocks * threads;
+    *block = threads;
+    *grid = blocks * static_cast<int>(config().number("gpu.multiProcessorCount"));
+  }
+  return CUDA_SUCCESS;
+}
+
+}  // extern "C"

@@ -1,0 +1,230 @@
+// Allocation, copies, fills and facts about pointers.
+#include "shim/core/copies.h"
+#include "shim/cuda/driver.h"
+
+using namespace ph;
+using namespace ph::driver;
+
+namespace {
+
+CUresult copy(void* destination, const void* source, std::size_t bytes, CUstream handle, bool synchronous) noexcept {
+  PH_RESOLVE_STREAM(stream, handle);
+  if (bytes == 0) return CUDA_SUCCESS;
+  if (!destination || !source) return CUDA_ERROR_INVALID_VALUE;
+  synchronous ? copy_sync(destination, source, bytes, stream) : copy_async(destination, source, bytes, stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult fill(CUdeviceptr address, unsigned value, std::size_t element_bytes, std::size_t count,
+              CUstream handle) noexcept {
+  PH_RESOLVE_STREAM(stream, handle);
+  Allocation allocation;
+  if (count == 0) return CUDA_SUCCESS;
+  if (address % element_bytes != 0 || !find_allocation(to_pointer(address), allocation)) return CUDA_ERROR_INVALID_VALUE;
+  fill_async(to_pointer(address), value, element_bytes, count, stream);
+  return CUDA_SUCCESS;
+}
+
+CUresult allocate(CUdeviceptr* address, std::size_t bytes) noexcept {
+  if (!address || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  *address = to_address(allocate_device(current_device(), bytes));
+  return *address ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+CUresult allocate_host(void** pointer, std::size_t bytes) noexcept {
+  if (!pointer || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  *pointer = allocate_pinned(bytes);
+  return *pointer ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+// Array copies are not modelled: both ends must be linear memory.
+CUresult copy_rows(const CUDA_MEMCPY2D* of, CUstream handle, bool synchronous) noexcept {
+  if (!of) return CUDA_ERROR_INVALID_VALUE;
+  if (of->srcMemoryType == CU_MEMORYTYPE_ARRAY || of->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
+    return CUDA_ERROR_NOT_SUPPORTED;
+  }
+  PH_RESOLVE_STREAM(stream, handle);
+  const void* source = of->srcMemoryType == CU_MEMORYTYPE_HOST ? of->srcHost : to_pointer(of->srcDevice);
+  void* destination = of->dstMemoryType == CU_MEMORYTYPE_HOST ? of->dstHost : to_pointer(of->dstDevice);
+  copy_2d(static_cast<char*>(destination) + of->dstY * of->dstPitch + of->dstXInBytes, of->dstPitch,
+          static_cast<const char*>(source) + of->srcY * of->srcPitch + of->srcXInBytes, of->srcPitch,
+          of->WidthInBytes, of->Height, stream, synchronous);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+extern "C" {
+
+PH_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) noexcept {
+  PH_CALL(cuMemAlloc_v2, HostCost::Alloc);
+  return allocate(address, bytes);
+}
+
+// Rows start at multiples of 512 bytes, as on current GPUs (CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT).
+PH_EXPORT CUresult cuMemAllocPitch_v2(CUdeviceptr* address, size_t* pitch, size_t width, size_t height,
+                                      unsigned) noexcept {
+  PH_CALL(cuMemAllocPitch_v2, HostCost::Alloc);
+  if (!pitch || width == 0 || height == 0) return CUDA_ERROR_INVALID_VALUE;
+  *pitch = (width + 511) / 512 * 512;
+  return allocate(address, *pitch * height);
+}
+
+PH_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) noexcept {
+  PH_CALL(cuMemFree_v2, HostCost::Alloc);
+  if (!address) return CUDA_SUCCESS;
+  Allocation allocation;
+  if (!find_allocation(to_pointer(address), allocation) || allocation.device < 0) return CUDA_ERROR_INVALID_VALUE;
+  wait_device(allocation.device);
+  return free_device(to_pointer(address)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+// Stream-ordered allocation takes and gives memory when it is called, not when the stream gets there.
+PH_EXPORT CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream handle) noexcept {
+  PH_CALL(cuMemAllocAsync, HostCost::Alloc);
+  PH_RESOLVE_STREAM(stream, handle);
+  return allocate(address, bytes);
+}
+
+PH_EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) noexcept {
+  PH_CALL(cuMemFreeAsync, HostCost::Alloc);
+  PH_RESOLVE_STREAM(stream, handle);
+  return free_device(to_pointer(address)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+PH_EXPORT CUresult cuMemAllocHost_v2(void** pointer, size_t bytes) noexcept {
+  PH_CALL(cuMemAllocHost_v2, HostCost::Alloc);
+  return allocate_host(pointer, bytes);
+}
+
+PH_EXPORT CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned) noexcept {
+  PH_CALL(cuMemHostAlloc, HostCost::Alloc);
+  return allocate_host(pointer, bytes);
+}
+
+PH_EXPORT CUresult cuMemFreeHost(void* pointer) noexcept {
+  PH_CALL(cuMemFreeHost, HostCost::Alloc);
+  return free_pinned(pointer) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+PH_EXPORT CUresult cuMemHostRegister_v2(void* pointer, size_t bytes, unsigned) noexcept {
+  PH_CALL(cuMemHostRegister_v2, HostCost::Alloc);
+  if (!pointer || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  return register_pinned(pointer, bytes) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+}
+
+PH_EXPORT CUresult cuMemHostUnregister(void* pointer) noexcept {
+  PH_CALL(cuMemHostUnregister, HostCost::Alloc);
+  return unregister_pinned(pointer) ? CUDA_SUCCESS : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+}
+
+PH_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* pointer, unsigned) noexcept {
+  PH_CALL(cuMemHostGetDevicePointer_v2);
+  Allocation allocation;
+  if (!address || !find_allocation(pointer, allocation)) return CUDA_ERROR_INVALID_VALUE;
+  *address = to_address(pointer);
+  return CUDA_SUCCESS;
+}
+
+PH_EXPORT CUresult cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) noexcept {
+  PH_CALL(cuMemGetInfo_v2);
+  if (!free_bytes || !total_bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+  memory_info(current_device(), *free_bytes, *total_bytes);
+  return CUDA_SUCCESS;
+}
+
+PH_EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, size_t* bytes, CUdeviceptr address) noexcept {
+  PH_CALL(cuMemGetAddressRange_v2);
+  Allocation allocation;
+  if (!find_allocation(to_pointer(address), allocation)) return CUDA_ERROR_NOT_FOUND;
+  if (base) *base = allocation.base;
+  if (bytes) *bytes = allocation.bytes;
+  return CUDA_SUCCESS;
+}
+
+PH_EXPORT CUresult cuMemcpy(CUdeviceptr destination, CUdeviceptr source, size_t bytes) noexcept {
+  PH_CALL(cuMemcpy, HostCost::Copy);
+  return copy(to_pointer(destination), to_pointer(source), bytes, nullptr, true);
+}
+
+PH_EXPORT CUresult cuMemcpyAsync(CUdeviceptr destination, CUdeviceptr source, size_t bytes, CUstream stream) noexcept {
+  PH_CALL(cuMemcpyAsync, HostCost::Copy);
+  return copy(to_pointer(destination), to_pointer(source), bytes, stream, false);
+}
+
+PH_EXPORT CUresult cuMemcpyHtoD_v2(CUdeviceptr destination, const void* source, size_t bytes) noexcept {
+  PH_CALL(cuMemcpyHtoD_v2, HostCost::Copy);
+  return copy(to_pointer(destination), source, bytes, nullptr, true);
+}
+
+PH_EXPORT CUresult cuMemcpyDtoH_v2(void* destination, CUdeviceptr source, size_t bytes) noexcept {
+  PH_CALL(cuMemcpyDtoH_v2, HostCost::Copy);
+  return copy(destination, to_pointer(source), bytes, nullptr, true);
+}
+
+PH_EXPORT CUresult cuMemcpyDtoD_v2(CUdeviceptr destination, CUdeviceptr source, size_t bytes) noexcept {
+  PH_CALL(cuMemcpyDtoD_v2, HostCost::Copy);
+  return copy(to_pointer(destination), to_pointer(source), bytes, nullptr, true);
+}
+
+PH_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr destination, const void* source, size_t bytes,
+                                        CUstream stream) noexcept {
+  PH_CALL(cuMemcpyHtoDAsync_v2, HostCost::Copy);
+  return copy(to_pointer(destination), source, bytes, stream, false);
+}
+
+PH_EXPORT CUresult cuMemcpyDtoHAsync_v2(void* destination, CUdeviceptr source, size_t bytes,
+                                        CUstream stream) noexcept {
+  PH_CALL(cuMemcpyDtoHAsync_v2, HostCost::Copy);
+  return copy(destination, to_pointer(source), bytes, stream, false);
+}
+
+PH_EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr destination, CUdeviceptr source, size_t bytes,
+                                        CUstream stream) noexcept {
+  PH_CALL(cuMemcpyDtoDAsync_v2, HostCost::Copy);
+  return copy(to_pointer(destination), to_pointer(source), bytes, stream, false);
+}
+
+PH_EXPORT CUresult cuMemcpyPeer(CUdeviceptr destination, CUcontext, CUdeviceptr source, CUcontext,
+                                size_t bytes) noexcept {
+  PH_CALL(cuMemcpyPeer, HostCost::Copy);
+  return copy(to_pointer(destination), to_pointer(source), bytes, nullptr, true);
+}
+
+PH_EXPORT CUresult cuMemcpyPeerAsync(CUdeviceptr destination, CUcontext, CUdeviceptr source, CUcontext, size_t bytes,
+                                     CUstream stream) noexcept {
+  PH_CALL(cuMemcpyPeerAsync, HostCost::Copy);
+  return copy(to_pointer(destination), to_pointer(source), bytes, stream, false);
+}
+
+PH_EXPORT CUresult cuMemcpy2D_v2(const CUDA_MEMCPY2D* of) noexcept {
+  PH_CALL(cuMemcpy2D_v2, HostCost::Copy);
+  return copy_rows(of, nullptr, true);
+}
+
+PH_EXPORT CUresult cuMemcpy2DUnaligned_v2(const CUDA_MEMCPY2D* of) noexcept {
+  PH_CALL(cuMemcpy2DUnaligned_v2, HostCost::Copy);
+  return copy_rows(of, nullptr, true);
+}
+
+PH_EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* of, CUstream stream) noexcept {
+  PH_CALL(cuMemcpy2DAsync_v2, HostCost::Copy);
+  return copy_rows(of, stream, false);
+}
+
+#define PH_FILL(bits, T, suffix)                                                                             \
+  PH_EXPORT CUresult cuMemsetD##bits##suffix(CUdeviceptr address, T value, size_t count) noexcept {          \
+    PH_CALL(cuMemsetD##bits##suffix, HostCost::Copy);                                                        \
+    return fill(address, value, sizeof(T), count, nullptr);                                                  \
+  }                                                                                                          \
+  PH_EXPORT CUresult cuMemsetD##bits##Async(CUdeviceptr address, T value, size_t count, CUstream stream) noexcept { \
+    PH_CALL(cuMemsetD##bits##Async, HostCost::Copy);                                                         \
+    return fill(address, value, sizeof(T), count, stream);                                                   \
+  }
+
+PH_FILL(8, unsigned char, _v2)
+PH_FILL(16, unsigned short, _v2)
+PH_FILL(32, unsigned int, _v2)
+
+}  // extern "C"

@@ -1,0 +1,24 @@
+// Loaded code and its functions: one image behind modules (cuModule*), libraries (cuLibrary*) and kernels.
+#pragma once
+
+#include <memory>
+
+#include "shim/core/launch.h"
+#include "shim/cuda/driver.h"
+#include "shim/cuda/image.h"
+
+namespace ph::driver {
+
+struct Function {
+  KernelFunction* kernel = nullptr;
+  ImageKernel facts;
+  void* owner = nullptr;  // the module's or library's handle
+  int max_dynamic_shared_bytes = 0;
+  int shared_carveout = -1;
+  bool non_portable_cluster = false;
+};
+
+// `handle`: a CUfunction or a CUkernel; they are the same object here. Null: neither.
+Function* find_function(const void* handle) noexcept;
+
+}  // namespace ph::driver

@@ -1,0 +1,23 @@
+// What the sources of our CUDA runtime share: the error state of a thread and the registry of kernels.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "shim/core/device.h"
+#include "shim/core/launch.h"
+#include "shim/core/library.h"
+
+namespace ph::cudart {
+
+// Remembers `error` for cudaGetLastError, as the runtime does for every call that fails, and returns it.
+cudaError_t returned(cudaError_t error) noexcept;
+
+// The kernel behind a host stub, or null.
+KernelFunction* find_kernel(const void* host_stub) noexcept;
+
+// A stream argument that is not valid makes the call return cudaErrorInvalidResourceHandle.
+#define PH_RESOLVE_STREAM(name, handle)                   \
+  const ::ph::StreamRef name = ::ph::resolve_stream(handle); \
+  if (!name.valid) return ::ph::cudart::returned(cudaErrorInvalidResourceHandle)
+
+}  // namespace ph::cudart

@@ -1,0 +1,177 @@
+// Allocation, pointer attributes, copies, fills.
+#include "shim/cudart/cudart.h"
+
+#include "shim/core/config.h"
+#include "shim/core/copies.h"
+
+using namespace ph;
+using namespace ph::cudart;
+
+namespace {
+
+// The direction that the program names must fit what the pointers are; the pointers decide, as with unified addressing.
+bool direction_fits(cudaMemcpyKind kind, const void* destination, const void* source) noexcept {
+  switch (kind) {
+    case cudaMemcpyHostToDevice: return is_device_pointer(destination);
+    case cudaMemcpyDeviceToHost: return is_device_pointer(source);
+    case cudaMemcpyDeviceToDevice: return is_device_pointer(destination) && is_device_pointer(source);
+    case cudaMemcpyHostToHost:
+    case cudaMemcpyDefault: return true;
+  }
+  return false;
+}
+
+// A device range must lie inside one allocation.
+bool range_is_valid(const void* pointer, std::size_t bytes) noexcept {
+  if (!is_device_pointer(pointer)) return pointer != nullptr;
+  Allocation allocation;
+  return find_allocation(pointer, allocation) &&
+         reinterpret_cast<std::uintptr_t>(pointer) + bytes <= allocation.base + allocation.bytes;
+}
+
+cudaError_t copy(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t handle,
+                 bool synchronous) noexcept {
+  PH_RESOLVE_STREAM(stream, handle);
+  if (bytes == 0) return cudaSuccess;
+  if (!range_is_valid(destination, bytes) || !range_is_valid(source, bytes)) return returned(cudaErrorInvalidValue);
+  if (!direction_fits(kind, destination, source)) return returned(cudaErrorInvalidMemcpyDirection);
+  synchronous ? copy_sync(destination, source, bytes, stream) : copy_async(destination, source, bytes, stream);
+  return cudaSuccess;
+}
+
+cudaError_t copy_rows(void* destination, std::size_t destination_pitch, const void* source, std::size_t source_pitch,
+                      std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t handle,
+                      bool synchronous) noexcept {
+  PH_RESOLVE_STREAM(stream, handle);
+  if (width > destination_pitch || width > source_pitch) return returned(cudaErrorInvalidValue);
+  if (!direction_fits(kind, destination, source)) return returned(cudaErrorInvalidMemcpyDirection);
+  copy_2d(destination, destination_pitch, source, source_pitch, width, height, stream, synchronous);
+  return cudaSuccess;
+}
+
+cudaError_t fill(void* pointer, int value, std::size_t bytes, cudaStream_t handle) noexcept {
+  PH_RESOLVE_STREAM(stream, handle);
+  if (bytes == 0) return cudaSuccess;
+  if (!range_is_valid(pointer, bytes)) return returned(cudaErrorInvalidValue);
+  fill_async(pointer, static_cast<unsigned char>(value), 1, bytes, stream);
+  return cudaSuccess;
+}
+
+}  // namespace
+
+extern "C" {
+
+PH_EXPORT cudaError_t cudaMalloc(void** pointer, std::size_t bytes) noexcept {
+  PH_CALL(cudaMalloc, HostCost::Alloc);
+  if (pointer == nullptr) return returned(cudaErrorInvalidValue);
+  *pointer = nullptr;
+  if (bytes == 0) return cudaSuccess;
+  *pointer = allocate_device(current_device(), bytes);
+  return *pointer != nullptr ? cudaSuccess : returned(cudaErrorMemoryAllocation);
+}
+
+PH_EXPORT cudaError_t cudaFree(void* pointer) noexcept {
+  PH_CALL(cudaFree, HostCost::Alloc);
+  ensure_context(current_device());  // cudaFree(nullptr) is the customary way to make the context
+  if (pointer == nullptr) return cudaSuccess;
+  Allocation allocation;
+  if (!find_allocation(pointer, allocation) || allocation.device < 0) return returned(cudaErrorInvalidValue);
+  wait_device(allocation.device);  // cudaFree waits for the device. Source: as core/copies.h
+  return free_device(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);
+}
+
+PH_EXPORT cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned) noexcept {
+  PH_CALL(cudaHostAlloc, HostCost::Alloc);
+  if (pointer == nullptr) return returned(cudaErrorInvalidValue);
+  *pointer = allocate_pinned(bytes);
+  return *pointer != nullptr ? cudaSuccess : returned(cudaErrorMemoryAllocation);
+}
+
+PH_EXPORT cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) noexcept {
+  PH_CALL(cudaMallocHost, HostCost::Alloc);
+  return cudaHostAlloc(pointer, bytes, 0);
+}
+
+PH_EXPORT cudaError_t cudaFreeHost(void* pointer) noexcept {
+  PH_CALL(cudaFreeHost, HostCost::Alloc);
+  if (pointer == nullptr) return cudaSuccess;
+  return free_pinned(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);
+}
+
+PH_EXPORT cudaError_t cudaHostRegister(void* pointer, std::size_t bytes, unsigned) noexcept {
+  PH_CALL(cudaHostRegister, HostCost::Alloc);
+  if (pointer == nullptr || bytes == 0) return returned(cudaErrorInvalidValue);
+  return register_pinned(pointer, bytes) ? cudaSuccess : returned(cudaErrorHostMemoryAlreadyRegistered);
+}
+
+PH_EXPORT cudaError_t cudaHostUnregister(void* pointer) noexcept {
+  PH_CALL(cudaHostUnregister, HostCost::Alloc);
+  return unregister_pinned(pointer) ? cudaSuccess : returned(cudaErrorHostMemoryNotRegistered);
+}
+
+PH_EXPORT cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) noexcept {
+  PH_CALL(cudaMemGetInfo);
+  if (free_bytes == nullptr || total_bytes == nullptr) return returned(cudaErrorInvalidValue);
+  memory_info(current_device(), *free_bytes, *total_bytes);
+  return cudaSuccess;
+}
+
+PH_EXPORT cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) noexcept {
+  PH_CALL(cudaPointerGetAttributes);
+  if (attributes == nullptr) return returned(cudaErrorInvalidValue);
+  *attributes = {};
+  attributes->device = -2;  // as the runtime answers for memory it does not know
+  attributes->hostPointer = const_cast<void*>(pointer);
+  Allocation allocation;
+  if (!find_allocation(pointer, allocation)) return cudaSuccess;
+  const bool on_host = allocation.device < 0;
+  attributes->type = on_host ? cudaMemoryTypeHost : cudaMemoryTypeDevice;
+  attributes->device = on_host ? current_device() : allocation.device;
+  attributes->devicePointer = const_cast<void*>(pointer);
+  if (!on_host) attributes->hostPointer = nullptr;
+  return cudaSuccess;
+}
+
+PH_EXPORT cudaError_t cudaMemcpy(void* destination, const void* source, std::size_t bytes,
+                                 cudaMemcpyKind kind) noexcept {
+  PH_CALL(cudaMemcpy, HostCost::Copy);
+  return copy(destination, source, bytes, kind, nullptr, true);
+}
+
+PH_EXPORT cudaError_t cudaMemcpyAsync(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind,
+                                      cudaStream_t stream) noexcept {
+  PH_CALL(cudaMemcpyAsync, HostCost::Copy);
+  return copy(destination, source, bytes, kind, stream, false);
+}
+
+PH_EXPORT cudaError_t cudaMemcpyPeerAsync(void* destination, int, const void* source, int, std::size_t bytes,
+                                          cudaStream_t stream) noexcept {
+  PH_CALL(cudaMemcpyPeerAsync, HostCost::Copy);
+  return copy(destination, source, bytes, cudaMemcpyDefault, stream, false);
+}
+
+PH_EXPORT cudaError_t cudaMemcpy2D(void* destination, std::size_t destination_pitch, const void* source,
+                                   std::size_t source_pitch, std::size_t width, std::size_t height,
+                                   cudaMemcpyKind kind) noexcept {
+  PH_CALL(cudaMemcpy2D, HostCost::Copy);
+  return copy_rows(destination, destination_pitch, source, source_pitch, width, height, kind, nullptr, true);
+}
+
+PH_EXPORT cudaError_t cudaMemcpy2DAsync(void* destination, std::size_t destination_pitch, const void* source,
+                                        std::size_t source_pitch, std::size_t width, std::size_t height,
+                                        cudaMemcpyKind kind, cudaStream_t stream) noexcept {
+  PH_CALL(cudaMemcpy2DAsync, HostCost::Copy);
+  return copy_rows(destination, destination_pitch, source, source_pitch, width, height, kind, stream, false);
+}
+
+PH_EXPORT cudaError_t cudaMemset(void* pointer, int value, std::size_t bytes) noexcept {
+  PH_CALL(cudaMemset, HostCost::Copy);
+  return fill(pointer, value, bytes, nullptr);
+}
+
+PH_EXPORT cudaError_t cudaMemsetAsync(void* pointer, int value, std::size_t bytes, cudaStream_t stream) noexcept {
+  PH_CALL(cudaMemsetAsync, HostCost::Copy);
+  return fill(pointer, value, bytes, stream);
+}
+
+}  // extern "C"

@@ -1,0 +1,199 @@
+// Streams and events.
+#include "shim/cudart/cudart.h"
+
+#include <algorithm>
+
+#include "shim/core/copies.h"
+#include "shim/core/rank.h"
+#include "shim/core/values.h"
+
+using namespace ph;
+using namespace ph::cudart;
+
+namespace {
+
+// Priorities outside the device's range are clamped, as the runtime does.
+constexpr int kGreatestPriority = -5;
+
+cudaError_t create(cudaStream_t* stream, unsigned flags, int priority) noexcept {
+  if (stream == nullptr || (flags & ~static_cast<unsigned>(cudaStreamNonBlocking)) != 0) {
+    return returned(cudaErrorInvalidValue);
+  }
+  ensure_context(current_device());
+  *stream = static_cast<cudaStream_t>(create_stream(current_device(), (flags & cudaStreamNonBlocking) != 0,
+                                                    std::clamp(priority, kGreatestPriority, 0)));
+  return *stream != nullptr ? cudaSuccess : returned(cudaErrorMemoryAllocation);
+}
+
+cudaError_t record(cudaEvent_t event, cudaStream_t handle) noexcept {
+  PH_RESOLVE_STREAM(stream, handle);
+  return record_event(event, stream) ? cudaSuccess : returned(cudaErrorInvalidResourceHandle);
+}
+
+}  // namespace
+
+extern "C" {
+
+PH_EXPORT cudaError_t cudaStreamCreate(cudaStream_t* stream) noexcept {
+  PH_CALL(cudaStreamCreate, HostCost::Setup);
+  return create(stream, cudaStreamDefault, 0);
+}
+
+PH_EXPORT cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) noexcept {
+  PH_CALL(cudaStreamCreateWithFlags, HostCost::Setup);
+  return create(stream, flags, 0);
+}
+
+PH_EXPORT cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) noexcept {
+  PH_CALL(cudaStreamCreateWithPriority, HostCost::Setup);
+  return create(stream, flags, priority);
+}
+
+PH_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) noexcept {
+  PH_CALL(cudaStreamDestroy, HostCost::Setup);
+  return destroy_stream(stream) ? cudaSuccess : returned(cudaErrorInvalidResourceHandle);
+}
+
+PH_EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t handle) noexcept {
+  PH_CALL(cudaStreamSynchronize, HostCost::Sync);
+  PH_RESOLVE_STREAM(stream, handle);
+  wait_stream(stream);
+  return cudaSuccess;
+}
+
+PH_EXPORT cudaError_t cudaStreamQuery(cudaStream_t handle) noexcept {
+  PH_CALL(cudaStreamQuery, HostCost::Sync);
+  PH_RESOLVE_STREAM(stream, handle);
+  return query_stream(stream) ? cudaSuccess : cudaErrorNotReady;
+}
+
+PH_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) noexcept {
+  PH_CALL(cudaStreamWaitEvent, HostCost::Event);
+  PH_RESOLVE_STREAM(stream, handle);
+  const EventRef reference = resolve_event(event);
+  if (!reference.valid) return returned(cudaErrorInvalidResourceHandle);
+  stream_wait_event(stream, reference);
+  return cudaSuccess;
+}
+
+PH_EXPORT cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) noexcept {
+  PH_CALL(cudaStreamGetPriority);
+  PH_RESOLVE_STREAM(stream, handle);
+  if (priority == nullptr) return returned(cudaErrorInvalidValue);
+  *priority = stream.priority;
+  return cudaSuccess;
+}
+
+PH_EXPORT cudaError_t cudaStreamGetDevice(cudaStream_t handle, int* device) noexcept {
+  PH_CALL(cudaStreamGetDevice);
+  PH_RESOLVE_STREAM(stream, handle);
+  if (device == nullptr) return returned(cudaErrorInvalidValue);
+  *device = stream.device;
+  return cudaSuccess;
+}
+
+PH_EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) noexcept {
+  PH_CALL(cudaStreamIsCapturing);
+  PH_RESOLVE_STREAM(stream, handle);
+  if (status == nullptr) return returned(cudaErrorInvalidValue);
+  *status = cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+
+PH_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status,
+                                               unsigned long long* id, cudaGraph_t*, const cudaGraphNode_t**,
+                                               const cudaGraphEdgeData**, std::size_t*) noexcept {
+  PH_CALL(cudaStreamGetCaptureInfo);
+  PH_RESOLVE_STREAM(stream, handle);
+  if (status == nullptr) return returned(cudaErrorInvalidValue);
+  *status = cudaStreamCaptureStatusNone;
+  if (id != nullptr) *id = 0;
+  return cudaSuccess;
+}
+
+PH_EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) noexcept {
+  PH_CALL(cudaThreadExchangeStreamCaptureMode);
+  thread_local cudaStreamCaptureMode current = cudaStreamCaptureModeGlobal;
+  if (mode == nullptr) return returned(cudaErrorInvalidValue);
+  std::swap(*mode, current);
+  return cudaSuccess;
+}
+
+PH_EXPORT cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t callback, void* data,
+                                            unsigned) noexcept {
+  PH_CALL(cudaStreamAddCallback, HostCost::Launch);
+  if (callback == nullptr) return returned(cudaErrorInvalidValue);
+  PH_RESOLVE_STREAM(stream, handle);
+  become_driver();
+  Record entry{};
+  entry.kind = RecordKind::HostFunction;
+  entry.device = stream.device;
+  entry.stream = stream.id;
+  emit(entry);
+  enqueue_value([callback, handle, data] { callback(handle, cudaSuccess, data); });
+  return cudaSuccess;
+}
+
+PH_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) noexcept {
+  PH_CALL(cudaEventCreateWithFlags, HostCost::Event);
+  if (event == nullptr) return returned(cudaErrorInvalidValue);
+  ensure_context(current_device());
+  *event = static_cast<cudaEvent_t>(create_event((flags & cudaEventDisableTiming) == 0));
+  return *event != nullptr ? cudaSuccess : returned(cudaErrorMemoryAllocation);
+}
+
+PH_EXPORT cudaError_t cudaEventCreate(cudaEvent_t* event) noexcept {
+  PH_CALL(cudaEventCreate, HostCost::Event);
+  return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+PH_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) noexcept {
+  PH_CALL(cudaEventDestroy, HostCost::Event);
+  return destroy_event(event) ? cudaSuccess : returned(cudaErrorInvalidResourceHandle);
+}
+
+PH_EXPORT cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) noexcept {
+  PH_CALL(cudaEventRecord, HostCost::Event);
+  return record(event, stream);
+}
+
+PH_EXPORT cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) noexcept {
+  PH_CALL(cudaEventRecordWithFlags, HostCost::Event);
+  return record(event, stream);
+}
+
+PH_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) noexcept {
+  PH_CALL(cudaEventQuery, HostCost::Sync);
+  const EventRef reference = resolve_event(event);
+  if (!reference.valid) return returned(cudaErrorInvalidResourceHandle);
+  return query_event(reference) ? cudaSuccess : cudaErrorNotReady;
+}
+
+PH_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) noexcept {
+  PH_CALL(cudaEventSynchronize, HostCost::Sync);
+  const EventRef reference = resolve_event(event);
+  if (!reference.valid) return returned(cudaErrorInvalidResourceHandle);
+  wait_event(reference);
+  return cudaSuccess;
+}
+
+PH_EXPORT cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) noexcept {
+  PH_CALL(cudaEventElapsedTime, HostCost::Sync);
+  if (milliseconds == nullptr) return returned(cudaErrorInvalidValue);
+  const EventRef first = resolve_event(start);
+  const EventRef second = resolve_event(end);
+  if (!first.valid || !second.valid || !first.timing || !second.timing || first.instance == 0 ||
+      second.instance == 0) {
+    return returned(cudaErrorInvalidResourceHandle);
+  }
+  Record question{};
+  question.id = static_cast<std::uint32_t>(WaitKind::Elapsed);
+  question.arg[0] = first.instance;
+  question.arg[1] = second.instance;
+  std::uint64_t elapsed_ns = 0;
+  if (wait(question, &elapsed_ns) == ReplyStatus::NotReady) return cudaErrorNotReady;
+  *milliseconds = static_cast<float>(static_cast<double>(static_cast<std::int64_t>(elapsed_ns)) / 1e6);
+  return cudaSuccess;
+}
+
+}  // extern "C"

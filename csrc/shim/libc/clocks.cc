@@ -1,0 +1,54 @@
+// libc's clocks answer in virtual time inside a rank. CPU-time clocks and those of file descriptors stay real, and
+// so do the kernel's own stamps (file times) and timers (timerfd, setitimer).
+#include <cerrno>
+#include <ctime>
+
+#include <sys/time.h>
+
+#include "shim/core/rank.h"
+#include "shim/libc/real_clock.h"
+#include "shim/libc/virtual_clock.h"
+
+namespace {
+
+std::int64_t now_ns(clockid_t clock) noexcept {
+  if (ph::clock_virtual()) {
+    if (const auto epoch_ns = ph::clock_epoch_ns(clock)) {
+      return *epoch_ns + static_cast<std::int64_t>(ph::read_virtual_ns());
+    }
+  }
+  return static_cast<std::int64_t>(ph::real_clock_ns(clock));
+}
+
+}  // namespace
+
+extern "C" {
+
+PH_EXPORT int clock_gettime(clockid_t clock, timespec* time) noexcept {
+  if (ph::clock_virtual() && ph::clock_epoch_ns(clock)) {
+    *time = ph::to_timespec(now_ns(clock));
+    return 0;
+  }
+  return ph::real_clock_gettime(clock, time);
+}
+
+PH_EXPORT int gettimeofday(timeval* __restrict time, void* __restrict zone) noexcept {
+  if (zone != nullptr) *static_cast<struct timezone*>(zone) = {};  // glibc, too, knows no kernel time zone
+  const timespec now = ph::to_timespec(now_ns(CLOCK_REALTIME));
+  *time = {now.tv_sec, now.tv_nsec / 1000};
+  return 0;
+}
+
+PH_EXPORT time_t time(time_t* out) noexcept {
+  const time_t now_s = now_ns(CLOCK_REALTIME) / ph::kNsPerSecond;
+  if (out != nullptr) *out = now_s;
+  return now_s;
+}
+
+PH_EXPORT int timespec_get(timespec* time, int base) noexcept {
+  if (base != TIME_UTC) return 0;
+  *time = ph::to_timespec(now_ns(CLOCK_REALTIME));
+  return base;
+}
+
+}  // extern "C"

@@ -1,0 +1,43 @@
+#include "shim/libc/real_clock.h"
+
+#include <limits>
+#include <string>
+
+#include <dlfcn.h>
+
+#include "shim/core/failure.h"
+
+namespace ph {
+
+int real_clock_gettime(clockid_t clock, timespec* time) noexcept {
+  static constinit Next<int(clockid_t, timespec*)> next{"clock_gettime"};
+  return next(clock, time);
+}
+
+std::uint64_t real_clock_ns(clockid_t clock) noexcept {
+  timespec now{};
+  real_clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec * kNsPerSecond + now.tv_nsec);
+}
+
+timespec to_timespec(std::int64_t time_ns) noexcept {
+  return {time_ns / kNsPerSecond, time_ns % kNsPerSecond};
+}
+
+std::int64_t to_ns(const timespec& time) noexcept {
+  std::int64_t time_ns = 0;
+  if (__builtin_mul_overflow(time.tv_sec, kNsPerSecond, &time_ns) ||
+      __builtin_add_overflow(time_ns, time.tv_nsec, &time_ns)) {
+    return time.tv_sec < 0 ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
+  }
+  return time_ns;
+}
+
+void* find_next(const char* name, const char* version) noexcept {
+  void* address = version != nullptr ? dlvsym(RTLD_NEXT, name, version) : nullptr;
+  if (address == nullptr) address = dlsym(RTLD_NEXT, name);
+  if (address == nullptr) fail_internal(std::string("libc has no ") + name);
+  return address;
+}
+
+}  // namespace ph

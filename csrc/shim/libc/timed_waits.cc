@@ -1,0 +1,109 @@
+// Waits with an absolute deadline, which the program computed from a virtual clock: libc gets the real deadline that
+// is as far away, so that helper threads neither spin nor sleep for ever.
+#include <cerrno>
+#include <ctime>
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#include "shim/core/rank.h"
+#include "shim/libc/real_clock.h"
+#include "shim/libc/virtual_clock.h"
+
+namespace {
+
+// `wait` takes the real deadline and returns an error code.
+template <typename Wait>
+int wait_until(clockid_t clock, const timespec* deadline, Wait wait) {
+  const ph::AbsoluteWait until(clock, deadline);
+  const int error = wait(until.real_deadline());
+  if (error == ETIMEDOUT) until.ran_out();
+  return error;
+}
+
+// The same for functions that return -1 and set errno.
+template <typename Wait>
+int wait_until_errno(clockid_t clock, const timespec* deadline, Wait wait) {
+  const ph::AbsoluteWait until(clock, deadline);
+  const int result = wait(until.real_deadline());
+  if (result == -1 && errno == ETIMEDOUT) until.ran_out();
+  return result;
+}
+
+// The clock of a condition variable is in an attribute of it that cannot be asked for, and its place in glibc's
+// structure has moved (2.41). The deadline itself tells: wall-clock times are half a century after boot times. What is
+// on the wrong side of the middle is decades in the past or the future on either clock, and means the same.
+clockid_t clock_of(const timespec* deadline) noexcept {
+  if (deadline == nullptr || !ph::clock_virtual()) return CLOCK_REALTIME;
+  const std::int64_t middle_ns = (*ph::clock_epoch_ns(CLOCK_REALTIME) - *ph::clock_epoch_ns(CLOCK_MONOTONIC)) / 2 +
+                                 *ph::clock_epoch_ns(CLOCK_MONOTONIC);
+  return ph::to_ns(*deadline) < middle_ns ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+}
+
+}  // namespace
+
+extern "C" {
+
+PH_EXPORT int pthread_cond_timedwait(pthread_cond_t* __restrict condition, pthread_mutex_t* __restrict mutex,
+                                     const timespec* __restrict deadline) {
+  // x86-64 also has the structure of LinuxThreads, under the version that plain dlsym would give.
+  static constinit ph::Next<int(pthread_cond_t*, pthread_mutex_t*, const timespec*)> next{"pthread_cond_timedwait",
+                                                                                         "GLIBC_2.3.2"};
+  return wait_until(clock_of(deadline), deadline,
+                    [&](const timespec* real) { return next(condition, mutex, real); });
+}
+
+PH_EXPORT int pthread_cond_clockwait(pthread_cond_t* __restrict condition, pthread_mutex_t* __restrict mutex,
+                                     clockid_t clock, const timespec* __restrict deadline) {
+  static constinit ph::Next<int(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*)> next{
+      "pthread_cond_clockwait"};
+  return wait_until(clock, deadline,
+                    [&](const timespec* real) { return next(condition, mutex, clock, real); });
+}
+
+PH_EXPORT int sem_timedwait(sem_t* __restrict semaphore, const timespec* __restrict deadline) {
+  static constinit ph::Next<int(sem_t*, const timespec*)> next{"sem_timedwait"};
+  return wait_until_errno(CLOCK_REALTIME, deadline, [&](const timespec* real) { return next(semaphore, real); });
+}
+
+PH_EXPORT int sem_clockwait(sem_t* __restrict semaphore, clockid_t clock, const timespec* __restrict deadline) {
+  static constinit ph::Next<int(sem_t*, clockid_t, const timespec*)> next{"sem_clockwait"};
+  return wait_until_errno(clock, deadline, [&](const timespec* real) { return next(semaphore, clock, real); });
+}
+
+PH_EXPORT int pthread_mutex_timedlock(pthread_mutex_t* __restrict mutex, const timespec* __restrict deadline) noexcept {
+  static constinit ph::Next<int(pthread_mutex_t*, const timespec*)> next{"pthread_mutex_timedlock"};
+  return wait_until(CLOCK_REALTIME, deadline, [&](const timespec* real) { return next(mutex, real); });
+}
+
+PH_EXPORT int pthread_mutex_clocklock(pthread_mutex_t* __restrict mutex, clockid_t clock,
+                                      const timespec* __restrict deadline) noexcept {
+  static constinit ph::Next<int(pthread_mutex_t*, clockid_t, const timespec*)> next{"pthread_mutex_clocklock"};
+  return wait_until(clock, deadline, [&](const timespec* real) { return next(mutex, clock, real); });
+}
+
+PH_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t* __restrict lock,
+                                         const timespec* __restrict deadline) noexcept {
+  static constinit ph::Next<int(pthread_rwlock_t*, const timespec*)> next{"pthread_rwlock_timedrdlock"};
+  return wait_until(CLOCK_REALTIME, deadline, [&](const timespec* real) { return next(lock, real); });
+}
+
+PH_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* __restrict lock,
+                                         const timespec* __restrict deadline) noexcept {
+  static constinit ph::Next<int(pthread_rwlock_t*, const timespec*)> next{"pthread_rwlock_timedwrlock"};
+  return wait_until(CLOCK_REALTIME, deadline, [&](const timespec* real) { return next(lock, real); });
+}
+
+PH_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* __restrict lock, clockid_t clock,
+                                         const timespec* __restrict deadline) noexcept {
+  static constinit ph::Next<int(pthread_rwlock_t*, clockid_t, const timespec*)> next{"pthread_rwlock_clockrdlock"};
+  return wait_until(clock, deadline, [&](const timespec* real) { return next(lock, clock, real); });
+}
+
+PH_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* __restrict lock, clockid_t clock,
+                                         const timespec* __restrict deadline) noexcept {
+  static constinit ph::Next<int(pthread_rwlock_t*, clockid_t, const timespec*)> next{"pthread_rwlock_clockwrlock"};
+  return wait_until(clock, deadline, [&](const timespec* real) { return next(lock, clock, real); });
+}
+
+}  // extern "C"

@@ -1,0 +1,145 @@
+// Rules of the virtual clocks:
+//
+// 1. A clock reads its epoch plus the rank's host clock. A read by a driver advances the host clock a little, so
+//    that loops which poll a clock end.
+// 2. A driver's sleep moves the host clock and takes no real time, as long as the rank issued something since its
+//    last one. A driver that only sleeps is polling for something outside the simulation (a file, a socket that
+//    another rank will open): then it sleeps in real time too, or it would burn hours of virtual time at once.
+// 3. Other threads sleep and wait in real time. A program computes deadlines from virtual clocks, so libc is given
+//    real now + (deadline - virtual now).
+// 4. When a driver's wait runs out, the host clock moves to the deadline. When a helper's does, the host clock stays,
+//    but the helper may look at the clock again to see that its deadline has come (libstdc++ and Python both do) and
+//    would wait for ever. So for that thread the deadline counts as now, while the host clock stands still.
+//    Not while the rank waits for the server: then virtual time is about to move by itself, and a watchdog that
+//    counted real seconds would find a collective overdue.
+#include "shim/libc/virtual_clock.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "shim/core/config.h"
+#include "shim/core/rank.h"
+#include "shim/libc/real_clock.h"
+
+#define PH_THREAD_LOCAL thread_local __attribute__((tls_model("initial-exec")))
+
+namespace ph {
+
+namespace {
+
+// Rule 4: a deadline that this thread waited for, and the host clock then.
+struct PassedDeadline {
+  std::uint64_t deadline_ns = 0;
+  std::uint64_t host_clock_ns = 0;
+};
+PH_THREAD_LOCAL PassedDeadline passed;
+
+// Rule 2: the rank's position in its record stream at this thread's last sleep.
+PH_THREAD_LOCAL std::uint64_t cells_at_last_sleep = ~std::uint64_t{0};
+
+// Longer waits count as endless; keeps sums of times far from overflow.
+constexpr std::int64_t kLongestWaitNs = 100ll * 365 * 24 * 3600 * kNsPerSecond;
+
+std::uint64_t after(std::uint64_t now_ns, std::int64_t duration_ns) noexcept {
+  const std::int64_t bounded_ns = std::clamp(duration_ns, std::int64_t{0}, kLongestWaitNs);
+  return now_ns + static_cast<std::uint64_t>(bounded_ns);
+}
+
+int sleep_really(std::int64_t duration_ns, timespec* remaining) noexcept {
+  const timespec duration = to_timespec(duration_ns);
+  // The system call itself is a libc function that sets errno.
+  return static_cast<int>(syscall(SYS_nanosleep, &duration, remaining));
+}
+
+}  // namespace
+
+bool drives_clock() noexcept { return attached() && is_driver(); }
+
+std::optional<std::int64_t> clock_epoch_ns(clockid_t clock) noexcept {
+  switch (clock) {
+    case CLOCK_REALTIME:
+    case CLOCK_REALTIME_COARSE:
+    case CLOCK_REALTIME_ALARM:
+    case CLOCK_TAI:
+      return static_cast<std::int64_t>(config().epoch_realtime_ns);
+    case CLOCK_MONOTONIC:
+    case CLOCK_MONOTONIC_RAW:
+    case CLOCK_MONOTONIC_COARSE:
+    case CLOCK_BOOTTIME:
+    case CLOCK_BOOTTIME_ALARM:
+      return static_cast<std::int64_t>(config().epoch_monotonic_ns);
+    default:
+      return std::nullopt;
+  }
+}
+
+std::uint64_t peek_virtual_ns() noexcept {
+  const std::uint64_t now_ns = host_clock_ns();
+  return passed.host_clock_ns == now_ns ? std::max(now_ns, passed.deadline_ns) : now_ns;
+}
+
+std::uint64_t read_virtual_ns() noexcept {
+  if (!drives_clock()) return peek_virtual_ns();
+  advance_host_clock(config().clock_read_ns);
+  return host_clock_ns();
+}
+
+void pass_deadline(std::uint64_t deadline_ns) noexcept {
+  const std::uint64_t now_ns = host_clock_ns();
+  if (deadline_ns <= now_ns) return;
+  if (drives_clock()) {
+    advance_host_clock(deadline_ns - now_ns);
+  } else if (!waits_for_server()) {
+    passed = {deadline_ns, now_ns};
+  }
+}
+
+RelativeWait::RelativeWait(std::int64_t timeout_ns) noexcept {
+  if (timeout_ns < 0 || !clock_virtual()) return;
+  limited_ = true;
+  deadline_ns_ = after(peek_virtual_ns(), timeout_ns);
+}
+
+void RelativeWait::ran_out() const noexcept {
+  if (limited_) pass_deadline(deadline_ns_);
+}
+
+AbsoluteWait::AbsoluteWait(clockid_t clock, const timespec* deadline) noexcept : given_(deadline) {
+  if (deadline == nullptr || !clock_virtual()) return;
+  if (deadline->tv_nsec < 0 || deadline->tv_nsec >= kNsPerSecond) return;  // libc answers EINVAL
+  const auto epoch_ns = clock_epoch_ns(clock);
+  if (!epoch_ns) return;
+  translated_ = true;
+  const std::uint64_t now_ns = peek_virtual_ns();
+  const std::int64_t clock_now_ns = *epoch_ns + static_cast<std::int64_t>(now_ns);
+  std::int64_t left_ns = 0;
+  if (__builtin_sub_overflow(to_ns(*deadline), clock_now_ns, &left_ns)) {
+    left_ns = deadline->tv_sec < 0 ? 0 : kLongestWaitNs;
+  }
+  left_ns = std::clamp(left_ns, std::int64_t{0}, kLongestWaitNs);
+  deadline_ns_ = after(now_ns, left_ns);
+  real_ = to_timespec(static_cast<std::int64_t>(real_clock_ns(clock)) + left_ns);
+}
+
+void AbsoluteWait::ran_out() const noexcept {
+  if (translated_) pass_deadline(deadline_ns_);
+}
+
+int sleep_virtual(std::int64_t duration_ns, timespec* remaining) noexcept {
+  const RelativeWait wait(duration_ns);
+  if (drives_clock()) {
+    const std::uint64_t cells = cells_written();
+    const bool polls = cells == cells_at_last_sleep;
+    cells_at_last_sleep = cells;
+    if (polls && sleep_really(duration_ns, remaining) != 0) return -1;
+  } else if (sleep_really(duration_ns, remaining) != 0) {
+    return -1;
+  }
+  wait.ran_out();
+  return 0;
+}
+
+}  // namespace ph

@@ -1,0 +1,48 @@
+// Communicators of this rank, behind ncclComm_t.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "shim/core/small_collectives.h"
+#include "shim/nccl/nccl_types.h"
+
+namespace ph::nccl {
+
+// A custom reduction made by ncclRedOpCreatePreMulSum; its ncclRedOp_t is ncclNumOps plus its index.
+struct CustomReduction {
+  bool alive = false;
+  ncclDataType_t type = ncclInt8;
+  Reduction reduction;
+};
+
+struct Communicator {
+  std::uint32_t id = 0;  // the server's, the same on all its ranks
+  int rank = 0;
+  int device = 0;
+  std::shared_ptr<const std::vector<std::uint32_t>> members;  // global ranks
+  std::uint32_t splits = 0;                 // ncclCommSplit calls so far
+  std::uint32_t shrinks = 0;
+  std::uint64_t collectives = 0;            // issued so far
+  std::vector<std::uint64_t> sent;          // to each peer
+  std::vector<std::uint64_t> received;      // from each peer
+  std::vector<CustomReduction> reductions;
+
+  int size() const noexcept { return static_cast<int>(members->size()); }
+};
+
+// Null: no live communicator.
+Communicator* find(ncclComm_t handle) noexcept;
+
+// Joins the ranks that call with the same `key`, on the current device; waits for all of them.
+ncclResult_t join(ncclComm_t* out, std::uint64_t key, int size, int rank) noexcept;
+// As ncclCommSplit: `*out` becomes null for NCCL_SPLIT_NOCOLOR.
+ncclResult_t split(Communicator& parent, int color, int key, ncclComm_t* out) noexcept;
+// `abandon`: its small collectives that still wait for peers are given up.
+ncclResult_t destroy(ncclComm_t handle, bool abandon) noexcept;
+
+// A key from the bytes that its ranks share.
+std::uint64_t hash(const void* bytes, std::size_t size) noexcept;
+
+}  // namespace ph::nccl

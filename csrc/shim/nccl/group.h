@@ -1,0 +1,29 @@
+// NCCL groups: operations wait, per thread, until the outermost group ends.
+#pragma once
+
+#include "protocol/records.h"
+#include "shim/nccl/nccl_types.h"
+
+namespace ph::nccl {
+
+// A call as it came; `root`: also the peer of Send and Recv.
+struct Request {
+  const char* function;
+  NcclOpKind kind;
+  const void* send;
+  void* receive;
+  size_t count;
+  ncclDataType_t type;
+  ncclRedOp_t reduction;
+  int root;
+  ncclComm_t comm;
+  cudaStream_t stream;
+};
+
+// Checks the arguments as NCCL does and issues the operation, now or when the thread's group ends.
+ncclResult_t submit(const Request& request) noexcept;
+
+void start_group() noexcept;
+ncclResult_t end_group() noexcept;
+
+}  // namespace ph::nccl

@@ -1,0 +1,203 @@
+// NCCL's communicators: how they come and go, and what they tell about themselves.
+#include <atomic>
+#include <cstring>
+#include <vector>
+
+#include <unistd.h>
+
+#include "shim/core/device.h"
+#include "shim/core/library.h"
+#include "shim/core/rank.h"
+#include "shim/nccl/communicator.h"
+#include "shim/nccl/failure_text.h"
+
+using ph::HostCost;
+using ph::nccl::Communicator;
+using ph::nccl::failed;
+
+namespace {
+
+// Unique per process and call, and the same in every run: where a rank's process is the rank's only one.
+struct UniqueId {
+  std::uint64_t magic;
+  std::uint32_t rank;
+  std::uint32_t process;  // 0 in the process that drives the rank's GPU
+  std::uint64_t call;
+};
+static_assert(sizeof(UniqueId) <= NCCL_UNIQUE_ID_BYTES);
+constexpr std::uint64_t kUniqueIdMagic = 0x4449'4c43'434e'4850;  // "PHNCCLID"
+
+ncclResult_t check_config(const char* function, const ncclConfig_t* config) noexcept {
+  if (!config || config->magic == NCCL_API_MAGIC) return ncclSuccess;
+  return failed(ncclInvalidArgument,
+                std::string(function) + " : ncclConfig_t argument not initialized via NCCL_CONFIG_INITIALIZER");
+}
+
+ncclResult_t init(const char* function, ncclComm_t* comm, int nranks, const ncclUniqueId* ids, int id_count, int rank,
+                  const ncclConfig_t* config) noexcept {
+  const auto invalid = [function](const std::string& what) {
+    return failed(ncclInvalidArgument, std::string(function) + " : " + what);
+  };
+  if (!comm) return invalid("comm is null");
+  *comm = nullptr;
+  if (!ids || id_count < 1) return invalid("no unique id");
+  if (nranks < 1 || rank < 0 || rank >= nranks) {
+    return invalid("invalid rank requested : " + std::to_string(rank) + "/" + std::to_string(nranks));
+  }
+  const ncclResult_t result = check_config(function, config);
+  if (result != ncclSuccess) return result;
+  return ph::nccl::join(comm, ph::nccl::hash(ids, sizeof *ids * static_cast<std::size_t>(id_count)), nranks, rank);
+}
+
+ncclResult_t no_communicator(const char* function) noexcept {
+  return failed(ncclInvalidArgument, std::string(function) + " : the communicator is null or was destroyed before");
+}
+
+ncclResult_t null_result(const char* function) noexcept {
+  return failed(ncclInvalidArgument, std::string(function) + " : a result pointer is null");
+}
+
+}  // namespace
+
+extern "C" {
+
+PH_EXPORT ncclResult_t ncclGetUniqueId(ncclUniqueId* uniqueId) noexcept {
+  PH_CALL(ncclGetUniqueId);
+  if (!uniqueId) return null_result("ncclGetUniqueId");
+  static std::atomic<std::uint64_t> calls{0};
+  const bool drives = ph::attached();
+  const UniqueId id{kUniqueIdMagic, drives ? ph::global_rank() : ~0u, drives ? 0 : static_cast<std::uint32_t>(getpid()),
+                    calls++};
+  std::memset(uniqueId, 0, sizeof *uniqueId);
+  std::memcpy(uniqueId, &id, sizeof id);
+  return ncclSuccess;
+}
+
+PH_EXPORT ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank) noexcept {
+  PH_CALL(ncclCommInitRank, HostCost::Setup);
+  return init("ncclCommInitRank", comm, nranks, &commId, 1, rank, nullptr);
+}
+
+PH_EXPORT ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
+                                              ncclConfig_t* config) noexcept {
+  PH_CALL(ncclCommInitRankConfig, HostCost::Setup);
+  return init("ncclCommInitRankConfig", comm, nranks, &commId, 1, rank, config);
+}
+
+PH_EXPORT ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId,
+                                                ncclUniqueId* commIds, ncclConfig_t* config) noexcept {
+  PH_CALL(ncclCommInitRankScalable, HostCost::Setup);
+  return init("ncclCommInitRankScalable", newcomm, nranks, commIds, nId, myrank, config);
+}
+
+PH_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) noexcept {
+  PH_CALL(ncclCommInitAll, HostCost::Setup);
+  if (!comm) return null_result("ncclCommInitAll");
+  if (ndev < 1) return failed(ncclInvalidArgument, "ncclCommInitAll : no devices");
+  if (ndev > 1) {
+    ph::stop_unsupported(PH_LIBRARY, "ncclCommInitAll", "several GPUs driven by one process are not simulated");
+  }
+  const int before = ph::current_device();
+  if (!ph::set_current_device(devlist ? devlist[0] : 0)) {
+    return failed(ncclUnhandledCudaError, "ncclCommInitAll : no such device");
+  }
+  ncclUniqueId id{};
+  ncclResult_t result = ncclGetUniqueId(&id);
+  if (result == ncclSuccess) result = init("ncclCommInitAll", comm, 1, &id, 1, 0, nullptr);
+  ph::set_current_device(before);
+  return result;
+}
+
+PH_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
+                                     ncclConfig_t* config) noexcept {
+  PH_CALL(ncclCommSplit, HostCost::Setup);
+  Communicator* parent = ph::nccl::find(comm);
+  if (!parent) return no_communicator("ncclCommSplit");
+  if (!newcomm) return null_result("ncclCommSplit");
+  if (color < NCCL_SPLIT_NOCOLOR) {
+    return failed(ncclInvalidArgument, "ncclCommSplit : the color must not be negative");
+  }
+  const ncclResult_t result = check_config("ncclCommSplit", config);
+  return result == ncclSuccess ? ph::nccl::split(*parent, color, key, newcomm) : result;
+}
+
+PH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
+                                      ncclComm_t* newcomm, ncclConfig_t* config, int) noexcept {
+  PH_CALL(ncclCommShrink, HostCost::Setup);
+  Communicator* parent = ph::nccl::find(comm);
+  if (!parent) return no_communicator("ncclCommShrink");
+  if (!newcomm) return null_result("ncclCommShrink");
+  *newcomm = nullptr;
+  std::vector<bool> excluded(static_cast<std::size_t>(parent->size()));
+  for (int i = 0; i < excludeRanksCount; ++i) {
+    const int rank = excludeRanksList ? excludeRanksList[i] : -1;
+    if (rank < 0 || rank >= parent->size() || rank == parent->rank || excluded[rank]) {
+      return failed(ncclInvalidArgument, "ncclCommShrink : the list of excluded ranks is wrong");
+    }
+    excluded[rank] = true;
+  }
+  if (excludeRanksCount < 1) return failed(ncclInvalidArgument, "ncclCommShrink : no rank is excluded");
+  const ncclResult_t result = check_config("ncclCommShrink", config);
+  if (result != ncclSuccess) return result;
+  // Only the ranks that stay call: they meet under a key that they alone share, as at an initialisation.
+  std::vector<std::uint64_t> shared{parent->id, parent->shrinks++};
+  int rank = 0;
+  for (int other = 0; other < parent->size(); ++other) {
+    shared.push_back(excluded[other]);
+    rank += other < parent->rank && !excluded[other];
+  }
+  const std::uint64_t key = ph::nccl::hash(shared.data(), shared.size() * sizeof shared[0]);
+  return ph::nccl::join(newcomm, key, parent->size() - excludeRanksCount, rank);
+}
+
+PH_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) noexcept {
+  PH_CALL(ncclCommFinalize, HostCost::Setup);
+  return ph::nccl::find(comm) ? ncclSuccess : no_communicator("ncclCommFinalize");
+}
+
+PH_EXPORT ncclResult_t ncclCommDestroy(ncclComm_t comm) noexcept {
+  PH_CALL(ncclCommDestroy, HostCost::Setup);
+  return comm ? ph::nccl::destroy(comm, false) : ncclSuccess;
+}
+
+PH_EXPORT ncclResult_t ncclCommAbort(ncclComm_t comm) noexcept {
+  PH_CALL(ncclCommAbort, HostCost::Setup);
+  return comm ? ph::nccl::destroy(comm, true) : ncclSuccess;
+}
+
+PH_EXPORT ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) noexcept {
+  PH_CALL(ncclCommGetAsyncError);
+  if (!asyncError) return null_result("ncclCommGetAsyncError");
+  if (!ph::nccl::find(comm)) return no_communicator("ncclCommGetAsyncError");
+  *asyncError = ncclSuccess;
+  return ncclSuccess;
+}
+
+PH_EXPORT ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) noexcept {
+  PH_CALL(ncclCommCount);
+  const Communicator* found = ph::nccl::find(comm);
+  if (!found) return no_communicator("ncclCommCount");
+  if (!count) return null_result("ncclCommCount");
+  *count = found->size();
+  return ncclSuccess;
+}
+
+PH_EXPORT ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) noexcept {
+  PH_CALL(ncclCommCuDevice);
+  const Communicator* found = ph::nccl::find(comm);
+  if (!found) return no_communicator("ncclCommCuDevice");
+  if (!device) return null_result("ncclCommCuDevice");
+  *device = found->device;
+  return ncclSuccess;
+}
+
+PH_EXPORT ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) noexcept {
+  PH_CALL(ncclCommUserRank);
+  const Communicator* found = ph::nccl::find(comm);
+  if (!found) return no_communicator("ncclCommUserRank");
+  if (!rank) return null_result("ncclCommUserRank");
+  *rank = found->rank;
+  return ncclSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,73 @@
+// The part of NCCL's interface that we implement, declared by us: nccl.h comes only inside large wheels.
+//
+// Values and layouts as in NCCL 2.30; tests compare them with the real header where it is installed.
+#pragma once
+
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+
+// The version that PyTorch 2.15's wheel brings. A program may compare it with what it was compiled against.
+#define NCCL_VERSION_CODE 23007
+#define NCCL_UNIQUE_ID_BYTES 128
+#define NCCL_API_MAGIC 0xcafebeef
+#define NCCL_SPLIT_NOCOLOR -1
+
+extern "C" {
+
+typedef struct ncclComm* ncclComm_t;
+typedef struct CUstream_st* cudaStream_t;
+
+typedef struct {
+  char internal[NCCL_UNIQUE_ID_BYTES];
+} ncclUniqueId;
+
+typedef enum {
+  ncclSuccess = 0,
+  ncclUnhandledCudaError = 1,
+  ncclSystemError = 2,
+  ncclInternalError = 3,
+  ncclInvalidArgument = 4,
+  ncclInvalidUsage = 5,
+  ncclRemoteError = 6,
+  ncclInProgress = 7,
+  ncclTimeout = 8,
+  ncclNumResults = 9,
+} ncclResult_t;
+
+typedef enum {
+  ncclInt8 = 0,
+  ncclUint8 = 1,
+  ncclInt32 = 2,
+  ncclUint32 = 3,
+  ncclInt64 = 4,
+  ncclUint64 = 5,
+  ncclFloat16 = 6,
+  ncclFloat32 = 7,
+  ncclFloat64 = 8,
+  ncclBfloat16 = 9,
+  ncclFloat8e4m3 = 10,
+  ncclFloat8e5m2 = 11,
+  ncclNumTypes = 12,
+} ncclDataType_t;
+
+typedef enum {
+  ncclSum = 0,
+  ncclProd = 1,
+  ncclMax = 2,
+  ncclMin = 3,
+  ncclAvg = 4,
+  ncclNumOps = 5,
+  ncclMaxRedOp = 0x7fffffff,
+} ncclRedOp_t;
+
+typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
+
+// The head of the structure; the settings that follow are not read.
+typedef struct {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+} ncclConfig_t;
+
+}  // extern "C"

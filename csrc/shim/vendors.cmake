@@ -1,0 +1,15 @@
+# The libraries of the CUDA 13 set: table name, SONAME, version node ("" where the vendor has none).
+# tools/record_symbols.py reads this list too, so keep one call a line.
+vendor_library(cublas libcublas.so.13 libcublas.so.13)
+vendor_library(cublasLt libcublasLt.so.13 libcublasLt.so.13)
+vendor_library(cuda libcuda.so.1 "")
+vendor_library(cudart libcudart.so.13 libcudart.so.13)
+vendor_library(cudnn libcudnn.so.9 libcudnn.so.9)
+vendor_library(cufft libcufft.so.12 libcufft.so.12)
+vendor_library(cusolver libcusolver.so.12 libcusolver.so.12)
+vendor_library(cusparse libcusparse.so.12 libcusparse.so.12)
+vendor_library(cusparseLt libcusparseLt.so.0 "")
+vendor_library(nccl libnccl.so.2 "")
+vendor_library(nvJitLink libnvJitLink.so.13 libnvJitLink.so.13)
+vendor_library(nvml libnvidia-ml.so.1 "")
+vendor_library(nvrtc libnvrtc.so.13 libnvrtc.so.13)

@@ -1,0 +1,50 @@
+"""The agent's side of the shared memory between it and its ranks; the contract is csrc/protocol/channel.h.
+
+Units: every time is an int in virtual nanoseconds, except the timeouts.
+Raises: OSError from the files; ValueError for a rank that is not ours, and after `close`.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+RING_CELLS: Final[int]
+REPLY_SLOTS: Final[int]
+REPLY_PAYLOAD_BYTES: Final[int]
+
+class ChannelSet:
+    def __init__(self, run_dir: str, ranks: Sequence[int]) -> None:
+        """Create and map `rank-<r>.channel` of each rank and `doorbell`; they must not exist."""
+    def poll(self, timeout_ms: int) -> list[tuple[int, int, bytes]]:
+        """Sleep until the doorbell has rung since the last poll, or the timeout (negative: none); then collect.
+
+        Returns: (rank, host clock, cells) of each rank with records, and of each whose clock alone has
+        moved. The clock was read before the ring was drained. Sleeps without the GIL.
+        """
+    def answer(
+        self, rank: int, slot: int, status: int, time_ns: int, value: int, payload: bytes = b""
+    ) -> None:
+        """Write a reply and wake the rank. `value` may be negative: it is taken modulo 2^64."""
+    def set_aside(self, rank: int) -> bool:
+        """Have the rank resume before its next record; False if it writes or has records pending."""
+    def waiting(self, rank: int) -> int:
+        """Driver threads of the rank that wait for a reply."""
+    def clock(self, rank: int) -> int: ...
+    def owner_pid(self, rank: int) -> int:
+        """The process that drives the rank's GPU; 0 until its first call."""
+    def wake(self) -> None:
+        """End a `poll` of another thread."""
+    def close(self) -> None:
+        """Unmap. No other thread may be polling. The files stay."""
+
+class TestRank:
+    """The rank's side of a channel, for tests only."""
+
+    __test__ = False
+
+    def __init__(self, run_dir: str, rank: int) -> None: ...
+    def push(self, cells: bytes, host_clock_ns: int, ring: bool = True) -> None:
+        """Set the clock and append cells, waiting while the ring is full."""
+    def set_clock(self, host_clock_ns: int) -> None: ...
+    def wait_reply(self, slot: int, timeout_ms: int) -> tuple[int, int, int, bytes] | None:
+        """(status, time_ns, value, payload) of the next reply in a slot; None at the timeout."""
+    def aside(self) -> bool: ...

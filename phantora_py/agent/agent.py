@@ -1,0 +1,188 @@
+"""The loop of the host agent.
+
+Records go from the rings to the server, answers from the server to the ranks. Beside that the agent
+watches the rank processes: the first that fails ends the run, and one that waits outside while the
+simulation waits for it is set aside.
+"""
+
+import signal
+import time
+from dataclasses import dataclass
+from typing import Protocol
+
+from phantora_py.agent.channels import Channels
+from phantora_py.agent.idle import IdleWatch
+from phantora_py.agent.simulation import Simulation
+from phantora_py.launch.ranks import RankProcesses
+from sim_server import simulation_pb2 as wire
+from sim_server.errors import InternalError, RankFailed
+
+# How often clocks of ranks that ring no bell are looked at: rarely, unless the simulation waits for
+# one.
+POLL_MS = 20
+STALLED_POLL_MS = 2
+# A rank that ends because of an unsupported call is gone before the server has read why (assumed
+# enough).
+_EXPLANATION_S = 0.5
+_STOP_LIMIT_S = 10.0
+
+
+class DataSink(Protocol):
+    """Takes the files of the run's data."""
+
+    def write(self, name: str, content: bytes, last: bool) -> None:
+        """Appends to the file `name`; `last` ends it."""
+
+
+class Watcher(Protocol):
+    """Is told how a run gets on."""
+
+    def started(self) -> None:
+        """The ranks are about to run."""
+
+    def update(self, progress: wire.Progress) -> None:
+        """The simulation has come this far."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the run ended. `failed_rank`: the first rank that failed, if one did."""
+
+    exit_code: int = 0
+    message: str = ""
+    failed_rank: int | None = None
+
+
+class HostAgent:
+    """Serves the ranks of this host until all have ended."""
+
+    def __init__(
+        self,
+        channels: Channels,
+        simulation: Simulation,
+        processes: RankProcesses,
+        data: DataSink,
+        watcher: Watcher,
+    ) -> None:
+        self._channels = channels
+        self._simulation = simulation
+        self._processes = processes
+        self._data = data
+        self._watcher = watcher
+        self._idle = IdleWatch()
+        self._held_up_by: set[int] = set()
+        self._outcome = Outcome()
+        self._stop_at_s: float | None = None
+        self._stopped = False
+
+    def run(self) -> Outcome:
+        """Returns when every rank has ended and the server has sent the run's data.
+
+        Raises: InternalError if the server breaks down.
+        """
+        while self._processes.pids:
+            self._forward(STALLED_POLL_MS if self._held_up_by else POLL_MS)
+            for message in self._simulation.take():
+                self._handle(message)
+            for rank, status in self._processes.take_ended():
+                self._on_end(rank, status)
+            self._set_idle_ranks_aside()
+            self._stop_if_due()
+        for rank, status in self._processes.take_ended():
+            self._on_end(rank, status)
+        self._finish()
+        return self._outcome
+
+    def _forward(self, timeout_ms: int) -> None:
+        found = self._channels.poll(timeout_ms)
+        if not found:
+            return
+        records = [
+            wire.RankRecords(rank=rank, host_clock_ns=clock_ns, cells=cells)
+            for rank, clock_ns, cells in found
+        ]
+        for record in records:
+            self._idle.forget(record.rank)
+        self._simulation.send(wire.FromAgent(batch=wire.Batch(ranks=records)))
+
+    def _handle(self, message: wire.ToAgent) -> None:
+        match message.WhichOneof("message"):
+            case "answers":
+                for one in message.answers.answers:
+                    self._channels.answer(
+                        one.rank, one.slot, one.status, one.time_ns, one.value, one.payload
+                    )
+            case "stalled":
+                self._held_up_by = set(message.stalled.held_up_by) & set(self._processes.pids)
+            case "progress":
+                self._watcher.update(message.progress)
+            case "failure":
+                self._on_failure(message.failure)
+            case "data_chunk":
+                chunk = message.data_chunk
+                self._data.write(chunk.name, chunk.content, chunk.last)
+            case other:
+                raise InternalError(f"sim_server sent {other!r}, which is not expected here")
+
+    def _on_failure(self, failure: wire.Failure) -> None:
+        """The server knows why the program cannot go on; that beats what was seen of processes."""
+        if self._outcome.exit_code in (0, RankFailed.exit_code):
+            rank = self._outcome.failed_rank
+            self._outcome = Outcome(failure.exit_code, failure.message, rank)
+        self._stop_at_s = time.monotonic()
+
+    def _on_end(self, rank: int, status: int) -> None:
+        self._forward(0)
+        self._simulation.send(wire.FromAgent(rank_exited=wire.RankExited(rank=rank, status=status)))
+        self._held_up_by.discard(rank)
+        if status != 0 and self._outcome.exit_code == 0:
+            message = (
+                f"Rank {rank} {describe_end(status)} What it said is above. "
+                "It was the first to fail; the others were stopped."
+            )
+            self._outcome = Outcome(RankFailed.exit_code, message, rank)
+            self._stop_at_s = time.monotonic() + _EXPLANATION_S
+
+    def _set_idle_ranks_aside(self) -> None:
+        for rank in sorted(self._held_up_by):
+            pid = self._processes.pids.get(rank)
+            if pid is None or not self._idle.is_idle(rank, pid):
+                continue
+            if self._channels.set_aside(rank):
+                self._simulation.send(wire.FromAgent(rank_aside=wire.RankAside(rank=rank)))
+                self._held_up_by.discard(rank)
+            self._idle.forget(rank)
+
+    def _stop_if_due(self) -> None:
+        if self._simulation.ended and self._outcome.exit_code == 0:
+            self._simulation.check_orderly_end()
+            raise InternalError("sim_server closed the connection while ranks were running")
+        now_s = time.monotonic()
+        if self._stop_at_s is None or now_s < self._stop_at_s:
+            return
+        if not self._stopped:
+            self._stopped = True
+            self._processes.stop(list(self._processes.pids))
+        elif now_s > self._stop_at_s + _STOP_LIMIT_S:
+            raise InternalError(f"Ranks {sorted(self._processes.pids)} do not end when killed")
+
+    def _finish(self) -> None:
+        self._forward(0)
+        self._simulation.send(wire.FromAgent(finish=wire.Finish()))
+        while (message := self._simulation.next_message()) is not None:
+            self._handle(message)
+        if self._outcome.exit_code == 0:
+            self._simulation.check_orderly_end()
+
+
+def describe_end(status: int) -> str:
+    """How a process ended, as the second half of a sentence. `status`: exit code or minus the
+    signal.
+    """
+    if status >= 0:
+        return f"ended with exit code {status}."
+    name = signal.Signals(-status).name if -status in signal.valid_signals() else "unknown"
+    reason = f"was killed by signal {-status} ({name})."
+    if -status == signal.SIGKILL:
+        reason += " If nobody did that, this machine ran out of memory (see dmesg)."
+    return reason

@@ -1,0 +1,57 @@
+"""A sim_server of our own, for one run."""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+
+from phantora_py.launch.rundir import RunDirectory
+from sim_server.errors import InternalError
+
+START_LIMIT_S = 60.0
+# It ends by itself after the last agent has left; the limit is for one that hangs (assumed).
+_END_LIMIT_S = 5.0
+_SHOWN_LINES = 20
+
+
+class Server:
+    """The server process. Its output is shown only if it fails."""
+
+    def __init__(self, directory: RunDirectory, environment: Mapping[str, str]) -> None:
+        self.address = f"unix:{directory.server_socket}"
+        self._output = directory.server_output
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "sim_server", "--listen", self.address),
+                    *("--token-file", str(directory.token), "--agents", "1"),
+                ],
+                env=dict(environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    def check(self) -> None:
+        """Raises: InternalError with the server's last words if it has ended with a failure."""
+        status = self._process.poll()
+        if status:
+            lines = self._output.read_text(errors="replace").splitlines()[-_SHOWN_LINES:]
+            said = "\n  ".join(["Its last words:", *lines]) if lines else "It said nothing."
+            raise InternalError(f"sim_server ended with status {status}. {said}")
+
+    def close(self) -> None:
+        """Waits for its end, or brings it about."""
+        try:
+            self._process.wait(_END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def __enter__(self) -> "Server":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._process.terminate()
+        self.close()

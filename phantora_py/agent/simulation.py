@@ -1,0 +1,125 @@
+"""The agent's end of its connection to sim_server: one stream each way."""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+
+import grpc
+
+from sim_server import simulation_pb2 as wire
+from sim_server.errors import InternalError, PhantoraError, UsageError
+from sim_server.simulation_pb2_grpc import SimulationStub
+
+PROTOCOL_VERSION = 1
+
+# One message may hold a ring's content of every rank.
+CHANNEL_OPTIONS = (
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+)
+
+
+def error_of(failure: wire.Failure) -> PhantoraError:
+    """The error behind a failure that the server reports."""
+    kinds = {kind.exit_code: kind for kind in PhantoraError.__subclasses__()}
+    return kinds.get(failure.exit_code, InternalError)(failure.message)
+
+
+class Simulation:
+    """A joined simulation. Messages are taken in order; `ended` is set once no more will come."""
+
+    def __init__(self, address: str, token: str, wake: Callable[[], None]) -> None:
+        """`address`: unix:PATH or HOST:PORT. Another thread calls `wake` at every message."""
+        self._address = address
+        self._metadata = (("phantora-token", token),)
+        self._wake = wake
+        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._outgoing: queue.SimpleQueue[wire.FromAgent | None] = queue.SimpleQueue()
+        self._incoming: queue.SimpleQueue[wire.ToAgent | None] = queue.SimpleQueue()
+        self._error: grpc.RpcError | None = None
+        self.ended = False
+
+    def wait_ready(self, check: Callable[[], None], limit_s: float) -> None:
+        """Waits until the server accepts connections; calls `check`, which may raise, meanwhile.
+
+        Raises: UsageError if it does not within `limit_s`.
+        """
+        ready = grpc.channel_ready_future(self._channel)
+        step_s = 0.05
+        for _ in range(int(limit_s / step_s)):
+            try:
+                ready.result(timeout=step_s)
+            except grpc.FutureTimeoutError:
+                check()
+            else:
+                return
+        ready.cancel()
+        raise UsageError(f"Nobody answers at {self._address} (waited {limit_s:g} s).")
+
+    def join(self, ranks: int, local_ranks: list[int], settings: str) -> None:
+        """Says hello and waits for the welcome.
+
+        Raises: UsageError if the server turns us away, or the error that the server had with
+        `settings`.
+        """
+        hello = wire.Hello(
+            protocol_version=PROTOCOL_VERSION,
+            ranks=ranks,
+            local_ranks=local_ranks,
+            settings=settings,
+        )
+        self.send(wire.FromAgent(hello=hello))
+        responses = SimulationStub(self._channel).Attach(
+            iter(self._outgoing.get, None), metadata=self._metadata
+        )
+        threading.Thread(target=self._receive, args=(responses,), daemon=True).start()
+        first = self.next_message()
+        if first is not None and first.HasField("failure"):
+            raise error_of(first.failure)
+        if first is None or not first.HasField("welcome"):
+            raise UsageError(f"The server at {self._address} turned us away: {self._reason()}")
+
+    def send(self, message: wire.FromAgent) -> None:
+        """Sends in the background, in order."""
+        self._outgoing.put(message)
+
+    def take(self) -> Iterator[wire.ToAgent]:
+        """The messages that are there."""
+        while not self._incoming.empty():
+            message = self.next_message()
+            if message is not None:
+                yield message
+
+    def next_message(self) -> wire.ToAgent | None:
+        """Waits for a message; None at the end of the stream."""
+        if self.ended:
+            return None
+        message = self._incoming.get()
+        self.ended = message is None
+        return message
+
+    def check_orderly_end(self) -> None:
+        """Raises: InternalError if the stream ended before the server had said everything."""
+        if self._error is not None:
+            raise InternalError(f"The connection to sim_server broke: {self._reason()}")
+
+    def close(self) -> None:
+        """Ends the connection."""
+        self._outgoing.put(None)
+        self._channel.close()
+
+    def _receive(self, responses: Iterator[wire.ToAgent]) -> None:
+        try:
+            for message in responses:
+                self._incoming.put(message)
+                self._wake()
+        except grpc.RpcError as error:
+            self._error = error
+        self._incoming.put(None)
+        self._wake()
+
+    def _reason(self) -> str:
+        error = self._error
+        if isinstance(error, grpc.Call):
+            return f"{error.details()} ({error.code().name})"
+        return "it closed the connection"

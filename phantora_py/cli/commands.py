@@ -1,0 +1,66 @@
+"""The verbs, and what a verb is."""
+
+import argparse
+import importlib
+from typing import NoReturn, Protocol, cast
+
+from phantora_py import __version__
+from sim_server.errors import UsageError
+
+
+class Command(Protocol):
+    """A module that carries out one verb."""
+
+    NAME: str
+    HELP: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declares the verb's options."""
+
+    def run(self, options: argparse.Namespace) -> int:
+        """Carries the verb out; returns the exit code. Raises: PhantoraError."""
+
+
+# Each with its help text, so that the others need not be imported to run one.
+VERBS = {
+    "run": ("phantora_py.cli.run", "run a training command on a virtual cluster"),
+    "report": ("phantora_py.report.command", "show or export the data file of a run"),
+    "coverage": ("phantora_py.coverage", "list which CUDA calls are simulated"),
+    "doctor": ("phantora_py.cli.doctor", "say what this machine can do for phantora"),
+    "serve": ("phantora_py.cli.serve", "run only the simulation server"),
+}
+
+
+class Parser(argparse.ArgumentParser):
+    """Reports errors in the way of all others."""
+
+    def error(self, message: str) -> NoReturn:
+        if message.startswith("unrecognized arguments"):
+            message += ". The command to run, with its own options, follows a '--'"
+        raise UsageError(f"{message}. See: {self.prog} --help")
+
+
+class _LazyParser(Parser):
+    """A verb's parser; imports the verb's module when that verb is used."""
+
+    module = ""
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        command = cast(Command, importlib.import_module(self.module))
+        command.add_arguments(self)
+        self.set_defaults(run=command.run)
+        return super().parse_known_args(args, namespace)
+
+
+def make_parser() -> Parser:
+    """The parser of the whole command line; the namespace it makes has the verb's `run`."""
+    parser = Parser(
+        prog="phantora",
+        description="Run an unchanged PyTorch training command on a virtual GPU cluster.",
+    )
+    parser.add_argument("--version", action="version", version=f"phantora {__version__}")
+    verbs = parser.add_subparsers(metavar="VERB", required=True, parser_class=_LazyParser)
+    for name, (module, help_text) in VERBS.items():
+        verb = verbs.add_parser(name, help=help_text, description=help_text.capitalize() + ".")
+        verb.module = module
+    return parser

@@ -1,0 +1,136 @@
+"""`phantora doctor`: what this machine and this installation can do."""
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+from rich.console import Console
+from rich.table import Table
+
+from phantora_py.isolation import probe
+from phantora_py.launch.interpreter import check_torch, inspect_interpreter
+from phantora_py.libraries import preload_list, shim_directory
+from sim_server.errors import PhantoraError
+
+NAME = "doctor"
+HELP = "say what this machine can do for phantora"
+
+# A rank forked from the zygote takes some 100 MiB after its first steps (docs/memory.md).
+_RANK_BYTES = 100 << 20
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the answer. `good` is None for what is neither good nor bad."""
+
+    subject: str
+    good: bool | None
+    text: str
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of `phantora doctor`."""
+    parser.add_argument(
+        "--python", default=sys.executable, metavar="PATH", help="the interpreter to look at"
+    )
+    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the findings; exit code 0 if a run is possible, else 2."""
+    findings = list(examine(options.python))
+    if options.json:
+        print(json.dumps([asdict(finding) for finding in findings], indent=1))
+    else:
+        _print(findings)
+    return 2 if any(finding.good is False for finding in findings) else 0
+
+
+def examine(python: str) -> Iterator[Finding]:
+    """Looks at the machine, then at the installation."""
+    yield from _machine()
+    yield from _isolation()
+    yield _found("torch", lambda: _torch(python))
+    yield _found("shim", _shim)
+    yield _found("engine", _engine)
+    yield _gpu()
+
+
+def _machine() -> Iterator[Finding]:
+    yield Finding("cores", None, f"{len(os.sched_getaffinity(0))} usable")
+    available_bytes = psutil.virtual_memory().available
+    yield Finding(
+        "memory",
+        available_bytes >= _RANK_BYTES,
+        f"{_gib(available_bytes)} available, enough for about {available_bytes // _RANK_BYTES} "
+        "forked ranks",
+    )
+    try:
+        free_bytes = shutil.disk_usage("/dev/shm").free
+    except OSError as error:
+        yield Finding(
+            "/dev/shm", None, f"{error}; the directory for temporary files serves instead"
+        )
+    else:
+        yield Finding("/dev/shm", None, f"{_gib(free_bytes)} free")
+
+
+def _isolation() -> Iterator[Finding]:
+    found = probe.probe()
+    yield Finding("isolation", None, f"{found.tier}: {found.reason}")
+    for name in ("user", *probe.PRIMITIVES):
+        if name in found.namespaces:
+            text = "used"
+        else:
+            text = found.denied.get(name, "not needed" if name == "user" else "not tried")
+        yield Finding(f"  {name} namespace", None, text)
+
+
+def _torch(python: str) -> str:
+    interpreter = inspect_interpreter(python)
+    torch = check_torch(interpreter)
+    return f"torch {torch.version} (CUDA {torch.cuda}), Python {interpreter.version}, {python}"
+
+
+def _shim() -> str:
+    directory = shim_directory()
+    return f"{len(preload_list(directory))} libraries in {directory}"
+
+
+def _engine() -> str:
+    try:
+        from phantora_py import _channel  # noqa: PLC0415 - its absence is what this looks for
+        from sim_server import _engine as engine  # noqa: PLC0415
+    except ImportError as error:
+        raise PhantoraError(f"not built: {error}. Install phantora again: pip install .") from error
+    return f"{Path(engine.__file__).name}, {Path(_channel.__file__).name}"
+
+
+def _gpu() -> Finding:
+    devices = sorted(Path("/dev").glob("nvidia[0-9]*"))
+    return Finding("GPU", None, f"{len(devices)} here" if devices else "none here; none is needed")
+
+
+def _found(subject: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(subject, True, look())
+    except PhantoraError as error:
+        return Finding(subject, False, str(error))
+
+
+def _print(findings: list[Finding]) -> None:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    words = {True: "[green]ok[/]", False: "[red]missing[/]", None: ""}
+    for finding in findings:
+        table.add_row(finding.subject, words[finding.good], finding.text)
+    Console(highlight=False).print(table)
+
+
+def _gib(size_bytes: int) -> str:
+    return f"{size_bytes / 2**30:.3g} GiB"

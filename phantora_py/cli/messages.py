@@ -1,0 +1,51 @@
+"""How phantora speaks on the terminal: errors, and values on the command line."""
+
+import re
+import sys
+
+from rich.console import Console
+from rich.text import Text
+
+from sim_server.errors import PhantoraError, UsageError
+
+_TITLES = {
+    2: "usage",
+    3: "unsupported call",
+    4: "a rank failed",
+    5: "deadlock",
+    6: "below the trust asked for",
+    70: "internal error",
+}
+_SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?")
+_SIZE_UNITS = {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def error_console() -> Console:
+    """Standard error; without colour if it is no terminal or NO_COLOR is set."""
+    return Console(stderr=True, soft_wrap=True, highlight=False)
+
+
+def print_error(error: PhantoraError) -> None:
+    """Prints an error as `phantora: kind: message`."""
+    sys.stdout.flush()
+    title = _TITLES.get(error.exit_code, "error")
+    error_console().print(Text.assemble((f"phantora: {title}: ", "bold red"), str(error)))
+
+
+def parse_size_bytes(text: str) -> int:
+    """`64KiB` as 65536. Raises: UsageError."""
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise UsageError(f"{text!r} is not a size; write for example 64KiB (B, KiB, MiB, GiB).")
+    return int(match[1]) * _SIZE_UNITS[match[2]]
+
+
+def parse_share(text: str) -> float:
+    """`80%` or `0.8` as 0.8. Raises: UsageError."""
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise UsageError(f"{text!r} is not a share; write for example 80% or 0.8.")
+    return share

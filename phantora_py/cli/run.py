@@ -1,0 +1,110 @@
+"""`phantora run`: runs a training command on a virtual cluster."""
+
+import argparse
+import json
+from pathlib import Path
+
+from phantora_py.agent.agent import Outcome
+from phantora_py.agent.simulation import error_of
+from phantora_py.cli.messages import error_console, parse_share, parse_size_bytes
+from phantora_py.cli.progress import Progress
+from phantora_py.data import RunData
+from phantora_py.launch import run as launch
+from phantora_py.launch.options import HOST_TIMES, RunOptions
+from phantora_py.report.summary import summarise, trusted_share
+from phantora_py.report.terminal import print_summary
+from sim_server import simulation_pb2 as wire
+from sim_server.errors import LowTrust
+
+NAME = "run"
+HELP = "run a training command on a virtual cluster"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of `phantora run`; those of the command follow `--`."""
+    parser.usage = "phantora run [OPTIONS] -- COMMAND ..."
+    cluster = parser.add_argument_group("the simulated cluster")
+    cluster.add_argument("--cluster", default="h100", metavar="NAME|FILE", help="default: h100")
+    cluster.add_argument("--ranks", type=int, metavar="N", help="ranks in all")
+    cluster.add_argument("--nodes", type=int, metavar="N", help="nodes in use")
+    cluster.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs in use on each node")
+    model = parser.add_argument_group("the simulation")
+    model.add_argument(
+        "--host-time", choices=HOST_TIMES, default="fixed", help="host-time model; default: fixed"
+    )
+    model.add_argument(
+        "--values-threshold",
+        default="64KiB",
+        metavar="SIZE",
+        help="copies and collectives up to this size move real data; default: 64KiB",
+    )
+    model.add_argument("--server", metavar="ADDRESS", help="use a running `phantora serve`")
+    model.add_argument("--token", help="the token of that server")
+    machine = parser.add_argument_group("this machine")
+    machine.add_argument(
+        "--isolation",
+        default="auto",
+        metavar="auto|process|require:TIER",
+        help="how far ranks are kept apart; see `phantora doctor`; default: auto",
+    )
+    machine.add_argument(
+        "--no-zygote", action="store_true", help="start every rank afresh instead of forking it"
+    )
+    output = parser.add_argument_group("output")
+    output.add_argument("-o", "--output", type=Path, metavar="FILE", help="the data file (.phr)")
+    output.add_argument("--json", action="store_true", help="print the summary as JSON")
+    output.add_argument("--min-trust", metavar="SHARE", help="fail if more than the rest is assumed, e.g. 80%%")
+    output.add_argument("--quiet", action="store_true", help="print errors only")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs the command, then prints its summary."""
+    chosen = RunOptions(
+        command=tuple(options.command),
+        cluster=options.cluster,
+        ranks=options.ranks,
+        nodes=options.nodes,
+        gpus_per_node=options.gpus_per_node,
+        output=options.output,
+        host_time=options.host_time,
+        isolation=options.isolation,
+        zygote=not options.no_zygote,
+        json=options.json,
+        min_trust=None if options.min_trust is None else parse_share(options.min_trust),
+        values_threshold_bytes=parse_size_bytes(options.values_threshold),
+        server=options.server,
+        token=options.token,
+        quiet=options.quiet,
+    )
+    prepared = launch.prepare(chosen)
+    speaks = not (chosen.quiet or chosen.json)
+    with Progress(prepared, shown=speaks) as progress:
+        outcome = launch.execute(prepared, progress)
+    if outcome.exit_code == 0:
+        _print_summary(chosen, prepared.output)
+    if speaks:
+        error_console().print(f"Wrote {prepared.output}")
+        error_console().print(f"Next: phantora report {prepared.output}")
+    return _verdict(chosen, prepared.output, outcome)
+
+
+def _print_summary(options: RunOptions, path: Path) -> None:
+    """The summary is a view of the data file like any other."""
+    if options.json:
+        print(json.dumps(summarise(RunData(path)), indent=1), flush=True)
+    elif not options.quiet:
+        print_summary(path)
+
+
+def _verdict(options: RunOptions, path: Path, outcome: Outcome) -> int:
+    """Exit code 0, or the error that the outcome amounts to."""
+    if outcome.exit_code != 0:
+        raise error_of(wire.Failure(exit_code=outcome.exit_code, message=outcome.message))
+    if options.min_trust is not None:
+        share = trusted_share(summarise(RunData(path)))
+        if share < options.min_trust:
+            raise LowTrust(
+                f"The times behind {1 - share:.1%} of the GPU time are assumed, more than "
+                f"--min-trust {options.min_trust:.1%} leaves. Which they are: phantora report {path}"
+            )
+    return 0

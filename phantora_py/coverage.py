@@ -1,0 +1,198 @@
+"""`phantora coverage`: which calls of the CUDA libraries are modelled, from the compiled tables.
+
+The same rows make the terminal's tables and docs/coverage.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as RichTable
+
+from phantora_py.libraries import Row, Support, Table, read_tables, shim_directory
+from sim_server.errors import UsageError
+
+# The PyTorch release whose calls were recorded last (tools/record_symbols.py).
+TORCH = "2.15"
+
+SUPPORT_WORDS = {
+    Support.MODELLED: "modelled",
+    Support.IGNORED: "ignored",
+    Support.PASS_THROUGH: "passed through",
+    Support.UNSUPPORTED: "unsupported",
+}
+# Every row is counted under one of these.
+COUNT_HEADINGS = ("modelled", "partial", "ignored", "passed through", "unsupported")
+
+# How torch reaches a call, and what that means.
+REACHES = {
+    "imported": "imported",
+    "linalg": "imported by `libtorch_cuda_linalg.so`, loaded when `torch.linalg` first needs it",
+    "looked-up": "looked up by name where a feature wants it",
+}
+
+
+@dataclass(frozen=True)
+class TorchUse:
+    """A symbol that torch reaches, in one of the ways of REACHES."""
+
+    soname: str
+    name: str
+    how: str
+
+
+def support_word(row: Row) -> str:
+    """What a reader is told about a row."""
+    return "partial" if row.partial else SUPPORT_WORDS[row.support]
+
+
+def read_torch_uses(torch: str = TORCH) -> tuple[TorchUse, ...]:
+    """What a release of torch may call, as recorded from its libraries.
+
+    Raises: UsageError for a release that was not recorded.
+    """
+    file = resources.files("phantora_py") / "symbols" / f"torch-{torch}.txt"
+    if not file.is_file():
+        raise UsageError(f"The calls of torch {torch} were not recorded; {TORCH} were.")
+    lines = file.read_text(encoding="ascii").splitlines()
+    return tuple(TorchUse(*line.split()) for line in lines if not line.startswith("#"))
+
+
+def count_rows(tables: Iterable[Table]) -> list[tuple[str, ...]]:
+    """A row of cells per library: name, SONAME, then the counts of COUNT_HEADINGS."""
+    cells = []
+    for table in tables:
+        counts = Counter(support_word(row) for row in table.rows)
+        numbers = (f"{counts[heading]:,}" for heading in COUNT_HEADINGS)
+        cells.append((table.library, table.soname, *numbers))
+    return cells
+
+
+def torch_gaps(tables: Iterable[Table], uses: Iterable[TorchUse]) -> dict[str, list[TorchUse]]:
+    """Per library, what torch may call and the run would stop at."""
+    unsupported = {
+        (table.soname, row.name): table.library
+        for table in tables
+        for row in table.rows
+        if row.support is Support.UNSUPPORTED
+    }
+    gaps: dict[str, list[TorchUse]] = {}
+    for use in uses:
+        library = unsupported.get((use.soname, use.name))
+        if library is not None:
+            gaps.setdefault(library, []).append(use)
+    return gaps
+
+
+def markdown(tables: Sequence[Table], uses: Sequence[TorchUse]) -> str:
+    """The page docs/coverage.md."""
+    lines = [
+        "# Which calls are modelled",
+        "",
+        "Made by `phantora coverage --markdown` from the tables compiled into the libraries.",
+        "",
+        "*Partial*: modelled, except for what the note says. *Ignored*: success without effect,",
+        "and why that is right. *Unsupported*: the run stops with exit code 3 and a message that",
+        "names the call, the rank and the Python line.",
+        "",
+        *_markdown_table(("library", "SONAME", *COUNT_HEADINGS), count_rows(tables)),
+        "",
+        f"## What PyTorch {TORCH} may call and we do not model",
+        "",
+    ]
+    for library, gap in torch_gaps(tables, uses).items():
+        lines += [f"### {library}", ""]
+        for how, meaning in REACHES.items():
+            names = [f"`{use.name}`" for use in gap if use.how == how]
+            if names:
+                lines += [f"{len(names)} {meaning}: {', '.join(names)}", ""]
+    for table in tables:
+        cells = [
+            (f"`{row.name}`", support_word(row), row.note)
+            for row in table.rows
+            if row.support is not Support.UNSUPPORTED
+        ]
+        if cells:
+            head = ("call", "support", "note")
+            lines += [f"## {table.library}", "", *_markdown_table(head, cells), ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _markdown_table(head: Sequence[str], cells: Iterable[Sequence[str]]) -> list[str]:
+    rows = [head, ["---"] * len(head), *cells]
+    return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `phantora coverage`."""
+    parser.add_argument("--library", metavar="NAME", help="every call of one library, e.g. cudart")
+    kind = parser.add_mutually_exclusive_group()
+    kind.add_argument(
+        "--torch", action="store_true", help="what torch may call and we do not model"
+    )
+    kind.add_argument("--markdown", action="store_true", help="the page docs/coverage.md")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints what was asked for; returns the exit code."""
+    tables = read_tables(shim_directory())
+    if arguments.library:
+        tables = _select(tables, arguments.library)
+    console = Console()
+    if arguments.markdown:
+        print(markdown(tables, read_torch_uses()), end="")
+    elif arguments.torch:
+        _print_torch_gaps(console, tables)
+    elif arguments.library:
+        _print_rows(console, tables[0])
+    else:
+        _print_counts(console, tables)
+    return 0
+
+
+def _select(tables: Sequence[Table], library: str) -> tuple[Table, ...]:
+    selected = tuple(table for table in tables if table.library == library)
+    if not selected:
+        names = ", ".join(table.library for table in tables)
+        raise UsageError(f"There is no library {library!r}; there are: {names}.")
+    return selected
+
+
+def _print_counts(console: Console, tables: Sequence[Table]) -> None:
+    view = RichTable(title="Calls by library", title_justify="left")
+    view.add_column("library", no_wrap=True)
+    for heading in COUNT_HEADINGS:
+        view.add_column(heading, justify="right")
+    for library, _, *counts in count_rows(tables):
+        view.add_row(library, *counts)
+    console.print(view)
+    console.print("Next: phantora coverage --library cudart, or phantora coverage --torch")
+
+
+def _print_rows(console: Console, table: Table) -> None:
+    view = RichTable("call", "support", "note", title=table.soname, title_justify="left")
+    for row in table.rows:
+        view.add_row(row.name, support_word(row), escape(row.note))
+    console.print(view)
+
+
+def _print_torch_gaps(console: Console, tables: Sequence[Table]) -> None:
+    uses = read_torch_uses()
+    gaps = torch_gaps(tables, uses)
+    title = f"Calls that stop a run, of those that torch {TORCH} may make"
+    view = RichTable("library", "reached", "count", "calls", title=title, title_justify="left")
+    for library, gap in gaps.items():
+        for how in REACHES:
+            names = [use.name for use in gap if use.how == how]
+            if names:
+                view.add_row(library, how, str(len(names)), " ".join(names))
+    console.print(view)
+    sonames = {table.soname for table in tables}
+    total = sum(use.soname in sonames for use in uses)
+    console.print(f"{sum(map(len, gaps.values()))} of {total} calls.")

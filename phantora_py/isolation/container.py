@@ -1,0 +1,77 @@
+"""Moves a process into its own namespaces and gives it its node's name and files."""
+
+import os
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+from phantora_py.isolation import system
+
+_SHARED_MEMORY = "/dev/shm"
+
+
+@dataclass(frozen=True)
+class Node:
+    """What the ranks of one simulated node see in place of the machine's own.
+
+    `hosts` replaces /etc/hosts; `shared_memory` replaces /dev/shm and is empty where that is left
+    as it is.
+    """
+
+    name: str
+    hosts: str
+    shared_memory: str
+
+
+def enter(namespaces: frozenset[str], node: Node | None) -> None:
+    """Moves the calling process, which must have one thread, into new namespaces.
+
+    `pid` takes effect for the next child, which should call `mount_proc`.
+    Raises: OSError.
+    """
+    user, group = os.getuid(), os.getgid()
+    if namespaces:
+        system.unshare(namespaces)
+    if "user" in namespaces:
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    if "mnt" in namespaces:
+        # Without this the machine would see our mounts where its own are shared.
+        system.mount("none", "/", "", system.MS_REC | system.MS_PRIVATE)
+        if node is not None:
+            _mount_node_files(node)
+    # A host name that does not resolve would break programs, so it comes with the hosts file.
+    if node is not None and {"uts", "mnt"} <= namespaces:
+        socket.sethostname(node.name)
+
+
+def mount_proc() -> None:
+    """Gives the first process of a pid namespace a /proc that shows that namespace. Raises:
+    OSError.
+    """
+    system.mount("proc", "/proc", "proc", system.MS_NOSUID_NODEV_NOEXEC)
+
+
+def shared_memory(run_dir: Path, node_name: str) -> str:
+    """The directory that ranks of a node see as /dev/shm; empty if the run directory is not in
+    there.
+    """
+    return str(run_dir / node_name / "shm") if run_dir.parent == Path(_SHARED_MEMORY) else ""
+
+
+def make_shared_memory(run_dir: Path, node_name: str) -> None:
+    """Makes that directory, with a place for the run directory itself."""
+    directory = shared_memory(run_dir, node_name)
+    if directory:
+        Path(directory, run_dir.name).mkdir(parents=True)
+
+
+def _mount_node_files(node: Node) -> None:
+    system.mount(node.hosts, "/etc/hosts", "", system.MS_BIND)
+    if node.shared_memory:
+        # The run directory, itself in /dev/shm, stays visible under its own path.
+        run_dir = Path(node.shared_memory).parent.parent
+        inside = Path(node.shared_memory) / run_dir.name
+        system.mount(str(run_dir), str(inside), "", system.MS_BIND)
+        system.mount(node.shared_memory, _SHARED_MEMORY, "", system.MS_BIND | system.MS_REC)

@@ -1,0 +1,66 @@
+"""The system calls of isolation that Python 3.10's os module does not have.
+
+Source: unshare(2), mount(2), prctl(2).
+"""
+
+import ctypes
+import os
+import signal
+
+CLONE_FLAGS = {
+    "user": 0x10000000,
+    "mnt": 0x00020000,
+    "uts": 0x04000000,
+    "ipc": 0x08000000,
+    "pid": 0x20000000,
+}
+
+MS_BIND = 0x1000
+MS_REC = 0x4000
+MS_PRIVATE = 0x40000
+MS_NOSUID_NODEV_NOEXEC = 0x2 | 0x4 | 0x8
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def unshare(namespaces: frozenset[str]) -> None:
+    """Leaves the caller's namespaces of these kinds; `pid` takes effect for its children.
+
+    Raises: OSError.
+    """
+    flags = 0
+    for name in namespaces:
+        flags |= CLONE_FLAGS[name]
+    _check(_libc.unshare(flags), f"unshare {' '.join(sorted(namespaces))}")
+
+
+def mount(source: str, target: str, kind: str, flags: int) -> None:
+    """Mounts `source` on `target`. Raises: OSError."""
+    result = _libc.mount(
+        source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), None
+    )
+    _check(result, f"mount {source} on {target}")
+
+
+def die_with_parent(parent_pid: int) -> None:
+    """Has the kernel kill this process when its parent ends; at once if it has ended already.
+
+    `parent_pid`: the parent as this process sees it (0: it is in an outer pid namespace).
+    """
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl PR_SET_PDEATHSIG")
+    if os.getppid() != parent_pid:
+        os._exit(128 + signal.SIGKILL)
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of its descendants whose parent ends. Raises: OSError."""
+    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl PR_SET_CHILD_SUBREAPER")
+
+
+def _check(result: int, action: str) -> None:
+    if result != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{action}: {os.strerror(code)}")

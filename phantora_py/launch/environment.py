@@ -1,0 +1,73 @@
+"""The environment of ranks: what torchrun sets, and what the shim needs.
+
+Source for torchrun's variables: torch/distributed/elastic/agent/server/local_elastic_agent.py of
+PyTorch 2.15.
+"""
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import phantora_py
+from phantora_py.launch.layout import RunLayout
+from phantora_py.launch.torchrun import TorchrunCommand
+from phantora_py.libraries import preload_list, shim_directory
+
+LOOPBACK = "127.0.0.1"
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that nobody uses at the moment."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def shim_environment(run_dir: Path, inherited: Mapping[str, str]) -> dict[str, str]:
+    """What makes a process, and those it starts, load the shim."""
+    preload = [str(library) for library in preload_list(shim_directory())]
+    if inherited.get("LD_PRELOAD"):
+        preload.append(inherited["LD_PRELOAD"])
+    return {"LD_PRELOAD": ":".join(preload), "PHANTORA_RUN_DIR": str(run_dir)}
+
+
+def executed_environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    """What a Python that was executed, not forked, needs to set itself up as a rank."""
+    site = Path(phantora_py.__file__).parent / "rank" / "site"
+    path = [str(site), *inherited.get("PYTHONPATH", "").split(os.pathsep)]
+    return {"PYTHONPATH": os.pathsep.join(entry for entry in path if entry)}
+
+
+def common_environment(layout: RunLayout, torchrun: TorchrunCommand | None) -> dict[str, str]:
+    """What torchrun sets alike in all ranks."""
+    port = (torchrun and torchrun.master_port) or free_port()
+    common = {
+        "WORLD_SIZE": layout.ranks,
+        "LOCAL_WORLD_SIZE": layout.ranks_per_node,
+        "GROUP_WORLD_SIZE": layout.nodes,
+        "ROLE_WORLD_SIZE": layout.ranks,
+        "ROLE_NAME": torchrun.role if torchrun else "default",
+        "MASTER_ADDR": LOOPBACK,
+        "MASTER_PORT": port,
+        "TORCHELASTIC_RESTART_COUNT": 0,
+        "TORCHELASTIC_MAX_RESTARTS": 0,
+        "TORCHELASTIC_RUN_ID": torchrun.run_id if torchrun else "none",
+        # The store at MASTER_PORT is rank 0's own; there is no agent that keeps one.
+        "TORCHELASTIC_USE_AGENT_STORE": False,
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING": os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
+        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
+    }
+    return {name: str(value) for name, value in common.items()}
+
+
+def rank_environment(rank: int, layout: RunLayout) -> dict[str, str]:
+    """What is particular to one rank."""
+    own = {
+        "RANK": rank,
+        "LOCAL_RANK": layout.local_rank(rank),
+        "GROUP_RANK": layout.node(rank),
+        "ROLE_RANK": rank,
+        "PHANTORA_RANK": rank,
+    }
+    return {name: str(value) for name, value in own.items()}

@@ -1,0 +1,133 @@
+"""What a Python interpreter holds: its version and its torch, found without importing torch."""
+
+import ast
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from sim_server.errors import UsageError
+
+# Torch and CUDA versions whose calls the shim has been tested with.
+SUPPORTED_TORCH = ("2.15",)
+SUPPORTED_CUDA_MAJORS = ("13",)
+
+# Long enough for a cold start on a slow file system (assumed).
+_INSPECTION_LIMIT_S = 60
+
+# The first entry of sys.path is the working directory, which a script would not see.
+_INSPECTION = """
+import importlib.util, json, sys
+sys.path.pop(0)
+spec = importlib.util.find_spec("torch")
+print(json.dumps([sys.executable, sys.prefix, sys.version.split()[0], spec and spec.origin]))
+"""
+
+
+@dataclass(frozen=True)
+class Torch:
+    """An installed torch. `cuda` is None for a build without CUDA."""
+
+    version: str
+    cuda: str | None
+    directory: Path
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python interpreter. `ours`: the one that runs phantora, so that ranks may be forked from
+    it.
+    """
+
+    executable: str
+    prefix: str
+    version: str
+    torch: Torch | None
+
+    @property
+    def ours(self) -> bool:
+        return self.prefix == sys.prefix
+
+
+def inspect_interpreter(executable: str) -> Interpreter:
+    """Looks into `executable`, a path.
+
+    Raises: UsageError if it does not run.
+    """
+    if _is_ours(executable):
+        spec = importlib.util.find_spec("torch")
+        version = sys.version.split()[0]
+        return Interpreter(executable, sys.prefix, version, _torch(spec.origin if spec else None))
+    try:
+        answer = subprocess.run(
+            [executable, "-c", _INSPECTION],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_INSPECTION_LIMIT_S,
+        ).stdout
+        path, prefix, version, origin = json.loads(answer)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise UsageError(f"The interpreter {executable} does not run: {error}") from error
+    return Interpreter(path, prefix, version, _torch(origin))
+
+
+def check_torch(interpreter: Interpreter) -> Torch:
+    """The torch of `interpreter`, if it is one that can be simulated.
+
+    Raises: UsageError that says what is there and what is supported.
+    """
+    torch = interpreter.torch
+    where = f"The interpreter {interpreter.executable}"
+    supported = (
+        f"Supported: torch {', '.join(SUPPORTED_TORCH)} built for CUDA "
+        f"{', '.join(major + '.x' for major in SUPPORTED_CUDA_MAJORS)}."
+    )
+    if torch is None:
+        raise UsageError(f"{where} has no torch. {supported}")
+    if torch.cuda is None:
+        raise UsageError(
+            f"{where} has torch {torch.version}, a build without CUDA, which makes no GPU calls "
+            f"to simulate. Install the CUDA build; no GPU is needed to run it. {supported}"
+        )
+    release = ".".join(torch.version.split("+")[0].split(".")[:2])
+    if torch.cuda.split(".")[0] not in SUPPORTED_CUDA_MAJORS or release not in SUPPORTED_TORCH:
+        raise UsageError(
+            f"{where} has torch {torch.version} for CUDA {torch.cuda}, which is not supported. "
+            f"{supported}"
+        )
+    return torch
+
+
+def _is_ours(executable: str) -> bool:
+    """Same directory and same file: another virtual environment may link to the same file."""
+    return os.path.dirname(os.path.abspath(executable)) == os.path.dirname(
+        sys.executable
+    ) and os.path.realpath(executable) == os.path.realpath(sys.executable)
+
+
+def _torch(origin: str | None) -> Torch | None:
+    """Reads torch/version.py next to `origin`, torch/__init__.py."""
+    if origin is None:
+        return None
+    directory = Path(origin).parent
+    try:
+        tree = ast.parse((directory / "version.py").read_text(encoding="utf-8"))
+    except (OSError, SyntaxError) as error:
+        raise UsageError(f"The torch in {directory} is damaged: {error}") from error
+    found: dict[str, object] = {}
+    for statement in tree.body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=value)):
+                found[name] = value
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=value)):
+                found[name] = value
+    cuda = found.get("cuda")
+    return Torch(
+        version=str(found.get("__version__", "unknown")),
+        cuda=None if cuda is None else str(cuda),
+        directory=directory,
+    )

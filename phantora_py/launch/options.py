@@ -1,0 +1,39 @@
+"""What the user asked `phantora run` for."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+HOST_TIMES = ("fixed", "measured", "off")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """The options of one run; `phantora_py.cli.run` fills them from the command line."""
+
+    command: tuple[str, ...]
+    """The words after `--`."""
+    cluster: str = "h100"
+    """A built-in name or the path of a TOML file."""
+    ranks: int | None = None
+    nodes: int | None = None
+    gpus_per_node: int | None = None
+    output: Path | None = None
+    """The data file; None: named after the program and the time, in the working directory."""
+    host_time: str = "fixed"
+    """One of HOST_TIMES."""
+    isolation: str = "auto"
+    """`auto`, `process` or `require:TIER`."""
+    zygote: bool = True
+    """Fork ranks from one process where the command permits it."""
+    json: bool = False
+    """Print the summary as JSON, and nothing else, on the standard output."""
+    min_trust: float | None = None
+    """Least share of GPU time, 0 to 1, whose times must not be merely assumed."""
+    values_threshold_bytes: int = 64 * 1024
+    """Copies and collectives up to this size move real data."""
+    server: str | None = None
+    """Address of a running sim_server; None: start one."""
+    token: str | None = None
+    """The token of `server`."""
+    quiet: bool = False
+    """No headline, progress or summary."""

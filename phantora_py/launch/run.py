@@ -1,0 +1,265 @@
+"""`phantora run` from its options to its data file.
+
+prepare   understand the command, lay ranks out, choose isolation      (errors of the user end here)
+start     run directory, server, starter, channels
+serve     fork the ranks; the host agent works until all have ended
+finish    stop everything, complete the data file
+"""
+
+import os
+import resource
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from phantora_py import __version__
+from phantora_py.agent.agent import HostAgent, Outcome, Watcher
+from phantora_py.agent.datafile import DataFile
+from phantora_py.agent.server import START_LIMIT_S, Server
+from phantora_py.agent.simulation import Simulation
+from phantora_py.isolation import container, probe
+from phantora_py.isolation.container import Node
+from phantora_py.isolation.probe import Isolation
+from phantora_py.launch import environment, rundir
+from phantora_py.launch.command import Command, Form, understand
+from phantora_py.launch.layout import RunLayout, lay_out
+from phantora_py.launch.options import RunOptions
+from phantora_py.launch.ranks import NotForkable, RankProcesses
+from phantora_py.launch.rundir import RunDirectory
+from phantora_py.launch.starter import Plan, RankStart
+from sim_server.cluster import Cluster, load_cluster
+from sim_server.errors import UsageError
+from sim_server.gpu import GpuProfile, load_gpu
+from sim_server.settings import Settings
+
+
+@dataclass
+class Prepared:
+    """What is known before anything is started. `notes`: what the user should be told."""
+
+    options: RunOptions
+    command: Command
+    cluster: Cluster
+    gpu: GpuProfile
+    layout: RunLayout
+    isolation: Isolation
+    output: Path
+    fork: bool
+    notes: list[str] = field(default_factory=list)
+
+
+def _cpu_s() -> float:
+    """CPU time of this process and of those it has waited for, with theirs."""
+    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+@dataclass
+class Clocks:
+    """Wall time and CPU time of a run, for its report."""
+
+    start_s: float = field(default_factory=time.monotonic)
+    cpu_start_s: float = field(default_factory=_cpu_s)
+    started_s: float = 0.0
+
+    def to_dict(self) -> dict[str, float]:
+        """The `wall` entry of run.json."""
+        now_s = time.monotonic()
+        return {
+            "total_s": now_s - self.start_s,
+            "startup_s": (self.started_s or now_s) - self.start_s,
+            "core_seconds": _cpu_s() - self.cpu_start_s,
+        }
+
+
+def prepare(options: RunOptions) -> Prepared:
+    """Finds every error that can be found before a process is started. Raises: UsageError."""
+    command = understand(options.command, os.environ)
+    cluster = load_cluster(options.cluster)
+    gpu = load_gpu(cluster.gpu)
+    layout = lay_out(cluster, options, command.torchrun)
+    if options.server is not None and not options.token:
+        raise UsageError("--server needs --token, the token that the server was started with.")
+    notes = list(command.torchrun.notes) if command.torchrun else []
+    output = options.output or _default_output(command)
+    if not output.resolve().parent.is_dir():
+        raise UsageError(f"The directory of {output} does not exist.")
+    return Prepared(
+        options=options,
+        command=command,
+        cluster=cluster,
+        gpu=gpu,
+        layout=layout,
+        isolation=probe.choose(options.isolation),
+        output=output,
+        fork=options.zygote and command.program.forkable,
+        notes=notes,
+    )
+
+
+def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
+    """Runs the ranks and writes the data file.
+
+    Raises: PhantoraError if it cannot be done,
+    and KeyboardInterrupt; then nothing is left behind, and no data file.
+    """
+    clocks = Clocks()
+    data = DataFile(prepared.output)
+    try:
+        with rundir.run_directory(prepared.layout.ranks) as directory:
+            outcome = _serve(prepared, directory, data, clocks, watcher)
+        data.complete(_describe(prepared, outcome, data.digest, clocks))
+    except BaseException:
+        data.discard()
+        raise
+    return outcome
+
+
+def _serve(
+    prepared: Prepared,
+    directory: RunDirectory,
+    data: DataFile,
+    clocks: Clocks,
+    watcher: Watcher,
+) -> Outcome:
+    """What happens while the run directory exists. What was started is stopped in turn."""
+    from phantora_py._channel import ChannelSet  # noqa: PLC0415 - so that prepare works without it
+
+    layout = prepared.layout
+    ranks = list(range(layout.ranks))
+    _write_files(prepared, directory)
+    with ExitStack() as stack:
+        # The server starts and the zygote imports at the same time.
+        server, address, token = _server(prepared, directory)
+        if server is not None:
+            stack.enter_context(server)
+        processes = stack.enter_context(_rank_processes(prepared, directory, prepared.fork))
+        channels = ChannelSet(str(directory.path), ranks)
+        stack.callback(channels.close)
+        simulation = Simulation(address, token, channels.wake)
+        stack.callback(simulation.close)
+        simulation.wait_ready(server.check if server else lambda: None, START_LIMIT_S)
+        simulation.join(layout.ranks, ranks, _settings(prepared).to_json())
+        try:
+            processes.wait_ready()
+        except NotForkable as reason:
+            prepared.notes.append(f"ranks are executed, not forked: {reason}")
+            processes = stack.enter_context(_rank_processes(prepared, directory, fork=False))
+            processes.wait_ready()
+        watcher.started()
+        clocks.started_s = time.monotonic()
+        for rank in ranks:
+            processes.start(_rank_start(prepared, directory, rank))
+        return HostAgent(channels, simulation, processes, data, watcher).run()
+
+
+def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
+    options, layout = prepared.options, prepared.layout
+    settings = {
+        **prepared.gpu.shim_keys(),
+        "ranks": str(layout.ranks),
+        "gpu.count": str(layout.visible_gpus),
+        "host_time": options.host_time,
+        "values.threshold_bytes": str(options.values_threshold_bytes),
+    }
+    rundir.write_settings(directory, settings)
+    rundir.write_hosts(directory, layout.nodes)
+    if "mnt" in prepared.isolation.namespaces:
+        for node in range(layout.nodes):
+            container.make_shared_memory(directory.path, rundir.node_name(node))
+
+
+def _server(prepared: Prepared, directory: RunDirectory) -> tuple[Server | None, str, str]:
+    """The server with its address and token: our own unless the user named one."""
+    options = prepared.options
+    if options.server is not None:
+        assert options.token is not None
+        return None, options.server, options.token
+    token = rundir.write_token(directory)
+    own = {**os.environ, "PHANTORA_RUN_DIR": str(directory.path)}
+    server = Server(directory, own)
+    return server, server.address, token
+
+
+def _rank_processes(prepared: Prepared, directory: RunDirectory, fork: bool) -> RankProcesses:
+    program = prepared.command.program
+    shim = environment.shim_environment(directory.path, os.environ)
+    common = environment.common_environment(prepared.layout, prepared.command.torchrun)
+    executed = {} if fork else {**shim, **environment.executed_environment(os.environ)}
+    plan = Plan(
+        ranks=prepared.layout.ranks,
+        fork=fork,
+        argv=list(program.argv),
+        form=program.form.value,
+        target=program.target,
+        arguments=list(program.arguments),
+        namespaces=sorted(prepared.isolation.namespaces),
+        environment={**common, **executed},
+    )
+    # A process that is to execute the ranks does without the shim itself.
+    own = shim if fork else {"PHANTORA_RUN_DIR": str(directory.path)}
+    # Thread pools take their size from these at import, and NumPy's OpenBLAS starts its threads
+    # there.
+    threads = {"OMP_NUM_THREADS": common["OMP_NUM_THREADS"], "OPENBLAS_NUM_THREADS": "1"}
+    own_environment = {**threads, **os.environ, **own} if fork else {**os.environ, **own}
+    return RankProcesses(plan, own_environment, prepared.options.json)
+
+
+def _rank_start(prepared: Prepared, directory: RunDirectory, rank: int) -> RankStart:
+    layout, torchrun = prepared.layout, prepared.command.torchrun
+    name = rundir.node_name(layout.node(rank))
+    shown = torchrun.shown_local_ranks if torchrun else None
+    return RankStart(
+        rank=rank,
+        environment=environment.rank_environment(rank, layout),
+        node=Node(name, str(directory.hosts), container.shared_memory(directory.path, name)),
+        silent=shown is not None and layout.local_rank(rank) not in shown,
+    )
+
+
+def _settings(prepared: Prepared) -> Settings:
+    return Settings(
+        ranks=prepared.layout.ranks,
+        nodes=prepared.layout.nodes,
+        gpus_per_node=prepared.layout.ranks_per_node,
+        cluster=prepared.cluster,
+        gpu=prepared.gpu,
+    )
+
+
+def _describe(prepared: Prepared, outcome: Outcome, digest: str, clocks: Clocks) -> dict[str, Any]:
+    """run.json, see docs/data-file.md."""
+    layout, program = prepared.layout, prepared.command.program
+    torch = program.interpreter.torch if program.interpreter else None
+    return {
+        "schema": 1,
+        "command": list(prepared.command.words),
+        "ranks": layout.ranks,
+        "nodes": layout.nodes,
+        "gpus_per_node": layout.ranks_per_node,
+        "cluster": prepared.cluster.to_dict(),
+        "cluster_name": prepared.cluster.name,
+        "host_time": prepared.options.host_time,
+        "isolation": {"tier": prepared.isolation.tier, "reason": prepared.isolation.reason},
+        "notes": prepared.notes,
+        "exit_code": outcome.exit_code,
+        "failed_rank": outcome.failed_rank,
+        "message": outcome.message,
+        "versions": {
+            "python": program.interpreter.version if program.interpreter else "",
+            "torch": torch.version if torch else "",
+            "cuda": (torch.cuda or "") if torch else "",
+            "phantora": __version__,
+        },
+        "wall": clocks.to_dict(),
+        "seed": 0,
+        "digest": digest,
+    }
+
+
+def _default_output(command: Command) -> Path:
+    program = command.program
+    name = program.name if program.form is not Form.OTHER else Path(program.argv[0]).stem
+    return Path(f"phantora-{name}.{time.strftime('%Y%m%d-%H%M%S')}.phr")

@@ -1,0 +1,107 @@
+"""The run directory: what the processes of one run share through the file system, gone when the run
+is.
+"""
+
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from phantora_py.launch import sweeper
+
+_SHARED_MEMORY = Path("/dev/shm")
+# Channels are 4.3 MiB a rank (csrc/protocol/channel.h); the rest is small.
+_BYTES_PER_RANK = 5 << 20
+_SWEEP_LIMIT_S = 20
+
+
+@dataclass(frozen=True)
+class RunDirectory:
+    """Paths in the run directory. Channels lie beside them as rank-<r>.channel and doorbell."""
+
+    path: Path
+
+    @property
+    def settings(self) -> Path:
+        return self.path / "shim.conf"
+
+    @property
+    def hosts(self) -> Path:
+        return self.path / "hosts"
+
+    @property
+    def server_socket(self) -> Path:
+        return self.path / "server.sock"
+
+    @property
+    def server_output(self) -> Path:
+        return self.path / "server.output"
+
+    @property
+    def token(self) -> Path:
+        return self.path / "token"
+
+
+@contextmanager
+def run_directory(ranks: int) -> Iterator[RunDirectory]:
+    """Makes the directory, and removes it with every process that belongs to it, however the run
+    ends.
+    """
+    path = Path(tempfile.mkdtemp(prefix="phantora-", dir=_parent(ranks)))
+    # A session of its own keeps Ctrl-C from it; it is done when our end of the pipe closes.
+    watcher = subprocess.Popen(
+        [sys.executable, "-I", "-S", sweeper.__file__, str(path)],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        yield RunDirectory(path)
+    finally:
+        assert watcher.stdin is not None
+        watcher.stdin.close()
+        watcher.wait(_SWEEP_LIMIT_S)
+
+
+def write_settings(directory: RunDirectory, settings: Mapping[str, str]) -> None:
+    """Writes shim.conf; the clocks of the program start at the present time."""
+    epoch = {
+        "epoch.realtime_ns": str(time.time_ns()),
+        "epoch.monotonic_ns": str(time.monotonic_ns()),
+    }
+    lines = [f"{key} = {value}\n" for key, value in sorted({**settings, **epoch}.items())]
+    directory.settings.write_text("".join(lines), encoding="utf-8")
+
+
+def write_hosts(directory: RunDirectory, nodes: int) -> None:
+    """The /etc/hosts of ranks: the machine's own, and every node at the loopback address."""
+    own = Path("/etc/hosts").read_text(encoding="utf-8", errors="replace")
+    names = "".join(f"127.0.0.1 {node_name(node)}\n" for node in range(nodes))
+    directory.hosts.write_text(f"{own.rstrip()}\n{names}", encoding="utf-8")
+
+
+def write_token(directory: RunDirectory) -> str:
+    """A fresh secret that only this user can read."""
+    token = secrets.token_hex(16)
+    directory.token.touch(mode=0o600)
+    directory.token.write_text(token)
+    return token
+
+
+def node_name(node: int) -> str:
+    """The host name of a simulated node."""
+    return f"node{node}"
+
+
+def _parent(ranks: int) -> Path | None:
+    """Shared memory, if there is room; else the system's directory for temporary files."""
+    try:
+        room = shutil.disk_usage(_SHARED_MEMORY).free
+    except OSError:
+        return None
+    return _SHARED_MEMORY if room > ranks * _BYTES_PER_RANK else None

@@ -1,0 +1,63 @@
+"""Leaves nothing behind: waits for the end of the run, then kills its processes and removes its
+directory.
+
+    python sweeper.py RUN_DIR
+
+It is a process of its own, so that it also works when phantora is killed, and it imports nothing of
+phantora. It knows the processes of a run by the PHANTORA_RUN_DIR in their environment.
+"""
+
+import os
+import shutil
+import signal
+import sys
+import time
+
+# Killed processes are gone within milliseconds; one in an uninterruptible call may need longer
+# (assumed).
+_LIMIT_S = 10
+_PAUSE_S = 0.01
+
+
+def main() -> None:
+    run_dir = sys.argv[1]
+    # A terminal that closes, or a kill of the process group, must not end the one who cleans up.
+    for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_IGN)
+    sys.stdin.buffer.read()
+    deadline = time.monotonic() + _LIMIT_S
+    while time.monotonic() < deadline:
+        remaining = find_processes(run_dir)
+        if not remaining:
+            break
+        for pid in remaining:
+            kill(pid)
+        time.sleep(_PAUSE_S)
+    shutil.rmtree(run_dir, ignore_errors=True)
+
+
+def find_processes(run_dir: str) -> list[int]:
+    """Processes that were started with PHANTORA_RUN_DIR=run_dir; zombies have no environment."""
+    mark = b"PHANTORA_RUN_DIR=" + os.fsencode(run_dir)
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal():
+            try:
+                with open(f"/proc/{entry}/environ", "rb") as file:
+                    environment = file.read().split(b"\0")
+            except OSError:
+                continue  # It has ended, or it belongs to somebody else.
+            if mark in environment:
+                found.append(int(entry))
+    return found
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return  # It has ended on its own.
+
+
+if __name__ == "__main__":
+    main()

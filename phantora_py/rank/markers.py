@@ -1,0 +1,21 @@
+"""Marks that a program may set itself. Outside a run they do nothing."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+
+ITERATION = 2  # ph::MarkerKind in csrc/protocol/records.h
+
+
+def mark_iteration(name: str = "iteration") -> None:
+    """Tells the report that an iteration of `name` ends here; takes precedence over optimizer steps."""
+    shim = _shim()
+    if shim is not None:
+        shim.ph_marker(ITERATION, name.encode())
+
+
+@functools.cache
+def _shim() -> ctypes.CDLL | None:
+    process = ctypes.CDLL(None)
+    return process if hasattr(process, "ph_marker") else None

@@ -1,0 +1,168 @@
+"""Makes a Python process a rank of the run and tells the run what only its framework knows.
+
+Owns the attachment, the optimizer-step markers, the allocator's peaks and the exit record. Imports the standard
+library only and never torch: a program that does without it must not pay for it. May be loaded by path.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import importlib.abc
+import importlib.machinery
+import json
+import os
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+OPTIMIZER_STEP = 1  # ph::MarkerKind in csrc/protocol/records.h
+OPTIMIZER_MODULE = "torch.optim.optimizer"
+
+
+def start() -> bool:
+    """Attaches this process as the rank that its environment names; from here on its clocks are virtual.
+
+    False in a child of the rank, which sees its clock and drives nothing.
+    Raises: RuntimeError if the process does not run under the shim.
+    """
+    shim = _load_shim()
+    run_dir, rank = os.environb[b"PHANTORA_RUN_DIR"], int(os.environ["PHANTORA_RANK"])
+    if not shim.ph_attach(run_dir, rank):
+        return False
+    # With the GIL held, so that the shim can check how it reads Python's frames (core/python_frame.cc).
+    ctypes.PyDLL(None).ph_current_site()
+    rank_runtime = _Runtime(shim)
+    after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
+    atexit.register(rank_runtime.end)
+    return True
+
+
+def after_import(name: str, action: Callable[[ModuleType], None]) -> None:
+    """Calls `action` with module `name` once it is imported: at once, or whenever that happens."""
+    module = sys.modules.get(name)
+    if module is not None:
+        action(module)
+    else:
+        sys.meta_path.insert(0, _ImportWatcher(name, action))
+
+
+def _load_shim() -> ctypes.CDLL:
+    shim = ctypes.CDLL(None)
+    if not hasattr(shim, "ph_attach"):
+        raise RuntimeError(
+            "PHANTORA_RANK is set but the shim is not loaded into this process "
+            f"(LD_PRELOAD={os.environ.get('LD_PRELOAD', '')}). Start the program with `phantora run`."
+        )
+    return shim
+
+
+class _Runtime:
+    """The hooks of one attached process."""
+
+    def __init__(self, shim: ctypes.CDLL) -> None:
+        self._shim = shim
+        self._process = os.getpid()
+        self._ordinals: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._optimizers = 0
+        self._last_statistics: dict[int, str] = {}
+
+    def watch_optimizers(self, module: ModuleType) -> None:
+        """`module`: torch.optim.optimizer, with PyTorch's public hook for all optimizers."""
+        torch = sys.modules["torch"]
+
+        def after_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
+            # In a compiled step the hook would be traced; it must not break the graph, so it leaves no mark.
+            if not torch.compiler.is_compiling():
+                self.after_step(optimizer)
+
+        module.register_optimizer_step_post_hook(after_step)
+
+    def after_step(self, optimizer: Any) -> None:
+        """Marks the step of one optimizer: "AdamW#0" is the first optimizer that ever stepped."""
+        if os.getpid() != self._process:
+            return
+        ordinal = self._ordinals.get(optimizer)
+        if ordinal is None:
+            ordinal = self._ordinals[optimizer] = self._optimizers
+            self._optimizers += 1
+        name = f"{type(optimizer).__name__}#{ordinal}"
+        self._shim.ph_marker(OPTIMIZER_STEP, name.encode())
+        self._tell_memory(_devices_of(optimizer))
+
+    def end(self) -> None:
+        """At the interpreter's end: the last peaks, and the exit record once the status is known."""
+        if os.getpid() != self._process:
+            return
+        cuda = _initialised_cuda()
+        if cuda is not None:
+            self._tell_memory(range(cuda.device_count()))
+        self._shim.ph_exit_at_end()
+
+    def _tell_memory(self, devices: Sequence[int]) -> None:
+        cuda = _initialised_cuda()
+        if cuda is None:
+            return
+        for device in devices:
+            stats = cuda.memory_stats_as_nested_dict(device)
+            peaks = {
+                "kind": "memory",
+                "device": device,
+                "allocated_peak_bytes": stats["allocated_bytes"]["all"]["peak"],
+                "reserved_peak_bytes": stats["reserved_bytes"]["all"]["peak"],
+            }
+            text = json.dumps(peaks)
+            # A device that was never used, or nothing new: peaks move seldom.
+            if peaks["reserved_peak_bytes"] == 0 or self._last_statistics.get(device) == text:
+                continue
+            self._last_statistics[device] = text
+            self._shim.ph_statistics(text.encode())
+
+
+def _initialised_cuda() -> Any:
+    """torch.cuda if the program has already initialised it, or None; asking must not initialise it."""
+    cuda = sys.modules.get("torch.cuda")
+    return cuda if cuda is not None and cuda.is_initialized() else None
+
+
+def _devices_of(optimizer: Any) -> list[int]:
+    """CUDA devices of the optimizer's parameters, found without a call to the device."""
+    parameters = (p for group in optimizer.param_groups for p in group["params"][:1])
+    return sorted({p.device.index for p in parameters if p.device.type == "cuda"})
+
+
+class _ImportWatcher(importlib.abc.MetaPathFinder):
+    """Finds nothing itself: when its module is found by others, it adds an action to the module's execution."""
+
+    def __init__(self, name: str, action: Callable[[ModuleType], None]) -> None:
+        self._name = name
+        self._action = action
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        """See importlib.abc.MetaPathFinder."""
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        for finder in sys.meta_path:
+            spec = finder.find_spec(fullname, path, target)
+            if spec is not None and spec.loader is not None:
+                self._extend(spec.loader)
+                return spec
+        return None
+
+    def _extend(self, loader: Any) -> None:
+        execute = loader.exec_module
+
+        def execute_and_act(module: ModuleType) -> None:
+            del loader.exec_module  # the class's own method is back, for a reload
+            execute(module)
+            self._action(module)
+
+        loader.exec_module = execute_and_act

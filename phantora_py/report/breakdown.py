@@ -1,0 +1,100 @@
+"""Where the time of an iteration goes on the devices.
+
+Within an iteration, at each instant a device computes (kernels, copies, fills), or only communicates
+(exposed communication), or does nothing: because the host had not issued the next work yet (host), or for
+another reason (idle). The four add up to the iteration; `communication` counts overlapped time too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from phantora_py.data import RunData
+from phantora_py.report.iterations import Iterations, Nanoseconds
+from sim_server.run_log import COMMUNICATION_SPAN, HOST_WAIT_SPAN
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """Means over ranks and iterations. Units: ns."""
+
+    compute_ns: int
+    communication_ns: int
+    exposed_communication_ns: int
+    host_ns: int
+    idle_ns: int
+
+
+@dataclass(frozen=True)
+class Cover:
+    """Disjoint intervals in order. Shapes: [n], [n]."""
+
+    starts_ns: Nanoseconds
+    ends_ns: Nanoseconds
+
+    def covered_before(self, times_ns: Nanoseconds) -> Nanoseconds:
+        """How much of the time before each instant is covered. Shape: as `times_ns`."""
+        total_ns = np.concatenate([[0], np.cumsum(self.ends_ns - self.starts_ns)])
+        begun = np.searchsorted(self.starts_ns, times_ns, side="right")
+        if not len(self.starts_ns):
+            return np.zeros_like(times_ns)
+        last = np.maximum(begun - 1, 0)
+        beyond = np.maximum(self.ends_ns[last] - times_ns, 0)
+        covered: Nanoseconds = np.where(begun > 0, total_ns[begun] - beyond, 0)
+        return covered
+
+    def between(self, boundaries_ns: Nanoseconds) -> Nanoseconds:
+        """Covered time between consecutive boundaries. Shape: [len(boundaries_ns) - 1]."""
+        return np.diff(self.covered_before(boundaries_ns))
+
+
+def union(starts_ns: Nanoseconds, ends_ns: Nanoseconds) -> Cover:
+    """The instants that any of the intervals covers."""
+    order = np.argsort(starts_ns, kind="stable")
+    starts_ns, ends_ns = starts_ns[order], ends_ns[order]
+    if not len(starts_ns):
+        return Cover(starts_ns, ends_ns)
+    reach_ns = np.maximum.accumulate(ends_ns)
+    begins = np.concatenate([[True], starts_ns[1:] > reach_ns[:-1]])
+    last = np.concatenate([np.flatnonzero(begins)[1:] - 1, [len(starts_ns) - 1]])
+    return Cover(starts_ns[begins], reach_ns[last])
+
+
+def break_down(data: RunData, iterations: Iterations) -> Breakdown | None:
+    """Breakdown of the mean iteration; None when no iteration was found."""
+    if not iterations.count:
+        return None
+    rows = [_rank_times(data, rank, iterations.boundaries_ns) for rank in range(data.ranks)]
+    compute, communication, exposed, host, idle = (
+        np.mean(rows, axis=(0, 2)).round().astype(np.int64)
+    )
+    return Breakdown(int(compute), int(communication), int(exposed), int(host), int(idle))
+
+
+def _rank_times(data: RunData, rank: int, boundaries_ns: Nanoseconds) -> npt.NDArray[np.int64]:
+    """Shape: [5, iterations], rows as the fields of Breakdown."""
+    spans = data.spans[(data.spans["rank"] == rank) & (data.spans["kind"] != HOST_WAIT_SPAN)]
+    spans = spans[spans["end_ns"] > spans["start_ns"]]
+    communicates = spans["kind"] == COMMUNICATION_SPAN
+    compute = _cover(spans[~communicates]).between(boundaries_ns)
+    communication = _cover(spans[communicates]).between(boundaries_ns)
+    busy_cover = _cover(spans)
+    busy = busy_cover.between(boundaries_ns)
+    host = _host_gaps(spans, busy_cover).between(boundaries_ns)
+    idle = np.diff(boundaries_ns) - busy - host
+    return np.stack([compute, communication, busy - compute, host, idle])
+
+
+def _cover(spans: npt.NDArray[np.void]) -> Cover:
+    return union(spans["start_ns"], spans["end_ns"])
+
+
+def _host_gaps(spans: npt.NDArray[np.void], busy: Cover) -> Cover:
+    """Gaps of the device that end with work that began the instant it was issued."""
+    on_issue = np.unique(spans["start_ns"][spans["start_ns"] == spans["issue_ns"]])
+    by_host = np.isin(busy.starts_ns, on_issue)
+    gap_starts_ns = np.concatenate([[0], busy.ends_ns[:-1]])[: len(busy.starts_ns)]
+    return Cover(gap_starts_ns[by_host], busy.starts_ns[by_host])

@@ -1,0 +1,114 @@
+"""The summary of a run: the object that `--json` prints and the terminal view is made from.
+
+The shape is public (docs/json.md): keys may be added, these stay.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+
+from phantora_py.data import RunData
+from phantora_py.report.breakdown import break_down
+from phantora_py.report.iterations import find_iterations
+from sim_server.kernels import Tier
+from sim_server.run_log import HOST_WAIT_SPAN, KERNEL_SPAN
+
+SCHEMA = 1
+
+
+def summarise(data: RunData) -> dict[str, Any]:
+    """The summary of a run. Units: as the keys say; times are virtual except under "wall"."""
+    run = data.run
+    iterations = find_iterations(data)
+    breakdown = break_down(data, iterations)
+    durations = iterations.durations_ns
+    return {
+        "schema": SCHEMA,
+        "ranks": run["ranks"],
+        "nodes": run["nodes"],
+        "cluster": run["cluster_name"],
+        "command": run["command"],
+        "exit_code": run["exit_code"],
+        "message": run["message"],
+        "iterations": {
+            "count": iterations.count,
+            "median_ns": int(np.median(durations)) if iterations.count else None,
+            "p95_ns": int(np.percentile(durations, 95)) if iterations.count else None,
+            "per_iteration_ns": [int(value) for value in durations],
+            "warmup_ns": iterations.warmup_ns,
+            "detected_by": iterations.detected_by,
+        },
+        "breakdown_ns": {
+            "compute": breakdown.compute_ns if breakdown else None,
+            "communication": breakdown.communication_ns if breakdown else None,
+            "exposed_communication": breakdown.exposed_communication_ns if breakdown else None,
+            "host": breakdown.host_ns if breakdown else None,
+            "idle": breakdown.idle_ns if breakdown else None,
+        },
+        "memory": _memory(data),
+        "trust": {
+            "gpu_time_share": _gpu_time_share(data),
+            "calls": _calls(data),
+            "synthetic_reads": sum(read["count"] for read in data.synthetic_reads),
+            "synthetic_read_sites": data.synthetic_reads,
+        },
+        "virtual_time_ns": int(data.spans["end_ns"].max()) if len(data.spans) else 0,
+        "host_time": run["host_time"],
+        "isolation": run["isolation"],
+        "digest": run["digest"],
+        "wall": run["wall"]
+        | {"per_iteration_s": _wall_per_iteration(run["wall"], iterations.count)},
+        "versions": run["versions"],
+    }
+
+
+def trusted_share(summary: dict[str, Any]) -> float:
+    """Share of the GPU time that is not merely assumed: what `--min-trust` is compared with."""
+    return 1.0 - float(summary["trust"]["gpu_time_share"][Tier.ASSUMED.value])
+
+
+def _memory(data: RunData) -> dict[str, Any]:
+    per_rank = data.memory["per_rank"]
+    failures = [
+        {"rank": rank, **oom} for rank, memory in enumerate(per_rank) for oom in memory["oom"]
+    ]
+    return {
+        "capacity_bytes": data.memory["capacity_bytes"],
+        "peak_reserved_bytes": [memory["reserved_peak_bytes"] for memory in per_rank],
+        "peak_allocated_bytes": [memory["allocated_peak_bytes"] for memory in per_rank],
+        "peak_device_bytes": [memory["device_peak_bytes"] for memory in per_rank],
+        "fits": not failures,
+        "out_of_memory": failures,
+    }
+
+
+def _gpu_time_share(data: RunData) -> dict[str, float]:
+    """Share of the devices' busy time by tier. Copies, fills and communication are modelled."""
+    spans = data.spans[data.spans["kind"] != HOST_WAIT_SPAN]
+    lasted_ns = spans["end_ns"] - spans["start_ns"]
+    is_kernel = spans["kind"] == KERNEL_SPAN
+    by_timing = np.bincount(
+        spans["id"][is_kernel], weights=lasted_ns[is_kernel], minlength=len(data.timings)
+    )
+    totals: Counter[str] = Counter({tier.value: 0.0 for tier in Tier})  # type: ignore[misc]
+    for timing, spent_ns in zip(data.timings, by_timing, strict=True):
+        totals[timing["tier"]] += spent_ns
+    totals[Tier.MODELLED.value] += float(lasted_ns[~is_kernel].sum())
+    whole_ns = sum(totals.values())
+    return {tier.value: float(totals[tier.value] / whole_ns) if whole_ns else 0.0 for tier in Tier}
+
+
+def _calls(data: RunData) -> dict[str, int]:
+    totals = {"modelled": 0, "ignored": 0, "passthrough": 0}
+    for library in data.calls.values():
+        for support in totals:
+            totals[support] += sum(library[support].values())
+    return totals | {"unsupported": int(data.run["exit_code"] == 3)}
+
+
+def _wall_per_iteration(wall: dict[str, float], count: int) -> float | None:
+    """Wall time per iteration after start-up, the warm-up iteration counted as one."""
+    return (wall["total_s"] - wall["startup_s"]) / (count + 1) if count else None

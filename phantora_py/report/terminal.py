@@ -1,0 +1,126 @@
+"""The summary of a run on a terminal."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from phantora_py.data import RunData
+from phantora_py.report.summary import summarise
+from phantora_py.report.units import duration_text, percent_text, size_text
+
+MOST_SITES = 5
+
+
+def print_summary(path: Path, console: Console | None = None) -> None:
+    """Print the summary of the data file at `path`.
+
+    Raises: UsageError if it cannot be read.
+    """
+    console = console or Console(highlight=False, soft_wrap=True)
+    for line in summary_lines(summarise(RunData(path))):
+        console.print(line)
+
+
+def summary_lines(summary: dict[str, Any]) -> list[str]:
+    """The summary as lines of rich markup."""
+    return [
+        *_headline(summary),
+        *_breakdown(summary),
+        *_memory(summary),
+        *_trust(summary),
+        _wall(summary),
+    ]
+
+
+def _headline(summary: dict[str, Any]) -> list[str]:
+    command = escape(shlex.join(summary["command"]))
+    ranks = f"{summary['ranks']} ranks on {summary['nodes']} nodes of {summary['cluster']}"
+    lines = [f"[bold]{ranks}[/]   host time: {summary['host_time']}   {command}"]
+    if summary["exit_code"]:
+        lines.append(f"[red]exit code {summary['exit_code']}[/]   {escape(summary['message'])}")
+    iterations = summary["iterations"]
+    if not iterations["count"]:
+        whole = duration_text(summary["virtual_time_ns"])
+        lines.append(
+            f"virtual time [bold]{whole}[/]; no repeated iteration found (no optimizer step, NVTX range or "
+            "phantora_py.mark_iteration())"
+        )
+        return lines
+    lines.append(
+        f"virtual iteration [bold]{duration_text(iterations['median_ns'])}[/] "
+        f"(median of {iterations['count']}, p95 {duration_text(iterations['p95_ns'])}; found by "
+        f"{iterations['detected_by']}; first one apart, ended at {duration_text(iterations['warmup_ns'])})"
+    )
+    return lines
+
+
+def _breakdown(summary: dict[str, Any]) -> list[str]:
+    parts = summary["breakdown_ns"]
+    if parts["compute"] is None:
+        return []
+    whole_ns = parts["compute"] + parts["exposed_communication"] + parts["host"] + parts["idle"]
+
+    def share(part: str) -> str:
+        return percent_text(parts[part] / whole_ns if whole_ns else 0.0)
+
+    return [
+        f"  compute {share('compute')}   communication {share('communication')} "
+        f"(exposed {share('exposed_communication')})   host {share('host')}   idle {share('idle')}"
+    ]
+
+
+def _memory(summary: dict[str, Any]) -> list[str]:
+    memory = summary["memory"]
+    peaks = memory["peak_device_bytes"]
+    worst = max(range(len(peaks)), key=peaks.__getitem__)
+    capacity = size_text(memory["capacity_bytes"])
+    lines = [
+        f"  peak memory [bold]{size_text(peaks[worst])}[/] of {capacity} (rank {worst}; PyTorch reserved "
+        f"{size_text(memory['peak_reserved_bytes'][worst])}, allocated "
+        f"{size_text(memory['peak_allocated_bytes'][worst])})"
+    ]
+    for failure in memory["out_of_memory"][:MOST_SITES]:
+        lines.append(
+            f"  [red]rank {failure['rank']} ran out of memory[/]: asked {size_text(failure['asked_bytes'])}, "
+            f"free {size_text(failure['free_bytes'])}, at {escape(failure['site'])}"
+        )
+    return lines
+
+
+def _trust(summary: dict[str, Any]) -> list[str]:
+    trust = summary["trust"]
+    tiers = "   ".join(
+        f"{percent_text(share)} {tier}" for tier, share in trust["gpu_time_share"].items()
+    )
+    calls = trust["calls"]
+    lines = [
+        "[bold]Trust[/]",
+        f"  GPU time   {tiers}",
+        f"  calls      {calls['modelled']:,} modelled   {calls['ignored']:,} ignored   "
+        f"{calls['passthrough']:,} passed through   {calls['unsupported']:,} unsupported",
+    ]
+    if trust["synthetic_reads"]:
+        lines.append(
+            f"  values     {trust['synthetic_reads']:,} values read back that no rule produced:"
+        )
+        by_site: dict[str, int] = {}
+        for read in trust["synthetic_read_sites"]:
+            by_site[read["site"]] = by_site.get(read["site"], 0) + read["count"]
+        ranked = sorted(by_site.items(), key=lambda item: (-item[1], item[0]))
+        lines += [f"    {count:,} at {escape(site)}" for site, count in ranked[:MOST_SITES]]
+    isolation = summary["isolation"]
+    lines.append(f"  isolation  {isolation['tier']}: {escape(isolation['reason'])}")
+    return lines
+
+
+def _wall(summary: dict[str, Any]) -> str:
+    wall = summary["wall"]
+    return (
+        f"wall {wall['total_s']:.1f} s (start-up {wall['startup_s']:.1f} s), "
+        f"{wall['core_seconds']:.1f} core-seconds"
+    )

@@ -1,0 +1,29 @@
+"""Numbers as people read them: three significant digits and a unit."""
+
+from __future__ import annotations
+
+
+def duration_text(duration_ns: float) -> str:
+    """`duration_ns` in the unit that keeps it between 1 and 1000."""
+    for unit, size_ns in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if duration_ns >= size_ns:
+            return f"{_significant(duration_ns / size_ns)} {unit}"
+    return f"{duration_ns:.0f} ns"
+
+
+def size_text(size_bytes: float) -> str:
+    """`size_bytes` in binary units."""
+    for unit, exponent in (("GiB", 30), ("MiB", 20), ("KiB", 10)):
+        if size_bytes >= 1 << exponent:
+            return f"{_significant(size_bytes / (1 << exponent))} {unit}"
+    return f"{size_bytes:.0f} B"
+
+
+def percent_text(share: float) -> str:
+    """`share` of one, with one digit after the point; "< 0.1 %" for a little that is not nothing."""
+    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
+
+
+def _significant(value: float) -> str:
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:.{digits}f}"

@@ -1,0 +1,209 @@
+"""The device engine: replays the records of all ranks on their devices, in one order, conservatively.
+
+It owns virtual time of hosts and devices. It is told how long kernels and communication take.
+
+Units: every time and duration is an int in virtual nanoseconds. `rank`: global rank.
+Raises: ValueError for arguments and records that say what they may not say, naming rank and record;
+RuntimeError with the rank's last records when the engine finds itself wrong (exit code 70).
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+class Announcement:
+    """A record that is the server's business and not the engine's."""
+
+    @property
+    def kind(self) -> int:
+        """RecordKind."""
+    @property
+    def rank(self) -> int: ...
+    @property
+    def id(self) -> int: ...
+    @property
+    def marker(self) -> int:
+        """MarkerKind, of a marker: its id."""
+    @property
+    def flags(self) -> int: ...
+    @property
+    def device(self) -> int: ...
+    @property
+    def site(self) -> int:
+        """Call site as this rank numbers it; 0: unknown."""
+    @property
+    def args(self) -> tuple[int, int, int, int, int]: ...
+    @property
+    def payload(self) -> bytes: ...
+    @property
+    def host_time_ns(self) -> int:
+        """When the rank issued it."""
+
+class Ready:
+    """An operation all of whose participants have arrived. Send and Recv meet as one of kind Send."""
+
+    @property
+    def operation(self) -> int:
+        """Its handle: 0, 1, 2 ... in the order in which operations get ready; the id of its spans."""
+    @property
+    def time_ns(self) -> int: ...
+    @property
+    def kind(self) -> int:
+        """NcclOpKind."""
+    @property
+    def comm(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def dtype(self) -> int: ...
+    @property
+    def reduction(self) -> int: ...
+    @property
+    def root(self) -> int:
+        """A rank of the communicator."""
+    @property
+    def source(self) -> int:
+        """Global rank, of a Send; -1 for collectives."""
+    @property
+    def destination(self) -> int: ...
+    @property
+    def launch(self) -> int:
+        """Shared by the operations that one launch made ready together."""
+    @property
+    def site(self) -> int:
+        """Call site of the first participant."""
+    @property
+    def arrivals_ns(self) -> list[int]:
+        """In member order; source, destination for a Send."""
+
+class Request:
+    """A wait that the server answers: CommInit or CommSplit."""
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def slot(self) -> int: ...
+    @property
+    def kind(self) -> int:
+        """WaitKind."""
+    @property
+    def args(self) -> tuple[int, int, int, int]: ...
+    @property
+    def site(self) -> int: ...
+    @property
+    def time_ns(self) -> int: ...
+
+class Answer:
+    """What a rank that waited is to be told."""
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def slot(self) -> int: ...
+    @property
+    def status(self) -> int:
+        """ReplyStatus."""
+    @property
+    def time_ns(self) -> int: ...
+    @property
+    def value(self) -> int:
+        """64 bits; a negative elapsed time as two's complement."""
+    @property
+    def payload(self) -> bytes: ...
+
+class Stop:
+    """Why and where `advance` returned."""
+
+    @property
+    def time_ns(self) -> int: ...
+    @property
+    def ready(self) -> list[Ready]: ...
+    @property
+    def requests(self) -> list[Request]: ...
+    @property
+    def answers(self) -> list[Answer]: ...
+    @property
+    def mismatch(self) -> str | None:
+        """How two ranks disagree about an operation. The run cannot go on."""
+
+class Pending:
+    """An operation that some participants have reached and others have not."""
+
+    @property
+    def comm(self) -> int: ...
+    @property
+    def kind(self) -> int: ...
+    @property
+    def count(self) -> int: ...
+    @property
+    def dtype(self) -> int: ...
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def arrived(self) -> list[tuple[int, int]]:
+        """Rank and call site."""
+    @property
+    def missing(self) -> list[int]: ...
+
+class Engine:
+    @property
+    def time_ns(self) -> int:
+        """The engine's time: everything before it has happened."""
+    def __init__(
+        self,
+        ranks: int,
+        sm_count: int,
+        comm_sm: int,
+        copy_rates: Mapping[tuple[int, bool], tuple[int, float]],
+        fill_rate: tuple[int, float],
+        query_ns: int,
+    ) -> None:
+        """An engine at time 0, all of whose ranks run.
+
+        `sm_count`: multiprocessors of a device; `comm_sm`: those that an NCCL launch occupies.
+        `copy_rates`: (CopyKind, pageable) -> (latency in ns, bytes per second).
+        `query_ns`: what a query costs the host; at least 1, so that polling loops end.
+        """
+    def feed(self, rank: int, cells: bytes, host_clock_ns: int) -> list[Announcement]:
+        """Take what a rank wrote, in whole cells. What belongs together may be cut anywhere between cells.
+
+        `host_clock_ns`: read before the ring was drained; no later record is issued before it.
+        """
+    def set_duration(
+        self, rank: int, signature: int, duration_ns: int, sm_demand: float, timing_index: int
+    ) -> None:
+        """Time of an announced signature, before the next `advance`. `sm_demand`: in (0, 1]."""
+    def bound(self) -> int | None:
+        """The least time at which a running rank may still issue something; None: no rank runs."""
+    def next_time(self) -> int | None:
+        """When the next event happens that is known, whether or not the bound allows it yet."""
+    def advance(self, limit_ns: int | None, inclusive: bool) -> Stop:
+        """Carry out events before `bound()` and up to `limit_ns` (None: no limit).
+
+        Returns right after an event at which operations get ready, a rank makes a request, or operations
+        do not match; call again then. Otherwise everything before the bound and the limit has happened.
+        """
+    def define_communicator(self, comm: int, members: Sequence[int]) -> None:
+        """Global ranks in communicator order, before its creation is answered."""
+    def answer(self, rank: int, slot: int, status: int, time_ns: int, value: int) -> None:
+        """The server answers a rank itself; it runs from `time_ns` on."""
+    def finish(self, operation: int, ends_ns: Sequence[int]) -> None:
+        """When a ready operation ends for each participant, in member order; now or later.
+
+        Limits: an end before the engine's time counts as now, for the rank may have been told otherwise.
+        """
+    def set_aside(self, rank: int) -> None:
+        """The rank constrains nobody until its Resume wait is answered."""
+    def exited(self, rank: int) -> None:
+        """The rank's process has ended. What it issued goes on."""
+    def waiting_ranks(self) -> list[int]: ...
+    def running_ranks(self) -> list[int]: ...
+    def aside_ranks(self) -> list[int]: ...
+    def pending_operations(self) -> list[Pending]: ...
+    def describe_waits(self) -> list[str]:
+        """For the deadlock report: a line per waiting rank, with the unfinished work at the root of it."""
+    def take_spans(self) -> np.ndarray:
+        """Work and host waits that have ended since the last call, as rows of spans.npy.
+
+        Communication is listed once its end is known. Queries are not listed.
+        """

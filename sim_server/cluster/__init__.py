@@ -1,0 +1,17 @@
+"""The simulated cluster: what it is made of, and where ranks sit in it."""
+
+from sim_server.cluster.description import Cluster, Fabric, Nic, NvLink, Routing
+from sim_server.cluster.load import builtin_names, load_cluster
+from sim_server.cluster.placement import Layout, place
+
+__all__ = [
+    "Cluster",
+    "Fabric",
+    "Layout",
+    "Nic",
+    "NvLink",
+    "Routing",
+    "builtin_names",
+    "load_cluster",
+    "place",
+]

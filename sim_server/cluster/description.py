@@ -1,0 +1,116 @@
+"""What a cluster is made of: typed records, one docstring per field.
+
+Each field names its TOML key and the parser of its value, so that this file is the whole schema;
+`sim_server.cluster.settings` reads tables by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import Enum
+from typing import Annotated, Any
+
+from sim_server.cluster.settings import (
+    Setting,
+    check_choice,
+    check_count,
+    check_name,
+    check_non_negative,
+    check_ratio,
+)
+from sim_server.cluster.units import parse_bytes_per_s, parse_ns
+
+
+class Routing(str, Enum):
+    """How a flow between leaf switches chooses its spine."""
+
+    ADAPTIVE = "adaptive"
+    """Spread over all spines at once: the fluid limit of per-packet adaptive routing."""
+    ECMP = "ecmp"
+    """One spine per flow, by the hash of `sim_server.network.routing`."""
+    SINGLE = "single"
+    """One spine per destination NIC: its number modulo the spines."""
+
+
+@dataclass(frozen=True)
+class NvLink:
+    """The links between the GPUs of a node and its NVSwitch."""
+
+    bandwidth_bytes_per_s: Annotated[int, Setting("bandwidth", parse_bytes_per_s)]
+    """Of all NVLinks of one GPU together, in one direction."""
+    latency_ns: Annotated[int, Setting("latency", parse_ns)]
+    """From a GPU to the switch, or from the switch to a GPU."""
+
+
+@dataclass(frozen=True)
+class Nic:
+    """The network interfaces of a node."""
+
+    per_node: Annotated[int, Setting("per_node", check_count)]
+    """How many; divides the GPUs of a node, which use them in equal blocks."""
+    bandwidth_bytes_per_s: Annotated[int, Setting("bandwidth", parse_bytes_per_s)]
+    """Of one NIC in one direction."""
+    latency_ns: Annotated[int, Setting("latency", parse_ns)]
+    """From a NIC to its leaf switch, or back, NIC processing included."""
+    pcie_bandwidth_bytes_per_s: Annotated[int, Setting("pcie_bandwidth", parse_bytes_per_s)]
+    """Between one GPU and its NIC in one direction."""
+    pcie_latency_ns: Annotated[int, Setting("pcie_latency", parse_ns)]
+    """Between a GPU and its NIC."""
+
+
+@dataclass(frozen=True)
+class Fabric:
+    """The switches between nodes: one level of leaves, one of spines."""
+
+    leaf_downlinks: Annotated[int, Setting("leaf_downlinks", check_count)]
+    """NICs on one leaf; a multiple of the NICs of a node."""
+    spines: Annotated[int, Setting("spines", check_count)]
+    """Spine switches; every leaf has one link to each."""
+    oversubscription: Annotated[float, Setting("oversubscription", check_ratio)]
+    """Capacity of a leaf's downlinks over that of its uplinks; 1 is non-blocking."""
+    routing: Annotated[Routing, Setting("routing", check_choice(Routing))]
+    """How a flow chooses its spine."""
+    seed: Annotated[int, Setting("seed", check_non_negative)]
+    """Enters the ECMP hash."""
+    latency_ns: Annotated[int, Setting("latency", parse_ns)]
+    """Between a leaf and a spine, switching included."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster of equal nodes, each with its GPUs on one NVSwitch."""
+
+    name: Annotated[str, Setting("name", check_name)]
+    """As the user reads it in reports."""
+    gpu: Annotated[str, Setting("gpu", check_name)]
+    """Name of the GPU profile."""
+    gpus_per_node: Annotated[int, Setting("gpus_per_node", check_count)]
+    """GPUs of a node."""
+    collectives: Annotated[str, Setting("collectives", check_name)]
+    """Name of the collective library's tuning (see `sim_server.collectives.tuning`)."""
+    nvlink: NvLink
+    """Links inside a node."""
+    nic: Nic
+    """Links out of a node."""
+    fabric: Fabric
+    """Switches between nodes."""
+    nodes: Annotated[int | None, Setting("nodes", check_count)] = None
+    """How many nodes there are; None is as many as asked for."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values under the names of the fields, in base units, for JSON."""
+        return asdict(self) | {
+            "fabric": asdict(self.fabric) | {"routing": self.fabric.routing.value}
+        }
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> Cluster:
+        """Inverse of `to_dict`."""
+        fabric = values["fabric"]
+        parts = {
+            "nvlink": NvLink(**values["nvlink"]),
+            "nic": Nic(**values["nic"]),
+            "fabric": Fabric(**{**fabric, "routing": Routing(fabric["routing"])}),
+        }
+        return Cluster(**{**values, **parts})

@@ -1,0 +1,70 @@
+"""Where the ranks of a run sit: nodes times GPUs per node, ranks in order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sim_server.cluster.description import Cluster
+from sim_server.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Rank r sits on node r // gpus_per_node, on GPU r % gpus_per_node."""
+
+    nodes: int
+    """Nodes in use."""
+    gpus_per_node: int
+    """GPUs in use on each of them."""
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of the run."""
+        return self.nodes * self.gpus_per_node
+
+
+def place(
+    cluster: Cluster,
+    ranks: int | None = None,
+    nodes: int | None = None,
+    gpus_per_node: int | None = None,
+) -> Layout:
+    """The layout for what the user gave; what is missing follows from the rest.
+
+    Without `gpus_per_node` nodes are filled; without `ranks` and `nodes` there is one node.
+    Raises: UsageError when the numbers contradict each other or the cluster is too small.
+    """
+    for name, value in (("ranks", ranks), ("nodes", nodes), ("GPUs per node", gpus_per_node)):
+        if value is not None and value < 1:
+            raise UsageError(f"{value} {name} were asked for; ask for at least 1")
+    if gpus_per_node is None:
+        gpus_per_node = _fill_nodes(cluster, ranks, nodes)
+    if nodes is None:
+        nodes = 1 if ranks is None else -(-ranks // gpus_per_node)
+    layout = Layout(nodes, gpus_per_node)
+    if gpus_per_node > cluster.gpus_per_node:
+        raise UsageError(
+            f"{gpus_per_node} ranks per node do not fit: a node of cluster {cluster.name} has "
+            f"{cluster.gpus_per_node} GPUs; use more nodes or a cluster with larger nodes"
+        )
+    if ranks is not None and layout.ranks != ranks:
+        raise UsageError(
+            f"{ranks} ranks are not {nodes} nodes with {gpus_per_node} ranks each; "
+            f"ask for a multiple of {gpus_per_node} ranks or set the ranks per node"
+        )
+    if cluster.nodes is not None and nodes > cluster.nodes:
+        raise UsageError(
+            f"{layout.ranks} ranks need {nodes} nodes of {gpus_per_node} GPUs, but cluster "
+            f"{cluster.name} has {cluster.nodes} nodes "
+            f"({cluster.nodes * cluster.gpus_per_node} GPUs); ask for fewer ranks or raise "
+            "'nodes' in the cluster's file"
+        )
+    return layout
+
+
+def _fill_nodes(cluster: Cluster, ranks: int | None, nodes: int | None) -> int:
+    if ranks is None:
+        return cluster.gpus_per_node
+    if nodes is None:
+        return min(ranks, cluster.gpus_per_node)
+    return -(-ranks // nodes)

@@ -1,0 +1,61 @@
+"""Quantities with units, as users write them: "400 Gb/s", "2 us", "80 GB".
+
+The one place where text becomes a number with a unit. Prefixes are decimal; "Ki", "Mi", "Gi", "Ti"
+are binary. A small "b" is a bit, a capital "B" a byte.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)\s*([A-Za-z/]*)\s*")
+
+_DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+_BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
+
+_BYTES = {f"{prefix}B": Fraction(n) for prefix, n in (_DECIMAL | _BINARY).items()}
+_BYTES_PER_S = {f"{unit}/s": size for unit, size in _BYTES.items()} | {
+    f"{prefix}b/s": Fraction(n, 8) for prefix, n in _DECIMAL.items()
+}
+_NANOSECONDS = {
+    "ns": Fraction(1),
+    "us": Fraction(10**3),
+    "ms": Fraction(10**6),
+    "s": Fraction(10**9),
+}
+
+
+def parse_bytes(text: object) -> int:
+    """Bytes in a quantity such as "80 GB" or "4 MiB". Raises: ValueError."""
+    return _parse(text, "size", _BYTES, "80 GB")
+
+
+def parse_bytes_per_s(text: object) -> int:
+    """Bytes per second in a quantity such as "400 Gb/s" or "450 GB/s". Raises: ValueError."""
+    return _parse(text, "bandwidth", _BYTES_PER_S, "400 Gb/s")
+
+
+def parse_ns(text: object) -> int:
+    """Nanoseconds in a quantity such as "2 us". Raises: ValueError."""
+    return _parse(text, "time", _NANOSECONDS, "2 us")
+
+
+def _parse(text: object, what: str, units: Mapping[str, Fraction], example: str) -> int:
+    if not isinstance(text, str):
+        raise ValueError(f'{text!r} has no unit; write a {what} as text with one, as "{example}"')
+    match = _QUANTITY.fullmatch(text)
+    if match is None:
+        raise ValueError(f'"{text}" is not a {what}; write a number and a unit, as "{example}"')
+    number, unit = match.groups()
+    if not unit:
+        raise ValueError(f'"{text}" has no unit; write a {what} with one, as "{example}"')
+    if unit not in units:
+        raise ValueError(f"'{unit}' is not a unit of {what}; use one of {', '.join(units)}")
+    value = Fraction(number) * units[unit]
+    if value.denominator != 1:
+        raise ValueError(
+            f'"{text}" is not a whole number of base units; write it with fewer digits'
+        )
+    return int(value)

@@ -1,0 +1,5 @@
+"""Collective communication: which algorithm, what it moves, how long it takes."""
+
+from sim_server.collectives.communication import Communication
+
+__all__ = ["Communication"]

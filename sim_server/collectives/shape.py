@@ -1,0 +1,37 @@
+"""What an algorithm moves, per byte of the operation's buffer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Transfer(NamedTuple):
+    """A steady flow between two ranks, or between a rank and the NVSwitch of its node."""
+
+    source: int | None
+    """Global rank; None is the NVSwitch of the destination's node."""
+    destination: int | None
+    """Global rank; None is the NVSwitch of the source's node."""
+    share: float
+    """Bytes on the flow per byte of the buffer."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The flows of one algorithm for one group, and the chain of steps that fills its pipeline."""
+
+    transfers: tuple[Transfer, ...]
+    """All of them start together, when the pipeline is full."""
+    nvlink_steps: int = 0
+    """Steps inside a node on the longest chain."""
+    network_steps: int = 0
+    """Steps between nodes on the longest chain."""
+    messages: int = 0
+    """Messages that one rank has to issue one after the other."""
+    sent_share: float = 1.0
+    """What one rank sends, per byte of the buffer."""
+    own_share: float = 0.0
+    """What one rank only combines or copies within itself, per byte of the buffer."""
+    coupled: bool = True
+    """Whether all flows advance at the pace of the slowest, so that all ranks end together."""

@@ -1,0 +1,108 @@
+"""Creation of communicators: ranks meet by unique id, or by colour when one is split.
+
+Owns the numbering of communicators. Knows nothing of time: the simulation asks who has met and decides
+when they go on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from sim_server.errors import Deadlock
+
+
+@dataclass(frozen=True)
+class Joiner:
+    """One rank that waits in ncclCommInitRank or ncclCommSplit."""
+
+    rank: int
+    slot: int
+    time_ns: int
+    position: int
+    """Its rank in the new communicator, or its key for a split."""
+    colour: int = 0
+
+
+@dataclass(frozen=True)
+class NewCommunicator:
+    """A communicator that is complete. `identifier` 0: these ranks asked for none (NCCL_SPLIT_NOCOLOR)."""
+
+    identifier: int
+    joiners: tuple[Joiner, ...]
+    """In communicator order."""
+
+    @property
+    def members(self) -> list[int]:
+        """Global ranks in communicator order."""
+        return [joiner.rank for joiner in self.joiners]
+
+
+class Communicators:
+    """Who belongs to which communicator, and who still waits for whom."""
+
+    def __init__(self) -> None:
+        self._members: dict[int, list[int]] = {}
+        self._initialising: dict[int, list[Joiner]] = defaultdict(list)
+        self._splitting: dict[tuple[int, int], list[Joiner]] = defaultdict(list)
+
+    def members(self, communicator: int) -> list[int]:
+        """Global ranks of `communicator` in its order."""
+        return self._members[communicator]
+
+    def join(self, unique_id: int, size: int, joiner: Joiner) -> NewCommunicator | None:
+        """A rank called ncclCommInitRank. Returns the communicator once all `size` ranks have.
+
+        Raises: Deadlock when two ranks claim the same position: on hardware that never returns.
+        """
+        waiting = self._initialising[unique_id]
+        for other in waiting:
+            if other.position == joiner.position:
+                raise Deadlock(
+                    f"ranks {other.rank} and {joiner.rank} both joined a communicator of {size} as its "
+                    f"rank {joiner.position}; on hardware ncclCommInitRank would not return"
+                )
+        waiting.append(joiner)
+        if len(waiting) < size:
+            return None
+        del self._initialising[unique_id]
+        return self._create(sorted(waiting, key=lambda member: member.position))
+
+    def split(self, parent: int, index: int, joiner: Joiner) -> list[NewCommunicator]:
+        """A rank called ncclCommSplit. Returns the new communicators once all of `parent` have."""
+        waiting = self._splitting[parent, index]
+        waiting.append(joiner)
+        order = {rank: position for position, rank in enumerate(self._members[parent])}
+        if len(waiting) < len(order):
+            return []
+        del self._splitting[parent, index]
+        colours: dict[int, list[Joiner]] = defaultdict(list)
+        for member in sorted(waiting, key=lambda member: (member.position, order[member.rank])):
+            colours[member.colour].append(member)
+        return [
+            self._create(group) if colour >= 0 else NewCommunicator(0, tuple(group))
+            for colour, group in sorted(colours.items())
+        ]
+
+    def waiting(self) -> list[str]:
+        """One line per communicator that some ranks have joined and others have not."""
+        lines = [
+            f"ncclCommInitRank: ranks {_listed(joiners)} wait for the others"
+            for joiners in self._initialising.values()
+        ]
+        for (parent, _), joiners in self._splitting.items():
+            missing = sorted(set(self._members[parent]) - {joiner.rank for joiner in joiners})
+            lines.append(
+                f"ncclCommSplit of communicator {parent}: ranks {_listed(joiners)} wait for ranks "
+                f"{', '.join(map(str, missing))}"
+            )
+        return lines
+
+    def _create(self, joiners: list[Joiner]) -> NewCommunicator:
+        created = NewCommunicator(len(self._members) + 1, tuple(joiners))
+        self._members[created.identifier] = created.members
+        return created
+
+
+def _listed(joiners: list[Joiner]) -> str:
+    return ", ".join(str(rank) for rank in sorted(joiner.rank for joiner in joiners))

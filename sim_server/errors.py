@@ -1,0 +1,49 @@
+"""The errors that reach the user, each with the exit code of the command that it ends.
+
+A message answers: what, where (file, rank, Python line), why it matters, what to do next. Errors of
+our own (broken invariants) are assertions, not members of this family.
+"""
+
+from __future__ import annotations
+
+
+class PhantoraError(Exception):
+    """An error that ends the command with `exit_code` and its message, without a traceback."""
+
+    exit_code = 70
+
+
+class UsageError(PhantoraError):
+    """A wrong option, configuration or input file."""
+
+    exit_code = 2
+
+
+class UnsupportedCall(PhantoraError):  # noqa: N818 - names what happened, as the report does
+    """The program called something that is not modelled."""
+
+    exit_code = 3
+
+
+class RankFailed(PhantoraError):  # noqa: N818
+    """A rank of the user's program ended with a failure."""
+
+    exit_code = 4
+
+
+class Deadlock(PhantoraError):  # noqa: N818
+    """No rank can proceed, or ranks disagree about a collective."""
+
+    exit_code = 5
+
+
+class LowTrust(PhantoraError):  # noqa: N818
+    """Less of the time than asked for rests on measurements."""
+
+    exit_code = 6
+
+
+class InternalError(PhantoraError):
+    """A fault of ours that was noticed in time to explain it."""
+
+    exit_code = 70

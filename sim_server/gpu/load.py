@@ -1,0 +1,48 @@
+"""Reading of the built-in GPU profiles."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from pathlib import Path
+from typing import Any
+
+from sim_server.errors import UsageError
+from sim_server.gpu.profile import GpuProfile
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_BUILTIN = Path(__file__).parent / "builtin"
+_COMMON = "common"
+
+
+def profile_names() -> list[str]:
+    """Names of the GPU profiles that come with Phantora."""
+    return sorted(path.stem for path in _BUILTIN.glob("*.toml") if path.stem != _COMMON)
+
+
+def load_gpu(name: str) -> GpuProfile:
+    """The built-in profile of this name, such as "h100". Raises: UsageError."""
+    names = profile_names()
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean '{near[0]}'? " if near else ""
+        raise UsageError(f"there is no GPU profile '{name}'; {hint}There are {', '.join(names)}")
+    merged = _merge(_read(_COMMON), _read(name))
+    return GpuProfile.from_dict({"profile": name, **merged})
+
+
+def _read(name: str) -> dict[str, Any]:
+    return tomllib.loads((_BUILTIN / f"{name}.toml").read_text(encoding="ascii"))
+
+
+def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """`base` with the values of `over`, table by table."""
+    merged = dict(base)
+    for key, value in over.items():
+        inner = merged.get(key)
+        merged[key] = _merge(inner, value) if isinstance(inner, dict) else value
+    return merged

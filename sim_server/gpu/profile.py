@@ -1,0 +1,196 @@
+"""A GPU profile: everything that differs between GPU models, as one immutable record.
+
+The TOML files in `builtin/` hold the figures with their sources; this module gives them types and
+names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sim_server.gpu.attributes import attribute_values
+
+
+@dataclass(frozen=True)
+class GemmRates:
+    """Coefficients of the matrix product model (`sim_server.kernels.gemm`), for bf16.
+
+    They describe the fit, not the hardware: a rate may exceed the hardware's, because another term
+    takes part of the time.
+    """
+
+    latency_ns: float
+    sm_flops_per_ns: float
+    sm_bytes_per_ns: float
+    tile_ns: float
+    bandwidth_bytes_per_ns: float
+    overlap: float
+    """Exponent that joins compute and memory time: 1 adds them, infinity takes the longer."""
+    reduction_bytes_per_ns: float
+    split_ns: float
+    throttle: float
+    """Share by which long products slow down, at most: power and cache limits."""
+    throttle_ns: float
+
+
+@dataclass(frozen=True)
+class PassRates:
+    """One pass of FlashAttention-2 on one multiprocessor."""
+
+    sm_flops_per_ns: float
+    softmax_ns: float
+    """Per element of the score matrix."""
+    tile_ns: float
+    tail: float
+    """Share of the longest block's time that the last wave adds."""
+
+
+@dataclass(frozen=True)
+class AttentionRates:
+    """Coefficients of the attention model (`sim_server.kernels.attention`), for bf16."""
+
+    forward: PassRates
+    backward: PassRates
+    latency_ns: float
+
+
+@dataclass(frozen=True)
+class GpuProfile:
+    """A GPU model, its host's costs, and what its software takes of its memory.
+
+    Units: bytes, nanoseconds, operations per second.
+    """
+
+    profile: str
+    name: str
+    properties: Mapping[str, int]
+    """Scalar fields of cudaDeviceProp (CUDA 13) by name."""
+    extents: Mapping[str, tuple[int, ...]]
+    """Array fields of cudaDeviceProp by name."""
+    clocks: Mapping[str, int]
+    software: Mapping[str, int | str]
+    memory: Mapping[str, float]
+    execution: Mapping[str, int]
+    peak_per_s: Mapping[str, float]
+    """Dense peak rate by type of the operands, with tensor cores where they take the type."""
+    copies: Mapping[str, int]
+    host: Mapping[str, float]
+    gemm: GemmRates
+    attention: AttentionRates
+
+    @property
+    def compute_capability(self) -> tuple[int, int]:
+        """Major and minor."""
+        return self.properties["major"], self.properties["minor"]
+
+    @property
+    def sm_count(self) -> int:
+        """Multiprocessors."""
+        return self.properties["multiProcessorCount"]
+
+    @property
+    def memory_bytes(self) -> int:
+        """Device memory in all, as cudaMemGetInfo says."""
+        return self.properties["totalGlobalMem"]
+
+    @property
+    def context_bytes(self) -> int:
+        """What a process's context takes of the device's memory."""
+        return int(self.memory["context_bytes"])
+
+    @property
+    def nccl_bytes_per_communicator(self) -> int:
+        """What NCCL takes of the device's memory for one communicator."""
+        return int(self.memory["nccl_bytes_per_communicator"])
+
+    @property
+    def nccl_sm_count(self) -> int:
+        """Multiprocessors that a NCCL kernel occupies."""
+        return self.execution["nccl_sms"]
+
+    @property
+    def query_ns(self) -> int:
+        """What a query of a stream or an event costs the host."""
+        return self.execution["query_ns"]
+
+    @property
+    def bandwidth_bytes_per_ns(self) -> float:
+        """Memory rate that a good streaming kernel reaches."""
+        return self.memory["bandwidth_bytes_per_s"] * self.memory["efficiency"] / 1e9
+
+    @property
+    def sm_bandwidth_bytes_per_ns(self) -> float:
+        """Most that one multiprocessor moves to and from memory."""
+        return self.execution["sm_bytes_per_clock"] * self.clocks["sm_khz"] / 1e6
+
+    def peak_flops_per_ns(self, number: str) -> float:
+        """Peak rate for operands of type `number` ("bf16", "f32" ...); f32's if it has none."""
+        return self.peak_per_s.get(number, self.peak_per_s["f32"]) / 1e9
+
+    def shim_keys(self) -> dict[str, str]:
+        """This GPU's lines of shim.conf, which the launcher writes and the shim reads."""
+        keys: dict[str, int | float | str] = {"gpu.name": self.name}
+        keys |= {f"gpu.{field}": value for field, value in self.properties.items()}
+        for field, values in self.extents.items():
+            keys |= {f"gpu.{field}.{index}": value for index, value in enumerate(values)}
+        attributes = attribute_values(self.properties, self.extents, self.clocks)
+        keys |= {f"gpu.attribute.{number}": value for number, value in attributes.items()}
+        keys |= {
+            "gpu.clockRate": self.clocks["sm_khz"],
+            "gpu.memoryClockRate": self.clocks["memory_khz"],
+            "gpu.driverVersion": self.software["driver_version"],
+            "gpu.driverRelease": self.software["driver_release"],
+            "gpu.uuid_seed": self.software["uuid_seed"],
+            "gpu.pciBusID_base": self.software["pci_bus_id_base"],
+            "gpu.context_bytes": self.context_bytes,
+            "gpu.nccl_bytes_per_communicator": self.nccl_bytes_per_communicator,
+            "gpu.cublas_bytes_per_handle": int(self.memory["cublas_bytes_per_handle"]),
+        }
+        for name, value in self.host.items():
+            keys[f"host.{name}"] = float(value) if name == "cpu_factor" else int(value)
+        return {key: str(value) for key, value in keys.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-compatible copy; `from_dict` reads it back."""
+        attention = self.attention
+        return {
+            "profile": self.profile,
+            "name": self.name,
+            "properties": {
+                **self.properties,
+                **{field: list(values) for field, values in self.extents.items()},
+            },
+            "clocks": dict(self.clocks),
+            "software": dict(self.software),
+            "memory": dict(self.memory),
+            "execution": dict(self.execution),
+            "peak_per_s": dict(self.peak_per_s),
+            "copies": dict(self.copies),
+            "host": dict(self.host),
+            "gemm": vars(self.gemm).copy(),
+            "attention": {
+                "forward": vars(attention.forward).copy(),
+                "backward": vars(attention.backward).copy(),
+                "latency_ns": attention.latency_ns,
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> GpuProfile:
+        """The profile that `to_dict` wrote, or that a profile's TOML tables hold."""
+        fields = dict(values)
+        properties = fields.pop("properties")
+        gemm, attention = fields.pop("gemm"), fields.pop("attention")
+        return cls(
+            properties={k: v for k, v in properties.items() if not isinstance(v, list)},
+            extents={k: tuple(v) for k, v in properties.items() if isinstance(v, list)},
+            gemm=GemmRates(**gemm),
+            attention=AttentionRates(
+                forward=PassRates(**attention["forward"]),
+                backward=PassRates(**attention["backward"]),
+                latency_ns=attention["latency_ns"],
+            ),
+            **fields,
+        )

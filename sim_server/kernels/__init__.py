@@ -1,0 +1,9 @@
+"""How long kernels, library calls and copies take on a GPU, each with the tier of trust it
+deserves.
+"""
+
+from sim_server.kernels.copies import copy_rates, fill_rate
+from sim_server.kernels.timer import KernelTimer
+from sim_server.kernels.timing import Tier, Timing
+
+__all__ = ["KernelTimer", "Tier", "Timing", "copy_rates", "fill_rate"]

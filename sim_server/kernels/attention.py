@@ -1,0 +1,169 @@
+"""Attention kernels: FlashAttention-2 and PyTorch's memory-efficient (CUTLASS) kernels, and their
+helpers.
+
+A block owns a strip of the score matrix (queries in the forward pass, keys in the backward pass)
+and walks the tiles of the other side. A tile costs its multiply-adds and its softmax; the launch
+costs all tiles spread over the multiprocessors plus a share of the longest strip. Coefficients and
+errors: docs/kernels.md.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from math import ceil
+
+from sim_server.gpu import GpuProfile
+from sim_server.gpu.profile import PassRates
+from sim_server.kernels.work import Launch, Work
+
+_FORWARD_PRODUCTS = 2
+_BACKWARD_PRODUCTS = 5
+_TRAITS = re.compile(r"Flash_(fwd|bwd)_kernel_traits<(\d+), (\d+), (\d+), (\d+)")
+_EFFICIENT = re.compile(
+    r"fmha_cutlass([FB])_(f32|f16|bf16)_(?:not)?aligned_(\d+)x(\d+)_(?:k(\d+))?"
+)
+# Published A100 charts (Dao-AILab/flash-attention@0251105) show xformers' CUTLASS kernels, from
+# which PyTorch's come, at 0.43 to 0.58 of FlashAttention-2's rate. Single precision takes three
+# TF32 products for one: a sixth.
+_EFFICIENT_SLOWDOWN = {"f16": 2.1, "bf16": 2.1, "f32": 2.1 * 6}
+
+
+@dataclass(frozen=True)
+class Strips:
+    """An attention pass: `rows` of the strip's side, `columns` of the other, in tiles; heads times
+    batch.
+    """
+
+    rows: int
+    columns: int
+    tile_rows: int
+    tile_columns: int
+    head_dim: int
+    heads: int
+    causal: bool
+
+    def tiles(self) -> tuple[int, int, int]:
+        """Strips per head, tiles of all strips of a head, tiles of the longest strip."""
+        strips = ceil(self.rows / self.tile_rows)
+        width = ceil(self.columns / self.tile_columns)
+        if not self.causal:
+            return strips, strips * width, width
+        # The mask is aligned to the lower right corner, as FlashAttention aligns it. By symmetry
+        # the backward pass, whose strips are columns, does the same number of tiles.
+        shift = self.columns - self.rows
+        lengths = [
+            min(width, max(0, ceil(((strip + 1) * self.tile_rows + shift) / self.tile_columns)))
+            for strip in range(strips)
+        ]
+        return strips, sum(lengths), max(lengths)
+
+
+def pass_ns(
+    strips: Strips, rates: PassRates, products: int, latency_ns: float, sm_count: int
+) -> float:
+    """Duration of an attention pass with `products` matrix products per tile."""
+    per_head, tiles, longest = strips.tiles()
+    depth = ceil(strips.head_dim / 32) * 32
+    element_ns = 2 * products * depth / rates.sm_flops_per_ns + rates.softmax_ns
+    tile_ns = strips.tile_rows * strips.tile_columns * element_ns
+    blocks = per_head * strips.heads
+    spread_ns = (tiles * strips.heads * tile_ns + blocks * rates.tile_ns) / sm_count
+    strip_ns = longest * tile_ns + rates.tile_ns
+    return latency_ns + max(
+        spread_ns + rates.tail * strip_ns * min(1.0, blocks / sm_count), strip_ns
+    )
+
+
+def flash_pass(launch: Launch, gpu: GpuProfile) -> Work:
+    """flash_fwd_kernel, flash_fwd_splitkv_kernel, flash_bwd_dq_dk_dv_loop_seqk_parallel_kernel."""
+    text = launch.name.text
+    traits = _TRAITS.search(text)
+    assert traits is not None, text
+    backward = traits[1] == "bwd"
+    head_dim, tile_q, tile_k = int(traits[2]), int(traits[3]), int(traits[4])
+    sizes = launch.sizes
+    # Without the sizes: the grid is (strips, batch, heads) and the sequences are taken as equal.
+    grid_rows = launch.grid[0] * (tile_k if backward else tile_q)
+    queries = sizes.get("seqlen_q", grid_rows)
+    keys = sizes.get("seqlen_k", grid_rows)
+    heads = sizes.get("batch", launch.grid[1]) * sizes.get("heads", launch.grid[2])
+    strips = Strips(
+        rows=keys if backward else queries,
+        columns=queries if backward else keys,
+        tile_rows=tile_k if backward else tile_q,
+        tile_columns=tile_q if backward else tile_k,
+        head_dim=sizes.get("head_dim", head_dim),
+        heads=heads,
+        causal=_is_causal(launch),
+    )
+    rates = gpu.attention.backward if backward else gpu.attention.forward
+    products = _BACKWARD_PRODUCTS if backward else _FORWARD_PRODUCTS
+    serial_ns = pass_ns(strips, rates, products, gpu.attention.latency_ns, gpu.sm_count)
+    return Work(bytes=0, serial_ns=serial_ns, sound="seqlen_q" in sizes)
+
+
+def _is_causal(launch: Launch) -> bool:
+    """Template arguments after the traits: Is_dropout, Is_causal, Is_local; the split kernel has no
+    first one.
+
+    A local window is timed as causal: its width is an argument that the signature does not hold.
+    """
+    first = 1 if "splitkv" in launch.name.family else 2
+    return "true" in launch.name.template[first : first + 2]
+
+
+def efficient_pass(launch: Launch, gpu: GpuProfile) -> Work:
+    """fmha_cutlassF_* and fmha_cutlassB_*: (strips, heads, batch) blocks."""
+    match = _EFFICIENT.search(launch.name.text)
+    assert match is not None, launch.name.text
+    backward, number = match[1] == "B", match[2]
+    tile_rows, tile_columns = int(match[3]), int(match[4])
+    sizes = launch.sizes
+    queries = sizes.get("seqlen_q", launch.grid[0] * tile_rows)
+    keys = sizes.get("seqlen_k", queries)
+    strips = Strips(
+        rows=keys if backward else queries,
+        columns=queries if backward else keys,
+        tile_rows=tile_columns if backward else tile_rows,
+        tile_columns=tile_rows if backward else tile_columns,
+        head_dim=sizes.get("head_dim", 64),
+        heads=launch.grid[1] * launch.grid[2],
+        causal=False,  # the kind of mask is an argument that the signature does not hold
+    )
+    rates = gpu.attention.backward if backward else gpu.attention.forward
+    slow = _EFFICIENT_SLOWDOWN[number]
+    rates = replace(
+        rates, sm_flops_per_ns=rates.sm_flops_per_ns / slow, softmax_ns=rates.softmax_ns * slow
+    )
+    products = _BACKWARD_PRODUCTS if backward else _FORWARD_PRODUCTS
+    serial_ns = pass_ns(strips, rates, products, gpu.attention.latency_ns, gpu.sm_count)
+    return Work(bytes=0, serial_ns=serial_ns, sound="seqlen_q" in sizes)
+
+
+def flash_helper(launch: Launch, _gpu: GpuProfile) -> Work:
+    """dot_do_o (reads dO and O, clears the fp32 accumulator of dQ) and convert_dq (reads it, writes
+    dQ).
+    """
+    traits = _TRAITS.search(launch.name.text)
+    assert traits is not None, launch.name.text
+    sizes = launch.sizes
+    rows = sizes.get("seqlen_q", launch.grid[0] * int(traits[3]))
+    heads = sizes.get("batch", launch.grid[1]) * sizes.get("heads", launch.grid[2])
+    elements = rows * heads * sizes.get("head_dim", int(traits[2]))
+    width = 8 if "dot_do_o" in launch.name.family else 6
+    return Work(bytes=elements * width, efficiency=0.8)
+
+
+def flash_combine(launch: Launch, _gpu: GpuProfile) -> Work:
+    """flash_fwd_splitkv_combine_kernel: partial outputs in fp32, log2 of their number is a template
+    argument.
+    """
+    traits = _TRAITS.search(launch.name.text)
+    assert traits is not None, launch.name.text
+    sizes = launch.sizes
+    heads = sizes.get("batch", launch.grid[1]) * sizes.get("heads", launch.grid[2])
+    rows = sizes.get("seqlen_q", launch.grid[0] * int(traits[3])) * heads
+    log_splits = next((int(part) for part in launch.name.template[2:3] if part.isdigit()), 2)
+    elements = rows * sizes.get("head_dim", int(traits[2]))
+    return Work(bytes=elements * (4 * 2**log_splits + 2), sound="seqlen_q" in sizes)

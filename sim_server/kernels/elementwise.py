@@ -1,0 +1,124 @@
+"""Pointwise kernels of TensorIterator, fills, copies, random numbers: bytes per element from the
+name's types.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sim_server.gpu import GpuProfile
+from sim_server.kernels.names import number_types, split_list, type_bytes
+from sim_server.kernels.work import Launch, Work
+
+_ARRAY = re.compile(r"(?:std::array|at::detail::Array)<char\*, (\d+)")
+_ITERATED = re.compile(r"gpu_kernel_impl(?:_nocast)?<")
+_LAMBDA = re.compile(r"\{lambda\(([^{}]*)\)#\d+\}")
+# <first argument, second, result, operation>; the unary ones keep one argument as a constant.
+_FUNCTOR = re.compile(r"at::native::(Binary|AUnary|BUnary)Functor<")
+_TRANSCENDENTAL = re.compile(
+    r"gelu|tanh|sigmoid|silu|softplus|mish|elu|exp|log|pow|sin|cos|erf|sqrt|lerp|dropout|normal_|uniform"
+)
+_DEFAULT_BYTES = 4
+# Assumed: instructions of such a function in single precision.
+_TRANSCENDENTAL_FLOPS = 25
+_RANDOM_FLOPS = 40
+# Assumed: accesses through an offset calculator reach this share of a streaming kernel's rate.
+_STRIDED = 0.75
+_TRANSPOSED = 0.6
+
+
+def pointwise(launch: Launch, _gpu: GpuProfile) -> Work:
+    """vectorized_, unrolled_ and legacy elementwise_kernel and their relatives."""
+    text = launch.name.text
+    function = _function(launch)
+    array = _ARRAY.search(text)
+    element_bytes = _element_bytes(launch, function, int(array[1]) if array else None)
+    elements = launch.integer(0)
+    sound = elements is not None
+    if elements is None:
+        elements = launch.blocks * launch.threads * 4
+    flops = _TRANSCENDENTAL_FLOPS * elements if _TRANSCENDENTAL.search(function) else 0
+    return Work(
+        bytes=elements * element_bytes, flops=flops, efficiency=_efficiency(launch), sound=sound
+    )
+
+
+def _efficiency(launch: Launch) -> float:
+    if launch.name.family.endswith("::elementwise_kernel"):
+        return _TRANSPOSED if "copy" in launch.name.text else _STRIDED
+    return 1.0
+
+
+def _function(launch: Launch) -> str:
+    """The operation's type among the template arguments."""
+    family, template = launch.name.family, launch.name.template
+    if family.endswith("::elementwise_kernel") and len(template) > 2:
+        found = _ITERATED.search(template[2])
+        return next(split_list(template[2][found.end() :]), "") if found else template[2]
+    position = 1 if family.endswith("vectorized_elementwise_kernel") else 0
+    return template[position] if len(template) > position else ""
+
+
+def _element_bytes(launch: Launch, function: str, operands: int | None) -> float:
+    """Bytes that one element of the result moves: all operands, inputs and output."""
+    loaded, stored = launch.sizes.get("load_bytes"), launch.sizes.get("store_bytes")
+    if loaded is not None and stored is not None:
+        return loaded + stored
+    sizes = _function_bytes(function)
+    if operands is None:
+        return sum(sizes)
+    return operands * sum(sizes) / len(sizes)
+
+
+def _function_bytes(function: str) -> list[int]:
+    """Bytes of each tensor operand of `function`, the result last."""
+    functor = _FUNCTOR.match(function)
+    if functor:
+        first, second, result = [
+            type_bytes(part) or _DEFAULT_BYTES
+            for part in list(split_list(function[functor.end() :]))[:3]
+        ]
+        return {
+            "Binary": [first, second, result],
+            "AUnary": [second, result],
+            "BUnary": [first, result],
+        }[functor[1]]
+    if function.startswith("at::native::FillFunctor<"):
+        return number_types(function)[:1] or [_DEFAULT_BYTES]
+    lambdas = _LAMBDA.findall(function)
+    if lambdas and function.endswith("}"):
+        arguments = [type_bytes(part) or _DEFAULT_BYTES for part in split_list(lambdas[-1])]
+        return arguments + (arguments[:1] or [_DEFAULT_BYTES])
+    # CUDAFunctor_add<T> and others of one type: two inputs unless the array of operands says
+    # otherwise.
+    size = (number_types(function) or [_DEFAULT_BYTES])[0]
+    return [size, size, size]
+
+
+def random_fill(launch: Launch, _gpu: GpuProfile) -> Work:
+    """distribution_elementwise_grid_stride_kernel and other generators: one write per element."""
+    size = (
+        (number_types(launch.name.template[0]) or [_DEFAULT_BYTES])[0]
+        if launch.name.template
+        else 4
+    )
+    elements = launch.integer(0) or launch.blocks * launch.threads * 4
+    return Work(bytes=elements * size, flops=elements * _RANDOM_FLOPS, sound=bool(launch.scalars))
+
+
+def dropout(launch: Launch, _gpu: GpuProfile) -> Work:
+    """fused_dropout_kernel[_vec]: reads, writes and a byte of mask per element."""
+    size = type_bytes(launch.name.template[0]) or _DEFAULT_BYTES
+    elements = launch.integer(0) or launch.blocks * launch.threads * 4
+    return Work(
+        bytes=elements * (2 * size + 1), flops=elements * _RANDOM_FLOPS, sound=bool(launch.scalars)
+    )
+
+
+def triangle(launch: Launch, _gpu: GpuProfile) -> Work:
+    """triu_tril_kernel: diagonal, elements with padding, ..."""
+    size = type_bytes(launch.name.template[0]) or _DEFAULT_BYTES
+    elements = launch.integer(1)
+    return Work(
+        bytes=2 * size * (elements or launch.blocks * launch.threads), sound=elements is not None
+    )

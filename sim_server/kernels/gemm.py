@@ -1,0 +1,118 @@
+"""Matrix products: a tile model with fitted rates.
+
+For every tile shape and split of k, the blocks make whole waves over the multiprocessors; a block
+costs its multiply-adds, the traffic of its two panels and a fixed part; all blocks together cost
+their memory traffic. The best choice is taken, as a library's heuristic would. Coefficients and
+errors: docs/kernels.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import ceil
+from typing import Any
+
+from sim_server.gpu import GemmRates, GpuProfile
+from sim_server.kernels.timing import Tier, Timing
+
+_TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (16, 64), (64, 16))
+_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 32)
+_SHORTEST_SPLIT = 128
+_STEP = 64
+_NUMBER_BYTES = {"f64": 8, "f32": 4, "tf32": 4, "i32": 4, "f16": 2, "bf16": 2}
+_FITTED_BYTES = 2
+# Columns of C that a library call reads or writes beside D, by what its epilogue's name contains.
+_AUXILIARY = ("aux", "dgelu", "drelu")
+
+
+def number_bytes(number: str) -> int:
+    """Bytes of a type of docs/records.md."""
+    return _NUMBER_BYTES.get(number, 1)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A batch of matrix products and what it moves.
+
+    `slowdown` is the time of a step of k relative to bf16, to which the coefficients were fitted.
+    """
+
+    m: int
+    n: int
+    k: int
+    batch: int
+    traffic_bytes: int
+    slowdown: float = 1.0
+
+
+def time_gemm(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
+    """The timing of a {"kind": "gemm"} payload."""
+    number = _multiplied(signature)
+    product = _read(signature, gpu.peak_flops_per_ns("bf16") / gpu.peak_flops_per_ns(number))
+    duration_ns, blocks = product_ns(product, gpu.gemm, gpu.sm_count)
+    size = f"{product.m}x{product.n}x{product.k}"
+    size += f" x{product.batch}" if product.batch > 1 else ""
+    layout = f"{signature.get('transa', 'N')}{signature.get('transb', 'N')}"
+    return Timing(
+        duration_ns=ceil(duration_ns),
+        tier=Tier.MODELLED if number in gpu.peak_per_s else Tier.ASSUMED,
+        kernel_class="gemm",
+        name=f"gemm {signature['a']} {size} {layout}",
+        sm_demand=min(1.0, blocks / gpu.sm_count),
+    )
+
+
+def _read(signature: Mapping[str, Any], arithmetic: float) -> Product:
+    """The product of a signature, whose arithmetic takes `arithmetic` times as long as in bf16."""
+    m, n, k, batch = (max(1, signature.get(key, 1)) for key in ("m", "n", "k", "batch"))
+    result = number_bytes(signature["d"])
+    if signature.get("beta"):
+        result += number_bytes(signature["c"])
+    if any(part in signature.get("epilogue", "none") for part in _AUXILIARY):
+        result += number_bytes(signature["d"])
+    left, right = number_bytes(signature["a"]), number_bytes(signature["b"])
+    traffic_bytes = batch * (m * k * left + k * n * right + m * n * result)
+    # The panels that a step reads bound it as much as its arithmetic does.
+    return Product(m, n, k, batch, traffic_bytes, max(arithmetic, left / _FITTED_BYTES))
+
+
+def _multiplied(signature: Mapping[str, Any]) -> str:
+    """The type whose peak rate bounds the product: f32 runs as TF32 only where asked."""
+    number: str = signature["a"]
+    if number in ("f32", "tf32"):
+        return "tf32" if "tf32" in (number, signature.get("compute")) else "f32"
+    return number
+
+
+def product_ns(product: Product, rates: GemmRates, sm_count: int) -> tuple[float, int]:
+    """Duration of a product and its blocks, of the best tile and split."""
+    return min(_candidates(product, rates, sm_count))
+
+
+def _candidates(product: Product, rates: GemmRates, sm_count: int) -> Iterator[tuple[float, int]]:
+    m, n, k, batch = product.m, product.n, product.k, product.batch
+    memory_ns = product.traffic_bytes / rates.bandwidth_bytes_per_ns
+    for rows, columns in _TILES:
+        tiles = ceil(m / rows) * ceil(n / columns) * batch
+        panel_ns = _FITTED_BYTES * (rows + columns) / rates.sm_bytes_per_ns
+        step_ns = product.slowdown * (2 * rows * columns / rates.sm_flops_per_ns + panel_ns)
+        for split in _SPLITS:
+            if split > 1 and k / split < _SHORTEST_SPLIT:
+                break
+            depth = ceil(k / split / _STEP) * _STEP
+            compute_ns = ceil(tiles * split / sm_count) * (depth * step_ns + rates.tile_ns)
+            compute_ns *= 1 + rates.throttle * compute_ns / (compute_ns + rates.throttle_ns)
+            start_ns, extra_ns = rates.latency_ns, 0.0
+            if split > 1:
+                start_ns += rates.split_ns
+                extra_ns = m * n * batch * 8 * split / rates.reduction_bytes_per_ns
+            joined_ns = _join(compute_ns, memory_ns + extra_ns, rates.overlap)
+            yield start_ns + joined_ns, tiles * split
+
+
+def _join(first_ns: float, second_ns: float, overlap: float) -> float:
+    """The length of two overlapping activities, between their maximum and their sum."""
+    longer, shorter = max(first_ns, second_ns), min(first_ns, second_ns)
+    # Scaled by the longer one: its power alone may overflow.
+    return float(longer * (1 + (shorter / longer) ** overlap) ** (1 / overlap))

@@ -1,0 +1,158 @@
+"""Kernels that move elements around: embedding, gather and scatter, concatenation, sorting and
+scanning.
+"""
+
+from __future__ import annotations
+
+import re
+
+from sim_server.gpu import GpuProfile
+from sim_server.kernels.names import number_types, split_list, type_bytes
+from sim_server.kernels.work import Launch, Work
+
+# Assumed: shares of a streaming kernel's rate.
+_ROWS = 0.8
+_ELEMENTS = 0.4
+_CONCATENATION = 0.85
+_SORT = 0.6
+_INDEX_BYTES = 8
+_POINTER_TYPE = re.compile(r"TensorInfo<([\w:<> ]+?)(?: const)?, ")
+
+
+def _unknown(launch: Launch) -> Work:
+    return Work(bytes=launch.blocks * launch.threads * 16, sound=False)
+
+
+def gather_rows(launch: Launch, _gpu: GpuProfile) -> Work:
+    """vectorized_gather_kernel(out, in, indices, rows, row bytes, ...): the forward pass of an
+    embedding.
+    """
+    rows, row_bytes = launch.integer(0), launch.integer(1)
+    if rows is None or row_bytes is None:
+        return _unknown(launch)
+    return Work(bytes=rows * (2 * row_bytes + _INDEX_BYTES), efficiency=_ROWS)
+
+
+def scatter_rows(launch: Launch, _gpu: GpuProfile) -> Work:
+    """vectorized_scatter_kernel, tma_scatter_kernel(out, in, indices, ..., row length, ...): reads,
+    adds, writes.
+    """
+    size = next((s for s in map(type_bytes, launch.name.template) if s is not None), 4)
+    sizes = [value for _, value in launch.scalars]
+    if len(sizes) < 3:
+        return _unknown(launch)
+    rows, length = max(1, sizes[0]), max(1, sizes[1], *sizes[2:3])
+    return Work(bytes=rows * length * 3 * size, efficiency=_ELEMENTS, sound=False)
+
+
+def indexed(launch: Launch, _gpu: GpuProfile) -> Work:
+    """index_elementwise_kernel and _scatter_gather_elementwise_kernel(elements, ...).
+
+    An index, a read and a write per element.
+    """
+    elements = launch.integer(0)
+    if elements is None:
+        return _unknown(launch)
+    size = _moved_bytes(launch.name.template[-1] if launch.name.template else "")
+    return Work(bytes=elements * (2 * size + _INDEX_BYTES), efficiency=_ELEMENTS)
+
+
+def _moved_bytes(function: str) -> int:
+    """Bytes of the first number type among the template arguments of the wrapped kernel."""
+    arguments = split_list(function[function.find("<") + 1 :])
+    return next((size for size in map(type_bytes, arguments) if size is not None), 4)
+
+
+def embedding_bag(launch: Launch, _gpu: GpuProfile) -> Work:
+    """EmbeddingBag_updateOutputKernel_*(..., indices, bags, features, ...): a row per index."""
+    indices, bags, features = (launch.integer(position) for position in range(3))
+    if indices is None or bags is None or features is None:
+        return _unknown(launch)
+    size = type_bytes(launch.name.template[0]) or 4
+    moved = (indices + bags) * features * size + indices * _INDEX_BYTES
+    return Work(bytes=moved, efficiency=_ROWS)
+
+
+def index_select(launch: Launch, _gpu: GpuProfile) -> Work:
+    """indexSelect*, indexFunc*: TensorInfo hides the sizes; large variants pass the total."""
+    match = _POINTER_TYPE.search(launch.name.text)
+    size = (type_bytes(match[1]) if match else None) or 4
+    total = launch.integer(2)
+    if total is None or "Large" not in launch.name.family:
+        return _unknown(launch)
+    return Work(bytes=total * (2 * size + _INDEX_BYTES), efficiency=_ELEMENTS)
+
+
+def embedding_backward(launch: Launch, _gpu: GpuProfile) -> Work:
+    """embedding_backward_feature_kernel(indices, grad, out, rows, stride, ...)."""
+    rows, stride = launch.integer(0), launch.integer(1)
+    if rows is None or stride is None:
+        return _unknown(launch)
+    size = (number_types(launch.name.template[0]) or [4])[0]
+    return Work(bytes=rows * stride * 3 * size, efficiency=_ELEMENTS)
+
+
+def embedding_partial_sums(launch: Launch, _gpu: GpuProfile) -> Work:
+    """compute_grad_weight(indices, grad, offsets, rows, stride, ...): sums of equal indices."""
+    rows, stride = launch.parameter(3), launch.parameter(4)
+    if rows is None or stride is None:
+        return _unknown(launch)
+    size = (number_types(launch.name.template[0]) or [4])[0]
+    # Reads the gradients in sorted order and writes at most as many partial sums in single
+    # precision.
+    return Work(bytes=rows * stride * (size + 4), efficiency=0.5)
+
+
+def embedding_scatter_sums(launch: Launch, _gpu: GpuProfile) -> Work:
+    """sum_and_scatter(indices, out, stride, ...): the grid covers segments times columns; their
+    number is data.
+    """
+    size = (number_types(launch.name.template[0]) or [4])[0]
+    return Work(bytes=launch.blocks * launch.threads * (size + 4), efficiency=0.5, sound=False)
+
+
+def concatenate(launch: Launch, _gpu: GpuProfile) -> Work:
+    """CatArrayBatchedCopy*: elements are read from the inputs' metadata."""
+    elements = launch.sizes.get("elements")
+    if elements is None:
+        return _unknown(launch)
+    size = type_bytes(launch.name.template[0]) or 4
+    return Work(bytes=elements * 2 * size, efficiency=_CONCATENATION)
+
+
+def chunk_cat(launch: Launch, _gpu: GpuProfile) -> Work:
+    """chunk_cat_cuda_kernel<out, in>(..., slice bytes, chunk bytes, ratio): FSDP's reduce-scatter
+    copy-in.
+
+    The grid is (blocks, chunks, leading dimension); chunk bytes are those of the output.
+    """
+    chunk_bytes, ratio = launch.integer(1), launch.integer(2)
+    if chunk_bytes is None or ratio is None:
+        return _unknown(launch)
+    written = chunk_bytes * launch.grid[1] * launch.grid[2]
+    return Work(bytes=written * (1 + 1 / max(1, ratio)), efficiency=_CONCATENATION)
+
+
+def split_copy(launch: Launch, _gpu: GpuProfile) -> Work:
+    """split_with_sizes_copy_out_*(..., source stride bytes, chunks): FSDP's all-gather copy-out."""
+    stride, chunks = launch.integer(0), launch.integer(1)
+    if stride is None or chunks is None:
+        return _unknown(launch)
+    return Work(bytes=2 * stride * chunks, efficiency=_CONCATENATION)
+
+
+def device_wide(launch: Launch, _gpu: GpuProfile) -> Work:
+    """CUB's and PyTorch's sorts, scans, selections: the largest integer argument is the number of
+    items.
+    """
+    items = max((value for _, value in launch.scalars), default=0)
+    if items <= 0:
+        return _unknown(launch)
+    # Key and value, read and written once a pass.
+    return Work(bytes=items * 2 * _item_bytes(launch), efficiency=_SORT)
+
+
+def _item_bytes(launch: Launch) -> int:
+    sizes = number_types(" ".join(launch.name.template[:3]))
+    keys = sizes[0] if sizes else 8
+    return keys + (0 if "NullType" in launch.name.text or "Scan" in launch.name.family else 8)

@@ -1,0 +1,37 @@
+"""Calls of other vendor libraries, whose signature names an operation and its sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil, prod
+from typing import Any
+
+from sim_server.gpu import GpuProfile
+from sim_server.kernels.gemm import number_bytes
+from sim_server.kernels.timing import Tier, Timing
+from sim_server.kernels.work import Work
+
+_NOT_SIZES = frozenset({"kind", "library", "operation", "type"})
+
+
+def time_library(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
+    """The timing of a {"kind": "library"} payload.
+
+    `bytes` and `flops` are used where the payload has them. Otherwise every operand is assumed to
+    have as many elements as the product of the sizes, three operands are moved, and the tier is
+    assumed.
+    """
+    sizes = {k: v for k, v in signature.items() if k not in _NOT_SIZES and isinstance(v, int)}
+    number = str(signature.get("type", "f32"))
+    known = "bytes" in sizes or "flops" in sizes
+    elements = prod(max(1, size) for size in sizes.values()) if not known else 0
+    traffic = sizes.get("bytes", 3 * elements * number_bytes(number))
+    arithmetic_ns = sizes.get("flops", 0) / (0.6 * gpu.peak_flops_per_ns(number))
+    work = Work(bytes=traffic, serial_ns=arithmetic_ns)
+    return Timing(
+        duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),
+        tier=Tier.ASSUMED,
+        kernel_class="library",
+        name=f"{signature.get('library', 'library')} {signature.get('operation', '')}".strip(),
+        sm_demand=1.0,
+    )

@@ -1,0 +1,122 @@
+"""Which class a kernel belongs to: the first rule whose pattern is found in the kernel's family."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sim_server.gpu import GpuProfile
+from sim_server.kernels import attention, elementwise, indexing, optimizer, rows
+from sim_server.kernels.work import Launch, Work
+
+Estimator = Callable[[Launch, GpuProfile], Work]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Kernels whose family matches `pattern` are of class `kernel_class` and estimated by
+    `estimate`.
+    """
+
+    pattern: re.Pattern[str]
+    kernel_class: str
+    estimate: Estimator
+
+
+def _rule(pattern: str, kernel_class: str, estimate: Estimator) -> Rule:
+    return Rule(re.compile(pattern), kernel_class, estimate)
+
+
+# Assumed: what a thread of an unknown kernel moves.
+_UNKNOWN_BYTES_PER_THREAD = 16
+# Assumed: a Triton program's thread handles about four elements of two or three tensors.
+_TRITON_BYTES_PER_THREAD = 40
+
+
+def unknown(launch: Launch, _gpu: GpuProfile) -> Work:
+    """A kernel without a rule: 16 bytes a thread."""
+    return Work(bytes=launch.blocks * launch.threads * _UNKNOWN_BYTES_PER_THREAD, sound=False)
+
+
+def triton(launch: Launch, _gpu: GpuProfile) -> Work:
+    """A kernel that Inductor wrote: its sizes are not in the signature."""
+    return Work(bytes=launch.blocks * launch.threads * _TRITON_BYTES_PER_THREAD, sound=False)
+
+
+# Assumed: tile, depth and share of the peak of a product whose sizes its argument structure hides.
+_HIDDEN_TILE_FLOPS = 2 * 128 * 128 * 4096
+_HIDDEN_EFFICIENCY = 0.6
+
+
+def hidden_product(launch: Launch, gpu: GpuProfile) -> Work:
+    """A CUTLASS kernel that PyTorch brings itself (scaled, grouped, sparse products)."""
+    rate = gpu.peak_flops_per_ns("bf16") * _HIDDEN_EFFICIENCY
+    return Work(bytes=0, serial_ns=launch.blocks * _HIDDEN_TILE_FLOPS / rate, sound=False)
+
+
+RULES = (
+    _rule(r"multi_tensor_apply_kernel$", "optimizer", optimizer.multi_tensor),
+    _rule(r"lpnorm_cleanup$|lpmax_cleanup$", "optimizer", optimizer.norm_cleanup),
+    _rule(r"flash_fwd_splitkv_combine_kernel$", "attention", attention.flash_combine),
+    _rule(r"flash_bwd_(dot_do_o|convert_dq|convert_dkv)\w*$", "attention", attention.flash_helper),
+    _rule(r"pytorch_flash::flash_(fwd|bwd)_\w+$", "attention", attention.flash_pass),
+    _rule(r"^fmha_cutlass[FB]_", "attention", attention.efficient_pass),
+    _rule(r"softmax_warp_(forward|backward)$", "softmax", rows.softmax_warp),
+    _rule(r"cunn_SpatialSoftMax", "softmax", rows.softmax_spatial),
+    _rule(r"cunn_SoftMax", "softmax", rows.softmax_block),
+    _rule(
+        r"vectorized_layer_norm_kernel$|LayerNormForward|RowwiseMoments", "norm", rows.norm_forward
+    ),
+    _rule(r"layer_norm_grad_input_kernel", "norm", rows.norm_backward),
+    _rule(r"GammaBetaBackward|GammaBeta1dBackward", "norm", rows.norm_parameters),
+    _rule(r"nll_loss", "loss", rows.cross_entropy),
+    _rule(r"::reduce_kernel$", "reduction", rows.reduction),
+    _rule(r"vectorized_gather_kernel$", "embedding", indexing.gather_rows),
+    _rule(r"(vectorized|tma)_scatter_kernel$", "index", indexing.scatter_rows),
+    _rule(r"embedding_backward_feature_kernel$", "embedding", indexing.embedding_backward),
+    _rule(
+        r"compute_grad_weight(_atomic_accumulate)?$", "embedding", indexing.embedding_partial_sums
+    ),
+    _rule(r"sum_and_scatter$", "embedding", indexing.embedding_scatter_sums),
+    _rule(r"EmbeddingBag_updateOutputKernel", "embedding", indexing.embedding_bag),
+    _rule(
+        r"index_elementwise_kernel$|scatter_gather_elementwise_kernel$", "index", indexing.indexed
+    ),
+    _rule(r"indexSelect|indexFunc|indexing_backward", "index", indexing.index_select),
+    _rule(r"CatArrayBatchedCopy", "concatenate", indexing.concatenate),
+    _rule(r"chunk_cat_cuda_kernel$", "concatenate", indexing.chunk_cat),
+    _rule(r"split_with_sizes_copy_out", "concatenate", indexing.split_copy),
+    _rule(
+        r"cub::|thrust::|Sort|sort|topk::|tensor_kernel_scan|krn_|unique",
+        "sort",
+        indexing.device_wide,
+    ),
+    _rule(r"fused_dropout_kernel", "random", elementwise.dropout),
+    _rule(r"distribution_\w+_kernel$|philox", "random", elementwise.random_fill),
+    _rule(r"triu_tril_kernel$", "elementwise", elementwise.triangle),
+    _rule(
+        r"elementwise_kernel(_with_index|_for_multi_outputs)?$",
+        "elementwise",
+        elementwise.pointwise,
+    ),
+    _rule(r"cutlass\w*::(device_kernel|Kernel)|^_ZN\d+cutlass", "gemm", hidden_product),
+    _rule(r"^triton_", "triton", triton),
+    _rule(r"", "other", unknown),
+)
+
+
+def find_rule(family: str) -> Rule:
+    """The first rule that matches; the last one matches everything."""
+    return next(rule for rule in RULES if rule.pattern.search(family))
+
+
+def classify(launch: Launch) -> tuple[str, Rule]:
+    """Class and rule of a launch: fills and plain copies are told from other pointwise kernels."""
+    rule = find_rule(launch.name.family)
+    if rule.kernel_class != "elementwise":
+        return rule.kernel_class, rule
+    text = launch.name.text
+    if "FillFunctor" in text:
+        return "fill", rule
+    return ("copy" if "copy_kernel_cuda" in text else "elementwise"), rule

@@ -1,0 +1,55 @@
+"""From a signature to a timing: the entry of this package.
+
+Every launch gets a duration and a tier; nothing is free and nothing is guessed without saying so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from math import ceil
+from typing import Any
+
+from sim_server.gpu import GpuProfile
+from sim_server.kernels.gemm import time_gemm
+from sim_server.kernels.library import time_library
+from sim_server.kernels.rules import classify
+from sim_server.kernels.timing import Tier, Timing
+from sim_server.kernels.work import Launch
+
+
+class KernelTimer:
+    """Times signatures (docs/records.md) on one GPU model. Equal signatures give equal timings."""
+
+    def __init__(self, gpu: GpuProfile) -> None:
+        self._gpu = gpu
+        self._timings: dict[str, Timing] = {}
+
+    def time(self, signature: Mapping[str, Any]) -> Timing:
+        """The timing of one launch. Raises: ValueError for an unknown kind of signature."""
+        key = json.dumps(signature, sort_keys=True)
+        timing = self._timings.get(key)
+        if timing is None:
+            timing = self._timings[key] = self._compute(signature)
+        return timing
+
+    def _compute(self, signature: Mapping[str, Any]) -> Timing:
+        kind = signature.get("kind")
+        if kind == "gemm":
+            return time_gemm(signature, self._gpu)
+        if kind == "library":
+            return time_library(signature, self._gpu)
+        if kind == "kernel":
+            return self._time_kernel(Launch.from_signature(signature))
+        raise ValueError(f"a signature of kind {kind!r} is none of docs/records.md")
+
+    def _time_kernel(self, launch: Launch) -> Timing:
+        kernel_class, rule = classify(launch)
+        work = rule.estimate(launch, self._gpu)
+        return Timing(
+            duration_ns=ceil(work.duration_ns(self._gpu, launch.blocks)),
+            tier=Tier.MODELLED if work.sound else Tier.ASSUMED,
+            kernel_class=kernel_class,
+            name=launch.name.short,
+            sm_demand=launch.sm_demand(self._gpu),
+        )

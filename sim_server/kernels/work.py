@@ -1,0 +1,99 @@
+"""A launch and the work it does: the two records that the estimators of kernel classes turn into
+each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from sim_server.gpu import GpuProfile
+from sim_server.kernels.names import KernelName, parse
+
+_MAX_BLOCKS_PER_SM = 32
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A kernel launch as its signature tells it."""
+
+    name: KernelName
+    grid: tuple[int, ...]
+    block: tuple[int, ...]
+    shared_bytes: int
+    scalars: tuple[tuple[int, int], ...]
+    """Integer arguments: index of the parameter and value."""
+    sizes: Mapping[str, int]
+
+    @classmethod
+    def from_signature(cls, signature: Mapping[str, Any]) -> Launch:
+        """The launch of a {"kind": "kernel"} payload."""
+        return cls(
+            name=parse(signature["name"]),
+            grid=tuple(signature["grid"]),
+            block=tuple(signature["block"]),
+            shared_bytes=signature.get("shared_bytes", 0),
+            scalars=tuple((index, value) for index, value in signature.get("scalars", ())),
+            sizes=signature.get("sizes", {}),
+        )
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the grid."""
+        return max(1, prod(self.grid))
+
+    @property
+    def threads(self) -> int:
+        """Threads of a block."""
+        return max(1, prod(self.block))
+
+    def integer(self, position: int) -> int | None:
+        """The integer argument at `position` among the integers; None if there is none."""
+        values = self.scalars
+        return values[position][1] if -len(values) <= position < len(values) else None
+
+    def parameter(self, index: int) -> int | None:
+        """The integer argument that is parameter `index` of the kernel."""
+        return next((value for position, value in self.scalars if position == index), None)
+
+    def sm_demand(self, gpu: GpuProfile) -> float:
+        """Share of the GPU's room for blocks of this size that the grid fills."""
+        properties = gpu.properties
+        resident = min(
+            _MAX_BLOCKS_PER_SM, properties["maxThreadsPerMultiProcessor"] // self.threads
+        )
+        if self.shared_bytes > 0:
+            each = self.shared_bytes + properties["reservedSharedMemPerBlock"]
+            resident = min(resident, properties["sharedMemPerMultiprocessor"] // each)
+        return min(1.0, self.blocks / (gpu.sm_count * max(1, resident)))
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a kernel has to do.
+
+    Units: bytes to and from memory, floating-point operations outside the tensor cores, nanoseconds
+    that neither shortens. `efficiency` is the share of a streaming kernel's rate that the access
+    pattern allows. `sound` is False where the sizes are a guess: the duration is then of tier
+    assumed.
+    """
+
+    bytes: float
+    flops: float = 0.0
+    efficiency: float = 1.0
+    serial_ns: float = 0.0
+    sound: bool = True
+
+    def duration_ns(self, gpu: GpuProfile, blocks: int) -> float:
+        """Roofline over the multiprocessors that the grid reaches, on top of the floor of any
+        kernel.
+        """
+        used = min(gpu.sm_count, blocks)
+        rate = min(
+            gpu.bandwidth_bytes_per_ns * self.efficiency, used * gpu.sm_bandwidth_bytes_per_ns
+        )
+        arithmetic = gpu.peak_flops_per_ns("f32") * used / gpu.sm_count
+        busy_ns = max(self.bytes / rate, self.flops / arithmetic)
+        return gpu.execution["kernel_floor_ns"] + self.serial_ns + busy_ns

@@ -1,0 +1,145 @@
+"""The graph of a cluster: directed links between GPUs, NVSwitches, NICs, leaves and spines, and
+routes.
+
+A link is known by its index in `Topology.links`; a route is a tuple of such indexes. Under adaptive
+routing the spines are one vertex, "core", and a leaf's uplinks are one link of their summed
+capacity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+from sim_server.cluster import Cluster, Routing
+from sim_server.network.routing import ecmp_spine, single_path_spine
+
+
+class Gpu(NamedTuple):
+    """Where a rank sits."""
+
+    node: int
+    number: int
+    """In the node."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """One direction of a connection."""
+
+    source: str
+    """Name of the vertex that it leaves, as "gpu 0.3" (node, then number in the node)."""
+    target: str
+    """Name of the vertex that it enters."""
+    capacity_bytes_per_s: int
+    latency_ns: int
+
+
+class Topology:
+    """The links of the first `nodes` nodes of a cluster, and the routes between their GPUs."""
+
+    def __init__(self, cluster: Cluster, nodes: int) -> None:
+        self.links: list[Link] = []
+        self._cluster = cluster
+        self._by_ends: dict[tuple[str, str], int] = {}
+        self._paths: dict[tuple[Gpu, Gpu], tuple[int, ...]] = {}
+        self._nodes_per_leaf = cluster.fabric.leaf_downlinks // cluster.nic.per_node
+        for node in range(nodes):
+            self._add_node(node)
+        leaves = -(-nodes // self._nodes_per_leaf)
+        if leaves > 1:
+            for leaf in range(leaves):
+                self._add_uplinks(leaf)
+
+    def path(self, source: Gpu, destination: Gpu) -> tuple[int, ...]:
+        """Links from one GPU to another."""
+        key = (source, destination)
+        path = self._paths.get(key)
+        if path is None:
+            path = self._paths[key] = self._find(source, destination)
+        return path
+
+    def to_switch(self, gpu: Gpu) -> tuple[int, ...]:
+        """The link from a GPU to the NVSwitch of its node."""
+        return self._along(f"gpu {gpu.node}.{gpu.number}", f"nvswitch {gpu.node}")
+
+    def from_switch(self, gpu: Gpu) -> tuple[int, ...]:
+        """The link to a GPU from the NVSwitch of its node."""
+        return self._along(f"nvswitch {gpu.node}", f"gpu {gpu.node}.{gpu.number}")
+
+    def latency_ns(self, path: tuple[int, ...]) -> int:
+        """Latency of a route: the sum over its links."""
+        return sum(self.links[link].latency_ns for link in path)
+
+    def _find(self, source: Gpu, destination: Gpu) -> tuple[int, ...]:
+        start = f"gpu {source.node}.{source.number}"
+        end = f"gpu {destination.node}.{destination.number}"
+        if source.node == destination.node:
+            return self._along(start, f"nvswitch {source.node}", end)
+        out_nic, in_nic = self._nic(source), self._nic(destination)
+        out_leaf, in_leaf = (gpu.node // self._nodes_per_leaf for gpu in (source, destination))
+        middle = [f"leaf {out_leaf}"]
+        if out_leaf != in_leaf:
+            middle += [self._spine(source, destination), f"leaf {in_leaf}"]
+        return self._along(start, out_nic, *middle, in_nic, end)
+
+    def _along(self, *vertices: str) -> tuple[int, ...]:
+        return tuple(self._by_ends[ends] for ends in pairwise(vertices))
+
+    def _nic(self, gpu: Gpu) -> str:
+        return f"nic {gpu.node}.{self._nic_number(gpu)}"
+
+    def _nic_number(self, gpu: Gpu) -> int:
+        """Number in the node of the NIC that a GPU uses."""
+        return gpu.number * self._cluster.nic.per_node // self._cluster.gpus_per_node
+
+    def _spine(self, source: Gpu, destination: Gpu) -> str:
+        fabric = self._cluster.fabric
+        if fabric.routing is Routing.ADAPTIVE:
+            return "core"
+        out_nic, in_nic = (
+            gpu.node * self._cluster.nic.per_node + self._nic_number(gpu)
+            for gpu in (source, destination)
+        )
+        if fabric.routing is Routing.SINGLE:
+            return f"spine {single_path_spine(in_nic, fabric.spines)}"
+        return f"spine {ecmp_spine(fabric.seed, out_nic, in_nic, fabric.spines)}"
+
+    def _add_node(self, node: int) -> None:
+        nvlink, nic = self._cluster.nvlink, self._cluster.nic
+        for index in range(self._cluster.gpus_per_node):
+            gpu = f"gpu {node}.{index}"
+            self._connect(gpu, f"nvswitch {node}", nvlink.bandwidth_bytes_per_s, nvlink.latency_ns)
+            self._connect(
+                gpu,
+                self._nic(Gpu(node, index)),
+                nic.pcie_bandwidth_bytes_per_s,
+                nic.pcie_latency_ns,
+            )
+        for index in range(nic.per_node):
+            leaf = f"leaf {node // self._nodes_per_leaf}"
+            self._connect(f"nic {node}.{index}", leaf, nic.bandwidth_bytes_per_s, nic.latency_ns)
+
+    def _add_uplinks(self, leaf: int) -> None:
+        fabric = self._cluster.fabric
+        uplinks_bytes_per_s = int(
+            fabric.leaf_downlinks
+            * self._cluster.nic.bandwidth_bytes_per_s
+            / fabric.oversubscription
+        )
+        if fabric.routing is Routing.ADAPTIVE:
+            self._connect(f"leaf {leaf}", "core", uplinks_bytes_per_s, fabric.latency_ns)
+            return
+        for spine in range(fabric.spines):
+            self._connect(
+                f"leaf {leaf}",
+                f"spine {spine}",
+                uplinks_bytes_per_s // fabric.spines,
+                fabric.latency_ns,
+            )
+
+    def _connect(self, one: str, other: str, capacity_bytes_per_s: int, latency_ns: int) -> None:
+        for ends in ((one, other), (other, one)):
+            self._by_ends[ends] = len(self.links)
+            self.links.append(Link(*ends, capacity_bytes_per_s, latency_ns))

@@ -1,0 +1,84 @@
+"""Communication operations as the record stream names them (mirror of csrc/protocol/records.h)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class NcclOpKind(IntEnum):
+    """Kind of an operation; the values are those of `ph::NcclOpKind`."""
+
+    ALL_REDUCE = 1
+    BROADCAST = 2
+    REDUCE = 3
+    ALL_GATHER = 4
+    REDUCE_SCATTER = 5
+    SEND = 6
+    RECV = 7
+    ALL_TO_ALL = 8
+    GATHER = 9
+    SCATTER = 10
+
+
+# Bytes of an element by ncclDataType_t. Source: nccl.h of NCCL 2.27.
+DATA_TYPE_BYTES = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)
+
+# Kinds whose `count` is per rank (or per pair of ranks) rather than of the whole buffer.
+PER_RANK_KINDS = frozenset(
+    {
+        NcclOpKind.ALL_GATHER,
+        NcclOpKind.REDUCE_SCATTER,
+        NcclOpKind.ALL_TO_ALL,
+        NcclOpKind.GATHER,
+        NcclOpKind.SCATTER,
+    }
+)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One collective, or one matched pair of send and receive.
+
+    For a pair, `kind` is SEND (RECV is accepted and means the same transfer) and the participants
+    are `source` and `destination`; for a collective they are `members`.
+    """
+
+    kind: NcclOpKind
+    count: int
+    """Elements, as in NCCL's prototype: of the whole buffer for all-reduce, broadcast, reduce, send
+    and recv; what one rank contributes for all-gather and gather; what one rank receives for
+    reduce-scatter and scatter; what each rank sends to each for all-to-all."""
+    dtype: int
+    """ncclDataType_t."""
+    members: tuple[int, ...] = ()
+    """Global ranks in communicator order."""
+    root: int = 0
+    """Rank in the communicator, of the root of broadcast, reduce, gather and scatter."""
+    source: int = -1
+    """Global rank that sends, for SEND and RECV."""
+    destination: int = -1
+    """Global rank that receives, for SEND and RECV."""
+    reduction: int = 0
+    """ncclRedOp_t of all-reduce, reduce and reduce-scatter; 0 is a sum."""
+
+    @property
+    def is_point_to_point(self) -> bool:
+        """Whether this is a matched pair of send and receive."""
+        return self.kind in (NcclOpKind.SEND, NcclOpKind.RECV)
+
+    @property
+    def participants(self) -> tuple[int, ...]:
+        """Global ranks in the order in which end times are returned."""
+        return (self.source, self.destination) if self.is_point_to_point else self.members
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Size of the larger buffer of the operation: "size" in the output of nccl-tests.
+
+        Units: bytes. Raises: ValueError for a data type that NCCL does not have.
+        """
+        if not 0 <= self.dtype < len(DATA_TYPE_BYTES):
+            raise ValueError(f"{self.dtype} is not an ncclDataType_t")
+        size_bytes = self.count * DATA_TYPE_BYTES[self.dtype]
+        return size_bytes * len(self.members) if self.kind in PER_RANK_KINDS else size_bytes

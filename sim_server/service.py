@@ -1,0 +1,233 @@
+"""gRPC between the host agents and the simulation.
+
+One thread per agent reads its stream into one queue; one thread simulates. The order in which messages
+come out of the queue does not matter: virtual time is ordered in the engine.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import traceback
+from collections.abc import Iterator
+from concurrent import futures
+from dataclasses import dataclass, field
+
+import grpc
+
+from sim_server import simulation_pb2 as messages
+from sim_server import simulation_pb2_grpc as rpc
+from sim_server.errors import InternalError, PhantoraError
+from sim_server.records import PROTOCOL_VERSION
+from sim_server.settings import Settings
+from sim_server.simulation import Reply, Simulation
+
+CHUNK_BYTES = 1 << 20
+TOKEN_KEY = "phantora-token"
+# Records of many iterations may come in one batch.
+MAX_MESSAGE_BYTES = 1 << 30
+CHANNEL_OPTIONS = [
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+]
+
+
+@dataclass(eq=False)
+class AgentLink:
+    """One attached agent: its ranks and what is to be sent to it. `None` in the outbox ends the stream."""
+
+    hello: messages.Hello
+    outbox: queue.SimpleQueue[messages.ToAgent | None] = field(default_factory=queue.SimpleQueue)
+    finished: bool = False
+
+
+Inbound = tuple[AgentLink, messages.FromAgent | None]
+
+
+class SimulationService(rpc.SimulationServicer):
+    """Accepts agents and passes their messages to the simulating thread."""
+
+    def __init__(self, token: str, inbox: queue.SimpleQueue[Inbound]) -> None:
+        self._token = token
+        self._inbox = inbox
+
+    def Attach(  # noqa: N802 - the name of the RPC
+        self, request_iterator: Iterator[messages.FromAgent], context: grpc.ServicerContext
+    ) -> Iterator[messages.ToAgent]:
+        """Serve one agent until the run has ended or the agent has gone."""
+        if dict(context.invocation_metadata()).get(TOKEN_KEY) != self._token:
+            context.abort(
+                grpc.StatusCode.UNAUTHENTICATED, "wrong token; pass the server's with --token"
+            )
+        hello = next(request_iterator).hello
+        if hello.protocol_version != PROTOCOL_VERSION:
+            context.abort(
+                grpc.StatusCode.FAILED_PRECONDITION,
+                f"the agent speaks protocol version {hello.protocol_version}, this server "
+                f"{PROTOCOL_VERSION}; install the same version of phantora on both",
+            )
+        link = AgentLink(hello)
+        threading.Thread(target=self._read, args=(link, request_iterator), daemon=True).start()
+        while (message := link.outbox.get()) is not None:
+            yield message
+
+    def _read(self, link: AgentLink, request_iterator: Iterator[messages.FromAgent]) -> None:
+        self._inbox.put((link, messages.FromAgent(hello=link.hello)))
+        try:
+            for message in request_iterator:
+                self._inbox.put((link, message))
+        except grpc.RpcError:
+            pass  # the agent has gone, which the next line says
+        self._inbox.put((link, None))
+
+
+class Run:
+    """The simulating side: one run from the last Hello to the last data chunk."""
+
+    def __init__(self, inbox: queue.SimpleQueue[Inbound], agents: int) -> None:
+        self._inbox = inbox
+        self._agents = agents
+        self._links: list[AgentLink] = []
+        self._link_of_rank: dict[int, AgentLink] = {}
+        self._simulation: Simulation | None = None
+        self._iterations = 0
+        self._stalled: list[int] = []
+        self._failed = False
+
+    def serve(self) -> int:
+        """Simulate until every agent has finished or gone. Returns the exit code of the run."""
+        try:
+            while len(self._links) < self._agents or not all(link.finished for link in self._links):
+                for link, message in self._take():
+                    self._receive(link, message)
+                if self._simulation is not None and not self._failed:
+                    self._advance(self._simulation)
+            self._send_data()
+        except PhantoraError as error:
+            self._fail(error)
+            return error.exit_code
+        except Exception:  # every fault of ours must reach the user; the process ends with it
+            self._fail(InternalError(f"the simulation failed\n{traceback.format_exc()}"))
+            return InternalError.exit_code
+        finally:
+            for link in self._links:
+                link.outbox.put(None)
+        return 0
+
+    def _take(self) -> list[Inbound]:
+        """At least one message, and all that are there already."""
+        taken = [self._inbox.get()]
+        while not self._inbox.empty():
+            taken.append(self._inbox.get())
+        return taken
+
+    def _receive(self, link: AgentLink, message: messages.FromAgent | None) -> None:
+        if message is None:
+            link.finished = True
+            return
+        content = message.WhichOneof("message")
+        if content == "hello":
+            self._join(link)
+        elif content == "finish":
+            link.finished = True
+        elif self._failed:
+            return
+        elif content == "batch":
+            assert self._simulation is not None
+            try:
+                for records in message.batch.ranks:
+                    self._simulation.feed(records.rank, records.cells, records.host_clock_ns)
+            except PhantoraError as error:
+                self._fail(error)
+        elif content == "rank_aside":
+            assert self._simulation is not None
+            self._simulation.set_aside(message.rank_aside.rank)
+        elif content == "rank_exited":
+            assert self._simulation is not None
+            self._simulation.exited(message.rank_exited.rank, message.rank_exited.status)
+
+    def _join(self, link: AgentLink) -> None:
+        self._links.append(link)
+        for rank in link.hello.local_ranks:
+            self._link_of_rank[rank] = link
+        if len(self._links) == self._agents:
+            self._simulation = Simulation(Settings.from_json(link.hello.settings))
+            welcome = messages.Welcome(protocol_version=PROTOCOL_VERSION)
+            self._broadcast(messages.ToAgent(welcome=welcome))
+
+    def _advance(self, simulation: Simulation) -> None:
+        try:
+            self._answer(simulation.advance())
+        except PhantoraError as error:
+            self._fail(error)
+            return
+        held_up_by = simulation.held_up_by()
+        if held_up_by != self._stalled:
+            self._stalled = held_up_by
+            self._broadcast(messages.ToAgent(stalled=messages.Stalled(held_up_by=held_up_by)))
+        iterations = simulation.log.iterations()
+        if iterations != self._iterations:
+            self._iterations = iterations
+            progress = messages.Progress(
+                iterations=iterations, virtual_time_ns=simulation.virtual_time_ns
+            )
+            self._broadcast(messages.ToAgent(progress=progress))
+
+    def _answer(self, replies: list[Reply]) -> None:
+        answers: dict[AgentLink, messages.Answers] = {}
+        for reply in replies:
+            link = self._link_of_rank[reply.rank]
+            answers.setdefault(link, messages.Answers()).answers.add(
+                rank=reply.rank,
+                slot=reply.slot,
+                status=reply.status,
+                time_ns=reply.time_ns,
+                value=reply.value,
+                payload=reply.payload,
+            )
+        for link, batch in answers.items():
+            link.outbox.put(messages.ToAgent(answers=batch))
+
+    def _fail(self, error: PhantoraError) -> None:
+        """Tell the agents once; they stop the ranks and finish, and what was simulated is still sent."""
+        self._failed = True
+        failure = messages.Failure(exit_code=error.exit_code, message=str(error))
+        self._broadcast(messages.ToAgent(failure=failure))
+
+    def _send_data(self) -> None:
+        """All files go to the first agent, which writes the data file."""
+        assert self._simulation is not None
+        outbox = self._links[0].outbox
+        for name, content in self._simulation.files():
+            for start in range(0, max(len(content), 1), CHUNK_BYTES):
+                piece = content[start : start + CHUNK_BYTES]
+                last = start + CHUNK_BYTES >= len(content)
+                chunk = messages.DataChunk(name=name, content=piece, last=last)
+                outbox.put(messages.ToAgent(data_chunk=chunk))
+
+    def _broadcast(self, message: messages.ToAgent) -> None:
+        for link in self._links:
+            link.outbox.put(message)
+
+
+def serve(listen: str, token: str, agents: int) -> int:
+    """Serve one run on `listen` (unix:PATH or HOST:PORT). Returns the run's exit code.
+
+    Raises: PhantoraError when the address cannot be used.
+    """
+    inbox: queue.SimpleQueue[Inbound] = queue.SimpleQueue()
+    server = grpc.server(
+        futures.ThreadPoolExecutor(max_workers=agents + 1), options=CHANNEL_OPTIONS
+    )
+    rpc.add_SimulationServicer_to_server(SimulationService(token, inbox), server)
+    try:
+        port = server.add_insecure_port(listen)
+    except RuntimeError as error:
+        raise PhantoraError(f"cannot listen on {listen}: {error}") from error
+    if port == 0:
+        raise PhantoraError(f"cannot listen on {listen}")
+    server.start()
+    try:
+        return Run(inbox, agents).serve()
+    finally:
+        server.stop(grace=5).wait()

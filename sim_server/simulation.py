@@ -1,0 +1,257 @@
+"""One run in virtual time: SimPy is the master clock, the device engine an event source beside it.
+
+Owns the order of things. The engine replays what each rank asked of its GPU and says when something
+concerns several ranks; collectives are SimPy processes; whichever comes first in virtual time goes first,
+and at equal times the engine does. Nothing happens at or after the least clock of a rank that still runs,
+because that rank may yet do something there.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import simpy
+
+from sim_server._engine import Announcement, Answer, Engine, Ready, Request
+from sim_server.collectives import Communication
+from sim_server.communicators import Communicators, Joiner, NewCommunicator
+from sim_server.errors import Deadlock, PhantoraError, UnsupportedCall
+from sim_server.kernels import KernelTimer, copy_rates, fill_rate
+from sim_server.operations import NcclOpKind, Operation
+from sim_server.records import RecordKind, ReplyStatus, WaitKind
+from sim_server.run_log import RunLog
+from sim_server.settings import Settings
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a waiting rank is told. `time_ns`: its host clock becomes at least this."""
+
+    rank: int
+    slot: int
+    status: int
+    time_ns: int
+    value: int
+    payload: bytes = b""
+
+
+class Simulation:
+    """Feeds records to the engine and advances virtual time as far as the ranks allow."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.log = RunLog(settings)
+        self._environment = simpy.Environment(initial_time=0)
+        gpu = settings.gpu
+        self._engine = Engine(
+            settings.ranks,
+            gpu.sm_count,
+            gpu.nccl_sm_count,
+            copy_rates(gpu),
+            fill_rate(gpu),
+            gpu.query_ns,
+        )
+        self._timer = KernelTimer(gpu)
+        self._communicators = Communicators()
+        self._communication = Communication(
+            self._environment, settings.cluster, settings.nodes, settings.gpus_per_node
+        )
+        self._replies: list[Reply] = []
+
+    def feed(self, rank: int, cells: bytes, host_clock_ns: int) -> None:
+        """Take what the agent found in a rank's ring.
+
+        Raises: UnsupportedCall if the rank ended itself at a call that is not modelled.
+        """
+        for announcement in self._engine.feed(rank, cells, host_clock_ns):
+            self._hear(announcement)
+        self.log.add_records(rank, cells)
+
+    def set_aside(self, rank: int) -> None:
+        """The agent set a rank aside that waits outside; it constrains nobody until it resumes."""
+        self._engine.set_aside(rank)
+
+    def exited(self, rank: int, status: int) -> None:
+        """A rank's process has ended."""
+        self._engine.exited(rank)
+        self.log.add_exit(rank, status)
+
+    def advance(self) -> list[Reply]:
+        """Let virtual time pass as far as it can.
+
+        Returns: the answers to ranks that waited.
+        Raises: Deadlock if nobody can ever go on, or ranks disagree about a collective.
+        """
+        environment = self._environment
+        while True:
+            next_ns = environment.peek()
+            limit_ns = None if next_ns == float("inf") else int(next_ns)
+            stop = self._engine.advance(limit_ns, True)
+            if stop.mismatch is not None:
+                raise Deadlock(stop.mismatch)
+            self._replies += map(_reply, stop.answers)
+            for request in stop.requests:
+                self._meet(request)
+            for together in _by_launch(stop.ready):
+                environment.process(self._communicate(together))
+            if stop.ready or stop.requests:
+                continue
+            bound_ns = self._engine.bound()
+            if limit_ns is None or (bound_ns is not None and limit_ns >= bound_ns):
+                break
+            environment.step()
+        replies, self._replies = self._replies, []
+        if not replies:
+            self._check_progress()
+        self.log.add_spans(self._engine.take_spans())
+        return replies
+
+    def held_up_by(self) -> list[int]:
+        """Running ranks that virtual time waits for; empty while no rank waits."""
+        return self._engine.running_ranks() if self._engine.waiting_ranks() else []
+
+    @property
+    def virtual_time_ns(self) -> int:
+        """Where the simulation stands."""
+        return self._engine.time_ns
+
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """The server's files of the run's data file, as name and content."""
+        return self.log.files()
+
+    # What ranks announce
+
+    def _hear(self, announcement: Announcement) -> None:
+        kind = RecordKind(announcement.kind)
+        if kind is RecordKind.SIGNATURE:
+            signature = announcement.payload
+            timing = self.log.timing(signature)
+            if timing is None:
+                timing = self.log.add_timing(signature, self._timer.time(json.loads(signature)))
+            self._engine.set_duration(
+                announcement.rank,
+                announcement.id,
+                timing.duration_ns,
+                timing.sm_demand,
+                self.log.timing_index(signature),
+            )
+        elif kind is RecordKind.UNSUPPORTED:
+            raise UnsupportedCall(self._unsupported_message(announcement))
+        else:
+            self.log.add_announcement(announcement)
+
+    def _unsupported_message(self, announcement: Announcement) -> str:
+        call: dict[str, str] = json.loads(announcement.payload)
+        where = self.log.site(announcement.rank, announcement.site)
+        detail = f" ({call['detail']})" if call["detail"] else ""
+        return (
+            f"rank {announcement.rank} called {call['symbol']} of {call['library']}{detail}, which is not "
+            f"modelled, at {where}. Nothing may be guessed, so the run ends here. "
+            f"`phantora coverage --library {call['library']}` lists what is."
+        )
+
+    # Communicators
+
+    def _meet(self, request: Request) -> None:
+        first, second, third, fourth = request.args[:4]
+        if request.kind == WaitKind.COMM_INIT:
+            joiner = Joiner(request.rank, request.slot, request.time_ns, position=third)
+            created = self._communicators.join(first, second, joiner)
+            if created is not None:
+                self._welcome(created)
+        else:
+            joiner = Joiner(
+                request.rank,
+                request.slot,
+                request.time_ns,
+                position=_signed(third),
+                colour=_signed(second),
+            )
+            for created in self._communicators.split(first, fourth, joiner):
+                self._welcome(created)
+
+    def _welcome(self, created: NewCommunicator) -> None:
+        members = created.members
+        if created.identifier:
+            self._engine.define_communicator(created.identifier, members)
+            self.log.add_communicator(created.identifier, members)
+        time_ns = max(joiner.time_ns for joiner in created.joiners)
+        time_ns += self._communication.comm_init_ns(len(members))
+        payload = struct.pack(f"<{len(members)}I", *members)
+        for joiner in created.joiners:
+            self._engine.answer(
+                joiner.rank, joiner.slot, ReplyStatus.DONE, time_ns, created.identifier
+            )
+            self._replies.append(
+                Reply(
+                    joiner.rank, joiner.slot, ReplyStatus.DONE, time_ns, created.identifier, payload
+                )
+            )
+
+    # Collectives
+
+    def _communicate(self, ready: list[Ready]) -> Generator[simpy.Event, Any, None]:
+        yield self._environment.timeout(ready[0].time_ns - self._environment.now)
+        operations = [self._operation(one) for one in ready]
+        ends = yield self._communication.start_group(operations)
+        for one, operation, ends_ns in zip(ready, operations, ends, strict=True):
+            self.log.add_operation(one, operation, ends_ns)
+            self._engine.finish(one.operation, ends_ns)
+
+    def _operation(self, ready: Ready) -> Operation:
+        return Operation(
+            kind=NcclOpKind(ready.kind),
+            count=ready.count,
+            dtype=ready.dtype,
+            members=tuple(self._communicators.members(ready.comm)),
+            root=ready.root,
+            source=ready.source,
+            destination=ready.destination,
+        )
+
+    # Ends
+
+    def _check_progress(self) -> None:
+        """Raises Deadlock when ranks wait and none is left that could end their waiting."""
+        waiting = self._engine.waiting_ranks()
+        if not waiting or self._engine.running_ranks() or self._engine.aside_ranks():
+            return
+        raise Deadlock(self._deadlock_message(waiting))
+
+    def _deadlock_message(self, waiting: list[int]) -> str:
+        lines = [
+            f"deadlock: ranks {', '.join(map(str, waiting))} wait and nobody can end their waiting."
+        ]
+        for pending in self._engine.pending_operations():
+            kind = NcclOpKind(pending.kind).name.lower()
+            arrived = ", ".join(
+                f"{rank} ({self.log.site(rank, site)})" for rank, site in pending.arrived
+            )
+            lines.append(
+                f"  communicator {pending.comm}, {kind} number {pending.sequence} of {pending.count} elements: "
+                f"rank {arrived} arrived; missing: {', '.join(map(str, pending.missing))}"
+            )
+        lines += [f"  {line}" for line in self._communicators.waiting()]
+        lines += [f"  {line}" for line in self._engine.describe_waits()]
+        return "\n".join(lines)
+
+
+def _reply(answer: Answer) -> Reply:
+    return Reply(answer.rank, answer.slot, answer.status, answer.time_ns, answer.value)
+
+
+def _by_launch(ready: list[Ready]) -> list[list[Ready]]:
+    """Operations that became ready at one instant in one grouped launch start together."""
+    groups: dict[int, list[Ready]] = {}
+    for one in ready:
+        groups.setdefault(one.launch, []).append(one)
+    return list(groups.values())
+
+
+def _signed(word: int) -> int:
+    """A 64-bit word of a record as the signed integer that the rank put there."""
+    return word - (1 << 64) if word >> 63 else word

@@ -1,0 +1,142 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class FromAgent(_message.Message):
+    __slots__ = ("hello", "batch", "rank_aside", "rank_exited", "finish")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    RANK_ASIDE_FIELD_NUMBER: _ClassVar[int]
+    RANK_EXITED_FIELD_NUMBER: _ClassVar[int]
+    FINISH_FIELD_NUMBER: _ClassVar[int]
+    hello: Hello
+    batch: Batch
+    rank_aside: RankAside
+    rank_exited: RankExited
+    finish: Finish
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., rank_aside: _Optional[_Union[RankAside, _Mapping]] = ..., rank_exited: _Optional[_Union[RankExited, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ...) -> None: ...
+
+class ToAgent(_message.Message):
+    __slots__ = ("welcome", "answers", "stalled", "progress", "failure", "data_chunk")
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    STALLED_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    DATA_CHUNK_FIELD_NUMBER: _ClassVar[int]
+    welcome: Welcome
+    answers: Answers
+    stalled: Stalled
+    progress: Progress
+    failure: Failure
+    data_chunk: DataChunk
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., answers: _Optional[_Union[Answers, _Mapping]] = ..., stalled: _Optional[_Union[Stalled, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., data_chunk: _Optional[_Union[DataChunk, _Mapping]] = ...) -> None: ...
+
+class Hello(_message.Message):
+    __slots__ = ("protocol_version", "ranks", "local_ranks", "settings")
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_RANKS_FIELD_NUMBER: _ClassVar[int]
+    SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    protocol_version: int
+    ranks: int
+    local_ranks: _containers.RepeatedScalarFieldContainer[int]
+    settings: str
+    def __init__(self, protocol_version: _Optional[int] = ..., ranks: _Optional[int] = ..., local_ranks: _Optional[_Iterable[int]] = ..., settings: _Optional[str] = ...) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("protocol_version",)
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    protocol_version: int
+    def __init__(self, protocol_version: _Optional[int] = ...) -> None: ...
+
+class Batch(_message.Message):
+    __slots__ = ("ranks",)
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    ranks: _containers.RepeatedCompositeFieldContainer[RankRecords]
+    def __init__(self, ranks: _Optional[_Iterable[_Union[RankRecords, _Mapping]]] = ...) -> None: ...
+
+class RankRecords(_message.Message):
+    __slots__ = ("rank", "host_clock_ns", "cells")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    HOST_CLOCK_NS_FIELD_NUMBER: _ClassVar[int]
+    CELLS_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    host_clock_ns: int
+    cells: bytes
+    def __init__(self, rank: _Optional[int] = ..., host_clock_ns: _Optional[int] = ..., cells: _Optional[bytes] = ...) -> None: ...
+
+class RankAside(_message.Message):
+    __slots__ = ("rank",)
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    def __init__(self, rank: _Optional[int] = ...) -> None: ...
+
+class RankExited(_message.Message):
+    __slots__ = ("rank", "status")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    status: int
+    def __init__(self, rank: _Optional[int] = ..., status: _Optional[int] = ...) -> None: ...
+
+class Finish(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Answers(_message.Message):
+    __slots__ = ("answers",)
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    answers: _containers.RepeatedCompositeFieldContainer[Answer]
+    def __init__(self, answers: _Optional[_Iterable[_Union[Answer, _Mapping]]] = ...) -> None: ...
+
+class Answer(_message.Message):
+    __slots__ = ("rank", "slot", "status", "time_ns", "value", "payload")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    SLOT_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    slot: int
+    status: int
+    time_ns: int
+    value: int
+    payload: bytes
+    def __init__(self, rank: _Optional[int] = ..., slot: _Optional[int] = ..., status: _Optional[int] = ..., time_ns: _Optional[int] = ..., value: _Optional[int] = ..., payload: _Optional[bytes] = ...) -> None: ...
+
+class Stalled(_message.Message):
+    __slots__ = ("held_up_by",)
+    HELD_UP_BY_FIELD_NUMBER: _ClassVar[int]
+    held_up_by: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, held_up_by: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Progress(_message.Message):
+    __slots__ = ("iterations", "virtual_time_ns")
+    ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    VIRTUAL_TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    iterations: int
+    virtual_time_ns: int
+    def __init__(self, iterations: _Optional[int] = ..., virtual_time_ns: _Optional[int] = ...) -> None: ...
+
+class Failure(_message.Message):
+    __slots__ = ("exit_code", "message")
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    exit_code: int
+    message: str
+    def __init__(self, exit_code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+
+class DataChunk(_message.Message):
+    __slots__ = ("name", "content", "last")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    content: bytes
+    last: bool
+    def __init__(self, name: _Optional[str] = ..., content: _Optional[bytes] = ..., last: bool = ...) -> None: ...

@@ -1,0 +1,150 @@
+"""Cluster descriptions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import sim_server.cluster
+from sim_server.cluster import Cluster, Routing, builtin_names, load_cluster
+from sim_server.errors import UsageError
+
+
+def write(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "mine.toml"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def message_of(tmp_path: Path, text: str) -> str:
+    """The error for a file with this text, without the file's folder."""
+    with pytest.raises(UsageError) as error:
+        load_cluster(write(tmp_path, text))
+    assert error.value.exit_code == 2
+    return str(error.value).replace(f"{tmp_path}/", "")
+
+
+@pytest.mark.parametrize("name", ["a100", "b200", "h100", "h200"])
+def test_builtin_cluster_is_complete(name):
+    """Each built-in cluster has 8 GPUs and 8 NICs a node and survives JSON."""
+    cluster = load_cluster(name)
+    assert (cluster.name, cluster.gpu, cluster.gpus_per_node) == (name, name, 8)
+    assert cluster.nic.per_node == 8
+    assert Cluster.from_dict(json.loads(json.dumps(cluster.to_dict()))) == cluster
+
+
+def test_builtin_clusters_are_those_of_the_manual():
+    """There are four, and every number in them has a source or the word assumed."""
+    assert builtin_names() == ["a100", "b200", "h100", "h200"]
+    folder = Path(sim_server.cluster.__file__).parent / "builtin"
+    for path in folder.glob("*.toml"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if '"' in line and any(digit in line.split("#")[0] for digit in "0123456789"):
+                named = line.split("=")[0].strip() in ("name", "gpu")
+                assert named or "#" in line, f"{path.name}: {line} has no source"
+
+
+def test_file_overrides_its_base(tmp_path):
+    """A file says only what differs; its name is the file's unless it has one."""
+    path = write(
+        tmp_path,
+        'base = "h100"\nnodes = 16\n[fabric]\nrouting = "ecmp"\noversubscription = 2\n'
+        '[nic]\nbandwidth = "200 Gb/s"\n',
+    )
+    cluster = load_cluster(path)
+    assert (cluster.name, cluster.gpu, cluster.nodes) == ("mine", "h100", 16)
+    assert cluster.fabric.routing is Routing.ECMP
+    assert cluster.fabric.oversubscription == 2.0
+    assert cluster.nic.bandwidth_bytes_per_s == 25 * 10**9
+    assert cluster.nvlink == load_cluster("h100").nvlink
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            'base = "h100"\n[nvlink]\nbandwith = "1 GB/s"\n',
+            "cluster mine.toml: unknown key 'nvlink.bandwith'; did you mean 'nvlink.bandwidth'?",
+        ),
+        (
+            'base = "h100"\ngpu_per_node = 4\n',
+            "cluster mine.toml: unknown key 'gpu_per_node'; did you mean 'gpus_per_node'?",
+        ),
+        (
+            'base = "h100"\n[nvlink]\nxyzzy = 4\n',
+            "cluster mine.toml: unknown key 'nvlink.xyzzy'; known here: bandwidth, latency",
+        ),
+        (
+            'base = "h100"\n[nic]\nlatency = "2 GB"\n',
+            "cluster mine.toml: nic.latency: 'GB' is not a unit of time; use one of ns, us, ms, s",
+        ),
+        (
+            'base = "h100"\ngpus_per_node = 0\n',
+            "cluster mine.toml: gpus_per_node: 0 is not a count; write a whole number of at "
+            "least 1",
+        ),
+        (
+            'base = "h100"\nnodes = true\n',
+            "cluster mine.toml: nodes: True is not a count; write a whole number of at least 1",
+        ),
+        (
+            'base = "h100"\n[fabric]\noversubscription = 0.5\n',
+            "cluster mine.toml: fabric.oversubscription: 0.5 is not a ratio; write a number of at "
+            "least 1, as 2.0 for 2:1",
+        ),
+        (
+            'base = "h100"\n[fabric]\nrouting = "random"\n',
+            "cluster mine.toml: fabric.routing: 'random' is not known; use one of adaptive, ecmp, "
+            "single",
+        ),
+        (
+            'base = "h100"\ngpu = ""\n',
+            "cluster mine.toml: gpu: '' is not a name; write a text in quotes",
+        ),
+        (
+            'base = "h100"\n[nic]\nper_node = 3\n',
+            "cluster mine.toml: nic.per_node = 3 does not divide gpus_per_node = 8; every NIC "
+            "serves the same number of GPUs",
+        ),
+        (
+            'base = "h100"\n[fabric]\nleaf_downlinks = 12\n',
+            "cluster mine.toml: fabric.leaf_downlinks = 12 is not a multiple of nic.per_node = 8; "
+            "all NICs of a node are on one leaf",
+        ),
+        (
+            'base = "h1000"\n',
+            "cluster mine.toml: base = 'h1000' is not a built-in cluster; use one of a100, b200, "
+            "h100, h200",
+        ),
+        (
+            'gpu = "h100"\n',
+            "cluster mine.toml: 'gpus_per_node' is missing; add it, or start from a built-in "
+            'cluster with base = "h100"',
+        ),
+        (
+            'base = "h100"\nnic = 4\n',
+            "cluster mine.toml: 'nic' is a table; write its keys under [nic]",
+        ),
+    ],
+)
+def test_wrong_file_says_what_is_right(tmp_path, text, message):
+    """The message names the file, the key, and what would be right."""
+    assert message_of(tmp_path, text) == message
+
+
+def test_broken_toml_is_a_usage_error(tmp_path):
+    """A syntax error names the file and the line."""
+    message = message_of(tmp_path, "gpu = \n")
+    assert message.startswith("cluster mine.toml: is not TOML: Invalid value (at line 1")
+
+
+def test_unknown_cluster_names_the_nearest():
+    """A misspelt name is met with the right ones."""
+    with pytest.raises(UsageError) as error:
+        load_cluster("h10")
+    assert str(error.value) == (
+        "there is no cluster 'h10'; did you mean 'h100'? Built in are a100, b200, h100, h200; "
+        "anything else is the path of a TOML file"
+    )

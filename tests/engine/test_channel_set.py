@@ -1,0 +1,100 @@
+"""The agent's side of the channels, against a rank in a second process."""
+
+import multiprocessing
+import threading
+from pathlib import Path
+
+import pytest
+
+from phantora_py._channel import RING_CELLS, ChannelSet, TestRank
+
+SPAWN = multiprocessing.get_context("spawn")
+
+
+def numbered(first: int, count: int) -> bytes:
+    return b"".join(number.to_bytes(64, "little") for number in range(first, first + count))
+
+
+def play_rank(run_dir: str, cells: int, at_once: int) -> None:
+    """Writes numbered cells, waits for the reply in slot 2 and checks it."""
+    rank = TestRank(run_dir, 3)
+    for first in range(0, cells, at_once):
+        rank.push(numbered(first, min(at_once, cells - first)), first + 1, ring=False)
+    rank.push(b"", cells + 1, ring=True)
+    assert rank.wait_reply(2, 10_000) == (1, 123, (1 << 64) - 5, b"members")
+
+
+@pytest.mark.parametrize("at_once", [1000, 3 * RING_CELLS])
+def test_cells_cross_in_order_around_the_ring(tmp_path: Path, at_once: int) -> None:
+    """Two and a half rings of cells arrive once each and in order; the reply wakes the rank."""
+    cells = RING_CELLS * 5 // 2
+    channels = ChannelSet(str(tmp_path), [1, 3])
+    process = SPAWN.Process(target=play_rank, args=(str(tmp_path), cells, at_once))
+    process.start()
+    got: list[bytes] = []
+    size = clock_ns = 0
+    while size < cells * 64 or clock_ns <= cells:
+        assert process.is_alive()
+        for rank, clock_ns, piece in channels.poll(10):
+            assert rank == 3
+            got.append(piece)
+            size += len(piece)
+    assert b"".join(got) == numbered(0, cells)
+    assert channels.owner_pid(3) == process.pid
+    assert channels.clock(3) == cells + 1
+    channels.answer(3, 2, 1, 123, -5, b"members")
+    process.join(10)
+    assert process.exitcode == 0
+    channels.close()
+
+
+def test_a_poll_tells_what_is_new_and_sleeps_otherwise(tmp_path: Path) -> None:
+    """Records once; a clock that moved alone at the timeout; nothing new: nothing."""
+    channels = ChannelSet(str(tmp_path), [0])
+    rank = TestRank(str(tmp_path), 0)
+    rank.push(b"a" * 64, 5)
+    assert channels.poll(10_000) == [(0, 5, b"a" * 64)]
+    assert channels.poll(1) == []
+    rank.set_clock(9)
+    assert channels.poll(1) == [(0, 9, b"")]
+    assert channels.poll(0) == []
+
+
+def test_another_thread_can_wake_a_poll(tmp_path: Path) -> None:
+    """Well before its timeout, which is none here."""
+    channels = ChannelSet(str(tmp_path), [0])
+    timer = threading.Timer(0.05, channels.wake)
+    timer.start()
+    assert channels.poll(-1) == []
+    timer.join()
+
+
+def test_only_a_quiet_rank_is_set_aside(tmp_path: Path) -> None:
+    """Not while records are pending, which may be the very ones that others wait for."""
+    channels = ChannelSet(str(tmp_path), [0])
+    rank = TestRank(str(tmp_path), 0)
+    rank.push(b"a" * 64, 5)
+    assert not channels.set_aside(0)
+    assert not rank.aside()
+    channels.poll(0)
+    assert channels.set_aside(0)
+    assert rank.aside()
+
+
+def test_misuse_is_refused(tmp_path: Path) -> None:
+    """Existing files, foreign ranks, slots and payloads that do not fit, use after close."""
+    channels = ChannelSet(str(tmp_path), [0])
+    assert (channels.waiting(0), channels.owner_pid(0)) == (0, 0)
+    with pytest.raises(FileExistsError, match="doorbell"):
+        ChannelSet(str(tmp_path), [1])
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        ChannelSet(str(tmp_path / "nowhere"), [0])
+    with pytest.raises(ValueError, match="rank 7 is not ours"):
+        channels.clock(7)
+    with pytest.raises(ValueError, match="no reply slot 16"):
+        channels.answer(0, 16, 0, 0, 0)
+    with pytest.raises(ValueError, match="does not fit"):
+        channels.answer(0, 0, 0, 0, 0, b"x" * 16385)
+    channels.close()
+    with pytest.raises(ValueError, match="closed"):
+        channels.poll(0)

@@ -1,0 +1,102 @@
+"""GPU profiles: complete, consistent, readable by the shim."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from sim_server.errors import UsageError
+from sim_server.gpu import GpuProfile, load_gpu, profile_names
+
+
+@pytest.fixture(params=profile_names())
+def gpu(request: pytest.FixtureRequest) -> GpuProfile:
+    return load_gpu(request.param)
+
+
+def _driver_types() -> Path | None:
+    spec = importlib.util.find_spec("nvidia.cu13")
+    for place in spec.submodule_search_locations or () if spec else ():
+        header = Path(place) / "include" / "driver_types.h"
+        if header.is_file():
+            return header
+    return None
+
+
+def test_builtin_names() -> None:
+    """The four GPUs are there, the common table is none of them."""
+    assert profile_names() == ["a100", "b200", "h100", "h200"]
+
+
+def test_unknown_name_is_a_usage_error() -> None:
+    """A wrong name is answered with the nearest right one."""
+    with pytest.raises(UsageError, match="did you mean 'h100'"):
+        load_gpu("h10")
+
+
+def test_json_round_trip(gpu: GpuProfile) -> None:
+    """A profile survives its way through JSON."""
+    assert GpuProfile.from_dict(json.loads(json.dumps(gpu.to_dict()))) == gpu
+
+
+def test_every_field_of_the_device_properties(gpu: GpuProfile) -> None:
+    """cudaDeviceProp of CUDA 13 has no field that the profile does not know."""
+    header = _driver_types()
+    if header is None:
+        pytest.skip("no CUDA 13 headers")
+    text = header.read_text(errors="replace")
+    struct = text.split("struct __device_builtin__ cudaDeviceProp", 1)[1].split("};", 1)[0]
+    declared = set(re.findall(r"(?:int|size_t)\s+(\w+)(?:\[\d+\])?;", struct)) - {"reserved"}
+    # The shim makes the bus of a device from its ordinal.
+    assert declared - {"pciBusID"} == set(gpu.properties) | set(gpu.extents)
+
+
+def test_shim_keys_are_plain_lines(gpu: GpuProfile) -> None:
+    """Keys and values fit `key = value` lines, and what the shim cannot do without is there."""
+    keys = gpu.shim_keys()
+    assert all("\n" not in key + value and "=" not in key for key, value in keys.items())
+    costs = "light launch copy event sync alloc collective setup clock_read"
+    needed = {f"host.{name}_ns" for name in costs.split()} | {"host.cpu_factor", "gpu.name"}
+    needed |= {"gpu.totalGlobalMem", "gpu.driverVersion", "gpu.context_bytes", "gpu.uuid_seed"}
+    needed |= {"gpu.nccl_bytes_per_communicator", "gpu.pciBusID_base", "gpu.maxGridSize.2"}
+    assert needed <= keys.keys()
+
+
+def test_attributes_agree_with_the_properties(gpu: GpuProfile) -> None:
+    """What Triton asks through the driver is what PyTorch reads from the properties."""
+    keys = gpu.shim_keys()
+    for number, field in (
+        (97, "sharedMemPerBlockOptin"),
+        (16, "multiProcessorCount"),
+        (75, "major"),
+    ):
+        assert keys[f"gpu.attribute.{number}"] == str(gpu.properties[field])
+    asked = (1, 10, 13, 16, 36, 37, 38, 39, 75, 76, 81, 82, 95, 97, 102, 106, 115)
+    assert all(f"gpu.attribute.{number}" in keys for number in asked)
+
+
+@pytest.mark.parametrize(
+    ("name", "memory_gib", "multiprocessors", "opt_in_bytes"),
+    [
+        # What PyTorch prints on such machines, and the CUDA programming guide.
+        ("a100", (79.1, 79.4), 108, 163 * 1024),
+        ("h100", (79.1, 79.3), 132, 227 * 1024),
+        ("h200", (139.7, 139.9), 132, 227 * 1024),
+        ("b200", (178.3, 178.4), 148, 227 * 1024),
+    ],
+)
+def test_published_facts(
+    name: str, memory_gib: tuple[float, float], multiprocessors: int, opt_in_bytes: int
+) -> None:
+    """Memory, multiprocessors and shared memory are the real ones."""
+    gpu = load_gpu(name)
+    assert memory_gib[0] <= gpu.memory_bytes / 2**30 <= memory_gib[1]
+    assert gpu.sm_count == multiprocessors
+    assert gpu.properties["sharedMemPerBlockOptin"] == opt_in_bytes
+    assert gpu.clocks["memory_khz"] * 2e3 * gpu.properties["memoryBusWidth"] / 8 == pytest.approx(
+        gpu.memory["bandwidth_bytes_per_s"], rel=0.03
+    )

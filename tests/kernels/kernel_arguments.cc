@@ -1,0 +1,131 @@
+// Driven by test_kernel_arguments.py: `plan` prints the plan of each mangled name on standard input; `sizes` builds
+// structures with the layouts that PyTorch's kernels take by value and prints the signature that results; `time`
+// prints the nanoseconds of one read.
+#include "shim/core/kernel_arguments.h"
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <string>
+#include <vector>
+
+namespace {
+
+void print_plan(const std::string& name) {
+  const ph::ArgumentPlan plan = ph::plan_arguments(name);
+  std::printf("%d %d |", plan.understood ? 1 : 0, plan.parameters);
+  for (const auto& integer : plan.integers)
+    std::printf(" %d:%c%d", integer.parameter, integer.is_signed ? 'i' : 'u', 8 * integer.bytes);
+  std::printf(" |");
+  for (const auto parameter : plan.written_pointers) std::printf(" %d", parameter);
+  std::printf(" |");
+  for (const auto& array : plan.pointer_arrays) std::printf(" %d:%d", array.parameter, array.count);
+  std::printf(" |");
+  for (const auto& reader : plan.readers) std::printf(" %d:%d", reader.parameter, static_cast<int>(reader.kind));
+  std::printf("\n");
+}
+
+void print_signature(const std::string& name, const ph::LaunchShape& shape, std::vector<void*> args) {
+  const ph::ArgumentPlan plan = ph::plan_arguments(name);
+  std::int64_t values[32];
+  const std::size_t count = ph::read_scalars(plan, shape, args.data(), values, 32);
+  std::printf("%s\n", ph::signature_json("k", shape, plan, {values, count}).c_str());
+}
+
+// A functor of one byte and an identity of four, then ReduceConfig.
+void reduction(const std::string& name, bool valid) {
+  alignas(8) unsigned char operation[512] = {};
+  const std::int32_t config[14] = {2, 4096, 512, 1, 1, 1, 0, 0, 0, 0, 0, 32, 16, valid ? 512 : 7};
+  std::memcpy(operation + 8, config, sizeof config);
+  print_signature(name, {{512, 1, 1}, {32, 16, 1}, 0}, {operation});
+}
+
+struct SmallList {
+  const void* addresses[1][110];
+  std::int64_t numel[110];
+  unsigned char owner[320];
+  std::int32_t chunk[320];
+  std::int32_t start;
+};
+
+struct LargeList {
+  const void* addresses[1][770];
+  std::int64_t numel[770];
+  std::uint16_t owner[2240];
+  std::int32_t chunk[2240];
+  std::int32_t start;
+};
+
+// Two tensors of 65,536 + 10 and 7 elements: three blocks.
+template <typename List>
+void tensor_list(const std::string& name) {
+  List list{};
+  list.addresses[0][0] = list.addresses[0][1] = &list;
+  list.numel[0] = 65546;
+  list.numel[1] = 7;
+  list.owner[2] = 1;
+  list.chunk[1] = 1;
+  unsigned char functor[16] = {};
+  print_signature(name, {{3, 1, 1}, {512, 1, 1}, 0}, {&list, functor, functor, functor});
+}
+
+void flash(const std::string& name) {
+  alignas(8) unsigned char params[1024] = {};
+  const std::int32_t heads[3] = {32, 8, 4};
+  const std::int32_t dims[9] = {2, 4000, 4096, 0, 96, 4096, 4096, 96, 0};
+  std::memcpy(params + 96, heads, sizeof heads);
+  std::memcpy(params + 176, dims, sizeof dims);
+  print_signature(name, {{32, 2, 32}, {128, 1, 1}, 81920}, {params});
+}
+
+void cast(const std::string& name) {
+  int count = 1000;
+  unsigned char functor[16] = {};
+  void* data[3] = {};
+  struct {
+    std::int8_t types[2] = {15, 6};
+    std::uint32_t sizes[2] = {2, 4};
+  } load;
+  struct {
+    std::int8_t types[1] = {6};
+    std::uint32_t sizes[1] = {4};
+  } store;
+  print_signature(name, {{2, 1, 1}, {128, 1, 1}, 0}, {&count, functor, data, functor, functor, &load, &store});
+}
+
+void time_read(const std::string& name) {
+  const ph::ArgumentPlan plan = ph::plan_arguments(name);
+  int count = 1000;
+  unsigned char functor[16] = {};
+  void* data[3] = {};
+  void* args[3] = {&count, functor, data};
+  const ph::LaunchShape shape{{1, 1, 1}, {128, 1, 1}, 0};
+  constexpr int kRounds = 1000000;
+  std::int64_t sum = 0;
+  const auto start = std::chrono::steady_clock::now();
+  for (int round = 0; round < kRounds; ++round) {
+    count = round;
+    std::int64_t values[32];
+    ph::read_scalars(plan, shape, args, values, 32);
+    sum += values[0];
+  }
+  const std::chrono::duration<double, std::nano> spent = std::chrono::steady_clock::now() - start;
+  std::printf("%.1f %lld\n", spent.count() / kRounds, static_cast<long long>(sum));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  for (std::string name; std::getline(std::cin, name);) {
+    if (mode == "plan") print_plan(name);
+    if (mode == "time") time_read(name);
+    if (mode == "reduction") reduction(name, true);
+    if (mode == "no-reduction") reduction(name, false);
+    if (mode == "small-list") tensor_list<SmallList>(name);
+    if (mode == "large-list") tensor_list<LargeList>(name);
+    if (mode == "flash") flash(name);
+    if (mode == "cast") cast(name);
+  }
+}

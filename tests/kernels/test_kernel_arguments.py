@@ -1,0 +1,122 @@
+"""The shim's reading of kernel arguments, through a small program that is compiled here."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+_HERE = Path(__file__).parent
+_CSRC = _HERE.parents[1] / "csrc"
+
+# Mangled names as PyTorch 2.15 registers them.
+_SUM = "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_9NanSumOpsIffEEjfLi4ELi4EEEEEvT1_"
+_ZERO = (
+    "_ZN2at6native12_GLOBAL__N_125multi_tensor_apply_kernelINS1_18TensorListMetadataILi1EEENS1_11Zero"
+    "FunctorIfLi1ELi1ELi0EEEJEEEvT_T0_DpT1_"
+)
+_FLASH = (
+    "_ZN13pytorch_flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsILi128ELi128ELi64ELi4ELb0E"
+    "Lb0EN7cutlass10bfloat16_tE19Flash_kernel_traitsILi128ELi128ELi64ELi4ES3_EELb0ELb1ELb0ELb"
+    "0ELb1ELb1ELb0ELb0EEEvNS_16Flash_fwd_paramsE"
+)
+_CAST = (
+    "_ZN2at6native27unrolled_elementwise_kernelINS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EELi4E"
+    "23TrivialOffsetCalculatorILi2EjES7_ILi1EjENS0_6memory12LoadWithCastILi2EEENSA_13StoreWit"
+    "hCastILi1EEEEEviT_T0_T2_T3_T4_T5_"
+)
+_ADD = (
+    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3"
+    "EELb0EEEviT0_T1_"
+)
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    compiler = shutil.which("g++") or shutil.which("c++")
+    if compiler is None:
+        pytest.skip("no C++ compiler")
+    built = tmp_path_factory.mktemp("arguments") / "kernel_arguments"
+    sources = [_HERE / "kernel_arguments.cc", *sorted(_CSRC.glob("shim/core/kernel_*.cc"))]
+    command = [compiler, "-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{_CSRC}"]
+    subprocess.run([*command, *map(str, sources), "-o", str(built)], check=True)
+    return built
+
+
+def _run(program: Path, mode: str, name: str) -> str:
+    done = subprocess.run(
+        [str(program), mode], input=name + "\n", text=True, check=True, capture_output=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # int, functor, std::array<char*, 3>
+        (_ADD, "1 3 | 0:i32 | | 2:3 |"),
+        (_SUM, "1 1 | | | | 0:0"),
+        # float*, const float*, int, int, int, const bool*, int, bool
+        (
+            "_ZN43_GLOBAL__N__f71e7945_10_SoftMax_cu_9f978f6320softmax_warp_forwardIfffLi4ELb0ELb0ELi32"
+            "EEEvPT0_PKT_iiiPKbib",
+            "1 8 | 2:i32 3:i32 4:i32 6:i32 7:u8 | 0 | |",
+        ),
+        # char**, char**, long*, long*, long*, long, long
+        (
+            "_ZN2at6native6detail51split_with_sizes_copy_out_contiguous_no_cast_kernelEPPcS3_PlS4_S4_ll",
+            "1 7 | 5:i64 6:i64 | 0 1 2 3 4 | |",
+        ),
+        ("_Z5emptyv", "1 0 | | | |"),
+        ("triton_poi_fused_add_0", "0 0 | | | |"),
+        ("_Znotmangled", "0 0 | | | |"),
+    ],
+)
+def test_plan_of_a_name(program: Path, name: str, expected: str) -> None:
+    """Integers, written pointers and arrays of pointers are found at the right parameter."""
+    assert _run(program, "plan", name).split() == expected.split()
+
+
+@pytest.mark.parametrize(
+    ("mode", "name", "sizes"),
+    [
+        ("reduction", _SUM, {"num_inputs": 4096, "num_outputs": 512}),
+        ("no-reduction", _SUM, None),
+        ("small-list", _ZERO, {"elements": 65546 + 7}),
+        ("large-list", _ZERO, {"elements": 65546 + 7}),
+        ("cast", _CAST, {"load_bytes": 6, "store_bytes": 4}),
+        (
+            "flash",
+            _FLASH,
+            {
+                "batch": 2,
+                "heads": 32,
+                "kv_heads": 8,
+                "seqlen_q": 4000,
+                "seqlen_k": 4096,
+                "head_dim": 96,
+            },
+        ),
+    ],
+)
+def test_sizes_in_structures(
+    program: Path, mode: str, name: str, sizes: dict[str, int] | None
+) -> None:
+    """Sizes are read from the structures, and left out where the structure disagrees."""
+    signature = json.loads(_run(program, mode, name))
+    assert signature.get("sizes") == sizes
+    assert signature["kind"] == "kernel"
+
+
+def test_scalars_are_index_and_value(program: Path) -> None:
+    """A signature lists integer arguments with their parameter."""
+    assert json.loads(_run(program, "cast", _CAST))["scalars"] == [[0, 1000]]
+
+
+def test_reading_is_cheap(program: Path) -> None:
+    """Reading the arguments of an elementwise launch takes well under a microsecond."""
+    nanoseconds = float(_run(program, "time", _ADD).split()[0])
+    assert nanoseconds < 500, nanoseconds

@@ -1,0 +1,211 @@
+"""One rank of test_small_collectives.py: calls our libnccl through ctypes and prints what it read back.
+
+Our libraries are preloaded. Argument: a scenario, one of the functions below. Prints one JSON object.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import struct
+import sys
+from collections.abc import Callable
+
+from collective_values import AVG, BF16, COUNT, ELEMENT_BYTES, F32, INT64, SUM, UINT8, integers
+
+LARGE_BYTES = 1 << 20
+
+core = ctypes.CDLL(None)
+cuda = ctypes.CDLL("libcudart.so.13")
+nccl = ctypes.CDLL("libnccl.so.2")
+RANK = int(os.environ["PHANTORA_RANK"])
+RANKS = int(os.environ["RANKS"])
+
+
+class UniqueId(ctypes.Structure):
+    """ncclUniqueId, which is passed by value."""
+
+    _fields_ = (("internal", ctypes.c_char * 128),)
+
+
+def check(result: int) -> None:
+    """Fails the rank with NCCL's own text."""
+    if result != 0:
+        nccl.ncclGetLastError.restype = ctypes.c_char_p
+        raise RuntimeError(nccl.ncclGetLastError(None).decode())
+
+
+def allocate(size: int) -> ctypes.c_void_p:
+    """Device memory that holds nothing known."""
+    pointer = ctypes.c_void_p()
+    assert cuda.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)) == 0
+    return pointer
+
+
+def upload(data: bytes) -> ctypes.c_void_p:
+    """Device memory that holds `data`."""
+    pointer = allocate(len(data))
+    result = cuda.cudaMemcpy(pointer, data, ctypes.c_size_t(len(data)), 1)
+    assert result == 0, result
+    return pointer
+
+
+def download(pointer: ctypes.c_void_p, size: int) -> str:
+    """What the program reads back, in hexadecimal."""
+    data = ctypes.create_string_buffer(b"\xee" * size, size)
+    assert cuda.cudaMemcpy(data, pointer, ctypes.c_size_t(size), 2) == 0
+    return data.raw.hex()
+
+
+def initialise() -> ctypes.c_void_p:
+    """The communicator of all ranks, under an id that all can compute."""
+    comm = ctypes.c_void_p()
+    check(nccl.ncclCommInitRank(ctypes.byref(comm), RANKS, UniqueId(b"test"), RANK))
+    return comm
+
+
+def size_t(value: int) -> ctypes.c_size_t:
+    """A count as C takes it."""
+    return ctypes.c_size_t(value)
+
+
+def reductions(comm: ctypes.c_void_p) -> dict[str, str]:
+    """All-reduce in every type with every operation; rank r holds r, r + 1."""
+    results = {}
+    for dtype in range(12):
+        size = 2 * ELEMENT_BYTES[dtype]
+        for operation in range(AVG + 1):
+            given = upload(integers(dtype, RANK, 2))
+            check(nccl.ncclAllReduce(given, given, size_t(2), dtype, operation, comm, None))
+            results[f"{dtype}.{operation}"] = download(given, size)
+    return results
+
+
+def movements(comm: ctypes.c_void_p) -> dict[str, str]:
+    """Every operation once, on bytes; chunk i of rank r is filled with 16 r + i."""
+    whole = bytes(16 * RANK + i for i in range(RANKS) for _ in range(COUNT))
+    root, n = RANKS - 1, size_t(COUNT)
+    calls: dict[str, Callable[[ctypes.c_void_p, ctypes.c_void_p], int]] = {
+        "broadcast": lambda s, r: nccl.ncclBroadcast(s, r, n, UINT8, root, comm, None),
+        "reduce": lambda s, r: nccl.ncclReduce(s, r, n, UINT8, SUM, root, comm, None),
+        "all_gather": lambda s, r: nccl.ncclAllGather(s, r, n, UINT8, comm, None),
+        "reduce_scatter": lambda s, r: nccl.ncclReduceScatter(s, r, n, UINT8, SUM, comm, None),
+        "all_to_all": lambda s, r: nccl.ncclAlltoAll(s, r, n, UINT8, comm, None),
+        "gather": lambda s, r: nccl.ncclGather(s, r, n, UINT8, root, comm, None),
+        "scatter": lambda s, r: nccl.ncclScatter(s, r, n, UINT8, root, comm, None),
+    }
+    results = {}
+    for name, call in calls.items():
+        received = upload(b"\xff" * len(whole))
+        check(call(upload(whole), received))
+        results[name] = download(received, len(whole))
+    bcast = upload(whole)
+    check(nccl.ncclBcast(bcast, n, UINT8, root, comm, None))
+    results["bcast"] = download(bcast, len(whole))
+    return results
+
+
+def groups(comm: ctypes.c_void_p) -> dict[str, str]:
+    """Point to point in groups: receives are issued before the sends that their peers wait for."""
+    whole = bytes(16 * RANK + i for i in range(RANKS) for _ in range(COUNT))
+    given, received = upload(whole), upload(b"\xff" * len(whole))
+    check(nccl.ncclGroupStart())
+    for peer in range(RANKS):
+        chunk = ctypes.c_void_p(received.value + peer * COUNT)
+        check(nccl.ncclRecv(chunk, size_t(COUNT), UINT8, peer, comm, None))
+    for peer in range(RANKS):
+        chunk = ctypes.c_void_p(given.value + peer * COUNT)
+        check(nccl.ncclSend(chunk, size_t(COUNT), UINT8, peer, comm, None))
+    check(nccl.ncclGroupEnd())
+    return {"all_to_all": download(received, len(whole))}
+
+
+def unknown(comm: ctypes.c_void_p) -> dict[str, str]:
+    """Rank 0 contributes bytes that nothing produced."""
+    given = allocate(COUNT) if RANK == 0 else upload(bytes([7]) * COUNT)
+    reduced, gathered = upload(b"\xff" * COUNT), upload(b"\xff" * COUNT * RANKS)
+    check(nccl.ncclAllReduce(given, reduced, size_t(COUNT), UINT8, SUM, comm, None))
+    check(nccl.ncclAllGather(given, gathered, size_t(COUNT), UINT8, comm, None))
+    large = allocate(LARGE_BYTES)
+    marked = ctypes.c_void_p(large.value + 64)
+    cuda.cudaMemcpy(marked, b"\xaa" * 8, size_t(8), 1)
+    before = download(marked, 8)
+    check(nccl.ncclAllReduce(large, large, size_t(LARGE_BYTES), UINT8, SUM, comm, None))
+    return {
+        "reduced": download(reduced, COUNT),
+        "gathered": download(gathered, COUNT * RANKS),
+        "before_large": before,
+        "after_large": download(marked, 8),
+    }
+
+
+def premultiplied(comm: ctypes.c_void_p) -> dict[str, str]:
+    """Each rank scales its contribution by rank + 1; half of them keep the factor on the device."""
+    factor = struct.pack("<f", RANK + 1)
+    on_host = RANK % 2 == 0
+    operation = ctypes.c_int()
+    scalar = ctypes.create_string_buffer(factor, 4) if on_host else upload(factor)
+    check(nccl.ncclRedOpCreatePreMulSum(ctypes.byref(operation), scalar, F32, int(on_host), comm))
+    given = upload(integers(F32, 1, COUNT))
+    check(nccl.ncclAllReduce(given, given, size_t(COUNT), F32, operation, comm, None))
+    check(nccl.ncclRedOpDestroy(operation, comm))
+    refused = nccl.ncclAllReduce(given, given, size_t(COUNT), F32, operation, comm, None)
+    return {"sum": download(given, 4 * COUNT), "after_destroy": str(refused)}
+
+
+def halves(comm: ctypes.c_void_p) -> dict[str, str]:
+    """Even and odd ranks split, in reverse order; each part reduces and sends along a chain."""
+    part = ctypes.c_void_p()
+    check(nccl.ncclCommSplit(comm, RANK % 2, -RANK, ctypes.byref(part), None))
+    rank, size = ctypes.c_int(), ctypes.c_int()
+    check(nccl.ncclCommUserRank(part, ctypes.byref(rank)))
+    check(nccl.ncclCommCount(part, ctypes.byref(size)))
+    given = upload(integers(INT64, RANK, 1))
+    check(nccl.ncclAllReduce(given, given, size_t(1), INT64, SUM, part, None))
+    none = ctypes.c_void_p()
+    check(nccl.ncclCommSplit(comm, -1, 0, ctypes.byref(none), None))
+    check(nccl.ncclCommDestroy(part))
+    destroyed = nccl.ncclCommCount(part, ctypes.byref(size))
+    return {
+        "place": f"{rank.value} of {size.value}",
+        "sum": download(given, 8),
+        "none": str(none.value),
+        "destroyed": str(destroyed),
+    }
+
+
+def bfloat16_rounding(comm: ctypes.c_void_p) -> dict[str, str]:
+    """256 + 1 + 1 + ...: each single step would be lost in bfloat16."""
+    given = upload(struct.pack("<f", 256 if RANK == 0 else 1)[2:])
+    check(nccl.ncclAllReduce(given, given, size_t(1), BF16, SUM, comm, None))
+    return {"sum": download(given, 2)}
+
+
+def early_exit(comm: ctypes.c_void_p) -> dict[str, str]:
+    """Every rank but the last only sends and ends at once."""
+    if RANK < RANKS - 1:
+        check(
+            nccl.ncclSend(
+                upload(bytes([RANK + 1]) * 65536), size_t(65536), UINT8, RANKS - 1, comm, None
+            )
+        )
+        return {}
+    received = allocate(65536)
+    results = {}
+    for peer in range(RANKS - 1):
+        check(nccl.ncclRecv(received, size_t(65536), UINT8, peer, comm, None))
+        results[str(peer)] = str(download(received, 65536) == f"{peer + 1:02x}" * 65536)
+    return results
+
+
+def main() -> None:
+    """Runs the scenario and ends as a rank does."""
+    assert core.ph_attach(os.environ["PHANTORA_RUN_DIR"].encode(), RANK) == 1
+    results = globals()[sys.argv[1]](initialise())
+    core.ph_exit(ctypes.c_int64(0))
+    print(json.dumps(results), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""A host agent that answers every wait at once: enough to run rank processes without a simulator.
+
+Owns the files of a run directory and a thread that reads the ranks' records. Time does not advance; a
+communicator is answered when all its ranks have asked. It must not be used to test timing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import struct
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+
+CELL_BYTES = 64
+RING_CELLS = 1 << 16
+SLOT_BYTES = 32 + 16384
+SLOTS_AT = 192
+CELLS_AT = (SLOTS_AT + 16 * SLOT_BYTES + 4095) // 4096 * 4096
+CHANNEL_BYTES = CELLS_AT + RING_CELLS * CELL_BYTES
+HEAD_AT, TAIL_AT = 64, 128
+SYS_FUTEX, FUTEX_WAKE = 202, 1
+
+WAIT, COMM_INIT, COMM_SPLIT = 32, 7, 8
+
+GPU_KEYS = {
+    "gpu.name": "stand-in",
+    "gpu.totalGlobalMem": str(80 << 30),
+    "gpu.context_bytes": str(500 << 20),
+    "gpu.nccl_bytes_per_communicator": str(64 << 20),
+}
+
+
+def write_settings(run_dir: Path, ranks: int, **changes: str) -> None:
+    """Writes shim.conf; `changes` replace keys, with `__` for the dot."""
+    costs = ("light", "launch", "copy", "event", "sync", "alloc", "collective", "setup")
+    settings = {
+        "ranks": str(ranks),
+        "host_time": "fixed",
+        "host.cpu_factor": "1.0",
+        "host.clock_read_ns": "20",
+        "values.threshold_bytes": str(64 << 10),
+        "epoch.realtime_ns": "1700000000000000000",
+        "epoch.monotonic_ns": "1000000000",
+        "gpu.count": str(ranks),
+        **{f"host.{cost}_ns": "1000" for cost in costs},
+        **GPU_KEYS,
+        **{key.replace("__", "."): value for key, value in changes.items()},
+    }
+    text = "".join(f"{key} = {value}\n" for key, value in settings.items())
+    (run_dir / "shim.conf").write_text(text)
+
+
+class StandInAgent:
+    """Serves the channels of `ranks` ranks under `run_dir` until closed."""
+
+    def __init__(self, run_dir: Path, ranks: int) -> None:
+        self.records: dict[int, list[bytes]] = defaultdict(list)
+        self._asked: dict[tuple[int, ...], list[tuple[int, int, int, int]]] = defaultdict(list)
+        self._members: dict[int, list[int]] = {}
+        self._channels = [self._make_channel(run_dir, rank) for rank in range(ranks)]
+        (run_dir / "doorbell").write_bytes(bytes(4))
+        self._closing = False
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stops serving; the records stay readable."""
+        self._closing = True
+        self._thread.join()
+
+    def _make_channel(self, run_dir: Path, rank: int) -> mmap.mmap:
+        path = run_dir / f"rank-{rank}.channel"
+        head = b"PHCHANN1" + struct.pack("<II", 1, rank)
+        path.write_bytes(head.ljust(CHANNEL_BYTES, b"\0"))
+        with path.open("r+b") as file:
+            return mmap.mmap(file.fileno(), CHANNEL_BYTES)
+
+    def _serve(self) -> None:
+        while not self._closing:
+            for rank in range(len(self._channels)):
+                self._read(rank)
+            time.sleep(0.0005)
+        for rank in range(len(self._channels)):
+            self._read(rank)
+
+    def _read(self, rank: int) -> None:
+        channel = self._channels[rank]
+        (head,) = struct.unpack_from("<Q", channel, HEAD_AT)
+        (tail,) = struct.unpack_from("<Q", channel, TAIL_AT)
+        while tail < head:
+            cell = self._cell(channel, tail)
+            tail += 1
+            if cell[0] < 16:  # a payload follows
+                (payload_bytes,) = struct.unpack_from("<Q", cell, 24)
+                cells = (payload_bytes + CELL_BYTES - 1) // CELL_BYTES
+                cell += b"".join(self._cell(channel, tail + i) for i in range(cells))
+                tail += cells
+            self.records[rank].append(cell)
+            if cell[0] == WAIT:
+                self._on_wait(rank, cell)
+        struct.pack_into("<Q", channel, TAIL_AT, tail)
+
+    def _cell(self, channel: mmap.mmap, index: int) -> bytes:
+        at = CELLS_AT + index % RING_CELLS * CELL_BYTES
+        return channel[at : at + CELL_BYTES]
+
+    def _on_wait(self, rank: int, cell: bytes) -> None:
+        (kind,) = struct.unpack_from("<I", cell, 16)
+        first, second, third, fourth, slot = struct.unpack_from("<5q", cell, 24)
+        if kind == COMM_INIT:
+            self._gather((COMM_INIT, first), second, (0, third, rank, slot))
+        elif kind == COMM_SPLIT:
+            size = len(self._members[first])
+            self._gather((COMM_SPLIT, first, fourth), size, (second, third, rank, slot))
+        else:
+            self._answer(rank, slot, 0, [])
+
+    def _gather(self, key: tuple[int, ...], size: int, asker: tuple[int, int, int, int]) -> None:
+        """Answers when `size` ranks have asked: a communicator per colour, ordered by key, rank."""
+        asked = self._asked[key]
+        asked.append(asker)
+        if len(asked) < size:
+            return
+        del self._asked[key]
+        for color in sorted({asker[0] for asker in asked}):
+            group = sorted(asker[1:] for asker in asked if asker[0] == color)
+            members = [rank for _, rank, _ in group]
+            communicator = 0 if color < 0 else len(self._members) + 1
+            if communicator:
+                self._members[communicator] = members
+            for _, rank, slot in group:
+                self._answer(rank, slot, communicator, members if communicator else [])
+
+    def _answer(self, rank: int, slot: int, value: int, members: list[int]) -> None:
+        channel = self._channels[rank]
+        at = SLOTS_AT + slot * SLOT_BYTES
+        struct.pack_into("<IIQQ", channel, at + 8, 0, 4 * len(members), 0, value)
+        struct.pack_into(f"<{len(members)}I", channel, at + 32, *members)
+        struct.pack_into("<I", channel, at + 4, 1)
+        word = ctypes.addressof(ctypes.c_char.from_buffer(channel, at + 4))
+        ctypes.CDLL(None).syscall(SYS_FUTEX, ctypes.c_void_p(word), FUTEX_WAKE, 1, None, None, 0)

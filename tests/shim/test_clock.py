@@ -1,0 +1,215 @@
+"""libc's clocks, sleeps and timed waits in virtual time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from fake_run import CLOCK_READ_NS, EPOCH_MONOTONIC_NS, EPOCH_REALTIME_NS, FakeRun
+
+WAIT_NS = 60_000_000
+# Clock reads of a case and of the standard library in it, generously.
+READS_NS = 100 * CLOCK_READ_NS
+SLEEPS = [
+    "nanosleep",
+    "clock_nanosleep",
+    "clock_nanosleep_abstime",
+    "usleep",
+    "sleep_for",
+    "select_sleep",
+]
+WAITS = [
+    "cond_realtime",
+    "cond_monotonic",
+    "condition_variable",
+    "future",
+    "sem_timedwait",
+    "sem_clockwait",
+    "mutex_timedlock",
+    "rwlock_timedwrlock",
+    "poll",
+    "select",
+    "epoll_wait",
+]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> FakeRun:
+    """A run of one rank."""
+    return FakeRun(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """tests/shim/clocks.cc, compiled."""
+    binary = tmp_path_factory.mktemp("clocks") / "clocks"
+    source = Path(__file__).with_name("clocks.cc")
+    command = ["c++", "-std=c++20", "-O1", str(source), "-o", str(binary), "-ldl", "-pthread"]
+    subprocess.run(command, check=True)
+    return binary
+
+
+def run_cases(
+    run: FakeRun, program: Path, thread: str, cases: list[str]
+) -> dict[str, tuple[int, int, int]]:
+    """Per case: nanoseconds seen by the thread, on the host clock, in real time."""
+    result = run.start(str(program), thread, *cases)
+    assert result.returncode == 0, result.stderr
+    lines = [line.split() for line in result.stdout.splitlines()]
+    return {name: (int(seen), int(host), int(real)) for name, seen, host, real in lines}
+
+
+def test_driver_sleeps_in_virtual_time_only(run: FakeRun, program: Path) -> None:
+    """A driver's sleep moves the host clock by its duration and takes no real time."""
+    for name, (seen, host, real) in run_cases(run, program, "driver", SLEEPS).items():
+        assert WAIT_NS <= seen <= WAIT_NS + READS_NS, name
+        assert WAIT_NS <= host <= WAIT_NS + READS_NS, name
+        assert real < WAIT_NS, name
+
+
+def test_driver_wait_that_runs_out_moves_the_clock(run: FakeRun, program: Path) -> None:
+    """A wait for something outside takes real time and, when it runs out, as much virtual time."""
+    for name, (seen, host, real) in run_cases(run, program, "driver", WAITS).items():
+        assert WAIT_NS <= seen <= WAIT_NS + READS_NS, name
+        assert WAIT_NS <= host <= WAIT_NS + READS_NS, name
+        assert WAIT_NS <= real < 10 * WAIT_NS, name
+
+
+def test_helper_waits_really_and_moves_no_clock(run: FakeRun, program: Path) -> None:
+    """A helper neither spins nor hangs: it waits in real time and then sees its deadline."""
+    for name, (seen, host, real) in run_cases(run, program, "helper", SLEEPS + WAITS).items():
+        assert seen == WAIT_NS, name
+        assert host == 0, name
+        assert WAIT_NS <= real < 10 * WAIT_NS, name
+
+
+def test_notified_wait_takes_no_virtual_time(run: FakeRun, program: Path) -> None:
+    """What another thread signals before the deadline does not move the host clock."""
+    _, host, real = run_cases(run, program, "driver", ["notified"])["notified"]
+    assert host <= READS_NS
+    assert real >= WAIT_NS
+
+
+def test_clocks_are_epoch_plus_host_clock(run: FakeRun) -> None:
+    """All of Python's wall clocks follow the host clock; CPU time does not."""
+    output = run.python("""
+h = host_clock_ns()
+print(time.monotonic_ns() - h, time.time_ns() - h, time.perf_counter_ns() - h)
+print(*(time.clock_gettime_ns(c) - h for c in (time.CLOCK_BOOTTIME, time.CLOCK_MONOTONIC_RAW)))
+print(time.process_time() < 100)
+""")
+    monotonic, realtime, counter, boot, raw = (int(word) for word in output.split()[:5])
+    assert (monotonic, realtime) == (
+        EPOCH_MONOTONIC_NS + CLOCK_READ_NS,
+        EPOCH_REALTIME_NS + 2 * CLOCK_READ_NS,
+    )
+    assert (counter, boot, raw) == tuple(EPOCH_MONOTONIC_NS + n * CLOCK_READ_NS for n in (3, 4, 5))
+    assert output.endswith("True")
+
+
+def test_only_drivers_pay_for_clock_reads(run: FakeRun) -> None:
+    """A read by a driver moves the host clock a little, so that polling ends; others move nothing."""
+    output = run.python("""
+def moved():
+    h = host_clock_ns()
+    for _ in range(1000):
+        time.monotonic()
+    return host_clock_ns() - h
+print(moved())
+thread = threading.Thread(target=lambda: print(moved()))
+thread.start()
+thread.join()
+""")
+    assert output.split() == [str(1000 * CLOCK_READ_NS), "0"]
+
+
+def test_forked_child_reads_and_does_not_move(run: FakeRun) -> None:
+    """A DataLoader worker sees the rank's clock, sleeps really and drives nothing."""
+    output = run.python("""
+time.sleep(3)
+h = host_clock_ns()
+if os.fork() == 0:
+    real = real_s()
+    start = time.monotonic_ns()
+    time.sleep(0.1)
+    took = time.monotonic_ns() - start
+    print(start, took, host_clock_ns() - h, real_s() - real >= 0.09, flush=True)
+    os._exit(0)
+os.wait()
+""")
+    start, took, moved, slept = output.split()
+    assert int(start) - EPOCH_MONOTONIC_NS >= 3 * 10**9
+    # The parent may read a clock on its way to wait.
+    assert 10**8 - READS_NS <= int(took) <= 10**8
+    assert int(moved) <= READS_NS
+    assert slept == "True"
+
+
+def test_polling_by_sleep_takes_real_time(run: FakeRun) -> None:
+    """A rank that only sleeps waits for something outside, and must not burn hours meanwhile."""
+    output = run.python("""
+real = real_s()
+for _ in range(5):
+    time.sleep(0.05)
+print(real_s() - real)
+""")
+    assert float(output) >= 0.19
+
+
+def test_python_time_outs_end(run: FakeRun) -> None:
+    """Queue.get, Event.wait, multiprocessing and asyncio reach their deadlines, on any thread."""
+    output = run.python("""
+import asyncio, multiprocessing, queue
+pipe = multiprocessing.Pipe()
+def end_all():
+    for wait in (
+        lambda: threading.Event().wait(0.05),
+        lambda: queue.Queue().get(timeout=0.05),
+        lambda: multiprocessing.Queue().get(timeout=0.05),
+        lambda: pipe[0].poll(0.05),
+    ):
+        try:
+            wait()
+        except queue.Empty:
+            pass
+end_all()
+asyncio.run(asyncio.sleep(0.05))
+thread = threading.Thread(target=end_all)
+thread.start()
+thread.join()
+print(host_clock_ns())
+""")
+    assert 250_000_000 <= int(output) < 350_000_000
+
+
+def test_helper_loop_with_deadline_ends_while_the_rank_stands_still(run: FakeRun) -> None:
+    """Its own sleeps count for a helper as long as the host clock does not move."""
+    output = run.python("""
+def loop():
+    end, turns = time.monotonic() + 0.2, 0
+    while time.monotonic() < end:
+        time.sleep(0.05)
+        turns += 1
+    print(turns)
+thread = threading.Thread(target=loop)
+thread.start()
+thread.join()
+""")
+    assert output == "4"
+
+
+def test_process_outside_a_run_sees_real_time(run: FakeRun) -> None:
+    """The shim is preloaded but nothing is attached: a tool, the zygote."""
+    code = """
+import time
+start = time.time()
+time.sleep(0.05)
+print(start, time.time() - start)
+"""
+    result = run.start(sys.executable, "-c", code)
+    now, slept = (float(word) for word in result.stdout.split())
+    assert abs(now - time.time()) < 60
+    assert 0.05 <= slept < 5
