@@ -72,14 +72,20 @@ def all_to_all_single(device: Device, group: Group) -> torch.Tensor:
 
 def scatter(device: Device, group: Group) -> torch.Tensor:
     mine = torch.empty(6, device=device)
-    parts = [values(device) + other for other in range(dist.get_world_size())] if dist.get_rank() == 0 else None
+    parts = (
+        [values(device) + other for other in range(dist.get_world_size())]
+        if dist.get_rank() == 0
+        else None
+    )
     dist.scatter(mine, parts, src=0, group=group)
     return mine
 
 
 def gather(device: Device, group: Group) -> torch.Tensor | None:
     is_root = dist.get_rank() == 0
-    parts = [torch.empty(6, device=device) for _ in range(dist.get_world_size())] if is_root else None
+    parts = (
+        [torch.empty(6, device=device) for _ in range(dist.get_world_size())] if is_root else None
+    )
     dist.gather(values(device), parts, dst=0, group=group)
     return torch.stack([part.cpu() for part in parts]) if parts else None
 
@@ -119,7 +125,9 @@ def objects(device: Device, group: Group) -> list[object]:
     from_root: list[object] = [mine, rank] if rank == 0 else [None, None]
     dist.broadcast_object_list(from_root, src=0, group=group)
     scattered: list[object] = [None]
-    dist.scatter_object_list(scattered, [f"to {other}" for other in range(ranks)], src=0, group=group)
+    dist.scatter_object_list(
+        scattered, [f"to {other}" for other in range(ranks)], src=0, group=group
+    )
     sent: list[object] = [mine] if rank == 0 else [None]
     if rank == 0:
         dist.send_object_list(sent, dst=1, group=group)
@@ -128,7 +136,9 @@ def objects(device: Device, group: Group) -> list[object]:
     return [gathered, at_root, from_root, scattered, sent]
 
 
-def check(name: str, run: Callable[[Device, Group], object], nccl: Group, gloo: Group, device: Device) -> None:
+def check(
+    name: str, run: Callable[[Device, Group], object], nccl: Group, gloo: Group, device: Device
+) -> None:
     """Raises AssertionError when the two backends disagree."""
     on_gpu, on_cpu = run(device, nccl), run(Device("cpu"), gloo)
     if isinstance(on_gpu, torch.Tensor):
@@ -154,8 +164,8 @@ def main() -> None:
     }  # fmt: skip
     for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.uint8):
         for op in (dist.ReduceOp.SUM, dist.ReduceOp.MAX, dist.ReduceOp.MIN, dist.ReduceOp.PRODUCT):
-            plain[f"all_reduce {op} {dtype}"] = lambda device, group, op=op, dtype=dtype: all_reduce(
-                device, group, op, dtype
+            plain[f"all_reduce {op} {dtype}"] = lambda device, group, op=op, dtype=dtype: (
+                all_reduce(device, group, op, dtype)
             )
     for name, function in plain.items():
         check(name, function, nccl, gloo, device)

@@ -12,6 +12,7 @@ import io
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,21 @@ COMMUNICATION_SPAN = 4
 HOST_WAIT_SPAN = 5
 
 
+@dataclass
+class RankMemory:
+    """Peaks of one rank's device memory and what did not fit. Units: bytes."""
+
+    allocated_peak_bytes: int = 0
+    """Of PyTorch's caching allocator; 0 for a program without PyTorch."""
+    reserved_peak_bytes: int = 0
+    """Likewise."""
+    device_peak_bytes: int = 0
+    """Everything that took device memory, context and libraries included."""
+    context_bytes: int = 0
+    nccl_bytes: int = 0
+    oom: list[dict[str, Any]] = field(default_factory=list)
+
+
 class RunLog:
     """Timings, spans, operations, markers, memory and call counts of one run."""
 
@@ -40,11 +56,7 @@ class RunLog:
         self._communicators: dict[int, list[int]] = {}
         self._sites: dict[tuple[int, int], str] = {}
         self._markers: list[list[Any]] = []
-        self._memory = [
-            {"allocated_peak_bytes": 0, "reserved_peak_bytes": 0, "device_peak_bytes": 0}
-            | {"context_bytes": 0, "nccl_bytes": 0, "oom": []}
-            for _ in range(settings.ranks)
-        ]
+        self._memory = [RankMemory() for _ in range(settings.ranks)]
         self._calls: dict[str, dict[str, Counter[str]]] = {}
         self._synthetic: dict[tuple[int, str], list[int]] = {}
         self._exits: dict[int, int] = {}
@@ -116,7 +128,7 @@ class RunLog:
             self._add_statistics(rank, json.loads(announcement.payload))
         elif kind is RecordKind.OUT_OF_MEMORY:
             asked_bytes, free_bytes = announcement.args[:2]
-            self._memory[rank]["oom"].append(
+            self._memory[rank].oom.append(
                 {
                     "asked_bytes": asked_bytes,
                     "free_bytes": free_bytes,
@@ -135,17 +147,21 @@ class RunLog:
             return
         size_bytes, _, in_use_bytes = announcement.args[:3]
         memory = self._memory[rank]
-        memory["device_peak_bytes"] = max(memory["device_peak_bytes"], in_use_bytes)
+        memory.device_peak_bytes = max(memory.device_peak_bytes, in_use_bytes)
         if announcement.id == MemoryKind.CONTEXT:
-            memory["context_bytes"] += size_bytes
+            memory.context_bytes += size_bytes
         elif announcement.id == MemoryKind.NCCL:
-            memory["nccl_bytes"] += size_bytes
+            memory.nccl_bytes += size_bytes
 
     def _add_statistics(self, rank: int, statistics: dict[str, Any]) -> None:
         if statistics["kind"] == "memory":
             memory = self._memory[rank]
-            for key in ("allocated_peak_bytes", "reserved_peak_bytes"):
-                memory[key] = max(memory[key], statistics[key])
+            memory.allocated_peak_bytes = max(
+                memory.allocated_peak_bytes, statistics["allocated_peak_bytes"]
+            )
+            memory.reserved_peak_bytes = max(
+                memory.reserved_peak_bytes, statistics["reserved_peak_bytes"]
+            )
         elif statistics["kind"] == "calls":
             library = self._calls.setdefault(
                 statistics["library"],
@@ -177,7 +193,10 @@ class RunLog:
         yield (
             "memory.json",
             _json_bytes(
-                {"capacity_bytes": self._settings.gpu.memory_bytes, "per_rank": self._memory}
+                {
+                    "capacity_bytes": self._settings.gpu.memory_bytes,
+                    "per_rank": [asdict(memory) for memory in self._memory],
+                }
             ),
         )
         yield "calls.json", _json_bytes(self._calls)
@@ -197,7 +216,9 @@ class RunLog:
     def _settled(self) -> tuple[np.ndarray, list[dict[str, Any]]]:
         """Spans in a fixed order, with timings numbered by signature and operations by their start."""
         # The packed type: padding of the engine's structure would reach the digest.
-        spans = np.concatenate([np.empty(0, SPAN_TYPE), *(rows.astype(SPAN_TYPE) for rows in self._spans)])
+        spans = np.concatenate(
+            [np.empty(0, SPAN_TYPE), *(rows.astype(SPAN_TYPE) for rows in self._spans)]
+        )
         ordered = sorted(self._timings)
         settled_index = np.zeros(max(len(ordered), 1), dtype=np.uint32)
         for index, signature in enumerate(ordered):

@@ -96,8 +96,8 @@ class Simulation:
             self._replies += map(_reply, stop.answers)
             for request in stop.requests:
                 self._meet(request)
-            for together in _by_launch(stop.ready):
-                environment.process(self._communicate(together))
+            for ready in stop.ready:
+                environment.process(self._communicate(ready))
             if stop.ready or stop.requests:
                 continue
             bound_ns = self._engine.bound()
@@ -194,13 +194,12 @@ class Simulation:
 
     # Collectives
 
-    def _communicate(self, ready: list[Ready]) -> Generator[simpy.Event, Any, None]:
-        yield self._environment.timeout(ready[0].time_ns - self._environment.now)
-        operations = [self._operation(one) for one in ready]
-        ends = yield self._communication.start_group(operations)
-        for one, operation, ends_ns in zip(ready, operations, ends, strict=True):
-            self.log.add_operation(one, operation, ends_ns)
-            self._engine.finish(one.operation, ends_ns)
+    def _communicate(self, ready: Ready) -> Generator[simpy.Event, Any, None]:
+        yield self._environment.timeout(ready.time_ns - self._environment.now)
+        operation = self._operation(ready)
+        ends_ns = yield self._communication.start(operation)
+        self.log.add_operation(ready, operation, ends_ns)
+        self._engine.finish(ready.operation, ends_ns)
 
     def _operation(self, ready: Ready) -> Operation:
         return Operation(
@@ -242,14 +241,6 @@ class Simulation:
 
 def _reply(answer: Answer) -> Reply:
     return Reply(answer.rank, answer.slot, answer.status, answer.time_ns, answer.value)
-
-
-def _by_launch(ready: list[Ready]) -> list[list[Ready]]:
-    """Operations that became ready at one instant in one grouped launch start together."""
-    groups: dict[int, list[Ready]] = {}
-    for one in ready:
-        groups.setdefault(one.launch, []).append(one)
-    return list(groups.values())
 
 
 def _signed(word: int) -> int:

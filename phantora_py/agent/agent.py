@@ -162,7 +162,7 @@ class HostAgent:
             return
         if not self._stopped:
             self._stopped = True
-            self._processes.stop(list(self._processes.pids))
+            self._processes.stop()
         elif now_s > self._stop_at_s + _STOP_LIMIT_S:
             raise InternalError(f"Ranks {sorted(self._processes.pids)} do not end when killed")
 

@@ -53,7 +53,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output = parser.add_argument_group("output")
     output.add_argument("-o", "--output", type=Path, metavar="FILE", help="the data file (.phr)")
     output.add_argument("--json", action="store_true", help="print the summary as JSON")
-    output.add_argument("--min-trust", metavar="SHARE", help="fail if more than the rest is assumed, e.g. 80%%")
+    output.add_argument(
+        "--min-trust", metavar="SHARE", help="fail if more than the rest is assumed, e.g. 80%%"
+    )
     output.add_argument("--quiet", action="store_true", help="print errors only")
 
 

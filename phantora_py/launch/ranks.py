@@ -2,13 +2,14 @@
 stops them.
 """
 
+import contextlib
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -83,14 +84,15 @@ class RankProcesses:
         ended, self._ended = self._ended, []
         yield from ended
 
-    def stop(self, ranks: Sequence[int], grace_s: float = GRACE_S) -> None:
-        """Asks ranks to end and kills after `grace_s` those that did not."""
-        trees = [process for rank in ranks for process in self._tree(rank)]
-        for process in trees:
-            _signal(process.pid, signal.SIGTERM)
-        _, alive = psutil.wait_procs(trees, timeout=grace_s)
-        for process in alive:
-            _signal(process.pid, signal.SIGKILL)
+    def stop(self, grace_s: float = GRACE_S) -> None:
+        """Asks all ranks to end and kills after `grace_s` what did not."""
+        asked = [process for top in self._tops() for process in self._programs(top)]
+        for process in asked:
+            _signal(process, signal.SIGTERM)
+        psutil.wait_procs(asked, timeout=grace_s)
+        for top in self._tops():
+            for process in (top, *_below(top)):
+                _signal(process, signal.SIGKILL)
 
     def __enter__(self) -> "RankProcesses":
         return self
@@ -104,17 +106,14 @@ class RankProcesses:
             self._starter.kill()
             self._starter.wait()
 
-    def _tree(self, rank: int) -> list[psutil.Process]:
-        """The rank's processes; the first process of its namespace, if any, ends by itself."""
-        pid = self.pids.get(rank)
-        if pid is None:
-            return []
-        try:
-            top = psutil.Process(pid)
-            below = top.children(recursive=True)
-        except psutil.NoSuchProcess:
-            return []
-        return below if self._namespaced else [top, *below]
+    def _tops(self) -> list[psutil.Process]:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            return [psutil.Process(pid) for pid in self.pids.values() if psutil.pid_exists(pid)]
+        return self._tops()  # One of them ended between two looks.
+
+    def _programs(self, top: psutil.Process) -> list[psutil.Process]:
+        """A rank's processes; the first process of its namespace, if any, ends by itself."""
+        return _below(top) if self._namespaced else [top, *_below(top)]
 
     def _take(self, message: dict[str, Any]) -> None:
         if "pid" in message:
@@ -140,8 +139,13 @@ class RankProcesses:
         )
 
 
-def _signal(pid: int, number: int) -> None:
+def _below(top: psutil.Process) -> list[psutil.Process]:
     try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        return  # It has ended on its own.
+        return list(top.children(recursive=True))
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _signal(process: psutil.Process, number: int) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):  # It has ended on its own.
+        process.send_signal(number)

@@ -9,7 +9,7 @@ ITERATION = 2  # ph::MarkerKind in csrc/protocol/records.h
 
 
 def mark_iteration(name: str = "iteration") -> None:
-    """Tells the report that an iteration of `name` ends here; takes precedence over optimizer steps."""
+    """Tells the report that an iteration ends here; has precedence over optimizer steps."""
     shim = _shim()
     if shim is not None:
         shim.ph_marker(ITERATION, name.encode())

@@ -1,7 +1,8 @@
 """Makes a Python process a rank of the run and tells the run what only its framework knows.
 
-Owns the attachment, the optimizer-step markers, the allocator's peaks and the exit record. Imports the standard
-library only and never torch: a program that does without it must not pay for it. May be loaded by path.
+Owns the attachment, the optimizer-step markers, the allocator's peaks and the exit record. Imports
+the standard library only and never torch: a program that does without it must not pay for it. May
+be loaded by path.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ OPTIMIZER_MODULE = "torch.optim.optimizer"
 
 
 def start() -> bool:
-    """Attaches this process as the rank that its environment names; from here on its clocks are virtual.
+    """Attaches this process as the rank that its environment names; its clocks become virtual.
 
     False in a child of the rank, which sees its clock and drives nothing.
     Raises: RuntimeError if the process does not run under the shim.
@@ -32,7 +33,7 @@ def start() -> bool:
     run_dir, rank = os.environb[b"PHANTORA_RUN_DIR"], int(os.environ["PHANTORA_RANK"])
     if not shim.ph_attach(run_dir, rank):
         return False
-    # With the GIL held, so that the shim can check how it reads Python's frames (core/python_frame.cc).
+    # With the GIL held, so that the shim can check how it reads frames (core/python_frame.cc).
     ctypes.PyDLL(None).ph_current_site()
     rank_runtime = _Runtime(shim)
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
@@ -54,7 +55,8 @@ def _load_shim() -> ctypes.CDLL:
     if not hasattr(shim, "ph_attach"):
         raise RuntimeError(
             "PHANTORA_RANK is set but the shim is not loaded into this process "
-            f"(LD_PRELOAD={os.environ.get('LD_PRELOAD', '')}). Start the program with `phantora run`."
+            f"(LD_PRELOAD={os.environ.get('LD_PRELOAD', '')}). "
+            "Start the program with `phantora run`."
         )
     return shim
 
@@ -74,7 +76,7 @@ class _Runtime:
         torch = sys.modules["torch"]
 
         def after_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
-            # In a compiled step the hook would be traced; it must not break the graph, so it leaves no mark.
+            # A compiled step traces the hook; not to break the graph, it leaves no mark there.
             if not torch.compiler.is_compiling():
                 self.after_step(optimizer)
 
@@ -93,7 +95,7 @@ class _Runtime:
         self._tell_memory(_devices_of(optimizer))
 
     def end(self) -> None:
-        """At the interpreter's end: the last peaks, and the exit record once the status is known."""
+        """At the interpreter's end: the last peaks; the exit record once the status is known."""
         if os.getpid() != self._process:
             return
         cuda = _initialised_cuda()
@@ -122,7 +124,7 @@ class _Runtime:
 
 
 def _initialised_cuda() -> Any:
-    """torch.cuda if the program has already initialised it, or None; asking must not initialise it."""
+    """torch.cuda if the program has initialised it, or None; asking must not initialise it."""
     cuda = sys.modules.get("torch.cuda")
     return cuda if cuda is not None and cuda.is_initialized() else None
 
@@ -134,7 +136,7 @@ def _devices_of(optimizer: Any) -> list[int]:
 
 
 class _ImportWatcher(importlib.abc.MetaPathFinder):
-    """Finds nothing itself: when its module is found by others, it adds an action to the module's execution."""
+    """Finds nothing itself: to what others find it adds an action after the execution."""
 
     def __init__(self, name: str, action: Callable[[ModuleType], None]) -> None:
         self._name = name

@@ -5,7 +5,6 @@ The shape is public (docs/json.md): keys may be added, these stay.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -93,12 +92,14 @@ def _gpu_time_share(data: RunData) -> dict[str, float]:
     by_timing = np.bincount(
         spans["id"][is_kernel], weights=lasted_ns[is_kernel], minlength=len(data.timings)
     )
-    totals: Counter[str] = Counter({tier.value: 0.0 for tier in Tier})  # type: ignore[misc]
+    totals = {tier.value: 0.0 for tier in Tier}
     for timing, spent_ns in zip(data.timings, by_timing, strict=True):
         totals[timing["tier"]] += spent_ns
     totals[Tier.MODELLED.value] += float(lasted_ns[~is_kernel].sum())
     whole_ns = sum(totals.values())
-    return {tier.value: float(totals[tier.value] / whole_ns) if whole_ns else 0.0 for tier in Tier}
+    return {
+        tier: float(spent_ns / whole_ns) if whole_ns else 0.0 for tier, spent_ns in totals.items()
+    }
 
 
 def _calls(data: RunData) -> dict[str, int]:

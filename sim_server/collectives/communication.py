@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import simpy
@@ -11,11 +11,11 @@ from sim_server.cluster import Cluster, place
 from sim_server.collectives.group import Group
 from sim_server.collectives.selection import Plan, Selection
 from sim_server.collectives.tuning import comm_init_ns
-from sim_server.network import FlowNetwork, Gpu, Topology
+from sim_server.network import Demand, FlowNetwork, Gpu, Topology
 from sim_server.operations import Operation
 
-# Plans kept for operations that come again; beyond that many the memory starts anew.
-_PLANS = 4096
+# Flows of the plans kept for operations that come again; beyond that many the memory starts anew.
+_PLANNED_FLOWS = 200_000
 
 
 class Communication:
@@ -45,30 +45,53 @@ class Communication:
         self.flows = FlowNetwork(env, [link.capacity_bytes_per_s for link in topology.links])
         self._selection = Selection(topology, cluster.collectives, environment or {})
         self._groups: dict[tuple[int, ...], Group] = {}
-        self._plans: dict[Operation, Plan] = {}
+        self._plans: dict[tuple[Operation, ...], Plan] = {}
+        self._planned_flows = 0
 
     def start(self, operation: Operation) -> simpy.Event:
         """Start an operation now, when all its participants have arrived.
 
-        The event's value is the list of end times in ns, in the order of `operation.participants`.
+        The event fires when the operation is done; its value is the list of end times in ns, in the
+        order of `operation.participants`, none of them earlier than the event.
         """
-        done = self._env.event()
-        self._env.process(self._carry_out(operation, done))
+        (done,) = self.start_group([operation])
         return done
 
-    def start_group(self, operations: list[Operation]) -> list[simpy.Event]:
-        """Start operations of one launch now; they share the links. One event each, as of
-        `start`."""
-        return [self.start(operation) for operation in operations]
+    def start_group(self, operations: Sequence[Operation]) -> list[simpy.Event]:
+        """Start operations of one launch now; they share the links. One event each, as of `start`.
+
+        Sends of a launch are one exchange: NCCL issues them from one kernel.
+        """
+        events = [self._env.event() for _ in operations]
+        exchange = []
+        for operation, done in zip(operations, events, strict=True):
+            if operation.is_point_to_point and self._moves(operation):
+                exchange.append((operation, done))
+            else:
+                self._env.process(self._carry_out(operation, done))
+        if exchange:
+            self._env.process(self._exchange(exchange))
+        return events
 
     def plan(self, operation: Operation) -> Plan:
-        """How an operation between different ranks would be carried out."""
-        plan = self._plans.get(operation)
+        """How an operation of at least two ranks is carried out by itself."""
+        return self._plan((operation,))
+
+    def _plan(self, operations: tuple[Operation, ...]) -> Plan:
+        """The plan of a collective, or of the sends of one launch."""
+        plan = self._plans.get(operations)
         if plan is None:
-            if len(self._plans) >= _PLANS:
+            ranks = dict.fromkeys(rank for one in operations for rank in one.participants)
+            group = self._group(tuple(ranks))
+            if operations[0].is_point_to_point:
+                plan = self._selection.plan_exchange(operations, group)
+            else:
+                plan = self._selection.plan(operations[0], group)
+            self._planned_flows += len(plan.demands)
+            if self._planned_flows > _PLANNED_FLOWS:
                 self._plans.clear()
-            plan = self._selection.plan(operation, self._group(operation.participants))
-            self._plans[operation] = plan
+                self._planned_flows = len(plan.demands)
+            self._plans[operations] = plan
         return plan
 
     @staticmethod
@@ -79,19 +102,39 @@ class Communication:
     def _carry_out(
         self, operation: Operation, done: simpy.Event
     ) -> Generator[simpy.Event, Any, None]:
-        participants = operation.participants
+        """A collective: its steps until the pipeline is full, then its flows."""
         if operation.count == 0:
             yield self._env.timeout(0)  # NCCL launches nothing
-        elif len(set(participants)) == 1:
+        elif not self._moves(operation):
             yield self._env.timeout(self._copy_ns(operation))
         else:
             plan = self.plan(operation)
             yield self._env.timeout(plan.startup_ns)
-            flows_ns = yield self.flows.start(plan.demands).done
-            if not plan.coupled:
-                done.succeed(_own_ends_ns(plan, flows_ns, participants))
-                return
-        done.succeed([int(self._env.now)] * len(participants))
+            yield self.flows.start(plan.demands).done
+        self._end(operation, done)
+
+    def _exchange(
+        self, sends: list[tuple[Operation, simpy.Event]]
+    ) -> Generator[simpy.Event, Any, None]:
+        """Sends and receives: each ends with its own flow."""
+        plan = self._plan(tuple(operation for operation, _ in sends))
+        yield self._env.timeout(plan.startup_ns)
+        for (operation, done), demand in zip(sends, plan.demands, strict=True):
+            self._env.process(self._send(operation, demand, done))
+
+    def _send(
+        self, operation: Operation, demand: Demand, done: simpy.Event
+    ) -> Generator[simpy.Event, Any, None]:
+        yield self.flows.start([demand]).done
+        self._end(operation, done)
+
+    def _end(self, operation: Operation, done: simpy.Event) -> None:
+        done.succeed([int(self._env.now)] * len(operation.participants))
+
+    @staticmethod
+    def _moves(operation: Operation) -> bool:
+        """Whether there are bytes for other ranks."""
+        return operation.count > 0 and len(set(operation.participants)) > 1
 
     def _group(self, ranks: tuple[int, ...]) -> Group:
         group = self._groups.get(ranks)
@@ -104,12 +147,3 @@ class Communication:
         """A rank alone copies its buffer: assumed at the speed of NVLink after a launch of 2 us."""
         speed_bytes_per_s = self._cluster.nvlink.bandwidth_bytes_per_s
         return 2_000 + -(-operation.buffer_bytes * 10**9 // speed_bytes_per_s)
-
-
-def _own_ends_ns(plan: Plan, flows_ns: list[int], participants: tuple[int, ...]) -> list[int]:
-    """When the last flow from or to each participant ended."""
-    ends_ns: dict[int | None, int] = {}
-    for transfer, end_ns in zip(plan.transfers, flows_ns, strict=True):
-        for rank in transfer[:2]:
-            ends_ns[rank] = max(ends_ns.get(rank, 0), end_ns)
-    return [ends_ns[rank] for rank in participants]

@@ -1,25 +1,34 @@
-"""Direct transfers: send and receive, gather and scatter.
+"""Direct transfers: sends and receives, gather and scatter.
 
 Every pair of ranks has a flow of its own; all start together, as they do in a group of NCCL sends
-and receives that fits into its channels. A rank ends when its own flows have ended.
+and receives that fits into its channels.
 """
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
 
 from sim_server.collectives.group import Group
 from sim_server.collectives.shape import Shape, Transfer
 from sim_server.operations import NcclOpKind
 
 
-def send_shape(group: Group) -> Shape:
-    """One flow from the first rank of the group to the second."""
-    source, destination = group.ranks
-    crosses = group.crosses(source, destination)
+def exchange_shape(sends: Sequence[tuple[int, int, int]], group: Group) -> Shape:
+    """Sends of one launch as (source, destination, bytes); the buffer is all their bytes."""
+    total_bytes = sum(size_bytes for _, _, size_bytes in sends)
+    sent_bytes: Counter[int] = Counter()
+    messages: Counter[int] = Counter()
+    for source, _, size_bytes in sends:
+        sent_bytes[source] += size_bytes
+        messages[source] += 1
+    crosses = any(group.crosses(source, destination) for source, destination, _ in sends)
     return Shape(
-        (Transfer(source, destination, 1.0),),
+        tuple(Transfer(one, other, size_bytes / total_bytes) for one, other, size_bytes in sends),
         nvlink_steps=0 if crosses else 1,
         network_steps=1 if crosses else 0,
-        messages=1,
+        messages=max(messages.values()),
+        sent_share=max(sent_bytes.values()) / total_bytes,
         coupled=False,
     )
 

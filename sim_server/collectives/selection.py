@@ -9,11 +9,11 @@ restrict the choice as they do in NCCL.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from sim_server.collectives.direct import rooted_shape, send_shape
+from sim_server.collectives.direct import exchange_shape, rooted_shape
 from sim_server.collectives.group import Group
 from sim_server.collectives.nvls import nvls_shape, nvls_tree_shape, switch_can_reduce
 from sim_server.collectives.pairwise import pairwise_shape
@@ -41,10 +41,7 @@ class Plan:
     startup_ns: int
     """Until the pipeline is full."""
     demands: tuple[Demand, ...]
-    transfers: tuple[Transfer, ...]
-    """What each demand is, for those who need to know whose flow it is."""
-    coupled: bool
-    """Whether all participants end together."""
+    """The flows that start then."""
 
 
 class _Routed:
@@ -94,6 +91,9 @@ class _Routed:
         return (1 + own) / cost.nvlink_efficiency, 1 / cost.network_efficiency
 
 
+_Candidate = tuple[Algorithm, Protocol, _Routed, Cost]
+
+
 def _path(transfer: Transfer, group: Group, topology: Topology) -> tuple[int, ...]:
     if transfer.source is None:
         assert transfer.destination is not None, "a flow has a rank at one end at least"
@@ -121,33 +121,27 @@ class Selection:
 
     def plan(self, operation: Operation, group: Group) -> Plan:
         """The fastest way to carry out an operation of at least two participants."""
-        buffer_bytes = operation.buffer_bytes
-        best: tuple[float, Algorithm, Protocol, _Routed, Cost] | None = None
-        for algorithm, protocol, routed, cost in self._candidates(operation, group):
-            estimate_ns = (
-                routed.startup_ns(cost, buffer_bytes) + routed.seconds(cost, buffer_bytes) * 1e9
-            )
-            if best is None or estimate_ns < best[0]:
-                best = (estimate_ns, algorithm, protocol, routed, cost)
-        if best is None:
+        candidates = list(self._candidates(operation, group))
+        if not candidates:
             raise UsageError(
                 f"NCCL_ALGO and NCCL_PROTO leave no way to do {operation.kind.name}; "
                 "unset one of them"
             )
-        _, algorithm, protocol, routed, cost = best
-        return Plan(
-            algorithm,
-            protocol,
-            routed.startup_ns(cost, buffer_bytes),
-            _demands(routed, cost, buffer_bytes),
-            routed.shape.transfers,
-            routed.shape.coupled,
-        )
+        return _fastest(candidates, operation.buffer_bytes)
 
-    def _candidates(
-        self, operation: Operation, group: Group
-    ) -> Iterator[tuple[Algorithm, Protocol, _Routed, Cost]]:
-        root = group.ranks[operation.root] if not operation.is_point_to_point else -1
+    def plan_exchange(self, sends: Sequence[Operation], group: Group) -> Plan:
+        """The fastest way to carry out sends of one launch; one demand for each."""
+        sizes = [(send.source, send.destination, send.buffer_bytes) for send in sends]
+        routed = _Routed(exchange_shape(sizes, group), group, self._topology)
+        candidates = [
+            (algorithm, protocol, routed, cost)
+            for (algorithm, protocol), cost in self._tuning.items()
+            if algorithm is Algorithm.DIRECT
+        ]
+        return _fastest(candidates, sum(size_bytes for _, _, size_bytes in sizes))
+
+    def _candidates(self, operation: Operation, group: Group) -> Iterator[_Candidate]:
+        root = group.ranks[operation.root]
         key = (operation.kind, group.ranks, root)
         shapes = self._routed.get(key)
         if shapes is None:
@@ -177,9 +171,7 @@ class Selection:
 
 def _shapes(kind: NcclOpKind, group: Group, root: int) -> Iterator[tuple[Algorithm, Shape]]:
     """Every algorithm that can do this operation."""
-    if kind in (NcclOpKind.SEND, NcclOpKind.RECV):
-        yield Algorithm.DIRECT, send_shape(group)
-    elif kind is NcclOpKind.ALL_TO_ALL:
+    if kind is NcclOpKind.ALL_TO_ALL:
         yield Algorithm.DIRECT, pairwise_shape(group)
     elif kind in (NcclOpKind.GATHER, NcclOpKind.SCATTER):
         yield Algorithm.DIRECT, rooted_shape(kind, group, root)
@@ -193,6 +185,20 @@ def _shapes(kind: NcclOpKind, group: Group, root: int) -> Iterator[tuple[Algorit
         for algorithm, shape in shapes:
             if shape is not None:
                 yield algorithm, shape
+
+
+def _fastest(candidates: Iterable[_Candidate], buffer_bytes: int) -> Plan:
+    def estimate_ns(candidate: _Candidate) -> float:
+        _, _, routed, cost = candidate
+        return routed.startup_ns(cost, buffer_bytes) + routed.seconds(cost, buffer_bytes) * 1e9
+
+    algorithm, protocol, routed, cost = min(candidates, key=estimate_ns)
+    return Plan(
+        algorithm,
+        protocol,
+        routed.startup_ns(cost, buffer_bytes),
+        _demands(routed, cost, buffer_bytes),
+    )
 
 
 def _demands(routed: _Routed, cost: Cost, buffer_bytes: int) -> tuple[Demand, ...]:

@@ -34,4 +34,4 @@ class Shape:
     own_share: float = 0.0
     """What one rank only combines or copies within itself, per byte of the buffer."""
     coupled: bool = True
-    """Whether all flows advance at the pace of the slowest, so that all ranks end together."""
+    """Whether all flows advance at the pace of the slowest."""

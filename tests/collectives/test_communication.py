@@ -49,14 +49,20 @@ def test_time_is_near_the_measured_one(cluster, kind, dtype, size_bytes, measure
     assert end_ns / 1e3 == pytest.approx(measured_us, rel=0.10)
 
 
-def test_ends_are_in_order_of_participants():
-    """One end time for each member; the ranks of a gather end with their own flows."""
-    members = tuple(range(15, -1, -1))
-    operation = Operation(NcclOpKind.GATHER, 2**20, INT8, members, root=15)
-    (ends_ns,) = start("h100", 2, operation)
-    # Rank 0 is the root; ranks 1 to 7 share its node.
-    assert ends_ns[15] == max(ends_ns)
-    assert max(ends_ns[8:15]) < min(ends_ns[:8])
+def test_event_fires_at_the_end():
+    """One end time for each participant, at the time of the event: nobody has to go back in
+    time."""
+    env = simpy.Environment()
+    communication = Communication(env, load_cluster("h100"), 2, 8)
+    gather = Operation(NcclOpKind.GATHER, 2**20, INT8, tuple(range(16)), root=15)
+    assert env.run(communication.start(gather)) == [env.now] * 16
+
+
+def test_sends_of_a_launch_end_one_by_one():
+    """Sends inside the node are done before those to the other node."""
+    sends = [Operation(NcclOpKind.SEND, 2**20, INT8, source=n, destination=0) for n in range(1, 16)]
+    ends_ns = start("h100", 2, *sends)
+    assert max(ends for ends, _ in ends_ns[:7]) < min(ends for ends, _ in ends_ns[7:])
 
 
 def test_empty_and_lone_operations_end():

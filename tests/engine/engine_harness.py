@@ -57,7 +57,9 @@ def cell(kind: RecordKind, *args: int, **fields: int) -> bytes:
 
 def announcement(kind: RecordKind, payload: bytes, **fields: int) -> bytes:
     """A record and its payload."""
-    return cell(kind, len(payload), **fields) + payload.ljust(payload_cells(len(payload)) * 64, b"\0")
+    return cell(kind, len(payload), **fields) + payload.ljust(
+        payload_cells(len(payload)) * 64, b"\0"
+    )
 
 
 @dataclass
@@ -75,17 +77,23 @@ class Program:
             flags = 0 if stream == 1 else StreamFlags.NON_BLOCKING
             self.do(RecordKind.STREAM_CREATE, stream=stream, flags=int(flags))
 
-    def do(self, kind: RecordKind, *args: int, gap: int = 0, waits: bool = False, **fields: int) -> Program:
+    def do(
+        self, kind: RecordKind, *args: int, gap: int = 0, waits: bool = False, **fields: int
+    ) -> Program:
         self.steps.append((cell(kind, *args, host_gap_ns=gap, **fields), gap, waits))
         return self
 
-    def kernel(self, duration_ns: int, stream: int = 2, demand: float = 1.0, gap: int = 0) -> Program:
+    def kernel(
+        self, duration_ns: int, stream: int = 2, demand: float = 1.0, gap: int = 0, device: int = 0
+    ) -> Program:
         signature = len(self.timings) + 1
         self.timings[signature] = (duration_ns, demand)
         self.steps.append((announcement(RecordKind.SIGNATURE, b"{}", id=signature), 0, False))
-        return self.do(RecordKind.KERNEL, stream=stream, id=signature, gap=gap)
+        return self.do(RecordKind.KERNEL, stream=stream, device=device, id=signature, gap=gap)
 
-    def copy(self, size: int, kind: CopyKind, stream: int = 2, gap: int = 0, pageable: bool = False) -> Program:
+    def copy(
+        self, size: int, kind: CopyKind, stream: int = 2, gap: int = 0, pageable: bool = False
+    ) -> Program:
         flags = int(CopyFlags.PAGEABLE) if pageable else 0
         return self.do(RecordKind.COPY, size, stream=stream, id=int(kind), flags=flags, gap=gap)
 
@@ -100,7 +108,9 @@ class Program:
     def stream_wait(self, event: int, stream: int) -> Program:
         return self.do(RecordKind.STREAM_WAIT, event, stream=stream)
 
-    def wait(self, kind: WaitKind, *args: int, slot: int = 0, gap: int = 0, **fields: int) -> Program:
+    def wait(
+        self, kind: WaitKind, *args: int, slot: int = 0, gap: int = 0, **fields: int
+    ) -> Program:
         words = [*args, 0, 0, 0, 0][:4]
         background = fields.get("flags", 0) & WaitFlags.BACKGROUND
         return self.do(
@@ -108,9 +118,7 @@ class Program:
         )
 
     def nccl(self, *ops: bytes, stream: int = 3, gap: int = 0, site: int = 0) -> Program:
-        launch = cell(
-            RecordKind.NCCL_LAUNCH, len(ops), stream=stream, host_gap_ns=gap, site=site
-        )
+        launch = cell(RecordKind.NCCL_LAUNCH, len(ops), stream=stream, host_gap_ns=gap, site=site)
         self.steps.append((launch + b"".join(ops), gap, False))
         return self
 
@@ -198,7 +206,8 @@ def play(
             if not stop.ready:
                 break
         moved = moved or any(
-            at[rank] < len(programs[rank].steps) and not waiting[rank] for rank in range(len(programs))
+            at[rank] < len(programs[rank].steps) and not waiting[rank]
+            for rank in range(len(programs))
         )
         moved = moved or bool(set(engine.running_ranks()))
         spans.append(engine.take_spans())

@@ -30,14 +30,18 @@ def test_participants_may_end_at_different_times() -> None:
     engine = make_engine(2)
     engine.define_communicator(1, [1, 0])
     for rank in (0, 1):
-        program = Program().nccl(op(NcclOpKind.ALL_REDUCE, 0), gap=100).wait(WaitKind.STREAM, stream=3)
+        program = (
+            Program().nccl(op(NcclOpKind.ALL_REDUCE, 0), gap=100).wait(WaitKind.STREAM, stream=3)
+        )
         engine.feed(rank, b"".join(step for step, _, _ in program.steps), 100)
     (ready,) = engine.advance(None, True).ready
     engine.finish(ready.operation, [50, 300])
     first = engine.advance(None, True)
     assert [(answer.rank, answer.time_ns) for answer in first.answers] == [(1, 100)]
     engine.exited(1)
-    assert [(answer.rank, answer.time_ns) for answer in engine.advance(None, True).answers] == [(0, 300)]
+    assert [(answer.rank, answer.time_ns) for answer in engine.advance(None, True).answers] == [
+        (0, 300)
+    ]
 
 
 def test_a_launch_ends_with_its_last_operation() -> None:
@@ -125,7 +129,9 @@ def test_a_deadlock_can_be_told() -> None:
 def test_communicator_waits_are_requests_that_the_server_answers() -> None:
     """The wait's arguments come out; the answer's time is the rank's from then on."""
     engine = make_engine()
-    engine.feed(0, cell(RecordKind.WAIT, 77, 4, 2, 0, 3, id=int(WaitKind.COMM_INIT), host_gap_ns=20), 0)
+    engine.feed(
+        0, cell(RecordKind.WAIT, 77, 4, 2, 0, 3, id=int(WaitKind.COMM_INIT), host_gap_ns=20), 0
+    )
     (request,) = engine.advance(None, True).requests
     assert (request.rank, request.slot, request.kind) == (0, 3, WaitKind.COMM_INIT)
     assert (request.args, request.time_ns) == ((77, 4, 2, 0), 20)

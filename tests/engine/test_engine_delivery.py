@@ -26,7 +26,9 @@ def add(program: Program, step: tuple[str, int, int, int]) -> None:
     elif what == "event":
         program.stream_wait(program.record(stream=first, gap=gap_ns), stream=stream)
     else:
-        program.wait(WaitKind(first), program.events, program.events // 2, stream=stream, gap=gap_ns)
+        program.wait(
+            WaitKind(first), program.events, program.events // 2, stream=stream, gap=gap_ns
+        )
 
 
 @settings(max_examples=60, deadline=None)

@@ -19,7 +19,10 @@ CREATE = cell(RecordKind.STREAM_CREATE, stream=1)
         (cell(RecordKind.COPY, 1, id=9), "rank 0, record 0 (Copy): no rate for copies of kind 9"),
         (cell(RecordKind.EVENT_RECORD, 0), "rank 0, record 0 (EventRecord): event instance 0"),
         (cell(RecordKind.EVENT_RECORD, 1 << 40), "event instance 1099511627776"),
-        (cell(RecordKind.EVENT_RECORD, 1) * 2, "record 1 (EventRecord): event instance 1 was recorded before"),
+        (
+            cell(RecordKind.EVENT_RECORD, 1) * 2,
+            "record 1 (EventRecord): event instance 1 was recorded before",
+        ),
         (cell(RecordKind.NCCL_OP), "rank 0, record 0 (NcclOp): stands outside an NcclLaunch"),
         (cell(RecordKind.NCCL_LAUNCH, 1) + CREATE, "(NcclLaunch): is not followed by its NcclOps"),
         (cell(RecordKind.NCCL_LAUNCH, 1) + cell(RecordKind.NCCL_OP, flags=99), "operation 99"),
@@ -43,7 +46,9 @@ def test_a_cut_may_fall_anywhere() -> None:
     cells = announcement(RecordKind.SIGNATURE, b"x" * 200, id=1) + cell(RecordKind.NCCL_LAUNCH, 2)
     cells += cell(RecordKind.NCCL_OP, id=1, flags=1) * 2 + announcement(RecordKind.SITE, b"", id=3)
     engine = make_engine()
-    heard = [one for at in range(0, len(cells), 64) for one in engine.feed(0, cells[at : at + 64], 0)]
+    heard = [
+        one for at in range(0, len(cells), 64) for one in engine.feed(0, cells[at : at + 64], 0)
+    ]
     assert [(one.kind, one.payload) for one in heard] == [(1, b"x" * 200), (2, b"")]
     assert [one.kind for one in make_engine().feed(0, cells, 0)] == [1, 2]
 
@@ -53,7 +58,9 @@ def test_an_operation_outside_its_communicator_is_refused() -> None:
     engine = make_engine(2)
     engine.define_communicator(1, [1])
     launch = cell(RecordKind.NCCL_LAUNCH, 1)
-    engine.feed(0, launch + cell(RecordKind.NCCL_OP, 1, 7, id=1, flags=int(NcclOpKind.ALL_REDUCE)), 9)
+    engine.feed(
+        0, launch + cell(RecordKind.NCCL_OP, 1, 7, id=1, flags=int(NcclOpKind.ALL_REDUCE)), 9
+    )
     engine.feed(1, b"", 9)
     with pytest.raises(ValueError, match="rank 0 is not in communicator 1"):
         engine.advance(None, True)

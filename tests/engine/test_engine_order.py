@@ -28,7 +28,12 @@ def test_an_event_orders_two_streams() -> None:
 
 def test_waiting_for_an_unrecorded_event_is_nothing() -> None:
     """Instances 0 and never recorded ones are done."""
-    program = Program().kernel(100, stream=2, demand=0.1).stream_wait(0, stream=3).stream_wait(9, stream=3)
+    program = (
+        Program()
+        .kernel(100, stream=2, demand=0.1)
+        .stream_wait(0, stream=3)
+        .stream_wait(9, stream=3)
+    )
     program.kernel(50, stream=3, demand=0.1)
     assert play([program]).kernels == [(0, 50), (0, 100)]
 
@@ -49,10 +54,7 @@ def test_non_blocking_streams_are_exempt_from_the_legacy_stream() -> None:
 
 def test_legacy_streams_of_two_devices_are_independent() -> None:
     """Stream 0 is one stream per device."""
-    program = Program().kernel(100, stream=0)
-    program.timings[2] = (30, 1.0)
-    program.steps.append((program.steps[-2][0][:16] + (2).to_bytes(4, "little") + program.steps[-2][0][20:], 0, False))
-    program.do(RecordKind.KERNEL, stream=0, id=2, device=1)
+    program = Program().kernel(100, stream=0).kernel(30, stream=0, device=1)
     assert play([program]).kernels == [(0, 30), (0, 100)]
 
 

@@ -28,7 +28,13 @@ def test_a_late_kernel_slows_the_first_from_then_on() -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 500), st.integers(1, 100), st.integers(0, 300)), min_size=1, max_size=6))
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 500), st.integers(1, 100), st.integers(0, 300)),
+        min_size=1,
+        max_size=6,
+    )
+)
 def test_sharing_is_exact(kernels: list[tuple[int, int, int]]) -> None:
     """Ends are those of exact processor sharing, rounded up, within a nanosecond per end before."""
     program = Program(streams=8)
@@ -45,7 +51,9 @@ def _exact_ends(kernels: list[tuple[int, int, int]]) -> dict[int, Fraction]:
     issue_ns = 0
     for signature, (duration_ns, percent, gap_ns) in enumerate(kernels, start=1):
         issue_ns += gap_ns
-        arrivals.append((Fraction(issue_ns), signature, Fraction(duration_ns), Fraction(percent, 100)))
+        arrivals.append(
+            (Fraction(issue_ns), signature, Fraction(duration_ns), Fraction(percent, 100))
+        )
     now = Fraction(0)
     left: dict[int, tuple[Fraction, Fraction]] = {}
     ends: dict[int, Fraction] = {}

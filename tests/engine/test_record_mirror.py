@@ -58,7 +58,13 @@ def test_constants_and_layout_equal_the_headers() -> None:
     assert f"kPremulSum = {records.PREMUL_SUM};" in CODE
     body = re.search(r"struct alignas\(kCellBytes\) Record {(.*?)};", CODE, re.DOTALL)
     assert body is not None
-    widths = {"std::uint8_t": 1, "RecordKind": 1, "std::uint16_t": 2, "std::uint32_t": 4, "std::uint64_t": 8}
+    widths = {
+        "std::uint8_t": 1,
+        "RecordKind": 1,
+        "std::uint16_t": 2,
+        "std::uint32_t": 4,
+        "std::uint64_t": 8,
+    }
     fields = re.findall(r"([\w:]+) (\w+)(?:\[(\d+)\])?;", body[1])
     expected = [(name, widths[kind] * int(count or 1)) for kind, name, count in fields]
     dtype = records.RECORD_TYPE

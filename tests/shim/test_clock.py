@@ -11,6 +11,7 @@ import pytest
 from fake_run import CLOCK_READ_NS, EPOCH_MONOTONIC_NS, EPOCH_REALTIME_NS, FakeRun
 
 WAIT_NS = 60_000_000
+WAKE_UP_NS = 1000  # of a helper after its deadline
 # Clock reads of a case and of the standard library in it, generously.
 READS_NS = 100 * CLOCK_READ_NS
 SLEEPS = [
@@ -81,7 +82,7 @@ def test_driver_wait_that_runs_out_moves_the_clock(run: FakeRun, program: Path) 
 def test_helper_waits_really_and_moves_no_clock(run: FakeRun, program: Path) -> None:
     """A helper neither spins nor hangs: it waits in real time and then sees its deadline."""
     for name, (seen, host, real) in run_cases(run, program, "helper", SLEEPS + WAITS).items():
-        assert seen == WAIT_NS, name
+        assert WAIT_NS <= seen <= WAIT_NS + WAKE_UP_NS, name
         assert host == 0, name
         assert WAIT_NS <= real < 10 * WAIT_NS, name
 
@@ -111,7 +112,7 @@ print(time.process_time() < 100)
 
 
 def test_only_drivers_pay_for_clock_reads(run: FakeRun) -> None:
-    """A read by a driver moves the host clock a little, so that polling ends; others move nothing."""
+    """A read by a driver moves the host clock a little, so that polling ends; others do not."""
     output = run.python("""
 def moved():
     h = host_clock_ns()
@@ -143,7 +144,7 @@ os.wait()
     start, took, moved, slept = output.split()
     assert int(start) - EPOCH_MONOTONIC_NS >= 3 * 10**9
     # The parent may read a clock on its way to wait.
-    assert 10**8 - READS_NS <= int(took) <= 10**8
+    assert 10**8 - READS_NS <= int(took) <= 10**8 + WAKE_UP_NS
     assert int(moved) <= READS_NS
     assert slept == "True"
 

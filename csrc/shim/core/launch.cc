@@ -10,6 +10,7 @@
 
 #include "shim/core/config.h"
 #include "shim/core/rank.h"
+#include "shim/core/value_kernels.h"
 #include "shim/core/values.h"
 
 namespace ph {
@@ -50,6 +51,7 @@ struct KernelFunction {
   std::string name;
   std::uint64_t module_hash;
   ArgumentPlan plan;
+  KernelRule rule;
   std::mutex mutex;
   std::unordered_map<LaunchKey, std::uint32_t, LaunchHash> signatures;
 };
@@ -90,8 +92,11 @@ void forget_outputs(const ArgumentPlan& plan, void** arguments) {
 }  // namespace
 
 KernelFunction* make_kernel_function(const char* name, std::uint64_t module_hash) {
-  auto* function = new KernelFunction{name, module_hash, {}, {}, {}};
-  if (module_hash == 0) function->plan = plan_arguments(function->name);
+  auto* function = new KernelFunction{name, module_hash, {}, {}, {}, {}};
+  if (module_hash == 0) {
+    function->plan = plan_arguments(function->name);
+    function->rule = classify_kernel(function->name);
+  }
   return function;
 }
 
@@ -105,7 +110,7 @@ void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** ar
   record.stream = stream.id;
   record.id = signature_of(function, shape, arguments);
   emit(record);
-  if (any_known()) forget_outputs(function.plan, arguments);
+  if (!apply_kernel(function.rule, arguments) && any_known()) forget_outputs(function.plan, arguments);
 }
 
 int max_active_blocks(int block_threads, std::size_t dynamic_shared_bytes) noexcept {

@@ -112,10 +112,25 @@ bool read_calculator(const KernelRule& rule, const unsigned char* closure, Launc
   return elements == launch.elements;
 }
 
+const unsigned char* array_after_calculator(const unsigned char* closure, std::size_t operands) noexcept {
+  const std::size_t after = 4 + kMostDimensions * (sizeof(Divider) + 4 * operands);
+  return closure + (after + 7) / 8 * 8;
+}
+
+// The output of a strided kernel with any number of operands. Null: not found. Unused strides are zero, so the first
+// device pointer is the right one.
+const void* strided_output(const void* closure) noexcept {
+  for (std::size_t operands = 1; operands <= kMostTensors; ++operands) {
+    const void* output;
+    std::memcpy(&output, array_after_calculator(static_cast<const unsigned char*>(closure), operands), sizeof output);
+    if (is_device_pointer(output)) return output;
+  }
+  return nullptr;
+}
+
 bool read_strided(const KernelRule& rule, const unsigned char* closure, Launch& launch) {
   if (!read_calculator(rule, closure, launch)) return false;
-  const std::size_t after = 4 + kMostDimensions * (sizeof(Divider) + 4 * rule.operands);
-  const unsigned char* array = closure + (after + 7) / 8 * 8;
+  const unsigned char* array = array_after_calculator(closure, rule.operands);
   const unsigned char* functor = array + 8 * rule.operands;
   read_pointers(rule, array, launch);
   read_state(rule, functor, launch);
@@ -239,8 +254,10 @@ std::string demangled(std::string_view mangled) {
 
 KernelRule rule_for(Form form, std::string_view functor) {
   const auto function = parse_function(functor);
-  if (!function) return {};
-  return {form, true, 1 + function->loads(), *function};
+  if (function) return {form, true, 1 + function->loads(), *function};
+  // The output of the others is an argument, which whoever launches sees; but here it hides in the lambda.
+  if (form == Form::Strided || form == Form::StridedCast) return {form, false, 0, {}};
+  return {};
 }
 
 // The dispatch of arange numbers its lambdas by type (AT_ALL_TYPES' order). Source: RangeFactories.cu.
@@ -290,7 +307,11 @@ KernelRule classify_kernel(std::string_view mangled) {
 
 bool apply_kernel(const KernelRule& rule, void* const* arguments) noexcept {
   if (rule.form == Form::None || !attached()) return false;
-  if (!any_known() && (!rule.computes || rule.operands > 1)) return false;
+  if (!any_known() && rule.operands != 1) return false;
+  if (!rule.computes) {
+    forget_at(strided_output(arguments[1]));
+    return true;
+  }
   Launch launch;
   if (!read_launch(rule, arguments, launch)) return false;
   const Tensor& output = launch.tensors[0];

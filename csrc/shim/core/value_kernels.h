@@ -24,8 +24,8 @@ struct KernelRule {
     Arange,       // (int n, lambda, T* output)
   };
   Form form = Form::None;
-  bool computes = false;  // false: the output's extent is known, its values are not
-  std::size_t operands = 0;  // outputs and inputs in memory
+  bool computes = false;     // false: only where the output lies is known
+  std::size_t operands = 0;  // the output and the inputs in memory
   ElementFunction function;
 };
 

@@ -43,6 +43,10 @@ PH_THREAD_LOCAL std::uint64_t cells_at_last_sleep = ~std::uint64_t{0};
 // Longer waits count as endless; keeps sums of times far from overflow.
 constexpr std::int64_t kLongestWaitNs = 100ll * 365 * 24 * 3600 * kNsPerSecond;
 
+// A helper wakes up this much after its deadline (assumed), so that "until the time left is negative" ends, also
+// where a program keeps the time as floating-point seconds, which are 240 ns apart for CLOCK_REALTIME.
+constexpr std::uint64_t kWakeUpNs = 1000;
+
 std::uint64_t after(std::uint64_t now_ns, std::int64_t duration_ns) noexcept {
   const std::int64_t bounded_ns = std::clamp(duration_ns, std::int64_t{0}, kLongestWaitNs);
   return now_ns + static_cast<std::uint64_t>(bounded_ns);
@@ -89,11 +93,10 @@ std::uint64_t read_virtual_ns() noexcept {
 
 void pass_deadline(std::uint64_t deadline_ns) noexcept {
   const std::uint64_t now_ns = host_clock_ns();
-  if (deadline_ns <= now_ns) return;
   if (drives_clock()) {
-    advance_host_clock(deadline_ns - now_ns);
+    if (deadline_ns > now_ns) advance_host_clock(deadline_ns - now_ns);
   } else if (!waits_for_server()) {
-    passed = {deadline_ns, now_ns};
+    passed = {deadline_ns + kWakeUpNs, now_ns};
   }
 }
 

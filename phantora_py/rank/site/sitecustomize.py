@@ -1,7 +1,8 @@
 """Starts the rank's runtime in a Python that was executed, not forked from the zygote.
 
-The launcher puts this directory first in PYTHONPATH. The interpreter may be any, with or without phantora, so the
-runtime is loaded by path; then the environment's own sitecustomize, which this one hides, gets its turn.
+The launcher puts this directory first in PYTHONPATH. The interpreter may be any, with or without
+phantora, so the runtime is loaded by path; then the environment's own sitecustomize, which this one
+hides, gets its turn.
 """
 
 import importlib.machinery
@@ -20,8 +21,8 @@ def _load(spec, name):
 
 
 def _start_runtime():
-    # The first Python process of a rank is the rank; ph_attach refuses the others. Helper processes of
-    # multiprocessing are told apart even where the rank itself has no runtime.
+    # The first Python process of a rank is the rank; ph_attach refuses the others. Helper processes
+    # of multiprocessing are told apart even where the rank itself has no runtime.
     if "PHANTORA_RANK" not in os.environ or "--multiprocessing-fork" in sys.orig_argv:
         return
     path = os.path.join(os.path.dirname(_HERE), "runtime.py")

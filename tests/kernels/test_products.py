@@ -1,0 +1,89 @@
+"""The matrix product model against published measurements, and its invariants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim_server.gpu import load_gpu
+from sim_server.kernels import KernelTimer, Tier
+
+# (m, n, k) of row-major bf16 products and microseconds.
+# Source: ai-dynamo/aiconfigurator@095f58a (Apache-2.0), medians over collectors.
+_MEASURED_US = [
+    ("a100", (16, 4096, 4096), 26.5),
+    ("a100", (2048, 4096, 4096), 307.0),
+    ("a100", (4096, 12288, 4096), 1675.5),
+    ("a100", (8192, 8192, 8192), 4280.4),
+    ("h100", (128, 4096, 4096), 15.8),
+    ("h100", (2048, 4096, 4096), 90.7),
+    ("h100", (4096, 12288, 4096), 530.6),
+    ("h100", (8192, 8192, 8192), 1563.9),
+    ("h200", (2048, 4096, 4096), 89.2),
+    ("h200", (4096, 4096, 16384), 733.2),
+    ("h200", (4096, 51200, 4096), 2526.0),
+]
+_H100 = KernelTimer(load_gpu("h100"))
+
+
+def _product(m: int, n: int, k: int, number: str = "bf16", **more: Any) -> dict[str, Any]:
+    types = dict.fromkeys("abcd", number)
+    return {"kind": "gemm", "m": m, "n": n, "k": k, "compute": "f32", **types, **more}
+
+
+@pytest.mark.parametrize(("gpu", "shape", "microseconds"), _MEASURED_US)
+def test_measured_products(
+    timers: dict[str, KernelTimer], gpu: str, shape: tuple[int, int, int], microseconds: float
+) -> None:
+    """Reference products are within 10 %, which is about the ninth decile of the fit's error."""
+    rows, columns, depth = shape
+    timing = timers[gpu].time(_product(columns, rows, depth))
+    assert timing.duration_ns / 1e3 == pytest.approx(microseconds, rel=0.10)
+    assert timing.tier is Tier.MODELLED
+
+
+@given(
+    shape=st.tuples(*[st.integers(1, 20000)] * 3),
+    axis=st.integers(0, 2),
+    more=st.integers(1, 5000),
+)
+@settings(max_examples=60, deadline=None)
+def test_more_work_never_takes_less_time(shape: tuple[int, int, int], axis: int, more: int) -> None:
+    """A larger extent never makes a product faster."""
+    m, n, k = (size + more * (position == axis) for position, size in enumerate(shape))
+    assert _H100.time(_product(*shape)).duration_ns <= _H100.time(_product(m, n, k)).duration_ns
+
+
+@pytest.mark.parametrize("gpu", ["a100", "h100", "h200", "b200"])
+@pytest.mark.parametrize("number", ["bf16", "f16", "f32", "f64", "f8e4m3"])
+def test_never_above_the_peak(timers: dict[str, KernelTimer], gpu: str, number: str) -> None:
+    """No product exceeds the dense peak rate, at any size."""
+    profile = load_gpu(gpu)
+    for size in (512, 4096, 16384):
+        timing = timers[gpu].time(_product(size, size, size, number))
+        assert 2 * size**3 / timing.duration_ns <= profile.peak_flops_per_ns(number)
+
+
+def test_tf32_only_where_asked(timers: dict[str, KernelTimer]) -> None:
+    """Single precision runs on tensor cores only if the compute type says so."""
+    plain = timers["h100"].time(_product(4096, 4096, 4096, "f32")).duration_ns
+    fast = timers["h100"].time(_product(4096, 4096, 4096, "f32", compute="tf32")).duration_ns
+    assert plain > 5 * fast
+
+
+def test_batches_and_accumulation_cost(timers: dict[str, KernelTimer]) -> None:
+    """A batch costs more than one product and less than as many launches; reading C costs."""
+    timer = timers["h100"]
+    one = timer.time(_product(256, 256, 256)).duration_ns
+    many = timer.time(_product(256, 256, 256, batch=64)).duration_ns
+    assert one < many < 64 * one
+    thin = _product(8192, 8192, 64)
+    assert timer.time({**thin, "beta": True}).duration_ns > timer.time(thin).duration_ns
+
+
+def test_an_unknown_type_is_assumed(timers: dict[str, KernelTimer]) -> None:
+    """A type without a peak rate on the GPU lowers the tier: A100 has no FP8."""
+    assert timers["a100"].time(_product(64, 64, 64, "f8e4m3")).tier is Tier.ASSUMED

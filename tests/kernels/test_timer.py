@@ -1,0 +1,160 @@
+"""Classes, tiers and bounds of kernel timings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim_server.gpu import load_gpu, profile_names
+from sim_server.kernels import KernelTimer, Tier, copy_rates, fill_rate
+from sim_server.kernels.names import demangle, parse
+
+MakeLaunch = Callable[..., dict[str, Any]]
+
+# Class and mangled name of kernels that libtorch_cuda.so of PyTorch 2.15 registers.
+_NAMES = [
+    tuple(line.split("\t"))
+    for line in (Path(__file__).parent / "kernel_names.tsv").read_text().splitlines()
+]
+_ADD = (
+    "void at::native::vectorized_elementwise_kernel<8, at::native::CUDAFunctor_add<c10::BFloat16>, "
+    "std::array<char*, 3ul>, false>(int, at::native::CUDAFunctor_add<c10::BFloat16>, "
+    "std::array<char*, 3ul>)"
+)
+_CAST = (
+    "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda"
+    "(at::TensorIteratorBase&)::{lambda()#3}::operator()() const::{lambda()#7}::operator()() const"
+    "::{lambda(float)#1}, std::array<char*, 2ul>, 4, TrivialOffsetCalculator<1, unsigned int>, "
+    "TrivialOffsetCalculator<1, unsigned int>, at::native::memory::LoadWithCast<1>, "
+    "at::native::memory::StoreWithCast<1> >(int)"
+)
+_ADAM = (
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
+    "namespace)::FusedOptimizerTensorListMetadata<4>, at::native::(anonymous namespace)::"
+    "FusedAdamMathFunctor<float, 4, (at::native::ADAM_MODE)1, false>, float const*>(int)"
+)
+_LAYER_NORM = (
+    "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float, "
+    "false>(int, float, c10::BFloat16 const*)"
+)
+
+
+@pytest.mark.parametrize(("kernel_class", "name"), _NAMES)
+def test_class_of_real_names(
+    timers: dict[str, KernelTimer], launch: MakeLaunch, kernel_class: str, name: str
+) -> None:
+    """Kernels of PyTorch get their class, and none is free, with or without their sizes."""
+    floor_ns = load_gpu("h100").execution["kernel_floor_ns"]
+    for scalars in ((), ((0, 1000), (1, 100), (2, 50), (3, 10), (4, 8), (5, 7), (6, 9))):
+        timing = timers["h100"].time(launch(name, scalars=scalars))
+        assert timing.kernel_class == kernel_class
+        assert timing.duration_ns >= floor_ns
+        assert timing.name
+        assert 0 < timing.sm_demand <= 1
+
+
+def test_unknown_kernels_are_assumed(timers: dict[str, KernelTimer], launch: MakeLaunch) -> None:
+    """A kernel without a rule, and one without its sizes, are of tier assumed."""
+    for name in ("_Z9my_kernelPf", "triton_poi_fused_add_0", "extern_c_kernel"):
+        timing = timers["h100"].time(launch(name, (1000, 1, 1)))
+        assert timing.tier is Tier.ASSUMED
+    assert timers["h100"].time(launch(_ADD, (1000, 1, 1))).tier is Tier.ASSUMED
+
+
+@pytest.mark.parametrize("gpu", profile_names())
+@pytest.mark.parametrize(
+    ("details", "moved_bytes"),
+    [
+        ({"name": _ADD, "grid": (65536, 1, 1), "scalars": ((0, 2**26),)}, 6 * 2**26),
+        # bf16 to float, as LoadWithCast and StoreWithCast say.
+        (
+            {
+                "name": _CAST,
+                "grid": (131072, 1, 1),
+                "scalars": ((0, 2**26),),
+                "sizes": {"load_bytes": 2, "store_bytes": 4},
+            },
+            6 * 2**26,
+        ),
+        ({"name": _ADAM, "grid": (1024, 1, 1), "sizes": {"elements": 2**26}}, 28 * 2**26),
+        ({"name": _LAYER_NORM, "grid": (16384, 1, 1), "scalars": ((0, 4096),)}, 4 * 2**26),
+    ],
+    ids=["add", "cast", "adam", "layer-norm"],
+)
+def test_streaming_kernels_run_at_memory_speed(
+    timers: dict[str, KernelTimer],
+    launch: MakeLaunch,
+    gpu: str,
+    details: dict[str, Any],
+    moved_bytes: int,
+) -> None:
+    """Large memory-bound kernels reach between 60 and 95 % of the memory's rate, never more."""
+    timing = timers[gpu].time(launch(**details))
+    assert timing.tier is Tier.MODELLED
+    share = moved_bytes / timing.duration_ns * 1e9 / load_gpu(gpu).memory["bandwidth_bytes_per_s"]
+    assert 0.6 < share < 0.95
+
+
+def test_more_elements_never_take_less_time(
+    timers: dict[str, KernelTimer], launch: MakeLaunch
+) -> None:
+    """Durations grow with the number of elements."""
+    durations = [
+        timers["a100"].time(launch(_ADD, (-(-n // 1024), 1, 1), scalars=((0, n),))).duration_ns
+        for n in (1, 1000, 10**5, 10**6, 10**7, 10**8)
+    ]
+    assert durations == sorted(durations)
+    assert durations[0] < 3000 < durations[-1]
+
+
+def test_one_block_has_one_multiprocessors_bandwidth(
+    timers: dict[str, KernelTimer], launch: MakeLaunch
+) -> None:
+    """A grid of one block cannot use the whole memory's rate."""
+    narrow = timers["h100"].time(launch(_ADD, (1, 1, 1), scalars=((0, 10**7),)))
+    wide = timers["h100"].time(launch(_ADD, (9766, 1, 1), scalars=((0, 10**7),)))
+    assert narrow.duration_ns > 10 * wide.duration_ns
+    assert narrow.sm_demand < 0.01 < wide.sm_demand
+
+
+def test_equal_signatures_equal_timings(launch: MakeLaunch) -> None:
+    """A timing depends on the signature alone."""
+    signature = launch(_ADD, (10, 1, 1), scalars=((0, 10000),))
+    first, second = KernelTimer(load_gpu("h200")), KernelTimer(load_gpu("h200"))
+    assert first.time(signature) == second.time(dict(reversed(signature.items())))
+
+
+def test_library_calls_cost(timers: dict[str, KernelTimer]) -> None:
+    """A call of another library is timed by its sizes, as assumed."""
+    call = {"kind": "library", "library": "cublas", "operation": "dot", "type": "f32"}
+    small, large = (timers["h100"].time({**call, "n": n}) for n in (10, 10**8))
+    assert small.duration_ns < large.duration_ns
+    assert small.tier is Tier.ASSUMED
+
+
+def test_unknown_kind_is_refused(timers: dict[str, KernelTimer]) -> None:
+    """A payload that docs/records.md does not know is an error, not a guess."""
+    with pytest.raises(ValueError, match="'magic'"):
+        timers["h100"].time({"kind": "magic"})
+
+
+def test_names_are_taken_apart() -> None:
+    """Family and template arguments survive namespaces, lambdas and templates of namespaces."""
+    name = parse(_LAYER_NORM)
+    assert name.family == "at::native::(anonymous namespace)::vectorized_layer_norm_kernel"
+    assert name.template == ("c10::BFloat16", "float", "false")
+    assert name.short == "vectorized_layer_norm_kernel<BFloat16, float, false>"
+    assert demangle("_Z1kIiEvPT_") == "void k<int>(int*)"
+    assert demangle("_Znonsense") == "_Znonsense"
+
+
+def test_copy_rates_cover_all_kinds() -> None:
+    """Every copy kind has a rate, pageable copies are slower, inside the device is fastest."""
+    for gpu in map(load_gpu, profile_names()):
+        rates = copy_rates(gpu)
+        assert rates.keys() == {(kind, pageable) for kind in range(1, 6) for pageable in (0, 1)}
+        assert all(latency > 0 and rate > 0 for latency, rate in rates.values())
+        assert rates[1, True][1] < rates[1, False][1] < rates[3, False][1] < fill_rate(gpu)[1]
