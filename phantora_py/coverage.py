@@ -18,6 +18,9 @@ from rich.table import Table as RichTable
 from phantora_py.libraries import Row, Support, Table, read_tables, shim_directory
 from sim_server.errors import UsageError
 
+NAME = "coverage"
+HELP = "list which CUDA calls are simulated"
+
 # The PyTorch release whose calls were recorded last (tools/record_symbols.py).
 TORCH = "2.15"
 
@@ -139,17 +142,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     kind.add_argument("--markdown", action="store_true", help="the page docs/coverage.md")
 
 
-def run(arguments: argparse.Namespace) -> int:
+def run(options: argparse.Namespace) -> int:
     """Prints what was asked for; returns the exit code."""
     tables = read_tables(shim_directory())
-    if arguments.library:
-        tables = _select(tables, arguments.library)
+    if options.library:
+        tables = _select(tables, options.library)
     console = Console()
-    if arguments.markdown:
+    if options.markdown:
         print(markdown(tables, read_torch_uses()), end="")
-    elif arguments.torch:
+    elif options.torch:
         _print_torch_gaps(console, tables)
-    elif arguments.library:
+    elif options.library:
         _print_rows(console, tables[0])
     else:
         _print_counts(console, tables)

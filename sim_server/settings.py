@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from sim_server.cluster import Cluster
@@ -19,6 +20,8 @@ class Settings:
     gpus_per_node: int
     cluster: Cluster
     gpu: GpuProfile
+    nccl_environment: Mapping[str, str] = field(default_factory=dict)
+    """The NCCL_* variables of the program."""
 
     def to_json(self) -> str:
         """The JSON text of Hello.settings."""
@@ -29,6 +32,7 @@ class Settings:
                 "gpus_per_node": self.gpus_per_node,
                 "cluster": self.cluster.to_dict(),
                 "gpu": self.gpu.to_dict(),
+                "nccl_environment": dict(self.nccl_environment),
             },
             sort_keys=True,
         )
@@ -43,4 +47,5 @@ class Settings:
             gpus_per_node=values["gpus_per_node"],
             cluster=Cluster.from_dict(values["cluster"]),
             gpu=GpuProfile.from_dict(values["gpu"]),
+            nccl_environment=values["nccl_environment"],
         )

@@ -58,7 +58,11 @@ class Simulation:
         self._timer = KernelTimer(gpu)
         self._communicators = Communicators()
         self._communication = Communication(
-            self._environment, settings.cluster, settings.nodes, settings.gpus_per_node
+            self._environment,
+            settings.cluster,
+            settings.nodes,
+            settings.gpus_per_node,
+            settings.nccl_environment,
         )
         self._replies: list[Reply] = []
 
@@ -96,8 +100,8 @@ class Simulation:
             self._replies += map(_reply, stop.answers)
             for request in stop.requests:
                 self._meet(request)
-            for ready in stop.ready:
-                environment.process(self._communicate(ready))
+            for together in _by_launch(stop.ready):
+                environment.process(self._communicate(together))
             if stop.ready or stop.requests:
                 continue
             bound_ns = self._engine.bound()
@@ -194,10 +198,17 @@ class Simulation:
 
     # Collectives
 
-    def _communicate(self, ready: Ready) -> Generator[simpy.Event, Any, None]:
-        yield self._environment.timeout(ready.time_ns - self._environment.now)
-        operation = self._operation(ready)
-        ends_ns = yield self._communication.start(operation)
+    def _communicate(self, together: list[Ready]) -> Generator[simpy.Event, Any, None]:
+        yield self._environment.timeout(together[0].time_ns - self._environment.now)
+        operations = [self._operation(ready) for ready in together]
+        ends = self._communication.start_group(operations)
+        for ready, operation, end in zip(together, operations, ends, strict=True):
+            self._environment.process(self._finish(ready, operation, end))
+
+    def _finish(
+        self, ready: Ready, operation: Operation, end: simpy.Event
+    ) -> Generator[simpy.Event, Any, None]:
+        ends_ns: list[int] = yield end
         self.log.add_operation(ready, operation, ends_ns)
         self._engine.finish(ready.operation, ends_ns)
 
@@ -208,6 +219,7 @@ class Simulation:
             dtype=ready.dtype,
             members=tuple(self._communicators.members(ready.comm)),
             root=ready.root,
+            reduction=ready.reduction,
             source=ready.source,
             destination=ready.destination,
         )
@@ -241,6 +253,14 @@ class Simulation:
 
 def _reply(answer: Answer) -> Reply:
     return Reply(answer.rank, answer.slot, answer.status, answer.time_ns, answer.value)
+
+
+def _by_launch(ready: list[Ready]) -> list[list[Ready]]:
+    """Operations that one grouped launch made ready at one instant start together."""
+    groups: dict[int, list[Ready]] = {}
+    for one in ready:
+        groups.setdefault(one.launch, []).append(one)
+    return list(groups.values())
 
 
 def _signed(word: int) -> int:

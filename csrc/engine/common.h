@@ -14,8 +14,11 @@ namespace ph {
 
 using Nanoseconds = std::int64_t;
 inline constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
-// Some 73 years. Times and durations beyond it are malformed input, so that sums cannot overflow.
-inline constexpr Nanoseconds kLatest = Nanoseconds{1} << 61;
+// Some 36 years. Times and durations beyond it are malformed input, so that sums cannot overflow.
+inline constexpr Nanoseconds kLatest = Nanoseconds{1} << 60;
+
+// At one time, work ends before hosts issue, and hosts issue before their questions are answered.
+enum class Phase : std::uint8_t { End = 0, Issue = 1, Question = 2 };
 
 using Index = std::uint32_t;
 inline constexpr Index kNone = 0xffffffff;

@@ -1,5 +1,5 @@
-// The one order of everything: a heap of ranks by (time of their next event, rank). The order within a rank
-// is the rank's own (see Rank::next). So equal inputs give one history, whatever order they were delivered in.
+// The one order of everything: a heap of ranks by (time, phase, rank) of their next event. The order within a rank
+// is the rank's own (see Rank::find_next). So equal inputs give one history, whatever order they were delivered in.
 #pragma once
 
 #include <utility>
@@ -11,21 +11,25 @@ namespace ph {
 
 class Inbox {
  public:
-  explicit Inbox(std::size_t ranks) : time_ns_(ranks, kNever), heap_(ranks), position_(ranks) {
+  explicit Inbox(std::size_t ranks) : order_(ranks, kNever), heap_(ranks), position_(ranks) {
     for (Index rank = 0; rank < ranks; ++rank) heap_[rank] = position_[rank] = rank;
   }
 
   Index first() const { return heap_[0]; }
-  Nanoseconds first_ns() const { return time_ns_[heap_[0]]; }
+  bool empty() const { return order_[heap_[0]] == kNever; }
+  Nanoseconds first_ns() const { return order_[heap_[0]] / kPhases; }
+  Phase first_phase() const { return static_cast<Phase>(order_[heap_[0]] % kPhases); }
 
-  void update(Index rank, Nanoseconds time_ns) {
-    time_ns_[rank] = time_ns;
+  void update(Index rank, Nanoseconds time_ns, Phase phase) {
+    order_[rank] = time_ns == kNever ? kNever : time_ns * kPhases + static_cast<std::int64_t>(phase);
     sift_down(sift_up(position_[rank]));
   }
 
  private:
+  static constexpr std::int64_t kPhases = 4;  // times end at kLatest, so the product fits
+
   bool before(Index a, Index b) const {
-    return time_ns_[a] != time_ns_[b] ? time_ns_[a] < time_ns_[b] : a < b;
+    return order_[a] != order_[b] ? order_[a] < order_[b] : a < b;
   }
 
   void exchange(std::size_t a, std::size_t b) {
@@ -53,7 +57,7 @@ class Inbox {
     }
   }
 
-  std::vector<Nanoseconds> time_ns_;
+  std::vector<std::int64_t> order_;  // of the rank's next event, kNever when it has none
   std::vector<Index> heap_;
   std::vector<Index> position_;
 };

@@ -46,6 +46,7 @@ class Rank {
 
   // Events.
   Nanoseconds next_ns() const { return next_.time_ns; }
+  Phase next_phase() const;
   void process();  // the event at next_ns(), at world.now_ns
 
   // State.
@@ -110,7 +111,7 @@ class Rank {
     Nanoseconds time_ns;
     std::uint64_t key;
   };
-  // At one time: ends of work first, then what the host issues, then its questions.
+  // In the order in which they happen at one time; see Phase.
   enum class Source : std::uint8_t { Compute, Timer, Record, Query };
   struct Next {
     Nanoseconds time_ns = kNever;

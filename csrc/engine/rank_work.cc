@@ -18,6 +18,15 @@ void Rank::find_next() {
   if (!queries_.empty()) offer(queries_.front().time_ns, Source::Query);
 }
 
+Phase Rank::next_phase() const {
+  switch (next_.source) {
+    case Source::Compute: case Source::Timer: return Phase::End;
+    case Source::Record: return Phase::Issue;
+    case Source::Query: return Phase::Question;
+  }
+  throw BrokenInvariant("an event without a source");
+}
+
 void Rank::process() {
   switch (next_.source) {
     case Source::Compute:

@@ -10,12 +10,15 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from phantora_py.agent.channels import Channels
 from phantora_py.agent.idle import IdleWatch
 from phantora_py.agent.simulation import Simulation
 from phantora_py.launch.ranks import RankProcesses
 from sim_server import simulation_pb2 as wire
 from sim_server.errors import InternalError, RankFailed
+from sim_server.records import RECORD_TYPE, RecordKind, WaitFlags
 
 # How often clocks of ranks that ring no bell are looked at: rarely, unless the simulation waits for
 # one.
@@ -102,7 +105,8 @@ class HostAgent:
             for rank, clock_ns, cells in found
         ]
         for record in records:
-            self._idle.forget(record.rank)
+            if not is_background(record.cells):
+                self._idle.forget(record.rank)
         self._simulation.send(wire.FromAgent(batch=wire.Batch(ranks=records)))
 
     def _handle(self, message: wire.ToAgent) -> None:
@@ -173,6 +177,13 @@ class HostAgent:
             self._handle(message)
         if self._outcome.exit_code == 0:
             self._simulation.check_orderly_end()
+
+
+def is_background(cells: bytes) -> bool:
+    """Whether a rank only asked what its helper threads want to know: that is no sign of life."""
+    records = np.frombuffer(cells, RECORD_TYPE)
+    asks = (records["kind"] == RecordKind.WAIT) & (records["flags"] & WaitFlags.BACKGROUND != 0)
+    return bool(asks.all())
 
 
 def describe_end(status: int) -> str:

@@ -12,15 +12,15 @@ _COMPRESSION_LEVEL = 1
 class DataFile:
     """A data file in the making. Under its final name it exists only once it is complete.
 
-    `digest`: what the server sent under that name, one number for the whole history of the run.
+    `partial`: the unfinished file. `digest`: what the server sent under that name, one number for the whole history of the run.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.digest = ""
-        self._partial = path.with_name(f".{path.name}.partial")
+        self.partial = path.with_name(f".{path.name}.partial")
         self._archive = zipfile.ZipFile(
-            self._partial, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION_LEVEL
+            self.partial, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION_LEVEL
         )
         self._open: dict[str, IO[bytes]] = {}
 
@@ -40,13 +40,13 @@ class DataFile:
         self._close_members()
         self._archive.writestr("run.json", json.dumps(run, indent=1))
         self._archive.close()
-        self._partial.replace(self.path)
+        self.partial.replace(self.path)
 
     def discard(self) -> None:
         """Removes what there is of a file that was not completed."""
         self._close_members()
         self._archive.close()
-        self._partial.unlink(missing_ok=True)
+        self.partial.unlink(missing_ok=True)
 
     def _close_members(self) -> None:
         for member in self._open.values():

@@ -1,8 +1,9 @@
 """Tells whether a rank's processes wait for something outside: a store, a lock, a pipe, another
 rank.
 
-A rank that uses no CPU for a while and is not about to run cannot get on by itself. Where the
-simulation waits for such a rank, the agent sets it aside.
+A rank that hardly wants the processor for a while cannot get on by itself. Where the simulation waits
+for such a rank, the agent sets it aside. Hardly, because threads of the framework (NCCL's watchdog, the
+heartbeat of its monitor) wake now and then in a rank that waits.
 """
 
 import time
@@ -11,58 +12,64 @@ from dataclasses import dataclass
 from pathlib import Path
 
 QUIET_NS = 100_000_000
+# Share of one processor that watchdogs may want in a rank that waits. Assumed; they take under 1 %.
+QUIET_SHARE = 0.05
 
 _PROC = Path("/proc")
-# Running, and uninterruptible: a disk read ends without anybody's help.
-_BUSY_STATES = ("R", "D")
 
 
 @dataclass
-class _Activity:
-    cpu_ns: int
-    quiet_since_ns: int
+class _Window:
+    start_ns: int
+    wanted_ns: int
 
 
 class IdleWatch:
-    """Remembers, per rank, since when its processes have been quiet, by the wall clock."""
+    """Remembers, per rank, what its processes have wanted of the processor, by the wall clock."""
 
     def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._clock_ns = clock_ns
-        self._activity: dict[int, _Activity] = {}
+        self._windows: dict[int, _Window] = {}
 
     def is_idle(self, rank: int, pid: int) -> bool:
-        """Whether nothing in the process tree of `pid` ran for QUIET_NS, at any look."""
+        """Whether the process tree of `pid` has been quiet for QUIET_NS, at any look."""
         now_ns = self._clock_ns()
-        cpu_ns, busy = _look_at_tree(pid)
-        seen = self._activity.get(rank)
-        if seen is None or busy or cpu_ns != seen.cpu_ns:
-            self._activity[rank] = _Activity(cpu_ns, now_ns)
+        wanted_ns, reads_disk = _look_at_tree(pid)
+        window = self._windows.setdefault(rank, _Window(now_ns, wanted_ns))
+        lasted_ns = now_ns - window.start_ns
+        wanted_meanwhile_ns = wanted_ns - window.wanted_ns
+        if reads_disk or not 0 <= wanted_meanwhile_ns <= QUIET_SHARE * max(lasted_ns, QUIET_NS):
+            self._windows[rank] = _Window(now_ns, wanted_ns)
             return False
-        return now_ns - seen.quiet_since_ns >= QUIET_NS
+        return lasted_ns >= QUIET_NS
 
     def forget(self, rank: int) -> None:
         """Starts anew for a rank that showed a sign of life."""
-        self._activity.pop(rank, None)
+        self._windows.pop(rank, None)
 
 
 def _look_at_tree(pid: int) -> tuple[int, bool]:
-    """CPU time of the process and its descendants, and whether a thread of theirs is busy."""
-    cpu_ns, busy = 0, False
+    """Time that the process and its descendants ran or were ready to, and whether one reads a disk.
+
+    Processes that have ended no longer count, so the time may shrink.
+    """
+    wanted_ns, reads_disk = 0, False
     pending = [pid]
     while pending:
         for task in _tasks(pending.pop()):
             try:
-                # Time on the CPU, the first of three numbers; the state follows the name in
-                # parentheses.
-                cpu_ns += int((task / "schedstat").read_text().split()[0])
+                # Time on the processor and time in the queue for it, the first two of three numbers;
+                # the state follows the name in parentheses.
+                ran_ns, queued_ns, _ = (task / "schedstat").read_text().split()
                 state = (task / "stat").read_text().rpartition(")")[2].split()[0]
                 children = (task / "children").read_text().split()
-            except (OSError, IndexError):
-                busy = True  # It ended just now: something happened.
+            except (OSError, ValueError):
+                reads_disk = True  # It ended just now: something happened.
                 continue
-            busy = busy or state in _BUSY_STATES
+            wanted_ns += int(ran_ns) + int(queued_ns)
+            reads_disk = reads_disk or state == "D"
             pending += [int(child) for child in children]
-    return cpu_ns, busy
+    return wanted_ns, reads_disk
 
 
 def _tasks(pid: int) -> Iterator[Path]:

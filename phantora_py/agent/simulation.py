@@ -37,6 +37,7 @@ class Simulation:
         self._outgoing: queue.SimpleQueue[wire.FromAgent | None] = queue.SimpleQueue()
         self._incoming: queue.SimpleQueue[wire.ToAgent | None] = queue.SimpleQueue()
         self._error: grpc.RpcError | None = None
+        self._receiver: threading.Thread | None = None
         self.ended = False
 
     def wait_ready(self, check: Callable[[], None], limit_s: float) -> None:
@@ -72,7 +73,8 @@ class Simulation:
         responses = SimulationStub(self._channel).Attach(
             iter(self._outgoing.get, None), metadata=self._metadata
         )
-        threading.Thread(target=self._receive, args=(responses,), daemon=True).start()
+        self._receiver = threading.Thread(target=self._receive, args=(responses,), daemon=True)
+        self._receiver.start()
         first = self.next_message()
         if first is not None and first.HasField("failure"):
             raise error_of(first.failure)
@@ -104,9 +106,11 @@ class Simulation:
             raise InternalError(f"The connection to sim_server broke: {self._reason()}")
 
     def close(self) -> None:
-        """Ends the connection."""
+        """Ends the connection; `wake` is not called any more."""
         self._outgoing.put(None)
         self._channel.close()
+        if self._receiver is not None:
+            self._receiver.join()
 
     def _receive(self, responses: Iterator[wire.ToAgent]) -> None:
         try:

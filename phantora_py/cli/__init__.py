@@ -8,7 +8,8 @@ import argparse
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 
 from phantora_py.cli.commands import make_parser
@@ -16,15 +17,15 @@ from phantora_py.cli.messages import print_error
 from sim_server.errors import InternalError, PhantoraError
 
 INTERRUPTED = 130
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGHUP, _interrupt)
     try:
-        options = _parse(sys.argv[1:] if arguments is None else arguments)
-        code: int = options.run(options)
+        with _interruptible():
+            options = _parse(sys.argv[1:] if arguments is None else arguments)
+            code: int = options.run(options)
     except PhantoraError as error:
         print_error(error)
         return error.exit_code
@@ -47,5 +48,22 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Turns the signals that ask for an end into KeyboardInterrupt; what is ignored stays so."""
+    before = {number: signal.getsignal(number) for number in _INTERRUPTS}
+    for number in _INTERRUPTS:
+        if before[number] is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def _interrupt(number: int, frame: FrameType | None) -> None:
+    # One is enough: cleaning up is under way and takes seconds at most.
+    for other in _INTERRUPTS:
+        signal.signal(other, signal.SIG_IGN)
     raise KeyboardInterrupt

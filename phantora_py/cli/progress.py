@@ -20,8 +20,8 @@ def print_headline(prepared: Prepared) -> None:
     console = error_console()
     console.print(
         f"phantora {__version__}   {_count(layout.ranks, 'rank')} on "
-        f"{_count(layout.nodes, 'node')} ({prepared.cluster.name})   host time: {prepared.options.host_time}   "
-        f"isolation: {prepared.isolation.tier}"
+        f"{_count(layout.nodes, 'node')} ({prepared.cluster.name})   "
+        f"host time: {prepared.options.host_time}   isolation: {prepared.isolation.tier}"
     )
     for note in prepared.notes:
         console.print(f"note: {note}")

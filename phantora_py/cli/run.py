@@ -107,6 +107,6 @@ def _verdict(options: RunOptions, path: Path, outcome: Outcome) -> int:
         if share < options.min_trust:
             raise LowTrust(
                 f"The times behind {1 - share:.1%} of the GPU time are assumed, more than "
-                f"--min-trust {options.min_trust:.1%} leaves. Which they are: phantora report {path}"
+                f"--min-trust {options.min_trust:.1%} leaves. To see which: phantora report {path}"
             )
     return 0

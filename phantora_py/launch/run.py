@@ -108,9 +108,9 @@ def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
     clocks = Clocks()
     data = DataFile(prepared.output)
     try:
-        with rundir.run_directory(prepared.layout.ranks) as directory:
+        with rundir.run_directory(prepared.layout.ranks, data.partial) as directory:
             outcome = _serve(prepared, directory, data, clocks, watcher)
-        data.complete(_describe(prepared, outcome, data.digest, clocks))
+            data.complete(_describe(prepared, outcome, data.digest, clocks))
     except BaseException:
         data.discard()
         raise

@@ -49,14 +49,14 @@ class RunDirectory:
 
 
 @contextmanager
-def run_directory(ranks: int) -> Iterator[RunDirectory]:
+def run_directory(ranks: int, scratch: Path) -> Iterator[RunDirectory]:
     """Makes the directory, and removes it with every process that belongs to it, however the run
     ends.
     """
     path = Path(tempfile.mkdtemp(prefix="phantora-", dir=_parent(ranks)))
     # A session of its own keeps Ctrl-C from it; it is done when our end of the pipe closes.
     watcher = subprocess.Popen(
-        [sys.executable, "-I", "-S", sweeper.__file__, str(path)],
+        [sys.executable, "-I", "-S", sweeper.__file__, str(path), str(scratch.absolute())],
         stdin=subprocess.PIPE,
         start_new_session=True,
     )

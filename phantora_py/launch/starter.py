@@ -140,7 +140,10 @@ class Starter:
                 os.close(other.report)
 
     def _receive(self) -> dict[str, Any]:
-        packet = self._connection.recv(MAX_PACKET_BYTES)
+        try:
+            packet = self._connection.recv(MAX_PACKET_BYTES)
+        except ConnectionResetError:
+            return {}  # The other end closed without having read our last packet.
         return json.loads(packet) if packet else {}
 
     def _send(self, message: dict[str, Any]) -> None:

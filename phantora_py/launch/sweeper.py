@@ -1,12 +1,13 @@
 """Leaves nothing behind: waits for the end of the run, then kills its processes and removes its
 directory.
 
-    python sweeper.py RUN_DIR
+    python sweeper.py RUN_DIR SCRATCH_FILE
 
 It is a process of its own, so that it also works when phantora is killed, and it imports nothing of
 phantora. It knows the processes of a run by the PHANTORA_RUN_DIR in their environment.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -20,7 +21,7 @@ _PAUSE_S = 0.01
 
 
 def main() -> None:
-    run_dir = sys.argv[1]
+    run_dir, scratch_file = sys.argv[1:]
     # A terminal that closes, or a kill of the process group, must not end the one who cleans up.
     for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
@@ -34,6 +35,8 @@ def main() -> None:
             kill(pid)
         time.sleep(_PAUSE_S)
     shutil.rmtree(run_dir, ignore_errors=True)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(scratch_file)
 
 
 def find_processes(run_dir: str) -> list[int]:

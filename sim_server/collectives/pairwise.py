@@ -1,8 +1,7 @@
 """Pairwise exchange: all-to-all as n(n-1) flows that start together.
 
 NCCL works through the peers in rounds of increasing distance and keeps several rounds under way;
-with all rounds under way at once, as here, no link idles between rounds. A rank ends when its own
-flows have ended.
+with all rounds under way at once, as here, no link idles between rounds.
 """
 
 from __future__ import annotations

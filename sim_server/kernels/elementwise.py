@@ -18,6 +18,9 @@ _FUNCTOR = re.compile(r"at::native::(Binary|AUnary|BUnary)Functor<")
 _TRANSCENDENTAL = re.compile(
     r"gelu|tanh|sigmoid|silu|softplus|mish|elu|exp|log|pow|sin|cos|erf|sqrt|lerp|dropout|normal_|uniform"
 )
+# Copies that convert: both types are template arguments, or the result's is in the name.
+_CONVERTING = re.compile(r"converting_copy_kernel_cuda<([\w:]+), ([\w:]+)>")
+_NAMED_RESULT = re.compile(r"(?:b?float(8|16))_copy_kernel_cuda")
 _DEFAULT_BYTES = 4
 # Assumed: instructions of such a function in single precision.
 _TRANSCENDENTAL_FLOPS = 25
@@ -85,10 +88,15 @@ def _function_bytes(function: str) -> list[int]:
         }[functor[1]]
     if function.startswith("at::native::FillFunctor<"):
         return number_types(function)[:1] or [_DEFAULT_BYTES]
+    converting = _CONVERTING.search(function)
+    if converting:
+        return [type_bytes(part) or _DEFAULT_BYTES for part in converting.groups()]
     lambdas = _LAMBDA.findall(function)
     if lambdas and function.endswith("}"):
         arguments = [type_bytes(part) or _DEFAULT_BYTES for part in split_list(lambdas[-1])]
-        return arguments + (arguments[:1] or [_DEFAULT_BYTES])
+        named = _NAMED_RESULT.search(function)
+        result = int(named[1]) // 8 if named else (arguments or [_DEFAULT_BYTES])[0]
+        return [*arguments, result]
     # CUDAFunctor_add<T> and others of one type: two inputs unless the array of operands says
     # otherwise.
     size = (number_types(function) or [_DEFAULT_BYTES])[0]

@@ -22,8 +22,8 @@ _SHORTEST_SPLIT = 128
 _STEP = 64
 _NUMBER_BYTES = {"f64": 8, "f32": 4, "tf32": 4, "i32": 4, "f16": 2, "bf16": 2}
 _FITTED_BYTES = 2
-# The best FP8 products of stas00/ml-engineering@744d01e (1403 TFLOP/s on H100, 1453 on H200) are that
-# much below twice the fitted bf16 rate.
+# The best FP8 products of stas00/ml-engineering@744d01e (1403 TFLOP/s on H100, 1453 on H200) are
+# that much below twice the fitted bf16 rate.
 _EIGHT_BIT_LOSS = 1.08
 # Columns of C that a library call reads or writes beside D, by what its epilogue's name contains.
 _AUXILIARY = ("aux", "dgelu", "drelu")

@@ -31,6 +31,11 @@ _CAST = (
     "TrivialOffsetCalculator<1, unsigned int>, at::native::memory::LoadWithCast<1>, "
     "at::native::memory::StoreWithCast<1> >(int)"
 )
+_CONVERT = (
+    "void at::native::vectorized_elementwise_kernel<8, at::native::converting_copy_kernel_cuda"
+    "<float, c10::BFloat16>(at::TensorIteratorBase&)::{lambda(float)#1}, std::array<char*, 2ul>, "
+    "false>(int)"
+)
 _ADAM = (
     "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous "
     "namespace)::FusedOptimizerTensorListMetadata<4>, at::native::(anonymous namespace)::"
@@ -69,6 +74,8 @@ def test_unknown_kernels_are_assumed(timers: dict[str, KernelTimer], launch: Mak
     ("details", "moved_bytes"),
     [
         ({"name": _ADD, "grid": (65536, 1, 1), "scalars": ((0, 2**26),)}, 6 * 2**26),
+        # The types of a converting copy are in its name.
+        ({"name": _CONVERT, "grid": (65536, 1, 1), "scalars": ((0, 2**26),)}, 6 * 2**26),
         # bf16 to float, as LoadWithCast and StoreWithCast say.
         (
             {
@@ -82,7 +89,7 @@ def test_unknown_kernels_are_assumed(timers: dict[str, KernelTimer], launch: Mak
         ({"name": _ADAM, "grid": (1024, 1, 1), "sizes": {"elements": 2**26}}, 28 * 2**26),
         ({"name": _LAYER_NORM, "grid": (16384, 1, 1), "scalars": ((0, 4096),)}, 4 * 2**26),
     ],
-    ids=["add", "cast", "adam", "layer-norm"],
+    ids=["add", "convert", "cast", "adam", "layer-norm"],
 )
 def test_streaming_kernels_run_at_memory_speed(
     timers: dict[str, KernelTimer],

@@ -20,7 +20,7 @@ import pytest
 CSRC = Path(__file__).resolve().parents[2] / "csrc"
 ENUMERATOR = re.compile(r"\b([A-Z][A-Z0-9_a-z]+) = ")
 STRUCTURE = re.compile(r"^typedef struct \{.*?\} (\w+);", re.DOTALL | re.MULTILINE)
-ENUM = re.compile(r"^enum (\w+) \{(.*?)\};", re.DOTALL | re.MULTILINE)
+ENUM = re.compile(r"^typedef enum \{(.*?)\} (\w+);", re.DOTALL | re.MULTILINE)
 MACRO = re.compile(r"^#define (\w+) \S", re.MULTILINE)
 
 
@@ -83,11 +83,11 @@ def comparisons(types: str) -> list[str]:
     own = types.split("#else", 1)[1]
     lines = [
         f"static_assert(static_cast<long>(::{name}) == static_cast<long>(own::{name}));"
-        for _, body in ENUM.findall(own)
+        for body, _ in ENUM.findall(own)
         for name in ENUMERATOR.findall(body)
     ]
-    lines += [f"static_assert(sizeof(::{name}) == sizeof(own::{name}));" for name, _ in ENUM.findall(own)]
-    lines += [f"static_assert(sizeof(::{name}) == sizeof(own::{name}));" for name in STRUCTURE.findall(own)]
+    names = [name for _, name in ENUM.findall(own)] + STRUCTURE.findall(own)
+    lines += [f"static_assert(sizeof(::{name}) == sizeof(own::{name}));" for name in names]
     lines += [f"static_assert(vendor_{name} == ({name}));" for name in MACRO.findall(own)]
     return lines
 

@@ -159,6 +159,16 @@ const char* number_name(std::uint32_t data_type) noexcept {
   }
 }
 
+std::size_t number_bytes(std::uint32_t data_type) noexcept {
+  switch (data_type) {
+    case CUDA_R_8F_E4M3: case CUDA_R_8F_E5M2: case CUDA_R_4F_E2M1: case CUDA_R_8I: case CUDA_R_8U: return 1;
+    case CUDA_R_16F: case CUDA_R_16BF: return 2;
+    case CUDA_R_64F: case CUDA_C_32F: return 8;
+    case CUDA_C_64F: return 16;
+    default: return 4;
+  }
+}
+
 void emit_gemm(const Gemm& gemm, StreamRef stream, const void* d) noexcept {
   if (any_known()) forget_at(d);
   if (!attached()) return;  // a signature met here would never be announced

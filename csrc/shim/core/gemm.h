@@ -1,6 +1,7 @@
 // The one record of a matrix product, shared by cuBLAS and cuBLASLt.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
@@ -40,5 +41,6 @@ PH_EXPORT void emit_gemm(const Gemm& gemm, StreamRef stream, const void* d) noex
 
 // The signature's name of a type, "bf16"; "?" for one that no product has.
 PH_EXPORT const char* number_name(std::uint32_t data_type) noexcept;
+PH_EXPORT std::size_t number_bytes(std::uint32_t data_type) noexcept;
 
 }  // namespace ph

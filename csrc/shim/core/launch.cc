@@ -17,6 +17,7 @@ namespace ph {
 
 namespace {
 
+// Two launches that differ only in integers beyond these share a signature; no kernel of PyTorch 2.15 has as many.
 constexpr std::size_t kMaxValues = 32;
 
 // What tells two launches of one function apart.
@@ -81,12 +82,22 @@ std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, v
   return signature;
 }
 
-// Values that the kernel may overwrite are no longer known.
-void forget_outputs(const ArgumentPlan& plan, void** arguments) {
-  for (const std::uint16_t parameter : plan.written_pointers) {
-    forget_at(*static_cast<void**>(arguments[parameter]));
-  }
-  for (const auto& array : plan.pointer_arrays) forget_at(*static_cast<void**>(arguments[array.parameter]));
+// Values that the kernel may overwrite are no longer known. How far it writes from its pointers is not known either:
+// a thread is taken to write 8 bytes, and a block of PyTorch's allocator (512) is the least. Too much forgotten is
+// reported when it is read; too little would be a wrong value.
+void forget_outputs(const ArgumentPlan& plan, const LaunchShape& shape, void** arguments) {
+  std::size_t threads = 1;
+  for (int i = 0; i < 3; ++i) threads *= std::size_t{shape.grid[i]} * shape.block[i];
+  const std::size_t reach_bytes = std::max<std::size_t>(512, 8 * threads);
+  const auto forget = [&](std::uint16_t parameter) {
+    const void* pointer;
+    std::memcpy(&pointer, arguments[parameter], sizeof pointer);
+    mark_unknown(pointer, reach_bytes);
+  };
+  for (const std::uint16_t parameter : plan.written_pointers) forget(parameter);
+  for (const auto& array : plan.pointer_arrays) forget(array.parameter);
+  // Many structures begin with the pointer to their data (TensorInfo, iterators).
+  for (const std::uint16_t parameter : plan.structures) forget(parameter);
 }
 
 }  // namespace
@@ -110,7 +121,7 @@ void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** ar
   record.stream = stream.id;
   record.id = signature_of(function, shape, arguments);
   emit(record);
-  if (!apply_kernel(function.rule, arguments) && any_known()) forget_outputs(function.plan, arguments);
+  if (!apply_kernel(function.rule, shape, arguments) && any_known()) forget_outputs(function.plan, shape, arguments);
 }
 
 int max_active_blocks(int block_threads, std::size_t dynamic_shared_bytes) noexcept {

@@ -1,10 +1,10 @@
 #include "shim/core/small_collectives.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "shim/core/config.h"
+#include "shim/core/part.h"
 #include "shim/core/rank.h"
 #include "shim/core/value_queue.h"
 #include "shim/core/values.h"
@@ -46,7 +46,7 @@ class Run {
 
   void operator()() const {
     switch (op_.kind) {
-      case NcclOpKind::Send: return send(op_.root, MessageKind::PointToPoint, read(op_.send, chunk_));
+      case NcclOpKind::Send: return send(op_.root, MessageKind::PointToPoint, read_part(op_.send, chunk_));
       case NcclOpKind::Recv: return write(0, receive(op_.root, MessageKind::PointToPoint));
       case NcclOpKind::Broadcast: return broadcast();
       case NcclOpKind::Scatter: return scatter();
@@ -60,46 +60,46 @@ class Run {
   }
 
  private:
-  using Parts = std::vector<Bytes>;
+  using Parts = std::vector<Part>;
 
   MessageKey key(MessageKind kind, std::uint32_t from) const noexcept {
     return {op_.communicator, op_.sequence, kind, (*op_.members)[from]};
   }
-  void send(std::uint32_t to, MessageKind kind, const Bytes& bytes) const {
-    send_message((*op_.members)[to], key(kind, op_.rank), bytes);
+  void send(std::uint32_t to, MessageKind kind, const Part& part) const {
+    Bytes message;
+    pack(part, message);
+    send_message((*op_.members)[to], key(kind, op_.rank), message);
   }
-  Bytes receive(std::uint32_t from, MessageKind kind) const { return receive_message(key(kind, from)); }
+  void send_to_others(const Bytes& message) const {
+    for (std::uint32_t to = 0; to < ranks_; ++to) {
+      if (to != op_.rank) send_message((*op_.members)[to], key(MessageKind::Result, op_.rank), message);
+    }
+  }
+  // Unknown if the communicator was abandoned.
+  Part receive(std::uint32_t from, MessageKind kind) const {
+    Parts parts = unpack(receive_message(key(kind, from)));
+    return parts.empty() ? Part{} : std::move(parts.front());
+  }
 
-  static Bytes read(const void* pointer, std::size_t bytes) {
-    if (!known_now().covers(pointer, bytes)) return {};
-    const auto* begin = static_cast<const unsigned char*>(pointer);
-    return {begin, begin + bytes};
-  }
-  Bytes read_part(std::size_t index) const {
-    return read(static_cast<const unsigned char*>(op_.send) + index * chunk_, chunk_);
+  Part chunk_to_send(std::size_t index) const {
+    return read_part(static_cast<const unsigned char*>(op_.send) + index * chunk_, chunk_);
   }
   // Writes the `index`-th chunk of the result.
-  void write(std::size_t index, const Bytes& bytes) const {
-    unsigned char* to = static_cast<unsigned char*>(op_.receive) + index * chunk_;
-    if (bytes.size() != chunk_) {
-      known_now().remove(to, chunk_);
-      return;
-    }
-    std::memcpy(to, bytes.data(), chunk_);
-    known_now().add(to, chunk_);
+  void write(std::size_t index, const Part& part) const {
+    write_part(static_cast<unsigned char*>(op_.receive) + index * chunk_, chunk_, part);
   }
 
-  Bytes contribution() const {
-    Bytes bytes = read(op_.send, send_bytes(op_));
-    if (op_.reduction.kind != ReductionKind::PremulSum || bytes.empty()) return bytes;
+  Part contribution() const {
+    Part part = read_part(op_.send, send_bytes(op_));
+    if (op_.reduction.kind != ReductionKind::PremulSum || part.empty()) return part;
     if (op_.reduction.factor_on_device == nullptr) {
-      scale(op_.type, bytes, op_.reduction.factor.data());
-      return bytes;
+      scale(op_.type, part.bytes, op_.reduction.factor.data());
+      return part;
     }
-    const Bytes factor = read(op_.reduction.factor_on_device, element_bytes(op_.type));
-    if (factor.empty()) return {};
-    scale(op_.type, bytes, factor.data());
-    return bytes;
+    const std::size_t factor_bytes = element_bytes(op_.type);
+    if (!known_now().covers(op_.reduction.factor_on_device, factor_bytes)) return {};
+    scale(op_.type, part.bytes, static_cast<const unsigned char*>(op_.reduction.factor_on_device));
+    return part;
   }
 
   // All contributions, at `collector`; elsewhere sends ours and gives nothing.
@@ -115,40 +115,42 @@ class Run {
     return parts;
   }
 
-  // Empty: some contribution is unknown.
-  Bytes reduced(const Parts& parts) const {
-    if (std::any_of(parts.begin(), parts.end(), [this](const Bytes& part) { return part.size() != send_bytes(op_); })) {
-      return {};
-    }
-    return reduce(op_.reduction.kind, op_.type, parts);
+  Part reduced(const Parts& parts) const {
+    Part result;
+    result.known = known_in_all(parts, element_bytes(op_.type));
+    if (result.empty()) return {};
+    std::vector<Bytes> contributions;
+    for (const Part& part : parts) contributions.push_back(part.bytes);
+    result.bytes = reduce(op_.reduction.kind, op_.type, contributions);
+    return result;
   }
 
   void broadcast() const {
     if (op_.rank != op_.root) return write(0, receive(op_.root, MessageKind::Result));
-    const Bytes bytes = read(op_.send, chunk_);
-    send_to_others(bytes);
-    write(0, bytes);
+    share(read_part(op_.send, chunk_));
   }
 
-  void send_to_others(const Bytes& bytes) const {
-    for (std::uint32_t to = 0; to < ranks_; ++to) {
-      if (to != op_.rank) send(to, MessageKind::Result, bytes);
-    }
+  // The collector's end of an operation whose result all ranks get.
+  void share(const Part& result) const {
+    Bytes message;
+    pack(result, message);
+    send_to_others(message);
+    write(0, result);
   }
 
   void scatter() const {
     if (op_.rank != op_.root) return write(0, receive(op_.root, MessageKind::Result));
-    const Bytes own = read_part(op_.rank);
+    const Part own = chunk_to_send(op_.rank);
     for (std::uint32_t to = 0; to < ranks_; ++to) {
-      if (to != op_.rank) send(to, MessageKind::Result, read_part(to));
+      if (to != op_.rank) send(to, MessageKind::Result, chunk_to_send(to));
     }
     write(0, own);
   }
 
   void all_to_all() const {
-    const Bytes own = read_part(op_.rank);
+    const Part own = chunk_to_send(op_.rank);
     for (std::uint32_t to = 0; to < ranks_; ++to) {
-      if (to != op_.rank) send(to, MessageKind::Contribution, read_part(to));
+      if (to != op_.rank) send(to, MessageKind::Contribution, chunk_to_send(to));
     }
     for (std::uint32_t from = 0; from < ranks_; ++from) {
       write(from, from == op_.rank ? own : receive(from, MessageKind::Contribution));
@@ -168,45 +170,28 @@ class Run {
   void all_reduce() const {
     const Parts parts = collect(kHub);
     if (op_.rank != kHub) return write(0, receive(kHub, MessageKind::Result));
-    const Bytes result = reduced(parts);
-    send_to_others(result);
-    write(0, result);
+    share(reduced(parts));
   }
 
   void reduce_scatter() const {
     const Parts parts = collect(kHub);
     if (op_.rank != kHub) return write(0, receive(kHub, MessageKind::Result));
-    const Bytes result = reduced(parts);
-    for (std::uint32_t to = 1; to < ranks_; ++to) send(to, MessageKind::Result, slice(result, to));
-    write(0, slice(result, kHub));
+    const Part result = reduced(parts);
+    for (std::uint32_t to = 1; to < ranks_; ++to) send(to, MessageKind::Result, slice(result, to * chunk_, chunk_));
+    write(0, slice(result, kHub, chunk_));
   }
 
-  Bytes slice(const Bytes& whole, std::size_t index) const {
-    if (whole.empty()) return {};
-    const auto begin = whole.begin() + static_cast<std::ptrdiff_t>(index * chunk_);
-    return {begin, begin + static_cast<std::ptrdiff_t>(chunk_)};
-  }
-
-  // The result message: a byte per rank, 1 where its chunk is known, then the known chunks.
   void all_gather() const {
-    const Parts parts = collect(kHub);
-    if (op_.rank != kHub) return unpack(receive(kHub, MessageKind::Result));
-    Bytes packed(ranks_);
-    for (std::size_t from = 0; from < ranks_; ++from) {
-      packed[from] = parts[from].size() == chunk_;
-      if (packed[from]) packed.insert(packed.end(), parts[from].begin(), parts[from].end());
+    Parts parts = collect(kHub);
+    if (op_.rank == kHub) {
+      Bytes message;
+      for (const Part& part : parts) pack(part, message);
+      send_to_others(message);
+    } else {
+      parts = unpack(receive_message(key(MessageKind::Result, kHub)));
+      parts.resize(ranks_);
     }
-    send_to_others(packed);
-    unpack(packed);
-  }
-
-  void unpack(const Bytes& packed) const {
-    std::size_t known = 0;
-    for (std::size_t from = 0; from < ranks_; ++from) {
-      const bool is_known = from < packed.size() && packed[from] != 0;
-      const auto begin = packed.begin() + static_cast<std::ptrdiff_t>(is_known ? ranks_ + chunk_ * known++ : 0);
-      write(from, is_known ? Bytes(begin, begin + static_cast<std::ptrdiff_t>(chunk_)) : Bytes{});
-    }
+    for (std::size_t from = 0; from < ranks_; ++from) write(from, parts[from]);
   }
 
   const SmallCollective& op_;

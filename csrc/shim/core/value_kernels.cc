@@ -6,11 +6,11 @@
 #include <cxxabi.h>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "shim/core/config.h"
 #include "shim/core/device.h"
 #include "shim/core/rank.h"
+#include "shim/core/tensor_view.h"
 #include "shim/core/value_queue.h"
 #include "shim/core/values.h"
 
@@ -22,48 +22,28 @@ using Form = KernelRule::Form;
 
 constexpr std::size_t kMostTensors = kMostOperands + 1;
 constexpr std::size_t kStateBytes = 64;     // no functor of ours keeps more
-constexpr std::size_t kMostElements = 8192; // one by one on the CPU takes tens of nanoseconds each; assumed enough
-
-// Source: aten/src/ATen/cuda/detail/OffsetCalculator.cuh (25 dimensions on CUDA) and IntegerDivider.cuh.
-constexpr std::size_t kMostDimensions = 25;
-struct Divider {
-  std::uint32_t divisor, m1, shift;
-};
 
 struct Tensor {
   unsigned char* data = nullptr;
   Scalar type = Scalar::None;
-  std::vector<std::uint32_t> strides;  // bytes per dimension; empty: contiguous
 };
 
 struct Launch {
   std::size_t elements = 0;
-  std::vector<std::uint32_t> sizes;  // of the dimensions, the fastest first
+  bool strided = false;
+  Dimensions dimensions;                     // of a strided launch
   std::array<Tensor, kMostTensors> tensors;  // the output first
   unsigned char state[kStateBytes];
-};
 
-std::size_t offset_of(const Launch& launch, const Tensor& tensor, std::size_t index) noexcept {
-  if (tensor.strides.empty()) return index * size_of(tensor.type);
-  std::size_t offset = 0;
-  for (std::size_t d = 0; d < launch.sizes.size(); ++d) {
-    offset += index % launch.sizes[d] * tensor.strides[d];
-    index /= launch.sizes[d];
+  std::size_t size(std::size_t tensor) const noexcept { return size_of(tensors[tensor].type); }
+  unsigned char* element(std::size_t tensor, std::size_t index) const noexcept {
+    return tensors[tensor].data + (strided ? dimensions.offset(tensor, index) : index * size(tensor));
   }
-  return offset;
-}
-
-// From the first byte to the last.
-std::size_t extent_bytes(const Launch& launch, const Tensor& tensor) noexcept {
-  std::size_t bytes = size_of(tensor.type);
-  if (tensor.strides.empty()) return launch.elements * bytes;
-  for (std::size_t d = 0; d < launch.sizes.size(); ++d) bytes += (launch.sizes[d] - std::size_t{1}) * tensor.strides[d];
-  return bytes;
-}
-
-bool is_dense(const Launch& launch, const Tensor& tensor) noexcept {
-  return extent_bytes(launch, tensor) == launch.elements * size_of(tensor.type);
-}
+  // From the first byte to the last.
+  std::size_t extent_bytes(std::size_t tensor) const noexcept {
+    return strided ? dimensions.extent(tensor) + size(tensor) : elements * size(tensor);
+  }
+};
 
 // ---- what a launch's arguments say ---------------------------------------------------------------------
 
@@ -90,31 +70,8 @@ Scalar type_at(const void* numbers, std::size_t index) noexcept {
   return scalar_numbered(static_cast<const std::int8_t*>(numbers)[index]);
 }
 
-// OffsetCalculator<k>: dimensions, their dividers, and k strides for each.
-bool read_calculator(const KernelRule& rule, const unsigned char* closure, Launch& launch) {
-  std::int32_t dimensions;
-  std::memcpy(&dimensions, closure, sizeof dimensions);
-  if (dimensions < 0 || dimensions > static_cast<int>(kMostDimensions)) return false;
-  const unsigned char* strides = closure + 4 + kMostDimensions * sizeof(Divider);
-  for (std::size_t d = 0; d < static_cast<std::size_t>(dimensions); ++d) {
-    Divider divider;
-    std::memcpy(&divider, closure + 4 + d * sizeof divider, sizeof divider);
-    if (divider.divisor == 0) return false;
-    launch.sizes.push_back(divider.divisor);
-    for (std::size_t i = 0; i < rule.operands; ++i) {
-      std::uint32_t stride;
-      std::memcpy(&stride, strides + 4 * (d * rule.operands + i), sizeof stride);
-      launch.tensors[i].strides.push_back(stride);
-    }
-  }
-  std::size_t elements = 1;
-  for (const std::uint32_t size : launch.sizes) elements *= size;
-  return elements == launch.elements;
-}
-
 const unsigned char* array_after_calculator(const unsigned char* closure, std::size_t operands) noexcept {
-  const std::size_t after = 4 + kMostDimensions * (sizeof(Divider) + 4 * operands);
-  return closure + (after + 7) / 8 * 8;
+  return closure + (calculator_bytes(operands) + 7) / 8 * 8;
 }
 
 // The output of a strided kernel with any number of operands. Null: not found. Unused strides are zero, so the first
@@ -129,7 +86,9 @@ const void* strided_output(const void* closure) noexcept {
 }
 
 bool read_strided(const KernelRule& rule, const unsigned char* closure, Launch& launch) {
-  if (!read_calculator(rule, closure, launch)) return false;
+  launch.strided = true;
+  if (!read_calculator(closure, rule.operands, launch.dimensions)) return false;
+  if (launch.dimensions.elements() != launch.elements) return false;
   const unsigned char* array = array_after_calculator(closure, rule.operands);
   const unsigned char* functor = array + 8 * rule.operands;
   read_pointers(rule, array, launch);
@@ -151,7 +110,9 @@ bool read_launch(const KernelRule& rule, void* const* arguments, Launch& launch)
   if (elements <= 0) return false;
   launch.elements = static_cast<std::size_t>(elements);
   switch (rule.form) {
-    case Form::None: return false;
+    case Form::None:
+    case Form::Reduction:
+    case Form::Concatenation: return false;
     case Form::Strided:
     case Form::StridedCast:
       if (!read_strided(rule, static_cast<const unsigned char*>(arguments[1]), launch)) return false;
@@ -175,13 +136,12 @@ bool read_launch(const KernelRule& rule, void* const* arguments, Launch& launch)
 
 bool inputs_known(const KernelRule& rule, const Launch& launch) {
   for (std::size_t i = 1; i < rule.operands; ++i) {
-    const Tensor& input = launch.tensors[i];
-    if (input.strides.empty()) {
-      if (!known_now().covers(input.data, extent_bytes(launch, input))) return false;
+    if (!launch.strided) {
+      if (!known_now().covers(launch.tensors[i].data, launch.extent_bytes(i))) return false;
       continue;
     }
     for (std::size_t e = 0; e < launch.elements; ++e) {
-      if (!known_now().covers(input.data + offset_of(launch, input, e), size_of(input.type))) return false;
+      if (!known_now().covers(launch.element(i, e), launch.size(i))) return false;
     }
   }
   return true;
@@ -202,8 +162,7 @@ Number value_of(const KernelRule& rule, const Launch& launch, std::size_t index)
   std::size_t next = 0;
   for (std::size_t i = 0; i < rule.function.operand_count; ++i) {
     if (rule.function.operands[i].kept_at >= 0) continue;
-    const Tensor& input = launch.tensors[next + 1];
-    const Number number = load(input.type, input.data + offset_of(launch, input, index));
+    const Number number = load(launch.tensors[next + 1].type, launch.element(next + 1, index));
     loaded[next++] = converted(rule.function.operands[i].type, number);
   }
   return converted(rule.function.output, rule.function(loaded, launch.state));
@@ -211,33 +170,29 @@ Number value_of(const KernelRule& rule, const Launch& launch, std::size_t index)
 
 void carry_out(const KernelRule& rule, const Launch& launch) {
   const Tensor& output = launch.tensors[0];
-  const std::size_t extent = extent_bytes(launch, output);
+  const std::size_t extent = launch.extent_bytes(0);
   if (!inputs_known(rule, launch)) {
     known_now().remove(output.data, extent);
     return;
   }
-  const std::size_t size = size_of(output.type);
-  const bool dense = is_dense(launch, output);
+  const bool dense = extent == launch.elements * launch.size(0);
   const bool same_everywhere = rule.form != Form::Arange && rule.operands == 1;
   Number value;
   for (std::size_t e = 0; e < launch.elements; ++e) {
     if (e == 0 || !same_everywhere) value = value_of(rule, launch, e);
-    unsigned char* to = output.data + offset_of(launch, output, e);
-    store(output.type, to, value);
-    if (!dense) known_now().add(to, size);
+    store(output.type, launch.element(0, e), value);
+    if (!dense) known_now().add(launch.element(0, e), launch.size(0));
   }
   if (dense) known_now().add(output.data, extent);
 }
 
 bool may_be_computed(const KernelRule& rule, const Launch& launch) noexcept {
   const std::size_t most = rule.operands == 1 ? config().value_bytes : kMostElements;
-  if (!rule.computes || launch.elements > most) return false;
+  if (launch.elements > most) return false;
   for (std::size_t i = 0; i < rule.operands; ++i) {
-    const Tensor& tensor = launch.tensors[i];
-    const std::size_t extent = extent_bytes(launch, tensor);
+    const std::size_t extent = launch.extent_bytes(i);
     if (extent > config().value_bytes) return false;
-    const bool contiguous = tensor.strides.empty();
-    if (i != 0 && !is_known(tensor.data, contiguous ? extent : size_of(tensor.type))) return false;
+    if (i != 0 && !is_known(launch.tensors[i].data, launch.strided ? launch.size(i) : extent)) return false;
   }
   return true;
 }
@@ -254,9 +209,9 @@ std::string demangled(std::string_view mangled) {
 
 KernelRule rule_for(Form form, std::string_view functor) {
   const auto function = parse_function(functor);
-  if (function) return {form, true, 1 + function->loads(), *function};
+  if (function) return {form, true, 1 + function->loads(), *function, {}, {}};
   // The output of the others is an argument, which whoever launches sees; but here it hides in the lambda.
-  if (form == Form::Strided || form == Form::StridedCast) return {form, false, 0, {}};
+  if (form == Form::Strided || form == Form::StridedCast) return {form, false, 0, {}, {}, {}};
   return {};
 }
 
@@ -270,7 +225,7 @@ KernelRule arange_rule(std::string_view name) {
   };
   for (const auto& [lambda, type] : kLambdas) {
     if (name.find(lambda) == std::string_view::npos) continue;
-    KernelRule rule{Form::Arange, true, 1, {}};
+    KernelRule rule{Form::Arange, true, 1, {}, {}, {}};
     rule.function.output = type;
     rule.function.state_bytes = 2 * size_of(type);
     return rule;
@@ -278,12 +233,7 @@ KernelRule arange_rule(std::string_view name) {
   return {};
 }
 
-}  // namespace
-
-KernelRule classify_kernel(std::string_view mangled) {
-  if (mangled.find("elementwise_kernel") == std::string_view::npos) return {};
-  const std::string full = demangled(mangled);
-  std::string_view name = full;
+KernelRule elementwise_rule(std::string_view name) {
   const auto begins = [&name](std::string_view prefix) { return name.starts_with(prefix); };
   const auto arguments = template_arguments(name);
   if (begins("void at::native::vectorized_elementwise_kernel<") && arguments.size() >= 2) {
@@ -305,8 +255,30 @@ KernelRule classify_kernel(std::string_view mangled) {
   return {};
 }
 
-bool apply_kernel(const KernelRule& rule, void* const* arguments) noexcept {
+}  // namespace
+
+KernelRule classify_kernel(std::string_view mangled) {
+  constexpr std::string_view kFamilies[] = {"elementwise_kernel", "reduce_kernel", "CatArrayBatchedCopy"};
+  const bool candidate = std::any_of(std::begin(kFamilies), std::end(kFamilies), [mangled](std::string_view family) {
+    return mangled.find(family) != std::string_view::npos;
+  });
+  if (!candidate) return {};
+  const std::string full = demangled(mangled);
+  KernelRule structured;
+  if (const auto reduction = parse_reduction(full)) {
+    structured.form = Form::Reduction;
+    structured.reduction = *reduction;
+  } else if (const auto concatenation = parse_concatenation(full)) {
+    structured.form = Form::Concatenation;
+    structured.concatenation = *concatenation;
+  }
+  return structured.form == Form::None ? elementwise_rule(full) : structured;
+}
+
+bool apply_kernel(const KernelRule& rule, const LaunchShape& shape, void* const* arguments) noexcept {
   if (rule.form == Form::None || !attached()) return false;
+  if (rule.form == Form::Reduction) return apply_reduction(rule.reduction, shape, arguments[0]);
+  if (rule.form == Form::Concatenation) return apply_concatenation(rule.concatenation, shape, arguments);
   if (!any_known() && rule.operands != 1) return false;
   if (!rule.computes) {
     forget_at(strided_output(arguments[1]));
@@ -315,7 +287,7 @@ bool apply_kernel(const KernelRule& rule, void* const* arguments) noexcept {
   Launch launch;
   if (!read_launch(rule, arguments, launch)) return false;
   const Tensor& output = launch.tensors[0];
-  const std::size_t extent = extent_bytes(launch, output);
+  const std::size_t extent = launch.extent_bytes(0);
   if (!may_be_computed(rule, launch)) {
     mark_unknown(output.data, extent);
     return true;

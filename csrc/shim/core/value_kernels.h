@@ -1,5 +1,6 @@
 // Kernels that are carried out on small tensors, so that sizes, counts, flags and offsets keep their values:
-// PyTorch's elementwise kernels, contiguous or strided, with or without a change of type, and arange.
+// PyTorch's elementwise kernels, contiguous or strided, with or without a change of type, arange, reductions and
+// concatenations.
 //
 // A function is classified once, by its name. Limits: functors that element_functions.h does not list only make
 // their output unknown.
@@ -10,6 +11,8 @@
 
 #include "shim/core/api.h"
 #include "shim/core/element_functions.h"
+#include "shim/core/kernel_structures.h"
+#include "shim/core/value_reductions.h"
 
 namespace ph {
 
@@ -22,17 +25,21 @@ struct KernelRule {
     Strided,      // (int n, lambda), which holds calculator, array and functor
     StridedCast,  // likewise, and then the types
     Arange,       // (int n, lambda, T* output)
+    Reduction,
+    Concatenation,
   };
   Form form = Form::None;
   bool computes = false;     // false: only where the output lies is known
   std::size_t operands = 0;  // the output and the inputs in memory
   ElementFunction function;
+  ReductionRule reduction;
+  ConcatenationRule concatenation;
 };
 
 PH_EXPORT KernelRule classify_kernel(std::string_view mangled);
 
 // At a launch, before anything is forgotten. True: the values of the output are taken care of. `arguments` as in
 // cudaLaunchKernel.
-PH_EXPORT bool apply_kernel(const KernelRule& rule, void* const* arguments) noexcept;
+PH_EXPORT bool apply_kernel(const KernelRule& rule, const LaunchShape& shape, void* const* arguments) noexcept;
 
 }  // namespace ph

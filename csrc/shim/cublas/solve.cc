@@ -1,6 +1,7 @@
 // Triangular solves and the batched factorisations that PyTorch calls for small matrices.
 //
 // Their results are not computed. Where the vendor reports a status of its own through `info`, it is success.
+// Operation counts are those of the LAPACK working note 41, leading terms.
 #include "shim/core/gemm.h"
 #include "shim/core/library.h"
 #include "shim/core/values.h"
@@ -8,32 +9,76 @@
 #include "shim/cublas/context.h"
 
 using ph::HostCost;
-using ph::NamedSize;
 
 namespace ph::cublas {
 namespace {
 
-cublasStatus_t record(cublasHandle_t handle, const char* operation, cudaDataType_t type,
-                      std::initializer_list<NamedSize> sizes, const void* output) noexcept {
+// A solve: `m` x `n` is what LAPACK's routine of that name calls so, `columns` its right-hand sides.
+struct Problem {
+  const char* operation;
+  cudaDataType_t type;
+  std::int64_t m, n, columns, batch;
+  double flops;     // of one matrix
+  double elements;  // read or written, of one matrix
+};
+
+cublasStatus_t record(cublasHandle_t handle, const Problem& of, const void* output) noexcept {
   const Context* context = contexts.get(handle);
   if (!context) return CUBLAS_STATUS_NOT_INITIALIZED;
-  for (const auto& [name, size] : sizes) {
-    if (size < 0) return CUBLAS_STATUS_INVALID_VALUE;
-  }
+  if (of.m < 0 || of.n < 0 || of.columns < 0 || of.batch < 0) return CUBLAS_STATUS_INVALID_VALUE;
   const StreamRef stream = resolve_stream(context->stream);
   if (!stream.valid) return CUBLAS_STATUS_EXECUTION_FAILED;
 
   if (output) forget_at(output);
-  emit_kernel(stream, library_signature("cublas", operation, number_name(type), sizes));
+  const auto batch = static_cast<double>(of.batch);
+  const double bytes = of.elements * batch * static_cast<double>(number_bytes(of.type));
+  emit_kernel(stream, library_signature("cublas", of.operation, number_name(of.type),
+                                        {{"m", of.m},
+                                         {"n", of.n},
+                                         {"nrhs", of.columns},
+                                         {"batch", of.batch},
+                                         {"flops", static_cast<std::int64_t>(of.flops * batch)},
+                                         {"bytes", static_cast<std::int64_t>(bytes)}}));
   return CUBLAS_STATUS_SUCCESS;
 }
 
-// `side_left`: the triangular matrix is m x m, else n x n.
-NamedSize triangle(cublasSideMode_t side) noexcept { return {"side_left", side == CUBLAS_SIDE_LEFT}; }
-
-cublasStatus_t succeed(cublasStatus_t status, int* info) noexcept {
-  if (status == CUBLAS_STATUS_SUCCESS && info) *info = 0;
+cublasStatus_t record(cublasHandle_t handle, const Problem& of, int* host_info, const void* output) noexcept {
+  const cublasStatus_t status = record(handle, of, output);
+  if (status == CUBLAS_STATUS_SUCCESS && host_info) *host_info = 0;
   return status;
+}
+
+// B is m x n; the triangle is as large as the side of B on which it stands.
+Problem trsm(cudaDataType_t type, cublasSideMode_t side, std::int64_t m, std::int64_t n, std::int64_t batch) noexcept {
+  const auto triangle = static_cast<double>(side == CUBLAS_SIDE_LEFT ? m : n);
+  const double b = static_cast<double>(m) * static_cast<double>(n);
+  return {"trsm", type, m, n, n, batch, b * triangle, 2 * b + triangle * triangle / 2};
+}
+
+Problem getrf(cudaDataType_t type, std::int64_t n, std::int64_t batch) noexcept {
+  const auto size = static_cast<double>(n);
+  return {"getrf", type, n, n, 0, batch, 2.0 / 3 * size * size * size, 2 * size * size};
+}
+
+Problem getrs(cudaDataType_t type, std::int64_t n, std::int64_t columns, std::int64_t batch) noexcept {
+  const auto size = static_cast<double>(n), right = static_cast<double>(columns);
+  return {"getrs", type, n, n, columns, batch, 2 * size * size * right, size * size + 2 * size * right};
+}
+
+Problem geqrf(cudaDataType_t type, std::int64_t m, std::int64_t n, std::int64_t batch) noexcept {
+  const auto rows = static_cast<double>(m), size = static_cast<double>(n);
+  return {"geqrf", type, m, n, 0, batch, 2 * rows * size * size - 2.0 / 3 * size * size * size, 2 * rows * size};
+}
+
+// A QR factorisation, its application to the right-hand sides, and a triangular solve.
+Problem gels(cudaDataType_t type, std::int64_t m, std::int64_t n, std::int64_t columns, std::int64_t batch) noexcept {
+  Problem of = geqrf(type, m, n, batch);
+  const auto rows = static_cast<double>(m), size = static_cast<double>(n), right = static_cast<double>(columns);
+  of.operation = "gels";
+  of.columns = columns;
+  of.flops += 4 * rows * size * right + size * size * right;
+  of.elements += 2 * rows * right;
+  return of;
 }
 
 }  // namespace
@@ -46,16 +91,15 @@ extern "C" {
                                 cublasOperation_t, cublasDiagType_t, Index m, Index n, const T*, const T*,       \
                                 Index, T* B, Index) noexcept {                                                   \
     PH_CALL(name, HostCost::Launch);                                                                             \
-    return ph::cublas::record(handle, "trsm", type, {{"m", m}, {"n", n}, ph::cublas::triangle(side)}, B);        \
+    return ph::cublas::record(handle, ph::cublas::trsm(type, side, m, n, 1), B);                                 \
   }
 
 #define PH_TRSM_BATCHED(name, Index, T, type)                                                                    \
   PH_EXPORT cublasStatus_t name(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t,                  \
                                 cublasOperation_t, cublasDiagType_t, Index m, Index n, const T*,                 \
-                                const T* const[], Index, T* const[], Index, Index count) noexcept {                    \
+                                const T* const[], Index, T* const[], Index, Index count) noexcept {              \
     PH_CALL(name, HostCost::Launch);                                                                             \
-    return ph::cublas::record(handle, "trsm", type,                                                              \
-                              {{"m", m}, {"n", n}, ph::cublas::triangle(side), {"batch", count}}, nullptr);      \
+    return ph::cublas::record(handle, ph::cublas::trsm(type, side, m, n, count), nullptr);                       \
   }
 
 #define PH_FACTORISATIONS(letter, T, type)                                                                       \
@@ -66,30 +110,24 @@ extern "C" {
   PH_EXPORT cublasStatus_t cublas##letter##getrfBatched(cublasHandle_t handle, int n, T* const[], int, int*,     \
                                                         int* info, int count) noexcept {                         \
     PH_CALL(cublas##letter##getrfBatched, HostCost::Launch);                                                     \
-    return ph::cublas::record(handle, "getrf", type, {{"n", n}, {"batch", count}}, info);                        \
+    return ph::cublas::record(handle, ph::cublas::getrf(type, n, count), info);                                  \
   }                                                                                                              \
   PH_EXPORT cublasStatus_t cublas##letter##getrsBatched(cublasHandle_t handle, cublasOperation_t, int n,         \
                                                         int columns, const T* const[], int, const int*,          \
                                                         T* const[], int, int* info, int count) noexcept {        \
     PH_CALL(cublas##letter##getrsBatched, HostCost::Launch);                                                     \
-    return ph::cublas::succeed(                                                                                  \
-        ph::cublas::record(handle, "getrs", type, {{"n", n}, {"nrhs", columns}, {"batch", count}}, nullptr),     \
-        info);                                                                                                   \
+    return ph::cublas::record(handle, ph::cublas::getrs(type, n, columns, count), info, nullptr);                \
   }                                                                                                              \
   PH_EXPORT cublasStatus_t cublas##letter##geqrfBatched(cublasHandle_t handle, int m, int n, T* const[], int,    \
                                                         T* const[], int* info, int count) noexcept {             \
     PH_CALL(cublas##letter##geqrfBatched, HostCost::Launch);                                                     \
-    return ph::cublas::succeed(                                                                                  \
-        ph::cublas::record(handle, "geqrf", type, {{"m", m}, {"n", n}, {"batch", count}}, nullptr), info);       \
+    return ph::cublas::record(handle, ph::cublas::geqrf(type, m, n, count), info, nullptr);                      \
   }                                                                                                              \
   PH_EXPORT cublasStatus_t cublas##letter##gelsBatched(cublasHandle_t handle, cublasOperation_t, int m, int n,   \
                                                        int columns, T* const[], int, T* const[], int, int* info, \
                                                        int* device_info, int count) noexcept {                   \
     PH_CALL(cublas##letter##gelsBatched, HostCost::Launch);                                                      \
-    return ph::cublas::succeed(                                                                                  \
-        ph::cublas::record(handle, "gels", type, {{"m", m}, {"n", n}, {"nrhs", columns}, {"batch", count}},      \
-                           device_info),                                                                         \
-        info);                                                                                                   \
+    return ph::cublas::record(handle, ph::cublas::gels(type, m, n, columns, count), info, device_info);          \
   }
 
 PH_FACTORISATIONS(S, float, CUDA_R_32F)

@@ -14,15 +14,6 @@ using ph::HostCost;
 namespace ph::cublas {
 namespace {
 
-std::size_t number_bytes(cudaDataType_t type) noexcept {
-  switch (type) {
-    case CUDA_R_16F: case CUDA_R_16BF: return 2;
-    case CUDA_R_64F: case CUDA_C_32F: return 8;
-    case CUDA_C_64F: return 16;
-    default: return 4;
-  }
-}
-
 // A result in host memory is waited for, and nothing computed it: zero, and the record says so.
 void give_result(const Context& context, StreamRef stream, void* result, cudaDataType_t type) noexcept {
   if (context.pointer_mode == CUBLAS_POINTER_MODE_DEVICE) {
@@ -46,7 +37,9 @@ cublasStatus_t inner_product(cublasHandle_t handle, std::int64_t n, cudaDataType
   const StreamRef stream = resolve_stream(context->stream);
   if (!stream.valid) return CUBLAS_STATUS_EXECUTION_FAILED;
 
-  emit_kernel(stream, library_signature("cublas", "dot", number_name(type), {{"n", n}}));
+  const auto bytes = static_cast<std::int64_t>(number_bytes(type));
+  emit_kernel(stream, library_signature("cublas", "dot", number_name(type),
+                                        {{"n", n}, {"flops", 2 * n}, {"bytes", 2 * n * bytes}}));
   give_result(*context, stream, result, result_type);
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -1,7 +1,7 @@
 // cuBLASLt as far as the shim needs it; see cublas_types.h for why these facts are declared here.
 #pragma once
 
-#include <cstdint>
+#include <stdint.h>
 
 #include "shim/cublas/cublas_types.h"
 
@@ -12,10 +12,10 @@
 typedef struct cublasLtContext* cublasLtHandle_t;
 
 // Semi-opaque: the vendor's inline functions let a program keep these on its own stack.
-typedef struct { std::uint64_t data[14]; } cublasLtMatrixLayoutOpaque_t;
-typedef struct { std::uint64_t data[8]; } cublasLtMatmulAlgo_t;
-typedef struct { std::uint64_t data[32]; } cublasLtMatmulDescOpaque_t;
-typedef struct { std::uint64_t data[12]; } cublasLtMatmulPreferenceOpaque_t;
+typedef struct { uint64_t data[14]; } cublasLtMatrixLayoutOpaque_t;
+typedef struct { uint64_t data[8]; } cublasLtMatmulAlgo_t;
+typedef struct { uint64_t data[32]; } cublasLtMatmulDescOpaque_t;
+typedef struct { uint64_t data[12]; } cublasLtMatmulPreferenceOpaque_t;
 typedef cublasLtMatrixLayoutOpaque_t* cublasLtMatrixLayout_t;
 typedef cublasLtMatmulDescOpaque_t* cublasLtMatmulDesc_t;
 typedef cublasLtMatmulPreferenceOpaque_t* cublasLtMatmulPreference_t;
@@ -28,9 +28,9 @@ typedef struct {
   int reserved[4];
 } cublasLtMatmulHeuristicResult_t;
 
-enum cublasLtOrder_t { CUBLASLT_ORDER_COL = 0, CUBLASLT_ORDER_ROW = 1 };
+typedef enum { CUBLASLT_ORDER_COL = 0, CUBLASLT_ORDER_ROW = 1 } cublasLtOrder_t;
 
-enum cublasLtMatrixLayoutAttribute_t {
+typedef enum {
   CUBLASLT_MATRIX_LAYOUT_TYPE = 0,
   CUBLASLT_MATRIX_LAYOUT_ORDER = 1,
   CUBLASLT_MATRIX_LAYOUT_ROWS = 2,
@@ -40,9 +40,9 @@ enum cublasLtMatrixLayoutAttribute_t {
   CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET = 6,
   CUBLASLT_MATRIX_LAYOUT_PLANE_OFFSET = 7,
   CUBLASLT_MATRIX_LAYOUT_BATCH_MODE = 8,
-};
+} cublasLtMatrixLayoutAttribute_t;
 
-enum cublasLtMatmulDescAttributes_t {
+typedef enum {
   CUBLASLT_MATMUL_DESC_COMPUTE_TYPE = 0,
   CUBLASLT_MATMUL_DESC_SCALE_TYPE = 1,
   CUBLASLT_MATMUL_DESC_POINTER_MODE = 2,
@@ -78,9 +78,9 @@ enum cublasLtMatmulDescAttributes_t {
   CUBLASLT_MATMUL_DESC_EMULATION_DESCRIPTOR = 38,
   CUBLASLT_MATMUL_DESC_ALPHA_BATCH_STRIDE = 39,
   CUBLASLT_MATMUL_DESC_BETA_BATCH_STRIDE = 40,
-};
+} cublasLtMatmulDescAttributes_t;
 
-enum cublasLtEpilogue_t {
+typedef enum {
   CUBLASLT_EPILOGUE_DEFAULT = 1,
   CUBLASLT_EPILOGUE_RELU = 2,
   CUBLASLT_EPILOGUE_BIAS = 4,
@@ -92,11 +92,11 @@ enum cublasLtEpilogue_t {
   CUBLASLT_EPILOGUE_DGELU_BGRAD = 64 | 128 | 16,
   CUBLASLT_EPILOGUE_BGRADA = 256,
   CUBLASLT_EPILOGUE_BGRADB = 512,
-};
+} cublasLtEpilogue_t;
 
-enum cublasLtPointerMode_t { CUBLASLT_POINTER_MODE_HOST = 0, CUBLASLT_POINTER_MODE_DEVICE = 1 };
+typedef enum { CUBLASLT_POINTER_MODE_HOST = 0, CUBLASLT_POINTER_MODE_DEVICE = 1 } cublasLtPointerMode_t;
 
-enum cublasLtMatmulPreferenceAttributes_t {
+typedef enum {
   CUBLASLT_MATMUL_PREF_SEARCH_MODE = 0,
   CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES = 1,
   CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK = 3,
@@ -106,9 +106,9 @@ enum cublasLtMatmulPreferenceAttributes_t {
   CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES = 8,
   CUBLASLT_MATMUL_PREF_MAX_WAVES_COUNT = 9,
   CUBLASLT_MATMUL_PREF_IMPL_MASK = 12,
-};
+} cublasLtMatmulPreferenceAttributes_t;
 
-enum cublasLtMatmulAlgoConfigAttributes_t {
+typedef enum {
   CUBLASLT_ALGO_CONFIG_ID = 0,
   CUBLASLT_ALGO_CONFIG_TILE_ID = 1,
   CUBLASLT_ALGO_CONFIG_SPLITK_NUM = 2,
@@ -118,6 +118,6 @@ enum cublasLtMatmulAlgoConfigAttributes_t {
   CUBLASLT_ALGO_CONFIG_STAGES_ID = 6,
   CUBLASLT_ALGO_CONFIG_INNER_SHAPE_ID = 7,
   CUBLASLT_ALGO_CONFIG_CLUSTER_SHAPE_ID = 8,
-};
+} cublasLtMatmulAlgoConfigAttributes_t;
 
 #endif  // PH_VENDOR_HEADERS

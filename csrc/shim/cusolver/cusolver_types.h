@@ -9,11 +9,11 @@
 
 typedef struct cusolverDnContext* cusolverDnHandle_t;
 
-enum cusolverStatus_t {
+typedef enum {
   CUSOLVER_STATUS_SUCCESS = 0,
   CUSOLVER_STATUS_NOT_INITIALIZED = 1,
   CUSOLVER_STATUS_ALLOC_FAILED = 2,
   CUSOLVER_STATUS_INVALID_VALUE = 3,
-};
+} cusolverStatus_t;
 
 #endif  // PH_VENDOR_HEADERS

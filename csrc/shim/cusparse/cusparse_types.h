@@ -12,7 +12,7 @@
 
 typedef struct cusparseContext* cusparseHandle_t;
 
-enum cusparseStatus_t {
+typedef enum {
   CUSPARSE_STATUS_SUCCESS = 0,
   CUSPARSE_STATUS_NOT_INITIALIZED = 1,
   CUSPARSE_STATUS_ALLOC_FAILED = 2,
@@ -21,8 +21,8 @@ enum cusparseStatus_t {
   CUSPARSE_STATUS_EXECUTION_FAILED = 6,
   CUSPARSE_STATUS_INTERNAL_ERROR = 7,
   CUSPARSE_STATUS_NOT_SUPPORTED = 10,
-};
+} cusparseStatus_t;
 
-enum cusparsePointerMode_t { CUSPARSE_POINTER_MODE_HOST = 0, CUSPARSE_POINTER_MODE_DEVICE = 1 };
+typedef enum { CUSPARSE_POINTER_MODE_HOST = 0, CUSPARSE_POINTER_MODE_DEVICE = 1 } cusparsePointerMode_t;
 
 #endif  // PH_VENDOR_HEADERS

@@ -18,7 +18,9 @@ namespace {
 
 constexpr std::int64_t kEndless = -1;
 
-std::int64_t from_ms(int timeout_ms) noexcept { return timeout_ms < 0 ? kEndless : timeout_ms * std::int64_t{1'000'000}; }
+std::int64_t from_ms(int timeout_ms) noexcept {
+  return timeout_ms < 0 ? kEndless : timeout_ms * std::int64_t{1'000'000};
+}
 
 std::int64_t from_timespec(const timespec* timeout) noexcept {
   return timeout == nullptr ? kEndless : ph::to_ns(*timeout);

@@ -4,8 +4,8 @@
 #pragma once
 
 #include <climits>
-#include <cstddef>
-#include <cstdint>
+#include <stddef.h>
+#include <stdint.h>
 
 // The version that PyTorch 2.15's wheel brings. A program may compare it with what it was compiled against.
 #define NCCL_VERSION_CODE 23007

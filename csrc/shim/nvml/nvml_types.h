@@ -20,7 +20,7 @@
 typedef struct nvmlDevice_st* nvmlDevice_t;
 typedef unsigned int nvmlDeviceArchitecture_t;
 
-enum nvmlReturn_t {
+typedef enum {
   NVML_SUCCESS = 0,
   NVML_ERROR_UNINITIALIZED = 1,
   NVML_ERROR_INVALID_ARGUMENT = 2,
@@ -37,25 +37,25 @@ enum nvmlReturn_t {
   NVML_ERROR_NO_DATA = 21,
   NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
   NVML_ERROR_UNKNOWN = 999,
-};
+} nvmlReturn_t;
 
-enum nvmlEnableState_t { NVML_FEATURE_DISABLED = 0, NVML_FEATURE_ENABLED = 1 };
-enum nvmlComputeMode_t { NVML_COMPUTEMODE_DEFAULT = 0 };
-enum nvmlBrandType_t { NVML_BRAND_NVIDIA = 14 };
-enum nvmlClockType_t { NVML_CLOCK_GRAPHICS = 0, NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2, NVML_CLOCK_VIDEO = 3 };
-enum nvmlTemperatureSensors_t { NVML_TEMPERATURE_GPU = 0 };
-enum nvmlGpuTopologyLevel_t { NVML_TOPOLOGY_INTERNAL = 0, NVML_TOPOLOGY_NODE = 40 };
-enum nvmlGpuP2PStatus_t { NVML_P2P_STATUS_OK = 0 };
-enum nvmlGpuP2PCapsIndex_t { NVML_P2P_CAPS_INDEX_READ = 0, NVML_P2P_CAPS_INDEX_UNKNOWN = 5 };
-enum nvmlNvLinkCapability_t {
+typedef enum { NVML_FEATURE_DISABLED = 0, NVML_FEATURE_ENABLED = 1 } nvmlEnableState_t;
+typedef enum { NVML_COMPUTEMODE_DEFAULT = 0 } nvmlComputeMode_t;
+typedef enum { NVML_BRAND_NVIDIA = 14 } nvmlBrandType_t;
+typedef enum { NVML_CLOCK_GRAPHICS = 0, NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2, NVML_CLOCK_VIDEO = 3 } nvmlClockType_t;
+typedef enum { NVML_TEMPERATURE_GPU = 0 } nvmlTemperatureSensors_t;
+typedef enum { NVML_TOPOLOGY_INTERNAL = 0, NVML_TOPOLOGY_NODE = 40 } nvmlGpuTopologyLevel_t;
+typedef enum { NVML_P2P_STATUS_OK = 0 } nvmlGpuP2PStatus_t;
+typedef enum { NVML_P2P_CAPS_INDEX_READ = 0, NVML_P2P_CAPS_INDEX_UNKNOWN = 5 } nvmlGpuP2PCapsIndex_t;
+typedef enum {
   NVML_NVLINK_CAP_P2P_SUPPORTED = 0,
   NVML_NVLINK_CAP_SYSMEM_ACCESS = 1,
   NVML_NVLINK_CAP_P2P_ATOMICS = 2,
   NVML_NVLINK_CAP_SYSMEM_ATOMICS = 3,
   NVML_NVLINK_CAP_SLI_BRIDGE = 4,
   NVML_NVLINK_CAP_VALID = 5,
-};
-enum nvmlIntNvLinkDeviceType_t { NVML_NVLINK_DEVICE_TYPE_GPU = 0, NVML_NVLINK_DEVICE_TYPE_SWITCH = 2 };
+} nvmlNvLinkCapability_t;
+typedef enum { NVML_NVLINK_DEVICE_TYPE_GPU = 0, NVML_NVLINK_DEVICE_TYPE_SWITCH = 2 } nvmlIntNvLinkDeviceType_t;
 
 typedef struct {
   char busIdLegacy[NVML_DEVICE_PCI_BUS_ID_BUFFER_V2_SIZE];

@@ -5,6 +5,6 @@
 #include <nvrtc.h>
 #else
 
-enum nvrtcResult { NVRTC_SUCCESS = 0, NVRTC_ERROR_INVALID_INPUT = 3 };
+typedef enum { NVRTC_SUCCESS = 0, NVRTC_ERROR_INVALID_INPUT = 3 } nvrtcResult;
 
 #endif  // PH_VENDOR_HEADERS

@@ -5,36 +5,41 @@ phantora, so the runtime is loaded by path; then the environment's own sitecusto
 hides, gets its turn.
 """
 
-import importlib.machinery
+from __future__ import annotations
+
 import importlib.util
 import os
 import sys
+from importlib.machinery import ModuleSpec, PathFinder
+from types import ModuleType
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
-def _load(spec, name):
+def _load(spec: ModuleSpec | None, name: str) -> ModuleType | None:
+    if spec is None or spec.loader is None:
+        return None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 
 
-def _start_runtime():
+def _start_runtime() -> None:
     # The first Python process of a rank is the rank; ph_attach refuses the others. Helper processes
     # of multiprocessing are told apart even where the rank itself has no runtime.
     if "PHANTORA_RANK" not in os.environ or "--multiprocessing-fork" in sys.orig_argv:
         return
     path = os.path.join(os.path.dirname(_HERE), "runtime.py")
-    spec = importlib.util.spec_from_file_location("phantora_rank_runtime", path)
-    _load(spec, spec.name).start()
+    name = "phantora_rank_runtime"
+    runtime = _load(importlib.util.spec_from_file_location(name, path), name)
+    assert runtime is not None, path
+    runtime.start()
 
 
-def _chain():
+def _chain() -> None:
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != _HERE]
-    spec = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
-    if spec is not None and spec.loader is not None:
-        _load(spec, "sitecustomize")
+    _load(PathFinder.find_spec("sitecustomize", sys.path), "sitecustomize")
 
 
 _start_runtime()

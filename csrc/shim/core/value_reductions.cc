@@ -1,0 +1,210 @@
+#include "shim/core/value_reductions.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "shim/core/config.h"
+#include "shim/core/device.h"
+#include "shim/core/element_functions.h"
+#include "shim/core/tensor_view.h"
+#include "shim/core/value_queue.h"
+#include "shim/core/values.h"
+
+namespace ph {
+
+namespace {
+
+constexpr std::size_t kConfigBytes = 64;  // ReduceConfig
+constexpr std::size_t kLastConfigOffset = 128;
+
+struct Reduction {
+  std::size_t inputs = 0;   // per output
+  std::size_t outputs = 0;
+  Dimensions reduced;       // one tensor: the input
+  Dimensions kept;          // two: output and input
+  const unsigned char* source = nullptr;
+  unsigned char* destination[2] = {};
+  float factor = 0;         // MeanOps begins with it
+};
+
+template <class T>
+T at(const void* base, std::size_t offset) noexcept {
+  T value;
+  std::memcpy(&value, static_cast<const unsigned char*>(base) + offset, sizeof value);
+  return value;
+}
+
+// The functor and the identity stand before the configuration; the launch's block tells where it begins.
+std::optional<std::size_t> find_config(const LaunchShape& shape, const void* operation) noexcept {
+  for (std::size_t offset = 0; offset <= kLastConfigOffset; offset += 4) {
+    std::int32_t field[14];
+    std::memcpy(field, static_cast<const unsigned char*>(operation) + offset, sizeof field);
+    const bool element = field[0] >= 1 && field[0] <= 16 && std::has_single_bit(static_cast<unsigned>(field[0]));
+    const bool block = field[11] == static_cast<std::int32_t>(shape.block[0]) &&
+                       field[12] == static_cast<std::int32_t>(shape.block[1]) && field[13] == field[11] * field[12];
+    if (element && block && field[1] >= 1 && field[2] >= 1 && field[5] >= 1) return offset;
+  }
+  return {};
+}
+
+// ReduceOp: configuration, OffsetCalculator<1> of the reduced dimensions, OffsetCalculator<2> of the kept ones,
+// source, two destinations.
+bool read_reduction(const LaunchShape& shape, const void* operation, Reduction& r) {
+  const auto config = find_config(shape, operation);
+  if (!config) return false;
+  const auto* base = static_cast<const unsigned char*>(operation);
+  r.inputs = static_cast<std::size_t>(at<std::int32_t>(base, *config + 4));
+  r.outputs = static_cast<std::size_t>(at<std::int32_t>(base, *config + 8));
+  const std::size_t reduced = *config + kConfigBytes;
+  const std::size_t kept = reduced + calculator_bytes(1);
+  if (!read_calculator(base + reduced, 1, r.reduced) || !read_calculator(base + kept, 2, r.kept)) return false;
+  const std::size_t pointers = (kept + calculator_bytes(2) + 7) / 8 * 8;
+  r.source = at<const unsigned char*>(base, pointers);
+  r.destination[0] = at<unsigned char*>(base, pointers + 8);
+  r.destination[1] = at<unsigned char*>(base, pointers + 16);
+  r.factor = at<float>(base, 0);
+  return is_device_pointer(r.source) && is_device_pointer(r.destination[0]) && r.reduced.elements() == r.inputs &&
+         r.kept.elements() == r.outputs;
+}
+
+Number combined(Reducer reducer, const Number& a, const Number& b) noexcept {
+  const bool integers = a.integral && b.integral;
+  const auto unsigned_of = [](const Number& n) { return static_cast<std::uint64_t>(n.integer); };
+  switch (reducer) {
+    case Reducer::Product:
+      if (integers) return whole(static_cast<std::int64_t>(unsigned_of(a) * unsigned_of(b)));
+      return real(a.as_real() * b.as_real());
+    case Reducer::Max:
+      if (integers) return whole(std::max(a.integer, b.integer));
+      return real(std::isnan(a.real) || a.real > b.real ? a.real : b.real);
+    case Reducer::Min:
+      if (integers) return whole(std::min(a.integer, b.integer));
+      return real(std::isnan(a.real) || a.real < b.real ? a.real : b.real);
+    case Reducer::Any: return whole(a.is_true() || b.is_true());
+    case Reducer::All: return whole(a.is_true() && b.is_true());
+    default:
+      if (integers) return whole(static_cast<std::int64_t>(unsigned_of(a) + unsigned_of(b)));
+      return real(a.as_real() + b.as_real());
+  }
+}
+
+Number first_of(const ReductionRule& rule, const Number& number) noexcept {
+  const bool logical = rule.reducer == Reducer::Any || rule.reducer == Reducer::All;
+  if (logical) return whole(number.is_true());
+  const bool to_integer = is_integral(rule.output) && !number.integral;
+  return to_integer ? whole(number.as_integer()) : number;
+}
+
+// Nothing: some input of the output is not known.
+std::optional<Number> reduced_value(const ReductionRule& rule, const Reduction& r, std::size_t output) {
+  const unsigned char* base = r.source + r.kept.offset(1, output);
+  Number value;
+  for (std::size_t i = 0; i < r.inputs; ++i) {
+    const unsigned char* from = base + r.reduced.offset(0, i);
+    if (!known_now().covers(from, size_of(rule.input))) return {};
+    const Number next = first_of(rule, load(rule.input, from));
+    value = i == 0 ? next : combined(rule.reducer, value, next);
+  }
+  if (rule.reducer == Reducer::Mean) value = real(value.as_real() * static_cast<double>(r.factor));
+  return value;
+}
+
+void carry_out(const ReductionRule& rule, const Reduction& r) {
+  for (std::size_t o = 0; o < r.outputs; ++o) {
+    unsigned char* to = r.destination[0] + r.kept.offset(0, o);
+    const auto value = reduced_value(rule, r, o);
+    if (!value) {
+      known_now().remove(to, size_of(rule.output));
+      continue;
+    }
+    store(rule.output, to, *value);
+    known_now().add(to, size_of(rule.output));
+  }
+}
+
+Reducer reducer_of(std::string_view operation) noexcept {
+  constexpr std::pair<std::string_view, Reducer> kReducers[] = {
+      {"sum_functor<", Reducer::Sum},      {"prod_functor<", Reducer::Product}, {"MaxNanFunctor<", Reducer::Max},
+      {"MinNanFunctor<", Reducer::Min},    {"or_kernel_cuda", Reducer::Any},    {"and_kernel_cuda", Reducer::All},
+      {"at::native::MeanOps<", Reducer::Mean},
+  };
+  for (const auto& [name, reducer] : kReducers) {
+    if (operation.find(name) != std::string_view::npos) return reducer;
+  }
+  return Reducer::Unknown;
+}
+
+std::size_t number_in(std::string_view text) noexcept {
+  std::size_t number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+}  // namespace
+
+std::optional<ReductionRule> parse_reduction(std::string_view name) {
+  if (!name.starts_with("void at::native::reduce_kernel<")) return {};
+  const auto kernel = template_arguments(name);
+  if (kernel.size() != 3 || !kernel[2].starts_with("at::native::ReduceOp<")) return {};
+  const auto operation = template_arguments(kernel[2]);
+  if (operation.size() < 4) return {};
+  ReductionRule rule{reducer_of(operation[1]), scalar_named(operation[0]), scalar_named(operation[3])};
+  if (rule.input == Scalar::None || rule.output == Scalar::None) rule.reducer = Reducer::Unknown;
+  return rule;
+}
+
+bool apply_reduction(const ReductionRule& rule, const LaunchShape& shape, const void* operation) noexcept {
+  if (!any_known()) return false;
+  Reduction r;
+  if (!read_reduction(shape, operation, r)) return false;
+  const std::size_t output_bytes = rule.output == Scalar::None ? sizeof(double) : size_of(rule.output);
+  const std::size_t extent = r.kept.extent(0) + output_bytes;
+  const bool small = r.inputs * r.outputs <= kMostElements && extent <= config().value_bytes;
+  if (rule.reducer == Reducer::Unknown || !small || !is_known(r.source, size_of(rule.input))) {
+    for (unsigned char* destination : r.destination) mark_unknown(destination, extent);
+    return true;
+  }
+  expect_known(r.destination[0], extent);
+  enqueue_value([rule, r = std::move(r)] { carry_out(rule, r); });
+  return true;
+}
+
+std::optional<ConcatenationRule> parse_concatenation(std::string_view name) {
+  if (name.find("::CatArrayBatchedCopy_") == std::string_view::npos) return {};
+  if (name.find("_contig<") == std::string_view::npos) return {};
+  const auto arguments = template_arguments(name);
+  constexpr std::string_view kOpaque = "at::native::(anonymous namespace)::OpaqueType<";
+  if (arguments.size() < 4 || !arguments[0].starts_with(kOpaque)) return {};
+  ConcatenationRule rule;
+  rule.element_bytes = number_in(arguments[0].substr(kOpaque.size()));
+  rule.index_bytes = arguments[1] == "unsigned int" ? 4 : 8;
+  rule.capacity = number_in(arguments[3]);
+  if (rule.element_bytes == 0 || rule.capacity == 0) return {};
+  return rule;
+}
+
+// The grid's y is the number of inputs.
+bool apply_concatenation(const ConcatenationRule& rule, const LaunchShape& shape, void* const* arguments) noexcept {
+  if (!any_known()) return false;
+  const std::size_t inputs = shape.grid[1];
+  if (inputs > rule.capacity || at<std::int32_t>(arguments[3], 0) != 0) return false;
+  const auto index = [&rule](const void* base, std::size_t offset) -> std::size_t {
+    return rule.index_bytes == 4 ? at<std::uint32_t>(base, offset) : at<std::uint64_t>(base, offset);
+  };
+  auto* output = at<unsigned char*>(arguments[0], 0);
+  const std::size_t stride = index(arguments[4], 0);
+  for (std::size_t i = 0; i < inputs; ++i) {
+    const std::size_t fields = rule.capacity * sizeof(void*) + i * rule.index_bytes;
+    const std::size_t offset = index(arguments[1], fields);
+    const std::size_t elements = index(arguments[1], fields + 2 * rule.capacity * rule.index_bytes);
+    const auto* source = at<const unsigned char*>(arguments[1], i * sizeof(void*));
+    copy_values(output + offset * stride * rule.element_bytes, source, elements * rule.element_bytes, false);
+  }
+  return true;
+}
+
+}  // namespace ph

@@ -1,0 +1,41 @@
+// Reductions (at::native::reduce_kernel) and concatenations of small tensors, carried out.
+//
+// Source of layouts: aten/src/ATen/native/cuda/Reduce.cuh and Shape.cu, as of PyTorch 2.15. Sums of floating-point
+// numbers are added in index order, in double precision; a GPU's order differs, and so may the last bit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+#include "shim/core/kernel_structures.h"
+#include "shim/core/scalars.h"
+
+namespace ph {
+
+enum class Reducer : std::uint8_t { Unknown, Sum, Product, Max, Min, Any, All, Mean };
+
+// Of a ReduceOp, which is the kernel's only argument.
+struct ReductionRule {
+  Reducer reducer = Reducer::Unknown;  // Unknown: only the outputs are found
+  Scalar input = Scalar::None;
+  Scalar output = Scalar::None;
+};
+
+// `name`: demangled. Nothing: not a reduction.
+std::optional<ReductionRule> parse_reduction(std::string_view name);
+// False: the structure is not what the name promises.
+bool apply_reduction(const ReductionRule& rule, const LaunchShape& shape, const void* operation) noexcept;
+
+// Contiguous inputs along the outermost dimension; the arguments are output, inputs, sizes, dimension, its stride.
+struct ConcatenationRule {
+  std::size_t element_bytes = 0;
+  std::size_t index_bytes = 4;
+  std::size_t capacity = 0;  // inputs that the structure has room for
+};
+
+std::optional<ConcatenationRule> parse_concatenation(std::string_view name);
+bool apply_concatenation(const ConcatenationRule& rule, const LaunchShape& shape, void* const* arguments) noexcept;
+
+}  // namespace ph
