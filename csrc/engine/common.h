@@ -17,8 +17,13 @@ inline constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
 // Some 36 years. Times and durations beyond it are malformed input, so that sums cannot overflow.
 inline constexpr Nanoseconds kLatest = Nanoseconds{1} << 60;
 
-// At one time, work ends before hosts issue, and hosts issue before their questions are answered.
-enum class Phase : std::uint8_t { End = 0, Issue = 1, Question = 2 };
+// What comes first at one time; docs/decisions/inbox-phases.md says why.
+enum class Phase : std::uint8_t {
+  End,       // work ends
+  Question,  // a query is answered
+  Wait,      // a rank begins to wait
+  Issue,     // everything else that a rank issues
+};
 
 using Index = std::uint32_t;
 inline constexpr Index kNone = 0xffffffff;

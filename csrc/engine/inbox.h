@@ -26,7 +26,7 @@ class Inbox {
   }
 
  private:
-  static constexpr std::int64_t kPhases = 4;  // times end at kLatest, so the product fits
+  static constexpr std::int64_t kPhases = 4;  // of Phase; times end at kLatest, so the product fits
 
   bool before(Index a, Index b) const {
     return order_[a] != order_[b] ? order_[a] < order_[b] : a < b;

@@ -143,6 +143,7 @@ class Rank {
   void end_later(Index item, Nanoseconds time_ns);
 
   // rank_waits.cc
+  static bool begins_local_wait(const Queued& record);
   void begin_wait(const Queued& record);
   void evaluate_query(const Query& query);
   ReplyStatus query(const Wait& wait, bool background, std::uint64_t& value) const;

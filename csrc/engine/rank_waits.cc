@@ -24,6 +24,12 @@ const Rank::Event& Rank::event(std::uint64_t instance) const {
   return instance < events_.size() ? events_[instance] : kUnrecordedEvent;
 }
 
+// A wait that concerns this rank alone, as opposed to one that the server answers.
+bool Rank::begins_local_wait(const Queued& record) {
+  const auto kind = static_cast<WaitKind>(record.id);
+  return record.kind == RecordKind::Wait && kind != WaitKind::CommInit && kind != WaitKind::CommSplit;
+}
+
 void Rank::begin_wait(const Queued& record) {
   const std::uint64_t key = record.args[4];
   Wait* wait = open_wait(key);

@@ -21,7 +21,7 @@ void Rank::find_next() {
 Phase Rank::next_phase() const {
   switch (next_.source) {
     case Source::Compute: case Source::Timer: return Phase::End;
-    case Source::Record: return Phase::Issue;
+    case Source::Record: return begins_local_wait(queue_[queue_head_]) ? Phase::Wait : Phase::Issue;
     case Source::Query: return Phase::Question;
   }
   throw BrokenInvariant("an event without a source");

@@ -82,7 +82,8 @@ enum class WaitKind : std::uint32_t {
   CommInit = 7,     // arg[0]: hash of the unique id; arg[1]: size; arg[2]: rank in it; value: communicator
   CommSplit = 8,    // id's communicator in arg[0]; arg[1]: colour (int64, -1: none); arg[2]: key (int64);
                     // arg[3]: how many splits of it came before; value: communicator or 0
-  Resume = 9,       // the rank was set aside while it waited outside; value unused
+  Resume = 9,       // until the simulation has reached the rank's clock: it was set aside while it waited
+                    // outside, or its program sleeps; value unused
 };
 
 enum class ReplyStatus : std::uint32_t { Done = 0, NotReady = 1, Stop = 2 };

@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import grpc
@@ -10,13 +11,16 @@ from sim_server import simulation_pb2 as wire
 from sim_server.errors import InternalError, PhantoraError, UsageError
 from sim_server.simulation_pb2_grpc import SimulationStub
 
-PROTOCOL_VERSION = 1
-
-# One message may hold a ring's content of every rank.
 CHANNEL_OPTIONS = (
+    # One message may hold a ring's content of every rank.
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
+    # A server that is just starting is tried again soon.
+    ("grpc.initial_reconnect_backoff_ms", 20),
+    ("grpc.min_reconnect_backoff_ms", 20),
+    ("grpc.max_reconnect_backoff_ms", 200),
 )
+_CHECK_INTERVAL_S = 0.05
 
 
 def error_of(failure: wire.Failure) -> PhantoraError:
@@ -40,46 +44,33 @@ class Simulation:
         self._receiver: threading.Thread | None = None
         self.ended = False
 
-    def wait_ready(self, check: Callable[[], None], limit_s: float) -> None:
-        """Waits until the server accepts connections; calls `check`, which may raise, meanwhile.
+    def join(self, hello: wire.Hello, check: Callable[[], None], limit_s: float) -> None:
+        """Says hello as soon as the server is there, and waits for the welcome.
 
-        Raises: UsageError if it does not within `limit_s`.
+        `check` is called now and then and may raise.
+        Raises: UsageError if nobody answers within `limit_s` or the server turns us away, or the
+        error that the server had with the settings in `hello`.
         """
-        ready = grpc.channel_ready_future(self._channel)
-        step_s = 0.05
-        for _ in range(int(limit_s / step_s)):
-            try:
-                ready.result(timeout=step_s)
-            except grpc.FutureTimeoutError:
-                check()
-            else:
-                return
-        ready.cancel()
-        raise UsageError(f"Nobody answers at {self._address} (waited {limit_s:g} s).")
-
-    def join(self, ranks: int, local_ranks: list[int], settings: str) -> None:
-        """Says hello and waits for the welcome.
-
-        Raises: UsageError if the server turns us away, or the error that the server had with
-        `settings`.
-        """
-        hello = wire.Hello(
-            protocol_version=PROTOCOL_VERSION,
-            ranks=ranks,
-            local_ranks=local_ranks,
-            settings=settings,
-        )
         self.send(wire.FromAgent(hello=hello))
         responses = SimulationStub(self._channel).Attach(
-            iter(self._outgoing.get, None), metadata=self._metadata
+            iter(self._outgoing.get, None), metadata=self._metadata, wait_for_ready=True
         )
         self._receiver = threading.Thread(target=self._receive, args=(responses,), daemon=True)
         self._receiver.start()
-        first = self.next_message()
+        first = self._wait_for_first(check, limit_s)
         if first is not None and first.HasField("failure"):
             raise error_of(first.failure)
         if first is None or not first.HasField("welcome"):
             raise UsageError(f"The server at {self._address} turned us away: {self._reason()}")
+
+    def _wait_for_first(self, check: Callable[[], None], limit_s: float) -> wire.ToAgent | None:
+        deadline_s = time.monotonic() + limit_s
+        while time.monotonic() < deadline_s:
+            try:
+                return self._incoming.get(timeout=_CHECK_INTERVAL_S)
+            except queue.Empty:
+                check()
+        raise UsageError(f"Nobody answers at {self._address} (waited {limit_s:g} s).")
 
     def send(self, message: wire.FromAgent) -> None:
         """Sends in the background, in order."""

@@ -29,9 +29,11 @@ from phantora_py.launch.options import RunOptions
 from phantora_py.launch.ranks import NotForkable, RankProcesses
 from phantora_py.launch.rundir import RunDirectory
 from phantora_py.launch.starter import Plan, RankStart
+from sim_server import simulation_pb2 as wire
 from sim_server.cluster import Cluster, load_cluster
 from sim_server.errors import UsageError
 from sim_server.gpu import GpuProfile, load_gpu
+from sim_server.records import PROTOCOL_VERSION
 from sim_server.settings import Settings
 
 
@@ -140,8 +142,7 @@ def _serve(
         stack.callback(channels.close)
         simulation = Simulation(address, token, channels.wake)
         stack.callback(simulation.close)
-        simulation.wait_ready(server.check if server else lambda: None, START_LIMIT_S)
-        simulation.join(layout.ranks, ranks, _settings(prepared).to_json())
+        simulation.join(_hello(prepared), server.check if server else lambda: None, START_LIMIT_S)
         try:
             processes.wait_ready()
         except NotForkable as reason:
@@ -219,13 +220,20 @@ def _rank_start(prepared: Prepared, directory: RunDirectory, rank: int) -> RankS
     )
 
 
-def _settings(prepared: Prepared) -> Settings:
-    return Settings(
-        ranks=prepared.layout.ranks,
-        nodes=prepared.layout.nodes,
-        gpus_per_node=prepared.layout.ranks_per_node,
+def _hello(prepared: Prepared) -> wire.Hello:
+    layout = prepared.layout
+    settings = Settings(
+        ranks=layout.ranks,
+        nodes=layout.nodes,
+        gpus_per_node=layout.ranks_per_node,
         cluster=prepared.cluster,
         gpu=prepared.gpu,
+    )
+    return wire.Hello(
+        protocol_version=PROTOCOL_VERSION,
+        ranks=layout.ranks,
+        local_ranks=range(layout.ranks),
+        settings=settings.to_json(),
     )
 
 

@@ -128,7 +128,7 @@ def _run_script(path: str, arguments: Sequence[str]) -> None:
     main.__dict__["__builtins__"] = sys.modules["builtins"]
     sys.modules["__main__"] = main
     with io.open_code(path) as file:
-        code = compile(file.read(), path, "exec")
+        code = compile(file.read(), main.__file__, "exec")
     exec(code, main.__dict__)
 
 

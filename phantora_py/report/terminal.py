@@ -39,7 +39,8 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
 
 def _headline(summary: dict[str, Any]) -> list[str]:
     command = escape(shlex.join(summary["command"]))
-    ranks = f"{summary['ranks']} ranks on {summary['nodes']} nodes of {summary['cluster']}"
+    ranks = f"{_counted(summary['ranks'], 'rank')} on {_counted(summary['nodes'], 'node')}"
+    ranks = f"{ranks} of {escape(summary['cluster'])}"
     lines = [f"[bold]{ranks}[/]   host time: {summary['host_time']}   {command}"]
     if summary["exit_code"]:
         lines.append(f"[red]exit code {summary['exit_code']}[/]   {escape(summary['message'])}")
@@ -116,6 +117,10 @@ def _trust(summary: dict[str, Any]) -> list[str]:
     isolation = summary["isolation"]
     lines.append(f"  isolation  {isolation['tier']}: {escape(isolation['reason'])}")
     return lines
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _wall(summary: dict[str, Any]) -> str:

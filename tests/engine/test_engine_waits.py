@@ -99,14 +99,29 @@ def test_the_bound_is_the_least_clock_of_a_running_rank() -> None:
     assert engine.time_ns == 40
     engine.set_aside(2)
     assert (engine.bound(), engine.aside_ranks(), engine.running_ranks()) == (70, [2], [1])
-    engine.feed(1, b"", 105)
+    engine.feed(1, b"", 104)
     assert engine.advance(None, True).answers == []
-    engine.feed(1, b"", 106)
+    engine.feed(1, b"", 105)
     (answer,) = engine.advance(None, True).answers
     assert (answer.rank, answer.time_ns, engine.bound()) == (0, 105, 105)
     engine.exited(0)
     engine.exited(1)
     assert engine.bound() is None
+
+
+def test_equal_ranks_are_answered_together() -> None:
+    """What ends at the bound is answered, so that no rank waits for another's next step."""
+    engine = make_engine(3)
+    for rank in range(3):
+        program = Program().kernel(100).wait(WaitKind.STREAM, stream=2)
+        feed(engine, program, rank)
+    assert [answer.time_ns for answer in engine.advance(None, True).answers] == [100] * 3
+    for rank in range(3):
+        feed(engine, Program(streams=0).wait(WaitKind.DEVICE, gap=7), rank, clock_ns=107)
+    assert [answer.time_ns for answer in engine.advance(None, True).answers] == [107] * 3
+    for rank in range(3):
+        feed(engine, Program(streams=0).wait(WaitKind.QUERY_STREAM, stream=1), rank)
+    assert [answer.time_ns for answer in engine.advance(None, True).answers] == [112] * 3
 
 
 def test_a_limit_is_honoured() -> None:

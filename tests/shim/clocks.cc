@@ -169,8 +169,6 @@ int main(int count, char** arguments) {
   if (shim<int (*)(const char*, unsigned)>("ph_attach")(std::getenv("PHANTORA_RUN_DIR"), 0) != 1) return 1;
   const bool drives = std::string(arguments[1]) == "driver";
   for (int i = 2; i < count; ++i) {
-    // A record, so that no sleep looks like polling.
-    shim<void (*)(unsigned, const char*)>("ph_marker")(2, "case");
     if (drives) {
       run(arguments[i]);
     } else {

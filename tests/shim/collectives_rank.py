@@ -1,26 +1,31 @@
-"""One rank of test_small_collectives.py: calls our libnccl through ctypes and prints what it read back.
+"""One rank of test_small_collectives.py: calls our libnccl through ctypes, prints what it reads.
 
-Our libraries are preloaded. Argument: a scenario, one of the functions below. Prints one JSON object.
+Our libraries are preloaded. Argument: a scenario, one of the functions below.
 """
 
 from __future__ import annotations
 
 import ctypes
-import json
-import os
 import struct
 import sys
 from collections.abc import Callable
 
 from collective_values import AVG, BF16, COUNT, ELEMENT_BYTES, F32, INT64, SUM, UINT8, integers
+from rank_device import (
+    RANK,
+    RANKS,
+    TO_DEVICE,
+    allocate,
+    copy,
+    download,
+    part,
+    run_scenario,
+    size_t,
+    upload,
+)
 
-LARGE_BYTES = 1 << 20
-
-core = ctypes.CDLL(None)
-cuda = ctypes.CDLL("libcudart.so.13")
 nccl = ctypes.CDLL("libnccl.so.2")
-RANK = int(os.environ["PHANTORA_RANK"])
-RANKS = int(os.environ["RANKS"])
+LARGE_BYTES = 1 << 20
 
 
 class UniqueId(ctypes.Structure):
@@ -36,38 +41,11 @@ def check(result: int) -> None:
         raise RuntimeError(nccl.ncclGetLastError(None).decode())
 
 
-def allocate(size: int) -> ctypes.c_void_p:
-    """Device memory that holds nothing known."""
-    pointer = ctypes.c_void_p()
-    assert cuda.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)) == 0
-    return pointer
-
-
-def upload(data: bytes) -> ctypes.c_void_p:
-    """Device memory that holds `data`."""
-    pointer = allocate(len(data))
-    result = cuda.cudaMemcpy(pointer, data, ctypes.c_size_t(len(data)), 1)
-    assert result == 0, result
-    return pointer
-
-
-def download(pointer: ctypes.c_void_p, size: int) -> str:
-    """What the program reads back, in hexadecimal."""
-    data = ctypes.create_string_buffer(b"\xee" * size, size)
-    assert cuda.cudaMemcpy(data, pointer, ctypes.c_size_t(size), 2) == 0
-    return data.raw.hex()
-
-
 def initialise() -> ctypes.c_void_p:
     """The communicator of all ranks, under an id that all can compute."""
     comm = ctypes.c_void_p()
     check(nccl.ncclCommInitRank(ctypes.byref(comm), RANKS, UniqueId(b"test"), RANK))
     return comm
-
-
-def size_t(value: int) -> ctypes.c_size_t:
-    """A count as C takes it."""
-    return ctypes.c_size_t(value)
 
 
 def reductions(comm: ctypes.c_void_p) -> dict[str, str]:
@@ -112,10 +90,10 @@ def groups(comm: ctypes.c_void_p) -> dict[str, str]:
     given, received = upload(whole), upload(b"\xff" * len(whole))
     check(nccl.ncclGroupStart())
     for peer in range(RANKS):
-        chunk = ctypes.c_void_p(received.value + peer * COUNT)
+        chunk = part(received, peer * COUNT)
         check(nccl.ncclRecv(chunk, size_t(COUNT), UINT8, peer, comm, None))
     for peer in range(RANKS):
-        chunk = ctypes.c_void_p(given.value + peer * COUNT)
+        chunk = part(given, peer * COUNT)
         check(nccl.ncclSend(chunk, size_t(COUNT), UINT8, peer, comm, None))
     check(nccl.ncclGroupEnd())
     return {"all_to_all": download(received, len(whole))}
@@ -128,8 +106,8 @@ def unknown(comm: ctypes.c_void_p) -> dict[str, str]:
     check(nccl.ncclAllReduce(given, reduced, size_t(COUNT), UINT8, SUM, comm, None))
     check(nccl.ncclAllGather(given, gathered, size_t(COUNT), UINT8, comm, None))
     large = allocate(LARGE_BYTES)
-    marked = ctypes.c_void_p(large.value + 64)
-    cuda.cudaMemcpy(marked, b"\xaa" * 8, size_t(8), 1)
+    marked = part(large, 64)
+    copy(marked, b"\xaa" * 8, 8, TO_DEVICE)
     before = download(marked, 8)
     check(nccl.ncclAllReduce(large, large, size_t(LARGE_BYTES), UINT8, SUM, comm, None))
     return {
@@ -156,17 +134,17 @@ def premultiplied(comm: ctypes.c_void_p) -> dict[str, str]:
 
 def halves(comm: ctypes.c_void_p) -> dict[str, str]:
     """Even and odd ranks split, in reverse order; each part reduces and sends along a chain."""
-    part = ctypes.c_void_p()
-    check(nccl.ncclCommSplit(comm, RANK % 2, -RANK, ctypes.byref(part), None))
+    half = ctypes.c_void_p()
+    check(nccl.ncclCommSplit(comm, RANK % 2, -RANK, ctypes.byref(half), None))
     rank, size = ctypes.c_int(), ctypes.c_int()
-    check(nccl.ncclCommUserRank(part, ctypes.byref(rank)))
-    check(nccl.ncclCommCount(part, ctypes.byref(size)))
+    check(nccl.ncclCommUserRank(half, ctypes.byref(rank)))
+    check(nccl.ncclCommCount(half, ctypes.byref(size)))
     given = upload(integers(INT64, RANK, 1))
-    check(nccl.ncclAllReduce(given, given, size_t(1), INT64, SUM, part, None))
+    check(nccl.ncclAllReduce(given, given, size_t(1), INT64, SUM, half, None))
     none = ctypes.c_void_p()
     check(nccl.ncclCommSplit(comm, -1, 0, ctypes.byref(none), None))
-    check(nccl.ncclCommDestroy(part))
-    destroyed = nccl.ncclCommCount(part, ctypes.byref(size))
+    check(nccl.ncclCommDestroy(half))
+    destroyed = nccl.ncclCommCount(half, ctypes.byref(size))
     return {
         "place": f"{rank.value} of {size.value}",
         "sum": download(given, 8),
@@ -199,13 +177,6 @@ def early_exit(comm: ctypes.c_void_p) -> dict[str, str]:
     return results
 
 
-def main() -> None:
-    """Runs the scenario and ends as a rank does."""
-    assert core.ph_attach(os.environ["PHANTORA_RUN_DIR"].encode(), RANK) == 1
-    results = globals()[sys.argv[1]](initialise())
-    core.ph_exit(ctypes.c_int64(0))
-    print(json.dumps(results), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    scenario = globals()[sys.argv[1]]
+    run_scenario(lambda: scenario(initialise()))

@@ -1,6 +1,6 @@
 """A host agent that answers every wait at once: enough to run rank processes without a simulator.
 
-Owns the files of a run directory and a thread that reads the ranks' records. Time does not advance; a
+Owns the files of a run directory and a thread that reads the ranks' records. Time stands still; a
 communicator is answered when all its ranks have asked. It must not be used to test timing.
 """
 
@@ -12,6 +12,7 @@ import struct
 import threading
 import time
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 CELL_BYTES = 64
@@ -33,8 +34,8 @@ GPU_KEYS = {
 }
 
 
-def write_settings(run_dir: Path, ranks: int, **changes: str) -> None:
-    """Writes shim.conf; `changes` replace keys, with `__` for the dot."""
+def write_settings(run_dir: Path, ranks: int, changes: Mapping[str, str]) -> None:
+    """Writes shim.conf; `changes` replace keys of it."""
     costs = ("light", "launch", "copy", "event", "sync", "alloc", "collective", "setup")
     settings = {
         "ranks": str(ranks),
@@ -47,7 +48,7 @@ def write_settings(run_dir: Path, ranks: int, **changes: str) -> None:
         "gpu.count": str(ranks),
         **{f"host.{cost}_ns": "1000" for cost in costs},
         **GPU_KEYS,
-        **{key.replace("__", "."): value for key, value in changes.items()},
+        **changes,
     }
     text = "".join(f"{key} = {value}\n" for key, value in settings.items())
     (run_dir / "shim.conf").write_text(text)

@@ -46,7 +46,9 @@ std::vector<Scalar> lambda_parameters(std::string_view name) {
   const std::size_t end = name.rfind(")#");
   if (begin == std::string_view::npos || end == std::string_view::npos || end < begin) return {};
   std::vector<Scalar> types;
-  for (const std::string_view type : split(name.substr(begin + 8, end - begin - 8))) types.push_back(scalar_named(type));
+  for (const std::string_view type : split(name.substr(begin + 8, end - begin - 8))) {
+    types.push_back(scalar_named(type));
+  }
   return types;
 }
 

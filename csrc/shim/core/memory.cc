@@ -16,6 +16,7 @@
 #include "shim/core/config.h"
 #include "shim/core/failure.h"
 #include "shim/core/rank.h"
+#include "shim/core/values.h"
 
 namespace ph {
 
@@ -150,6 +151,8 @@ void* allocate_device(int device, std::size_t bytes) noexcept {
 
 bool free_device(void* pointer) noexcept {
   const auto base = reinterpret_cast<std::uintptr_t>(pointer);
+  Allocation freed;
+  if (find_allocation(pointer, freed)) release_values(pointer, freed.bytes);
   std::unique_lock lock(mutex);
   const auto entry = allocations.find(base);
   if (entry == allocations.end() || entry->second.device < 0) return false;
@@ -172,6 +175,7 @@ void* allocate_pinned(std::size_t bytes) noexcept {
 }
 
 bool free_pinned(void* pointer) noexcept {
+  drain_values();  // copies that still write to it
   if (!unregister_pinned(pointer)) return false;
   std::free(pointer);
   return true;

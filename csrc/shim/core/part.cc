@@ -57,7 +57,9 @@ Part slice(const Part& part, std::size_t offset, std::size_t bytes) {
   const auto from = static_cast<std::uint32_t>(offset);
   const auto to = static_cast<std::uint32_t>(offset + bytes);
   Part result;
-  for (const auto& [begin, end] : intersection(part.known, {{from, to}})) result.known.emplace_back(begin - from, end - from);
+  for (const auto& [begin, end] : intersection(part.known, {{from, to}})) {
+    result.known.emplace_back(begin - from, end - from);
+  }
   if (result.empty()) return result;
   const auto first = part.bytes.begin() + static_cast<std::ptrdiff_t>(offset);
   result.bytes.assign(first, first + static_cast<std::ptrdiff_t>(bytes));

@@ -217,10 +217,6 @@ void advance_host_clock(std::uint64_t duration_ns) noexcept {
   if (attached() && thread_drives) state.channel->host_clock_ns.fetch_add(duration_ns, std::memory_order_relaxed);
 }
 
-std::uint64_t cells_written() noexcept {
-  return clock_virtual() ? state.channel->head.load(std::memory_order_relaxed) : 0;
-}
-
 bool waits_for_server() noexcept {
   return clock_virtual() && state.channel->waiting.load(std::memory_order_relaxed) != 0;
 }

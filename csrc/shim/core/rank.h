@@ -55,9 +55,7 @@ PH_EXPORT bool clock_virtual() noexcept;
 // Virtual nanoseconds since the start of the run; `advance` is for sleeps and polls of driver threads.
 PH_EXPORT std::uint64_t host_clock_ns() noexcept;
 PH_EXPORT void advance_host_clock(std::uint64_t duration_ns) noexcept;
-// Position in the record stream, and whether a driver sleeps until the server answers: what a sleep is for
-// (libc/virtual_clock.cc) depends on both.
-PH_EXPORT std::uint64_t cells_written() noexcept;
+// Whether a driver sleeps until the server answers.
 PH_EXPORT bool waits_for_server() noexcept;
 
 // Id of a signature (a JSON object, see docs/records.md): announced on first sight, looked up afterwards.

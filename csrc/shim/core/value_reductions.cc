@@ -175,7 +175,7 @@ bool apply_reduction(const ReductionRule& rule, const LaunchShape& shape, const 
 
 std::optional<ConcatenationRule> parse_concatenation(std::string_view name) {
   if (name.find("::CatArrayBatchedCopy_") == std::string_view::npos) return {};
-  if (name.find("_contig<") == std::string_view::npos) return {};
+  if (name.find("_contig<") == std::string_view::npos && name.find("_vectorized<") == std::string_view::npos) return {};
   const auto arguments = template_arguments(name);
   constexpr std::string_view kOpaque = "at::native::(anonymous namespace)::OpaqueType<";
   if (arguments.size() < 4 || !arguments[0].starts_with(kOpaque)) return {};

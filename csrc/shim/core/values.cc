@@ -215,6 +215,12 @@ void fill_values(void* destination, unsigned value, std::size_t element_bytes, s
   });
 }
 
+void release_values(const void* pointer, std::size_t bytes) noexcept {
+  if (!attached() || !may_be_known(pointer, bytes)) return;
+  mark_unknown(pointer, bytes);
+  await_value_operation(last_value_ticket());
+}
+
 void finish_values() noexcept {
   if (attached()) await_value_operation(last_value_ticket());
 }

@@ -43,6 +43,8 @@ PH_EXPORT void copy_values(void* destination, const void* source, std::size_t by
 // `value` repeated over `count` elements of `element_bytes` (1, 2 or 4), as the memset calls give it.
 PH_EXPORT void fill_values(void* destination, unsigned value, std::size_t element_bytes, std::size_t count) noexcept;
 
+// Before device memory is freed: waits for operations that may use it, then nothing in it is known.
+PH_EXPORT void release_values(const void* pointer, std::size_t bytes) noexcept;
 // At the rank's end: until all operations are done, so that peers have what they need.
 PH_EXPORT void finish_values() noexcept;
 

@@ -6,6 +6,7 @@
 #include <sys/time.h>
 
 #include "shim/core/rank.h"
+#include "shim/libc/interpreter.h"
 #include "shim/libc/real_clock.h"
 #include "shim/libc/virtual_clock.h"
 
@@ -25,11 +26,12 @@ std::int64_t now_ns(clockid_t clock) noexcept {
 extern "C" {
 
 PH_EXPORT int clock_gettime(clockid_t clock, timespec* time) noexcept {
-  if (ph::clock_virtual() && ph::clock_epoch_ns(clock)) {
-    *time = ph::to_timespec(now_ns(clock));
-    return 0;
-  }
-  return ph::real_clock_gettime(clock, time);
+  const auto epoch_ns = ph::clock_virtual() ? ph::clock_epoch_ns(clock) : std::nullopt;
+  if (!epoch_ns) return ph::real_clock_gettime(clock, time);
+  const bool costs = ph::drives_clock() && !ph::is_interpreters_own_read(__builtin_return_address(0));
+  const std::uint64_t now_ns = costs ? ph::read_virtual_ns() : ph::peek_virtual_ns();
+  *time = ph::to_timespec(*epoch_ns + static_cast<std::int64_t>(now_ns));
+  return 0;
 }
 
 PH_EXPORT int gettimeofday(timeval* __restrict time, void* __restrict zone) noexcept {

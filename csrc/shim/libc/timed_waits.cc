@@ -7,6 +7,7 @@
 #include <semaphore.h>
 
 #include "shim/core/rank.h"
+#include "shim/libc/interpreter.h"
 #include "shim/libc/real_clock.h"
 #include "shim/libc/virtual_clock.h"
 
@@ -46,11 +47,14 @@ extern "C" {
 
 PH_EXPORT int pthread_cond_timedwait(pthread_cond_t* __restrict condition, pthread_mutex_t* __restrict mutex,
                                      const timespec* __restrict deadline) {
+  const void* const caller = __builtin_return_address(0);
   // x86-64 also has the structure of LinuxThreads, under the version that plain dlsym would give.
   static constinit ph::Next<int(pthread_cond_t*, pthread_mutex_t*, const timespec*)> next{"pthread_cond_timedwait",
                                                                                          "GLIBC_2.3.2"};
-  return wait_until(clock_of(deadline), deadline,
-                    [&](const timespec* real) { return next(condition, mutex, real); });
+  const ph::AbsoluteWait until(clock_of(deadline), deadline);
+  const int error = next(condition, mutex, until.real_deadline());
+  if (error == ETIMEDOUT && !ph::is_wait_for_gil(caller)) until.ran_out();
+  return error;
 }
 
 PH_EXPORT int pthread_cond_clockwait(pthread_cond_t* __restrict condition, pthread_mutex_t* __restrict mutex,

@@ -2,9 +2,10 @@
 //
 // 1. A clock reads its epoch plus the rank's host clock. A read by a driver advances the host clock a little, so
 //    that loops which poll a clock end.
-// 2. A driver's sleep moves the host clock and takes no real time, as long as the rank issued something since its
-//    last one. A driver that only sleeps is polling for something outside the simulation (a file, a socket that
-//    another rank will open): then it sleeps in real time too, or it would burn hours of virtual time at once.
+// 2. A driver's sleep moves the host clock and then waits until the simulation has got there, in no more real time
+//    than the others need. A sleep may be one turn of a loop that polls for what another rank is to do (the store
+//    of torch.distributed does so): not waiting for the others would burn hours of virtual time at once, and real
+//    time would make the number of turns a matter of luck.
 // 3. Other threads sleep and wait in real time. A program computes deadlines from virtual clocks, so libc is given
 //    real now + (deadline - virtual now).
 // 4. When a driver's wait runs out, the host clock moves to the deadline. When a helper's does, the host clock stays,
@@ -37,9 +38,6 @@ struct PassedDeadline {
 };
 PH_THREAD_LOCAL PassedDeadline passed;
 
-// Rule 2: the rank's position in its record stream at this thread's last sleep.
-PH_THREAD_LOCAL std::uint64_t cells_at_last_sleep = ~std::uint64_t{0};
-
 // Longer waits count as endless; keeps sums of times far from overflow.
 constexpr std::int64_t kLongestWaitNs = 100ll * 365 * 24 * 3600 * kNsPerSecond;
 
@@ -50,6 +48,13 @@ constexpr std::uint64_t kWakeUpNs = 1000;
 std::uint64_t after(std::uint64_t now_ns, std::int64_t duration_ns) noexcept {
   const std::int64_t bounded_ns = std::clamp(duration_ns, std::int64_t{0}, kLongestWaitNs);
   return now_ns + static_cast<std::uint64_t>(bounded_ns);
+}
+
+// Until the simulation has reached this rank's host clock.
+void wait_for_others() noexcept {
+  Record record{};
+  record.id = static_cast<std::uint32_t>(WaitKind::Resume);
+  wait(record);
 }
 
 int sleep_really(std::int64_t duration_ns, timespec* remaining) noexcept {
@@ -132,16 +137,14 @@ void AbsoluteWait::ran_out() const noexcept {
 }
 
 int sleep_virtual(std::int64_t duration_ns, timespec* remaining) noexcept {
-  const RelativeWait wait(duration_ns);
+  const RelativeWait sleep(duration_ns);
   if (drives_clock()) {
-    const std::uint64_t cells = cells_written();
-    const bool polls = cells == cells_at_last_sleep;
-    cells_at_last_sleep = cells;
-    if (polls && sleep_really(duration_ns, remaining) != 0) return -1;
-  } else if (sleep_really(duration_ns, remaining) != 0) {
-    return -1;
+    sleep.ran_out();
+    wait_for_others();
+    return 0;
   }
-  wait.ran_out();
+  if (sleep_really(duration_ns, remaining) != 0) return -1;
+  sleep.ran_out();
   return 0;
 }
 

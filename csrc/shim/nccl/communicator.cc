@@ -71,8 +71,10 @@ ncclResult_t join(ncclComm_t* out, std::uint64_t key, int size, int rank) noexce
   record.arg[1] = static_cast<std::uint64_t>(size);
   record.arg[2] = static_cast<std::uint64_t>(rank);
   Reply reply;
-  const ncclResult_t result = ask(record, WaitKind::CommInit, reply);
-  return result == ncclSuccess ? create(out, reply, device) : result;
+  ncclResult_t result = ask(record, WaitKind::CommInit, reply);
+  if (result == ncclSuccess) result = create(out, reply, device);
+  if (result != ncclSuccess) give_memory(device, buffer_bytes(), MemoryKind::Nccl);
+  return result;
 }
 
 ncclResult_t split(Communicator& parent, int color, int key, ncclComm_t* out) noexcept {

@@ -1,0 +1,16 @@
+// Telling what the Python interpreter does for itself from what the program asks of it.
+//
+// A thread that wants the GIL waits for it in turns of 5 ms, each with a clock read and a timed wait. How many turns
+// it takes depends on the other threads and the machine, so they must not move virtual time.
+#pragma once
+
+namespace ph {
+
+// Both take the address that the libc function will return to.
+
+// A wait on a condition variable: the interpreter has them for the GIL only (its locks are semaphores).
+bool is_wait_for_gil(const void* caller) noexcept;
+// A clock read without the GIL: no Python code runs then on this thread.
+bool is_interpreters_own_read(const void* caller) noexcept;
+
+}  // namespace ph

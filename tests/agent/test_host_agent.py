@@ -1,0 +1,220 @@
+"""The agent's loop, with ranks, channels and a server that a test plays."""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from phantora_py.agent import agent as agent_module
+from phantora_py.agent.agent import HostAgent, Outcome, describe_end
+from sim_server import simulation_pb2 as wire
+from sim_server.errors import InternalError
+from sim_server.records import RecordKind
+
+
+# One record that is no question of a helper thread.
+WORK = bytes([RecordKind.KERNEL]) + bytes(63)
+
+
+class Channels:
+    """Hands out what a test put in, one poll at a time."""
+
+    def __init__(self) -> None:
+        self.polls: deque[list[tuple[int, int, bytes]]] = deque()
+        self.answers: list[tuple[Any, ...]] = []
+        self.aside: list[int] = []
+
+    def poll(self, timeout_ms: int) -> list[tuple[int, int, bytes]]:
+        return self.polls.popleft() if self.polls else []
+
+    def answer(self, *answer: Any) -> None:
+        self.answers.append(answer)
+
+    def set_aside(self, rank: int) -> bool:
+        self.aside.append(rank)
+        return True
+
+
+class Server:
+    """Answers `send` by what the test's `react` says; ends after Finish."""
+
+    def __init__(self, react: Callable[[wire.FromAgent], list[wire.ToAgent]]) -> None:
+        self.sent: list[wire.FromAgent] = []
+        self.incoming: deque[wire.ToAgent] = deque()
+        self.ended = False
+        self._react = react
+
+    def send(self, message: wire.FromAgent) -> None:
+        self.sent.append(message)
+        self.incoming.extend(self._react(message))
+
+    def take(self) -> Iterator[wire.ToAgent]:
+        while self.incoming:
+            yield self.incoming.popleft()
+
+    def next_message(self) -> wire.ToAgent | None:
+        return self.incoming.popleft() if self.incoming else None
+
+    def check_orderly_end(self) -> None:
+        if self.ended:
+            raise InternalError("The connection to sim_server broke")
+
+    def kinds(self) -> list[str | None]:
+        return [message.WhichOneof("message") for message in self.sent]
+
+
+class Processes:
+    """Ranks that end when a test's schedule says so: at which look, with which status."""
+
+    def __init__(self, ends: dict[int, tuple[int, int]]) -> None:
+        self.pids = {rank: 1000 + rank for rank in ends}
+        self._ends = ends
+        self._looks = 0
+        self.stopped = False
+
+    def take_ended(self) -> list[tuple[int, int]]:
+        self._looks += 1
+        ended = [
+            (rank, -15 if self.stopped and look > self._looks else status)
+            for rank, (look, status) in self._ends.items()
+            if rank in self.pids and (look <= self._looks or self.stopped)
+        ]
+        for rank, _ in ended:
+            del self.pids[rank]
+        return ended
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+class Watcher:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.iterations: list[int] = []
+        self.files: list[tuple[str, bytes, bool]] = []
+
+    def started(self) -> None:
+        """Not called by the agent itself."""
+
+    def update(self, progress: wire.Progress) -> None:
+        self.iterations.append(progress.iterations)
+
+    def write(self, name: str, content: bytes, last: bool) -> None:
+        self.files.append((name, content, last))
+
+
+def serve(
+    ends: dict[int, tuple[int, int]],
+    react: Callable[[wire.FromAgent], list[wire.ToAgent]] = lambda _: [],
+    polls: list[list[tuple[int, int, bytes]]] | None = None,
+) -> tuple[Outcome, Channels, Server, Processes, Watcher]:
+    """Runs an agent to its end."""
+    channels, server, processes, watcher = Channels(), Server(react), Processes(ends), Watcher()
+    channels.polls.extend(polls or [])
+    agent = HostAgent(channels, server, processes, watcher, watcher)  # type: ignore[arg-type]
+    return agent.run(), channels, server, processes, watcher
+
+
+def test_records_go_to_the_server_and_answers_to_the_ranks() -> None:
+    """What is in the rings is sent with the clock that was read before; answers reach their slot."""
+    answer = wire.Answer(rank=0, slot=2, status=1, time_ns=7, value=9, payload=b"p")
+
+    def react(message: wire.FromAgent) -> list[wire.ToAgent]:
+        if message.HasField("batch"):
+            return [wire.ToAgent(answers=wire.Answers(answers=[answer]))]
+        return []
+
+    outcome, channels, server, _, _ = serve({0: (3, 0)}, react, [[(0, 5, WORK)]])
+    assert outcome == Outcome()
+    assert server.sent[0].batch.ranks[0] == wire.RankRecords(rank=0, host_clock_ns=5, cells=WORK)
+    assert channels.answers == [(0, 2, 1, 7, 9, b"p")]
+    assert server.kinds() == ["batch", "rank_exited", "finish"]
+
+
+def test_a_rank_s_last_records_precede_its_end() -> None:
+    """The server must know everything a rank did before it hears that it ended."""
+    polls = [[], [(0, 9, WORK)]]
+    _, _, server, _, _ = serve({0: (1, 0)}, polls=polls)
+    assert server.kinds() == ["batch", "rank_exited", "finish"]
+
+
+def test_the_first_failing_rank_is_named_and_the_others_are_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One message, about the rank that failed first; those that were stopped are not failures."""
+    monkeypatch.setattr(agent_module, "_EXPLANATION_S", 0.0)
+    outcome, _, server, processes, _ = serve({0: (10**9, 0), 1: (2, 3), 2: (10**9, 0)})
+    assert processes.stopped
+    assert (outcome.exit_code, outcome.failed_rank) == (4, 1)
+    assert outcome.message.startswith("Rank 1 ended with exit code 3.")
+    assert server.kinds() == ["rank_exited"] * 3 + ["finish"]
+
+
+def test_the_server_s_explanation_beats_an_exit_code() -> None:
+    """A rank that ends because of an unsupported call is reported as that, not as exit code 1."""
+
+    def react(message: wire.FromAgent) -> list[wire.ToAgent]:
+        if message.HasField("rank_exited"):
+            return [wire.ToAgent(failure=wire.Failure(exit_code=3, message="unsupported"))]
+        return []
+
+    outcome, *_ = serve({0: (1, 1), 1: (10**9, 0)}, react)
+    assert outcome == Outcome(3, "unsupported", 0)
+
+
+def test_a_deadlock_stops_all_ranks() -> None:
+    """When the server says that nothing can proceed, the ranks are stopped and its message stands."""
+    failure = wire.ToAgent(failure=wire.Failure(exit_code=5, message="ranks disagree"))
+    outcome, _, _, processes, _ = serve(
+        {0: (10**9, 0), 1: (10**9, 0)},
+        lambda message: [failure] if message.HasField("batch") else [],
+        [[(0, 5, WORK)]],
+    )
+    assert processes.stopped
+    assert outcome == Outcome(5, "ranks disagree", None)
+
+
+def test_an_idle_rank_that_holds_others_up_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only ranks that the server waits for are looked at, and the server is told."""
+    monkeypatch.setattr(agent_module.IdleWatch, "is_idle", lambda *_: True)
+    stalled = wire.ToAgent(stalled=wire.Stalled(held_up_by=[1]))
+    _, channels, server, _, _ = serve(
+        {0: (5, 0), 1: (5, 0)},
+        lambda message: [stalled] if message.HasField("batch") else [],
+        [[(0, 5, WORK)]],
+    )
+    assert channels.aside == [1]
+    assert wire.FromAgent(rank_aside=wire.RankAside(rank=1)) in server.sent
+
+
+def test_progress_and_data_are_passed_on() -> None:
+    """After Finish the agent takes the run's data until the server has sent all."""
+    chunk = wire.DataChunk(name="digest", content=b"01", last=True)
+
+    def react(message: wire.FromAgent) -> list[wire.ToAgent]:
+        if message.HasField("batch"):
+            return [wire.ToAgent(progress=wire.Progress(iterations=2))]
+        return [wire.ToAgent(data_chunk=chunk)] if message.HasField("finish") else []
+
+    _, _, _, _, watcher = serve({0: (3, 0)}, react, [[(0, 5, WORK)]])
+    assert watcher.iterations == [2]
+    assert watcher.files == [("digest", b"01", True)]
+
+
+@pytest.mark.parametrize(
+    ("status", "text"),
+    [
+        (1, "ended with exit code 1."),
+        (-11, "was killed by signal 11 (SIGSEGV)."),
+        (
+            -9,
+            "was killed by signal 9 (SIGKILL). "
+            "If nobody did that, this machine ran out of memory (see dmesg).",
+        ),
+    ],
+)
+def test_ends_are_put_into_words(status: int, text: str) -> None:
+    """A signal is named."""
+    assert describe_end(status) == text

@@ -1,0 +1,117 @@
+"""The connection to the server, against a server that a test plays."""
+
+from collections.abc import Iterator
+from concurrent import futures
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+
+from phantora_py.agent.simulation import Simulation
+from sim_server import simulation_pb2 as wire
+from sim_server import simulation_pb2_grpc as rpc
+from sim_server.errors import InternalError, UsageError
+
+
+class Played(rpc.SimulationServicer):
+    """Welcomes agents with the right token and repeats `script`; then ends or breaks."""
+
+    def __init__(self, script: list[wire.ToAgent], breaks: bool = False) -> None:
+        self._script = script
+        self._breaks = breaks
+
+    def Attach(  # noqa: N802 - the name of the RPC
+        self, requests: Iterator[wire.FromAgent], context: grpc.ServicerContext
+    ) -> Iterator[wire.ToAgent]:
+        if dict(context.invocation_metadata())["phantora-token"] != "secret":
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, "wrong token")
+        assert next(requests).hello.settings == "{}"
+        yield from self._script
+        if self._breaks:
+            context.abort(grpc.StatusCode.INTERNAL, "fell over")
+
+
+@contextmanager
+def connected(
+    tmp_path: Path, servicer: Played, token: str = "secret"
+) -> Iterator[tuple[Simulation, list[int]]]:
+    """A connection to a played server; the list grows with every wake-up."""
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=2))
+    rpc.add_SimulationServicer_to_server(servicer, server)
+    address = f"unix:{tmp_path}/s"
+    server.add_insecure_port(address)
+    server.start()
+    wakes: list[int] = []
+    simulation = Simulation(address, token, lambda: wakes.append(1))
+    try:
+        yield simulation, wakes
+    finally:
+        simulation.close()
+        server.stop(grace=None).wait()
+
+
+HELLO = wire.Hello(protocol_version=1, ranks=1, local_ranks=[0], settings="{}")
+WELCOME = wire.ToAgent(welcome=wire.Welcome(protocol_version=1))
+
+
+def test_messages_arrive_in_order(tmp_path: Path) -> None:
+    """Every message wakes the agent, and the end of the stream is told once all were taken."""
+    script = [WELCOME, *(wire.ToAgent(progress=wire.Progress(iterations=n)) for n in range(3))]
+    with connected(tmp_path, Played(script)) as (simulation, wakes):
+        simulation.join(HELLO, lambda: None, limit_s=10)
+        taken = []
+        while (message := simulation.next_message()) is not None:
+            taken.append(message.progress.iterations)
+        assert taken == [0, 1, 2]
+        assert simulation.ended
+        assert len(wakes) == 5
+        simulation.check_orderly_end()
+
+
+def test_a_wrong_token_is_the_user_s_error(tmp_path: Path) -> None:
+    """It says what the server said."""
+    with (
+        connected(tmp_path, Played([WELCOME]), token="guess") as (simulation, _),
+        pytest.raises(UsageError, match=r"turned us away: wrong token \(UNAUTHENTICATED\)"),
+    ):
+        simulation.join(HELLO, lambda: None, limit_s=10)
+
+
+def test_the_server_s_error_with_the_settings_is_raised(tmp_path: Path) -> None:
+    """A failure instead of a welcome keeps its kind."""
+    failure = wire.ToAgent(failure=wire.Failure(exit_code=2, message="no such profile"))
+    with (
+        connected(tmp_path, Played([failure])) as (simulation, _),
+        pytest.raises(UsageError, match="no such profile"),
+    ):
+        simulation.join(HELLO, lambda: None, limit_s=10)
+
+
+def test_a_broken_connection_is_told_from_an_end(tmp_path: Path) -> None:
+    """What is missing then must not pass for nothing."""
+    with connected(tmp_path, Played([WELCOME], breaks=True)) as (simulation, _):
+        simulation.join(HELLO, lambda: None, limit_s=10)
+        assert simulation.next_message() is None
+        with pytest.raises(InternalError, match="fell over"):
+            simulation.check_orderly_end()
+
+
+def test_nobody_there(tmp_path: Path) -> None:
+    """A server that is not running is found out within the limit."""
+    simulation = Simulation(f"unix:{tmp_path}/nobody", "", lambda: None)
+    with pytest.raises(UsageError, match="Nobody answers"):
+        simulation.join(HELLO, lambda: None, limit_s=0.2)
+    simulation.close()
+
+
+def test_a_server_that_died(tmp_path: Path) -> None:
+    """Whoever started the server finds out before the limit."""
+
+    def died() -> None:
+        raise InternalError("it died")
+
+    simulation = Simulation(f"unix:{tmp_path}/nobody", "", lambda: None)
+    with pytest.raises(InternalError, match="it died"):
+        simulation.join(HELLO, died, limit_s=10)
+    simulation.close()

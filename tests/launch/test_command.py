@@ -1,0 +1,135 @@
+"""The user's command: what every rank is to run."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from phantora_py.launch.command import Form, understand
+from sim_server.errors import UsageError
+
+MakePython = Callable[..., str]
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A script in the working directory."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text("import torch\n")
+    return "train.py"
+
+
+def test_script(make_python: MakePython, script: str) -> None:
+    """`python train.py` is one script with its arguments, for every rank."""
+    python = make_python()
+    command = understand([python, "-u", script, "--lr", "1"], {})
+    program = command.program
+    assert command.torchrun is None
+    assert (program.form, program.target, program.arguments) == (Form.SCRIPT, script, ("--lr", "1"))
+    assert program.argv == (python, "-u", script, "--lr", "1")
+    assert program.name == "train"
+
+
+@pytest.mark.parametrize("option", ["-m", "-mpkg"])
+def test_module(make_python: MakePython, option: str) -> None:
+    """`python -m pkg` is a module however it is written."""
+    words = [make_python(), option, *(["pkg"] if option == "-m" else []), "x"]
+    program = understand(words, {}).program
+    assert (program.form, program.target, program.arguments) == (Form.MODULE, "pkg", ("x",))
+
+
+def test_torchrun_as_a_module(make_python: MakePython, script: str) -> None:
+    """`python -m torch.distributed.run` is torchrun of that interpreter."""
+    python = make_python()
+    words = [python, "-m", "torch.distributed.run", "--nproc-per-node", "2", script, "a"]
+    command = understand(words, {})
+    assert command.torchrun is not None
+    assert command.torchrun.processes_per_node == "2"
+    assert command.program.argv == (python, "-u", script, "a")
+
+
+@pytest.mark.parametrize(
+    "first_lines",
+    ["#!{python}\n", "#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n"],
+    ids=["plain", "long path"],
+)
+def test_torchrun_runs_its_own_interpreter(
+    make_python: MakePython, script: str, tmp_path: Path, first_lines: str
+) -> None:
+    """The first line of the torchrun script says whose torch it is."""
+    python = make_python()
+    torchrun = tmp_path / "bin" / "torchrun"
+    torchrun.write_text(first_lines.format(python=python) + "import re\n")
+    torchrun.chmod(0o755)
+    command = understand([str(torchrun), "-m", "pkg.train"], {})
+    assert command.program.argv == (python, "-u", "-m", "pkg.train")
+
+
+def test_other_programs_are_executed_as_they_are() -> None:
+    """A command that is no Python needs no torch."""
+    program = understand(["sh", "-c", "true"], {}).program
+    assert program.form is Form.OTHER
+    assert not program.forkable
+    assert Path(program.argv[0]).name == "sh"
+
+
+def test_only_our_interpreter_is_forked(make_python: MakePython, script: str) -> None:
+    """Another environment's modules must not be loaded into our process."""
+    assert not understand([make_python(), script], {}).program.forkable
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "No command was given"),
+        (["no-such-program"], "no program no-such-program in PATH"),
+        (["PYTHON", "missing.py"], "script missing.py does not exist"),
+        (["PYTHON"], "without a script or module"),
+        (["PYTHON", "-m"], "-m needs a value"),
+        (["PYTHON", "-m", "torch.distributed.run", "missing.py"], "missing.py does not exist"),
+    ],
+)
+def test_a_command_that_cannot_start_is_explained(
+    make_python: MakePython, words: list[str], message: str
+) -> None:
+    """Nothing is launched before the program is known to be there."""
+    python = make_python()
+    with pytest.raises(UsageError, match=message):
+        understand([python if word == "PYTHON" else word for word in words], {})
+
+
+@pytest.mark.parametrize(
+    ("version", "cuda", "message"),
+    [
+        (None, None, "has no torch"),
+        ("2.15.0+cpu", None, "a build without CUDA"),
+        ("2.8.0+cu128", "12.8", "torch 2.8.0\\+cu128 for CUDA 12.8, which is not supported"),
+        ("2.11.0+cu130", "13.0", "which is not supported"),
+    ],
+)
+def test_an_unsupported_torch_is_explained(
+    make_python: MakePython, script: str, version: str | None, cuda: str | None, message: str
+) -> None:
+    """The message names what is there and what is supported."""
+    python = make_python(version, cuda)
+    with pytest.raises(UsageError, match=message) as caught:
+        understand([python, script], {})
+    assert "Supported: torch 2.15 built for CUDA 13.x." in str(caught.value)
+
+
+def test_an_interpreter_that_does_not_run_is_explained(tmp_path: Path, script: str) -> None:
+    """A broken interpreter is the user's to mend."""
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    with pytest.raises(UsageError, match="does not run"):
+        understand([str(python), script], {})
+
+
+def test_our_own_interpreter_is_looked_at_without_a_process() -> None:
+    """The usual case costs nothing."""
+    try:
+        understand([sys.executable, "-m", "json.tool"], {})
+    except UsageError as error:
+        assert "torch" in str(error)  # This environment has none that is supported.

@@ -1,0 +1,54 @@
+"""Isolation: tiers are what was found, and what is required is there or refused."""
+
+import pytest
+
+from phantora_py.isolation import probe
+from phantora_py.isolation.probe import Isolation
+from sim_server.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("namespaces", "tier"),
+    [
+        ({"mnt", "uts", "ipc", "pid"}, "T3"),
+        ({"user", "mnt", "uts", "ipc", "pid"}, "T3"),
+        ({"user", "mnt", "uts", "ipc"}, "T2"),
+        ({"user", "uts"}, "T1"),
+        (set(), "T0"),
+    ],
+)
+def test_tier(namespaces: set[str], tier: str) -> None:
+    """A tier is named by what ranks have of their own; a user namespace alone is nothing."""
+    assert Isolation(frozenset(namespaces)).tier == tier
+
+
+def test_reason_names_what_is_missing() -> None:
+    """The report says why it was not more."""
+    found = Isolation(frozenset({"uts"}), {"mnt": "Operation not permitted"})
+    assert found.reason.endswith("the network is the machine's own; no mnt: Operation not permitted")
+
+
+def test_process_asks_for_nothing() -> None:
+    """--isolation process works on every machine."""
+    assert probe.choose("process").tier == "T0"
+
+
+def test_requirement(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tier that is required is had, or the run does not start."""
+    monkeypatch.setattr(probe, "probe", lambda: Isolation(frozenset({"uts"}), {"mnt": "denied"}))
+    assert probe.choose("require:T1").tier == "T1"
+    with pytest.raises(UsageError, match="T3 was required, but this machine permits T1"):
+        probe.choose("require:T3")
+
+
+@pytest.mark.parametrize("setting", ["require:T9", "require", "T3", ""])
+def test_unknown_settings_are_refused(setting: str) -> None:
+    """A misspelt setting must not silently mean `auto`."""
+    with pytest.raises(UsageError, match="--isolation takes"):
+        probe.choose(setting)
+
+
+def test_probe_leaves_no_trace() -> None:
+    """Probing happens in children: this process keeps its namespaces and has no child left."""
+    first = probe.probe()
+    assert probe.probe() == first

@@ -1,0 +1,72 @@
+"""torchrun's command line: what is honoured, ignored and refused."""
+
+import pytest
+
+from phantora_py.launch.torchrun import parse_torchrun
+from sim_server.errors import UsageError
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["x.py"], {"nodes": None, "processes_per_node": "1", "program": ("x.py",)}),
+        (["--nproc-per-node", "8", "x.py"], {"processes_per_node": "8"}),
+        (["--nproc_per_node=8", "x.py"], {"processes_per_node": "8"}),
+        (["--nproc-per", "gpu", "x.py"], {"processes_per_node": "gpu"}),
+        (["--nnodes=4", "x.py"], {"nodes": 4}),
+        (["--nnodes", "2:4", "x.py"], {"nodes": 4}),
+        (["--standalone", "x.py", "--lr", "1"], {"program": ("x.py", "--lr", "1")}),
+        (["-m", "pkg.train", "--nnodes", "9"], {"module": True, "nodes": None}),
+        (["--no-python", "a.sh"], {"python": False, "program": ("a.sh",)}),
+        (["--run-path", "x.py"], {"python": True}),
+        (["--rdzv-id=job7", "--role", "trainer", "x.py"], {"run_id": "job7", "role": "trainer"}),
+        (["--master_port", "29511", "x.py"], {"master_port": 29511}),
+        (["--local-ranks-filter", "0,2", "x.py"], {"shown_local_ranks": frozenset({0, 2})}),
+        (["-r3", "-t", "1", "x.py"], {"program": ("x.py",)}),
+        (["--", "x.py"], {"program": ("x.py",)}),
+    ],
+)
+def test_options_are_understood(arguments: list[str], expected: dict[str, object]) -> None:
+    """An option given in any of torchrun's spellings has torchrun's meaning."""
+    command = parse_torchrun(arguments, {})
+    assert {name: getattr(command, name) for name in expected} == expected
+
+
+def test_environment_supplies_defaults() -> None:
+    """PET_* variables count unless the option is given."""
+    environment = {"PET_NPROC_PER_NODE": "4", "PET_NNODES": "2", "PET_MODULE": "0"}
+    command = parse_torchrun(["--nnodes", "3", "x.py"], environment)
+    assert (command.nodes, command.processes_per_node, command.module) == (3, "4", False)
+
+
+def test_ignored_options_are_named_with_their_reason() -> None:
+    """Nothing that the user gave is dropped without a word."""
+    command = parse_torchrun(["--max-restarts=3", "--rdzv-backend", "c10d", "x.py"], {})
+    assert command.notes == (
+        "torchrun --max-restarts is ignored: a rank that fails ends the simulated run",
+        "torchrun --rdzv-backend is ignored: phantora starts all nodes itself, "
+        "so there is nobody to meet",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--nprocs-per-node=8", "x.py"], "no option --nprocs-per-node. Did you mean --nproc-per-"),
+        (["--nn", "2"], "names no program"),
+        (["--rdzv", "x.py"], "--rdzv may mean --rdzv-id, --rdzv-backend"),
+        (["--nproc-per-node"], "--nproc-per-node needs a value"),
+        (["--standalone=1", "x.py"], "--standalone takes no value"),
+        (["--nnodes", "a", "x.py"], "--nnodes takes a number, not 'a'"),
+        (["--nnodes", "3:1", "x.py"], "--nnodes takes N or MIN:MAX"),
+        (["--virtual-local-rank", "x.py"], "--virtual-local-rank cannot be simulated"),
+        (["-m", "--no-python", "x"], "--module or --no-python, not both"),
+        ([], "names no program"),
+    ],
+)
+def test_wrong_options_are_explained(arguments: list[str], message: str) -> None:
+    """A wrong option is a usage error that says what is wrong and what is near."""
+    with pytest.raises(UsageError) as caught:
+        parse_torchrun(arguments, {})
+    assert message in str(caught.value)
+    assert caught.value.exit_code == 2

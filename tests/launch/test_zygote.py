@@ -1,0 +1,76 @@
+"""The zygote: what it imports, and a program that it becomes."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from phantora_py.launch import zygote
+
+RUN = """
+import sys
+from phantora_py.launch import zygote
+sys.path.pop(0)
+sys.exit(zygote.run_program(sys.argv[1], sys.argv[2], sys.argv[3:]))
+"""
+
+
+def run_both(tmp_path: Path, source: str) -> list[tuple[int, str, str]]:
+    """Runs a script by Python and by the zygote's way: exit status, output and error output."""
+    (tmp_path / "train.py").write_text(source)
+    ways = (["train.py", "a"], ["-c", RUN, "script", "train.py", "a"])
+    answers = []
+    for way in ways:
+        done = subprocess.run(
+            [sys.executable, *way], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        answers.append((done.returncode, done.stdout, done.stderr))
+    return answers
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import sys; print(__name__, __file__, sys.argv, sys.path[0])",
+        "import sys; print(sys.modules['__main__'].__dict__ is globals(), __spec__, __package__)",
+        "import sys; sys.exit(3)",
+        "import sys; sys.exit('went wrong')",
+        "raise SystemExit",
+        "def f():\n    raise ValueError('bad luck')\nf()",
+        "import sys\nsys.excepthook = lambda kind, *_: print(kind)\n1 / 0",
+        "this is no Python",
+        "import pickle\nclass C: pass\nprint(type(pickle.loads(pickle.dumps(C()))) is C)",
+    ],
+)
+def test_a_script_cannot_tell(tmp_path: Path, source: str) -> None:
+    """A script sees, says and returns what it does under `python train.py`."""
+    by_python, by_zygote = run_both(tmp_path, source)
+    assert by_zygote == by_python
+
+
+def test_imports_of_the_program_are_found(tmp_path: Path) -> None:
+    """Imports at the top level count, also in `try`; those in functions and relative ones do not."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import os, a.b\nfrom c import d\nfrom . import e\n"
+        "try:\n    import f\nexcept ImportError:\n    f = None\n"
+        "def main():\n    import g\n"
+    )
+    assert list(zygote._top_level_imports(script)) == ["os", "a.b", "c", "f"]
+
+
+def test_own_modules_are_left_to_the_ranks(tmp_path: Path) -> None:
+    """What lies beside the script may look at a rank's environment when it is imported."""
+    (tmp_path / "model.py").touch()
+    (tmp_path / "package").mkdir()
+    assert zygote._is_own("model", tmp_path)
+    assert zygote._is_own("package.part", tmp_path)
+    assert not zygote._is_own("numpy.linalg", tmp_path)
+
+
+def test_a_script_that_cannot_be_read_is_left_to_the_ranks(tmp_path: Path) -> None:
+    """Python's own message is the best one."""
+    script = tmp_path / "train.py"
+    script.write_text("this is no Python")
+    assert list(zygote._top_level_imports(script)) == []

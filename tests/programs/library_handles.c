@@ -1,0 +1,36 @@
+/* covers: cusparseCreate cusparseDestroy cusparseGetVersion cusparseSetStream cusparseSetPointerMode
+   cusparseGetErrorString cusolverDnCreate cusolverDnDestroy cusolverDnSetStream nvrtcVersion */
+#include <string.h>
+
+#include "program.h"
+#include "shim/cusolver/cusolver_types.h"
+#include "shim/cusparse/cusparse_types.h"
+#include "shim/nvrtc/nvrtc_types.h"
+
+cusparseStatus_t cusparseCreate(cusparseHandle_t*);
+cusparseStatus_t cusparseDestroy(cusparseHandle_t);
+cusparseStatus_t cusparseGetVersion(cusparseHandle_t, int*);
+cusparseStatus_t cusparseSetStream(cusparseHandle_t, cudaStream_t);
+cusparseStatus_t cusparseSetPointerMode(cusparseHandle_t, cusparsePointerMode_t);
+const char* cusparseGetErrorString(cusparseStatus_t);
+cusolverStatus_t cusolverDnCreate(cusolverDnHandle_t*);
+cusolverStatus_t cusolverDnDestroy(cusolverDnHandle_t);
+cusolverStatus_t cusolverDnSetStream(cusolverDnHandle_t, cudaStream_t);
+nvrtcResult nvrtcVersion(int*, int*);
+
+int main(void) {
+  cusparseHandle_t sparse;
+  cusolverDnHandle_t solver;
+  int version = 0, major = 0, minor = 0;
+  CHECK(cusparseCreate(&sparse) == CUSPARSE_STATUS_SUCCESS);
+  CHECK(cusparseGetVersion(sparse, &version) == CUSPARSE_STATUS_SUCCESS && version / 1000 == 12);
+  CHECK(cusparseSetStream(sparse, NULL) == CUSPARSE_STATUS_SUCCESS);
+  CHECK(cusparseSetPointerMode(sparse, CUSPARSE_POINTER_MODE_DEVICE) == CUSPARSE_STATUS_SUCCESS);
+  CHECK(cusparseDestroy(sparse) == CUSPARSE_STATUS_SUCCESS);
+  CHECK(strlen(cusparseGetErrorString(CUSPARSE_STATUS_INVALID_VALUE)) > 0);
+  CHECK(cusolverDnCreate(&solver) == CUSOLVER_STATUS_SUCCESS);
+  CHECK(cusolverDnSetStream(solver, NULL) == CUSOLVER_STATUS_SUCCESS);
+  CHECK(cusolverDnDestroy(solver) == CUSOLVER_STATUS_SUCCESS);
+  CHECK(nvrtcVersion(&major, &minor) == NVRTC_SUCCESS && major == 13);
+  return 0;
+}

@@ -1,0 +1,144 @@
+"""Small C programs, one per group of calls, compiled against our declarations and run as the one
+rank of a run whose agent answers every wait at once.
+
+The comment that a program begins with names the rows of the interception tables that it covers.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+from stand_in_agent import StandInAgent, write_settings
+
+from phantora_py.libraries import preload_list, shim_directory
+from sim_server.gpu import load_gpu
+
+HERE = Path(__file__).parent
+CSRC = HERE.parents[1] / "csrc"
+PROGRAMS = sorted(HERE.glob("*.c"))
+SIGNATURE, KERNEL = 1, 18
+COVERS = re.compile(r"/\* covers: ([\w\s]+)\*/")
+
+
+def cuda_headers() -> Path:
+    """The folder of cuda.h and the headers it needs; skips the test where there is none."""
+    spec = importlib.util.find_spec("nvidia")
+    for location in (spec and spec.submodule_search_locations) or ():
+        include = Path(location) / "cu13" / "include"
+        if (include / "cuda_runtime_api.h").exists() and (include / "crt").is_dir():
+            return include
+    pytest.skip("no CUDA headers: pip install nvidia-cuda-runtime nvidia-cuda-crt")
+
+
+def compile_program(source: Path, binary: Path) -> None:
+    """Links against our libraries. Raises: AssertionError with what the compiler said."""
+    libraries = preload_list(shim_directory())
+    command = ["gcc", "-std=c11", "-Wall", "-Werror", f"-I{HERE}", f"-I{CSRC}"]
+    command += [f"-isystem{cuda_headers()}", str(source), "-o", str(binary)]
+    done = subprocess.run(
+        [*command, *map(str, libraries)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def run_program(source: Path, directory: Path) -> list[bytes]:
+    """The records of the program as rank 0 of a node of eight H100. Raises: AssertionError."""
+    binary = directory / source.stem
+    compile_program(source, binary)
+    libraries = preload_list(shim_directory())
+    write_settings(directory, 1, {**load_gpu("h100").shim_keys(), "gpu.count": "8"})
+    environment = {
+        **os.environ,
+        "PHANTORA_RANK": "0",
+        "PHANTORA_RUN_DIR": str(directory),
+        "LD_PRELOAD": ":".join(map(str, libraries)),
+    }
+    agent = StandInAgent(directory, 1)
+    try:
+        done = subprocess.run(
+            [str(binary)], env=environment, capture_output=True, text=True, check=False, timeout=60
+        )
+    finally:
+        agent.close()
+    assert done.returncode == 0, done.stderr
+    return agent.records[0]
+
+
+def signatures(records: list[bytes]) -> list[dict[str, object]]:
+    """The signature of every kernel record, in order."""
+    announced: dict[int, dict[str, object]] = {}
+    kernels = []
+    for record in records:
+        (ident,) = struct.unpack_from("<I", record, 16)
+        if record[0] == SIGNATURE:
+            (payload_bytes,) = struct.unpack_from("<Q", record, 24)
+            announced[ident] = json.loads(record[64 : 64 + payload_bytes])
+        elif record[0] == KERNEL:
+            kernels.append(announced[ident])
+    return kernels
+
+
+@pytest.mark.parametrize("source", PROGRAMS, ids=lambda path: path.stem)
+def test_program(source: Path, tmp_path: Path) -> None:
+    """Every call does what the vendor documents, and every misuse is refused with its code."""
+    run_program(source, tmp_path)
+
+
+def test_gemm_signatures(tmp_path: Path) -> None:
+    """A product's record says sizes, types, batch and arithmetic, column-major."""
+    products = signatures(run_program(HERE / "cublas_gemm.c", tmp_path))
+    assert products[0] == {
+        "kind": "gemm", "library": "cublas", "m": 32, "n": 16, "k": 64, "batch": 1,
+        "transa": "T", "transb": "N", "lda": 64, "ldb": 64, "ldc": 32,
+        "a": "f32", "b": "f32", "c": "f32", "d": "f32", "compute": "f32",
+        "epilogue": "none", "beta": True,
+    }  # fmt: skip
+    expected = [("f64", False), ("f32", False), ("f32", False), ("tf32", False)]
+    assert [(p["compute"], p["beta"]) for p in products[1:5]] == expected
+    assert products[3]["a"] == "bf16"
+    assert (products[5]["batch"], products[5]["strides"]) == (4, [64, 0, 64])
+    assert products[6]["pointer_array"] is True
+    vector = products[9]
+    assert (vector["m"], vector["n"], vector["k"]) == (8, 1, 16)
+    assert [p.get("operation") for p in products[10:]] == ["dot", "trsm", "getrf"]
+
+
+def test_matmul_signature(tmp_path: Path) -> None:
+    """cuBLASLt's record carries the epilogue of the descriptor."""
+    (product,) = signatures(run_program(HERE / "cublasLt_matmul.c", tmp_path))
+    assert (product["m"], product["n"], product["k"]) == (256, 64, 128)
+    assert (product["library"], product["epilogue"]) == ("cublasLt", "gelu_bias")
+
+
+def test_module_signatures(tmp_path: Path) -> None:
+    """Launches of one code object have its hash, by whatever way it was loaded."""
+    launches = signatures(run_program(HERE / "driver_module.c", tmp_path))
+    assert [launch["grid"] for launch in launches] == [[2, 1, 1], [1, 1, 1], [1, 1, 1]]
+    assert len({launch["module"] for launch in launches}) == 1
+    assert {launch["name"] for launch in launches} == {"scale"}
+
+
+def test_convolution_signature(tmp_path: Path) -> None:
+    """A convolution's record has its sizes and its count of operations."""
+    (convolution,) = signatures(run_program(HERE / "cudnn_convolution.c", tmp_path))
+    assert convolution["operation"] == "convolution_forward"
+    assert convolution["flops"] == 2 * 8 * 16 * 32 * 32 * 3 * 3 * 3
+
+
+@pytest.mark.parametrize("source", PROGRAMS, ids=lambda path: path.stem)
+def test_covers(source: Path) -> None:
+    """A program names the rows that it covers, and they are calls that we model."""
+    match = COVERS.match(source.read_text("ascii"))
+    assert match is not None, f"{source.name} does not begin with /* covers: ... */"
+    rows = re.findall(
+        r"API\((\w+), Modelled,",
+        "".join(path.read_text("ascii") for path in (CSRC / "shim" / "api").glob("*.def")),
+    )
+    assert sorted(set(match[1].split()) - set(rows)) == []

@@ -1,0 +1,121 @@
+"""The rank of test_value_kernels.py: small tensor operations on the virtual GPU and on the CPU.
+
+Prints the operations whose results differ, and how often the GPU's could be told at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+
+import torch
+
+Tensors = list[torch.Tensor]
+DTYPES = (
+    torch.bool,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+)
+NUMBERS = DTYPES[1:]
+
+
+def _with_item(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y[2] = 4
+    y[::3] = 1
+    return y
+
+
+UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "add_scalar": lambda x: x + 3,
+    "subtract_from": lambda x: 10 - x,
+    "multiply_scalar": lambda x: x * 2,
+    "divide_scalar": lambda x: x / 4,
+    "negate": lambda x: -x,
+    "absolute": lambda x: x.abs(),
+    "equal_scalar": lambda x: x == 2,
+    "unequal_scalar": lambda x: x != 2,
+    "greater_scalar": lambda x: x > 2,
+    "at_most_scalar": lambda x: x <= 2,
+    "in_place": lambda x: x.clone().add_(1).mul_(2),
+    "slice": lambda x: x[::2].contiguous(),
+    "transpose": lambda x: x.reshape(2, 3).t().contiguous(),
+    "broadcast": lambda x: x.reshape(2, 3) + x[:3],
+    "set_item": _with_item,
+    "cat": lambda x: torch.cat([x, x]),
+    "stack": lambda x: torch.stack([x, x]),
+    "sum": lambda x: x.sum(),
+    "sum_rows": lambda x: x.reshape(2, 3).sum(0),
+    "sum_columns": lambda x: x.reshape(2, 3).sum(1),
+    "maximum": lambda x: x.max(),
+    "minimum": lambda x: x.min(),
+    "zeros": torch.zeros_like,
+    "ones": torch.ones_like,
+    "full": lambda x: torch.full_like(x, 5),
+}
+
+BINARY: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
+    "add": lambda x, y: x + y,
+    "add_scaled": lambda x, y: torch.add(x, y, alpha=2),
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / (y + 1),
+    "equal": lambda x, y: x == y,
+    "less": lambda x, y: x < y,
+    "at_least": lambda x, y: x >= y,
+    "where": lambda x, y: torch.where(x > y, x, y),
+}
+
+
+def _cases() -> dict[str, tuple[Callable[..., torch.Tensor], Tensors]]:
+    """Every operation with its inputs on the CPU."""
+    cases: dict[str, tuple[Callable[..., torch.Tensor], Tensors]] = {}
+    for dtype in NUMBERS:
+        x = torch.tensor([0, 1, 2, 3, 5, 2]).to(dtype)
+        y = torch.tensor([3, 1, 0, 3, 7, 1]).to(dtype)
+        cases |= {f"{name} {dtype}": (f, [x]) for name, f in UNARY.items()}
+        cases |= {f"{name} {dtype}": (f, [x, y]) for name, f in BINARY.items()}
+        cases |= {f"to {dtype} {to}": (lambda t, to=to: t.to(to), [x]) for to in DTYPES}
+        cases[f"add promoted {dtype}"] = (lambda a, b: a + b, [x, y.double()])
+    flags = [torch.tensor([True, False, True]), torch.tensor([True, True, False])]
+    cases |= {
+        "and": (lambda a, b: a & b, flags),
+        "or": (lambda a, b: a | b, flags),
+        "not": (lambda a, b: ~a, flags),
+        "any": (lambda a, b: a.any(), flags),
+        "all": (lambda a, b: a.all(), flags),
+        "count": (lambda a, b: a.sum(), flags),
+        "arange": (lambda a, b: torch.arange(7, device=a.device), flags),
+        "arange from": (lambda a, b: torch.arange(2, 3, 0.25, device=a.device), flags),
+        "mean": (lambda a, b: a.float().mean(), flags),
+        "floor": (lambda a, b: (a.long() * 7 - 3) // 2, flags),
+        "remainder": (lambda a, b: (a.long() * 7 - 3) % 4, flags),
+        "root": (lambda a, b: (a.float() * 2).sqrt(), flags),
+        "finite": (lambda a, b: torch.isfinite(a.float()).all(), flags),
+    }
+    return cases
+
+
+def main() -> None:
+    """Compares all cases."""
+    wrong = {}
+    cases = _cases()
+    for name, (function, inputs) in cases.items():
+        expected = function(*inputs)
+        result = function(*(x.cuda() for x in inputs)).cpu()
+        if result.dtype != expected.dtype or not torch.equal(result, expected):
+            wrong[name] = [str(result.tolist()), str(expected.tolist())]
+    print(json.dumps({"cases": len(cases), "wrong": wrong}), flush=True)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""Small copies and fills keep their bytes; all else reads as zeros and is counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from rank_runs import RankRun
+
+
+@pytest.mark.parametrize(
+    ("scenario", "expected", "synthetic_bytes"),
+    [
+        (
+            "round_trip",
+            {"small": b"abc".hex(), "edge": "True", "large_start": "00000000"},
+            [4],
+        ),
+        (
+            "partial",
+            {"memory": "0000000011111111" + "00" * 8, "moved": "0000000011111111" + "00" * 8},
+            [12, 12],
+        ),
+        ("fills", {"memory": "3333444444443333"}, []),
+        ("overlap", {"memory": "0001000102030405"}, []),
+        ("reused_source", {"memory": "before"}, []),
+        ("pinned", {"host": "55" * 8, "device": "55" * 8}, []),
+        ("freed", {"same_place": "True", "memory": "00" * 8}, [8]),
+    ],
+)
+def test_copies_and_fills(
+    tmp_path: Path, scenario: str, expected: dict[str, str], synthetic_bytes: list[int]
+) -> None:
+    """What a scenario reads back, and how much of it was made up."""
+    run = RankRun("values_rank.py", scenario, tmp_path)
+    assert run.results == [expected]
+    assert run.synthetic_bytes() == synthetic_bytes

@@ -1,0 +1,89 @@
+"""The rank of test_values.py: copies and fills. Argument: one of the functions below."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+from rank_device import (
+    ON_DEVICE,
+    TO_DEVICE,
+    TO_HOST,
+    allocate,
+    copy,
+    cuda,
+    download,
+    part,
+    run_scenario,
+    size_t,
+    upload,
+)
+
+THRESHOLD = 64 << 10
+
+
+def round_trip() -> dict[str, str]:
+    """Small copies carry bytes; the edge of the threshold does, one byte more does not."""
+    edge = bytes(i % 251 for i in range(THRESHOLD))
+    large = upload(edge + b"\x01")
+    return {
+        "small": download(upload(b"abc"), 3),
+        "edge": str(download(upload(edge), THRESHOLD) == edge.hex()),
+        "large_start": download(large, 4),
+    }
+
+
+def partial() -> dict[str, str]:
+    """Known bytes between unknown ones."""
+    memory = allocate(16)
+    copy(part(memory, 4), b"\x11" * 4, 4, TO_DEVICE)
+    moved = upload(b"\x22" * 16)
+    copy(moved, memory, 16, ON_DEVICE)
+    return {"memory": download(memory, 16), "moved": download(moved, 16)}
+
+
+def fills() -> dict[str, str]:
+    """A fill is known, over known bytes and in part."""
+    memory = upload(b"\x33" * 8)
+    assert cuda.cudaMemset(part(memory, 2), 0x44, size_t(4)) == 0
+    return {"memory": download(memory, 8)}
+
+
+def overlap() -> dict[str, str]:
+    """A copy within one allocation reads before it writes."""
+    memory = upload(bytes(range(8)))
+    copy(part(memory, 2), memory, 6, ON_DEVICE)
+    return {"memory": download(memory, 8)}
+
+
+def reused_source() -> dict[str, str]:
+    """The program may change a pageable source right after an asynchronous copy."""
+    source = ctypes.create_string_buffer(b"before", 6)
+    memory = allocate(6)
+    assert cuda.cudaMemcpyAsync(memory, source, size_t(6), TO_DEVICE, None) == 0
+    source.raw = b"after!"
+    return {"memory": bytes.fromhex(download(memory, 6)).decode()}
+
+
+def pinned() -> dict[str, str]:
+    """Device to pinned memory and on to the device, without a wait in between."""
+    pointer = ctypes.c_void_p()
+    assert cuda.cudaMallocHost(ctypes.byref(pointer), size_t(8)) == 0
+    first, second = upload(b"\x55" * 8), allocate(8)
+    assert cuda.cudaMemcpyAsync(pointer, first, size_t(8), TO_HOST, None) == 0
+    assert cuda.cudaMemcpyAsync(second, pointer, size_t(8), TO_DEVICE, None) == 0
+    assert cuda.cudaDeviceSynchronize() == 0
+    return {"host": ctypes.string_at(pointer, 8).hex(), "device": download(second, 8)}
+
+
+def freed() -> dict[str, str]:
+    """What was known of freed memory is not known of memory allocated there later."""
+    memory = upload(b"\x66" * 8)
+    address = memory.value
+    assert cuda.cudaFree(memory) == 0
+    again = allocate(8)
+    return {"same_place": str(again.value == address), "memory": download(again, 8)}
+
+
+if __name__ == "__main__":
+    run_scenario(globals()[sys.argv[1]])
