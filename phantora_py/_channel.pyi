@@ -1,4 +1,4 @@
-"""The agent's side of the shared memory between it and its ranks; the contract is csrc/protocol/channel.h.
+"""The agent's side of the memory it shares with its ranks, as csrc/protocol/channel.h lays it out.
 
 Units: every time is an int in virtual nanoseconds, except the timeouts.
 Raises: OSError from the files; ValueError for a rank that is not ours, and after `close`.
@@ -15,17 +15,18 @@ class ChannelSet:
     def __init__(self, run_dir: str, ranks: Sequence[int]) -> None:
         """Create and map `rank-<r>.channel` of each rank and `doorbell`; they must not exist."""
     def poll(self, timeout_ms: int) -> list[tuple[int, int, bytes]]:
-        """Sleep until the doorbell has rung since the last poll, or the timeout (negative: none); then collect.
+        """Sleep until the doorbell has rung since the last poll, or the timeout; then collect.
 
-        Returns: (rank, host clock, cells) of each rank with records, and of each whose clock alone has
-        moved. The clock was read before the ring was drained. Sleeps without the GIL.
+        `timeout_ms`: negative for none. Sleeps without the GIL.
+        Returns: (rank, host clock, cells) of each rank with records or whose clock alone has
+        moved. The clock was read before the ring was drained.
         """
     def answer(
         self, rank: int, slot: int, status: int, time_ns: int, value: int, payload: bytes = b""
     ) -> None:
         """Write a reply and wake the rank. `value` may be negative: it is taken modulo 2^64."""
     def set_aside(self, rank: int) -> bool:
-        """Have the rank resume before its next record; False if it writes or has records pending."""
+        """Have the rank resume before its next record; False if it has records pending."""
     def waiting(self, rank: int) -> int:
         """Driver threads of the rank that wait for a reply."""
     def clock(self, rank: int) -> int: ...

@@ -1,4 +1,4 @@
-"""The device engine: replays the records of all ranks on their devices, in one order, conservatively.
+"""The device engine: replays the records of all ranks on their devices, in one order.
 
 It owns virtual time of hosts and devices. It is told how long kernels and communication take.
 
@@ -40,11 +40,11 @@ class Announcement:
         """When the rank issued it."""
 
 class Ready:
-    """An operation all of whose participants have arrived. Send and Recv meet as one of kind Send."""
+    """An operation all of whose participants have arrived. Send and Recv meet as one Send."""
 
     @property
     def operation(self) -> int:
-        """Its handle: 0, 1, 2 ... in the order in which operations get ready; the id of its spans."""
+        """Its handle: 0, 1, 2 ... in the order of getting ready; the id of its spans."""
     @property
     def time_ns(self) -> int: ...
     @property
@@ -165,7 +165,7 @@ class Engine:
         `query_ns`: what a query costs the host; at least 1, so that polling loops end.
         """
     def feed(self, rank: int, cells: bytes, host_clock_ns: int) -> list[Announcement]:
-        """Take what a rank wrote, in whole cells. What belongs together may be cut anywhere between cells.
+        """Take what a rank wrote, in whole cells; a cut may fall between any two.
 
         `host_clock_ns`: read before the ring was drained; no later record is issued before it.
         """
@@ -180,8 +180,9 @@ class Engine:
     def advance(self, limit_ns: int | None, inclusive: bool) -> Stop:
         """Carry out events before `bound()` and up to `limit_ns` (None: no limit).
 
-        Returns right after an event at which operations get ready, a rank makes a request, or operations
-        do not match; call again then. Otherwise everything before the bound and the limit has happened.
+        Returns right after an event at which operations get ready, a rank makes a request, or
+        operations do not match; call again then. Otherwise everything before the bound and the
+        limit has happened, and at the bound what docs/decisions/inbox-phases.md allows.
         """
     def define_communicator(self, comm: int, members: Sequence[int]) -> None:
         """Global ranks in communicator order, before its creation is answered."""
@@ -190,7 +191,7 @@ class Engine:
     def finish(self, operation: int, ends_ns: Sequence[int]) -> None:
         """When a ready operation ends for each participant, in member order; now or later.
 
-        Limits: an end before the engine's time counts as now, for the rank may have been told otherwise.
+        Limits: an end before the engine's time counts as now: ranks may have been told otherwise.
         """
     def set_aside(self, rank: int) -> None:
         """The rank constrains nobody until its Resume wait is answered."""
@@ -201,7 +202,7 @@ class Engine:
     def aside_ranks(self) -> list[int]: ...
     def pending_operations(self) -> list[Pending]: ...
     def describe_waits(self) -> list[str]:
-        """For the deadlock report: a line per waiting rank, with the unfinished work at the root of it."""
+        """For the deadlock report: a line per waiting rank, with the work that holds it up."""
     def take_spans(self) -> np.ndarray:
         """Work and host waits that have ended since the last call, as rows of spans.npy.
 

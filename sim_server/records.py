@@ -1,4 +1,4 @@
-"""The record stream for Python: mirror of csrc/protocol/records.h, which says what each field means.
+"""The record stream for Python: mirror of csrc/protocol/records.h, which says what fields mean.
 
 Owns no behaviour beyond packing. A test compares every value here with the header.
 """

@@ -87,7 +87,8 @@ PYBIND11_MODULE(_channel, module) {
           py::arg("payload") = py::bytes())
       .def("set_aside", [](const Channels& self, std::uint32_t rank) { return self.set().set_aside(rank); },
            py::arg("rank"))
-      .def("waiting", [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).waiting.load(); },
+      .def("waiting",
+           [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).waiting.load(); },
            py::arg("rank"))
       .def("clock",
            [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).host_clock_ns.load(); },

@@ -19,7 +19,7 @@ class TestRank {
 
   TestRank(const std::string& run_dir, std::uint32_t rank);
 
-  // Sets the clock, then appends the cells, waiting while the ring is full; rings the doorbell if asked or if full.
+  // Sets the clock, then appends the cells, waiting while the ring is full; rings the doorbell if asked or full.
   void push(std::string_view cells, std::uint64_t host_clock_ns, bool ring);
   void set_clock(std::uint64_t host_clock_ns);
   // The next reply of a slot; none at the timeout.

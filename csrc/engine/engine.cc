@@ -102,8 +102,8 @@ Stop Engine::advance(Nanoseconds limit_ns, bool inclusive) {
   Nanoseconds bound = bound_ns();
   while (!inbox_.empty()) {
     const Nanoseconds time_ns = std::max(inbox_.first_ns(), world_.now_ns);
-    // At the bound itself, only what no other rank can see: equal ranks wait at equal times, and would otherwise be
-    // answered one by one, each when the one before has moved on.
+    // At the bound itself, only what no other rank can see: equal ranks wait at equal times, and would otherwise
+    // be answered one by one, each when the one before has moved on.
     const bool open = inbox_.first_phase() == Phase::Issue ? time_ns < bound : time_ns <= bound;
     if (!open || time_ns > limit_ns || (time_ns == limit_ns && !inclusive)) break;
     world_.now_ns = time_ns;

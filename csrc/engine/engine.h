@@ -30,8 +30,9 @@ class Engine {
   Nanoseconds time_ns() const { return world_.now_ns; }
   std::optional<Nanoseconds> bound() const;      // none: no running rank constrains
   std::optional<Nanoseconds> next_time() const;  // none: no event
-  // Carries out events before bound(), all but Phase::Issue also at it, and up to limit_ns. Returns right after one at which an operation gets ready,
-  // a rank asks for the server's answer, or operations do not match; time has not reached the limit then.
+  // Carries out events before bound(), all but Phase::Issue also at it, and up to limit_ns. Returns right after one
+  // at which an operation gets ready, a rank asks for the server's answer, or operations do not match; time has not
+  // reached the limit then.
   Stop advance(Nanoseconds limit_ns, bool inclusive);
 
   std::vector<std::uint32_t> waiting_ranks() const;

@@ -1,5 +1,5 @@
-// The one order of everything: a heap of ranks by (time, phase, rank) of their next event. The order within a rank
-// is the rank's own (see Rank::find_next). So equal inputs give one history, whatever order they were delivered in.
+// The one order of everything: a heap of ranks by (time, phase, rank) of their next event. The order within a
+// rank is the rank's own (see Rank::find_next). So equal inputs give one history, however they were delivered.
 #pragma once
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Objects addressed by index, with a free list: an item lives for microseconds of our time, and there are millions.
+// Objects addressed by index, with a free list: items live for microseconds of our time, and there are millions.
 #pragma once
 
 #include <utility>

@@ -1,5 +1,5 @@
-// The streams of one rank, by CUDA's rules for ordering: a stream is a queue; the legacy default stream of a device
-// also waits for its blocking streams, and they for it.
+// The streams of one rank, by CUDA's rules for ordering: a stream is a queue; the legacy default stream of a
+// device also waits for its blocking streams, and they for it.
 #pragma once
 
 #include <unordered_map>

@@ -23,11 +23,13 @@ from sim_server.records import RECORD_TYPE, RecordKind, WaitFlags
 # How often clocks of ranks that ring no bell are looked at: rarely, unless the simulation waits for
 # one.
 POLL_MS = 20
-STALLED_POLL_MS = 2
+STALLED_POLL_MS = 5
 # A rank that ends because of an unsupported call is gone before the server has read why (assumed
 # enough).
 _EXPLANATION_S = 0.5
 _STOP_LIMIT_S = 10.0
+# A look at a rank's processes reads some hundred files.
+_LOOK_INTERVAL_S = 0.025
 
 
 class DataSink(Protocol):
@@ -77,6 +79,7 @@ class HostAgent:
         self._outcome = Outcome()
         self._stop_at_s: float | None = None
         self._stopped = False
+        self._look_at_s = 0.0
 
     def run(self) -> Outcome:
         """Returns when every rank has ended and the server has sent the run's data.
@@ -148,6 +151,9 @@ class HostAgent:
             self._stop_at_s = time.monotonic() + _EXPLANATION_S
 
     def _set_idle_ranks_aside(self) -> None:
+        if not self._held_up_by or time.monotonic() < self._look_at_s:
+            return
+        self._look_at_s = time.monotonic() + _LOOK_INTERVAL_S
         for rank in sorted(self._held_up_by):
             pid = self._processes.pids.get(rank)
             if pid is None or not self._idle.is_idle(rank, pid):

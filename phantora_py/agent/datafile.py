@@ -12,7 +12,8 @@ _COMPRESSION_LEVEL = 1
 class DataFile:
     """A data file in the making. Under its final name it exists only once it is complete.
 
-    `partial`: the unfinished file. `digest`: what the server sent under that name, one number for the whole history of the run.
+    `partial`: the unfinished file. `digest`: what the server sent under that name, one number for
+    the whole history of the run.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,9 +1,9 @@
 """Tells whether a rank's processes wait for something outside: a store, a lock, a pipe, another
 rank.
 
-A rank that hardly wants the processor for a while cannot get on by itself. Where the simulation waits
-for such a rank, the agent sets it aside. Hardly, because threads of the framework (NCCL's watchdog, the
-heartbeat of its monitor) wake now and then in a rank that waits.
+A rank that hardly wants the processor for a while cannot get on by itself. Where the simulation
+waits for such a rank, the agent sets it aside. Hardly, because threads of the framework (NCCL's
+watchdog, the heartbeat of its monitor) wake now and then in a rank that waits.
 """
 
 import time
@@ -58,8 +58,8 @@ def _look_at_tree(pid: int) -> tuple[int, bool]:
     while pending:
         for task in _tasks(pending.pop()):
             try:
-                # Time on the processor and time in the queue for it, the first two of three numbers;
-                # the state follows the name in parentheses.
+                # Time on the processor and time in the queue for it, the first two of three
+                # numbers; the state follows the name in parentheses.
                 ran_ns, queued_ns, _ = (task / "schedstat").read_text().split()
                 state = (task / "stat").read_text().rpartition(")")[2].split()[0]
                 children = (task / "children").read_text().split()

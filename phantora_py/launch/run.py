@@ -37,6 +37,10 @@ from sim_server.records import PROTOCOL_VERSION
 from sim_server.settings import Settings
 
 
+# A server that somebody else started should be there (assumed: time to start it a little late).
+_ANSWER_LIMIT_S = 20.0
+
+
 @dataclass
 class Prepared:
     """What is known before anything is started. `notes`: what the user should be told."""
@@ -142,7 +146,10 @@ def _serve(
         stack.callback(channels.close)
         simulation = Simulation(address, token, channels.wake)
         stack.callback(simulation.close)
-        simulation.join(_hello(prepared), server.check if server else lambda: None, START_LIMIT_S)
+        if server is not None:
+            simulation.join(_hello(prepared), server.check, START_LIMIT_S)
+        else:
+            simulation.join(_hello(prepared), lambda: None, _ANSWER_LIMIT_S)
         try:
             processes.wait_ready()
         except NotForkable as reason:

@@ -12,7 +12,6 @@ from sim_server import simulation_pb2 as wire
 from sim_server.errors import InternalError
 from sim_server.records import RecordKind
 
-
 # One record that is no question of a helper thread.
 WORK = bytes([RecordKind.KERNEL]) + bytes(63)
 
@@ -118,7 +117,7 @@ def serve(
 
 
 def test_records_go_to_the_server_and_answers_to_the_ranks() -> None:
-    """What is in the rings is sent with the clock that was read before; answers reach their slot."""
+    """Records are sent with the clock that was read before them; answers reach their slot."""
     answer = wire.Answer(rank=0, slot=2, status=1, time_ns=7, value=9, payload=b"p")
 
     def react(message: wire.FromAgent) -> list[wire.ToAgent]:
@@ -165,7 +164,7 @@ def test_the_server_s_explanation_beats_an_exit_code() -> None:
 
 
 def test_a_deadlock_stops_all_ranks() -> None:
-    """When the server says that nothing can proceed, the ranks are stopped and its message stands."""
+    """When the server says that nothing can proceed, its message stands."""
     failure = wire.ToAgent(failure=wire.Failure(exit_code=5, message="ranks disagree"))
     outcome, _, _, processes, _ = serve(
         {0: (10**9, 0), 1: (10**9, 0)},

@@ -35,7 +35,7 @@ def running(script: str) -> Iterator[int]:
 
 
 def becomes_idle(pid: int) -> bool:
-    """Whether the watch, looking every 20 ms as the agent does, finds the process idle in a second."""
+    """Whether the watch, looking every 20 ms as the agent does, finds it idle in a second."""
     watch = IdleWatch()
     deadline_s = time.monotonic() + 1
     while time.monotonic() < deadline_s:
@@ -72,4 +72,3 @@ def test_quiet_must_last() -> None:
         assert watch.is_idle(0, pid)
         watch.forget(0)
         assert not watch.is_idle(0, pid)
-

@@ -1,7 +1,7 @@
-"""Plays ranks against the engine: programs as record streams, a trivial network, deliveries in any order.
+"""Plays ranks against the engine: record streams, a trivial network, deliveries in any order.
 
-Device of the tests: 100 multiprocessors, 20 of which an NCCL launch takes; copies move 1 byte/ns after a
-latency of 10 ns; fills 2 bytes/ns; a query costs 5 ns.
+Device of the tests: 100 multiprocessors, 20 of which an NCCL launch takes; copies move 1 byte/ns
+after a latency of 10 ns; fills 2 bytes/ns; a query costs 5 ns.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def announcement(kind: RecordKind, payload: bytes, **fields: int) -> bytes:
 
 @dataclass
 class Program:
-    """What one rank does: whole records, in order. Stream 1 is blocking, streams from 2 on are not."""
+    """What one rank does: whole records, in order. Stream 1 is blocking, the others are not."""
 
     streams: int = 3
     steps: list[tuple[bytes, int, bool]] = field(default_factory=list)
@@ -124,7 +124,7 @@ class Program:
 
 
 def op(
-    kind: NcclOpKind, sequence: int, comm: int = 1, count: int = 8, root: int = 0, dtype: int = 7
+    kind: NcclOpKind, sequence: int, *, comm: int = 1, count: int = 8, root: int = 0, dtype: int = 7
 ) -> bytes:
     """An NCCL operation."""
     return cell(RecordKind.NCCL_OP, count, dtype, 0, root, sequence, id=comm, flags=int(kind))
@@ -158,7 +158,7 @@ def play(
     seed: int | None = None,
     comms: dict[int, list[int]] | None = None,
 ) -> History:
-    """Run programs to their end, or until nothing moves. `seed`: shuffles and cuts the deliveries."""
+    """Run programs until nothing moves. `seed`: shuffles and cuts the deliveries."""
     rng = random.Random(seed)
     engine = make_engine(len(programs))
     for comm, members in (comms or {1: list(range(len(programs)))}).items():

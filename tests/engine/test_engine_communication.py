@@ -7,7 +7,7 @@ from sim_server.records import NcclOpKind, RecordKind, WaitKind
 
 
 def test_a_collective_moves_when_its_last_participant_arrives() -> None:
-    """The early rank's communication lasts from its arrival, and its SMs are taken, until the common end."""
+    """The early rank's communication lasts from its own arrival until the common end."""
     early = Program().nccl(op(NcclOpKind.ALL_REDUCE, 0), gap=10).wait(WaitKind.STREAM, stream=3)
     late = Program().nccl(op(NcclOpKind.ALL_REDUCE, 0), gap=700).wait(WaitKind.STREAM, stream=3)
     history = play([early, late])
@@ -95,8 +95,8 @@ def test_mismatched_collectives_are_named_with_their_lines(other: bytes, says: s
     first.steps.insert(0, (announcement(RecordKind.SITE, b"train.py:7 step", id=4), 0, False))
     second = Program().nccl(other)
     assert play([first, second]).mismatch == (
-        "Mismatched operation 0 of communicator 1: rank 0 issued AllReduce(count 8, type 7, reduction 0) "
-        f"at train.py:7 step; rank 1 issued {says} at an unknown line"
+        "Mismatched operation 0 of communicator 1: rank 0 issued AllReduce(count 8, type 7, "
+        f"reduction 0) at train.py:7 step; rank 1 issued {says} at an unknown line"
     )
 
 

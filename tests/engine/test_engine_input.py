@@ -36,7 +36,7 @@ CREATE = cell(RecordKind.STREAM_CREATE, stream=1)
 )
 def test_malformed_input_is_refused(cells: bytes, message: str) -> None:
     """The message names the rank, the record and what is wrong with it."""
-    with pytest.raises(ValueError, match=".") as error:
+    with pytest.raises(ValueError) as error:  # noqa: PT011 - compared below
         make_engine().feed(0, cells, 0)
     assert message in str(error.value)
 
@@ -77,7 +77,7 @@ def test_a_broken_invariant_shows_the_last_records() -> None:
 
 
 def test_work_before_a_guarantee_is_a_broken_invariant() -> None:
-    """A running rank may not issue anything before the clock it reported, once time has passed it."""
+    """A running rank may issue nothing before the clock it reported, once time is there."""
     engine = make_engine()
     engine.feed(0, CREATE, 1000)
     engine.advance(None, True)
@@ -98,5 +98,5 @@ def test_arguments_are_checked() -> None:
         lambda: engine.set_duration(0, 2, 1, 1.0, 0),
         lambda: engine.define_communicator(1, [0, 0]),
     ):
-        with pytest.raises(ValueError, match="."):
+        with pytest.raises(ValueError):  # noqa: PT011 - each has its own message
             wrong()

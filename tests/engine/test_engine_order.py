@@ -18,7 +18,7 @@ def test_work_starts_no_earlier_than_its_issue() -> None:
 
 
 def test_an_event_orders_two_streams() -> None:
-    """A stream that waits for an event goes on when the event is recorded, and not for later work."""
+    """A stream that waits for an event goes on when it is recorded, whatever follows it there."""
     program = Program().kernel(100, stream=2, demand=0.1)
     event = program.record(stream=2)
     program.kernel(1000, stream=2, demand=0.1).stream_wait(event, stream=3)

@@ -91,7 +91,7 @@ def test_copies_of_one_direction_take_turns() -> None:
 
 
 def test_copies_inside_a_device_and_fills_compete_with_kernels() -> None:
-    """A device-to-device copy (10 + 90 ns) and a fill (50 ns) fill the device like a kernel does."""
+    """A device-to-device copy (10 + 90 ns) and a fill (50 ns) fill the device as kernels do."""
     program = Program().kernel(100, stream=1).copy(90, CopyKind.DEVICE_TO_DEVICE, stream=2)
     assert play([program]).rows(2) == [(0, 200)]
     assert play([Program().kernel(50, stream=1).fill(100, stream=2)]).rows(3) == [(0, 100)]

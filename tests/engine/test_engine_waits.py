@@ -1,4 +1,4 @@
-"""Ranks are answered truthfully for their own clocks, and hold up virtual time exactly as long as they run."""
+"""Ranks are answered truthfully for their own clocks, and hold up time only while they run."""
 
 from engine_harness import QUERY_NS, Program, announcement, cell, make_engine, op, play
 

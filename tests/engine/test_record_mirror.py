@@ -47,8 +47,12 @@ def test_every_enumeration_of_the_header_is_mirrored() -> None:
 
 def test_other_copies_agree() -> None:
     """The enumerations that other modules keep for themselves."""
-    assert dict(operations.NcclOpKind.__members__) == dict(records.NcclOpKind.__members__)
-    assert dict(copies.CopyKind.__members__) == dict(records.CopyKind.__members__)
+    pairs: list[tuple[type[IntEnum], type[IntEnum]]] = [
+        (operations.NcclOpKind, records.NcclOpKind),
+        (copies.CopyKind, records.CopyKind),
+    ]
+    for other, mirror in pairs:
+        assert {one.name: one.value for one in other} == {one.name: one.value for one in mirror}
 
 
 def test_constants_and_layout_equal_the_headers() -> None:

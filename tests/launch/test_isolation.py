@@ -25,7 +25,9 @@ def test_tier(namespaces: set[str], tier: str) -> None:
 def test_reason_names_what_is_missing() -> None:
     """The report says why it was not more."""
     found = Isolation(frozenset({"uts"}), {"mnt": "Operation not permitted"})
-    assert found.reason.endswith("the network is the machine's own; no mnt: Operation not permitted")
+    assert found.reason.endswith(
+        "the network is the machine's own; no mnt: Operation not permitted"
+    )
 
 
 def test_process_asks_for_nothing() -> None:

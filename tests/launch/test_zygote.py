@@ -50,7 +50,7 @@ def test_a_script_cannot_tell(tmp_path: Path, source: str) -> None:
 
 
 def test_imports_of_the_program_are_found(tmp_path: Path) -> None:
-    """Imports at the top level count, also in `try`; those in functions and relative ones do not."""
+    """Imports at the top level count, also in `try`; those in functions do not."""
     script = tmp_path / "train.py"
     script.write_text(
         "import os, a.b\nfrom c import d\nfrom . import e\n"

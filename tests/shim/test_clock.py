@@ -120,8 +120,11 @@ def moved():
     for _ in range(1000):
         time.monotonic()
     return host_clock_ns() - h
+def in_thread():
+    time.sleep(0.05)  # until the main thread, which reads a clock in join, rests there
+    print(moved())
 print(moved())
-thread = threading.Thread(target=lambda: print(moved()))
+thread = threading.Thread(target=in_thread)
 thread.start()
 thread.join()
 """)
@@ -195,9 +198,10 @@ def hold_gil():
     while time.thread_time() < end:
         pass
 thread = threading.Thread(target=hold_gil)
-h = host_clock_ns()
 thread.start()
-while thread.is_alive():
+h = host_clock_ns()
+end = time.thread_time() + 0.3
+while time.thread_time() < end:
     pass
 print(host_clock_ns() - h)
 """)

@@ -125,7 +125,9 @@ def bodies() -> list[tuple[Library, Path]]:
     ]
 
 
-@pytest.mark.parametrize(("library", "source"), bodies(), ids=lambda value: getattr(value, "name", ""))
+@pytest.mark.parametrize(
+    ("library", "source"), bodies(), ids=lambda value: getattr(value, "name", "")
+)
 def test_bodies(library: Library, source: Path) -> None:
     """Every body compiles against the vendor's declaration of the same function."""
     directories = require(library)

@@ -22,6 +22,7 @@ struct Allocation {
   std::size_t bytes;
   int device;          // -1 for pinned host memory
   MemoryKind kind;
+  bool mapped = false; // by the program itself, through the driver's virtual memory calls
 };
 
 PH_EXPORT void* allocate_device(int device, std::size_t bytes) noexcept;  // nullptr: out of memory, recorded
@@ -37,6 +38,9 @@ PH_EXPORT bool is_device_pointer(const void* pointer) noexcept;           // a r
 PH_EXPORT bool take_memory(int device, std::size_t bytes, MemoryKind kind) noexcept;
 PH_EXPORT void give_memory(int device, std::size_t bytes, MemoryKind kind) noexcept;
 PH_EXPORT void memory_info(int device, std::size_t& free_bytes, std::size_t& total_bytes) noexcept;
+// Makes reserved addresses (see virtual_memory.cc of the driver) look like an allocation; counts nothing.
+PH_EXPORT void add_mapping(void* pointer, std::size_t bytes, int device) noexcept;
+PH_EXPORT void remove_mapping(void* pointer) noexcept;
 // The primary context: taken on first use of a device.
 PH_EXPORT void ensure_context(int device) noexcept;
 PH_EXPORT bool has_context(int device) noexcept;

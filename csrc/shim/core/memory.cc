@@ -155,7 +155,7 @@ bool free_device(void* pointer) noexcept {
   if (find_allocation(pointer, freed)) release_values(pointer, freed.bytes);
   std::unique_lock lock(mutex);
   const auto entry = allocations.find(base);
-  if (entry == allocations.end() || entry->second.device < 0) return false;
+  if (entry == allocations.end() || entry->second.device < 0 || entry->second.mapped) return false;
   const int device = entry->second.device;
   const std::size_t charged = charged_bytes(entry->second.bytes);
   allocations.erase(entry);
@@ -247,6 +247,17 @@ void memory_info(int device, std::size_t& free_bytes, std::size_t& total_bytes) 
   const std::lock_guard lock(mutex);
   total_bytes = capacity_bytes();
   free_bytes = total_bytes - accounts[device].used_bytes;
+}
+
+void add_mapping(void* pointer, std::size_t bytes, int device) noexcept {
+  const auto base = reinterpret_cast<std::uintptr_t>(pointer);
+  const std::lock_guard lock(mutex);
+  allocations[base] = {base, bytes, device, MemoryKind::Device, true};
+}
+
+void remove_mapping(void* pointer) noexcept {
+  const std::lock_guard lock(mutex);
+  allocations.erase(reinterpret_cast<std::uintptr_t>(pointer));
 }
 
 bool has_context(int device) noexcept {

@@ -1,0 +1,91 @@
+"""Processor time of intercepted calls: launches, cuBLAS, events, and what frameworks ask in between.
+
+    python benchmarks/launch_cost.py [--json]
+
+Compiles launch_cost.c (gcc), runs it as a rank of a virtual H100 under the installed libraries, and
+empties its channel as the host agent does. Each number is the median of 40 bursts of 4,000 calls; the
+cases take turns. `among known values`: after some small copies to the device, whose values the simulator keeps,
+so that every launch has to forget what it may overwrite. The aim is 300 ns per launch.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+from measurement import Results, median, parser
+
+from phantora_py._channel import ChannelSet
+from phantora_py.launch.rundir import RunDirectory, write_settings
+from phantora_py.libraries import preload_list, shim_directory
+from sim_server.gpu import load_gpu
+
+PROGRAM = Path(__file__).with_suffix(".c")
+# What `phantora run` uses by default; see `phantora run --help`.
+VALUES_THRESHOLD_BYTES = 64 << 10
+
+
+def compile_program(directory: Path) -> Path:
+    """The program, linked against our libraries."""
+    binary = directory / "launch_cost"
+    libraries = [str(path) for path in preload_list(shim_directory())]
+    command = ["gcc", "-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Werror", str(PROGRAM)]
+    subprocess.run([*command, "-o", str(binary), *libraries], check=True)
+    return binary
+
+
+def prepare(directory: Path, host_time: str) -> dict[str, str]:
+    """Writes the settings of a run of one rank; returns the environment of that rank."""
+    settings = {
+        **load_gpu("h100").shim_keys(),
+        "ranks": "1",
+        "gpu.count": "1",
+        "host_time": host_time,
+        "values.threshold_bytes": str(VALUES_THRESHOLD_BYTES),
+    }
+    write_settings(RunDirectory(directory), settings)
+    preload = ":".join(str(path) for path in preload_list(shim_directory()))
+    run = {"PHANTORA_RUN_DIR": str(directory), "PHANTORA_RANK": "0", "LD_PRELOAD": preload}
+    return {**os.environ, **run}
+
+
+def measure(directory: Path, host_time: str) -> dict[str, list[float]]:
+    """Median nanoseconds per call of every case, without known values and among them."""
+    binary = compile_program(directory)
+    environment = prepare(directory, host_time)
+    channels = ChannelSet(str(directory), [0])
+    output = directory / "output"
+    with output.open("w") as file:
+        rank = subprocess.Popen([str(binary)], env=environment, stdout=file)
+        while rank.poll() is None:
+            channels.poll(1)
+    channels.close()
+    if rank.returncode != 0:
+        raise SystemExit(f"{binary.name} ended with status {rank.returncode}")
+    bursts: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for line in output.read_text().splitlines():
+        known, name, cost_ns = line.split("\t")
+        bursts[name, known].append(float(cost_ns))
+    names = dict.fromkeys(name for name, _ in bursts)
+    return {name: [median(bursts[name, known]) for known in "01"] for name in names}
+
+
+def main() -> None:
+    """Measure and print."""
+    options = parser(__doc__)
+    options.add_argument("--host-time", default="fixed", choices=("fixed", "measured", "off"))
+    chosen = options.parse_args()
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        costs_ns = measure(Path(directory), chosen.host_time)
+    columns = ("call", "ns", "ns among known values")
+    results = Results(f"Intercepted calls, host time {chosen.host_time}", columns)
+    for name, (plain_ns, among_known_ns) in costs_ns.items():
+        results.add(name, plain_ns, among_known_ns)
+    results.show(chosen.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""`phantora run` with programs that need no torch: how a run ends, and what it leaves."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+LIMIT_S = 60.0
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing() -> Iterator[None]:
+    """After every run here: no process and no run directory of it is left."""
+    before = set(Path("/dev/shm").glob("phantora-*"))
+    yield
+    deadline_s = time.monotonic() + LIMIT_S
+    while time.monotonic() < deadline_s and _left(before):
+        time.sleep(0.02)
+    assert not _left(before)
+
+
+def _left(before: set[Path]) -> list[str]:
+    own = [
+        str(process.pid)
+        for process in psutil.Process().children(recursive=True)
+        if process.status() != psutil.STATUS_ZOMBIE
+    ]
+    return own + [
+        str(path)
+        for path in set(Path("/dev/shm").glob("phantora-*")) - before
+        if _started_here(path)
+    ]
+
+
+def _started_here(run_dir: Path) -> bool:
+    """Other tests may run beside this one; a run directory of ours holds our mark."""
+    return (run_dir / "shim.conf").exists() and str(os.getpid()) in run_dir.name
+
+
+def phantora(directory: Path, *arguments: str, script: str) -> subprocess.CompletedProcess[str]:
+    """Runs a shell script as two ranks."""
+    words = [sys.executable, "-m", "phantora_py", "run", "--ranks", "2", "-o", "run.phr"]
+    return subprocess.run(
+        [*words, *arguments, "--", "sh", "-c", script],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("isolation", ["auto", "process"])
+def test_a_run_that_finishes(tmp_path: Path, isolation: str) -> None:
+    """Exit code 0, the ranks' output, a complete data file and a hint what to do next."""
+    done = phantora(tmp_path, "--isolation", isolation, script="echo rank $RANK of $WORLD_SIZE")
+    assert done.returncode == 0, done.stderr
+    assert {"rank 0 of 2", "rank 1 of 2"} <= set(done.stdout.splitlines())
+    assert done.stderr.endswith("Wrote run.phr\nNext: phantora report run.phr\n")
+    with zipfile.ZipFile(tmp_path / "run.phr") as archive:
+        run = json.loads(archive.read("run.json"))
+        assert run["digest"] == archive.read("digest").decode()
+    assert (run["exit_code"], run["ranks"], run["nodes"], run["cluster_name"]) == (0, 2, 1, "h100")
+    assert run["wall"]["core_seconds"] > 0
+    assert 0 < run["wall"]["startup_s"] <= run["wall"]["total_s"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run.phr"]
+
+
+def test_json_has_the_standard_output_to_itself(tmp_path: Path) -> None:
+    """What the ranks print goes to the standard error then."""
+    done = phantora(tmp_path, "--json", script="echo from a rank")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["ranks"] == 2
+    assert done.stderr.count("from a rank") == 2
+
+
+def test_quiet(tmp_path: Path) -> None:
+    """Only the ranks speak."""
+    done = phantora(tmp_path, "--quiet", script="test $RANK = 1 || echo hello")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "hello\n", "")
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ("exit 3", "Rank 1 ended with exit code 3."),
+        ("kill -9 $$", "Rank 1 was killed by signal 9 (SIGKILL)."),
+        ("kill -11 $$", "Rank 1 was killed by signal 11 (SIGSEGV)."),
+    ],
+)
+@pytest.mark.parametrize("isolation", ["auto", "process"])
+def test_a_rank_that_fails(tmp_path: Path, isolation: str, end: str, words: str) -> None:
+    """Exit code 4 within seconds, though rank 0 would go on; the message names the rank."""
+    start_s = time.monotonic()
+    script = f"test $RANK = 0 && sleep 300; {end}"
+    done = phantora(tmp_path, "--isolation", isolation, "--quiet", script=script)
+    assert done.returncode == 4
+    assert done.stderr.startswith(f"phantora: a rank failed: {words}")
+    assert time.monotonic() - start_s < 15
+    with zipfile.ZipFile(tmp_path / "run.phr") as archive:
+        run = json.loads(archive.read("run.json"))
+    assert (run["exit_code"], run["failed_rank"]) == (4, 1)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_interrupted(tmp_path: Path, number: signal.Signals) -> None:
+    """Exit code 130, at once, without a data file, though a rank left a process behind."""
+    words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", "run.phr", "--"]
+    script = "setsid sleep 300 & echo ready; exec sleep 300"
+    with subprocess.Popen(
+        [*words, "sh", "-c", script],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        assert process.wait(LIMIT_S) == 130
+        assert process.stderr.read() == "phantora: interrupted; every rank was stopped.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_elsewhere(tmp_path: Path) -> None:
+    """A run can use a server that somebody else started, if it knows the token."""
+    token = tmp_path / "token"
+    token.write_text("secret")
+    address = f"unix:{tmp_path}/server"
+    serve = ["serve", "--listen", address, "--token-file", str(token)]
+    with subprocess.Popen([sys.executable, "-m", "phantora_py", *serve]) as server:
+        wrong = phantora(tmp_path, "--server", address, "--token", "guess", script="true")
+        assert wrong.returncode == 2
+        assert "wrong token" in wrong.stderr
+        done = phantora(tmp_path, "--server", address, "--token", "secret", script="true")
+        assert done.returncode == 0, done.stderr
+        assert server.wait(LIMIT_S) == 0
+
+
+def test_the_output_is_named_after_the_program_and_the_time(tmp_path: Path) -> None:
+    """Without -o nothing is overwritten."""
+    words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "--", "sh", "-c", "true"]
+    subprocess.run(words, cwd=tmp_path, timeout=LIMIT_S, check=True)
+    (made,) = tmp_path.iterdir()
+    assert made.name.startswith("phantora-sh.")
+    assert made.suffix == ".phr"
