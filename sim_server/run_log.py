@@ -56,6 +56,7 @@ class RunLog:
         self._communicators: dict[int, list[int]] = {}
         self._sites: dict[tuple[int, int], str] = {}
         self._markers: list[list[Any]] = []
+        self._iterations: Counter[str] = Counter()
         self._memory = [RankMemory() for _ in range(settings.ranks)]
         self._calls: dict[str, dict[str, Counter[str]]] = {}
         self._synthetic: dict[tuple[int, str], list[int]] = {}
@@ -116,13 +117,8 @@ class RunLog:
         if kind is RecordKind.SITE:
             self._sites[rank, announcement.id] = announcement.payload.decode()
         elif kind is RecordKind.MARKER:
-            self._markers.append(
-                [
-                    rank,
-                    announcement.host_time_ns,
-                    int(announcement.id),
-                    announcement.payload.decode(),
-                ]
+            self._add_marker(
+                rank, announcement.host_time_ns, announcement.id, announcement.payload.decode()
             )
         elif kind is RecordKind.STATISTICS:
             self._add_statistics(rank, json.loads(announcement.payload))
@@ -141,6 +137,11 @@ class RunLog:
             totals = self._synthetic.setdefault((rank, self.site(rank, announcement.site)), [0, 0])
             totals[0] += announcement.args[0]
             totals[1] += 1
+
+    def _add_marker(self, rank: int, time_ns: int, kind: int, name: str) -> None:
+        self._markers.append([rank, time_ns, kind, name])
+        if rank == 0 and kind in (MarkerKind.OPTIMIZER_STEP, MarkerKind.ITERATION):
+            self._iterations[name] += 1
 
     def _add_allocation(self, rank: int, announcement: Announcement) -> None:
         if announcement.id == MemoryKind.PINNED_HOST:
@@ -175,9 +176,8 @@ class RunLog:
         return self._sites.get((rank, identifier), "an unknown line")
 
     def iterations(self) -> int:
-        """Optimizer steps of rank 0 so far, for the progress line."""
-        steps = (MarkerKind.OPTIMIZER_STEP, MarkerKind.ITERATION)
-        return sum(1 for rank, _, kind, _ in self._markers if rank == 0 and kind in steps)
+        """How often rank 0 has passed the marker that it passed most often, for the progress line."""
+        return max(self._iterations.values(), default=0)
 
     # At the end
 

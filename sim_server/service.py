@@ -17,7 +17,7 @@ import grpc
 
 from sim_server import simulation_pb2 as messages
 from sim_server import simulation_pb2_grpc as rpc
-from sim_server.errors import InternalError, PhantoraError
+from sim_server.errors import InternalError, PhantoraError, RankFailed
 from sim_server.records import PROTOCOL_VERSION
 from sim_server.settings import Settings
 from sim_server.simulation import Reply, Simulation
@@ -92,7 +92,7 @@ class Run:
         self._simulation: Simulation | None = None
         self._iterations = 0
         self._stalled: list[int] = []
-        self._failed = False
+        self._exit_code = 0
 
     def serve(self) -> int:
         """Simulate until every agent has finished or gone. Returns the exit code of the run."""
@@ -100,19 +100,17 @@ class Run:
             while len(self._links) < self._agents or not all(link.finished for link in self._links):
                 for link, message in self._take():
                     self._receive(link, message)
-                if self._simulation is not None and not self._failed:
+                if self._simulation is not None and not self._exit_code:
                     self._advance(self._simulation)
             self._send_data()
         except PhantoraError as error:
             self._fail(error)
-            return error.exit_code
         except Exception:  # every fault of ours must reach the user; the process ends with it
             self._fail(InternalError(f"the simulation failed\n{traceback.format_exc()}"))
-            return InternalError.exit_code
         finally:
             for link in self._links:
                 link.outbox.put(None)
-        return 0
+        return self._exit_code
 
     def _take(self) -> list[Inbound]:
         """At least one message, and all that are there already."""
@@ -123,14 +121,17 @@ class Run:
 
     def _receive(self, link: AgentLink, message: messages.FromAgent | None) -> None:
         if message is None:
-            link.finished = True
+            if not link.finished:
+                link.finished = True
+                ranks = ", ".join(map(str, link.hello.local_ranks))
+                self._fail(RankFailed(f"the host agent of ranks {ranks} has gone"))
             return
         content = message.WhichOneof("message")
         if content == "hello":
             self._join(link)
         elif content == "finish":
             link.finished = True
-        elif self._failed:
+        elif self._exit_code:
             return
         elif content == "batch":
             assert self._simulation is not None
@@ -190,7 +191,7 @@ class Run:
 
     def _fail(self, error: PhantoraError) -> None:
         """Tell the agents once; they stop the ranks and finish, and what was simulated is still sent."""
-        self._failed = True
+        self._exit_code = self._exit_code or error.exit_code
         failure = messages.Failure(exit_code=error.exit_code, message=str(error))
         self._broadcast(messages.ToAgent(failure=failure))
 

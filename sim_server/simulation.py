@@ -125,6 +125,7 @@ class Simulation:
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """The server's files of the run's data file, as name and content."""
+        self.log.add_spans(self._engine.take_spans())  # those before a deadlock, if one was raised
         return self.log.files()
 
     # What ranks announce

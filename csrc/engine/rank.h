@@ -147,7 +147,7 @@ class Rank {
   void begin_wait(const Queued& record);
   void evaluate_query(const Query& query);
   ReplyStatus query(const Wait& wait, bool background, std::uint64_t& value) const;
-  void reply(std::uint64_t key, ReplyStatus status, std::uint64_t value);
+  void reply(std::uint64_t key, ReplyStatus status, std::uint64_t value, Nanoseconds cost_ns = 0);
   void close_wait(Wait& wait, Nanoseconds time_ns);
   Wait* open_wait(std::uint64_t key);
   const Event& event(std::uint64_t instance) const;

@@ -36,7 +36,7 @@ void Rank::begin_wait(const Queued& record) {
   if (!wait) return;  // the server answered it early, to stop the rank
   wait->issue_ns = std::max(record.issue_ns, world_.now_ns);
   if (is_query(wait->kind)) {
-    queries_.push_back({wait->issue_ns + world_.settings.query_ns, key});
+    queries_.push_back({wait->issue_ns, key});
     return;
   }
   if (wait->kind == WaitKind::CommInit || wait->kind == WaitKind::CommSplit) {
@@ -65,7 +65,7 @@ void Rank::evaluate_query(const Query& question) {
   if (!wait) return;
   std::uint64_t value = 0;
   const ReplyStatus status = query(*wait, false, value);
-  reply(question.key, status, value);
+  reply(question.key, status, value, status == ReplyStatus::NotReady ? world_.settings.query_ns : 0);
 }
 
 // A background query is asked out of order: an event that was fed and not yet reached is not ready, and neither
@@ -83,11 +83,12 @@ ReplyStatus Rank::query(const Wait& wait, bool background, std::uint64_t& value)
   return ReplyStatus::Done;
 }
 
-void Rank::reply(std::uint64_t key, ReplyStatus status, std::uint64_t value) {
+void Rank::reply(std::uint64_t key, ReplyStatus status, std::uint64_t value, Nanoseconds cost_ns) {
   Wait* wait = open_wait(key);
   if (!wait) return;
   const auto slot = static_cast<std::uint32_t>(key % kReplySlots);
-  const Nanoseconds time_ns = wait->background ? world_.now_ns : std::max(wait->issue_ns, world_.now_ns);
+  const Nanoseconds time_ns =
+      wait->background ? world_.now_ns : std::max(wait->issue_ns, world_.now_ns) + cost_ns;
   world_.stop.answers.push_back({rank_, slot, status, time_ns, value});
   close_wait(*wait, time_ns);
 }
@@ -101,7 +102,7 @@ void Rank::answer(std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns) {
   close_wait(waits_[slot], time_ns);
 }
 
-// Questions are not logged as time spent waiting: a polling loop asks too many, and each costs query_ns.
+// Questions are not logged as time spent waiting: a polling loop asks too many.
 void Rank::close_wait(Wait& wait, Nanoseconds time_ns) {
   wait.open = false;
   if (wait.background) return;

@@ -52,7 +52,8 @@ class Simulation:
         error that the server had with the settings in `hello`.
         """
         self.send(wire.FromAgent(hello=hello))
-        responses = SimulationStub(self._channel).Attach(
+        stub = SimulationStub(self._channel)  # type: ignore[no-untyped-call]
+        responses = stub.Attach(
             iter(self._outgoing.get, None), metadata=self._metadata, wait_for_ready=True
         )
         self._receiver = threading.Thread(target=self._receive, args=(responses,), daemon=True)

@@ -55,15 +55,11 @@ class RankProcesses:
             )
         self._send(asdict(plan))
 
-    def wait_ready(self) -> list[str]:
-        """Waits for the zygote's imports; returns what could not be imported.
-
-        Raises: NotForkable.
-        """
-        answer = self._receive()
-        if not answer["ready"]:
-            raise NotForkable(answer["reason"])
-        return list(answer["not_preloaded"])
+    def wait_ready(self) -> None:
+        """Waits for the zygote's imports. Raises: NotForkable."""
+        reason = self._receive()["not_forkable"]
+        if reason is not None:
+            raise NotForkable(reason)
 
     def start(self, start: RankStart) -> None:
         """Forks one rank. Its pid is known when it returns."""

@@ -36,7 +36,6 @@ from sim_server.gpu import GpuProfile, load_gpu
 from sim_server.records import PROTOCOL_VERSION
 from sim_server.settings import Settings
 
-
 # A server that somebody else started should be there (assumed: time to start it a little late).
 _ANSWER_LIMIT_S = 20.0
 

@@ -10,6 +10,7 @@ ends, so that no rank outlives the run.
 If the plan says so it is a zygote (see `zygote`); otherwise its children execute the command.
 """
 
+import contextlib
 import json
 import os
 import selectors
@@ -67,13 +68,11 @@ class Starter:
 
     def prepare(self) -> None:
         """Imports what the ranks will need, if they are to be forked from here."""
-        failures: list[str] = []
         reason = None
         if self.plan.fork:
-            failures = zygote.preload(self.plan.form, self.plan.target)
-            reason = zygote.why_not_forkable()
+            reason = zygote.preload(self.plan.form, self.plan.target)
             zygote.freeze()
-        self._send({"ready": reason is None, "reason": reason or "", "not_preloaded": failures})
+        self._send({"not_forkable": reason})
 
     def serve(self) -> RankStart | None:
         """Works until the other end closes, then returns None. In a rank: what it is to be."""
@@ -147,7 +146,9 @@ class Starter:
         return json.loads(packet) if packet else {}
 
     def _send(self, message: dict[str, Any]) -> None:
-        self._connection.sendall(json.dumps(message).encode())
+        # If the other end has closed, the next packet that is not there says so.
+        with contextlib.suppress(BrokenPipeError):
+            self._connection.sendall(json.dumps(message).encode())
 
 
 def _become(plan: Plan, start: RankStart) -> NoReturn:

@@ -36,31 +36,27 @@ _ALWAYS = (
 )
 
 
-def preload(form: str, target: str) -> list[str]:
-    """Imports torch and what the program imports at its top level; returns what could not be
-    imported.
+def preload(form: str, target: str) -> str | None:
+    """Imports torch and what the program imports at its top level.
 
-    The program's own modules are left to the ranks: they may look at a rank's environment.
+    The program's own modules are left to the ranks: they may look at a rank's environment. Returns
+    the reason why ranks cannot be forked from this process afterwards, or None.
     """
-    failures = []
     source, own_directory = _locate(form, target)
     for name in (*_ALWAYS, *(_top_level_imports(source) if source else ())):
         if name in sys.modules or _is_own(name, own_directory):
             continue
         try:
             importlib.import_module(name)
+        except ModuleNotFoundError:
+            continue  # Whether the program can do without it is for the ranks to find out.
         except (Exception, SystemExit) as error:
-            # Whether the program can do without it is for the ranks to find out.
-            failures.append(f"{name}: {type(error).__name__}: {error}")
-    return failures
-
-
-def why_not_forkable() -> str | None:
-    """After the imports: the reason why ranks cannot be forked from this process, or None."""
+            # What is half imported may not be imported again.
+            return f"the import of {name} failed ({type(error).__name__}: {error})"
     threads = len(os.listdir("/proc/self/task"))
-    if threads == 1:
-        return None
-    return f"the imports of the program started {threads - 1} threads"
+    if threads > 1:
+        return f"the imports of the program started {threads - 1} more threads"
+    return None
 
 
 def freeze() -> None:

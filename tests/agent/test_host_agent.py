@@ -8,6 +8,7 @@ import pytest
 
 from phantora_py.agent import agent as agent_module
 from phantora_py.agent.agent import HostAgent, Outcome, describe_end
+from phantora_py.agent.idle import IdleWatch
 from sim_server import simulation_pb2 as wire
 from sim_server.errors import InternalError
 from sim_server.records import RecordKind
@@ -177,7 +178,7 @@ def test_a_deadlock_stops_all_ranks() -> None:
 
 def test_an_idle_rank_that_holds_others_up_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only ranks that the server waits for are looked at, and the server is told."""
-    monkeypatch.setattr(agent_module.IdleWatch, "is_idle", lambda *_: True)
+    monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: True)
     stalled = wire.ToAgent(stalled=wire.Stalled(held_up_by=[1]))
     _, channels, server, _, _ = serve(
         {0: (5, 0), 1: (5, 0)},

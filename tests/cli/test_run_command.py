@@ -1,7 +1,7 @@
 """`phantora run` with programs that need no torch: how a run ends, and what it leaves."""
 
 import json
-import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -17,32 +17,24 @@ LIMIT_S = 60.0
 
 
 @pytest.fixture(autouse=True)
-def leaves_nothing() -> Iterator[None]:
-    """After every run here: no process and no run directory of it is left."""
-    before = set(Path("/dev/shm").glob("phantora-*"))
+def leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """After every run here, none of its processes is left, not even the one that cleans up."""
+    mark = secrets.token_hex(8)
+    monkeypatch.setenv("PHANTORA_TEST", mark)
     yield
-    deadline_s = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline_s and _left(before):
-        time.sleep(0.02)
-    assert not _left(before)
+    assert not _processes(mark)
 
 
-def _left(before: set[Path]) -> list[str]:
-    own = [
-        str(process.pid)
-        for process in psutil.Process().children(recursive=True)
-        if process.status() != psutil.STATUS_ZOMBIE
-    ]
-    return own + [
-        str(path)
-        for path in set(Path("/dev/shm").glob("phantora-*")) - before
-        if _started_here(path)
-    ]
-
-
-def _started_here(run_dir: Path) -> bool:
-    """Other tests may run beside this one; a run directory of ours holds our mark."""
-    return (run_dir / "shim.conf").exists() and str(os.getpid()) in run_dir.name
+def _processes(mark: str) -> list[psutil.Process]:
+    """Living processes with this value of PHANTORA_TEST in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("PHANTORA_TEST") == mark:
+                found.append(process)
+        except psutil.Error:
+            continue  # It has ended, or it is not ours.
+    return found
 
 
 def phantora(directory: Path, *arguments: str, script: str) -> subprocess.CompletedProcess[str]:
@@ -110,6 +102,15 @@ def test_a_rank_that_fails(tmp_path: Path, isolation: str, end: str, words: str)
     assert (run["exit_code"], run["failed_rank"]) == (4, 1)
 
 
+def test_the_run_directory_is_gone(tmp_path: Path) -> None:
+    """It is there while the ranks run, and not afterwards."""
+    done = phantora(
+        tmp_path, "--quiet", script="test -d $PHANTORA_RUN_DIR && echo $PHANTORA_RUN_DIR"
+    )
+    (run_dir,) = set(done.stdout.split())
+    assert not Path(run_dir).exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted(tmp_path: Path, number: signal.Signals) -> None:
     """Exit code 130, at once, without a data file, though a rank left a process behind."""
@@ -138,12 +139,15 @@ def test_a_server_elsewhere(tmp_path: Path) -> None:
     address = f"unix:{tmp_path}/server"
     serve = ["serve", "--listen", address, "--token-file", str(token)]
     with subprocess.Popen([sys.executable, "-m", "phantora_py", *serve]) as server:
-        wrong = phantora(tmp_path, "--server", address, "--token", "guess", script="true")
-        assert wrong.returncode == 2
-        assert "wrong token" in wrong.stderr
-        done = phantora(tmp_path, "--server", address, "--token", "secret", script="true")
-        assert done.returncode == 0, done.stderr
-        assert server.wait(LIMIT_S) == 0
+        try:
+            wrong = phantora(tmp_path, "--server", address, "--token", "guess", script="true")
+            assert wrong.returncode == 2
+            assert "wrong token" in wrong.stderr
+            done = phantora(tmp_path, "--server", address, "--token", "secret", script="true")
+            assert done.returncode == 0, done.stderr
+            assert server.wait(LIMIT_S) == 0
+        finally:
+            server.kill()
 
 
 def test_the_output_is_named_after_the_program_and_the_time(tmp_path: Path) -> None:

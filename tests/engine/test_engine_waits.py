@@ -42,22 +42,22 @@ def test_synchronising_the_legacy_stream_covers_blocking_streams() -> None:
     assert play([program]).answers == [(0, 0, 100, 0)]
 
 
-def test_a_query_is_answered_for_the_time_at_which_it_returns() -> None:
-    """Not ready one nanosecond before the end, ready at it."""
+def test_a_query_is_answered_for_the_time_at_which_it_is_asked() -> None:
+    """Not ready one nanosecond before the end, which costs time; ready after it, which does not."""
     program = Program().kernel(100)
     event = program.record()
-    program.wait(WaitKind.QUERY_EVENT, event, gap=99 - QUERY_NS)
+    program.wait(WaitKind.QUERY_EVENT, event, gap=99)
     program.wait(WaitKind.QUERY_STREAM, stream=2, gap=0)
     program.wait(WaitKind.QUERY_EVENT, event)
     assert play([program]).answers == [
-        (0, NOT_READY, 99, 0),
+        (0, NOT_READY, 99 + QUERY_NS, 0),
         (0, 0, 99 + QUERY_NS, 0),
-        (0, 0, 99 + 2 * QUERY_NS, 0),
+        (0, 0, 99 + QUERY_NS, 0),
     ]
 
 
 def test_a_polling_loop_ends() -> None:
-    """Each query takes time, so the work gets done between them."""
+    """A query that is not ready takes time, so the work gets done between them."""
     engine = make_engine()
     feed(engine, Program().kernel(42))
     polls = 0
@@ -67,7 +67,7 @@ def test_a_polling_loop_ends() -> None:
         polls += 1
         if answer.status == 0:
             break
-    assert (polls, answer.time_ns) == (9, 45)
+    assert (polls, answer.time_ns) == (10, 45)
     assert engine.take_spans()["kind"].tolist() == [1]
 
 
@@ -121,7 +121,7 @@ def test_equal_ranks_are_answered_together() -> None:
     assert [answer.time_ns for answer in engine.advance(None, True).answers] == [107] * 3
     for rank in range(3):
         feed(engine, Program(streams=0).wait(WaitKind.QUERY_STREAM, stream=1), rank)
-    assert [answer.time_ns for answer in engine.advance(None, True).answers] == [112] * 3
+    assert [answer.time_ns for answer in engine.advance(None, True).answers] == [107] * 3
 
 
 def test_a_limit_is_honoured() -> None:

@@ -170,8 +170,8 @@ def sleep_in_ranks(isolation: str, scratch: Path) -> None:
             processes.wait_ready()
             for rank in range(2):
                 name = rundir.node_name(rank)
-                node = Node(name, str(made.hosts), container.shared_memory(made.path, name))
-                processes.start(RankStart(rank, {}, node, silent=True))
+                files = Node(name, str(made.hosts), container.shared_memory(made.path, name))
+                processes.start(RankStart(rank, {}, files, silent=True))
             print(made.path, flush=True)
             time.sleep(60)
 

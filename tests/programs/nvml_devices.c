@@ -2,7 +2,7 @@
    nvmlDeviceGetCount_v2 nvmlDeviceGetHandleByIndex_v2 nvmlDeviceGetHandleByUUID nvmlDeviceGetHandleByPciBusId_v2
    nvmlDeviceGetName nvmlDeviceGetIndex nvmlDeviceGetUUID nvmlDeviceGetPciInfo_v3 nvmlDeviceGetMemoryInfo
    nvmlDeviceGetCudaComputeCapability nvmlDeviceGetPowerUsage nvmlDeviceGetNvLinkState
-   nvmlDeviceGetNvLinkRemoteDeviceType nvmlDeviceGetTopologyCommonAncestor nvmlDeviceGetP2PStatus */
+   nvmlDeviceGetNvLinkRemoteDeviceType nvmlDeviceGetGpuFabricInfoV nvmlDeviceGetTopologyCommonAncestor nvmlDeviceGetP2PStatus */
 #include <string.h>
 
 #include "program.h"
@@ -28,6 +28,8 @@ nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t, unsigned int, nvmlEnableStat
 nvmlReturn_t nvmlDeviceGetNvLinkRemoteDeviceType(nvmlDevice_t, unsigned int, nvmlIntNvLinkDeviceType_t*);
 nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t, nvmlDevice_t, nvmlGpuTopologyLevel_t*);
 nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t, nvmlDevice_t, nvmlGpuP2PCapsIndex_t, nvmlGpuP2PStatus_t*);
+
+nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t, nvmlGpuFabricInfoV_t*);
 
 #define OK(call) CHECK((call) == NVML_SUCCESS)
 
@@ -59,6 +61,9 @@ static void check_links(nvmlDevice_t first, nvmlDevice_t second) {
   CHECK(nvmlDeviceGetNvLinkState(first, 35, &active) == NVML_ERROR_NOT_SUPPORTED);
   OK(nvmlDeviceGetNvLinkRemoteDeviceType(first, 0, &type));
   CHECK(type == NVML_NVLINK_DEVICE_TYPE_SWITCH);
+  nvmlGpuFabricInfoV_t fabric = {.version = sizeof fabric | 3u << 24};
+  OK(nvmlDeviceGetGpuFabricInfoV(first, &fabric));
+  CHECK(fabric.state == NVML_GPU_FABRIC_STATE_COMPLETED && fabric.clusterUuid[0] == 0);
   OK(nvmlDeviceGetTopologyCommonAncestor(first, second, &level));
   OK(nvmlDeviceGetP2PStatus(first, second, NVML_P2P_CAPS_INDEX_READ, &status));
   CHECK(status == NVML_P2P_STATUS_OK);

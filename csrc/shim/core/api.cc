@@ -59,7 +59,7 @@ Call::Call(ApiTable& table, std::size_t row, HostCost cost) noexcept {
   table.counts[row].fetch_add(1, std::memory_order_relaxed);
   if (call_depth++ > 0) return;
   if (!attached()) attach_if_asked();
-  if (!is_driver()) return;
+  if (!is_driver() || cost == HostCost::None) return;
   switch (config().host_time) {
     case HostTime::Fixed: advance_host_clock(config().cost_ns[static_cast<int>(cost)]); break;
     case HostTime::Measured: charge_measured(); break;

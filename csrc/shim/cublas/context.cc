@@ -43,7 +43,7 @@ StatusText status_text(cublasStatus_t status) noexcept {
     case CUBLAS_STATUS_SUCCESS: return {"CUBLAS_STATUS_SUCCESS", "success"};
     case CUBLAS_STATUS_NOT_INITIALIZED: return {"CUBLAS_STATUS_NOT_INITIALIZED", "the library was not initialized"};
     case CUBLAS_STATUS_ALLOC_FAILED: return {"CUBLAS_STATUS_ALLOC_FAILED", "the resource allocation failed"};
-    case CUBLAS_STATUS_INVALID_VALUE: return {"CUBLAS_STATUS_INVALID_VALUE", "an unsupported value or parameter was passed"};
+    case CUBLAS_STATUS_INVALID_VALUE: return {"CUBLAS_STATUS_INVALID_VALUE", "an unsupported value was passed"};
     case CUBLAS_STATUS_ARCH_MISMATCH: return {"CUBLAS_STATUS_ARCH_MISMATCH", "the architecture lacks a feature"};
     case CUBLAS_STATUS_MAPPING_ERROR: return {"CUBLAS_STATUS_MAPPING_ERROR", "an access to GPU memory failed"};
     case CUBLAS_STATUS_EXECUTION_FAILED: return {"CUBLAS_STATUS_EXECUTION_FAILED", "the function failed to launch"};

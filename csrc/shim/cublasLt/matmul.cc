@@ -58,9 +58,7 @@ std::uint8_t scale(const void* pointer, std::int32_t mode) noexcept {
 bool reads_c(const MatmulDescription& matmul, const void* beta) noexcept {
   if (matmul.pointer_mode != CUBLASLT_POINTER_MODE_HOST) return true;
   constexpr unsigned char kZero[16] = {};
-  const bool is_double = matmul.scale_type == CUDA_R_64F || matmul.scale_type == CUDA_C_32F;
-  const std::size_t bytes = matmul.scale_type == CUDA_R_16F ? 2 : matmul.scale_type == CUDA_C_64F ? 16 : is_double ? 8 : 4;
-  return std::memcmp(beta, kZero, bytes) != 0;
+  return std::memcmp(beta, kZero, number_bytes(static_cast<std::uint32_t>(matmul.scale_type))) != 0;
 }
 
 Gemm gemm_of(const Operands& of, const void* beta) noexcept {

@@ -41,7 +41,8 @@ bool shape_fits(const Function& function, const LaunchShape& shape) noexcept {
   const std::uint64_t threads = std::uint64_t{shape.block[0]} * shape.block[1] * shape.block[2];
   const std::uint64_t blocks = std::uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
   const std::uint64_t shared = shape.shared_bytes + function.facts.static_shared_bytes;
-  return threads > 0 && blocks > 0 && threads <= static_cast<std::uint64_t>(config().number("gpu.maxThreadsPerBlock")) &&
+  return threads > 0 && blocks > 0 &&
+         threads <= static_cast<std::uint64_t>(config().number("gpu.maxThreadsPerBlock")) &&
          shared <= static_cast<std::uint64_t>(config().number("gpu.sharedMemPerBlockOptin"));
 }
 

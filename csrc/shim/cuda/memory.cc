@@ -20,7 +20,8 @@ CUresult fill(CUdeviceptr address, unsigned value, std::size_t element_bytes, st
   PH_RESOLVE_STREAM(stream, handle);
   Allocation allocation;
   if (count == 0) return CUDA_SUCCESS;
-  if (address % element_bytes != 0 || !find_allocation(to_pointer(address), allocation)) return CUDA_ERROR_INVALID_VALUE;
+  if (address % element_bytes != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (!find_allocation(to_pointer(address), allocation)) return CUDA_ERROR_INVALID_VALUE;
   fill_async(to_pointer(address), value, element_bytes, count, stream);
   return CUDA_SUCCESS;
 }

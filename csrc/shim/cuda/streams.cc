@@ -92,7 +92,7 @@ PH_EXPORT CUresult cuStreamSynchronize(CUstream handle) noexcept {
 }
 
 PH_EXPORT CUresult cuStreamQuery(CUstream handle) noexcept {
-  PH_CALL(cuStreamQuery, HostCost::Sync);
+  PH_CALL(cuStreamQuery, HostCost::None);
   PH_RESOLVE_STREAM(stream, handle);
   return query_stream(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
@@ -166,7 +166,7 @@ PH_EXPORT CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* da
 }
 
 PH_EXPORT CUresult cuEventCreate(CUevent* event, unsigned flags) noexcept {
-  PH_CALL(cuEventCreate, HostCost::Event);
+  PH_CALL(cuEventCreate, HostCost::None);
   if (!event) return CUDA_ERROR_INVALID_VALUE;
   ensure_context(current_device());
   *event = static_cast<CUevent>(create_event((flags & CU_EVENT_DISABLE_TIMING) == 0));
@@ -174,7 +174,7 @@ PH_EXPORT CUresult cuEventCreate(CUevent* event, unsigned flags) noexcept {
 }
 
 PH_EXPORT CUresult cuEventDestroy_v2(CUevent event) noexcept {
-  PH_CALL(cuEventDestroy_v2, HostCost::Event);
+  PH_CALL(cuEventDestroy_v2, HostCost::None);
   return destroy_event(event) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
@@ -189,7 +189,7 @@ PH_EXPORT CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsign
 }
 
 PH_EXPORT CUresult cuEventQuery(CUevent event) noexcept {
-  PH_CALL(cuEventQuery, HostCost::Sync);
+  PH_CALL(cuEventQuery, HostCost::None);
   const EventRef reference = resolve_event(event);
   if (!reference.valid) return CUDA_ERROR_INVALID_HANDLE;
   return query_event(reference) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;

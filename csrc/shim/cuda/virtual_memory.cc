@@ -110,6 +110,8 @@ PH_EXPORT CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t byte
   if (!handle || !properties || !is_whole(bytes) || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (properties->location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
   if (!is_device(properties->location.id)) return CUDA_ERROR_INVALID_DEVICE;
+  // Fabric handles need a service across nodes (IMEX), which ordinary clusters do not run; programs fall back.
+  if (properties->requestedHandleTypes & CU_MEM_HANDLE_TYPE_FABRIC) return CUDA_ERROR_NOT_SUPPORTED;
   ensure_context(properties->location.id);
   if (!take_memory(properties->location.id, bytes, MemoryKind::Device)) return CUDA_ERROR_OUT_OF_MEMORY;
   *handle = reinterpret_cast<CUmemGenericAllocationHandle>(physicals.create({*properties, bytes, 1}));

@@ -62,7 +62,7 @@ PH_EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t handle) noexcept {
 }
 
 PH_EXPORT cudaError_t cudaStreamQuery(cudaStream_t handle) noexcept {
-  PH_CALL(cudaStreamQuery, HostCost::Sync);
+  PH_CALL(cudaStreamQuery, HostCost::None);
   PH_RESOLVE_STREAM(stream, handle);
   return query_stream(stream) ? cudaSuccess : cudaErrorNotReady;
 }
@@ -135,7 +135,7 @@ PH_EXPORT cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallb
 }
 
 PH_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) noexcept {
-  PH_CALL(cudaEventCreateWithFlags, HostCost::Event);
+  PH_CALL(cudaEventCreateWithFlags, HostCost::None);
   if (event == nullptr) return returned(cudaErrorInvalidValue);
   ensure_context(current_device());
   *event = static_cast<cudaEvent_t>(create_event((flags & cudaEventDisableTiming) == 0));
@@ -143,12 +143,12 @@ PH_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flag
 }
 
 PH_EXPORT cudaError_t cudaEventCreate(cudaEvent_t* event) noexcept {
-  PH_CALL(cudaEventCreate, HostCost::Event);
+  PH_CALL(cudaEventCreate, HostCost::None);
   return cudaEventCreateWithFlags(event, cudaEventDefault);
 }
 
 PH_EXPORT cudaError_t cudaEventDestroy(cudaEvent_t event) noexcept {
-  PH_CALL(cudaEventDestroy, HostCost::Event);
+  PH_CALL(cudaEventDestroy, HostCost::None);
   return destroy_event(event) ? cudaSuccess : returned(cudaErrorInvalidResourceHandle);
 }
 
@@ -163,7 +163,7 @@ PH_EXPORT cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t s
 }
 
 PH_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) noexcept {
-  PH_CALL(cudaEventQuery, HostCost::Sync);
+  PH_CALL(cudaEventQuery, HostCost::None);
   const EventRef reference = resolve_event(event);
   if (!reference.valid) return returned(cudaErrorInvalidResourceHandle);
   return query_event(reference) ? cudaSuccess : cudaErrorNotReady;

@@ -1,8 +1,9 @@
-// The graph API. Every supported graph has one engine, whose plan is one kernel record.
+// The graph API. A plan is one kernel record, also where the library launches several kernels.
 #include <algorithm>
 #include <cstring>
 
 #include "shim/core/library.h"
+#include "shim/core/rank.h"
 #include "shim/core/values.h"
 #include "shim/core/work.h"
 #include "shim/cudnn/context.h"
@@ -40,32 +41,50 @@ Attribute one(cudnnBackendAttributeType_t type, T value) {
 
 Attribute integer(std::int64_t value) { return one(CUDNN_TYPE_INT64, value); }
 
-DescriptorRef made(cudnnBackendDescriptorType_t type, int attribute, Attribute value) {
-  auto descriptor = std::make_shared<Descriptor>(Descriptor{type, true, {}, {}, 0});
-  descriptor->attributes.emplace(attribute, std::move(value));
+Attribute holding(std::vector<DescriptorRef> descriptors) {
+  return {CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<std::int64_t>(descriptors.size()), {}, std::move(descriptors)};
+}
+
+DescriptorRef made(cudnnBackendDescriptorType_t type) {
+  auto descriptor = std::make_shared<Descriptor>(type);
+  descriptor->finalized = true;
   return descriptor;
 }
 
-Attribute holding(DescriptorRef descriptor) {
-  return {CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, {}, {std::move(descriptor)}};
+// The one configuration of an engine of a graph.
+DescriptorRef configuration_of(const DescriptorRef& graph, int engine_index) {
+  const DescriptorRef engine = made(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  engine->attributes.emplace(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, holding({graph}));
+  engine->attributes.emplace(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, integer(engine_index));
+  const DescriptorRef configuration = made(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+  configuration->attributes.emplace(CUDNN_ATTR_ENGINECFG_ENGINE, holding({engine}));
+  return configuration;
 }
 
-// The one configuration of the one engine of a graph.
-DescriptorRef configuration_of(const DescriptorRef& graph) {
-  DescriptorRef engine = made(CUDNN_BACKEND_ENGINE_DESCRIPTOR, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, holding(graph));
-  engine->attributes.emplace(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, integer(0));
-  return made(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, CUDNN_ATTR_ENGINECFG_ENGINE, holding(engine));
+std::vector<DescriptorRef> configurations_of(const DescriptorRef& graph) {
+  std::vector<DescriptorRef> configurations;
+  const int engines = engine_count(*graph);
+  for (int index = 0; index < engines; ++index) configurations.push_back(configuration_of(graph, index));
+  return configurations;
 }
 
-DescriptorRef graph_of_configuration(const Descriptor& configuration) noexcept {
+DescriptorRef graph_of(const Descriptor& engine) noexcept { return child(engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH); }
+
+int index_of(const Descriptor& engine) {
+  const std::vector<std::int64_t> index = integers(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+  return index.empty() ? 0 : static_cast<int>(index[0]);
+}
+
+// What a configuration's engine does with its graph. False: it has none.
+bool describe_configuration(const Descriptor& configuration, GraphWork& work) {
   const DescriptorRef engine = child(configuration, CUDNN_ATTR_ENGINECFG_ENGINE);
-  return engine ? child(*engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH) : nullptr;
+  const DescriptorRef graph = engine ? graph_of(*engine) : nullptr;
+  return graph && describe(*graph, index_of(*engine), work);
 }
 
-std::int64_t workspace_of(const DescriptorRef& graph) {
-  std::string signature;
-  std::int64_t bytes = 0;
-  return graph && describe(*graph, signature, bytes) ? bytes : 0;
+std::int64_t workspace_of(const Descriptor& configuration) {
+  GraphWork work;
+  return describe_configuration(configuration, work) ? work.workspace_bytes : 0;
 }
 
 // Answers that the program did not put in: false if the attribute is none of them.
@@ -73,15 +92,20 @@ bool computed(const Descriptor& of, int attribute, Attribute& value) {
   switch (attribute) {
     case CUDNN_ATTR_ENGINEHEUR_RESULTS: {
       const DescriptorRef graph = child(of, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
-      if (!graph) return false;
-      value = holding(configuration_of(graph));
+      if (graph) value = holding(configurations_of(graph));
+      return graph != nullptr;
+    }
+    case CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT: value = integer(engine_count(of)); return true;
+    case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE: {
+      const DescriptorRef graph = graph_of(of);
+      if (!graph || !uses_tensor_cores(*graph, index_of(of))) return false;
+      value = one(CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TENSOR_CORE);
       return true;
     }
-    case CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT: value = integer(1); return true;
-    case CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE: value = integer(workspace_of(graph_of_configuration(of))); return true;
+    case CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE: value = integer(workspace_of(of)); return true;
     // The frontend drops a configuration that would use more than it allows.
     case CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED: value = one(CUDNN_TYPE_INT32, std::int32_t{0}); return true;
-    case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE: value = integer(of.workspace_bytes); return true;
+    case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE: value = integer(of.work.workspace_bytes); return true;
     default: return false;
   }
 }
@@ -100,18 +124,35 @@ void give(const Attribute& value, std::int64_t count, void* elements) {
 
 cudnnStatus_t finalize_plan(Descriptor& plan) {
   const DescriptorRef configuration = child(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
-  const DescriptorRef graph = configuration ? graph_of_configuration(*configuration) : nullptr;
-  if (!graph) return CUDNN_STATUS_BAD_PARAM;
-  return describe(*graph, plan.signature, plan.workspace_bytes) ? CUDNN_STATUS_SUCCESS
-                                                                : CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN;
+  if (!configuration) return CUDNN_STATUS_BAD_PARAM;
+  return describe_configuration(*configuration, plan.work) ? CUDNN_STATUS_SUCCESS
+                                                           : CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN;
 }
 
-// Which pointers are outputs is not looked up: none of them keeps a known value.
-void forget_pointers(const Descriptor& pack) {
-  for (const std::int64_t address : integers(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)) {
-    const auto* pointer = reinterpret_cast<const void*>(address);
-    if (is_device_pointer(pointer)) forget_at(pointer);
+void forget(std::int64_t address, std::int64_t bytes) {
+  const auto* pointer = reinterpret_cast<const void*>(address);
+  if (is_device_pointer(pointer)) mark_unknown(pointer, static_cast<std::size_t>(bytes));
+}
+
+// What a plan wrote is not computed, so nothing there is known any more.
+void forget_outputs(const GraphWork& work, const Descriptor& pack) {
+  const std::vector<std::int64_t> uids = integers(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  const std::vector<std::int64_t> addresses = integers(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  for (const Output& output : work.outputs) {
+    const auto place = static_cast<std::size_t>(std::find(uids.begin(), uids.end(), output.uid) - uids.begin());
+    if (place < std::min(uids.size(), addresses.size())) forget(addresses[place], output.bytes);
   }
+  for (const std::int64_t workspace : integers(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE)) {
+    forget(workspace, work.workspace_bytes);
+  }
+}
+
+// The signature is announced by the process that drives the GPU, once a plan.
+void record(Descriptor& plan, StreamRef stream) {
+  if (!attached()) return;
+  std::uint32_t id = plan.signature_id.load(std::memory_order_relaxed);
+  if (id == 0) plan.signature_id.store(id = intern_signature(plan.work.signature), std::memory_order_relaxed);
+  emit_kernel(stream, id);
 }
 
 }  // namespace
@@ -122,7 +163,7 @@ PH_EXPORT cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_
                                                      cudnnBackendDescriptor_t* descriptor) noexcept {
   PH_CALL(cudnnBackendCreateDescriptor);
   if (!descriptor) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  *descriptor = descriptors.create(std::make_shared<Descriptor>(Descriptor{type, false, {}, {}, 0}));
+  *descriptor = descriptors.create(std::make_shared<Descriptor>(type));
   return *descriptor ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
 }
 
@@ -153,9 +194,10 @@ PH_EXPORT cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t handle
   Attribute value{type, count, {}, {}};
   if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
     const auto* handles = static_cast<const cudnnBackendDescriptor_t*>(elements);
-    for (std::int64_t i = 0; i < count; ++i) value.descriptors.push_back(find(handles[i]));
-    const bool complete = std::find(value.descriptors.begin(), value.descriptors.end(), nullptr) == value.descriptors.end();
-    if (!complete) return CUDNN_STATUS_BAD_PARAM;
+    for (std::int64_t i = 0; i < count; ++i) {
+      value.descriptors.push_back(find(handles[i]));
+      if (!value.descriptors.back()) return CUDNN_STATUS_BAD_PARAM;
+    }
   } else {
     const auto* bytes = static_cast<const char*>(elements);
     value.bytes.assign(bytes, bytes + static_cast<std::size_t>(count) * element_bytes(type));
@@ -164,7 +206,7 @@ PH_EXPORT cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t handle
   return CUDNN_STATUS_SUCCESS;
 }
 
-// An attribute that nobody set has no elements: notes, knobs and the like of our one engine.
+// An attribute that nobody set has no elements: behaviour notes, knobs and the like of our engines.
 PH_EXPORT cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const handle,
                                                  cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                                                  int64_t requested, int64_t* count, void* elements) noexcept {
@@ -177,8 +219,10 @@ PH_EXPORT cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const 
     if (found != descriptor->attributes.end()) value = found->second;
   }
   if (value.type != type) return CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE;
-  if (count) *count = value.count;
-  if (elements) give(value, std::min<std::int64_t>(requested, value.count), elements);
+  // PyTorch resizes its list of configurations to this count, so it is never above what was given.
+  const std::int64_t answered = elements ? std::min<std::int64_t>(requested, value.count) : value.count;
+  if (count) *count = answered;
+  if (elements) give(value, answered, elements);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -194,8 +238,8 @@ PH_EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDe
   const StreamRef stream = resolve_stream(context->stream);
   if (!stream.valid) return CUDNN_STATUS_EXECUTION_FAILED;
 
-  if (any_known()) forget_pointers(*pack);
-  emit_kernel(stream, plan->signature);
+  record(*plan, stream);
+  if (any_known()) forget_outputs(plan->work, *pack);
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -4,19 +4,16 @@
 // the content alive after the handle is destroyed.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "shim/core/handles.h"
-#include "shim/cudnn/cudnn_types.h"
+#include "shim/cudnn/graph.h"
+#include "shim/cudnn/tensor.h"
 
 namespace ph::cudnn {
-
-struct Descriptor;
-using DescriptorRef = std::shared_ptr<Descriptor>;
 
 struct Attribute {
   cudnnBackendAttributeType_t type;
@@ -26,23 +23,28 @@ struct Attribute {
 };
 
 struct Descriptor {
+  explicit Descriptor(cudnnBackendDescriptorType_t of_type) : type(of_type) {}
+
   cudnnBackendDescriptorType_t type;
   bool finalized = false;
   std::map<int, Attribute> attributes;
-  // Of an execution plan, from its graph when it is finalized.
-  std::string signature;
-  std::int64_t workspace_bytes = 0;
+  // Of an execution plan, since it was finalized.
+  GraphWork work;
+  std::atomic<std::uint32_t> signature_id{0};  // 0: not announced yet
 };
 
 // The descriptor that an attribute holds, or null.
 DescriptorRef child(const Descriptor& descriptor, int attribute) noexcept;
-std::vector<DescriptorRef> children(const Descriptor& descriptor, int attribute);
-// Values of an attribute of 64-bit integers; empty if it was not set.
+const std::vector<DescriptorRef>& children(const Descriptor& descriptor, int attribute) noexcept;
+// Values of an attribute of 64-bit integers or pointers; empty if it was not set.
 std::vector<std::int64_t> integers(const Descriptor& descriptor, int attribute);
 // The first value of an attribute of enumerators or 32-bit integers, or -1.
 int enumerator(const Descriptor& descriptor, int attribute) noexcept;
+bool is_set(const Descriptor& descriptor, int attribute) noexcept;
 
-// What an operation graph does: its signature and the workspace it needs. False: a pattern that is not modelled.
-bool describe(const Descriptor& graph, std::string& signature, std::int64_t& workspace_bytes);
+// What a tensor descriptor describes.
+Tensor tensor_of(const Descriptor& descriptor);
+// The tensor that an attribute of an operation holds; without sizes if there is none.
+Tensor tensor(const Descriptor& operation, int attribute);
 
 }  // namespace ph::cudnn

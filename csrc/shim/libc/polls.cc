@@ -48,7 +48,9 @@ extern "C" {
 
 PH_EXPORT int poll(pollfd* descriptors, nfds_t count, int timeout_ms) {
   static constinit ph::Next<int(pollfd*, nfds_t, int)> next{"poll"};
-  if (is_sleep(from_ms(timeout_ms), count)) return ph::sleep_virtual(from_ms(timeout_ms), nullptr);
+  if (is_sleep(from_ms(timeout_ms), count)) {
+    return ph::sleep_virtual(from_ms(timeout_ms), nullptr, __builtin_return_address(0));
+  }
   return wait_for(from_ms(timeout_ms), [&] { return next(descriptors, count, timeout_ms); });
 }
 
@@ -67,7 +69,9 @@ PH_EXPORT int select(int count, fd_set* __restrict reads, fd_set* __restrict wri
                      timeval* __restrict timeout) {
   static constinit ph::Next<int(int, fd_set*, fd_set*, fd_set*, timeval*)> next{"select"};
   const std::int64_t timeout_ns = from_timeval(timeout);  // before the call: Linux writes the rest into it
-  if (is_sleep(timeout_ns, static_cast<std::uint64_t>(count))) return ph::sleep_virtual(timeout_ns, nullptr);
+  if (is_sleep(timeout_ns, static_cast<std::uint64_t>(count))) {
+    return ph::sleep_virtual(timeout_ns, nullptr, __builtin_return_address(0));
+  }
   return wait_for(timeout_ns, [&] { return next(count, reads, writes, errors, timeout); });
 }
 

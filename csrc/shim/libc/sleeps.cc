@@ -21,7 +21,7 @@ extern "C" {
 PH_EXPORT int nanosleep(const timespec* duration, timespec* remaining) {
   static constinit ph::Next<int(const timespec*, timespec*)> next{"nanosleep"};
   if (!ph::clock_virtual() || duration == nullptr || !is_valid(*duration)) return next(duration, remaining);
-  return ph::sleep_virtual(ph::to_ns(*duration), remaining);
+  return ph::sleep_virtual(ph::to_ns(*duration), remaining, __builtin_return_address(0));
 }
 
 // Returns the error and leaves errno alone.
@@ -36,7 +36,9 @@ PH_EXPORT int clock_nanosleep(clockid_t clock, int flags, const timespec* time, 
   if (absolute) duration_ns -= *epoch_ns + static_cast<std::int64_t>(ph::peek_virtual_ns());
   if (duration_ns <= 0) return 0;
   const int saved_errno = errno;
-  const int error = ph::sleep_virtual(duration_ns, absolute ? nullptr : remaining) == 0 ? 0 : errno;
+  const int slept =
+      ph::sleep_virtual(duration_ns, absolute ? nullptr : remaining, __builtin_return_address(0));
+  const int error = slept == 0 ? 0 : errno;
   errno = saved_errno;
   return error;
 }
@@ -44,14 +46,14 @@ PH_EXPORT int clock_nanosleep(clockid_t clock, int flags, const timespec* time, 
 PH_EXPORT int usleep(useconds_t duration_us) {
   static constinit ph::Next<int(useconds_t)> next{"usleep"};
   if (!ph::clock_virtual()) return next(duration_us);
-  return ph::sleep_virtual(std::int64_t{duration_us} * 1000, nullptr);
+  return ph::sleep_virtual(std::int64_t{duration_us} * 1000, nullptr, __builtin_return_address(0));
 }
 
 PH_EXPORT unsigned sleep(unsigned duration_s) {
   static constinit ph::Next<unsigned(unsigned)> next{"sleep"};
   if (!ph::clock_virtual()) return next(duration_s);
   timespec remaining{};
-  if (ph::sleep_virtual(duration_s * ph::kNsPerSecond, &remaining) == 0) return 0;
+  if (ph::sleep_virtual(duration_s * ph::kNsPerSecond, &remaining, __builtin_return_address(0)) == 0) return 0;
   return static_cast<unsigned>(remaining.tv_sec + (remaining.tv_nsec > 0 ? 1 : 0));
 }
 

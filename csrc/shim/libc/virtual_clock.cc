@@ -1,11 +1,13 @@
 // Rules of the virtual clocks:
 //
-// 1. A clock reads its epoch plus the rank's host clock. A read by a driver advances the host clock a little, so
+// 1. A clock reads its epoch plus the rank's host clock. Between two changes of the host clock a driver's reads differ by
+//    a nanosecond each and leave it alone: how often a framework looks at the clock while it waits for something
+//    outside is a matter of luck. From the five hundredth read on, with no wait in between, each advances the host clock, so
 //    that loops which poll a clock end.
-// 2. A driver's sleep moves the host clock and then waits until the simulation has got there, in no more real time
-//    than the others need. A sleep may be one turn of a loop that polls for what another rank is to do (the store
-//    of torch.distributed does so): not waiting for the others would burn hours of virtual time at once, and real
-//    time would make the number of turns a matter of luck.
+// 2. A sleep of a framework's own library polls for something outside (the store of torch.distributed does so). It takes
+//    real time and no virtual time, for the same reason. Any other driver's sleep moves the host clock and then waits
+//    until the simulation has got there, in no more real time than the others need: it may be one turn of a loop that
+//    polls for what another rank is to do, and not waiting for the others would burn hours of virtual time at once.
 // 3. Other threads sleep and wait in real time. A program computes deadlines from virtual clocks, so libc is given
 //    real now + (deadline - virtual now).
 // 4. When a driver's wait runs out, the host clock moves to the deadline. When a helper's does, the host clock stays,
@@ -16,6 +18,7 @@
 #include "shim/libc/virtual_clock.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 
 #include <sys/syscall.h>
@@ -23,6 +26,7 @@
 
 #include "shim/core/config.h"
 #include "shim/core/rank.h"
+#include "shim/libc/framework.h"
 #include "shim/libc/real_clock.h"
 
 #define PH_THREAD_LOCAL thread_local __attribute__((tls_model("initial-exec")))
@@ -37,6 +41,11 @@ struct PassedDeadline {
   std::uint64_t host_clock_ns = 0;
 };
 PH_THREAD_LOCAL PassedDeadline passed;
+
+// Rule 1. Fewer than the nanoseconds of the cheapest call, so that a later read is never earlier.
+constexpr std::uint64_t kFreeReads = 500;
+std::atomic<std::uint64_t> clock_at_last_read{0};
+std::atomic<std::uint64_t> reads_since_change{0};
 
 // Longer waits count as endless; keeps sums of times far from overflow.
 constexpr std::int64_t kLongestWaitNs = 100ll * 365 * 24 * 3600 * kNsPerSecond;
@@ -57,7 +66,13 @@ void wait_for_others() noexcept {
   wait(record);
 }
 
+// A loop that waits between its clock reads does not spin.
+void note_wait() noexcept {
+  if (drives_clock()) reads_since_change.store(0, std::memory_order_relaxed);
+}
+
 int sleep_really(std::int64_t duration_ns, timespec* remaining) noexcept {
+  note_wait();
   const timespec duration = to_timespec(duration_ns);
   // The system call itself is a libc function that sets errno.
   return static_cast<int>(syscall(SYS_nanosleep, &duration, remaining));
@@ -92,8 +107,15 @@ std::uint64_t peek_virtual_ns() noexcept {
 
 std::uint64_t read_virtual_ns() noexcept {
   if (!drives_clock()) return peek_virtual_ns();
+  const std::uint64_t now_ns = host_clock_ns();
+  if (clock_at_last_read.exchange(now_ns, std::memory_order_relaxed) != now_ns) {
+    reads_since_change.store(0, std::memory_order_relaxed);
+  }
+  const std::uint64_t reads = reads_since_change.fetch_add(1, std::memory_order_relaxed) + 1;
+  if (reads < kFreeReads) return now_ns + reads;
   advance_host_clock(config().clock_read_ns);
-  return host_clock_ns();
+  clock_at_last_read.store(host_clock_ns(), std::memory_order_relaxed);
+  return host_clock_ns() + kFreeReads;
 }
 
 void pass_deadline(std::uint64_t deadline_ns) noexcept {
@@ -107,6 +129,7 @@ void pass_deadline(std::uint64_t deadline_ns) noexcept {
 
 RelativeWait::RelativeWait(std::int64_t timeout_ns) noexcept {
   if (timeout_ns < 0 || !clock_virtual()) return;
+  note_wait();
   limited_ = true;
   deadline_ns_ = after(peek_virtual_ns(), timeout_ns);
 }
@@ -121,6 +144,7 @@ AbsoluteWait::AbsoluteWait(clockid_t clock, const timespec* deadline) noexcept :
   const auto epoch_ns = clock_epoch_ns(clock);
   if (!epoch_ns) return;
   translated_ = true;
+  note_wait();
   const std::uint64_t now_ns = peek_virtual_ns();
   const std::int64_t clock_now_ns = *epoch_ns + static_cast<std::int64_t>(now_ns);
   std::int64_t left_ns = 0;
@@ -136,7 +160,8 @@ void AbsoluteWait::ran_out() const noexcept {
   if (translated_) pass_deadline(deadline_ns_);
 }
 
-int sleep_virtual(std::int64_t duration_ns, timespec* remaining) noexcept {
+int sleep_virtual(std::int64_t duration_ns, timespec* remaining, const void* caller) noexcept {
+  if (drives_clock() && is_frameworks_own(caller)) return sleep_really(duration_ns, remaining);
   const RelativeWait sleep(duration_ns);
   if (drives_clock()) {
     sleep.ran_out();

@@ -47,6 +47,7 @@ class AbsoluteWait {
 };
 
 // Sleeps for `duration_ns` of virtual time. Returns 0, or -1 with errno EINTR and the rest in `remaining`.
-int sleep_virtual(std::int64_t duration_ns, timespec* remaining) noexcept;
+// `caller`: where the libc function will return to.
+int sleep_virtual(std::int64_t duration_ns, timespec* remaining, const void* caller) noexcept;
 
 }  // namespace ph

@@ -1,7 +1,4 @@
-// Devices: handles, identity, memory, and what their sensors would say.
-//
-// Nothing is simulated of power, temperature or load: those queries answer "not supported", as in many virtual
-// machines, rather than with an invented figure.
+// Devices: handles, identity, modes and memory.
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -82,28 +79,6 @@ Usage usage(int device) noexcept {
   Usage result{total, total};
   if (has_context(device)) memory_info(device, result.free, result.total);
   return result;
-}
-
-nvmlReturn_t write_clock(nvmlDevice_t handle, nvmlClockType_t type, unsigned* clock_mhz) noexcept {
-  PH_NVML_DEVICE(device, handle);
-  if (!clock_mhz) return NVML_ERROR_INVALID_ARGUMENT;
-  if (type == NVML_CLOCK_VIDEO) return NVML_ERROR_NOT_SUPPORTED;
-  const char* key = type == NVML_CLOCK_MEM ? "gpu.memoryClockRate" : "gpu.clockRate";
-  *clock_mhz = static_cast<unsigned>(config().number(key) / 1000);
-  return NVML_SUCCESS;
-}
-
-nvmlReturn_t no_sensor(nvmlDevice_t handle) noexcept {
-  PH_NVML_DEVICE(device, handle);
-  return NVML_ERROR_NOT_SUPPORTED;
-}
-
-// Processes of other ranks are not visible, as with process namespaces on real nodes.
-nvmlReturn_t no_processes(nvmlDevice_t handle, unsigned* count) noexcept {
-  PH_NVML_DEVICE(device, handle);
-  if (!count) return NVML_ERROR_INVALID_ARGUMENT;
-  *count = 0;
-  return NVML_SUCCESS;
 }
 
 }  // namespace
@@ -277,53 +252,6 @@ PH_EXPORT nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t handle, unsigned* curre
   if (!current || !pending) return NVML_ERROR_INVALID_ARGUMENT;
   *current = *pending = NVML_DEVICE_MIG_DISABLE;
   return NVML_SUCCESS;
-}
-
-PH_EXPORT nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned* clock) noexcept {
-  PH_CALL(nvmlDeviceGetClockInfo);
-  return write_clock(device, type, clock);
-}
-
-PH_EXPORT nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned* clock) noexcept {
-  PH_CALL(nvmlDeviceGetMaxClockInfo);
-  return write_clock(device, type, clock);
-}
-
-PH_EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t*) noexcept {
-  PH_CALL(nvmlDeviceGetUtilizationRates);
-  return no_sensor(device);
-}
-
-PH_EXPORT nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned*) noexcept {
-  PH_CALL(nvmlDeviceGetPowerUsage);
-  return no_sensor(device);
-}
-
-PH_EXPORT nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned*) noexcept {
-  PH_CALL(nvmlDeviceGetEnforcedPowerLimit);
-  return no_sensor(device);
-}
-
-PH_EXPORT nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long*) noexcept {
-  PH_CALL(nvmlDeviceGetTotalEnergyConsumption);
-  return no_sensor(device);
-}
-
-PH_EXPORT nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t, unsigned*) noexcept {
-  PH_CALL(nvmlDeviceGetTemperature);
-  return no_sensor(device);
-}
-
-PH_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned* count,
-                                                            nvmlProcessInfo_v1_t*) noexcept {
-  PH_CALL(nvmlDeviceGetComputeRunningProcesses);
-  return no_processes(device, count);
-}
-
-PH_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* count,
-                                                               nvmlProcessInfo_t*) noexcept {
-  PH_CALL(nvmlDeviceGetComputeRunningProcesses_v3);
-  return no_processes(device, count);
 }
 
 }  // extern "C"

@@ -1,5 +1,8 @@
 // NVLink and topology: every GPU of a simulated node hangs on the node's NVSwitches with all its links.
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
+#include <cstring>
 
 #include "shim/nvml/nvml.h"
 
@@ -81,6 +84,25 @@ PH_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkRemotePciInfo_v2(nvmlDevice_t handle, 
   pci->bus = kSwitchBus + link / kLinksPerSwitch;
   std::snprintf(pci->busIdLegacy, sizeof pci->busIdLegacy, "0000:%02X:00.0", pci->bus & 0xff);
   std::snprintf(pci->busId, sizeof pci->busId, "00000000:%02X:00.0", pci->bus & 0xff);
+  return NVML_SUCCESS;
+}
+
+// GPUs behind NVSwitches of the third generation register with the node's fabric; without a cluster identity it
+// ends at the node, which is how programs tell it from a rack-wide one. The program says by `version` how large
+// its structure is: the second version ends before the summary.
+PH_EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t handle, nvmlGpuFabricInfoV_t* fabric) noexcept {
+  PH_CALL(nvmlDeviceGetGpuFabricInfoV);
+  PH_NVML_DEVICE(device, handle);
+  constexpr std::size_t kSecondVersionBytes = offsetof(nvmlGpuFabricInfo_v3_t, healthSummary);
+  constexpr unsigned kSizeMask = (1u << 24) - 1;
+  if (!fabric) return NVML_ERROR_INVALID_ARGUMENT;
+  const std::size_t bytes = fabric->version & kSizeMask;
+  if (bytes < kSecondVersionBytes) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  nvmlGpuFabricInfoV_t answer{};
+  answer.version = fabric->version;
+  answer.state = config().number("gpu.major") >= 9 ? NVML_GPU_FABRIC_STATE_COMPLETED
+                                                   : NVML_GPU_FABRIC_STATE_NOT_SUPPORTED;
+  std::memcpy(fabric, &answer, std::min(bytes, sizeof answer));
   return NVML_SUCCESS;
 }
 

@@ -16,6 +16,9 @@
 #define NVML_DEVICE_ARCH_BLACKWELL 10
 #define NVML_DEVICE_ARCH_UNKNOWN 0xffffffff
 #define NVML_DEVICE_MIG_DISABLE 0
+#define NVML_GPU_FABRIC_UUID_LEN 16
+#define NVML_GPU_FABRIC_STATE_NOT_SUPPORTED 0
+#define NVML_GPU_FABRIC_STATE_COMPLETED 3
 
 typedef struct nvmlDevice_st* nvmlDevice_t;
 typedef unsigned int nvmlDeviceArchitecture_t;
@@ -71,6 +74,19 @@ typedef struct {
   unsigned int version;
   unsigned long long total, reserved, free, used;
 } nvmlMemory_v2_t;
+
+typedef unsigned char nvmlGpuFabricState_t;
+
+typedef struct {
+  unsigned int version;
+  unsigned char clusterUuid[NVML_GPU_FABRIC_UUID_LEN];
+  nvmlReturn_t status;
+  unsigned int cliqueId;
+  nvmlGpuFabricState_t state;
+  unsigned int healthMask;
+  unsigned char healthSummary;
+} nvmlGpuFabricInfo_v3_t;
+typedef nvmlGpuFabricInfo_v3_t nvmlGpuFabricInfoV_t;
 
 typedef struct {
   unsigned int gpu, memory;

@@ -1,0 +1,121 @@
+"""`phantora run` with stock PyTorch: forked and executed ranks are the same ranks."""
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.torch
+
+LIMIT_S = 300.0
+
+TRAIN = """
+import os
+import torch
+import torch.distributed as dist
+
+def main():
+    dist.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    model = torch.nn.Linear(64, 64).cuda()
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.AdamW(model.parameters())
+    for step in range(3):
+        model(torch.ones(8, 64, device="cuda")).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    torch.cuda.synchronize()
+    dist.destroy_process_group()
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def phantora(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs `phantora run`; its data file is run.phr."""
+    words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", "run.phr", *arguments]
+    return subprocess.run(
+        words, cwd=directory, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+
+
+def read_json(directory: Path, member: str) -> Any:
+    """A member of the data file."""
+    with zipfile.ZipFile(directory / "run.phr") as archive:
+        return json.loads(archive.read(member))
+
+
+def train(directory: Path, *arguments: str) -> None:
+    """Runs the training script on two ranks."""
+    (directory / "train.py").write_text(TRAIN)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    done = phantora(directory, *arguments, "--", *torchrun, "train.py")
+    assert done.returncode == 0, done.stderr
+
+
+def test_isolation_does_not_change_the_history(tmp_path: Path) -> None:
+    """Isolated or not: one digest."""
+    digests = set()
+    for isolation in ("auto", "process"):
+        train(tmp_path, "--isolation", isolation)
+        digests.add(read_json(tmp_path, "run.json")["digest"])
+    assert len(digests) == 1
+
+
+def test_executed_ranks_do_the_same_work(tmp_path: Path) -> None:
+    """Their clock also runs while they import, so times differ; kernels and operations do not."""
+    work = []
+    for way in ((), ("--no-zygote",)):
+        train(tmp_path, *way)
+        kernels = sorted((one["name"], one["count"]) for one in read_json(tmp_path, "timings.json"))
+        operations = read_json(tmp_path, "operations.json")
+        work.append((kernels, sorted((one["kind"], one["bytes"]) for one in operations)))
+    assert work[0] == work[1]
+
+
+def test_a_traceback_holds_the_program_only(tmp_path: Path) -> None:
+    """A rank that raises says so as it does elsewhere; the run ends with exit code 4."""
+    (tmp_path / "train.py").write_text("import torch\n\nraise ValueError('bad luck')\n")
+    done = phantora(tmp_path, "--", sys.executable, "train.py")
+    assert done.returncode == 4
+    assert done.stderr == (
+        "Traceback (most recent call last):\n"
+        f'  File "{tmp_path}/train.py", line 3, in <module>\n'
+        "    raise ValueError('bad luck')\n"
+        "ValueError: bad luck\n"
+        "phantora: a rank failed: Rank 0 ended with exit code 1. What it said is above. "
+        "It was the first to fail; the others were stopped.\n"
+    )
+    run = read_json(tmp_path, "run.json")
+    assert (run["exit_code"], run["failed_rank"]) == (4, 0)
+
+
+def test_imports_that_start_threads_are_left_to_the_ranks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process with threads cannot be forked; the ranks are executed and the report says why."""
+    library = tmp_path / "library"
+    library.mkdir()
+    (library / "busy.py").write_text(
+        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(library))
+    (tmp_path / "train.py").write_text("import busy\n")
+    done = phantora(tmp_path, "--", sys.executable, "train.py")
+    assert done.returncode == 0, done.stderr
+    assert read_json(tmp_path, "run.json")["notes"] == [
+        "ranks are executed, not forked: the imports of the program started 1 more threads"
+    ]
+
+
+def test_files_left_open_are_written_out(tmp_path: Path) -> None:
+    """A forked rank ends without taking modules down, but loses nothing."""
+    (tmp_path / "train.py").write_text("log = open('log', 'w')\nlog.write('the last line')\n")
+    done = phantora(tmp_path, "--", sys.executable, "train.py")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "log").read_text() == "the last line"

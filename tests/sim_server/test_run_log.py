@@ -1,0 +1,132 @@
+"""What the server keeps of a run, from what ranks announce."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from engine_harness import cell
+from played_ranks import Script, make_settings, play
+
+from sim_server.records import MarkerKind, MemoryKind, RecordKind
+
+
+def files_of(*scripts: Script) -> dict[str, Any]:
+    """The files of a run, JSON read."""
+    simulation, _ = play(scripts)
+    return {
+        name: json.loads(content) if name.endswith(".json") else content
+        for name, content in simulation.files()
+    }
+
+
+def statistics(script: Script, **values: object) -> None:
+    script.announce(RecordKind.STATISTICS, json.dumps(values).encode())
+
+
+def test_memory_peaks() -> None:
+    """The peak is of everything on the device; context and communicators are told apart."""
+    script = Script()
+    for kind, size_bytes, in_use_bytes in (
+        (MemoryKind.CONTEXT, 500, 500),
+        (MemoryKind.NCCL, 40, 540),
+        (MemoryKind.NCCL, 2, 542),
+        (MemoryKind.PINNED_HOST, 9999, 9999),
+        (MemoryKind.DEVICE, 1000, 1542),
+    ):
+        script.do(RecordKind.ALLOC, size_bytes, 0, in_use_bytes, id=int(kind))
+    script.do(RecordKind.FREE, 1000, 0, 542, id=int(MemoryKind.DEVICE))
+    for reserved_bytes in (800, 1000, 900):
+        peaks = {"allocated_peak_bytes": reserved_bytes - 100}
+        statistics(script, kind="memory", device=0, reserved_peak_bytes=reserved_bytes, **peaks)
+    memory = files_of(script)["memory.json"]
+    assert memory == {
+        "capacity_bytes": make_settings(1).gpu.memory_bytes,
+        "per_rank": [
+            {
+                **{"allocated_peak_bytes": 900, "reserved_peak_bytes": 1000},
+                **{"device_peak_bytes": 1542, "context_bytes": 500, "nccl_bytes": 42},
+                "oom": [],
+            }
+        ],
+    }
+
+
+def test_out_of_memory_is_kept_with_its_line() -> None:
+    """Rank, asked, free and where."""
+    script = Script().site(6, "train.py:3 main")
+    script.do(RecordKind.OUT_OF_MEMORY, 1 << 40, 1 << 30, 5, site=6)
+    (_, memory) = files_of(Script(), script)["memory.json"]["per_rank"]
+    assert memory["oom"] == [
+        {"asked_bytes": 1 << 40, "free_bytes": 1 << 30, "site": "train.py:3 main"}
+    ]
+
+
+def test_calls_are_added_over_ranks() -> None:
+    """By library, support and symbol."""
+    scripts = [Script(), Script()]
+    for count, script in enumerate(scripts, 1):
+        supports = {"modelled": {"cudaMalloc": count}, "ignored": {}, "passthrough": {"a": 1}}
+        statistics(script, kind="calls", library="cudart", **supports)
+    assert files_of(*scripts)["calls.json"] == {
+        "cudart": {"modelled": {"cudaMalloc": 3}, "ignored": {}, "passthrough": {"a": 2}}
+    }
+
+
+def test_synthetic_reads_are_added_by_rank_and_line() -> None:
+    """Each line once, with how often and how much."""
+    scripts = [Script().site(1, "a.py:1 f").site(2, "a.py:2 f") for _ in range(2)]
+    for site, size_bytes in ((1, 4), (2, 8), (1, 16)):
+        scripts[1].do(RecordKind.SYNTHETIC_READ, size_bytes, site=site)
+    scripts[0].do(RecordKind.SYNTHETIC_READ, 2)
+    assert files_of(*scripts)["synthetic.json"] == [
+        {"rank": 0, "site": "an unknown line", "bytes": 2, "count": 1},
+        {"rank": 1, "site": "a.py:1 f", "bytes": 20, "count": 2},
+        {"rank": 1, "site": "a.py:2 f", "bytes": 8, "count": 1},
+    ]
+
+
+def test_markers_are_sorted_by_rank_and_time() -> None:
+    """Markers of one instant keep the order in which the rank set them."""
+    scripts = [Script(), Script()]
+    for script in scripts:
+        script.announce(RecordKind.MARKER, b"b", gap=10, id=int(MarkerKind.RANGE_PUSH))
+        script.announce(RecordKind.MARKER, b"a", id=int(MarkerKind.RANGE_POP))
+    pair = [[10, 3, "b"], [10, 4, "a"]]
+    expected = [[rank, *marker] for rank in (0, 1) for marker in pair]
+    assert files_of(*scripts)["markers.json"] == expected
+
+
+def test_iterations_of_the_progress_line() -> None:
+    """Two optimizers that each step once make one iteration; other ranks do not count."""
+    scripts = [Script(), Script()]
+    for _ in range(3):
+        scripts[0].step("AdamW#0").step("SGD#1")
+        scripts[1].step("AdamW#0").step("AdamW#0")
+    simulation, _ = play(scripts)
+    assert simulation.log.iterations() == 3
+
+
+def test_records_are_kept_as_they_came() -> None:
+    """Whole streams, so that a run can be simulated again."""
+    script = Script().gemm().synchronise()
+    files = files_of(script)
+    assert files["records/rank-0.bin"] == b"".join(step for step, _, _ in script.steps)
+    assert files["exits.json"] == {"0": 0}
+
+
+def test_an_empty_run_has_every_file() -> None:
+    """A program that never touches its GPU."""
+    files = files_of(Script(streams=0))
+    assert len(files["spans.npy"]) > 0
+    assert files["timings.json"] == files["operations.json"] == files["markers.json"] == []
+    assert len(files["digest"]) == 64
+
+
+def test_an_unknown_record_is_refused() -> None:
+    """Naming the rank, rather than guessing how long it is."""
+    script = Script()
+    script.steps.append((b"\xf0" + cell(RecordKind.EXIT)[1:], 0, False))
+    with pytest.raises(ValueError, match="rank 0"):
+        play([script])

@@ -1,0 +1,276 @@
+"""The server over a real gRPC connection: an agent that a test plays, with ranks that it plays."""
+
+from __future__ import annotations
+
+import json
+import queue
+import random
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+import pytest
+from engine_harness import Program
+from played_ranks import PlayedRanks, Script, make_settings, training
+
+from sim_server import simulation_pb2 as wire
+from sim_server.records import PROTOCOL_VERSION, RecordKind
+from sim_server.service import TOKEN_KEY, serve
+from sim_server.simulation_pb2_grpc import SimulationStub
+
+TOKEN = "secret"
+LIMIT_S = 30.0
+
+
+@dataclass
+class Ending:
+    """What an agent was told."""
+
+    failure: wire.Failure | None = None
+    files: dict[str, bytes] = field(default_factory=dict)
+    iterations: int = 0
+
+
+class PlayedAgent:
+    """An agent with some of the ranks of a run."""
+
+    def __init__(
+        self,
+        address: str,
+        ranks: int,
+        local_ranks: Sequence[int] | None = None,
+        token: str = TOKEN,
+        version: int = PROTOCOL_VERSION,
+    ) -> None:
+        self._local = list(range(ranks) if local_ranks is None else local_ranks)
+        self._outgoing: queue.SimpleQueue[wire.FromAgent | None] = queue.SimpleQueue()
+        self._channel = grpc.insecure_channel(address)
+        self._ending = Ending()
+        hello = wire.Hello(
+            protocol_version=version,
+            ranks=ranks,
+            local_ranks=self._local,
+            settings=make_settings(ranks).to_json(),
+        )
+        self._send(hello=hello)
+        self.messages = SimulationStub(self._channel).Attach(
+            iter(self._outgoing.get, None),
+            metadata=((TOKEN_KEY, token),),
+            wait_for_ready=True,
+            timeout=LIMIT_S,
+        )
+
+    def _send(self, **message: object) -> None:
+        self._outgoing.put(wire.FromAgent(**message))  # type: ignore[arg-type]
+
+    def play(self, scripts: Sequence[Program], rng: random.Random | None = None) -> Ending:
+        """Plays its ranks' scripts to the end of the run, as the host agent does."""
+        assert next(self.messages).welcome.protocol_version == PROTOCOL_VERSION
+        ranks = PlayedRanks(scripts)
+        while self._ending.failure is None and not all(ranks.gone[rank] for rank in self._local):
+            if not self._deliver(ranks, rng):
+                self._take(next(self.messages), ranks)
+        self._send(finish=wire.Finish())
+        for message in self.messages:
+            self._take(message, ranks)
+        self.close()
+        return self._ending
+
+    def _deliver(self, ranks: PlayedRanks, rng: random.Random | None) -> bool:
+        """Sends what some ranks have to say. False if none has anything."""
+        batch, ended = wire.Batch(), []
+        order = list(self._local)
+        if rng is not None:
+            rng.shuffle(order)
+        for rank in order:
+            cells = ranks.take(rank, None if rng is None else rng.randint(1, 4))
+            if cells:
+                batch.ranks.add(rank=rank, host_clock_ns=ranks.clocks_ns[rank], cells=cells)
+            if ranks.leaves(rank):
+                ended.append(rank)
+        if batch.ranks:
+            self._send(batch=batch)
+        for rank in ended:
+            self._send(rank_exited=wire.RankExited(rank=rank, status=0))
+        return bool(batch.ranks or ended)
+
+    def _take(self, message: wire.ToAgent, ranks: PlayedRanks) -> None:
+        kind = message.WhichOneof("message")
+        if kind == "answers":
+            for answer in message.answers.answers:
+                ranks.answer(answer.rank, answer.time_ns)
+        elif kind == "failure":
+            self._ending.failure = message.failure
+        elif kind == "progress":
+            self._ending.iterations = message.progress.iterations
+        elif kind == "data_chunk":
+            chunk = message.data_chunk
+            files = self._ending.files
+            files[chunk.name] = files.get(chunk.name, b"") + chunk.content
+
+    def close(self) -> None:
+        """Goes, whether or not the run is over."""
+        self._outgoing.put(None)
+        self._channel.close()
+
+
+class Served:
+    """A server in a thread of its own. `exit_code`: once it has ended."""
+
+    def __init__(self, address: str, agents: int) -> None:
+        self.address = address
+        self._exit_code: int | None = None
+        self._thread = threading.Thread(target=self._serve, args=(agents,), daemon=True)
+        self._thread.start()
+
+    def _serve(self, agents: int) -> None:
+        self._exit_code = serve(self.address, TOKEN, agents)
+
+    @property
+    def exit_code(self) -> int | None:
+        self._thread.join(LIMIT_S)
+        return self._exit_code
+
+
+@contextmanager
+def serving(directory: Path, agents: int = 1) -> Iterator[Served]:
+    """A server; the run must have ended when the test has."""
+    served = Served(f"unix:{directory}/socket", agents)
+    yield served
+    assert served.exit_code is not None, "the server still serves"
+
+
+def test_a_run(tmp_path: Path) -> None:
+    """The agent is told answers and progress, gets every file, and the server ends with 0."""
+    with serving(tmp_path) as served:
+        ending = PlayedAgent(served.address, 2).play([training(rank, 2) for rank in range(2)])
+    assert ending.failure is None
+    assert ending.iterations == 3
+    assert {"spans.npy", "operations.json", "digest", "records/rank-1.bin"} <= ending.files.keys()
+    assert json.loads(ending.files["exits.json"]) == {"0": 0, "1": 0}
+    assert served.exit_code == 0
+
+
+def test_a_wrong_token_is_turned_away(tmp_path: Path) -> None:
+    """It says what to do; the server goes on waiting for an agent with the right one."""
+    with serving(tmp_path) as served:
+        with pytest.raises(grpc.RpcError) as caught:
+            next(PlayedAgent(served.address, 1, token="guess").messages)
+        assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        assert caught.value.details() == "wrong token; pass the server's with --token"
+        PlayedAgent(served.address, 1).play([Script()])
+    assert served.exit_code == 0
+
+
+def test_another_protocol_version_is_turned_away(tmp_path: Path) -> None:
+    """Both versions are named."""
+    with serving(tmp_path) as served:
+        with pytest.raises(grpc.RpcError) as caught:
+            next(PlayedAgent(served.address, 1, version=PROTOCOL_VERSION + 1).messages)
+        assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+        assert caught.value.details() == (
+            f"the agent speaks protocol version {PROTOCOL_VERSION + 1}, this server "
+            f"{PROTOCOL_VERSION}; install the same version of phantora on both"
+        )
+        PlayedAgent(served.address, 1).play([Script()])
+
+
+def fail(directory: Path, scripts: Sequence[Script], exit_code: int) -> Ending:
+    """A run that the server ends with `exit_code`."""
+    with serving(directory) as served:
+        ending = PlayedAgent(served.address, len(scripts)).play(scripts)
+    assert ending.failure is not None
+    assert ending.failure.exit_code == exit_code
+    assert served.exit_code == exit_code
+    return ending
+
+
+def test_a_deadlock(tmp_path: Path) -> None:
+    """Exit code 5; what had happened before is in the data all the same."""
+    scripts = [Script().join(9, 2, rank).site(4, f"train.py:{7 + rank} main") for rank in range(2)]
+    scripts[0].gemm().all_reduce(0, count=10, site=4).synchronise(site=4)
+    ending = fail(tmp_path, scripts, 5)
+    assert ending.failure is not None
+    assert (
+        "communicator 1, all_reduce number 0 of 10 elements: rank 0 (train.py:7 main) arrived; "
+        "missing: 1"
+    ) in ending.failure.message
+    assert json.loads(ending.files["timings.json"])[0]["count"] == 1
+
+
+def test_mismatched_collectives(tmp_path: Path) -> None:
+    """Exit code 5, naming both ranks and lines."""
+    scripts = [Script().join(9, 2, rank).site(4, f"train.py:{7 + rank} main") for rank in range(2)]
+    for rank, script in enumerate(scripts):
+        script.all_reduce(0, count=10 + rank, site=4).synchronise()
+    ending = fail(tmp_path, scripts, 5)
+    assert ending.failure is not None
+    for part in ("rank 0 issued", "train.py:7 main", "rank 1 issued", "train.py:8 main"):
+        assert part in ending.failure.message
+
+
+def test_an_unsupported_call(tmp_path: Path) -> None:
+    """Exit code 3, while another rank would go on."""
+    call = {"library": "cudart", "symbol": "cudaGraphLaunch", "detail": ""}
+    scripts = [Script().join(9, 2, rank) for rank in range(2)]
+    scripts[1].announce(RecordKind.UNSUPPORTED, json.dumps(call).encode())
+    ending = fail(tmp_path, scripts, 3)
+    assert ending.failure is not None
+    assert ending.failure.message.startswith(
+        "rank 1 called cudaGraphLaunch of cudart, which is not"
+    )
+
+
+def test_a_fault_of_ours_is_told_with_its_traceback(tmp_path: Path) -> None:
+    """Exit code 70: a signature that no rule knows must not end as a silent zero."""
+    script = Script().announce(RecordKind.SIGNATURE, b'{"kind": "nonsense"}', id=1)
+    ending = fail(tmp_path, [script], 70)
+    assert ending.failure is not None
+    assert "Traceback" in ending.failure.message
+    assert "nonsense" in ending.failure.message
+
+
+def test_an_agent_that_vanishes_ends_the_run_of_the_others(tmp_path: Path) -> None:
+    """They would wait for its ranks for ever."""
+    scripts = [Script().join(9, 2, rank).synchronise() for rank in range(2)]
+    with serving(tmp_path, agents=2) as served:
+        gone = PlayedAgent(served.address, 2, [1])
+        stays = PlayedAgent(served.address, 2, [0])
+        assert next(gone.messages).HasField("welcome")
+        gone.close()
+        ending = stays.play(scripts)
+    assert ending.failure is not None
+    assert (ending.failure.exit_code, ending.failure.message) == (
+        4,
+        "the host agent of ranks 1 has gone",
+    )
+    assert served.exit_code == 4
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_delivery_and_number_of_agents_do_not_show(tmp_path: Path, seed: int) -> None:
+    """One agent that sends everything at once and two that send it in pieces: one digest."""
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    scripts = [training(rank, 4) for rank in range(4)]
+    with serving(tmp_path / "one") as served:
+        whole = PlayedAgent(served.address, 4).play(scripts)
+    endings: list[Ending] = []
+    with serving(tmp_path / "two", agents=2) as served:
+        agents = [PlayedAgent(served.address, 4, local) for local in ([0, 3], [1, 2])]
+        threads = [
+            threading.Thread(
+                target=lambda agent=agent: endings.append(agent.play(scripts, random.Random(seed)))
+            )
+            for agent in agents
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LIMIT_S)
+    (cut,) = (ending for ending in endings if ending.files)
+    assert cut.files["digest"] == whole.files["digest"]
+    assert cut.files == whole.files

@@ -1,0 +1,215 @@
+"""One simulation: what ranks are told, when, and what is kept of it. Played ranks, real engine."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+
+import pytest
+import simpy
+from engine_harness import cell, op
+from played_ranks import FLOAT, GEMM, Script, make_settings, play, training
+
+from sim_server import operations
+from sim_server.collectives import Communication
+from sim_server.collectives.tuning import comm_init_ns
+from sim_server.errors import Deadlock, UnsupportedCall
+from sim_server.kernels import KernelTimer
+from sim_server.operations import Operation
+from sim_server.records import NcclOpKind, RecordKind, WaitKind
+from sim_server.settings import Settings
+from sim_server.simulation import Simulation
+
+
+def duration_alone_ns(operation: Operation, settings: Settings) -> int:
+    """What the network takes for an operation that has it to itself."""
+    environment = simpy.Environment(initial_time=0)
+    communication = Communication(
+        environment, settings.cluster, settings.nodes, settings.gpus_per_node
+    )
+    environment.run(done := communication.start(operation))
+    return int(max(done.value))
+
+
+def test_a_rank_waits_for_its_kernel() -> None:
+    """The answer's time is the launch plus what the timer says of the signature."""
+    (duration_ns,) = {KernelTimer(make_settings(1).gpu).time(GEMM | {"k": 1024}).duration_ns}
+    _, (reply,) = play([Script().gemm(gap=500).synchronise(gap=20)])
+    assert reply.time_ns == 500 + duration_ns
+
+
+def test_ranks_meet_in_a_communicator() -> None:
+    """All are told its number and members in order, when the last has come and it is set up."""
+    scripts = [Script().join(9, 2, 1 - rank, gap=100 * (rank + 1)) for rank in range(2)]
+    _, replies = play(scripts)
+    assert {reply.time_ns for reply in replies} == {200 + comm_init_ns(2)}
+    assert {reply.value for reply in replies} == {1}
+    assert {reply.payload for reply in replies} == {struct.pack("<2I", 1, 0)}
+
+
+def test_a_split_answers_who_gets_none_with_zero() -> None:
+    """NCCL_SPLIT_NOCOLOR."""
+    scripts = [Script().join(9, 2, rank).split(1, colour=-rank, key=0) for rank in range(2)]
+    _, replies = play(scripts)
+    assert sorted((reply.rank, reply.value) for reply in replies[2:]) == [(0, 2), (1, 0)]
+
+
+def test_a_collective_takes_what_the_network_takes() -> None:
+    """It moves when its last participant has arrived; all of them end together."""
+    settings = make_settings(4)
+    scripts = [Script().join(9, 4, rank) for rank in range(4)]
+    for rank, script in enumerate(scripts):
+        script.all_reduce(0, gap=1000 * rank).synchronise()
+    simulation, replies = play(scripts, settings)
+    operation = Operation(operations.NcclOpKind.ALL_REDUCE, 1 << 20, FLOAT, members=(0, 1, 2, 3))
+    created_ns = comm_init_ns(4)
+    end_ns = created_ns + 3000 + duration_alone_ns(operation, settings)
+    assert [reply.time_ns for reply in replies[4:]] == [end_ns] * 4
+    files = dict(simulation.files())
+    (kept,) = json.loads(files["operations.json"])
+    assert kept == {
+        **{"kind": "all_reduce", "comm": 1, "bytes": 4 << 20, "count": 1 << 20, "dtype": FLOAT},
+        **{"members": [0, 1, 2, 3], "moves_ns": created_ns + 3000, "ends_ns": [end_ns] * 4},
+        "arrivals_ns": [created_ns + 1000 * rank for rank in range(4)],
+        "site": "an unknown line",
+    }
+
+
+def test_a_send_meets_its_receive() -> None:
+    """By position in the communicator; participants are source and destination."""
+    scripts = [Script().join(9, 2, 1 - rank) for rank in range(2)]
+    scripts[0].nccl(op(NcclOpKind.RECV, 0, count=64, root=0, dtype=FLOAT))
+    scripts[1].nccl(op(NcclOpKind.SEND, 0, count=64, root=1, dtype=FLOAT), gap=700)
+    for script in scripts:
+        script.synchronise()
+    simulation, replies = play(scripts)
+    (kept,) = json.loads(dict(simulation.files())["operations.json"])
+    assert (kept["kind"], kept["members"], kept["bytes"]) == ("send", [1, 0], 256)
+    assert kept["moves_ns"] == comm_init_ns(2) + 700
+    assert {reply.time_ns for reply in replies[2:]} == set(kept["ends_ns"])
+
+
+def test_nothing_happens_at_or_after_the_clock_of_a_running_rank() -> None:
+    """It may yet do something there; the others are told who holds them up."""
+    simulation = Simulation(make_settings(2))
+    waits = Script().gemm(gap=10).synchronise()
+    simulation.feed(0, b"".join(step for step, _, _ in waits.steps), 10)
+    simulation.feed(1, b"", 5)
+    assert simulation.advance() == []
+    assert simulation.held_up_by() == [1]
+    simulation.feed(1, b"", 10**9)
+    (reply,) = simulation.advance()
+    assert reply.rank == 0
+    assert simulation.held_up_by() == []
+
+
+def test_a_rank_set_aside_holds_nobody_up_and_resumes_at_the_simulation_s_time() -> None:
+    """It waited outside, for something that costs no virtual time."""
+    simulation = Simulation(make_settings(2))
+    waits = Script().gemm(gap=10_000).synchronise()
+    simulation.feed(0, b"".join(step for step, _, _ in waits.steps), 10_000)
+    simulation.set_aside(1)
+    (first,) = simulation.advance()
+    simulation.exited(0, 0)
+    simulation.feed(1, cell(RecordKind.WAIT, id=int(WaitKind.RESUME)), 0)
+    (resumed,) = simulation.advance()
+    assert (first.rank, resumed.rank) == (0, 1)
+    assert resumed.time_ns >= first.time_ns
+
+
+def test_a_collective_that_a_rank_never_joins_is_a_deadlock() -> None:
+    """Named: communicator, operation, who arrived at which line, who is missing, who waits."""
+    scripts = [Script().join(9, 3, rank).site(4, f"train.py:{7 + rank} main") for rank in range(3)]
+    for script in scripts[:2]:
+        script.all_reduce(0, count=10, site=4).synchronise(site=4)
+    with pytest.raises(Deadlock) as caught:
+        play(scripts)
+    first, pending, *waits = str(caught.value).splitlines()
+    assert first == "deadlock: ranks 0, 1 wait and nobody can end their waiting."
+    assert pending == (
+        "  communicator 1, all_reduce number 0 of 10 elements: rank 0 (train.py:7 main), "
+        "1 (train.py:8 main) arrived; missing: 2"
+    )
+    assert [line.split(" since")[0] for line in waits] == [
+        "  rank 0 waits in device synchronise",
+        "  rank 1 waits in device synchronise",
+    ]
+    assert all("train.py" in line for line in waits)
+
+
+def test_a_communicator_that_a_rank_never_joins_is_a_deadlock() -> None:
+    """The ranks that wait in its creation are named."""
+    with pytest.raises(Deadlock, match="ncclCommInitRank: ranks 0, 1 wait for the others"):
+        play([Script().join(9, 3, 0), Script().join(9, 3, 1), Script()])
+
+
+def test_no_deadlock_while_a_rank_is_aside() -> None:
+    """It may come back and end the others' waiting."""
+    simulation = Simulation(make_settings(2))
+    joins = Script().join(9, 2, 0)
+    simulation.feed(0, b"".join(step for step, _, _ in joins.steps), 0)
+    simulation.set_aside(1)
+    assert simulation.advance() == []
+    simulation.exited(1, 0)
+    with pytest.raises(Deadlock):
+        simulation.advance()
+
+
+def test_ranks_that_disagree_about_a_collective() -> None:
+    """Both are named with what they issued and where."""
+    scripts = [Script().join(9, 2, rank).site(4, f"train.py:{7 + rank} main") for rank in range(2)]
+    for rank, script in enumerate(scripts):
+        script.all_reduce(0, count=10 + rank, gap=rank, site=4).synchronise()
+    with pytest.raises(Deadlock) as caught:
+        play(scripts)
+    assert str(caught.value) == (
+        "Mismatched operation 0 of communicator 1: rank 0 issued AllReduce(count 10, type 7, "
+        "reduction 0) at train.py:7 main; rank 1 issued AllReduce(count 11, type 7, reduction 0) "
+        "at train.py:8 main"
+    )
+
+
+def test_an_unsupported_call_ends_the_run() -> None:
+    """Named: rank, call, library, detail, Python line, and what to do next."""
+    payload = {"library": "cudart", "symbol": "cudaGraphLaunch", "detail": "graphs"}
+    script = Script().site(3, "train.py:5 main")
+    script.announce(RecordKind.UNSUPPORTED, json.dumps(payload).encode(), site=3)
+    with pytest.raises(UnsupportedCall) as caught:
+        play([script])
+    assert str(caught.value) == (
+        "rank 0 called cudaGraphLaunch of cudart (graphs), which is not modelled, at "
+        "train.py:5 main. Nothing may be guessed, so the run ends here. `phantora coverage "
+        "--library cudart` lists what is."
+    )
+
+
+@pytest.mark.parametrize("alike", [False, True], ids=["different ranks", "ranks in step"])
+@pytest.mark.parametrize("seed", range(4))
+def test_delivery_does_not_show(seed: int, alike: bool) -> None:
+    """Every file is the same however the records were cut and in whichever order they came."""
+    whole, _ = play([training(rank, 4, alike) for rank in range(4)])
+    cut, _ = play([training(rank, 4, alike) for rank in range(4)], rng=random.Random(seed))
+    expected, found = dict(whole.files()), dict(cut.files())
+    differing = [name for name in expected if expected[name] != found[name]]
+    assert differing == []
+    assert len(found) == len(expected)
+
+
+def test_equal_launches_share_a_timing_whatever_the_rank() -> None:
+    """Spans of a kernel point to its signature's timing, which counts them."""
+    simulation, _ = play([training(rank, 4) for rank in range(4)])
+    files = dict(simulation.files())
+    timings = json.loads(files["timings.json"])
+    assert len(timings) == 4
+    assert sum(timing["count"] for timing in timings) == 4 * 3 * 3
+    assert {timing["class"] for timing in timings} == {"gemm"}
+
+
+def test_the_digest_is_of_the_history() -> None:
+    """One nanosecond more of host time in one rank gives another digest."""
+    scripts = [training(rank, 2) for rank in range(2)]
+    usual = dict(play(scripts)[0].files())["digest"]
+    later = [training(0, 2), training(1, 2)]
+    later[1].gemm(gap=1)
+    assert dict(play(later)[0].files())["digest"] != usual
