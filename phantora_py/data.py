@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -34,14 +35,16 @@ class RunData:
             self.run: dict[str, Any] = self._json("run.json")
         except FileNotFoundError as error:
             raise UsageError(f"{path}: no such file; `phantora run -o FILE` writes one") from error
-        except (zipfile.BadZipFile, KeyError) as error:
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+        except zipfile.BadZipFile as error:
             raise UsageError(
                 f"{path} is not a data file of phantora, or is not complete: {error}"
             ) from error
         if self.run["schema"] > SCHEMA:
             raise UsageError(
-                f"{path} was written by a later version of phantora (schema {self.run['schema']}, this one "
-                f"reads up to {SCHEMA}); install that version to read it"
+                f"{path} was written by a later version of phantora (schema {self.run['schema']}, "
+                f"this one reads up to {SCHEMA}); install that version to read it"
             )
 
     @property
@@ -52,12 +55,12 @@ class RunData:
     @cached_property
     def spans(self) -> npt.NDArray[np.void]:
         """Finished work and host waits: one structured row each, sorted by rank and issue time."""
-        rows = np.load(io.BytesIO(self._archive.read("spans.npy")), allow_pickle=False)
+        rows = np.load(io.BytesIO(self._read("spans.npy")), allow_pickle=False)
         return np.asarray(rows)
 
     @cached_property
     def timings(self) -> list[dict[str, Any]]:
-        """Kernels: name, class, tier, duration and count; the `id` of kernel spans is an index here."""
+        """Kernels: name, class, tier, duration and count; kernel spans have indexes here as `id`."""
         return list(self._json("timings.json"))
 
     @cached_property
@@ -88,4 +91,16 @@ class RunData:
         return list(self._json("synthetic.json"))
 
     def _json(self, name: str) -> Any:
-        return json.loads(self._archive.read(name))
+        return json.loads(self._read(name))
+
+    def _read(self, name: str) -> bytes:
+        """A member. Raises: UsageError if it is missing or damaged."""
+        try:
+            return self._archive.read(name)
+        except KeyError as error:
+            raise UsageError(
+                f"{self.path} is not a data file of phantora, or of a run that broke off: it has no "
+                f"{name}"
+            ) from error
+        except (zipfile.BadZipFile, zlib.error) as error:
+            raise UsageError(f"{self.path} is damaged: {name}: {error}") from error

@@ -91,6 +91,7 @@ NULL_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr a
     case cudaDevAttrMultiProcessorCount: *value = 132; break;
     case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 232448; break;
     case cudaDevAttrMaxThreadsPerBlock: *value = 1024; break;
+    case cudaDevAttrMaxGridDimX: *value = 2147483647; break;
     default: *value = 0;
   }
   return cudaSuccess;

@@ -27,9 +27,17 @@ def free_port() -> int:
 def shim_environment(run_dir: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     """What makes a process, and those it starts, load the shim."""
     preload = [str(library) for library in preload_list(shim_directory())]
+    core = preload[0]
     if inherited.get("LD_PRELOAD"):
         preload.append(inherited["LD_PRELOAD"])
-    return {"LD_PRELOAD": ":".join(preload), "PHANTORA_RUN_DIR": str(run_dir)}
+    return {
+        "LD_PRELOAD": ":".join(preload),
+        "PHANTORA_RUN_DIR": str(run_dir),
+        # NVTX is compiled into its users and loads who listens (csrc/shim/core/nvtx.cc).
+        "NVTX_INJECTION64_PATH": core,
+        # Triton looks for the driver in this folder instead of asking the loader's cache.
+        "TRITON_LIBCUDA_PATH": str(shim_directory()),
+    }
 
 
 def executed_environment(inherited: Mapping[str, str]) -> dict[str, str]:

@@ -8,7 +8,6 @@ iteration ends for the run when it has ended on the last rank.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,13 +74,21 @@ def _optimizer_steps(data: RunData) -> dict[int, Nanoseconds]:
 
 
 def _nvtx_ranges(data: RunData) -> dict[int, Nanoseconds]:
-    """Begins of the range name that comes first among those that are repeated on rank 0."""
-    pushes = [
-        marker for marker in data.markers if marker[2] == MarkerKind.RANGE_PUSH and marker[0] == 0
-    ]
-    repeated = Counter(marker[3] for marker in pushes)
-    name = next((marker[3] for marker in pushes if repeated[marker[3]] > 1), None)
-    return {} if name is None else _times_by_rank(data, MarkerKind.RANGE_PUSH, name)
+    """Ends of the range name that comes first among those that are repeated on rank 0."""
+    open_ranges: dict[int, list[str]] = {}
+    ends: dict[tuple[int, str], list[int]] = {}
+    for rank, time_ns, kind, name in data.markers:
+        if kind == MarkerKind.RANGE_PUSH:
+            open_ranges.setdefault(rank, []).append(name)
+            ends.setdefault((rank, name), [])
+        elif kind == MarkerKind.RANGE_POP and open_ranges.get(rank):
+            ends[rank, open_ranges[rank].pop()].append(time_ns)
+    repeated = next((key[1] for key, times in ends.items() if key[0] == 0 and len(times) > 1), None)
+    return {
+        rank: np.array(times, np.int64)
+        for (rank, name), times in ends.items()
+        if name == repeated and times
+    }
 
 
 def _run_boundaries(data: RunData, host_times: dict[int, Nanoseconds]) -> Nanoseconds:

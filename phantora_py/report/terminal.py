@@ -48,8 +48,8 @@ def _headline(summary: dict[str, Any]) -> list[str]:
     if not iterations["count"]:
         whole = duration_text(summary["virtual_time_ns"])
         lines.append(
-            f"virtual time [bold]{whole}[/]; no repeated iteration found (no optimizer step, NVTX range or "
-            "phantora_py.mark_iteration())"
+            f"virtual time [bold]{whole}[/]; no iteration after the first was found (by optimizer "
+            "steps, NVTX ranges or phantora_py.mark_iteration())"
         )
         return lines
     lines.append(

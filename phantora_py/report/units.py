@@ -6,7 +6,7 @@ from __future__ import annotations
 def duration_text(duration_ns: float) -> str:
     """`duration_ns` in the unit that keeps it between 1 and 1000."""
     for unit, size_ns in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if duration_ns >= size_ns:
+        if duration_ns >= 0.9995 * size_ns:  # what would be rounded to 1000 of the next unit
             return f"{_significant(duration_ns / size_ns)} {unit}"
     return f"{duration_ns:.0f} ns"
 
@@ -25,5 +25,5 @@ def percent_text(share: float) -> str:
 
 
 def _significant(value: float) -> str:
-    digits = 2 if value < 10 else 1 if value < 100 else 0
+    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
     return f"{value:.{digits}f}"

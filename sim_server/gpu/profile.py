@@ -7,7 +7,7 @@ names.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sim_server.gpu.attributes import attribute_values
@@ -37,7 +37,7 @@ class GemmRates:
 
 @dataclass(frozen=True)
 class PassRates:
-    """One pass of FlashAttention-2 on one multiprocessor."""
+    """One pass of an attention kernel on one multiprocessor."""
 
     sm_flops_per_ns: float
     softmax_ns: float
@@ -54,6 +54,12 @@ class AttentionRates:
     forward: PassRates
     backward: PassRates
     latency_ns: float
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> AttentionRates:
+        """The rates of a profile's table."""
+        forward, backward = PassRates(**values["forward"]), PassRates(**values["backward"])
+        return cls(forward, backward, values["latency_ns"])
 
 
 @dataclass(frozen=True)
@@ -79,6 +85,9 @@ class GpuProfile:
     host: Mapping[str, float]
     gemm: GemmRates
     attention: AttentionRates
+    """FlashAttention-2, which PyTorch brings."""
+    fused_attention: AttentionRates
+    """cuDNN's attention."""
 
     @property
     def compute_capability(self) -> tuple[int, int]:
@@ -154,7 +163,6 @@ class GpuProfile:
 
     def to_dict(self) -> dict[str, Any]:
         """A JSON-compatible copy; `from_dict` reads it back."""
-        attention = self.attention
         return {
             "profile": self.profile,
             "name": self.name,
@@ -170,11 +178,8 @@ class GpuProfile:
             "copies": dict(self.copies),
             "host": dict(self.host),
             "gemm": vars(self.gemm).copy(),
-            "attention": {
-                "forward": vars(attention.forward).copy(),
-                "backward": vars(attention.backward).copy(),
-                "latency_ns": attention.latency_ns,
-            },
+            "attention": asdict(self.attention),
+            "fused_attention": asdict(self.fused_attention),
         }
 
     @classmethod
@@ -182,15 +187,11 @@ class GpuProfile:
         """The profile that `to_dict` wrote, or that a profile's TOML tables hold."""
         fields = dict(values)
         properties = fields.pop("properties")
-        gemm, attention = fields.pop("gemm"), fields.pop("attention")
         return cls(
             properties={k: v for k, v in properties.items() if not isinstance(v, list)},
             extents={k: tuple(v) for k, v in properties.items() if isinstance(v, list)},
-            gemm=GemmRates(**gemm),
-            attention=AttentionRates(
-                forward=PassRates(**attention["forward"]),
-                backward=PassRates(**attention["backward"]),
-                latency_ns=attention["latency_ns"],
-            ),
+            gemm=GemmRates(**fields.pop("gemm")),
+            attention=AttentionRates.from_dict(fields.pop("attention")),
+            fused_attention=AttentionRates.from_dict(fields.pop("fused_attention")),
             **fields,
         )

@@ -42,6 +42,9 @@ class Strips:
     head_dim: int
     heads: int
     causal: bool
+    corner: bool = False
+    """Whether the causal mask starts at the upper left corner; else it ends at the lower right one,
+    as FlashAttention aligns it."""
 
     def tiles(self) -> tuple[int, int, int]:
         """Strips per head, tiles of all strips of a head, tiles of the longest strip."""
@@ -49,9 +52,8 @@ class Strips:
         width = ceil(self.columns / self.tile_columns)
         if not self.causal:
             return strips, strips * width, width
-        # The mask is aligned to the lower right corner, as FlashAttention aligns it. By symmetry
-        # the backward pass, whose strips are columns, does the same number of tiles.
-        shift = self.columns - self.rows
+        # By symmetry the backward pass, whose strips are columns, does the same number of tiles.
+        shift = 0 if self.corner else self.columns - self.rows
         lengths = [
             min(width, max(0, ceil(((strip + 1) * self.tile_rows + shift) / self.tile_columns)))
             for strip in range(strips)

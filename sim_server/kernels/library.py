@@ -7,6 +7,7 @@ from math import ceil, prod
 from typing import Any
 
 from sim_server.gpu import GpuProfile
+from sim_server.kernels.cudnn import time_cudnn
 from sim_server.kernels.gemm import number_bytes
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.work import Work
@@ -21,6 +22,8 @@ def time_library(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     have as many elements as the product of the sizes, three operands are moved, and the tier is
     assumed.
     """
+    if signature.get("library") == "cudnn":
+        return time_cudnn(signature, gpu)
     sizes = {k: v for k, v in signature.items() if k not in _NOT_SIZES and isinstance(v, int)}
     number = str(signature.get("type", "f32"))
     known = "bytes" in sizes or "flops" in sizes

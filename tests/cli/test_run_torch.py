@@ -23,7 +23,7 @@ def main():
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     model = torch.nn.Linear(64, 64).cuda()
     model = torch.nn.parallel.DistributedDataParallel(model)
-    optimizer = torch.optim.AdamW(model.parameters())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, foreach=False)
     for step in range(3):
         model(torch.ones(8, 64, device="cuda")).sum().backward()
         optimizer.step()

@@ -34,7 +34,7 @@ Settings read_settings(const std::string& path) {
 const Settings& settings() {
   static const Settings loaded = [] {
     const char* run_dir = std::getenv("PHANTORA_RUN_DIR");
-    if (run_dir == nullptr) fail_internal("PHANTORA_RUN_DIR is not set; start the program with `phantora run`");
+    if (run_dir == nullptr) fail_usage("PHANTORA_RUN_DIR is not set; start the program with `phantora run`");
     return read_settings(std::string(run_dir) + "/shim.conf");
   }();
   return loaded;

@@ -1,4 +1,4 @@
-// Ends of a process that is ours to end: a broken invariant of the simulator itself.
+// Ends of a process that is ours to end.
 #pragma once
 
 #include <string>
@@ -9,5 +9,7 @@ namespace ph {
 
 // Writes "phantora: internal error: ..." to standard error and exits with 70.
 [[noreturn]] PH_EXPORT void fail_internal(const std::string& what) noexcept;
+// Likewise for what the user has to change; exits with 2.
+[[noreturn]] PH_EXPORT void fail_usage(const std::string& what) noexcept;
 
 }  // namespace ph

@@ -45,6 +45,8 @@ void* map_shared(const std::string& path, std::size_t bytes) noexcept {
   return mapped;
 }
 
+bool is_alive(std::uint32_t pid) noexcept { return kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM; }
+
 // A forked child shares the mapping but must not write to it: it only reads the clock.
 void detach_in_child() noexcept {
   is_attached.store(false, std::memory_order_relaxed);
@@ -186,8 +188,13 @@ bool attach(const char* run_dir, std::uint32_t rank) noexcept {
   if (channel->magic != kChannelMagic || channel->version != kProtocolVersion) {
     fail_internal("the channel of rank " + std::to_string(rank) + " has another protocol version than this shim");
   }
+  const auto self = static_cast<std::uint32_t>(getpid());
   std::uint32_t owner = 0;
-  if (!channel->owner_pid.compare_exchange_strong(owner, static_cast<std::uint32_t>(getpid()))) {
+  if (!channel->owner_pid.compare_exchange_strong(owner, self) && owner != self) {
+    if (!is_alive(owner)) {
+      fail_usage("rank " + std::to_string(rank) + " starts a second program that may use its GPU, after the first has " +
+                 "ended; one program per rank is supported, so give each a `phantora run` of its own");
+    }
     state.channel = channel;  // a child process of the rank: it sees the rank's clock and drives nothing
     is_virtual.store(true);
     return false;

@@ -1,0 +1,169 @@
+"""Calls of cuDNN: its fused attention, convolutions, batch normalisation, and graphs that have no
+name.
+
+One signature is one call, also where the library launches several kernels. Coefficients and errors:
+docs/kernels.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil, prod
+from typing import Any
+
+from sim_server.gpu import GpuProfile
+from sim_server.gpu.profile import PassRates
+from sim_server.kernels.attention import Strips, pass_ns
+from sim_server.kernels.gemm import Product, product_ns
+from sim_server.kernels.timing import Tier, Timing
+from sim_server.kernels.work import Work
+
+_FORWARD_TILE, _BACKWARD_TILE = (256, 128), (128, 128)
+_FORWARD_PRODUCTS, _BACKWARD_PRODUCTS = 2, 5
+# Heads wider than 128: eight points of the chart to which the rates were fitted.
+_WIDE_SLOWDOWN = 1.26
+_DROPOUT_SLOWDOWN = 1.2  # assumed: a random number per score
+_BIAS_SLOWDOWN = 1.1  # assumed: a score more to read
+# Beside the products: the row sums read dO and O, dQ is summed in single precision and converted.
+_BACKWARD_HELPER_BYTES = 14
+# Assumed, of a matrix product of the same sizes: operands are gathered, not streamed.
+_CONVOLUTION_EFFICIENCY = 0.75
+# Assumed: the statistics are taken in a pass of their own, which reads x (backward: x and dy) again.
+_NORM_PASSES = {
+    "batch_norm_forward_training": 3 / 2,
+    "batch_norm_forward_inference": 1,
+    "batch_norm_backward": 5 / 3,
+}
+
+
+def time_cudnn(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
+    """The timing of a {"kind": "library", "library": "cudnn"} payload."""
+    operation = str(signature["operation"])
+    if operation.startswith("attention"):
+        return _time_attention(signature, gpu)
+    if operation.startswith("convolution"):
+        return _time_convolution(signature, gpu)
+    passes = _NORM_PASSES.get(operation, 1)
+    rate = gpu.peak_flops_per_ns(str(signature["type"]))
+    arithmetic_ns = signature.get("flops", 0) / (0.6 * rate)  # assumed share of the peak
+    work = Work(bytes=signature["bytes"] * passes, serial_ns=arithmetic_ns)
+    return Timing(
+        duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),
+        tier=Tier.ASSUMED,
+        kernel_class="norm" if operation in _NORM_PASSES else "library",
+        name=f"cudnn {operation}",
+        sm_demand=1.0,
+    )
+
+
+def _time_attention(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
+    backward = signature["operation"] == "attention_backward"
+    rates = gpu.fused_attention.backward if backward else gpu.fused_attention.forward
+    products = _BACKWARD_PRODUCTS if backward else _FORWARD_PRODUCTS
+    strips = _strips(signature, backward)
+    slowdown, sound = _slowdown(signature, gpu)
+    compute_ns = pass_ns(
+        strips, _slowed(rates, slowdown), products, gpu.fused_attention.latency_ns, gpu.sm_count
+    )
+    memory_ns = signature["bytes"] / gpu.bandwidth_bytes_per_ns
+    helper_bytes = 0
+    if backward:
+        rows = strips.heads * signature["seqlen_q"]
+        helper_bytes = rows * signature["head_dim"] * _BACKWARD_HELPER_BYTES
+    work = Work(bytes=helper_bytes, efficiency=0.8, serial_ns=max(compute_ns, memory_ns))
+    blocks = strips.tiles()[0] * strips.heads
+    mask = " causal" if signature["causal"] else ""
+    return Timing(
+        duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),
+        tier=Tier.MODELLED if sound else Tier.ASSUMED,
+        kernel_class="attention",
+        name=f"cudnn {signature['operation']} {signature['type']} d{signature['head_dim']}{mask}",
+        sm_demand=min(1.0, blocks / gpu.sm_count),
+    )
+
+
+def _strips(signature: Mapping[str, Any], backward: bool) -> Strips:
+    """Strips of queries, in the backward pass too: strips of keys are the same triangle turned."""
+    queries, keys = signature["seqlen_q"], signature["seqlen_k"]
+    causal = bool(signature["causal"])
+    # The mask starts in the corner: keys beyond the last query are never looked at.
+    if causal:
+        keys = min(keys, queries)
+    wide, deep = signature["head_dim_v"], signature["head_dim"]
+    tile_rows, tile_columns = _BACKWARD_TILE if backward else _FORWARD_TILE
+    weights = (3, 2) if backward else (1, 1)  # products as deep as Q, and as V
+    return Strips(
+        rows=queries,
+        columns=keys,
+        tile_rows=tile_rows,
+        tile_columns=tile_columns,
+        head_dim=ceil((weights[0] * deep + weights[1] * wide) / sum(weights)),
+        heads=signature["batch"] * signature["heads"],
+        causal=causal,
+        corner=True,
+    )
+
+
+def _slowdown(signature: Mapping[str, Any], gpu: GpuProfile) -> tuple[float, bool]:
+    """How much slower than the fitted case, and whether that is known rather than assumed."""
+    number = str(signature["type"])
+    slowdown = gpu.peak_flops_per_ns("bf16") / gpu.peak_flops_per_ns(number)
+    if signature["head_dim"] > 128:
+        slowdown *= _WIDE_SLOWDOWN
+    if signature["dropout"]:
+        slowdown *= _DROPOUT_SLOWDOWN
+    if signature["bias"]:
+        slowdown *= _BIAS_SLOWDOWN
+    plain = not signature["dropout"] and not signature["bias"]
+    return slowdown, plain and number in ("f16", "bf16")
+
+
+def _slowed(rates: PassRates, slowdown: float) -> PassRates:
+    return PassRates(
+        sm_flops_per_ns=rates.sm_flops_per_ns / slowdown,
+        softmax_ns=rates.softmax_ns * slowdown,
+        tile_ns=rates.tile_ns,
+        tail=rates.tail,
+    )
+
+
+def _time_convolution(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
+    """As the matrix product that it is equivalent to; other layouts than channels last are
+    converted first where tensor cores do the work.
+    """
+    number = "tf32" if signature["compute"] == "tf32" else str(signature["type"])
+    slowdown = gpu.peak_flops_per_ns("bf16") / gpu.peak_flops_per_ns(number)
+    traffic_bytes = signature["bytes"]
+    if signature["layout"] != "channels_last" and number not in ("f32", "f64"):
+        traffic_bytes *= 3  # read, written and read again
+    m, n, k = _product_sizes(signature)
+    product = Product(
+        m, n, k, signature["groups"], traffic_bytes, slowdown / _CONVOLUTION_EFFICIENCY
+    )
+    duration_ns, blocks = product_ns(product, gpu.gemm, gpu.sm_count)
+    sizes = "x".join(map(str, signature["x"]))
+    window = "x".join(map(str, signature["w"]))
+    return Timing(
+        duration_ns=ceil(duration_ns),
+        tier=Tier.ASSUMED,
+        kernel_class="convolution",
+        name=f"cudnn {signature['operation']} {signature['type']} {sizes} by {window}",
+        sm_demand=min(1.0, blocks / gpu.sm_count),
+    )
+
+
+def _product_sizes(signature: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Sizes of one group's product; all three operations do the same multiply-adds."""
+    pixels = signature["y"][0] * prod(signature["y"][2:])
+    filters = signature["w"][0] // signature["groups"]
+    window = prod(signature["w"][1:])
+    match signature["operation"]:
+        case "convolution_dgrad":
+            # One row per pixel of x, as deep as the filters that reach it.
+            inputs = signature["x"][0] * prod(signature["x"][2:])
+            channels = signature["w"][1]
+            return inputs, channels, max(1, ceil(pixels * filters * window / (inputs * channels)))
+        case "convolution_wgrad":
+            return filters, window, pixels
+        case _:
+            return pixels, filters, window

@@ -1,0 +1,143 @@
+"""The timing of cuDNN's calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim_server.gpu import load_gpu, profile_names
+from sim_server.kernels import KernelTimer, Tier
+
+# Head size, heads, length, batch, causal: microseconds of the forward pass on H100.
+# Source: cuDNN in the chart of FlashAttention-3 in Dao-AILab/flash-attention@0251105.
+_MEASURED_US = [
+    ((64, 32, 512, 32, False), 205.1),
+    ((64, 32, 4096, 4, True), 757.2),
+    ((128, 16, 4096, 4, False), 902.7),
+    ((128, 16, 512, 32, True), 109.1),
+    ((128, 16, 16384, 1, True), 2039.9),
+    ((256, 8, 4096, 4, False), 946.2),
+]
+
+
+def _attention(
+    head_dim: int, heads: int, length: int, batch: int, causal: bool, **more: Any
+) -> dict[str, Any]:
+    operand_bytes = 2 * batch * heads * length * head_dim
+    return {
+        "kind": "library",
+        "library": "cudnn",
+        "operation": "attention_forward",
+        "type": "bf16",
+        "batch": batch,
+        "heads": heads,
+        "kv_heads": heads,
+        "seqlen_q": length,
+        "seqlen_k": length,
+        "head_dim": head_dim,
+        "head_dim_v": head_dim,
+        "causal": int(causal),
+        "dropout": 0,
+        "bias": 0,
+        "bytes": 4 * operand_bytes,
+        **more,
+    }
+
+
+def _convolution(operation: str, layout: str = "channels_last", **more: Any) -> dict[str, Any]:
+    """The 3 x 3 convolution of ResNet-50's second stage, batch 256."""
+    return {
+        "kind": "library",
+        "library": "cudnn",
+        "operation": f"convolution_{operation}",
+        "type": "f16",
+        "compute": "f32",
+        "layout": layout,
+        "groups": 1,
+        "x": [256, 128, 28, 28],
+        "w": [128, 128, 3, 3],
+        "y": [256, 128, 28, 28],
+        "flops": 2 * 256 * 128 * 28 * 28 * 128 * 9,
+        "bytes": 2 * (2 * 256 * 128 * 28 * 28 + 128 * 128 * 9),
+        **more,
+    }
+
+
+@pytest.mark.parametrize("point", _MEASURED_US)
+def test_published_chart(
+    timers: dict[str, KernelTimer], point: tuple[tuple[int, int, int, int, bool], float]
+) -> None:
+    """cuDNN's forward pass is within 7 %, the largest error over all published points."""
+    case, microseconds = point
+    timing = timers["h100"].time(_attention(*case))
+    assert timing.duration_ns / 1e3 == pytest.approx(microseconds, rel=0.07)
+    assert (timing.kernel_class, timing.tier) == ("attention", Tier.MODELLED)
+
+
+@pytest.mark.parametrize("gpu", profile_names())
+@pytest.mark.parametrize(("operation", "products"), [("forward", 2), ("backward", 5)])
+def test_attention_stays_below_the_peak(
+    timers: dict[str, KernelTimer], gpu: str, operation: str, products: int
+) -> None:
+    """Long passes reach between a third and four fifths of the tensor cores' peak rate."""
+    call = _attention(128, 16, 16384, 1, False, operation=f"attention_{operation}")
+    flops = 2 * products * 16 * 16384**2 * 128
+    share = flops / timers[gpu].time(call).duration_ns / load_gpu(gpu).peak_flops_per_ns("bf16")
+    assert 1 / 3 < share < 4 / 5
+
+
+def test_masks_dropout_and_queries(timers: dict[str, KernelTimer]) -> None:
+    """A causal mask saves, dropout and a bias cost and are assumed, the mask starts in the corner."""
+    time = timers["h100"].time
+    case = (128, 16, 4096, 4)
+    full, causal = time(_attention(*case, False)), time(_attention(*case, True))
+    assert 0.5 * full.duration_ns < causal.duration_ns < 0.65 * full.duration_ns
+    for more in ({"dropout": 1}, {"bias": 1}):
+        slower = time(_attention(*case, False, **more))
+        assert slower.duration_ns > full.duration_ns
+        assert slower.tier is Tier.ASSUMED
+    # Keys that no query may look at cost nothing.
+    longer = time(_attention(*case, True, seqlen_k=8192))
+    assert longer.duration_ns == causal.duration_ns
+
+
+def test_one_query_is_bound_by_memory(timers: dict[str, KernelTimer]) -> None:
+    """A short pass over many keys takes at least the time to read them."""
+    call = _attention(128, 32, 1, 64, False, seqlen_k=32768, bytes=2 * 2 * 64 * 32 * 32768 * 128)
+    least_ns = call["bytes"] / load_gpu("h100").bandwidth_bytes_per_ns
+    assert timers["h100"].time(call).duration_ns > least_ns
+
+
+@pytest.mark.parametrize("gpu", profile_names())
+@pytest.mark.parametrize("operation", ["forward", "dgrad", "wgrad"])
+def test_convolutions_stay_below_the_peak(
+    timers: dict[str, KernelTimer], gpu: str, operation: str
+) -> None:
+    """A convolution reaches between a tenth and three quarters of the peak rate."""
+    call = _convolution(operation)
+    timing = timers[gpu].time(call)
+    share = call["flops"] / timing.duration_ns / load_gpu(gpu).peak_flops_per_ns("f16")
+    assert 0.1 < share < 0.75
+    assert (timing.kernel_class, timing.tier) == ("convolution", Tier.ASSUMED)
+
+
+def test_layout_and_arithmetic_of_convolutions(timers: dict[str, KernelTimer]) -> None:
+    """Converting the layout costs; single precision is slower, without TF32 much more so."""
+    time = timers["h100"].time
+    fast = time(_convolution("forward")).duration_ns
+    assert time(_convolution("forward", "contiguous")).duration_ns > fast
+    tf32 = time(_convolution("forward", type="f32", compute="tf32")).duration_ns
+    plain = time(_convolution("forward", type="f32")).duration_ns
+    assert fast < tf32 < plain / 4
+
+
+@pytest.mark.parametrize(
+    "operation", ["batch_norm_forward_training", "batch_norm_backward", "graph"]
+)
+def test_the_rest_moves_bytes(timers: dict[str, KernelTimer], operation: str) -> None:
+    """Batch normalisation and graphs without a name take at least the time of their bytes."""
+    call = {"kind": "library", "library": "cudnn", "operation": operation, "type": "f16"}
+    timing = timers["h100"].time({**call, "bytes": 10**9})
+    assert timing.duration_ns >= 10**9 / load_gpu("h100").bandwidth_bytes_per_ns
+    assert timing.tier is Tier.ASSUMED

@@ -1,0 +1,117 @@
+"""Reading a data file, and what is said about one that cannot be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from made_runs import KERNEL, make_run
+
+from phantora_py.cli import main
+from phantora_py.data import RunData
+from sim_server.errors import UsageError
+from sim_server.records import MarkerKind
+
+
+def test_members_are_read_as_they_were_written(tmp_path: Path) -> None:
+    """Each view finds what docs/data-file.md promises."""
+    data = make_run(
+        tmp_path / "a.phr",
+        [[(KERNEL, 5, 6, 9)], []],
+        [(1, 7, MarkerKind.ITERATION, "i")],
+        synthetic=[{"rank": 0, "site": "a.py:1 f", "bytes": 4, "count": 1}],
+    )
+    assert (data.ranks, data.run["cluster_name"]) == (2, "h100")
+    assert data.spans[["issue_ns", "start_ns", "end_ns"]].tolist() == [(5, 6, 9)]
+    assert data.markers == [(1, 7, 2, "i")]
+    assert data.timings[0]["name"] == "k"
+    assert data.operations == []
+    assert data.memory["capacity_bytes"] == 80 << 30
+    assert data.synthetic_reads[0]["site"] == "a.py:1 f"
+
+
+def report_error(capsys: pytest.CaptureFixture[str], path: Path) -> str:
+    """What `phantora report` says; its exit code must be 2 and its output empty."""
+    assert main(["report", str(path)]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    return " ".join(said.err.split())
+
+
+def test_a_missing_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """And how one is made."""
+    path = tmp_path / "none.phr"
+    assert report_error(capsys, path) == (
+        f"phantora: usage: {path}: no such file; `phantora run -o FILE` writes one"
+    )
+
+
+def test_a_directory(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """It is the user's mistake, not a fault of ours."""
+    assert report_error(capsys, tmp_path) == (
+        f"phantora: usage: {tmp_path} cannot be read: Is a directory"
+    )
+
+
+def test_a_file_of_another_kind(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Text, for example."""
+    path = tmp_path / "train.py"
+    path.write_text("import torch\n" * 100)
+    assert report_error(capsys, path).startswith(
+        f"phantora: usage: {path} is not a data file of phantora, or is not complete"
+    )
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
+def test_a_truncated_file(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, share: float
+) -> None:
+    """A copy that broke off, wherever it did."""
+    path = tmp_path / "a.phr"
+    make_run(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    assert "is not a data file of phantora, or is not complete" in report_error(capsys, path)
+
+
+def test_a_damaged_member(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The member is named; checksums notice what the format would not."""
+    path = tmp_path / "a.phr"
+    make_run(path)
+    whole = bytearray(path.read_bytes())
+    at = whole.index(b"markers.json") + len("markers.json")
+    whole[at] ^= 0xFF
+    path.write_bytes(whole)
+    assert f"{path} is damaged: markers.json" in report_error(capsys, path)
+
+
+@pytest.mark.parametrize("name", ["run.json", "spans.npy"])
+def test_a_missing_member(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
+) -> None:
+    """Some other zip archive, or a run whose server broke down."""
+    make = tmp_path / "a.phr"
+    if name == "run.json":
+        with pytest.raises(UsageError, match=r"has no run\.json"):
+            make_run(make, leave_out=[name])
+    else:
+        make_run(make, leave_out=[name])
+    assert f"it has no {name}" in report_error(capsys, make)
+
+
+def test_a_file_of_a_later_version(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Which version it has and which can be read."""
+    path = tmp_path / "a.phr"
+    with pytest.raises(UsageError):
+        make_run(path, run={"schema": 2})
+    assert report_error(capsys, path) == (
+        f"phantora: usage: {path} was written by a later version of phantora (schema 2, this one "
+        "reads up to 1); install that version to read it"
+    )
+
+
+def test_spans_are_read_once(tmp_path: Path) -> None:
+    """They are large."""
+    make_run(tmp_path / "a.phr", [[(KERNEL, 5, 6, 9)]])
+    data = RunData(tmp_path / "a.phr")
+    assert data.spans is data.spans

@@ -1,0 +1,114 @@
+"""Where iterations begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from made_runs import HOST_WAIT, KERNEL, Marker, Span, make_run
+
+from phantora_py.report.iterations import Iterations, find_iterations
+from sim_server.records import MarkerKind
+
+PUSH, POP = MarkerKind.RANGE_PUSH, MarkerKind.RANGE_POP
+
+
+def find(
+    directory: Path, markers: Sequence[Marker], by_rank: Sequence[Sequence[Span]] = ((),)
+) -> Iterations:
+    return find_iterations(make_run(directory / "a.phr", by_rank, markers))
+
+
+def steps(rank: int, *times_ns: int, name: str = "AdamW#0") -> list[Marker]:
+    return [(rank, time_ns, MarkerKind.OPTIMIZER_STEP, name) for time_ns in times_ns]
+
+
+def test_optimizer_steps_end_iterations(tmp_path: Path) -> None:
+    """The first is warm-up and stands apart."""
+    found = find(tmp_path, steps(0, 1000, 1300, 1700))
+    assert found.detected_by == "optimizer"
+    assert found.warmup_ns == 1000
+    assert found.durations_ns.tolist() == [300, 400]
+    assert found.count == 2
+
+
+def test_of_several_optimizers_the_first_counts(tmp_path: Path) -> None:
+    """Each steps once in an iteration, so all would count double."""
+    markers = steps(0, 110, 210, name="SGD#1") + steps(0, 100, 200)
+    assert find(tmp_path, markers).durations_ns.tolist() == [100]
+
+
+def test_an_explicit_marker_beats_optimizer_steps(tmp_path: Path) -> None:
+    """The program says itself what an iteration is."""
+    marked: list[Marker] = [(0, time_ns, MarkerKind.ITERATION, "x") for time_ns in (150, 350)]
+    found = find(tmp_path, steps(0, 100, 200, 300) + marked)
+    assert (found.detected_by, found.durations_ns.tolist()) == ("marker", [200])
+
+
+def test_nvtx_ranges_end_iterations(tmp_path: Path) -> None:
+    """The outermost repeated range; ranges inside it and the one around all do not count."""
+    markers: list[Marker] = [(0, 0, PUSH, "training")]
+    for start_ns in (100, 200, 320):
+        markers += [
+            (0, start_ns, PUSH, "step"),
+            (0, start_ns + 1, PUSH, "forward"),
+            (0, start_ns + 20, POP, ""),
+            (0, start_ns + 80, POP, ""),
+        ]
+    found = find(tmp_path, [*markers, (0, 999, POP, "")])
+    assert found.detected_by == "nvtx"
+    assert found.boundaries_ns.tolist() == [180, 280, 400]
+
+
+def test_an_unpaired_end_of_a_range_is_nothing(tmp_path: Path) -> None:
+    """NVTX lets a program pop what it never pushed."""
+    assert find(tmp_path, [(0, 5, POP, ""), (0, 6, PUSH, "once")]).detected_by == "none"
+
+
+def test_nothing_to_go_by(tmp_path: Path) -> None:
+    """No iterations are made up."""
+    found = find(tmp_path, [], [[(KERNEL, 0, 0, 10)]])
+    assert (found.detected_by, found.count, found.warmup_ns) == ("none", 0, None)
+
+
+def test_one_step_is_warm_up_alone(tmp_path: Path) -> None:
+    """Nothing is left to report as an iteration."""
+    found = find(tmp_path, steps(0, 100))
+    assert (found.detected_by, found.count, found.warmup_ns) == ("optimizer", 0, 100)
+
+
+def test_an_iteration_ends_when_the_device_has_done_its_work(tmp_path: Path) -> None:
+    """The host runs ahead: what it had issued before the boundary belongs to the iteration."""
+    spans = [(KERNEL, 10, 10, 900), (KERNEL, 90, 900, 1000), (KERNEL, 110, 1000, 1500)]
+    found = find(tmp_path, steps(0, 100, 200), [spans])
+    assert found.boundaries_ns.tolist() == [1000, 1500]
+
+
+def test_what_another_stream_still_does_counts(tmp_path: Path) -> None:
+    """The work that ends last need not be the work that was issued last."""
+    spans = [(KERNEL, 10, 10, 900), (KERNEL, 90, 90, 95), (HOST_WAIT, 96, 96, 97)]
+    assert find(tmp_path, steps(0, 100), [spans]).boundaries_ns.tolist() == [900]
+
+
+def test_a_device_ahead_of_its_host_does_not_shorten_iterations(tmp_path: Path) -> None:
+    """The boundary is then the host's."""
+    spans = [(KERNEL, 10, 10, 20), (KERNEL, 110, 110, 130)]
+    assert find(tmp_path, steps(0, 100, 200), [spans]).boundaries_ns.tolist() == [100, 200]
+
+
+def test_the_slowest_rank_ends_an_iteration(tmp_path: Path) -> None:
+    """It need not be the same one each time."""
+    found = find(tmp_path, steps(0, 100, 230) + steps(1, 120, 210), ((), ()))
+    assert found.boundaries_ns.tolist() == [120, 230]
+
+
+def test_ranks_with_fewer_steps_limit_what_is_reported(tmp_path: Path) -> None:
+    """An iteration has ended only when every rank has ended it."""
+    found = find(tmp_path, steps(0, 100, 200, 300) + steps(1, 100, 210), ((), ()))
+    assert found.boundaries_ns.tolist() == [100, 210]
+
+
+def test_ranks_without_an_optimizer_do_not_matter(tmp_path: Path) -> None:
+    """A rank may do nothing but serve data."""
+    found = find(tmp_path, steps(1, 100, 200), ((), (), ()))
+    assert found.boundaries_ns.tolist() == [100, 200]
