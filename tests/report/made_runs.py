@@ -58,6 +58,7 @@ def make_run(
     path: Path,
     by_rank: Sequence[Sequence[Span]] = ((),),
     markers: Sequence[Marker] = (),
+    *,
     spans: Any = None,
     run: dict[str, Any] | None = None,
     leave_out: Sequence[str] = (),
@@ -67,7 +68,9 @@ def make_run(
     ranks = len(by_rank)
     ordered = sorted(markers, key=lambda marker: marker[:2])
     content: dict[str, Any] = {
-        "timings": [{"name": "k", "class": "gemm", "tier": "modelled", "duration_ns": 1, "count": 1}],
+        "timings": [
+            {"name": "k", "class": "gemm", "tier": "modelled", "duration_ns": 1, "count": 1}
+        ],
         **{"operations": [], "calls": {}, "synthetic": [], "exits": {}},
         "markers": [[rank, time_ns, int(kind), name] for rank, time_ns, kind, name in ordered],
         "memory": {"capacity_bytes": 80 << 30, "per_rank": [rank_memory()] * ranks},

@@ -87,7 +87,9 @@ def test_no_iterations_no_breakdown(tmp_path: Path) -> None:
 def brute_force(spans: Sequence[Span], begin_ns: int, end_ns: int) -> tuple[int, ...]:
     """Nanosecond by nanosecond, as the module's docstring says it."""
     work = [span for span in spans if span[0] != HOST_WAIT and span[3] > span[2]]
-    computes = {t for kind, _, start, end in work if kind != COMMUNICATION for t in range(start, end)}
+    computes = {
+        t for kind, _, start, end in work if kind != COMMUNICATION for t in range(start, end)
+    }
     communicates = {
         t for kind, _, start, end in work if kind == COMMUNICATION for t in range(start, end)
     }

@@ -63,9 +63,7 @@ def test_a_file_of_another_kind(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
-def test_a_truncated_file(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, share: float
-) -> None:
+def test_a_truncated_file(capsys: pytest.CaptureFixture[str], tmp_path: Path, share: float) -> None:
     """A copy that broke off, wherever it did."""
     path = tmp_path / "a.phr"
     make_run(path)
@@ -86,9 +84,7 @@ def test_a_damaged_member(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["run.json", "spans.npy"])
-def test_a_missing_member(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str
-) -> None:
+def test_a_missing_member(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
     """Some other zip archive, or a run whose server broke down."""
     make = tmp_path / "a.phr"
     if name == "run.json":

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "shim/core/rank.h"
-#include "shim/core/values.h"
+#include "shim/values/values.h"
 
 namespace ph {
 

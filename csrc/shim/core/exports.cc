@@ -5,7 +5,7 @@
 #include "shim/core/api.h"
 #include "shim/core/json.h"
 #include "shim/core/rank.h"
-#include "shim/core/values.h"
+#include "shim/values/values.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "shim/core/rank.h"
-#include "shim/core/values.h"
+#include "shim/values/values.h"
 #include "shim/core/work.h"
 
 namespace ph {

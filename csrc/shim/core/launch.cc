@@ -10,8 +10,8 @@
 
 #include "shim/core/config.h"
 #include "shim/core/rank.h"
-#include "shim/core/value_kernels.h"
-#include "shim/core/values.h"
+#include "shim/values/value_kernels.h"
+#include "shim/values/values.h"
 
 namespace ph {
 

@@ -16,7 +16,7 @@
 #include "shim/core/config.h"
 #include "shim/core/failure.h"
 #include "shim/core/rank.h"
-#include "shim/core/values.h"
+#include "shim/values/values.h"
 
 namespace ph {
 

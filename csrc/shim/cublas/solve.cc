@@ -4,7 +4,7 @@
 // Operation counts are those of the LAPACK working note 41, leading terms.
 #include "shim/core/gemm.h"
 #include "shim/core/library.h"
-#include "shim/core/values.h"
+#include "shim/values/values.h"
 #include "shim/core/work.h"
 #include "shim/cublas/context.h"
 

@@ -4,7 +4,7 @@
 #include "shim/core/copies.h"
 #include "shim/core/library.h"
 #include "shim/core/rank.h"
-#include "shim/core/values.h"
+#include "shim/values/values.h"
 #include "shim/core/work.h"
 #include "shim/cublas/context.h"
 #include "shim/cublas/product.h"

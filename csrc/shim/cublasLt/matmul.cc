@@ -8,7 +8,7 @@
 #include "shim/core/gemm.h"
 #include "shim/core/handles.h"
 #include "shim/core/library.h"
-#include "shim/core/values.h"
+#include "shim/values/values.h"
 #include "shim/cublasLt/descriptors.h"
 
 using namespace ph::cublas_lt;

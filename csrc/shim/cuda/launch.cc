@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shim/core/values.h"
+#include "shim/values/values.h"
 #include "shim/cuda/modules.h"
 
 using namespace ph;

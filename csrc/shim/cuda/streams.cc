@@ -3,7 +3,7 @@
 
 #include "shim/core/copies.h"
 #include "shim/core/rank.h"
-#include "shim/core/values.h"
+#include "shim/values/values.h"
 #include "shim/cuda/driver.h"
 
 using namespace ph;

@@ -5,7 +5,7 @@
 
 #include "shim/core/config.h"
 #include "shim/core/rank.h"
-#include "shim/core/values.h"
+#include "shim/values/values.h"
 
 using namespace ph;
 using namespace ph::cudart;

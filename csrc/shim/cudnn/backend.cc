@@ -4,7 +4,7 @@
 
 #include "shim/core/library.h"
 #include "shim/core/rank.h"
-#include "shim/core/values.h"
+#include "shim/values/values.h"
 #include "shim/core/work.h"
 #include "shim/cudnn/context.h"
 #include "shim/cudnn/descriptor.h"

@@ -5,7 +5,7 @@
 
 #include "shim/core/config.h"
 #include "shim/core/library.h"
-#include "shim/core/values.h"
+#include "shim/values/values.h"
 #include "shim/core/work.h"
 #include "shim/cudnn/context.h"
 #include "shim/cudnn/tensor.h"

@@ -7,7 +7,7 @@
 #include "shim/core/device.h"
 #include "shim/core/handles.h"
 #include "shim/core/rank.h"
-#include "shim/core/value_queue.h"
+#include "shim/values/value_queue.h"
 #include "shim/nccl/failure_text.h"
 
 namespace ph::nccl {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "shim/core/small_collectives.h"
+#include "shim/values/small_collectives.h"
 #include "shim/nccl/nccl_types.h"
 
 namespace ph::nccl {

@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "shim/core/api.h"
-#include "shim/core/known_ranges.h"
+#include "shim/values/known_ranges.h"
 
 namespace ph {
 

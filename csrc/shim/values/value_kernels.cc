@@ -1,4 +1,4 @@
-#include "shim/core/value_kernels.h"
+#include "shim/values/value_kernels.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,9 +10,9 @@
 #include "shim/core/config.h"
 #include "shim/core/device.h"
 #include "shim/core/rank.h"
-#include "shim/core/tensor_view.h"
-#include "shim/core/value_queue.h"
-#include "shim/core/values.h"
+#include "shim/values/tensor_view.h"
+#include "shim/values/value_queue.h"
+#include "shim/values/values.h"
 
 namespace ph {
 

@@ -1,4 +1,4 @@
-#include "shim/core/scalars.h"
+#include "shim/values/scalars.h"
 
 #include <cmath>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "shim/core/small_float.h"
+#include "shim/values/small_float.h"
 
 namespace ph {
 

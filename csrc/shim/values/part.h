@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "shim/core/exchange.h"
+#include "shim/values/exchange.h"
 
 namespace ph {
 

@@ -1,4 +1,4 @@
-#include "shim/core/value_reductions.h"
+#include "shim/values/value_reductions.h"
 
 #include <algorithm>
 #include <bit>
@@ -9,10 +9,10 @@
 
 #include "shim/core/config.h"
 #include "shim/core/device.h"
-#include "shim/core/element_functions.h"
-#include "shim/core/tensor_view.h"
-#include "shim/core/value_queue.h"
-#include "shim/core/values.h"
+#include "shim/values/element_functions.h"
+#include "shim/values/tensor_view.h"
+#include "shim/values/value_queue.h"
+#include "shim/values/values.h"
 
 namespace ph {
 

@@ -1,4 +1,4 @@
-#include "shim/core/exchange.h"
+#include "shim/values/exchange.h"
 
 #include <algorithm>
 #include <cerrno>

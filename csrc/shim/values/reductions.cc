@@ -1,11 +1,11 @@
-#include "shim/core/reductions.h"
+#include "shim/values/reductions.h"
 
 #include <cstring>
 #include <type_traits>
 #include <vector>
 
 #include "shim/core/failure.h"
-#include "shim/core/small_float.h"
+#include "shim/values/small_float.h"
 
 namespace ph {
 

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "shim/core/scalars.h"
+#include "shim/values/scalars.h"
 
 namespace ph {
 

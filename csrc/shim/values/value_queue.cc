@@ -1,4 +1,4 @@
-#include "shim/core/value_queue.h"
+#include "shim/values/value_queue.h"
 
 #include <atomic>
 #include <csignal>
@@ -8,7 +8,7 @@
 
 #include <pthread.h>
 
-#include "shim/core/exchange.h"
+#include "shim/values/exchange.h"
 
 namespace ph {
 

@@ -1,10 +1,10 @@
-#include "shim/core/part.h"
+#include "shim/values/part.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "shim/core/failure.h"
-#include "shim/core/value_queue.h"
+#include "shim/values/value_queue.h"
 
 namespace ph {
 

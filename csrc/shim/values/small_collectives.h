@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "protocol/records.h"
-#include "shim/core/reductions.h"
+#include "shim/values/reductions.h"
 
 namespace ph {
 

@@ -1,13 +1,13 @@
-#include "shim/core/small_collectives.h"
+#include "shim/values/small_collectives.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "shim/core/config.h"
-#include "shim/core/part.h"
+#include "shim/values/part.h"
 #include "shim/core/rank.h"
-#include "shim/core/value_queue.h"
-#include "shim/core/values.h"
+#include "shim/values/value_queue.h"
+#include "shim/values/values.h"
 
 namespace ph {
 

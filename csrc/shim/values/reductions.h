@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "shim/core/exchange.h"
+#include "shim/values/exchange.h"
 
 namespace ph {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "shim/core/kernel_structures.h"
-#include "shim/core/scalars.h"
+#include "shim/values/scalars.h"
 
 namespace ph {
 

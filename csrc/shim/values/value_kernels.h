@@ -10,9 +10,9 @@
 #include <string_view>
 
 #include "shim/core/api.h"
-#include "shim/core/element_functions.h"
+#include "shim/values/element_functions.h"
 #include "shim/core/kernel_structures.h"
-#include "shim/core/value_reductions.h"
+#include "shim/values/value_reductions.h"
 
 namespace ph {
 

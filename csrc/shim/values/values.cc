@@ -1,4 +1,4 @@
-#include "shim/core/values.h"
+#include "shim/values/values.h"
 
 #include <atomic>
 #include <cstring>
@@ -8,9 +8,9 @@
 
 #include "shim/core/config.h"
 #include "shim/core/device.h"
-#include "shim/core/known_ranges.h"
+#include "shim/values/known_ranges.h"
 #include "shim/core/rank.h"
-#include "shim/core/value_queue.h"
+#include "shim/values/value_queue.h"
 
 namespace ph {
 

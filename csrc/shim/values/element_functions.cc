@@ -1,4 +1,4 @@
-#include "shim/core/element_functions.h"
+#include "shim/values/element_functions.h"
 
 #include <algorithm>
 #include <cmath>
