@@ -84,7 +84,7 @@ class RandomTokens(Dataset):
         return tokens[:-1], tokens[1:]
 
 
-def parse_arguments(description: str) -> argparse.Namespace:
+def argument_parser(description: str) -> argparse.ArgumentParser:
     """The options that both training examples have."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--layers", type=int, default=12)
@@ -97,7 +97,7 @@ def parse_arguments(description: str) -> argparse.Namespace:
         "--accumulate", type=int, default=2, help="micro-batches per optimizer step"
     )
     parser.add_argument("--steps", type=int, default=10)
-    return parser.parse_args()
+    return parser
 
 
 def gpt_config(options: argparse.Namespace) -> GptConfig:

@@ -12,14 +12,14 @@ import time
 
 import torch
 import torch.distributed as dist
-from gpt import Gpt, RandomTokens, gpt_config, parse_arguments
+from gpt import Gpt, RandomTokens, argument_parser, gpt_config
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, DistributedSampler
 
 
 def main() -> None:
     """Train for the given number of steps and print the throughput."""
-    options = parse_arguments(__doc__)
+    options = argument_parser(__doc__).parse_args()
     config = gpt_config(options)
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)

@@ -6,12 +6,13 @@ On a virtual cluster:     phantora run --cluster h100 --ranks 8 -- torchrun --np
 
 from __future__ import annotations
 
+import argparse
 import os
 import time
 
 import torch
 import torch.distributed as dist
-from gpt import Gpt, RandomTokens, gpt_config, parse_arguments
+from gpt import Gpt, RandomTokens, argument_parser, gpt_config
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     apply_activation_checkpointing,
 )
@@ -22,7 +23,9 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 def main() -> None:
     """Train for the given number of steps and print the throughput and peak memory."""
-    options = parse_arguments(__doc__)
+    parser = argument_parser(__doc__)
+    parser.add_argument("--checkpoint", action=argparse.BooleanOptionalAction, default=True)
+    options = parser.parse_args()
     config = gpt_config(options)
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
@@ -33,7 +36,8 @@ def main() -> None:
     torch.manual_seed(0)
     with torch.device("meta"):
         model = Gpt(config)
-    apply_activation_checkpointing(model, check_fn=lambda module: module in set(model.blocks))
+    if options.checkpoint:
+        apply_activation_checkpointing(model, check_fn=lambda module: module in set(model.blocks))
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for block in model.blocks:
         fully_shard(block, mesh=mesh, mp_policy=policy)

@@ -72,6 +72,10 @@ class RunLog:
         """Keep how a rank's process ended."""
         self._exits[rank] = status
 
+    def failed_ranks(self) -> list[tuple[int, int]]:
+        """Ranks that ended with a failure, and their status, in the order in which they did."""
+        return [(rank, status) for rank, status in self._exits.items() if status != 0]
+
     def timing(self, signature: bytes) -> Timing | None:
         """The timing of a signature that was seen before, of whatever rank."""
         return self._timings.get(signature)

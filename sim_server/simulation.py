@@ -19,7 +19,7 @@ import simpy
 from sim_server._engine import Announcement, Answer, Engine, Ready, Request
 from sim_server.collectives import Communication
 from sim_server.communicators import Communicators, Joiner, NewCommunicator
-from sim_server.errors import Deadlock, PhantoraError, UnsupportedCall
+from sim_server.errors import Deadlock, RankFailed, UnsupportedCall
 from sim_server.kernels import KernelTimer, copy_rates, fill_rate
 from sim_server.operations import NcclOpKind, Operation
 from sim_server.records import RecordKind, ReplyStatus, WaitKind
@@ -88,7 +88,8 @@ class Simulation:
         """Let virtual time pass as far as it can.
 
         Returns: the answers to ranks that waited.
-        Raises: Deadlock if nobody can ever go on, or ranks disagree about a collective.
+        Raises: Deadlock if nobody can ever go on, or ranks disagree about a collective; RankFailed
+        if nobody can because a rank failed.
         """
         environment = self._environment
         while True:
@@ -228,10 +229,17 @@ class Simulation:
     # Ends
 
     def _check_progress(self) -> None:
-        """Raises Deadlock when ranks wait and none is left that could end their waiting."""
+        """Raises when ranks wait and none is left that could end their waiting.
+
+        It is a deadlock unless a rank that failed left the others waiting.
+        """
         waiting = self._engine.waiting_ranks()
         if not waiting or self._engine.running_ranks() or self._engine.aside_ranks():
             return
+        failed = self.log.failed_ranks()
+        if failed:
+            rank, status = failed[0]
+            raise RankFailed(f"rank {rank} ended with status {status} and left the others waiting")
         raise Deadlock(self._deadlock_message(waiting))
 
     def _deadlock_message(self, waiting: list[int]) -> str:

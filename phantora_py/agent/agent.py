@@ -132,8 +132,11 @@ class HostAgent:
                 raise InternalError(f"sim_server sent {other!r}, which is not expected here")
 
     def _on_failure(self, failure: wire.Failure) -> None:
-        """The server knows why the program cannot go on; that beats what was seen of processes."""
-        if self._outcome.exit_code in (0, RankFailed.exit_code):
+        """The server knows why the program cannot go on; that beats what was seen of processes,
+        unless it says no more than that a rank has failed.
+        """
+        seen = self._outcome.exit_code
+        if seen == 0 or (seen == RankFailed.exit_code and failure.exit_code != seen):
             rank = self._outcome.failed_rank
             self._outcome = Outcome(failure.exit_code, failure.message, rank)
         self._stop_at_s = time.monotonic()

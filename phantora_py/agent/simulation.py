@@ -52,7 +52,7 @@ class Simulation:
         error that the server had with the settings in `hello`.
         """
         self.send(wire.FromAgent(hello=hello))
-        stub = SimulationStub(self._channel)  # type: ignore[no-untyped-call]
+        stub = SimulationStub(self._channel)
         responses = stub.Attach(
             iter(self._outgoing.get, None), metadata=self._metadata, wait_for_ready=True
         )

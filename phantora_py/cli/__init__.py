@@ -1,6 +1,6 @@
 """The command line: `phantora VERB ...`.
 
-Each verb is a module with NAME, HELP, add_arguments and run (see `commands`); this file parses, and
+Each verb is a module with add_arguments and run (see `commands`); this file parses, and
 is the one place where an error becomes a message and an exit code.
 """
 

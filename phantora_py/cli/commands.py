@@ -11,9 +11,6 @@ from sim_server.errors import UsageError
 class Command(Protocol):
     """A module that carries out one verb."""
 
-    NAME: str
-    HELP: str
-
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declares the verb's options."""
 
@@ -21,7 +18,7 @@ class Command(Protocol):
         """Carries the verb out; returns the exit code. Raises: PhantoraError."""
 
 
-# Each with its help text, so that the others need not be imported to run one.
+# Module and help text: the others need not be imported to run one.
 VERBS = {
     "run": ("phantora_py.cli.run", "run a training command on a virtual cluster"),
     "report": ("phantora_py.report.command", "show or export the data file of a run"),

@@ -12,7 +12,7 @@ _TITLES = {
     2: "usage",
     3: "unsupported call",
     4: "a rank failed",
-    5: "deadlock",
+    5: "collectives",
     6: "below the trust asked for",
     70: "internal error",
 }

@@ -16,9 +16,6 @@ from phantora_py.report.terminal import print_summary
 from sim_server import simulation_pb2 as wire
 from sim_server.errors import LowTrust
 
-NAME = "run"
-HELP = "run a training command on a virtual cluster"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options of `phantora run`; those of the command follow `--`."""

@@ -7,9 +7,6 @@ from pathlib import Path
 
 from sim_server.errors import UsageError
 
-NAME = "serve"
-HELP = "run only the simulation server"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options of `phantora serve`."""

@@ -65,6 +65,7 @@ def make_shared_memory(run_dir: Path, node_name: str) -> None:
     directory = shared_memory(run_dir, node_name)
     if directory:
         Path(directory, run_dir.name).mkdir(parents=True)
+        Path(directory).chmod(0o1777)
 
 
 def _mount_node_files(node: Node) -> None:

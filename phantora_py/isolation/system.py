@@ -1,6 +1,6 @@
 """The system calls of isolation that Python 3.10's os module does not have.
 
-Source: unshare(2), mount(2), prctl(2).
+Source: unshare(2), setns(2), mount(2), prctl(2).
 """
 
 import ctypes
@@ -35,6 +35,18 @@ def unshare(namespaces: frozenset[str]) -> None:
     for name in namespaces:
         flags |= CLONE_FLAGS[name]
     _check(_libc.unshare(flags), f"unshare {' '.join(sorted(namespaces))}")
+
+
+def join(path: str) -> None:
+    """Enters the namespace behind a file of /proc/<pid>/ns; `pid` takes effect for children.
+
+    Raises: OSError.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _check(_libc.setns(descriptor, 0), f"setns {path}")
+    finally:
+        os.close(descriptor)
 
 
 def mount(source: str, target: str, kind: str, flags: int) -> None:

@@ -28,16 +28,12 @@ class NotForkable(Exception):  # noqa: N818 - says what was found
 
 
 class RankProcesses:
-    """The processes of this host's ranks, by rank.
-
-    `pids`: each rank's process, or the first process of its pid namespace, while it lives.
-    """
+    """The processes of this host's ranks. `pids`: those that live, by rank."""
 
     def __init__(self, plan: Plan, environment: Mapping[str, str], output_to_stderr: bool) -> None:
-        """Starts the starter; `wait_ready` waits until it can fork."""
+        """Starts the starter. Ranks are announced, then `wait_ready` waits until it can fork."""
         self.pids: dict[int, int] = {}
         self._ended: list[tuple[int, int]] = []
-        self._namespaced = "pid" in plan.namespaces
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._connection = ours
         unbuffered = ["-u"] if "-u" in plan.argv else []
@@ -55,16 +51,24 @@ class RankProcesses:
             )
         self._send(asdict(plan))
 
+    def announce(self, start: RankStart) -> None:
+        """Has everything made for a rank but the rank itself."""
+        self._send({"announce": asdict(start)})
+
+    def prepare(self) -> None:
+        """Begins with the zygote's imports, once all ranks are announced."""
+        self._send({"prepare": True})
+
     def wait_ready(self) -> None:
         """Waits for the zygote's imports. Raises: NotForkable."""
         reason = self._receive()["not_forkable"]
         if reason is not None:
             raise NotForkable(reason)
 
-    def start(self, start: RankStart) -> None:
-        """Forks one rank. Its pid is known when it returns."""
-        self._send(asdict(start))
-        while start.rank not in self.pids:
+    def start(self, rank: int) -> None:
+        """Forks an announced rank. Its pid is known when it returns."""
+        self._send({"start": rank})
+        while rank not in self.pids:
             self._take(self._receive())
 
     def take_ended(self) -> Iterator[tuple[int, int]]:
@@ -82,13 +86,12 @@ class RankProcesses:
 
     def stop(self, grace_s: float = GRACE_S) -> None:
         """Asks all ranks to end and kills after `grace_s` what did not."""
-        asked = [process for top in self._tops() for process in self._programs(top)]
+        asked = self._programs()
         for process in asked:
             _signal(process, signal.SIGTERM)
         psutil.wait_procs(asked, timeout=grace_s)
-        for top in self._tops():
-            for process in (top, *_below(top)):
-                _signal(process, signal.SIGKILL)
+        for process in self._programs():
+            _signal(process, signal.SIGKILL)
 
     def __enter__(self) -> "RankProcesses":
         return self
@@ -102,14 +105,14 @@ class RankProcesses:
             self._starter.kill()
             self._starter.wait()
 
-    def _tops(self) -> list[psutil.Process]:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            return [psutil.Process(pid) for pid in self.pids.values() if psutil.pid_exists(pid)]
-        return self._tops()  # One of them ended between two looks.
-
-    def _programs(self, top: psutil.Process) -> list[psutil.Process]:
-        """A rank's processes; the first process of its namespace, if any, ends by itself."""
-        return _below(top) if self._namespaced else [top, *_below(top)]
+    def _programs(self) -> list[psutil.Process]:
+        """The ranks' processes and those below them."""
+        found = []
+        for pid in self.pids.values():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                top = psutil.Process(pid)
+                found += [top, *top.children(recursive=True)]
+        return found
 
     def _take(self, message: dict[str, Any]) -> None:
         if "pid" in message:
@@ -133,13 +136,6 @@ class RankProcesses:
             f"The process that starts the ranks ended with status {self._starter.wait()}; "
             "its own message is above."
         )
-
-
-def _below(top: psutil.Process) -> list[psutil.Process]:
-    try:
-        return list(top.children(recursive=True))
-    except psutil.NoSuchProcess:
-        return []
 
 
 def _signal(process: psutil.Process, number: int) -> None:

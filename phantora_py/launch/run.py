@@ -158,7 +158,7 @@ def _serve(
         watcher.started()
         clocks.started_s = time.monotonic()
         for rank in ranks:
-            processes.start(_rank_start(prepared, directory, rank))
+            processes.start(rank)
         return HostAgent(channels, simulation, processes, data, watcher).run()
 
 
@@ -211,7 +211,11 @@ def _rank_processes(prepared: Prepared, directory: RunDirectory, fork: bool) -> 
     # there.
     threads = {"OMP_NUM_THREADS": common["OMP_NUM_THREADS"], "OPENBLAS_NUM_THREADS": "1"}
     own_environment = {**threads, **os.environ, **own} if fork else {**os.environ, **own}
-    return RankProcesses(plan, own_environment, prepared.options.json)
+    processes = RankProcesses(plan, own_environment, prepared.options.json)
+    for rank in range(prepared.layout.ranks):
+        processes.announce(_rank_start(prepared, directory, rank))
+    processes.prepare()
+    return processes
 
 
 def _rank_start(prepared: Prepared, directory: RunDirectory, rank: int) -> RankStart:

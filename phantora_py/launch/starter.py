@@ -3,9 +3,10 @@
     python -m phantora_py.launch.starter FD PARENT_PID
 
 FD is its end of a socket pair (SOCK_SEQPACKET, one JSON object a packet);
-`phantora_py.launch.ranks` holds the other. It is told a plan, then one rank after the other; it
-tells every rank's pid and, later, exit status. When the other end closes it kills what is left and
-ends, so that no rank outlives the run.
+`phantora_py.launch.ranks` holds the other. It is told a plan, then every rank, upon which it makes
+that rank's namespaces; then to get ready, and to start one rank after the other. It tells every
+rank's pid and, later, exit status. When the other end closes it kills what is left and ends, so
+that no rank outlives the run.
 
 If the plan says so it is a zygote (see `zygote`); otherwise its children execute the command.
 """
@@ -22,10 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from phantora_py.isolation import system
+from phantora_py.isolation import container, first, system
 from phantora_py.isolation.container import Node
 from phantora_py.launch import zygote
-from phantora_py.launch.offspring import Offspring, fork_rank
 
 MAX_PACKET_BYTES = 1 << 16
 
@@ -61,18 +61,17 @@ class Starter:
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._offspring: dict[int, Offspring] = {}
+        self._starts: dict[int, RankStart] = {}
+        self._first_pids: dict[int, int] = {}
+        self._ranks: dict[int, int] = {}
         self._wake_reader, self._wake_writer = socket.socketpair()
         self._wake_writer.setblocking(False)
         self.plan = Plan(**self._receive())
-
-    def prepare(self) -> None:
-        """Imports what the ranks will need, if they are to be forked from here."""
-        reason = None
-        if self.plan.fork:
-            reason = zygote.preload(self.plan.form, self.plan.target)
-            zygote.freeze()
-        self._send({"not_forkable": reason})
+        self._namespaces = frozenset(self.plan.namespaces)
+        if "user" in self._namespaces:
+            # One for all: whoever has it may make and join the others.
+            container.enter(frozenset({"user"}), None)
+            self._namespaces -= {"user"}
 
     def serve(self) -> RankStart | None:
         """Works until the other end closes, then returns None. In a rank: what it is to be."""
@@ -90,9 +89,27 @@ class Starter:
                     message = self._receive()
                     if not message:
                         return None
-                    start = RankStart(**{**message, "node": Node(**message["node"])})
-                    if self._fork(start):
+                    start = self._obey(message)
+                    if start is not None:
                         return start
+
+    def _obey(self, message: dict[str, Any]) -> RankStart | None:
+        """Does what one packet says. In a new rank: what it is to be."""
+        match message:
+            case {"announce": announced}:
+                start = RankStart(**{**announced, "node": Node(**announced["node"])})
+                self._starts[start.rank] = start
+                if "pid" in self._namespaces:
+                    self._make_first(start)
+            case {"prepare": True}:
+                reason = None
+                if self.plan.fork:
+                    reason = zygote.preload(self.plan.form, self.plan.target)
+                    zygote.freeze()
+                self._send({"not_forkable": reason})
+            case {"start": rank}:
+                return self._fork(self._starts[rank])
+        return None
 
     def end(self) -> None:
         """Kills every descendant that is left. Those of a killed parent become our own children."""
@@ -106,15 +123,32 @@ class Starter:
             except ChildProcessError:
                 return
 
-    def _fork(self, start: RankStart) -> bool:
-        """True in the rank."""
-        namespaces = frozenset(self.plan.namespaces)
-        offspring = fork_rank(start.rank, self.plan.ranks, namespaces, start.node, self._release)
-        if offspring is None:
-            return True
-        self._offspring[offspring.pid] = offspring
-        self._send({"rank": start.rank, "pid": offspring.pid})
-        return False
+    def _make_first(self, start: RankStart) -> None:
+        limit = int(Path("/proc/sys/kernel/pid_max").read_text())
+        spacing = min(1000, limit // (self.plan.ranks + 1))
+        first_pid = (start.rank + 1) * spacing
+        self._first_pids[start.rank] = first.make_first(
+            self._namespaces, start.node, first_pid, self._release
+        )
+
+    def _fork(self, start: RankStart) -> RankStart | None:
+        """Forks a rank. Returns what it is to be in the rank, None here."""
+        parent_pid = os.getpid()
+        if start.rank in self._first_pids:
+            parent_pid = 0  # It is in an outer namespace.
+            pid = first.fork_into(self._first_pids[start.rank], self._namespaces)
+        else:
+            pid = os.fork()
+            if pid == 0:
+                container.enter(self._namespaces, start.node)
+        if pid == 0:
+            self._release()
+            system.die_with_parent(parent_pid)
+            os.setsid()
+            return start
+        self._ranks[pid] = start.rank
+        self._send({"rank": start.rank, "pid": pid})
+        return None
 
     def _report_ended(self) -> None:
         while True:
@@ -124,9 +158,12 @@ class Starter:
                 return
             if pid == 0:
                 return
-            ended = self._offspring.pop(pid, None)
-            if ended is not None:
-                self._send({"rank": ended.rank, "status": ended.exit_status(status)})
+            rank = self._ranks.pop(pid, None)
+            if rank is not None:
+                self._send({"rank": rank, "status": os.waitstatus_to_exitcode(status)})
+                if rank in self._first_pids:
+                    # With it goes what the rank left running.
+                    os.kill(self._first_pids.pop(rank), signal.SIGKILL)
 
     def _release(self) -> None:
         """Undoes, in a child, what makes a starter."""
@@ -134,9 +171,6 @@ class Starter:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for end in (self._connection, self._wake_reader, self._wake_writer):
             end.close()
-        for other in self._offspring.values():
-            if other.report is not None:
-                os.close(other.report)
 
     def _receive(self) -> dict[str, Any]:
         try:
@@ -171,11 +205,11 @@ def _become(plan: Plan, start: RankStart) -> NoReturn:
 def main() -> NoReturn:
     """Serves, until the end of the starter or of a rank's program."""
     sys.path.pop(0)  # The working directory, in which the program's modules may lie.
-    system.die_with_parent(int(sys.argv[2]))
     system.adopt_orphans()
-    starter = Starter(socket.socket(fileno=int(sys.argv[1])))
-    starter.prepare()
     try:
+        starter = Starter(socket.socket(fileno=int(sys.argv[1])))
+        # Entering a user namespace would have undone it.
+        system.die_with_parent(int(sys.argv[2]))
         start = starter.serve()
     except OSError:
         # In a child that could not enter its namespaces, or in the starter itself: it cannot go on.

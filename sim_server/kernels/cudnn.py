@@ -28,7 +28,7 @@ _BIAS_SLOWDOWN = 1.1  # assumed: a score more to read
 _BACKWARD_HELPER_BYTES = 14
 # Assumed, of a matrix product of the same sizes: operands are gathered, not streamed.
 _CONVOLUTION_EFFICIENCY = 0.75
-# Assumed: the statistics are taken in a pass of their own, which reads x (backward: x and dy) again.
+# Assumed: the statistics take a pass of their own, which reads x (backward: x and dy) again.
 _NORM_PASSES = {
     "batch_norm_forward_training": 3 / 2,
     "batch_norm_forward_inference": 1,

@@ -164,6 +164,19 @@ def test_the_server_s_explanation_beats_an_exit_code() -> None:
     assert outcome == Outcome(3, "unsupported", 0)
 
 
+def test_a_failed_rank_beats_what_its_failure_did_to_the_others() -> None:
+    """The server finds that nobody can go on; the user needs to know which rank failed and how."""
+
+    def react(message: wire.FromAgent) -> list[wire.ToAgent]:
+        if message.HasField("rank_exited"):
+            return [wire.ToAgent(failure=wire.Failure(exit_code=4, message="others wait"))]
+        return []
+
+    outcome, *_ = serve({0: (1, 7), 1: (10**9, 0)}, react)
+    assert outcome.message.startswith("Rank 0 ended with exit code 7.")
+    assert (outcome.exit_code, outcome.failed_rank) == (4, 0)
+
+
 def test_a_deadlock_stops_all_ranks() -> None:
     """When the server says that nothing can proceed, its message stands."""
     failure = wire.ToAgent(failure=wire.Failure(exit_code=5, message="ranks disagree"))

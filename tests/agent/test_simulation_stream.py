@@ -38,7 +38,7 @@ def connected(
 ) -> Iterator[tuple[Simulation, list[int]]]:
     """A connection to a played server; the list grows with every wake-up."""
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=2))
-    rpc.add_SimulationServicer_to_server(servicer, server)  # type: ignore[no-untyped-call]
+    rpc.add_SimulationServicer_to_server(servicer, server)
     address = f"unix:{tmp_path}/s"
     server.add_insecure_port(address)
     server.start()

@@ -88,7 +88,7 @@ def test_attention_stays_below_the_peak(
 
 
 def test_masks_dropout_and_queries(timers: dict[str, KernelTimer]) -> None:
-    """A causal mask saves, dropout and a bias cost and are assumed, the mask starts in the corner."""
+    """A causal mask saves and starts in the corner; dropout and a bias cost and are assumed."""
     time = timers["h100"].time
     case = (128, 16, 4096, 4)
     full, causal = time(_attention(*case, False)), time(_attention(*case, True))

@@ -51,12 +51,7 @@ def run_ranks(
     plan = Plan(2, False, ["/bin/sh", "-c", script], "other", "sh", [], sorted(namespaces), mark)
     statuses: dict[int, int] = {}
     with RankProcesses(plan, {**os.environ, **mark}, output_to_stderr=False) as processes:
-        processes.wait_ready()
-        for rank in range(2):
-            name = rundir.node_name(rank)
-            shared_memory = container.shared_memory(directory.path, name)
-            node = Node(name, str(directory.hosts), shared_memory)
-            processes.start(RankStart(rank, {"RANK": str(rank)}, node, silent=False))
+        start_all(processes, directory)
         deadline_s = time.monotonic() + LIMIT_S
         if stop_after is not None:
             while not all(file.exists() for file in stop_after) and time.monotonic() < deadline_s:
@@ -67,6 +62,19 @@ def run_ranks(
             time.sleep(0.01)
         assert not processes.pids
     return statuses
+
+
+def start_all(processes: RankProcesses, directory: RunDirectory) -> None:
+    """Starts two ranks, one a node."""
+    for rank in range(2):
+        name = rundir.node_name(rank)
+        shared_memory = container.shared_memory(directory.path, name)
+        node = Node(name, str(directory.hosts), shared_memory)
+        processes.announce(RankStart(rank, {"RANK": str(rank)}, node, silent=False))
+    processes.prepare()
+    processes.wait_ready()
+    for rank in range(2):
+        processes.start(rank)
 
 
 @pytest.mark.parametrize(
@@ -167,11 +175,7 @@ def sleep_in_ranks(isolation: str, scratch: Path) -> None:
         argv = ["/bin/sh", "-c", "sleep 62 & sleep 62"]
         plan = Plan(2, False, argv, "other", "sh", [], namespaces, mark)
         with RankProcesses(plan, {**os.environ, **mark}, output_to_stderr=True) as processes:
-            processes.wait_ready()
-            for rank in range(2):
-                name = rundir.node_name(rank)
-                files = Node(name, str(made.hosts), container.shared_memory(made.path, name))
-                processes.start(RankStart(rank, {}, files, silent=True))
+            start_all(processes, made)
             print(made.path, flush=True)
             time.sleep(60)
 

@@ -126,10 +126,39 @@ def test_module_signatures(tmp_path: Path) -> None:
 
 
 def test_convolution_signature(tmp_path: Path) -> None:
-    """A convolution's record has its sizes and its count of operations."""
-    (convolution,) = signatures(run_program(HERE / "cudnn_convolution.c", tmp_path))
-    assert convolution["operation"] == "convolution_forward"
-    assert convolution["flops"] == 2 * 8 * 16 * 32 * 32 * 3 * 3 * 3
+    """A convolution's record has its sizes; a graph that is nothing we know has its bytes."""
+    convolution, unnamed = signatures(run_program(HERE / "cudnn_convolution.c", tmp_path))
+    assert convolution == {
+        "kind": "library", "library": "cudnn", "operation": "convolution_forward", "type": "f16",
+        "compute": "f32", "layout": "contiguous", "groups": 2,
+        "x": [8, 6, 32, 32], "w": [16, 3, 3, 3], "y": [8, 16, 16, 16],
+        "padding": [1, 1], "stride": [2, 2], "dilation": [1, 1],
+        "flops": 2 * 8 * 16 * 16 * 16 * 3 * 3 * 3,
+        "bytes": 2 * (8 * 6 * 32 * 32 + 16 * 3 * 3 * 3 + 8 * 16 * 16 * 16),
+    }  # fmt: skip
+    assert (unnamed["operation"], unnamed["bytes"]) == ("graph", 2 * 2 * 8 * 64)
+
+
+def test_attention_signatures(tmp_path: Path) -> None:
+    """Attention has the same record whether it came as one operation or as its steps."""
+    composite, unified, repeated = signatures(run_program(HERE / "cudnn_attention.c", tmp_path))
+    assert composite == unified == repeated == {
+        "kind": "library", "library": "cudnn", "operation": "attention_forward", "type": "f16",
+        "batch": 2, "heads": 8, "kv_heads": 2, "seqlen_q": 128, "seqlen_k": 128,
+        "head_dim": 64, "head_dim_v": 64, "causal": 1, "dropout": 0, "bias": 0,
+        "bytes": 2 * 2 * 128 * 64 * (8 + 2 + 2 + 8),
+    }  # fmt: skip
+
+
+def test_batch_norm_signatures(tmp_path: Path) -> None:
+    """Batch normalisation's records count the operands that are as large as its input."""
+    records = signatures(run_program(HERE / "cudnn_batch_norm.c", tmp_path))
+    operand_bytes = 2 * 8 * 64 * 16 * 16
+    assert [(record["operation"], record["bytes"]) for record in records] == [
+        ("batch_norm_forward_training", 2 * operand_bytes),
+        ("batch_norm_backward", 3 * operand_bytes),
+        ("batch_norm_forward_inference", 2 * operand_bytes),
+    ]
 
 
 @pytest.mark.parametrize("source", PROGRAMS, ids=lambda path: path.stem)

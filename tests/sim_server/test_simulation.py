@@ -15,7 +15,7 @@ from played_ranks import FLOAT, GEMM, Script, make_settings, play, training
 from sim_server import operations
 from sim_server.collectives import Communication
 from sim_server.collectives.tuning import comm_init_ns
-from sim_server.errors import Deadlock, UnsupportedCall
+from sim_server.errors import Deadlock, RankFailed, UnsupportedCall
 from sim_server.kernels import KernelTimer
 from sim_server.operations import Operation
 from sim_server.records import NcclOpKind, RecordKind, WaitKind
@@ -214,3 +214,13 @@ def test_the_digest_is_of_the_history() -> None:
     later = [training(0, 2), training(1, 2)]
     later[1].gemm(gap=1)
     assert dict(play(later)[0].files())["digest"] != usual
+
+
+def test_a_rank_that_failed_is_the_cause_and_not_a_deadlock() -> None:
+    """The others wait for it, but that is what its failure did."""
+    simulation = Simulation(make_settings(2))
+    joins = Script().join(9, 2, 0)
+    simulation.feed(0, b"".join(step for step, _, _ in joins.steps), 0)
+    simulation.exited(1, 7)
+    with pytest.raises(RankFailed, match="rank 1 ended with status 7 and left the others waiting"):
+        simulation.advance()

@@ -172,7 +172,8 @@ void write_or_resume(std::span<Record> records, std::string_view payload) noexce
 
 std::uint32_t emit_wait(Record& record) noexcept {
   record.kind = RecordKind::Wait;
-  if (!thread_drives) record.flags |= kWaitBackground;
+  if (thread_drives) record.site = current_site();
+  else record.flags |= kWaitBackground;
   const std::uint32_t slot = claim_slot();
   record.arg[4] = slot;
   write_or_resume({&record, 1}, {});

@@ -1,0 +1,95 @@
+"""The first process of a pid namespace, and how others join it.
+
+A rank's namespaces are made early, by a process that is still small, and held by a first process
+that does nothing. The rank is forked later, from a large process, straight into them: one fork of
+the large process a rank, and its exit status goes to the starter as it is.
+"""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from phantora_py.isolation import container, system
+from phantora_py.isolation.container import Node
+
+# What a process enters after its fork; it is in its pid namespace from birth.
+_ENTERED = ("ipc", "uts", "mnt")
+
+
+def make_first(
+    namespaces: frozenset[str], node: Node, first_pid: int, release: Callable[[], None]
+) -> int:
+    """Makes namespaces with a first process in them and returns its pid.
+
+    The caller must adopt orphans. `release` drops, in the child, what belongs to the caller.
+    Process ids in the namespace go on from `first_pid`. Raises: OSError.
+    """
+    report, reports = os.pipe()
+    gate, opens = os.pipe()
+    helper = os.fork()
+    if helper == 0:
+        os.close(report)
+        os.close(opens)
+        release()
+        container.enter(namespaces, node)
+        pid = os.fork()
+        if pid:
+            os.write(reports, b"%d\n" % pid)
+            os._exit(0)
+        os.close(reports)
+        _await_adoption(gate)
+        container.mount_proc()
+        _continue_pids(first_pid)
+        _hold()
+    os.close(reports)
+    os.close(gate)
+    os.waitpid(helper, 0)
+    with os.fdopen(report, "rb") as pipe:
+        line = pipe.readline()
+    if not line:
+        raise ChildProcessError(f"{node.name}: a rank's namespaces could not be made")
+    os.write(opens, b"!")
+    os.close(opens)
+    return int(line)
+
+
+def fork_into(first_pid: int, namespaces: frozenset[str]) -> int:
+    """Forks into the namespaces that `first_pid` holds. Returns as fork does. Raises: OSError."""
+    directory = f"/proc/{first_pid}/ns"
+    system.join(f"{directory}/pid")
+    pid = os.fork()
+    if pid == 0:
+        working_directory = os.getcwd()
+        for name in _ENTERED:
+            if name in namespaces:
+                system.join(f"{directory}/{name}")
+        os.chdir(working_directory)
+    return pid
+
+
+def _await_adoption(gate: int) -> None:
+    """Waits until the caller is this process's parent, so that it can ask to die with it."""
+    if os.read(gate, 1) != b"!":
+        os._exit(1)
+    os.close(gate)
+    system.die_with_parent(0)
+
+
+def _continue_pids(first_pid: int) -> None:
+    """Lets ranks differ in their process ids: programs put them in file names, and /tmp is shared.
+
+    Source: /proc/sys/kernel/ns_last_pid, see pid_namespaces(7).
+    """
+    try:
+        Path("/proc/sys/kernel/ns_last_pid").write_text(str(first_pid))
+    except OSError:
+        return  # Ids that are equal on several machines are common; programs must bear them.
+
+
+def _hold() -> NoReturn:
+    """What a first process does: the kernel waits for the orphans that become its children."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    while True:
+        signal.pause()

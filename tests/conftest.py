@@ -1,0 +1,32 @@
+"""What all tests share: the marker `torch`."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+
+import pytest
+
+from phantora_py.launch.interpreter import check_torch, inspect_interpreter
+from sim_server.errors import UsageError
+
+
+@functools.cache
+def _torch_fault() -> str | None:
+    """Why the interpreter that runs the tests cannot run those marked `torch`; None if it can."""
+    try:
+        check_torch(inspect_interpreter(sys.executable))
+    except UsageError as error:
+        return f"{error} To install it: pip install torch==2.15.*"
+    return None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Without PyTorch these tests are left out, but never without a word in continuous integration."""
+    if item.get_closest_marker("torch") is None or (fault := _torch_fault()) is None:
+        return
+    if os.environ.get("CI"):
+        pytest.fail(fault, pytrace=False)
+    pytest.skip(fault)

@@ -1,0 +1,106 @@
+"""Runs `phantora run` as a user does, with real PyTorch programs, and tells what came of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from phantora_py.data import RunData
+from phantora_py.report.summary import summarise
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+PROGRAMS = Path(__file__).parent / "programs"
+LIMIT_S = 240.0
+# For what a run leaves behind: the last of it goes within this time (assumed).
+SETTLING_S = 15.0
+MARK = "PHANTORA_TEST_MARK"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of `phantora run` that has ended."""
+
+    exit_code: int
+    output: str
+    errors: str
+    path: Path
+    wall_s: float
+
+    @cached_property
+    def data(self) -> RunData:
+        return RunData(self.path)
+
+    @cached_property
+    def summary(self) -> dict[str, Any]:
+        return summarise(self.data)
+
+
+class Phantora:
+    """Runs in one directory. `close` checks that nothing of them is left."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self._mark = uuid.uuid4().hex
+        self._runs = 0
+
+    def start(
+        self, options: Sequence[str], command: Sequence[str | Path]
+    ) -> tuple[subprocess.Popen[str], Path]:
+        """A run that goes on, and its data file to be. Python programs run in our interpreter."""
+        self._runs += 1
+        path = self.directory / f"run-{self._runs}.phr"
+        words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", str(path), *options]
+        process = subprocess.Popen(
+            [*words, "--", sys.executable, *map(str, command)],
+            cwd=self.directory,
+            env={**os.environ, MARK: self._mark},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        return process, path
+
+    def run(self, options: Sequence[str], command: Sequence[str | Path]) -> Run:
+        """A run to its end."""
+        started_s = time.monotonic()
+        process, path = self.start(options, command)
+        with process:
+            try:
+                output, errors = process.communicate(timeout=LIMIT_S)
+            except subprocess.TimeoutExpired:
+                process.terminate()
+                raise
+        return Run(process.returncode, output, errors, path, time.monotonic() - started_s)
+
+    def left(self) -> list[str]:
+        """Processes of our runs that still live, and their run directories."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                environment = process.environ()
+                if environment.get(MARK) == self._mark and process.status() != "zombie":
+                    found.append(f"{process.pid} {process.name()}")
+            except psutil.Error:
+                continue  # It has ended, or it is not ours.
+        return found + [str(path) for path in self._run_directories() if path.exists()]
+
+    def _run_directories(self) -> list[Path]:
+        """Those that our programs have written down."""
+        return [Path(note.read_text()) for note in self.directory.glob("run-directory-*")]
+
+    def close(self) -> None:
+        """Raises: AssertionError if a process or a run directory outlives the runs."""
+        deadline_s = time.monotonic() + SETTLING_S
+        while (left := self.left()) and time.monotonic() < deadline_s:
+            time.sleep(0.05)
+        assert not left, left

@@ -1,0 +1,113 @@
+"""What stock PyTorch hands to cuDNN arrives as one record a call, with its sizes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sim_server.records import CELL_BYTES, RecordKind
+
+pytestmark = pytest.mark.torch
+
+LIMIT_S = 300.0
+
+ATTENTION = """
+import torch
+from torch.nn.functional import scaled_dot_product_attention as attention
+
+def run(dtype, heads, kv_heads, length, head_dim, **more):
+    def make(count):
+        sizes = (2, count, length, head_dim)
+        return torch.randn(sizes, device="cuda", dtype=dtype, requires_grad=True)
+    result = attention(make(heads), make(kv_heads), make(kv_heads), enable_gqa=True, **more)
+    result.backward(torch.ones_like(result))
+
+run(torch.bfloat16, 8, 8, 128, 64)
+run(torch.float16, 8, 2, 256, 128, is_causal=True)
+run(torch.bfloat16, 8, 8, 128, 64, is_causal=True, dropout_p=0.25)
+mask = torch.ones(128, 128, dtype=torch.bool, device="cuda")
+run(torch.bfloat16, 8, 8, 128, 64, attn_mask=mask)
+torch.cuda.synchronize()
+"""
+
+CONVOLUTION = """
+import torch
+
+block = torch.nn.Sequential(
+    torch.nn.Conv2d(16, 32, 3, stride=2, padding=1, bias=False), torch.nn.BatchNorm2d(32)
+).cuda()
+inputs = torch.randn(4, 16, 32, 32, device="cuda", requires_grad=True)
+for allowed in (True, False):
+    torch.backends.cudnn.allow_tf32 = allowed
+    block(inputs).sum().backward()
+torch.cuda.synchronize()
+"""
+
+
+def cudnn_calls(program: str, directory: Path) -> list[dict[str, Any]]:
+    """Signatures of cuDNN's records of the program on one H100, in order."""
+    (directory / "program.py").write_text(program)
+    words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", "run.phr"]
+    words += ["--cluster", "h100", "--ranks", "1", "--", sys.executable, "program.py"]
+    done = subprocess.run(
+        words, cwd=directory, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(directory / "run.phr") as archive:
+        cells = archive.read("records/rank-0.bin")
+    announced: dict[int, dict[str, Any]] = {}
+    calls = []
+    at = 0
+    while at < len(cells):
+        kind = cells[at]
+        ident = int(np.frombuffer(cells, "<u4", 1, at + 16)[0])
+        payload_bytes = int(np.frombuffer(cells, "<u8", 1, at + 24)[0]) if kind < 16 else 0
+        at += CELL_BYTES
+        if kind == RecordKind.SIGNATURE:
+            announced[ident] = json.loads(cells[at : at + payload_bytes])
+        elif kind == RecordKind.KERNEL and announced[ident].get("library") == "cudnn":
+            calls.append(announced[ident])
+        at += -(-payload_bytes // CELL_BYTES) * CELL_BYTES
+    return calls
+
+
+def test_default_attention_is_fused(tmp_path: Path) -> None:
+    """On a Hopper GPU scaled dot product attention runs cuDNN's, forward and backward."""
+    calls = cudnn_calls(ATTENTION, tmp_path)
+    keys = ("type", "heads", "kv_heads", "seqlen_q", "seqlen_k", "head_dim", "head_dim_v")
+    flags = ("causal", "dropout", "bias")
+    assert [call["operation"] for call in calls] == ["attention_forward", "attention_backward"] * 4
+    for forward, backward in zip(calls[::2], calls[1::2], strict=True):
+        assert all(forward[key] == backward[key] for key in keys + flags)
+    assert [tuple(call[key] for key in keys) for call in calls[::2]] == [
+        ("bf16", 8, 8, 128, 128, 64, 64),
+        ("f16", 8, 2, 256, 256, 128, 128),
+        ("bf16", 8, 8, 128, 128, 64, 64),
+        ("bf16", 8, 8, 128, 128, 64, 64),
+    ]
+    assert [tuple(call[flag] for flag in flags) for call in calls[::2]] == [
+        (0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 0, 1),
+    ]  # fmt: skip
+
+
+def test_convolution_and_batch_norm(tmp_path: Path) -> None:
+    """Convolutions use TF32 where PyTorch allows it; batch normalisation is cuDNN's too."""
+    calls = cudnn_calls(CONVOLUTION, tmp_path)
+    step = ["convolution_forward", "batch_norm_forward_training", "batch_norm_backward"]
+    assert [call["operation"] for call in calls] == 2 * [
+        *step, "convolution_dgrad", "convolution_wgrad",
+    ]  # fmt: skip
+    convolutions = [call for call in calls if "compute" in call]
+    assert [call["compute"] for call in convolutions] == ["tf32"] * 3 + ["f32"] * 3
+    for call in convolutions:
+        assert (call["x"], call["w"], call["y"]) == (
+            [4, 16, 32, 32], [32, 16, 3, 3], [4, 32, 16, 16],
+        )  # fmt: skip
+        assert (call["stride"], call["padding"], call["groups"]) == ([2, 2], [1, 1], 1)
