@@ -137,6 +137,8 @@ class RunLog:
             )
         elif kind is RecordKind.ALLOC:
             self._add_allocation(rank, announcement)
+        elif kind is RecordKind.EXIT:
+            self.add_exit(rank, announcement.args[0])
         elif kind is RecordKind.SYNTHETIC_READ:
             totals = self._synthetic.setdefault((rank, self.site(rank, announcement.site)), [0, 0])
             totals[0] += announcement.args[0]

@@ -239,7 +239,8 @@ class Simulation:
         failed = self.log.failed_ranks()
         if failed:
             rank, status = failed[0]
-            raise RankFailed(f"rank {rank} ended with status {status} and left the others waiting")
+            how = f"ended with exit code {status}" if status > 0 else f"was killed by signal {-status}"
+            raise RankFailed(f"Rank {rank} {how}. The others wait for it.")
         raise Deadlock(self._deadlock_message(waiting))
 
     def _deadlock_message(self, waiting: list[int]) -> str:

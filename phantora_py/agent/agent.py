@@ -136,16 +136,23 @@ class HostAgent:
         unless it says no more than that a rank has failed.
         """
         seen = self._outcome.exit_code
-        if seen == 0 or (seen == RankFailed.exit_code and failure.exit_code != seen):
+        is_of_rank = failure.exit_code == RankFailed.exit_code
+        if seen == 0 or (seen == RankFailed.exit_code and not is_of_rank):
             rank = self._outcome.failed_rank
             self._outcome = Outcome(failure.exit_code, failure.message, rank)
-        self._stop_at_s = time.monotonic()
+        # The rank is about to end, and its end says more than its exit record.
+        self._stop_at_s = time.monotonic() + (_EXPLANATION_S if is_of_rank else 0)
 
     def _on_end(self, rank: int, status: int) -> None:
         self._forward(0)
         self._simulation.send(wire.FromAgent(rank_exited=wire.RankExited(rank=rank, status=status)))
         self._held_up_by.discard(rank)
-        if status != 0 and self._outcome.exit_code == 0:
+        is_first = self._outcome.exit_code == 0 or (
+            self._outcome.exit_code == RankFailed.exit_code
+            and self._outcome.failed_rank is None
+            and not self._stopped
+        )
+        if status != 0 and is_first:
             message = (
                 f"Rank {rank} {describe_end(status)} What it said is above. "
                 "It was the first to fail; the others were stopped."

@@ -5,6 +5,7 @@ is the one place where an error becomes a message and an exit code.
 """
 
 import argparse
+import os
 import signal
 import sys
 import traceback
@@ -17,6 +18,7 @@ from phantora_py.cli.messages import print_error
 from sim_server.errors import InternalError, PhantoraError
 
 INTERRUPTED = 130
+PIPE_CLOSED = 141  # as a shell reports SIGPIPE
 _INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -32,6 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("phantora: interrupted; every rank was stopped.", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`); Python must not complain at its exit either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
     except Exception:
         # A fault of ours: whoever mends it needs the traceback.
         traceback.print_exc()

@@ -18,7 +18,7 @@ from phantora_py.launch.interpreter import check_torch, inspect_interpreter
 from phantora_py.libraries import preload_list, shim_directory
 from sim_server.errors import PhantoraError
 
-# A rank forked from the zygote takes some 100 MiB after its first steps (docs/memory.md).
+# A rank forked from the zygote takes some 100 MiB after its first steps (docs/benchmarks.md).
 _RANK_BYTES = 100 << 20
 
 

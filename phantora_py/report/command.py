@@ -10,9 +10,6 @@ from phantora_py.data import RunData
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 
-NAME = "report"
-HELP = "show what a run's data file says"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""

@@ -34,7 +34,7 @@ CASES = {
         "phantora: unsupported call: rank 1 called cudaImportExternalMemory of cudart, which is "
         f"not modelled, at {PROGRAM}:{line_of('cudaImportExternalMemory')} fail. ",
     ),
-    "leave": (5, "phantora: deadlock: deadlock: ranks 0 wait and nobody can end their waiting."),
+    "leave": (5, "phantora: collectives: deadlock: ranks 0 wait and nobody can end their waiting."),
 }
 
 

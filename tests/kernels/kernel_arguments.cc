@@ -41,15 +41,7 @@ void reduction(const std::string& name, bool valid) {
   print_signature(name, {{512, 1, 1}, {32, 16, 1}, 0}, {operation});
 }
 
-struct SmallList {
-  const void* addresses[1][110];
-  std::int64_t numel[110];
-  unsigned char owner[320];
-  std::int32_t chunk[320];
-  std::int32_t start;
-};
-
-struct LargeList {
+struct TensorList {
   const void* addresses[1][770];
   std::int64_t numel[770];
   std::uint16_t owner[2240];
@@ -58,9 +50,8 @@ struct LargeList {
 };
 
 // Two tensors of 65,536 + 10 and 7 elements: three blocks.
-template <typename List>
 void tensor_list(const std::string& name) {
-  List list{};
+  TensorList list{};
   list.addresses[0][0] = list.addresses[0][1] = &list;
   list.numel[0] = 65546;
   list.numel[1] = 7;
@@ -123,8 +114,7 @@ int main(int argc, char** argv) {
     if (mode == "time") time_read(name);
     if (mode == "reduction") reduction(name, true);
     if (mode == "no-reduction") reduction(name, false);
-    if (mode == "small-list") tensor_list<SmallList>(name);
-    if (mode == "large-list") tensor_list<LargeList>(name);
+    if (mode == "tensor-list") tensor_list(name);
     if (mode == "flash") flash(name);
     if (mode == "cast") cast(name);
   }

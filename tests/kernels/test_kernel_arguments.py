@@ -85,8 +85,7 @@ def test_plan_of_a_name(program: Path, name: str, expected: str) -> None:
     [
         ("reduction", _SUM, {"num_inputs": 4096, "num_outputs": 512}),
         ("no-reduction", _SUM, None),
-        ("small-list", _ZERO, {"elements": 65546 + 7}),
-        ("large-list", _ZERO, {"elements": 65546 + 7}),
+        ("tensor-list", _ZERO, {"elements": 65546 + 7}),
         ("cast", _CAST, {"load_bytes": 6, "store_bytes": 4}),
         (
             "flash",

@@ -1,13 +1,36 @@
-/* What the test programs share: a check that names the line, and no more. */
+/* What the test programs share: checks that name the line, and the code where a code was expected.
+
+   Everything outside `#ifdef PHANTORA_MODEL` holds for the vendor's libraries too (see run_real.py); inside are the
+   simulated GPU's own values, and what the vendor leaves undefined, such as a use after destruction. */
 #pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Codes that were not the expected ones; what `main` returns. */
+__attribute__((unused)) static int differences = 0;
+
+__attribute__((unused)) static int is_code(const char* file, int line, const char* call, long code, long expected) {
+  if (code != expected) fprintf(stderr, "%s:%d: %s gives %ld, not %ld\n", file, line, call, code, expected);
+  return code == expected;
+}
+
+/* What follows depends on it. */
 #define CHECK(condition)                                                       \
   do {                                                                         \
     if (!(condition)) {                                                        \
       fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);  \
       exit(1);                                                                 \
     }                                                                          \
+  } while (0)
+
+#define REQUIRE(call, code)                                                    \
+  do {                                                                         \
+    if (!is_code(__FILE__, __LINE__, #call, (long)(call), (long)(code))) exit(1); \
+  } while (0)
+
+/* Nothing that follows depends on it: counted in `differences`. */
+#define EXPECT(call, code)                                                     \
+  do {                                                                         \
+    if (!is_code(__FILE__, __LINE__, #call, (long)(call), (long)(code))) differences = 1; \
   } while (0)

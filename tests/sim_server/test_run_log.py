@@ -10,6 +10,7 @@ from engine_harness import cell
 from played_ranks import Script, make_settings, play
 
 from sim_server.records import MarkerKind, MemoryKind, RecordKind
+from sim_server.simulation import Simulation
 
 
 def files_of(*scripts: Script) -> dict[str, Any]:
@@ -130,3 +131,12 @@ def test_an_unknown_record_is_refused() -> None:
     script.steps.append((b"\xf0" + cell(RecordKind.EXIT)[1:], 0, False))
     with pytest.raises(ValueError, match="rank 0"):
         play([script])
+
+
+def test_a_rank_s_own_word_about_its_end_is_kept() -> None:
+    """Its exit record comes before its process ends, which is what counts in the end."""
+    simulation = Simulation(make_settings(2))
+    simulation.feed(1, cell(RecordKind.EXIT, 7), 0)
+    assert simulation.log.failed_ranks() == [(1, 7)]
+    simulation.exited(1, -9)
+    assert simulation.log.failed_ranks() == [(1, -9)]

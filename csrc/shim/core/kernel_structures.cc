@@ -39,19 +39,13 @@ std::uint32_t template_number(std::string_view type, std::string_view head, int 
   return number > 0 ? static_cast<std::uint32_t>(number) : 0;
 }
 
-// Source: aten/src/ATen/native/cuda/MultiTensorApply.cuh. The lists of multi_tensor_apply exist for 4 KB and for 32 KB of
-// kernel arguments; the name does not say which. Most tensors by depth (number of lists), without and with a scalar
-// per tensor; most blocks; bytes of a block's tensor index.
-struct ListLayout {
-  std::uint32_t tensors[5];
-  std::uint32_t tensors_with_scalars[5];
-  std::uint32_t blocks;
-  std::uint32_t index_bytes;
-};
-constexpr ListLayout kListLayouts[] = {
-    {{110, 64, 48, 36, 30}, {96, 64, 48, 36, 30}, 320, 1},
-    {{770, 448, 336, 252, 210}, {672, 448, 336, 252, 210}, 2240, 2},
-};
+// Source: aten/src/ATen/native/cuda/MultiTensorApply.cuh. Builds for CUDA 13 have lists for 32 KB of kernel arguments
+// (checked in the disassembly of PyTorch 2.15); older ones for 4 KB, with other limits. Which it is cannot be told from
+// the list itself: the unused part holds whatever was there. Most tensors by depth (number of lists), without and
+// with a scalar per tensor; most blocks. A block's tensor index has 16 bits.
+constexpr std::uint32_t kListTensors[5] = {770, 448, 336, 252, 210};
+constexpr std::uint32_t kListTensorsWithScalars[5] = {672, 448, 336, 252, 210};
+constexpr std::uint32_t kListBlocks = 2240;
 constexpr std::int64_t kChunkElements = 65536;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;  // below any device address
 
@@ -73,20 +67,18 @@ SizeReader plan_tensor_list(std::string_view type, std::uint16_t index) {
 }
 
 // Elements that the launch's blocks work on: a block takes one chunk of one tensor, the last chunk may be short.
-std::int64_t elements_by_layout(const SizeReader& reader, const ListLayout& layout, std::uint32_t blocks,
-                                const void* list) noexcept {
-  if (blocks > layout.blocks) return kUnknownSize;
-  const std::size_t tensors = (reader.with_scalars ? layout.tensors_with_scalars : layout.tensors)[reader.count - 1];
+std::int64_t tensor_list_elements(const SizeReader& reader, const LaunchShape& shape, const void* list) noexcept {
+  const std::uint32_t blocks = shape.grid[0];
+  if (reader.count < 1 || reader.count > 5 || blocks > kListBlocks) return kUnknownSize;
+  const std::size_t tensors_with_scalars = kListTensorsWithScalars[reader.count - 1];
+  const std::size_t tensors = reader.with_scalars ? tensors_with_scalars : kListTensors[reader.count - 1];
   const std::size_t numel = sizeof(void*) * reader.count * tensors;
-  const std::size_t step = reader.with_scalars || reader.width_bytes == 0
-                               ? reader.width_bytes * tensors
-                               : reader.width_bytes * layout.tensors_with_scalars[reader.count - 1];
+  const std::size_t step = reader.width_bytes * (reader.with_scalars ? tensors : tensors_with_scalars);
   const std::size_t owner = numel + 8 * tensors + step;
-  const std::size_t chunk = align_up(owner + std::size_t{layout.index_bytes} * layout.blocks, 4);
+  const std::size_t chunk = align_up(owner + 2 * std::size_t{kListBlocks}, 4);
   std::int64_t elements = 0;
   for (std::size_t block = 0; block < blocks; ++block) {
-    const std::size_t tensor = layout.index_bytes == 1 ? at<std::uint8_t>(list, owner + block)
-                                                       : at<std::uint16_t>(list, owner + 2 * block);
+    const std::size_t tensor = at<std::uint16_t>(list, owner + 2 * block);
     if (tensor >= tensors) return kUnknownSize;
     const std::int64_t first = kChunkElements * at<std::int32_t>(list, chunk + 4 * block);
     const std::int64_t left = at<std::int64_t>(list, numel + 8 * tensor) - first;
@@ -94,16 +86,6 @@ std::int64_t elements_by_layout(const SizeReader& reader, const ListLayout& layo
     elements += left < kChunkElements ? left : kChunkElements;
   }
   return elements;
-}
-
-// The small layout first: its offsets are inside the large one too.
-std::int64_t tensor_list_elements(const SizeReader& reader, const LaunchShape& shape, const void* list) noexcept {
-  if (reader.count < 1 || reader.count > 5) return kUnknownSize;
-  for (const ListLayout& layout : kListLayouts) {
-    const std::int64_t elements = elements_by_layout(reader, layout, shape.grid[0], list);
-    if (elements != kUnknownSize) return elements;
-  }
-  return kUnknownSize;
 }
 
 // Source: aten/src/ATen/native/cuda/Shape.cu, CatArrInputTensorMetadata<T, index, n, strides>: n pointers, then

@@ -1,0 +1,148 @@
+/* covers: __cudaRegisterFatBinary __cudaRegisterFunction __cudaRegisterVar __cudaRegisterFatBinaryEnd
+   __cudaUnregisterFatBinary __cudaPushCallConfiguration __cudaPopCallConfiguration __cudaGetKernel
+   __cudaLaunchKernel cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel cudaFuncGetAttributes
+   cudaFuncSetAttribute cudaOccupancyMaxActiveBlocksPerMultiprocessor
+   cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags */
+#include <cuda_runtime_api.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "program.h"
+
+#define OK(call) REQUIRE(call, cudaSuccess)
+
+/* What a compiled program calls before main; nvcc declares it for C++ only, in crt/host_runtime.h. */
+void** __cudaRegisterFatBinary(void*);
+void __cudaRegisterFatBinaryEnd(void**);
+void __cudaUnregisterFatBinary(void**);
+void __cudaRegisterFunction(void**, const char*, char*, const char*, int, void*, void*, void*, void*, int*);
+void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int);
+unsigned __cudaPushCallConfiguration(dim3, dim3, size_t, void*);
+cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, size_t*, void*);
+cudaError_t __cudaGetKernel(cudaKernel_t*, const void*);
+cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
+
+static const char kPtx[] =
+    ".version 8.0\n.target sm_80\n.address_size 64\n"
+    ".visible .global .align 4 .b8 table[64];\n"
+    ".visible .entry scale(.param .u64 data, .param .u32 count)\n{\n  ret;\n}\n";
+
+/* A fat binary with one entry of PTX. Source: the layout that `cuobjdump` and open fat binary readers agree on. */
+struct FatBinary {
+  struct {
+    uint32_t magic;
+    uint16_t version, header_bytes;
+    uint64_t bytes;
+  } head;
+  struct {
+    uint16_t kind, version;
+    uint32_t header_bytes;
+    uint64_t bytes;
+    uint32_t compressed_bytes, reserved;
+    uint16_t minor, major;
+    uint32_t architecture, name_offset, name_bytes;
+    uint64_t flags, zero, uncompressed_bytes;
+  } entry;
+  char ptx[(sizeof kPtx + 7) / 8 * 8];
+};
+static struct FatBinary binary;
+static struct {
+  uint32_t magic, version;
+  const void* data;
+  void* names;
+} wrapper = {0x466243b1, 1, &binary, NULL};
+
+/* Addresses are all that the runtime wants of them. */
+static void scale(float* data, unsigned count) { (void)data, (void)count; }
+static void unregistered(void) {}
+static char table[64];
+
+static void** register_kernel(void) {
+  binary.head.magic = 0xba55ed50;
+  binary.head.version = 1;
+  binary.head.header_bytes = sizeof binary.head;
+  binary.head.bytes = sizeof binary - sizeof binary.head;
+  binary.entry.kind = 1; /* PTX */
+  binary.entry.version = 0x101;
+  binary.entry.header_bytes = sizeof binary.entry;
+  binary.entry.bytes = sizeof binary.ptx;
+  binary.entry.major = 8;
+  binary.entry.architecture = 80;
+  binary.entry.flags = 0x11; /* 64-bit, Linux */
+  memcpy(binary.ptx, kPtx, sizeof kPtx);
+  void** handle = __cudaRegisterFatBinary(&wrapper);
+  __cudaRegisterFunction(handle, (const char*)scale, (char*)"scale", "scale", -1, NULL, NULL, NULL, NULL, NULL);
+  __cudaRegisterVar(handle, table, (char*)"table", "table", 0, sizeof table, 0, 0);
+  __cudaRegisterFatBinaryEnd(handle);
+  return handle;
+}
+
+static const dim3 kGrid = {2, 1, 1}, kBlock = {128, 1, 1};
+
+static void check_launches(void** arguments, cudaStream_t stream) {
+  cudaKernel_t kernel;
+  dim3 grid, block;
+  size_t shared_bytes;
+  cudaStream_t pushed;
+  cudaLaunchConfig_t configuration = {.gridDim = kGrid, .blockDim = kBlock, .stream = stream};
+  OK(cudaLaunchKernel(scale, kGrid, kBlock, arguments, 0, stream));
+  OK(cudaLaunchKernelExC(&configuration, scale, arguments));
+  OK(cudaLaunchCooperativeKernel(scale, kGrid, kBlock, arguments, 0, stream));
+  OK(__cudaGetKernel(&kernel, scale));
+  CHECK(__cudaPushCallConfiguration(kGrid, kBlock, 16, stream) == 0);
+  OK(__cudaPopCallConfiguration(&grid, &block, &shared_bytes, &pushed));
+  CHECK(grid.x == 2 && block.x == 128 && shared_bytes == 16 && pushed == stream);
+  OK(__cudaLaunchKernel(kernel, grid, block, arguments, shared_bytes, stream));
+  OK(cudaStreamSynchronize(stream));
+}
+
+static void check_misuse(void** arguments) {
+  const dim3 wide = {2048, 1, 1}, none = {0, 1, 1}, deep = {1, 1, 128}, tall = {1, 70000, 1};
+  EXPECT(cudaLaunchKernel(unregistered, kGrid, kBlock, arguments, 0, NULL), cudaErrorInvalidDeviceFunction);
+  EXPECT(cudaGetLastError(), cudaErrorInvalidDeviceFunction);
+  EXPECT(cudaLaunchKernel(scale, kGrid, wide, arguments, 0, NULL), cudaErrorInvalidConfiguration);
+  EXPECT(cudaLaunchKernel(scale, kGrid, deep, arguments, 0, NULL), cudaErrorInvalidConfiguration);
+  EXPECT(cudaLaunchKernel(scale, kGrid, none, arguments, 0, NULL), cudaErrorInvalidConfiguration);
+  EXPECT(cudaLaunchKernel(scale, none, kBlock, arguments, 0, NULL), cudaErrorInvalidConfiguration);
+  EXPECT(cudaLaunchKernel(scale, tall, kBlock, arguments, 0, NULL), cudaErrorInvalidConfiguration);
+  EXPECT(cudaLaunchKernel(scale, kGrid, kBlock, arguments, 1 << 20, NULL), cudaErrorInvalidValue);
+}
+
+static void check_attributes(void) {
+  struct cudaFuncAttributes of;
+  int most, blocks = 0;
+  OK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
+  OK(cudaFuncGetAttributes(&of, scale));
+  CHECK(of.maxThreadsPerBlock == 1024 && of.binaryVersion >= 80 && of.maxDynamicSharedSizeBytes == 48 << 10);
+  OK(cudaFuncSetAttribute(scale, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
+  OK(cudaFuncGetAttributes(&of, scale));
+  CHECK(of.maxDynamicSharedSizeBytes == most);
+  OK(cudaFuncSetAttribute(scale, cudaFuncAttributePreferredSharedMemoryCarveout, 50));
+  EXPECT(cudaFuncSetAttribute(scale, cudaFuncAttributeMaxDynamicSharedMemorySize, most + 1), cudaErrorInvalidValue);
+  EXPECT(cudaFuncSetAttribute(unregistered, cudaFuncAttributeMaxDynamicSharedMemorySize, 1),
+         cudaErrorInvalidDeviceFunction);
+  EXPECT(cudaFuncGetAttributes(&of, unregistered), cudaErrorInvalidDeviceFunction);
+  OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, scale, 1024, 0));
+  CHECK(blocks >= 1 && blocks <= 2);
+  OK(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, scale, 128, (size_t)most, 0));
+  CHECK(blocks == 1); /* shared memory is the limit */
+  EXPECT(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, scale, 0, 0), cudaErrorInvalidValue);
+  EXPECT(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, unregistered, 128, 0), cudaErrorInvalidDeviceFunction);
+}
+
+int main(void) {
+  void** handle = register_kernel();
+  cudaStream_t stream;
+  float* data;
+  unsigned count = 256;
+  OK(cudaMalloc((void**)&data, count * sizeof(float)));
+  OK(cudaStreamCreate(&stream));
+  void* arguments[2] = {&data, &count};
+  check_launches(arguments, NULL);
+  check_launches(arguments, stream);
+  check_misuse(arguments);
+  check_attributes();
+  OK(cudaDeviceSynchronize());
+  __cudaUnregisterFatBinary(handle);
+  return differences;
+}
