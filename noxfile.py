@@ -9,6 +9,7 @@ nox.options.sessions = ["lint", "types", "generated", "tests"]
 TORCH = "torch==2.15.*"
 GROUPS = nox.project.load_toml("pyproject.toml")
 
+
 def group(name: str) -> list[str]:
     """The requirements of a dependency group of pyproject.toml."""
     return list(nox.project.dependency_groups(GROUPS, name))

@@ -1,6 +1,7 @@
 """The run's data file (`.phr`): reading it.
 
-A zip archive whose members docs/data-file.md describes. Members are read when they are first asked for.
+A zip archive whose members docs/data-file.md describes. Members are read when they are first asked
+for.
 """
 
 from __future__ import annotations

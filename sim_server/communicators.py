@@ -1,7 +1,7 @@
 """Creation of communicators: ranks meet by unique id, or by colour when one is split.
 
-Owns the numbering of communicators. Knows nothing of time: the simulation asks who has met and decides
-when they go on.
+Owns the numbering of communicators. Knows nothing of time: the simulation asks who has met and
+decides when they go on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ class Joiner:
 
 @dataclass(frozen=True)
 class NewCommunicator:
-    """A communicator that is complete. `identifier` 0: these ranks asked for none (NCCL_SPLIT_NOCOLOR)."""
+    """A communicator that is complete. `identifier` 0: these ranks asked for none
+    (NCCL_SPLIT_NOCOLOR).
+    """
 
     identifier: int
     joiners: tuple[Joiner, ...]

@@ -1,8 +1,8 @@
 """What a run leaves behind: the server's share of the data file.
 
 Collects while the simulation runs and writes once at the end; every file is described in
-docs/data-file.md. Identifiers that depend on the order in which the operating system delivered records
-are replaced by ones that do not, so that equal runs give equal files and one digest.
+docs/data-file.md. Identifiers that depend on the order in which the operating system delivered
+records are replaced by ones that do not, so that equal runs give equal files and one digest.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """gRPC between the host agents and the simulation.
 
-One thread per agent reads its stream into one queue; one thread simulates. The order in which messages
-come out of the queue does not matter: virtual time is ordered in the engine.
+One thread per agent reads its stream into one queue; one thread simulates. The order in which
+messages come out of the queue does not matter: virtual time is ordered in the engine.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ CHANNEL_OPTIONS = [
 
 @dataclass(eq=False)
 class AgentLink:
-    """One attached agent: its ranks and what is to be sent to it. `None` in the outbox ends the stream."""
+    """One attached agent: its ranks and what is to be sent to it. `None` in the outbox ends the
+    stream.
+    """
 
     hello: messages.Hello
     outbox: queue.SimpleQueue[messages.ToAgent | None] = field(default_factory=queue.SimpleQueue)
@@ -190,7 +192,9 @@ class Run:
             link.outbox.put(messages.ToAgent(answers=batch))
 
     def _fail(self, error: PhantoraError) -> None:
-        """Tell the agents once; they stop the ranks and finish, and what was simulated is still sent."""
+        """Tell the agents once; they stop the ranks and finish, and what was simulated is still
+        sent.
+        """
         self._exit_code = self._exit_code or error.exit_code
         failure = messages.Failure(exit_code=error.exit_code, message=str(error))
         self._broadcast(messages.ToAgent(failure=failure))

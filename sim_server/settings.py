@@ -13,7 +13,9 @@ from sim_server.gpu import GpuProfile
 
 @dataclass(frozen=True)
 class Settings:
-    """The resolved inputs of a simulation; equal settings and equal record streams give equal results."""
+    """The resolved inputs of a simulation; equal settings and equal record streams give equal
+    results.
+    """
 
     ranks: int
     nodes: int

@@ -1,9 +1,9 @@
 """One run in virtual time: SimPy is the master clock, the device engine an event source beside it.
 
 Owns the order of things. The engine replays what each rank asked of its GPU and says when something
-concerns several ranks; collectives are SimPy processes; whichever comes first in virtual time goes first,
-and at equal times the engine does. Nothing happens at or after the least clock of a rank that still runs,
-because that rank may yet do something there.
+concerns several ranks; collectives are SimPy processes; whichever comes first in virtual time goes
+first, and at equal times the engine does. Nothing happens at or after the least clock of a rank
+that still runs, because that rank may yet do something there.
 """
 
 from __future__ import annotations
@@ -239,7 +239,11 @@ class Simulation:
         failed = self.log.failed_ranks()
         if failed:
             rank, status = failed[0]
-            how = f"ended with exit code {status}" if status > 0 else f"was killed by signal {-status}"
+            how = (
+                f"ended with exit code {status}"
+                if status > 0
+                else f"was killed by signal {-status}"
+            )
             raise RankFailed(f"Rank {rank} {how}. The others wait for it.")
         raise Deadlock(self._deadlock_message(waiting))
 

@@ -32,6 +32,8 @@ struct Item {
   Nanoseconds duration_ns = 0;
   Nanoseconds issue_ns = 0;
   Nanoseconds start_ns = 0;
+  Nanoseconds stream_ns = 0;    // Stream::given_ns up to and with this item
+  Nanoseconds earliest_ns = 0;  // cannot be done before, as known when it was added
   std::uint32_t unmet = 0;  // items it waits for
   Index first_dependent = kNone;
   Index last_dependent = kNone;

@@ -80,6 +80,7 @@ class Rank {
     static constexpr Nanoseconds kFed = -2;
     Nanoseconds time_ns = kUnrecorded;  // when it was recorded
     Index item = kNone;                 // that will record it
+    Index stream = kNone;
   };
   struct Launch {
     std::vector<Queued> ops;
@@ -141,12 +142,14 @@ class Rank {
   void set_active_launches(Device& device, std::uint32_t launches);
   Device& device(std::uint16_t ordinal);
   void end_later(Index item, Nanoseconds time_ns);
+  Nanoseconds earliest_end_ns(const Item& item) const;
 
   // rank_waits.cc
   static bool begins_local_wait(const Queued& record);
   void begin_wait(const Queued& record);
   void evaluate_query(const Query& query);
   ReplyStatus query(const Wait& wait, bool background, std::uint64_t& value) const;
+  std::uint64_t progress(const Wait& wait) const;
   void reply(std::uint64_t key, ReplyStatus status, std::uint64_t value, Nanoseconds cost_ns = 0);
   void close_wait(Wait& wait, Nanoseconds time_ns);
   Wait* open_wait(std::uint64_t key);

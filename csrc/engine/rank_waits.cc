@@ -71,16 +71,31 @@ void Rank::evaluate_query(const Query& question) {
 // A background query is asked out of order: an event that was fed and not yet reached is not ready, and neither
 // is a stream while records wait in the queue.
 ReplyStatus Rank::query(const Wait& wait, bool background, std::uint64_t& value) const {
-  const auto ready = [](bool is) { return is ? ReplyStatus::Done : ReplyStatus::NotReady; };
-  if (wait.kind == WaitKind::QueryStream)
-    return ready(streams_.idle(wait.stream) && !(background && queue_head_ < queue_.size()));
+  if (wait.kind == WaitKind::QueryStream) {
+    if (!streams_.idle(wait.stream) || (background && queue_head_ < queue_.size())) return ReplyStatus::NotReady;
+    value = progress(wait);
+    return ReplyStatus::Done;
+  }
   const Event& first = event(wait.args[0]);
-  if (wait.kind == WaitKind::QueryEvent)
-    return ready(first.item == kNone && !(background && first.time_ns == Event::kFed));
+  if (wait.kind == WaitKind::QueryEvent) {
+    if (first.item == kNone && !(background && first.time_ns == Event::kFed)) {
+      value = progress(wait);
+      return ReplyStatus::Done;
+    }
+    if (first.item != kNone) value = static_cast<std::uint64_t>(earliest_end_ns(items_[first.item]));
+    return ReplyStatus::NotReady;
+  }
   const Event& second = event(wait.args[1]);
   if (first.time_ns < 0 || second.time_ns < 0) return ReplyStatus::NotReady;
   value = static_cast<std::uint64_t>(second.time_ns - first.time_ns);
   return ReplyStatus::Done;
+}
+
+// The newest event instance that is done on the stream that a wait is about, 0 if none.
+std::uint64_t Rank::progress(const Wait& wait) const {
+  const bool of_event = wait.kind == WaitKind::Event || wait.kind == WaitKind::QueryEvent;
+  const Index stream = of_event ? event(wait.args[0]).stream : wait.stream;
+  return stream == kNone ? 0 : streams_[stream].done_event;
 }
 
 void Rank::reply(std::uint64_t key, ReplyStatus status, std::uint64_t value, Nanoseconds cost_ns) {

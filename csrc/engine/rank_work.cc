@@ -97,18 +97,32 @@ void Rank::add_to_stream(const Queued& record, Item item) {
   item.device = streams_[record.stream].device;
   item.site = record.site;
   item.issue_ns = std::max(record.issue_ns, world_.now_ns);
+  item.stream_ns = streams_[record.stream].given_ns += item.duration_ns;
   const Index index = items_.add(item);
-  streams_.predecessors(record.stream, [&](Index on) { items_.depend(index, on); });
+  Nanoseconds start_ns = item.issue_ns;
+  const auto depend = [&](Index on) {
+    items_.depend(index, on);
+    start_ns = std::max(start_ns, earliest_end_ns(items_[on]));
+  };
+  streams_.predecessors(record.stream, depend);
   if (record.kind == RecordKind::StreamWait) {
     const Index recording = event(record.args[0]).item;
-    if (recording != kNone) items_.depend(index, recording);
+    if (recording != kNone) depend(recording);
   } else if (record.kind == RecordKind::EventRecord) {
     events_[record.args[0]].item = index;
+    events_[record.args[0]].stream = record.stream;
   } else if (record.kind == RecordKind::NcclLaunch) {
     launches_[static_cast<Index>(item.value)].item = index;
   }
+  items_[index].earliest_ns = start_ns + item.duration_ns;
   streams_.set_tail(record.stream, index);
   if (items_[index].unmet == 0) ready_.push_back(index);
+}
+
+// No work takes less than its duration, and a stream does one thing after the other.
+Nanoseconds Rank::earliest_end_ns(const Item& item) const {
+  const Stream& stream = streams_[item.stream];
+  return std::max(item.earliest_ns, stream.free_at_ns + item.stream_ns - stream.done_ns);
 }
 
 void Rank::add_copy(const Queued& record) {
@@ -201,6 +215,7 @@ void Rank::end_operation(const Participant& part, std::uint64_t operation, Nanos
                           static_cast<std::uint32_t>(operation), item.issue_ns, part.arrival_ns, end_ns});
   launch.end_ns = std::max(launch.end_ns, end_ns);
   if (--launch.unfinished > 0) return;
+  streams_[item.stream].free_at_ns = launch.end_ns;
   end_later(launch.item, launch.end_ns);
   find_next();
 }
@@ -213,9 +228,10 @@ void Rank::complete(Index index) {
     world_.spans.push_back({rank_, item.span, item.device, streams_[item.stream].id, item.id, item.issue_ns,
                             item.start_ns, now_ns});
   if (item.kind == ItemKind::EventRecord) {
-    events_[item.value] = {now_ns, kNone};
+    events_[item.value] = {now_ns, kNone, item.stream};
+    streams_[item.stream].done_event = std::max(streams_[item.stream].done_event, item.value);
   } else if (item.kind == ItemKind::HostWait) {
-    reply(item.value, ReplyStatus::Done, 0);
+    if (const Wait* wait = open_wait(item.value)) reply(item.value, ReplyStatus::Done, progress(*wait));
   } else if (item.kind == ItemKind::Transfer) {
     CopyEngine& engine = device(item.device).copy_engines[item.copy_engine];
     engine.busy = false;
@@ -230,7 +246,11 @@ void Rank::complete(Index index) {
     }
     launches_.remove(static_cast<Index>(item.value));
   }
-  if (item.stream != kNone) streams_.item_done(item.stream, index);
+  if (item.stream != kNone) {
+    streams_[item.stream].done_ns = item.stream_ns;
+    streams_[item.stream].free_at_ns = now_ns;
+    streams_.item_done(item.stream, index);
+  }
   items_.remove(index, [this](Index dependent) { ready_.push_back(dependent); });
 }
 

@@ -15,6 +15,10 @@ struct Stream {
   bool blocking;     // takes part in the legacy stream's ordering
   bool destroyed;
   Index tail;        // last item that is not done, kNone when idle
+  std::uint64_t done_event = 0;  // newest event instance that is done
+  Nanoseconds given_ns = 0;      // least duration of all work it was given
+  Nanoseconds done_ns = 0;       // likewise of the work that is done
+  Nanoseconds free_at_ns = 0;    // the rest begins no earlier than this
 };
 
 class Streams {

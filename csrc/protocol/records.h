@@ -73,11 +73,12 @@ enum WaitFlags : std::uint8_t {
 };
 
 enum class WaitKind : std::uint32_t {
-  Stream = 1,       // stream: until all its work so far is done
-  Event = 2,        // arg[0]: event instance
+  // `progress` is the newest event instance that is done on the stream, so that the rank need not ask about older ones.
+  Stream = 1,       // stream: until all its work so far is done; value: progress
+  Event = 2,        // arg[0]: event instance; value: progress of its stream
   Device = 3,       // device: until all work of all its streams is done
-  QueryStream = 4,  // stream; answered at once: status Ready or NotReady
-  QueryEvent = 5,   // arg[0]: event instance; likewise
+  QueryStream = 4,  // stream; answered at once: status Done, with progress as value, or NotReady
+  QueryEvent = 5,   // arg[0]: event instance; likewise, and value of NotReady: a time in ns before which it cannot be done
   Elapsed = 6,      // arg[0], arg[1]: event instances; value: nanoseconds from first to second (as int64)
   CommInit = 7,     // arg[0]: hash of the unique id; arg[1]: size; arg[2]: rank in it; value: communicator
   CommSplit = 8,    // id's communicator in arg[0]; arg[1]: colour (int64, -1: none); arg[2]: key (int64);

@@ -1,5 +1,6 @@
 """The line that shows how far a run has come."""
 
+import sys
 import time
 
 from rich.live import Live
@@ -32,21 +33,27 @@ def _count(number: int, noun: str) -> str:
 
 
 class Progress:
-    """Shown on a terminal, from a second after the start until the end of the `with` block."""
+    """Shown on a terminal, from a second after the start until the ranks write to it themselves."""
 
     def __init__(self, prepared: Prepared, shown: bool) -> None:
         self._prepared = prepared
         self._shown = shown
+        self._start_s = time.monotonic()
+        self._last = wire.Progress()
         console = error_console()
         self._live: Live | None = None
         if shown and console.is_terminal:
-            self._live = Live(console=console, transient=True, get_renderable=self._line)
-            self._live.refresh_per_second = _REFRESHES_PER_S
-        self._start_s = time.monotonic()
-        self._last = wire.Progress()
+            self._live = Live(
+                console=console,
+                transient=True,
+                get_renderable=self._line,
+                refresh_per_second=_REFRESHES_PER_S,
+            )
 
     def started(self) -> None:
-        """Prints who is about to run."""
+        """Prints who is about to run. Ranks that write to the terminal have it for themselves."""
+        if self._live is not None and sys.stdout.isatty():
+            self._live.stop()
         if self._shown:
             print_headline(self._prepared)
 

@@ -1,8 +1,9 @@
 """Where the time of an iteration goes on the devices.
 
-Within an iteration, at each instant a device computes (kernels, copies, fills), or only communicates
-(exposed communication), or does nothing: because the host had not issued the next work yet (host), or for
-another reason (idle). The four add up to the iteration; `communication` counts overlapped time too.
+Within an iteration, at each instant a device computes (kernels, copies, fills), or only
+communicates (exposed communication), or does nothing: because the host had not issued the next work
+yet (host), or for another reason (idle). The four add up to the iteration; `communication` counts
+overlapped time too.
 """
 
 from __future__ import annotations

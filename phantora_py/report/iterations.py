@@ -1,9 +1,9 @@
 """Where the iterations of a run begin and end, found without a word in the script.
 
 An iteration ends on a rank when the host has passed the boundary (an explicit marker, the first
-optimizer's step, the end of a repeated NVTX range) and the device has finished what was issued before it:
-the host runs ahead of the device, so the host's time alone would tell how fast work is queued. The
-iteration ends for the run when it has ended on the last rank.
+optimizer's step, the end of a repeated NVTX range) and the device has finished what was issued
+before it: the host runs ahead of the device, so the host's time alone would tell how fast work is
+queued. The iteration ends for the run when it has ended on the last rank.
 """
 
 from __future__ import annotations

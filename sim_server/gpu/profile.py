@@ -156,6 +156,7 @@ class GpuProfile:
             "gpu.context_bytes": self.context_bytes,
             "gpu.nccl_bytes_per_communicator": self.nccl_bytes_per_communicator,
             "gpu.cublas_bytes_per_handle": int(self.memory["cublas_bytes_per_handle"]),
+            "host.query_ns": self.query_ns,
         }
         for name, value in self.host.items():
             keys[f"host.{name}"] = float(value) if name == "cpu_factor" else int(value)

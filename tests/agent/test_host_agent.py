@@ -177,6 +177,18 @@ def test_a_failed_rank_beats_what_its_failure_did_to_the_others() -> None:
     assert (outcome.exit_code, outcome.failed_rank) == (4, 0)
 
 
+def test_a_rank_s_end_says_more_than_its_exit_record() -> None:
+    """The server may hear of a failure before the process has ended; then its end still counts."""
+    failure = wire.ToAgent(failure=wire.Failure(exit_code=4, message="Rank 0 ended"))
+    outcome, *_ = serve(
+        {0: (3, 7), 1: (10**9, 0)},
+        lambda message: [failure] if message.HasField("batch") else [],
+        [[(0, 5, WORK)]],
+    )
+    assert outcome.message.startswith("Rank 0 ended with exit code 7. What it said is above.")
+    assert outcome.failed_rank == 0
+
+
 def test_a_deadlock_stops_all_ranks() -> None:
     """When the server says that nothing can proceed, its message stands."""
     failure = wire.ToAgent(failure=wire.Failure(exit_code=5, message="ranks disagree"))

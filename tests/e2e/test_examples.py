@@ -62,7 +62,9 @@ def _line_number(site: str) -> int:
 
 def all_reduced_bytes(run: Run, iterations: int) -> float:
     """Per iteration, without what is only for control."""
-    reduces = [one for one in run.data.operations if one["kind"] == NcclOpKind.ALL_REDUCE.name.lower()]
+    reduces = [
+        one for one in run.data.operations if one["kind"] == NcclOpKind.ALL_REDUCE.name.lower()
+    ]
     return sum(one["bytes"] for one in reduces if one["bytes"] > 1 << 16) / iterations
 
 

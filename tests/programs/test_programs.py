@@ -1,7 +1,8 @@
-"""Small C programs, one per group of calls, compiled against our declarations and run as the one
-rank of a run whose agent answers every wait at once.
+"""Small C programs, one per group of calls, compiled against our declarations and run as the ranks
+of a run whose agent answers every wait at once.
 
 The comment that a program begins with names the rows of the interception tables that it covers.
+`python tests/programs/run_real.py` runs the same programs on a GPU with the vendor's libraries.
 """
 
 from __future__ import annotations
@@ -15,60 +16,70 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from program_runs import (
+    CSRC,
+    HERE,
+    PROGRAMS,
+    compile_program,
+    covered_rows,
+    find_cuda_headers,
+    rank_count,
+    rank_variables,
+)
 from stand_in_agent import StandInAgent, write_settings
 
 from phantora_py.libraries import preload_list, shim_directory
 from sim_server.gpu import load_gpu
 
-HERE = Path(__file__).parent
-CSRC = HERE.parents[1] / "csrc"
-PROGRAMS = sorted(HERE.glob("*.c"))
 SIGNATURE, KERNEL = 1, 18
-COVERS = re.compile(r"/\* covers: ([\w\s]+)\*/")
+# Libraries whose every modelled row some program must call.
+COMPLETE = ("cublas", "cublasLt", "cuda", "cudart", "cudnn", "nccl", "nvml")
 
 
 def cuda_headers() -> Path:
     """The folder of cuda.h and the headers it needs; skips the test where there is none."""
     spec = importlib.util.find_spec("nvidia")
-    for location in (spec and spec.submodule_search_locations) or ():
-        include = Path(location) / "cu13" / "include"
-        if (include / "cuda_runtime_api.h").exists() and (include / "crt").is_dir():
-            return include
-    pytest.skip("no CUDA headers: pip install nvidia-cuda-runtime nvidia-cuda-crt")
-
-
-def compile_program(source: Path, binary: Path) -> None:
-    """Links against our libraries. Raises: AssertionError with what the compiler said."""
-    libraries = preload_list(shim_directory())
-    command = ["gcc", "-std=c11", "-Wall", "-Werror", f"-I{HERE}", f"-I{CSRC}"]
-    command += [f"-isystem{cuda_headers()}", str(source), "-o", str(binary)]
-    done = subprocess.run(
-        [*command, *map(str, libraries)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    found = find_cuda_headers((spec and spec.submodule_search_locations) or ())
+    if found is None:
+        pytest.skip("no CUDA headers: pip install nvidia-cuda-runtime nvidia-cuda-crt")
+    return found
 
 
 def run_program(source: Path, directory: Path) -> list[bytes]:
-    """The records of the program as rank 0 of a node of eight H100. Raises: AssertionError."""
-    binary = directory / source.stem
-    compile_program(source, binary)
+    """The records of rank 0 of the program on a node of eight H100. Raises: AssertionError."""
+    binary, ranks = directory / source.stem, rank_count(source)
     libraries = preload_list(shim_directory())
-    write_settings(directory, 1, {**load_gpu("h100").shim_keys(), "gpu.count": "8"})
-    environment = {
-        **os.environ,
-        "PHANTORA_RANK": "0",
-        "PHANTORA_RUN_DIR": str(directory),
-        "LD_PRELOAD": ":".join(map(str, libraries)),
-    }
-    agent = StandInAgent(directory, 1)
+    compile_program(source, binary, cuda_headers(), libraries, "-DPHANTORA_MODEL")
+    write_settings(directory, ranks, {**load_gpu("h100").shim_keys(), "gpu.count": "8"})
+    agent = StandInAgent(directory, ranks)
     try:
-        done = subprocess.run(
-            [str(binary)], env=environment, capture_output=True, text=True, check=False, timeout=60
-        )
+        processes = [_start(binary, rank, ranks, libraries) for rank in range(ranks)]
+        ended = [(process.communicate(timeout=60), process.returncode) for process in processes]
     finally:
         agent.close()
-    assert done.returncode == 0, done.stderr
+    for (_, errors), code in ended:
+        assert code == 0, errors
+        assert errors == ""
     return agent.records[0]
+
+
+def _start(binary: Path, rank: int, ranks: int, libraries: list[Path]) -> subprocess.Popen[str]:
+    environment = {
+        **os.environ,
+        **rank_variables(rank, ranks, binary.parent),
+        "PHANTORA_RANK": str(rank),
+        "PHANTORA_RUN_DIR": str(binary.parent),
+        "LD_PRELOAD": ":".join(map(str, libraries)),
+    }
+    return subprocess.Popen(
+        [str(binary)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def modelled_rows(library: str) -> list[str]:
+    """The names of a table's rows that have a body of ours."""
+    definition = CSRC / "shim" / "api" / f"{library}.def"
+    return re.findall(r"^API\((\w+), Modelled,", definition.read_text("ascii"), re.MULTILINE)
 
 
 def signatures(records: list[bytes]) -> list[dict[str, object]]:
@@ -163,11 +174,14 @@ def test_batch_norm_signatures(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", PROGRAMS, ids=lambda path: path.stem)
 def test_covers(source: Path) -> None:
-    """A program names the rows that it covers, and they are calls that we model."""
-    match = COVERS.match(source.read_text("ascii"))
-    assert match is not None, f"{source.name} does not begin with /* covers: ... */"
-    rows = re.findall(
-        r"API\((\w+), Modelled,",
-        "".join(path.read_text("ascii") for path in (CSRC / "shim" / "api").glob("*.def")),
-    )
-    assert sorted(set(match[1].split()) - set(rows)) == []
+    """A program names the rows that it covers, calls them, and they are rows that we model."""
+    libraries = [path.stem for path in (CSRC / "shim" / "api").glob("*.def")]
+    modelled = {row for library in libraries for row in modelled_rows(library)}
+    assert sorted(set(covered_rows(source)) - modelled) == []
+
+
+@pytest.mark.parametrize("library", COMPLETE)
+def test_every_modelled_row_is_covered(library: str) -> None:
+    """Each call that we model is named by some program."""
+    covered = {row for source in PROGRAMS for row in covered_rows(source)}
+    assert sorted(set(modelled_rows(library)) - covered) == []

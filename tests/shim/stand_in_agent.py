@@ -42,6 +42,7 @@ def write_settings(run_dir: Path, ranks: int, changes: Mapping[str, str]) -> Non
         "host_time": "fixed",
         "host.cpu_factor": "1.0",
         "host.clock_read_ns": "20",
+        "host.query_ns": "500",
         "values.threshold_bytes": str(64 << 10),
         "epoch.realtime_ns": "1700000000000000000",
         "epoch.monotonic_ns": "1000000000",

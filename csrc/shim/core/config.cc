@@ -84,6 +84,7 @@ const Config& config() noexcept {
     static_assert(std::size(kCostKeys) == static_cast<std::size_t>(HostCost::kCount));
     for (std::size_t i = 0; i < std::size(kCostKeys); ++i) c.cost_ns[i] = unsigned_number(kCostKeys[i]);
     c.clock_read_ns = unsigned_number("host.clock_read_ns");
+    c.query_ns = unsigned_number("host.query_ns");
     c.value_bytes = unsigned_number("values.threshold_bytes");
     c.epoch_realtime_ns = unsigned_number("epoch.realtime_ns");
     c.epoch_monotonic_ns = unsigned_number("epoch.monotonic_ns");

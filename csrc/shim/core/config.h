@@ -20,6 +20,7 @@ struct PH_EXPORT Config {
   double cpu_factor;              // "host.cpu_factor": simulated host's time per measured CPU time
   std::uint64_t cost_ns[static_cast<int>(HostCost::kCount)];  // "host.light_ns", "host.launch_ns", ...
   std::uint64_t clock_read_ns;    // "host.clock_read_ns": a clock read advances virtual time this much
+  std::uint64_t query_ns;         // "host.query_ns": a query answered "not ready" advances it this much
   std::uint64_t value_bytes;      // "values.threshold_bytes": copies and collectives up to this are real
   std::uint64_t epoch_realtime_ns;// "epoch.realtime_ns": CLOCK_REALTIME at virtual time 0
   std::uint64_t epoch_monotonic_ns;// "epoch.monotonic_ns"

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "shim/core/config.h"
+#include "shim/core/event_progress.h"
 #include "shim/core/rank.h"
 #include "shim/values/values.h"
 
@@ -116,13 +118,18 @@ void fill_async(void* destination, unsigned value, std::size_t element_bytes, st
 }
 
 void wait_stream(StreamRef stream) noexcept {
-  wait(stream_record(WaitKind::Stream, stream));
+  std::uint64_t done = 0;
+  if (wait(stream_record(WaitKind::Stream, stream), &done) == ReplyStatus::Done) learn_done(stream, done);
   drain_values();
 }
 
 void wait_event(EventRef event) noexcept {
   if (event.instance == 0) return;
-  wait(event_record(WaitKind::Event, event));
+  std::uint64_t done = 0;
+  if (event_progress(event.stream, event.instance) != EventProgress::Done &&
+      wait(event_record(WaitKind::Event, event), &done) == ReplyStatus::Done) {
+    learn_done(event.stream, done);
+  }
   drain_values();
 }
 
@@ -134,14 +141,28 @@ void wait_device(int device) noexcept {
 }
 
 bool query_stream(StreamRef stream) noexcept {
-  if (wait(stream_record(WaitKind::QueryStream, stream)) == ReplyStatus::NotReady) return false;
+  std::uint64_t done = 0;
+  if (wait(stream_record(WaitKind::QueryStream, stream), &done) == ReplyStatus::NotReady) return false;
+  learn_done(stream, done);
   drain_values();
   return true;
 }
 
 bool query_event(EventRef event) noexcept {
   if (event.instance == 0) return true;
-  if (wait(event_record(WaitKind::QueryEvent, event)) == ReplyStatus::NotReady) return false;
+  const EventProgress known = event_progress(event.stream, event.instance);
+  if (known == EventProgress::Pending) {
+    advance_host_clock(config().query_ns);  // what the server would have charged
+    return false;
+  }
+  std::uint64_t value = 0;
+  if (known == EventProgress::Unknown) {
+    if (wait(event_record(WaitKind::QueryEvent, event), &value) == ReplyStatus::NotReady) {
+      learn_pending(event.stream, event.instance, value);
+      return false;
+    }
+    learn_done(event.stream, value);
+  }
   drain_values();
   return true;
 }

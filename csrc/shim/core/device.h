@@ -67,6 +67,7 @@ struct EventRef {
   bool valid = false;
   bool timing = true;
   std::uint64_t instance = 0;  // the last record's instance; 0: never recorded
+  StreamRef stream{};          // of the last record
 };
 PH_EXPORT EventRef resolve_event(const void* handle) noexcept;
 // Draws the next instance, emits the EventRecord, remembers it in the event.

@@ -21,6 +21,7 @@ struct StreamState {
 struct EventState {
   bool timing = true;
   std::uint64_t instance = 0;
+  StreamRef stream{};
 };
 
 HandleTable<StreamState> streams{HandleTag::Stream};
@@ -28,7 +29,8 @@ HandleTable<EventState> events{HandleTag::Event};
 std::atomic<std::uint32_t> stream_count{0};
 std::atomic<std::uint64_t> event_instances{0};
 thread_local int device_of_thread = 0;
-thread_local void* per_thread_stream = nullptr;
+constexpr int kMaxDevices = 64;
+thread_local void* per_thread_streams[kMaxDevices];
 
 // CUDA's special handle values: cudaStreamLegacy and cudaStreamPerThread.
 const void* const kLegacy = reinterpret_cast<const void*>(0x1);
@@ -49,8 +51,9 @@ StreamRef resolve_stream(const void* handle) noexcept {
     return {.id = 0, .device = static_cast<std::uint16_t>(device_of_thread), .valid = true};
   }
   if (handle == kPerThread) {
-    if (per_thread_stream == nullptr) per_thread_stream = create_stream(device_of_thread, false, 0);
-    handle = per_thread_stream;
+    void*& stream = per_thread_streams[device_of_thread];
+    if (stream == nullptr) stream = create_stream(device_of_thread, false, 0);
+    handle = stream;
   }
   const StreamState* stream = streams.get(handle);
   if (stream == nullptr) return {};
@@ -82,20 +85,21 @@ bool destroy_stream(void* handle) noexcept {
   return streams.destroy(handle);
 }
 
-void* create_event(bool timing) noexcept { return events.create({timing, 0}); }
+void* create_event(bool timing) noexcept { return events.create({timing, 0, {}}); }
 
 bool destroy_event(void* handle) noexcept { return events.destroy(handle); }
 
 EventRef resolve_event(const void* handle) noexcept {
   const EventState* event = events.get(handle);
   if (event == nullptr) return {};
-  return {true, event->timing, event->instance};
+  return {true, event->timing, event->instance, event->stream};
 }
 
 bool record_event(void* handle, StreamRef stream) noexcept {
   EventState* event = events.get(handle);
   if (event == nullptr) return false;
   become_driver();
+  event->stream = stream;
   event->instance = event_instances.fetch_add(1) + 1;
   Record record{};
   record.kind = RecordKind::EventRecord;

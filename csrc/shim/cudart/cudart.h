@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "shim/core/config.h"
 #include "shim/core/device.h"
 #include "shim/core/launch.h"
 #include "shim/core/library.h"
@@ -11,6 +12,10 @@ namespace ph::cudart {
 
 // Remembers `error` for cudaGetLastError, as the runtime does for every call that fails, and returns it.
 cudaError_t returned(cudaError_t error) noexcept;
+
+inline bool is_device(int device) noexcept {
+  return device >= 0 && static_cast<std::uint32_t>(device) < config().device_count;
+}
 
 // The kernel behind a host stub, or null.
 KernelFunction* find_kernel(const void* host_stub) noexcept;

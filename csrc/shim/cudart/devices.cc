@@ -2,6 +2,7 @@
 #include "shim/cudart/cudart.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -16,10 +17,6 @@ using namespace ph;
 using namespace ph::cudart;
 
 namespace {
-
-bool is_device(int device) noexcept {
-  return device >= 0 && static_cast<std::uint32_t>(device) < config().device_count;
-}
 
 // Fields of cudaDeviceProp that the profile names; the others stay zero.
 void fill_properties(cudaDeviceProp& properties, int device) {
@@ -131,13 +128,12 @@ PH_EXPORT cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) no
 
 PH_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) noexcept {
   PH_CALL(cudaDeviceEnablePeerAccess);
-  thread_local std::uint64_t enabled[64] = {};
+  static std::atomic<std::uint64_t> enabled[64] = {};  // a bit per peer; of the process, as contexts are
   if (flags != 0) return returned(cudaErrorInvalidValue);
   if (!is_device(peer) || peer == current_device()) return returned(cudaErrorInvalidDevice);
-  std::uint64_t& peers = enabled[current_device()];
-  if ((peers >> peer & 1u) != 0) return returned(cudaErrorPeerAccessAlreadyEnabled);
-  peers |= std::uint64_t{1} << peer;
-  return cudaSuccess;
+  const std::uint64_t bit = std::uint64_t{1} << peer;
+  const bool was_enabled = (enabled[current_device()].fetch_or(bit) & bit) != 0;
+  return was_enabled ? returned(cudaErrorPeerAccessAlreadyEnabled) : cudaSuccess;
 }
 
 PH_EXPORT cudaError_t cudaDriverGetVersion(int* version) noexcept {

@@ -2,6 +2,8 @@
 #include "shim/cudart/cudart.h"
 
 #include <algorithm>
+#include <mutex>
+#include <unordered_map>
 
 #include "shim/core/config.h"
 #include "shim/core/rank.h"
@@ -12,15 +14,40 @@ using namespace ph::cudart;
 
 namespace {
 
+// Limits of every GPU since compute capability 3.0. Source: CUDA C++ Programming Guide, "Technical Specifications".
+constexpr unsigned kMaxBlockThreads = 1024, kMaxBlockDepth = 64, kMaxGridRows = 65535;
+
+bool shape_fits(dim3 grid, dim3 block) noexcept {
+  const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
+  return threads > 0 && threads <= kMaxBlockThreads && block.z <= kMaxBlockDepth && grid.x > 0 && grid.y > 0 &&
+         grid.z > 0 && grid.x <= 0x7fffffffu && grid.y <= kMaxGridRows && grid.z <= kMaxGridRows;
+}
+
+int most_shared_bytes() noexcept {
+  static const auto bytes = static_cast<int>(config().number("gpu.sharedMemPerBlockOptin"));
+  return bytes;
+}
+
+// What cudaFuncSetAttribute set; functions that are not here have the device's defaults.
+struct Settings {
+  int dynamic_shared_bytes;
+  int shared_carveout = -1;
+};
+std::mutex mutex;
+auto& settings = *new std::unordered_map<const KernelFunction*, Settings>;
+
+Settings& settings_of(const KernelFunction* function) {
+  const auto default_bytes = static_cast<int>(config().number("gpu.sharedMemPerBlock"));
+  return settings.try_emplace(function, Settings{default_bytes}).first->second;
+}
+
 cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
                    cudaStream_t handle) noexcept {
   KernelFunction* function = find_kernel(stub);
   if (function == nullptr) return returned(cudaErrorInvalidDeviceFunction);
   PH_RESOLVE_STREAM(stream, handle);
-  const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
-  if (threads == 0 || threads > 1024 || grid.x == 0 || grid.y == 0 || grid.z == 0) {
-    return returned(cudaErrorInvalidConfiguration);
-  }
+  if (!shape_fits(grid, block)) return returned(cudaErrorInvalidConfiguration);
+  if (shared_bytes > static_cast<std::size_t>(most_shared_bytes())) return returned(cudaErrorInvalidValue);
   launch_kernel(*function, {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z},
                            static_cast<std::uint32_t>(shared_bytes)}, arguments, stream);
   return cudaSuccess;
@@ -72,10 +99,15 @@ PH_EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t funct
 
 PH_EXPORT cudaError_t cudaFuncSetAttribute(const void* stub, cudaFuncAttribute attribute, int value) noexcept {
   PH_CALL(cudaFuncSetAttribute);
-  if (find_kernel(stub) == nullptr) return returned(cudaErrorInvalidDeviceFunction);
-  if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize &&
-      value > config().number("gpu.sharedMemPerBlockOptin")) {
-    return returned(cudaErrorInvalidValue);
+  const KernelFunction* function = find_kernel(stub);
+  if (function == nullptr) return returned(cudaErrorInvalidDeviceFunction);
+  const std::lock_guard lock(mutex);
+  if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
+    if (value < 0 || value > most_shared_bytes()) return returned(cudaErrorInvalidValue);
+    settings_of(function).dynamic_shared_bytes = value;
+  } else if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) {
+    if (value < -1 || value > 100) return returned(cudaErrorInvalidValue);
+    settings_of(function).shared_carveout = value;
   }
   return cudaSuccess;
 }
@@ -83,15 +115,18 @@ PH_EXPORT cudaError_t cudaFuncSetAttribute(const void* stub, cudaFuncAttribute a
 PH_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* stub) noexcept {
   PH_CALL(cudaFuncGetAttributes);
   if (attributes == nullptr) return returned(cudaErrorInvalidValue);
-  if (find_kernel(stub) == nullptr) return returned(cudaErrorInvalidDeviceFunction);
+  const KernelFunction* function = find_kernel(stub);
+  if (function == nullptr) return returned(cudaErrorInvalidDeviceFunction);
+  const std::lock_guard lock(mutex);
+  const Settings& set = settings_of(function);
   const int capability = static_cast<int>(config().number("gpu.major") * 10 + config().number("gpu.minor"));
   *attributes = {};
   attributes->maxThreadsPerBlock = static_cast<int>(config().number("gpu.maxThreadsPerBlock"));
   attributes->numRegs = 32;  // assumed: the code objects are not opened
   attributes->ptxVersion = capability;
   attributes->binaryVersion = capability;
-  attributes->maxDynamicSharedSizeBytes = static_cast<int>(config().number("gpu.sharedMemPerBlock"));
-  attributes->preferredShmemCarveout = -1;
+  attributes->maxDynamicSharedSizeBytes = set.dynamic_shared_bytes;
+  attributes->preferredShmemCarveout = set.shared_carveout;
   return cudaSuccess;
 }
 

@@ -10,6 +10,8 @@ using namespace ph::cudart;
 namespace {
 
 // The direction that the program names must fit what the pointers are; the pointers decide, as with unified addressing.
+bool is_direction(cudaMemcpyKind kind) noexcept { return kind >= cudaMemcpyHostToHost && kind <= cudaMemcpyDefault; }
+
 bool direction_fits(cudaMemcpyKind kind, const void* destination, const void* source) noexcept {
   switch (kind) {
     case cudaMemcpyHostToDevice: return is_device_pointer(destination);
@@ -33,8 +35,9 @@ cudaError_t copy(void* destination, const void* source, std::size_t bytes, cudaM
                  bool synchronous) noexcept {
   PH_RESOLVE_STREAM(stream, handle);
   if (bytes == 0) return cudaSuccess;
+  if (!is_direction(kind)) return returned(cudaErrorInvalidMemcpyDirection);
   if (!range_is_valid(destination, bytes) || !range_is_valid(source, bytes)) return returned(cudaErrorInvalidValue);
-  if (!direction_fits(kind, destination, source)) return returned(cudaErrorInvalidMemcpyDirection);
+  if (!direction_fits(kind, destination, source)) return returned(cudaErrorInvalidValue);
   synchronous ? copy_sync(destination, source, bytes, stream) : copy_async(destination, source, bytes, stream);
   return cudaSuccess;
 }
@@ -43,8 +46,13 @@ cudaError_t copy_rows(void* destination, std::size_t destination_pitch, const vo
                       std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t handle,
                       bool synchronous) noexcept {
   PH_RESOLVE_STREAM(stream, handle);
-  if (width > destination_pitch || width > source_pitch) return returned(cudaErrorInvalidValue);
-  if (!direction_fits(kind, destination, source)) return returned(cudaErrorInvalidMemcpyDirection);
+  if (!is_direction(kind)) return returned(cudaErrorInvalidMemcpyDirection);
+  if (width == 0 || height == 0) return cudaSuccess;
+  if (width > destination_pitch || width > source_pitch) return returned(cudaErrorInvalidPitchValue);
+  if (!range_is_valid(destination, (height - 1) * destination_pitch + width) ||
+      !range_is_valid(source, (height - 1) * source_pitch + width) || !direction_fits(kind, destination, source)) {
+    return returned(cudaErrorInvalidValue);
+  }
   copy_2d(destination, destination_pitch, source, source_pitch, width, height, stream, synchronous);
   return cudaSuccess;
 }
@@ -80,9 +88,10 @@ PH_EXPORT cudaError_t cudaFree(void* pointer) noexcept {
   return free_device(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }
 
-PH_EXPORT cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned) noexcept {
+PH_EXPORT cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned flags) noexcept {
   PH_CALL(cudaHostAlloc, HostCost::Alloc);
-  if (pointer == nullptr) return returned(cudaErrorInvalidValue);
+  constexpr unsigned kFlags = cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
+  if (pointer == nullptr || (flags & ~kFlags) != 0) return returned(cudaErrorInvalidValue);
   *pointer = allocate_pinned(bytes);
   return *pointer != nullptr ? cudaSuccess : returned(cudaErrorMemoryAllocation);
 }
@@ -144,9 +153,10 @@ PH_EXPORT cudaError_t cudaMemcpyAsync(void* destination, const void* source, std
   return copy(destination, source, bytes, kind, stream, false);
 }
 
-PH_EXPORT cudaError_t cudaMemcpyPeerAsync(void* destination, int, const void* source, int, std::size_t bytes,
-                                          cudaStream_t stream) noexcept {
+PH_EXPORT cudaError_t cudaMemcpyPeerAsync(void* destination, int destination_device, const void* source,
+                                          int source_device, std::size_t bytes, cudaStream_t stream) noexcept {
   PH_CALL(cudaMemcpyPeerAsync, HostCost::Copy);
+  if (!is_device(destination_device) || !is_device(source_device)) return returned(cudaErrorInvalidDevice);
   return copy(destination, source, bytes, cudaMemcpyDefault, stream, false);
 }
 

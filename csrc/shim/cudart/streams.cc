@@ -120,9 +120,9 @@ PH_EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*
 }
 
 PH_EXPORT cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallback_t callback, void* data,
-                                            unsigned) noexcept {
+                                            unsigned flags) noexcept {
   PH_CALL(cudaStreamAddCallback, HostCost::Launch);
-  if (callback == nullptr) return returned(cudaErrorInvalidValue);
+  if (callback == nullptr || flags != 0) return returned(cudaErrorInvalidValue);
   PH_RESOLVE_STREAM(stream, handle);
   become_driver();
   Record entry{};
@@ -136,7 +136,11 @@ PH_EXPORT cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallb
 
 PH_EXPORT cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) noexcept {
   PH_CALL(cudaEventCreateWithFlags, HostCost::None);
-  if (event == nullptr) return returned(cudaErrorInvalidValue);
+  constexpr unsigned kFlags = cudaEventBlockingSync | cudaEventDisableTiming | cudaEventInterprocess;
+  if (event == nullptr || (flags & ~kFlags) != 0) return returned(cudaErrorInvalidValue);
+  if ((flags & (cudaEventInterprocess | cudaEventDisableTiming)) == cudaEventInterprocess) {
+    return returned(cudaErrorInvalidValue);  // other processes' events have no time
+  }
   ensure_context(current_device());
   *event = static_cast<cudaEvent_t>(create_event((flags & cudaEventDisableTiming) == 0));
   return *event != nullptr ? cudaSuccess : returned(cudaErrorMemoryAllocation);

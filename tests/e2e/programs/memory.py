@@ -1,4 +1,6 @@
-"""Asks for more device memory than there is, gets over it, and goes on. The last rank alone does so."""
+"""Asks for more device memory than there is, gets over it, and goes on. The last rank alone does
+so.
+"""
 
 import os
 
