@@ -1,22 +1,23 @@
 """Run every kind of collective on NCCL with small tensors and compare each result with gloo's.
 
 On a node with GPUs:      torchrun --nproc-per-node 8 examples/check_collectives.py
-On a virtual cluster:     phantora run --cluster h100 --ranks 8 -- python examples/check_collectives.py
+On a virtual cluster:     phantora run --ranks 8 -- python examples/check_collectives.py
 
-Small payloads really travel between the simulated ranks, so a program that exchanges sizes, shapes or flags
-behaves as it does on hardware.
+Small payloads really travel between the simulated ranks, so a program that exchanges sizes, shapes
+or flags behaves as it does on hardware.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import TypeAlias
 
 import torch
 import torch.distributed as dist
 
-Device = torch.device
-Group = dist.ProcessGroup
+Device: TypeAlias = torch.device
+Group: TypeAlias = dist.ProcessGroup
 
 
 def values(device: Device, *, count: int = 6, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -158,8 +159,8 @@ def main() -> None:
     plain = {
         function.__name__: function
         for function in (
-            broadcast, reduce, all_gather, all_gather_into_tensor, reduce_scatter_tensor, all_to_all_single,
-            scatter, gather, send_and_receive, exchange_around_ring, objects,
+            broadcast, reduce, all_gather, all_gather_into_tensor, reduce_scatter_tensor,
+            all_to_all_single, scatter, gather, send_and_receive, exchange_around_ring, objects,
         )
     }  # fmt: skip
     for dtype in (torch.float32, torch.bfloat16, torch.int64, torch.uint8):

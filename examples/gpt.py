@@ -1,4 +1,4 @@
-"""A GPT decoder and its data, small enough to read at a sitting. Shared by the training examples."""
+"""A GPT decoder and its data, small enough to read at a sitting; the training examples share it."""
 
 from __future__ import annotations
 

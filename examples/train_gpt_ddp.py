@@ -52,7 +52,8 @@ def main() -> None:
         if rank == 0:
             tokens_per_step = options.batch * options.accumulate * options.sequence * ranks
             print(
-                f"step {step}: loss {loss_value:.3f}, {seconds:.4f} s, {tokens_per_step / seconds:,.0f} tokens/s"
+                f"step {step}: loss {loss_value:.3f}, {seconds:.4f} s, "
+                f"{tokens_per_step / seconds:,.0f} tokens/s"
             )
 
     dist.destroy_process_group()

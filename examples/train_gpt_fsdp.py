@@ -1,7 +1,7 @@
 """Train a GPT with FSDP2 (fully_shard), mixed precision and activation checkpointing.
 
-On a node with GPUs:      torchrun --nproc-per-node 8 examples/train_gpt_fsdp.py --layers 8
-On a virtual cluster:     phantora run --cluster h100 --ranks 8 -- torchrun --nproc-per-node 8 examples/train_gpt_fsdp.py
+On a node with GPUs:      torchrun --nproc-per-node 8 examples/train_gpt_fsdp.py
+On a virtual cluster:     phantora run -- torchrun --nproc-per-node 8 examples/train_gpt_fsdp.py
 """
 
 from __future__ import annotations

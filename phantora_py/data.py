@@ -61,7 +61,7 @@ class RunData:
 
     @cached_property
     def timings(self) -> list[dict[str, Any]]:
-        """Kernels: name, class, tier, duration and count; kernel spans have indexes here as `id`."""
+        """Kernels: name, class, tier, duration, count; kernel spans have indexes here as `id`."""
         return list(self._json("timings.json"))
 
     @cached_property
@@ -100,8 +100,8 @@ class RunData:
             return self._archive.read(name)
         except KeyError as error:
             raise UsageError(
-                f"{self.path} is not a data file of phantora, or of a run that broke off: it has no "
-                f"{name}"
+                f"{self.path} is not a data file of phantora, or of a run that broke off: it has "
+                f"no {name}"
             ) from error
         except (zipfile.BadZipFile, zlib.error) as error:
             raise UsageError(f"{self.path} is damaged: {name}: {error}") from error

@@ -61,8 +61,8 @@ class Communicators:
         for other in waiting:
             if other.position == joiner.position:
                 raise Deadlock(
-                    f"ranks {other.rank} and {joiner.rank} both joined a communicator of {size} as its "
-                    f"rank {joiner.position}; on hardware ncclCommInitRank would not return"
+                    f"ranks {other.rank} and {joiner.rank} both joined a communicator of {size} as "
+                    f"its rank {joiner.position}; on hardware ncclCommInitRank would not return"
                 )
         waiting.append(joiner)
         if len(waiting) < size:

@@ -23,6 +23,9 @@ from sim_server.operations import Operation
 from sim_server.records import MarkerKind, MemoryKind, RecordKind
 from sim_server.settings import Settings
 
+# The data of a run is complete when this file is.
+LAST_FILE = "digest"
+
 KERNEL_SPAN = 1
 COMMUNICATION_SPAN = 4
 HOST_WAIT_SPAN = 5
@@ -182,7 +185,7 @@ class RunLog:
         return self._sites.get((rank, identifier), "an unknown line")
 
     def iterations(self) -> int:
-        """How often rank 0 has passed the marker that it passed most often, for the progress line."""
+        """How often rank 0 has passed its most frequent marker, for the progress line."""
         return max(self._iterations.values(), default=0)
 
     # At the end
@@ -211,7 +214,7 @@ class RunLog:
         yield "settings.json", self._settings.to_json().encode()
         for rank in sorted(self._records):
             yield f"records/rank-{rank}.bin", b"".join(self._records[rank])
-        yield "digest", _digest(spans, timings, operations).encode()
+        yield LAST_FILE, _digest(spans, timings, operations).encode()
 
     def _synthetic_reads(self) -> list[dict[str, Any]]:
         return [
@@ -220,7 +223,7 @@ class RunLog:
         ]
 
     def _settled(self) -> tuple[np.ndarray, list[dict[str, Any]]]:
-        """Spans in a fixed order, with timings numbered by signature and operations by their start."""
+        """Spans in a fixed order; timings are numbered by signature, operations by their start."""
         # The packed type: padding of the engine's structure would reach the digest.
         spans = np.concatenate(
             [np.empty(0, SPAN_TYPE), *(rows.astype(SPAN_TYPE) for rows in self._spans)]

@@ -155,8 +155,8 @@ class Simulation:
         where = self.log.site(announcement.rank, announcement.site)
         detail = f" ({call['detail']})" if call["detail"] else ""
         return (
-            f"rank {announcement.rank} called {call['symbol']} of {call['library']}{detail}, which is not "
-            f"modelled, at {where}. Nothing may be guessed, so the run ends here. "
+            f"rank {announcement.rank} called {call['symbol']} of {call['library']}{detail}, "
+            f"which is not modelled, at {where}. Nothing may be guessed, so the run ends here. "
             f"`phantora coverage --library {call['library']}` lists what is."
         )
 
@@ -257,8 +257,9 @@ class Simulation:
                 f"{rank} ({self.log.site(rank, site)})" for rank, site in pending.arrived
             )
             lines.append(
-                f"  communicator {pending.comm}, {kind} number {pending.sequence} of {pending.count} elements: "
-                f"rank {arrived} arrived; missing: {', '.join(map(str, pending.missing))}"
+                f"  communicator {pending.comm}, {kind} number {pending.sequence} of "
+                f"{pending.count} elements: rank {arrived} arrived; missing: "
+                f"{', '.join(map(str, pending.missing))}"
             )
         lines += [f"  {line}" for line in self._communicators.waiting()]
         lines += [f"  {line}" for line in self._engine.describe_waits()]

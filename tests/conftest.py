@@ -24,7 +24,7 @@ def _torch_fault() -> str | None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Without PyTorch these tests are left out, but never without a word in continuous integration."""
+    """Without PyTorch these tests are skipped, and fail in continuous integration."""
     if item.get_closest_marker("torch") is None or (fault := _torch_fault()) is None:
         return
     if os.environ.get("CI"):

@@ -19,6 +19,7 @@ from phantora_py.launch.ranks import RankProcesses
 from sim_server import simulation_pb2 as wire
 from sim_server.errors import InternalError, RankFailed
 from sim_server.records import RECORD_TYPE, RecordKind, WaitFlags
+from sim_server.run_log import LAST_FILE
 
 # How often clocks of ranks that ring no bell are looked at: rarely, unless the simulation waits for
 # one.
@@ -79,6 +80,7 @@ class HostAgent:
         self._outcome = Outcome()
         self._stop_at_s: float | None = None
         self._stopped = False
+        self._has_all_data = False
         self._look_at_s = 0.0
 
     def run(self) -> Outcome:
@@ -128,6 +130,7 @@ class HostAgent:
             case "data_chunk":
                 chunk = message.data_chunk
                 self._data.write(chunk.name, chunk.content, chunk.last)
+                self._has_all_data = chunk.name == LAST_FILE and chunk.last
             case other:
                 raise InternalError(f"sim_server sent {other!r}, which is not expected here")
 
@@ -191,8 +194,10 @@ class HostAgent:
         self._simulation.send(wire.FromAgent(finish=wire.Finish()))
         while (message := self._simulation.next_message()) is not None:
             self._handle(message)
-        if self._outcome.exit_code == 0:
+        # A server that has said everything may be gone before its goodbye has arrived.
+        if self._outcome.exit_code == 0 and not self._has_all_data:
             self._simulation.check_orderly_end()
+            raise InternalError("sim_server ended before it had sent all of the run's data")
 
 
 def is_background(cells: bytes) -> bool:

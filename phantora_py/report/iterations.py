@@ -26,7 +26,7 @@ class Iterations:
     detected_by: str
     """"marker", "optimizer", "nvtx" or "none"."""
     boundaries_ns: Nanoseconds
-    """Shape [count + 1]: the first is the end of the warm-up iteration. Empty when none was found."""
+    """Shape [count + 1]: the first is the end of the warm-up iteration. Empty if none was found."""
 
     @property
     def durations_ns(self) -> Nanoseconds:

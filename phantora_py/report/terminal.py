@@ -55,7 +55,8 @@ def _headline(summary: dict[str, Any]) -> list[str]:
     lines.append(
         f"virtual iteration [bold]{duration_text(iterations['median_ns'])}[/] "
         f"(median of {iterations['count']}, p95 {duration_text(iterations['p95_ns'])}; found by "
-        f"{iterations['detected_by']}; first one apart, ended at {duration_text(iterations['warmup_ns'])})"
+        f"{iterations['detected_by']}; first one apart, ended at "
+        f"{duration_text(iterations['warmup_ns'])})"
     )
     return lines
 
@@ -81,14 +82,15 @@ def _memory(summary: dict[str, Any]) -> list[str]:
     worst = max(range(len(peaks)), key=peaks.__getitem__)
     capacity = size_text(memory["capacity_bytes"])
     lines = [
-        f"  peak memory [bold]{size_text(peaks[worst])}[/] of {capacity} (rank {worst}; PyTorch reserved "
-        f"{size_text(memory['peak_reserved_bytes'][worst])}, allocated "
+        f"  peak memory [bold]{size_text(peaks[worst])}[/] of {capacity} (rank {worst}; PyTorch "
+        f"reserved {size_text(memory['peak_reserved_bytes'][worst])}, allocated "
         f"{size_text(memory['peak_allocated_bytes'][worst])})"
     ]
     for failure in memory["out_of_memory"][:MOST_SITES]:
         lines.append(
-            f"  [red]rank {failure['rank']} ran out of memory[/]: asked {size_text(failure['asked_bytes'])}, "
-            f"free {size_text(failure['free_bytes'])}, at {escape(failure['site'])}"
+            f"  [red]rank {failure['rank']} ran out of memory[/]: "
+            f"asked {size_text(failure['asked_bytes'])}, free {size_text(failure['free_bytes'])}, "
+            f"at {escape(failure['site'])}"
         )
     return lines
 

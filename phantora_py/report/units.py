@@ -20,7 +20,7 @@ def size_text(size_bytes: float) -> str:
 
 
 def percent_text(share: float) -> str:
-    """`share` of one, with one digit after the point; "< 0.1 %" for a little that is not nothing."""
+    """`share` of one, one digit after the point; "< 0.1 %" for a little that is not nothing."""
     return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"
 
 

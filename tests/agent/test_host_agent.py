@@ -36,8 +36,11 @@ class Channels:
         return True
 
 
+ALL_DATA = wire.ToAgent(data_chunk=wire.DataChunk(name="digest", content=b"01", last=True))
+
+
 class Server:
-    """Answers `send` by what the test's `react` says; ends after Finish."""
+    """Answers `send` as the test's `react` says, Finish at least by the last file; then ends."""
 
     def __init__(self, react: Callable[[wire.FromAgent], list[wire.ToAgent]]) -> None:
         self.sent: list[wire.FromAgent] = []
@@ -48,6 +51,8 @@ class Server:
     def send(self, message: wire.FromAgent) -> None:
         self.sent.append(message)
         self.incoming.extend(self._react(message))
+        if message.HasField("finish") and not self.incoming:
+            self.incoming.append(ALL_DATA)
 
     def take(self) -> Iterator[wire.ToAgent]:
         while self.incoming:

@@ -27,7 +27,7 @@ def message_of(tmp_path: Path, text: str) -> str:
 
 
 @pytest.mark.parametrize("name", ["a100", "b200", "h100", "h200"])
-def test_builtin_cluster_is_complete(name):
+def test_builtin_cluster_is_complete(name: str) -> None:
     """Each built-in cluster has 8 GPUs and 8 NICs a node and survives JSON."""
     cluster = load_cluster(name)
     assert (cluster.name, cluster.gpu, cluster.gpus_per_node) == (name, name, 8)
@@ -35,7 +35,7 @@ def test_builtin_cluster_is_complete(name):
     assert Cluster.from_dict(json.loads(json.dumps(cluster.to_dict()))) == cluster
 
 
-def test_builtin_clusters_are_those_of_the_manual():
+def test_builtin_clusters_are_those_of_the_manual() -> None:
     """There are four, and every number in them has a source or the word assumed."""
     assert builtin_names() == ["a100", "b200", "h100", "h200"]
     folder = Path(sim_server.cluster.__file__).parent / "builtin"
@@ -46,7 +46,7 @@ def test_builtin_clusters_are_those_of_the_manual():
                 assert named or "#" in line, f"{path.name}: {line} has no source"
 
 
-def test_file_overrides_its_base(tmp_path):
+def test_file_overrides_its_base(tmp_path: Path) -> None:
     """A file says only what differs; its name is the file's unless it has one."""
     path = write(
         tmp_path,
@@ -129,18 +129,18 @@ def test_file_overrides_its_base(tmp_path):
         ),
     ],
 )
-def test_wrong_file_says_what_is_right(tmp_path, text, message):
+def test_wrong_file_says_what_is_right(tmp_path: Path, text: str, message: str) -> None:
     """The message names the file, the key, and what would be right."""
     assert message_of(tmp_path, text) == message
 
 
-def test_broken_toml_is_a_usage_error(tmp_path):
+def test_broken_toml_is_a_usage_error(tmp_path: Path) -> None:
     """A syntax error names the file and the line."""
     message = message_of(tmp_path, "gpu = \n")
     assert message.startswith("cluster mine.toml: is not TOML: Invalid value (at line 1")
 
 
-def test_unknown_cluster_names_the_nearest():
+def test_unknown_cluster_names_the_nearest() -> None:
     """A misspelt name is met with the right ones."""
     with pytest.raises(UsageError) as error:
         load_cluster("h10")

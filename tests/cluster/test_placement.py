@@ -24,7 +24,7 @@ from sim_server.errors import UsageError
         ({}, Layout(1, 8)),
     ],
 )
-def test_what_is_missing_follows(asked, layout):
+def test_what_is_missing_follows(asked: dict[str, int], layout: Layout) -> None:
     """Nodes are filled unless the user says otherwise."""
     assert place(load_cluster("h100"), **asked) == layout
     assert layout.ranks == layout.nodes * layout.gpus_per_node
@@ -51,7 +51,7 @@ def test_what_is_missing_follows(asked, layout):
         ({"ranks": 0}, "0 ranks were asked for; ask for at least 1"),
     ],
 )
-def test_what_does_not_fit_is_refused(asked, message):
+def test_what_does_not_fit_is_refused(asked: dict[str, int], message: str) -> None:
     """The message holds both numbers and what to do."""
     cluster = dataclasses.replace(load_cluster("h100"), nodes=4)
     with pytest.raises(UsageError) as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from sim_server.cluster.units import parse_bytes, parse_bytes_per_s, parse_ns
@@ -24,7 +26,7 @@ from sim_server.cluster.units import parse_bytes, parse_bytes_per_s, parse_ns
         (parse_ns, "0 ns", 0),
     ],
 )
-def test_quantity_has_value(parse, text, value):
+def test_quantity_has_value(parse: Callable[[str], int], text: str, value: int) -> None:
     """Prefixes are decimal, Ki and its like binary, b is a bit and B a byte."""
     assert parse(text) == value
 
@@ -58,7 +60,9 @@ def test_quantity_has_value(parse, text, value):
         ),
     ],
 )
-def test_wrong_quantity_says_what_is_right(parse, text, message):
+def test_wrong_quantity_says_what_is_right(
+    parse: Callable[[str], int], text: str, message: str
+) -> None:
     """The message names the wrong part and the units there are."""
     with pytest.raises(ValueError, match=r".") as error:
         parse(text)

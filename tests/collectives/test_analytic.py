@@ -6,10 +6,14 @@ links and one between leaves has six.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
+from typing import Any
+
 import pytest
 import simpy
 from clusters import LINK_BYTES_PER_S, round_cluster
 
+from sim_server.cluster import Cluster
 from sim_server.collectives import Communication
 from sim_server.operations import NcclOpKind, Operation
 
@@ -17,21 +21,24 @@ S = 10**9
 MS = 10**6
 INT8 = 0
 NODE = tuple(range(8))
+Start = tuple[int, Operation]
 
 latencies = pytest.mark.parametrize("latency_ns", [0, 1000])
 
 
-def send(source, destination, size_bytes=S):
+def send(source: int, destination: int, size_bytes: int = S) -> Operation:
     return Operation(NcclOpKind.SEND, size_bytes, INT8, source=source, destination=destination)
 
 
-def ends_ns(cluster, starts, nodes=1):
+def ends_ns(cluster: Cluster, starts: Sequence[Start], nodes: int = 1) -> list[int]:
     """End of each operation; `starts` are (time, operation)."""
     env = simpy.Environment()
     communication = Communication(env, cluster, nodes, cluster.gpus_per_node)
-    ends = {}
+    ends: dict[int, list[int]] = {}
 
-    def process(position, start_ns, operation):
+    def process(
+        position: int, start_ns: int, operation: Operation
+    ) -> Generator[simpy.Event, Any, None]:
         yield env.timeout(start_ns)
         ends[position] = yield communication.start(operation)
 
@@ -61,7 +68,7 @@ def ends_ns(cluster, starts, nodes=1):
         pytest.param([(0, send(rank, 7)) for rank in range(7)], [700] * 7, id="incast 7 to 1"),
     ],
 )
-def test_flows_share_links(starts, expected_ms, latency_ns):
+def test_flows_share_links(starts: list[Start], expected_ms: list[int], latency_ns: int) -> None:
     """Flows end when max-min fair sharing says so, plus the latency of their path."""
     expected_ns = [ms * MS + 2 * latency_ns for ms in expected_ms]
     assert ends_ns(round_cluster(latency_ns), starts) == expected_ns
@@ -82,7 +89,9 @@ def test_flows_share_links(starts, expected_ms, latency_ns):
     ],
     ids=lambda value: value.name.lower() if isinstance(value, NcclOpKind) else "",
 )
-def test_collective_of_eight_ranks(kind, count, expected_us, steps, latency_ns):
+def test_collective_of_eight_ranks(
+    kind: NcclOpKind, count: int, expected_us: int, steps: int, latency_ns: int
+) -> None:
     """Bytes over the busiest link, plus the latency of every step of the longest chain."""
     (end_ns,) = ends_ns(
         round_cluster(latency_ns), [(0, Operation(kind, count, INT8, NODE, root=3))]
@@ -91,7 +100,7 @@ def test_collective_of_eight_ranks(kind, count, expected_us, steps, latency_ns):
 
 
 @latencies
-def test_oversubscribed_leaf(latency_ns):
+def test_oversubscribed_leaf(latency_ns: int) -> None:
     """Four flows between leaves with 2:1 oversubscription get half a link each."""
     cluster = round_cluster(latency_ns, gpus_per_node=1, nics_per_node=1, oversubscription=2.0)
     starts = [(0, send(node, node + 4)) for node in range(4)]
@@ -99,13 +108,13 @@ def test_oversubscribed_leaf(latency_ns):
 
 
 @latencies
-def test_capacity_halves(latency_ns):
+def test_capacity_halves(latency_ns: int) -> None:
     """A flow whose link loses half its capacity in the middle takes half as long again."""
     env = simpy.Environment()
     communication = Communication(env, round_cluster(latency_ns), 1, 8)
     done = communication.start(send(0, 1))
 
-    def halve():
+    def halve() -> Generator[simpy.Event, Any, None]:
         yield env.timeout(50 * MS + 2 * latency_ns)
         communication.flows.set_capacity(0, LINK_BYTES_PER_S / 2)
 
@@ -114,7 +123,7 @@ def test_capacity_halves(latency_ns):
 
 
 @latencies
-def test_ring_over_nodes_uses_all_nics(latency_ns):
+def test_ring_over_nodes_uses_all_nics(latency_ns: int) -> None:
     """Two nodes with 8 NICs each: eight rings, each NIC carries an eighth of 2(n-1)/n S."""
     operation = Operation(NcclOpKind.ALL_REDUCE, S, INT8, tuple(range(16)))
     (end_ns,) = ends_ns(round_cluster(latency_ns, 8), [(0, operation)], nodes=2)
@@ -124,7 +133,7 @@ def test_ring_over_nodes_uses_all_nics(latency_ns):
     assert end_ns == busiest_bytes // 10 + steps_ns
 
 
-def test_two_rings_share_nvlink():
+def test_two_rings_share_nvlink() -> None:
     """Two all-reduces of the same ranks at once take as long as one after the other."""
     both = [Operation(NcclOpKind.ALL_REDUCE, S, INT8, NODE) for _ in range(2)]
     assert ends_ns(round_cluster(), [(0, both[0]), (0, both[1])]) == [350 * MS] * 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 import simpy
@@ -17,13 +18,14 @@ from sim_server.operations import NcclOpKind, Operation
 INT8, HALF = 0, 6
 
 
-def start(cluster, nodes, *operations):
+def start(cluster: str, nodes: int, *operations: Operation) -> list[list[int]]:
     """End times of operations that start together."""
     env = simpy.Environment()
     communication = Communication(env, load_cluster(cluster), nodes, 8)
     done = communication.start_group(list(operations))
     env.run(simpy.AllOf(env, done))
-    return [event.value for event in done]
+    ends_ns: list[Any] = [event.value for event in done]
+    return ends_ns
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,9 @@ def start(cluster, nodes, *operations):
         ("h100", NcclOpKind.ALL_TO_ALL, HALF, 2**28, 763.0),
     ],
 )
-def test_time_is_near_the_measured_one(cluster, kind, dtype, size_bytes, measured_us):
+def test_time_is_near_the_measured_one(
+    cluster: str, kind: NcclOpKind, dtype: int, size_bytes: int, measured_us: float
+) -> None:
     """Within 10 % of what nccl-tests measured on 8 GPUs."""
     per_rank = 8 if kind not in (NcclOpKind.ALL_REDUCE,) else 1
     count = size_bytes // (2 if dtype == HALF else 1) // per_rank
@@ -49,7 +53,7 @@ def test_time_is_near_the_measured_one(cluster, kind, dtype, size_bytes, measure
     assert end_ns / 1e3 == pytest.approx(measured_us, rel=0.10)
 
 
-def test_event_fires_at_the_end():
+def test_event_fires_at_the_end() -> None:
     """One end time for each participant, at the time of the event: nobody has to go back in
     time."""
     env = simpy.Environment()
@@ -58,14 +62,14 @@ def test_event_fires_at_the_end():
     assert env.run(communication.start(gather)) == [env.now] * 16
 
 
-def test_sends_of_a_launch_end_one_by_one():
+def test_sends_of_a_launch_end_one_by_one() -> None:
     """Sends inside the node are done before those to the other node."""
     sends = [Operation(NcclOpKind.SEND, 2**20, INT8, source=n, destination=0) for n in range(1, 16)]
     ends_ns = start("h100", 2, *sends)
     assert max(ends for ends, _ in ends_ns[:7]) < min(ends for ends, _ in ends_ns[7:])
 
 
-def test_empty_and_lone_operations_end():
+def test_empty_and_lone_operations_end() -> None:
     """No elements take no time; a rank alone and a rank sending to itself only copy."""
     empty = Operation(NcclOpKind.ALL_REDUCE, 0, HALF, (0, 1))
     lone = Operation(NcclOpKind.ALL_GATHER, 1000, HALF, (3,))
@@ -76,7 +80,7 @@ def test_empty_and_lone_operations_end():
     assert ends_ns[2] == [2005, 2005]
 
 
-def test_group_of_sends_equals_all_to_all():
+def test_group_of_sends_equals_all_to_all() -> None:
     """An all-to-all made of sends, as PyTorch does it, takes about as long as the operation."""
     share = 2**20
     sends = [
@@ -91,19 +95,19 @@ def test_group_of_sends_equals_all_to_all():
     assert grouped_ns == pytest.approx(whole_ns, rel=0.15)
 
 
-def test_too_many_nodes_are_refused():
+def test_too_many_nodes_are_refused() -> None:
     """The layout must fit the cluster."""
     with pytest.raises(UsageError, match="16 ranks per node do not fit"):
         Communication(simpy.Environment(), load_cluster("h100"), 1, 16)
 
 
-def test_wrong_data_type_is_refused():
+def test_wrong_data_type_is_refused() -> None:
     """A data type that NCCL does not have is an error, not a guess."""
     with pytest.raises(ValueError, match="99 is not an ncclDataType_t"):
         Operation(NcclOpKind.ALL_REDUCE, 1, 99, (0, 1)).buffer_bytes  # noqa: B018
 
 
-def test_repeated_operation_costs_little_python():
+def test_repeated_operation_costs_little_python() -> None:
     """An 8-rank all-reduce costs well under a millisecond of host time once it is known."""
     env = simpy.Environment()
     communication = Communication(env, load_cluster("h100"), 1, 8)
@@ -142,7 +146,7 @@ print(digest.hexdigest())
 """
 
 
-def test_history_does_not_depend_on_hash_seed():
+def test_history_does_not_depend_on_hash_seed() -> None:
     """Overlapping operations under ECMP give one digest whatever PYTHONHASHSEED is."""
     digests = {
         subprocess.run(

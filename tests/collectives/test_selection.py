@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 import pytest
 import simpy
@@ -17,7 +18,16 @@ INT8, HALF = 0, 6
 AVERAGE = 4
 
 
-def plan(cluster, nodes, size_bytes, *, dtype=HALF, reduction=0, environment=None, kind=1):
+def plan(
+    cluster: str,
+    nodes: int,
+    size_bytes: int,
+    *,
+    dtype: int = HALF,
+    reduction: int = 0,
+    environment: Mapping[str, str] | None = None,
+    kind: int = 1,
+) -> tuple[Algorithm, Protocol]:
     communication = Communication(simpy.Environment(), load_cluster(cluster), nodes, 8, environment)
     count = size_bytes // (2 if dtype == HALF else 1)
     operation = Operation(
@@ -38,12 +48,14 @@ def plan(cluster, nodes, size_bytes, *, dtype=HALF, reduction=0, environment=Non
         ("h100", 2, 2**30, (Algorithm.NVLS_TREE, Protocol.SIMPLE)),
     ],
 )
-def test_all_reduce_choice(cluster, nodes, size_bytes, expected):
+def test_all_reduce_choice(
+    cluster: str, nodes: int, size_bytes: int, expected: tuple[Algorithm, Protocol]
+) -> None:
     """Latency decides for small sizes, bandwidth for large ones, NVLS only where there is one."""
     assert plan(cluster, nodes, size_bytes) == expected
 
 
-def test_switch_adds_only_what_it_can():
+def test_switch_adds_only_what_it_can() -> None:
     """8-bit integers and averages go round the ring: the NVSwitch cannot reduce them."""
     for dtype, reduction in ((INT8, 0), (HALF, AVERAGE)):
         assert plan("h100", 1, 2**29, dtype=dtype, reduction=reduction)[0] is Algorithm.RING
@@ -59,12 +71,12 @@ def test_switch_adds_only_what_it_can():
         ({"NCCL_ALGO": "^PAT,CollnetDirect"}, Algorithm.NVLS),
     ],
 )
-def test_user_chooses_algorithm(environment, algorithm):
+def test_user_chooses_algorithm(environment: Mapping[str, str], algorithm: Algorithm) -> None:
     """NCCL_ALGO is honoured, with lists and exclusions."""
     assert plan("h100", 1, 2**29, environment=environment)[0] is algorithm
 
 
-def test_user_chooses_protocol():
+def test_user_chooses_protocol() -> None:
     """NCCL_PROTO is honoured; operations without a choice of algorithm ignore NCCL_ALGO."""
     environment = {"NCCL_PROTO": "LL", "NCCL_ALGO": "Tree"}
     all_gather = plan("h100", 1, 2**29, environment=environment, kind=4)
@@ -84,14 +96,14 @@ def test_user_chooses_protocol():
         ),
     ],
 )
-def test_impossible_choice_is_refused(environment, message):
+def test_impossible_choice_is_refused(environment: Mapping[str, str], message: str) -> None:
     """The message names the variable and what it may hold."""
     with pytest.raises(UsageError) as error:
         plan("h100", 1, 2**29, environment=environment)
     assert str(error.value) == message
 
 
-def test_unknown_tuning_is_refused():
+def test_unknown_tuning_is_refused() -> None:
     """A cluster file with a wrong `collectives` is the user's error."""
     cluster = dataclasses.replace(load_cluster("h100"), collectives="hoper")
     with pytest.raises(UsageError, match='collectives = "hoper" is not a known tuning'):
@@ -99,7 +111,7 @@ def test_unknown_tuning_is_refused():
 
 
 @pytest.mark.parametrize("name", ["a100", "b200", "h100", "h200"])
-def test_time_grows_with_size(name):
+def test_time_grows_with_size(name: str) -> None:
     """No size is faster than a smaller one: the choice has no cliffs downwards."""
     communication = Communication(simpy.Environment(), load_cluster(name), 1, 8)
     last_ns = 0.0

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Generator, Hashable, Sequence
+from typing import Any
 
 import pytest
 import simpy
@@ -12,15 +14,20 @@ from hypothesis import strategies as st
 from sim_server.network import Demand, FlowNetwork
 
 _LINKS = 5
+Start = tuple[Hashable, int, Demand]
 
 
-def run(starts, capacities=(10e9,) * _LINKS, network_type=FlowNetwork):
+def run(
+    starts: Sequence[Start],
+    capacities: Sequence[float] = (10e9,) * _LINKS,
+    network_type: type[FlowNetwork] = FlowNetwork,
+) -> dict[Hashable, int]:
     """End times of demands, each started at its own time."""
     env = simpy.Environment()
     network = network_type(env, capacities)
-    ends_ns = {}
+    ends_ns: dict[Hashable, int] = {}
 
-    def process(key, start_ns, demand):
+    def process(key: Hashable, start_ns: int, demand: Demand) -> Generator[simpy.Event, Any, None]:
         yield env.timeout(start_ns)
         (ends_ns[key],) = yield network.start([demand]).done
 
@@ -31,7 +38,7 @@ def run(starts, capacities=(10e9,) * _LINKS, network_type=FlowNetwork):
 
 
 @st.composite
-def histories(draw):
+def histories(draw: st.DrawFn) -> list[Start]:
     """Starts of up to 15 flows within 2 ms, several at the same instant."""
     path = st.lists(st.integers(0, _LINKS - 1), min_size=1, max_size=3, unique=True).map(tuple)
     start = st.tuples(
@@ -44,7 +51,7 @@ def histories(draw):
 
 @given(histories(), st.integers(0, 2**32))
 @settings(max_examples=150, deadline=None)
-def test_order_within_an_instant_does_not_matter(history, seed):
+def test_order_within_an_instant_does_not_matter(history: list[Start], seed: int) -> None:
     """Starts of the same instant delivered in any order give one history."""
     shuffled = random.Random(seed).sample(history, len(history))
     assert run(shuffled) == run(history)
@@ -53,25 +60,25 @@ def test_order_within_an_instant_does_not_matter(history, seed):
 class Forgetful(FlowNetwork):
     """Solves every time anew."""
 
-    class _Nothing(dict):
-        def __setitem__(self, key, value):
+    class _Nothing(dict[Any, Any]):
+        def __setitem__(self, key: object, value: object) -> None:
             pass
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         self._solutions = self._Nothing()
 
 
 @given(histories())
 @settings(max_examples=150, deadline=None)
-def test_remembered_solutions_equal_fresh_ones(history):
+def test_remembered_solutions_equal_fresh_ones(history: list[Start]) -> None:
     """The memory of solutions changes no end time, not by a nanosecond."""
     assert run(history) == run(history, network_type=Forgetful)
 
 
 @given(histories())
 @settings(max_examples=150, deadline=None)
-def test_links_are_work_conserving(history):
+def test_links_are_work_conserving(history: list[Start]) -> None:
     """No flow ends before its bytes can have passed, nor after all bytes one by one could have."""
     ends_ns = run(history)
     last_start_ns = max(start_ns for _, start_ns, _ in history)
@@ -84,13 +91,13 @@ def test_links_are_work_conserving(history):
         assert ends_ns[key] <= last_start_ns + one_by_one_s * 1e9 + len(history)
 
 
-def test_durations_round_up_once():
+def test_durations_round_up_once() -> None:
     """A flow of 1 byte at 3 bytes/ns takes 1 ns, one of 10 bytes 4 ns, one of 9 bytes exactly 3."""
     for size_bytes, duration_ns in ((1, 1), (10, 4), (9, 3)):
         assert run([("only", 0, Demand((0,), size_bytes))], [3e9]) == {"only": duration_ns}
 
 
-def test_flow_without_bytes_ends_at_once():
+def test_flow_without_bytes_ends_at_once() -> None:
     """Zero bytes take no time and no link."""
     assert run([("empty", 7, Demand((0,), 0)), ("full", 7, Demand((0,), 10e9))]) == {
         "empty": 7,
@@ -98,13 +105,13 @@ def test_flow_without_bytes_ends_at_once():
     }
 
 
-def test_link_without_capacity_holds_flows_up():
+def test_link_without_capacity_holds_flows_up() -> None:
     """A flow waits while its link is down and goes on where it was when the link is back."""
     env = simpy.Environment()
     network = FlowNetwork(env, [10e9])
     batch = network.start([Demand((0,), 1e9)])
 
-    def outage():
+    def outage() -> Generator[simpy.Event, Any, None]:
         yield env.timeout(50_000_000)
         network.set_capacity(0, 0.0)
         yield env.timeout(1_000_000_000)
@@ -116,11 +123,13 @@ def test_link_without_capacity_holds_flows_up():
     assert batch.ends_ns == [1_100_000_000]
 
 
-def test_only_connected_flows_are_solved():
+def test_only_connected_flows_are_solved() -> None:
     """A start recomputes the flows that share links with it, however indirectly, and no others."""
-    solved = []
+    solved: list[Any] = []
 
-    def solver(capacities, paths, caps):
+    def solver(
+        capacities: Sequence[float], paths: Sequence[Sequence[int]], caps: Sequence[float]
+    ) -> list[float]:
         solved.append(sorted(paths))
         return [1e9] * len(paths)
 
@@ -133,7 +142,7 @@ def test_only_connected_flows_are_solved():
     assert solved == [[(0, 1), (1, 2)], [(3,)], [(0, 1), (1, 2), (2,)]]
 
 
-def test_flow_without_link_is_refused():
+def test_flow_without_link_is_refused() -> None:
     """A flow without links is a mistake of the caller."""
     with pytest.raises(AssertionError, match="needs a link"):
         FlowNetwork(simpy.Environment(), [1e9]).start([Demand((), 1.0)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from math import inf
 
@@ -12,18 +13,21 @@ from max_min_properties import find_fault, problems
 from wrong_solvers import WRONG_SOLVERS
 
 from sim_server.network import max_min_rates
+from sim_server.network.flows import Solver
+
+Problem = tuple[list[float], list[list[int]], list[float]]
 
 
 @given(problems())
 @settings(max_examples=400, deadline=None)
-def test_rates_are_max_min_fair(problem):
+def test_rates_are_max_min_fair(problem: Problem) -> None:
     """No link or flow is over its limit, and every flow has a reason for its rate."""
     assert find_fault(*problem, max_min_rates(*problem)) is None
 
 
 @given(problems())
 @settings(max_examples=200, deadline=None)
-def test_rates_equal_exact_arithmetic(problem):
+def test_rates_equal_exact_arithmetic(problem: Problem) -> None:
     """Floating point differs from exact fractions only by rounding."""
     exact = exact_rates(*problem)
     assert max_min_rates(*problem) == pytest.approx([float(rate) for rate in exact], rel=1e-11)
@@ -31,7 +35,7 @@ def test_rates_equal_exact_arithmetic(problem):
 
 @given(problems())
 @settings(max_examples=200, deadline=None)
-def test_order_of_flows_does_not_matter(problem):
+def test_order_of_flows_does_not_matter(problem: Problem) -> None:
     """Reversed flows have reversed rates, up to rounding."""
     capacities, paths, caps = problem
     reverse = max_min_rates(capacities, paths[::-1], caps[::-1])
@@ -39,19 +43,23 @@ def test_order_of_flows_does_not_matter(problem):
 
 
 @pytest.mark.parametrize("solver", WRONG_SOLVERS, ids=lambda solver: solver.__name__)
-def test_properties_reject_wrong_solver(solver):
+def test_properties_reject_wrong_solver(solver: Solver) -> None:
     """The property suite finds a fault in every solver that is not max-min fair."""
+
+    def rejects(problem: Problem) -> bool:
+        return find_fault(*problem, solver(*problem)) is not None
+
     try:
         find(
             problems(),
-            lambda problem: find_fault(*problem, solver(*problem)) is not None,
+            rejects,
             settings=settings(max_examples=1000, database=None, deadline=None, derandomize=True),
         )
     except NoSuchExample:
         pytest.fail(f"no property rejects {solver.__name__}")
 
 
-def test_more_capacity_can_slow_a_flow():
+def test_more_capacity_can_slow_a_flow() -> None:
     """A widely believed property is false, so it must not become a test: here is a
     counterexample."""
     paths = [[0], [0, 1], [1]]
@@ -61,24 +69,26 @@ def test_more_capacity_can_slow_a_flow():
     assert wide == [7.0, 5.0, 5.0]
 
 
-def test_link_without_capacity_stops_its_flows():
+def test_link_without_capacity_stops_its_flows() -> None:
     """Flows over a link of capacity 0 have rate 0; others keep theirs."""
     assert max_min_rates([0.0, 4.0], [[0, 1], [1]], [inf, inf]) == [0.0, 4.0]
 
 
-def exact_rates(capacities, paths, caps):
+def exact_rates(
+    capacities: Sequence[float], paths: Sequence[Sequence[int]], caps: Sequence[float]
+) -> list[Fraction]:
     """Progressive filling in fractions, as plainly as possible."""
-    rates = [None] * len(paths)
-    while None in rates:
+    rates: dict[int, Fraction] = {}
+    while len(rates) < len(paths):
         levels = []
         for link in {link for path in paths for link in path}:
             flows = [flow for flow, path in enumerate(paths) if link in path]
-            growing = [flow for flow in flows if rates[flow] is None]
+            growing = [flow for flow in flows if flow not in rates]
             if growing:
-                used = sum(rates[flow] for flow in flows if rates[flow] is not None)
+                used = sum(rates[flow] for flow in flows if flow in rates)
                 levels.append(((Fraction(capacities[link]) - used) / len(growing), growing))
         level, growing = min(levels, key=lambda pair: pair[0])
-        capped = [flow for flow, rate in enumerate(rates) if rate is None and caps[flow] <= level]
-        for flow in capped or growing:
-            rates[flow] = Fraction(caps[flow]) if capped else level
-    return rates
+        slow = [flow for flow, cap in enumerate(caps) if flow not in rates and cap <= level]
+        for flow in slow or growing:
+            rates[flow] = Fraction(caps[flow]) if slow else level
+    return [rates[flow] for flow in range(len(paths))]

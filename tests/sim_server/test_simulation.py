@@ -222,5 +222,7 @@ def test_a_rank_that_failed_is_the_cause_and_not_a_deadlock() -> None:
     joins = Script().join(9, 2, 0)
     simulation.feed(0, b"".join(step for step, _, _ in joins.steps), 0)
     simulation.exited(1, 7)
-    with pytest.raises(RankFailed, match="Rank 1 ended with exit code 7. The others wait for it."):
+    with pytest.raises(
+        RankFailed, match=r"Rank 1 ended with exit code 7\. The others wait for it\."
+    ):
         simulation.advance()

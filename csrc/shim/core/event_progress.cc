@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "shim/core/rank.h"
 
@@ -10,10 +11,15 @@ namespace ph {
 
 namespace {
 
+// `instance` and later ones are not done before `until_ns`.
+struct Pending {
+  std::uint64_t instance;
+  std::uint64_t until_ns;
+};
+
 struct Known {
-  std::uint64_t done = 0;  // instance
-  std::uint64_t pending = 0;
-  std::uint64_t pending_until_ns = 0;
+  std::uint64_t done = 0;        // instance
+  std::vector<Pending> pending;  // few: a program polls its oldest event and perhaps its newest
 };
 
 // Never destroyed: the program may still ask while static destructors run.
@@ -31,7 +37,10 @@ EventProgress look_up(Knowledge& knowledge, StreamRef stream, std::uint64_t inst
   const std::lock_guard lock(knowledge.mutex);
   const Known& known = knowledge.streams[key(stream)];
   if (instance <= known.done) return EventProgress::Done;
-  const bool pending = known.pending != 0 && instance >= known.pending && host_clock_ns() < known.pending_until_ns;
+  const std::uint64_t now_ns = host_clock_ns();
+  const bool pending = std::any_of(known.pending.begin(), known.pending.end(), [=](const Pending& one) {
+    return one.instance <= instance && now_ns < one.until_ns;
+  });
   return pending ? EventProgress::Pending : EventProgress::Unknown;
 }
 
@@ -55,9 +64,10 @@ void learn_done(StreamRef stream, std::uint64_t instance) noexcept {
 void learn_pending(StreamRef stream, std::uint64_t instance, std::uint64_t time_ns) noexcept {
   Knowledge& knowledge = mine();
   const std::lock_guard lock(knowledge.mutex);
-  Known& known = knowledge.streams[key(stream)];
-  known.pending = instance;
-  known.pending_until_ns = time_ns;
+  auto& pending = knowledge.streams[key(stream)].pending;
+  const std::uint64_t now_ns = host_clock_ns();
+  std::erase_if(pending, [=](const Pending& one) { return one.until_ns <= now_ns; });
+  if (time_ns > now_ns) pending.push_back({instance, time_ns});
 }
 
 }  // namespace ph

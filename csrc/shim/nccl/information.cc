@@ -60,10 +60,10 @@ PH_EXPORT ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buff, size_
   return ncclSuccess;
 }
 
-PH_EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) noexcept {
+PH_EXPORT ncclResult_t ncclCommDeregister(const ncclComm_t comm, void*) noexcept {
   PH_CALL(ncclCommDeregister);
-  if (ph::nccl::find(comm) && handle) return ncclSuccess;
-  return failed(ncclInvalidArgument, "ncclCommDeregister : a null argument or a destroyed communicator");
+  if (ph::nccl::find(comm)) return ncclSuccess;
+  return failed(ncclInvalidArgument, "ncclCommDeregister : the communicator is null or destroyed");
 }
 
 }  // extern "C"

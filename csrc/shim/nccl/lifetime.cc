@@ -99,7 +99,7 @@ PH_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* de
   }
   const int before = ph::current_device();
   if (!ph::set_current_device(devlist ? devlist[0] : 0)) {
-    return failed(ncclUnhandledCudaError, "ncclCommInitAll : no such device");
+    return failed(ncclInvalidArgument, "ncclCommInitAll : Invalid device " + std::to_string(devlist[0]));
   }
   ncclUniqueId id{};
   ncclResult_t result = ncclGetUniqueId(&id);

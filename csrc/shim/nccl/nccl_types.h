@@ -3,7 +3,6 @@
 // Values and layouts as in NCCL 2.30; tests compare them with the real header where it is installed.
 #pragma once
 
-#include <climits>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,7 +12,9 @@
 #define NCCL_API_MAGIC 0xcafebeef
 #define NCCL_SPLIT_NOCOLOR -1
 
+#ifdef __cplusplus
 extern "C" {
+#endif
 
 typedef struct ncclComm* ncclComm_t;
 typedef struct CUstream_st* cudaStream_t;
@@ -70,4 +71,6 @@ typedef struct {
   unsigned int version;
 } ncclConfig_t;
 
+#ifdef __cplusplus
 }  // extern "C"
+#endif

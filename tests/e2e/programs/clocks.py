@@ -2,10 +2,11 @@
 
 import json
 import time
+from collections.abc import Callable
 
 import torch
 
-CLOCKS = {
+CLOCKS: dict[str, Callable[[], float]] = {
     "perf_counter": time.perf_counter,
     "perf_counter_ns": lambda: time.perf_counter_ns() / 1e9,
     "monotonic": time.monotonic,
