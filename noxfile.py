@@ -49,5 +49,10 @@ def tests(session: nox.Session) -> None:
 def benchmarks(session: nox.Session) -> None:
     """What docs/benchmarks.md reports. Wants a machine that does nothing else."""
     session.install(TORCH, ".", *group("test"))
-    for name in session.posargs or ["launch_cost", "network_accuracy"]:
+    for name in session.posargs or [
+        "launch_cost",
+        "overhead",
+        "network_accuracy",
+        "training_accuracy",
+    ]:
         session.run("python", f"benchmarks/{name}.py")

@@ -1,11 +1,13 @@
-"""Processor time of intercepted calls: launches, cuBLAS, events, and what frameworks ask in between.
+"""Processor time of intercepted calls: launches, cuBLAS, events, and what frameworks ask in
+between.
 
     python benchmarks/launch_cost.py [--json]
 
 Compiles launch_cost.c (gcc), runs it as a rank of a virtual H100 under the installed libraries, and
-empties its channel as the host agent does. Each number is the median of 40 bursts of 4,000 calls; the
-cases take turns. `among known values`: after some small copies to the device, whose values the simulator keeps,
-so that every launch has to forget what it may overwrite. The aim is 300 ns per launch.
+empties its channel as the host agent does. Each number is the median of 40 bursts of 4,000 calls;
+the cases take turns. `among known values`: after some small copies to the device, whose values the
+simulator keeps, so that every launch has to forget what it may overwrite. The aim is 300 ns per
+launch.
 """
 
 from __future__ import annotations

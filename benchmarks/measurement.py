@@ -34,7 +34,9 @@ class Results:
     def show(self, as_json: bool) -> None:
         """Prints everything to standard output."""
         if as_json:
-            print(json.dumps({"title": self.title, "rows": self.rows, "notes": self.notes}, indent=1))
+            print(
+                json.dumps({"title": self.title, "rows": self.rows, "notes": self.notes}, indent=1)
+            )
             return
         table = Table(title=self.title, title_justify="left")
         for column in self.columns:

@@ -1,14 +1,16 @@
-"""CPU time of a training iteration under `phantora run`, against the same script on libraries that do nothing.
+"""CPU time of a training iteration under `phantora run`, against the same script on libraries that
+do nothing.
 
     python benchmarks/overhead.py [--rounds 3] [--ranks 1 2] [--layers 12] [--json]
 
-The floor is what PyTorch and the script cost by themselves: null_libraries/ has every function that our libraries
-have, and returns success. Both sides run the examples with as many ranks; on the floor each rank runs alone.
+The floor is what PyTorch and the script cost by themselves: null_libraries/ has every function that
+our libraries have, and returns success. Both sides run the examples with as many ranks; on the
+floor each rank runs alone.
 
-`rank`: CPU time of a rank's process, from the notes of step_probe.py within one run. `all`: CPU time of
-everything there is, data loaders, host agent and server included, per rank and iteration: the difference between
-runs of two lengths, so that the start falls out. Medians of the rounds; the two sides take turns.
-The aim is 1.3.
+`rank`: CPU time of a rank's process, from the notes of step_probe.py within one run. `all`: CPU
+time of everything there is, data loaders, host agent and server included, per rank and iteration:
+the difference between runs of two lengths, so that the start falls out. Medians of the rounds; the
+two sides take turns. The aim is 1.3.
 """
 
 from __future__ import annotations
@@ -52,7 +54,9 @@ class Job:
 
 @dataclass(frozen=True)
 class Cost:
-    """CPU seconds of one run: `rank_s` per iteration after the warm-up, `all_s` of all processes and all steps."""
+    """CPU seconds of one run: `rank_s` per iteration after the warm-up, `all_s` of all processes
+    and all steps.
+    """
 
     rank_s: float
     all_s: float
@@ -61,7 +65,11 @@ class Cost:
 def run_phantora(job: Job, notes: Path) -> None:
     """The job under `phantora run`."""
     program = [sys.executable, "-m", "phantora_py", "run", "--cluster", "h100", "--ranks"]
-    _check(subprocess.Popen([*program, str(job.ranks), "-o", str(notes / "run.phr"), "--", *job.command(notes)]))
+    _check(
+        subprocess.Popen(
+            [*program, str(job.ranks), "-o", str(notes / "run.phr"), "--", *job.command(notes)]
+        )
+    )
 
 
 def run_null(job: Job, notes: Path, libraries: str) -> None:
@@ -82,7 +90,9 @@ def run_null(job: Job, notes: Path, libraries: str) -> None:
     for rank in range(job.ranks):
         own = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
         environment = {**os.environ, **common, **own}
-        processes.append(subprocess.Popen(job.command(notes), env=environment, stdout=subprocess.DEVNULL))
+        processes.append(
+            subprocess.Popen(job.command(notes), env=environment, stdout=subprocess.DEVNULL)
+        )
     for process in processes:
         _check(process)
 
@@ -113,7 +123,9 @@ def per_iteration(
     rank_ms, all_ms = defaultdict(list), defaultdict(list)
     for _ in range(options.rounds):
         for side, run in sides.items():
-            costs = [measure(Job(script, ranks, steps, options.layers), run) for steps in (short, long)]
+            costs = [
+                measure(Job(script, ranks, steps, options.layers), run) for steps in (short, long)
+            ]
             rank_ms[side].append(costs[1].rank_s * 1e3)
             all_ms[side].append((costs[1].all_s - costs[0].all_s) / (long - short) / ranks * 1e3)
     return {side: (median(rank_ms[side]), median(all_ms[side])) for side in sides}
@@ -135,10 +147,21 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     options.add_argument("--layers", type=int, default=12)
-    options.add_argument("--steps", type=int, nargs=2, default=(10, 40), help="lengths of the two runs")
+    options.add_argument(
+        "--steps", type=int, nargs=2, default=(10, 40), help="lengths of the two runs"
+    )
     options.add_argument("--scripts", nargs="+", choices=SCRIPTS, default=list(SCRIPTS))
     chosen = options.parse_args()
-    columns = ("script", "ranks", "rank, floor ms", "rank ms", "ratio", "all, floor ms", "all ms", "ratio of all")
+    columns = (
+        "script",
+        "ranks",
+        "rank, floor ms",
+        "rank ms",
+        "ratio",
+        "all, floor ms",
+        "all ms",
+        "ratio of all",
+    )
     results = Results(f"CPU time per rank and iteration, {chosen.layers} layers", columns)
     with tempfile.TemporaryDirectory() as directory:
         builder = [sys.executable, str(HERE / "null_libraries" / "build.py"), directory]
@@ -148,8 +171,16 @@ def main() -> None:
             for ranks in chosen.ranks:
                 costs = per_iteration(script, ranks, chosen, libraries)
                 (rank_floor, all_floor), (rank, everything) = costs["null"], costs["ours"]
-                results.add(script, str(ranks), rank_floor, rank, rank / rank_floor, all_floor, everything,
-                            everything / all_floor)
+                results.add(
+                    script,
+                    str(ranks),
+                    rank_floor,
+                    rank,
+                    rank / rank_floor,
+                    all_floor,
+                    everything,
+                    everything / all_floor,
+                )
     results.show(chosen.json)
 
 

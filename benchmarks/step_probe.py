@@ -1,9 +1,10 @@
-"""Runs a training script as `python SCRIPT` would and notes this process's CPU time after every optimizer step.
+"""Runs a training script as `python SCRIPT` would and notes this process's CPU time after every
+optimizer step.
 
     python benchmarks/step_probe.py DIRECTORY SCRIPT [arguments of the script]
 
-Leaves DIRECTORY/rank-<r>.json: CPU seconds, user and system, of all threads, by step. Attention by cuDNN is off,
-which libraries that do nothing could not pretend to have.
+Leaves DIRECTORY/rank-<r>.json: CPU seconds, user and system, of all threads, by step. Attention by
+cuDNN is off, which libraries that do nothing could not pretend to have.
 """
 
 from __future__ import annotations

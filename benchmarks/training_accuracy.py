@@ -2,9 +2,10 @@
 
     python benchmarks/training_accuracy.py
 
-Runs examples/train_gpt_fsdp.py in the shape of MosaicML's MPT models on 8 virtual GPUs, without any tuning,
-and prints the ratio of virtual to published time. The published runs used an older PyTorch (1.13 to 2.0,
-FSDP1) and a slightly different decoder, so a ratio near one is not to be expected; one far from it is a fault.
+Runs examples/train_gpt_fsdp.py in the shape of MosaicML's MPT models on 8 virtual GPUs, without any
+tuning, and prints the ratio of virtual to published time. The published runs used an older PyTorch
+(1.13 to 2.0, FSDP1) and a slightly different decoder, so a ratio near one is not to be expected;
+one far from it is a fault.
 
 Source: mosaicml/llm-foundry, scripts/train/benchmarking/README.md at commit 8c8dd48 (Apache-2.0).
 """

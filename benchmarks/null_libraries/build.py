@@ -2,9 +2,9 @@
 
     python benchmarks/null_libraries/build.py DIRECTORY
 
-Every symbol of the interception tables (csrc/shim/api) becomes a function that returns 0, except for the
-few in the C files here, without which PyTorch's start or the example scripts would not get through. Needs gcc and the CUDA
-headers that come with PyTorch's CUDA wheel.
+Every symbol of the interception tables (csrc/shim/api) becomes a function that returns 0, except
+for the few in the C files here, without which PyTorch's start or the example scripts would not get
+through. Needs gcc and the CUDA headers that come with PyTorch's CUDA wheel.
 """
 
 from __future__ import annotations

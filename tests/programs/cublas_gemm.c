@@ -32,7 +32,7 @@ cublasStatus_t cublasStrsm_v2(cublasHandle_t, cublasSideMode_t, cublasFillMode_t
                               cublasDiagType_t, int, int, const float*, const float*, int, float*, int);
 cublasStatus_t cublasSgetrfBatched(cublasHandle_t, int, float* const[], int, int*, int*, int);
 
-#define OK(call) CHECK((call) == CUBLAS_STATUS_SUCCESS)
+#define OK(call) REQUIRE(call, CUBLAS_STATUS_SUCCESS)
 
 static const float one = 1, zero = 0;
 static const double one_d = 1, zero_d = 0;
@@ -66,9 +66,9 @@ int main(void) {
   cublasHandle_t handle;
   OK(cublasCreate_v2(&handle));
   float *a, *b, *c;
-  CHECK(cudaMalloc((void**)&a, 1 << 16) == cudaSuccess);
-  CHECK(cudaMalloc((void**)&b, 1 << 16) == cudaSuccess);
-  CHECK(cudaMalloc((void**)&c, 1 << 16) == cudaSuccess);
+  REQUIRE(cudaMalloc((void**)&a, 1 << 16), cudaSuccess);
+  REQUIRE(cudaMalloc((void**)&b, 1 << 16), cudaSuccess);
+  REQUIRE(cudaMalloc((void**)&c, 1 << 16), cudaSuccess);
   multiply(handle, a, b, c);
   multiply_batches(handle, a, b, c);
   OK(cublasSgemv_v2(handle, CUBLAS_OP_T, 16, 8, &one, a, 16, b, 1, &zero, c, 1));
@@ -79,10 +79,10 @@ int main(void) {
                     8, b, 8));
   OK(cublasSgetrfBatched(handle, 8, (float* const*)a, 8, (int*)b, (int*)c, 4));
 
-  CHECK(cublasSgemm_v2(handle, CUBLAS_OP_N, CUBLAS_OP_N, 8, 8, 8, &one, a, 4, b, 8, &zero, c, 8) ==
+  EXPECT(cublasSgemm_v2(handle, CUBLAS_OP_N, CUBLAS_OP_N, 8, 8, 8, &one, a, 4, b, 8, &zero, c, 8),
         CUBLAS_STATUS_INVALID_VALUE); /* leading dimension below the rows */
-  CHECK(cublasSgemm_v2(handle, CUBLAS_OP_N, CUBLAS_OP_N, -1, 8, 8, &one, a, 8, b, 8, &zero, c, 8) ==
+  EXPECT(cublasSgemm_v2(handle, CUBLAS_OP_N, CUBLAS_OP_N, -1, 8, 8, &one, a, 8, b, 8, &zero, c, 8),
         CUBLAS_STATUS_INVALID_VALUE);
   OK(cublasSgemm_v2(handle, CUBLAS_OP_N, CUBLAS_OP_N, 0, 8, 8, &one, a, 8, b, 8, &zero, c, 8));
-  return 0;
+  return differences;
 }

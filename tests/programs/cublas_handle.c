@@ -28,39 +28,39 @@ const char* cublasGetStatusString(cublasStatus_t);
 
 int main(void) {
   cublasHandle_t handle;
-  CHECK(cublasCreate_v2(&handle) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasCreate_v2(&handle), CUBLAS_STATUS_SUCCESS);
   int version = 0, major = 0;
-  CHECK(cublasGetVersion_v2(handle, &version) == CUBLAS_STATUS_SUCCESS);
-  CHECK(cublasGetProperty(MAJOR_VERSION, &major) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasGetVersion_v2(handle, &version), CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasGetProperty(MAJOR_VERSION, &major), CUBLAS_STATUS_SUCCESS);
   CHECK(version / 10000 == major);
   CHECK(cublasGetCudartVersion() / 1000 == (size_t)major);
 
   cudaStream_t stream, seen;
-  CHECK(cudaStreamCreate(&stream) == cudaSuccess);
-  CHECK(cublasSetStream_v2(handle, stream) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cudaStreamCreate(&stream), cudaSuccess);
+  REQUIRE(cublasSetStream_v2(handle, stream), CUBLAS_STATUS_SUCCESS);
   CHECK(cublasGetStream_v2(handle, &seen) == CUBLAS_STATUS_SUCCESS && seen == stream);
   void* workspace;
-  CHECK(cudaMalloc(&workspace, 1 << 20) == cudaSuccess);
-  CHECK(cublasSetWorkspace_v2(handle, workspace, 1 << 20) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cudaMalloc(&workspace, 1 << 20), cudaSuccess);
+  REQUIRE(cublasSetWorkspace_v2(handle, workspace, 1 << 20), CUBLAS_STATUS_SUCCESS);
 
   cublasPointerMode_t pointer_mode;
-  CHECK(cublasGetPointerMode_v2(handle, &pointer_mode) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasGetPointerMode_v2(handle, &pointer_mode), CUBLAS_STATUS_SUCCESS);
   CHECK(pointer_mode == CUBLAS_POINTER_MODE_HOST);
-  CHECK(cublasSetPointerMode_v2(handle, CUBLAS_POINTER_MODE_DEVICE) == CUBLAS_STATUS_SUCCESS);
-  CHECK(cublasGetPointerMode_v2(handle, &pointer_mode) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasSetPointerMode_v2(handle, CUBLAS_POINTER_MODE_DEVICE), CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasGetPointerMode_v2(handle, &pointer_mode), CUBLAS_STATUS_SUCCESS);
   CHECK(pointer_mode == CUBLAS_POINTER_MODE_DEVICE);
   cublasAtomicsMode_t atomics;
-  CHECK(cublasSetAtomicsMode(handle, CUBLAS_ATOMICS_ALLOWED) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasSetAtomicsMode(handle, CUBLAS_ATOMICS_ALLOWED), CUBLAS_STATUS_SUCCESS);
   CHECK(cublasGetAtomicsMode(handle, &atomics) == CUBLAS_STATUS_SUCCESS && atomics == CUBLAS_ATOMICS_ALLOWED);
   cublasMath_t math;
-  CHECK(cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH), CUBLAS_STATUS_SUCCESS);
   CHECK(cublasGetMathMode(handle, &math) == CUBLAS_STATUS_SUCCESS && math == CUBLAS_TF32_TENSOR_OP_MATH);
   int target;
-  CHECK(cublasSetSmCountTarget(handle, 100) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasSetSmCountTarget(handle, 100), CUBLAS_STATUS_SUCCESS);
   CHECK(cublasGetSmCountTarget(handle, &target) == CUBLAS_STATUS_SUCCESS && target == 100);
 
-  CHECK(cublasDestroy_v2(handle) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasDestroy_v2(handle), CUBLAS_STATUS_SUCCESS);
   CHECK(strcmp(cublasGetStatusName(CUBLAS_STATUS_INVALID_VALUE), "CUBLAS_STATUS_INVALID_VALUE") == 0);
   CHECK(strlen(cublasGetStatusString(CUBLAS_STATUS_INVALID_VALUE)) > 0);
-  return 0;
+  return differences;
 }

@@ -5,8 +5,8 @@
    cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags */
 #include <cuda_runtime_api.h>
 #include <stdint.h>
-#include <string.h>
 
+#include "code_object.h"
 #include "program.h"
 
 #define OK(call) REQUIRE(call, cudaSuccess)
@@ -22,54 +22,18 @@ cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, size_t*, void*);
 cudaError_t __cudaGetKernel(cudaKernel_t*, const void*);
 cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
 
-static const char kPtx[] =
-    ".version 8.0\n.target sm_80\n.address_size 64\n"
-    ".visible .global .align 4 .b8 table[64];\n"
-    ".visible .entry scale(.param .u64 data, .param .u32 count)\n{\n  ret;\n}\n";
-
-/* A fat binary with one entry of PTX. Source: the layout that `cuobjdump` and open fat binary readers agree on. */
-struct FatBinary {
-  struct {
-    uint32_t magic;
-    uint16_t version, header_bytes;
-    uint64_t bytes;
-  } head;
-  struct {
-    uint16_t kind, version;
-    uint32_t header_bytes;
-    uint64_t bytes;
-    uint32_t compressed_bytes, reserved;
-    uint16_t minor, major;
-    uint32_t architecture, name_offset, name_bytes;
-    uint64_t flags, zero, uncompressed_bytes;
-  } entry;
-  char ptx[(sizeof kPtx + 7) / 8 * 8];
-};
-static struct FatBinary binary;
-static struct {
-  uint32_t magic, version;
-  const void* data;
-  void* names;
-} wrapper = {0x466243b1, 1, &binary, NULL};
-
 /* Addresses are all that the runtime wants of them. */
 static void scale(float* data, unsigned count) { (void)data, (void)count; }
 static void unregistered(void) {}
 static char table[64];
 
 static void** register_kernel(void) {
-  binary.head.magic = 0xba55ed50;
-  binary.head.version = 1;
-  binary.head.header_bytes = sizeof binary.head;
-  binary.head.bytes = sizeof binary - sizeof binary.head;
-  binary.entry.kind = 1; /* PTX */
-  binary.entry.version = 0x101;
-  binary.entry.header_bytes = sizeof binary.entry;
-  binary.entry.bytes = sizeof binary.ptx;
-  binary.entry.major = 8;
-  binary.entry.architecture = 80;
-  binary.entry.flags = 0x11; /* 64-bit, Linux */
-  memcpy(binary.ptx, kPtx, sizeof kPtx);
+  static struct {
+    uint32_t magic, version;
+    const void* data;
+    void* names;
+  } wrapper = {0x466243b1, 1, NULL, NULL};
+  wrapper.data = make_fat_binary();
   void** handle = __cudaRegisterFatBinary(&wrapper);
   __cudaRegisterFunction(handle, (const char*)scale, (char*)"scale", "scale", -1, NULL, NULL, NULL, NULL, NULL);
   __cudaRegisterVar(handle, table, (char*)"table", "table", 0, sizeof table, 0, 0);

@@ -7,7 +7,7 @@
 
 #include "program.h"
 
-#define OK(call) CHECK((call) == CUDA_SUCCESS)
+#define OK(call) REQUIRE(call, CUDA_SUCCESS)
 
 static const char kPtx[] =
     ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -23,7 +23,7 @@ static void check_function(CUfunction function) {
   OK(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 65536));
   OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function));
   CHECK(value == 65536);
-  CHECK(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1 << 20) ==
+  EXPECT(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1 << 20),
         CUDA_ERROR_INVALID_VALUE);
   OK(cuFuncSetCacheConfig(function, CU_FUNC_CACHE_PREFER_SHARED));
   OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 1024, 0));
@@ -47,13 +47,13 @@ int main(void) {
 
   OK(cuModuleLoadData(&module, kPtx));
   OK(cuModuleGetFunction(&function, module, "scale"));
-  CHECK(cuModuleGetFunction(&same, module, "absent") == CUDA_ERROR_NOT_FOUND);
+  EXPECT(cuModuleGetFunction(&same, module, "absent"), CUDA_ERROR_NOT_FOUND);
   OK(cuFuncGetModule(&owner, function));
   CHECK(owner == module);
   check_function(function);
   void* arguments[2] = {&data, &count};
   OK(cuLaunchKernel(function, 2, 1, 1, 128, 1, 1, 0, NULL, arguments, NULL));
-  CHECK(cuLaunchKernel(function, 0, 1, 1, 128, 1, 1, 0, NULL, arguments, NULL) == CUDA_ERROR_INVALID_VALUE);
+  EXPECT(cuLaunchKernel(function, 0, 1, 1, 128, 1, 1, 0, NULL, arguments, NULL), CUDA_ERROR_INVALID_VALUE);
   CUlaunchConfig launch = {.gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32, .blockDimY = 1, .blockDimZ = 1};
   OK(cuLaunchKernelEx(&launch, function, arguments, NULL));
 
@@ -64,6 +64,6 @@ int main(void) {
   OK(cuLibraryUnload(library));
 
   OK(cuModuleUnload(module));
-  CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, arguments, NULL) == CUDA_ERROR_INVALID_HANDLE);
-  return 0;
+  EXPECT(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, NULL, arguments, NULL), CUDA_ERROR_INVALID_HANDLE);
+  return differences;
 }

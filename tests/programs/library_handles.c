@@ -22,15 +22,15 @@ int main(void) {
   cusparseHandle_t sparse;
   cusolverDnHandle_t solver;
   int version = 0, major = 0, minor = 0;
-  CHECK(cusparseCreate(&sparse) == CUSPARSE_STATUS_SUCCESS);
+  REQUIRE(cusparseCreate(&sparse), CUSPARSE_STATUS_SUCCESS);
   CHECK(cusparseGetVersion(sparse, &version) == CUSPARSE_STATUS_SUCCESS && version / 1000 == 12);
-  CHECK(cusparseSetStream(sparse, NULL) == CUSPARSE_STATUS_SUCCESS);
-  CHECK(cusparseSetPointerMode(sparse, CUSPARSE_POINTER_MODE_DEVICE) == CUSPARSE_STATUS_SUCCESS);
-  CHECK(cusparseDestroy(sparse) == CUSPARSE_STATUS_SUCCESS);
+  REQUIRE(cusparseSetStream(sparse, NULL), CUSPARSE_STATUS_SUCCESS);
+  REQUIRE(cusparseSetPointerMode(sparse, CUSPARSE_POINTER_MODE_DEVICE), CUSPARSE_STATUS_SUCCESS);
+  REQUIRE(cusparseDestroy(sparse), CUSPARSE_STATUS_SUCCESS);
   CHECK(strlen(cusparseGetErrorString(CUSPARSE_STATUS_INVALID_VALUE)) > 0);
-  CHECK(cusolverDnCreate(&solver) == CUSOLVER_STATUS_SUCCESS);
-  CHECK(cusolverDnSetStream(solver, NULL) == CUSOLVER_STATUS_SUCCESS);
-  CHECK(cusolverDnDestroy(solver) == CUSOLVER_STATUS_SUCCESS);
+  REQUIRE(cusolverDnCreate(&solver), CUSOLVER_STATUS_SUCCESS);
+  REQUIRE(cusolverDnSetStream(solver, NULL), CUSOLVER_STATUS_SUCCESS);
+  REQUIRE(cusolverDnDestroy(solver), CUSOLVER_STATUS_SUCCESS);
   CHECK(nvrtcVersion(&major, &minor) == NVRTC_SUCCESS && major == 13);
-  return 0;
+  return differences;
 }

@@ -198,7 +198,7 @@ PH_EXPORT CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) noexce
 PH_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) noexcept {
   PH_CALL(cuCtxEnablePeerAccess);
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  return find(peer) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+  return find(peer) && peer != current_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
 }
 
 }  // extern "C"
