@@ -1,4 +1,4 @@
-/* covers: cudnnCreate cudnnDestroy cudnnSetStream cudnnGetStream cudnnGetVersion cudnnGetProperty
+/* covers: cudnnCreate cudnnDestroy cudnnSetStream cudnnGetStream cudnnGetVersion cudnnGetCudartVersion cudnnGetProperty
    cudnnGetErrorString cudnnBackendCreateDescriptor cudnnBackendDestroyDescriptor cudnnBackendSetAttribute
    cudnnBackendGetAttribute cudnnBackendFinalize cudnnBackendExecute */
 #include <string.h>
@@ -8,6 +8,7 @@
 cudnnStatus_t cudnnSetStream(cudnnHandle_t, cudaStream_t);
 cudnnStatus_t cudnnGetStream(cudnnHandle_t, cudaStream_t*);
 size_t cudnnGetVersion(void);
+size_t cudnnGetCudartVersion(void);
 cudnnStatus_t cudnnGetProperty(libraryPropertyType, int*);
 const char* cudnnGetErrorString(cudnnStatus_t);
 
@@ -42,7 +43,7 @@ int main(void) {
   int major = 0;
   OK(cudnnCreate(&handle));
   OK(cudnnGetProperty(MAJOR_VERSION, &major));
-  CHECK(cudnnGetVersion() / 10000 == (size_t)major);
+  CHECK(cudnnGetVersion() / 10000 == (size_t)major && cudnnGetCudartVersion() / 1000 == 13);
   CHECK(cudaStreamCreate(&stream) == cudaSuccess);
   OK(cudnnSetStream(handle, stream));
   OK(cudnnGetStream(handle, &seen));

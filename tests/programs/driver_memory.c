@@ -54,7 +54,9 @@ static void check_contexts(void) {
   OK(cuCtxPopCurrent(&popped));
   CHECK(popped == primary);
   OK(cuCtxSetCurrent(primary));
+#ifdef PHANTORA_MODEL
   EXPECT(cuCtxSetCurrent((CUcontext)12345), CUDA_ERROR_INVALID_CONTEXT);
+#endif
 }
 
 static void check_pointer(CUdeviceptr address) {
@@ -114,7 +116,9 @@ static void check_events(CUstream stream) {
   OK(cuEventSynchronize(event));
   OK(cuEventQuery(event));
   OK(cuEventDestroy(event));
+#ifdef PHANTORA_MODEL
   EXPECT(cuEventQuery(event), CUDA_ERROR_INVALID_HANDLE);
+#endif
 }
 
 int main(void) {
@@ -136,8 +140,12 @@ int main(void) {
   OK(cuGetErrorString(CUDA_ERROR_OUT_OF_MEMORY, &text));
   CHECK(strcmp(text, "out of memory") == 0);
   OK(cuGetProcAddress("cuMemAlloc", &function, 13000, 0, &found));
-  CHECK(function == (void*)cuMemAlloc && found == CU_GET_PROC_ADDRESS_SUCCESS);
-  EXPECT(cuGetProcAddress("cuNoSuchCall", &function, 13000, 0, &found), CUDA_ERROR_NOT_FOUND);
+  CHECK(function != NULL && found == CU_GET_PROC_ADDRESS_SUCCESS);
+#ifdef PHANTORA_MODEL
+  CHECK(function == (void*)cuMemAlloc);
+#endif
+  OK(cuGetProcAddress("cuNoSuchCall", &function, 13000, 0, &found));
+  CHECK(function == NULL && found == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
   OK(cuDevicePrimaryCtxRelease(0));
   return differences;
 }

@@ -49,7 +49,9 @@ int main(void) {
   CHECK(seen.location.id == 0);
 
   OK(cuMemMap(base + step, 2 * step, 0, handle, 0));
-  EXPECT(cuMemMap(base + step, step, 0, handle, 0), CUDA_ERROR_ALREADY_MAPPED);
+#ifdef PHANTORA_MODEL
+  EXPECT(cuMemMap(base + step, step, 0, handle, 0), CUDA_ERROR_ALREADY_MAPPED); /* the vendor names no code */
+#endif
   CUmemAccessDesc access = {.location = properties.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
   OK(cuMemSetAccess(base + step, 2 * step, &access, 1));
   OK(cuMemGetAccess(&flags, &access.location, base + step));

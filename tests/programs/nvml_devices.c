@@ -51,6 +51,7 @@ static void check_identity(nvmlDevice_t device, unsigned int index) {
   CHECK(same == device);
 }
 
+/* Of a node with NVSwitches. */
 static void check_links(nvmlDevice_t first, nvmlDevice_t second) {
   nvmlEnableState_t active;
   nvmlIntNvLinkDeviceType_t type;
@@ -81,18 +82,23 @@ int main(void) {
   OK(nvmlSystemGetCudaDriverVersion_v2(&version));
   CHECK(version >= 13000);
   OK(nvmlDeviceGetCount_v2(&count));
-  CHECK(count >= 2);
+  CHECK(count >= 1);
   OK(nvmlDeviceGetHandleByIndex_v2(0, &first));
   OK(nvmlDeviceGetHandleByIndex_v2(count - 1, &last));
   EXPECT(nvmlDeviceGetHandleByIndex_v2(count, &last), NVML_ERROR_INVALID_ARGUMENT);
   check_identity(first, 0);
   check_identity(last, count - 1);
+#ifdef PHANTORA_MODEL
   check_links(first, last);
+  EXPECT(nvmlDeviceGetPowerUsage(first, &power), NVML_ERROR_NOT_SUPPORTED);
+#else
+  (void)check_links;
+  OK(nvmlDeviceGetPowerUsage(first, &power));
+#endif
   OK(nvmlDeviceGetMemoryInfo(first, &memory));
-  CHECK(memory.total > 0 && memory.used + memory.free == memory.total);
+  CHECK(memory.used + memory.free <= memory.total && memory.free > 0);
   OK(nvmlDeviceGetCudaComputeCapability(first, &major, &minor));
   CHECK(major >= 8);
-  EXPECT(nvmlDeviceGetPowerUsage(first, &power), NVML_ERROR_NOT_SUPPORTED);
   CHECK(strcmp(nvmlErrorString(NVML_ERROR_NOT_SUPPORTED), "Not Supported") == 0);
   OK(nvmlShutdown());
   return differences;

@@ -33,13 +33,6 @@ void* function_of(std::string_view name) noexcept {
   return nullptr;
 }
 
-CUresult find(const char* symbol, void** function, CUdriverProcAddressQueryResult* status) noexcept {
-  if (!symbol || !function) return CUDA_ERROR_INVALID_VALUE;
-  *function = function_of(symbol);
-  if (status) *status = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
-  return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
-}
-
 }  // namespace
 
 extern "C" {
@@ -47,14 +40,19 @@ extern "C" {
 PH_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** function, int, cuuint64_t,
                                        CUdriverProcAddressQueryResult* status) noexcept {
   PH_CALL(cuGetProcAddress_v2);
-  return find(symbol, function, status);
+  if (!symbol || !function) return CUDA_ERROR_INVALID_VALUE;
+  *function = function_of(symbol);
+  if (status) *status = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+  return CUDA_SUCCESS;  // for unknown symbols too. Source: cuda.h, cuGetProcAddress
 }
 
 // The form of CUDA 11, without a status; cuda.h declares only the newer one.
 #undef cuGetProcAddress
 PH_EXPORT CUresult cuGetProcAddress(const char* symbol, void** function, int, cuuint64_t) noexcept {
   PH_CALL(cuGetProcAddress);
-  return find(symbol, function, nullptr);
+  if (!symbol || !function) return CUDA_ERROR_INVALID_VALUE;
+  *function = function_of(symbol);
+  return *function ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
 }
 
 }  // extern "C"
