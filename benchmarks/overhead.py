@@ -64,7 +64,13 @@ class Cost:
 
 def run_phantora(job: Job, notes: Path) -> None:
     """The job under `phantora run`."""
-    program = [sys.executable, "-m", "phantora_py", "run", "--cluster", "h100", "--ranks"]
+    program = [
+        str(Path(sys.executable).with_name("phantora")),
+        "run",
+        "--cluster",
+        "h100",
+        "--ranks",
+    ]
     _check(
         subprocess.Popen(
             [*program, str(job.ranks), "-o", str(notes / "run.phr"), "--", *job.command(notes)]

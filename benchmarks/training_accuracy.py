@@ -59,7 +59,7 @@ def simulated_s(run: Published) -> float:
     Raises: subprocess.CalledProcessError if the simulation fails.
     """
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "phantora_py", "run", "--quiet", "--json"]
+        command = [str(Path(sys.executable).with_name("phantora")), "run", "--quiet", "--json"]
         command += [
             "--cluster",
             run.cluster,

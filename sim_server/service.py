@@ -22,6 +22,8 @@ from sim_server.records import PROTOCOL_VERSION
 from sim_server.settings import Settings
 from sim_server.simulation import Reply, Simulation
 
+# Ranks hold each other up all the time, mostly for less than this, and agents need not know.
+STALLED_S = 0.002
 CHUNK_BYTES = 1 << 20
 TOKEN_KEY = "phantora-token"
 # Records of many iterations may come in one batch.
@@ -93,7 +95,8 @@ class Run:
         self._link_of_rank: dict[int, AgentLink] = {}
         self._simulation: Simulation | None = None
         self._iterations = 0
-        self._stalled: list[int] = []
+        self._held_up_by: list[int] = []
+        self._told_held_up_by: list[int] = []
         self._exit_code = 0
 
     def serve(self) -> int:
@@ -115,8 +118,15 @@ class Run:
         return self._exit_code
 
     def _take(self) -> list[Inbound]:
-        """At least one message, and all that are there already."""
-        taken = [self._inbox.get()]
+        """All messages that are there; waits for one, and tells the agents if that takes long."""
+        news = self._held_up_by != self._told_held_up_by
+        try:
+            taken = [self._inbox.get(timeout=STALLED_S if news else None)]
+        except queue.Empty:
+            self._told_held_up_by = self._held_up_by
+            stalled = messages.Stalled(held_up_by=self._held_up_by)
+            self._broadcast(messages.ToAgent(stalled=stalled))
+            return []
         while not self._inbox.empty():
             taken.append(self._inbox.get())
         return taken
@@ -164,10 +174,7 @@ class Run:
         except PhantoraError as error:
             self._fail(error)
             return
-        held_up_by = simulation.held_up_by()
-        if held_up_by != self._stalled:
-            self._stalled = held_up_by
-            self._broadcast(messages.ToAgent(stalled=messages.Stalled(held_up_by=held_up_by)))
+        self._held_up_by = simulation.held_up_by()
         iterations = simulation.log.iterations()
         if iterations != self._iterations:
             self._iterations = iterations

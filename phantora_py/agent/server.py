@@ -1,9 +1,9 @@
 """A sim_server of our own, for one run."""
 
 import subprocess
-import sys
 from collections.abc import Mapping
 
+from phantora_py.launch.module import module_command
 from phantora_py.launch.rundir import RunDirectory
 from sim_server.errors import InternalError
 
@@ -22,7 +22,7 @@ class Server:
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-m", "sim_server", "--listen", self.address),
+                    *(*module_command("sim_server"), "--listen", self.address),
                     *("--token-file", str(directory.token), "--agents", "1"),
                 ],
                 env=dict(environment),

@@ -8,13 +8,13 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
 import psutil
 
+from phantora_py.launch.module import module_command
 from phantora_py.launch.starter import MAX_PACKET_BYTES, Plan, RankStart
 from sim_server.errors import InternalError
 
@@ -40,7 +40,7 @@ class RankProcesses:
         with theirs:
             self._starter = subprocess.Popen(
                 [
-                    *(sys.executable, *unbuffered, "-m", "phantora_py.launch.starter"),
+                    *module_command("phantora_py.launch.starter", *unbuffered),
                     *(str(theirs.fileno()), str(os.getpid())),
                 ],
                 env=dict(environment),

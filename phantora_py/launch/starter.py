@@ -204,7 +204,7 @@ def _become(plan: Plan, start: RankStart) -> NoReturn:
 
 def main() -> NoReturn:
     """Serves, until the end of the starter or of a rank's program."""
-    sys.path.pop(0)  # The working directory, in which the program's modules may lie.
+    sys.path.pop(0)  # Put there to start this module; the program must not see it.
     system.adopt_orphans()
     try:
         starter = Starter(socket.socket(fileno=int(sys.argv[1])))

@@ -1,5 +1,6 @@
 /* covers: cudnnBackendCreateDescriptor cudnnBackendSetAttribute cudnnBackendGetAttribute cudnnBackendFinalize
    cudnnBackendExecute cudnnGetLastErrorString cudnnGraphVersionCheck */
+/* not for the vendor: graphs are described as far as our library reads them */
 #include <string.h>
 
 #include "cudnn_graph.h"

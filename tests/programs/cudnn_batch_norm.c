@@ -3,6 +3,7 @@
    cudnnGetBatchNormalizationBackwardExWorkspaceSize cudnnGetBatchNormalizationTrainingExReserveSpaceSize
    cudnnBatchNormalizationForwardTrainingEx cudnnBatchNormalizationBackwardEx
    cudnnBatchNormalizationForwardInference */
+/* not for the vendor: operands overlap */
 #include "program.h"
 #include "shim/cudnn/cudnn_types.h"
 

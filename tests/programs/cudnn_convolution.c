@@ -1,6 +1,7 @@
 /* covers: cudnnCreate cudnnDestroy cudnnSetStream cudnnGetStream cudnnGetVersion cudnnGetCudartVersion cudnnGetProperty
    cudnnGetErrorString cudnnBackendCreateDescriptor cudnnBackendDestroyDescriptor cudnnBackendSetAttribute
    cudnnBackendGetAttribute cudnnBackendFinalize cudnnBackendExecute */
+/* not for the vendor: graphs are described as far as our library reads them */
 #include <string.h>
 
 #include "cudnn_graph.h"

@@ -1,7 +1,8 @@
 """What running the C programs of this folder takes, with our libraries or with the vendor's.
 
 A program begins with the rows of the interception tables that it covers, in the comment
-`covers: ...`; a second comment `ranks: 2` says that it is run as so many processes.
+`covers: ...`. After it `ranks: 2` says that it is run as so many processes, and `not for the
+vendor: ...` why the vendor's libraries would not take it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CSRC = HERE.parents[1] / "csrc"
 PROGRAMS = sorted(HERE.glob("*.c"))
-COVERS = re.compile(r"/\* covers: ([\w\s]+)\*/\n(?:/\* ranks: (\d+) \*/\n)?")
+COVERS = re.compile(r"/\* covers: ([\w\s]+)\*/\n")
+RANKS = re.compile(r"^/\* ranks: (\d+) \*/$", re.MULTILINE)
+NOT_FOR_VENDOR = re.compile(r"^/\* not for the vendor: (.*) \*/$", re.MULTILINE)
 
 
 class CompilationError(Exception):
@@ -31,8 +34,14 @@ def covered_rows(source: Path) -> list[str]:
 
 def rank_count(source: Path) -> int:
     """The number of processes that the program is run as."""
-    match = COVERS.match(source.read_text("ascii"))
-    return int(match[2] or 1) if match is not None else 1
+    match = RANKS.search(source.read_text("ascii"))
+    return int(match[1]) if match is not None else 1
+
+
+def reason_to_skip(source: Path) -> str:
+    """Why the vendor's libraries would not take the program; empty if they do."""
+    match = NOT_FOR_VENDOR.search(source.read_text("ascii"))
+    return match[1] if match is not None else ""
 
 
 def find_cuda_headers(locations: Iterable[str]) -> Path | None:
