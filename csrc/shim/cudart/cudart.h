@@ -19,6 +19,14 @@ inline bool is_device(int device) noexcept {
 
 // The kernel behind a host stub, or null.
 KernelFunction* find_kernel(const void* host_stub) noexcept;
+// The size of a registered variable, by its host symbol; 0: not registered.
+std::size_t variable_bytes(const void* symbol) noexcept;
+
+// cudaMemcpy and cudaMemcpyAsync: checks, record, values.
+cudaError_t copy(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream,
+                 bool synchronous) noexcept;
+// Memory is given back: it leaves the pool if it came from one.
+void leave_pool(const void* pointer) noexcept;
 
 // A stream argument that is not valid makes the call return cudaErrorInvalidResourceHandle.
 #define PH_RESOLVE_STREAM(name, handle)                   \

@@ -18,6 +18,9 @@ using namespace ph::cudart;
 
 namespace {
 
+// A bit per peer; of the process, as contexts are.
+std::atomic<std::uint64_t> enabled_peers[64];
+
 // Fields of cudaDeviceProp that the profile names; the others stay zero.
 void fill_properties(cudaDeviceProp& properties, int device) {
   properties = {};
@@ -128,12 +131,19 @@ PH_EXPORT cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) no
 
 PH_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) noexcept {
   PH_CALL(cudaDeviceEnablePeerAccess);
-  static std::atomic<std::uint64_t> enabled[64] = {};  // a bit per peer; of the process, as contexts are
   if (flags != 0) return returned(cudaErrorInvalidValue);
   if (!is_device(peer) || peer == current_device()) return returned(cudaErrorInvalidDevice);
   const std::uint64_t bit = std::uint64_t{1} << peer;
-  const bool was_enabled = (enabled[current_device()].fetch_or(bit) & bit) != 0;
+  const bool was_enabled = (enabled_peers[current_device()].fetch_or(bit) & bit) != 0;
   return was_enabled ? returned(cudaErrorPeerAccessAlreadyEnabled) : cudaSuccess;
+}
+
+PH_EXPORT cudaError_t cudaDeviceDisablePeerAccess(int peer) noexcept {
+  PH_CALL(cudaDeviceDisablePeerAccess);
+  if (!is_device(peer)) return returned(cudaErrorInvalidDevice);
+  const std::uint64_t bit = std::uint64_t{1} << peer;
+  const bool was_enabled = (enabled_peers[current_device()].fetch_and(~bit) & bit) != 0;
+  return was_enabled ? cudaSuccess : returned(cudaErrorPeerAccessNotEnabled);
 }
 
 PH_EXPORT cudaError_t cudaDriverGetVersion(int* version) noexcept {

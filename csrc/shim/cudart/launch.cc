@@ -53,6 +53,20 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, st
   return cudaSuccess;
 }
 
+cudaError_t set_attribute(const void* stub, cudaFuncAttribute attribute, int value) noexcept {
+  const KernelFunction* function = find_kernel(stub);
+  if (function == nullptr) return returned(cudaErrorInvalidDeviceFunction);
+  const std::lock_guard lock(mutex);
+  if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
+    if (value < 0 || value > most_shared_bytes()) return returned(cudaErrorInvalidValue);
+    settings_of(function).dynamic_shared_bytes = value;
+  } else if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) {
+    if (value < -1 || value > 100) return returned(cudaErrorInvalidValue);
+    settings_of(function).shared_carveout = value;
+  }
+  return cudaSuccess;
+}
+
 }  // namespace
 
 extern "C" {
@@ -99,16 +113,23 @@ PH_EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t funct
 
 PH_EXPORT cudaError_t cudaFuncSetAttribute(const void* stub, cudaFuncAttribute attribute, int value) noexcept {
   PH_CALL(cudaFuncSetAttribute);
+  return set_attribute(stub, attribute, value);
+}
+
+// Settings are kept per function: all GPUs of a node are the same.
+PH_EXPORT cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t kernel, cudaFuncAttribute attribute, int value,
+                                                      int device) noexcept {
+  PH_CALL(cudaKernelSetAttributeForDevice);
+  if (!is_device(device)) return returned(cudaErrorInvalidDevice);
+  return set_attribute(kernel, attribute, value);
+}
+
+PH_EXPORT cudaError_t cudaFuncGetName(const char** name, const void* stub) noexcept {
+  PH_CALL(cudaFuncGetName);
   const KernelFunction* function = find_kernel(stub);
+  if (name == nullptr) return returned(cudaErrorInvalidValue);
   if (function == nullptr) return returned(cudaErrorInvalidDeviceFunction);
-  const std::lock_guard lock(mutex);
-  if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
-    if (value < 0 || value > most_shared_bytes()) return returned(cudaErrorInvalidValue);
-    settings_of(function).dynamic_shared_bytes = value;
-  } else if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) {
-    if (value < -1 || value > 100) return returned(cudaErrorInvalidValue);
-    settings_of(function).shared_carveout = value;
-  }
+  *name = kernel_name(*function);
   return cudaSuccess;
 }
 

@@ -31,17 +31,6 @@ bool range_is_valid(const void* pointer, std::size_t bytes) noexcept {
          reinterpret_cast<std::uintptr_t>(pointer) + bytes <= allocation.base + allocation.bytes;
 }
 
-cudaError_t copy(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t handle,
-                 bool synchronous) noexcept {
-  PH_RESOLVE_STREAM(stream, handle);
-  if (bytes == 0) return cudaSuccess;
-  if (!is_direction(kind)) return returned(cudaErrorInvalidMemcpyDirection);
-  if (!range_is_valid(destination, bytes) || !range_is_valid(source, bytes)) return returned(cudaErrorInvalidValue);
-  if (!direction_fits(kind, destination, source)) return returned(cudaErrorInvalidValue);
-  synchronous ? copy_sync(destination, source, bytes, stream) : copy_async(destination, source, bytes, stream);
-  return cudaSuccess;
-}
-
 cudaError_t copy_rows(void* destination, std::size_t destination_pitch, const void* source, std::size_t source_pitch,
                       std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t handle,
                       bool synchronous) noexcept {
@@ -67,6 +56,21 @@ cudaError_t fill(void* pointer, int value, std::size_t bytes, cudaStream_t handl
 
 }  // namespace
 
+namespace ph::cudart {
+
+cudaError_t copy(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t handle,
+                 bool synchronous) noexcept {
+  PH_RESOLVE_STREAM(stream, handle);
+  if (bytes == 0) return cudaSuccess;
+  if (!is_direction(kind)) return returned(cudaErrorInvalidMemcpyDirection);
+  if (!range_is_valid(destination, bytes) || !range_is_valid(source, bytes)) return returned(cudaErrorInvalidValue);
+  if (!direction_fits(kind, destination, source)) return returned(cudaErrorInvalidValue);
+  synchronous ? copy_sync(destination, source, bytes, stream) : copy_async(destination, source, bytes, stream);
+  return cudaSuccess;
+}
+
+}  // namespace ph::cudart
+
 extern "C" {
 
 PH_EXPORT cudaError_t cudaMalloc(void** pointer, std::size_t bytes) noexcept {
@@ -85,6 +89,7 @@ PH_EXPORT cudaError_t cudaFree(void* pointer) noexcept {
   Allocation allocation;
   if (!find_allocation(pointer, allocation) || allocation.device < 0) return returned(cudaErrorInvalidValue);
   wait_device(allocation.device);  // cudaFree waits for the device. Source: as core/copies.h
+  leave_pool(pointer);
   return free_device(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }
 
@@ -151,6 +156,13 @@ PH_EXPORT cudaError_t cudaMemcpyAsync(void* destination, const void* source, std
                                       cudaStream_t stream) noexcept {
   PH_CALL(cudaMemcpyAsync, HostCost::Copy);
   return copy(destination, source, bytes, kind, stream, false);
+}
+
+PH_EXPORT cudaError_t cudaMemcpyPeer(void* destination, int destination_device, const void* source,
+                                     int source_device, std::size_t bytes) noexcept {
+  PH_CALL(cudaMemcpyPeer, HostCost::Copy);
+  if (!is_device(destination_device) || !is_device(source_device)) return returned(cudaErrorInvalidDevice);
+  return copy(destination, source, bytes, cudaMemcpyDefault, nullptr, true);
 }
 
 PH_EXPORT cudaError_t cudaMemcpyPeerAsync(void* destination, int destination_device, const void* source,

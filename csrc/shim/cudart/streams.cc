@@ -84,6 +84,22 @@ PH_EXPORT cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) 
   return cudaSuccess;
 }
 
+PH_EXPORT cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) noexcept {
+  PH_CALL(cudaStreamGetFlags);
+  PH_RESOLVE_STREAM(stream, handle);
+  if (flags == nullptr) return returned(cudaErrorInvalidValue);
+  *flags = stream.non_blocking ? cudaStreamNonBlocking : cudaStreamDefault;
+  return cudaSuccess;
+}
+
+PH_EXPORT cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long* id) noexcept {
+  PH_CALL(cudaStreamGetId);
+  PH_RESOLVE_STREAM(stream, handle);
+  if (id == nullptr) return returned(cudaErrorInvalidValue);
+  *id = static_cast<unsigned long long>(stream.device) << 32 | stream.id;  // as cuStreamGetId
+  return cudaSuccess;
+}
+
 PH_EXPORT cudaError_t cudaStreamGetDevice(cudaStream_t handle, int* device) noexcept {
   PH_CALL(cudaStreamGetDevice);
   PH_RESOLVE_STREAM(stream, handle);
