@@ -27,7 +27,8 @@ import simpy
 
 from sim_server.cluster import load_cluster
 from sim_server.collectives import Communication
-from sim_server.operations import DATA_TYPE_BYTES, PER_RANK_KINDS, NcclOpKind, Operation
+from sim_server.operations import DATA_TYPE_BYTES, PER_RANK_KINDS, Operation
+from sim_server.records import NcclOpKind
 
 _KINDS = {
     "all_reduce": NcclOpKind.ALL_REDUCE,

@@ -3,23 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import IntEnum
 
-
-class NcclOpKind(IntEnum):
-    """Kind of an operation; the values are those of `ph::NcclOpKind`."""
-
-    ALL_REDUCE = 1
-    BROADCAST = 2
-    REDUCE = 3
-    ALL_GATHER = 4
-    REDUCE_SCATTER = 5
-    SEND = 6
-    RECV = 7
-    ALL_TO_ALL = 8
-    GATHER = 9
-    SCATTER = 10
-
+from sim_server.records import NcclOpKind
 
 # Bytes of an element by ncclDataType_t. Source: nccl.h of NCCL 2.27.
 DATA_TYPE_BYTES = (1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1)

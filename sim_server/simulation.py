@@ -21,8 +21,8 @@ from sim_server.collectives import Communication
 from sim_server.communicators import Communicators, Joiner, NewCommunicator
 from sim_server.errors import Deadlock, RankFailed, UnsupportedCall
 from sim_server.kernels import KernelTimer, copy_rates, fill_rate
-from sim_server.operations import NcclOpKind, Operation
-from sim_server.records import RecordKind, ReplyStatus, WaitKind
+from sim_server.operations import Operation
+from sim_server.records import NcclOpKind, RecordKind, ReplyStatus, WaitKind
 from sim_server.run_log import RunLog
 from sim_server.settings import Settings
 
@@ -267,7 +267,9 @@ class Simulation:
 
 
 def _reply(answer: Answer) -> Reply:
-    return Reply(answer.rank, answer.slot, answer.status, answer.time_ns, answer.value)
+    return Reply(
+        answer.rank, answer.slot, answer.status, answer.time_ns, answer.value, answer.payload
+    )
 
 
 def _by_launch(ready: list[Ready]) -> list[list[Ready]]:

@@ -85,7 +85,9 @@ void bind_results(py::module_& module) {
       .def_readonly("time_ns", &Request::time_ns);
   py::class_<Answer>(module, "Answer")
       .def_property_readonly("status", number<&Answer::status>())
-      .def_property_readonly("payload", [](const Answer&) { return py::bytes(); })
+      .def_property_readonly("payload", [](const Answer& self) {
+        return py::bytes(reinterpret_cast<const char*>(self.news.data()), self.news.size() * sizeof(ph::EventNews));
+      })
       .def_readonly("rank", &Answer::rank)
       .def_readonly("slot", &Answer::slot)
       .def_readonly("time_ns", &Answer::time_ns)

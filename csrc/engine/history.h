@@ -58,6 +58,7 @@ struct Answer {
   ReplyStatus status;
   Nanoseconds time_ns;
   std::uint64_t value;
+  std::vector<EventNews> news;
 };
 
 struct Stop {

@@ -80,7 +80,6 @@ class Rank {
     static constexpr Nanoseconds kFed = -2;
     Nanoseconds time_ns = kUnrecorded;  // when it was recorded
     Index item = kNone;                 // that will record it
-    Index stream = kNone;
   };
   struct Launch {
     std::vector<Queued> ops;
@@ -149,7 +148,7 @@ class Rank {
   void begin_wait(const Queued& record);
   void evaluate_query(const Query& query);
   ReplyStatus query(const Wait& wait, bool background, std::uint64_t& value) const;
-  std::uint64_t progress(const Wait& wait) const;
+  std::vector<EventNews> news(const Wait& wait) const;
   void reply(std::uint64_t key, ReplyStatus status, std::uint64_t value, Nanoseconds cost_ns = 0);
   void close_wait(Wait& wait, Nanoseconds time_ns);
   Wait* open_wait(std::uint64_t key);

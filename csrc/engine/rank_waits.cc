@@ -71,31 +71,33 @@ void Rank::evaluate_query(const Query& question) {
 // A background query is asked out of order: an event that was fed and not yet reached is not ready, and neither
 // is a stream while records wait in the queue.
 ReplyStatus Rank::query(const Wait& wait, bool background, std::uint64_t& value) const {
-  if (wait.kind == WaitKind::QueryStream) {
-    if (!streams_.idle(wait.stream) || (background && queue_head_ < queue_.size())) return ReplyStatus::NotReady;
-    value = progress(wait);
-    return ReplyStatus::Done;
-  }
+  const auto ready = [](bool is) { return is ? ReplyStatus::Done : ReplyStatus::NotReady; };
+  if (wait.kind == WaitKind::QueryStream)
+    return ready(streams_.idle(wait.stream) && !(background && queue_head_ < queue_.size()));
   const Event& first = event(wait.args[0]);
-  if (wait.kind == WaitKind::QueryEvent) {
-    if (first.item == kNone && !(background && first.time_ns == Event::kFed)) {
-      value = progress(wait);
-      return ReplyStatus::Done;
-    }
-    if (first.item != kNone) value = static_cast<std::uint64_t>(earliest_end_ns(items_[first.item]));
-    return ReplyStatus::NotReady;
-  }
+  if (wait.kind == WaitKind::QueryEvent)
+    return ready(first.item == kNone && !(background && first.time_ns == Event::kFed));
   const Event& second = event(wait.args[1]);
   if (first.time_ns < 0 || second.time_ns < 0) return ReplyStatus::NotReady;
   value = static_cast<std::uint64_t>(second.time_ns - first.time_ns);
   return ReplyStatus::Done;
 }
 
-// The newest event instance that is done on the stream that a wait is about, 0 if none.
-std::uint64_t Rank::progress(const Wait& wait) const {
-  const bool of_event = wait.kind == WaitKind::Event || wait.kind == WaitKind::QueryEvent;
-  const Index stream = of_event ? event(wait.args[0]).stream : wait.stream;
-  return stream == kNone ? 0 : streams_[stream].done_event;
+// Of each stream its next event, and the event that was asked about.
+std::vector<EventNews> Rank::news(const Wait& wait) const {
+  constexpr std::size_t kMostStreams = 64;  // about the others the rank has to ask
+  std::vector<EventNews> news;
+  const auto add = [&](const Stream& stream, std::uint64_t pending) {
+    const Index item = event(pending).item;
+    const Nanoseconds not_before_ns = item == kNone ? 0 : earliest_end_ns(items_[item]);
+    news.push_back({stream.id, stream.device, stream.done_event, pending, static_cast<std::uint64_t>(not_before_ns)});
+  };
+  streams_.with_events([&](const Stream& stream) {
+    if (news.size() < kMostStreams) add(stream, stream.pending_events.empty() ? 0 : stream.pending_events.front());
+  });
+  const Index asked = wait.kind == WaitKind::QueryEvent ? event(wait.args[0]).item : kNone;
+  if (asked != kNone) add(streams_[items_[asked].stream], wait.args[0]);
+  return news;
 }
 
 void Rank::reply(std::uint64_t key, ReplyStatus status, std::uint64_t value, Nanoseconds cost_ns) {
@@ -104,7 +106,7 @@ void Rank::reply(std::uint64_t key, ReplyStatus status, std::uint64_t value, Nan
   const auto slot = static_cast<std::uint32_t>(key % kReplySlots);
   const Nanoseconds time_ns =
       wait->background ? world_.now_ns : std::max(wait->issue_ns, world_.now_ns) + cost_ns;
-  world_.stop.answers.push_back({rank_, slot, status, time_ns, value});
+  world_.stop.answers.push_back({rank_, slot, status, time_ns, value, news(*wait)});
   close_wait(*wait, time_ns);
 }
 

@@ -110,7 +110,7 @@ void Rank::add_to_stream(const Queued& record, Item item) {
     if (recording != kNone) depend(recording);
   } else if (record.kind == RecordKind::EventRecord) {
     events_[record.args[0]].item = index;
-    events_[record.args[0]].stream = record.stream;
+    streams_[record.stream].pending_events.push_back(record.args[0]);
   } else if (record.kind == RecordKind::NcclLaunch) {
     launches_[static_cast<Index>(item.value)].item = index;
   }
@@ -228,10 +228,11 @@ void Rank::complete(Index index) {
     world_.spans.push_back({rank_, item.span, item.device, streams_[item.stream].id, item.id, item.issue_ns,
                             item.start_ns, now_ns});
   if (item.kind == ItemKind::EventRecord) {
-    events_[item.value] = {now_ns, kNone, item.stream};
-    streams_[item.stream].done_event = std::max(streams_[item.stream].done_event, item.value);
+    events_[item.value] = {now_ns, kNone};
+    streams_[item.stream].done_event = item.value;
+    streams_[item.stream].pending_events.pop_front();
   } else if (item.kind == ItemKind::HostWait) {
-    if (const Wait* wait = open_wait(item.value)) reply(item.value, ReplyStatus::Done, progress(*wait));
+    reply(item.value, ReplyStatus::Done, 0);
   } else if (item.kind == ItemKind::Transfer) {
     CopyEngine& engine = device(item.device).copy_engines[item.copy_engine];
     engine.busy = false;

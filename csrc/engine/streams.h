@@ -2,6 +2,7 @@
 // device also waits for its blocking streams, and they for it.
 #pragma once
 
+#include <deque>
 #include <unordered_map>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct Stream {
   bool destroyed;
   Index tail;        // last item that is not done, kNone when idle
   std::uint64_t done_event = 0;  // newest event instance that is done
+  std::deque<std::uint64_t> pending_events{};  // instances
   Nanoseconds given_ns = 0;      // least duration of all work it was given
   Nanoseconds done_ns = 0;       // likewise of the work that is done
   Nanoseconds free_at_ns = 0;    // the rest begins no earlier than this
@@ -64,6 +66,13 @@ class Streams {
     if (device >= devices_.size()) return;
     for (const Index stream : devices_[device].all)
       if (streams_[stream].tail != kNone) visit(streams_[stream].tail);
+  }
+
+  // Likewise with the streams that have had an event.
+  template <typename Visit>
+  void with_events(Visit visit) const {
+    for (const Stream& stream : streams_)
+      if (stream.done_event != 0 || !stream.pending_events.empty()) visit(stream);
   }
 
   bool idle(Index stream) const {

@@ -73,12 +73,12 @@ enum WaitFlags : std::uint8_t {
 };
 
 enum class WaitKind : std::uint32_t {
-  // `progress` is the newest event instance that is done on the stream, so that the rank need not ask about older ones.
-  Stream = 1,       // stream: until all its work so far is done; value: progress
-  Event = 2,        // arg[0]: event instance; value: progress of its stream
+  // Payload of the answer to a wait that concerns this rank alone, all but CommInit and CommSplit: EventNews.
+  Stream = 1,       // stream: until all its work so far is done
+  Event = 2,        // arg[0]: event instance
   Device = 3,       // device: until all work of all its streams is done
-  QueryStream = 4,  // stream; answered at once: status Done, with progress as value, or NotReady
-  QueryEvent = 5,   // arg[0]: event instance; likewise, and value of NotReady: a time in ns before which it cannot be done
+  QueryStream = 4,  // stream; answered at once: status Done or NotReady
+  QueryEvent = 5,   // arg[0]: event instance; likewise
   Elapsed = 6,      // arg[0], arg[1]: event instances; value: nanoseconds from first to second (as int64)
   CommInit = 7,     // arg[0]: hash of the unique id; arg[1]: size; arg[2]: rank in it; value: communicator
   CommSplit = 8,    // id's communicator in arg[0]; arg[1]: colour (int64, -1: none); arg[2]: key (int64);
@@ -86,6 +86,16 @@ enum class WaitKind : std::uint32_t {
   Resume = 9,       // until the simulation has reached the rank's clock: it was set aside while it waited
                     // outside, or its program sleeps; value unused
 };
+
+// What is known about the events of one stream, so that the rank need not ask: programs poll events all the time.
+struct EventNews {
+  std::uint32_t stream;
+  std::uint32_t device;
+  std::uint64_t done;           // this instance, and those before it, are done
+  std::uint64_t pending;        // this one, and those after it, are not done before `not_before_ns`; 0: none
+  std::uint64_t not_before_ns;
+};
+static_assert(sizeof(EventNews) == 32);
 
 enum class ReplyStatus : std::uint32_t { Done = 0, NotReady = 1, Stop = 2 };
 

@@ -185,7 +185,8 @@ def _server(prepared: Prepared, directory: RunDirectory) -> tuple[Server | None,
         assert options.token is not None
         return None, options.server, options.token
     token = rundir.write_token(directory)
-    own = {**os.environ, "PHANTORA_RUN_DIR": str(directory.path)}
+    # It has no use for the threads that NumPy's OpenBLAS starts at import.
+    own = {**os.environ, "PHANTORA_RUN_DIR": str(directory.path), "OPENBLAS_NUM_THREADS": "1"}
     server = Server(directory, own)
     return server, server.address, token
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from sim_server.collectives.group import Group
 from sim_server.collectives.shape import Shape, Transfer
-from sim_server.operations import NcclOpKind
+from sim_server.records import NcclOpKind
 
 
 def exchange_shape(sends: Sequence[tuple[int, int, int]], group: Group) -> Shape:

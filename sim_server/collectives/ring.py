@@ -17,7 +17,7 @@ from itertools import pairwise
 
 from sim_server.collectives.group import Group
 from sim_server.collectives.shape import Shape, Transfer
-from sim_server.operations import NcclOpKind
+from sim_server.records import NcclOpKind
 
 
 def ring_shape(kind: NcclOpKind, group: Group, root: int) -> Shape | None:

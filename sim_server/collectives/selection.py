@@ -23,7 +23,8 @@ from sim_server.collectives.tree import tree_shape
 from sim_server.collectives.tuning import TUNINGS, Algorithm, Cost, Protocol, Tuning
 from sim_server.errors import UsageError
 from sim_server.network import Demand, Topology
-from sim_server.operations import NcclOpKind, Operation
+from sim_server.operations import Operation
+from sim_server.records import NcclOpKind
 
 _NVLS = (Algorithm.NVLS, Algorithm.NVLS_TREE)
 

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from sim_server.gpu import GpuProfile
+from sim_server.records import CopyKind
 
 Rate = tuple[int, float]
 """Latency in nanoseconds and bytes per second."""
-
-
-class CopyKind(IntEnum):
-    """As `CopyKind` of csrc/protocol/records.h."""
-
-    HOST_TO_DEVICE = 1
-    DEVICE_TO_HOST = 2
-    DEVICE_TO_DEVICE = 3
-    PEER_TO_PEER = 4
-    HOST_TO_HOST = 5
 
 
 def copy_rates(gpu: GpuProfile) -> dict[tuple[int, bool], Rate]:

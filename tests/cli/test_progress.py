@@ -4,6 +4,7 @@ import os
 import pty
 import subprocess
 import sys
+from pathlib import Path
 
 SCRIPT = """
 from types import SimpleNamespace
@@ -17,11 +18,11 @@ with progress.Progress(SimpleNamespace(), shown=True) as shown:
 """
 
 
-def test_progress_names_iteration_and_both_clocks() -> None:
+def test_progress_names_iteration_and_both_clocks(tmp_path: Path) -> None:
     """On a terminal the line shows iterations, virtual time and wall time, each labelled."""
     leader, follower = pty.openpty()
     child = subprocess.run(
-        [sys.executable, "-c", SCRIPT], stdout=follower, stderr=follower, check=False
+        [sys.executable, "-c", SCRIPT], cwd=tmp_path, stdout=follower, stderr=follower, check=False
     )
     os.close(follower)
     shown = os.read(leader, 1 << 16).decode()

@@ -138,7 +138,8 @@ def test_a_server_elsewhere(tmp_path: Path) -> None:
     token.write_text("secret")
     address = f"unix:{tmp_path}/server"
     serve = ["serve", "--listen", address, "--token-file", str(token)]
-    with subprocess.Popen([sys.executable, "-m", "phantora_py", *serve]) as server:
+    words = [sys.executable, "-m", "phantora_py", *serve]
+    with subprocess.Popen(words, cwd=tmp_path) as server:
         try:
             wrong = phantora(tmp_path, "--server", address, "--token", "guess", script="true")
             assert wrong.returncode == 2

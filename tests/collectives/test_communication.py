@@ -13,7 +13,8 @@ import simpy
 from sim_server.cluster import load_cluster
 from sim_server.collectives import Communication
 from sim_server.errors import UsageError
-from sim_server.operations import NcclOpKind, Operation
+from sim_server.operations import Operation
+from sim_server.records import NcclOpKind
 
 INT8, HALF = 0, 6
 
@@ -123,7 +124,8 @@ _HISTORY = """
 import dataclasses, hashlib, simpy
 from sim_server.cluster import Routing, load_cluster
 from sim_server.collectives import Communication
-from sim_server.operations import NcclOpKind, Operation
+from sim_server.operations import Operation
+from sim_server.records import NcclOpKind
 
 h100 = load_cluster("h100")
 fabric = dataclasses.replace(h100.fabric, routing=Routing.ECMP, seed=7)

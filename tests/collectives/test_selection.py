@@ -12,7 +12,8 @@ from sim_server.cluster import load_cluster
 from sim_server.collectives import Communication
 from sim_server.collectives.tuning import Algorithm, Protocol
 from sim_server.errors import UsageError
-from sim_server.operations import NcclOpKind, Operation
+from sim_server.operations import Operation
+from sim_server.records import NcclOpKind
 
 INT8, HALF = 0, 6
 AVERAGE = 4

@@ -14,7 +14,7 @@ from sim_server.collectives.ring import ring_shape
 from sim_server.collectives.shape import Shape
 from sim_server.collectives.tree import double_tree_edges, tree_shape
 from sim_server.network import Gpu
-from sim_server.operations import NcclOpKind
+from sim_server.records import NcclOpKind
 
 
 def group_of(*ranks_per_node: int) -> Group:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sim_server import operations, records
-from sim_server.kernels import copies
+from sim_server import records
 
 HEADER = (Path(__file__).parents[2] / "csrc/protocol/records.h").read_text()
 CODE = re.sub(r"//.*", "", HEADER)
@@ -43,16 +42,6 @@ def test_every_enumeration_of_the_header_is_mirrored() -> None:
     """None is missing in Python."""
     names = re.findall(r"enum (?:class )?(\w+) :", CODE)
     assert sorted(names) == sorted(mirror.__name__ for mirror in ENUMS)
-
-
-def test_other_copies_agree() -> None:
-    """The enumerations that other modules keep for themselves."""
-    pairs: list[tuple[type[IntEnum], type[IntEnum]]] = [
-        (operations.NcclOpKind, records.NcclOpKind),
-        (copies.CopyKind, records.CopyKind),
-    ]
-    for other, mirror in pairs:
-        assert {one.name: one.value for one in other} == {one.name: one.value for one in mirror}
 
 
 def test_constants_and_layout_equal_the_headers() -> None:

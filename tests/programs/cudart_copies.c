@@ -1,4 +1,4 @@
-/* covers: cudaMemcpy cudaMemcpyAsync cudaMemcpy2D cudaMemcpy2DAsync cudaMemcpyPeerAsync cudaMemset
+/* covers: cudaMemcpy cudaMemcpyAsync cudaMemcpy2D cudaMemcpy2DAsync cudaMemcpyPeer cudaMemcpyPeerAsync cudaMemset
    cudaMemsetAsync */
 #include <cuda_runtime_api.h>
 #include <string.h>
@@ -90,6 +90,11 @@ static void check_peers(unsigned char* a) {
   OK(cudaMemcpy(back, other, BYTES, cudaMemcpyDefault));
   CHECK(memcmp(back, sent, BYTES) == 0);
   EXPECT(cudaMemcpyPeerAsync(other, count, a, 0, BYTES, NULL), cudaErrorInvalidDevice);
+  OK(cudaMemset(other, 0, BYTES));
+  OK(cudaMemcpyPeer(a, 0, other, 1, 100));
+  OK(cudaMemcpy(back, a, BYTES, cudaMemcpyDefault));
+  CHECK(back[99] == 0 && back[100] == sent[100]);
+  EXPECT(cudaMemcpyPeer(a, -1, other, 1, 100), cudaErrorInvalidDevice);
   OK(cudaFree(other));
 }
 

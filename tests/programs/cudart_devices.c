@@ -1,5 +1,6 @@
 /* covers: cudaGetDeviceCount cudaGetDevice cudaSetDevice cudaInitDevice cudaGetDeviceProperties
    cudaDeviceGetAttribute cudaDeviceGetPCIBusId cudaDeviceCanAccessPeer cudaDeviceEnablePeerAccess
+   cudaDeviceDisablePeerAccess
    cudaDriverGetVersion cudaRuntimeGetVersion cudaGetDriverEntryPointByVersion cudaGetErrorName
    cudaGetErrorString */
 #include <cuda_runtime_api.h>
@@ -120,6 +121,7 @@ static void check_peers(int count) {
   EXPECT(cudaDeviceCanAccessPeer(&can, 0, count), cudaErrorInvalidDevice);
   EXPECT(cudaDeviceEnablePeerAccess(0, 0), cudaErrorInvalidDevice); /* itself */
   EXPECT(cudaDeviceEnablePeerAccess(count, 0), cudaErrorInvalidDevice);
+  EXPECT(cudaDeviceDisablePeerAccess(count), cudaErrorInvalidDevice);
   if (count < 2) return;
   OK(cudaDeviceCanAccessPeer(&can, 0, 1));
   if (!can) return;
@@ -127,6 +129,9 @@ static void check_peers(int count) {
   OK(cudaDeviceEnablePeerAccess(1, 0));
   EXPECT(cudaDeviceEnablePeerAccess(1, 0), cudaErrorPeerAccessAlreadyEnabled);
   CHECK(pthread_create(&thread, NULL, enable_again, &peer) == 0 && pthread_join(thread, NULL) == 0);
+  OK(cudaDeviceDisablePeerAccess(1));
+  EXPECT(cudaDeviceDisablePeerAccess(1), cudaErrorPeerAccessNotEnabled);
+  OK(cudaDeviceEnablePeerAccess(1, 0));
   OK(cudaSetDevice(1));
   OK(cudaDeviceEnablePeerAccess(0, 0)); /* the other direction is another matter */
   OK(cudaSetDevice(0));

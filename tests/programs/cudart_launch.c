@@ -1,45 +1,18 @@
 /* covers: __cudaRegisterFatBinary __cudaRegisterFunction __cudaRegisterVar __cudaRegisterFatBinaryEnd
    __cudaUnregisterFatBinary __cudaPushCallConfiguration __cudaPopCallConfiguration __cudaGetKernel
    __cudaLaunchKernel cudaLaunchKernel cudaLaunchKernelExC cudaLaunchCooperativeKernel cudaFuncGetAttributes
-   cudaFuncSetAttribute cudaOccupancyMaxActiveBlocksPerMultiprocessor
+   cudaFuncSetAttribute cudaFuncGetName cudaKernelSetAttributeForDevice
+   cudaOccupancyMaxActiveBlocksPerMultiprocessor
    cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags */
 #include <cuda_runtime_api.h>
-#include <stdint.h>
+#include <string.h>
 
-#include "code_object.h"
 #include "program.h"
+#include "registered.h"
 
 #define OK(call) REQUIRE(call, cudaSuccess)
 
-/* What a compiled program calls before main; nvcc declares it for C++ only, in crt/host_runtime.h. */
-void** __cudaRegisterFatBinary(void*);
-void __cudaRegisterFatBinaryEnd(void**);
-void __cudaUnregisterFatBinary(void**);
-void __cudaRegisterFunction(void**, const char*, char*, const char*, int, void*, void*, void*, void*, int*);
-void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int);
-unsigned __cudaPushCallConfiguration(dim3, dim3, size_t, void*);
-cudaError_t __cudaPopCallConfiguration(dim3*, dim3*, size_t*, void*);
-cudaError_t __cudaGetKernel(cudaKernel_t*, const void*);
-cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, size_t, cudaStream_t);
-
-/* Addresses are all that the runtime wants of them. */
-static void scale(float* data, unsigned count) { (void)data, (void)count; }
 static void unregistered(void) {}
-static char table[64];
-
-static void** register_kernel(void) {
-  static struct {
-    uint32_t magic, version;
-    const void* data;
-    void* names;
-  } wrapper = {0x466243b1, 1, NULL, NULL};
-  wrapper.data = make_fat_binary();
-  void** handle = __cudaRegisterFatBinary(&wrapper);
-  __cudaRegisterFunction(handle, (const char*)scale, (char*)"scale", "scale", -1, NULL, NULL, NULL, NULL, NULL);
-  __cudaRegisterVar(handle, table, (char*)"table", "table", 0, sizeof table, 0, 0);
-  __cudaRegisterFatBinaryEnd(handle);
-  return handle;
-}
 
 static const dim3 kGrid = {2, 1, 1}, kBlock = {128, 1, 1};
 
@@ -75,12 +48,19 @@ static void check_misuse(void** arguments) {
 static void check_attributes(void) {
   struct cudaFuncAttributes of;
   int most, blocks = 0;
+  const char* name = NULL;
+  cudaKernel_t kernel;
+  OK(cudaFuncGetName(&name, scale));
+  CHECK(strcmp(name, "scale") == 0);
+  EXPECT(cudaFuncGetName(NULL, scale), cudaErrorInvalidValue);
   OK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
   OK(cudaFuncGetAttributes(&of, scale));
   CHECK(of.maxThreadsPerBlock == 1024 && of.binaryVersion >= 80 && of.maxDynamicSharedSizeBytes == 48 << 10);
   OK(cudaFuncSetAttribute(scale, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
   OK(cudaFuncGetAttributes(&of, scale));
   CHECK(of.maxDynamicSharedSizeBytes == most);
+  OK(__cudaGetKernel(&kernel, scale));
+  OK(cudaKernelSetAttributeForDevice(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most, 0));
   OK(cudaFuncSetAttribute(scale, cudaFuncAttributePreferredSharedMemoryCarveout, 50));
   EXPECT(cudaFuncSetAttribute(scale, cudaFuncAttributeMaxDynamicSharedMemorySize, most + 1), cudaErrorInvalidValue);
   EXPECT(cudaFuncSetAttribute(unregistered, cudaFuncAttributeMaxDynamicSharedMemorySize, 1),

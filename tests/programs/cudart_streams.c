@@ -1,5 +1,6 @@
 /* covers: cudaStreamCreate cudaStreamCreateWithFlags cudaStreamCreateWithPriority cudaStreamDestroy
    cudaStreamSynchronize cudaStreamQuery cudaStreamWaitEvent cudaStreamGetPriority cudaStreamGetDevice
+   cudaStreamGetFlags cudaStreamGetId
    cudaStreamIsCapturing cudaStreamGetCaptureInfo cudaThreadExchangeStreamCaptureMode cudaStreamAddCallback
    cudaLaunchHostFunc cudaDeviceGetStreamPriorityRange cudaDeviceSynchronize */
 #include <cuda_runtime_api.h>
@@ -12,6 +13,8 @@
 static void check_creation(void) {
   cudaStream_t stream;
   int least, greatest, priority, device = -1;
+  unsigned flags = 9;
+  unsigned long long first = 0, second = 0;
   OK(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   CHECK(least == 0 && greatest < least);
   OK(cudaStreamCreate(&stream));
@@ -23,6 +26,11 @@ static void check_creation(void) {
   OK(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, greatest));
   OK(cudaStreamGetPriority(stream, &priority));
   CHECK(priority == greatest);
+  OK(cudaStreamGetFlags(stream, &flags));
+  CHECK(flags == cudaStreamNonBlocking);
+  OK(cudaStreamGetId(stream, &first));
+  OK(cudaStreamGetId(NULL, &second));
+  CHECK(first != second);
   OK(cudaStreamDestroy(stream));
   OK(cudaStreamCreateWithPriority(&stream, cudaStreamDefault, greatest - 100)); /* clamped */
   OK(cudaStreamGetPriority(stream, &priority));

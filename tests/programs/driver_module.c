@@ -50,7 +50,8 @@ int main(void) {
   void* arguments[2] = {&data, &count};
   OK(cuLaunchKernel(function, 2, 1, 1, 128, 1, 1, 0, NULL, arguments, NULL));
   EXPECT(cuLaunchKernel(function, 0, 1, 1, 128, 1, 1, 0, NULL, arguments, NULL), CUDA_ERROR_INVALID_VALUE);
-  CUlaunchConfig launch = {.gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32, .blockDimY = 1, .blockDimZ = 1};
+  CUlaunchConfig launch = {.gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32, .blockDimY = 1,
+                           .blockDimZ = 1};
   OK(cuLaunchKernelEx(&launch, function, arguments, NULL));
 
   OK(cuLibraryLoadData(&library, kPtx, NULL, NULL, 0, NULL, NULL, 0));

@@ -2,7 +2,8 @@
    nvmlDeviceGetCount_v2 nvmlDeviceGetHandleByIndex_v2 nvmlDeviceGetHandleByUUID nvmlDeviceGetHandleByPciBusId_v2
    nvmlDeviceGetName nvmlDeviceGetIndex nvmlDeviceGetUUID nvmlDeviceGetPciInfo_v3 nvmlDeviceGetMemoryInfo
    nvmlDeviceGetCudaComputeCapability nvmlDeviceGetPowerUsage nvmlDeviceGetNvLinkState
-   nvmlDeviceGetNvLinkRemoteDeviceType nvmlDeviceGetGpuFabricInfoV nvmlDeviceGetTopologyCommonAncestor nvmlDeviceGetP2PStatus */
+   nvmlDeviceGetNvLinkRemoteDeviceType nvmlDeviceGetGpuFabricInfoV nvmlDeviceGetTopologyCommonAncestor
+   nvmlDeviceGetP2PStatus */
 #include <string.h>
 
 #include "program.h"

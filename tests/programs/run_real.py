@@ -3,9 +3,9 @@
     python tests/programs/run_real.py [PROGRAM ...]
 
 Wants an environment with a CUDA build of PyTorch (its `nvidia` packages bring the libraries), the
-headers (`pip install nvidia-cuda-crt` where they are incomplete), gcc and a driver. It needs neither
-phantora nor pytest. Every line that a program prints is a difference: where the vendor's libraries
-answer otherwise than ours, `program.c:line: call gives code, not code`.
+headers (`pip install nvidia-cuda-crt` where they are incomplete), gcc and a driver. It needs
+neither phantora nor pytest. Every line that a program prints is a difference: where the vendor's
+libraries answer otherwise than ours, `program.c:line: call gives code, not code`.
 
 Exit codes: 0 all programs passed, 1 some did not, 2 no GPU or no libraries.
 """
@@ -106,7 +106,7 @@ def find_loaded(soname: str) -> Path | None:
         return None
     for line in Path("/proc/self/maps").read_text().splitlines():
         path = Path(line.split(maxsplit=5)[-1])
-        if path.name.startswith(soname.split(".so")[0]):
+        if path.name.startswith(soname.split(".so", maxsplit=1)[0]):
             return path.with_name(soname) if path.with_name(soname).exists() else path
     return None
 

@@ -12,7 +12,6 @@ import simpy
 from engine_harness import cell, op
 from played_ranks import FLOAT, GEMM, Script, make_settings, play, training
 
-from sim_server import operations
 from sim_server.collectives import Communication
 from sim_server.collectives.tuning import comm_init_ns
 from sim_server.errors import Deadlock, RankFailed, UnsupportedCall
@@ -63,7 +62,7 @@ def test_a_collective_takes_what_the_network_takes() -> None:
     for rank, script in enumerate(scripts):
         script.all_reduce(0, gap=1000 * rank).synchronise()
     simulation, replies = play(scripts, settings)
-    operation = Operation(operations.NcclOpKind.ALL_REDUCE, 1 << 20, FLOAT, members=(0, 1, 2, 3))
+    operation = Operation(NcclOpKind.ALL_REDUCE, 1 << 20, FLOAT, members=(0, 1, 2, 3))
     created_ns = comm_init_ns(4)
     end_ns = created_ns + 3000 + duration_alone_ns(operation, settings)
     assert [reply.time_ns for reply in replies[4:]] == [end_ns] * 4

@@ -69,6 +69,14 @@ Record event_record(WaitKind kind, EventRef event) noexcept {
   return record;
 }
 
+// Waits, and remembers what the answer tells about events.
+ReplyStatus ask(const Record& record) noexcept {
+  Reply reply;
+  wait(record, reply);
+  learn_events({reply.payload, reply.payload_bytes});
+  return reply.status;
+}
+
 }  // namespace
 
 CopyKind copy_kind(const void* destination, const void* source) noexcept {
@@ -118,32 +126,25 @@ void fill_async(void* destination, unsigned value, std::size_t element_bytes, st
 }
 
 void wait_stream(StreamRef stream) noexcept {
-  std::uint64_t done = 0;
-  if (wait(stream_record(WaitKind::Stream, stream), &done) == ReplyStatus::Done) learn_done(stream, done);
+  ask(stream_record(WaitKind::Stream, stream));
   drain_values();
 }
 
 void wait_event(EventRef event) noexcept {
   if (event.instance == 0) return;
-  std::uint64_t done = 0;
-  if (event_progress(event.stream, event.instance) != EventProgress::Done &&
-      wait(event_record(WaitKind::Event, event), &done) == ReplyStatus::Done) {
-    learn_done(event.stream, done);
-  }
+  if (event_progress(event.stream, event.instance) != EventProgress::Done) ask(event_record(WaitKind::Event, event));
   drain_values();
 }
 
 void wait_device(int device) noexcept {
   Record record = wait_record(WaitKind::Device);
   record.device = static_cast<std::uint16_t>(device);
-  wait(record);
+  ask(record);
   drain_values();
 }
 
 bool query_stream(StreamRef stream) noexcept {
-  std::uint64_t done = 0;
-  if (wait(stream_record(WaitKind::QueryStream, stream), &done) == ReplyStatus::NotReady) return false;
-  learn_done(stream, done);
+  if (ask(stream_record(WaitKind::QueryStream, stream)) == ReplyStatus::NotReady) return false;
   drain_values();
   return true;
 }
@@ -155,13 +156,9 @@ bool query_event(EventRef event) noexcept {
     advance_host_clock(config().query_ns);  // what the server would have charged
     return false;
   }
-  std::uint64_t value = 0;
-  if (known == EventProgress::Unknown) {
-    if (wait(event_record(WaitKind::QueryEvent, event), &value) == ReplyStatus::NotReady) {
-      learn_pending(event.stream, event.instance, value);
-      return false;
-    }
-    learn_done(event.stream, value);
+  if (known == EventProgress::Unknown &&
+      ask(event_record(WaitKind::QueryEvent, event)) == ReplyStatus::NotReady) {
+    return false;
   }
   drain_values();
   return true;

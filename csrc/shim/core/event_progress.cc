@@ -1,6 +1,7 @@
 #include "shim/core/event_progress.h"
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -31,11 +32,11 @@ Knowledge& of_drivers = *new Knowledge;
 Knowledge& of_helpers = *new Knowledge;
 
 // Stream ids are never used again, except 0, which every device has.
-std::uint64_t key(StreamRef stream) noexcept { return std::uint64_t{stream.device} << 32 | stream.id; }
+std::uint64_t key(std::uint32_t device, std::uint32_t stream) noexcept { return std::uint64_t{device} << 32 | stream; }
 
 EventProgress look_up(Knowledge& knowledge, StreamRef stream, std::uint64_t instance) noexcept {
   const std::lock_guard lock(knowledge.mutex);
-  const Known& known = knowledge.streams[key(stream)];
+  const Known& known = knowledge.streams[key(stream.device, stream.id)];
   if (instance <= known.done) return EventProgress::Done;
   const std::uint64_t now_ns = host_clock_ns();
   const bool pending = std::any_of(known.pending.begin(), known.pending.end(), [=](const Pending& one) {
@@ -44,7 +45,13 @@ EventProgress look_up(Knowledge& knowledge, StreamRef stream, std::uint64_t inst
   return pending ? EventProgress::Pending : EventProgress::Unknown;
 }
 
-Knowledge& mine() noexcept { return is_driver() ? of_drivers : of_helpers; }
+void learn(Known& known, const EventNews& news, std::uint64_t now_ns) {
+  known.done = std::max(known.done, news.done);
+  std::erase_if(known.pending, [&](const Pending& one) {
+    return one.until_ns <= now_ns || one.instance <= known.done || one.instance == news.pending;
+  });
+  if (news.pending != 0) known.pending.push_back({news.pending, news.not_before_ns});
+}
 
 }  // namespace
 
@@ -54,20 +61,15 @@ EventProgress event_progress(StreamRef stream, std::uint64_t instance) noexcept 
   return look_up(of_helpers, stream, instance);
 }
 
-void learn_done(StreamRef stream, std::uint64_t instance) noexcept {
-  Knowledge& knowledge = mine();
+void learn_events(std::span<const unsigned char> news) noexcept {
+  Knowledge& knowledge = is_driver() ? of_drivers : of_helpers;
   const std::lock_guard lock(knowledge.mutex);
-  Known& known = knowledge.streams[key(stream)];
-  known.done = std::max(known.done, instance);
-}
-
-void learn_pending(StreamRef stream, std::uint64_t instance, std::uint64_t time_ns) noexcept {
-  Knowledge& knowledge = mine();
-  const std::lock_guard lock(knowledge.mutex);
-  auto& pending = knowledge.streams[key(stream)].pending;
   const std::uint64_t now_ns = host_clock_ns();
-  std::erase_if(pending, [=](const Pending& one) { return one.until_ns <= now_ns; });
-  if (time_ns > now_ns) pending.push_back({instance, time_ns});
+  for (; news.size() >= sizeof(EventNews); news = news.subspan(sizeof(EventNews))) {
+    EventNews one;
+    std::memcpy(&one, news.data(), sizeof one);
+    learn(knowledge.streams[key(one.device, one.stream)], one, now_ns);
+  }
 }
 
 }  // namespace ph

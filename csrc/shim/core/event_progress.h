@@ -2,12 +2,12 @@
 // question is a message to the server and back.
 //
 // Events of one stream are done in the order of their instances. So two facts per stream say much: the newest instance
-// that is done, and one that cannot be done before some time, nor any later one. A driver's question is answered
-// only from what drivers were told: when helper threads ask is a matter of luck, and the stream of records must not
-// depend on it.
+// that is done, and one that cannot be done before some time, nor any later one. A driver's question is answered only
+// from what drivers were told: when helper threads ask is a matter of luck, and the records must not depend on it.
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "shim/core/device.h"
 
@@ -18,9 +18,7 @@ enum class EventProgress : std::uint8_t { Unknown, Done, Pending };
 // At the rank's host clock.
 EventProgress event_progress(StreamRef stream, std::uint64_t instance) noexcept;
 
-// `instance` and all before it are done.
-void learn_done(StreamRef stream, std::uint64_t instance) noexcept;
-// `instance` cannot be done before `time_ns`.
-void learn_pending(StreamRef stream, std::uint64_t instance, std::uint64_t time_ns) noexcept;
+// `news`: payload of an answer, an array of EventNews.
+void learn_events(std::span<const unsigned char> news) noexcept;
 
 }  // namespace ph

@@ -1,6 +1,7 @@
 #include "shim/core/work.h"
 
 #include "shim/core/rank.h"
+#include "shim/values/values.h"
 
 namespace ph {
 
@@ -17,6 +18,16 @@ void emit_kernel(StreamRef stream, std::uint32_t signature) noexcept {
 void emit_kernel(StreamRef stream, std::string_view signature_json) noexcept {
   if (!attached()) return;  // a signature met here would never be announced
   emit_kernel(stream, intern_signature(signature_json));
+}
+
+void launch_host_function(StreamRef stream, std::function<void()> function) noexcept {
+  become_driver();
+  Record record{};
+  record.kind = RecordKind::HostFunction;
+  record.device = stream.device;
+  record.stream = stream.id;
+  emit(record);
+  enqueue_value(std::move(function));
 }
 
 std::string library_signature(const char* library, const char* operation, const char* type,

@@ -3,7 +3,7 @@
 
 #include "shim/core/copies.h"
 #include "shim/core/rank.h"
-#include "shim/values/values.h"
+#include "shim/core/work.h"
 #include "shim/cuda/driver.h"
 
 using namespace ph;
@@ -26,17 +26,10 @@ CUresult record(CUevent event, CUstream handle) noexcept {
   return record_event(event, stream) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
 
-// A host function runs after all values before it are there, in stream order as the value thread keeps it.
 CUresult enqueue_host_function(CUstream handle, CUhostFn function, void* data) noexcept {
   if (!function) return CUDA_ERROR_INVALID_VALUE;
   PH_RESOLVE_STREAM(stream, handle);
-  become_driver();
-  Record entry{};
-  entry.kind = RecordKind::HostFunction;
-  entry.device = stream.device;
-  entry.stream = stream.id;
-  emit(entry);
-  enqueue_value([function, data] { function(data); });
+  launch_host_function(stream, [function, data] { function(data); });
   return CUDA_SUCCESS;
 }
 
@@ -150,13 +143,7 @@ PH_EXPORT CUresult cuStreamAddCallback(CUstream handle, CUstreamCallback callbac
   PH_CALL(cuStreamAddCallback, HostCost::Launch);
   if (!callback) return CUDA_ERROR_INVALID_VALUE;
   PH_RESOLVE_STREAM(stream, handle);
-  become_driver();
-  Record entry{};
-  entry.kind = RecordKind::HostFunction;
-  entry.device = stream.device;
-  entry.stream = stream.id;
-  emit(entry);
-  enqueue_value([callback, handle, data] { callback(handle, CUDA_SUCCESS, data); });
+  launch_host_function(stream, [callback, handle, data] { callback(handle, CUDA_SUCCESS, data); });
   return CUDA_SUCCESS;
 }
 

@@ -7,7 +7,7 @@
 
 #include "shim/core/config.h"
 #include "shim/core/rank.h"
-#include "shim/values/values.h"
+#include "shim/core/work.h"
 
 using namespace ph;
 using namespace ph::cudart;
@@ -101,13 +101,7 @@ PH_EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t funct
   PH_CALL(cudaLaunchHostFunc, HostCost::Launch);
   if (function == nullptr) return returned(cudaErrorInvalidValue);
   PH_RESOLVE_STREAM(stream, handle);
-  become_driver();
-  Record record{};
-  record.kind = RecordKind::HostFunction;
-  record.device = stream.device;
-  record.stream = stream.id;
-  emit(record);
-  enqueue_value([function, data] { function(data); });
+  launch_host_function(stream, [function, data] { function(data); });
   return cudaSuccess;
 }
 

@@ -5,7 +5,7 @@
 
 #include "shim/core/copies.h"
 #include "shim/core/rank.h"
-#include "shim/values/values.h"
+#include "shim/core/work.h"
 
 using namespace ph;
 using namespace ph::cudart;
@@ -140,13 +140,7 @@ PH_EXPORT cudaError_t cudaStreamAddCallback(cudaStream_t handle, cudaStreamCallb
   PH_CALL(cudaStreamAddCallback, HostCost::Launch);
   if (callback == nullptr || flags != 0) return returned(cudaErrorInvalidValue);
   PH_RESOLVE_STREAM(stream, handle);
-  become_driver();
-  Record entry{};
-  entry.kind = RecordKind::HostFunction;
-  entry.device = stream.device;
-  entry.stream = stream.id;
-  emit(entry);
-  enqueue_value([callback, handle, data] { callback(handle, cudaSuccess, data); });
+  launch_host_function(stream, [callback, handle, data] { callback(handle, cudaSuccess, data); });
   return cudaSuccess;
 }
 

@@ -45,7 +45,8 @@ PH_THREAD_LOCAL PassedDeadline passed;
 // Rule 1. Fewer than the nanoseconds of the cheapest call, so that a later read is never earlier.
 constexpr std::uint64_t kFreeReads = 500;
 std::atomic<std::uint64_t> clock_at_last_read{0};
-std::atomic<std::uint64_t> reads_since_change{0};
+std::atomic<std::uint64_t> ahead_ns{0};  // how far beyond the host clock the last read was; never in the host clock
+std::atomic<std::uint64_t> reads_without_wait{0};
 
 // Longer waits count as endless; keeps sums of times far from overflow.
 constexpr std::int64_t kLongestWaitNs = 100ll * 365 * 24 * 3600 * kNsPerSecond;
@@ -68,7 +69,7 @@ void wait_for_others() noexcept {
 
 // A loop that waits between its clock reads does not spin.
 void note_wait() noexcept {
-  if (drives_clock()) reads_since_change.store(0, std::memory_order_relaxed);
+  if (drives_clock()) reads_without_wait.store(0, std::memory_order_relaxed);
 }
 
 int sleep_really(std::int64_t duration_ns, timespec* remaining) noexcept {
@@ -109,19 +110,25 @@ std::uint64_t read_virtual_ns() noexcept {
   if (!drives_clock()) return peek_virtual_ns();
   const std::uint64_t now_ns = host_clock_ns();
   if (clock_at_last_read.exchange(now_ns, std::memory_order_relaxed) != now_ns) {
-    reads_since_change.store(0, std::memory_order_relaxed);
+    ahead_ns.store(0, std::memory_order_relaxed);
+    reads_without_wait.store(0, std::memory_order_relaxed);
   }
-  const std::uint64_t reads = reads_since_change.fetch_add(1, std::memory_order_relaxed) + 1;
-  if (reads < kFreeReads) return now_ns + reads;
+  const std::uint64_t ahead = std::min(ahead_ns.load(std::memory_order_relaxed) + 1, kFreeReads - 1);
+  ahead_ns.store(ahead, std::memory_order_relaxed);
+  if (reads_without_wait.fetch_add(1, std::memory_order_relaxed) + 1 < kFreeReads) return now_ns + ahead;
   advance_host_clock(config().clock_read_ns);
   clock_at_last_read.store(host_clock_ns(), std::memory_order_relaxed);
-  return host_clock_ns() + kFreeReads;
+  return host_clock_ns() + ahead;
 }
 
 void pass_deadline(std::uint64_t deadline_ns) noexcept {
   const std::uint64_t now_ns = host_clock_ns();
   if (drives_clock()) {
-    if (deadline_ns > now_ns) advance_host_clock(deadline_ns - now_ns);
+    if (deadline_ns <= now_ns) return;
+    // Who reads the clock before and after sees at least the time waited: the later read is as far ahead.
+    if (clock_at_last_read.load(std::memory_order_relaxed) == now_ns)
+      clock_at_last_read.store(deadline_ns, std::memory_order_relaxed);
+    advance_host_clock(deadline_ns - now_ns);
   } else if (!waits_for_server()) {
     passed = {deadline_ns + kWakeUpNs, now_ns};
   }
