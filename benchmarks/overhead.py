@@ -154,7 +154,7 @@ def main() -> None:
     options.add_argument("--ranks", type=int, nargs="+", default=[1, 2])
     options.add_argument("--layers", type=int, default=12)
     options.add_argument(
-        "--steps", type=int, nargs=2, default=(10, 40), help="lengths of the two runs"
+        "--steps", type=int, nargs=2, default=(10, 110), help="lengths of the two runs"
     )
     options.add_argument("--scripts", nargs="+", choices=SCRIPTS, default=list(SCRIPTS))
     chosen = options.parse_args()

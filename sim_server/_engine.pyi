@@ -156,14 +156,11 @@ class Engine:
         comm_sm: int,
         copy_rates: Mapping[tuple[int, bool], tuple[int, float]],
         fill_rate: tuple[int, float],
-        query_ns: int,
     ) -> None:
         """An engine at time 0, all of whose ranks run.
 
         `sm_count`: multiprocessors of a device; `comm_sm`: those that an NCCL launch occupies.
         `copy_rates`: (CopyKind, pageable) -> (latency in ns, bytes per second).
-        `query_ns`: what a query answered "not ready" costs the host; at least 1, so that polling
-        loops end.
         """
     def feed(self, rank: int, cells: bytes, host_clock_ns: int) -> list[Announcement]:
         """Take what a rank wrote, in whole cells; a cut may fall between any two.

@@ -239,7 +239,7 @@ class RunLog:
         spans["id"][collectives] = [
             handles.get(int(handle), 0) for handle in spans["id"][collectives]
         ]
-        # The last key is the first to sort by. np.sort with an order compares rows twenty times slower.
+        # The last key is the first to sort by. np.sort with an order is many times slower.
         fields = ("device", "id", "stream", "kind", "end_ns", "start_ns", "issue_ns", "rank")
         spans = spans[np.lexsort([spans[field] for field in fields])]
         counts = np.bincount(spans["id"][spans["kind"] == KERNEL_SPAN], minlength=len(ordered))

@@ -53,7 +53,6 @@ class Simulation:
             gpu.nccl_sm_count,
             copy_rates(gpu),
             fill_rate(gpu),
-            gpu.query_ns,
         )
         self._timer = KernelTimer(gpu)
         self._communicators = Communicators()

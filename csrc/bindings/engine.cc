@@ -22,10 +22,9 @@ ph::Rate engine_rate(const Rate& rate) {
 }
 
 std::unique_ptr<ph::Engine> make_engine(std::uint32_t ranks, std::uint32_t sm_count, std::uint32_t comm_sm,
-                                        const CopyRates& copy_rates, const Rate& fill_rate,
-                                        std::int64_t query_ns) {
+                                        const CopyRates& copy_rates, const Rate& fill_rate) {
   ph::Settings settings{.ranks = ranks, .sm_count = sm_count, .comm_sm = comm_sm, .copy = {},
-                        .fill = engine_rate(fill_rate), .query_ns = query_ns};
+                        .fill = engine_rate(fill_rate)};
   for (const auto& [key, rate] : copy_rates) {
     if (key.first >= ph::kCopyKinds) throw py::value_error("copy_rates has an unknown kind of copy");
     settings.copy[key.first][key.second] = engine_rate(rate);
@@ -117,7 +116,7 @@ PYBIND11_MODULE(_engine, module) {
   using ph::Engine;
   py::class_<Engine>(module, "Engine")
       .def(py::init(&make_engine), py::arg("ranks"), py::arg("sm_count"), py::arg("comm_sm"),
-           py::arg("copy_rates"), py::arg("fill_rate"), py::arg("query_ns"))
+           py::arg("copy_rates"), py::arg("fill_rate"))
       .def(
           "feed",
           [](Engine& self, std::uint32_t rank, const py::bytes& cells, std::int64_t host_clock_ns) {

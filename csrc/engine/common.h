@@ -64,7 +64,6 @@ struct Settings {
   std::uint32_t comm_sm;   // SMs that one NCCL launch occupies
   std::array<std::array<std::optional<Rate>, 2>, kCopyKinds> copy;  // [CopyKind][pageable]
   Rate fill;
-  Nanoseconds query_ns;  // what a query answered "not ready" costs the host; "ready" is free, see host-time.md
 };
 
 }  // namespace ph

@@ -10,7 +10,6 @@ namespace {
 const Settings& checked(const Settings& settings) {
   if (settings.ranks == 0) throw std::invalid_argument("an engine needs a rank");
   if (settings.sm_count == 0) throw std::invalid_argument("a device needs a multiprocessor");
-  if (settings.query_ns < 1) throw std::invalid_argument("a query must take time, or polling loops never end");
   const auto check_rate = [](const Rate& rate) {
     if (rate.latency_ns < 0 || rate.latency_ns > kLatest || rate.bytes_per_s < 1)
       throw std::invalid_argument("a copy rate is out of range");

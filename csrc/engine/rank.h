@@ -149,7 +149,7 @@ class Rank {
   void evaluate_query(const Query& query);
   ReplyStatus query(const Wait& wait, bool background, std::uint64_t& value) const;
   std::vector<EventNews> news(const Wait& wait) const;
-  void reply(std::uint64_t key, ReplyStatus status, std::uint64_t value, Nanoseconds cost_ns = 0);
+  void reply(std::uint64_t key, ReplyStatus status, std::uint64_t value);
   void close_wait(Wait& wait, Nanoseconds time_ns);
   Wait* open_wait(std::uint64_t key);
   const Event& event(std::uint64_t instance) const;

@@ -65,7 +65,7 @@ void Rank::evaluate_query(const Query& question) {
   if (!wait) return;
   std::uint64_t value = 0;
   const ReplyStatus status = query(*wait, false, value);
-  reply(question.key, status, value, status == ReplyStatus::NotReady ? world_.settings.query_ns : 0);
+  reply(question.key, status, value);
 }
 
 // A background query is asked out of order: an event that was fed and not yet reached is not ready, and neither
@@ -100,12 +100,11 @@ std::vector<EventNews> Rank::news(const Wait& wait) const {
   return news;
 }
 
-void Rank::reply(std::uint64_t key, ReplyStatus status, std::uint64_t value, Nanoseconds cost_ns) {
+void Rank::reply(std::uint64_t key, ReplyStatus status, std::uint64_t value) {
   Wait* wait = open_wait(key);
   if (!wait) return;
   const auto slot = static_cast<std::uint32_t>(key % kReplySlots);
-  const Nanoseconds time_ns =
-      wait->background ? world_.now_ns : std::max(wait->issue_ns, world_.now_ns) + cost_ns;
+  const Nanoseconds time_ns = wait->background ? world_.now_ns : std::max(wait->issue_ns, world_.now_ns);
   world_.stop.answers.push_back({rank_, slot, status, time_ns, value, news(*wait)});
   close_wait(*wait, time_ns);
 }

@@ -1,7 +1,7 @@
 """Plays ranks against the engine: record streams, a trivial network, deliveries in any order.
 
 Device of the tests: 100 multiprocessors, 20 of which an NCCL launch takes; copies move 1 byte/ns
-after a latency of 10 ns; fills 2 bytes/ns; a query costs 5 ns.
+after a latency of 10 ns; fills 2 bytes/ns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from sim_server.records import (
 )
 
 BYTES_PER_S = 1_000_000_000
-QUERY_NS = 5
 COPY_RATES = {(int(kind), False): (10, BYTES_PER_S) for kind in CopyKind} | {
     (int(CopyKind.HOST_TO_DEVICE), True): (10, BYTES_PER_S / 2)
 }
@@ -40,7 +39,6 @@ def make_engine(ranks: int = 1) -> Engine:
         comm_sm=20,
         copy_rates=COPY_RATES,
         fill_rate=(0, 2 * BYTES_PER_S),
-        query_ns=QUERY_NS,
     )
 
 

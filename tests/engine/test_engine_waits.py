@@ -1,6 +1,6 @@
 """Ranks are answered truthfully for their own clocks, and hold up time only while they run."""
 
-from engine_harness import QUERY_NS, Program, announcement, cell, make_engine, op, play
+from engine_harness import Program, announcement, cell, make_engine, op, play
 
 from sim_server._engine import Engine
 from sim_server.records import NcclOpKind, RecordKind, ReplyStatus, WaitFlags, WaitKind
@@ -43,31 +43,28 @@ def test_synchronising_the_legacy_stream_covers_blocking_streams() -> None:
 
 
 def test_a_query_is_answered_for_the_time_at_which_it_is_asked() -> None:
-    """Not ready one nanosecond before the end, which costs time; ready after it, which does not."""
+    """Not ready one nanosecond before the end, ready at it; asking costs the engine's clock nothing."""
     program = Program().kernel(100)
     event = program.record()
     program.wait(WaitKind.QUERY_EVENT, event, gap=99)
     program.wait(WaitKind.QUERY_STREAM, stream=2, gap=0)
-    program.wait(WaitKind.QUERY_EVENT, event)
-    assert play([program]).answers == [
-        (0, NOT_READY, 99 + QUERY_NS, 0),
-        (0, 0, 99 + QUERY_NS, 0),
-        (0, 0, 99 + QUERY_NS, 0),
-    ]
+    program.wait(WaitKind.QUERY_EVENT, event, gap=1)
+    assert play([program]).answers == [(0, NOT_READY, 99, 0), (0, NOT_READY, 99, 0), (0, 0, 100, 0)]
 
 
 def test_a_polling_loop_ends() -> None:
-    """A query that is not ready takes time, so the work gets done between them."""
+    """The rank pays for asking, so the work gets done between the questions."""
     engine = make_engine()
     feed(engine, Program().kernel(42))
     polls = 0
     while True:
-        engine.feed(0, cell(RecordKind.WAIT, 0, id=int(WaitKind.QUERY_STREAM), stream=2), 0)
+        ask = cell(RecordKind.WAIT, id=int(WaitKind.QUERY_STREAM), stream=2, host_gap_ns=5)
+        engine.feed(0, ask, 0)
         (answer,) = engine.advance(None, True).answers
         polls += 1
         if answer.status == 0:
             break
-    assert (polls, answer.time_ns) == (10, 45)
+    assert (polls, answer.time_ns) == (9, 45)
     assert engine.take_spans()["kind"].tolist() == [1]
 
 

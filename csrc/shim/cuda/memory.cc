@@ -94,17 +94,17 @@ PH_EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) noexcept
 }
 
 PH_EXPORT CUresult cuMemAllocHost_v2(void** pointer, size_t bytes) noexcept {
-  PH_CALL(cuMemAllocHost_v2, HostCost::Alloc);
+  PH_CALL(cuMemAllocHost_v2, HostCost::None);
   return allocate_host(pointer, bytes);
 }
 
 PH_EXPORT CUresult cuMemHostAlloc(void** pointer, size_t bytes, unsigned) noexcept {
-  PH_CALL(cuMemHostAlloc, HostCost::Alloc);
+  PH_CALL(cuMemHostAlloc, HostCost::None);
   return allocate_host(pointer, bytes);
 }
 
 PH_EXPORT CUresult cuMemFreeHost(void* pointer) noexcept {
-  PH_CALL(cuMemFreeHost, HostCost::Alloc);
+  PH_CALL(cuMemFreeHost, HostCost::None);
   return free_pinned(pointer) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

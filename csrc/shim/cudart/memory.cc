@@ -94,7 +94,7 @@ PH_EXPORT cudaError_t cudaFree(void* pointer) noexcept {
 }
 
 PH_EXPORT cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned flags) noexcept {
-  PH_CALL(cudaHostAlloc, HostCost::Alloc);
+  PH_CALL(cudaHostAlloc, HostCost::None);
   constexpr unsigned kFlags = cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
   if (pointer == nullptr || (flags & ~kFlags) != 0) return returned(cudaErrorInvalidValue);
   *pointer = allocate_pinned(bytes);
@@ -102,12 +102,12 @@ PH_EXPORT cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned 
 }
 
 PH_EXPORT cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) noexcept {
-  PH_CALL(cudaMallocHost, HostCost::Alloc);
+  PH_CALL(cudaMallocHost, HostCost::None);
   return cudaHostAlloc(pointer, bytes, 0);
 }
 
 PH_EXPORT cudaError_t cudaFreeHost(void* pointer) noexcept {
-  PH_CALL(cudaFreeHost, HostCost::Alloc);
+  PH_CALL(cudaFreeHost, HostCost::None);
   if (pointer == nullptr) return cudaSuccess;
   return free_pinned(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }

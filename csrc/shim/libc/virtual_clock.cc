@@ -18,7 +18,6 @@
 #include "shim/libc/virtual_clock.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 
 #include <sys/syscall.h>
@@ -26,6 +25,7 @@
 
 #include "shim/core/config.h"
 #include "shim/core/rank.h"
+#include "shim/core/spin_watch.h"
 #include "shim/libc/framework.h"
 #include "shim/libc/real_clock.h"
 
@@ -44,9 +44,7 @@ PH_THREAD_LOCAL PassedDeadline passed;
 
 // Rule 1. Fewer than the nanoseconds of the cheapest call, so that a later read is never earlier.
 constexpr std::uint64_t kFreeReads = 500;
-std::atomic<std::uint64_t> clock_at_last_read{0};
-std::atomic<std::uint64_t> ahead_ns{0};  // how far beyond the host clock the last read was; never in the host clock
-std::atomic<std::uint64_t> reads_without_wait{0};
+SpinWatch clock_reads;
 
 // Longer waits count as endless; keeps sums of times far from overflow.
 constexpr std::int64_t kLongestWaitNs = 100ll * 365 * 24 * 3600 * kNsPerSecond;
@@ -67,9 +65,8 @@ void wait_for_others() noexcept {
   wait(record);
 }
 
-// A loop that waits between its clock reads does not spin.
 void note_wait() noexcept {
-  if (drives_clock()) reads_without_wait.store(0, std::memory_order_relaxed);
+  if (drives_clock()) clock_reads.note_wait();
 }
 
 int sleep_really(std::int64_t duration_ns, timespec* remaining) noexcept {
@@ -108,27 +105,17 @@ std::uint64_t peek_virtual_ns() noexcept {
 
 std::uint64_t read_virtual_ns() noexcept {
   if (!drives_clock()) return peek_virtual_ns();
-  const std::uint64_t now_ns = host_clock_ns();
-  if (clock_at_last_read.exchange(now_ns, std::memory_order_relaxed) != now_ns) {
-    ahead_ns.store(0, std::memory_order_relaxed);
-    reads_without_wait.store(0, std::memory_order_relaxed);
-  }
-  const std::uint64_t ahead = std::min(ahead_ns.load(std::memory_order_relaxed) + 1, kFreeReads - 1);
-  ahead_ns.store(ahead, std::memory_order_relaxed);
-  if (reads_without_wait.fetch_add(1, std::memory_order_relaxed) + 1 < kFreeReads) return now_ns + ahead;
-  advance_host_clock(config().clock_read_ns);
-  clock_at_last_read.store(host_clock_ns(), std::memory_order_relaxed);
-  return host_clock_ns() + ahead;
+  const SpinWatch::Look look = clock_reads.note();
+  if (look.without_wait >= kFreeReads) clock_reads.charge(config().clock_read_ns);
+  return host_clock_ns() + std::min(look.since_change, kFreeReads - 1);
 }
 
 void pass_deadline(std::uint64_t deadline_ns) noexcept {
   const std::uint64_t now_ns = host_clock_ns();
   if (drives_clock()) {
     if (deadline_ns <= now_ns) return;
-    // Who reads the clock before and after sees at least the time waited: the later read is as far ahead.
-    if (clock_at_last_read.load(std::memory_order_relaxed) == now_ns)
-      clock_at_last_read.store(deadline_ns, std::memory_order_relaxed);
-    advance_host_clock(deadline_ns - now_ns);
+    // Who reads the clock before and after sees more than the time waited: the later read is as far ahead.
+    clock_reads.charge(deadline_ns - now_ns + 1);
   } else if (!waits_for_server()) {
     passed = {deadline_ns + kWakeUpNs, now_ns};
   }
@@ -151,7 +138,6 @@ AbsoluteWait::AbsoluteWait(clockid_t clock, const timespec* deadline) noexcept :
   const auto epoch_ns = clock_epoch_ns(clock);
   if (!epoch_ns) return;
   translated_ = true;
-  note_wait();
   const std::uint64_t now_ns = peek_virtual_ns();
   const std::int64_t clock_now_ns = *epoch_ns + static_cast<std::int64_t>(now_ns);
   std::int64_t left_ns = 0;
@@ -159,6 +145,7 @@ AbsoluteWait::AbsoluteWait(clockid_t clock, const timespec* deadline) noexcept :
     left_ns = deadline->tv_sec < 0 ? 0 : kLongestWaitNs;
   }
   left_ns = std::clamp(left_ns, std::int64_t{0}, kLongestWaitNs);
+  note_wait();
   deadline_ns_ = after(now_ns, left_ns);
   real_ = to_timespec(static_cast<std::int64_t>(real_clock_ns(clock)) + left_ns);
 }
