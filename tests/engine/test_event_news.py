@@ -1,4 +1,4 @@
-"""What answers tell about events (EventNews of csrc/protocol/records.h) is true: ranks rely on it."""
+"""What answers tell about events (EventNews of records.h) is true: ranks rely on it."""
 
 from __future__ import annotations
 
