@@ -43,7 +43,7 @@ def test_synchronising_the_legacy_stream_covers_blocking_streams() -> None:
 
 
 def test_a_query_is_answered_for_the_time_at_which_it_is_asked() -> None:
-    """Not ready one nanosecond before the end, ready at it; asking costs the engine's clock nothing."""
+    """Not ready one nanosecond before the end, ready at it; asking moves no clock."""
     program = Program().kernel(100)
     event = program.record()
     program.wait(WaitKind.QUERY_EVENT, event, gap=99)
