@@ -10,7 +10,7 @@ with the oldest grpcio-tools whose runtime pyproject.toml allows:
 import sys
 from pathlib import Path
 
-from grpc_tools import protoc  # type: ignore[import-untyped]
+from grpc_tools import protoc
 
 ROOT = Path(__file__).resolve().parent.parent
 
