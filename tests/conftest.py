@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import functools
 import os
+import signal
 import sys
 
 import pytest
 
 from phantora_py.launch.interpreter import check_torch, inspect_interpreter
 from sim_server.errors import UsageError
+
+
+def pytest_configure() -> None:
+    """Signals that a background job of a shell ignores would be ignored by what the tests start."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @functools.cache

@@ -127,7 +127,10 @@ def test_interrupted(tmp_path: Path, number: signal.Signals) -> None:
         assert process.stderr is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(number)
-        assert process.wait(LIMIT_S) == 130
+        try:
+            assert process.wait(LIMIT_S) == 130
+        finally:
+            process.kill()
         assert process.stderr.read() == "phantora: interrupted; every rank was stopped.\n"
     assert list(tmp_path.iterdir()) == []
 
