@@ -155,6 +155,9 @@ class Run:
         elif content == "rank_aside":
             assert self._simulation is not None
             self._simulation.set_aside(message.rank_aside.rank)
+            # The agent has crossed it off; if it holds the others up again, that is news.
+            if message.rank_aside.rank in self._stalled:
+                self._stalled.remove(message.rank_aside.rank)
         elif content == "rank_exited":
             assert self._simulation is not None
             self._simulation.exited(message.rank_exited.rank, message.rank_exited.status)
