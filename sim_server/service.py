@@ -25,6 +25,8 @@ from sim_server.simulation import Reply, Simulation
 # Ranks hold each other up all the time, mostly for less than this, and agents need not know.
 STALLED_S = 0.002
 CHUNK_BYTES = 1 << 20
+# An agent that has not left by then reads no more (assumed enough).
+FAREWELL_S = 2.0
 TOKEN_KEY = "phantora-token"
 # Records of many iterations may come in one batch.
 MAX_MESSAGE_BYTES = 1 << 30
@@ -43,6 +45,7 @@ class AgentLink:
     hello: messages.Hello
     outbox: queue.SimpleQueue[messages.ToAgent | None] = field(default_factory=queue.SimpleQueue)
     finished: bool = False
+    gone: bool = False
 
 
 Inbound = tuple[AgentLink, messages.FromAgent | None]
@@ -108,6 +111,7 @@ class Run:
                 if self._simulation is not None and not self._exit_code:
                     self._advance(self._simulation)
             self._send_data()
+            self._await_farewell()
         except PhantoraError as error:
             self._fail(error)
         except Exception:  # every fault of ours must reach the user; the process ends with it
@@ -116,6 +120,16 @@ class Run:
             for link in self._links:
                 link.outbox.put(None)
         return self._exit_code
+
+    def _await_farewell(self) -> None:
+        """The agent leaves once it has the data. A server that left first could break the connection
+        under what is still on its way.
+        """
+        try:
+            while not self._links[0].gone:
+                self._receive(*self._inbox.get(timeout=FAREWELL_S))
+        except queue.Empty:
+            return
 
     def _take(self) -> list[Inbound]:
         """All messages that are there; waits for one, and tells the agents if that takes long."""
@@ -133,6 +147,7 @@ class Run:
 
     def _receive(self, link: AgentLink, message: messages.FromAgent | None) -> None:
         if message is None:
+            link.gone = True
             if not link.finished:
                 link.finished = True
                 ranks = ", ".join(map(str, link.hello.local_ranks))
@@ -155,9 +170,9 @@ class Run:
         elif content == "rank_aside":
             assert self._simulation is not None
             self._simulation.set_aside(message.rank_aside.rank)
-            # The agent has crossed it off; if it holds the others up again, that is news.
-            if message.rank_aside.rank in self._stalled:
-                self._stalled.remove(message.rank_aside.rank)
+            # The agent has crossed it off: if it holds the others up again, that is news.
+            told = self._told_held_up_by
+            self._told_held_up_by = [rank for rank in told if rank != message.rank_aside.rank]
         elif content == "rank_exited":
             assert self._simulation is not None
             self._simulation.exited(message.rank_exited.rank, message.rank_exited.status)

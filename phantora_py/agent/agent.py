@@ -192,9 +192,9 @@ class HostAgent:
     def _finish(self) -> None:
         self._forward(0)
         self._simulation.send(wire.FromAgent(finish=wire.Finish()))
-        while (message := self._simulation.next_message()) is not None:
+        # The server waits for our goodbye, and we for the end of its data.
+        while not self._has_all_data and (message := self._simulation.next_message()) is not None:
             self._handle(message)
-        # A server that has said everything may be gone before its goodbye has arrived.
         if self._outcome.exit_code == 0 and not self._has_all_data:
             self._simulation.check_orderly_end()
             raise InternalError("sim_server ended before it had sent all of the run's data")

@@ -76,6 +76,11 @@ class Script(Program):
             RecordKind.MARKER, name.encode(), gap=gap, id=int(MarkerKind.OPTIMIZER_STEP)
         )
 
+    def resume(self) -> Script:
+        """Comes back after it was set aside."""
+        self.wait(WaitKind.RESUME)
+        return self
+
     def synchronise(self, gap: int = 0, site: int = 0) -> Script:
         self.wait(WaitKind.DEVICE, gap=gap, site=site)
         return self

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -18,7 +19,7 @@ from played_ranks import PlayedRanks, Script, make_settings, training
 
 from sim_server import simulation_pb2 as wire
 from sim_server.records import PROTOCOL_VERSION, RecordKind
-from sim_server.service import TOKEN_KEY, serve
+from sim_server.service import TOKEN_KEY, AgentLink, Inbound, Run, serve
 from sim_server.simulation_pb2_grpc import SimulationStub
 
 TOKEN = "secret"
@@ -274,3 +275,47 @@ def test_delivery_and_number_of_agents_do_not_show(tmp_path: Path, seed: int) ->
     (cut,) = (ending for ending in endings if ending.files)
     assert cut.files["digest"] == whole.files["digest"]
     assert cut.files == whole.files
+
+
+class Bursts:
+    """An inbox whose messages come in bursts that the server takes at once."""
+
+    def __init__(self) -> None:
+        self._bursts: queue.SimpleQueue[list[Inbound]] = queue.SimpleQueue()
+        self._burst: list[Inbound] = []
+
+    def put(self, link: AgentLink, *burst: wire.FromAgent) -> None:
+        self._bursts.put([(link, message) for message in burst])
+
+    def get(self, timeout: float | None = None) -> Inbound:
+        if not self._burst:
+            self._burst = self._bursts.get(timeout=timeout)
+        return self._burst.pop(0)
+
+    def empty(self) -> bool:
+        return not self._burst
+
+
+def test_a_rank_that_holds_others_up_again_is_told_again() -> None:
+    """Set aside, a rank is off the agent's list: if it is back at once, the agent must hear it."""
+    ranks = PlayedRanks([Script().gemm(gap=10).synchronise(), Script(streams=0).resume()])
+    inbox: Any = Bursts()
+    link = AgentLink(wire.Hello(local_ranks=[0, 1], settings=make_settings(2).to_json()))
+    waits, resumes = wire.Batch(), wire.Batch()
+    waits.ranks.add(rank=0, host_clock_ns=10, cells=ranks.take(0))
+    resumes.ranks.add(rank=1, host_clock_ns=0, cells=ranks.take(1))
+    server = threading.Thread(target=Run(inbox, agents=1).serve, daemon=True)
+    server.start()
+    inbox.put(link, wire.FromAgent(hello=link.hello), wire.FromAgent(batch=waits))
+    told = [link.outbox.get(timeout=LIMIT_S) for _ in range(2)]
+    inbox.put(
+        link,
+        wire.FromAgent(rank_aside=wire.RankAside(rank=1)),
+        wire.FromAgent(batch=resumes),
+    )
+    told += [link.outbox.get(timeout=LIMIT_S) for _ in range(2)]
+    kinds = [message.WhichOneof("message") for message in told if message]
+    assert kinds == ["welcome", "stalled", "answers", "stalled"]
+    inbox.put(link, wire.FromAgent(finish=wire.Finish()))
+    server.join(LIMIT_S)
+    assert not server.is_alive()
