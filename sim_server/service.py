@@ -122,8 +122,8 @@ class Run:
         return self._exit_code
 
     def _await_farewell(self) -> None:
-        """The agent leaves once it has the data. A server that left first could break the connection
-        under what is still on its way.
+        """The agent leaves once it has the data. A server that left first could break the
+        connection under what is still on its way.
         """
         try:
             while not self._links[0].gone:
