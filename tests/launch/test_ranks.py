@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -136,20 +136,24 @@ def test_what_a_rank_left_running_ends_with_the_run(
 @pytest.mark.parametrize("isolation", ["auto", "process"])
 def test_nothing_outlives_a_killed_phantora(isolation: str, tmp_path: Path) -> None:
     """SIGKILL cannot be caught; the processes and the run directory go all the same."""
-    parent = subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, __file__, isolation, str(tmp_path)], stdout=subprocess.PIPE, text=True
-    )
-    assert parent.stdout is not None
-    run_dir = Path(parent.stdout.readline().strip())
-    assert len(processes_of(run_dir)) >= 3
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
+    ) as parent:
+        assert parent.stdout is not None
+        run_dir = Path(parent.stdout.readline().strip())
+        # The starter and both ranks, which may still be on their way into the shell.
+        started = settles(lambda: len(processes_of(run_dir)) >= 3)
+        parent.kill()
+    assert started
+    assert settles(lambda: not run_dir.exists() and not processes_of(run_dir))
+
+
+def settles(condition: Callable[[], bool]) -> bool:
+    """Whether the condition comes true in time."""
     deadline_s = time.monotonic() + LIMIT_S
-    while time.monotonic() < deadline_s and (run_dir.exists() or processes_of(run_dir)):
+    while not (true := condition()) and time.monotonic() < deadline_s:
         time.sleep(0.02)
-    assert not processes_of(run_dir)
-    assert not run_dir.exists()
+    return true
 
 
 def processes_of(run_dir: Path) -> list[psutil.Process]:
