@@ -45,6 +45,8 @@ class PassRates:
     tile_ns: float
     tail: float
     """Share of the longest block's time that the last wave adds."""
+    assumed: bool = False
+    """Not fitted to measurements of this kernel on this GPU."""
 
 
 @dataclass(frozen=True)

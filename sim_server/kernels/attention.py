@@ -102,7 +102,8 @@ def flash_pass(launch: Launch, gpu: GpuProfile) -> Work:
     rates = gpu.attention.backward if backward else gpu.attention.forward
     products = _BACKWARD_PRODUCTS if backward else _FORWARD_PRODUCTS
     serial_ns = pass_ns(strips, rates, products, gpu.attention.latency_ns, gpu.sm_count)
-    return Work(bytes=0, serial_ns=serial_ns, sound="seqlen_q" in sizes)
+    sound = "seqlen_q" in sizes and not rates.assumed
+    return Work(bytes=0, serial_ns=serial_ns, sound=sound)
 
 
 def _is_causal(launch: Launch) -> bool:
@@ -140,7 +141,8 @@ def efficient_pass(launch: Launch, gpu: GpuProfile) -> Work:
     )
     products = _BACKWARD_PRODUCTS if backward else _FORWARD_PRODUCTS
     serial_ns = pass_ns(strips, rates, products, gpu.attention.latency_ns, gpu.sm_count)
-    return Work(bytes=0, serial_ns=serial_ns, sound="seqlen_q" in sizes)
+    sound = "seqlen_q" in sizes and not rates.assumed
+    return Work(bytes=0, serial_ns=serial_ns, sound=sound)
 
 
 def flash_helper(launch: Launch, _gpu: GpuProfile) -> Work:

@@ -8,6 +8,7 @@ docs/kernels.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import ceil, prod
 from typing import Any
 
@@ -75,7 +76,7 @@ def _time_attention(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     mask = " causal" if signature["causal"] else ""
     return Timing(
         duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),
-        tier=Tier.MODELLED if sound else Tier.ASSUMED,
+        tier=Tier.MODELLED if sound and not rates.assumed else Tier.ASSUMED,
         kernel_class="attention",
         name=f"cudnn {signature['operation']} {signature['type']} d{signature['head_dim']}{mask}",
         sm_demand=min(1.0, blocks / gpu.sm_count),
@@ -119,11 +120,10 @@ def _slowdown(signature: Mapping[str, Any], gpu: GpuProfile) -> tuple[float, boo
 
 
 def _slowed(rates: PassRates, slowdown: float) -> PassRates:
-    return PassRates(
+    return replace(
+        rates,
         sm_flops_per_ns=rates.sm_flops_per_ns / slowdown,
         softmax_ns=rates.softmax_ns * slowdown,
-        tile_ns=rates.tile_ns,
-        tail=rates.tail,
     )
 
 

@@ -75,6 +75,14 @@ def test_published_chart(
     assert (timing.kernel_class, timing.tier) == ("attention", Tier.MODELLED)
 
 
+def test_rates_that_nobody_measured_are_assumed(timers: dict[str, KernelTimer]) -> None:
+    """The backward pass has no published figures; on B200 no attention has."""
+    forward = _attention(128, 16, 4096, 4, True)
+    backward = {**forward, "operation": "attention_backward"}
+    assert timers["h100"].time(backward).tier is Tier.ASSUMED
+    assert timers["b200"].time(forward).tier is Tier.ASSUMED
+
+
 @pytest.mark.parametrize("gpu", profile_names())
 @pytest.mark.parametrize(("operation", "products"), [("forward", 2), ("backward", 5)])
 def test_attention_stays_below_the_peak(
