@@ -76,7 +76,7 @@ SpinWatch queries;
 
 // "Not ready" costs time where the program does nothing but ask.
 void charge_not_ready() noexcept {
-  if (is_driver() && queries.note().without_wait > kFreeQueries) queries.charge(config().query_ns);
+  if (is_driver() && queries.note() > kFreeQueries) queries.charge(config().query_ns);
 }
 
 // Waits, and remembers what the answer tells about events.

@@ -13,19 +13,11 @@ namespace ph {
 
 class SpinWatch {
  public:
-  struct Look {
-    std::uint64_t since_change;  // how many since something else moved the host clock, this one included
-    std::uint64_t without_wait;  // how many of them since the last wait
-  };
-
-  Look note() noexcept {
+  // How many looks since something else moved the host clock or the program waited, this one included.
+  std::uint64_t note() noexcept {
     const std::uint64_t now_ns = host_clock_ns();
-    if (clock_ns_.exchange(now_ns, std::memory_order_relaxed) != now_ns) {
-      since_change_.store(0, std::memory_order_relaxed);
-      without_wait_.store(0, std::memory_order_relaxed);
-    }
-    return {since_change_.fetch_add(1, std::memory_order_relaxed) + 1,
-            without_wait_.fetch_add(1, std::memory_order_relaxed) + 1};
+    if (clock_ns_.exchange(now_ns, std::memory_order_relaxed) != now_ns) note_wait();
+    return looks_.fetch_add(1, std::memory_order_relaxed) + 1;
   }
   // Moves the host clock for a look, which goes on counting.
   void charge(std::uint64_t cost_ns) noexcept {
@@ -33,12 +25,11 @@ class SpinWatch {
     clock_ns_.store(host_clock_ns(), std::memory_order_relaxed);
   }
   // A loop that waits between its looks does not spin.
-  void note_wait() noexcept { without_wait_.store(0, std::memory_order_relaxed); }
+  void note_wait() noexcept { looks_.store(0, std::memory_order_relaxed); }
 
  private:
   std::atomic<std::uint64_t> clock_ns_{0};
-  std::atomic<std::uint64_t> since_change_{0};
-  std::atomic<std::uint64_t> without_wait_{0};
+  std::atomic<std::uint64_t> looks_{0};
 };
 
 }  // namespace ph

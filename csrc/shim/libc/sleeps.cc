@@ -33,7 +33,7 @@ PH_EXPORT int clock_nanosleep(clockid_t clock, int flags, const timespec* time, 
 
   const bool absolute = (flags & TIMER_ABSTIME) != 0;
   std::int64_t duration_ns = ph::to_ns(*time);
-  if (absolute) duration_ns -= *epoch_ns + static_cast<std::int64_t>(ph::peek_virtual_ns());
+  if (absolute) duration_ns -= *epoch_ns + static_cast<std::int64_t>(ph::latest_virtual_ns());
   if (duration_ns <= 0) return 0;
   const int saved_errno = errno;
   const int slept =

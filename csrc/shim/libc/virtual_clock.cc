@@ -1,9 +1,10 @@
 // Rules of the virtual clocks:
 //
-// 1. A clock reads its epoch plus the rank's host clock. Between two changes of the host clock a driver's reads differ by
-//    a nanosecond each and leave it alone: how often a framework looks at the clock while it waits for something
-//    outside is a matter of luck. From the five hundredth read on, with no wait in between, each advances the host clock, so
-//    that loops which poll a clock end.
+// 1. A clock reads its epoch plus the rank's host clock. While the host clock stands still a driver's reads differ by a
+//    nanosecond each, up to 499 ns, and leave it alone: how often a framework looks at the clock while it waits for
+//    something outside is a matter of luck. From the five hundredth read on, with no wait in between, each advances the
+//    host clock, so that loops which poll a clock end. A sleep until a deadline counts from the last reading, not
+//    from the host clock behind it, or luck would get into virtual time there.
 // 2. A sleep of a framework's own library polls for something outside (the store of torch.distributed does so). It takes
 //    real time and no virtual time, for the same reason. Any other driver's sleep moves the host clock and then waits
 //    until the simulation has got there, in no more real time than the others need: it may be one turn of a loop that
@@ -18,6 +19,7 @@
 #include "shim/libc/virtual_clock.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 
 #include <sys/syscall.h>
@@ -42,9 +44,10 @@ struct PassedDeadline {
 };
 PH_THREAD_LOCAL PassedDeadline passed;
 
-// Rule 1. Fewer than the nanoseconds of the cheapest call, so that a later read is never earlier.
+// Rule 1.
 constexpr std::uint64_t kFreeReads = 500;
 SpinWatch clock_reads;
+std::atomic<std::uint64_t> last_reading_ns{0};
 
 // Longer waits count as endless; keeps sums of times far from overflow.
 constexpr std::int64_t kLongestWaitNs = 100ll * 365 * 24 * 3600 * kNsPerSecond;
@@ -63,6 +66,13 @@ void wait_for_others() noexcept {
   Record record{};
   record.id = static_cast<std::uint32_t>(WaitKind::Resume);
   wait(record);
+}
+
+// A wait of a driver took that long. The lead of its clock reads over the host clock stays, so that who reads before
+// and after sees more than the time waited.
+void move_on(std::uint64_t duration_ns) noexcept {
+  last_reading_ns.store(latest_virtual_ns() + duration_ns, std::memory_order_relaxed);
+  clock_reads.charge(duration_ns);
 }
 
 void note_wait() noexcept {
@@ -105,17 +115,25 @@ std::uint64_t peek_virtual_ns() noexcept {
 
 std::uint64_t read_virtual_ns() noexcept {
   if (!drives_clock()) return peek_virtual_ns();
-  const SpinWatch::Look look = clock_reads.note();
-  if (look.without_wait >= kFreeReads) clock_reads.charge(config().clock_read_ns);
-  return host_clock_ns() + std::min(look.since_change, kFreeReads - 1);
+  if (clock_reads.note() >= kFreeReads) clock_reads.charge(config().clock_read_ns);
+  const std::uint64_t host_ns = host_clock_ns();
+  std::uint64_t last_ns = last_reading_ns.load(std::memory_order_relaxed);
+  std::uint64_t reading_ns = 0;
+  do {
+    reading_ns = std::max(host_ns + 1, std::min(last_ns + 1, host_ns + kFreeReads - 1));
+  } while (!last_reading_ns.compare_exchange_weak(last_ns, reading_ns, std::memory_order_relaxed));
+  return reading_ns;
+}
+
+std::uint64_t latest_virtual_ns() noexcept {
+  const std::uint64_t now_ns = peek_virtual_ns();
+  return drives_clock() ? std::max(now_ns, last_reading_ns.load(std::memory_order_relaxed)) : now_ns;
 }
 
 void pass_deadline(std::uint64_t deadline_ns) noexcept {
   const std::uint64_t now_ns = host_clock_ns();
   if (drives_clock()) {
-    if (deadline_ns <= now_ns) return;
-    // Who reads the clock before and after sees more than the time waited: the later read is as far ahead.
-    clock_reads.charge(deadline_ns - now_ns + 1);
+    if (deadline_ns > now_ns) move_on(deadline_ns - now_ns + 1);
   } else if (!waits_for_server()) {
     passed = {deadline_ns + kWakeUpNs, now_ns};
   }
@@ -156,12 +174,13 @@ void AbsoluteWait::ran_out() const noexcept {
 
 int sleep_virtual(std::int64_t duration_ns, timespec* remaining, const void* caller) noexcept {
   if (drives_clock() && is_frameworks_own(caller)) return sleep_really(duration_ns, remaining);
-  const RelativeWait sleep(duration_ns);
   if (drives_clock()) {
-    sleep.ran_out();
+    note_wait();
+    move_on(after(0, duration_ns));
     wait_for_others();
     return 0;
   }
+  const RelativeWait sleep(duration_ns);
   if (sleep_really(duration_ns, remaining) != 0) return -1;
   sleep.ran_out();
   return 0;

@@ -15,8 +15,10 @@ bool drives_clock() noexcept;
 std::optional<std::int64_t> clock_epoch_ns(clockid_t clock) noexcept;
 
 // Virtual time for the calling thread. `read` is what a program's clock read does: it costs a driver a little.
+// `latest` is no earlier than what a read of a driver has told.
 std::uint64_t read_virtual_ns() noexcept;
 std::uint64_t peek_virtual_ns() noexcept;
+std::uint64_t latest_virtual_ns() noexcept;
 
 // The calling thread's wait for `deadline_ns` (virtual) ran out: for it, that time has come.
 void pass_deadline(std::uint64_t deadline_ns) noexcept;
