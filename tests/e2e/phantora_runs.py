@@ -7,10 +7,11 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import psutil
@@ -54,26 +55,39 @@ class Phantora:
         self._runs = 0
 
     def start(
-        self, options: Sequence[str], command: Sequence[str | Path]
+        self,
+        options: Sequence[str],
+        command: Sequence[str | Path],
+        environment: Mapping[str, str] = MappingProxyType({}),
+        prefix: Sequence[str] = (),
     ) -> tuple[subprocess.Popen[str], Path]:
-        """A run that goes on, and its data file to be. Python programs run in our interpreter."""
+        """A run that goes on, and its data file to be. Python programs run in our interpreter.
+
+        `environment` is added to our own; `prefix` comes before the command line, as "nice" would.
+        """
         self._runs += 1
         path = self.directory / f"run-{self._runs}.phr"
         words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", str(path), *options]
         process = subprocess.Popen(
-            [*words, "--", sys.executable, *map(str, command)],
+            [*prefix, *words, "--", sys.executable, *map(str, command)],
             cwd=self.directory,
-            env={**os.environ, MARK: self._mark},
+            env={**os.environ, **environment, MARK: self._mark},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
         )
         return process, path
 
-    def run(self, options: Sequence[str], command: Sequence[str | Path]) -> Run:
-        """A run to its end."""
+    def run(
+        self,
+        options: Sequence[str],
+        command: Sequence[str | Path],
+        environment: Mapping[str, str] = MappingProxyType({}),
+        prefix: Sequence[str] = (),
+    ) -> Run:
+        """A run to its end; arguments as of `start`."""
         started_s = time.monotonic()
-        process, path = self.start(options, command)
+        process, path = self.start(options, command, environment, prefix)
         with process:
             try:
                 output, errors = process.communicate(timeout=LIMIT_S)
