@@ -54,6 +54,11 @@ class RunData:
         return int(self.run["ranks"])
 
     @cached_property
+    def settings(self) -> dict[str, Any]:
+        """What the server simulated: cluster, GPU profile, NCCL_* variables."""
+        return dict(self._json("settings.json"))
+
+    @cached_property
     def spans(self) -> npt.NDArray[np.void]:
         """Finished work and host waits: one structured row each, sorted by rank and issue time."""
         rows = np.load(io.BytesIO(self._read("spans.npy")), allow_pickle=False)

@@ -31,6 +31,7 @@ from phantora_py.launch.rundir import RunDirectory
 from phantora_py.launch.starter import Plan, RankStart
 from sim_server import simulation_pb2 as wire
 from sim_server.cluster import Cluster, load_cluster
+from sim_server.collectives.environment import NcclEnvironment, nccl_variables
 from sim_server.errors import UsageError
 from sim_server.gpu import GpuProfile, load_gpu
 from sim_server.records import PROTOCOL_VERSION
@@ -42,7 +43,8 @@ _ANSWER_LIMIT_S = 20.0
 
 @dataclass
 class Prepared:
-    """What is known before anything is started. `notes`: what the user should be told."""
+    """What is known before anything is started. `notes`: what the user should be told.
+    `nccl_variables`: those of our own environment, which the ranks inherit."""
 
     options: RunOptions
     command: Command
@@ -52,6 +54,7 @@ class Prepared:
     isolation: Isolation
     output: Path
     fork: bool
+    nccl_variables: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
@@ -85,6 +88,8 @@ def prepare(options: RunOptions) -> Prepared:
     cluster = load_cluster(options.cluster)
     gpu = load_gpu(cluster.gpu)
     layout = lay_out(cluster, options, command.torchrun)
+    variables = nccl_variables(os.environ)
+    NcclEnvironment.read(variables).used_nics(cluster.nic.per_node)  # raises what is wrong
     if options.server is not None and not options.token:
         raise UsageError("--server needs --token, the token that the server was started with.")
     notes = list(command.torchrun.notes) if command.torchrun else []
@@ -100,6 +105,7 @@ def prepare(options: RunOptions) -> Prepared:
         isolation=probe.choose(options.isolation),
         output=output,
         fork=options.zygote and command.program.forkable,
+        nccl_variables=variables,
         notes=notes,
     )
 
@@ -239,6 +245,7 @@ def _hello(prepared: Prepared) -> wire.Hello:
         gpus_per_node=layout.ranks_per_node,
         cluster=prepared.cluster,
         gpu=prepared.gpu,
+        nccl_environment=prepared.nccl_variables,
     )
     return wire.Hello(
         protocol_version=PROTOCOL_VERSION,

@@ -12,6 +12,7 @@ import numpy as np
 from phantora_py.data import RunData
 from phantora_py.report.breakdown import break_down
 from phantora_py.report.iterations import find_iterations
+from sim_server.collectives.environment import not_modelled
 from sim_server.kernels import Tier
 from sim_server.run_log import HOST_WAIT_SPAN, KERNEL_SPAN
 
@@ -53,6 +54,7 @@ def summarise(data: RunData) -> dict[str, Any]:
             "calls": _calls(data),
             "synthetic_reads": sum(read["count"] for read in data.synthetic_reads),
             "synthetic_read_sites": data.synthetic_reads,
+            "nccl_not_modelled": not_modelled(data.settings["nccl_environment"]),
         },
         "virtual_time_ns": int(data.spans["end_ns"].max()) if len(data.spans) else 0,
         "host_time": run["host_time"],

@@ -116,6 +116,9 @@ def _trust(summary: dict[str, Any]) -> list[str]:
             by_site[read["site"]] = by_site.get(read["site"], 0) + read["count"]
         ranked = sorted(by_site.items(), key=lambda item: (-item[1], item[0]))
         lines += [f"    {count:,} at {escape(site)}" for site, count in ranked[:MOST_SITES]]
+    if trust["nccl_not_modelled"]:
+        variables = escape("   ".join(trust["nccl_not_modelled"]))
+        lines.append(f"  NCCL       not modelled: {variables}")
     isolation = summary["isolation"]
     lines.append(f"  isolation  {isolation['tier']}: {escape(isolation['reason'])}")
     return lines

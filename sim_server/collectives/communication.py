@@ -8,6 +8,7 @@ from typing import Any
 import simpy
 
 from sim_server.cluster import Cluster, place
+from sim_server.collectives.environment import NcclEnvironment
 from sim_server.collectives.group import Group
 from sim_server.collectives.selection import Plan, Selection
 from sim_server.collectives.tuning import comm_init_ns
@@ -35,15 +36,22 @@ class Communication:
     ) -> None:
         """`environment` holds the NCCL_* variables of the program.
 
-        Raises: UsageError when the cluster is too small or names an unknown tuning.
+        Raises: UsageError when the cluster is too small or names an unknown tuning, or a variable
+        cannot be understood.
         """
         place(cluster, nodes=nodes, gpus_per_node=gpus_per_node)
         self._env = env
         self._gpus_per_node = gpus_per_node
         self._cluster = cluster
-        topology = Topology(cluster, nodes)
+        variables = NcclEnvironment.read(environment or {})
+        topology = Topology(
+            cluster,
+            nodes,
+            variables.used_nics(cluster.nic.per_node),
+            peer_to_peer=variables.peer_to_peer,
+        )
         self.flows = FlowNetwork(env, [link.capacity_bytes_per_s for link in topology.links])
-        self._selection = Selection(topology, cluster.collectives, environment or {})
+        self._selection = Selection(topology, cluster.collectives, variables)
         self._groups: dict[tuple[int, ...], Group] = {}
         self._plans: dict[tuple[Operation, ...], Plan] = {}
         self._planned_flows = 0
@@ -73,9 +81,10 @@ class Communication:
             self._env.process(self._exchange(exchange))
         return events
 
-    def plan(self, operation: Operation) -> Plan:
-        """How an operation of at least two ranks is carried out by itself."""
-        return self._plan((operation,))
+    def plan(self, *operations: Operation) -> Plan:
+        """How an operation of at least two ranks, or the sends of one launch, are carried out by
+        themselves."""
+        return self._plan(operations)
 
     def _plan(self, operations: tuple[Operation, ...]) -> Plan:
         """The plan of a collective, or of the sends of one launch."""

@@ -3,17 +3,20 @@
 NCCL estimates latency + size / bandwidth for every algorithm and protocol and takes the least
 (ncclTopoGetAlgoTime in NCCL 2.20.3). The estimate here has the same form, but is made of the costs
 with which the operation is then simulated (`sim_server.collectives.tuning`) and of the links of its
-routes. So there is no table of thresholds: they follow from the costs. NCCL_ALGO and NCCL_PROTO
-restrict the choice as they do in NCCL.
+routes. So there is no table of thresholds: they follow from the costs. The user's NCCL_* variables
+restrict the choice as they do in NCCL (`sim_server.collectives.environment`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, inf
+from typing import NamedTuple
 
+from sim_server.collectives.channels import CHANNEL_RATES, Channels, channels_of
 from sim_server.collectives.direct import exchange_shape, rooted_shape
+from sim_server.collectives.environment import NcclEnvironment
 from sim_server.collectives.group import Group
 from sim_server.collectives.nvls import nvls_shape, nvls_tree_shape, switch_can_reduce
 from sim_server.collectives.pairwise import pairwise_shape
@@ -28,10 +31,6 @@ from sim_server.records import NcclOpKind
 
 _NVLS = (Algorithm.NVLS, Algorithm.NVLS_TREE)
 
-# Names that NCCL_ALGO may hold, of algorithms that need hardware which no cluster here has
-# (reductions in the network's switches) or are not modelled yet (PAT).
-_NEVER_CHOSEN = ["CollnetDirect", "CollnetChain", "PAT"]
-
 
 @dataclass(frozen=True)
 class Plan:
@@ -41,6 +40,8 @@ class Plan:
     protocol: Protocol
     startup_ns: int
     """Until the pipeline is full."""
+    channels: int
+    """How many of NCCL's channels the operation uses."""
     demands: tuple[Demand, ...]
     """The flows that start then."""
 
@@ -79,11 +80,17 @@ class _Routed:
         )
 
     def seconds(self, cost: Cost, buffer_bytes: int) -> float:
-        """Time from the full pipeline to the end when nothing else uses the links."""
+        """Time that the links take from the full pipeline to the end when all are idle."""
         inside, between = self.wire_factors(cost)
         return buffer_bytes * max(
             self.seconds_per_byte[False] * inside, self.seconds_per_byte[True] * between
         )
+
+    def step_ns(self, cost: Cost) -> int:
+        """Time of the longest step."""
+        inside_ns = cost.nvlink_step_ns + self.latency_ns[False]
+        between_ns = cost.network_step_ns + self.latency_ns[True]
+        return max(inside_ns, between_ns if any(self.crosses) else 0)
 
     def wire_factors(self, cost: Cost) -> tuple[float, float]:
         """Capacity that a byte of payload takes, inside a node and between nodes."""
@@ -92,7 +99,24 @@ class _Routed:
         return (1 + own) / cost.nvlink_efficiency, 1 / cost.network_efficiency
 
 
-_Candidate = tuple[Algorithm, Protocol, _Routed, Cost]
+class _Candidate(NamedTuple):
+    """One way to carry out an operation."""
+
+    algorithm: Algorithm
+    protocol: Protocol
+    routed: _Routed
+    cost: Cost
+    channels: Channels
+    channels_bytes_per_s: float
+    """What a rank's channels carry together; infinite where the links are the limit."""
+
+    def channel_seconds(self, buffer_bytes: int) -> float:
+        """Time that the channels take to send what a rank sends; 0 where they are no limit."""
+        return self.routed.shape.sent_share * buffer_bytes / self.channels_bytes_per_s
+
+    def seconds(self, buffer_bytes: int) -> float:
+        """Time from the full pipeline to the end when nothing else uses the links."""
+        return max(self.routed.seconds(self.cost, buffer_bytes), self.channel_seconds(buffer_bytes))
 
 
 def _path(transfer: Transfer, group: Group, topology: Topology) -> tuple[int, ...]:
@@ -107,17 +131,15 @@ def _path(transfer: Transfer, group: Group, topology: Topology) -> tuple[int, ..
 class Selection:
     """Plans for operations on one topology under one tuning."""
 
-    def __init__(self, topology: Topology, tuning: str, environment: Mapping[str, str]) -> None:
+    def __init__(self, topology: Topology, tuning: str, environment: NcclEnvironment) -> None:
         if tuning not in TUNINGS:
             raise UsageError(
                 f'collectives = "{tuning}" is not a known tuning; use one of {", ".join(TUNINGS)}'
             )
         self._topology = topology
         self._tuning: Tuning = TUNINGS[tuning]
-        self._algorithms = _allowed(
-            "NCCL_ALGO", environment, [a.value for a in Algorithm] + _NEVER_CHOSEN
-        )
-        self._protocols = _allowed("NCCL_PROTO", environment, [p.value for p in Protocol])
+        self._rates = CHANNEL_RATES[tuning]
+        self._environment = environment
         self._routed: dict[tuple[NcclOpKind, tuple[int, ...], int], dict[Algorithm, _Routed]] = {}
 
     def plan(self, operation: Operation, group: Group) -> Plan:
@@ -128,18 +150,18 @@ class Selection:
                 f"NCCL_ALGO and NCCL_PROTO leave no way to do {operation.kind.name}; "
                 "unset one of them"
             )
-        return _fastest(candidates, operation.buffer_bytes)
+        return _fastest(candidates, operation.buffer_bytes, group)
 
     def plan_exchange(self, sends: Sequence[Operation], group: Group) -> Plan:
         """The fastest way to carry out sends of one launch; one demand for each."""
         sizes = [(send.source, send.destination, send.buffer_bytes) for send in sends]
         routed = _Routed(exchange_shape(sizes, group), group, self._topology)
         candidates = [
-            (algorithm, protocol, routed, cost)
+            self._candidate(algorithm, protocol, routed, cost, group)
             for (algorithm, protocol), cost in self._tuning.items()
             if algorithm is Algorithm.DIRECT
         ]
-        return _fastest(candidates, sum(size_bytes for _, _, size_bytes in sizes))
+        return _fastest(candidates, sum(size_bytes for _, _, size_bytes in sizes), group)
 
     def _candidates(self, operation: Operation, group: Group) -> Iterator[_Candidate]:
         root = group.ranks[operation.root]
@@ -153,21 +175,39 @@ class Selection:
         for (algorithm, protocol), cost in self._tuning.items():
             if algorithm not in shapes or not self._is_allowed(algorithm, protocol, len(shapes)):
                 continue
-            if algorithm in _NVLS and not switch_can_reduce(operation):
+            if algorithm in _NVLS and not self._switch_reduces(operation):
                 continue
             # Inside a node a ring moves less than a tree in as many steps; the fitted costs do not
             # tell them apart, so a tree is used there only when rings are forbidden.
-            ring_is_allowed = Algorithm.RING.value in self._algorithms
+            ring_is_allowed = Algorithm.RING.value in self._environment.algorithms
             if algorithm is Algorithm.TREE and len(group.nodes) == 1 and ring_is_allowed:
                 continue
-            yield algorithm, protocol, shapes[algorithm], cost
+            yield self._candidate(algorithm, protocol, shapes[algorithm], cost, group)
+
+    def _candidate(
+        self, algorithm: Algorithm, protocol: Protocol, routed: _Routed, cost: Cost, group: Group
+    ) -> _Candidate:
+        channels = channels_of(algorithm, group, self._environment)
+        bytes_per_s = self._rates.of(protocol) if channels.limited else inf
+        buffer_bytes = self._environment.buffer_bytes
+        if buffer_bytes is not None and protocol is Protocol.SIMPLE:
+            step_ns = max(routed.step_ns(cost), 1)
+            bytes_per_s = min(bytes_per_s, buffer_bytes * 1e9 / step_ns)
+        return _Candidate(algorithm, protocol, routed, cost, channels, channels.count * bytes_per_s)
+
+    def _switch_reduces(self, operation: Operation) -> bool:
+        """Whether NVLS can do this. That it goes with peer-to-peer access is assumed."""
+        environment = self._environment
+        return environment.nvls and environment.peer_to_peer and switch_can_reduce(operation)
 
     def _is_allowed(self, algorithm: Algorithm, protocol: Protocol, choices: int) -> bool:
         """Whether the user's variables leave this; as in NCCL they bind where there is a choice."""
         if algorithm is Algorithm.DIRECT:
             return True
-        named = choices == 1 or algorithm.value in self._algorithms
-        return named and protocol.value in self._protocols
+        if protocol is Protocol.LL128 and not self._environment.peer_to_peer:
+            return False  # NCCL uses it over NVLink only (src/graph/tuning.cc of NCCL 2.20.3)
+        named = choices == 1 or algorithm.value in self._environment.algorithms
+        return named and protocol.value in self._environment.protocols
 
 
 def _shapes(kind: NcclOpKind, group: Group, root: int) -> Iterator[tuple[Algorithm, Shape]]:
@@ -188,50 +228,37 @@ def _shapes(kind: NcclOpKind, group: Group, root: int) -> Iterator[tuple[Algorit
                 yield algorithm, shape
 
 
-def _fastest(candidates: Iterable[_Candidate], buffer_bytes: int) -> Plan:
-    def estimate_ns(candidate: _Candidate) -> float:
-        _, _, routed, cost = candidate
-        return routed.startup_ns(cost, buffer_bytes) + routed.seconds(cost, buffer_bytes) * 1e9
+def _fastest(candidates: Iterable[_Candidate], buffer_bytes: int, group: Group) -> Plan:
+    def estimate_ns(one: _Candidate) -> float:
+        return one.routed.startup_ns(one.cost, buffer_bytes) + one.seconds(buffer_bytes) * 1e9
 
-    algorithm, protocol, routed, cost = min(candidates, key=estimate_ns)
+    best = min(candidates, key=estimate_ns)
     return Plan(
-        algorithm,
-        protocol,
-        routed.startup_ns(cost, buffer_bytes),
-        _demands(routed, cost, buffer_bytes),
+        best.algorithm,
+        best.protocol,
+        best.routed.startup_ns(best.cost, buffer_bytes),
+        best.channels.used(best.algorithm, best.protocol, group.size, buffer_bytes),
+        _demands(best, buffer_bytes),
     )
 
 
-def _demands(routed: _Routed, cost: Cost, buffer_bytes: int) -> tuple[Demand, ...]:
+def _demands(candidate: _Candidate, buffer_bytes: int) -> tuple[Demand, ...]:
     """Flows of a plan.
 
     The flows of a pipeline advance together, so each is capped at the rate at which it ends with
-    the slowest when nothing else uses the links.
+    the slowest when nothing else uses the links. Flows that are independent are capped by the
+    channels only.
     """
-    inside, between = routed.wire_factors(cost)
+    routed = candidate.routed
+    inside, between = routed.wire_factors(candidate.cost)
     sizes = [
         transfer.share * buffer_bytes * (between if crosses else inside)
         for transfer, crosses in zip(routed.shape.transfers, routed.crosses, strict=True)
     ]
-    seconds = routed.seconds(cost, buffer_bytes)
-    if not routed.shape.coupled or seconds == 0:
+    coupled = routed.shape.coupled
+    seconds = (candidate.seconds if coupled else candidate.channel_seconds)(buffer_bytes)
+    if seconds == 0:
         return tuple(map(Demand, routed.paths, sizes))
     return tuple(
         Demand(path, size, size / seconds) for path, size in zip(routed.paths, sizes, strict=True)
     )
-
-
-def _allowed(variable: str, environment: Mapping[str, str], known: list[str]) -> frozenset[str]:
-    """Names that a variable such as NCCL_ALGO="Ring,Tree" or "^Tree" leaves."""
-    text = environment.get(variable, "").strip()
-    if not text:
-        return frozenset(known)
-    by_name = {name.lower(): name for name in known}
-    names = [name.strip().lower() for name in text.removeprefix("^").split(",")]
-    for name in names:
-        if name not in by_name:
-            raise UsageError(
-                f"{variable}={text}: '{name}' is not modelled; known are {', '.join(known)}"
-            )
-    chosen = {by_name[name] for name in names}
-    return frozenset(set(known) - chosen if text.startswith("^") else chosen)

@@ -3,11 +3,13 @@ routes.
 
 A link is known by its index in `Topology.links`; a route is a tuple of such indexes. Under adaptive
 routing the spines are one vertex, "core", and a leaf's uplinks are one link of their summed
-capacity.
+capacity. Without peer-to-peer access GPUs of a node meet in "host", the memory of their node, over
+PCIe.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
@@ -39,7 +41,20 @@ class Link:
 class Topology:
     """The links of the first `nodes` nodes of a cluster, and the routes between their GPUs."""
 
-    def __init__(self, cluster: Cluster, nodes: int) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        nodes: int,
+        nics: Sequence[int] | None = None,
+        *,
+        peer_to_peer: bool = True,
+    ) -> None:
+        """`nics` are those in use on every node, all when None.
+
+        A GPU whose own is not among them uses the nearest by number.
+        """
+        self._nics = range(cluster.nic.per_node) if nics is None else nics
+        self._inside = "nvswitch" if peer_to_peer else "host"
         self.links: list[Link] = []
         self._cluster = cluster
         self._by_ends: dict[tuple[str, str], int] = {}
@@ -76,7 +91,7 @@ class Topology:
         start = f"gpu {source.node}.{source.number}"
         end = f"gpu {destination.node}.{destination.number}"
         if source.node == destination.node:
-            return self._along(start, f"nvswitch {source.node}", end)
+            return self._along(start, f"{self._inside} {source.node}", end)
         out_nic, in_nic = self._nic(source), self._nic(destination)
         out_leaf, in_leaf = (gpu.node // self._nodes_per_leaf for gpu in (source, destination))
         middle = [f"leaf {out_leaf}"]
@@ -92,7 +107,8 @@ class Topology:
 
     def _nic_number(self, gpu: Gpu) -> int:
         """Number in the node of the NIC that a GPU uses."""
-        return gpu.number * self._cluster.nic.per_node // self._cluster.gpus_per_node
+        own = gpu.number * self._cluster.nic.per_node // self._cluster.gpus_per_node
+        return min(self._nics, key=lambda nic: abs(nic - own))
 
     def _spine(self, source: Gpu, destination: Gpu) -> str:
         fabric = self._cluster.fabric
@@ -111,13 +127,12 @@ class Topology:
         for index in range(self._cluster.gpus_per_node):
             gpu = f"gpu {node}.{index}"
             self._connect(gpu, f"nvswitch {node}", nvlink.bandwidth_bytes_per_s, nvlink.latency_ns)
-            self._connect(
-                gpu,
-                self._nic(Gpu(node, index)),
-                nic.pcie_bandwidth_bytes_per_s,
-                nic.pcie_latency_ns,
-            )
-        for index in range(nic.per_node):
+            over_pcie = [self._nic(Gpu(node, index))]
+            if self._inside == "host":
+                over_pcie.append(f"host {node}")
+            for other in over_pcie:
+                self._connect(gpu, other, nic.pcie_bandwidth_bytes_per_s, nic.pcie_latency_ns)
+        for index in self._nics:
             leaf = f"leaf {node // self._nodes_per_leaf}"
             self._connect(f"nic {node}.{index}", leaf, nic.bandwidth_bytes_per_s, nic.latency_ns)
 

@@ -50,6 +50,27 @@ def phantora(directory: Path, *arguments: str, script: str) -> subprocess.Comple
     )
 
 
+def test_nccl_variables_reach_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the user's environment are simulated, and the others are listed."""
+    monkeypatch.setenv("NCCL_ALGO", "Ring")
+    monkeypatch.setenv("NCCL_NTHREADS", "64")
+    done = phantora(tmp_path, "--json", script="true")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["trust"]["nccl_not_modelled"] == ["NCCL_NTHREADS=64"]
+    with zipfile.ZipFile(tmp_path / "run.phr") as archive:
+        variables = json.loads(archive.read("settings.json"))["nccl_environment"]
+    assert variables["NCCL_ALGO"] == "Ring"
+
+
+def test_a_wrong_nccl_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is found before anything is started."""
+    monkeypatch.setenv("NCCL_PROTO", "LL64")
+    done = phantora(tmp_path, script="true")
+    assert done.returncode == 2
+    assert "NCCL_PROTO=LL64: 'll64' is not modelled" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("isolation", ["auto", "process"])
 def test_a_run_that_finishes(tmp_path: Path, isolation: str) -> None:
     """Exit code 0, the ranks' output, a complete data file and a hint what to do next."""

@@ -71,6 +71,7 @@ def make_run(
         "timings": [
             {"name": "k", "class": "gemm", "tier": "modelled", "duration_ns": 1, "count": 1}
         ],
+        "settings": {"nccl_environment": {}},
         **{"operations": [], "calls": {}, "synthetic": [], "exits": {}},
         "markers": [[rank, time_ns, int(kind), name] for rank, time_ns, kind, name in ordered],
         "memory": {"capacity_bytes": 80 << 30, "per_rank": [rank_memory()] * ranks},

@@ -39,6 +39,7 @@ SHAPE: dict[str, Any] = {
         "gpu_time_share": dict.fromkeys(("measured", "interpolated", "modelled", "assumed"), float),
         "calls": dict.fromkeys(("modelled", "ignored", "passthrough", "unsupported"), int),
         "synthetic_reads": int,
+        "nccl_not_modelled": list,
     },
     **{"host_time": str, "digest": str},
     "wall": dict.fromkeys(("total_s", "startup_s", "per_iteration_s", "core_seconds"), float),
@@ -126,6 +127,23 @@ def test_figures(tmp_path: Path) -> None:
     assert summary["trust"]["synthetic_reads"] == 8
     assert summary["virtual_time_ns"] == 3_500_000
     assert summary["wall"]["per_iteration_s"] == pytest.approx(2.0)
+
+
+def test_variables_that_are_not_modelled(tmp_path: Path) -> None:
+    """The report lists them; without any it has no such line."""
+    variables = {"NCCL_ALGO": "Ring", "NCCL_NTHREADS": "64", "NCCL_TUNER_PLUGIN": "[x]"}
+    run = make(tmp_path / "a.phr", settings={"nccl_environment": variables})
+    listed = ["NCCL_NTHREADS=64", "NCCL_TUNER_PLUGIN=[x]"]
+    assert summarise(run)["trust"]["nccl_not_modelled"] == listed
+    buffer = io.StringIO()
+    print_summary(tmp_path / "a.phr", Console(file=buffer, width=200))
+    assert "  NCCL       not modelled: NCCL_NTHREADS=64   NCCL_TUNER_PLUGIN=[x]\n" in (
+        buffer.getvalue()
+    )
+    make(tmp_path / "b.phr")
+    buffer = io.StringIO()
+    print_summary(tmp_path / "b.phr", Console(file=buffer, width=200))
+    assert "NCCL" not in buffer.getvalue()
 
 
 def test_no_iterations_are_null_and_not_zero(tmp_path: Path) -> None:
