@@ -1,0 +1,86 @@
+"""Reading of what nccl-tests printed on a real cluster.
+
+Lines of results have size, count, type, reduction and root (the last two are missing in the oldest
+versions), then time, two bandwidths and errors out of place, then the same in place. Lines of the
+header say which ranks there were. All else (NCCL's own log, launchers) is passed over, and so are
+the tags that mpirun and srun put before each line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from phantora_py.bench.operations import DATA_TYPES
+from sim_server.errors import UsageError
+
+_TAG = re.compile(r"^(?:\[[^\]\s]+\]\s?(?:<std\w+>\s?:?)?|\d+:)\s*")
+_RANK = re.compile(r"#\s+Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\b")
+_PROGRAM = re.compile(r"#.*?\b(\w+)_perf\b")
+# Two numbers and a name of a type: nothing else that is printed looks so.
+_LOOKS_LIKE_RESULT = re.compile(rf"\d+\s+\d+\s+(?:{'|'.join(DATA_TYPES)})\b")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One line of results, out of place. Units: as in nccl-tests."""
+
+    size_bytes: int
+    type: str
+    time_us: float
+    busbw_gb_per_s: float
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log of nccl-tests."""
+
+    rows: list[Measured]
+    ranks: int | None
+    """As the header says; None without one."""
+    nodes: int | None
+    """Different host names in the header."""
+    operation: str | None
+    """As the header of later versions says."""
+
+
+def read_log(path: Path) -> Log:
+    """The results in a file. Raises: UsageError, with the line that cannot be understood."""
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    rows: list[Measured] = []
+    hosts: dict[int, str] = {}
+    operation = None
+    for number, raw in enumerate(text.splitlines(), start=1):
+        line = _TAG.sub("", raw.strip())
+        if rank := _RANK.match(line):
+            hosts[int(rank[1])] = rank[2]
+        elif program := _PROGRAM.match(line):
+            operation = program[1]
+        elif _LOOKS_LIKE_RESULT.match(line):
+            rows.append(_result(line, f"{path}, line {number}"))
+    if not rows:
+        raise UsageError(
+            f"{path}: has no results of nccl-tests; they are lines with size, count, type, "
+            "reduction, root, time and two bandwidths"
+        )
+    return Log(rows, len(hosts) or None, len(set(hosts.values())) or None, operation)
+
+
+def _result(line: str, where: str) -> Measured:
+    size, _, data_type, *rest = line.split()
+    if rest and rest[0].isalpha():
+        rest = rest[2:]  # reduction and root
+    elif len(rest) % 4 == 1:
+        rest = rest[1:]  # gather and scatter once had a root without a reduction
+    try:
+        time_us, _, busbw_gb_per_s = map(float, rest[:3])
+    except ValueError as error:
+        raise UsageError(
+            f"{where}: '{line}' starts like a result of nccl-tests but has no time and bandwidths "
+            "where they should be; is the file cut off, or was the line wrapped?"
+        ) from error
+    return Measured(int(size), data_type, time_us, busbw_gb_per_s)
