@@ -1,5 +1,7 @@
 """The tasks of this repository. `nox -l` lists them, `nox` alone runs what CI runs."""
 
+from pathlib import Path
+
 import nox
 import nox.project
 
@@ -43,6 +45,16 @@ def tests(session: nox.Session) -> None:
     """All tests, under the stock CUDA wheel of PyTorch."""
     session.install(TORCH, ".", *group("test"))
     session.run("pytest", *session.posargs)
+
+
+@nox.session
+def simgrid(session: nox.Session) -> None:
+    """Flows against SimGrid. Wants cmake, a C++ compiler and Boost's headers (libboost-dev)."""
+    constraints = Path(session.create_tmp()) / "constraints.txt"
+    constraints.write_text("pybind11<3\n")  # for the isolated build of SimGrid's bindings
+    session.install(*group("simgrid"), env={"PIP_CONSTRAINT": str(constraints)})
+    session.install(".", *group("test"))
+    session.run("pytest", "-m", "simgrid", "tests/simgrid", *session.posargs)
 
 
 @nox.session
