@@ -96,6 +96,13 @@ class RunData:
         """Values that the program read back and no rule had produced, by rank and Python line."""
         return list(self._json("synthetic.json"))
 
+    @cached_property
+    def host_gaps(self) -> dict[str, Any]:
+        """Host time by key: `measured`, as a run with that model found it; `replayed`, as a run
+        with recorded host time charged it, by where the gaps came from.
+        """
+        return dict(self._json("host_gaps.json"))
+
     def _json(self, name: str) -> Any:
         return json.loads(self._read(name))
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from sim_server._engine import Announcement, Ready
+from sim_server.host_gaps import HostGapLog
 from sim_server.kernels import Timing
 from sim_server.operations import Operation
 from sim_server.records import MarkerKind, MemoryKind, RecordKind
@@ -63,6 +64,7 @@ class RunLog:
         self._memory = [RankMemory() for _ in range(settings.ranks)]
         self._calls: dict[str, dict[str, Counter[str]]] = {}
         self._synthetic: dict[tuple[int, str], list[int]] = {}
+        self._host_gaps = HostGapLog()
         self._exits: dict[int, int] = {}
 
     # While the run goes on
@@ -179,6 +181,10 @@ class RunLog:
             )
             for support, total in library.items():
                 total.update(statistics[support])
+        elif statistics["kind"] == "host_gaps":
+            self._host_gaps.add_measured(statistics["gaps"])
+        elif statistics["kind"] == "replayed_gaps":
+            self._host_gaps.add_replayed(statistics)
 
     def site(self, rank: int, identifier: int) -> str:
         """The Python line behind a call site of a rank."""
@@ -210,6 +216,7 @@ class RunLog:
         )
         yield "calls.json", _json_bytes(self._calls)
         yield "synthetic.json", _json_bytes(self._synthetic_reads())
+        yield "host_gaps.json", _json_bytes(self._host_gaps.to_dict())
         yield "exits.json", _json_bytes(self._exits)
         yield "settings.json", self._settings.to_json().encode()
         for rank in sorted(self._records):

@@ -30,6 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--host-time", choices=HOST_TIMES, default="fixed", help="host-time model; default: fixed"
     )
     model.add_argument(
+        "--host-gaps",
+        type=Path,
+        metavar="FILE",
+        help="for --host-time recorded: the data file of a run with --host-time measured",
+    )
+    model.add_argument(
         "--values-threshold",
         default="64KiB",
         metavar="SIZE",
@@ -66,6 +72,7 @@ def run(options: argparse.Namespace) -> int:
         gpus_per_node=options.gpus_per_node,
         output=options.output,
         host_time=options.host_time,
+        host_gaps=options.host_gaps,
         isolation=options.isolation,
         zygote=not options.no_zygote,
         json=options.json,

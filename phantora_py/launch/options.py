@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-HOST_TIMES = ("fixed", "measured", "off")
+HOST_TIMES = ("fixed", "measured", "recorded", "off")
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class RunOptions:
     """The data file; None: named after the program and the time, in the working directory."""
     host_time: str = "fixed"
     """One of HOST_TIMES."""
+    host_gaps: Path | None = None
+    """The data file of a measured run, whose gaps `recorded` replays."""
     isolation: str = "auto"
     """`auto`, `process` or `require:TIER`."""
     zygote: bool = True

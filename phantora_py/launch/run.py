@@ -23,7 +23,8 @@ from phantora_py.isolation import container, probe
 from phantora_py.isolation.container import Node
 from phantora_py.isolation.probe import Isolation
 from phantora_py.launch import environment, rundir
-from phantora_py.launch.command import Command, Form, understand
+from phantora_py.launch.command import Command, Form, Program, understand
+from phantora_py.launch.host_gaps import HostGaps, choose_host_gaps
 from phantora_py.launch.layout import RunLayout, lay_out
 from phantora_py.launch.options import RunOptions
 from phantora_py.launch.ranks import NotForkable, RankProcesses
@@ -55,6 +56,7 @@ class Prepared:
     output: Path
     fork: bool
     nccl_variables: dict[str, str] = field(default_factory=dict)
+    host_gaps: HostGaps | None = None
     notes: list[str] = field(default_factory=list)
 
 
@@ -106,6 +108,7 @@ def prepare(options: RunOptions) -> Prepared:
         output=output,
         fork=options.zygote and command.program.forkable,
         nccl_variables=variables,
+        host_gaps=choose_host_gaps(options, _versions(command.program)),
         notes=notes,
     )
 
@@ -178,6 +181,8 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
         "values.threshold_bytes": str(options.values_threshold_bytes),
     }
     rundir.write_settings(directory, settings)
+    if prepared.host_gaps is not None:
+        directory.host_gaps.write_text(prepared.host_gaps.to_text(), encoding="utf-8")
     rundir.write_hosts(directory, layout.nodes)
     if "mnt" in prepared.isolation.namespaces:
         for node in range(layout.nodes):
@@ -257,8 +262,7 @@ def _hello(prepared: Prepared) -> wire.Hello:
 
 def _describe(prepared: Prepared, outcome: Outcome, digest: str, clocks: Clocks) -> dict[str, Any]:
     """run.json, see docs/data-file.md."""
-    layout, program = prepared.layout, prepared.command.program
-    torch = program.interpreter.torch if program.interpreter else None
+    layout = prepared.layout
     return {
         "schema": 1,
         "command": list(prepared.command.words),
@@ -268,20 +272,25 @@ def _describe(prepared: Prepared, outcome: Outcome, digest: str, clocks: Clocks)
         "cluster": prepared.cluster.to_dict(),
         "cluster_name": prepared.cluster.name,
         "host_time": prepared.options.host_time,
+        "host_gaps": None if prepared.host_gaps is None else prepared.host_gaps.origin,
         "isolation": {"tier": prepared.isolation.tier, "reason": prepared.isolation.reason},
         "notes": prepared.notes,
         "exit_code": outcome.exit_code,
         "failed_rank": outcome.failed_rank,
         "message": outcome.message,
-        "versions": {
-            "python": program.interpreter.version if program.interpreter else "",
-            "torch": torch.version if torch else "",
-            "cuda": (torch.cuda or "") if torch else "",
-            "phantora": __version__,
-        },
+        "versions": {**_versions(prepared.command.program), "phantora": __version__},
         "wall": clocks.to_dict(),
         "seed": 0,
         "digest": digest,
+    }
+
+
+def _versions(program: Program) -> dict[str, str]:
+    torch = program.interpreter.torch if program.interpreter else None
+    return {
+        "python": program.interpreter.version if program.interpreter else "",
+        "torch": torch.version if torch else "",
+        "cuda": (torch.cuda or "") if torch else "",
     }
 
 

@@ -36,6 +36,10 @@ class RunDirectory:
         return self.path / "hosts"
 
     @property
+    def host_gaps(self) -> Path:
+        return self.path / "host-gaps"
+
+    @property
     def server_socket(self) -> Path:
         return self.path / "server.sock"
 

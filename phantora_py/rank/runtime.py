@@ -86,6 +86,13 @@ class _Runtime:
         """Marks the step of one optimizer: "AdamW#0" is the first optimizer that ever stepped."""
         if os.getpid() != self._process:
             return
+        self._shim.ph_enter()
+        try:
+            self._mark_step(optimizer)
+        finally:
+            self._shim.ph_leave()
+
+    def _mark_step(self, optimizer: Any) -> None:
         ordinal = self._ordinals.get(optimizer)
         if ordinal is None:
             ordinal = self._ordinals[optimizer] = self._optimizers

@@ -58,6 +58,7 @@ def summarise(data: RunData) -> dict[str, Any]:
         },
         "virtual_time_ns": int(data.spans["end_ns"].max()) if len(data.spans) else 0,
         "host_time": run["host_time"],
+        "host_gaps": _host_gaps(data),
         "isolation": run["isolation"],
         "digest": run["digest"],
         "wall": run["wall"]
@@ -83,6 +84,21 @@ def _memory(data: RunData) -> dict[str, Any]:
         "peak_device_bytes": [memory["device_peak_bytes"] for memory in per_rank],
         "fits": not failures,
         "out_of_memory": failures,
+    }
+
+
+def _host_gaps(data: RunData) -> dict[str, Any] | None:
+    """Where recorded host time came from; None for the other models."""
+    if data.run["host_time"] != "recorded":
+        return None
+    replayed = data.host_gaps["replayed"]
+    whole_ns = sum(part["charged_ns"] for part in replayed.values())
+    return {
+        source: {
+            "calls": part["calls"],
+            "share": part["charged_ns"] / whole_ns if whole_ns else 0.0,
+        }
+        for source, part in replayed.items()
     }
 
 

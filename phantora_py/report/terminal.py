@@ -107,6 +107,8 @@ def _trust(summary: dict[str, Any]) -> list[str]:
         f"  calls      {calls['modelled']:,} modelled   {calls['ignored']:,} ignored   "
         f"{calls['passthrough']:,} passed through   {calls['unsupported']:,} unsupported",
     ]
+    if summary["host_gaps"] is not None:
+        lines.append(_host_gaps(summary["host_gaps"]))
     if trust["synthetic_reads"]:
         lines.append(
             f"  values     {trust['synthetic_reads']:,} values read back that no rule produced:"
@@ -122,6 +124,14 @@ def _trust(summary: dict[str, Any]) -> list[str]:
     isolation = summary["isolation"]
     lines.append(f"  isolation  {isolation['tier']}: {escape(isolation['reason'])}")
     return lines
+
+
+def _host_gaps(by_source: dict[str, Any]) -> str:
+    labels = {"signature": "recorded", "family": "by kernel", "call": "by call", "fixed": "fixed"}
+    shares = "   ".join(
+        f"{percent_text(by_source[source]['share'])} {label}" for source, label in labels.items()
+    )
+    return f"  host time  {shares} ({_counted(by_source['fixed']['calls'], 'call')} not recorded)"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -48,6 +48,7 @@ def write_settings(run_dir: Path, ranks: int, changes: Mapping[str, str]) -> Non
         "epoch.monotonic_ns": "1000000000",
         "gpu.count": str(ranks),
         **{f"host.{cost}_ns": "1000" for cost in costs},
+        **{f"host.driver_{cost}_ns": "600" for cost in costs},
         **GPU_KEYS,
         **changes,
     }

@@ -12,6 +12,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "shim/core/own_code.h"
+
 #define PH_EXPORT __attribute__((visibility("default")))
 
 namespace ph {
@@ -42,8 +44,8 @@ struct ApiTable {
 PH_EXPORT void register_table(ApiTable* table) noexcept;
 PH_EXPORT const ApiTable* first_registered_table() noexcept;
 
-// What a call costs the host in virtual time, in the `fixed` host-time model: a class per kind of call, the
-// nanoseconds per class come from the GPU profile.
+// What a call costs the host in virtual time: a class per kind of call, the nanoseconds per class come from the GPU
+// profile.
 // `None` is for calls whose number depends on how far a helper thread happens to be (PyTorch makes an event, or a pinned
 // block, when a helper has not yet given one back) and for queries, which cost time only where the program does
 // nothing but ask (spin_watch.h).
@@ -54,9 +56,9 @@ enum class HostCost : std::uint8_t { Light, Launch, Copy, Event, Sync, Alloc, Co
 class PH_EXPORT Call {
  public:
   Call(ApiTable& table, std::size_t row, HostCost cost = HostCost::Light) noexcept;
-  ~Call() noexcept;
-  Call(const Call&) = delete;
-  Call& operator=(const Call&) = delete;
+
+ private:
+  OwnCode own_;
 };
 
 // Ends the rank with exit code 3 after telling the server which symbol was called from which Python line.

@@ -49,6 +49,7 @@ const std::string& required(const char* key) {
 HostTime host_time(const std::string& name) {
   if (name == "fixed") return HostTime::Fixed;
   if (name == "measured") return HostTime::Measured;
+  if (name == "recorded") return HostTime::Recorded;
   if (name == "off") return HostTime::Off;
   fail_internal("shim.conf: unknown host_time " + name);
 }
@@ -78,11 +79,13 @@ const Config& config() noexcept {
     c.device_count = static_cast<std::uint32_t>(unsigned_number("gpu.count"));
     c.host_time = host_time(c.text("host_time"));
     c.cpu_factor = std::strtod(c.text("host.cpu_factor").c_str(), nullptr);
-    static constexpr const char* kCostKeys[] = {"host.light_ns", "host.launch_ns", "host.copy_ns", "host.event_ns",
-                                                "host.sync_ns",  "host.alloc_ns",  "host.collective_ns",
-                                                "host.setup_ns"};
-    static_assert(std::size(kCostKeys) == static_cast<std::size_t>(HostCost::kCount));
-    for (std::size_t i = 0; i < std::size(kCostKeys); ++i) c.cost_ns[i] = unsigned_number(kCostKeys[i]);
+    static constexpr const char* kCosts[] = {"light", "launch", "copy",       "event",
+                                             "sync",  "alloc",  "collective", "setup"};
+    static_assert(std::size(kCosts) == static_cast<std::size_t>(HostCost::kCount));
+    for (std::size_t i = 0; i < std::size(kCosts); ++i) {
+      c.cost_ns[i] = unsigned_number((std::string("host.") + kCosts[i] + "_ns").c_str());
+      c.driver_ns[i] = unsigned_number((std::string("host.driver_") + kCosts[i] + "_ns").c_str());
+    }
     c.clock_read_ns = unsigned_number("host.clock_read_ns");
     c.query_ns = unsigned_number("host.query_ns");
     c.value_bytes = unsigned_number("values.threshold_bytes");

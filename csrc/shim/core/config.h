@@ -8,7 +8,8 @@
 
 namespace ph {
 
-enum class HostTime : std::uint8_t { Fixed, Measured, Off };
+// docs/decisions/host-time.md
+enum class HostTime : std::uint8_t { Fixed, Measured, Recorded, Off };
 
 // Keys not listed as struct fields are reached by `number` and `text`; a missing key is our own error and
 // aborts with its name.
@@ -16,9 +17,11 @@ struct PH_EXPORT Config {
   std::string run_dir;
   std::uint32_t ranks;            // "ranks"
   std::uint32_t device_count;     // "gpu.count": GPUs per simulated node
-  HostTime host_time;             // "host_time": fixed | measured | off
+  HostTime host_time;             // "host_time": fixed | measured | recorded | off
   double cpu_factor;              // "host.cpu_factor": simulated host's time per measured CPU time
   std::uint64_t cost_ns[static_cast<int>(HostCost::kCount)];  // "host.light_ns", "host.launch_ns", ...
+  // Likewise what of it the vendor's own code takes, where the program's is measured: "host.driver_light_ns", ...
+  std::uint64_t driver_ns[static_cast<int>(HostCost::kCount)];
   std::uint64_t clock_read_ns;    // "host.clock_read_ns": a clock read advances virtual time this much
   std::uint64_t query_ns;         // "host.query_ns": a query answered "not ready" advances it this much
   std::uint64_t value_bytes;      // "values.threshold_bytes": copies and collectives up to this are real

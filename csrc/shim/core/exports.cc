@@ -3,6 +3,7 @@
 #include <string>
 
 #include "shim/core/api.h"
+#include "shim/core/host_time.h"
 #include "shim/core/json.h"
 #include "shim/core/rank.h"
 #include "shim/values/values.h"
@@ -53,7 +54,12 @@ PH_EXPORT void ph_marker(std::uint32_t kind, const char* name) noexcept {
   record.kind = ph::RecordKind::Marker;
   record.id = kind;
   ph::emit(record, std::string_view(name));
+  ph::end_host_iteration();
 }
+
+// Around what phantora_py/rank itself does in a rank.
+PH_EXPORT void ph_enter() noexcept { ph::enter_own_code(); }
+PH_EXPORT void ph_leave() noexcept { ph::leave_own_code(); }
 
 PH_EXPORT void ph_statistics(const char* json) noexcept {
   ph::Record record{};
@@ -65,6 +71,7 @@ PH_EXPORT void ph_exit(std::int64_t status) noexcept {
   if (!ph::attached()) return;
   ph::finish_values();
   emit_call_counts();
+  ph::emit_host_time();
   ph::Record record{};
   record.kind = ph::RecordKind::Exit;
   record.arg[0] = static_cast<std::uint64_t>(status);

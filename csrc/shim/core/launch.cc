@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "shim/core/config.h"
+#include "shim/core/host_time.h"
 #include "shim/core/rank.h"
 #include "shim/values/value_kernels.h"
 #include "shim/values/values.h"
@@ -114,12 +115,14 @@ KernelFunction* make_kernel_function(const char* name, std::uint64_t module_hash
 const char* kernel_name(const KernelFunction& function) noexcept { return function.name.c_str(); }
 
 void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** arguments, StreamRef stream) noexcept {
+  const std::uint32_t signature = signature_of(function, shape, arguments);
+  charge_launch(signature);
   become_driver();
   Record record{};
   record.kind = RecordKind::Kernel;
   record.device = stream.device;
   record.stream = stream.id;
-  record.id = signature_of(function, shape, arguments);
+  record.id = signature;
   emit(record);
   if (!apply_kernel(function.rule, shape, arguments) && any_known()) forget_outputs(function.plan, shape, arguments);
 }

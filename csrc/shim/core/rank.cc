@@ -18,6 +18,7 @@
 
 #include "shim/core/failure.h"
 #include "shim/core/futex.h"
+#include "shim/core/host_time.h"
 #include "shim/core/python_frame.h"
 
 namespace ph {
@@ -281,6 +282,7 @@ std::uint32_t intern_signature(std::string_view json) noexcept {
     record.kind = RecordKind::Signature;
     record.id = entry->second;
     emit(record, json);
+    name_signature(entry->second, json);
   }
   return entry->second;
 }

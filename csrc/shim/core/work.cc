@@ -1,11 +1,13 @@
 #include "shim/core/work.h"
 
+#include "shim/core/host_time.h"
 #include "shim/core/rank.h"
 #include "shim/values/values.h"
 
 namespace ph {
 
 void emit_kernel(StreamRef stream, std::uint32_t signature) noexcept {
+  charge_launch(signature);
   become_driver();
   Record record{};
   record.kind = RecordKind::Kernel;

@@ -3,7 +3,8 @@
 // 1. A clock reads its epoch plus the rank's host clock. While the host clock stands still a driver's reads differ by a
 //    nanosecond each, up to 499 ns, and leave it alone: how often a framework looks at the clock while it waits for
 //    something outside is a matter of luck. From the five hundredth read on, with no wait in between, each advances the
-//    host clock, so that loops which poll a clock end. A sleep until a deadline counts from the last reading, not
+//    host clock, so that loops which poll a clock end: by host.clock_read_ns, or by a ten-thousandth of what the loop
+//    has spun so far. With `--host-time measured` a read first charges what the thread has computed. A sleep until a deadline counts from the last reading, not
 //    from the host clock behind it, or luck would get into virtual time there.
 // 2. A sleep of a framework's own library polls for something outside (the store of torch.distributed does so). It takes
 //    real time and no virtual time, for the same reason. Any other driver's sleep moves the host clock and then waits
@@ -26,6 +27,7 @@
 #include <unistd.h>
 
 #include "shim/core/config.h"
+#include "shim/core/own_code.h"
 #include "shim/core/rank.h"
 #include "shim/core/spin_watch.h"
 #include "shim/libc/framework.h"
@@ -72,7 +74,7 @@ void wait_for_others() noexcept {
 // and after sees more than the time waited.
 void move_on(std::uint64_t duration_ns) noexcept {
   last_reading_ns.store(latest_virtual_ns() + duration_ns, std::memory_order_relaxed);
-  clock_reads.charge(duration_ns);
+  clock_reads.move(duration_ns);
 }
 
 void note_wait() noexcept {
@@ -115,6 +117,7 @@ std::uint64_t peek_virtual_ns() noexcept {
 
 std::uint64_t read_virtual_ns() noexcept {
   if (!drives_clock()) return peek_virtual_ns();
+  const OwnCode own;
   if (clock_reads.note() >= kFreeReads) clock_reads.charge(config().clock_read_ns);
   const std::uint64_t host_ns = host_clock_ns();
   std::uint64_t last_ns = last_reading_ns.load(std::memory_order_relaxed);
@@ -173,6 +176,7 @@ void AbsoluteWait::ran_out() const noexcept {
 }
 
 int sleep_virtual(std::int64_t duration_ns, timespec* remaining, const void* caller) noexcept {
+  const OwnCode own;
   if (drives_clock() && is_frameworks_own(caller)) return sleep_really(duration_ns, remaining);
   if (drives_clock()) {
     note_wait();

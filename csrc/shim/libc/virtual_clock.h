@@ -5,6 +5,8 @@
 #include <ctime>
 #include <optional>
 
+#include "shim/core/own_code.h"
+
 namespace ph {
 
 // A driver's waits and clock reads move the rank's host clock; other threads, and processes forked from the
@@ -30,6 +32,7 @@ class RelativeWait {
   void ran_out() const noexcept;
 
  private:
+  OwnCode own_;
   std::uint64_t deadline_ns_ = 0;
   bool limited_ = false;
 };
@@ -42,6 +45,7 @@ class AbsoluteWait {
   void ran_out() const noexcept;
 
  private:
+  OwnCode own_;
   const timespec* given_;
   timespec real_{};
   std::uint64_t deadline_ns_ = 0;

@@ -1,0 +1,93 @@
+"""Host time: a program of tiny kernels is bound by its host, under every model that has one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from phantora_runs import PROGRAMS, Phantora, Run
+
+from sim_server.gpu import load_gpu
+
+pytestmark = pytest.mark.torch
+
+LAUNCHES, ITERATIONS = 400, 8
+PROGRAM: list[str | Path] = [PROGRAMS / "tiny_kernels.py", str(LAUNCHES), str(ITERATIONS)]
+
+
+def run_with(phantora: Phantora, *options: str) -> Run:
+    run = phantora.run(["--ranks", "1", *options], PROGRAM)
+    assert run.exit_code == 0, run.errors
+    return run
+
+
+@pytest.fixture(scope="module")
+def measured(phantora: Phantora) -> Run:
+    return run_with(phantora, "--host-time", "measured")
+
+
+@pytest.fixture(scope="module")
+def recorded(phantora: Phantora, measured: Run) -> Run:
+    return run_with(phantora, "--host-time", "recorded", "--host-gaps", str(measured.path))
+
+
+def test_tiny_kernels_are_bound_by_their_launches(phantora: Phantora) -> None:
+    """With `fixed`, an iteration lasts its launches and the call that waits, to the nanosecond."""
+    run = run_with(phantora)
+    costs = load_gpu("h100").host
+    (duration_ns,) = {timing["duration_ns"] for timing in run.data.timings if timing["count"] > 1}
+    launch_ns, sync_ns = int(costs["launch_ns"]), int(costs["sync_ns"])
+    # The device is done with a kernel before the next one is launched, and with the last one
+    # before the host has got into the call that waits for it.
+    assert duration_ns < min(launch_ns, sync_ns)
+    expected_ns = LAUNCHES * launch_ns + sync_ns
+    iterations, parts = run.summary["iterations"], run.summary["breakdown_ns"]
+    assert iterations["per_iteration_ns"] == [expected_ns] * (ITERATIONS - 1)
+    assert parts["compute"] == LAUNCHES * duration_ns
+    assert parts["host"] >= LAUNCHES * (launch_ns - duration_ns)
+    assert parts["idle"] < sync_ns
+
+
+def test_without_host_time_the_device_sets_the_pace(phantora: Phantora) -> None:
+    """With `off`, an iteration lasts as long as its kernels."""
+    run = run_with(phantora, "--host-time", "off")
+    (duration_ns,) = {timing["duration_ns"] for timing in run.data.timings if timing["count"] > 1}
+    assert run.summary["iterations"]["median_ns"] == LAUNCHES * duration_ns
+
+
+def test_measured_launches_cost_at_least_the_driver(measured: Run) -> None:
+    """PyTorch's own time comes on top, and is in the data file by kernel."""
+    driver_ns = load_gpu("h100").host["driver_launch_ns"]
+    assert measured.summary["host_time"] == "measured"
+    assert measured.summary["iterations"]["median_ns"] > LAUNCHES * driver_ns
+    counts = [
+        entry["calls"]
+        for entry in measured.data.host_gaps["measured"]
+        if "vectorized_elementwise_kernel" in entry["key"]
+    ]
+    assert LAUNCHES * ITERATIONS in counts
+
+
+def test_recorded_lasts_as_long_as_what_was_measured(measured: Run, recorded: Run) -> None:
+    """Every key is known, and the sum over an iteration is the sum of its gaps."""
+    gaps = {entry["key"]: entry["gap_ns"] for entry in measured.data.host_gaps["measured"]}
+    (add_ns,) = [gap for key, gap in gaps.items() if "CUDAFunctorOnSelf_add" in key]
+    costs = load_gpu("h100").host
+    expected_ns = LAUNCHES * (add_ns + int(costs["driver_launch_ns"]))
+    expected_ns += gaps["cudart cudaDeviceSynchronize"] + int(costs["driver_sync_ns"])
+    (duration_ns,) = {t["duration_ns"] for t in recorded.data.timings if t["count"] > 1}
+    iterations = recorded.summary["iterations"]
+    assert max(iterations["per_iteration_ns"]) <= expected_ns + duration_ns
+    assert min(iterations["per_iteration_ns"]) >= expected_ns
+    assert recorded.summary["host_time"] == "recorded"
+    assert recorded.summary["host_gaps"]["fixed"] == {"calls": 0, "share": 0.0}
+    assert recorded.data.run["host_gaps"]["file"] == measured.path.name
+
+
+def test_recorded_is_the_same_at_every_run(
+    phantora: Phantora, measured: Run, recorded: Run
+) -> None:
+    """One digest; what was measured differs every time."""
+    again = run_with(phantora, "--host-time", "recorded", "--host-gaps", str(measured.path))
+    assert again.summary["digest"] == recorded.summary["digest"]
+    assert again.data.host_gaps == recorded.data.host_gaps
