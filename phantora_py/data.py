@@ -1,7 +1,7 @@
 """The run's data file (`.phr`): reading it.
 
 A zip archive whose members docs/data-file.md describes. Members are read when they are first asked
-for.
+for. What grows with the run is in pieces, which are put together here.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import io
 import json
 import zipfile
 import zlib
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -17,36 +18,51 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from phantora_py.broken_archive import BrokenArchive
 from sim_server.errors import UsageError
+from sim_server.history import KERNEL_SPAN, SPAN_TYPE
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 class RunData:
-    """One run, as its data file tells it."""
+    """One run, as its data file tells it. `broke_off`: phantora was killed; the file reaches as
+    far as it had been written.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open `path`.
 
-        Raises: UsageError if it is missing, not a data file, or of a later version.
+        Raises: UsageError if it is missing, not a data file, or of another version.
         """
         self.path = path
-        try:
-            self._archive = zipfile.ZipFile(path)
-            self.run: dict[str, Any] = self._json("run.json")
-        except FileNotFoundError as error:
-            raise UsageError(f"{path}: no such file; `phantora run -o FILE` writes one") from error
-        except OSError as error:
-            raise UsageError(f"{path} cannot be read: {error.strerror}") from error
-        except zipfile.BadZipFile as error:
+        self.broke_off = False
+        self._archive = self._open()
+        self.run: dict[str, Any] = self._json("start.json" if self.broke_off else "run.json")
+        if self.run["schema"] != SCHEMA:
+            age = "a later" if self.run["schema"] > SCHEMA else "an earlier"
             raise UsageError(
-                f"{path} is not a data file of phantora, or is not complete: {error}"
-            ) from error
-        if self.run["schema"] > SCHEMA:
-            raise UsageError(
-                f"{path} was written by a later version of phantora (schema {self.run['schema']}, "
-                f"this one reads up to {SCHEMA}); install that version to read it"
+                f"{path} was written by {age} version of phantora (schema {self.run['schema']}, "
+                f"this one reads {SCHEMA}); install that version to read it"
             )
+
+    def _open(self) -> zipfile.ZipFile | BrokenArchive:
+        try:
+            return zipfile.ZipFile(self.path)
+        except FileNotFoundError as error:
+            raise UsageError(
+                f"{self.path}: no such file; `phantora run -o FILE` writes one"
+            ) from error
+        except OSError as error:
+            raise UsageError(f"{self.path} cannot be read: {error.strerror}") from error
+        except zipfile.BadZipFile as error:
+            self.broke_off = True
+            broken = BrokenArchive(self.path)
+            if "start.json" not in broken.namelist():
+                raise UsageError(
+                    f"{self.path} is not a data file of phantora, or is not complete: {error}"
+                ) from error
+            return broken
 
     @property
     def ranks(self) -> int:
@@ -61,40 +77,75 @@ class RunData:
     @cached_property
     def spans(self) -> npt.NDArray[np.void]:
         """Finished work and host waits: one structured row each, sorted by rank and issue time."""
-        rows = np.load(io.BytesIO(self._read("spans.npy")), allow_pickle=False)
-        return np.asarray(rows)
+        pieces = [
+            np.load(io.BytesIO(self._read(name)), allow_pickle=False)
+            for name in self._pieces("spans")
+        ]
+        rows = np.concatenate([np.empty(0, SPAN_TYPE), *pieces])
+        return np.asarray(rows[np.lexsort([rows["issue_ns"], rows["rank"]])])
 
     @cached_property
     def timings(self) -> list[dict[str, Any]]:
         """Kernels: name, class, tier, duration, count; kernel spans have indexes here as `id`."""
-        return list(self._json("timings.json"))
+        rows = self._rows("timings")
+        kernels = self.spans["id"][self.spans["kind"] == KERNEL_SPAN]
+        counts = np.bincount(kernels, minlength=len(rows))
+        return [row | {"count": int(count)} for row, count in zip(rows, counts, strict=True)]
 
     @cached_property
     def operations(self) -> list[dict[str, Any]]:
         """Communication operations; the `id` of communication spans is an index here."""
-        return list(self._json("operations.json"))
+        return self._rows("operations")
 
     @cached_property
     def markers(self) -> list[tuple[int, int, int, str]]:
-        """Markers of the program: rank, host time in ns, MarkerKind, name."""
-        return [
-            (rank, time_ns, kind, name) for rank, time_ns, kind, name in self._json("markers.json")
-        ]
+        """Markers of the program: rank, host time in ns, MarkerKind, name; by rank and time."""
+        rows = [(rank, time_ns, kind, name) for rank, time_ns, kind, name in self._rows("markers")]
+        return sorted(rows, key=lambda marker: marker[:2])
 
     @cached_property
     def memory(self) -> dict[str, Any]:
-        """Capacity of a device, and per rank the peaks and what did not fit."""
+        """Capacity of a device, and per rank the peaks and what did not fit.
+
+        Nothing per rank if the run broke off.
+        """
+        if self.broke_off:
+            gpu = self.settings["gpu"]
+            return {"capacity_bytes": gpu["properties"]["totalGlobalMem"], "per_rank": []}
         return dict(self._json("memory.json"))
 
     @cached_property
     def calls(self) -> dict[str, dict[str, dict[str, int]]]:
-        """Counts of calls: library, support, symbol."""
-        return dict(self._json("calls.json"))
+        """Counts of calls: library, support, symbol. Empty if the run broke off."""
+        return {} if self.broke_off else dict(self._json("calls.json"))
 
     @cached_property
     def synthetic_reads(self) -> list[dict[str, Any]]:
-        """Values that the program read back and no rule had produced, by rank and Python line."""
-        return list(self._json("synthetic.json"))
+        """Values that the program read back and no rule had produced, by rank and Python line.
+
+        Empty if the run broke off.
+        """
+        return [] if self.broke_off else list(self._json("synthetic.json"))
+
+    @cached_property
+    def exits(self) -> dict[int, int]:
+        """How the process of each rank ended, as far as the server knew when the run ended."""
+        ends = {} if self.broke_off else self._json("exits.json")
+        return {int(rank): int(status) for rank, status in ends.items()}
+
+    def records(self, rank: int) -> Iterator[bytes]:
+        """The record stream of a rank, in pieces of whole cells."""
+        return map(self._read, self._pieces(f"records/rank-{rank}"))
+
+    def answers(self, rank: int) -> Iterator[bytes]:
+        """What a rank that waited was told, in pieces of whole `sim_server.run_log.ANSWER`s."""
+        return map(self._read, self._pieces(f"answers/rank-{rank}"))
+
+    def _pieces(self, name: str) -> list[str]:
+        return sorted(one for one in self._archive.namelist() if one.rpartition("/")[0] == name)
+
+    def _rows(self, name: str) -> list[Any]:
+        return [row for piece in self._pieces(name) for row in self._json(piece)]
 
     @cached_property
     def host_gaps(self) -> dict[str, Any]:

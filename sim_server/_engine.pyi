@@ -44,7 +44,7 @@ class Ready:
 
     @property
     def operation(self) -> int:
-        """Its handle: 0, 1, 2 ... in the order of getting ready; the id of its spans."""
+        """Its handle: 0, 1, 2 ... in the order of getting ready."""
     @property
     def time_ns(self) -> int: ...
     @property
@@ -100,6 +100,15 @@ class Answer:
     def rank(self) -> int: ...
     @property
     def slot(self) -> int: ...
+    @property
+    def kind(self) -> int:
+        """WaitKind."""
+    @property
+    def background(self) -> bool:
+        """Whether a helper thread asked: the rank itself was not held up."""
+    @property
+    def asked_ns(self) -> int:
+        """The time of the record; a rank that was set aside may have asked later."""
     @property
     def status(self) -> int:
         """ReplyStatus."""
@@ -189,6 +198,7 @@ class Engine:
     def finish(self, operation: int, ends_ns: Sequence[int]) -> None:
         """When a ready operation ends for each participant, in member order; now or later.
 
+        The first operation to be finished has spans with id 0, the next 1, and so on.
         Limits: an end before the engine's time counts as now: ranks may have been told otherwise.
         """
     def set_aside(self, rank: int) -> None:
@@ -204,5 +214,10 @@ class Engine:
     def take_spans(self) -> np.ndarray:
         """Work and host waits that have ended since the last call, as rows of spans.npy.
 
-        Communication is listed once its end is known. Queries are not listed.
+        Communication is listed once its end is known. Queries are not listed. Rows of later calls
+        end at `time_ns` or later; the order of those that end at one time depends on delivery only
+        between ranks.
         """
+    @property
+    def span_count(self) -> int:
+        """How many rows `take_spans` would return."""

@@ -62,6 +62,12 @@ class StreamFlags(IntFlag):
     NON_BLOCKING = 1
 
 
+class EventFlags(IntFlag):
+    """`flags` of an event record."""
+
+    UNTIMED = 1
+
+
 class CopyKind(IntEnum):
     """`id` of a copy."""
 

@@ -1,35 +1,33 @@
-"""What a run leaves behind: the server's share of the data file.
+"""What a run leaves behind: the server's share of the data file (docs/data-file.md).
 
-Collects while the simulation runs and writes once at the end; every file is described in
-docs/data-file.md. Identifiers that depend on the order in which the operating system delivered
-records are replaced by ones that do not, so that equal runs give equal files and one digest.
+What grows with the length of the run is handed on in pieces while it goes on; sums and peaks are
+kept to the end.
 """
 
 from __future__ import annotations
 
-import hashlib
-import io
 import json
-from collections import Counter, defaultdict
+import struct
+import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import numpy as np
-
 from sim_server._engine import Announcement, Ready
+from sim_server.history import PIECE_ROWS, History, Piece, Rows
 from sim_server.host_gaps import HostGapLog
-from sim_server.kernels import Timing
 from sim_server.operations import Operation
 from sim_server.records import MarkerKind, MemoryKind, RecordKind
 from sim_server.settings import Settings
 
-# The data of a run is complete when this file is.
-LAST_FILE = "digest"
+# Of one rank's stream; whole cells and whole answers. Every rank may have as much pending
+# (assumed to suit a thousand).
+_PIECE_BYTES = 3 << 16
 
-KERNEL_SPAN = 1
-COMMUNICATION_SPAN = 4
-HOST_WAIT_SPAN = 5
+# An answer to a wait that held a rank up: WaitKind, ReplyStatus, when the rank asked by its own
+# clock, when it went on.
+ANSWER = struct.Struct("<IIqq")
 
 
 @dataclass
@@ -48,18 +46,18 @@ class RankMemory:
 
 
 class RunLog:
-    """Timings, spans, operations, markers, memory and call counts of one run."""
+    """History, records, answers, markers, memory and call counts of one run."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._timings: dict[bytes, Timing] = {}
-        self._timing_indexes: dict[bytes, int] = {}
-        self._spans: list[np.ndarray] = []
-        self._records: dict[int, list[bytes]] = defaultdict(list)
-        self._operations: dict[int, dict[str, Any]] = {}
+        self._has_settings = False
+        self._start_s = self._due_s = time.monotonic()
+        self.history = History()
+        self._records = {rank: Cells(f"records/rank-{rank}") for rank in range(settings.ranks)}
+        self._answers = {rank: Cells(f"answers/rank-{rank}") for rank in range(settings.ranks)}
         self._communicators: dict[int, list[int]] = {}
         self._sites: dict[tuple[int, int], str] = {}
-        self._markers: list[list[Any]] = []
+        self._markers = Rows("markers")
         self._iterations: Counter[str] = Counter()
         self._memory = [RankMemory() for _ in range(settings.ranks)]
         self._calls: dict[str, dict[str, Counter[str]]] = {}
@@ -71,7 +69,11 @@ class RunLog:
 
     def add_records(self, rank: int, cells: bytes) -> None:
         """Keep a piece of a rank's record stream."""
-        self._records[rank].append(cells)
+        self._records[rank].add(cells)
+
+    def add_answer(self, rank: int, kind: int, status: int, asked_ns: int, time_ns: int) -> None:
+        """Keep when a rank that waited went on, and how: what a simulation of its records needs."""
+        self._answers[rank].add(ANSWER.pack(kind, status, asked_ns, time_ns))
 
     def add_exit(self, rank: int, status: int) -> None:
         """Keep how a rank's process ended."""
@@ -81,43 +83,26 @@ class RunLog:
         """Ranks that ended with a failure, and their status, in the order in which they did."""
         return [(rank, status) for rank, status in self._exits.items() if status != 0]
 
-    def timing(self, signature: bytes) -> Timing | None:
-        """The timing of a signature that was seen before, of whatever rank."""
-        return self._timings.get(signature)
-
-    def add_timing(self, signature: bytes, timing: Timing) -> Timing:
-        """Keep the timing of a new signature."""
-        self._timing_indexes[signature] = len(self._timings)
-        self._timings[signature] = timing
-        return timing
-
-    def timing_index(self, signature: bytes) -> int:
-        """The number that spans carry for a signature until the end of the run."""
-        return self._timing_indexes[signature]
-
     def add_communicator(self, identifier: int, members: list[int]) -> None:
         """Keep the members of a communicator, in its order."""
         self._communicators[identifier] = members
 
     def add_operation(self, ready: Ready, operation: Operation, ends_ns: list[int]) -> None:
         """Keep a finished operation."""
-        self._operations[ready.operation] = {
-            "kind": operation.kind.name.lower(),
-            "comm": ready.comm,
-            "bytes": operation.buffer_bytes,
-            "count": operation.count,
-            "dtype": operation.dtype,
-            "members": list(operation.participants),
-            "arrivals_ns": list(ready.arrivals_ns),
-            "moves_ns": ready.time_ns,
-            "ends_ns": ends_ns,
-            "site": self.site(operation.participants[0], ready.site),
-        }
-
-    def add_spans(self, spans: np.ndarray) -> None:
-        """Keep finished work; rows as in docs/data-file.md."""
-        if len(spans):
-            self._spans.append(spans)
+        self.history.add_operation(
+            {
+                "kind": operation.kind.name.lower(),
+                "comm": ready.comm,
+                "bytes": operation.buffer_bytes,
+                "count": operation.count,
+                "dtype": operation.dtype,
+                "members": list(operation.participants),
+                "arrivals_ns": list(ready.arrivals_ns),
+                "moves_ns": ready.time_ns,
+                "ends_ns": ends_ns,
+                "site": self.site(operation.participants[0], ready.site),
+            }
+        )
 
     def add_announcement(self, announcement: Announcement) -> None:
         """Keep what a rank said about itself."""
@@ -150,7 +135,7 @@ class RunLog:
             totals[1] += 1
 
     def _add_marker(self, rank: int, time_ns: int, kind: int, name: str) -> None:
-        self._markers.append([rank, time_ns, kind, name])
+        self._markers.add([rank, time_ns, kind, name])
         if rank == 0 and kind in (MarkerKind.OPTIMIZER_STEP, MarkerKind.ITERATION):
             self._iterations[name] += 1
 
@@ -194,34 +179,42 @@ class RunLog:
         """How often rank 0 has passed its most frequent marker, for the progress line."""
         return max(self._iterations.values(), default=0)
 
-    # At the end
+    # What has gathered
 
-    def files(self) -> Iterator[tuple[str, bytes]]:
-        """The server's files of the data file, as name and content."""
-        spans, timings = self._settled()
-        yield "spans.npy", _npy_bytes(spans)
-        yield "timings.json", _json_bytes(timings)
-        operations = [self._operations[key] for key in sorted(self._operations)]
-        yield "operations.json", _json_bytes(operations)
+    def due(self) -> bool:
+        """Whether it is time to hand on what there is, though it be little.
+
+        Not more than a twentieth of a run is lost if it breaks off, and pieces are not many.
+        """
+        return time.monotonic() >= self._due_s
+
+    def pieces(self, everything: bool) -> Iterator[Piece]:
+        """Members of the data file that are complete, or `everything` as far as it has settled."""
+        if not self._has_settings:
+            self._has_settings = True
+            yield "settings.json", self._settings.to_json().encode()
+        if everything or self.history.is_full() or len(self._markers) >= PIECE_ROWS:
+            yield from self.history.take()
+            yield from self._markers.take()
+        for stream in (*self._records.values(), *self._answers.values()):
+            yield from stream.take(everything)
+        if everything:
+            now_s = time.monotonic()
+            self._due_s = now_s + max(1.0, (now_s - self._start_s) / 20)
+
+    def last_files(self) -> Iterator[Piece]:
+        """What is known only at the end, the digest last."""
         yield "communicators.json", _json_bytes(self._communicators)
-        yield "markers.json", _json_bytes(sorted(self._markers, key=lambda marker: marker[:2]))
-        yield (
-            "memory.json",
-            _json_bytes(
-                {
-                    "capacity_bytes": self._settings.gpu.memory_bytes,
-                    "per_rank": [asdict(memory) for memory in self._memory],
-                }
-            ),
-        )
+        memory = {
+            "capacity_bytes": self._settings.gpu.memory_bytes,
+            "per_rank": [asdict(memory) for memory in self._memory],
+        }
+        yield "memory.json", _json_bytes(memory)
         yield "calls.json", _json_bytes(self._calls)
         yield "synthetic.json", _json_bytes(self._synthetic_reads())
         yield "host_gaps.json", _json_bytes(self._host_gaps.to_dict())
         yield "exits.json", _json_bytes(self._exits)
-        yield "settings.json", self._settings.to_json().encode()
-        for rank in sorted(self._records):
-            yield f"records/rank-{rank}.bin", b"".join(self._records[rank])
-        yield LAST_FILE, _digest(spans, timings, operations).encode()
+        yield "digest", self.history.digest().encode()
 
     def _synthetic_reads(self) -> list[dict[str, Any]]:
         return [
@@ -229,70 +222,26 @@ class RunLog:
             for (rank, site), totals in sorted(self._synthetic.items())
         ]
 
-    def _settled(self) -> tuple[np.ndarray, list[dict[str, Any]]]:
-        """Spans in a fixed order; timings are numbered by signature, operations by their start."""
-        # The packed type: padding of the engine's structure would reach the digest.
-        spans = np.concatenate(
-            [np.empty(0, SPAN_TYPE), *(rows.astype(SPAN_TYPE) for rows in self._spans)]
-        )
-        ordered = sorted(self._timings)
-        settled_index = np.zeros(max(len(ordered), 1), dtype=np.uint32)
-        for index, signature in enumerate(ordered):
-            settled_index[self._timing_indexes[signature]] = index
-        kernels = spans["kind"] == KERNEL_SPAN
-        spans["id"][kernels] = settled_index[spans["id"][kernels]]
-        handles = {handle: index for index, handle in enumerate(sorted(self._operations))}
-        collectives = spans["kind"] == COMMUNICATION_SPAN
-        spans["id"][collectives] = [
-            handles.get(int(handle), 0) for handle in spans["id"][collectives]
-        ]
-        # The last key is the first to sort by. np.sort with an order is many times slower.
-        fields = ("device", "id", "stream", "kind", "end_ns", "start_ns", "issue_ns", "rank")
-        spans = spans[np.lexsort([spans[field] for field in fields])]
-        counts = np.bincount(spans["id"][spans["kind"] == KERNEL_SPAN], minlength=len(ordered))
-        timings = [
-            {
-                "name": timing.name,
-                "class": timing.kernel_class,
-                "tier": timing.tier.value,
-                "duration_ns": timing.duration_ns,
-                "count": int(count),
-            }
-            for timing, count in zip((self._timings[key] for key in ordered), counts, strict=True)
-        ]
-        return spans, timings
 
+class Cells:
+    """A stream of bytes that leaves in numbered pieces: `name/000000.bin`."""
 
-SPAN_TYPE = np.dtype(
-    [
-        ("rank", "<u4"),
-        ("kind", "u1"),
-        ("device", "<u2"),
-        ("stream", "<u4"),
-        ("id", "<u4"),
-        ("issue_ns", "<i8"),
-        ("start_ns", "<i8"),
-        ("end_ns", "<i8"),
-    ]
-)
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._content = bytearray()
+        self._pieces = 0
+
+    def add(self, content: bytes) -> None:
+        """Append."""
+        self._content += content
+
+    def take(self, everything: bool) -> Iterator[Piece]:
+        """Full pieces; with `everything` also the rest."""
+        while len(self._content) >= (1 if everything else _PIECE_BYTES):
+            yield f"{self._name}/{self._pieces:06}.bin", bytes(self._content[:_PIECE_BYTES])
+            self._pieces += 1
+            del self._content[:_PIECE_BYTES]
 
 
 def _json_bytes(value: object) -> bytes:
     return json.dumps(value, sort_keys=True).encode()
-
-
-def _npy_bytes(array: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array)
-    return buffer.getvalue()
-
-
-def _digest(
-    spans: np.ndarray, timings: list[dict[str, Any]], operations: list[dict[str, Any]]
-) -> str:
-    """One number for the whole history: equal runs have equal digests."""
-    digest = hashlib.sha256()
-    digest.update(spans.tobytes())
-    digest.update(_json_bytes(timings))
-    digest.update(_json_bytes(operations))
-    return digest.hexdigest()

@@ -24,7 +24,6 @@ from sim_server.simulation import Reply, Simulation
 
 # Ranks hold each other up all the time, mostly for less than this, and agents need not know.
 STALLED_S = 0.002
-CHUNK_BYTES = 1 << 20
 # An agent that has not left by then reads no more (assumed enough).
 FAREWELL_S = 2.0
 TOKEN_KEY = "phantora-token"
@@ -192,6 +191,9 @@ class Run:
         except PhantoraError as error:
             self._fail(error)
             return
+        for name, content in simulation.pieces():
+            chunk = messages.DataChunk(name=name, content=content)
+            self._links[0].outbox.put(messages.ToAgent(data_chunk=chunk))
         self._held_up_by = simulation.held_up_by()
         iterations = simulation.log.iterations()
         if iterations != self._iterations:
@@ -225,15 +227,16 @@ class Run:
         self._broadcast(messages.ToAgent(failure=failure))
 
     def _send_data(self) -> None:
-        """All files go to the first agent, which writes the data file."""
+        """What is left of the data file. All of it goes to the first agent, which writes it."""
         assert self._simulation is not None
-        outbox = self._links[0].outbox
+        last: messages.DataChunk | None = None
         for name, content in self._simulation.files():
-            for start in range(0, max(len(content), 1), CHUNK_BYTES):
-                piece = content[start : start + CHUNK_BYTES]
-                last = start + CHUNK_BYTES >= len(content)
-                chunk = messages.DataChunk(name=name, content=piece, last=last)
-                outbox.put(messages.ToAgent(data_chunk=chunk))
+            if last is not None:
+                self._links[0].outbox.put(messages.ToAgent(data_chunk=last))
+            last = messages.DataChunk(name=name, content=content)
+        assert last is not None
+        last.last = True
+        self._links[0].outbox.put(messages.ToAgent(data_chunk=last))
 
     def _broadcast(self, message: messages.ToAgent) -> None:
         for link in self._links:

@@ -20,11 +20,15 @@ from sim_server._engine import Announcement, Answer, Engine, Ready, Request
 from sim_server.collectives import Communication
 from sim_server.communicators import Communicators, Joiner, NewCommunicator
 from sim_server.errors import Deadlock, RankFailed, UnsupportedCall
+from sim_server.history import PIECE_ROWS, Piece
 from sim_server.kernels import KernelTimer, copy_rates, fill_rate
 from sim_server.operations import Operation
 from sim_server.records import NcclOpKind, RecordKind, ReplyStatus, WaitKind
 from sim_server.run_log import RunLog
 from sim_server.settings import Settings
+
+# Later than the engine's latest time (kLatest in csrc/engine/common.h).
+_AFTER_ALL_NS = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -70,9 +74,9 @@ class Simulation:
 
         Raises: UnsupportedCall if the rank ended itself at a call that is not modelled.
         """
+        self.log.add_records(rank, cells)
         for announcement in self._engine.feed(rank, cells, host_clock_ns):
             self._hear(announcement)
-        self.log.add_records(rank, cells)
 
     def set_aside(self, rank: int) -> None:
         """The agent set a rank aside that waits outside; it constrains nobody until it resumes."""
@@ -97,7 +101,8 @@ class Simulation:
             stop = self._engine.advance(limit_ns, True)
             if stop.mismatch is not None:
                 raise Deadlock(stop.mismatch)
-            self._replies += map(_reply, stop.answers)
+            for answer in stop.answers:
+                self._reply(answer)
             for request in stop.requests:
                 self._meet(request)
             for together in _by_launch(stop.ready):
@@ -111,7 +116,6 @@ class Simulation:
         replies, self._replies = self._replies, []
         if not replies:
             self._check_progress()
-        self.log.add_spans(self._engine.take_spans())
         return replies
 
     def held_up_by(self) -> list[int]:
@@ -123,26 +127,34 @@ class Simulation:
         """Where the simulation stands."""
         return self._engine.time_ns
 
-    def files(self) -> Iterator[tuple[str, bytes]]:
-        """The server's files of the run's data file, as name and content."""
-        self.log.add_spans(self._engine.take_spans())  # those before a deadlock, if one was raised
-        return self.log.files()
+    def pieces(self) -> Iterator[Piece]:
+        """The pieces of the run's data file that are ready, as name and content."""
+        due = self.log.due()
+        if due or self._engine.span_count >= PIECE_ROWS:
+            self.log.history.add_spans(self._engine.take_spans(), self._engine.time_ns)
+        return self.log.pieces(everything=due)
+
+    def files(self) -> Iterator[Piece]:
+        """At the end of the run: what is left of its data file, the digest last."""
+        self.log.history.add_spans(self._engine.take_spans(), _AFTER_ALL_NS)
+        yield from self.log.pieces(everything=True)
+        yield from self.log.last_files()
 
     # What ranks announce
 
     def _hear(self, announcement: Announcement) -> None:
         kind = RecordKind(announcement.kind)
         if kind is RecordKind.SIGNATURE:
-            signature = announcement.payload
-            timing = self.log.timing(signature)
+            signature, history = announcement.payload, self.log.history
+            timing = history.timing(signature)
             if timing is None:
-                timing = self.log.add_timing(signature, self._timer.time(json.loads(signature)))
+                timing = history.add_timing(signature, self._timer.time(json.loads(signature)))
             self._engine.set_duration(
                 announcement.rank,
                 announcement.id,
                 timing.duration_ns,
                 timing.sm_demand,
-                self.log.timing_index(signature),
+                history.timing_index(signature),
             )
         elif kind is RecordKind.UNSUPPORTED:
             raise UnsupportedCall(self._unsupported_message(announcement))
@@ -159,6 +171,22 @@ class Simulation:
             f"`phantora coverage --library {call['library']}` lists what is."
         )
 
+    def _reply(self, answer: Answer) -> None:
+        if not answer.background:
+            self.log.add_answer(
+                answer.rank, answer.kind, answer.status, answer.asked_ns, answer.time_ns
+            )
+        self._replies.append(
+            Reply(
+                answer.rank,
+                answer.slot,
+                answer.status,
+                answer.time_ns,
+                answer.value,
+                answer.payload,
+            )
+        )
+
     # Communicators
 
     def _meet(self, request: Request) -> None:
@@ -167,7 +195,7 @@ class Simulation:
             joiner = Joiner(request.rank, request.slot, request.time_ns, position=third)
             created = self._communicators.join(first, second, joiner)
             if created is not None:
-                self._welcome(created)
+                self._welcome(created, WaitKind.COMM_INIT)
         else:
             joiner = Joiner(
                 request.rank,
@@ -177,9 +205,9 @@ class Simulation:
                 colour=_signed(second),
             )
             for created in self._communicators.split(first, fourth, joiner):
-                self._welcome(created)
+                self._welcome(created, WaitKind.COMM_SPLIT)
 
-    def _welcome(self, created: NewCommunicator) -> None:
+    def _welcome(self, created: NewCommunicator, kind: WaitKind) -> None:
         members = created.members
         if created.identifier:
             self._engine.define_communicator(created.identifier, members)
@@ -188,6 +216,7 @@ class Simulation:
         time_ns += self._communication.comm_init_ns(len(members))
         payload = struct.pack(f"<{len(members)}I", *members)
         for joiner in created.joiners:
+            self.log.add_answer(joiner.rank, kind, ReplyStatus.DONE, joiner.time_ns, time_ns)
             self._engine.answer(
                 joiner.rank, joiner.slot, ReplyStatus.DONE, time_ns, created.identifier
             )
@@ -263,12 +292,6 @@ class Simulation:
         lines += [f"  {line}" for line in self._communicators.waiting()]
         lines += [f"  {line}" for line in self._engine.describe_waits()]
         return "\n".join(lines)
-
-
-def _reply(answer: Answer) -> Reply:
-    return Reply(
-        answer.rank, answer.slot, answer.status, answer.time_ns, answer.value, answer.payload
-    )
 
 
 def _by_launch(ready: list[Ready]) -> list[list[Ready]]:

@@ -84,6 +84,9 @@ void bind_results(py::module_& module) {
       .def_readonly("time_ns", &Request::time_ns);
   py::class_<Answer>(module, "Answer")
       .def_property_readonly("status", number<&Answer::status>())
+      .def_property_readonly("kind", number<&Answer::kind>())
+      .def_readonly("background", &Answer::background)
+      .def_readonly("asked_ns", &Answer::asked_ns)
       .def_property_readonly("payload", [](const Answer& self) {
         return py::bytes(reinterpret_cast<const char*>(self.news.data()), self.news.size() * sizeof(ph::EventNews));
       })
@@ -148,5 +151,6 @@ PYBIND11_MODULE(_engine, module) {
       .def("aside_ranks", &Engine::aside_ranks)
       .def("pending_operations", &Engine::pending_operations)
       .def("describe_waits", &Engine::describe_waits)
-      .def("take_spans", &take_spans);
+      .def("take_spans", &take_spans)
+      .def_property_readonly("span_count", &Engine::span_count);
 }

@@ -69,9 +69,10 @@ void Engine::finish(std::uint64_t operation, const std::vector<Nanoseconds>& end
     throw std::invalid_argument("operation " + std::to_string(operation) + " has " +
                                 std::to_string(ready->participants.size()) + " participants");
   const Operation done = world_.operations.take(operation);
+  const std::uint32_t number = finished_operations_++;
   for (std::size_t i = 0; i < ends_ns.size(); ++i) {
     const Participant& part = done.participants[i];
-    ranks_[part.rank]->end_operation(part, operation, std::max(ends_ns[i], world_.now_ns));
+    ranks_[part.rank]->end_operation(part, number, std::max(ends_ns[i], world_.now_ns));
     schedule(part.rank);
   }
 }

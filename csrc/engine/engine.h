@@ -41,6 +41,7 @@ class Engine {
   std::vector<Pending> pending_operations() const { return world_.operations.pending(); }
   std::vector<std::string> describe_waits() const;  // a line per waiting rank
   std::vector<Span> take_spans();
+  std::size_t span_count() const { return world_.spans.size(); }
 
  private:
   Rank& rank(std::uint32_t rank);
@@ -53,6 +54,7 @@ class Engine {
   World world_;
   std::vector<std::unique_ptr<Rank>> ranks_;
   Inbox inbox_;
+  std::uint32_t finished_operations_ = 0;
 };
 
 }  // namespace ph

@@ -55,6 +55,9 @@ struct Request {
 struct Answer {
   std::uint32_t rank;
   std::uint32_t slot;
+  WaitKind kind;
+  bool background;
+  Nanoseconds asked_ns;  // as the record says; a rank that was set aside may ask late
   ReplyStatus status;
   Nanoseconds time_ns;
   std::uint64_t value;
@@ -107,7 +110,8 @@ struct Span {
   SpanKind kind;
   std::uint16_t device;
   std::uint32_t stream;
-  std::uint32_t id;  // Kernel: timing index; Copy: CopyKind; Communication: operation; HostWait: WaitKind
+  std::uint32_t id;  // Kernel: timing index; Copy: CopyKind; Communication: how many operations had been finished
+                     // before this one; HostWait: WaitKind
   Nanoseconds issue_ns;
   Nanoseconds start_ns;
   Nanoseconds end_ns;

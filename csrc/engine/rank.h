@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/common.h"
@@ -39,7 +40,7 @@ class Rank {
   // Input.
   std::vector<Announcement> feed(std::string_view cells, Nanoseconds host_clock_ns);
   void set_duration(std::uint32_t signature, Nanoseconds duration_ns, double sm_demand, std::uint32_t timing);
-  void end_operation(const Participant& part, std::uint64_t operation, Nanoseconds end_ns);
+  void end_operation(const Participant& part, std::uint32_t number, Nanoseconds end_ns);  // `number`: as in Span
   void answer(std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns);
   void set_aside() { aside_ = true; }
   void exit() { exited_ = true; }
@@ -80,6 +81,7 @@ class Rank {
     static constexpr Nanoseconds kFed = -2;
     Nanoseconds time_ns = kUnrecorded;  // when it was recorded
     Index item = kNone;                 // that will record it
+    bool kept = false;                  // its time may be asked for once it is done
   };
   struct Launch {
     std::vector<Queued> ops;
@@ -96,6 +98,7 @@ class Rank {
     Index stream = kNone;
     std::uint16_t device = 0;
     Index item = kNone;  // while it waits for work
+    Nanoseconds asked_ns = 0;  // as the record says
     Nanoseconds issue_ns = 0;
     std::array<std::uint64_t, 4> args{};
   };
@@ -122,7 +125,7 @@ class Rank {
   // rank_feed.cc
   void take(const RecordsReader::Unit& unit, std::vector<Announcement>& announcements);
   void check_work(const Record& record, const Queued& queued);
-  void feed_event_record(std::uint64_t instance);
+  void feed_event_record(const Record& record);
   void feed_wait(const Record& record, Queued queued);
   void announce(const Record& record, std::string_view payload, std::vector<Announcement>& announcements);
   void forget_processed();
@@ -175,7 +178,7 @@ class Rank {
   Streams streams_;
   Items items_;
   std::vector<Timing> timings_;  // by signature
-  std::vector<Event> events_;    // by instance
+  std::unordered_map<std::uint64_t, Event> events_;  // by instance; those that anybody may still ask about
   Pool<Launch> launches_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<Timer> timers_;  // heap: ends of copies and of launches

@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::uint16_t kMostDevices = 1024;
 constexpr std::uint32_t kMostSignatures = 1u << 24;
-constexpr std::uint64_t kMostNewEvents = 1u << 20;  // ids are handed out one by one; a leap is an error
 constexpr std::size_t kRecordsRemembered = 8;
 
 }  // namespace
@@ -83,20 +82,25 @@ void Rank::check_work(const Record& record, const Queued& queued) {
         reader_.fail("no rate for copies of kind " + std::to_string(record.id));
       return;
     case RecordKind::EventRecord:
-      feed_event_record(record.arg[0]);
+      feed_event_record(record);
       return;
     default:
       return;
   }
 }
 
-void Rank::feed_event_record(std::uint64_t instance) {
-  if (instance == 0 || instance > events_.size() + kMostNewEvents)
-    reader_.fail("event instance " + std::to_string(instance));
-  if (instance >= events_.size()) events_.resize(instance + 1);
-  if (events_[instance].time_ns != Event::kUnrecorded)
+void Rank::feed_event_record(const Record& record) {
+  const std::uint64_t instance = record.arg[0];
+  if (instance == 0) reader_.fail("event instance 0");
+  const bool timed = (record.flags & kEventUntimed) == 0;
+  if (!events_.emplace(instance, Event{Event::kFed, kNone, timed}).second)
     reader_.fail("event instance " + std::to_string(instance) + " was recorded before");
-  events_[instance].time_ns = Event::kFed;
+  for (std::size_t i = 1; i < 5; ++i) {
+    const auto released = events_.find(record.arg[i]);
+    if (released == events_.end()) continue;
+    released->second.kept = false;
+    if (released->second.time_ns >= 0) events_.erase(released);
+  }
 }
 
 void Rank::feed_wait(const Record& record, Queued queued) {
@@ -108,7 +112,7 @@ void Rank::feed_wait(const Record& record, Queued queued) {
   if (wait.open) reader_.fail("reply slot " + std::to_string(slot) + " still waits");
   wait = {.kind = static_cast<WaitKind>(record.id), .open = true,
           .background = (record.flags & kWaitBackground) != 0, .serial = ++wait_serial_, .site = record.site,
-          .device = record.device, .issue_ns = fed_ns_,
+          .device = record.device, .asked_ns = fed_ns_, .issue_ns = fed_ns_,
           .args = {record.arg[0], record.arg[1], record.arg[2], record.arg[3]}};
   if (wait.kind == WaitKind::Stream || wait.kind == WaitKind::QueryStream) {
     wait.stream = streams_.find(record.stream, record.device);

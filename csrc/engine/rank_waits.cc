@@ -21,7 +21,8 @@ Rank::Wait* Rank::open_wait(std::uint64_t key) {
 
 const Rank::Event& Rank::event(std::uint64_t instance) const {
   static constexpr Event kUnrecordedEvent{};
-  return instance < events_.size() ? events_[instance] : kUnrecordedEvent;
+  const auto found = events_.find(instance);
+  return found == events_.end() ? kUnrecordedEvent : found->second;
 }
 
 // A wait that concerns this rank alone, as opposed to one that the server answers.
@@ -105,7 +106,8 @@ void Rank::reply(std::uint64_t key, ReplyStatus status, std::uint64_t value) {
   if (!wait) return;
   const auto slot = static_cast<std::uint32_t>(key % kReplySlots);
   const Nanoseconds time_ns = wait->background ? world_.now_ns : std::max(wait->issue_ns, world_.now_ns);
-  world_.stop.answers.push_back({rank_, slot, status, time_ns, value, news(*wait)});
+  world_.stop.answers.push_back(
+      {rank_, slot, wait->kind, wait->background, wait->asked_ns, status, time_ns, value, news(*wait)});
   close_wait(*wait, time_ns);
 }
 

@@ -109,7 +109,7 @@ void Rank::add_to_stream(const Queued& record, Item item) {
     const Index recording = event(record.args[0]).item;
     if (recording != kNone) depend(recording);
   } else if (record.kind == RecordKind::EventRecord) {
-    events_[record.args[0]].item = index;
+    events_.at(record.args[0]).item = index;
     streams_[record.stream].pending_events.push_back(record.args[0]);
   } else if (record.kind == RecordKind::NcclLaunch) {
     launches_[static_cast<Index>(item.value)].item = index;
@@ -207,12 +207,12 @@ void Rank::start_launch(Index index) {
   }
 }
 
-void Rank::end_operation(const Participant& part, std::uint64_t operation, Nanoseconds end_ns) {
+void Rank::end_operation(const Participant& part, std::uint32_t number, Nanoseconds end_ns) {
   Launch& launch = launches_[part.launch];
   const Item& item = items_[launch.item];
   require(launch.unfinished > 0 && item.kind == ItemKind::Launch, "an operation ends twice");
-  world_.spans.push_back({rank_, SpanKind::Communication, item.device, streams_[item.stream].id,
-                          static_cast<std::uint32_t>(operation), item.issue_ns, part.arrival_ns, end_ns});
+  world_.spans.push_back({rank_, SpanKind::Communication, item.device, streams_[item.stream].id, number,
+                          item.issue_ns, part.arrival_ns, end_ns});
   launch.end_ns = std::max(launch.end_ns, end_ns);
   if (--launch.unfinished > 0) return;
   streams_[item.stream].free_at_ns = launch.end_ns;
@@ -228,7 +228,10 @@ void Rank::complete(Index index) {
     world_.spans.push_back({rank_, item.span, item.device, streams_[item.stream].id, item.id, item.issue_ns,
                             item.start_ns, now_ns});
   if (item.kind == ItemKind::EventRecord) {
-    events_[item.value] = {now_ns, kNone};
+    const auto recorded = events_.find(item.value);
+    recorded->second.time_ns = now_ns;
+    recorded->second.item = kNone;
+    if (!recorded->second.kept) events_.erase(recorded);  // that it is done says all: nobody asks when it was
     streams_[item.stream].done_event = item.value;
     streams_[item.stream].pending_events.pop_front();
   } else if (item.kind == ItemKind::HostWait) {

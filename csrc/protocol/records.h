@@ -31,7 +31,8 @@ enum class RecordKind : std::uint8_t {
   Kernel = 18,        // stream; id: signature id
   Copy = 19,          // stream; id: CopyKind; flags: CopyFlags; arg[0]: bytes; arg[1]: peer device ordinal
   Fill = 20,          // stream; arg[0]: bytes
-  EventRecord = 21,   // stream; arg[0]: event instance (1, 2, 3 ... per rank, never reused)
+  EventRecord = 21,   // stream; flags: EventFlags; arg[0]: event instance (1, 2, 3 ... per rank, never reused);
+                      // arg[1] to arg[4]: timed instances that nobody can ask about any more, 0: none
   StreamWait = 22,    // stream; arg[0]: event instance
   HostFunction = 23,  // stream
   NcclLaunch = 24,    // stream; id: communicator; arg[0]: number of NcclOp records that follow at once
@@ -52,6 +53,8 @@ enum class RecordKind : std::uint8_t {
 enum class MarkerKind : std::uint32_t { OptimizerStep = 1, Iteration = 2, RangePush = 3, RangePop = 4 };
 
 enum StreamFlags : std::uint8_t { kStreamNonBlocking = 1 };
+
+enum EventFlags : std::uint8_t { kEventUntimed = 1 };  // Elapsed never asks for it
 
 enum class CopyKind : std::uint32_t { HostToDevice = 1, DeviceToHost = 2, DeviceToDevice = 3, PeerToPeer = 4, HostToHost = 5 };
 enum CopyFlags : std::uint8_t { kCopyPageable = 1 };

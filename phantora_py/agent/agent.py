@@ -19,7 +19,6 @@ from phantora_py.launch.ranks import RankProcesses
 from sim_server import simulation_pb2 as wire
 from sim_server.errors import InternalError, RankFailed
 from sim_server.records import RECORD_TYPE, RecordKind, WaitFlags
-from sim_server.run_log import LAST_FILE
 
 # How often clocks of ranks that ring no bell are looked at: rarely, unless the simulation waits for
 # one.
@@ -34,10 +33,10 @@ _LOOK_INTERVAL_S = 0.025
 
 
 class DataSink(Protocol):
-    """Takes the files of the run's data."""
+    """Takes the members of the run's data file."""
 
-    def write(self, name: str, content: bytes, last: bool) -> None:
-        """Appends to the file `name`; `last` ends it."""
+    def write(self, name: str, content: bytes) -> None:
+        """Keeps a member. Waits if those before are not yet written."""
 
 
 class Watcher(Protocol):
@@ -129,8 +128,8 @@ class HostAgent:
                 self._on_failure(message.failure)
             case "data_chunk":
                 chunk = message.data_chunk
-                self._data.write(chunk.name, chunk.content, chunk.last)
-                self._has_all_data = chunk.name == LAST_FILE and chunk.last
+                self._data.write(chunk.name, chunk.content)
+                self._has_all_data = chunk.last
             case other:
                 raise InternalError(f"sim_server sent {other!r}, which is not expected here")
 

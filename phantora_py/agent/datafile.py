@@ -1,55 +1,97 @@
-"""Writes a run's data file: a zip archive, complete or not there."""
+"""Writes a run's data file: a zip archive that grows while the run goes on.
 
+Members are written whole, one after the other, so that a file whose writer was killed can be read
+up to there (`phantora_py.data`). Under its final name the file exists once it is complete, or once
+the sweeper has found that nobody is left to complete it.
+"""
+
+import contextlib
 import json
+import queue
+import threading
 import zipfile
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 # Records and spans are regular: the fastest level already shrinks them several times (assumed).
 _COMPRESSION_LEVEL = 1
+# Members that may wait to be written; who brings more waits himself.
+_PENDING = 8
+
+
+def partial_path(path: Path) -> Path:
+    """Where the file lies until it is complete."""
+    return path.with_name(f".{path.name}.partial")
 
 
 class DataFile:
-    """A data file in the making. Under its final name it exists only once it is complete.
+    """A data file in the making.
 
     `partial`: the unfinished file. `digest`: what the server sent under that name, one number for
     the whole history of the run.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, start: dict[str, Any]) -> None:
+        """`start`: what is known of the run before it begins; see docs/data-file.md."""
         self.path = path
         self.digest = ""
-        self.partial = path.with_name(f".{path.name}.partial")
+        self.partial = partial_path(path)
+        self._file = self.partial.open("w+b")
         self._archive = zipfile.ZipFile(
-            self.partial, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION_LEVEL
+            self._file, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION_LEVEL
         )
-        self._open: dict[str, IO[bytes]] = {}
+        self._add("start.json", json.dumps(start, indent=1).encode())
+        self._pending: queue.Queue[tuple[str, bytes] | None] = queue.Queue(_PENDING)
+        self._error: OSError | None = None
+        # Compression must not hold up those who bring data: they also bring answers to ranks.
+        self._writer = threading.Thread(target=self._write_pending, daemon=True)
+        self._writer.start()
 
-    def write(self, name: str, content: bytes, last: bool) -> None:
-        """Appends to the member `name`; members come one after the other. `last` ends it."""
-        if name not in self._open:
-            assert not self._open, f"{name} begins before {list(self._open)} ended"
-            self._open[name] = self._archive.open(name, "w", force_zip64=True)
-        self._open[name].write(content)
+    def write(self, name: str, content: bytes) -> None:
+        """Adds the member `name`; waits while many are pending.
+
+        Raises: OSError if an earlier one could not be written.
+        """
+        if self._error is not None:
+            raise self._error
         if name == "digest":
-            self.digest += content.decode()
-        if last:
-            self._open.pop(name).close()
+            self.digest = content.decode()
+        self._pending.put((name, content))
 
     def complete(self, run: dict[str, Any]) -> None:
-        """Adds run.json and gives the file its name."""
-        self._close_members()
-        self._archive.writestr("run.json", json.dumps(run, indent=1))
+        """Adds run.json and gives the file its name.
+
+        Raises: OSError if a member could not be written.
+        """
+        self._end_writer()
+        if self._error is not None:
+            raise self._error
+        self._add("run.json", json.dumps(run, indent=1).encode())
         self._archive.close()
+        self._file.close()
         self.partial.replace(self.path)
 
     def discard(self) -> None:
         """Removes what there is of a file that was not completed."""
-        self._close_members()
-        self._archive.close()
+        self._end_writer()
+        with contextlib.suppress(OSError):  # no room for its directory, which nobody will miss
+            self._archive.close()
+        self._file.close()
         self.partial.unlink(missing_ok=True)
 
-    def _close_members(self) -> None:
-        for member in self._open.values():
-            member.close()
-        self._open.clear()
+    def _write_pending(self) -> None:
+        while (member := self._pending.get()) is not None:
+            try:
+                if self._error is None:
+                    self._add(*member)
+            except OSError as error:  # a full disk: whoever brings the next member is told
+                self._error = error
+
+    def _add(self, name: str, content: bytes) -> None:
+        self._archive.writestr(name, content)
+        self._file.flush()
+
+    def _end_writer(self) -> None:
+        if self._writer.is_alive():
+            self._pending.put(None)
+            self._writer.join()

@@ -16,9 +16,10 @@ from typing import Any
 
 from phantora_py import __version__
 from phantora_py.agent.agent import HostAgent, Outcome, Watcher
-from phantora_py.agent.datafile import DataFile
+from phantora_py.agent.datafile import DataFile, partial_path
 from phantora_py.agent.server import START_LIMIT_S, Server
 from phantora_py.agent.simulation import Simulation
+from phantora_py.data import SCHEMA
 from phantora_py.isolation import container, probe
 from phantora_py.isolation.container import Node
 from phantora_py.isolation.probe import Isolation
@@ -120,14 +121,15 @@ def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
     and KeyboardInterrupt; then nothing is left behind, and no data file.
     """
     clocks = Clocks()
-    data = DataFile(prepared.output)
-    try:
-        with rundir.run_directory(prepared.layout.ranks, data.partial) as directory:
+    output = prepared.output
+    with rundir.run_directory(prepared.layout.ranks, partial_path(output), output) as directory:
+        data = DataFile(output, _describe(prepared))
+        try:
             outcome = _serve(prepared, directory, data, clocks, watcher)
-            data.complete(_describe(prepared, outcome, data.digest, clocks))
-    except BaseException:
-        data.discard()
-        raise
+            data.complete(_describe(prepared) | _describe_end(outcome, data.digest, clocks))
+        except BaseException:
+            data.discard()
+            raise
     return outcome
 
 
@@ -260,11 +262,11 @@ def _hello(prepared: Prepared) -> wire.Hello:
     )
 
 
-def _describe(prepared: Prepared, outcome: Outcome, digest: str, clocks: Clocks) -> dict[str, Any]:
-    """run.json, see docs/data-file.md."""
+def _describe(prepared: Prepared) -> dict[str, Any]:
+    """start.json, see docs/data-file.md."""
     layout = prepared.layout
     return {
-        "schema": 1,
+        "schema": SCHEMA,
         "command": list(prepared.command.words),
         "ranks": layout.ranks,
         "nodes": layout.nodes,
@@ -275,12 +277,18 @@ def _describe(prepared: Prepared, outcome: Outcome, digest: str, clocks: Clocks)
         "host_gaps": None if prepared.host_gaps is None else prepared.host_gaps.origin,
         "isolation": {"tier": prepared.isolation.tier, "reason": prepared.isolation.reason},
         "notes": prepared.notes,
+        "versions": {**_versions(prepared.command.program), "phantora": __version__},
+        "seed": 0,
+    }
+
+
+def _describe_end(outcome: Outcome, digest: str, clocks: Clocks) -> dict[str, Any]:
+    """What run.json has beside that."""
+    return {
         "exit_code": outcome.exit_code,
         "failed_rank": outcome.failed_rank,
         "message": outcome.message,
-        "versions": {**_versions(prepared.command.program), "phantora": __version__},
         "wall": clocks.to_dict(),
-        "seed": 0,
         "digest": digest,
     }
 

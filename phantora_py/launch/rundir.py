@@ -53,14 +53,17 @@ class RunDirectory:
 
 
 @contextmanager
-def run_directory(ranks: int, scratch: Path) -> Iterator[RunDirectory]:
+def run_directory(ranks: int, partial: Path, output: Path) -> Iterator[RunDirectory]:
     """Makes the directory, and removes it with every process that belongs to it, however the run
-    ends.
+    ends. If a data file `partial` is left then, because phantora was killed, it becomes `output`.
     """
     path = Path(tempfile.mkdtemp(prefix="phantora-", dir=_parent(ranks)))
     # A session of its own keeps Ctrl-C from it; it is done when our end of the pipe closes.
     watcher = subprocess.Popen(
-        [sys.executable, "-I", "-S", sweeper.__file__, str(path), str(scratch.absolute())],
+        [
+            *(sys.executable, "-I", "-S", sweeper.__file__, str(path)),
+            *(str(partial.absolute()), str(output.absolute())),
+        ],
         stdin=subprocess.PIPE,
         start_new_session=True,
     )

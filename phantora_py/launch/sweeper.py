@@ -1,7 +1,10 @@
 """Leaves nothing behind: waits for the end of the run, then kills its processes and removes its
 directory.
 
-    python sweeper.py RUN_DIR SCRATCH_FILE
+    python sweeper.py RUN_DIR PARTIAL_FILE OUTPUT_FILE
+
+A data file that is left unfinished then is one that phantora was killed over: it becomes the output
+file, which can be read as far as it goes.
 
 It is a process of its own, so that it also works when phantora is killed, and it imports nothing of
 phantora. It knows the processes of a run by the PHANTORA_RUN_DIR in their environment.
@@ -21,7 +24,7 @@ _PAUSE_S = 0.01
 
 
 def main() -> None:
-    run_dir, scratch_file = sys.argv[1:]
+    run_dir, partial_file, output_file = sys.argv[1:]
     # A terminal that closes, or a kill of the process group, must not end the one who cleans up.
     for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
@@ -36,7 +39,7 @@ def main() -> None:
         time.sleep(_PAUSE_S)
     shutil.rmtree(run_dir, ignore_errors=True)
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(scratch_file)
+        os.replace(partial_file, output_file)
 
 
 def find_processes(run_dir: str) -> list[int]:

@@ -13,15 +13,18 @@ from phantora_py.data import RunData
 from phantora_py.report.breakdown import break_down
 from phantora_py.report.iterations import find_iterations
 from sim_server.collectives.environment import not_modelled
+from sim_server.history import HOST_WAIT_SPAN, KERNEL_SPAN
 from sim_server.kernels import Tier
-from sim_server.run_log import HOST_WAIT_SPAN, KERNEL_SPAN
 
 SCHEMA = 1
+
+# What a run that broke off could not say at its end.
+_NO_END: dict[str, Any] = {"exit_code": None, "message": "", "digest": None, "wall": None}
 
 
 def summarise(data: RunData) -> dict[str, Any]:
     """The summary of a run. Units: as the keys say; times are virtual except under "wall"."""
-    run = data.run
+    run = _NO_END | data.run
     iterations = find_iterations(data)
     breakdown = break_down(data, iterations)
     durations = iterations.durations_ns
@@ -33,6 +36,7 @@ def summarise(data: RunData) -> dict[str, Any]:
         "command": run["command"],
         "exit_code": run["exit_code"],
         "message": run["message"],
+        "broke_off": data.broke_off,
         "iterations": {
             "count": iterations.count,
             "median_ns": int(np.median(durations)) if iterations.count else None,
@@ -62,7 +66,7 @@ def summarise(data: RunData) -> dict[str, Any]:
         "isolation": run["isolation"],
         "digest": run["digest"],
         "wall": run["wall"]
-        | {"per_iteration_s": _wall_per_iteration(run["wall"], iterations.count)},
+        and run["wall"] | {"per_iteration_s": _wall_per_iteration(run["wall"], iterations.count)},
         "versions": run["versions"],
     }
 
@@ -82,14 +86,14 @@ def _memory(data: RunData) -> dict[str, Any]:
         "peak_reserved_bytes": [memory["reserved_peak_bytes"] for memory in per_rank],
         "peak_allocated_bytes": [memory["allocated_peak_bytes"] for memory in per_rank],
         "peak_device_bytes": [memory["device_peak_bytes"] for memory in per_rank],
-        "fits": not failures,
+        "fits": None if data.broke_off else not failures,
         "out_of_memory": failures,
     }
 
 
 def _host_gaps(data: RunData) -> dict[str, Any] | None:
-    """Where recorded host time came from; None for the other models."""
-    if data.run["host_time"] != "recorded":
+    """Where recorded host time came from; None for the other models, and if the run broke off."""
+    if data.run["host_time"] != "recorded" or data.broke_off:
         return None
     replayed = data.host_gaps["replayed"]
     whole_ns = sum(part["charged_ns"] for part in replayed.values())
@@ -125,7 +129,7 @@ def _calls(data: RunData) -> dict[str, int]:
     for library in data.calls.values():
         for support in totals:
             totals[support] += sum(library[support].values())
-    return totals | {"unsupported": int(data.run["exit_code"] == 3)}
+    return totals | {"unsupported": int(data.run.get("exit_code") == 3)}
 
 
 def _wall_per_iteration(wall: dict[str, float], count: int) -> float | None:

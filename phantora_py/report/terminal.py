@@ -33,7 +33,7 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
         *_breakdown(summary),
         *_memory(summary),
         *_trust(summary),
-        _wall(summary),
+        *_wall(summary),
     ]
 
 
@@ -44,6 +44,8 @@ def _headline(summary: dict[str, Any]) -> list[str]:
     lines = [f"[bold]{ranks}[/]   host time: {summary['host_time']}   {command}"]
     if summary["exit_code"]:
         lines.append(f"[red]exit code {summary['exit_code']}[/]   {escape(summary['message'])}")
+    if summary["broke_off"]:
+        lines.append("[red]phantora was killed[/]   what follows is what it had written by then")
     iterations = summary["iterations"]
     if not iterations["count"]:
         whole = duration_text(summary["virtual_time_ns"])
@@ -79,6 +81,8 @@ def _breakdown(summary: dict[str, Any]) -> list[str]:
 def _memory(summary: dict[str, Any]) -> list[str]:
     memory = summary["memory"]
     peaks = memory["peak_device_bytes"]
+    if not peaks:
+        return ["  peak memory is not known, because the run broke off"]
     worst = max(range(len(peaks)), key=peaks.__getitem__)
     capacity = size_text(memory["capacity_bytes"])
     lines = [
@@ -101,12 +105,12 @@ def _trust(summary: dict[str, Any]) -> list[str]:
         f"{percent_text(share)} {tier}" for tier, share in trust["gpu_time_share"].items()
     )
     calls = trust["calls"]
-    lines = [
-        "[bold]Trust[/]",
-        f"  GPU time   {tiers}",
-        f"  calls      {calls['modelled']:,} modelled   {calls['ignored']:,} ignored   "
-        f"{calls['passthrough']:,} passed through   {calls['unsupported']:,} unsupported",
-    ]
+    lines = ["[bold]Trust[/]", f"  GPU time   {tiers}"]
+    if not summary["broke_off"]:
+        lines.append(
+            f"  calls      {calls['modelled']:,} modelled   {calls['ignored']:,} ignored   "
+            f"{calls['passthrough']:,} passed through   {calls['unsupported']:,} unsupported"
+        )
     if summary["host_gaps"] is not None:
         lines.append(_host_gaps(summary["host_gaps"]))
     if trust["synthetic_reads"]:
@@ -138,9 +142,11 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _wall(summary: dict[str, Any]) -> str:
+def _wall(summary: dict[str, Any]) -> list[str]:
     wall = summary["wall"]
-    return (
+    if wall is None:
+        return []
+    return [
         f"wall {wall['total_s']:.1f} s (start-up {wall['startup_s']:.1f} s), "
         f"{wall['core_seconds']:.1f} core-seconds"
-    )
+    ]

@@ -98,7 +98,7 @@ class Watcher:
 
     def __init__(self) -> None:
         self.iterations: list[int] = []
-        self.files: list[tuple[str, bytes, bool]] = []
+        self.files: list[tuple[str, bytes]] = []
 
     def started(self) -> None:
         """Not called by the agent itself."""
@@ -106,8 +106,8 @@ class Watcher:
     def update(self, progress: wire.Progress) -> None:
         self.iterations.append(progress.iterations)
 
-    def write(self, name: str, content: bytes, last: bool) -> None:
-        self.files.append((name, content, last))
+    def write(self, name: str, content: bytes) -> None:
+        self.files.append((name, content))
 
 
 def serve(
@@ -220,17 +220,19 @@ def test_an_idle_rank_that_holds_others_up_is_set_aside(monkeypatch: pytest.Monk
 
 
 def test_progress_and_data_are_passed_on() -> None:
-    """After Finish the agent takes the run's data until the server has sent all."""
+    """Members of the data file come while the run goes on, and after Finish until the last."""
+    piece = wire.DataChunk(name="spans/000000.npy", content=b"2")
     chunk = wire.DataChunk(name="digest", content=b"01", last=True)
 
     def react(message: wire.FromAgent) -> list[wire.ToAgent]:
         if message.HasField("batch"):
-            return [wire.ToAgent(progress=wire.Progress(iterations=2))]
+            progress = wire.Progress(iterations=2)
+            return [wire.ToAgent(progress=progress), wire.ToAgent(data_chunk=piece)]
         return [wire.ToAgent(data_chunk=chunk)] if message.HasField("finish") else []
 
     _, _, _, _, watcher = serve({0: (3, 0)}, react, [[(0, 5, WORK)]])
     assert watcher.iterations == [2]
-    assert watcher.files == [("digest", b"01", True)]
+    assert watcher.files == [("spans/000000.npy", b"2"), ("digest", b"01")]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from phantora_py.data import RunData
+
 pytestmark = pytest.mark.torch
 
 LIMIT_S = 300.0
@@ -72,9 +74,9 @@ def test_executed_ranks_do_the_same_work(tmp_path: Path) -> None:
     work = []
     for way in ((), ("--no-zygote",)):
         train(tmp_path, *way)
-        kernels = sorted((one["name"], one["count"]) for one in read_json(tmp_path, "timings.json"))
-        operations = read_json(tmp_path, "operations.json")
-        work.append((kernels, sorted((one["kind"], one["bytes"]) for one in operations)))
+        data = RunData(tmp_path / "run.phr")
+        kernels = sorted((one["name"], one["count"]) for one in data.timings)
+        work.append((kernels, sorted((one["kind"], one["bytes"]) for one in data.operations)))
     assert work[0] == work[1]
 
 

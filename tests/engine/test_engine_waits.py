@@ -3,7 +3,7 @@
 from engine_harness import Program, announcement, cell, make_engine, op, play
 
 from sim_server._engine import Engine
-from sim_server.records import NcclOpKind, RecordKind, ReplyStatus, WaitFlags, WaitKind
+from sim_server.records import EventFlags, NcclOpKind, RecordKind, ReplyStatus, WaitFlags, WaitKind
 
 NOT_READY = int(ReplyStatus.NOT_READY)
 
@@ -223,3 +223,30 @@ def test_announcements_come_out_dated() -> None:
         30,
     )
     assert (marker.marker, marker.payload, marker.host_time_ns, marker.site) == (2, b"step", 42, 5)
+
+
+def test_an_event_is_forgotten_when_nobody_can_ask_for_its_time() -> None:
+    """Events without timing as soon as they are done, others once their handle is gone; both are
+    done for whoever asks, and only the second kind had a time.
+    """
+    untimed, released, kept = 1, 2, 3
+    program = Program().kernel(100, stream=2)
+    program.do(RecordKind.EVENT_RECORD, untimed, stream=2, flags=int(EventFlags.UNTIMED))
+    program.do(RecordKind.EVENT_RECORD, released, stream=2).kernel(50, stream=2)
+    program.do(RecordKind.EVENT_RECORD, kept, stream=2).wait(WaitKind.STREAM, stream=2)
+    program.wait(WaitKind.ELAPSED, released, kept)
+    program.do(RecordKind.EVENT_RECORD, 4, released, stream=2).wait(WaitKind.EVENT, 4)
+    for event in (untimed, released):
+        program.wait(WaitKind.ELAPSED, event, kept).wait(WaitKind.QUERY_EVENT, event)
+    program.wait(WaitKind.ELAPSED, kept, 4)
+    answers = [(status, value) for _, status, _, value in play([program]).answers]
+    assert answers == [(0, 0), (0, 50), (0, 0), *[(NOT_READY, 0), (0, 0)] * 2, (0, 0)]
+
+
+def test_an_event_that_is_released_early_still_holds_others_up() -> None:
+    """Its handle is gone before it is done; who waits for it waits all the same."""
+    program = Program().kernel(100, stream=2)
+    program.do(RecordKind.EVENT_RECORD, 1, stream=2)
+    program.do(RecordKind.EVENT_RECORD, 2, 1, stream=3).stream_wait(1, stream=3)
+    program.kernel(10, stream=3).wait(WaitKind.DEVICE)
+    assert play([program]).kernels == [(0, 100), (100, 110)]

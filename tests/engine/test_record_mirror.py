@@ -21,7 +21,7 @@ def header_enum(name: str) -> dict[str, int]:
 
 
 def _upper(name: str) -> str:
-    name = re.sub(r"^k(Stream|Copy|Wait)(?=[A-Z])", "", name)
+    name = re.sub(r"^k(Stream|Event|Copy|Wait)(?=[A-Z])", "", name)
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).upper()
 
 

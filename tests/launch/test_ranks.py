@@ -30,7 +30,7 @@ def namespaces(request: pytest.FixtureRequest) -> frozenset[str]:
 @pytest.fixture
 def directory(tmp_path: Path) -> Iterator[RunDirectory]:
     """A run directory for two nodes."""
-    with rundir.run_directory(2, tmp_path / "scratch") as made:
+    with rundir.run_directory(2, tmp_path / "partial", tmp_path / "output") as made:
         rundir.write_hosts(made, 2)
         for node in range(2):
             container.make_shared_memory(made.path, rundir.node_name(node))
@@ -135,7 +135,9 @@ def test_what_a_rank_left_running_ends_with_the_run(
 
 @pytest.mark.parametrize("isolation", ["auto", "process"])
 def test_nothing_outlives_a_killed_phantora(isolation: str, tmp_path: Path) -> None:
-    """SIGKILL cannot be caught; the processes and the run directory go all the same."""
+    """SIGKILL cannot be caught; the processes and the run directory go all the same, and what was
+    written of the data file gets its name.
+    """
     with subprocess.Popen(
         [sys.executable, __file__, isolation, str(tmp_path)], stdout=subprocess.PIPE, text=True
     ) as parent:
@@ -146,6 +148,9 @@ def test_nothing_outlives_a_killed_phantora(isolation: str, tmp_path: Path) -> N
         parent.kill()
     assert started
     assert settles(lambda: not run_dir.exists() and not processes_of(run_dir))
+    assert settles((tmp_path / "output").exists)
+    assert (tmp_path / "output").read_text() == "as far as it went"
+    assert not (tmp_path / "partial").exists()
 
 
 def settles(condition: Callable[[], bool]) -> bool:
@@ -170,7 +175,8 @@ def processes_of(run_dir: Path) -> list[psutil.Process]:
 
 def sleep_in_ranks(isolation: str, scratch: Path) -> None:
     """What the process does that is going to be killed."""
-    with rundir.run_directory(2, scratch / "scratch") as made:
+    with rundir.run_directory(2, scratch / "partial", scratch / "output") as made:
+        (scratch / "partial").write_text("as far as it went")
         rundir.write_hosts(made, 2)
         for node in range(2):
             container.make_shared_memory(made.path, rundir.node_name(node))

@@ -11,30 +11,32 @@ from typing import Any
 
 import numpy as np
 
-from phantora_py.data import RunData
+from phantora_py.data import SCHEMA, RunData
+from sim_server.history import SPAN_TYPE
 from sim_server.records import MarkerKind
-from sim_server.run_log import SPAN_TYPE
 
 KERNEL, COPY, FILL, COMMUNICATION, HOST_WAIT = range(1, 6)
 Span = tuple[int, int, int, int]
 """Kind, issue, start, end."""
+ENDS = ("exit_code", "failed_rank", "message", "wall", "digest")
+"""What only run.json has, and start.json has not."""
 Marker = tuple[int, int, MarkerKind, str]
 
 
 def span_rows(by_rank: Sequence[Sequence[Span]], identifier: int = 0) -> Any:
-    """spans.npy: rows sorted by rank and issue time."""
+    """Rows of spans, in the order of the server: by the time at which they end."""
     rows = np.zeros(sum(map(len, by_rank)), SPAN_TYPE)
     flat = [(rank, *span) for rank, spans in enumerate(by_rank) for span in spans]
     for row, (rank, kind, issue_ns, start_ns, end_ns) in zip(rows, flat, strict=True):
         row["rank"], row["kind"], row["id"] = rank, kind, identifier
         row["issue_ns"], row["start_ns"], row["end_ns"] = issue_ns, start_ns, end_ns
-    return np.sort(rows, order=["rank", "issue_ns", "start_ns", "end_ns"])
+    return np.sort(rows, order=["end_ns", "rank", "issue_ns", "start_ns"])
 
 
 def run_json(ranks: int, **changes: Any) -> dict[str, Any]:
     """run.json of a run that finished."""
     return {
-        **{"schema": 1, "command": ["python", "train.py"], "ranks": ranks, "nodes": 1},
+        **{"schema": SCHEMA, "command": ["python", "train.py"], "ranks": ranks, "nodes": 1},
         **{"gpus_per_node": ranks, "cluster": {}, "cluster_name": "h100", "host_time": "fixed"},
         **{"isolation": {"tier": "T0", "reason": "plain processes"}, "notes": []},
         **{"exit_code": 0, "failed_rank": None, "message": "", "seed": 0, "digest": "d1"},
@@ -66,24 +68,35 @@ def make_run(
 ) -> RunData:
     """Writes a data file and opens it. `members`: content of further JSON members."""
     ranks = len(by_rank)
-    ordered = sorted(markers, key=lambda marker: marker[:2])
     content: dict[str, Any] = {
-        "timings": [
-            {"name": "k", "class": "gemm", "tier": "modelled", "duration_ns": 1, "count": 1}
-        ],
-        "settings": {"nccl_environment": {}},
+        "timings": [{"name": "k", "class": "gemm", "tier": "modelled", "duration_ns": 1}],
         **{"operations": [], "calls": {}, "synthetic": [], "exits": {}},
-        "markers": [[rank, time_ns, int(kind), name] for rank, time_ns, kind, name in ordered],
+        "markers": [[rank, time_ns, int(kind), name] for rank, time_ns, kind, name in markers],
         "memory": {"capacity_bytes": 80 << 30, "per_rank": [rank_memory()] * ranks},
         **members,
-        "run": {**run_json(ranks), **(run or {})},
     }
-    buffer = io.BytesIO()
-    np.save(buffer, span_rows(by_rank) if spans is None else spans)
-    files = {f"{name}.json": json.dumps(value).encode() for name, value in content.items()}
-    files["spans.npy"] = buffer.getvalue()
+    pieces = {name: content.pop(name) for name in ("timings", "operations", "markers")}
+    rows = span_rows(by_rank) if spans is None else spans
+    start = run_json(ranks) | (run or {})
+    files = {"start.json": _json({key: start[key] for key in start if key not in ENDS})}
+    settings = {"gpu": {"properties": {"totalGlobalMem": 80 << 30}}, "nccl_environment": {}}
+    files["settings.json"] = _json(settings | content.pop("settings", {}))
+    for number, half in enumerate((slice(0, len(rows) // 2), slice(len(rows) // 2, None))):
+        for name, whole in pieces.items():
+            middle = len(whole) // 2
+            part = whole[:middle] if number == 0 else whole[middle:]
+            files[f"{name}/{number:06}.json"] = _json(part)
+        buffer = io.BytesIO()
+        np.save(buffer, rows[half])
+        files[f"spans/{number:06}.npy"] = buffer.getvalue()
+    files |= {f"{name}.json": _json(value) for name, value in content.items()}
+    files["run.json"] = _json(start)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, data in files.items():
             if name not in leave_out:
                 archive.writestr(name, data)
     return RunData(path)
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode()

@@ -62,14 +62,23 @@ def test_a_file_of_another_kind(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     )
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
+@pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 0.999])
 def test_a_truncated_file(capsys: pytest.CaptureFixture[str], tmp_path: Path, share: float) -> None:
-    """A copy that broke off, wherever it did."""
+    """A run that was killed: the report tells so, of what there is; nothing at all is an error."""
     path = tmp_path / "a.phr"
-    make_run(path)
+    make_run(path, [[(KERNEL, 5, 6, 9), (KERNEL, 9, 9, 12)]])
     whole = path.read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
-    assert "is not a data file of phantora, or is not complete" in report_error(capsys, path)
+    if share == 0:
+        assert "is not a data file of phantora, or is not complete" in report_error(capsys, path)
+        return
+    assert main(["report", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "phantora was killed   what follows is what it had written by then" in said
+    assert "peak memory is not known" in said
+    issued_ns = RunData(path).spans["issue_ns"].tolist()
+    assert issued_ns == [5, 9][: len(issued_ns)]
+    assert len(issued_ns) == 2 or share < 0.9
 
 
 def test_a_damaged_member(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -77,13 +86,13 @@ def test_a_damaged_member(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     path = tmp_path / "a.phr"
     make_run(path)
     whole = bytearray(path.read_bytes())
-    at = whole.index(b"markers.json") + len("markers.json")
+    at = whole.index(b"memory.json") + len("memory.json")
     whole[at] ^= 0xFF
     path.write_bytes(whole)
-    assert f"{path} is damaged: markers.json" in report_error(capsys, path)
+    assert f"{path} is damaged: memory.json" in report_error(capsys, path)
 
 
-@pytest.mark.parametrize("name", ["run.json", "spans.npy"])
+@pytest.mark.parametrize("name", ["run.json", "memory.json"])
 def test_a_missing_member(capsys: pytest.CaptureFixture[str], tmp_path: Path, name: str) -> None:
     """Some other zip archive, or a run whose server broke down."""
     make = tmp_path / "a.phr"
@@ -95,15 +104,16 @@ def test_a_missing_member(capsys: pytest.CaptureFixture[str], tmp_path: Path, na
     assert f"it has no {name}" in report_error(capsys, make)
 
 
-def test_a_file_of_a_later_version(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_file_of_another_version(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Which version it has and which can be read."""
     path = tmp_path / "a.phr"
-    with pytest.raises(UsageError):
-        make_run(path, run={"schema": 2})
-    assert report_error(capsys, path) == (
-        f"phantora: usage: {path} was written by a later version of phantora (schema 2, this one "
-        "reads up to 1); install that version to read it"
-    )
+    for schema, age in ((1, "an earlier"), (3, "a later")):
+        with pytest.raises(UsageError):
+            make_run(path, run={"schema": schema})
+        assert report_error(capsys, path) == (
+            f"phantora: usage: {path} was written by {age} version of phantora (schema {schema}, "
+            "this one reads 2); install that version to read it"
+        )
 
 
 def test_spans_are_read_once(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def make(path: Path, **changes: Any) -> RunData:
         ]
     ] * 2
     timings = [
-        {"name": name, "class": "gemm", "tier": tier, "duration_ns": 1, "count": 1}
+        {"name": name, "class": "gemm", "tier": tier, "duration_ns": 1}
         for name, tier in (("a", "modelled"), ("b", "assumed"))
     ]
     spans = span_rows(by_rank)

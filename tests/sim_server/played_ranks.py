@@ -5,10 +5,13 @@ A script is a Program of the engine's tests with what only the server understand
 
 from __future__ import annotations
 
+import io
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+import numpy as np
 from engine_harness import Program, announcement, op
 
 from sim_server.cluster import load_cluster
@@ -145,6 +148,7 @@ def play(
     scripts: Sequence[Program],
     settings: Settings | None = None,
     rng: random.Random | None = None,
+    after_advance: Callable[[Simulation], None] = lambda _: None,
 ) -> tuple[Simulation, list[Reply]]:
     """Plays scripts to their end. `rng`: cuts and shuffles what is delivered.
 
@@ -164,7 +168,25 @@ def play(
             if ranks.leaves(rank):
                 simulation.exited(rank, 0)
         answered = simulation.advance()
+        after_advance(simulation)
         for reply in answered:
             ranks.answer(reply.rank, reply.time_ns)
         replies += answered
     return simulation, replies
+
+
+def whole_files(pieces: Iterable[tuple[str, bytes]]) -> dict[str, Any]:
+    """The files of a run by name: JSON is read, and what came in pieces is put together."""
+    whole: dict[str, Any] = {}
+    for name, content in pieces:
+        folder, _, piece = name.rpartition("/")
+        if name.endswith(".npy"):
+            rows = np.load(io.BytesIO(content))
+            whole[folder] = np.concatenate([whole[folder], rows]) if folder in whole else rows
+        elif piece.endswith(".bin"):
+            whole[folder] = whole.get(folder, b"") + content
+        elif folder:
+            whole[folder] = whole.get(folder, []) + json.loads(content)
+        else:
+            whole[name] = json.loads(content) if name.endswith(".json") else content
+    return whole

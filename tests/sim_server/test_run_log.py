@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from engine_harness import cell
-from played_ranks import Script, make_settings, play
+from played_ranks import Script, make_settings, play, training, whole_files
 
+from sim_server.history import COMMUNICATION_SPAN, KERNEL_SPAN
 from sim_server.records import MarkerKind, MemoryKind, RecordKind
 from sim_server.simulation import Simulation
 
@@ -16,10 +18,7 @@ from sim_server.simulation import Simulation
 def files_of(*scripts: Script) -> dict[str, Any]:
     """The files of a run, JSON read."""
     simulation, _ = play(scripts)
-    return {
-        name: json.loads(content) if name.endswith(".json") else content
-        for name, content in simulation.files()
-    }
+    return whole_files(simulation.files())
 
 
 def statistics(script: Script, **values: object) -> None:
@@ -88,15 +87,15 @@ def test_synthetic_reads_are_added_by_rank_and_line() -> None:
     ]
 
 
-def test_markers_are_sorted_by_rank_and_time() -> None:
-    """Markers of one instant keep the order in which the rank set them."""
+def test_markers_of_a_rank_stay_in_order() -> None:
+    """Also those of one instant; ranks may be mixed."""
     scripts = [Script(), Script()]
     for script in scripts:
         script.announce(RecordKind.MARKER, b"b", gap=10, id=int(MarkerKind.RANGE_PUSH))
         script.announce(RecordKind.MARKER, b"a", id=int(MarkerKind.RANGE_POP))
     pair = [[10, 3, "b"], [10, 4, "a"]]
     expected = [[rank, *marker] for rank in (0, 1) for marker in pair]
-    assert files_of(*scripts)["markers.json"] == expected
+    assert sorted(files_of(*scripts)["markers"], key=lambda marker: marker[0]) == expected
 
 
 def test_iterations_of_the_progress_line() -> None:
@@ -113,15 +112,17 @@ def test_records_are_kept_as_they_came() -> None:
     """Whole streams, so that a run can be simulated again."""
     script = Script().gemm().synchronise()
     files = files_of(script)
-    assert files["records/rank-0.bin"] == b"".join(step for step, _, _ in script.steps)
+    assert files["records/rank-0"] == b"".join(step for step, _, _ in script.steps)
     assert files["exits.json"] == {"0": 0}
 
 
 def test_an_empty_run_has_every_file() -> None:
     """A program that never touches its GPU."""
     files = files_of(Script(streams=0))
-    assert len(files["spans.npy"]) > 0
-    assert files["timings.json"] == files["operations.json"] == files["markers.json"] == []
+    assert files.keys() == {
+        *("settings.json", "communicators.json", "memory.json", "calls.json", "synthetic.json"),
+        *("exits.json", "digest"),
+    }
     assert len(files["digest"]) == 64
 
 
@@ -140,3 +141,44 @@ def test_a_rank_s_own_word_about_its_end_is_kept() -> None:
     assert simulation.log.failed_ranks() == [(1, 7)]
     simulation.exited(1, -9)
     assert simulation.log.failed_ranks() == [(1, -9)]
+
+
+def test_pieces_make_up_the_whole() -> None:
+    """Taken while the run goes on, pieces hold what they would have held at the end; what is due is
+    handed on though it be little, and nothing stays behind.
+    """
+    scripts = [training(rank, 2) for rank in range(2)]
+    whole = whole_files(play(scripts)[0].files())
+    pieces: list[tuple[str, bytes]] = []
+
+    def take(simulation: Simulation) -> None:
+        simulation.log.due = lambda: True  # type: ignore[method-assign]
+        pieces.extend(simulation.pieces())
+
+    simulation, _ = play(scripts, after_advance=take)
+    assert len({name for name, _ in pieces if name.startswith("spans/")}) > 2
+    rest = list(simulation.files())
+    names = [name for name, _ in pieces + rest]
+    assert len(set(names)) == len(names)
+    cut = whole_files(pieces + rest)
+    assert cut["digest"] == whole["digest"]
+    assert np.array_equal(cut.pop("spans"), whole.pop("spans"))
+    assert cut == whole
+
+
+def test_spans_refer_to_what_was_written_before_them() -> None:
+    """A file that broke off must not have spans of kernels or operations that it lacks."""
+    pieces: list[tuple[str, bytes]] = []
+
+    def take(simulation: Simulation) -> None:
+        simulation.log.due = lambda: True  # type: ignore[method-assign]
+        pieces.extend(simulation.pieces())
+        files = whole_files(pieces)
+        if "spans" in files:
+            spans = files["spans"]
+            for kind, rows in ((KERNEL_SPAN, "timings"), (COMMUNICATION_SPAN, "operations")):
+                ids = spans["id"][spans["kind"] == kind]
+                assert all(ids < len(files.get(rows, [])))
+
+    play([training(rank, 2) for rank in range(2)], after_advance=take)
+    assert any(name.startswith("spans/") for name, _ in pieces)

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 import simpy
 from engine_harness import cell, op
-from played_ranks import FLOAT, GEMM, Script, make_settings, play, training
+from played_ranks import FLOAT, GEMM, Script, make_settings, play, training, whole_files
 
 from sim_server.collectives import Communication
 from sim_server.collectives.tuning import comm_init_ns
 from sim_server.errors import Deadlock, RankFailed, UnsupportedCall
+from sim_server.history import KERNEL_SPAN
 from sim_server.kernels import KernelTimer
 from sim_server.operations import Operation
 from sim_server.records import NcclOpKind, RecordKind, WaitKind
@@ -66,8 +67,7 @@ def test_a_collective_takes_what_the_network_takes() -> None:
     created_ns = comm_init_ns(4)
     end_ns = created_ns + 3000 + duration_alone_ns(operation, settings)
     assert [reply.time_ns for reply in replies[4:]] == [end_ns] * 4
-    files = dict(simulation.files())
-    (kept,) = json.loads(files["operations.json"])
+    (kept,) = whole_files(simulation.files())["operations"]
     assert kept == {
         **{"kind": "all_reduce", "comm": 1, "bytes": 4 << 20, "count": 1 << 20, "dtype": FLOAT},
         **{"members": [0, 1, 2, 3], "moves_ns": created_ns + 3000, "ends_ns": [end_ns] * 4},
@@ -84,7 +84,7 @@ def test_a_send_meets_its_receive() -> None:
     for script in scripts:
         script.synchronise()
     simulation, replies = play(scripts)
-    (kept,) = json.loads(dict(simulation.files())["operations.json"])
+    (kept,) = whole_files(simulation.files())["operations"]
     assert (kept["kind"], kept["members"], kept["bytes"]) == ("send", [1, 0], 256)
     assert kept["moves_ns"] == comm_init_ns(2) + 700
     assert {reply.time_ns for reply in replies[2:]} == set(kept["ends_ns"])
@@ -190,19 +190,24 @@ def test_delivery_does_not_show(seed: int, alike: bool) -> None:
     """Every file is the same however the records were cut and in whichever order they came."""
     whole, _ = play([training(rank, 4, alike) for rank in range(4)])
     cut, _ = play([training(rank, 4, alike) for rank in range(4)], rng=random.Random(seed))
-    expected, found = dict(whole.files()), dict(cut.files())
+    expected, found = whole_files(whole.files()), whole_files(cut.files())
+    for files in (expected, found):
+        files["markers"].sort(key=lambda marker: marker[0])  # they come rank by rank
+        files["spans"] = files["spans"].tobytes()
     differing = [name for name in expected if expected[name] != found[name]]
     assert differing == []
     assert len(found) == len(expected)
 
 
 def test_equal_launches_share_a_timing_whatever_the_rank() -> None:
-    """Spans of a kernel point to its signature's timing, which counts them."""
+    """Spans of a kernel point to its signature's timing; those that run first come first."""
     simulation, _ = play([training(rank, 4) for rank in range(4)])
-    files = dict(simulation.files())
-    timings = json.loads(files["timings.json"])
+    files = whole_files(simulation.files())
+    timings, spans = files["timings"], files["spans"]
+    ids = spans["id"][spans["kind"] == KERNEL_SPAN]
     assert len(timings) == 4
-    assert sum(timing["count"] for timing in timings) == 4 * 3 * 3
+    assert len(ids) == 4 * 3 * 3
+    assert list(dict.fromkeys(ids.tolist())) == list(range(4))
     assert {timing["class"] for timing in timings} == {"gemm"}
 
 

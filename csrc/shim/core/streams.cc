@@ -1,7 +1,11 @@
 // Current device, streams and events of the rank.
 #include "shim/core/device.h"
 
+#include <algorithm>
 #include <atomic>
+#include <mutex>
+#include <span>
+#include <vector>
 
 #include "shim/core/config.h"
 #include "shim/core/handles.h"
@@ -35,6 +39,24 @@ thread_local void* per_thread_streams[kMaxDevices];
 // CUDA's special handle values: cudaStreamLegacy and cudaStreamPerThread.
 const void* const kLegacy = reinterpret_cast<const void*>(0x1);
 const void* const kPerThread = reinterpret_cast<const void*>(0x2);
+
+// Timed instances that no handle stands for any more; the next event records tell the server to forget them.
+std::mutex released_mutex;
+std::vector<std::uint64_t>& released = *new std::vector<std::uint64_t>;
+
+void release_instance(const EventState& event) {
+  if (!event.timing || event.instance == 0) return;
+  const std::lock_guard lock(released_mutex);
+  released.push_back(event.instance);
+}
+
+void take_released(std::span<std::uint64_t> room) {
+  const std::lock_guard lock(released_mutex);
+  for (std::uint64_t& instance : room.first(std::min(room.size(), released.size()))) {
+    instance = released.back();
+    released.pop_back();
+  }
+}
 
 }  // namespace
 
@@ -87,7 +109,11 @@ bool destroy_stream(void* handle) noexcept {
 
 void* create_event(bool timing) noexcept { return events.create({timing, 0, {}}); }
 
-bool destroy_event(void* handle) noexcept { return events.destroy(handle); }
+bool destroy_event(void* handle) noexcept {
+  const EventState* event = events.get(handle);
+  if (event != nullptr) release_instance(*event);
+  return events.destroy(handle);
+}
 
 EventRef resolve_event(const void* handle) noexcept {
   const EventState* event = events.get(handle);
@@ -99,13 +125,16 @@ bool record_event(void* handle, StreamRef stream) noexcept {
   EventState* event = events.get(handle);
   if (event == nullptr) return false;
   become_driver();
+  release_instance(*event);
   event->stream = stream;
   event->instance = event_instances.fetch_add(1) + 1;
   Record record{};
   record.kind = RecordKind::EventRecord;
   record.device = stream.device;
   record.stream = stream.id;
+  record.flags = event->timing ? 0 : kEventUntimed;
   record.arg[0] = event->instance;
+  take_released(std::span(record.arg).subspan<1>());
   emit(record);
   return true;
 }

@@ -1,0 +1,75 @@
+"""Reads a zip archive whose writer was killed: members follow each other from the start, and the
+directory that should follow them is not there.
+
+Only what `phantora_py.agent.datafile` writes is understood: sizes stand before the members.
+"""
+
+from __future__ import annotations
+
+import struct
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+# Source: APPNOTE.TXT of PKWARE, 4.3.7. Signature, version, flags, method, time, date, CRC-32,
+# compressed size, size, length of the name, length of the extra field.
+_LOCAL_HEADER = struct.Struct("<4s5H3I2H")
+_SIGNATURE = b"PK\3\4"
+
+
+@dataclass(frozen=True)
+class _Member:
+    offset: int
+    compressed_bytes: int
+    method: int
+    crc: int
+
+
+class BrokenArchive:
+    """The whole members of an archive that broke off."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises: OSError if it cannot be read."""
+        self._path = path
+        self._members: dict[str, _Member] = {}
+        with path.open("rb") as file:
+            offset: int | None = 0
+            while offset is not None:
+                offset = self._scan(file, path.stat().st_size, offset)
+
+    def _scan(self, file: BinaryIO, file_bytes: int, offset: int) -> int | None:
+        """Notes the member whose header is at `offset`; where it ends, or None if nothing whole is
+        there.
+        """
+        file.seek(offset)
+        header = file.read(_LOCAL_HEADER.size)
+        if len(header) < _LOCAL_HEADER.size:
+            return None
+        fields = _LOCAL_HEADER.unpack(header)
+        signature, method, crc = fields[0], fields[3], fields[6]
+        packed, size, name, extra = map(int, fields[7:])
+        content = offset + _LOCAL_HEADER.size + name + extra
+        # Sizes are filled in once a member is written, and none is empty.
+        if signature != _SIGNATURE or size == 0 or content + packed > file_bytes:
+            return None
+        text = file.read(name).decode()
+        self._members[text] = _Member(content, packed, method, crc)
+        return content + packed
+
+    def namelist(self) -> list[str]:
+        """Names of the members, in the order in which they were written."""
+        return list(self._members)
+
+    def read(self, name: str) -> bytes:
+        """A member. Raises: KeyError if it is missing, BadZipFile if it is damaged."""
+        member = self._members[name]
+        with self._path.open("rb") as file:
+            file.seek(member.offset)
+            packed = file.read(member.compressed_bytes)
+        is_packed = member.method == zipfile.ZIP_DEFLATED
+        content = zlib.decompress(packed, wbits=-zlib.MAX_WBITS) if is_packed else packed
+        if zlib.crc32(content) != member.crc:
+            raise zipfile.BadZipFile(f"Bad CRC-32 for file {name!r}")
+        return content
