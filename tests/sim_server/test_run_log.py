@@ -121,6 +121,7 @@ def test_an_empty_run_has_every_file() -> None:
     files = files_of(Script(streams=0))
     assert files.keys() == {
         *("settings.json", "communicators.json", "memory.json", "calls.json", "synthetic.json"),
+        "host_gaps.json",
         *("exits.json", "digest"),
     }
     assert len(files["digest"]) == 64
