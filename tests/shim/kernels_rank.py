@@ -1,12 +1,13 @@
 """The rank of test_value_kernels.py: small tensor operations on the virtual GPU and on the CPU.
 
-Prints the operations whose results differ, and how often the GPU's could be told at all.
+Argument: one of the functions `compare` and `change_lists`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Callable
 
 import torch
@@ -104,8 +105,23 @@ def _cases() -> dict[str, tuple[Callable[..., torch.Tensor], Tensors]]:
     return cases
 
 
-def main() -> None:
-    """Compares all cases."""
+def change_lists() -> dict[str, object]:
+    """Kernels that work on lists of tensors change some that were known."""
+    tensors = [torch.full((n,), 3.0).cuda() for n in (4, 100_000, 8)]
+    others = [torch.full_like(tensor, 2.0) for tensor in tensors]
+    untouched = torch.full((4,), 7.0).cuda()
+    torch._foreach_add_(tensors, 1.0)
+    torch._foreach_addcmul_(others, others, others)
+    return {
+        "untouched": untouched.cpu().tolist(),
+        "first": tensors[0].cpu().tolist(),
+        "last": tensors[2].cpu().tolist(),
+        "other": others[2].cpu().tolist(),
+    }
+
+
+def compare() -> dict[str, object]:
+    """The operations whose results differ, and how many there are."""
     wrong = {}
     cases = _cases()
     for name, (function, inputs) in cases.items():
@@ -113,9 +129,9 @@ def main() -> None:
         result = function(*(x.cuda() for x in inputs)).cpu()
         if result.dtype != expected.dtype or not torch.equal(result, expected):
             wrong[name] = [str(result.tolist()), str(expected.tolist())]
-    print(json.dumps({"cases": len(cases), "wrong": wrong}), flush=True)
-    os._exit(0)
+    return {"cases": len(cases), "wrong": wrong}
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps({"compare": compare, "change_lists": change_lists}[sys.argv[1]]()), flush=True)
+    os._exit(0)

@@ -167,6 +167,10 @@ ArgumentPlan plan_arguments(std::string_view mangled) {
   plan.understood = true;
   plan.parameters = static_cast<std::uint16_t>(types.size());
   for (std::uint16_t index = 0; index < plan.parameters; ++index) plan_parameter(types[index], index, plan);
+  for (SizeReader& reader : plan.readers) {
+    const std::size_t functor = reader.parameter + std::size_t{1};
+    if (functor < types.size()) reader.element_bytes = largest_element_bytes(types[functor]);
+  }
   return plan;
 }
 

@@ -1,9 +1,11 @@
 #include "shim/core/kernel_structures.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 
 namespace ph {
 namespace {
@@ -66,22 +68,34 @@ SizeReader plan_tensor_list(std::string_view type, std::uint16_t index) {
   return reader;
 }
 
-// Elements that the launch's blocks work on: a block takes one chunk of one tensor, the last chunk may be short.
-std::int64_t tensor_list_elements(const SizeReader& reader, const LaunchShape& shape, const void* list) noexcept {
-  const std::uint32_t blocks = shape.grid[0];
-  if (reader.count < 1 || reader.count > 5 || blocks > kListBlocks) return kUnknownSize;
+// Where the parts of a list are.
+struct TensorList {
+  std::size_t tensors = 0;  // room for so many; 0: not a list that we know
+  std::size_t numel = 0;
+  std::size_t owner = 0;
+  std::size_t chunk = 0;
+};
+
+TensorList tensor_list(const SizeReader& reader, const LaunchShape& shape) noexcept {
+  if (reader.count < 1 || reader.count > 5 || shape.grid[0] > kListBlocks) return {};
   const std::size_t tensors_with_scalars = kListTensorsWithScalars[reader.count - 1];
   const std::size_t tensors = reader.with_scalars ? tensors_with_scalars : kListTensors[reader.count - 1];
   const std::size_t numel = sizeof(void*) * reader.count * tensors;
   const std::size_t step = reader.width_bytes * (reader.with_scalars ? tensors : tensors_with_scalars);
   const std::size_t owner = numel + 8 * tensors + step;
-  const std::size_t chunk = align_up(owner + 2 * std::size_t{kListBlocks}, 4);
+  return {tensors, numel, owner, align_up(owner + 2 * std::size_t{kListBlocks}, 4)};
+}
+
+// Elements that the launch's blocks work on: a block takes one chunk of one tensor, the last chunk may be short.
+std::int64_t tensor_list_elements(const SizeReader& reader, const LaunchShape& shape, const void* list) noexcept {
+  const TensorList at_list = tensor_list(reader, shape);
+  if (at_list.tensors == 0) return kUnknownSize;
   std::int64_t elements = 0;
-  for (std::size_t block = 0; block < blocks; ++block) {
-    const std::size_t tensor = at<std::uint16_t>(list, owner + 2 * block);
-    if (tensor >= tensors) return kUnknownSize;
-    const std::int64_t first = kChunkElements * at<std::int32_t>(list, chunk + 4 * block);
-    const std::int64_t left = at<std::int64_t>(list, numel + 8 * tensor) - first;
+  for (std::size_t block = 0; block < shape.grid[0]; ++block) {
+    const std::size_t tensor = at<std::uint16_t>(list, at_list.owner + 2 * block);
+    if (tensor >= at_list.tensors) return kUnknownSize;
+    const std::int64_t first = kChunkElements * at<std::int32_t>(list, at_list.chunk + 4 * block);
+    const std::int64_t left = at<std::int64_t>(list, at_list.numel + 8 * tensor) - first;
     if (first < 0 || left <= 0 || left > kMostElements) return kUnknownSize;
     elements += left < kChunkElements ? left : kChunkElements;
   }
@@ -178,6 +192,23 @@ bool has(std::string_view type, std::string_view part) { return type.find(part) 
 
 }  // namespace
 
+std::uint32_t largest_element_bytes(std::string_view functor) noexcept {
+  static constexpr std::pair<std::string_view, std::uint32_t> kTypes[] = {
+      {"double", 8}, {"long", 8}, {"float", 4}, {"int", 4}, {"short", 2},
+      {"Half", 2}, {"BFloat16", 2}, {"char", 1}, {"bool", 1}};
+  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz0123456789";
+  std::uint32_t largest = 0;
+  for (std::string_view rest = functor; !rest.empty();) {
+    const std::string_view word = rest.substr(0, rest.find_first_not_of(kLetters));
+    for (const auto& [name, bytes] : kTypes) {
+      if (word == name) largest = std::max(largest, bytes);
+    }
+    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+  }
+  if (largest == 0) return 8;
+  return has(functor, "complex<") ? 2 * largest : largest;
+}
+
 std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t index) {
   if (type.starts_with("at::native::ReduceOp<")) return {{.kind = Kind::Reduction, .parameter = index}};
   if (type.starts_with("at::native::memory::LoadWithCast<"))
@@ -200,6 +231,23 @@ std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t inde
   if (type.starts_with("PyTorchMemEffAttention::AttentionBackwardKernel<"))
     return {{.kind = Kind::EfficientBackward, .parameter = index}};
   return {};
+}
+
+std::vector<ListedTensor> listed_tensors(const SizeReader& reader, const LaunchShape& shape, const void* argument) {
+  std::vector<ListedTensor> listed;
+  if (reader.kind != Kind::TensorList || tensor_list_elements(reader, shape, argument) == kUnknownSize) return listed;
+  const TensorList list = tensor_list(reader, shape);
+  std::size_t before = list.tensors;  // the blocks of a tensor stand together
+  for (std::size_t block = 0; block < shape.grid[0]; ++block) {
+    const std::size_t tensor = at<std::uint16_t>(argument, list.owner + 2 * block);
+    if (std::exchange(before, tensor) == tensor) continue;
+    const auto elements = static_cast<std::size_t>(at<std::int64_t>(argument, list.numel + 8 * tensor));
+    for (std::size_t depth = 0; depth < reader.count; ++depth) {
+      listed.push_back({at<const void*>(argument, sizeof(void*) * (depth * list.tensors + tensor)),
+                        elements * reader.element_bytes});
+    }
+  }
+  return listed;
 }
 
 std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {

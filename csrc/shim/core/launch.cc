@@ -83,6 +83,19 @@ std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, v
   return signature;
 }
 
+// The tensors in lists; which of them a kernel writes is not known. False: the parameter is no list that can be read.
+bool forget_lists(const ArgumentPlan& plan, std::uint16_t parameter, const LaunchShape& shape, const void* argument) {
+  bool found = false;
+  for (const SizeReader& reader : plan.readers) {
+    if (reader.parameter != parameter) continue;
+    for (const ListedTensor& tensor : listed_tensors(reader, shape, argument)) {
+      mark_unknown(tensor.data, tensor.bytes);
+      found = true;
+    }
+  }
+  return found;
+}
+
 // Values that the kernel may overwrite are no longer known. How far it writes from its pointers is not known either:
 // a thread is taken to write 8 bytes, and a block of PyTorch's allocator (512) is the least. Too much forgotten is
 // reported when it is read; too little would be a wrong value.
@@ -98,7 +111,9 @@ void forget_outputs(const ArgumentPlan& plan, const LaunchShape& shape, void** a
   for (const std::uint16_t parameter : plan.written_pointers) forget(parameter);
   for (const auto& array : plan.pointer_arrays) forget(array.parameter);
   // Many structures begin with the pointer to their data (TensorInfo, iterators).
-  for (const std::uint16_t parameter : plan.structures) forget(parameter);
+  for (const std::uint16_t parameter : plan.structures) {
+    if (!forget_lists(plan, parameter, shape, arguments[parameter])) forget(parameter);
+  }
 }
 
 }  // namespace
