@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "shim/core/addresses.h"
 #include "shim/core/config.h"
 #include "shim/core/handles.h"
 #include "shim/core/rank.h"
@@ -31,9 +32,10 @@ struct EventState {
 HandleTable<StreamState> streams{HandleTag::Stream};
 HandleTable<EventState> events{HandleTag::Event};
 std::atomic<std::uint32_t> stream_count{0};
-std::atomic<std::uint64_t> event_instances{0};
+std::mutex recording;     // guards the count, and that records of events stand in its order
+std::uint64_t event_instances = 0;
+std::mutex event_fields;  // instance and stream of every event: one thread may ask while another records
 thread_local int device_of_thread = 0;
-constexpr int kMaxDevices = 64;
 thread_local void* per_thread_streams[kMaxDevices];
 
 // CUDA's special handle values: cudaStreamLegacy and cudaStreamPerThread.
@@ -45,8 +47,8 @@ std::mutex released_mutex;
 std::vector<std::uint64_t>& released = *new std::vector<std::uint64_t>;
 
 void release_instance(const EventState& event) {
+  const std::scoped_lock lock(event_fields, released_mutex);
   if (!event.timing || event.instance == 0) return;
-  const std::lock_guard lock(released_mutex);
   released.push_back(event.instance);
 }
 
@@ -116,8 +118,9 @@ bool destroy_event(void* handle) noexcept {
 }
 
 EventRef resolve_event(const void* handle) noexcept {
-  const EventState* event = events.get(handle);
+  EventState* event = events.get(handle);
   if (event == nullptr) return {};
+  const std::lock_guard lock(event_fields);
   return {true, event->timing, event->instance, event->stream};
 }
 
@@ -125,17 +128,20 @@ bool record_event(void* handle, StreamRef stream) noexcept {
   EventState* event = events.get(handle);
   if (event == nullptr) return false;
   become_driver();
-  release_instance(*event);
-  event->stream = stream;
-  event->instance = event_instances.fetch_add(1) + 1;
   Record record{};
   record.kind = RecordKind::EventRecord;
   record.device = stream.device;
   record.stream = stream.id;
   record.flags = event->timing ? 0 : kEventUntimed;
-  record.arg[0] = event->instance;
+  // Instances stand in the record stream in their order, and nobody asks for one that does not stand there yet.
+  const std::lock_guard order(recording);
+  release_instance(*event);
+  record.arg[0] = ++event_instances;
   take_released(std::span(record.arg).subspan<1>());
   emit(record);
+  const std::lock_guard lock(event_fields);
+  event->instance = record.arg[0];
+  event->stream = stream;
   return true;
 }
 
