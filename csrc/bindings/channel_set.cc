@@ -89,8 +89,7 @@ ChannelSet::ChannelSet(const std::string& run_dir, const std::vector<std::uint32
     Channel& channel = entries_.back().channel();  // the kernel's zero pages are the initial state
     channel.version = kProtocolVersion;
     channel.rank = rank;
-    std::atomic_thread_fence(std::memory_order_release);
-    channel.magic = kChannelMagic;
+    channel.magic.store(kChannelMagic, std::memory_order_release);
   }
 }
 

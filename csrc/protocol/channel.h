@@ -30,7 +30,7 @@ struct ReplySlot {
 };
 
 struct Channel {
-  std::uint64_t magic;
+  std::atomic<std::uint64_t> magic;    // written last
   std::uint32_t version;               // kProtocolVersion
   std::uint32_t rank;
   std::atomic<std::uint32_t> owner_pid;   // the process that drives the rank's GPU; 0 until its first call

@@ -33,6 +33,8 @@ struct Attachment {
 };
 
 Attachment state;
+std::atomic<std::uint32_t> slots_released{0};  // futex word
+std::atomic<std::uint32_t> slot_seekers{0};
 std::atomic<bool> is_attached{false};
 std::atomic<bool> is_virtual{false};
 thread_local bool thread_drives = false;
@@ -84,11 +86,12 @@ void put_payload(std::uint64_t cell, std::string_view payload) noexcept {
 enum class Written { Records, ResumeWait, Nothing };
 
 // Writes the records and the payload of the last one. When the server had set this rank aside it writes a Resume
-// wait on `resume_slot` instead, or nothing if the caller has claimed no slot yet.
+// wait on `resume_slot` instead, or nothing if the caller has claimed no slot.
 Written write_cells(std::span<Record> records, std::string_view payload,
                     std::optional<std::uint32_t> resume_slot) noexcept {
   Channel& channel = *state.channel;
   const std::uint64_t cells = records.size() + payload_cells(payload.size());
+  if (cells > kRingCells) fail_internal("a record of " + std::to_string(cells) + " cells does not fit the ring");
   const SharedLock lock(channel.lock);
   const bool aside = channel.aside.load(std::memory_order_relaxed) != 0;
   if (aside && !resume_slot) return Written::Nothing;
@@ -121,16 +124,17 @@ Written write_cells(std::span<Record> records, std::string_view payload,
   return Written::Records;
 }
 
+// Sleeps while more threads wait than there are slots.
 std::uint32_t claim_slot() noexcept {
   for (;;) {
+    const std::uint32_t released = slots_released.load(std::memory_order_acquire);
     for (std::uint32_t slot = 0; slot < kReplySlots; ++slot) {
       std::uint32_t free = 0;
-      if (state.channel->slots[slot].busy.compare_exchange_strong(free, 1)) {
-        state.channel->slots[slot].answered.store(0, std::memory_order_relaxed);
-        return slot;
-      }
+      if (state.channel->slots[slot].busy.compare_exchange_strong(free, 1, std::memory_order_acquire)) return slot;
     }
-    sched_yield();
+    slot_seekers.fetch_add(1);
+    futex_wait(slots_released, released);
+    slot_seekers.fetch_sub(1);
   }
 }
 
@@ -144,8 +148,10 @@ const ReplySlot& sleep_on(std::uint32_t index, bool moves_clock) noexcept {
   if (moves_clock) {
     channel.waiting.fetch_sub(1);
     const SharedLock lock(channel.lock);
-    if (slot.time_ns > channel.host_clock_ns.load(std::memory_order_relaxed)) {
-      channel.host_clock_ns.store(slot.time_ns, std::memory_order_relaxed);
+    // Other drivers advance the clock meanwhile, without the lock.
+    std::uint64_t clock_ns = channel.host_clock_ns.load(std::memory_order_relaxed);
+    while (clock_ns < slot.time_ns &&
+           !channel.host_clock_ns.compare_exchange_weak(clock_ns, slot.time_ns, std::memory_order_relaxed)) {
     }
     state.last_record_clock_ns = std::max(state.last_record_clock_ns, slot.time_ns);
   }
@@ -154,21 +160,22 @@ const ReplySlot& sleep_on(std::uint32_t index, bool moves_clock) noexcept {
 
 void release_slot(std::uint32_t slot) noexcept {
   state.channel->slots[slot].busy.store(0, std::memory_order_release);
+  slots_released.fetch_add(1);
+  if (slot_seekers.load() != 0) futex_wake(slots_released, 1);
 }
 
-void write_or_resume(std::span<Record> records, std::string_view payload) noexcept {
-  std::optional<std::uint32_t> slot;
+// `slot`: one that the caller has claimed for these records; it serves for a Resume wait before. Whoever held one slot
+// and claimed a second might wait for ever for threads that do the same.
+void write_or_resume(std::span<Record> records, std::string_view payload, std::optional<std::uint32_t> slot) noexcept {
+  const bool lent = slot.has_value();
   for (;;) {
+    if (slot) state.channel->slots[*slot].answered.store(0, std::memory_order_relaxed);
     const Written written = write_cells(records, payload, slot);
     if (written == Written::Records) break;
     if (written == Written::Nothing) slot = claim_slot();
-    if (written == Written::ResumeWait) {
-      sleep_on(*slot, true);
-      release_slot(*slot);
-      slot.reset();
-    }
+    if (written == Written::ResumeWait) sleep_on(*slot, true);
   }
-  if (slot) release_slot(*slot);
+  if (slot && !lent) release_slot(*slot);
 }
 
 std::uint32_t emit_wait(Record& record) noexcept {
@@ -177,7 +184,7 @@ std::uint32_t emit_wait(Record& record) noexcept {
   else record.flags |= kWaitBackground;
   const std::uint32_t slot = claim_slot();
   record.arg[4] = slot;
-  write_or_resume({&record, 1}, {});
+  write_or_resume({&record, 1}, {}, slot);
   return slot;
 }
 
@@ -187,7 +194,7 @@ bool attach(const char* run_dir, std::uint32_t rank) noexcept {
   const std::string directory(run_dir);
   auto* channel = static_cast<Channel*>(
       map_shared(directory + "/rank-" + std::to_string(rank) + ".channel", sizeof(Channel)));
-  if (channel->magic != kChannelMagic || channel->version != kProtocolVersion) {
+  if (channel->magic.load(std::memory_order_acquire) != kChannelMagic || channel->version != kProtocolVersion) {
     fail_internal("the channel of rank " + std::to_string(rank) + " has another protocol version than this shim");
   }
   const auto self = static_cast<std::uint32_t>(getpid());
@@ -233,19 +240,19 @@ bool waits_for_server() noexcept {
 void emit(Record record, bool locate) noexcept {
   if (!attached()) return;
   if (locate) record.site = current_site();
-  write_or_resume({&record, 1}, {});
+  write_or_resume({&record, 1}, {}, std::nullopt);
 }
 
 void emit(Record record, std::string_view payload) noexcept {
   if (!attached()) return;
   record.arg[0] = payload.size();
-  write_or_resume({&record, 1}, payload);
+  write_or_resume({&record, 1}, payload, std::nullopt);
 }
 
 void emit(std::span<Record> records, bool locate) noexcept {
   if (!attached()) return;
   if (locate) records.front().site = current_site();
-  write_or_resume(records, {});
+  write_or_resume(records, {}, std::nullopt);
 }
 
 ReplyStatus wait(Record record, std::uint64_t* value) noexcept {
@@ -274,7 +281,7 @@ void wait(Record record, Reply& reply) noexcept {
 
 std::uint32_t intern_signature(std::string_view json) noexcept {
   static std::mutex mutex;
-  static std::unordered_map<std::string, std::uint32_t> ids;
+  static auto& ids = *new std::unordered_map<std::string, std::uint32_t>;  // threads still record at the end
   const std::lock_guard lock(mutex);
   const auto [entry, is_new] = ids.try_emplace(std::string(json), static_cast<std::uint32_t>(ids.size() + 1));
   if (is_new) {
