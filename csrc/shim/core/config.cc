@@ -5,6 +5,7 @@
 #include <fstream>
 #include <map>
 
+#include "shim/core/addresses.h"
 #include "shim/core/failure.h"
 
 namespace ph {
@@ -32,11 +33,12 @@ Settings read_settings(const std::string& path) {
 }
 
 const Settings& settings() {
-  static const Settings loaded = [] {
+  // Never destroyed: threads still ask while the process ends.
+  static const Settings& loaded = *new Settings([] {
     const char* run_dir = std::getenv("PHANTORA_RUN_DIR");
     if (run_dir == nullptr) fail_usage("PHANTORA_RUN_DIR is not set; start the program with `phantora run`");
     return read_settings(std::string(run_dir) + "/shim.conf");
-  }();
+  }());
   return loaded;
 }
 
@@ -71,12 +73,13 @@ const std::string& Config::text(const char* key) const { return required(key); }
 bool Config::has(const char* key) const { return settings().contains(key); }
 
 const Config& config() noexcept {
-  static const Config loaded = [] {
+  static const Config& loaded = *new Config([] {
     Config c{};
     const auto unsigned_number = [&c](const char* key) { return static_cast<std::uint64_t>(c.number(key)); };
     c.run_dir = std::getenv("PHANTORA_RUN_DIR") != nullptr ? std::getenv("PHANTORA_RUN_DIR") : "";
     c.ranks = static_cast<std::uint32_t>(unsigned_number("ranks"));
     c.device_count = static_cast<std::uint32_t>(unsigned_number("gpu.count"));
+    if (c.device_count > kMaxDevices) fail_usage("a node has more than " + std::to_string(kMaxDevices) + " GPUs");
     c.host_time = host_time(c.text("host_time"));
     c.cpu_factor = std::strtod(c.text("host.cpu_factor").c_str(), nullptr);
     static constexpr const char* kCosts[] = {"light", "launch", "copy",       "event",
@@ -92,7 +95,7 @@ const Config& config() noexcept {
     c.epoch_realtime_ns = unsigned_number("epoch.realtime_ns");
     c.epoch_monotonic_ns = unsigned_number("epoch.monotonic_ns");
     return c;
-  }();
+  }());
   return loaded;
 }
 

@@ -5,6 +5,7 @@
 #include "shim/core/device.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -13,6 +14,7 @@
 
 #include <sys/mman.h>
 
+#include "shim/core/addresses.h"
 #include "shim/core/config.h"
 #include "shim/core/failure.h"
 #include "shim/core/rank.h"
@@ -21,11 +23,6 @@
 namespace ph {
 
 namespace {
-
-// User space ends at 2^47; libraries, heap and stacks live at its top, executables at 0x55..., so this is free.
-constexpr std::uintptr_t kFirstAddress = 0x1000'0000'0000;  // 64 devices end below 0x5000'0000'0000
-constexpr std::uintptr_t kDeviceSpan = 0x100'0000'0000;  // 1 TiB of addresses per device
-constexpr int kMaxDevices = 64;
 
 // The driver maps device memory in pages of 2 MiB; requests below half of one share a page. Assumed from observed
 // cudaMemGetInfo differences, which change in steps of 2 MiB.
@@ -45,11 +42,10 @@ struct DeviceAccount {
   std::map<std::uintptr_t, std::size_t> free_ranges;
 };
 
+// Never destroyed: the program's static destructors still free memory.
 std::mutex mutex;
-DeviceAccount accounts[kMaxDevices];
-
-// Keyed by base; device and pinned memory. Never destroyed: the program's static destructors still free memory.
-auto& allocations = *new std::map<std::uintptr_t, Allocation>;
+auto& accounts = *new std::array<DeviceAccount, kMaxDevices>;
+auto& allocations = *new std::map<std::uintptr_t, Allocation>;  // by base; device and pinned memory
 
 std::size_t capacity_bytes() noexcept {
   static const auto bytes = static_cast<std::size_t>(config().number("gpu.totalGlobalMem"));
@@ -79,18 +75,18 @@ void record_out_of_memory(int device, std::size_t asked_bytes, std::size_t used_
 }
 
 void reserve_addresses(int device) {
-  const std::uintptr_t base = kFirstAddress + static_cast<std::uintptr_t>(device) * kDeviceSpan;
-  void* mapped = mmap(reinterpret_cast<void*>(base), kDeviceSpan, PROT_READ | PROT_WRITE,
+  const std::uintptr_t base = kFirstDeviceAddress + static_cast<std::uintptr_t>(device) * kDeviceSpanBytes;
+  void* mapped = mmap(reinterpret_cast<void*>(base), kDeviceSpanBytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (mapped != reinterpret_cast<void*>(base)) {
-    fail_internal("cannot reserve 1 TiB of addresses for the simulated GPU; is a limit on virtual memory set (ulimit -v)?");
+    fail_internal("cannot reserve addresses for the simulated GPU; is a limit on virtual memory set (ulimit -v)?");
   }
-  madvise(mapped, kDeviceSpan, MADV_DONTDUMP);
-  accounts[device].free_ranges[base] = kDeviceSpan;
+  madvise(mapped, kDeviceSpanBytes, MADV_DONTDUMP);
+  accounts[device].free_ranges[base] = kDeviceSpanBytes;
   accounts[device].reserved = true;
 }
 
-// First fit; called with the mutex held. Zero: no addresses left, which 1 TiB makes a program error.
+// First fit; called with the mutex held. Zero: no addresses left, which the span makes a program error.
 std::uintptr_t take_addresses(DeviceAccount& account, std::size_t bytes) {
   const auto range = std::find_if(account.free_ranges.begin(), account.free_ranges.end(),
                                   [bytes](const auto& entry) { return entry.second >= bytes; });
@@ -130,15 +126,17 @@ auto allocation_at(std::uintptr_t address) {
 
 void* allocate_device(int device, std::size_t bytes) noexcept {
   ensure_context(device);
-  const std::size_t charged = charged_bytes(bytes);
   std::unique_lock lock(mutex);
   DeviceAccount& account = accounts[device];
-  if (charged > capacity_bytes() - account.used_bytes) {
+  const std::size_t free_bytes = capacity_bytes() - account.used_bytes;
+  // The first of the two: rounding up the size of a request beyond all memory may overflow.
+  if (bytes > free_bytes || charged_bytes(bytes) > free_bytes) {
     const std::size_t used = account.used_bytes;
     lock.unlock();
     record_out_of_memory(device, bytes, used);
     return nullptr;
   }
+  const std::size_t charged = charged_bytes(bytes);
   const std::uintptr_t base = take_addresses(account, charged);
   if (base == 0) fail_internal("the addresses of a simulated GPU are used up");
   account.used_bytes += charged;
@@ -215,7 +213,7 @@ bool find_allocation(const void* pointer, Allocation& out) noexcept {
 
 bool is_device_pointer(const void* pointer) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  return address >= kFirstAddress && address < kFirstAddress + kMaxDevices * kDeviceSpan;
+  return address >= kFirstDeviceAddress && address < kEndOfReservable;
 }
 
 bool take_memory(int device, std::size_t bytes, MemoryKind kind) noexcept {

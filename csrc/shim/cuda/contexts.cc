@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "shim/core/addresses.h"
 #include "shim/core/copies.h"
 #include "shim/core/handles.h"
 #include "shim/cuda/driver.h"
@@ -18,8 +19,6 @@ struct Context {
   int device = 0;
   bool primary = false;
 };
-
-constexpr int kMaxDevices = 64;
 
 constinit HandleTable<Context> contexts(HandleTag::Context);
 std::array<std::atomic<int>, kMaxDevices> retained;  // of primary contexts, through this library

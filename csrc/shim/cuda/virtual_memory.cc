@@ -8,6 +8,7 @@
 
 #include <sys/mman.h>
 
+#include "shim/core/addresses.h"
 #include "shim/core/handles.h"
 #include "shim/cuda/driver.h"
 
@@ -16,9 +17,6 @@ using namespace ph::driver;
 
 namespace {
 
-// Inside the span that core/memory.cc takes for device memory, above the devices that a node has.
-constexpr std::uintptr_t kFirstAddress = 0x4000'0000'0000;
-constexpr std::uintptr_t kLastAddress = 0x5000'0000'0000;
 constexpr std::size_t kGranularityBytes = 2u << 20;  // as cuMemGetAllocationGranularity answers on current GPUs
 
 struct Physical {
@@ -34,7 +32,7 @@ struct Mapping {
 
 constinit HandleTable<Physical> physicals(HandleTag::Physical);
 std::mutex mutex;  // guards what follows, and the reference counts
-std::uintptr_t next_address = kFirstAddress;
+std::uintptr_t next_address = kFirstReservable;
 auto& reservations = *new std::map<CUdeviceptr, std::size_t>;
 auto& mappings = *new std::map<CUdeviceptr, Mapping>;
 
@@ -82,8 +80,9 @@ PH_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_
   if (!address || !is_whole(bytes) || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const std::size_t step = std::max(alignment, kGranularityBytes);
   const std::lock_guard lock(mutex);
+  if (step > kEndOfReservable - next_address) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::uintptr_t base = (next_address + step - 1) / step * step;
-  if (base + bytes > kLastAddress) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (bytes > kEndOfReservable - base) return CUDA_ERROR_OUT_OF_MEMORY;
   void* reserved = mmap(reinterpret_cast<void*>(base), bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
   if (reserved != reinterpret_cast<void*>(base)) return CUDA_ERROR_OUT_OF_MEMORY;

@@ -8,6 +8,8 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "shim/core/addresses.h"
+
 using namespace ph;
 using namespace ph::cudart;
 
@@ -27,7 +29,6 @@ struct Pooled {
   std::size_t bytes;
 };
 
-constexpr int kMaxDevices = 64;
 std::mutex mutex;
 CUmemPoolHandle_st pools[kMaxDevices];
 auto& pooled = *new std::unordered_map<const void*, Pooled>;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "shim/core/addresses.h"
 #include "shim/core/handles.h"
 #include "shim/core/properties.h"
 #include "shim/nvml/nvml.h"
@@ -13,7 +14,6 @@ using namespace ph::nvml;
 
 namespace {
 
-constexpr int kMaxDevices = 64;
 constinit HandleTable<int> devices(HandleTag::Nvml);
 
 bool exists(unsigned index) noexcept { return index < config().device_count; }
