@@ -233,7 +233,9 @@ Walk::Walk() noexcept : frame_(nullptr) {
   if (is_trusted()) frame_ = innermost_frame<Direct>();
 }
 
-const Frame* Walk::next() noexcept { return next_frame<Direct>(frame_, current_) ? &current_ : nullptr; }
+const Frame* Walk::next() noexcept {
+  return frame_ != nullptr && next_frame<Direct>(frame_, current_) ? &current_ : nullptr;
+}
 
 std::string file_of(const Frame& frame) { return text_of(frame.file); }
 

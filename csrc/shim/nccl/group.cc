@@ -59,7 +59,7 @@ ncclResult_t check(const Request& r) noexcept {
     return invalid("invalid root " + std::to_string(r.root) + " (root should be in the 0.." +
                    std::to_string(comm->size()) + " range)");
   }
-  if (r.type < 0 || r.type >= ncclNumTypes) return invalid("invalid type " + std::to_string(r.type));
+  if (r.type >= ncclNumTypes) return invalid("invalid type " + std::to_string(r.type));
   if (reduces(r.kind) && !is_live_reduction(*comm, r.reduction)) {
     return invalid("invalid or destroyed reduction operation " + std::to_string(r.reduction));
   }

@@ -23,6 +23,13 @@ typedef struct {
   char internal[NCCL_UNIQUE_ID_BYTES];
 } ncclUniqueId;
 
+// Programs pass values that the enumeration lacks, which C++ only allows where its type is named.
+#ifdef __cplusplus
+#define PH_ANY_VALUE : unsigned int
+#else
+#define PH_ANY_VALUE
+#endif
+
 typedef enum {
   ncclSuccess = 0,
   ncclUnhandledCudaError = 1,
@@ -36,7 +43,7 @@ typedef enum {
   ncclNumResults = 9,
 } ncclResult_t;
 
-typedef enum {
+typedef enum PH_ANY_VALUE {
   ncclInt8 = 0,
   ncclUint8 = 1,
   ncclInt32 = 2,
@@ -62,7 +69,7 @@ typedef enum {
   ncclMaxRedOp = 0x7fffffff,
 } ncclRedOp_t;
 
-typedef enum { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
+typedef enum PH_ANY_VALUE { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
 
 // The head of the structure; the settings that follow are not read.
 typedef struct {

@@ -102,7 +102,7 @@ PH_EXPORT ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, n
   Communicator* found = ph::nccl::find(comm);
   if (!found) return failed(ncclInvalidArgument, "ncclRedOpCreatePreMulSum : the communicator is null or destroyed");
   if (!op || !scalar) return failed(ncclInvalidArgument, "ncclRedOpCreatePreMulSum : op or scalar is null");
-  if (datatype < 0 || datatype >= ncclNumTypes) {
+  if (datatype >= ncclNumTypes) {
     return failed(ncclInvalidArgument, "ncclRedOpCreatePreMulSum : invalid type " + std::to_string(datatype));
   }
   CustomReduction custom{true, datatype, {ph::ReductionKind::PremulSum, {}, nullptr}};

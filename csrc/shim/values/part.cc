@@ -95,7 +95,7 @@ std::vector<Part> unpack(std::span<const unsigned char> message) {
   std::vector<Part> parts;
   const auto take = [&message](void* to, std::size_t size) {
     if (size > message.size()) fail_internal("values: a message is too short");
-    std::memcpy(to, message.data(), size);
+    std::copy_n(message.data(), size, static_cast<unsigned char*>(to));  // both may be null, for no bytes
     message = message.subspan(size);
   };
   while (!message.empty()) {
