@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -95,6 +96,12 @@ def preload_list(directory: Path) -> list[Path]:
     return [directory / CORE, *others]
 
 
+def preload_value(libraries: Iterable[Path], inherited: Mapping[str, str]) -> str:
+    """LD_PRELOAD for `libraries`, before what the environment `inherited` preloads already."""
+    names = [*map(str, libraries), inherited.get("LD_PRELOAD", "")]
+    return ":".join(name for name in names if name)
+
+
 @functools.cache
 def read_tables(directory: Path) -> tuple[Table, ...]:
     """The tables of all libraries in `directory`, by library.
@@ -105,7 +112,7 @@ def read_tables(directory: Path) -> tuple[Table, ...]:
     Raises: InternalError if the libraries cannot be loaded.
     """
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PHANTORA_")}
-    environment["LD_PRELOAD"] = ":".join(map(str, preload_list(directory)))
+    environment["LD_PRELOAD"] = preload_value(preload_list(directory), environment)
     command = [sys.executable, "-c", _READER]
     child = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     # The loader goes on without a library that it cannot preload, and says so.

@@ -12,7 +12,7 @@ from pathlib import Path
 import phantora_py
 from phantora_py.launch.layout import RunLayout
 from phantora_py.launch.torchrun import TorchrunCommand
-from phantora_py.libraries import preload_list, shim_directory
+from phantora_py.libraries import preload_list, preload_value, shim_directory
 
 LOOPBACK = "127.0.0.1"
 
@@ -26,15 +26,12 @@ def free_port() -> int:
 
 def shim_environment(run_dir: Path, inherited: Mapping[str, str]) -> dict[str, str]:
     """What makes a process, and those it starts, load the shim."""
-    preload = [str(library) for library in preload_list(shim_directory())]
-    core = preload[0]
-    if inherited.get("LD_PRELOAD"):
-        preload.append(inherited["LD_PRELOAD"])
+    libraries = preload_list(shim_directory())
     return {
-        "LD_PRELOAD": ":".join(preload),
+        "LD_PRELOAD": preload_value(libraries, inherited),
         "PHANTORA_RUN_DIR": str(run_dir),
         # NVTX is compiled into its users and loads who listens (csrc/shim/core/nvtx.cc).
-        "NVTX_INJECTION64_PATH": core,
+        "NVTX_INJECTION64_PATH": str(libraries[0]),
         # Triton looks for the driver in this folder instead of asking the loader's cache.
         "TRITON_LIBCUDA_PATH": str(shim_directory()),
     }

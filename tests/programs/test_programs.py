@@ -29,7 +29,7 @@ from program_runs import (
 )
 from stand_in_agent import StandInAgent, write_settings
 
-from phantora_py.libraries import preload_list, shim_directory
+from phantora_py.libraries import preload_list, preload_value, shim_directory
 from sim_server.gpu import load_gpu
 
 SIGNATURE, STATISTICS, KERNEL = 1, 4, 18
@@ -78,7 +78,7 @@ def _start(binary: Path, rank: int, ranks: int, libraries: list[Path]) -> subpro
         **rank_variables(rank, ranks, binary.parent),
         "PHANTORA_RANK": str(rank),
         "PHANTORA_RUN_DIR": str(binary.parent),
-        "LD_PRELOAD": ":".join(map(str, libraries)),
+        "LD_PRELOAD": preload_value(libraries, os.environ),
     }
     return subprocess.Popen(
         [str(binary)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from stand_in_agent import StandInAgent, write_settings
 
-from phantora_py.libraries import CORE, shim_directory
+from phantora_py.libraries import CORE, preload_value, shim_directory
 
 HOST_CLOCK_AT = 32  # ph::Channel::host_clock_ns
 CELL_BYTES = 64
@@ -61,7 +61,7 @@ class FakeRun:
         """For a process that is, or attaches as, rank 0."""
         return {
             **os.environ,
-            "LD_PRELOAD": str(self.core),
+            "LD_PRELOAD": preload_value([self.core], os.environ),
             "PHANTORA_RUN_DIR": str(self.directory),
             "PHANTORA_RANK": "0",
             "NVTX_INJECTION64_PATH": str(self.core),

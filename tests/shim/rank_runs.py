@@ -13,7 +13,7 @@ from typing import Any
 
 from stand_in_agent import StandInAgent, write_settings
 
-from phantora_py.libraries import preload_list, shim_directory
+from phantora_py.libraries import preload_list, preload_value, shim_directory
 
 SYNTHETIC_READ = 51
 
@@ -60,7 +60,7 @@ class RankRun:
 def _start(command: list[str], run_dir: Path, rank: int, ranks: int) -> subprocess.Popen[str]:
     environment = {
         **os.environ,
-        "LD_PRELOAD": ":".join(map(str, preload_list(shim_directory()))),
+        "LD_PRELOAD": preload_value(preload_list(shim_directory()), os.environ),
         "PHANTORA_RUN_DIR": str(run_dir),
         "PHANTORA_RANK": str(rank),
         "RANKS": str(ranks),

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from phantora_py.libraries import preload_list, shim_directory
+from phantora_py.libraries import preload_list, preload_value, shim_directory
 
 
 def run_preloaded(code: str, *arguments: str) -> str:
     """The output of a Python program under our libraries, without a run to attach to."""
-    preload = ":".join(map(str, preload_list(shim_directory())))
+    preload = preload_value(preload_list(shim_directory()), os.environ)
     environment = {**os.environ, "LD_PRELOAD": preload}
     command = [sys.executable, "-c", code, *arguments]
     result = subprocess.run(
