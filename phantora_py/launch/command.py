@@ -1,7 +1,7 @@
 """Understands the user's command: what every rank is to run, and with which interpreter.
 
-`torchrun ...` and `python -m torch.distributed.run ...` are taken apart; any other command is what
-each rank runs.
+`torchrun ...` and `python -m torch.distributed.run ...` (or `.launch`) are taken
+apart; any other command is what each rank runs.
 """
 
 import enum
@@ -19,7 +19,7 @@ from phantora_py.launch.torchrun import TorchrunCommand, parse_torchrun
 from sim_server.errors import UsageError
 
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
-_TORCHRUN_MODULE = "torch.distributed.run"
+_TORCHRUN_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 # Options of the interpreter itself that take a value, and those that change nothing in a forked
 # rank.
 _VALUE_OPTIONS = ("-W", "-X", "--check-hash-based-pycs")
@@ -88,8 +88,9 @@ def understand(words: Sequence[str], environment: Mapping[str, str]) -> Command:
         return _from_torchrun(words, words[1:], interpreter, environment)
     if _PYTHON.fullmatch(name):
         program = _python_program(_executable(words[0]), words[1:])
-        if program.form is Form.MODULE and program.target == _TORCHRUN_MODULE:
-            return _from_torchrun(words, program.arguments, program.argv[0], environment)
+        if program.form is Form.MODULE and program.target in _TORCHRUN_MODULES:
+            launch = program.target.endswith(".launch")
+            return _from_torchrun(words, program.arguments, program.argv[0], environment, launch)
         return Command(tuple(words), _checked(program), None)
     return Command(tuple(words), _other_program(words), None)
 
@@ -99,8 +100,9 @@ def _from_torchrun(
     arguments: Sequence[str],
     interpreter: str,
     environment: Mapping[str, str],
+    launch: bool = False,
 ) -> Command:
-    torchrun = parse_torchrun(arguments, environment)
+    torchrun = parse_torchrun(arguments, environment, launch)
     if torchrun.python:
         mode = ("-m",) if torchrun.module else ()
         program = _checked(_python_program(interpreter, ("-u", *mode, *torchrun.program)))

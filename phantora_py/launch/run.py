@@ -236,11 +236,14 @@ def _rank_start(prepared: Prepared, directory: RunDirectory, rank: int) -> RankS
     layout, torchrun = prepared.layout, prepared.command.torchrun
     name = rundir.node_name(layout.node(rank))
     shown = torchrun.shown_local_ranks if torchrun else None
+    local_rank = layout.local_rank(rank)
+    passes_local_rank = torchrun is not None and torchrun.passes_local_rank
     return RankStart(
         rank=rank,
         environment=environment.rank_environment(rank, layout),
         node=Node(name, str(directory.hosts), container.shared_memory(directory.path, name)),
-        silent=shown is not None and layout.local_rank(rank) not in shown,
+        silent=shown is not None and local_rank not in shown,
+        arguments=[f"--local-rank={local_rank}"] if passes_local_rank else [],
     )
 
 

@@ -19,7 +19,7 @@ import signal
 import socket
 import sys
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -48,12 +48,15 @@ class Plan:
 
 @dataclass(frozen=True)
 class RankStart:
-    """What is particular to one rank. `silent`: its output is not shown."""
+    """What is particular to one rank. `silent`: its output is not shown; `arguments` come before
+    those of the plan.
+    """
 
     rank: int
     environment: dict[str, str]
     node: Node
     silent: bool
+    arguments: list[str] = field(default_factory=list)
 
 
 class Starter:
@@ -193,13 +196,15 @@ def _become(plan: Plan, start: RankStart) -> NoReturn:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
+    arguments = [*start.arguments, *plan.arguments]
     if not plan.fork:
-        os.execv(plan.argv[0], plan.argv)
+        head = plan.argv[: len(plan.argv) - len(plan.arguments)]
+        os.execv(head[0], [*head, *arguments])
     # Attaches this process to its rank's channel; from here on its clock is virtual.
     from phantora_py.rank import runtime  # noqa: PLC0415
 
     runtime.start()
-    zygote.end_rank(zygote.run_program(plan.form, plan.target, plan.arguments))
+    zygote.end_rank(zygote.run_program(plan.form, plan.target, arguments))
 
 
 def main() -> NoReturn:

@@ -1,9 +1,12 @@
-"""torchrun's command line, as far as a simulated launch can honour it.
+"""torchrun's command line, as far as a simulated launch can honour it, and its predecessor's.
+
+`python -m torch.distributed.launch` has one option more, and without it gives scripts their local
+rank as an argument.
 
 Owns the table of torchrun's options: each is honoured, ignored for a stated reason, or refused. It
 must not import torch: the torch of the traced program may belong to another interpreter.
 
-Source: torch/distributed/run.py of PyTorch 2.15.
+Source: torch/distributed/run.py and launch.py of PyTorch 2.15.
 """
 
 import difflib
@@ -75,6 +78,8 @@ OPTIONS: Mapping[str, Option] = {
     "print-completion": Option(True, Effect.REFUSED, "it does not start a program"),
 }
 
+_LAUNCH_OPTIONS: Mapping[str, Option] = {**OPTIONS, "use-env": Option(False)}
+
 _SHORT = {"-m": "module", "-r": "redirects", "-t": "tee"}
 
 
@@ -92,27 +97,34 @@ class TorchrunCommand:
     shown_local_ranks: frozenset[int] | None
     notes: tuple[str, ...]
     program: tuple[str, ...]
+    passes_local_rank: bool = False  # as the program's first argument
 
 
-def parse_torchrun(arguments: Sequence[str], environment: Mapping[str, str]) -> TorchrunCommand:
-    """Understands the arguments that follow `torchrun`.
+def parse_torchrun(
+    arguments: Sequence[str], environment: Mapping[str, str], launch: bool = False
+) -> TorchrunCommand:
+    """Understands the arguments that follow `torchrun`, or torch.distributed.`launch`.
 
     `environment` supplies the defaults that torchrun reads from PET_* variables.
 
     Raises: UsageError for an unknown or refused option, a bad value, or no program to run.
     """
-    given, program = _split(arguments)
-    for name, option in OPTIONS.items():
+    options = _LAUNCH_OPTIONS if launch else OPTIONS
+    given, program = _split(arguments, options)
+    passes_local_rank = launch and "use-env" not in given
+    for name, option in options.items():
         value = environment.get("PET_" + name.upper().replace("-", "_"))
         if value is not None and name not in given and (option.takes_value or value == "1"):
             given[name] = value
     for name in given:
-        if OPTIONS[name].effect is Effect.REFUSED:
-            raise UsageError(f"torchrun --{name} cannot be simulated: {OPTIONS[name].reason}.")
+        if options[name].effect is Effect.REFUSED:
+            raise UsageError(f"torchrun --{name} cannot be simulated: {options[name].reason}.")
     if not program:
         raise UsageError("The torchrun command names no program to run.")
     if "module" in given and "no-python" in given:
         raise UsageError("torchrun takes --module or --no-python, not both.")
+    if "no-python" in given and passes_local_rank:
+        raise UsageError("torch.distributed.launch takes --no-python only with --use-env.")
     port = given.get("master-port")
     return TorchrunCommand(
         nodes=_node_count(given["nnodes"]) if "nnodes" in given else None,
@@ -125,15 +137,18 @@ def parse_torchrun(arguments: Sequence[str], environment: Mapping[str, str]) -> 
         python="no-python" not in given or "run-path" in given,
         shown_local_ranks=_shown(given.get("local-ranks-filter")),
         notes=tuple(
-            f"torchrun --{name} is ignored: {OPTIONS[name].reason}"
+            f"torchrun --{name} is ignored: {options[name].reason}"
             for name in given
-            if OPTIONS[name].effect is Effect.IGNORED
+            if options[name].effect is Effect.IGNORED
         ),
         program=program,
+        passes_local_rank=passes_local_rank,
     )
 
 
-def _split(arguments: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+def _split(
+    arguments: Sequence[str], options: Mapping[str, Option]
+) -> tuple[dict[str, str], tuple[str, ...]]:
     """The options given, by canonical name, and the program with its arguments."""
     given: dict[str, str] = {}
     position = 0
@@ -143,33 +158,33 @@ def _split(arguments: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
             return given, tuple(arguments[position + 1 :])
         if not argument.startswith("-"):
             break
-        name, value = _name_and_value(argument)
+        name, value = _name_and_value(argument, options)
         position += 1
-        if OPTIONS[name].takes_value and value is None:
+        if options[name].takes_value and value is None:
             if position == len(arguments):
                 raise UsageError(f"torchrun {argument} needs a value.")
             value = arguments[position]
             position += 1
-        elif value is not None and not OPTIONS[name].takes_value:
+        elif value is not None and not options[name].takes_value:
             raise UsageError(f"torchrun --{name} takes no value, but was given {value!r}.")
         given[name] = value or ""
     return given, tuple(arguments[position:])
 
 
-def _name_and_value(argument: str) -> tuple[str, str | None]:
+def _name_and_value(argument: str, options: Mapping[str, Option]) -> tuple[str, str | None]:
     """`--nproc_per_node=8` as ("nproc-per-node", "8"); a unique abbreviation will do."""
     if argument[:2] in _SHORT and not argument.startswith("--"):
         return _SHORT[argument[:2]], argument[2:].removeprefix("=") or None
     text, separator, value = argument.partition("=")
     wanted = text.removeprefix("--").replace("_", "-")
-    matches = [name for name in OPTIONS if name.startswith(wanted)] if argument[:2] == "--" else []
-    if wanted in OPTIONS:
+    matches = [name for name in options if name.startswith(wanted)] if argument[:2] == "--" else []
+    if wanted in options:
         matches = [wanted]
     if len(matches) == 1:
         return matches[0], value if separator else None
     if matches:
         raise UsageError(f"torchrun {text} may mean {', '.join('--' + name for name in matches)}.")
-    nearest = difflib.get_close_matches(wanted, OPTIONS, n=1, cutoff=0.4)
+    nearest = difflib.get_close_matches(wanted, options, n=1, cutoff=0.4)
     hint = f" Did you mean --{nearest[0]}?" if nearest else ""
     raise UsageError(f"torchrun has no option {text}.{hint}")
 

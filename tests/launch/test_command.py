@@ -41,6 +41,16 @@ def test_module(make_python: MakePython, option: str) -> None:
     assert (program.form, program.target, program.arguments) == (Form.MODULE, "pkg", ("x",))
 
 
+def test_the_launcher_before_torchrun(make_python: MakePython, script: str) -> None:
+    """`python -m torch.distributed.launch` is taken apart like torchrun."""
+    python = make_python()
+    words = [python, "-m", "torch.distributed.launch", "--nproc-per-node", "2", script, "a"]
+    command = understand(words, {})
+    assert command.torchrun is not None
+    assert command.torchrun.passes_local_rank
+    assert command.program.argv == (python, "-u", script, "a")
+
+
 def test_torchrun_as_a_module(make_python: MakePython, script: str) -> None:
     """`python -m torch.distributed.run` is torchrun of that interpreter."""
     python = make_python()

@@ -32,6 +32,16 @@ def test_options_are_understood(arguments: list[str], expected: dict[str, object
     assert {name: getattr(command, name) for name in expected} == expected
 
 
+def test_launch_passes_the_local_rank() -> None:
+    """torch.distributed.launch does so unless told to leave it to the environment."""
+    assert parse_torchrun(["--nproc-per-node=2", "x.py"], {}, launch=True).passes_local_rank
+    assert not parse_torchrun(["--use_env", "x.py"], {}, launch=True).passes_local_rank
+    assert not parse_torchrun(["x.py"], {}).passes_local_rank
+    for arguments, launch in ((["--use-env", "x.py"], False), (["--no-python", "a.sh"], True)):
+        with pytest.raises(UsageError, match="--use-env"):
+            parse_torchrun(arguments, {}, launch)
+
+
 def test_environment_supplies_defaults() -> None:
     """PET_* variables count unless the option is given."""
     environment = {"PET_NPROC_PER_NODE": "4", "PET_NNODES": "2", "PET_MODULE": "0"}
