@@ -1,5 +1,6 @@
 """The tasks of this repository. `nox -l` lists them, `nox` alone runs what CI runs."""
 
+import subprocess
 from pathlib import Path
 
 import nox
@@ -9,6 +10,20 @@ nox.options.default_venv_backend = "venv"
 nox.options.sessions = ["lint", "types", "generated", "tests"]
 
 TORCH = "torch==2.15.*"
+# What runs our C++ without PyTorch.
+NATIVE_TESTS = [
+    "tests/agent",
+    "tests/engine",
+    "tests/kernels/test_kernel_arguments.py",
+    "tests/programs",
+    "tests/shim",
+    "tests/sim_server",
+]
+# Not under sanitizers: their dlopen hides its caller's RUNPATH, and time is not what it is without.
+NOT_SANITIZED = [
+    "tests/kernels/test_kernel_arguments.py::test_reading_is_cheap",
+    "tests/shim/test_dlopen.py::test_runpath_of_the_caller_holds",
+]
 GROUPS = nox.project.load_toml("pyproject.toml")
 
 
@@ -45,6 +60,54 @@ def tests(session: nox.Session) -> None:
     """All tests, under the stock CUDA wheel of PyTorch."""
     session.install(TORCH, ".", *group("test"))
     session.run("pytest", *session.posargs)
+
+
+def library(session: nox.Session, name: str) -> str:
+    """Where gcc keeps a library; the session is skipped if it has none."""
+    path = subprocess.run(
+        ["gcc", f"-print-file-name={name}"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    if not Path(path).is_absolute():
+        session.skip(f"gcc has no {name}")
+    return path
+
+
+@nox.session
+@nox.parametrize("sanitizer", ["address,undefined", "thread"])
+def sanitizers(session: nox.Session, sanitizer: str) -> None:
+    """The tests of the C++ under sanitizers; the first finding fails. Wants gcc."""
+    runtime = library(session, "libtsan.so" if sanitizer == "thread" else "libasan.so")
+    # It fixes addresses: the thread sanitizer does not work with those of every kernel.
+    fixed = subprocess.run(["setarch", "-R", "true"], check=False, capture_output=True)
+    if fixed.returncode != 0:
+        session.skip("addresses cannot be fixed here (setarch -R)")
+
+    session.install(*group("test"))
+    settings = {
+        "build-dir": f"build/sanitize-{sanitizer}",
+        "cmake.build-type": "RelWithDebInfo",
+        "cmake.define.PHANTORA_SANITIZE": sanitizer,
+    }
+    session.install(".", *(f"--config-settings={key}={value}" for key, value in settings.items()))
+    flags = f"-fsanitize={sanitizer} -fno-sanitize-recover=all -g"
+    environment = {
+        "CFLAGS": flags,
+        "CXXFLAGS": flags,
+        # With the C++ library, whose exceptions the address sanitizer looks for when it starts.
+        "LD_PRELOAD": f"{runtime}:{library(session, 'libstdc++.so')}",
+        # Our libraries come before, for programs to reach the C library through them.
+        "ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0",
+        "LSAN_OPTIONS": f"suppressions={Path('tests/leaks.supp').resolve()}:print_suppressions=0",
+        "TSAN_OPTIONS": "halt_on_error=1:die_after_fork=0:"
+        f"suppressions={Path('tests/races.supp').resolve()}",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+    }
+    pytest = ["setarch", "-R", "pytest", "-m", "not torch"]
+    skipped = [f"--deselect={test}" for test in NOT_SANITIZED]
+    session.run(*pytest, *skipped, *NATIVE_TESTS, env=environment, external=True)
+    if sanitizer != "thread":
+        environment["ASAN_OPTIONS"] = "verify_asan_link_order=0"
+        session.run(*pytest, "tests/programs/test_programs.py", env=environment, external=True)
 
 
 @nox.session

@@ -50,15 +50,23 @@ struct TensorList {
 };
 
 // Two tensors of 65,536 + 10 and 7 elements: three blocks.
-void tensor_list(const std::string& name) {
+void tensor_list(const std::string& name, bool pointers) {
   TensorList list{};
-  list.addresses[0][0] = list.addresses[0][1] = &list;
+  list.addresses[0][0] = reinterpret_cast<const void*>(0x1000);
+  list.addresses[0][1] = reinterpret_cast<const void*>(0x9000);
   list.numel[0] = 65546;
   list.numel[1] = 7;
   list.owner[2] = 1;
   list.chunk[1] = 1;
+  const ph::LaunchShape shape{{3, 1, 1}, {512, 1, 1}, 0};
+  if (pointers) {
+    const ph::ArgumentPlan plan = ph::plan_arguments(name);
+    for (const auto& tensor : ph::listed_tensors(plan.readers.at(0), shape, &list))
+      std::printf("%p %zu\n", tensor.data, tensor.bytes);
+    return;
+  }
   unsigned char functor[16] = {};
-  print_signature(name, {{3, 1, 1}, {512, 1, 1}, 0}, {&list, functor, functor, functor});
+  print_signature(name, shape, {&list, functor, functor, functor});
 }
 
 void flash(const std::string& name) {
@@ -114,7 +122,8 @@ int main(int argc, char** argv) {
     if (mode == "time") time_read(name);
     if (mode == "reduction") reduction(name, true);
     if (mode == "no-reduction") reduction(name, false);
-    if (mode == "tensor-list") tensor_list(name);
+    if (mode == "tensor-list") tensor_list(name, false);
+    if (mode == "tensor-pointers") tensor_list(name, true);
     if (mode == "flash") flash(name);
     if (mode == "cast") cast(name);
   }

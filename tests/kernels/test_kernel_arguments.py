@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+from native_programs import CSRC, compile_cxx
 
 _HERE = Path(__file__).parent
-_CSRC = _HERE.parents[1] / "csrc"
 
 # Mangled names as PyTorch 2.15 registers them.
 _SUM = "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_9NanSumOpsIffEEjfLi4ELi4EEEEEvT1_"
@@ -36,14 +35,9 @@ _ADD = (
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("g++") or shutil.which("c++")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
     built = tmp_path_factory.mktemp("arguments") / "kernel_arguments"
-    sources = [_HERE / "kernel_arguments.cc", *sorted(_CSRC.glob("shim/core/kernel_*.cc"))]
-    command = [compiler, "-std=c++20", "-O2", "-Wall", "-Wextra", "-Werror", f"-I{_CSRC}"]
-    subprocess.run([*command, *map(str, sources), "-o", str(built)], check=True)
-    return built
+    sources = [_HERE / "kernel_arguments.cc", *sorted(CSRC.glob("shim/core/kernel_*.cc"))]
+    return compile_cxx(sources, built, "-O2")
 
 
 def _run(program: Path, mode: str, name: str) -> str:
@@ -108,6 +102,11 @@ def test_sizes_in_structures(
     signature = json.loads(_run(program, mode, name))
     assert signature.get("sizes") == sizes
     assert signature["kind"] == "kernel"
+
+
+def test_tensors_of_a_list_are_found(program: Path) -> None:
+    """Each tensor of floats once, however many blocks work on it."""
+    assert _run(program, "tensor-pointers", _ZERO).splitlines() == ["0x1000 262184", "0x9000 28"]
 
 
 def test_scalars_are_index_and_value(program: Path) -> None:

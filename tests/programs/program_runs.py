@@ -7,7 +7,9 @@ vendor: ...` why the vendor's libraries would not take it.
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -56,9 +58,10 @@ def find_cuda_headers(locations: Iterable[str]) -> Path | None:
 def compile_program(
     source: Path, binary: Path, headers: Path, libraries: Iterable[Path], *options: str
 ) -> None:
-    """Compiles and links a program. Raises: CompilationError."""
+    """Compiles and links a program, with the environment's CFLAGS. Raises: CompilationError."""
     command = ["gcc", "-std=gnu11", "-Wall", "-Werror", "-pthread", f"-I{HERE}", f"-I{CSRC}"]
-    command += [f"-isystem{headers}", *options, str(source), "-o", str(binary)]
+    command += [f"-isystem{headers}", *shlex.split(os.environ.get("CFLAGS", "")), *options]
+    command += [str(source), "-o", str(binary)]
     done = subprocess.run(
         [*command, *map(str, libraries)], capture_output=True, text=True, check=False
     )

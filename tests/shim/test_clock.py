@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 from fake_run import CLOCK_READ_NS, EPOCH_MONOTONIC_NS, EPOCH_REALTIME_NS, FakeRun
+from native_programs import compile_cxx
 
 WAIT, RESUME = 32, 9  # ph::RecordKind, ph::WaitKind
 WAIT_NS = 60_000_000
@@ -51,9 +51,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """tests/shim/clocks.cc, compiled."""
     binary = tmp_path_factory.mktemp("clocks") / "clocks"
     source = Path(__file__).with_name("clocks.cc")
-    command = ["c++", "-std=c++20", "-O1", str(source), "-o", str(binary), "-ldl", "-pthread"]
-    subprocess.run(command, check=True)
-    return binary
+    return compile_cxx([source], binary, "-O1")
 
 
 def run_cases(

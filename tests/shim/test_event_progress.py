@@ -6,9 +6,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from native_programs import CSRC, compile_cxx
 
 HERE = Path(__file__).parent
-CSRC = HERE.parents[1] / "csrc"
 
 
 @pytest.fixture(scope="module")
@@ -16,9 +16,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """tests/shim/event_progress.cc, compiled."""
     binary = tmp_path_factory.mktemp("progress") / "event_progress"
     sources = [HERE / "event_progress.cc", CSRC / "shim" / "core" / "event_progress.cc"]
-    command = ["c++", "-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{CSRC}"]
-    subprocess.run([*command, *map(str, sources), "-o", str(binary)], check=True)
-    return binary
+    return compile_cxx(sources, binary)
 
 
 def answers(program: Path, *commands: str) -> list[str]:

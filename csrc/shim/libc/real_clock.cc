@@ -34,6 +34,9 @@ std::int64_t to_ns(const timespec& time) noexcept {
 }
 
 void* find_next(const char* name, const char* version) noexcept {
+#if defined(__SANITIZE_THREAD__)
+  version = nullptr;  // the next definition is the sanitizer's, which has no versions
+#endif
   void* address = version != nullptr ? dlvsym(RTLD_NEXT, name, version) : nullptr;
   if (address == nullptr) address = dlsym(RTLD_NEXT, name);
   if (address == nullptr) fail_internal(std::string("libc has no ") + name);
