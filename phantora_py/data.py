@@ -154,6 +154,10 @@ class RunData:
         """
         return dict(self._json("host_gaps.json"))
 
+    def records(self, rank: int) -> Iterator[bytes]:
+        """The record stream of a rank, in pieces of whole cells."""
+        yield self._read(f"records/rank-{rank}.bin")
+
     def _json(self, name: str) -> Any:
         return json.loads(self._read(name))
 

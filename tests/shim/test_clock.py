@@ -13,7 +13,8 @@ from native_programs import compile_cxx
 WAIT, RESUME = 32, 9  # ph::RecordKind, ph::WaitKind
 WAIT_NS = 60_000_000
 # Reads of a driver between two changes of the host clock or two waits that are free.
-FREE_READS = 500
+FREE_READS = 4000
+FARTHEST_LEAD_NS = 499
 WAKE_UP_NS = 1000  # of a helper after its deadline
 # Clock reads of a case and of the standard library in it, generously.
 READS_NS = 100 * CLOCK_READ_NS
@@ -67,7 +68,7 @@ def run_cases(
 def test_driver_sleeps_in_virtual_time_only(run: FakeRun, program: Path) -> None:
     """A driver's sleep moves the host clock by just its duration and takes no real time."""
     for name, (seen, host, real) in run_cases(run, program, "driver", SLEEPS).items():
-        assert WAIT_NS < seen < WAIT_NS + FREE_READS, name
+        assert WAIT_NS < seen <= WAIT_NS + FARTHEST_LEAD_NS, name
         assert host == WAIT_NS, name
         assert real < WAIT_NS, name
 
@@ -105,7 +106,7 @@ print(time.process_time() < 100)
 """)
     monotonic, realtime, counter, boot, raw = (int(word) for word in output.split()[:5])
     first = monotonic - EPOCH_MONOTONIC_NS
-    assert 0 < first < FREE_READS
+    assert 0 < first < FARTHEST_LEAD_NS
     assert realtime == EPOCH_REALTIME_NS + first + 1
     assert (counter, boot, raw) == tuple(EPOCH_MONOTONIC_NS + first + n for n in (2, 3, 4))
     assert output.endswith("True")
@@ -116,7 +117,7 @@ def test_only_drivers_pay_for_clock_reads(run: FakeRun) -> None:
     output = run.python("""
 def moved():
     h = host_clock_ns()
-    for _ in range(1000):
+    for _ in range(10000):
         time.monotonic()
     return host_clock_ns() - h
 def in_thread():
@@ -128,8 +129,21 @@ thread.start()
 thread.join()
 """)
     paid = int(output.split()[0]) / CLOCK_READ_NS
-    assert 1000 - FREE_READS < paid <= 1000
+    assert 10000 - FREE_READS - 2 <= paid <= 10000 - FREE_READS
     assert output.split()[1] == "0"
+
+
+def test_locks_of_python_cost_nothing(run: FakeRun) -> None:
+    """Python reads a clock for every lock that it takes, and takes many when it imports."""
+    output = run.python("""
+h = host_clock_ns()
+lock = threading.Lock()
+for _ in range(10000):
+    with lock:
+        pass
+print(host_clock_ns() - h)
+""")
+    assert output == "0"
 
 
 def test_a_short_wait_turns_no_reading_back(run: FakeRun) -> None:

@@ -52,6 +52,8 @@ bool is_inside(const void* caller) noexcept {
 
 bool is_wait_for_gil(const void* caller) noexcept { return is_inside(caller); }
 
+bool is_lock_of_python(const void* caller) noexcept { return is_inside(caller); }
+
 bool is_interpreters_own_read(const void* caller) noexcept {
   return is_inside(caller) && interpreter().holds_gil() == 0;
 }

@@ -6,10 +6,12 @@
 
 namespace ph {
 
-// Both take the address that the libc function will return to.
+// All take the address that the libc function will return to.
 
 // A wait on a condition variable: the interpreter has them for the GIL only (its locks are semaphores).
 bool is_wait_for_gil(const void* caller) noexcept;
+// A try to take a semaphore: the interpreter's locks.
+bool is_lock_of_python(const void* caller) noexcept;
 // A clock read without the GIL: no Python code runs then on this thread.
 bool is_interpreters_own_read(const void* caller) noexcept;
 

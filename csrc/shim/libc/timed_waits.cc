@@ -65,6 +65,14 @@ PH_EXPORT int pthread_cond_clockwait(pthread_cond_t* __restrict condition, pthre
                     [&](const timespec* real) { return next(condition, mutex, clock, real); });
 }
 
+// Python's locks are semaphores. It tries first, for which it reads a clock to no end (PyThread_acquire_lock_timed of
+// Python 3.11).
+PH_EXPORT int sem_trywait(sem_t* semaphore) noexcept {
+  static constinit ph::Next<int(sem_t*)> next{"sem_trywait"};
+  if (ph::clock_virtual() && ph::is_lock_of_python(__builtin_return_address(0))) ph::forget_read();
+  return next(semaphore);
+}
+
 PH_EXPORT int sem_timedwait(sem_t* __restrict semaphore, const timespec* __restrict deadline) {
   static constinit ph::Next<int(sem_t*, const timespec*)> next{"sem_timedwait"};
   return wait_until_errno(CLOCK_REALTIME, deadline, [&](const timespec* real) { return next(semaphore, real); });

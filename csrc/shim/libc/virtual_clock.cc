@@ -2,10 +2,12 @@
 //
 // 1. A clock reads its epoch plus the rank's host clock. While the host clock stands still a driver's reads differ by a
 //    nanosecond each, up to 499 ns, and leave it alone: how often a framework looks at the clock while it waits for
-//    something outside is a matter of luck. From the five hundredth read on, with no wait in between, each advances the
+//    something outside is a matter of luck. From the four thousandth read on, with no wait in between, each advances the
 //    host clock, so that loops which poll a clock end: by host.clock_read_ns, or by a ten-thousandth of what the loop
-//    has spun so far. With `--host-time measured` a read first charges what the thread has computed. A sleep until a deadline counts from the last reading, not
-//    from the host clock behind it, or luck would get into virtual time there.
+//    has spun so far. With `--host-time measured` a read first charges what the thread has computed. A sleep until a
+//    deadline counts from the last reading, not from the host clock behind it, or luck would get into virtual time
+//    there. Python reads a clock whenever it takes a lock, and takes locks whenever it imports a module: such reads do
+//    not count.
 // 2. A sleep of a framework's own library polls for something outside (the store of torch.distributed does so). It takes
 //    real time and no virtual time, for the same reason. Any other driver's sleep moves the host clock and then waits
 //    until the simulation has got there, in no more real time than the others need: it may be one turn of a loop that
@@ -22,6 +24,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <utility>
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -46,10 +49,17 @@ struct PassedDeadline {
 };
 PH_THREAD_LOCAL PassedDeadline passed;
 
-// Rule 1.
-constexpr std::uint64_t kFreeReads = 500;
+// Rule 1. PyTorch's libraries read a clock a thousand times in a row when they first record something
+// (c10::ApproximateClockToUnixTimeConverter::measurePairs), and that twice.
+constexpr std::uint64_t kFreeReads = 4000;
+constexpr std::uint64_t kFarthestLeadNs = 499;
 SpinWatch clock_reads;
 std::atomic<std::uint64_t> last_reading_ns{0};
+PH_THREAD_LOCAL bool has_read = false;  // a clock, and what the read was for is not known yet
+
+void count_read() noexcept {
+  if (clock_reads.note() >= kFreeReads) clock_reads.charge(config().clock_read_ns);
+}
 
 // Longer waits count as endless; keeps sums of times far from overflow.
 constexpr std::int64_t kLongestWaitNs = 100ll * 365 * 24 * 3600 * kNsPerSecond;
@@ -118,15 +128,17 @@ std::uint64_t peek_virtual_ns() noexcept {
 std::uint64_t read_virtual_ns() noexcept {
   if (!drives_clock()) return peek_virtual_ns();
   const OwnCode own;
-  if (clock_reads.note() >= kFreeReads) clock_reads.charge(config().clock_read_ns);
+  if (std::exchange(has_read, true)) count_read();
   const std::uint64_t host_ns = host_clock_ns();
   std::uint64_t last_ns = last_reading_ns.load(std::memory_order_relaxed);
   std::uint64_t reading_ns = 0;
   do {
-    reading_ns = std::max(host_ns + 1, std::min(last_ns + 1, host_ns + kFreeReads - 1));
+    reading_ns = std::max(host_ns + 1, std::min(last_ns + 1, host_ns + kFarthestLeadNs));
   } while (!last_reading_ns.compare_exchange_weak(last_ns, reading_ns, std::memory_order_relaxed));
   return reading_ns;
 }
+
+void forget_read() noexcept { has_read = false; }
 
 std::uint64_t latest_virtual_ns() noexcept {
   const std::uint64_t now_ns = peek_virtual_ns();

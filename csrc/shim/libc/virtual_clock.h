@@ -21,6 +21,8 @@ std::optional<std::int64_t> clock_epoch_ns(clockid_t clock) noexcept;
 std::uint64_t read_virtual_ns() noexcept;
 std::uint64_t peek_virtual_ns() noexcept;
 std::uint64_t latest_virtual_ns() noexcept;
+// This thread's last read was not the program's.
+void forget_read() noexcept;
 
 // The calling thread's wait for `deadline_ns` (virtual) ran out: for it, that time has come.
 void pass_deadline(std::uint64_t deadline_ns) noexcept;
