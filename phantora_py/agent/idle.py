@@ -67,7 +67,7 @@ def _look_at_tree(pid: int) -> tuple[int, bool]:
                 reads_disk = True  # It ended just now: something happened.
                 continue
             wanted_ns += int(ran_ns) + int(queued_ns)
-            reads_disk = reads_disk or state == "D"
+            reads_disk = reads_disk or state in "DR"
             pending += [int(child) for child in children]
     return wanted_ns, reads_disk
 
