@@ -177,6 +177,36 @@ def early_exit(comm: ctypes.c_void_p) -> dict[str, str]:
     return results
 
 
+def opposite_orders(comm: ctypes.c_void_p) -> dict[str, str]:
+    """Two communicators, which every other rank uses in the opposite order."""
+    other = ctypes.c_void_p()
+    check(nccl.ncclCommSplit(comm, 0, RANK, ctypes.byref(other), None))
+    buffers = [upload(integers(INT64, RANK, 1)) for _ in range(2)]
+    calls = list(zip([comm, other], buffers, strict=True))
+    for one, buffer in calls if RANK % 2 else reversed(calls):
+        check(nccl.ncclAllReduce(buffer, buffer, size_t(1), INT64, SUM, one, None))
+    return {str(index): download(buffer, 8) for index, buffer in enumerate(buffers)}
+
+
+def unrelated_reads(comm: ctypes.c_void_p) -> dict[str, str]:
+    """Rank 0 reads, while a collective waits for a peer, what that collective does not touch."""
+    other = ctypes.c_void_p()
+    check(nccl.ncclCommSplit(comm, 0, RANK, ctypes.byref(other), None))
+    first, second, unrelated = (upload(integers(INT64, RANK, 1)) for _ in range(3))
+
+    def reduce_first() -> None:
+        check(nccl.ncclAllReduce(first, first, size_t(1), INT64, SUM, comm, None))
+
+    if RANK == 0:
+        reduce_first()
+    read = download(unrelated, 8)
+    check(nccl.ncclAllReduce(second, second, size_t(1), INT64, SUM, other, None))
+    results = {"second": download(second, 8), "read": read}
+    if RANK != 0:
+        reduce_first()
+    return results | {"first": download(first, 8)}
+
+
 if __name__ == "__main__":
     scenario = globals()[sys.argv[1]]
     run_scenario(lambda: scenario(initialise()))

@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from collective_values import AVG, COUNT, ELEMENT_BYTES, F32, MAX, MIN, PROD, SUM, integers
+from collective_values import AVG, COUNT, ELEMENT_BYTES, F32, INT64, MAX, MIN, PROD, SUM, integers
 from rank_runs import RankRun
 
 RANKS = 4
@@ -116,6 +116,21 @@ def test_bfloat16_accumulates_in_float(tmp_path: Path) -> None:
         run_ranks("bfloat16_rounding", tmp_path).everywhere("sum")
         == struct.pack("<f", 260)[2:].hex()
     )
+
+
+def test_communicators_in_opposite_order(tmp_path: Path) -> None:
+    """On streams of their own both collectives end on hardware; so do their values."""
+    run = run_ranks("opposite_orders", tmp_path)
+    wanted = integers(INT64, sum(range(RANKS)), 1).hex()
+    assert (run.everywhere("0"), run.everywhere("1")) == (wanted, wanted)
+
+
+def test_what_a_waiting_collective_does_not_touch_can_be_read(tmp_path: Path) -> None:
+    """Its peers come only after rank 0 has read it."""
+    run = run_ranks("unrelated_reads", tmp_path)
+    wanted = integers(INT64, sum(range(RANKS)), 1).hex()
+    assert (run.everywhere("first"), run.everywhere("second")) == (wanted, wanted)
+    assert run.results[0]["read"] == integers(INT64, 0, 1).hex()
 
 
 @pytest.mark.parametrize("ranks", [2, 12])

@@ -29,7 +29,7 @@ void launch_host_function(StreamRef stream, std::function<void()> function) noex
   record.device = stream.device;
   record.stream = stream.id;
   emit(record);
-  enqueue_value(std::move(function));
+  enqueue_value(std::move(function), {});
 }
 
 std::string library_signature(const char* library, const char* operation, const char* type,

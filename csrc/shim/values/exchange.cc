@@ -148,18 +148,18 @@ void send_message(std::uint32_t destination, const MessageKey& key, std::span<co
   } while (offset < bytes.size());
 }
 
-Bytes receive_message(const MessageKey& key) noexcept {
-  for (;;) {
-    take_datagrams();
-    const auto entry = exchange.stash.find(key);
-    if (entry != exchange.stash.end() && entry->second.received == entry->second.bytes.size()) {
-      Bytes bytes = std::move(entry->second.bytes);
-      exchange.stash.erase(entry);
-      return bytes;
-    }
-    if (is_abandoned(key.communicator)) return {};
-    poll_real(nullptr);
-  }
+bool has_message(const MessageKey& key) noexcept {
+  const auto entry = exchange.stash.find(key);
+  const bool has_come = entry != exchange.stash.end() && entry->second.received == entry->second.bytes.size();
+  return has_come || is_abandoned(key.communicator);
+}
+
+Bytes take_message(const MessageKey& key) noexcept {
+  const auto entry = exchange.stash.find(key);
+  if (entry == exchange.stash.end() || entry->second.received != entry->second.bytes.size()) return {};
+  Bytes bytes = std::move(entry->second.bytes);
+  exchange.stash.erase(entry);
+  return bytes;
 }
 
 void await_traffic() noexcept {

@@ -27,11 +27,13 @@ struct MessageKey {
 
 void open_exchange() noexcept;
 
-// Called by the value thread alone. An empty message means that the sender does not know the values.
+// The first four are called by the value thread alone. An empty message means that the sender does not know the values.
 // Sends wait for nothing but room; a message to a rank that has ended is dropped.
 void send_message(std::uint32_t destination, const MessageKey& key, std::span<const unsigned char> bytes) noexcept;
-// Waits for the message; empty also when the communicator was abandoned.
-Bytes receive_message(const MessageKey& key) noexcept;
+// Whether the message has come, or never will because its communicator was abandoned.
+bool has_message(const MessageKey& key) noexcept;
+// Takes the message that has come; empty also when the communicator was abandoned.
+Bytes take_message(const MessageKey& key) noexcept;
 // Sleeps until a datagram has come or `wake_exchange` was called.
 void await_traffic() noexcept;
 

@@ -39,20 +39,52 @@ std::size_t receive_bytes(const SmallCollective& op) noexcept {
   }
 }
 
-// Runs one operation on the value thread.
+// One operation on the value thread: it sends what peers need of it, and ends when what it needs of them has come.
 class Run {
  public:
-  explicit Run(const SmallCollective& op) noexcept : op_(op), chunk_(chunk_bytes(op)), ranks_(ranks_of(op)) {}
+  explicit Run(SmallCollective op) noexcept : op_(std::move(op)), chunk_(chunk_bytes(op_)), ranks_(ranks_of(op_)) {}
 
-  void operator()() const {
+  void begin() const {
     switch (op_.kind) {
       case NcclOpKind::Send: return send(op_.root, MessageKind::PointToPoint, read_part(op_.send, chunk_));
+      case NcclOpKind::Broadcast: return is_root() ? share(read_part(op_.send, chunk_)) : void();
+      case NcclOpKind::Scatter: return is_root() ? scatter() : void();
+      case NcclOpKind::AllToAll: return send_chunks(MessageKind::Contribution);
+      case NcclOpKind::Reduce:
+      case NcclOpKind::Gather: return contribute(op_.root);
+      case NcclOpKind::AllReduce:
+      case NcclOpKind::ReduceScatter:
+      case NcclOpKind::AllGather: return contribute(kHub);
+      case NcclOpKind::Recv: return;
+    }
+  }
+
+  // Whether all messages have come that `finish` takes.
+  bool ready() const {
+    switch (op_.kind) {
+      case NcclOpKind::Send: return true;
+      case NcclOpKind::Recv: return has(op_.root, MessageKind::PointToPoint);
+      case NcclOpKind::Broadcast:
+      case NcclOpKind::Scatter: return is_root() || has(op_.root, MessageKind::Result);
+      case NcclOpKind::AllToAll: return has_contributions();
+      case NcclOpKind::Reduce:
+      case NcclOpKind::Gather: return !is_root() || has_contributions();
+      case NcclOpKind::AllReduce:
+      case NcclOpKind::ReduceScatter:
+      case NcclOpKind::AllGather: return op_.rank == kHub ? has_contributions() : has(kHub, MessageKind::Result);
+    }
+    return true;
+  }
+
+  void finish() const {
+    switch (op_.kind) {
+      case NcclOpKind::Send: return;
       case NcclOpKind::Recv: return write(0, receive(op_.root, MessageKind::PointToPoint));
-      case NcclOpKind::Broadcast: return broadcast();
-      case NcclOpKind::Scatter: return scatter();
-      case NcclOpKind::AllToAll: return all_to_all();
-      case NcclOpKind::Reduce: return reduce_to_root();
-      case NcclOpKind::Gather: return gather();
+      case NcclOpKind::Broadcast:
+      case NcclOpKind::Scatter: return is_root() ? void() : write(0, receive(op_.root, MessageKind::Result));
+      case NcclOpKind::AllToAll: return gather_chunks();
+      case NcclOpKind::Reduce: return is_root() ? write(0, reduced(contributions())) : void();
+      case NcclOpKind::Gather: return is_root() ? write_all(contributions()) : void();
       case NcclOpKind::AllReduce: return all_reduce();
       case NcclOpKind::ReduceScatter: return reduce_scatter();
       case NcclOpKind::AllGather: return all_gather();
@@ -62,8 +94,17 @@ class Run {
  private:
   using Parts = std::vector<Part>;
 
+  bool is_root() const noexcept { return op_.rank == op_.root; }
+
   MessageKey key(MessageKind kind, std::uint32_t from) const noexcept {
     return {op_.communicator, op_.sequence, kind, (*op_.members)[from]};
+  }
+  bool has(std::uint32_t from, MessageKind kind) const noexcept { return has_message(key(kind, from)); }
+  bool has_contributions() const noexcept {
+    for (std::uint32_t from = 0; from < ranks_; ++from) {
+      if (from != op_.rank && !has(from, MessageKind::Contribution)) return false;
+    }
+    return true;
   }
   void send(std::uint32_t to, MessageKind kind, const Part& part) const {
     Bytes message;
@@ -75,9 +116,14 @@ class Run {
       if (to != op_.rank) send_message((*op_.members)[to], key(MessageKind::Result, op_.rank), message);
     }
   }
+  void send_chunks(MessageKind kind) const {
+    for (std::uint32_t to = 0; to < ranks_; ++to) {
+      if (to != op_.rank) send(to, kind, chunk_to_send(to));
+    }
+  }
   // Unknown if the communicator was abandoned.
   Part receive(std::uint32_t from, MessageKind kind) const {
-    Parts parts = unpack(receive_message(key(kind, from)));
+    Parts parts = unpack(take_message(key(kind, from)));
     return parts.empty() ? Part{} : std::move(parts.front());
   }
 
@@ -87,6 +133,9 @@ class Run {
   // Writes the `index`-th chunk of the result.
   void write(std::size_t index, const Part& part) const {
     write_part(static_cast<unsigned char*>(op_.receive) + index * chunk_, chunk_, part);
+  }
+  void write_all(const Parts& parts) const {
+    for (std::size_t from = 0; from < parts.size(); ++from) write(from, parts[from]);
   }
 
   Part contribution() const {
@@ -102,12 +151,11 @@ class Run {
     return part;
   }
 
-  // All contributions, at `collector`; elsewhere sends ours and gives nothing.
-  Parts collect(std::uint32_t collector) const {
-    if (op_.rank != collector) {
-      send(collector, MessageKind::Contribution, contribution());
-      return {};
-    }
+  void contribute(std::uint32_t collector) const {
+    if (op_.rank != collector) send(collector, MessageKind::Contribution, contribution());
+  }
+  // All contributions, at their collector.
+  Parts contributions() const {
     Parts parts(ranks_);
     for (std::uint32_t from = 0; from < ranks_; ++from) {
       parts[from] = from == op_.rank ? contribution() : receive(from, MessageKind::Contribution);
@@ -119,15 +167,10 @@ class Run {
     Part result;
     result.known = known_in_all(parts, element_bytes(op_.type));
     if (result.empty()) return {};
-    std::vector<Bytes> contributions;
-    for (const Part& part : parts) contributions.push_back(part.bytes);
-    result.bytes = reduce(op_.reduction.kind, op_.type, contributions);
+    std::vector<Bytes> values;
+    for (const Part& part : parts) values.push_back(part.bytes);
+    result.bytes = reduce(op_.reduction.kind, op_.type, values);
     return result;
-  }
-
-  void broadcast() const {
-    if (op_.rank != op_.root) return write(0, receive(op_.root, MessageKind::Result));
-    share(read_part(op_.send, chunk_));
   }
 
   // The collector's end of an operation whose result all ranks get.
@@ -139,86 +182,96 @@ class Run {
   }
 
   void scatter() const {
-    if (op_.rank != op_.root) return write(0, receive(op_.root, MessageKind::Result));
     const Part own = chunk_to_send(op_.rank);
-    for (std::uint32_t to = 0; to < ranks_; ++to) {
-      if (to != op_.rank) send(to, MessageKind::Result, chunk_to_send(to));
-    }
+    send_chunks(MessageKind::Result);
     write(0, own);
   }
 
-  void all_to_all() const {
-    const Part own = chunk_to_send(op_.rank);
-    for (std::uint32_t to = 0; to < ranks_; ++to) {
-      if (to != op_.rank) send(to, MessageKind::Contribution, chunk_to_send(to));
-    }
+  void gather_chunks() const {
+    Parts parts(ranks_);
     for (std::uint32_t from = 0; from < ranks_; ++from) {
-      write(from, from == op_.rank ? own : receive(from, MessageKind::Contribution));
+      parts[from] = from == op_.rank ? chunk_to_send(from) : receive(from, MessageKind::Contribution);
     }
-  }
-
-  void reduce_to_root() const {
-    const Parts parts = collect(op_.root);
-    if (op_.rank == op_.root) write(0, reduced(parts));
-  }
-
-  void gather() const {
-    const Parts parts = collect(op_.root);
-    for (std::size_t from = 0; from < parts.size(); ++from) write(from, parts[from]);
+    write_all(parts);
   }
 
   void all_reduce() const {
-    const Parts parts = collect(kHub);
     if (op_.rank != kHub) return write(0, receive(kHub, MessageKind::Result));
-    share(reduced(parts));
+    share(reduced(contributions()));
   }
 
   void reduce_scatter() const {
-    const Parts parts = collect(kHub);
     if (op_.rank != kHub) return write(0, receive(kHub, MessageKind::Result));
-    const Part result = reduced(parts);
+    const Part result = reduced(contributions());
     for (std::uint32_t to = 1; to < ranks_; ++to) send(to, MessageKind::Result, slice(result, to * chunk_, chunk_));
     write(0, slice(result, kHub, chunk_));
   }
 
   void all_gather() const {
-    Parts parts = collect(kHub);
+    Parts parts;
     if (op_.rank == kHub) {
+      parts = contributions();
       Bytes message;
       for (const Part& part : parts) pack(part, message);
       send_to_others(message);
     } else {
-      parts = unpack(receive_message(key(MessageKind::Result, kHub)));
+      parts = unpack(take_message(key(MessageKind::Result, kHub)));
       parts.resize(ranks_);
     }
-    for (std::size_t from = 0; from < ranks_; ++from) write(from, parts[from]);
+    write_all(parts);
   }
 
-  const SmallCollective& op_;
+  SmallCollective op_;
   std::size_t chunk_;
   std::size_t ranks_;
+};
+
+// The operations of a group run at once: all send before any waits.
+class Group {
+ public:
+  void add(SmallCollective op) {
+    touches.push_back({op.send, send_bytes(op), false});
+    touches.push_back({op.receive, receive_bytes(op), true});
+    if (op.reduction.factor_on_device != nullptr) {
+      touches.push_back({op.reduction.factor_on_device, element_bytes(op.type), false});
+    }
+    runs_.emplace_back(std::move(op));
+  }
+  bool empty() const noexcept { return runs_.empty(); }
+
+  // False: it waits for messages.
+  bool run() {
+    if (!begun_) {
+      for (const Run& run : runs_) run.begin();
+      begun_ = true;
+    }
+    if (!std::all_of(runs_.begin(), runs_.end(), [](const Run& run) { return run.ready(); })) return false;
+    for (const Run& run : runs_) run.finish();
+    return true;
+  }
+
+  Touches touches;
+
+ private:
+  std::vector<Run> runs_;
+  bool begun_ = false;
 };
 
 }  // namespace
 
 void issue_collectives(std::vector<SmallCollective> operations) noexcept {
   if (!attached()) return;
-  std::vector<SmallCollective> small;
+  const auto small = std::make_shared<Group>();
   for (SmallCollective& op : operations) {
     if (send_bytes(op) > config().value_bytes) {
       mark_unknown(op.receive, receive_bytes(op));
     } else if (op.count != 0) {
       expect_known(op.receive, receive_bytes(op));
-      small.push_back(std::move(op));
+      small->add(std::move(op));
     }
   }
-  if (small.empty()) return;
-  // The operations of a group run at once: a send must not stand behind a receive that waits for the peer's send.
-  std::stable_partition(small.begin(), small.end(),
-                        [](const SmallCollective& op) { return op.kind == NcclOpKind::Send; });
-  enqueue_exchange([small = std::move(small)] {
-    for (const SmallCollective& op : small) Run{op}();
-  });
+  if (small->empty()) return;
+  enqueue_exchange([small] { return small->run(); }, small->touches);
 }
 
 }  // namespace ph

@@ -293,7 +293,11 @@ bool apply_kernel(const KernelRule& rule, const LaunchShape& shape, void* const*
     return true;
   }
   expect_known(output.data, extent);
-  enqueue_value([rule, launch = std::move(launch)] { carry_out(rule, launch); });
+  Touches touches;
+  for (std::size_t i = 0; i < rule.operands; ++i) {
+    touches.push_back({launch.tensors[i].data, launch.extent_bytes(i), i == 0});
+  }
+  enqueue_value([rule, launch = std::move(launch)] { carry_out(rule, launch); }, std::move(touches));
   return true;
 }
 

@@ -1,56 +1,104 @@
 #include "shim/values/value_queue.h"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <deque>
+#include <list>
 #include <mutex>
 #include <thread>
 
 #include <pthread.h>
 
+#include "shim/core/device.h"
 #include "shim/values/exchange.h"
 
 namespace ph {
 
 namespace {
 
+// How far an operation may overtake others. Every look at the queue goes through so many at most (assumed enough).
+constexpr std::size_t kMostOvertaken = 256;
+
 struct Operation {
-  std::function<void()> run;
+  std::function<bool()> run;
   Needs needs;
+  Touches touches;
+  std::uint64_t ticket;
+
+  bool may_touch_anything() const noexcept { return touches.empty(); }
 };
 
 struct Queue {
   std::mutex mutex;
-  std::deque<Operation> waiting;
-  std::size_t need_peers = 0;  // of those waiting or running
-  bool running = false;        // a thread is working through the queue
+  std::list<Operation> waiting;  // each until it is done; only the thread that works through it removes any
+  std::size_t need_peers = 0;    // of those in it
+  bool running = false;          // a thread is working through the queue
   std::uint64_t issued = 0;
   std::atomic<std::uint64_t> done{0};
-  KnownRanges known;           // touched by the thread that works through the queue
+  KnownRanges known;             // touched by the thread that works through the queue
 };
 
 // Never destroyed: the value thread outlives the program's static objects.
 Queue& queue = *new Queue;
 thread_local bool inside_operation = false;
 
-// Runs what is queued, up to the first operation that this thread may not run. Called with the lock held.
+// Memory of the operations that wait for peers.
+class Reserved {
+ public:
+  void add(const Operation& operation) {
+    for (const Touch& touch : operation.touches) (touch.writes ? written_ : read_).add(touch.pointer, touch.bytes);
+  }
+  bool holds_up(const Operation& operation) const {
+    return std::any_of(operation.touches.begin(), operation.touches.end(), [this](const Touch& touch) {
+      return written_.known_bytes(touch.pointer, touch.bytes) != 0 ||
+             (touch.writes && read_.known_bytes(touch.pointer, touch.bytes) != 0);
+    });
+  }
+
+ private:
+  KnownRanges written_;
+  KnownRanges read_;
+};
+
+// Called with the lock held, which it gives up meanwhile. False: it waits for peers.
+bool carry_out(std::unique_lock<std::mutex>& lock, Operation& operation) noexcept {
+  lock.unlock();
+  inside_operation = true;
+  const bool is_done = operation.run();
+  inside_operation = false;
+  if (is_done) operation.run = nullptr;  // its captures end before anybody learns that it is done
+  lock.lock();
+  return is_done;
+}
+
+// Runs what can run now, once through the queue; returns whether something got done. Called with the lock held.
+bool run_once(std::unique_lock<std::mutex>& lock, bool on_value_thread) noexcept {
+  Reserved reserved;
+  bool any_done = false;
+  std::size_t overtaken = 0;
+  for (auto operation = queue.waiting.begin(); operation != queue.waiting.end();) {
+    if (operation->needs == Needs::Peers && !on_value_thread) break;
+    if (overtaken != 0 && operation->may_touch_anything()) break;
+    if (!reserved.holds_up(*operation) && carry_out(lock, *operation)) {
+      if (operation->needs == Needs::Peers) --queue.need_peers;
+      operation = queue.waiting.erase(operation);
+      queue.done.fetch_add(1, std::memory_order_release);
+      queue.done.notify_all();
+      any_done = true;
+      continue;
+    }
+    if (operation->may_touch_anything() || ++overtaken == kMostOvertaken) break;
+    reserved.add(*operation);
+    ++operation;
+  }
+  return any_done;
+}
+
 void run_queue(std::unique_lock<std::mutex>& lock, bool on_value_thread) noexcept {
   queue.running = true;
-  inside_operation = true;
-  while (!queue.waiting.empty() && (on_value_thread || queue.waiting.front().needs == Needs::Nothing)) {
-    Operation operation = std::move(queue.waiting.front());
-    queue.waiting.pop_front();
-    lock.unlock();
-    operation.run();
-    operation.run = nullptr;  // its captures end before anybody learns that it is done
-    queue.done.fetch_add(1, std::memory_order_release);
-    queue.done.notify_all();
-    lock.lock();
-    if (operation.needs == Needs::Peers) --queue.need_peers;
+  while (run_once(lock, on_value_thread)) {
   }
-  inside_operation = false;
   queue.running = false;
-  if (!queue.waiting.empty()) wake_exchange();
 }
 
 [[noreturn]] void value_thread() noexcept {
@@ -62,35 +110,57 @@ void run_queue(std::unique_lock<std::mutex>& lock, bool on_value_thread) noexcep
   }
 }
 
-}  // namespace
-
-std::uint64_t enqueue_value_operation(std::function<void()> operation, Needs needs) noexcept {
-  std::unique_lock lock(queue.mutex);
-  queue.waiting.push_back({std::move(operation), needs});
-  const std::uint64_t ticket = ++queue.issued;
-  if (needs == Needs::Peers) ++queue.need_peers;
-  if (queue.running) return ticket;
-  if (queue.need_peers == 0) {
-    run_queue(lock, false);
-  } else {
-    lock.unlock();
-    wake_exchange();
-  }
-  return ticket;
-}
-
-void await_value_operation(std::uint64_t ticket) noexcept {
+// Until no operation issued so far is left of which `concerns` holds.
+template <typename Predicate>
+void await_operations(Predicate concerns) noexcept {
   if (inside_operation) return;
+  std::unique_lock lock(queue.mutex);
+  const std::uint64_t last = queue.issued;
   for (;;) {
     const std::uint64_t done = queue.done.load(std::memory_order_acquire);
-    if (done >= ticket) return;
+    if (std::none_of(queue.waiting.begin(), queue.waiting.end(), [&](const Operation& operation) {
+          return operation.ticket <= last && (operation.may_touch_anything() || concerns(operation));
+        })) {
+      return;
+    }
+    lock.unlock();
     queue.done.wait(done, std::memory_order_acquire);
+    lock.lock();
   }
 }
 
-std::uint64_t last_value_ticket() noexcept {
-  const std::lock_guard lock(queue.mutex);
-  return queue.issued;
+}  // namespace
+
+void enqueue_value_operation(std::function<bool()> operation, Needs needs, Touches touches) noexcept {
+  std::unique_lock lock(queue.mutex);
+  queue.waiting.push_back({std::move(operation), needs, std::move(touches), ++queue.issued});
+  if (needs == Needs::Peers) ++queue.need_peers;
+  if (queue.running) return;
+  if (queue.need_peers == 0) run_queue(lock, false);
+  const bool left = !queue.waiting.empty();
+  lock.unlock();
+  if (left) wake_exchange();
+}
+
+void await_host_writes() noexcept {
+  await_operations([](const Operation& operation) {
+    return std::any_of(operation.touches.begin(), operation.touches.end(),
+                       [](const Touch& touch) { return touch.writes && !is_device_pointer(touch.pointer); });
+  });
+}
+
+void await_values_of(const void* pointer, std::size_t bytes) noexcept {
+  const auto* begin = static_cast<const char*>(pointer);
+  await_operations([begin, bytes](const Operation& operation) {
+    return std::any_of(operation.touches.begin(), operation.touches.end(), [begin, bytes](const Touch& touch) {
+      const auto* other = static_cast<const char*>(touch.pointer);
+      return other < begin + bytes && begin < other + touch.bytes;
+    });
+  });
+}
+
+void await_all_values() noexcept {
+  await_operations([](const Operation&) { return true; });
 }
 
 void start_value_thread() noexcept {

@@ -1,4 +1,6 @@
-// The queue of value operations: they run one at a time, in the order in which the program issued them.
+// The queue of value operations: they run one at a time, in the order in which the program issued them, except that
+// one which waits for peers lets those pass that touch none of its memory. Streams do so on hardware: two collectives
+// on two streams, issued in opposite order by two ranks, both end.
 //
 // An operation that needs no peer runs at once, on the thread that issues it, when nothing is queued before it.
 // One that waits for a peer runs on the value thread, which starts with the first communicator; everything
@@ -10,15 +12,20 @@
 
 #include "shim/core/api.h"
 #include "shim/values/known_ranges.h"
+#include "shim/values/values.h"
 
 namespace ph {
 
 enum class Needs : std::uint8_t { Nothing, Peers };
 
-// The ticket is for `await_value_operation`. An operation must not enqueue or await another.
-std::uint64_t enqueue_value_operation(std::function<void()> operation, Needs needs) noexcept;
-void await_value_operation(std::uint64_t ticket) noexcept;
-std::uint64_t last_value_ticket() noexcept;
+// `operation` returns false while it still waits for peers, and is then called again after something has come. It
+// must not enqueue or await another.
+void enqueue_value_operation(std::function<bool()> operation, Needs needs, Touches touches) noexcept;
+
+// Until no operation issued so far is left that writes host memory; that touches these bytes; that is not done.
+void await_host_writes() noexcept;
+void await_values_of(const void* pointer, std::size_t bytes) noexcept;
+void await_all_values() noexcept;
 
 // Binds the rank's socket and starts the value thread, once. A process forked later has no such thread, and
 // needs none: it is not attached.

@@ -169,7 +169,9 @@ bool apply_reduction(const ReductionRule& rule, const LaunchShape& shape, const 
     return true;
   }
   expect_known(r.destination[0], extent);
-  enqueue_value([rule, r = std::move(r)] { carry_out(rule, r); });
+  const std::size_t source_bytes = r.reduced.extent(0) + r.kept.extent(1) + size_of(rule.input);
+  Touches touches{{r.source, source_bytes, false}, {r.destination[0], extent, true}};
+  enqueue_value([rule, r = std::move(r)] { carry_out(rule, r); }, std::move(touches));
   return true;
 }
 

@@ -21,7 +21,7 @@ struct Issue {
   std::mutex mutex;
   KnownRanges expected;                   // holds every range that is known, and some that will turn out not to be
   KnownRanges written_later;              // host memory that queued operations write
-  std::uint64_t last_host_write = 0;      // ticket
+  std::uint64_t host_writes = 0;          // how many there were
 };
 
 Issue& issue = *new Issue;
@@ -45,11 +45,22 @@ void record_synthetic(std::uint64_t bytes) noexcept {
   emit(record, true);
 }
 
-void enqueue_host_write(void* destination, std::size_t bytes, std::function<void()> operation) noexcept {
-  const std::uint64_t ticket = enqueue_value_operation(std::move(operation), Needs::Nothing);
-  const std::lock_guard lock(issue.mutex);
-  issue.written_later.add(destination, bytes);
-  issue.last_host_write = ticket;
+// By the thread that reads, at a point that the program determines: the record stream stays reproducible.
+void read_late_synthetic() noexcept {
+  if (!is_driver()) return;
+  const std::uint64_t synthetic_bytes = late_synthetic_bytes.exchange(0);
+  if (synthetic_bytes != 0) record_synthetic(synthetic_bytes);
+}
+
+// `source`: what it reads; may be the destination itself.
+void enqueue_host_write(void* destination, const void* source, std::size_t bytes,
+                        std::function<void()> operation) noexcept {
+  {
+    const std::lock_guard lock(issue.mutex);
+    issue.written_later.add(destination, bytes);
+    ++issue.host_writes;
+  }
+  enqueue_value(std::move(operation), {{source, bytes, false}, {destination, bytes, true}});
 }
 
 // The program may free or reuse the source as soon as the call is over, so it is read now; unless a queued
@@ -69,13 +80,13 @@ void upload(void* destination, const void* source, std::size_t bytes) noexcept {
   enqueue_value([=] {
     std::memcpy(destination, staged ? staged.get() : source, bytes);
     known_now().add(destination, bytes);
-  });
+  }, {{source, staged ? 0 : bytes, false}, {destination, bytes, true}});
 }
 
 void download(void* destination, const void* source, std::size_t bytes) noexcept {
   const bool may_be = may_be_known(source, bytes);
   if (!may_be) record_synthetic(bytes);
-  enqueue_host_write(destination, bytes, [=] {
+  enqueue_host_write(destination, source, bytes, [=] {
     std::memset(destination, 0, bytes);
     const auto base = reinterpret_cast<std::uintptr_t>(source);
     known_now().each_in(source, bytes, [=](std::uintptr_t from, std::size_t part) {
@@ -99,7 +110,7 @@ void move_on_device(void* destination, const void* source, std::size_t bytes) no
     moved.each_in(destination, bytes, [](std::uintptr_t at, std::size_t part) {
       known_now().add(reinterpret_cast<const void*>(at), part);
     });
-  });
+  }, {{source, bytes, false}, {destination, bytes, true}});
 }
 
 void fill_bytes(void* destination, unsigned value, std::size_t element_bytes, std::size_t count) noexcept {
@@ -126,7 +137,7 @@ void expect_known(const void* pointer, std::size_t bytes) noexcept {
 void mark_known(const void* pointer, std::size_t bytes) noexcept {
   if (!attached() || bytes == 0) return;
   expect_known(pointer, bytes);
-  enqueue_value([=] { known_now().add(pointer, bytes); });
+  enqueue_value([=] { known_now().add(pointer, bytes); }, {{pointer, bytes, true}});
 }
 
 void mark_unknown(const void* pointer, std::size_t bytes) noexcept {
@@ -136,7 +147,7 @@ void mark_unknown(const void* pointer, std::size_t bytes) noexcept {
     if (!issue.expected.remove(pointer, bytes)) return;
     update_flag();
   }
-  enqueue_value([=] { known_now().remove(pointer, bytes); });
+  enqueue_value([=] { known_now().remove(pointer, bytes); }, {{pointer, bytes, true}});
 }
 
 void forget_at(const void* pointer) noexcept {
@@ -155,32 +166,35 @@ bool is_known(const void* pointer, std::size_t bytes) noexcept {
   return issue.expected.covers(pointer, bytes);
 }
 
-void enqueue_value(std::function<void()> operation) noexcept {
-  if (attached()) enqueue_value_operation(std::move(operation), Needs::Nothing);
+void enqueue_value(std::function<void()> operation, Touches touches) noexcept {
+  if (!attached()) return;
+  const auto run = [operation = std::move(operation)] {
+    operation();
+    return true;
+  };
+  enqueue_value_operation(run, Needs::Nothing, std::move(touches));
 }
 
-void enqueue_exchange(std::function<void()> operation) noexcept {
+void enqueue_exchange(std::function<bool()> operation, Touches touches) noexcept {
   if (!attached()) return;
   start_value_thread();
-  enqueue_value_operation(std::move(operation), Needs::Peers);
+  enqueue_value_operation(std::move(operation), Needs::Peers, std::move(touches));
 }
 
 void drain_values() noexcept {
   if (!attached()) return;
-  std::uint64_t ticket;
+  std::uint64_t writes;
   {
     const std::lock_guard lock(issue.mutex);
-    ticket = issue.last_host_write;
+    if (issue.written_later.empty()) return read_late_synthetic();
+    writes = issue.host_writes;
   }
-  await_value_operation(ticket);
+  await_host_writes();
   {
     const std::lock_guard lock(issue.mutex);
-    if (issue.last_host_write == ticket) issue.written_later = {};
+    if (issue.host_writes == writes) issue.written_later = {};
   }
-  // By the thread that reads, at a point that the program determines: the record stream stays reproducible.
-  if (!is_driver()) return;
-  const std::uint64_t synthetic_bytes = late_synthetic_bytes.exchange(0);
-  if (synthetic_bytes != 0) record_synthetic(synthetic_bytes);
+  read_late_synthetic();
 }
 
 void copy_values(void* destination, const void* source, std::size_t bytes, bool synchronous) noexcept {
@@ -188,7 +202,7 @@ void copy_values(void* destination, const void* source, std::size_t bytes, bool 
   const bool to_device = is_device_pointer(destination);
   const bool from_device = is_device_pointer(source);
   if (!to_device && !from_device) {
-    enqueue_host_write(destination, bytes, [=] { std::memmove(destination, source, bytes); });
+    enqueue_host_write(destination, source, bytes, [=] { std::memmove(destination, source, bytes); });
   } else if (bytes > config().value_bytes) {
     to_device ? mark_unknown(destination, bytes) : record_synthetic(bytes);
   } else if (!from_device) {
@@ -205,24 +219,25 @@ void fill_values(void* destination, unsigned value, std::size_t element_bytes, s
   const std::size_t bytes = element_bytes * count;
   if (!attached() || bytes == 0) return;
   if (!is_device_pointer(destination)) {
-    return enqueue_host_write(destination, bytes, [=] { fill_bytes(destination, value, element_bytes, count); });
+    return enqueue_host_write(destination, destination, bytes,
+                              [=] { fill_bytes(destination, value, element_bytes, count); });
   }
   if (bytes > config().value_bytes) return mark_unknown(destination, bytes);
   expect_known(destination, bytes);
   enqueue_value([=] {
     fill_bytes(destination, value, element_bytes, count);
     known_now().add(destination, bytes);
-  });
+  }, {{destination, bytes, true}});
 }
 
 void release_values(const void* pointer, std::size_t bytes) noexcept {
   if (!attached() || !may_be_known(pointer, bytes)) return;
   mark_unknown(pointer, bytes);
-  await_value_operation(last_value_ticket());
+  await_values_of(pointer, bytes);
 }
 
 void finish_values() noexcept {
-  if (attached()) await_value_operation(last_value_ticket());
+  if (attached()) await_all_values();
 }
 
 }  // namespace ph

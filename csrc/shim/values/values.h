@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <vector>
 
 #include "shim/core/api.h"
 
@@ -26,11 +27,19 @@ PH_EXPORT bool is_known(const void* pointer, std::size_t bytes) noexcept;
 // An operation that the caller enqueues next will decide whether these bytes are known.
 PH_EXPORT void expect_known(const void* pointer, std::size_t bytes) noexcept;
 
-// Runs `operation` after all value operations before it: at once where nothing is queued, else on the value
-// thread. `enqueue_exchange` is for one that waits for peers. Operations must not call functions of this header;
-// they use known_now() of value_queue.h.
-PH_EXPORT void enqueue_value(std::function<void()> operation) noexcept;
-PH_EXPORT void enqueue_exchange(std::function<void()> operation) noexcept;
+// Memory that an operation reads or writes, known or not. None at all: it may touch anything.
+struct Touch {
+  const void* pointer;
+  std::size_t bytes;
+  bool writes;
+};
+using Touches = std::vector<Touch>;
+
+// Runs `operation` after the value operations before it: at once where nothing is queued, else on the value
+// thread. `enqueue_exchange` is for one that waits for peers; see value_queue.h for what it returns. Operations must
+// not call functions of this header; they use known_now() of value_queue.h.
+PH_EXPORT void enqueue_value(std::function<void()> operation, Touches touches) noexcept;
+PH_EXPORT void enqueue_exchange(std::function<bool()> operation, Touches touches) noexcept;
 // Until every value operation issued so far that writes host memory is done. Called before the host reads.
 // Call it after the wait for virtual time: then all peers have issued what the operations wait for.
 PH_EXPORT void drain_values() noexcept;
