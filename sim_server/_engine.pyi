@@ -11,6 +11,12 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+def operation_name(kind: int) -> str:
+    """An NcclOpKind in NCCL's words: AllReduce."""
+
+def data_type_name(dtype: int) -> str:
+    """An ncclDataType_t in PyTorch's words: float32."""
+
 class Announcement:
     """A record that is the server's business and not the engine's."""
 
@@ -149,10 +155,31 @@ class Pending:
     @property
     def sequence(self) -> int: ...
     @property
-    def arrived(self) -> list[tuple[int, int]]:
-        """Rank and call site."""
+    def arrived(self) -> list[tuple[int, int, int]]:
+        """Rank, call site, and since when."""
     @property
     def missing(self) -> list[int]: ...
+    @property
+    def source(self) -> int:
+        """Global rank, of a Send or Recv; -1 for collectives."""
+    @property
+    def destination(self) -> int: ...
+
+class HostWait:
+    """What the host of a rank waits for."""
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def kind(self) -> int:
+        """WaitKind."""
+    @property
+    def site(self) -> int: ...
+    @property
+    def since_ns(self) -> int: ...
+    @property
+    def held_up_by(self) -> list[str]:
+        """Running work of the rank that it waits for, in words."""
 
 class Engine:
     @property
@@ -209,8 +236,10 @@ class Engine:
     def running_ranks(self) -> list[int]: ...
     def aside_ranks(self) -> list[int]: ...
     def pending_operations(self) -> list[Pending]: ...
-    def describe_waits(self) -> list[str]:
-        """For the deadlock report: a line per waiting rank, with the work that holds it up."""
+    def host_waits(self) -> list[HostWait]:
+        """For the deadlock report: what each waiting rank waits for."""
+    def last_site(self, rank: int) -> int:
+        """Call site of the rank's last call whose Python line is known; 0: none is."""
     def take_spans(self) -> np.ndarray:
         """Work and host waits that have ended since the last call, as rows of spans.npy.
 

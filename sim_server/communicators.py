@@ -22,6 +22,8 @@ class Joiner:
     position: int
     """Its rank in the new communicator, or its key for a split."""
     colour: int = 0
+    site: int = 0
+    """Its call site."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,22 @@ class NewCommunicator:
         return [joiner.rank for joiner in self.joiners]
 
 
+@dataclass(frozen=True)
+class Meeting:
+    """A communicator in the making. `members`: who has to come, where that is known."""
+
+    title: str
+    size: int
+    members: list[int] | None
+    joiners: list[Joiner]
+
+
 class Communicators:
     """Who belongs to which communicator, and who still waits for whom."""
 
     def __init__(self) -> None:
         self._members: dict[int, list[int]] = {}
-        self._initialising: dict[int, list[Joiner]] = defaultdict(list)
+        self._initialising: dict[int, tuple[int, list[Joiner]]] = {}  # size, who has come
         self._splitting: dict[tuple[int, int], list[Joiner]] = defaultdict(list)
 
     def members(self, communicator: int) -> list[int]:
@@ -57,7 +69,7 @@ class Communicators:
 
         Raises: Deadlock when two ranks claim the same position: on hardware that never returns.
         """
-        waiting = self._initialising[unique_id]
+        _, waiting = self._initialising.setdefault(unique_id, (size, []))
         for other in waiting:
             if other.position == joiner.position:
                 raise Deadlock(
@@ -86,25 +98,19 @@ class Communicators:
             for colour, group in sorted(colours.items())
         ]
 
-    def waiting(self) -> list[str]:
-        """One line per communicator that some ranks have joined and others have not."""
-        lines = [
-            f"ncclCommInitRank: ranks {_listed(joiners)} wait for the others"
-            for joiners in self._initialising.values()
+    def meetings(self) -> list[Meeting]:
+        """Communicators that some ranks have joined and others have not."""
+        found = [
+            Meeting(f"a new communicator of {size} ranks (ncclCommInitRank)", size, None, joiners)
+            for size, joiners in self._initialising.values()
         ]
         for (parent, _), joiners in self._splitting.items():
-            missing = sorted(set(self._members[parent]) - {joiner.rank for joiner in joiners})
-            lines.append(
-                f"ncclCommSplit of communicator {parent}: ranks {_listed(joiners)} wait for ranks "
-                f"{', '.join(map(str, missing))}"
-            )
-        return lines
+            members = self._members[parent]
+            title = f"communicators split from communicator {parent} (ncclCommSplit)"
+            found.append(Meeting(title, len(members), members, joiners))
+        return found
 
     def _create(self, joiners: list[Joiner]) -> NewCommunicator:
         created = NewCommunicator(len(self._members) + 1, tuple(joiners))
         self._members[created.identifier] = created.members
         return created
-
-
-def _listed(joiners: list[Joiner]) -> str:
-    return ", ".join(str(rank) for rank in sorted(joiner.rank for joiner in joiners))

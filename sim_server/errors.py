@@ -6,6 +6,9 @@ our own (broken invariants) are assertions, not members of this family.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 
 class PhantoraError(Exception):
     """An error that ends the command with `exit_code` and its message, without a traceback."""
@@ -35,6 +38,11 @@ class Deadlock(PhantoraError):  # noqa: N818
     """No rank can proceed, or ranks disagree about a collective."""
 
     exit_code = 5
+
+    def __init__(self, message: str, tables: Sequence[Mapping[str, Any]] = ()) -> None:
+        """`tables`: of the deadlock report, see `sim_server.deadlock`; none for a mismatch."""
+        super().__init__(message)
+        self.tables = list(tables)
 
 
 class LowTrust(PhantoraError):  # noqa: N818

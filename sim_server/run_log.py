@@ -10,7 +10,7 @@ import json
 import struct
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -78,6 +78,11 @@ class RunLog:
     def add_exit(self, rank: int, status: int) -> None:
         """Keep how a rank's process ended."""
         self._exits[rank] = status
+
+    @property
+    def exits(self) -> Mapping[int, int]:
+        """Status of the ranks that have ended."""
+        return self._exits
 
     def failed_ranks(self) -> list[tuple[int, int]]:
         """Ranks that ended with a failure, and their status, in the order in which they did."""

@@ -6,6 +6,7 @@ messages come out of the queue does not matter: virtual time is ordered in the e
 
 from __future__ import annotations
 
+import json
 import queue
 import threading
 import traceback
@@ -17,7 +18,7 @@ import grpc
 
 from sim_server import simulation_pb2 as messages
 from sim_server import simulation_pb2_grpc as rpc
-from sim_server.errors import InternalError, PhantoraError, RankFailed
+from sim_server.errors import Deadlock, InternalError, PhantoraError, RankFailed
 from sim_server.records import PROTOCOL_VERSION
 from sim_server.settings import Settings
 from sim_server.simulation import Reply, Simulation
@@ -223,7 +224,8 @@ class Run:
         sent.
         """
         self._exit_code = self._exit_code or error.exit_code
-        failure = messages.Failure(exit_code=error.exit_code, message=str(error))
+        tables = json.dumps(error.tables) if isinstance(error, Deadlock) else ""
+        failure = messages.Failure(exit_code=error.exit_code, message=str(error), tables=tables)
         self._broadcast(messages.ToAgent(failure=failure))
 
     def _send_data(self) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import simpy
@@ -19,6 +19,7 @@ import simpy
 from sim_server._engine import Announcement, Answer, Engine, Ready, Request
 from sim_server.collectives import Communication
 from sim_server.communicators import Communicators, Joiner, NewCommunicator
+from sim_server.deadlock import report_deadlock
 from sim_server.errors import Deadlock, RankFailed, UnsupportedCall
 from sim_server.history import PIECE_ROWS, Piece
 from sim_server.kernels import KernelTimer, copy_rates, fill_rate
@@ -29,6 +30,10 @@ from sim_server.settings import Settings
 
 # Later than the engine's latest time (kLatest in csrc/engine/common.h).
 _AFTER_ALL_NS = 1 << 62
+_AGREE = (
+    "On hardware this hangs or gives wrong results; every rank of a communicator must issue the "
+    "same operations in the same order."
+)
 
 
 @dataclass(frozen=True)
@@ -100,7 +105,7 @@ class Simulation:
             limit_ns = None if next_ns == float("inf") else int(next_ns)
             stop = self._engine.advance(limit_ns, True)
             if stop.mismatch is not None:
-                raise Deadlock(stop.mismatch)
+                raise Deadlock(f"{stop.mismatch}. {_AGREE}")
             for answer in stop.answers:
                 self._reply(answer)
             for request in stop.requests:
@@ -192,7 +197,9 @@ class Simulation:
     def _meet(self, request: Request) -> None:
         first, second, third, fourth = request.args[:4]
         if request.kind == WaitKind.COMM_INIT:
-            joiner = Joiner(request.rank, request.slot, request.time_ns, position=third)
+            joiner = Joiner(
+                request.rank, request.slot, request.time_ns, position=third, site=request.site
+            )
             created = self._communicators.join(first, second, joiner)
             if created is not None:
                 self._welcome(created, WaitKind.COMM_INIT)
@@ -203,6 +210,7 @@ class Simulation:
                 request.time_ns,
                 position=_signed(third),
                 colour=_signed(second),
+                site=request.site,
             )
             for created in self._communicators.split(first, fourth, joiner):
                 self._welcome(created, WaitKind.COMM_SPLIT)
@@ -273,25 +281,8 @@ class Simulation:
                 else f"was killed by signal {-status}"
             )
             raise RankFailed(f"Rank {rank} {how}. The others wait for it.")
-        raise Deadlock(self._deadlock_message(waiting))
-
-    def _deadlock_message(self, waiting: list[int]) -> str:
-        lines = [
-            f"deadlock: ranks {', '.join(map(str, waiting))} wait and nobody can end their waiting."
-        ]
-        for pending in self._engine.pending_operations():
-            kind = NcclOpKind(pending.kind).name.lower()
-            arrived = ", ".join(
-                f"{rank} ({self.log.site(rank, site)})" for rank, site in pending.arrived
-            )
-            lines.append(
-                f"  communicator {pending.comm}, {kind} number {pending.sequence} of "
-                f"{pending.count} elements: rank {arrived} arrived; missing: "
-                f"{', '.join(map(str, pending.missing))}"
-            )
-        lines += [f"  {line}" for line in self._communicators.waiting()]
-        lines += [f"  {line}" for line in self._engine.describe_waits()]
-        return "\n".join(lines)
+        report = report_deadlock(self._engine, self._communicators, self.log.exits, self.log.site)
+        raise Deadlock(report.message, [asdict(table) for table in report.tables])
 
 
 def _by_launch(ready: list[Ready]) -> list[list[Ready]]:

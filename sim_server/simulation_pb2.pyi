@@ -124,12 +124,14 @@ class Progress(_message.Message):
     def __init__(self, iterations: _Optional[int] = ..., virtual_time_ns: _Optional[int] = ...) -> None: ...
 
 class Failure(_message.Message):
-    __slots__ = ("exit_code", "message")
+    __slots__ = ("exit_code", "message", "tables")
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    TABLES_FIELD_NUMBER: _ClassVar[int]
     exit_code: int
     message: str
-    def __init__(self, exit_code: _Optional[int] = ..., message: _Optional[str] = ...) -> None: ...
+    tables: str
+    def __init__(self, exit_code: _Optional[int] = ..., message: _Optional[str] = ..., tables: _Optional[str] = ...) -> None: ...
 
 class DataChunk(_message.Message):
     __slots__ = ("name", "content", "last")

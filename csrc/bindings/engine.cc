@@ -8,6 +8,7 @@
 #include <map>
 
 #include "engine/engine.h"
+#include "engine/names.h"
 
 namespace py = pybind11;
 
@@ -49,7 +50,7 @@ auto number() {
 }
 
 void bind_results(py::module_& module) {
-  using ph::Announcement, ph::Answer, ph::Pending, ph::Ready, ph::Request, ph::Stop;
+  using ph::Announcement, ph::Answer, ph::HostWait, ph::Pending, ph::Ready, ph::Request, ph::Stop;
   py::class_<Announcement>(module, "Announcement")
       .def_property_readonly("kind", number<&Announcement::kind>())
       .def_property_readonly("marker", number<&Announcement::id>())
@@ -107,7 +108,15 @@ void bind_results(py::module_& module) {
       .def_readonly("dtype", &Pending::dtype)
       .def_readonly("sequence", &Pending::sequence)
       .def_readonly("arrived", &Pending::arrived)
-      .def_readonly("missing", &Pending::missing);
+      .def_readonly("missing", &Pending::missing)
+      .def_readonly("source", &Pending::source)
+      .def_readonly("destination", &Pending::destination);
+  py::class_<HostWait>(module, "HostWait")
+      .def_property_readonly("kind", number<&HostWait::kind>())
+      .def_readonly("rank", &HostWait::rank)
+      .def_readonly("site", &HostWait::site)
+      .def_readonly("since_ns", &HostWait::since_ns)
+      .def_readonly("held_up_by", &HostWait::held_up_by);
 }
 
 }  // namespace
@@ -115,6 +124,8 @@ void bind_results(py::module_& module) {
 PYBIND11_MODULE(_engine, module) {
   PYBIND11_NUMPY_DTYPE(ph::Span, rank, kind, device, stream, id, issue_ns, start_ns, end_ns);
   bind_results(module);
+  module.def("operation_name", [](std::uint8_t kind) { return ph::name(static_cast<ph::NcclOpKind>(kind)); });
+  module.def("data_type_name", &ph::data_type_name);
 
   using ph::Engine;
   py::class_<Engine>(module, "Engine")
@@ -150,7 +161,8 @@ PYBIND11_MODULE(_engine, module) {
       .def("running_ranks", &Engine::running_ranks)
       .def("aside_ranks", &Engine::aside_ranks)
       .def("pending_operations", &Engine::pending_operations)
-      .def("describe_waits", &Engine::describe_waits)
+      .def("host_waits", &Engine::host_waits)
+      .def("last_site", &Engine::last_site, py::arg("rank"))
       .def("take_spans", &take_spans)
       .def_property_readonly("span_count", &Engine::span_count);
 }

@@ -149,10 +149,10 @@ std::vector<std::uint32_t> Engine::aside_ranks() const {
   return ranks_that([](const Rank& rank) { return rank.aside(); });
 }
 
-std::vector<std::string> Engine::describe_waits() const {
-  std::vector<std::string> lines;
-  for (const auto& rank : ranks_) rank->describe_waits(lines);
-  return lines;
+std::vector<HostWait> Engine::host_waits() const {
+  std::vector<HostWait> waits;
+  for (const auto& rank : ranks_) rank->add_host_waits(waits);
+  return waits;
 }
 
 std::vector<Span> Engine::take_spans() { return std::exchange(world_.spans, {}); }

@@ -39,7 +39,8 @@ class Engine {
   std::vector<std::uint32_t> running_ranks() const;
   std::vector<std::uint32_t> aside_ranks() const;
   std::vector<Pending> pending_operations() const { return world_.operations.pending(); }
-  std::vector<std::string> describe_waits() const;  // a line per waiting rank
+  std::vector<HostWait> host_waits() const;
+  std::uint32_t last_site(std::uint32_t rank) const { return ranks_.at(rank)->last_site(); }  // 0: unknown
   std::vector<Span> take_spans();
   std::size_t span_count() const { return world_.spans.size(); }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -75,15 +76,26 @@ struct Stop {
   bool needs_server() const { return !ready.empty() || !requests.empty() || mismatch; }
 };
 
-// An operation that some participants have issued and others have not; for the deadlock report.
+// For the deadlock report: an operation that some participants have reached and others have not.
 struct Pending {
   std::uint32_t comm;
   NcclOpKind kind;
   std::uint64_t count;
   std::uint64_t dtype;
   std::uint64_t sequence;
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> arrived;  // rank, call site
+  std::vector<std::tuple<std::uint32_t, std::uint32_t, Nanoseconds>> arrived;  // rank, call site, since when
   std::vector<std::uint32_t> missing;
+  std::int64_t source;       // global ranks of a Send or Recv; -1 for collectives
+  std::int64_t destination;
+};
+
+// Likewise: what the host of a rank waits for. `held_up_by`: running work of its own that it waits for, in words.
+struct HostWait {
+  std::uint32_t rank;
+  WaitKind kind;
+  std::uint32_t site;
+  Nanoseconds since_ns;
+  std::vector<std::string> held_up_by;
 };
 
 // Call sites as the ranks announced them, for messages.

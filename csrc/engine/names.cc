@@ -1,5 +1,7 @@
 #include "engine/names.h"
 
+#include <iterator>
+
 namespace ph {
 
 namespace {
@@ -71,6 +73,19 @@ std::string name(NcclOpKind kind) {
     case NcclOpKind::Scatter: return "Scatter";
   }
   return "operation " + std::to_string(static_cast<unsigned>(kind));
+}
+
+// Source of both lists: nccl.h of NCCL 2.27, in words of PyTorch.
+std::string data_type_name(std::uint64_t type) {
+  static constexpr const char* kNames[] = {"int8",   "uint8",   "int32",   "uint32",   "int64",         "uint64",
+                                           "float16", "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e5m2"};
+  return type < std::size(kNames) ? kNames[type] : "type " + std::to_string(type);
+}
+
+std::string reduction_name(std::uint64_t reduction) {
+  static constexpr const char* kNames[] = {"sum", "product", "max", "min", "avg"};
+  if (reduction == kPremulSum) return "premultiplied sum";
+  return reduction < std::size(kNames) ? kNames[reduction] : "reduction " + std::to_string(reduction);
 }
 
 }  // namespace ph

@@ -22,8 +22,8 @@ bool has_root(NcclOpKind kind) {
 
 std::string describe(NcclOpKind kind, std::uint64_t count, std::uint64_t dtype, std::uint64_t reduction,
                      std::uint64_t root) {
-  std::string text = name(kind) + "(count " + std::to_string(count) + ", type " + std::to_string(dtype);
-  if (has_reduction(kind)) text += ", reduction " + std::to_string(reduction);
+  std::string text = name(kind) + "(" + std::to_string(count) + " x " + data_type_name(dtype);
+  if (has_reduction(kind)) text += ", " + reduction_name(reduction);
   if (has_root(kind)) text += ", root " + std::to_string(root);
   return text + ")";
 }
@@ -137,11 +137,15 @@ Operation Operations::take(std::uint64_t operation) {
 std::vector<Pending> Operations::pending() const {
   std::vector<Pending> all;
   for (const auto& [key, operation] : open_) {
-    Pending made{operation.comm, operation.kind, operation.count, operation.dtype, operation.sequence, {}, {}};
+    Pending made{operation.comm, operation.kind, operation.count, operation.dtype, operation.sequence, {}, {}, -1, -1};
+    if (operation.kind == NcclOpKind::Send) {
+      made.source = operation.participants[0].rank;
+      made.destination = operation.participants[1].rank;
+    }
     for (const Participant& part : operation.participants) {
       if (part.arrived) {
         made.kind = operation.kind == NcclOpKind::Send ? part.kind : operation.kind;
-        made.arrived.emplace_back(part.rank, part.site);
+        made.arrived.emplace_back(part.rank, part.site, part.arrival_ns);
       } else {
         made.missing.push_back(part.rank);
       }

@@ -55,7 +55,8 @@ class Rank {
   bool aside() const { return aside_ && !waiting_ && !exited_; }
   bool running() const { return !waiting_ && !aside_ && !exited_; }
   Nanoseconds guarantee_ns() const { return std::max(host_clock_ns_, fed_ns_); }
-  void describe_waits(std::vector<std::string>& lines) const;
+  void add_host_waits(std::vector<HostWait>& waits) const;
+  std::uint32_t last_site() const { return last_site_; }
   std::string last_records() const;
 
  private:
@@ -172,6 +173,7 @@ class Rank {
   std::size_t queue_head_ = 0;
   std::array<Wait, kReplySlots> waits_{};
   std::uint64_t wait_serial_ = 0;
+  std::uint32_t last_site_ = 0;  // of the last call whose Python line is known
   std::vector<Query> queries_;  // in order of time
 
   // Devices.

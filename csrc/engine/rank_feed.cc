@@ -32,6 +32,7 @@ void Rank::take(const RecordsReader::Unit& unit, std::vector<Announcement>& anno
     if (record.host_gap_ns > static_cast<std::uint64_t>(kLatest - fed_ns_)) reader_.fail("host time overflows");
     if (record.device >= kMostDevices) reader_.fail("device " + std::to_string(record.device));
     const bool was_running = running();
+    if (record.site != 0) last_site_ = record.site;
     fed_ns_ += static_cast<Nanoseconds>(record.host_gap_ns);
     Queued queued{fed_ns_, kNone, record.id, record.site, record.device, record.kind, record.flags,
                   {record.arg[0], record.arg[1], record.arg[2], record.arg[3], record.arg[4]}};

@@ -1,6 +1,4 @@
 // What a rank asks, and when it is answered.
-#include <sstream>
-
 #include "engine/names.h"
 #include "engine/rank.h"
 
@@ -132,20 +130,14 @@ void Rank::close_wait(Wait& wait, Nanoseconds time_ns) {
   waiting_ = false;
 }
 
-void Rank::describe_waits(std::vector<std::string>& lines) const {
+void Rank::add_host_waits(std::vector<HostWait>& waits) const {
   for (const Wait& wait : waits_) {
     if (!wait.open || wait.background) continue;
-    std::ostringstream line;
-    line << "rank " << rank_ << " waits in " << name(wait.kind) << " since " << wait.issue_ns << " ns at "
-         << world_.sites.text(rank_, wait.site);
-    const char* separator = ", held up by ";
+    HostWait made{rank_, wait.kind, wait.site, wait.issue_ns, {}};
     if (wait.item != kNone) {
-      for (const Index item : items_.running_before(wait.item)) {
-        line << separator << describe(item);
-        separator = "; ";
-      }
+      for (const Index item : items_.running_before(wait.item)) made.held_up_by.push_back(describe(item));
     }
-    lines.push_back(line.str());
+    waits.push_back(std::move(made));
   }
 }
 
@@ -161,7 +153,7 @@ std::string Rank::describe(Index index) const {
     text += name(static_cast<NcclOpKind>(op.flags)) + " " + std::to_string(op.args[4]) + " of communicator " +
             std::to_string(op.id);
   }
-  return text + where;
+  return text;
 }
 
 }  // namespace ph

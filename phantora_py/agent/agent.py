@@ -51,11 +51,15 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How the run ended. `failed_rank`: the first rank that failed, if one did."""
+    """How the run ended.
+
+    `failed_rank`: the first rank that failed, if one did. `tables`: of the deadlock report, JSON.
+    """
 
     exit_code: int = 0
     message: str = ""
     failed_rank: int | None = None
+    tables: str = ""
 
 
 class HostAgent:
@@ -141,7 +145,7 @@ class HostAgent:
         is_of_rank = failure.exit_code == RankFailed.exit_code
         if seen == 0 or (seen == RankFailed.exit_code and not is_of_rank):
             rank = self._outcome.failed_rank
-            self._outcome = Outcome(failure.exit_code, failure.message, rank)
+            self._outcome = Outcome(failure.exit_code, failure.message, rank, failure.tables)
         # The rank is about to end, and its end says more than its exit record.
         self._stop_at_s = time.monotonic() + (_EXPLANATION_S if is_of_rank else 0)
 

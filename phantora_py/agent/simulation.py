@@ -1,5 +1,6 @@
 """The agent's end of its connection to sim_server: one stream each way."""
 
+import json
 import queue
 import threading
 import time
@@ -8,7 +9,7 @@ from collections.abc import Callable, Iterator
 import grpc
 
 from sim_server import simulation_pb2 as wire
-from sim_server.errors import InternalError, PhantoraError, UsageError
+from sim_server.errors import Deadlock, InternalError, PhantoraError, UsageError
 from sim_server.simulation_pb2_grpc import SimulationStub
 
 CHANNEL_OPTIONS = (
@@ -25,6 +26,8 @@ _CHECK_INTERVAL_S = 0.05
 
 def error_of(failure: wire.Failure) -> PhantoraError:
     """The error behind a failure that the server reports."""
+    if failure.exit_code == Deadlock.exit_code:
+        return Deadlock(failure.message, json.loads(failure.tables or "[]"))
     kinds = {kind.exit_code: kind for kind in PhantoraError.__subclasses__()}
     return kinds.get(failure.exit_code, InternalError)(failure.message)
 

@@ -6,7 +6,7 @@ import sys
 from rich.console import Console
 from rich.text import Text
 
-from sim_server.errors import PhantoraError, UsageError
+from sim_server.errors import Deadlock, PhantoraError, UsageError
 
 _TITLES = {
     2: "usage",
@@ -26,10 +26,15 @@ def error_console() -> Console:
 
 
 def print_error(error: PhantoraError) -> None:
-    """Prints an error as `phantora: kind: message`."""
+    """Prints an error as `phantora: kind: message`; beneath a deadlock, who waits for whom."""
     sys.stdout.flush()
     title = _TITLES.get(error.exit_code, "error")
-    error_console().print(Text.assemble((f"phantora: {title}: ", "bold red"), str(error)))
+    console = error_console()
+    console.print(Text.assemble((f"phantora: {title}: ", "bold red"), str(error)))
+    if isinstance(error, Deadlock) and error.tables:
+        from phantora_py.report.deadlock import print_deadlock  # noqa: PLC0415 - seldom needed
+
+        print_deadlock(console, error.tables)
 
 
 def parse_size_bytes(text: str) -> int:

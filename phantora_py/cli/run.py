@@ -105,7 +105,11 @@ def _print_summary(options: RunOptions, path: Path) -> None:
 def _verdict(options: RunOptions, path: Path, outcome: Outcome) -> int:
     """Exit code 0, or the error that the outcome amounts to."""
     if outcome.exit_code != 0:
-        raise error_of(wire.Failure(exit_code=outcome.exit_code, message=outcome.message))
+        raise error_of(
+            wire.Failure(
+                exit_code=outcome.exit_code, message=outcome.message, tables=outcome.tables
+            )
+        )
     if options.min_trust is not None:
         share = trusted_share(summarise(RunData(path)))
         if share < options.min_trust:

@@ -6,6 +6,7 @@ serve     fork the ranks; the host agent works until all have ended
 finish    stop everything, complete the data file
 """
 
+import json
 import os
 import resource
 import time
@@ -291,6 +292,7 @@ def _describe_end(outcome: Outcome, digest: str, clocks: Clocks) -> dict[str, An
         "exit_code": outcome.exit_code,
         "failed_rank": outcome.failed_rank,
         "message": outcome.message,
+        "deadlock": json.loads(outcome.tables or "[]"),
         "wall": clocks.to_dict(),
         "digest": digest,
     }

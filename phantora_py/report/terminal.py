@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from phantora_py.data import RunData
+from phantora_py.report.deadlock import print_deadlock
 from phantora_py.report.summary import summarise
 from phantora_py.report.units import duration_text, percent_text, size_text
 
@@ -22,8 +23,10 @@ def print_summary(path: Path, console: Console | None = None) -> None:
     Raises: UsageError if it cannot be read.
     """
     console = console or Console(highlight=False, soft_wrap=True)
-    for line in summary_lines(summarise(RunData(path))):
+    data = RunData(path)
+    for line in summary_lines(summarise(data)):
         console.print(line)
+    print_deadlock(console, data.run.get("deadlock", []))
 
 
 def summary_lines(summary: dict[str, Any]) -> list[str]:

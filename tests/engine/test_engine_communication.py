@@ -84,9 +84,9 @@ def test_grouped_sends_and_receives_do_not_block_each_other() -> None:
 @pytest.mark.parametrize(
     ("other", "says"),
     [
-        (op(NcclOpKind.ALL_REDUCE, 0, count=9), "AllReduce(count 9, type 7, reduction 0)"),
-        (op(NcclOpKind.ALL_REDUCE, 0, dtype=6), "AllReduce(count 8, type 6, reduction 0)"),
-        (op(NcclOpKind.ALL_GATHER, 0), "AllGather(count 8, type 7)"),
+        (op(NcclOpKind.ALL_REDUCE, 0, count=9), "AllReduce(9 x float32, sum)"),
+        (op(NcclOpKind.ALL_REDUCE, 0, dtype=6), "AllReduce(8 x float16, sum)"),
+        (op(NcclOpKind.ALL_GATHER, 0), "AllGather(8 x float32)"),
     ],
 )
 def test_mismatched_collectives_are_named_with_their_lines(other: bytes, says: str) -> None:
@@ -95,8 +95,8 @@ def test_mismatched_collectives_are_named_with_their_lines(other: bytes, says: s
     first.steps.insert(0, (announcement(RecordKind.SITE, b"train.py:7 step", id=4), 0, False))
     second = Program().nccl(other)
     assert play([first, second]).mismatch == (
-        "Mismatched operation 0 of communicator 1: rank 0 issued AllReduce(count 8, type 7, "
-        f"reduction 0) at train.py:7 step; rank 1 issued {says} at an unknown line"
+        "Mismatched operation 0 of communicator 1: rank 0 issued AllReduce(8 x float32, sum) at "
+        f"train.py:7 step; rank 1 issued {says} at an unknown line"
     )
 
 
@@ -105,7 +105,7 @@ def test_a_root_must_agree() -> None:
     programs = [Program().nccl(op(NcclOpKind.BROADCAST, 0, root=root)) for root in (0, 1)]
     mismatch = play(programs).mismatch
     assert mismatch is not None
-    assert "Broadcast(count 8, type 7, root 1)" in mismatch
+    assert "Broadcast(8 x float32, root 1)" in mismatch
 
 
 def test_a_deadlock_can_be_told() -> None:
@@ -119,11 +119,11 @@ def test_a_deadlock_can_be_told() -> None:
     assert engine.next_time() is None
     (pending,) = engine.pending_operations()
     assert (pending.comm, pending.kind, pending.sequence) == (1, NcclOpKind.ALL_REDUCE, 5)
-    assert (pending.arrived, pending.missing) == ([(0, 3)], [1])
-    assert engine.describe_waits() == [
-        "rank 0 waits in stream synchronise since 0 ns at an unknown line, held up by "
-        "AllReduce 5 of communicator 1 on stream 3 of device 0"
-    ]
+    assert (pending.arrived, pending.missing) == ([(0, 3, 10)], [1])
+    (wait,) = engine.host_waits()
+    assert (wait.rank, wait.kind, wait.since_ns) == (0, WaitKind.STREAM, 0)
+    assert wait.held_up_by == ["AllReduce 5 of communicator 1"]
+    assert (engine.last_site(0), engine.last_site(1)) == (3, 0)
 
 
 def test_communicator_waits_are_requests_that_the_server_answers() -> None:

@@ -33,7 +33,7 @@ def test_a_communicator_is_complete_when_its_last_rank_has_joined() -> None:
     assert created is not None
     assert (created.identifier, created.members) == (1, [9, 1, 5])
     assert communicators.members(1) == [9, 1, 5]
-    assert communicators.waiting() == []
+    assert communicators.meetings() == []
 
 
 def test_unique_ids_keep_communicators_apart() -> None:
@@ -100,7 +100,8 @@ def test_who_waits_is_told() -> None:
     communicators.join(8, 2, joiner(3, 0))
     communicators.split(1, 0, joiner(2, 0))
     communicators.split(1, 0, joiner(0, 0))
-    assert communicators.waiting() == [
-        "ncclCommInitRank: ranks 3 wait for the others",
-        "ncclCommSplit of communicator 1: ranks 0, 2 wait for ranks 1, 3",
-    ]
+    new, split = communicators.meetings()
+    assert (new.title, new.size) == ("a new communicator of 2 ranks (ncclCommInitRank)", 2)
+    assert (new.members, [one.rank for one in new.joiners]) == (None, [3])
+    assert split.title == "communicators split from communicator 1 (ncclCommSplit)"
+    assert (split.members, [one.rank for one in split.joiners]) == ([0, 1, 2, 3], [2, 0])

@@ -201,10 +201,11 @@ def test_a_deadlock(tmp_path: Path) -> None:
     scripts[0].gemm().all_reduce(0, count=10, site=4).synchronise(site=4)
     ending = fail(tmp_path, scripts, 5)
     assert ending.failure is not None
-    assert (
-        "communicator 1, all_reduce number 0 of 10 elements: rank 0 (train.py:7 main) arrived; "
-        "missing: 1"
-    ) in ending.failure.message
+    title = "communicator 1 (ranks 0-1), AllReduce number 0 of 10 x float32"
+    assert title in ending.failure.message
+    (table,) = json.loads(ending.failure.tables)
+    assert table["title"] == title
+    assert [row["ranks"] for row in table["rows"]] == [[0], [1]]
     assert len(ending.files["timings"]) == 1
     assert KERNEL_SPAN in ending.files["spans"]["kind"]
 

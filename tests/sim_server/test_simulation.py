@@ -22,6 +22,13 @@ from sim_server.records import NcclOpKind, RecordKind, WaitKind
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
 
+ENDED = "missing: has ended with exit status 0"
+
+
+def row(ranks: list[int], state: str, since_ns: int | None, site: str) -> dict[str, Any]:
+    """A row of a deadlock report."""
+    return {"ranks": ranks, "state": state, "since_ns": since_ns, "site": site}
+
 
 def duration_alone_ns(operation: Operation, settings: Settings) -> int:
     """What the network takes for an operation that has it to itself."""
@@ -125,23 +132,93 @@ def test_a_collective_that_a_rank_never_joins_is_a_deadlock() -> None:
         script.all_reduce(0, count=10, site=4).synchronise(site=4)
     with pytest.raises(Deadlock) as caught:
         play(scripts)
-    first, pending, *waits = str(caught.value).splitlines()
-    assert first == "deadlock: ranks 0, 1 wait and nobody can end their waiting."
-    assert pending == (
-        "  communicator 1, all_reduce number 0 of 10 elements: rank 0 (train.py:7 main), "
-        "1 (train.py:8 main) arrived; missing: 2"
+    title = "communicator 1 (ranks 0-2), AllReduce number 0 of 10 x float32"
+    assert str(caught.value) == (
+        "deadlock: ranks 0-1 wait and nobody can end the waiting; so it is on hardware. "
+        f"First: {title}."
     )
-    assert [line.split(" since")[0] for line in waits] == [
-        "  rank 0 waits in device synchronise",
-        "  rank 1 waits in device synchronise",
+    arrived_ns = comm_init_ns(3)
+    assert caught.value.tables == [
+        {
+            "title": title,
+            "rows": [
+                row([0], "waits here", arrived_ns, "train.py:7 main"),
+                row([1], "waits here", arrived_ns, "train.py:8 main"),
+                row([2], ENDED, None, "last GPU call at an unknown line"),
+            ],
+        }
     ]
-    assert all("train.py" in line for line in waits)
+
+
+def test_ranks_that_are_stuck_alike_share_a_row() -> None:
+    """The report on 64 ranks, one of which left out a collective, is as long as that on three."""
+    scripts = [Script().join(9, 64, rank).site(4, "train.py:7 main") for rank in range(64)]
+    for rank, script in enumerate(scripts):
+        if rank != 5:
+            script.all_reduce(0, count=10, site=4)
+        script.all_reduce(1, count=10, comm=1, site=4).synchronise(site=4)
+    with pytest.raises(Deadlock) as caught:
+        play(scripts, make_settings(64, nodes=8))
+    first, second = caught.value.tables
+    others = [rank for rank in range(64) if rank != 5]
+    held_up = "waits in device synchronize for AllReduce"
+    since_ns = comm_init_ns(64)
+    line = "train.py:7 main"
+    assert first["rows"] == [
+        row(others, "waits here", since_ns, line),
+        row([5], f"missing: {held_up} 1 of communicator 1", since_ns, line),
+    ]
+    assert second["rows"] == [
+        row([5], "waits here", since_ns, line),
+        row(others, f"missing: {held_up} 0 of communicator 1", since_ns, line),
+    ]
 
 
 def test_a_communicator_that_a_rank_never_joins_is_a_deadlock() -> None:
     """The ranks that wait in its creation are named."""
-    with pytest.raises(Deadlock, match="ncclCommInitRank: ranks 0, 1 wait for the others"):
+    with pytest.raises(Deadlock) as caught:
         play([Script().join(9, 3, 0), Script().join(9, 3, 1), Script()])
+    (table,) = caught.value.tables
+    assert table["title"] == "a new communicator of 3 ranks (ncclCommInitRank)"
+    assert table["rows"] == [
+        row([0, 1], "waits here", 0, "an unknown line"),
+        row([], "1 missing; which ranks is not known", None, ""),
+    ]
+
+
+def test_a_split_that_a_rank_never_joins_is_a_deadlock() -> None:
+    """The rank that is missing waits for something else, which is said."""
+    scripts = [Script().join(9, 2, rank) for rank in range(2)]
+    scripts[0].split(1, colour=0, key=0)
+    scripts[1].all_reduce(0, count=10).synchronise()
+    with pytest.raises(Deadlock) as caught:
+        play(scripts)
+    pending, split = caught.value.tables
+    since_ns = comm_init_ns(2)
+    assert pending["rows"][1]["state"] == "missing: waits in ncclCommSplit"
+    assert split["rows"] == [
+        row([0], "waits here", since_ns, "an unknown line"),
+        row(
+            [1],
+            "missing: waits in device synchronize for AllReduce 0 of communicator 1",
+            since_ns,
+            "an unknown line",
+        ),
+    ]
+
+
+def test_a_send_without_a_receive_is_a_deadlock() -> None:
+    """The pair is named by its two ranks."""
+    scripts = [Script().join(9, 3, rank) for rank in range(3)]
+    scripts[2].nccl(op(NcclOpKind.SEND, 0, count=64, root=1, dtype=FLOAT))
+    scripts[2].synchronise()
+    with pytest.raises(Deadlock) as caught:
+        play(scripts)
+    (table,) = caught.value.tables
+    assert table["title"] == (
+        "communicator 1 (ranks 0-2), Send number 0 from rank 2 to rank 1 of 64 x float32"
+    )
+    assert [shown["ranks"] for shown in table["rows"]] == [[2], [1]]
 
 
 def test_no_deadlock_while_a_rank_is_aside() -> None:
@@ -164,9 +241,10 @@ def test_ranks_that_disagree_about_a_collective() -> None:
     with pytest.raises(Deadlock) as caught:
         play(scripts)
     assert str(caught.value) == (
-        "Mismatched operation 0 of communicator 1: rank 0 issued AllReduce(count 10, type 7, "
-        "reduction 0) at train.py:7 main; rank 1 issued AllReduce(count 11, type 7, reduction 0) "
-        "at train.py:8 main"
+        "Mismatched operation 0 of communicator 1: rank 0 issued AllReduce(10 x float32, sum) at "
+        "train.py:7 main; rank 1 issued AllReduce(11 x float32, sum) at train.py:8 main. On "
+        "hardware this hangs or gives wrong results; every rank of a communicator must issue the "
+        "same operations in the same order."
     )
 
 
