@@ -51,6 +51,12 @@ class LowTrust(PhantoraError):  # noqa: N818
     exit_code = 6
 
 
+class Interrupted(PhantoraError):  # noqa: N818
+    """The user asked for an early end."""
+
+    exit_code = 130
+
+
 class InternalError(PhantoraError):
     """A fault of ours that was noticed in time to explain it."""
 

@@ -15,9 +15,11 @@ import numpy as np
 from phantora_py.agent.channels import Channels
 from phantora_py.agent.idle import IdleWatch
 from phantora_py.agent.simulation import Simulation
+from phantora_py.agent.stall import StallWatch
+from phantora_py.launch.interrupts import Interrupts
 from phantora_py.launch.ranks import RankProcesses
 from sim_server import simulation_pb2 as wire
-from sim_server.errors import InternalError, RankFailed
+from sim_server.errors import Deadlock, InternalError, Interrupted, RankFailed
 from sim_server.records import RECORD_TYPE, RecordKind, WaitFlags
 
 # How often clocks of ranks that ring no bell are looked at: rarely, unless the simulation waits for
@@ -48,6 +50,9 @@ class Watcher(Protocol):
     def update(self, progress: wire.Progress) -> None:
         """The simulation has come this far."""
 
+    def stalled(self, message: str) -> None:
+        """No rank gets on; `message` says why, as far as can be seen."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -72,6 +77,9 @@ class HostAgent:
         processes: RankProcesses,
         data: DataSink,
         watcher: Watcher,
+        *,
+        stall: StallWatch,
+        interrupts: Interrupts,
     ) -> None:
         self._channels = channels
         self._simulation = simulation
@@ -79,6 +87,9 @@ class HostAgent:
         self._data = data
         self._watcher = watcher
         self._idle = IdleWatch()
+        self._stall = stall
+        self._interrupts = interrupts
+        self._aside: set[int] = set()
         self._held_up_by: set[int] = set()
         self._outcome = Outcome()
         self._stop_at_s: float | None = None
@@ -98,6 +109,8 @@ class HostAgent:
             for rank, status in self._processes.take_ended():
                 self._on_end(rank, status)
             self._set_idle_ranks_aside()
+            self._tell_of_stall()
+            self._note_interrupt()
             self._stop_if_due()
         for rank, status in self._processes.take_ended():
             self._on_end(rank, status)
@@ -115,6 +128,8 @@ class HostAgent:
         for record in records:
             if not is_background(record.cells):
                 self._idle.forget(record.rank)
+                self._stall.got_on()
+                self._aside.discard(record.rank)
         self._simulation.send(wire.FromAgent(batch=wire.Batch(ranks=records)))
 
     def _handle(self, message: wire.ToAgent) -> None:
@@ -153,6 +168,8 @@ class HostAgent:
         self._forward(0)
         self._simulation.send(wire.FromAgent(rank_exited=wire.RankExited(rank=rank, status=status)))
         self._held_up_by.discard(rank)
+        self._aside.discard(rank)
+        self._stall.got_on()
         is_first = self._outcome.exit_code == 0 or (
             self._outcome.exit_code == RankFailed.exit_code
             and self._outcome.failed_rank is None
@@ -177,7 +194,25 @@ class HostAgent:
             if self._channels.set_aside(rank):
                 self._simulation.send(wire.FromAgent(rank_aside=wire.RankAside(rank=rank)))
                 self._held_up_by.discard(rank)
+                self._aside.add(rank)
             self._idle.forget(rank)
+
+    def _tell_of_stall(self) -> None:
+        if self._stop_at_s is not None or not self._processes.pids or not self._stall.is_due():
+            return
+        message = self._stall.tell(self._processes.pids, self._held_up_by, self._aside)
+        if self._stall.is_over():
+            self._outcome = Outcome(Deadlock.exit_code, f"{message}. That is the --stall-limit.")
+            self._stop_at_s = time.monotonic()
+        else:
+            self._watcher.stalled(message)
+
+    def _note_interrupt(self) -> None:
+        if self._interrupts.asked and self._stop_at_s is None:
+            self._outcome = Outcome(
+                Interrupted.exit_code, "every rank was stopped; the data file ends there."
+            )
+            self._stop_at_s = time.monotonic()
 
     def _stop_if_due(self) -> None:
         if self._simulation.ended and self._outcome.exit_code == 0:
@@ -220,4 +255,6 @@ def describe_end(status: int) -> str:
     reason = f"was killed by signal {-status} ({name})."
     if -status == signal.SIGKILL:
         reason += " If nobody did that, this machine ran out of memory (see dmesg)."
+    if -status == signal.SIGBUS:
+        reason += " Shared memory (/dev/shm) is full, or a file that it has mapped was cut short."
     return reason

@@ -13,6 +13,8 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+from sim_server.errors import UsageError
+
 # Records and spans are regular: the fastest level already shrinks them several times (assumed).
 _COMPRESSION_LEVEL = 1
 # Members that may wait to be written; who brings more waits himself.
@@ -22,6 +24,14 @@ _PENDING = 8
 def partial_path(path: Path) -> Path:
     """Where the file lies until it is complete."""
     return path.with_name(f".{path.name}.partial")
+
+
+def cannot_write(path: Path, error: OSError) -> UsageError:
+    """What the user is told if the data file cannot be written."""
+    return UsageError(
+        f"The data file {path} cannot be written: {error.strerror}. Make room, or choose another "
+        "place with -o."
+    )
 
 
 class DataFile:
@@ -40,7 +50,11 @@ class DataFile:
         self._archive = zipfile.ZipFile(
             self._file, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION_LEVEL
         )
-        self._add("start.json", json.dumps(start, indent=1).encode())
+        try:
+            self._add("start.json", json.dumps(start, indent=1).encode())
+        except OSError as error:
+            self._file.close()
+            raise cannot_write(path, error) from error
         self._pending: queue.Queue[tuple[str, bytes] | None] = queue.Queue(_PENDING)
         self._error: OSError | None = None
         # Compression must not hold up those who bring data: they also bring answers to ranks.
@@ -50,10 +64,10 @@ class DataFile:
     def write(self, name: str, content: bytes) -> None:
         """Adds the member `name`; waits while many are pending.
 
-        Raises: OSError if an earlier one could not be written.
+        Raises: UsageError if an earlier one could not be written.
         """
         if self._error is not None:
-            raise self._error
+            raise cannot_write(self.path, self._error)
         if name == "digest":
             self.digest = content.decode()
         self._pending.put((name, content))
@@ -61,22 +75,26 @@ class DataFile:
     def complete(self, run: dict[str, Any]) -> None:
         """Adds run.json and gives the file its name.
 
-        Raises: OSError if a member could not be written.
+        Raises: UsageError if a member could not be written.
         """
         self._end_writer()
         if self._error is not None:
-            raise self._error
-        self._add("run.json", json.dumps(run, indent=1).encode())
-        self._archive.close()
-        self._file.close()
-        self.partial.replace(self.path)
+            raise cannot_write(self.path, self._error)
+        try:
+            self._add("run.json", json.dumps(run, indent=1).encode())
+            self._archive.close()
+            self._file.close()
+            self.partial.replace(self.path)
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
 
     def discard(self) -> None:
         """Removes what there is of a file that was not completed."""
         self._end_writer()
         with contextlib.suppress(OSError):  # no room for its directory, which nobody will miss
             self._archive.close()
-        self._file.close()
+        with contextlib.suppress(OSError):  # nor for what is still to be written
+            self._file.close()
         self.partial.unlink(missing_ok=True)
 
     def _write_pending(self) -> None:

@@ -15,11 +15,10 @@ from types import FrameType
 
 from phantora_py.cli.commands import make_parser
 from phantora_py.cli.messages import print_error
-from sim_server.errors import InternalError, PhantoraError
+from phantora_py.launch.interrupts import SIGNALS
+from sim_server.errors import InternalError, Interrupted, PhantoraError
 
-INTERRUPTED = 130
 PIPE_CLOSED = 141  # as a shell reports SIGPIPE
-_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,8 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_error(error)
         return error.exit_code
     except KeyboardInterrupt:
-        print("phantora: interrupted; every rank was stopped.", file=sys.stderr)
-        return INTERRUPTED
+        print_error(Interrupted("everything was stopped at once."))
+        return Interrupted.exit_code
     except BrokenPipeError:
         # The reader of our output has gone (`| head`); Python must not complain at its exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -57,8 +56,8 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
 @contextmanager
 def _interruptible() -> Iterator[None]:
     """Turns the signals that ask for an end into KeyboardInterrupt; what is ignored stays so."""
-    before = {number: signal.getsignal(number) for number in _INTERRUPTS}
-    for number in _INTERRUPTS:
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    for number in SIGNALS:
         if before[number] is not signal.SIG_IGN:
             signal.signal(number, _interrupt)
     try:
@@ -70,6 +69,6 @@ def _interruptible() -> Iterator[None]:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     # One is enough: cleaning up is under way and takes seconds at most.
-    for other in _INTERRUPTS:
+    for other in SIGNALS:
         signal.signal(other, signal.SIG_IGN)
     raise KeyboardInterrupt

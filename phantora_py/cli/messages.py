@@ -15,6 +15,7 @@ _TITLES = {
     5: "collectives",
     6: "below the trust asked for",
     70: "internal error",
+    130: "interrupted",
 }
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?")
 _SIZE_UNITS = {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}

@@ -40,7 +40,7 @@ class Progress:
         self._shown = shown
         self._start_s = time.monotonic()
         self._last = wire.Progress()
-        console = error_console()
+        console = self._console = error_console()
         self._live: Live | None = None
         if shown and console.is_terminal:
             self._live = Live(
@@ -60,6 +60,11 @@ class Progress:
     def update(self, progress: wire.Progress) -> None:
         """Takes what the server said."""
         self._last = progress
+
+    def stalled(self, message: str) -> None:
+        """Prints what holds the ranks up."""
+        if self._shown:
+            self._console.print(Text(f"note: {message}"))
 
     def __enter__(self) -> "Progress":
         if self._live is not None:

@@ -53,6 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     machine.add_argument(
         "--no-zygote", action="store_true", help="start every rank afresh instead of forking it"
     )
+    machine.add_argument(
+        "--stall-limit",
+        type=float,
+        metavar="SECONDS",
+        help="fail once no rank has got on for so long, wall time; default: only say so",
+    )
     output = parser.add_argument_group("output")
     output.add_argument("-o", "--output", type=Path, metavar="FILE", help="the data file (.phr)")
     output.add_argument("--json", action="store_true", help="print the summary as JSON")
@@ -80,6 +86,7 @@ def run(options: argparse.Namespace) -> int:
         values_threshold_bytes=parse_size_bytes(options.values_threshold),
         server=options.server,
         token=options.token,
+        stall_limit_s=options.stall_limit,
         quiet=options.quiet,
     )
     prepared = launch.prepare(chosen)

@@ -37,5 +37,7 @@ class RunOptions:
     """Address of a running sim_server; None: start one."""
     token: str | None = None
     """The token of `server`."""
+    stall_limit_s: float | None = None
+    """After so long in which no rank gets on the run fails; None: never."""
     quiet: bool = False
     """No headline, progress or summary."""

@@ -17,16 +17,18 @@ from typing import Any
 
 from phantora_py import __version__
 from phantora_py.agent.agent import HostAgent, Outcome, Watcher
-from phantora_py.agent.datafile import DataFile, partial_path
+from phantora_py.agent.datafile import DataFile, cannot_write, partial_path
 from phantora_py.agent.server import START_LIMIT_S, Server
 from phantora_py.agent.simulation import Simulation
+from phantora_py.agent.stall import StallWatch
 from phantora_py.data import SCHEMA
 from phantora_py.isolation import container, probe
 from phantora_py.isolation.container import Node
 from phantora_py.isolation.probe import Isolation
-from phantora_py.launch import environment, rundir
+from phantora_py.launch import environment, limits, rundir
 from phantora_py.launch.command import Command, Form, Program, understand
 from phantora_py.launch.host_gaps import HostGaps, choose_host_gaps
+from phantora_py.launch.interrupts import Interrupts
 from phantora_py.launch.layout import RunLayout, lay_out
 from phantora_py.launch.options import RunOptions
 from phantora_py.launch.ranks import NotForkable, RankProcesses
@@ -96,6 +98,7 @@ def prepare(options: RunOptions) -> Prepared:
     NcclEnvironment.read(variables).used_nics(cluster.nic.per_node)  # raises what is wrong
     if options.server is not None and not options.token:
         raise UsageError("--server needs --token, the token that the server was started with.")
+    limits.require_files(layout.ranks)
     notes = list(command.torchrun.notes) if command.torchrun else []
     output = options.output or _default_output(command)
     if not output.resolve().parent.is_dir():
@@ -118,20 +121,51 @@ def prepare(options: RunOptions) -> Prepared:
 def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
     """Runs the ranks and writes the data file.
 
-    Raises: PhantoraError if it cannot be done,
-    and KeyboardInterrupt; then nothing is left behind, and no data file.
+    Raises: PhantoraError if it cannot be done, and KeyboardInterrupt if interrupted before the
+    ranks run or twice; then nothing is left behind, and no data file.
     """
     clocks = Clocks()
-    output = prepared.output
-    with rundir.run_directory(prepared.layout.ranks, partial_path(output), output) as directory:
-        data = DataFile(output, _describe(prepared))
-        try:
-            outcome = _serve(prepared, directory, data, clocks, watcher)
-            data.complete(_describe(prepared) | _describe_end(outcome, data.digest, clocks))
-        except BaseException:
-            data.discard()
-            raise
+    output = _reserve(prepared)
+    partial = partial_path(output)
+    try:
+        with rundir.run_directory(prepared.layout.ranks, partial, output) as directory:
+            data = DataFile(output, _describe(prepared))
+            try:
+                outcome = _serve(prepared, directory, data, clocks, watcher)
+                data.complete(_describe(prepared) | _describe_end(outcome, data.digest, clocks))
+            except BaseException:
+                data.discard()
+                raise
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
     return outcome
+
+
+def _reserve(prepared: Prepared) -> Path:
+    """The data file's path, settled: of runs that start at one time in one directory each has its
+    own.
+
+    Raises: UsageError if it cannot be written there.
+    """
+    chosen = prepared.output
+    number = 1
+    while True:
+        partial = partial_path(prepared.output)
+        try:
+            if prepared.options.output is not None or not prepared.output.exists():
+                partial.open("x").close()
+                return prepared.output
+        except FileExistsError as error:
+            if prepared.options.output is not None:
+                raise UsageError(
+                    f"Another run is writing {chosen}. Choose another file with -o, or, if none "
+                    f"is, remove {partial}."
+                ) from error
+        except OSError as error:
+            raise cannot_write(chosen, error) from error
+        number += 1
+        prepared.output = chosen.with_stem(f"{chosen.stem}-{number}")
 
 
 def _serve(
@@ -171,7 +205,12 @@ def _serve(
         clocks.started_s = time.monotonic()
         for rank in ranks:
             processes.start(rank)
-        return HostAgent(channels, simulation, processes, data, watcher).run()
+        stall = StallWatch(directory.path, prepared.options.stall_limit_s)
+        with Interrupts() as interrupts:
+            agent = HostAgent(
+                channels, simulation, processes, data, watcher, stall=stall, interrupts=interrupts
+            )
+            return agent.run()
 
 
 def _write_files(prepared: Prepared, directory: RunDirectory) -> None:

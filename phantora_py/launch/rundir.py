@@ -13,11 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from phantora_py.launch import sweeper
+from phantora_py.launch import limits, sweeper
 
-_SHARED_MEMORY = Path("/dev/shm")
-# Channels are 4.3 MiB a rank (csrc/protocol/channel.h); the rest is small.
-_BYTES_PER_RANK = 5 << 20
 _SWEEP_LIMIT_S = 20
 
 
@@ -57,7 +54,7 @@ def run_directory(ranks: int, partial: Path, output: Path) -> Iterator[RunDirect
     """Makes the directory, and removes it with every process that belongs to it, however the run
     ends. If a data file `partial` is left then, because phantora was killed, it becomes `output`.
     """
-    path = Path(tempfile.mkdtemp(prefix="phantora-", dir=_parent(ranks)))
+    path = Path(tempfile.mkdtemp(prefix="phantora-", dir=limits.find_room(ranks)))
     # A session of its own keeps Ctrl-C from it; it is done when our end of the pipe closes.
     watcher = subprocess.Popen(
         [
@@ -72,7 +69,9 @@ def run_directory(ranks: int, partial: Path, output: Path) -> Iterator[RunDirect
     finally:
         assert watcher.stdin is not None
         watcher.stdin.close()
-        watcher.wait(_SWEEP_LIMIT_S)
+        if watcher.wait(_SWEEP_LIMIT_S) != 0:
+            # Somebody killed it. Our own processes have been waited for.
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def write_settings(directory: RunDirectory, settings: Mapping[str, str]) -> None:
@@ -103,12 +102,3 @@ def write_token(directory: RunDirectory) -> str:
 def node_name(node: int) -> str:
     """The host name of a simulated node."""
     return f"node{node}"
-
-
-def _parent(ranks: int) -> Path | None:
-    """Shared memory, if there is room; else the system's directory for temporary files."""
-    try:
-        room = shutil.disk_usage(_SHARED_MEMORY).free
-    except OSError:
-        return None
-    return _SHARED_MEMORY if room > ranks * _BYTES_PER_RANK else None

@@ -9,18 +9,23 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import faulthandler
 import importlib.abc
 import importlib.machinery
 import json
 import os
+import signal
 import sys
 import weakref
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 OPTIMIZER_STEP = 1  # ph::MarkerKind in csrc/protocol/records.h
 OPTIMIZER_MODULE = "torch.optim.optimizer"
+# Upon it a rank writes where its main thread is. Nobody else uses this one (assumed).
+STACK_SIGNAL = signal.SIGRTMAX - 3
 
 
 def start() -> bool:
@@ -35,10 +40,18 @@ def start() -> bool:
         return False
     # With the GIL held, so that the shim can check how it reads frames (core/python_frame.cc).
     ctypes.PyDLL(None).ph_current_site()
+    # Kept open, and by O_APPEND never written beyond its end, which the agent moves.
+    stack = stack_path(Path(os.fsdecode(run_dir)), rank).open("a")
+    faulthandler.register(STACK_SIGNAL, stack, all_threads=False)
     rank_runtime = _Runtime(shim)
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
     atexit.register(rank_runtime.end)
     return True
+
+
+def stack_path(run_dir: Path, rank: int) -> Path:
+    """Where a rank writes its stack when it gets STACK_SIGNAL."""
+    return run_dir / f"rank-{rank}.stack"
 
 
 def after_import(name: str, action: Callable[[ModuleType], None]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from phantora_py.agent.datafile import DataFile
 from phantora_py.broken_archive import BrokenArchive
+from sim_server.errors import UsageError
 
 
 def test_members_are_kept_as_they_come(tmp_path: Path) -> None:
@@ -50,9 +51,9 @@ def test_a_full_disk_is_told_to_whoever_writes_next(
 
     monkeypatch.setattr(zipfile.ZipFile, "writestr", fail)
     data.write("spans/000000.npy", b"ab")
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(UsageError, match="No space left"):
         data.complete({})
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(UsageError, match="No space left"):
         data.write("spans/000001.npy", b"ab")
     monkeypatch.undo()
     data.discard()

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from phantora_py.agent import agent as agent_module
 from phantora_py.agent.agent import HostAgent, Outcome, describe_end
 from phantora_py.agent.idle import IdleWatch
+from phantora_py.agent.stall import StallWatch
+from phantora_py.launch.interrupts import Interrupts
 from sim_server import simulation_pb2 as wire
 from sim_server.errors import InternalError
 from sim_server.records import RecordKind
@@ -99,6 +102,10 @@ class Watcher:
     def __init__(self) -> None:
         self.iterations: list[int] = []
         self.files: list[tuple[str, bytes]] = []
+        self.stalls: list[str] = []
+
+    def stalled(self, message: str) -> None:
+        self.stalls.append(message)
 
     def started(self) -> None:
         """Not called by the agent itself."""
@@ -114,11 +121,16 @@ def serve(
     ends: dict[int, tuple[int, int]],
     react: Callable[[wire.FromAgent], list[wire.ToAgent]] = lambda _: [],
     polls: list[list[tuple[int, int, bytes]]] | None = None,
+    stall: StallWatch | None = None,
+    interrupts: Interrupts | None = None,
 ) -> tuple[Outcome, Channels, Server, Processes, Watcher]:
     """Runs an agent to its end."""
     channels, server, processes, watcher = Channels(), Server(react), Processes(ends), Watcher()
     channels.polls.extend(polls or [])
-    agent = HostAgent(channels, server, processes, watcher, watcher)  # type: ignore[arg-type]
+    stall = stall or StallWatch(Path("nowhere"), None)
+    interrupts = interrupts or Interrupts()
+    played: Any = (channels, server, processes, watcher, watcher)
+    agent = HostAgent(*played, stall=stall, interrupts=interrupts)
     return agent.run(), channels, server, processes, watcher
 
 
@@ -233,6 +245,37 @@ def test_progress_and_data_are_passed_on() -> None:
     _, _, _, _, watcher = serve({0: (3, 0)}, react, [[(0, 5, WORK)]])
     assert watcher.iterations == [2]
     assert watcher.files == [("spans/000000.npy", b"2"), ("digest", b"01")]
+
+
+def test_a_stall_is_told_and_ends_the_run_only_at_the_limit() -> None:
+    """Silence alone proves nothing; the user may set a limit, upon which all ranks are stopped."""
+    now_s = iter(range(0, 10**6, 4))
+    stall = StallWatch(Path("nowhere"), 60, lambda: next(now_s))
+    stalled = wire.ToAgent(stalled=wire.Stalled(held_up_by=[1]))
+    outcome, _, _, processes, watcher = serve(
+        {0: (10**9, 0), 1: (10**9, 0)},
+        lambda message: [stalled] if message.HasField("batch") else [],
+        [[(0, 5, WORK)]],
+        stall,
+    )
+    assert processes.stopped
+    assert outcome.exit_code == 5
+    assert outcome.message.endswith("That is the --stall-limit.")
+    assert watcher.stalls
+    for message in (*watcher.stalls, outcome.message):
+        assert message.startswith("no rank has got on for ")
+        assert "rank 1 is running without a GPU call; waiting for that: 0" in message
+
+
+def test_an_interrupt_stops_the_ranks_and_keeps_the_data() -> None:
+    """Exit code 130; the ends of the ranks are no failures of theirs."""
+    interrupts = Interrupts()
+    interrupts.asked = True
+    outcome, _, server, processes, watcher = serve({0: (10**9, 0)}, interrupts=interrupts)
+    assert processes.stopped
+    assert (outcome.exit_code, outcome.failed_rank) == (130, None)
+    assert server.kinds() == ["rank_exited", "finish"]
+    assert watcher.files == [("digest", b"01")]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 
 import psutil
 import pytest
+
+from phantora_py.data import RunData
 
 LIMIT_S = 60.0
 
@@ -35,6 +38,14 @@ def _processes(mark: str) -> list[psutil.Process]:
         except psutil.Error:
             continue  # It has ended, or it is not ours.
     return found
+
+
+def may_mount() -> bool:
+    """Whether this user gets a mount namespace of its own."""
+    command = ["unshare", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "none", "/dev/shm"]
+    return shutil.which("unshare") is not None and (
+        subprocess.run(command, capture_output=True, check=False).returncode == 0
+    )
 
 
 def phantora(directory: Path, *arguments: str, script: str) -> subprocess.CompletedProcess[str]:
@@ -134,7 +145,7 @@ def test_the_run_directory_is_gone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted(tmp_path: Path, number: signal.Signals) -> None:
-    """Exit code 130, at once, without a data file, though a rank left a process behind."""
+    """Exit code 130 within seconds and the data so far, though a rank left a process behind."""
     words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", "run.phr", "--"]
     script = "setsid sleep 300 & echo ready; exec sleep 300"
     with subprocess.Popen(
@@ -152,8 +163,105 @@ def test_interrupted(tmp_path: Path, number: signal.Signals) -> None:
             assert process.wait(LIMIT_S) == 130
         finally:
             process.kill()
-        assert process.stderr.read() == "phantora: interrupted; every rank was stopped.\n"
+        assert process.stderr.read() == (
+            "phantora: interrupted: every rank was stopped; the data file ends there.\n"
+        )
+    assert list(tmp_path.iterdir()) == [tmp_path / "run.phr"]
+    assert RunData(tmp_path / "run.phr").run["exit_code"] == 130
+
+
+def test_interrupted_twice(tmp_path: Path) -> None:
+    """Exit code 130 at once, without a data file, though the rank does not end when asked to."""
+    words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", "run.phr", "--"]
+    script = "trap 'echo asked' TERM; echo ready; while :; do sleep 300 & wait; done"
+    with subprocess.Popen(
+        [*words, "bash", "-c", script],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "asked\n"
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(LIMIT_S) == 130
+        finally:
+            process.kill()
+        assert process.stderr.read() == "phantora: interrupted: everything was stopped at once.\n"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_at_one_time_in_one_directory(tmp_path: Path) -> None:
+    """Both end well, each with a data file of its own, however equal their names would be."""
+    words = [sys.executable, "-m", "phantora_py", "run", "--", "sh", "-c", "sleep 1"]
+    runs = [subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE) for _ in range(2)]
+    for run in runs:
+        _, errors = run.communicate(timeout=LIMIT_S)
+        assert run.returncode == 0, errors
+    assert len(list(tmp_path.glob("phantora-sh.*.phr"))) == len(list(tmp_path.iterdir())) == 2
+
+
+def test_too_few_open_files(tmp_path: Path) -> None:
+    """Said before anything is started, with the number that is needed."""
+    limited = f"ulimit -n 60; exec {sys.executable} -m phantora_py run --ranks 8 -- true"
+    done = subprocess.run(
+        ["sh", "-c", limited],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert (done.returncode, done.stderr) == (
+        2,
+        "phantora: usage: A process may open 60 files here, and a run of 8 ranks needs 64. Raise "
+        "the limit (ulimit -n 64) or run fewer ranks.\n",
+    )
+
+
+FULL_DISKS = """
+mount -t tmpfs -o size={shared} none /dev/shm
+mkdir output temporary
+mount -t tmpfs -o size={output} none output
+mount -t tmpfs -o size={temporary} none temporary
+export TMPDIR=$PWD/temporary
+{python} -m phantora_py run --quiet --isolation process -o output/run.phr -- sh -c 'exit 0'
+code=$?
+ls -A /dev/shm output temporary
+exit $code
+"""
+
+
+@pytest.mark.skipif(not may_mount(), reason="needs a user namespace that may mount")
+@pytest.mark.parametrize(
+    ("shared", "output", "temporary", "message"),
+    [
+        ("1m", "9m", "1m", "1 ranks share 5 MiB of memory with the simulation, and there is no"),
+        ("9m", "4k", "1m", "The data file output/run.phr cannot be written: No space left on"),
+    ],
+    ids=["shared memory", "output"],
+)
+def test_full_disks(tmp_path: Path, shared: str, output: str, temporary: str, message: str) -> None:
+    """Exit code 2, a message with what to do, and nothing left there."""
+    script = FULL_DISKS.format(
+        shared=shared, output=output, temporary=temporary, python=sys.executable
+    )
+    done = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", script],
+        check=False,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 2, done.stderr
+    assert done.stderr.startswith(f"phantora: usage: {message}")
+    assert done.stderr.count("\n") == 1
+    assert done.stdout.split() == ["/dev/shm:", "output:", "temporary:"]
 
 
 def test_a_server_elsewhere(tmp_path: Path) -> None:

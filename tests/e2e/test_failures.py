@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from phantora_runs import PROGRAMS, Phantora
 
+from phantora_py.data import RunData
+
 pytestmark = pytest.mark.torch
 
 PROGRAM = PROGRAMS / "failing.py"
@@ -63,7 +65,7 @@ def test_a_deadlock_names_the_operation_and_the_line(failing_phantora: Phantora)
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted(failing_phantora: Phantora, tmp_path: Path, number: signal.Signals) -> None:
-    """Exit code 130 within seconds, whatever the ranks are at; no data file."""
+    """Exit code 130 within seconds, whatever the ranks are at; the data until then is kept."""
     process, path = failing_phantora.start(["--ranks", "2"], [PROGRAM, "never"])
     with process:
         assert process.stdout is not None
@@ -71,6 +73,11 @@ def test_interrupted(failing_phantora: Phantora, tmp_path: Path, number: signal.
         assert process.stdout.readline() == "under way\n"
         os.kill(process.pid, number)
         assert process.wait(QUICK_S) == 130
-        assert process.stderr.read() == "phantora: interrupted; every rank was stopped.\n"
-    assert not path.exists()
-    assert {file.name for file in tmp_path.iterdir()} == {"run-directory-0", "run-directory-1"}
+        assert process.stderr.read() == (
+            "phantora: interrupted: every rank was stopped; the data file ends there.\n"
+        )
+    data = RunData(path)
+    assert data.run["exit_code"] == 130
+    assert len(data.operations) >= 3
+    left = {path.name, "run-directory-0", "run-directory-1"}
+    assert {file.name for file in tmp_path.iterdir()} == left

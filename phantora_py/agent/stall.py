@@ -1,0 +1,128 @@
+"""Notices that no rank gets on, and says which ranks hold the others up and where they are.
+
+A program that loops or waits for ever outside the simulation cannot be told from one that takes
+long. So this is news for the user, not a failure, unless the user set a limit.
+"""
+
+import contextlib
+import os
+import re
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import psutil
+
+from phantora_py.rank.runtime import STACK_SIGNAL, stack_path
+from sim_server.deadlock import ranges_text
+
+# Told first after this time, then each time that it has doubled (assumed: longer than most silent
+# parts of a healthy start).
+FIRST_TOLD_S = 10.0
+# Of how many ranks the Python line is looked up, and how long a rank may take to answer (assumed).
+_MOST_LINES = 8
+_ANSWER_LIMIT_S = 0.3
+_PAUSE_S = 0.01
+_RUNNING = "running without a GPU call"
+_OUTSIDE = "waiting outside the simulation"
+_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
+_NOT_THE_USERS = ("/site-packages/", "/dist-packages/", "/lib/python3", "/phantora_py/", "<frozen")
+
+
+class StallWatch:
+    """Remembers when a rank last got on. Times are wall time."""
+
+    def __init__(
+        self,
+        run_directory: Path,
+        limit_s: float | None,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`limit_s`: after so long a stall is a failure; None: never."""
+        self._run_directory = run_directory
+        self._limit_s = limit_s
+        self._clock_s = clock_s
+        self._last_s = clock_s()
+        self._tell_after_s = FIRST_TOLD_S
+
+    def got_on(self) -> None:
+        """A rank has made a call or ended."""
+        self._last_s = self._clock_s()
+        self._tell_after_s = FIRST_TOLD_S
+
+    def is_due(self) -> bool:
+        """Whether there is news."""
+        return self._silence_s() >= self._tell_after_s or self.is_over()
+
+    def is_over(self) -> bool:
+        """Whether the user's limit is reached."""
+        return self._limit_s is not None and self._silence_s() >= self._limit_s
+
+    def tell(self, pids: Mapping[int, int], running: set[int], outside: set[int]) -> str:
+        """What there is to say. `running`, `outside`: ranks that the others wait for."""
+        silence_s = self._silence_s()
+        while self._tell_after_s <= silence_s:
+            self._tell_after_s *= 2
+        suspects = {rank for rank in running | outside if rank in pids} or set(pids)
+        states: dict[str, list[int]] = defaultdict(list)
+        for rank in sorted(suspects):
+            where = ""
+            if sum(map(len, states.values())) < _MOST_LINES:
+                where = _python_line(stack_path(self._run_directory, rank), pids[rank])
+            what = _OUTSIDE if rank in outside else _RUNNING
+            states[what + where].append(rank)
+        parts = "; ".join(
+            f"rank{' ' if len(ranks) == 1 else 's '}{ranges_text(ranks)} "
+            f"{'is' if len(ranks) == 1 else 'are'} {what}"
+            for what, ranks in states.items()
+        )
+        waiting = sorted(set(pids) - suspects)
+        others = f"; waiting for that: {ranges_text(waiting)}" if waiting else ""
+        return f"no rank has got on for {silence_s:.0f} s: {parts}{others}"
+
+    def _silence_s(self) -> float:
+        return self._clock_s() - self._last_s
+
+
+def _python_line(stack: Path, pid: int) -> str:
+    """The line at which the main thread of a rank is, as the end of a phrase; empty: not known."""
+    for process in _tree(pid):
+        if not _answers(process):
+            continue
+        os.truncate(stack, 0)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, STACK_SIGNAL)
+        deadline_s = time.monotonic() + _ANSWER_LIMIT_S
+        while time.monotonic() < deadline_s:
+            time.sleep(_PAUSE_S)
+            line = _users_line(stack.read_text(errors="replace"))
+            if line:
+                return f", at {line}"
+    return ""
+
+
+def _tree(pid: int) -> Iterator[int]:
+    """A process and those below it."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        top = psutil.Process(pid)
+        yield pid
+        yield from (child.pid for child in top.children(recursive=True))
+
+
+def _answers(pid: int) -> bool:
+    """Whether a process has a handler for the signal, which would kill any other."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False  # It has ended.
+    caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return caught is not None and bool(int(caught[1], 16) >> (STACK_SIGNAL - 1) & 1)
+
+
+def _users_line(stack: str) -> str:
+    """The innermost line of the user's in what `faulthandler` wrote; any line if there is none."""
+    frames = _FRAME.findall(stack)
+    users = [frame for frame in frames if not any(part in frame[0] for part in _NOT_THE_USERS)]
+    file, line, function = (users or frames or [("", "", "")])[0]
+    return f"{file}:{line} {function}" if file else ""
