@@ -24,6 +24,9 @@ from sim_server.history import KERNEL_SPAN, SPAN_TYPE
 
 SCHEMA = 2
 
+END_KEYS = ("exit_code", "failed_rank", "message", "wall", "digest", "resimulation")
+"""What only run.json has: start.json is without."""
+
 
 class RunData:
     """One run, as its data file tells it. `broke_off`: phantora was killed; the file reaches as
@@ -141,12 +144,6 @@ class RunData:
         """What a rank that waited was told, in pieces of whole `sim_server.run_log.ANSWER`s."""
         return map(self._read, self._pieces(f"answers/rank-{rank}"))
 
-    def _pieces(self, name: str) -> list[str]:
-        return sorted(one for one in self._archive.namelist() if one.rpartition("/")[0] == name)
-
-    def _rows(self, name: str) -> list[Any]:
-        return [row for piece in self._pieces(name) for row in self._json(piece)]
-
     @cached_property
     def host_gaps(self) -> dict[str, Any]:
         """Host time by key: `measured`, as a run with that model found it; `replayed`, as a run
@@ -154,9 +151,11 @@ class RunData:
         """
         return dict(self._json("host_gaps.json"))
 
-    def records(self, rank: int) -> Iterator[bytes]:
-        """The record stream of a rank, in pieces of whole cells."""
-        yield self._read(f"records/rank-{rank}.bin")
+    def _pieces(self, name: str) -> list[str]:
+        return sorted(one for one in self._archive.namelist() if one.rpartition("/")[0] == name)
+
+    def _rows(self, name: str) -> list[Any]:
+        return [row for piece in self._pieces(name) for row in self._json(piece)]
 
     def _json(self, name: str) -> Any:
         return json.loads(self._read(name))

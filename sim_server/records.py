@@ -13,6 +13,7 @@ import numpy as np
 PROTOCOL_VERSION: Final = 1
 CELL_BYTES: Final = 64
 PREMUL_SUM: Final = 5
+FIRST_WITHOUT_PAYLOAD: Final = 16
 
 
 class RecordKind(IntEnum):
@@ -44,7 +45,7 @@ class RecordKind(IntEnum):
     @property
     def has_payload(self) -> bool:
         """Whether `arg[0]` bytes of payload follow, in whole cells."""
-        return self < 16
+        return self < FIRST_WITHOUT_PAYLOAD
 
 
 class MarkerKind(IntEnum):

@@ -25,9 +25,9 @@ from sim_server.settings import Settings
 # (assumed to suit a thousand).
 _PIECE_BYTES = 3 << 16
 
-# An answer to a wait that held a rank up: WaitKind, ReplyStatus, when the rank asked by its own
-# clock, when it went on.
-ANSWER = struct.Struct("<IIqq")
+# An answer to a wait that held a rank up: WaitKind, ReplyStatus, reply slot, when the rank asked by
+# its own clock, when it went on.
+ANSWER = struct.Struct("<BBHxxxxqq")
 
 
 @dataclass
@@ -43,6 +43,18 @@ class RankMemory:
     context_bytes: int = 0
     nccl_bytes: int = 0
     oom: list[dict[str, Any]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a waiting rank is told. `time_ns`: its host clock becomes at least this."""
+
+    rank: int
+    slot: int
+    status: int
+    time_ns: int
+    value: int
+    payload: bytes = b""
 
 
 class RunLog:
@@ -71,9 +83,11 @@ class RunLog:
         """Keep a piece of a rank's record stream."""
         self._records[rank].add(cells)
 
-    def add_answer(self, rank: int, kind: int, status: int, asked_ns: int, time_ns: int) -> None:
+    def add_answer(self, kind: int, asked_ns: int, reply: Reply) -> None:
         """Keep when a rank that waited went on, and how: what a simulation of its records needs."""
-        self._answers[rank].add(ANSWER.pack(kind, status, asked_ns, time_ns))
+        self._answers[reply.rank].add(
+            ANSWER.pack(kind, reply.status, reply.slot, asked_ns, reply.time_ns)
+        )
 
     def add_exit(self, rank: int, status: int) -> None:
         """Keep how a rank's process ended."""

@@ -20,8 +20,9 @@ from sim_server import simulation_pb2 as messages
 from sim_server import simulation_pb2_grpc as rpc
 from sim_server.errors import Deadlock, InternalError, PhantoraError, RankFailed
 from sim_server.records import PROTOCOL_VERSION
+from sim_server.run_log import Reply
 from sim_server.settings import Settings
-from sim_server.simulation import Reply, Simulation
+from sim_server.simulation import Simulation
 
 # Ranks hold each other up all the time, mostly for less than this, and agents need not know.
 STALLED_S = 0.002

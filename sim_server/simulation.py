@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Generator, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import simpy
@@ -25,7 +25,7 @@ from sim_server.history import PIECE_ROWS, Piece
 from sim_server.kernels import KernelTimer, copy_rates, fill_rate
 from sim_server.operations import Operation
 from sim_server.records import NcclOpKind, RecordKind, ReplyStatus, WaitKind
-from sim_server.run_log import RunLog
+from sim_server.run_log import Reply, RunLog
 from sim_server.settings import Settings
 
 # Later than the engine's latest time (kLatest in csrc/engine/common.h).
@@ -34,18 +34,6 @@ _AGREE = (
     "On hardware this hangs or gives wrong results; every rank of a communicator must issue the "
     "same operations in the same order."
 )
-
-
-@dataclass(frozen=True)
-class Reply:
-    """What a waiting rank is told. `time_ns`: its host clock becomes at least this."""
-
-    rank: int
-    slot: int
-    status: int
-    time_ns: int
-    value: int
-    payload: bytes = b""
 
 
 class Simulation:
@@ -91,6 +79,13 @@ class Simulation:
         """A rank's process has ended."""
         self._engine.exited(rank)
         self.log.add_exit(rank, status)
+
+    def leave(self, rank: int, status: int | None) -> None:
+        """A rank's records have come to their end; `status`: how its process ended, if known."""
+        if status is None:
+            self._engine.exited(rank)
+        else:
+            self.exited(rank, status)
 
     def advance(self) -> list[Reply]:
         """Let virtual time pass as far as it can.
@@ -177,20 +172,12 @@ class Simulation:
         )
 
     def _reply(self, answer: Answer) -> None:
-        if not answer.background:
-            self.log.add_answer(
-                answer.rank, answer.kind, answer.status, answer.asked_ns, answer.time_ns
-            )
-        self._replies.append(
-            Reply(
-                answer.rank,
-                answer.slot,
-                answer.status,
-                answer.time_ns,
-                answer.value,
-                answer.payload,
-            )
+        reply = Reply(
+            answer.rank, answer.slot, answer.status, answer.time_ns, answer.value, answer.payload
         )
+        if not answer.background:
+            self.log.add_answer(answer.kind, answer.asked_ns, reply)
+        self._replies.append(reply)
 
     # Communicators
 
@@ -224,15 +211,14 @@ class Simulation:
         time_ns += self._communication.comm_init_ns(len(members))
         payload = struct.pack(f"<{len(members)}I", *members)
         for joiner in created.joiners:
-            self.log.add_answer(joiner.rank, kind, ReplyStatus.DONE, joiner.time_ns, time_ns)
+            reply = Reply(
+                joiner.rank, joiner.slot, ReplyStatus.DONE, time_ns, created.identifier, payload
+            )
             self._engine.answer(
-                joiner.rank, joiner.slot, ReplyStatus.DONE, time_ns, created.identifier
+                reply.rank, reply.slot, reply.status, reply.time_ns, created.identifier
             )
-            self._replies.append(
-                Reply(
-                    joiner.rank, joiner.slot, ReplyStatus.DONE, time_ns, created.identifier, payload
-                )
-            )
+            self.log.add_answer(kind, joiner.time_ns, reply)
+            self._replies.append(reply)
 
     # Collectives
 

@@ -21,6 +21,10 @@ class Command(Protocol):
 # Module and help text: the others need not be imported to run one.
 VERBS = {
     "run": ("phantora_py.cli.run", "run a training command on a virtual cluster"),
+    "resimulate": (
+        "phantora_py.cli.resimulate",
+        "simulate a recorded run again, also on another cluster",
+    ),
     "bench": ("phantora_py.bench.command", "measure collectives as nccl-tests does, on a model"),
     "report": ("phantora_py.report.command", "show or export the data file of a run"),
     "coverage": ("phantora_py.coverage", "list which CUDA calls are simulated"),

@@ -37,6 +37,7 @@ def summarise(data: RunData) -> dict[str, Any]:
         "exit_code": run["exit_code"],
         "message": run["message"],
         "broke_off": data.broke_off,
+        "resimulation": run.get("resimulation"),
         "iterations": {
             "count": iterations.count,
             "median_ns": int(np.median(durations)) if iterations.count else None,

@@ -47,6 +47,8 @@ def _headline(summary: dict[str, Any]) -> list[str]:
     lines = [f"[bold]{ranks}[/]   host time: {summary['host_time']}   {command}"]
     if summary["exit_code"]:
         lines.append(f"[red]exit code {summary['exit_code']}[/]   {escape(summary['message'])}")
+    if summary["resimulation"] is not None:
+        lines += _resimulation(summary["resimulation"])
     if summary["broke_off"]:
         lines.append("[red]phantora was killed[/]   what follows is what it had written by then")
     iterations = summary["iterations"]
@@ -62,6 +64,22 @@ def _headline(summary: dict[str, Any]) -> list[str]:
         f"(median of {iterations['count']}, p95 {duration_text(iterations['p95_ns'])}; found by "
         f"{iterations['detected_by']}; first one apart, ended at "
         f"{duration_text(iterations['warmup_ns'])})"
+    )
+    return lines
+
+
+def _resimulation(made: dict[str, Any]) -> list[str]:
+    """What was simulated again, and what that rests on."""
+    lines = [f"resimulated from {escape(made['of'])}, recorded on {escape(made['cluster_name'])}"]
+    if made["same_settings"]:
+        lines[0] += "; the history is " + (
+            "the same" if made["same_history"] else "[red]not the same[/]"
+        )
+        return lines
+    lines.append(
+        "  as recorded: what each rank did, host time between calls, kernels, memory; "
+        f"{_counted(made['polls'], 'poll')} became waits, "
+        f"{_counted(made['outside_waits'], 'wait')} outside last as long as they did"
     )
     return lines
 

@@ -11,15 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from phantora_py.data import SCHEMA, RunData
+from phantora_py.data import END_KEYS, SCHEMA, RunData
 from sim_server.history import SPAN_TYPE
 from sim_server.records import MarkerKind
 
 KERNEL, COPY, FILL, COMMUNICATION, HOST_WAIT = range(1, 6)
 Span = tuple[int, int, int, int]
 """Kind, issue, start, end."""
-ENDS = ("exit_code", "failed_rank", "message", "wall", "digest")
-"""What only run.json has, and start.json has not."""
 Marker = tuple[int, int, MarkerKind, str]
 
 
@@ -78,7 +76,7 @@ def make_run(
     pieces = {name: content.pop(name) for name in ("timings", "operations", "markers")}
     rows = span_rows(by_rank) if spans is None else spans
     start = run_json(ranks) | (run or {})
-    files = {"start.json": _json({key: start[key] for key in start if key not in ENDS})}
+    files = {"start.json": _json({key: start[key] for key in start if key not in END_KEYS})}
     settings = {"gpu": {"properties": {"totalGlobalMem": 80 << 30}}, "nccl_environment": {}}
     files["settings.json"] = _json(settings | content.pop("settings", {}))
     for number, half in enumerate((slice(0, len(rows) // 2), slice(len(rows) // 2, None))):

@@ -17,8 +17,9 @@ from engine_harness import Program, announcement, op
 from sim_server.cluster import load_cluster
 from sim_server.gpu import load_gpu
 from sim_server.records import MarkerKind, NcclOpKind, RecordKind, WaitKind
+from sim_server.run_log import Reply
 from sim_server.settings import Settings
-from sim_server.simulation import Reply, Simulation
+from sim_server.simulation import Simulation
 
 COMM_STREAM = 3
 FLOAT = 7

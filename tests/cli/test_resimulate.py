@@ -1,0 +1,102 @@
+"""`phantora resimulate`: what it refuses. What it does is in tests/e2e and tests/sim_server."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phantora_py.agent.datafile import DataFile
+from phantora_py.cli import main
+from phantora_py.data import SCHEMA
+from sim_server.cluster import load_cluster
+from sim_server.gpu import load_gpu
+from sim_server.settings import Settings
+from sim_server.simulation import Simulation
+
+
+def make_recording(path: Path, peak_bytes: int = 0) -> None:
+    """A run on two GPUs of an H200 machine, whose ranks did nothing."""
+    settings = Settings(2, 1, 2, load_cluster("h200"), load_gpu("h200"))
+    simulation = Simulation(settings)
+    for rank in range(2):
+        simulation.exited(rank, 0)
+    run: dict[str, Any] = {
+        **{"schema": SCHEMA, "ranks": 2, "nodes": 1, "gpus_per_node": 2, "command": ["x"]},
+        **{"cluster": settings.cluster.to_dict(), "cluster_name": "h200", "notes": []},
+        **{"host_time": "fixed", "isolation": {"tier": "T0", "reason": ""}, "versions": {}},
+    }
+    data = DataFile(path, run)
+    for name, content in simulation.files():
+        changed = content
+        if name == "memory.json":
+            memory = json.loads(content)
+            memory["per_rank"][0]["device_peak_bytes"] = peak_bytes
+            changed = json.dumps(memory).encode()
+        data.write(name, changed)
+    wall = {"total_s": 1.0, "startup_s": 0.5, "core_seconds": 1.0}
+    end = {"exit_code": 0, "failed_rank": None, "message": "", "wall": wall}
+    data.complete(run | end | {"digest": data.digest})
+
+
+def error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What is said about a mistake; exit code 2."""
+    assert main(["resimulate", *words]) == 2
+    return " ".join(capsys.readouterr().err.split())
+
+
+def test_another_output_is_made_and_the_recording_stays(tmp_path: Path) -> None:
+    """The default name lies beside it."""
+    path = tmp_path / "a.phr"
+    make_recording(path)
+    before = path.read_bytes()
+    assert main(["resimulate", str(path), "--quiet"]) == 0
+    with zipfile.ZipFile(tmp_path / "a.resimulated.phr") as archive:
+        run = json.loads(archive.read("run.json"))
+        assert "exit_code" not in json.loads(archive.read("start.json"))
+    assert run["resimulation"] == {
+        **{"of": "a.phr", "cluster_name": "h200", "same_settings": True, "same_history": True},
+        **{"polls": 0, "outside_waits": 0},
+    }
+    assert path.read_bytes() == before
+
+
+def test_the_recording_is_not_overwritten(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """By whichever name it goes."""
+    path = tmp_path / "a.phr"
+    make_recording(path)
+    assert "is the recording itself" in error(capsys, str(path), "-o", f"{tmp_path}/./a.phr")
+
+
+def test_kernels_of_another_architecture(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """They were chosen for the recorded one; both are named."""
+    path = tmp_path / "a.phr"
+    make_recording(path)
+    said = error(capsys, str(path), "--cluster", "a100")
+    assert "compute capability 9.0, 132 multiprocessors" in said
+    assert "compute capability 8.0, 108 multiprocessors" in said
+    assert [one.name for one in tmp_path.iterdir()] == ["a.phr"]
+
+
+def test_memory_that_would_not_suffice(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What the program would do about it is not recorded."""
+    path = tmp_path / "a.phr"
+    make_recording(path, peak_bytes=100 << 30)
+    said = error(capsys, str(path), "--cluster", "h100")
+    assert "needs 107,374,182,400 bytes of device memory" in said
+
+
+def test_a_cluster_that_is_too_small(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The ranks keep their nodes."""
+    path = tmp_path / "a.phr"
+    make_recording(path)
+    cluster = tmp_path / "one.toml"
+    cluster.write_text('base = "h200"\ngpus_per_node = 1\n[nic]\nper_node = 1\n')
+    assert "GPUs" in error(capsys, str(path), "--cluster", str(cluster))

@@ -1,0 +1,96 @@
+"""Recorded runs of real programs, simulated again without their ranks."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from phantora_runs import EXAMPLES, PROGRAMS, Phantora, Run
+
+from phantora_py.cli import main
+from phantora_py.data import RunData
+from phantora_py.report.summary import summarise
+
+pytestmark = pytest.mark.torch
+
+SMALL = ["--layers", "2", "--steps", "4", "--batch", "2"]
+
+
+def again(path: Path, output: Path, *options: str, exit_code: int = 0) -> dict[str, Any]:
+    """The summary of a resimulation."""
+    words = ["resimulate", str(path), "-o", str(output), "--quiet", *options]
+    assert main(words) == exit_code
+    return summarise(RunData(output))
+
+
+@pytest.fixture(params=["ddp", "fsdp", "collectives", "clocks"])
+def recorded(request: pytest.FixtureRequest, phantora: Phantora) -> Iterator[Run]:
+    """The examples; every kind of collective, splits, sends; sleeps, queries and timed events."""
+    programs = {
+        "collectives": (["--ranks", "4"], [EXAMPLES / "check_collectives.py"]),
+        "clocks": (["--ranks", "1"], [PROGRAMS / "clocks.py"]),
+    }
+    if request.param in programs:
+        yield phantora.run(*programs[request.param])
+    else:
+        yield request.getfixturevalue(request.param)
+
+
+def test_the_same_settings_give_the_same_digest(recorded: Run, tmp_path: Path) -> None:
+    """And everything else that the report says, but for the wall clock."""
+    assert recorded.exit_code == 0, recorded.errors
+    found = again(recorded.path, tmp_path / "again.phr")
+    expected = dict(recorded.summary)
+    made = found.pop("resimulation")
+    assert (made["of"], made["same_settings"], made["same_history"]) == (
+        recorded.path.name,
+        True,
+        True,
+    )
+    for summary in (found, expected):
+        del summary["wall"]
+    assert expected.pop("resimulation") is None
+    assert found == expected
+
+
+def test_another_cluster_is_as_if_run_there(phantora: Phantora, ddp: Run, tmp_path: Path) -> None:
+    """An H200 differs from an H100 in its memory only: the program does the same on both."""
+    program: list[str | Path] = [EXAMPLES / "train_gpt_ddp.py", *SMALL]
+    run = phantora.run(["--ranks", "2", "--cluster", "h200"], program)
+    found = again(ddp.path, tmp_path / "again.phr", "--cluster", "h200")
+    assert found["cluster"] == "h200"
+    assert found["iterations"]["per_iteration_ns"] == pytest.approx(
+        run.summary["iterations"]["per_iteration_ns"], rel=0.001
+    )
+    assert found["iterations"]["median_ns"] < 0.9 * ddp.summary["iterations"]["median_ns"]
+    assert found["resimulation"]["same_history"] is False
+
+
+def test_a_failed_run_as_far_as_it_went(failing_phantora: Phantora, tmp_path: Path) -> None:
+    """A deadlock is found again, with the same words."""
+    run = failing_phantora.run(["--ranks", "2"], [PROGRAMS / "failing.py", "leave"])
+    found = again(run.path, tmp_path / "again.phr", exit_code=5)
+    assert found["digest"] == run.summary["digest"]
+    assert found["message"] == run.summary["message"]
+
+
+def test_the_report_says_what_it_rests_on(
+    ddp: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of what, and what was taken from the recording."""
+    path = tmp_path / "run.phr"
+    shutil.copy(ddp.path, path)
+    assert main(["resimulate", str(path)]) == 0
+    said = capsys.readouterr()
+    assert "resimulated from run.phr, recorded on h100; the history is the same\n" in said.out
+    assert f"Next: phantora report {tmp_path}/run.resimulated.phr" in said.err.replace("\n", "")
+    assert main(["resimulate", str(path), "--cluster", "h200", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)["resimulation"]
+    assert made["polls"] > 0
+    assert made["outside_waits"] >= 0
+    assert main(["report", str(tmp_path / "run.resimulated.phr")]) == 0
+    assert "as recorded: what each rank did, host time between calls" in capsys.readouterr().out
