@@ -1,0 +1,176 @@
+"""Synchronisations per second through host agent and server: ranks that launch and wait, in turn.
+
+    python benchmarks/synchronisations.py [--ranks 1 2 8] [--seconds 5] [--json]
+
+The agent's loop, its channels and a server of its own are the real ones; the ranks are one thread
+each of a further process that writes records into the channels, a launch of a kernel and a wait for
+its stream, and does nothing else. Core time is that of agent and server, per synchronisation.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import tempfile
+import threading
+import time
+from contextlib import ExitStack
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import numpy as np
+import psutil
+from measurement import Results, parser
+
+from phantora_py._channel import ChannelSet, TestRank
+from phantora_py.agent.agent import HostAgent
+from phantora_py.agent.server import START_LIMIT_S, Server
+from phantora_py.agent.simulation import Simulation
+from phantora_py.launch.rundir import RunDirectory, write_token
+from sim_server import simulation_pb2 as wire
+from sim_server.cluster import load_cluster
+from sim_server.gpu import load_gpu
+from sim_server.records import PROTOCOL_VERSION, RECORD_TYPE, RecordKind, WaitKind
+from sim_server.settings import Settings
+
+GEMM = {
+    **{"kind": "gemm", "library": "cublasLt", "m": 1024, "n": 1024, "k": 64, "batch": 1},
+    **{"transa": "N", "transb": "N", "lda": 1024, "ldb": 1024, "ldc": 1024, "epilogue": "none"},
+    **dict.fromkeys("abcd", "bf16"),
+    **{"compute": "f32", "beta": False},
+}
+GAP_NS = 1000
+REPLY_LIMIT_MS = 30_000
+
+
+def cell(kind: RecordKind, *args: int, **fields: int) -> bytes:
+    """One record."""
+    record = np.zeros((), RECORD_TYPE)
+    record["kind"] = kind
+    for name, value in fields.items():
+        record[name] = value
+    record["arg"][: len(args)] = args
+    return record.tobytes()
+
+
+def play_rank(directory: str, rank: int, until_s: float, counts: list[int]) -> None:
+    """One rank: launches and waits until the time is over, then leaves."""
+    channel = TestRank(directory, rank)
+    text = json.dumps(GEMM).encode()
+    padded = text.ljust(-(-len(text) // 64) * 64, b"\0")
+    channel.push(cell(RecordKind.SIGNATURE, len(text), id=1) + padded, 0, ring=False)
+    launch = cell(RecordKind.KERNEL, id=1, host_gap_ns=GAP_NS)
+    turn = launch + cell(RecordKind.WAIT, id=int(WaitKind.STREAM), host_gap_ns=GAP_NS)
+    clock_ns = 0
+    while time.monotonic() < until_s:
+        # The clock is seen before the records are: it must not be later than the first of them.
+        channel.push(turn, clock_ns + GAP_NS, ring=True)
+        reply = channel.wait_reply(0, REPLY_LIMIT_MS)
+        assert reply is not None, "no answer came"
+        clock_ns = reply[1]
+        counts[rank] += 1
+    channel.push(cell(RecordKind.EXIT), clock_ns, ring=True)
+
+
+def play(directory: str, ranks: int, seconds: float, told: Connection) -> None:
+    """The process of all ranks; tells how often they have synchronised."""
+    counts = [0] * ranks
+    until_s = time.monotonic() + seconds
+    threads = [
+        threading.Thread(target=play_rank, args=(directory, rank, until_s, counts))
+        for rank in range(ranks)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    told.send(sum(counts))
+
+
+class Ranks:
+    """The processes that the agent watches: one for all ranks, which ends for all at once."""
+
+    def __init__(self, ranks: int, process: multiprocessing.process.BaseProcess) -> None:
+        self._process = process
+        assert process.pid is not None
+        self.pids = dict.fromkeys(range(ranks), process.pid)
+
+    def take_ended(self) -> list[tuple[int, int]]:
+        """Rank and status of those that have ended since the last call."""
+        if self._process.is_alive():
+            return []
+        ended = [(rank, self._process.exitcode or 0) for rank in self.pids]
+        self.pids = {}
+        return ended
+
+    def stop(self) -> None:
+        """Ends them."""
+        self._process.kill()
+
+
+class Nothing:
+    """Takes what a run leaves and keeps none of it."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """A member of the data file."""
+
+    def started(self) -> None:
+        """The ranks run."""
+
+    def update(self, progress: wire.Progress) -> None:
+        """The simulation has come this far."""
+
+
+def measure(ranks: int, seconds: float) -> tuple[float, float]:
+    """Synchronisations per second, and core microseconds that agent and server take for one."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as name, ExitStack() as stack:
+        directory = RunDirectory(Path(name))
+        token = write_token(directory)
+        server = stack.enter_context(Server(directory, os.environ))
+        channels = ChannelSet(name, list(range(ranks)))
+        stack.callback(channels.close)
+        simulation = Simulation(server.address, token, channels.wake)
+        stack.callback(simulation.close)
+        settings = Settings(ranks, 1, ranks, load_cluster("h100"), load_gpu("h100"))
+        hello = wire.Hello(
+            protocol_version=PROTOCOL_VERSION,
+            ranks=ranks,
+            local_ranks=range(ranks),
+            settings=settings.to_json(),
+        )
+        simulation.join(hello, server.check, START_LIMIT_S)
+        context = multiprocessing.get_context("spawn")
+        told, tells = context.Pipe(duplex=False)
+        process = context.Process(target=play, args=(name, ranks, seconds, tells))
+        process.start()
+        served = next(child for child in psutil.Process().children() if child.pid != process.pid)
+        before_s = sum(served.cpu_times()[:2]) + time.process_time()
+        outcome = HostAgent(
+            channels,
+            simulation,
+            Ranks(ranks, process),  # type: ignore[arg-type]
+            Nothing(),
+            Nothing(),
+        ).run()
+        spent_s = sum(served.cpu_times()[:2]) + time.process_time() - before_s
+        assert outcome.exit_code == 0, outcome.message
+        count = told.recv()
+        return count / seconds, spent_s / count * 1e6
+
+
+def main() -> None:
+    """Measure and print."""
+    options = parser(__doc__)
+    options.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 8])
+    options.add_argument("--seconds", type=float, default=5.0)
+    chosen = options.parse_args()
+    columns = ("ranks", "per second", "agent and server, core us each")
+    results = Results("Synchronisations", columns)
+    for ranks in chosen.ranks:
+        results.add(str(ranks), *measure(ranks, chosen.seconds))
+    results.show(chosen.json)
+
+
+if __name__ == "__main__":
+    main()
