@@ -27,6 +27,8 @@ from phantora_py._channel import ChannelSet, TestRank
 from phantora_py.agent.agent import HostAgent
 from phantora_py.agent.server import START_LIMIT_S, Server
 from phantora_py.agent.simulation import Simulation
+from phantora_py.agent.stall import StallWatch
+from phantora_py.launch.interrupts import Interrupts
 from phantora_py.launch.rundir import RunDirectory, write_token
 from sim_server import simulation_pb2 as wire
 from sim_server.cluster import load_cluster
@@ -121,6 +123,9 @@ class Nothing:
     def update(self, progress: wire.Progress) -> None:
         """The simulation has come this far."""
 
+    def stalled(self, message: str) -> None:
+        """No rank gets on."""
+
 
 def measure(ranks: int, seconds: float) -> tuple[float, float]:
     """Synchronisations per second, and core microseconds that agent and server take for one."""
@@ -130,7 +135,7 @@ def measure(ranks: int, seconds: float) -> tuple[float, float]:
         server = stack.enter_context(Server(directory, os.environ))
         channels = ChannelSet(name, list(range(ranks)))
         stack.callback(channels.close)
-        simulation = Simulation(server.address, token, channels.wake)
+        simulation = Simulation(server.address, token, channels)
         stack.callback(simulation.close)
         settings = Settings(ranks, 1, ranks, load_cluster("h100"), load_gpu("h100"))
         hello = wire.Hello(
@@ -152,6 +157,8 @@ def measure(ranks: int, seconds: float) -> tuple[float, float]:
             Ranks(ranks, process),  # type: ignore[arg-type]
             Nothing(),
             Nothing(),
+            stall=StallWatch(Path(name), None),
+            interrupts=Interrupts(),
         ).run()
         spent_s = sum(served.cpu_times()[:2]) + time.process_time() - before_s
         assert outcome.exit_code == 0, outcome.message

@@ -134,11 +134,6 @@ class HostAgent:
 
     def _handle(self, message: wire.ToAgent) -> None:
         match message.WhichOneof("message"):
-            case "answers":
-                for one in message.answers.answers:
-                    self._channels.answer(
-                        one.rank, one.slot, one.status, one.time_ns, one.value, one.payload
-                    )
             case "stalled":
                 self._held_up_by = set(message.stalled.held_up_by) & set(self._processes.pids)
             case "progress":

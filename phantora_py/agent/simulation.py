@@ -1,4 +1,8 @@
-"""The agent's end of its connection to sim_server: one stream each way."""
+"""The agent's end of its connection to sim_server: one stream each way.
+
+Answers go to the ranks from the thread that receives them: every hand-over from thread to thread
+costs a rank that waits some ten microseconds. Everything else is the loop's business.
+"""
 
 import json
 import queue
@@ -8,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 import grpc
 
+from phantora_py.agent.channels import Channels
 from sim_server import simulation_pb2 as wire
 from sim_server.errors import Deadlock, InternalError, PhantoraError, UsageError
 from sim_server.simulation_pb2_grpc import SimulationStub
@@ -35,11 +40,13 @@ def error_of(failure: wire.Failure) -> PhantoraError:
 class Simulation:
     """A joined simulation. Messages are taken in order; `ended` is set once no more will come."""
 
-    def __init__(self, address: str, token: str, wake: Callable[[], None]) -> None:
-        """`address`: unix:PATH or HOST:PORT. Another thread calls `wake` at every message."""
+    def __init__(self, address: str, token: str, channels: Channels) -> None:
+        """`address`: unix:PATH or HOST:PORT. Another thread brings answers to their ranks and wakes
+        whoever polls `channels` at any other message.
+        """
         self._address = address
         self._metadata = (("phantora-token", token),)
-        self._wake = wake
+        self._channels = channels
         self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
         self._outgoing: queue.SimpleQueue[wire.FromAgent | None] = queue.SimpleQueue()
         self._incoming: queue.SimpleQueue[wire.ToAgent | None] = queue.SimpleQueue()
@@ -101,7 +108,7 @@ class Simulation:
             raise InternalError(f"The connection to sim_server broke: {self._reason()}")
 
     def close(self) -> None:
-        """Ends the connection; `wake` is not called any more."""
+        """Ends the connection; the channels are left alone from then on."""
         self._outgoing.put(None)
         self._channel.close()
         if self._receiver is not None:
@@ -110,12 +117,21 @@ class Simulation:
     def _receive(self, responses: Iterator[wire.ToAgent]) -> None:
         try:
             for message in responses:
-                self._incoming.put(message)
-                self._wake()
+                if message.HasField("answers"):
+                    self._deliver(message.answers)
+                else:
+                    self._incoming.put(message)
+                    self._channels.wake()
         except grpc.RpcError as error:
             self._error = error
         self._incoming.put(None)
-        self._wake()
+        self._channels.wake()
+
+    def _deliver(self, answers: wire.Answers) -> None:
+        for one in answers.answers:
+            self._channels.answer(
+                one.rank, one.slot, one.status, one.time_ns, one.value, one.payload
+            )
 
     def _reason(self) -> str:
         error = self._error

@@ -189,7 +189,7 @@ def _serve(
         processes = stack.enter_context(_rank_processes(prepared, directory, prepared.fork))
         channels = ChannelSet(str(directory.path), ranks)
         stack.callback(channels.close)
-        simulation = Simulation(address, token, channels.wake)
+        simulation = Simulation(address, token, channels)
         stack.callback(simulation.close)
         if server is not None:
             simulation.join(_hello(prepared), server.check, START_LIMIT_S)

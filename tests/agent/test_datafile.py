@@ -2,14 +2,18 @@
 
 import json
 import os
+import threading
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from phantora_py.agent.datafile import DataFile
 from phantora_py.broken_archive import BrokenArchive
 from sim_server.errors import UsageError
+
+LIMIT_S = 60.0
 
 
 def test_members_are_kept_as_they_come(tmp_path: Path) -> None:
@@ -58,6 +62,36 @@ def test_a_full_disk_is_told_to_whoever_writes_next(
     monkeypatch.undo()
     data.discard()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_who_brings_more_than_can_be_written_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow disk must slow the run down and not fill the memory; nothing is lost."""
+    data, free = DataFile(tmp_path / "a.phr", {}), threading.Event()
+    write = zipfile.ZipFile.writestr
+    brought: list[int] = []
+
+    def wait_and_write(*arguments: Any) -> None:
+        assert free.wait(LIMIT_S)
+        write(*arguments)
+
+    def bring() -> None:
+        for number in range(50):
+            data.write(f"spans/{number:06}.npy", b"ab")
+            brought.append(number)
+
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", wait_and_write)
+    bringer = threading.Thread(target=bring, daemon=True)
+    bringer.start()
+    bringer.join(0.5)
+    assert bringer.is_alive()
+    assert len(brought) < 20
+    free.set()
+    bringer.join(LIMIT_S)
+    data.complete({})
+    with zipfile.ZipFile(tmp_path / "a.phr") as archive:
+        assert len(archive.namelist()) == 52
 
 
 def test_an_archive_that_broke_off_has_its_whole_members(tmp_path: Path) -> None:

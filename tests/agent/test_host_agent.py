@@ -25,14 +25,10 @@ class Channels:
 
     def __init__(self) -> None:
         self.polls: deque[list[tuple[int, int, bytes]]] = deque()
-        self.answers: list[tuple[Any, ...]] = []
         self.aside: list[int] = []
 
     def poll(self, timeout_ms: int) -> list[tuple[int, int, bytes]]:
         return self.polls.popleft() if self.polls else []
-
-    def answer(self, *answer: Any) -> None:
-        self.answers.append(answer)
 
     def set_aside(self, rank: int) -> bool:
         self.aside.append(rank)
@@ -134,19 +130,11 @@ def serve(
     return agent.run(), channels, server, processes, watcher
 
 
-def test_records_go_to_the_server_and_answers_to_the_ranks() -> None:
-    """Records are sent with the clock that was read before them; answers reach their slot."""
-    answer = wire.Answer(rank=0, slot=2, status=1, time_ns=7, value=9, payload=b"p")
-
-    def react(message: wire.FromAgent) -> list[wire.ToAgent]:
-        if message.HasField("batch"):
-            return [wire.ToAgent(answers=wire.Answers(answers=[answer]))]
-        return []
-
-    outcome, channels, server, _, _ = serve({0: (3, 0)}, react, [[(0, 5, WORK)]])
+def test_records_go_to_the_server() -> None:
+    """With the clock that was read before them."""
+    outcome, _, server, _, _ = serve({0: (3, 0)}, polls=[[(0, 5, WORK)]])
     assert outcome == Outcome()
     assert server.sent[0].batch.ranks[0] == wire.RankRecords(rank=0, host_clock_ns=5, cells=WORK)
-    assert channels.answers == [(0, 2, 1, 7, 9, b"p")]
     assert server.kinds() == ["batch", "rank_exited", "finish"]
 
 

@@ -32,20 +32,34 @@ class Played(rpc.SimulationServicer):
             context.abort(grpc.StatusCode.INTERNAL, "fell over")
 
 
+class Channels:
+    """Counts wake-ups and keeps answers."""
+
+    def __init__(self) -> None:
+        self.wakes = 0
+        self.answers: list[tuple[object, ...]] = []
+
+    def wake(self) -> None:
+        self.wakes += 1
+
+    def answer(self, *answer: object) -> None:
+        self.answers.append(answer)
+
+
 @contextmanager
 def connected(
     tmp_path: Path, servicer: Played, token: str = "secret"
-) -> Iterator[tuple[Simulation, list[int]]]:
-    """A connection to a played server; the list grows with every wake-up."""
+) -> Iterator[tuple[Simulation, Channels]]:
+    """A connection to a played server, and what it does to the channels."""
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=2))
     rpc.add_SimulationServicer_to_server(servicer, server)
     address = f"unix:{tmp_path}/s"
     server.add_insecure_port(address)
     server.start()
-    wakes: list[int] = []
-    simulation = Simulation(address, token, lambda: wakes.append(1))
+    channels = Channels()
+    simulation = Simulation(address, token, channels)  # type: ignore[arg-type]
     try:
-        yield simulation, wakes
+        yield simulation, channels
     finally:
         simulation.close()
         server.stop(grace=None).wait()
@@ -58,15 +72,26 @@ WELCOME = wire.ToAgent(welcome=wire.Welcome(protocol_version=1))
 def test_messages_arrive_in_order(tmp_path: Path) -> None:
     """Every message wakes the agent, and the end of the stream is told once all were taken."""
     script = [WELCOME, *(wire.ToAgent(progress=wire.Progress(iterations=n)) for n in range(3))]
-    with connected(tmp_path, Played(script)) as (simulation, wakes):
+    with connected(tmp_path, Played(script)) as (simulation, channels):
         simulation.join(HELLO, lambda: None, limit_s=10)
         taken = []
         while (message := simulation.next_message()) is not None:
             taken.append(message.progress.iterations)
         assert taken == [0, 1, 2]
         assert simulation.ended
-        assert len(wakes) == 5
+        assert channels.wakes == 5
         simulation.check_orderly_end()
+
+
+def test_answers_go_to_their_ranks_at_once(tmp_path: Path) -> None:
+    """They reach their slots without the agent's loop, which is not even woken."""
+    answer = wire.Answer(rank=1, slot=2, status=1, time_ns=7, value=9, payload=b"p")
+    script = [WELCOME, wire.ToAgent(answers=wire.Answers(answers=[answer, answer]))]
+    with connected(tmp_path, Played(script)) as (simulation, channels):
+        simulation.join(HELLO, lambda: None, limit_s=10)
+        assert simulation.next_message() is None
+        assert channels.answers == [(1, 2, 1, 7, 9, b"p")] * 2
+        assert channels.wakes == 2
 
 
 def test_a_wrong_token_is_the_user_s_error(tmp_path: Path) -> None:
@@ -99,7 +124,7 @@ def test_a_broken_connection_is_told_from_an_end(tmp_path: Path) -> None:
 
 def test_nobody_there(tmp_path: Path) -> None:
     """A server that is not running is found out within the limit."""
-    simulation = Simulation(f"unix:{tmp_path}/nobody", "", lambda: None)
+    simulation = Simulation(f"unix:{tmp_path}/nobody", "", Channels())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="Nobody answers"):
         simulation.join(HELLO, lambda: None, limit_s=0.2)
     simulation.close()
@@ -111,7 +136,7 @@ def test_a_server_that_died(tmp_path: Path) -> None:
     def died() -> None:
         raise InternalError("it died")
 
-    simulation = Simulation(f"unix:{tmp_path}/nobody", "", lambda: None)
+    simulation = Simulation(f"unix:{tmp_path}/nobody", "", Channels())  # type: ignore[arg-type]
     with pytest.raises(InternalError, match="it died"):
         simulation.join(HELLO, died, limit_s=10)
     simulation.close()
