@@ -290,3 +290,31 @@ def test_the_output_is_named_after_the_program_and_the_time(tmp_path: Path) -> N
     (made,) = tmp_path.iterdir()
     assert made.name.startswith("phantora-sh.")
     assert made.suffix == ".phr"
+
+
+def test_a_killed_phantora_leaves_what_it_had_written(tmp_path: Path) -> None:
+    """SIGKILL while the ranks run: the data file gets its name, and the report says what it is."""
+    words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", "run.phr", "--ranks", "2"]
+    with subprocess.Popen(
+        [*words, "--", "sh", "-c", "echo under way; sleep 300"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "under way\n"
+        process.kill()
+    deadline_s = time.monotonic() + LIMIT_S
+    while not (tmp_path / "run.phr").exists() and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    report = subprocess.run(
+        [sys.executable, "-m", "phantora_py", "report", "run.phr"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert report.returncode == 0, report.stderr
+    assert report.stdout.startswith("2 ranks on 1 node of h100   host time: fixed   sh -c 'echo")
+    assert "phantora was killed   what follows is what it had written by then" in report.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["run.phr"]
