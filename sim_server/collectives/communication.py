@@ -119,7 +119,7 @@ class Communication:
         else:
             plan = self.plan(operation)
             yield self._env.timeout(plan.startup_ns)
-            yield self.flows.start(plan.demands).done
+            yield self.flows.start(plan.demands, plan.fold).done
         self._end(operation, done)
 
     def _exchange(

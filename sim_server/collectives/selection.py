@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from math import ceil, inf
 from typing import NamedTuple
 
@@ -21,13 +22,16 @@ from sim_server.collectives.group import Group
 from sim_server.collectives.nvls import nvls_shape, nvls_tree_shape, switch_can_reduce
 from sim_server.collectives.pairwise import pairwise_shape
 from sim_server.collectives.ring import ring_shape
-from sim_server.collectives.shape import Shape, Transfer
+from sim_server.collectives.shape import Shape
 from sim_server.collectives.tree import tree_shape
 from sim_server.collectives.tuning import TUNINGS, Algorithm, Cost, Protocol, Tuning
 from sim_server.errors import UsageError
-from sim_server.network import Demand, Topology
+from sim_server.network import Demand, Fold, Topology
 from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+
+# An exchange of fewer ranks is not folded: it would save nothing.
+_FOLDED_RANKS = 16
 
 _NVLS = (Algorithm.NVLS, Algorithm.NVLS_TREE)
 
@@ -44,26 +48,37 @@ class Plan:
     """How many of NCCL's channels the operation uses."""
     demands: tuple[Demand, ...]
     """The flows that start then."""
+    fold: Fold | None = None
+    """What the flows stand for, where they are classes."""
+
+
+class _Route(NamedTuple):
+    """A flow of a shape, or a class of flows, on the links."""
+
+    path: tuple[int, ...]
+    share: float
+    crosses: bool
+    """Whether it leaves its node."""
+    flows_on_link: tuple[int, ...] | None = None
 
 
 class _Routed:
     """A shape with its routes and what follows from them for any size and protocol."""
 
-    def __init__(self, shape: Shape, group: Group, topology: Topology) -> None:
+    def __init__(
+        self, shape: Shape, routes: Iterable[_Route], topology: Topology, fold: Fold | None = None
+    ) -> None:
         self.shape = shape
-        self.paths = [_path(transfer, group, topology) for transfer in shape.transfers]
-        self.crosses = [
-            None not in transfer[:2] and group.crosses(transfer.source, transfer.destination)  # type: ignore[arg-type]
-            for transfer in shape.transfers
-        ]
+        self.routes = list(routes)
+        self.fold = fold
         load: dict[int, float] = {}
         self.seconds_per_byte = {False: 0.0, True: 0.0}
         self.latency_ns = {False: 0, True: 0}
-        for transfer, path, crosses in zip(shape.transfers, self.paths, self.crosses, strict=True):
+        for path, share, crosses, flows_on_link in self.routes:
             latency_ns = topology.latency_ns(path)
             self.latency_ns[crosses] = max(self.latency_ns[crosses], latency_ns)
-            for link in path:
-                load[link] = load.get(link, 0.0) + transfer.share
+            for link, flows in zip(path, flows_on_link or repeat(1, len(path)), strict=True):
+                load[link] = load.get(link, 0.0) + flows * share
                 seconds = load[link] / topology.links[link].capacity_bytes_per_s
                 self.seconds_per_byte[crosses] = max(self.seconds_per_byte[crosses], seconds)
 
@@ -90,7 +105,7 @@ class _Routed:
         """Time of the longest step."""
         inside_ns = cost.nvlink_step_ns + self.latency_ns[False]
         between_ns = cost.network_step_ns + self.latency_ns[True]
-        return max(inside_ns, between_ns if any(self.crosses) else 0)
+        return max(inside_ns, between_ns if any(route.crosses for route in self.routes) else 0)
 
     def wire_factors(self, cost: Cost) -> tuple[float, float]:
         """Capacity that a byte of payload takes, inside a node and between nodes."""
@@ -119,13 +134,26 @@ class _Candidate(NamedTuple):
         return max(self.routed.seconds(self.cost, buffer_bytes), self.channel_seconds(buffer_bytes))
 
 
-def _path(transfer: Transfer, group: Group, topology: Topology) -> tuple[int, ...]:
-    if transfer.source is None:
-        assert transfer.destination is not None, "a flow has a rank at one end at least"
-        return topology.from_switch(group.gpu[transfer.destination])
-    if transfer.destination is None:
-        return topology.to_switch(group.gpu[transfer.source])
-    return topology.path(group.gpu[transfer.source], group.gpu[transfer.destination])
+def _routes(shape: Shape, group: Group, topology: Topology) -> Iterator[_Route]:
+    for source, destination, share in shape.transfers:
+        if source is None:
+            assert destination is not None, "a flow has a rank at one end at least"
+            yield _Route(topology.from_switch(group.gpu[destination]), share, False)
+        elif destination is None:
+            yield _Route(topology.to_switch(group.gpu[source]), share, False)
+        else:
+            path = topology.path(group.gpu[source], group.gpu[destination])
+            yield _Route(path, share, group.crosses(source, destination))
+
+
+def _folded_exchange(group: Group, topology: Topology) -> _Routed:
+    """All-to-all as classes of flows."""
+    fold = Fold(topology, list(group.gpu.values()))
+    routes = (
+        _Route(one.path, 1 / group.size, one.source.node != one.destination.node, one.flows_on_link)
+        for one in fold.classes
+    )
+    return _Routed(pairwise_shape(group, folded=True), routes, topology, fold)
 
 
 class Selection:
@@ -155,7 +183,8 @@ class Selection:
     def plan_exchange(self, sends: Sequence[Operation], group: Group) -> Plan:
         """The fastest way to carry out sends of one launch; one demand for each."""
         sizes = [(send.source, send.destination, send.buffer_bytes) for send in sends]
-        routed = _Routed(exchange_shape(sizes, group), group, self._topology)
+        shape = exchange_shape(sizes, group)
+        routed = _Routed(shape, _routes(shape, group, self._topology), self._topology)
         candidates = [
             self._candidate(algorithm, protocol, routed, cost, group)
             for (algorithm, protocol), cost in self._tuning.items()
@@ -168,10 +197,7 @@ class Selection:
         key = (operation.kind, group.ranks, root)
         shapes = self._routed.get(key)
         if shapes is None:
-            shapes = self._routed[key] = {
-                algorithm: _Routed(shape, group, self._topology)
-                for algorithm, shape in _shapes(operation.kind, group, root)
-            }
+            shapes = self._routed[key] = dict(self._route_all(operation.kind, group, root))
         for (algorithm, protocol), cost in self._tuning.items():
             if algorithm not in shapes or not self._is_allowed(algorithm, protocol, len(shapes)):
                 continue
@@ -183,6 +209,16 @@ class Selection:
             if algorithm is Algorithm.TREE and len(group.nodes) == 1 and ring_is_allowed:
                 continue
             yield self._candidate(algorithm, protocol, shapes[algorithm], cost, group)
+
+    def _route_all(
+        self, kind: NcclOpKind, group: Group, root: int
+    ) -> Iterator[tuple[Algorithm, _Routed]]:
+        topology = self._topology
+        if kind is NcclOpKind.ALL_TO_ALL and topology.is_symmetric and group.size >= _FOLDED_RANKS:
+            yield Algorithm.DIRECT, _folded_exchange(group, topology)
+            return
+        for algorithm, shape in _shapes(kind, group, root):
+            yield algorithm, _Routed(shape, _routes(shape, group, topology), topology)
 
     def _candidate(
         self, algorithm: Algorithm, protocol: Protocol, routed: _Routed, cost: Cost, group: Group
@@ -239,6 +275,7 @@ def _fastest(candidates: Iterable[_Candidate], buffer_bytes: int, group: Group) 
         best.routed.startup_ns(best.cost, buffer_bytes),
         best.channels.used(best.algorithm, best.protocol, group.size, buffer_bytes),
         _demands(best, buffer_bytes),
+        best.routed.fold,
     )
 
 
@@ -251,14 +288,11 @@ def _demands(candidate: _Candidate, buffer_bytes: int) -> tuple[Demand, ...]:
     """
     routed = candidate.routed
     inside, between = routed.wire_factors(candidate.cost)
-    sizes = [
-        transfer.share * buffer_bytes * (between if crosses else inside)
-        for transfer, crosses in zip(routed.shape.transfers, routed.crosses, strict=True)
-    ]
     coupled = routed.shape.coupled
     seconds = (candidate.seconds if coupled else candidate.channel_seconds)(buffer_bytes)
-    if seconds == 0:
-        return tuple(map(Demand, routed.paths, sizes))
-    return tuple(
-        Demand(path, size, size / seconds) for path, size in zip(routed.paths, sizes, strict=True)
-    )
+    demands = []
+    for path, share, crosses, flows_on_link in routed.routes:
+        size_bytes = share * buffer_bytes * (between if crosses else inside)
+        cap_bytes_per_s = size_bytes / seconds if seconds else inf
+        demands.append(Demand(path, size_bytes, cap_bytes_per_s, flows_on_link))
+    return tuple(demands)

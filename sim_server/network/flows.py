@@ -5,6 +5,9 @@ and only for flows connected to that one by shared links. All changes of one ins
 and take effect together, after everything else that happens at that instant, so their order does
 not matter.
 
+Flows that are alike can be one (`sim_server.network.folding`): they are taken apart when something
+else uses one of their links.
+
 The rates come from a pure function of (capacities, paths, caps); another implementation of it can
 be given to `FlowNetwork`. Its results are remembered by what the connected flows look like, because
 a training loop starts the same flows again and again.
@@ -19,9 +22,11 @@ from typing import Any, NamedTuple
 
 import simpy
 
+from sim_server.network.folding import Fold
 from sim_server.network.maxmin import max_min_rates
 
-Solver = Callable[[Sequence[float], Sequence[Sequence[int]], Sequence[float]], list[float]]
+Solver = Callable[..., list[float]]
+"""As `max_min_rates`; the counts are given where flows are folded only."""
 
 # After the normal events (priority 1) of the same instant.
 _LAST = simpy.events.EventPriority(2)
@@ -30,6 +35,10 @@ _LAST = simpy.events.EventPriority(2)
 # number only by rounding (relative 1e-15 or so) must not become one nanosecond more; 2**-40
 # forgives less than one nanosecond for flows of up to 18 minutes.
 _FORGIVEN = 1 - 2.0**-40
+
+# `end_ns` of flows that have no end yet, and of those that are over.
+_NEVER = -1
+_OVER = -2
 
 # Remembered solutions; beyond that many the memory starts anew.
 _SOLUTIONS = 4096
@@ -44,6 +53,8 @@ class Demand(NamedTuple):
     """What every link of the path has to carry."""
     cap_bytes_per_s: float = inf
     """The rate above which the sender does not go."""
+    flows_on_link: tuple[int, ...] | None = None
+    """For flows that stand for others: how many of them each link of the path carries."""
 
 
 class Batch:
@@ -54,6 +65,10 @@ class Batch:
         self.ends_ns = [-1] * size
         """End of each flow in the order of the demands; -1 while it runs."""
         self._running = size
+
+    def split(self, flows: int) -> None:
+        """One flow becomes several; its end is that of the last."""
+        self._running += flows - 1
 
     def end(self, position: int, time_ns: int) -> None:
         """Note the end of one flow."""
@@ -87,7 +102,20 @@ class _Flow:
         self.left_bytes = float(demand.size_bytes)
         self.rate = 0.0
         self.since_ns = 0
-        self.end_ns = -1
+        self.end_ns = _NEVER
+
+
+class _Folded:
+    """Flows of a fold that started, one for each class."""
+
+    def __init__(self, fold: Fold, flows: list[_Flow]) -> None:
+        self.fold = fold
+        self.flows = flows
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all have ended."""
+        return all(flow.end_ns == _OVER for flow in self.flows)
 
 
 class _Alarm(simpy.Event):
@@ -114,42 +142,105 @@ class FlowNetwork:
         self._solver = solver
         self._capacities = list(capacities_bytes_per_s)
         self._on_link: list[dict[int, _Flow]] = [{} for _ in self._capacities]
+        self._folded_on: dict[int, _Folded] = {}
+        self._changed_capacities: set[int] = set()
         self._started = 0
-        self._shapes: dict[tuple[tuple[int, ...], float], int] = {}
+        self._shapes: dict[tuple[object, ...], int] = {}
         self._solutions: dict[tuple[int, ...], list[float]] = {}
         self._changed: dict[int, None] = {}
         self._settling = False
         self._ends: list[tuple[int, int, _Flow]] = []
         self._alarm_ns = -1
 
-    def start(self, demands: Sequence[Demand]) -> Batch:
-        """Start flows now. One without bytes ends at once."""
+    def start(self, demands: Sequence[Demand], fold: Fold | None = None) -> Batch:
+        """Start flows now. One without bytes ends at once. Those of a fold are its classes."""
         batch = Batch(self._env, len(demands))
         if not demands:
             batch.done.succeed(batch.ends_ns)
+        if fold is not None:
+            self._start_folded(demands, fold, batch)
+            return batch
         for position, demand in enumerate(demands):
             if demand.size_bytes <= 0:
                 batch.end(position, int(self._env.now))
                 continue
             assert demand.path, "a flow needs a link: a copy inside a GPU is not a flow"
-            shape = self._shapes.setdefault(
-                (demand.path, demand.cap_bytes_per_s), len(self._shapes)
-            )
-            flow = _Flow(self._started, shape, demand, batch, position)
-            self._started += 1
-            for link in demand.path:
-                self._on_link[link][flow.number] = flow
-            self._change(demand.path[:1])
+            self._unfold(demand.path)
+            self._start(demand, batch, position)
         return batch
+
+    def _start(self, demand: Demand, batch: Batch, position: int) -> _Flow:
+        look = (demand.path, demand.cap_bytes_per_s, demand.flows_on_link)
+        shape = self._shapes.setdefault(look, len(self._shapes))
+        flow = _Flow(self._started, shape, demand, batch, position)
+        self._started += 1
+        for link in demand.path:
+            self._on_link[link][flow.number] = flow
+        self._change(demand.path[:1])
+        return flow
+
+    def _start_folded(self, demands: Sequence[Demand], fold: Fold, batch: Batch) -> None:
+        alone = all(map(self._is_idle, fold.links))
+        self._unfold(fold.links)
+        flows = [self._start(demand, batch, index) for index, demand in enumerate(demands)]
+        folded = _Folded(fold, flows)
+        self._folded_on.update(dict.fromkeys(fold.links, folded))
+        if not alone:
+            self._take_apart(folded)
+
+    def _is_idle(self, link: int) -> bool:
+        """Whether a link has no flows, and is what it was when the network was made."""
+        folded = self._folded_on.get(link)
+        used = self._on_link[link] or (folded is not None and not folded.is_over)
+        return not used and link not in self._changed_capacities
+
+    def _unfold(self, links: Iterable[int]) -> None:
+        """Take apart what is folded on these links."""
+        if not self._folded_on:
+            return
+        for link in links:
+            if (folded := self._folded_on.get(link)) is not None:
+                self._take_apart(folded)
+
+    def _take_apart(self, folded: _Folded) -> None:
+        """Every flow goes on as its class would have."""
+        for link in folded.fold.links:
+            del self._folded_on[link]
+        if folded.is_over:
+            return
+        for flow, flow_class in zip(folded.flows, folded.fold.classes, strict=True):
+            if flow.end_ns != _OVER:
+                flow.batch.split(flow_class.flows)
+        for index, path in folded.fold.members():
+            of = folded.flows[index]
+            if of.end_ns == _OVER:
+                continue
+            demand = of.demand._replace(path=path, flows_on_link=None)
+            flow = self._start(demand, of.batch, of.position)
+            flow.left_bytes, flow.rate, flow.since_ns = of.left_bytes, of.rate, of.since_ns
+            flow.end_ns = of.end_ns
+            if flow.end_ns != _NEVER:
+                heapq.heappush(self._ends, (flow.end_ns, flow.number, flow))
+        for flow in folded.flows:
+            self._remove(flow)
+
+    def _remove(self, flow: _Flow) -> None:
+        flow.end_ns = _OVER
+        for link in flow.demand.path:
+            self._on_link[link].pop(flow.number, None)
+        self._change(flow.demand.path)
 
     def set_capacity(self, link: int, capacity_bytes_per_s: float) -> None:
         """Change a link from now on. A link without capacity holds its flows up."""
+        self._unfold((link,))
+        self._changed_capacities.add(link)
         self._capacities[link] = capacity_bytes_per_s
         self._solutions.clear()
         self._change((link,))
 
     def rates(self, link: int) -> list[float]:
         """Rates in bytes per second of the flows on a link, in the order in which they started."""
+        self._unfold((link,))
         return [flow.rate for flow in self._on_link[link].values()]
 
     def _change(self, links: Iterable[int]) -> None:
@@ -191,11 +282,7 @@ class FlowNetwork:
         if rates is None:
             if len(self._solutions) >= _SOLUTIONS:
                 self._solutions.clear()
-            rates = self._solutions[looks] = self._solver(
-                self._capacities,
-                [flow.demand.path for flow in component],
-                [flow.demand.cap_bytes_per_s for flow in component],
-            )
+            rates = self._solutions[looks] = self._solve([flow.demand for flow in component])
         now_ns = int(self._env.now)
         for flow, rate in zip(component, rates, strict=True):
             if rate != flow.rate:
@@ -204,9 +291,18 @@ class FlowNetwork:
                 flow.since_ns = now_ns
                 self._schedule_end(flow)
 
+    def _solve(self, demands: list[Demand]) -> list[float]:
+        paths = [demand.path for demand in demands]
+        caps = [demand.cap_bytes_per_s for demand in demands]
+        counts = [demand.flows_on_link for demand in demands]
+        if not any(counts):
+            return self._solver(self._capacities, paths, caps)
+        # Folded flows and others never share a link.
+        return self._solver(self._capacities, paths, caps, counts)
+
     def _schedule_end(self, flow: _Flow) -> None:
         if flow.rate == 0:
-            flow.end_ns = -1
+            flow.end_ns = _NEVER
             return
         duration_ns = flow.left_bytes / flow.rate * 1e9
         flow.end_ns = flow.since_ns + max(ceil(duration_ns * _FORGIVEN), 1)
@@ -229,12 +325,10 @@ class FlowNetwork:
         now_ns = int(self._env.now)
         ended = False
         while self._ends and self._ends[0][0] <= now_ns:
-            end_ns, number, flow = heapq.heappop(self._ends)
-            if flow.end_ns != end_ns or number not in self._on_link[flow.demand.path[0]]:
-                continue
-            for link in flow.demand.path:
-                del self._on_link[link][number]
-            self._change(flow.demand.path)
+            end_ns, _, flow = heapq.heappop(self._ends)
+            if flow.end_ns != end_ns:
+                continue  # its rate has changed since, or it has ended
+            self._remove(flow)
             flow.batch.end(flow.position, end_ns)
             ended = True
         return ended

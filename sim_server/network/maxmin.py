@@ -9,6 +9,7 @@ which no flow is faster.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from math import inf
 
 # Links that fill up within this relative distance of each other fill up together. Far above the
@@ -18,12 +19,16 @@ _TOGETHER = 1 + 1e-12
 
 
 def max_min_rates(
-    capacities: Sequence[float], paths: Sequence[Sequence[int]], caps: Sequence[float]
+    capacities: Sequence[float],
+    paths: Sequence[Sequence[int]],
+    caps: Sequence[float],
+    counts: Sequence[Sequence[int]] | None = None,
 ) -> list[float]:
     """Rate of each flow.
 
     `capacities` are by link; `paths[i]` are the distinct links of flow i and `caps[i]` its own
-    limit (`math.inf` for none; an empty path needs a finite one).
+    limit (`math.inf` for none; an empty path needs a finite one). With `counts`, a flow stands for
+    several alike ones: `counts[i]` says how many of them each link of its path carries.
     Units: any one unit of rate for all three; bytes per second by those who call it.
     """
     rates = [0.0] * len(paths)
@@ -34,15 +39,18 @@ def max_min_rates(
             on_link.setdefault(link, []).append(flow)
     left = {link: float(capacities[link]) for link in on_link}
     growing_on = {link: len(flows) for link, flows in on_link.items()}
+    if counts is not None:
+        growing_on = _flows_on_link(paths, counts)
     by_cap = sorted(range(len(paths)), key=caps.__getitem__, reverse=True)
     growing = [True] * len(paths)
 
     def stop(flow: int, rate: float) -> None:
         growing[flow] = False
         rates[flow] = rate
-        for link in paths[flow]:
-            left[link] = max(left[link] - rate, 0.0)
-            growing_on[link] -= 1
+        on_path = repeat(1) if counts is None else counts[flow]
+        for link, count in zip(paths[flow], on_path):  # noqa: B905 - one of them has no end
+            left[link] = max(left[link] - rate * count, 0.0)
+            growing_on[link] -= count
             if growing_on[link] == 0:
                 del left[link]
 
@@ -63,3 +71,13 @@ def max_min_rates(
         while by_cap and not growing[by_cap[-1]]:
             by_cap.pop()
     return rates
+
+
+def _flows_on_link(
+    paths: Sequence[Sequence[int]], counts: Sequence[Sequence[int]]
+) -> dict[int, int]:
+    flows: dict[int, int] = {}
+    for path, on_path in zip(paths, counts, strict=True):
+        for link, count in zip(path, on_path, strict=True):
+            flows[link] = flows.get(link, 0) + count
+    return flows

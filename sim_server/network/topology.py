@@ -26,6 +26,16 @@ class Gpu(NamedTuple):
     """In the node."""
 
 
+class Place(NamedTuple):
+    """The vertices above a GPU, by name."""
+
+    gpu: str
+    nic: str
+    inside: str
+    """What joins the GPUs of its node."""
+    leaf: str
+
+
 @dataclass(frozen=True)
 class Link:
     """One direction of a connection."""
@@ -63,9 +73,24 @@ class Topology:
         for node in range(nodes):
             self._add_node(node)
         leaves = -(-nodes // self._nodes_per_leaf)
-        if leaves > 1:
+        self._has_spines = leaves > 1
+        if self._has_spines:
             for leaf in range(leaves):
                 self._add_uplinks(leaf)
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether a route depends on no more than the places of its ends."""
+        return not self._has_spines or self._cluster.fabric.routing is Routing.ADAPTIVE
+
+    def place(self, gpu: Gpu) -> Place:
+        """Where a GPU sits."""
+        return Place(
+            f"gpu {gpu.node}.{gpu.number}",
+            self._nic(gpu),
+            f"{self._inside} {gpu.node}",
+            f"leaf {gpu.node // self._nodes_per_leaf}",
+        )
 
     def path(self, source: Gpu, destination: Gpu) -> tuple[int, ...]:
         """Links from one GPU to another."""

@@ -43,7 +43,9 @@ def histories(draw: st.DrawFn) -> list[Start]:
     path = st.lists(st.integers(0, _LINKS - 1), min_size=1, max_size=3, unique=True).map(tuple)
     start = st.tuples(
         st.integers(0, 4).map(lambda step: step * 500_000),
-        st.builds(Demand, path, st.integers(1, 50_000_000), st.sampled_from((1e9, 7e9, 1e12))),
+        st.builds(
+            Demand, path, st.integers(1, 50_000_000), st.sampled_from((1e9, 7e9, 1e12)), st.none()
+        ),
     )
     starts = draw(st.lists(start, min_size=1, max_size=15))
     return [(key, *start) for key, start in enumerate(starts)]
