@@ -145,7 +145,7 @@ def test_failures_come_again_at_the_same_point() -> None:
     deadlocked[0].all_reduce(0).synchronise().gemm()
     for scripts, exits, message in (
         (mismatched, {}, "Mismatched operation 0"),
-        (deadlocked, {}, "deadlock: ranks 0 wait"),
+        (deadlocked, {}, "deadlock: rank 0 waits"),
         (deadlocked, {1: 7}, "Rank 1 ended with exit code 7. The others wait for it."),
     ):
         files = record(scripts, exits)
