@@ -4,9 +4,7 @@ namespace ph {
 
 void ComputeShare::start(Index item, Nanoseconds duration_ns, std::uint32_t demand, Nanoseconds now_ns) {
   move_to(now_ns);
-  require(duration_ns < Nanoseconds{1} << 45, "a kernel takes hours");
-  require(progress_ < std::int64_t{1} << 62, "a device was never idle for 19 hours");
-  running_.push_back({progress_ + (duration_ns << kFractionBits), demand, item});
+  running_.push_back({progress_ + (Work{duration_ns} << kFractionBits), demand, item});
   demand_ += demand;
   schedule();
 }
@@ -15,7 +13,7 @@ Index ComputeShare::finish(Nanoseconds now_ns) {
   require(now_ns == next_ns_, "a kernel completes at another time than was said");
   move_to(now_ns);
   const Running done = running_[earliest_];
-  require(done.target <= progress_, "a kernel completes before its work is done");
+  require(done.target <= progress_ + kForgiven, "a kernel completes before its work is done");
   running_.erase(running_.begin() + static_cast<std::ptrdiff_t>(earliest_));
   demand_ -= done.demand;
   schedule();
@@ -32,8 +30,8 @@ void ComputeShare::move_to(Nanoseconds now_ns) {
   if (running_.empty()) {
     progress_ = 0;
   } else {
-    const auto elapsed = static_cast<__int128>(now_ns - at_ns_) << kFractionBits;
-    progress_ += static_cast<std::int64_t>(demand_ <= available_ ? elapsed : elapsed * available_ / demand_);
+    const Work elapsed = Work{now_ns - at_ns_} << kFractionBits;
+    progress_ += demand_ <= available_ ? elapsed : elapsed * available_ / demand_;
   }
   at_ns_ = now_ns;
 }
@@ -46,16 +44,15 @@ void ComputeShare::schedule() {
   earliest_ = 0;
   for (std::size_t i = 1; i < running_.size(); ++i)
     if (running_[i].target < running_[earliest_].target) earliest_ = i;
-  const std::int64_t left = running_[earliest_].target - progress_;
+  const Work left = running_[earliest_].target - progress_ - kForgiven;
   if (left <= 0) {  // rounding up let it run to the end of the nanosecond
     next_ns_ = at_ns_;
     return;
   }
-  const std::uint64_t rate = demand_ <= available_ ? 1 : available_;
-  const std::uint64_t share = demand_ <= available_ ? 1 : demand_;
-  const auto scaled = static_cast<unsigned __int128>(left) * share;
-  const auto divisor = static_cast<unsigned __int128>(rate) << kFractionBits;
-  next_ns_ = at_ns_ + static_cast<Nanoseconds>((scaled + divisor - 1) / divisor);
+  const Work rate = demand_ <= available_ ? 1 : available_;
+  const Work share = demand_ <= available_ ? 1 : demand_;
+  const Work divisor = rate << kFractionBits;
+  next_ns_ = at_ns_ + static_cast<Nanoseconds>((left * share + divisor - 1) / divisor);
 }
 
 }  // namespace ph

@@ -12,7 +12,8 @@ namespace ph {
 // so one number, the progress of a kernel that started when the device was last idle, stands for all of them.
 //
 // Accounting is in integers: progress has kFractionBits below the nanosecond and rounds down at each change of
-// rate (an error below 2^-16 ns per change); a completion time rounds up to the next nanosecond.
+// rate; a completion time rounds up to the next nanosecond. kForgiven is what a million such changes lose: work
+// that ends with a nanosecond must not end one later because of them.
 class ComputeShare {
  public:
   static constexpr std::uint32_t kUnits = 1'000'000;  // the demand that fills an idle device
@@ -23,9 +24,11 @@ class ComputeShare {
   Nanoseconds next_ns() const { return next_ns_; }
 
  private:
-  static constexpr int kFractionBits = 16;
+  using Work = __int128;
+  static constexpr int kFractionBits = 40;
+  static constexpr Work kForgiven = Work{1} << 20;
   struct Running {
-    std::int64_t target;  // progress at which it completes
+    Work target;  // progress at which it completes
     std::uint32_t demand;
     Index item;
   };
@@ -35,7 +38,7 @@ class ComputeShare {
 
   std::vector<Running> running_;  // in order of start; few, so searched
   std::size_t earliest_ = 0;
-  std::int64_t progress_ = 0;
+  Work progress_ = 0;
   Nanoseconds at_ns_ = 0;  // when progress_ was true
   std::uint64_t demand_ = 0;
   std::uint64_t available_ = kUnits;

@@ -27,6 +27,15 @@ def test_a_late_kernel_slows_the_first_from_then_on() -> None:
     assert play([program]).kernels == [(0, 120), (50, 90)]
 
 
+def test_work_that_ends_with_a_nanosecond_does_not_end_one_later() -> None:
+    """At 8/9 of its speed from 2 ns on, a kernel of 10 ns ends at 11 ns, however often that rate is
+    set anew.
+    """
+    program = Program().kernel(10, stream=3, demand=0.125)
+    program.kernel(1, demand=0.125).kernel(1, demand=0.125).kernel(1).kernel(7)
+    assert (0, 11) in play([program]).kernels
+
+
 @settings(max_examples=50, deadline=None)
 @given(
     st.lists(
