@@ -189,7 +189,7 @@ class Simulation:
             )
             created = self._communicators.join(first, second, joiner)
             if created is not None:
-                self._welcome(created, WaitKind.COMM_INIT)
+                self._welcome(created, WaitKind.COMM_INIT, request.time_ns)
         else:
             joiner = Joiner(
                 request.rank,
@@ -200,15 +200,17 @@ class Simulation:
                 site=request.site,
             )
             for created in self._communicators.split(first, fourth, joiner):
-                self._welcome(created, WaitKind.COMM_SPLIT)
+                self._welcome(created, WaitKind.COMM_SPLIT, request.time_ns)
 
-    def _welcome(self, created: NewCommunicator, kind: WaitKind) -> None:
+    def _welcome(self, created: NewCommunicator, kind: WaitKind, complete_ns: int) -> None:
+        """Answer the members. A split begins when all ranks of the parent have come, also those
+        that ask for another colour.
+        """
         members = created.members
         if created.identifier:
             self._engine.define_communicator(created.identifier, members)
             self.log.add_communicator(created.identifier, members)
-        time_ns = max(joiner.time_ns for joiner in created.joiners)
-        time_ns += self._communication.comm_init_ns(len(members))
+        time_ns = complete_ns + self._communication.comm_init_ns(len(members))
         payload = struct.pack(f"<{len(members)}I", *members)
         for joiner in created.joiners:
             reply = Reply(

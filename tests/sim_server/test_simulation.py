@@ -63,6 +63,16 @@ def test_a_split_answers_who_gets_none_with_zero() -> None:
     assert sorted((reply.rank, reply.value) for reply in replies[2:]) == [(0, 2), (1, 0)]
 
 
+def test_a_split_begins_when_all_of_the_parent_have_come() -> None:
+    """Also for those whose own colour is complete: rank 1 comes a second later than rank 0."""
+    scripts = [Script().join(9, 2, rank) for rank in range(2)]
+    for rank, script in enumerate(scripts):
+        script.wait(WaitKind.COMM_SPLIT, 1, rank, gap=rank * 10**9)
+    _, replies = play(scripts)
+    ends_ns = {reply.time_ns for reply in replies[2:]}
+    assert ends_ns == {comm_init_ns(2) + 10**9 + comm_init_ns(1)}
+
+
 def test_a_collective_takes_what_the_network_takes() -> None:
     """It moves when its last participant has arrived; all of them end together."""
     settings = make_settings(4)
