@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Any
+from functools import partial
 
 import simpy
 
@@ -22,7 +22,7 @@ from sim_server.communicators import Communicators, Joiner, NewCommunicator
 from sim_server.deadlock import report_deadlock
 from sim_server.errors import Deadlock, RankFailed, UnsupportedCall
 from sim_server.history import PIECE_ROWS, Piece
-from sim_server.kernels import KernelTimer, copy_rates, fill_rate
+from sim_server.kernels import KernelTimer, Timer, copy_rates, fill_rate
 from sim_server.operations import Operation
 from sim_server.records import NcclOpKind, RecordKind, ReplyStatus, WaitKind
 from sim_server.run_log import Reply, RunLog
@@ -39,7 +39,8 @@ _AGREE = (
 class Simulation:
     """Feeds records to the engine and advances virtual time as far as the ranks allow."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, timer: Timer | None = None) -> None:
+        """`timer` tells how long kernels take; the models of the GPU, unless given."""
         self.settings = settings
         self.log = RunLog(settings)
         self._environment = simpy.Environment(initial_time=0)
@@ -51,7 +52,7 @@ class Simulation:
             copy_rates(gpu),
             fill_rate(gpu),
         )
-        self._timer = KernelTimer(gpu)
+        self._timer = timer or KernelTimer(gpu)
         self._communicators = Communicators()
         self._communication = Communication(
             self._environment,
@@ -61,6 +62,8 @@ class Simulation:
             settings.nccl_environment,
         )
         self._replies: list[Reply] = []
+        self._ended: list[tuple[Ready, Operation, list[int]]] = []
+        """Operations that ended at this instant, before the engine is told."""
 
     def feed(self, rank: int, cells: bytes, host_clock_ns: int) -> None:
         """Take what the agent found in a rank's ring.
@@ -106,13 +109,15 @@ class Simulation:
             for request in stop.requests:
                 self._meet(request)
             for together in _by_launch(stop.ready):
-                environment.process(self._communicate(together))
+                self._communicate(together)
             if stop.ready or stop.requests:
                 continue
             bound_ns = self._engine.bound()
             if limit_ns is None or (bound_ns is not None and limit_ns >= bound_ns):
                 break
-            environment.step()
+            while environment.peek() == next_ns:
+                environment.step()
+            self._finish()
         replies, self._replies = self._replies, []
         if not replies:
             self._check_progress()
@@ -224,19 +229,33 @@ class Simulation:
 
     # Collectives
 
-    def _communicate(self, together: list[Ready]) -> Generator[simpy.Event, Any, None]:
-        yield self._environment.timeout(together[0].time_ns - self._environment.now)
+    def _communicate(self, together: list[Ready]) -> None:
+        """Start operations when the network comes to the time at which they got ready."""
+        delay_ns = together[0].time_ns - int(self._environment.now)
+        start = self._environment.timeout(delay_ns)
+        assert start.callbacks is not None, "an event that has not happened has callbacks"
+        start.callbacks.append(lambda _: self._start(together))
+
+    def _start(self, together: list[Ready]) -> None:
         operations = [self._operation(ready) for ready in together]
         ends = self._communication.start_group(operations)
         for ready, operation, end in zip(together, operations, ends, strict=True):
-            self._environment.process(self._finish(ready, operation, end))
+            assert end.callbacks is not None, "an operation has not ended when it starts"
+            end.callbacks.append(partial(self._note_end, ready, operation))
 
-    def _finish(
-        self, ready: Ready, operation: Operation, end: simpy.Event
-    ) -> Generator[simpy.Event, Any, None]:
-        ends_ns: list[int] = yield end
-        self.log.add_operation(ready, operation, ends_ns)
-        self._engine.finish(ready.operation, ends_ns)
+    def _note_end(self, ready: Ready, operation: Operation, end: simpy.Event) -> None:
+        assert isinstance(end.value, list), "an operation ends with the times of its participants"
+        self._ended.append((ready, operation, end.value))
+
+    def _finish(self) -> None:
+        """Tell the engine what has ended at this instant: operations in the order of their getting
+        ready, so that it does not matter how the network came to their ends.
+        """
+        self._ended.sort(key=lambda one: one[0].operation)
+        for ready, operation, ends_ns in self._ended:
+            self.log.add_operation(ready, operation, ends_ns)
+            self._engine.finish(ready.operation, ends_ns)
+        self._ended.clear()
 
     def _operation(self, ready: Ready) -> Operation:
         return Operation(

@@ -1,9 +1,8 @@
-"""Communication of a run in virtual time: operations become processes of delays and flows."""
+"""Communication of a run in virtual time: operations become delays and flows."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import simpy
 
@@ -12,7 +11,7 @@ from sim_server.collectives.environment import NcclEnvironment
 from sim_server.collectives.group import Group
 from sim_server.collectives.selection import Plan, Selection
 from sim_server.collectives.tuning import comm_init_ns
-from sim_server.network import Demand, FlowNetwork, Gpu, Topology
+from sim_server.network import Batch, FlowNetwork, Gpu, Topology
 from sim_server.operations import Operation
 
 # Flows of the plans kept for operations that come again; beyond that many the memory starts anew.
@@ -76,9 +75,9 @@ class Communication:
             if operation.is_point_to_point and self._moves(operation):
                 exchange.append((operation, done))
             else:
-                self._env.process(self._carry_out(operation, done))
+                self._carry_out(operation, done)
         if exchange:
-            self._env.process(self._exchange(exchange))
+            self._exchange(exchange)
         return events
 
     def plan(self, *operations: Operation) -> Plan:
@@ -108,34 +107,35 @@ class Communication:
         """Duration of the creation of a communicator."""
         return comm_init_ns(ranks)
 
-    def _carry_out(
-        self, operation: Operation, done: simpy.Event
-    ) -> Generator[simpy.Event, Any, None]:
+    def _carry_out(self, operation: Operation, done: simpy.Event) -> None:
         """A collective: its steps until the pipeline is full, then its flows."""
         if operation.count == 0:
-            yield self._env.timeout(0)  # NCCL launches nothing
+            self._after(0, lambda: self._end(operation, done))  # NCCL launches nothing
         elif not self._moves(operation):
-            yield self._env.timeout(self._copy_ns(operation))
+            self._after(self._copy_ns(operation), lambda: self._end(operation, done))
         else:
             plan = self.plan(operation)
-            yield self._env.timeout(plan.startup_ns)
-            yield self.flows.start(plan.demands, plan.fold).done
-        self._end(operation, done)
 
-    def _exchange(
-        self, sends: list[tuple[Operation, simpy.Event]]
-    ) -> Generator[simpy.Event, Any, None]:
+            def move() -> None:
+                self._end_with(self.flows.start(plan.demands, plan.fold), operation, done)
+
+            self._after(plan.startup_ns, move)
+
+    def _exchange(self, sends: list[tuple[Operation, simpy.Event]]) -> None:
         """Sends and receives: each ends with its own flow."""
         plan = self._plan(tuple(operation for operation, _ in sends))
-        yield self._env.timeout(plan.startup_ns)
-        for (operation, done), demand in zip(sends, plan.demands, strict=True):
-            self._env.process(self._send(operation, demand, done))
 
-    def _send(
-        self, operation: Operation, demand: Demand, done: simpy.Event
-    ) -> Generator[simpy.Event, Any, None]:
-        yield self.flows.start([demand]).done
-        self._end(operation, done)
+        def move() -> None:
+            for (operation, done), demand in zip(sends, plan.demands, strict=True):
+                self._end_with(self.flows.start((demand,)), operation, done)
+
+        self._after(plan.startup_ns, move)
+
+    def _end_with(self, flows: Batch, operation: Operation, done: simpy.Event) -> None:
+        _when(flows.done, lambda: self._end(operation, done))
+
+    def _after(self, delay_ns: int, action: Callable[[], None]) -> None:
+        _when(self._env.timeout(delay_ns), action)
 
     def _end(self, operation: Operation, done: simpy.Event) -> None:
         done.succeed([int(self._env.now)] * len(operation.participants))
@@ -156,3 +156,9 @@ class Communication:
         """A rank alone copies its buffer: assumed at the speed of NVLink after a launch of 2 us."""
         speed_bytes_per_s = self._cluster.nvlink.bandwidth_bytes_per_s
         return 2_000 + -(-operation.buffer_bytes * 10**9 // speed_bytes_per_s)
+
+
+def _when(event: simpy.Event, action: Callable[[], None]) -> None:
+    """Act when an event happens. A process would cost several times as much."""
+    assert event.callbacks is not None, "it has not happened yet"
+    event.callbacks.append(lambda _: action())

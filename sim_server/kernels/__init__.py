@@ -3,7 +3,7 @@ deserves.
 """
 
 from sim_server.kernels.copies import copy_rates, fill_rate
-from sim_server.kernels.timer import KernelTimer
+from sim_server.kernels.timer import KernelTimer, Timer
 from sim_server.kernels.timing import Tier, Timing
 
-__all__ = ["KernelTimer", "Tier", "Timing", "copy_rates", "fill_rate"]
+__all__ = ["KernelTimer", "Tier", "Timer", "Timing", "copy_rates", "fill_rate"]

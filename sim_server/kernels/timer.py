@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from math import ceil
-from typing import Any
+from typing import Any, Protocol
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.gemm import time_gemm
@@ -16,6 +16,13 @@ from sim_server.kernels.library import time_library
 from sim_server.kernels.rules import classify
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.work import Launch
+
+
+class Timer(Protocol):
+    """Whatever times signatures."""
+
+    def time(self, signature: Mapping[str, Any]) -> Timing:
+        """The timing of one launch."""
 
 
 class KernelTimer:

@@ -31,10 +31,11 @@ Solver = Callable[..., list[float]]
 # After the normal events (priority 1) of the same instant.
 _LAST = simpy.events.EventPriority(2)
 
-# Durations are computed in floating point and rounded up once. A result that is above a whole
-# number only by rounding (relative 1e-15 or so) must not become one nanosecond more; 2**-40
-# forgives less than one nanosecond for flows of up to 18 minutes.
-_FORGIVEN = 1 - 2.0**-40
+# Ends are computed in floating point and rounded up once. One that is after a whole nanosecond only
+# by rounding must not become one nanosecond more. What is left of a flow is known to 2**-52 or so
+# of its size per change of its rate, so this part of its size is forgiven: it takes less than one
+# nanosecond for flows of up to an hour.
+_FORGIVEN = 2.0**-42
 
 # `end_ns` of flows that have no end yet, and of those that are over.
 _NEVER = -1
@@ -244,7 +245,8 @@ class FlowNetwork:
         return [flow.rate for flow in self._on_link[link].values()]
 
     def _change(self, links: Iterable[int]) -> None:
-        self._changed.update(dict.fromkeys(links))
+        for link in links:
+            self._changed[link] = None
         if not self._settling:
             self._settling = True
             _Alarm(self._env, 0, self._settle)
@@ -256,24 +258,27 @@ class FlowNetwork:
             return  # what waited for those ends may start flows first
         reached: set[int] = set()
         for link in self._changed:
-            component = self._component(link, reached)
-            if component:
-                self._apply(component)
+            if link not in reached and self._on_link[link]:
+                self._apply(self._component(link, reached))
         self._changed.clear()
         self._set_alarm()
 
     def _component(self, link: int, reached: set[int]) -> list[_Flow]:
-        """Flows connected to a link that were not reached before, in an order of their looks."""
-        found: dict[int, _Flow] = {}
-        links = [] if link in reached else [link]
+        """Flows connected to a link that has some, in an order of their looks."""
+        found = dict(self._on_link[link])
         reached.add(link)
-        while links:
-            for number, flow in self._on_link[links.pop()].items():
-                if number not in found:
-                    found[number] = flow
-                    fresh = [other for other in flow.demand.path if other not in reached]
-                    reached.update(fresh)
-                    links += fresh
+        todo = list(found.values())
+        while todo:
+            for other in todo.pop().demand.path:
+                if other not in reached:
+                    reached.add(other)
+                    on_link = self._on_link[other]
+                    if len(on_link) > 1:  # the flow through which it was reached is one
+                        fresh = [flow for flow in on_link.values() if flow.number not in found]
+                        todo += fresh
+                        found.update((flow.number, flow) for flow in fresh)
+        if len(found) == 1:
+            return list(found.values())
         return sorted(found.values(), key=lambda flow: (flow.shape, flow.number))
 
     def _apply(self, component: list[_Flow]) -> None:
@@ -304,8 +309,8 @@ class FlowNetwork:
         if flow.rate == 0:
             flow.end_ns = _NEVER
             return
-        duration_ns = flow.left_bytes / flow.rate * 1e9
-        flow.end_ns = flow.since_ns + max(ceil(duration_ns * _FORGIVEN), 1)
+        left_bytes = flow.left_bytes - flow.demand.size_bytes * _FORGIVEN
+        flow.end_ns = flow.since_ns + max(ceil(left_bytes / flow.rate * 1e9), 1)
         heapq.heappush(self._ends, (flow.end_ns, flow.number, flow))
 
     def _set_alarm(self) -> None:

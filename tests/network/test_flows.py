@@ -99,6 +99,14 @@ def test_durations_round_up_once() -> None:
         assert run([("only", 0, Demand((0,), size_bytes))], [3e9]) == {"only": duration_ns}
 
 
+def test_rounding_of_what_is_left_does_not_show() -> None:
+    """Three flows of 6 GB, 6 ns apart: when the last is alone, 3 bytes are left of it. It ends when
+    all bytes have passed, and not a nanosecond later.
+    """
+    starts = [(number, 6 * number, Demand((0,), 6e9)) for number in range(3)]
+    assert run(starts, [1e9]) == {0: 17_999_999_985, 1: 17_999_999_997, 2: 18_000_000_000}
+
+
 def test_flow_without_bytes_ends_at_once() -> None:
     """Zero bytes take no time and no link."""
     assert run([("empty", 7, Demand((0,), 0)), ("full", 7, Demand((0,), 10e9))]) == {
