@@ -36,8 +36,8 @@ GOLDEN = {
     ),
     "unknown verb": (
         ["runn"],
-        "phantora: usage: argument VERB: invalid choice: 'runn' (choose from 'run', 'bench', "
-        "'report', 'coverage', 'doctor', 'serve'). See: phantora --help\n",
+        "phantora: usage: argument VERB: invalid choice: 'runn' (choose from 'run', 'resimulate', "
+        "'bench', 'report', 'coverage', 'doctor', 'serve'). See: phantora --help\n",
     ),
     "bad choice": (
         ["run", "--host-time", "wall", "--", "sh"],
