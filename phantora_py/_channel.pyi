@@ -27,6 +27,8 @@ class ChannelSet:
         """Write a reply and wake the rank. `value` may be negative: it is taken modulo 2^64."""
     def set_aside(self, rank: int) -> bool:
         """Have the rank resume before its next record; False if it has records pending."""
+    def signs(self, rank: int) -> tuple[int, int, int, int]:
+        """The counters `acting`, `relays`, `naps` and `napping` of a rank's channel."""
     def waiting(self, rank: int) -> int:
         """Driver threads of the rank that wait for a reply."""
     def clock(self, rank: int) -> int: ...

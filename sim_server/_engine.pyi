@@ -232,6 +232,12 @@ class Engine:
         """The rank constrains nobody until its Resume wait is answered."""
     def exited(self, rank: int) -> None:
         """The rank's process has ended. What it issued goes on."""
+    def stirs(self) -> int:
+        """How often something happened that may set a rank going."""
+
+    def background_acts(self) -> int:
+        """How many helper threads wait for their time to act outside."""
+
     def waiting_ranks(self) -> list[int]: ...
     def running_ranks(self) -> list[int]: ...
     def aside_ranks(self) -> list[int]: ...

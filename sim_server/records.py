@@ -128,6 +128,7 @@ class WaitKind(IntEnum):
     COMM_INIT = 7
     COMM_SPLIT = 8
     RESUME = 9
+    OUTSIDE = 10
 
 
 class ReplyStatus(IntEnum):

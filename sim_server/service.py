@@ -99,8 +99,8 @@ class Run:
         self._link_of_rank: dict[int, AgentLink] = {}
         self._simulation: Simulation | None = None
         self._iterations = 0
-        self._held_up_by: list[int] = []
-        self._told_held_up_by: list[int] = []
+        self._stalled = messages.Stalled()
+        self._told_stalled = messages.Stalled()
         self._exit_code = 0
 
     def serve(self) -> int:
@@ -134,13 +134,13 @@ class Run:
 
     def _take(self) -> list[Inbound]:
         """All messages that are there; waits for one, and tells the agents if that takes long."""
-        news = self._held_up_by != self._told_held_up_by
+        held_up_by, told = self._stalled.held_up_by, self._told_stalled
+        news = held_up_by != told.held_up_by or (held_up_by and self._stalled.stirs != told.stirs)
         try:
             taken = [self._inbox.get(timeout=STALLED_S if news else None)]
         except queue.Empty:
-            self._told_held_up_by = self._held_up_by
-            stalled = messages.Stalled(held_up_by=self._held_up_by)
-            self._broadcast(messages.ToAgent(stalled=stalled))
+            self._told_stalled = self._stalled
+            self._broadcast(messages.ToAgent(stalled=self._stalled))
             return []
         while not self._inbox.empty():
             taken.append(self._inbox.get())
@@ -170,10 +170,9 @@ class Run:
                 self._fail(error)
         elif content == "rank_aside":
             assert self._simulation is not None
-            self._simulation.set_aside(message.rank_aside.rank)
-            # The agent has crossed it off: if it holds the others up again, that is news.
-            told = self._told_held_up_by
-            self._told_held_up_by = [rank for rank in told if rank != message.rank_aside.rank]
+            self._simulation.set_aside(message.rank_aside.rank, message.rank_aside.stirs)
+            # The agent has crossed it off: if it holds the others up still or again, that is news.
+            self._told_stalled = messages.Stalled()
         elif content == "rank_exited":
             assert self._simulation is not None
             self._simulation.exited(message.rank_exited.rank, message.rank_exited.status)
@@ -196,7 +195,7 @@ class Run:
         for name, content in simulation.pieces():
             chunk = messages.DataChunk(name=name, content=content)
             self._links[0].outbox.put(messages.ToAgent(data_chunk=chunk))
-        self._held_up_by = simulation.held_up_by()
+        self._stalled = messages.Stalled(held_up_by=simulation.held_up_by(), stirs=simulation.stirs)
         iterations = simulation.log.iterations()
         if iterations != self._iterations:
             self._iterations = iterations

@@ -74,9 +74,16 @@ class Simulation:
         for announcement in self._engine.feed(rank, cells, host_clock_ns):
             self._hear(announcement)
 
-    def set_aside(self, rank: int) -> None:
-        """The agent set a rank aside that waits outside; it constrains nobody until it resumes."""
-        self._engine.set_aside(rank)
+    def set_aside(self, rank: int, stirs: int) -> bool:
+        """The agent found that a rank waits outside: it constrains nobody until it resumes, or
+        until somebody acts outside.
+
+        False if that was found before something stirred: then it need not be so any more.
+        """
+        valid = stirs == self.stirs and rank in self._engine.running_ranks()
+        if valid:
+            self._engine.set_aside(rank)
+        return valid
 
     def exited(self, rank: int, status: int) -> None:
         """A rank's process has ended."""
@@ -124,8 +131,14 @@ class Simulation:
         return replies
 
     def held_up_by(self) -> list[int]:
-        """Running ranks that virtual time waits for; empty while no rank waits."""
-        return self._engine.running_ranks() if self._engine.waiting_ranks() else []
+        """Running ranks that virtual time waits for; empty while nobody waits."""
+        held_up = self._engine.background_acts() > 0 or bool(self._engine.waiting_ranks())
+        return self._engine.running_ranks() if held_up else []
+
+    @property
+    def stirs(self) -> int:
+        """How often something happened that may set a rank going."""
+        return self._engine.stirs()
 
     @property
     def virtual_time_ns(self) -> int:

@@ -70,10 +70,12 @@ class RankRecords(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., host_clock_ns: _Optional[int] = ..., cells: _Optional[bytes] = ...) -> None: ...
 
 class RankAside(_message.Message):
-    __slots__ = ("rank",)
+    __slots__ = ("rank", "stirs")
     RANK_FIELD_NUMBER: _ClassVar[int]
+    STIRS_FIELD_NUMBER: _ClassVar[int]
     rank: int
-    def __init__(self, rank: _Optional[int] = ...) -> None: ...
+    stirs: int
+    def __init__(self, rank: _Optional[int] = ..., stirs: _Optional[int] = ...) -> None: ...
 
 class RankExited(_message.Message):
     __slots__ = ("rank", "status")
@@ -110,10 +112,12 @@ class Answer(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., slot: _Optional[int] = ..., status: _Optional[int] = ..., time_ns: _Optional[int] = ..., value: _Optional[int] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class Stalled(_message.Message):
-    __slots__ = ("held_up_by",)
+    __slots__ = ("held_up_by", "stirs")
     HELD_UP_BY_FIELD_NUMBER: _ClassVar[int]
+    STIRS_FIELD_NUMBER: _ClassVar[int]
     held_up_by: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, held_up_by: _Optional[_Iterable[int]] = ...) -> None: ...
+    stirs: int
+    def __init__(self, held_up_by: _Optional[_Iterable[int]] = ..., stirs: _Optional[int] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("iterations", "virtual_time_ns")

@@ -90,6 +90,13 @@ PYBIND11_MODULE(_channel, module) {
       .def("waiting",
            [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).waiting.load(); },
            py::arg("rank"))
+      .def("signs",
+           [](const Channels& self, std::uint32_t rank) {
+             const ph::Channel& channel = self.set().channel(rank);
+             return py::make_tuple(channel.acting.load(), channel.relays.load(), channel.naps.load(),
+                                   channel.napping.load());
+           },
+           py::arg("rank"))
       .def("clock",
            [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).host_clock_ns.load(); },
            py::arg("rank"))

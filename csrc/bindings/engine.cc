@@ -157,6 +157,8 @@ PYBIND11_MODULE(_engine, module) {
             return self.advance(limit_ns.value_or(ph::kNever), inclusive);
           },
           py::arg("limit_ns"), py::arg("inclusive"), py::call_guard<py::gil_scoped_release>())
+      .def("stirs", &Engine::stirs)
+      .def("background_acts", &Engine::background_acts)
       .def("waiting_ranks", &Engine::waiting_ranks)
       .def("running_ranks", &Engine::running_ranks)
       .def("aside_ranks", &Engine::aside_ranks)

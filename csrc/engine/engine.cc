@@ -79,7 +79,29 @@ void Engine::finish(std::uint64_t operation, const std::vector<Nanoseconds>& end
 
 void Engine::set_aside(std::uint32_t index) { rank(index).set_aside(); }
 
-void Engine::exited(std::uint32_t index) { rank(index).exit(); }
+// What it leaves behind (a connection that ends, a lock that is free) is noticed by others.
+void Engine::exited(std::uint32_t index) {
+  rank(index).exit();
+  wake_aside();
+}
+
+void Engine::wake_aside() {
+  ++world_.stirs;
+  for (const auto& rank : ranks_) rank->wake();
+}
+
+// At the bound itself, only what no other rank can see: equal ranks wait at equal times, and would otherwise be
+// answered one by one, each when the one before has moved on. Acts outside happen one by one, in order of time and
+// rank: each when no rank that precedes is left at its time.
+bool Engine::is_open(Nanoseconds time_ns, Nanoseconds bound_ns) const {
+  if (inbox_.first_phase() != Phase::Issue) return time_ns <= bound_ns;
+  if (time_ns < bound_ns) return true;
+  const Index first = inbox_.first();
+  if (time_ns > bound_ns || !ranks_[first]->acts_next()) return false;
+  for (Index other = 0; other < first; ++other)
+    if (ranks_[other]->running() && ranks_[other]->guarantee_ns() <= time_ns) return false;
+  return true;
+}
 
 Nanoseconds Engine::bound_ns() const {
   Nanoseconds bound_ns = kNever;
@@ -102,10 +124,7 @@ Stop Engine::advance(Nanoseconds limit_ns, bool inclusive) {
   Nanoseconds bound = bound_ns();
   while (!inbox_.empty()) {
     const Nanoseconds time_ns = std::max(inbox_.first_ns(), world_.now_ns);
-    // At the bound itself, only what no other rank can see: equal ranks wait at equal times, and would otherwise
-    // be answered one by one, each when the one before has moved on.
-    const bool open = inbox_.first_phase() == Phase::Issue ? time_ns < bound : time_ns <= bound;
-    if (!open || time_ns > limit_ns || (time_ns == limit_ns && !inclusive)) break;
+    if (!is_open(time_ns, bound) || time_ns > limit_ns || (time_ns == limit_ns && !inclusive)) break;
     world_.now_ns = time_ns;
     const Index first = inbox_.first();
     Rank& rank = *ranks_[first];
@@ -116,6 +135,10 @@ Stop Engine::advance(Nanoseconds limit_ns, bool inclusive) {
     }
     schedule(first);
     if (world_.stop.needs_server()) return take_stop();
+    if (std::exchange(world_.acts, false)) {
+      wake_aside();
+      bound = bound_ns();
+    }
     if (rank.running()) bound = std::min(bound, rank.guarantee_ns());  // it may have been answered
   }
   const Nanoseconds reached_ns = std::min(limit_ns, bound);

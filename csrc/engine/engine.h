@@ -24,6 +24,7 @@ class Engine {
   void answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns);
   // An end before the engine's time counts as now: what was told to a rank is not taken back.
   void finish(std::uint64_t operation, const std::vector<Nanoseconds>& ends_ns);
+  // It waits outside and constrains nobody, until it resumes or somebody acts outside.
   void set_aside(std::uint32_t rank);
   void exited(std::uint32_t rank);
 
@@ -35,6 +36,8 @@ class Engine {
   // reached the limit then.
   Stop advance(Nanoseconds limit_ns, bool inclusive);
 
+  std::uint64_t stirs() const { return world_.stirs; }
+  std::uint32_t background_acts() const { return world_.background_acts; }
   std::vector<std::uint32_t> waiting_ranks() const;
   std::vector<std::uint32_t> running_ranks() const;
   std::vector<std::uint32_t> aside_ranks() const;
@@ -48,6 +51,8 @@ class Engine {
   Rank& rank(std::uint32_t rank);
   void schedule(std::uint32_t rank);
   Nanoseconds bound_ns() const;
+  bool is_open(Nanoseconds time_ns, Nanoseconds bound_ns) const;
+  void wake_aside();
   template <typename Predicate>
   std::vector<std::uint32_t> ranks_that(Predicate holds) const;
   Stop take_stop();

@@ -55,6 +55,7 @@ std::string name(WaitKind kind) {
     case WaitKind::CommInit: return "communicator init";
     case WaitKind::CommSplit: return "communicator split";
     case WaitKind::Resume: return "resume";
+    case WaitKind::Outside: return "turn to act outside";
   }
   return "wait " + std::to_string(static_cast<unsigned>(kind));
 }

@@ -31,6 +31,9 @@ struct World {
   std::vector<Span> spans;
   Stop stop;
   std::uint64_t launches = 0;  // that have arrived
+  std::uint64_t stirs = 0;     // what may have set a rank going: acts outside, answers to drivers, ends
+  bool acts = false;           // somebody just got leave to act outside
+  std::uint32_t background_acts = 0;  // helper threads that wait for leave
 };
 
 class Rank {
@@ -43,6 +46,7 @@ class Rank {
   void end_operation(const Participant& part, std::uint32_t number, Nanoseconds end_ns);  // `number`: as in Span
   void answer(std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns);
   void set_aside() { aside_ = true; }
+  void wake();  // somebody acts outside: a rank that was set aside may do something from world.now_ns on
   void exit() { exited_ = true; }
 
   // Events.
@@ -54,7 +58,9 @@ class Rank {
   bool waiting() const { return waiting_ && !exited_; }
   bool aside() const { return aside_ && !waiting_ && !exited_; }
   bool running() const { return !waiting_ && !aside_ && !exited_; }
-  Nanoseconds guarantee_ns() const { return std::max(host_clock_ns_, fed_ns_); }
+  Nanoseconds guarantee_ns() const { return std::max({host_clock_ns_, fed_ns_, woken_ns_}); }
+  bool exited() const { return exited_; }
+  bool acts_next() const;  // the event at next_ns() is that a driver acts outside
   void add_host_waits(std::vector<HostWait>& waits) const;
   std::uint32_t last_site() const { return last_site_; }
   std::string last_records() const;
@@ -149,6 +155,7 @@ class Rank {
 
   // rank_waits.cc
   static bool begins_local_wait(const Queued& record);
+  static bool acts_outside(const Queued& record);
   void begin_wait(const Queued& record);
   void evaluate_query(const Query& query);
   ReplyStatus query(const Wait& wait, bool background, std::uint64_t& value) const;
@@ -169,6 +176,7 @@ class Rank {
   bool waiting_ = false;
   bool aside_ = false;
   bool exited_ = false;
+  Nanoseconds woken_ns_ = 0;       // when it was woken last, until it resumes
   std::vector<Queued> queue_;
   std::size_t queue_head_ = 0;
   std::array<Wait, kReplySlots> waits_{};

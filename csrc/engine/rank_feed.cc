@@ -63,7 +63,9 @@ void Rank::take(const RecordsReader::Unit& unit, std::vector<Announcement>& anno
         continue;
     }
     const bool background = record.kind == RecordKind::Wait && (record.flags & kWaitBackground);
-    if (was_running && !background && fed_ns_ < world_.now_ns)
+    const bool returns = record.kind == RecordKind::Wait && record.id == static_cast<std::uint32_t>(WaitKind::Resume) &&
+                         woken_ns_ > 0;
+    if (was_running && !background && !returns && fed_ns_ < world_.now_ns)
       throw BrokenInvariant("a running rank issued work before the time it had guaranteed");
   }
 }
@@ -107,7 +109,7 @@ void Rank::feed_event_record(const Record& record) {
 void Rank::feed_wait(const Record& record, Queued queued) {
   const std::uint64_t slot = record.arg[4];
   if (slot >= kReplySlots) reader_.fail("reply slot " + std::to_string(slot));
-  if (record.id < 1 || record.id > static_cast<std::uint32_t>(WaitKind::Resume))
+  if (record.id < 1 || record.id > static_cast<std::uint32_t>(WaitKind::Outside))
     reader_.fail("kind of wait " + std::to_string(record.id));
   Wait& wait = waits_[slot];
   if (wait.open) reader_.fail("reply slot " + std::to_string(slot) + " still waits");
@@ -122,6 +124,8 @@ void Rank::feed_wait(const Record& record, Queued queued) {
   const std::uint64_t key = wait.serial * kReplySlots + slot;
   if (!wait.background) {
     waiting_ = true;
+  } else if (wait.kind == WaitKind::Outside) {
+    ++world_.background_acts;
   } else if (wait.kind == WaitKind::QueryStream || wait.kind == WaitKind::QueryEvent ||
              wait.kind == WaitKind::Elapsed) {
     std::uint64_t value = 0;  // a helper thread is told at once what is known

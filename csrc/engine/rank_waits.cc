@@ -26,7 +26,24 @@ const Rank::Event& Rank::event(std::uint64_t instance) const {
 // A wait that concerns this rank alone, as opposed to one that the server answers.
 bool Rank::begins_local_wait(const Queued& record) {
   const auto kind = static_cast<WaitKind>(record.id);
-  return record.kind == RecordKind::Wait && kind != WaitKind::CommInit && kind != WaitKind::CommSplit;
+  return record.kind == RecordKind::Wait && kind != WaitKind::CommInit && kind != WaitKind::CommSplit &&
+         !acts_outside(record);
+}
+
+// Of a driver. Helper threads act whenever they like: their order at one time is not defined, their time is.
+bool Rank::acts_outside(const Queued& record) {
+  return record.kind == RecordKind::Wait && record.id == static_cast<std::uint32_t>(WaitKind::Outside) &&
+         (record.flags & kWaitBackground) == 0;
+}
+
+bool Rank::acts_next() const {
+  return next_.source == Source::Record && queue_head_ < queue_.size() && acts_outside(queue_[queue_head_]);
+}
+
+void Rank::wake() {
+  if (!aside_ || exited_) return;
+  aside_ = false;
+  woken_ns_ = world_.now_ns;
 }
 
 void Rank::begin_wait(const Queued& record) {
@@ -52,8 +69,11 @@ void Rank::begin_wait(const Queued& record) {
   } else if (wait->kind == WaitKind::Event) {
     const Index recording = event(wait->args[0]).item;
     if (recording != kNone) depend(recording);
+  } else if (wait->kind == WaitKind::Outside) {
+    world_.acts = true;
   } else {
     aside_ = false;  // Resume waits for nothing but the engine's time
+    woken_ns_ = 0;
   }
   wait->item = item;
   if (items_[item].unmet == 0) ready_.push_back(item);
@@ -118,11 +138,17 @@ void Rank::answer(std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns) {
   close_wait(waits_[slot], time_ns);
 }
 
-// Questions are not logged as time spent waiting: a polling loop asks too many.
+// Questions are not logged as time spent waiting: a polling loop asks too many. Nor are waits for the simulation, which
+// take no virtual time: whether a rank was set aside for a moment is a matter of luck.
 void Rank::close_wait(Wait& wait, Nanoseconds time_ns) {
   wait.open = false;
-  if (wait.background) return;
-  if (!is_query(wait.kind))
+  if (wait.background) {
+    if (wait.kind == WaitKind::Outside) --world_.background_acts;
+    return;
+  }
+  ++world_.stirs;
+  const bool takes_time = wait.kind != WaitKind::Resume && wait.kind != WaitKind::Outside;
+  if (!is_query(wait.kind) && takes_time)
     world_.spans.push_back({rank_, SpanKind::HostWait, wait.device,
                             wait.stream == kNone ? 0 : streams_[wait.stream].id,
                             static_cast<std::uint32_t>(wait.kind), wait.issue_ns, wait.issue_ns, time_ns});

@@ -38,6 +38,11 @@ struct Channel {
   std::atomic<std::uint32_t> aside;       // 1: the server no longer waits for this rank; it must resume first
   std::atomic<std::uint32_t> waiting;     // driver threads that wait for a reply
   std::atomic<std::uint64_t> host_clock_ns;
+  // What tells the agent that a message may be on its way between ranks (phantora_py/agent/idle.py).
+  std::atomic<std::uint32_t> acting;      // threads that are about to do something outside, or are at it
+  std::atomic<std::uint32_t> relays;      // how often a helper thread took or passed on a message
+  std::atomic<std::uint32_t> naps;        // how often a driver slept in real time, to look outside again later
+  std::atomic<std::uint32_t> napping;     // drivers that do so now
   alignas(64) std::atomic<std::uint64_t> head;  // cells written
   alignas(64) std::atomic<std::uint64_t> tail;  // cells consumed
   alignas(64) ReplySlot slots[kReplySlots];

@@ -88,6 +88,8 @@ enum class WaitKind : std::uint32_t {
                     // arg[3]: how many splits of it came before; value: communicator or 0
   Resume = 9,       // until the simulation has reached the rank's clock: it was set aside while it waited
                     // outside, or its program sleeps; value unused
+  Outside = 10,     // likewise, before the rank does what other ranks can notice by other means than the GPU:
+                    // those that were set aside count as running again, from then on
 };
 
 // What is known about the events of one stream, so that the rank need not ask: programs poll events all the time.

@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from phantora_py.agent.channels import Channels
-from phantora_py.agent.idle import IdleWatch
+from phantora_py.agent.idle import IdleWatch, Signs, find_still
 from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
 from phantora_py.launch.interrupts import Interrupts
@@ -25,13 +25,14 @@ from sim_server.records import RECORD_TYPE, RecordKind, WaitFlags
 # How often clocks of ranks that ring no bell are looked at: rarely, unless the simulation waits for
 # one.
 POLL_MS = 20
-STALLED_POLL_MS = 5
+STALLED_POLL_MS = 1
 # A rank that ends because of an unsupported call is gone before the server has read why (assumed
 # enough).
 _EXPLANATION_S = 0.5
 _STOP_LIMIT_S = 10.0
-# A look at a rank's processes reads some hundred files.
-_LOOK_INTERVAL_S = 0.025
+# A look at a rank's processes reads some hundred files, so it is repeated ever less often.
+_FIRST_LOOK_INTERVAL_S = 0.001
+_LAST_LOOK_INTERVAL_S = 0.025
 
 
 class DataSink(Protocol):
@@ -91,11 +92,15 @@ class HostAgent:
         self._interrupts = interrupts
         self._aside: set[int] = set()
         self._held_up_by: set[int] = set()
+        self._stirs = 0
+        # How often each rank had napped when it was found still; a loop must have had its turn.
+        self._naps: dict[int, int] = {}
         self._outcome = Outcome()
         self._stop_at_s: float | None = None
         self._stopped = False
         self._has_all_data = False
         self._look_at_s = 0.0
+        self._look_interval_s = _FIRST_LOOK_INTERVAL_S
 
     def run(self) -> Outcome:
         """Returns when every rank has ended and the server has sent the run's data.
@@ -135,7 +140,7 @@ class HostAgent:
     def _handle(self, message: wire.ToAgent) -> None:
         match message.WhichOneof("message"):
             case "stalled":
-                self._held_up_by = set(message.stalled.held_up_by) & set(self._processes.pids)
+                self._on_stalled(message.stalled)
             case "progress":
                 self._watcher.update(message.progress)
             case "failure":
@@ -146,6 +151,17 @@ class HostAgent:
                 self._has_all_data = chunk.last
             case other:
                 raise InternalError(f"sim_server sent {other!r}, which is not expected here")
+
+    def _on_stalled(self, stalled: wire.Stalled) -> None:
+        self._held_up_by = set(stalled.held_up_by) & set(self._processes.pids)
+        self._aside -= self._held_up_by
+        if stalled.stirs != self._stirs:
+            # What was seen before says nothing: a message may be on its way since.
+            self._stirs = stalled.stirs
+            self._naps.clear()
+            self._idle = IdleWatch()
+            self._look_at_s = 0.0
+            self._look_interval_s = _FIRST_LOOK_INTERVAL_S
 
     def _on_failure(self, failure: wire.Failure) -> None:
         """The server knows why the program cannot go on; that beats what was seen of processes,
@@ -181,16 +197,31 @@ class HostAgent:
     def _set_idle_ranks_aside(self) -> None:
         if not self._held_up_by or time.monotonic() < self._look_at_s:
             return
-        self._look_at_s = time.monotonic() + _LOOK_INTERVAL_S
-        for rank in sorted(self._held_up_by):
-            pid = self._processes.pids.get(rank)
-            if pid is None or not self._idle.is_idle(rank, pid):
-                continue
-            if self._channels.set_aside(rank):
-                self._simulation.send(wire.FromAgent(rank_aside=wire.RankAside(rank=rank)))
+        pids = self._processes.pids
+        candidates = {rank: pids[rank] for rank in self._held_up_by if rank in pids}
+        still = find_still(candidates, pids, self._signs)
+        idle = {rank for rank, pid in candidates.items() if self._idle.is_idle(rank, pid)}
+        # Whoever asked to act before it went to sleep must have been heard first.
+        self._forward(0)
+        for rank in sorted(still | idle):
+            if not self._is_between_looks(rank) and self._channels.set_aside(rank):
+                aside = wire.RankAside(rank=rank, stirs=self._stirs)
+                self._simulation.send(wire.FromAgent(rank_aside=aside))
                 self._held_up_by.discard(rank)
                 self._aside.add(rank)
-            self._idle.forget(rank)
+                self._idle.forget(rank)
+        self._look_at_s = time.monotonic() + self._look_interval_s
+        self._look_interval_s = min(2 * self._look_interval_s, _LAST_LOOK_INTERVAL_S)
+
+    def _is_between_looks(self, rank: int) -> bool:
+        """Whether a rank sleeps in a loop that has not looked outside since all was still."""
+        signs = self._signs(rank)
+        if not signs.napping:
+            return False
+        return signs.naps == self._naps.setdefault(rank, signs.naps)
+
+    def _signs(self, rank: int) -> Signs:
+        return Signs(*self._channels.signs(rank))
 
     def _tell_of_stall(self) -> None:
         if self._stop_at_s is not None or not self._processes.pids or not self._stall.is_due():

@@ -21,6 +21,9 @@ class Channels(Protocol):
     def set_aside(self, rank: int) -> bool:
         """Has the rank ask before it goes on; False if it has records pending or is at work."""
 
+    def signs(self, rank: int) -> tuple[int, int, int, int]:
+        """The counters `acting`, `relays`, `naps` and `napping` of a rank's channel."""
+
     def wake(self) -> None:
         """Ends a `poll` of another thread."""
 

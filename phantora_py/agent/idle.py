@@ -1,21 +1,94 @@
-"""Tells whether a rank's processes wait for something outside: a store, a lock, a pipe, another
-rank.
+"""Tells whether a rank waits for something outside: a store, a lock, a pipe, another rank.
 
-A rank that hardly wants the processor for a while cannot get on by itself. Where the simulation
-waits for such a rank, the agent sets it aside. Hardly, because threads of the framework (NCCL's
-watchdog, the heartbeat of its monitor) wake now and then in a rank that waits.
+Where the simulation waits for such a rank, the agent sets it aside. That must be right: a rank that
+is set aside comes back when another rank acts, and would come back too late if a message that had
+already been sent were still on its way to it.
+
+* `find_still` proves it. A rank is still if all its threads sleep at one instant, and that is so if
+  two looks find none that runs, nor one that has run in between. A message on its way is in the
+  hands of a thread that runs: one that is about to act, or a helper that passes it on, which counts
+  as a relay. So if there was no relay all the while, and every rank was still at some instant, or at
+  least its helpers were and nobody was about to act, then there is no message.
+* `IdleWatch` guesses, where some thread is busy all the time: a rank that has hardly wanted the
+  processor for a while cannot get on by itself. Hardly, because threads of the framework (NCCL's
+  watchdog, the heartbeat of its monitor) wake now and then in a rank that waits.
 """
 
+import os
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
+from typing import NamedTuple
 
 QUIET_NS = 100_000_000
 # Share of one processor that watchdogs may want in a rank that waits. Assumed; they take under 1 %.
 QUIET_SHARE = 0.05
 
-_PROC = Path("/proc")
+# Of a file about one thread.
+_ENOUGH_BYTES = 4096
+# States of a thread of which only its entry is left.
+_ENDED = b"ZX"
+
+
+class Signs(NamedTuple):
+    """What a rank shows in its channel; see csrc/protocol/channel.h."""
+
+    acting: int
+    relays: int
+    naps: int
+    napping: int
+
+
+class Task(NamedTuple):
+    """A thread as the kernel accounts for it. `wanted_ns`: it ran, or was ready to."""
+
+    is_main: bool
+    sleeps: bool
+    timeslices: int
+    wanted_ns: int
+
+
+def find_still(
+    candidates: Mapping[int, int], ranks: Mapping[int, int], signs: Callable[[int], Signs]
+) -> set[int]:
+    """Those of `candidates` that only an act still to come can set going again.
+
+    Both mappings are from a rank to its pid; `ranks`: all that live on this host.
+    """
+    relays = [signs(rank).relays for rank in ranks]
+    still = {rank for rank, pid in candidates.items() if _is_still(pid, but_main=False)}
+    if not still:
+        return still
+    for rank, pid in ranks.items():
+        # What a main thread that runs does outside, it does in its turn: that is still to come.
+        if rank not in still and not _is_still(pid, but_main=signs(rank).acting == 0):
+            return set()
+    return still if relays == [signs(rank).relays for rank in ranks] else set()
+
+
+def _is_still(pid: int, but_main: bool) -> bool:
+    first = _sleepers(pid, but_main)
+    return first is not None and first == _sleepers(pid, but_main)
+
+
+def _sleepers(pid: int, but_main: bool) -> dict[str, int] | None:
+    """The threads of a process tree, with how often each has run; None if one does not sleep.
+
+    `but_main`: main threads are not looked at.
+    """
+    found = {}
+    try:
+        for name, task in _tasks_of_tree(pid):
+            if but_main and task.is_main:
+                continue
+            if not task.sleeps:
+                return None
+            found[name] = task.timeslices
+    except (OSError, ValueError):
+        return None  # One ended just now: something happened.
+    return found
 
 
 @dataclass
@@ -34,11 +107,18 @@ class IdleWatch:
     def is_idle(self, rank: int, pid: int) -> bool:
         """Whether the process tree of `pid` has been quiet for QUIET_NS, at any look."""
         now_ns = self._clock_ns()
-        wanted_ns, reads_disk = _look_at_tree(pid)
+        try:
+            tasks = [task for _, task in _tasks_of_tree(pid)]
+        except (OSError, ValueError):
+            tasks = []
+        sleeps = bool(tasks) and all(task.sleeps for task in tasks)
+        wanted_ns = sum(task.wanted_ns for task in tasks)
         window = self._windows.setdefault(rank, _Window(now_ns, wanted_ns))
         lasted_ns = now_ns - window.start_ns
+        # Processes that have ended no longer count, so the time may shrink.
         wanted_meanwhile_ns = wanted_ns - window.wanted_ns
-        if reads_disk or not 0 <= wanted_meanwhile_ns <= QUIET_SHARE * max(lasted_ns, QUIET_NS):
+        is_quiet = 0 <= wanted_meanwhile_ns <= QUIET_SHARE * max(lasted_ns, QUIET_NS)
+        if not sleeps or not is_quiet:
             self._windows[rank] = _Window(now_ns, wanted_ns)
             return False
         return lasted_ns >= QUIET_NS
@@ -48,32 +128,54 @@ class IdleWatch:
         self._windows.pop(rank, None)
 
 
-def _look_at_tree(pid: int) -> tuple[int, bool]:
-    """Time that the process and its descendants ran or were ready to, and whether one reads a disk.
+def _tasks_of_tree(pid: int) -> Iterator[tuple[str, Task]]:
+    """All threads of a process and its descendants, by their directories in /proc.
 
-    Processes that have ended no longer count, so the time may shrink.
+    Raises: OSError or ValueError if one ends meanwhile.
     """
-    wanted_ns, reads_disk = 0, False
-    pending = [pid]
+    pending = [str(pid)]
     while pending:
-        for task in _tasks(pending.pop()):
-            try:
-                # Time on the processor and time in the queue for it, the first two of three
-                # numbers; the state follows the name in parentheses.
-                ran_ns, queued_ns, _ = (task / "schedstat").read_text().split()
-                state = (task / "stat").read_text().rpartition(")")[2].split()[0]
-                children = (task / "children").read_text().split()
-            except (OSError, ValueError):
-                reads_disk = True  # It ended just now: something happened.
-                continue
-            wanted_ns += int(ran_ns) + int(queued_ns)
-            reads_disk = reads_disk or state in "DR"
-            pending += [int(child) for child in children]
-    return wanted_ns, reads_disk
+        process = pending.pop()
+        for thread in os.listdir(f"/proc/{process}/task"):
+            directory = f"/proc/{process}/task/{thread}"
+            # Time on the processor, time in the queue for it, and how often it got it.
+            ran_ns, queued_ns, timeslices = map(int, _read(f"{directory}/schedstat").split())
+            yield (
+                directory,
+                Task(thread == process, _sleeps(directory), timeslices, ran_ns + queued_ns),
+            )
+            pending += _read(f"{directory}/children").decode().split()
 
 
-def _tasks(pid: int) -> Iterator[Path]:
+def _sleeps(directory: str) -> bool:
+    """Whether a thread has left the processor by itself; waiting for a disk is not sleeping.
+
+    A thread that was about to sleep and lost the processor before looks as if it slept; but the
+    kernel tells where a thread sleeps only if it is not about to run.
+    Source: get_wchan in the kernel's sched/core.c.
+    """
+    # The state follows the name in parentheses.
+    state = _read(f"{directory}/stat").rpartition(b") ")[2][:1]
+    if state in _ENDED:
+        return True
+    return state not in b"RD" and (_read(f"{directory}/wchan") != b"0" or not _tells_wchan())
+
+
+@cache
+def _tells_wchan() -> bool:
+    """Whether this kernel tells us where threads sleep, as found with one of our own."""
+    sleeper = threading.Thread(target=threading.Event().wait, daemon=True)
+    sleeper.start()
+    for _ in range(100):
+        if _read(f"/proc/self/task/{sleeper.native_id}/wchan") != b"0":
+            return True
+        time.sleep(0.001)
+    return False
+
+
+def _read(path: str) -> bytes:
+    file = os.open(path, os.O_RDONLY)
     try:
-        yield from (_PROC / str(pid) / "task").iterdir()
-    except OSError:
-        return
+        return os.read(file, _ENOUGH_BYTES)
+    finally:
+        os.close(file)

@@ -26,6 +26,7 @@ class Channels:
     def __init__(self) -> None:
         self.polls: deque[list[tuple[int, int, bytes]]] = deque()
         self.aside: list[int] = []
+        self.told_signs = (0, 0, 0, 0)
 
     def poll(self, timeout_ms: int) -> list[tuple[int, int, bytes]]:
         return self.polls.popleft() if self.polls else []
@@ -33,6 +34,9 @@ class Channels:
     def set_aside(self, rank: int) -> bool:
         self.aside.append(rank)
         return True
+
+    def signs(self, rank: int) -> tuple[int, int, int, int]:
+        return self.told_signs
 
 
 ALL_DATA = wire.ToAgent(data_chunk=wire.DataChunk(name="digest", content=b"01", last=True))
@@ -206,17 +210,43 @@ def test_a_deadlock_stops_all_ranks() -> None:
     assert outcome == Outcome(5, "ranks disagree", None)
 
 
-def test_an_idle_rank_that_holds_others_up_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+STALLED = wire.ToAgent(stalled=wire.Stalled(held_up_by=[1], stirs=7))
+
+
+@pytest.mark.parametrize("proven", [True, False])
+def test_an_idle_rank_that_holds_others_up_is_set_aside(
+    monkeypatch: pytest.MonkeyPatch, proven: bool
+) -> None:
     """Only ranks that the server waits for are looked at, and the server is told."""
-    monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: True)
-    stalled = wire.ToAgent(stalled=wire.Stalled(held_up_by=[1]))
+    monkeypatch.setattr(
+        agent_module, "find_still", lambda found, *_: set(found) if proven else set()
+    )
+    monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: not proven)
     _, channels, server, _, _ = serve(
         {0: (5, 0), 1: (5, 0)},
-        lambda message: [stalled] if message.HasField("batch") else [],
+        lambda message: [STALLED] if message.HasField("batch") else [],
         [[(0, 5, WORK)]],
     )
     assert channels.aside == [1]
-    assert wire.FromAgent(rank_aside=wire.RankAside(rank=1)) in server.sent
+    assert wire.FromAgent(rank_aside=wire.RankAside(rank=1, stirs=7)) in server.sent
+
+
+@pytest.mark.parametrize(("naps", "aside"), [([3, 3, 3, 3], []), ([3, 3, 4, 4], [1])])
+def test_a_rank_that_naps_is_set_aside_after_a_turn_of_its_loop(
+    monkeypatch: pytest.MonkeyPatch, naps: list[int], aside: list[int]
+) -> None:
+    """It looks outside only then: what it waits for may have happened during its nap."""
+    monkeypatch.setattr(agent_module, "find_still", lambda found, *_: set(found))
+    monkeypatch.setattr(agent_module, "_FIRST_LOOK_INTERVAL_S", 0.0)
+    monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: False)
+    looks = iter(naps)
+    monkeypatch.setattr(Channels, "signs", lambda *_: (0, 0, next(looks, naps[-1]), 1))
+    _, channels, _, _, _ = serve(
+        {0: (6, 0), 1: (6, 0)},
+        lambda message: [STALLED] if message.HasField("batch") else [],
+        [[(0, 5, WORK)]],
+    )
+    assert channels.aside == aside
 
 
 def test_progress_and_data_are_passed_on() -> None:

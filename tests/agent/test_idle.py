@@ -1,13 +1,15 @@
 """Idleness: a process tree that waits outside is told from one that works."""
 
+import itertools
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from phantora_py.agent.idle import QUIET_NS, IdleWatch
+from phantora_py.agent.idle import QUIET_NS, IdleWatch, Signs, find_still
 
 
 class Clock:
@@ -72,3 +74,79 @@ def test_quiet_must_last() -> None:
         assert watch.is_idle(0, pid)
         watch.forget(0)
         assert not watch.is_idle(0, pid)
+
+
+SILENT = Signs(acting=0, relays=0, naps=0, napping=0)
+
+
+def becomes_still(
+    candidates: dict[int, int],
+    ranks: dict[int, int],
+    signs: Callable[[int], Signs] = lambda _: SILENT,
+) -> set[int]:
+    """What is found still within a second, at the first look that finds something."""
+    deadline_s = time.monotonic() + 1
+    while time.monotonic() < deadline_s:
+        still = find_still(candidates, ranks, signs)
+        if still:
+            return still
+        time.sleep(0.001)
+    return set()
+
+
+@pytest.mark.parametrize("script", ["read x", "sleep 60 & wait"])
+def test_a_tree_that_sleeps_is_still(script: str) -> None:
+    """No time need pass: two looks are enough."""
+    with running(script) as pid:
+        assert becomes_still({0: pid}, {0: pid}) == {0}
+
+
+@pytest.mark.parametrize(
+    "script", ["while :; do :; done", "(while :; do :; done) & wait", "while :; do /bin/true; done"]
+)
+def test_a_tree_that_works_is_not_still(script: str) -> None:
+    """Nor one whose children work, or come and go."""
+    with running(script) as pid:
+        assert becomes_still({0: pid}, {0: pid}) == set()
+
+
+def test_a_rank_is_still_beside_one_that_works_in_its_main_thread() -> None:
+    """What that one does outside is still to come, unless it is about to do it."""
+    with running("read x") as waits, running("while :; do :; done") as works:
+        ranks = {0: waits, 1: works}
+        assert becomes_still(ranks, ranks) == {0}
+        acts = SILENT._replace(acting=1)
+        assert becomes_still(ranks, ranks, lambda rank: acts if rank == 1 else SILENT) == set()
+
+
+HELPER = """
+import threading, time
+def work():
+    while True: sum(range(1000))
+threading.Thread(target=work, daemon=True).start()
+print(flush=True)
+time.sleep(60)
+"""
+
+
+def test_no_rank_is_still_beside_a_helper_thread_that_works() -> None:
+    """It may have a message in its hands for anybody."""
+    with (
+        running("read x") as waits,
+        subprocess.Popen([sys.executable, "-c", HELPER], stdout=subprocess.PIPE) as helper,
+    ):
+        assert helper.stdout is not None
+        helper.stdout.readline()
+        assert becomes_still({0: waits}, {0: waits, 1: helper.pid}) == set()
+        helper.kill()
+
+
+def test_no_rank_is_still_while_messages_are_passed_on() -> None:
+    """A helper may take one after its thread was looked at, and be asleep again."""
+    relays = itertools.count()
+
+    def pass_on(_: int) -> Signs:
+        return SILENT._replace(relays=next(relays))
+
+    with running("read x") as pid:
+        assert becomes_still({0: pid}, {0: pid}, pass_on) == set()

@@ -27,6 +27,7 @@ class FakeRecord:
     """One record of the stream; `payload` of announcements only."""
 
     kind: int
+    flags: int
     id: int
     site: int
     host_gap_ns: int
@@ -36,9 +37,9 @@ class FakeRecord:
     @classmethod
     def parse(cls, cell: bytes) -> FakeRecord:
         """`cell`: a record and the cells of its payload."""
-        kind, _, _, _, gap_ns, ident, site, *arguments = struct.unpack_from("<BBHIQII5Q", cell)
+        kind, flags, _, _, gap_ns, ident, site, *arguments = struct.unpack_from("<BBHIQII5Q", cell)
         payload = cell[CELL_BYTES:][: arguments[0] if kind < ANNOUNCEMENTS else 0]
-        return cls(kind, ident, site, gap_ns, tuple(arguments), payload.decode())
+        return cls(kind, flags, ident, site, gap_ns, tuple(arguments), payload.decode())
 
 
 class FakeRun:

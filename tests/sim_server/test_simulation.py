@@ -18,7 +18,7 @@ from sim_server.errors import Deadlock, RankFailed, UnsupportedCall
 from sim_server.history import KERNEL_SPAN
 from sim_server.kernels import KernelTimer
 from sim_server.operations import Operation
-from sim_server.records import NcclOpKind, RecordKind, WaitKind
+from sim_server.records import NcclOpKind, RecordKind, WaitFlags, WaitKind
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
 
@@ -126,7 +126,7 @@ def test_a_rank_set_aside_holds_nobody_up_and_resumes_at_the_simulation_s_time()
     simulation = Simulation(make_settings(2))
     waits = Script().gemm(gap=10_000).synchronise()
     simulation.feed(0, b"".join(step for step, _, _ in waits.steps), 10_000)
-    simulation.set_aside(1)
+    assert simulation.set_aside(1, simulation.stirs)
     (first,) = simulation.advance()
     simulation.exited(0, 0)
     simulation.feed(1, cell(RecordKind.WAIT, id=int(WaitKind.RESUME)), 0)
@@ -231,12 +231,42 @@ def test_a_send_without_a_receive_is_a_deadlock() -> None:
     assert [shown["ranks"] for shown in table["rows"]] == [[2], [1]]
 
 
+def test_a_rank_is_not_set_aside_for_what_was_seen_before_something_stirred() -> None:
+    """Rank 0 got leave to act since: what it does may be on its way. Nor while it waits itself."""
+    simulation = Simulation(make_settings(2))
+    seen = simulation.stirs
+    simulation.feed(0, cell(RecordKind.WAIT, id=int(WaitKind.OUTSIDE)), 0)
+    assert not simulation.set_aside(0, seen)
+    simulation.feed(1, b"", 5)
+    (reply,) = simulation.advance()
+    assert (reply.rank, reply.time_ns) == (0, 0)
+    assert not simulation.set_aside(1, seen)
+    assert simulation.set_aside(1, simulation.stirs)
+
+
+def test_a_helper_that_waits_for_its_turn_is_held_up_by_ranks_that_run() -> None:
+    """Its own too, if that waits for it outside."""
+    simulation = Simulation(make_settings(2))
+    act = cell(
+        *(RecordKind.WAIT, 0, 0, 0, 0, 1),
+        id=int(WaitKind.OUTSIDE),
+        flags=int(WaitFlags.BACKGROUND),
+        host_gap_ns=5,
+    )
+    simulation.feed(0, act, 5)
+    assert simulation.advance() == []
+    assert simulation.held_up_by() == [0, 1]
+    assert simulation.set_aside(1, simulation.stirs)
+    assert [reply.rank for reply in simulation.advance()] == [0]
+    assert simulation.held_up_by() == []
+
+
 def test_no_deadlock_while_a_rank_is_aside() -> None:
     """It may come back and end the others' waiting."""
     simulation = Simulation(make_settings(2))
     joins = Script().join(9, 2, 0)
     simulation.feed(0, b"".join(step for step, _, _ in joins.steps), 0)
-    simulation.set_aside(1)
+    assert simulation.set_aside(1, simulation.stirs)
     assert simulation.advance() == []
     simulation.exited(1, 0)
     with pytest.raises(Deadlock):

@@ -85,24 +85,25 @@ void put_payload(std::uint64_t cell, std::string_view payload) noexcept {
 
 enum class Written { Records, ResumeWait, Nothing };
 
-// Writes the records and the payload of the last one. When the server had set this rank aside it writes a Resume
-// wait on `resume_slot` instead, or nothing if the caller has claimed no slot.
+// Writes the records and the payload of the last one. When the server had set this rank aside, a driver writes a Resume
+// wait on `resume_slot` instead, or nothing if it has claimed no slot. Helper threads write whenever they happen
+// to: they bring no rank back.
 Written write_cells(std::span<Record> records, std::string_view payload,
                     std::optional<std::uint32_t> resume_slot) noexcept {
   Channel& channel = *state.channel;
   const std::uint64_t cells = records.size() + payload_cells(payload.size());
   if (cells > kRingCells) fail_internal("a record of " + std::to_string(cells) + " cells does not fit the ring");
   const SharedLock lock(channel.lock);
-  const bool aside = channel.aside.load(std::memory_order_relaxed) != 0;
+  const bool aside = thread_drives && channel.aside.load(std::memory_order_relaxed) != 0;
   if (aside && !resume_slot) return Written::Nothing;
 
   sleep_until_consumed(cells);
   std::uint64_t cell = channel.head.load(std::memory_order_relaxed);
   const std::uint64_t clock_ns = channel.host_clock_ns.load(std::memory_order_relaxed);
   const std::uint64_t gap_ns = clock_ns - state.last_record_clock_ns;
-  state.last_record_clock_ns = clock_ns;
 
   if (aside) {
+    state.last_record_clock_ns = clock_ns;
     channel.aside.store(0, std::memory_order_relaxed);
     Record resume{};
     resume.kind = RecordKind::Wait;
@@ -114,6 +115,8 @@ Written write_cells(std::span<Record> records, std::string_view payload,
     return Written::ResumeWait;
   }
 
+  if (records.empty()) return Written::Records;
+  state.last_record_clock_ns = clock_ns;
   records.front().host_gap_ns = gap_ns;
   for (const Record& record : records) put_bytes(cell++, &record, sizeof record);
   put_payload(cell, payload);
@@ -178,6 +181,9 @@ void write_or_resume(std::span<Record> records, std::string_view payload, std::o
   if (slot && !lent) release_slot(*slot);
 }
 
+// Comes back if this rank was set aside; no more.
+void resume() noexcept { write_or_resume({}, {}, std::nullopt); }
+
 std::uint32_t emit_wait(Record& record) noexcept {
   record.kind = RecordKind::Wait;
   if (thread_drives) record.site = current_site();
@@ -235,6 +241,26 @@ void advance_host_clock(std::uint64_t duration_ns) noexcept {
 
 bool waits_for_server() noexcept {
   return clock_virtual() && state.channel->waiting.load(std::memory_order_relaxed) != 0;
+}
+
+bool is_owner() noexcept {
+  return attached() && state.channel->owner_pid.load(std::memory_order_relaxed) == static_cast<std::uint32_t>(getpid());
+}
+
+bool is_aside() noexcept { return attached() && state.channel->aside.load(std::memory_order_relaxed) != 0; }
+
+void resume_if_aside() noexcept {
+  if (thread_drives && is_aside()) resume();
+}
+
+void tell_host_clock() noexcept { ring_doorbell(); }
+void begin_act() noexcept { state.channel->acting.fetch_add(1); }
+void end_act() noexcept { state.channel->acting.fetch_sub(1); }
+void note_relay() noexcept { state.channel->relays.fetch_add(1); }
+void end_nap() noexcept { state.channel->napping.fetch_sub(1); }
+void begin_nap() noexcept {
+  state.channel->naps.fetch_add(1);
+  state.channel->napping.fetch_add(1);
 }
 
 void emit(Record record, bool locate) noexcept {

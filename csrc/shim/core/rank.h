@@ -58,6 +58,20 @@ PH_EXPORT void advance_host_clock(std::uint64_t duration_ns) noexcept;
 // Whether a driver sleeps until the server answers.
 PH_EXPORT bool waits_for_server() noexcept;
 
+// For what ranks do to each other by other means than the GPU; see libc/outside.h.
+// False also in a child that shares this process's memory until it executes a program.
+PH_EXPORT bool is_owner() noexcept;
+PH_EXPORT bool is_aside() noexcept;
+// A driver of a rank that was set aside comes back: its host clock moves to the simulation's time.
+PH_EXPORT void resume_if_aside() noexcept;
+// Lets the server know the host clock at once, where others wait for this rank to get on.
+PH_EXPORT void tell_host_clock() noexcept;
+PH_EXPORT void begin_act() noexcept;
+PH_EXPORT void end_act() noexcept;
+PH_EXPORT void note_relay() noexcept;
+PH_EXPORT void begin_nap() noexcept;
+PH_EXPORT void end_nap() noexcept;
+
 // Id of a signature (a JSON object, see docs/records.md): announced on first sight, looked up afterwards.
 PH_EXPORT std::uint32_t intern_signature(std::string_view json) noexcept;
 

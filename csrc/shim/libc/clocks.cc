@@ -12,9 +12,10 @@
 
 namespace {
 
-std::int64_t now_ns(clockid_t clock) noexcept {
+std::int64_t now_ns(clockid_t clock, const void* caller) noexcept {
   if (ph::clock_virtual()) {
     if (const auto epoch_ns = ph::clock_epoch_ns(clock)) {
+      ph::catch_up(caller);
       return *epoch_ns + static_cast<std::int64_t>(ph::read_virtual_ns());
     }
   }
@@ -29,6 +30,7 @@ PH_EXPORT int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const auto epoch_ns = ph::clock_virtual() ? ph::clock_epoch_ns(clock) : std::nullopt;
   if (!epoch_ns) return ph::real_clock_gettime(clock, time);
   const bool costs = ph::drives_clock() && !ph::is_interpreters_own_read(__builtin_return_address(0));
+  if (costs) ph::catch_up(__builtin_return_address(0));
   const std::uint64_t now_ns = costs ? ph::read_virtual_ns() : ph::peek_virtual_ns();
   *time = ph::to_timespec(*epoch_ns + static_cast<std::int64_t>(now_ns));
   return 0;
@@ -36,20 +38,20 @@ PH_EXPORT int clock_gettime(clockid_t clock, timespec* time) noexcept {
 
 PH_EXPORT int gettimeofday(timeval* __restrict time, void* __restrict zone) noexcept {
   if (zone != nullptr) *static_cast<struct timezone*>(zone) = {};  // glibc, too, knows no kernel time zone
-  const timespec now = ph::to_timespec(now_ns(CLOCK_REALTIME));
+  const timespec now = ph::to_timespec(now_ns(CLOCK_REALTIME, __builtin_return_address(0)));
   *time = {now.tv_sec, now.tv_nsec / 1000};
   return 0;
 }
 
 PH_EXPORT time_t time(time_t* out) noexcept {
-  const time_t now_s = now_ns(CLOCK_REALTIME) / ph::kNsPerSecond;
+  const time_t now_s = now_ns(CLOCK_REALTIME, __builtin_return_address(0)) / ph::kNsPerSecond;
   if (out != nullptr) *out = now_s;
   return now_s;
 }
 
 PH_EXPORT int timespec_get(timespec* time, int base) noexcept {
   if (base != TIME_UTC) return 0;
-  *time = ph::to_timespec(now_ns(CLOCK_REALTIME));
+  *time = ph::to_timespec(now_ns(CLOCK_REALTIME, __builtin_return_address(0)));
   return base;
 }
 

@@ -11,6 +11,7 @@
 #include <sys/select.h>
 
 #include "shim/core/rank.h"
+#include "shim/libc/outside.h"
 #include "shim/libc/real_clock.h"
 #include "shim/libc/virtual_clock.h"
 
@@ -33,6 +34,7 @@ std::int64_t from_timeval(const timeval* timeout) noexcept {
 template <typename Wait>
 int wait_for(std::int64_t timeout_ns, Wait wait) {
   const ph::RelativeWait limit(timeout_ns);
+  ph::end_relay();
   const int ready = wait();
   if (ready == 0) limit.ran_out();
   return ready;

@@ -34,6 +34,7 @@
 #include "shim/core/rank.h"
 #include "shim/core/spin_watch.h"
 #include "shim/libc/framework.h"
+#include "shim/libc/outside.h"
 #include "shim/libc/real_clock.h"
 
 #define PH_THREAD_LOCAL thread_local __attribute__((tls_model("initial-exec")))
@@ -98,6 +99,17 @@ int sleep_really(std::int64_t duration_ns, timespec* remaining) noexcept {
   return static_cast<int>(syscall(SYS_nanosleep, &duration, remaining));
 }
 
+// A framework's own sleep is a turn of a loop that looks outside. The agent must not take it for the end of the wait.
+// What the loop waits for has happened when others say so, and not later because the turns get longer.
+int nap(std::int64_t duration_ns) noexcept {
+  constexpr std::int64_t kLongestNapNs = 10'000'000;
+  begin_nap();
+  sleep_really(std::min(duration_ns, kLongestNapNs), nullptr);
+  end_nap();
+  note_nap();
+  return 0;
+}
+
 }  // namespace
 
 bool drives_clock() noexcept { return attached() && is_driver(); }
@@ -145,6 +157,10 @@ std::uint64_t latest_virtual_ns() noexcept {
   return drives_clock() ? std::max(now_ns, last_reading_ns.load(std::memory_order_relaxed)) : now_ns;
 }
 
+void catch_up(const void* caller) noexcept {
+  if (drives_clock() && is_aside() && !is_frameworks_own(caller)) resume_if_aside();
+}
+
 void pass_deadline(std::uint64_t deadline_ns) noexcept {
   const std::uint64_t now_ns = host_clock_ns();
   if (drives_clock()) {
@@ -189,7 +205,7 @@ void AbsoluteWait::ran_out() const noexcept {
 
 int sleep_virtual(std::int64_t duration_ns, timespec* remaining, const void* caller) noexcept {
   const OwnCode own;
-  if (drives_clock() && is_frameworks_own(caller)) return sleep_really(duration_ns, remaining);
+  if (drives_clock() && is_frameworks_own(caller)) return nap(duration_ns);
   if (drives_clock()) {
     note_wait();
     move_on(after(0, duration_ns));

@@ -24,6 +24,10 @@ std::uint64_t latest_virtual_ns() noexcept;
 // This thread's last read was not the program's.
 void forget_read() noexcept;
 
+// Before a driver's clock read: a rank that was set aside has stood still, so it comes back first. A loop of the
+// framework's own that looks outside does not: how often it looks at a clock is a matter of luck.
+void catch_up(const void* caller) noexcept;
+
 // The calling thread's wait for `deadline_ns` (virtual) ran out: for it, that time has come.
 void pass_deadline(std::uint64_t deadline_ns) noexcept;
 

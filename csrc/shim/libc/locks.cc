@@ -1,0 +1,128 @@
+// File locks between ranks: flock, and fcntl's. To take one and to free one are both acts: who takes a lock keeps
+// others out, so it must be his turn. See outside.cc.
+#include "shim/libc/locks.h"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "shim/core/rank.h"
+#include "shim/libc/framework.h"
+#include "shim/libc/outside.h"
+#include "shim/libc/real_clock.h"
+
+namespace ph {
+
+namespace {
+
+std::atomic<bool> any_taken{false};  // most programs lock nothing, and need not be asked at every close
+
+// The kernel lists a descriptor's locks. Source: proc_pid_fdinfo(5).
+bool lists_lock(int descriptor) noexcept {
+  char text[2048];
+  std::snprintf(text, sizeof text, "/proc/self/fdinfo/%d", descriptor);
+  const auto file = static_cast<int>(syscall(SYS_open, text, O_RDONLY | O_CLOEXEC));
+  if (file < 0) return false;
+  const ssize_t size = syscall(SYS_read, file, text, sizeof text - 1);
+  syscall(SYS_close, file);
+  if (size <= 0) return false;
+  text[size] = '\0';
+  return std::strstr(text, "\nlock:") != nullptr;
+}
+
+// The framework's FileStore looks into its file under a shared lock, again and again. A look after a nap is a turn of
+// that loop, from the lock to its release.
+thread_local bool looks = false;
+
+bool is_look(bool shares, bool frees, const void* caller) noexcept {
+  if (frees) return std::exchange(looks, false);
+  looks = shares && is_frameworks_own(caller) && take_nap();
+  return looks;
+}
+
+template <typename Lock>
+int lock_out(bool shares, bool frees, const void* caller, Lock lock) {
+  if (!attached()) return lock();
+  Act act(!is_look(shares, frees, caller));
+  const int result = lock();
+  if (result == 0) {
+    act.succeeded();
+    if (!frees) any_taken.store(true, std::memory_order_relaxed);
+  }
+  return result;
+}
+
+bool changes_lock(int command) noexcept {
+  return command == F_SETLK || command == F_SETLKW || command == F_OFD_SETLK || command == F_OFD_SETLKW;
+}
+
+template <typename Next>
+int control(Next& next, int descriptor, int command, void* argument, const void* caller) {
+  if (!changes_lock(command) || argument == nullptr) return next(descriptor, command, argument);
+  const short type = static_cast<const struct flock*>(argument)->l_type;
+  return lock_out(type == F_RDLCK, type == F_UNLCK, caller, [&] { return next(descriptor, command, argument); });
+}
+
+}  // namespace
+
+bool holds_lock(int descriptor) noexcept {
+  if (!any_taken.load(std::memory_order_relaxed)) return false;
+  const int saved = errno;
+  const bool holds = lists_lock(descriptor);
+  errno = saved;
+  return holds;
+}
+
+}  // namespace ph
+
+extern "C" {
+
+PH_EXPORT int flock(int descriptor, int operation) noexcept {
+  static constinit ph::Next<int(int, int)> next{"flock"};
+  const int kind = operation & ~LOCK_NB;
+  return ph::lock_out(kind == LOCK_SH, kind == LOCK_UN, __builtin_return_address(0),
+                      [&] { return next(descriptor, operation); });
+}
+
+// The third argument, where there is one, is a number or an address; both are passed in one register.
+PH_EXPORT int fcntl(int descriptor, int command, ...) {
+  static constinit ph::Next<int(int, int, void*)> next{"fcntl"};
+  va_list list;
+  va_start(list, command);
+  void* argument = va_arg(list, void*);
+  va_end(list);
+  return ph::control(next, descriptor, command, argument, __builtin_return_address(0));
+}
+
+PH_EXPORT int fcntl64(int descriptor, int command, ...) {
+  static constinit ph::Next<int(int, int, void*)> next{"fcntl64"};
+  va_list list;
+  va_start(list, command);
+  void* argument = va_arg(list, void*);
+  va_end(list);
+  return ph::control(next, descriptor, command, argument, __builtin_return_address(0));
+}
+
+PH_EXPORT int lockf64(int descriptor, int command, off64_t size) {
+  static constinit ph::Next<int(int, int, off64_t)> next{"lockf64"};
+  if (command == F_TEST) return next(descriptor, command, size);
+  return ph::lock_out(false, command == F_ULOCK, __builtin_return_address(0),
+                      [&] { return next(descriptor, command, size); });
+}
+
+PH_EXPORT int lockf(int descriptor, int command, off_t size) {
+  static constinit ph::Next<int(int, int, off_t)> next{"lockf"};
+  if (command == F_TEST) return next(descriptor, command, size);
+  return ph::lock_out(false, command == F_ULOCK, __builtin_return_address(0),
+                      [&] { return next(descriptor, command, size); });
+}
+
+}  // extern "C"

@@ -1,0 +1,114 @@
+// Messages to other ranks and from them: sockets and named pipes. See outside.cc.
+#undef _FORTIFY_SOURCE  // its inline definitions of these names would clash with ours
+#include <cstddef>
+
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "shim/core/rank.h"
+#include "shim/libc/outside.h"
+#include "shim/libc/real_clock.h"
+
+namespace {
+
+std::size_t total_bytes(const iovec* parts, std::size_t count) noexcept {
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; parts != nullptr && i < count; ++i) bytes += parts[i].iov_len;
+  return bytes;
+}
+
+template <typename Send>
+ssize_t send_out(int descriptor, std::size_t bytes, Send send) {
+  if (!ph::attached()) return send();
+  ph::Act act(ph::leads_out(descriptor));
+  const ssize_t sent = send();
+  if (sent >= 0 && static_cast<std::size_t>(sent) == bytes) act.succeeded();
+  return sent;
+}
+
+template <typename Take>
+ssize_t take_in(int descriptor, Take take) {
+  const ssize_t taken = take();
+  ph::note_read(descriptor, taken);
+  return taken;
+}
+
+}  // namespace
+
+extern "C" {
+
+PH_EXPORT ssize_t send(int socket, const void* data, std::size_t size, int flags) {
+  static constinit ph::Next<ssize_t(int, const void*, std::size_t, int)> next{"send"};
+  return send_out(socket, size, [&] { return next(socket, data, size, flags); });
+}
+
+PH_EXPORT ssize_t sendto(int socket, const void* data, std::size_t size, int flags, const sockaddr* to,
+                         socklen_t to_size) {
+  static constinit ph::Next<ssize_t(int, const void*, std::size_t, int, const sockaddr*, socklen_t)> next{"sendto"};
+  return send_out(socket, size, [&] { return next(socket, data, size, flags, to, to_size); });
+}
+
+PH_EXPORT ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+  static constinit ph::Next<ssize_t(int, const msghdr*, int)> next{"sendmsg"};
+  const std::size_t size = message == nullptr ? 0 : total_bytes(message->msg_iov, message->msg_iovlen);
+  return send_out(socket, size, [&] { return next(socket, message, flags); });
+}
+
+PH_EXPORT ssize_t write(int descriptor, const void* data, std::size_t size) {
+  static constinit ph::Next<ssize_t(int, const void*, std::size_t)> next{"write"};
+  return send_out(descriptor, size, [&] { return next(descriptor, data, size); });
+}
+
+PH_EXPORT ssize_t writev(int descriptor, const iovec* parts, int count) {
+  static constinit ph::Next<ssize_t(int, const iovec*, int)> next{"writev"};
+  const std::size_t size = count < 0 ? 0 : total_bytes(parts, static_cast<std::size_t>(count));
+  return send_out(descriptor, size, [&] { return next(descriptor, parts, count); });
+}
+
+PH_EXPORT ssize_t recv(int socket, void* data, std::size_t size, int flags) {
+  static constinit ph::Next<ssize_t(int, void*, std::size_t, int)> next{"recv"};
+  return take_in(socket, [&] { return next(socket, data, size, flags); });
+}
+
+PH_EXPORT ssize_t recvfrom(int socket, void* __restrict data, std::size_t size, int flags,
+                           sockaddr* __restrict from, socklen_t* __restrict from_size) {
+  static constinit ph::Next<ssize_t(int, void*, std::size_t, int, sockaddr*, socklen_t*)> next{"recvfrom"};
+  return take_in(socket, [&] { return next(socket, data, size, flags, from, from_size); });
+}
+
+PH_EXPORT ssize_t recvmsg(int socket, msghdr* message, int flags) {
+  static constinit ph::Next<ssize_t(int, msghdr*, int)> next{"recvmsg"};
+  return take_in(socket, [&] { return next(socket, message, flags); });
+}
+
+PH_EXPORT ssize_t read(int descriptor, void* data, std::size_t size) {
+  static constinit ph::Next<ssize_t(int, void*, std::size_t)> next{"read"};
+  return take_in(descriptor, [&] { return next(descriptor, data, size); });
+}
+
+PH_EXPORT ssize_t readv(int descriptor, const iovec* parts, int count) {
+  static constinit ph::Next<ssize_t(int, const iovec*, int)> next{"readv"};
+  return take_in(descriptor, [&] { return next(descriptor, parts, count); });
+}
+
+// What they compile to with _FORTIFY_SOURCE; the size of the buffer is the caller's claim and checked by libc.
+PH_EXPORT ssize_t __read_chk(int descriptor, void* data, std::size_t size, std::size_t buffer) {
+  static constinit ph::Next<ssize_t(int, void*, std::size_t, std::size_t)> next{"__read_chk"};
+  return take_in(descriptor, [&] { return next(descriptor, data, size, buffer); });
+}
+
+PH_EXPORT ssize_t __recv_chk(int socket, void* data, std::size_t size, std::size_t buffer, int flags) {
+  static constinit ph::Next<ssize_t(int, void*, std::size_t, std::size_t, int)> next{"__recv_chk"};
+  return take_in(socket, [&] { return next(socket, data, size, buffer, flags); });
+}
+
+PH_EXPORT ssize_t __recvfrom_chk(int socket, void* __restrict data, std::size_t size, std::size_t buffer, int flags,
+                                 sockaddr* __restrict from, socklen_t* __restrict from_size) {
+  static constinit ph::Next<ssize_t(int, void*, std::size_t, std::size_t, int, sockaddr*, socklen_t*)> next{
+      "__recvfrom_chk"};
+  return take_in(socket, [&] { return next(socket, data, size, buffer, flags, from, from_size); });
+}
+
+}  // extern "C"

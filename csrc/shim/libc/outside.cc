@@ -1,0 +1,162 @@
+// Rules of acts outside (docs/decisions/outside-waits.md tells why):
+//
+// 1. Whatever a rank does that another can notice outside the GPU happens at the rank's host clock in virtual time:
+//    before the system call the thread waits until the simulation has got there. So nobody sees the future, and
+//    what is there in real time has happened in virtual time.
+// 2. A helper thread that has just taken a message (the daemon of a TCPStore, gloo's event loop) answers it at once: the
+//    simulation stands at that message's time, held by the ranks that it may set going.
+// 3. A driver that sleeps in a loop of the framework's own looks again at no time of its own: how many turns it takes is
+//    a matter of luck.
+// 4. Calls that do nothing (an attempt that fails, a part of a message) are free; others cost a driver a little, so
+//    that ranks that act at the same time do it one after the other.
+#include "shim/libc/outside.h"
+
+#include <cerrno>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include <fcntl.h>
+#include <linux/magic.h>
+
+#include "shim/core/config.h"
+#include "shim/core/rank.h"
+
+#define PH_THREAD_LOCAL thread_local __attribute__((tls_model("initial-exec")))
+
+namespace ph {
+
+namespace {
+
+// Assumed: a system call that sends a small message over the loopback interface.
+constexpr std::uint64_t kActNs = 1000;
+
+PH_THREAD_LOCAL bool relays = false;  // this helper has taken a message and not waited for another since
+PH_THREAD_LOCAL bool napped = false;
+
+class KeepErrno {
+ public:
+  ~KeepErrno() noexcept { errno = saved_; }
+
+ private:
+  const int saved_ = errno;
+};
+
+int socket_option(int descriptor, int option) noexcept {
+  int value = -1;
+  socklen_t size = sizeof value;
+  return getsockopt(descriptor, SOL_SOCKET, option, &value, &size) == 0 ? value : -1;
+}
+
+bool is_stream(int descriptor) noexcept {
+  const int type = socket_option(descriptor, SO_TYPE);
+  return type == SOCK_STREAM || type == SOCK_SEQPACKET;
+}
+
+// Every rank is a session of its own, its children included; of other pid namespaces nothing is visible.
+// Source: phantora_py/launch/starter.py.
+bool is_peer_outside(int descriptor) noexcept {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return false;
+  return peer.pid == 0 || getsid(peer.pid) != getsid(0);
+}
+
+bool is_fifo_file_system(const struct statfs& file_system) noexcept {
+  return static_cast<unsigned long>(file_system.f_type) != PIPEFS_MAGIC;
+}
+
+}  // namespace
+
+bool is_outside_socket(int descriptor) noexcept {
+  const KeepErrno keep;
+  const int domain = socket_option(descriptor, SO_DOMAIN);
+  return domain == AF_INET || domain == AF_INET6 || (domain == AF_UNIX && is_stream(descriptor));
+}
+
+bool is_connected_outside(int descriptor) noexcept {
+  const KeepErrno keep;
+  switch (socket_option(descriptor, SO_DOMAIN)) {
+    case AF_INET: case AF_INET6: {
+      sockaddr_storage peer{};
+      socklen_t size = sizeof peer;
+      return getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
+    }
+    case AF_UNIX: return is_stream(descriptor) && is_peer_outside(descriptor);
+    default: return false;
+  }
+}
+
+bool is_named_pipe(int descriptor) noexcept {
+  const KeepErrno keep;
+  struct stat file{};
+  struct statfs file_system{};
+  return fstat(descriptor, &file) == 0 && S_ISFIFO(file.st_mode) && fstatfs(descriptor, &file_system) == 0 &&
+         is_fifo_file_system(file_system);
+}
+
+bool is_named_pipe(int directory, const char* path) noexcept {
+  const KeepErrno keep;
+  struct stat file{};
+  return path != nullptr && fstatat(directory, path, &file, 0) == 0 && S_ISFIFO(file.st_mode);
+}
+
+bool leads_out(int descriptor) noexcept {
+  const KeepErrno keep;
+  switch (socket_option(descriptor, SO_DOMAIN)) {
+    case AF_INET: case AF_INET6: return true;
+    case AF_UNIX: return is_stream(descriptor) && is_peer_outside(descriptor);
+    default: return is_named_pipe(descriptor);
+  }
+}
+
+bool may_act() noexcept { return is_owner(); }
+
+Act::Act(bool noticed) noexcept {
+  if (!noticed || !is_owner()) return;
+  if (!is_driver() && relays) {
+    note_relay();
+    return;
+  }
+  const KeepErrno keep;
+  acts_ = true;
+  begin_act();
+  Record record{};
+  record.id = static_cast<std::uint32_t>(WaitKind::Outside);
+  wait(record);
+}
+
+Act::~Act() noexcept {
+  if (!acts_) return;
+  const KeepErrno keep;
+  end_act();
+  if (!is_driver()) return;
+  resume_if_aside();  // the call itself may have had to wait for another rank
+  if (!succeeded_ || config().host_time == HostTime::Off) return;
+  advance_host_clock(kActNs);
+  tell_host_clock();
+}
+
+void note_read(int descriptor, long taken) noexcept {
+  if (!attached() || taken < 0) return;
+  const KeepErrno keep;
+  if (is_driver()) {
+    resume_if_aside();
+  } else if (taken > 0 && leads_out(descriptor)) {
+    note_relay();
+    relays = true;
+  }
+}
+
+void end_relay() noexcept { relays = false; }
+void note_nap() noexcept { napped = true; }
+bool take_nap() noexcept {
+  const bool was = napped;
+  napped = false;
+  return was;
+}
+
+}  // namespace ph

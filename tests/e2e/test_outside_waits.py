@@ -1,0 +1,93 @@
+"""Ranks that wait for each other outside the GPU wake at the right time, whatever the machine does.
+
+Rank 1 acts half a virtual second late, rank 0 waits for it, rank 2 runs ahead or computes for real.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from phantora_runs import EXAMPLES, PROGRAMS, Phantora
+
+REPEATS = 5
+# What an act costs, and what was read of clocks (csrc/shim/libc/outside.cc, virtual_clock.cc).
+ACT_NS, READ_NS = 1000, 100
+LATE_NS = 500_000_000
+
+Readings = list[dict[str, int]]
+WAITING, ACTING, OTHER = range(3)
+
+
+def repeat(phantora: Phantora, program: str, directory: Path) -> Readings:
+    """What the ranks read of their clocks, by scenario: at every run the same, and one history."""
+    seen = []
+    for number in range(REPEATS):
+        place = directory / str(number)
+        place.mkdir()
+        for name in ("pipe", "other-pipe"):
+            os.mkfifo(place / name)
+        for name in ("file", "order"):
+            (place / name).touch()
+        run = phantora.run(["--ranks", "3"], [PROGRAMS / program, place, free_port()])
+        assert run.exit_code == 0, run.errors
+        readings = [json.loads((place / f"rank-{rank}.json").read_text()) for rank in range(3)]
+        seen.append((readings, (place / "order").read_text(), run.summary["digest"]))
+    assert seen[1:] == seen[:1] * (REPEATS - 1)
+    first: Readings = seen[0][0]
+    return first
+
+
+def free_port() -> str:
+    """One that nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def check_met(readings: Readings, name: str, acts: int) -> None:
+    """The rank that waited goes on when the other had acted, not before and not later."""
+    acted_ns, woke_ns = readings[ACTING][name], readings[WAITING][name]
+    assert acted_ns == pytest.approx(LATE_NS, abs=50 * ACT_NS), name
+    assert -READ_NS <= woke_ns - acted_ns <= acts * ACT_NS + READ_NS, name
+
+
+def test_a_rank_wakes_when_another_acts(phantora: Phantora, tmp_path: Path) -> None:
+    """Pipes, locks and sockets; what was to happen first in virtual time does so."""
+    readings = repeat(phantora, "outside_waits.py", tmp_path)
+    met = [name for name in readings[ACTING] if name != "first come"]
+    assert len(met) == 8
+    for name in met:
+        # A connection takes place a tenth of a second late.
+        late_ns = LATE_NS // 5 * name.endswith("socket")
+        for rank in (WAITING, ACTING):
+            readings[rank][name] -= late_ns
+        check_met(readings, name, acts=4)
+    assert [(tmp_path / str(run) / "order").read_text() for run in range(REPEATS)] == (
+        ["0\n1\n"] * REPEATS
+    )
+
+
+@pytest.mark.torch
+def test_a_rank_wakes_when_another_sets_a_key(phantora: Phantora, tmp_path: Path) -> None:
+    """Stores of both kinds, and collectives of gloo."""
+    readings = repeat(phantora, "store_waits.py", tmp_path)
+    for name in readings[ACTING]:
+        if name.endswith("order"):
+            assert [rank[name] for rank in readings] == [3, 2, 1], name
+        else:
+            check_met(readings, name, acts=4)
+    for name in ("barrier", "all_reduce", "large all_reduce", "broadcast"):
+        assert readings[OTHER][name] == pytest.approx(LATE_NS, abs=50 * ACT_NS), name
+
+
+@pytest.mark.torch
+def test_programs_that_mix_gloo_and_nccl_have_one_history(phantora: Phantora) -> None:
+    """Every collective of both, one after the other."""
+    command = [EXAMPLES / "check_collectives.py"]
+    runs = [phantora.run(["--ranks", "4"], command) for _ in range(3)]
+    assert [run.exit_code for run in runs] == [0, 0, 0], runs[0].errors
+    assert len({run.summary["digest"] for run in runs}) == 1
