@@ -7,8 +7,8 @@ already been sent were still on its way to it.
 * `find_still` proves it. A rank is still if all its threads sleep at one instant, and that is so if
   two looks find none that runs, nor one that has run in between. A message on its way is in the
   hands of a thread that runs: one that is about to act, or a helper that passes it on, which counts
-  as a relay. So if there was no relay all the while, and every rank was still at some instant, or at
-  least its helpers were and nobody was about to act, then there is no message.
+  as a relay. So if there was no relay all the while, and every rank was still at some instant, or
+  at least its helpers were and nobody was about to act, then there is no message.
 * `IdleWatch` guesses, where some thread is busy all the time: a rank that has hardly wanted the
   processor for a while cannot get on by itself. Hardly, because threads of the framework (NCCL's
   watchdog, the heartbeat of its monitor) wake now and then in a rank that waits.
@@ -28,8 +28,9 @@ QUIET_SHARE = 0.05
 
 # Of a file about one thread.
 _ENOUGH_BYTES = 4096
-# States of a thread of which only its entry is left.
-_ENDED = b"ZX"
+# States of a thread: it runs or is ready to, or waits for a disk; only its entry is left.
+_BUSY = (b"R", b"D")
+_ENDED = (b"Z", b"X")
 
 
 class Signs(NamedTuple):
@@ -69,26 +70,22 @@ def find_still(
 
 
 def _is_still(pid: int, but_main: bool) -> bool:
-    first = _sleepers(pid, but_main)
-    return first is not None and first == _sleepers(pid, but_main)
-
-
-def _sleepers(pid: int, but_main: bool) -> dict[str, int] | None:
-    """The threads of a process tree, with how often each has run; None if one does not sleep.
-
-    `but_main`: main threads are not looked at.
-    """
-    found = {}
+    """Whether all threads of a process tree sleep at one instant. `but_main`: all but main ones."""
     try:
-        for name, task in _tasks_of_tree(pid):
+        seen = {}
+        for directory, task in _tasks_of_tree(pid):
             if but_main and task.is_main:
                 continue
             if not task.sleeps:
-                return None
-            found[name] = task.timeslices
+                return False
+            seen[directory] = task.timeslices
+        # None of them has run since, so that there are no others.
+        return all(
+            _account(directory)[2] == timeslices and _state(directory) not in _BUSY
+            for directory, timeslices in seen.items()
+        )
     except (OSError, ValueError):
-        return None  # One ended just now: something happened.
-    return found
+        return False  # One ended just now: something happened.
 
 
 @dataclass
@@ -138,8 +135,7 @@ def _tasks_of_tree(pid: int) -> Iterator[tuple[str, Task]]:
         process = pending.pop()
         for thread in os.listdir(f"/proc/{process}/task"):
             directory = f"/proc/{process}/task/{thread}"
-            # Time on the processor, time in the queue for it, and how often it got it.
-            ran_ns, queued_ns, timeslices = map(int, _read(f"{directory}/schedstat").split())
+            ran_ns, queued_ns, timeslices = _account(directory)
             yield (
                 directory,
                 Task(thread == process, _sleeps(directory), timeslices, ran_ns + queued_ns),
@@ -154,11 +150,21 @@ def _sleeps(directory: str) -> bool:
     kernel tells where a thread sleeps only if it is not about to run.
     Source: get_wchan in the kernel's sched/core.c.
     """
-    # The state follows the name in parentheses.
-    state = _read(f"{directory}/stat").rpartition(b") ")[2][:1]
+    state = _state(directory)
     if state in _ENDED:
         return True
-    return state not in b"RD" and (_read(f"{directory}/wchan") != b"0" or not _tells_wchan())
+    return state not in _BUSY and (_read(f"{directory}/wchan") != b"0" or not _tells_wchan())
+
+
+def _account(directory: str) -> tuple[int, int, int]:
+    """Time on the processor, time in the queue for it, and how often a thread got it."""
+    ran_ns, queued_ns, timeslices = map(int, _read(f"{directory}/schedstat").split())
+    return ran_ns, queued_ns, timeslices
+
+
+def _state(directory: str) -> bytes:
+    """It follows the name, which is in parentheses."""
+    return _read(f"{directory}/stat").rpartition(b") ")[2][:1]
 
 
 @cache

@@ -23,6 +23,7 @@
 #include <linux/magic.h>
 
 #include "shim/core/config.h"
+#include "shim/core/own_code.h"
 #include "shim/core/rank.h"
 
 #define PH_THREAD_LOCAL thread_local __attribute__((tls_model("initial-exec")))
@@ -122,6 +123,7 @@ Act::Act(bool noticed) noexcept {
     return;
   }
   const KeepErrno keep;
+  const OwnCode own;
   acts_ = true;
   begin_act();
   Record record{};
@@ -132,6 +134,7 @@ Act::Act(bool noticed) noexcept {
 Act::~Act() noexcept {
   if (!acts_) return;
   const KeepErrno keep;
+  const OwnCode own;
   end_act();
   if (!is_driver()) return;
   resume_if_aside();  // the call itself may have had to wait for another rank

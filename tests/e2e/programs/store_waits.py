@@ -97,7 +97,7 @@ def main() -> None:
     large = torch.ones(1 << 20)
     tcp = dist.TCPStore("127.0.0.1", int(sys.argv[2]), RANKS, is_master=RANK == 0)
     file = dist.FileStore(str(Path(sys.argv[1]) / "store"), RANKS)
-    scenarios = {
+    scenarios: dict[str, Callable[[], int]] = {
         **scenarios_of("tcp", tcp),
         **scenarios_of("file", file),
         "barrier": lambda: all_meet(dist.barrier),
