@@ -20,6 +20,7 @@ _CALLS = {
     WaitKind.COMM_INIT: "ncclCommInitRank",
     WaitKind.COMM_SPLIT: "ncclCommSplit",
     WaitKind.RESUME: "a sleep",
+    WaitKind.OUTSIDE: "a message, a lock or another act that other ranks see",
 }
 # A host waits for few things of its own at a time; the rest would hide them (assumed).
 _MOST_HOLDING_UP = 3

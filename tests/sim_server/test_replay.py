@@ -187,7 +187,7 @@ def outside_wait() -> dict[str, Any]:
     scripts[1].gemm(gap=70, stream=1).synchronise()
     simulation, ranks = Simulation(make_settings(2)), PlayedRanks(scripts)
     simulation.feed(0, ranks.take(0), 0)
-    simulation.set_aside(1)
+    assert simulation.set_aside(1, simulation.stirs)
     for rank in (0, 1):
         while not ranks.leaves(rank):
             simulation.feed(rank, ranks.take(rank), ranks.clocks_ns[rank])
