@@ -1,0 +1,131 @@
+"""One script, one digest: with `--host-time fixed` nothing depends on luck or on the machine."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pytest
+from first_difference import differences
+from phantora_runs import Phantora, Run
+
+pytestmark = pytest.mark.torch
+
+PROGRAM = Path(__file__).parent / "programs" / "training.py"
+LAYOUT = ["--nodes", "2", "--gpus-per-node", "2"]
+ONE_PROCESSOR = """\
+import os, sys
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@dataclass(frozen=True)
+class Variation:
+    """What differs from the first run and must not matter."""
+
+    options: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
+    environment: dict[str, str] = field(default_factory=dict)
+    prefix: list[str] = field(default_factory=list)
+    loaded: bool = False
+
+
+VARIATIONS = {
+    "one processor": Variation(prefix=[sys.executable, "-c", ONE_PROCESSOR]),
+    "a loaded machine": Variation(loaded=True),
+    "executed ranks with another hash seed": Variation(
+        options=["--no-zygote"], environment={"PYTHONHASHSEED": "1"}
+    ),
+    "another isolation, environment and length of the command": Variation(
+        options=["--isolation", "process"],
+        arguments=["--ignored", "x" * 5_000],
+        environment={f"OF_THE_USER_{i}": "y" * 500 for i in range(100)},
+    ),
+    "data loaders without workers": Variation(arguments=["--workers", "0"]),
+}
+
+
+def spin() -> None:
+    while os.getppid() > 1:
+        pass
+
+
+@contextmanager
+def busy_machine() -> Iterator[None]:
+    """Every processor has something else to do."""
+    processes = [
+        multiprocessing.get_context("spawn").Process(target=spin, daemon=True)
+        for _ in range(2 * len(os.sched_getaffinity(0)))
+    ]
+    for process in processes:
+        process.start()
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.join()
+
+
+def run(directory: Path, variation: Variation) -> Run:
+    """A run that ends well, in a directory of its own."""
+    runs = Phantora(directory)
+    done = runs.run(
+        [*LAYOUT, *variation.options],
+        [PROGRAM, *variation.arguments],
+        {"PYTHONHASHSEED": "0", "PYTHONWARNINGS": "ignore", **variation.environment},
+        variation.prefix,
+    )
+    runs.close()
+    assert done.exit_code == 0, done.errors
+    return done
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run(tmp_path_factory.mktemp("first"), Variation())
+
+
+@pytest.mark.parametrize("name", VARIATIONS)
+def test_equal_runs_have_one_digest(first: Run, tmp_path: Path, name: str) -> None:
+    """Everything that a run tells is the same, whatever the machine does meanwhile."""
+    variation = VARIATIONS[name]
+    if variation.loaded:
+        with busy_machine():
+            other = run(tmp_path, variation)
+    else:
+        other = run(tmp_path, variation)
+    same = other.summary["digest"] == first.summary["digest"]
+    assert same, "\n".join(map(str, differences(first.path, other.path)))
+    assert other.output == first.output
+    assert other.summary["iterations"] == first.summary["iterations"]
+    assert other.summary["memory"] == first.summary["memory"]
+    assert np.array_equal(other.data.spans, first.data.spans)
+    assert other.data.operations == first.data.operations
+    assert other.data.markers == first.data.markers
+
+
+def test_the_first_difference_is_found(first: Run, tmp_path: Path) -> None:
+    """Had one rank slept longer, the tool would name that rank and the place."""
+    changed = tmp_path / "training.py"
+    text = PROGRAM.read_text()
+    assert text.count("time.sleep(0.0005)") == 1
+    longer = "time.sleep(0.0005 if dist.get_rank() != 3 else 0.001)"
+    changed.write_text(text.replace("time.sleep(0.0005)", longer))
+    runs = Phantora(tmp_path)
+    other = runs.run(LAYOUT, [changed], {"PYTHONWARNINGS": "ignore"})
+    runs.close()
+    assert other.exit_code == 0, other.errors
+    assert other.summary["digest"] != first.summary["digest"]
+    found = differences(first.path, other.path)[0]
+    assert found.rank == 3
+    assert found.one is not None
+    assert found.other is not None
+    assert found.other.time_ns - found.one.time_ns == 500_000
