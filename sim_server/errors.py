@@ -33,6 +33,11 @@ class RankFailed(PhantoraError):  # noqa: N818
 
     exit_code = 4
 
+    def __init__(self, message: str, detail: str = "") -> None:
+        """`detail`: what is known beside how the process ended, in sentences."""
+        super().__init__(f"{message} {detail}".strip())
+        self.detail = detail
+
 
 class Deadlock(PhantoraError):  # noqa: N818
     """No rank can proceed, or ranks disagree about a collective."""

@@ -30,6 +30,10 @@ _PIECE_BYTES = 3 << 16
 ANSWER = struct.Struct("<BBHxxxxqq")
 
 
+# What a program reads at once to decide something, not to print it (assumed).
+_LARGE_READ_BYTES = 1024
+
+
 @dataclass
 class RankMemory:
     """Peaks of one rank's device memory and what did not fit. Units: bytes."""
@@ -97,6 +101,28 @@ class RunLog:
     def exits(self) -> Mapping[int, int]:
         """Status of the ranks that have ended."""
         return self._exits
+
+    def troubles(self, rank: int) -> list[str]:
+        """What may have made a rank fail, in sentences."""
+        found = []
+        for one in self._memory[rank].oom[-1:]:
+            found.append(
+                f"It had asked for {one['asked_bytes'] / 2**30:.2f} GiB of device memory at "
+                f"{one['site']}, where {one['free_bytes'] / 2**30:.2f} GiB were free."
+            )
+        # Losses are read by every program, a few bytes at a time.
+        reads = [
+            (size_bytes, site)
+            for (of, site), (size_bytes, count) in self._synthetic.items()
+            if of == rank and size_bytes >= _LARGE_READ_BYTES * count
+        ]
+        if reads:
+            size_bytes, site = max(reads)
+            found.append(
+                f"It had read {size_bytes:,} bytes back at {site} that nothing had computed; "
+                "copies and collectives up to --values-threshold carry real data."
+            )
+        return found
 
     def failed_ranks(self) -> list[tuple[int, int]]:
         """Ranks that ended with a failure, and their status, in the order in which they did."""

@@ -175,7 +175,10 @@ class Run:
             self._told_stalled = messages.Stalled()
         elif content == "rank_exited":
             assert self._simulation is not None
-            self._simulation.exited(message.rank_exited.rank, message.rank_exited.status)
+            rank, status = message.rank_exited.rank, message.rank_exited.status
+            self._simulation.exited(rank, status)
+            if status != 0:
+                self._fail(self._simulation.failure_of(rank, status))
 
     def _join(self, link: AgentLink) -> None:
         self._links.append(link)
@@ -225,7 +228,10 @@ class Run:
         """
         self._exit_code = self._exit_code or error.exit_code
         tables = json.dumps(error.tables) if isinstance(error, Deadlock) else ""
-        failure = messages.Failure(exit_code=error.exit_code, message=str(error), tables=tables)
+        detail = error.detail if isinstance(error, RankFailed) else ""
+        failure = messages.Failure(
+            exit_code=error.exit_code, message=str(error), tables=tables, detail=detail
+        )
         self._broadcast(messages.ToAgent(failure=failure))
 
     def _send_data(self) -> None:

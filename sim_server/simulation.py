@@ -130,6 +130,15 @@ class Simulation:
             self._check_progress()
         return replies
 
+    def failure_of(self, rank: int, status: int) -> RankFailed:
+        """The error that a rank's end with this status is, with what is known about it."""
+        how = f"ended with exit code {status}" if status > 0 else f"was killed by signal {-status}"
+        known = self.log.troubles(rank)
+        last_site = self._engine.last_site(rank)
+        if last_site != 0:
+            known.insert(0, f"Its last GPU call was at {self.log.site(rank, last_site)}.")
+        return RankFailed(f"Rank {rank} {how}.", " ".join(known))
+
     def held_up_by(self) -> list[int]:
         """Running ranks that virtual time waits for; empty while nobody waits."""
         held_up = self._engine.background_acts() > 0 or bool(self._engine.waiting_ranks())
@@ -295,12 +304,7 @@ class Simulation:
         failed = self.log.failed_ranks()
         if failed:
             rank, status = failed[0]
-            how = (
-                f"ended with exit code {status}"
-                if status > 0
-                else f"was killed by signal {-status}"
-            )
-            raise RankFailed(f"Rank {rank} {how}. The others wait for it.")
+            raise self.failure_of(rank, status)
         report = report_deadlock(self._engine, self._communicators, self.log.exits, self.log.site)
         raise Deadlock(report.message, [asdict(table) for table in report.tables])
 

@@ -1,7 +1,8 @@
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -128,14 +129,16 @@ class Progress(_message.Message):
     def __init__(self, iterations: _Optional[int] = ..., virtual_time_ns: _Optional[int] = ...) -> None: ...
 
 class Failure(_message.Message):
-    __slots__ = ("exit_code", "message", "tables")
+    __slots__ = ("exit_code", "message", "tables", "detail")
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
     exit_code: int
     message: str
     tables: str
-    def __init__(self, exit_code: _Optional[int] = ..., message: _Optional[str] = ..., tables: _Optional[str] = ...) -> None: ...
+    detail: str
+    def __init__(self, exit_code: _Optional[int] = ..., message: _Optional[str] = ..., tables: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
 
 class DataChunk(_message.Message):
     __slots__ = ("name", "content", "last")
@@ -145,4 +148,4 @@ class DataChunk(_message.Message):
     name: str
     content: bytes
     last: bool
-    def __init__(self, name: _Optional[str] = ..., content: _Optional[bytes] = ..., last: bool = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., content: _Optional[bytes] = ..., last: _Optional[bool] = ...) -> None: ...

@@ -7,7 +7,7 @@ simulation waits for it is set aside.
 
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -96,6 +96,7 @@ class HostAgent:
         # How often each rank had napped when it was found still; a loop must have had its turn.
         self._naps: dict[int, int] = {}
         self._outcome = Outcome()
+        self._detail = ""
         self._stop_at_s: float | None = None
         self._stopped = False
         self._has_all_data = False
@@ -120,7 +121,10 @@ class HostAgent:
         for rank, status in self._processes.take_ended():
             self._on_end(rank, status)
         self._finish()
-        return self._outcome
+        outcome = self._outcome
+        if outcome.exit_code == RankFailed.exit_code and self._detail not in outcome.message:
+            return replace(outcome, message=f"{outcome.message} {self._detail}")
+        return outcome
 
     def _forward(self, timeout_ms: int) -> None:
         found = self._channels.poll(timeout_ms)
@@ -167,6 +171,7 @@ class HostAgent:
         """The server knows why the program cannot go on; that beats what was seen of processes,
         unless it says no more than that a rank has failed.
         """
+        self._detail = failure.detail
         seen = self._outcome.exit_code
         is_of_rank = failure.exit_code == RankFailed.exit_code
         if seen == 0 or (seen == RankFailed.exit_code and not is_of_rank):

@@ -53,7 +53,8 @@ class DataFile:
         try:
             self._add("start.json", json.dumps(start, indent=1).encode())
         except OSError as error:
-            self._file.close()
+            with contextlib.suppress(OSError):
+                self._file.close()
             raise cannot_write(path, error) from error
         self._pending: queue.Queue[tuple[str, bytes] | None] = queue.Queue(_PENDING)
         self._error: OSError | None = None

@@ -344,7 +344,20 @@ def test_a_rank_that_failed_is_the_cause_and_not_a_deadlock() -> None:
     joins = Script().join(9, 2, 0)
     simulation.feed(0, b"".join(step for step, _, _ in joins.steps), 0)
     simulation.exited(1, 7)
-    with pytest.raises(
-        RankFailed, match=r"Rank 1 ended with exit code 7\. The others wait for it\."
-    ):
+    with pytest.raises(RankFailed, match=r"Rank 1 ended with exit code 7\."):
         simulation.advance()
+
+
+def test_what_is_known_of_a_rank_that_failed() -> None:
+    """Its last line, what did not fit, and what it read that nothing had computed."""
+    simulation = Simulation(make_settings(1))
+    script = Script().site(1, "train.py:10 main").site(2, "train.py:20 load")
+    script.do(RecordKind.OUT_OF_MEMORY, 3 << 30, 1 << 30, 0, site=1)
+    script.do(RecordKind.SYNTHETIC_READ, 4, site=1).do(RecordKind.SYNTHETIC_READ, 70_016, site=2)
+    simulation.feed(0, b"".join(step for step, _, _ in script.steps), 0)
+    assert str(simulation.failure_of(0, -9)) == (
+        "Rank 0 was killed by signal 9. Its last GPU call was at train.py:20 load. It had asked "
+        "for 3.00 GiB of device memory at train.py:10 main, where 1.00 GiB were free. It had read "
+        "70,016 bytes back at train.py:20 load that nothing had computed; copies and collectives "
+        "up to --values-threshold carry real data."
+    )

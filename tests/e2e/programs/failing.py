@@ -1,7 +1,8 @@
-"""Ranks that communicate for ever, until rank 1 does what the argument says."""
+"""Ranks that communicate for ever, until both or rank 1 do what the argument says."""
 
 import ctypes
 import os
+import resource
 import signal
 import sys
 from pathlib import Path
@@ -21,6 +22,42 @@ def fail(how: str) -> None:
         ctypes.CDLL("libcudart.so.13").cudaImportExternalMemory(None, None)
     if how == "leave":
         sys.exit(0)
+    if how == "device memory":
+        held = []
+        while True:
+            held.append(torch.empty(8 << 30, dtype=torch.uint8, device="cuda"))
+    if how == "host memory":
+        limit_bytes = 4096 * int(Path("/proc/self/statm").read_text().split()[0]) + (1 << 28)
+        resource.setrlimit(resource.RLIMIT_AS, (limit_bytes, limit_bytes))
+        bytearray(1 << 30)
+    if how == "loop":
+        while True:  # for ever
+            pass
+    if how == "input":
+        input()
+
+
+def disagree(how: str, rank: int, tensor: torch.Tensor) -> None:
+    """What ranks do differently, and both of them."""
+    if how == "count":
+        dist.all_reduce(tensor[: 10 + rank])
+    if how == "type":
+        dist.all_reduce(tensor.half() if rank else tensor)
+    if how == "root":
+        dist.broadcast(tensor, src=rank)
+    if how == "kind":
+        dist.broadcast(tensor, src=0) if rank else dist.all_reduce(tensor)
+    if how == "send":
+        dist.send(tensor, 1) if rank == 0 else dist.all_reduce(tensor)
+    if how == "two groups":
+        groups = [dist.new_group([0, 1]) for _ in range(2)]
+        for group in reversed(groups) if rank else groups:
+            dist.all_reduce(tensor, group=group)
+            torch.cuda.synchronize()
+    if how == "objects":
+        dist.all_gather_object([None, None], "x" * 100_000)
+        sys.exit(0)
+    torch.cuda.synchronize()  # before it fails
 
 
 def main() -> None:
@@ -33,6 +70,8 @@ def main() -> None:
     while True:
         dist.all_reduce(gradients)
         torch.cuda.synchronize()
+        if step == 3:
+            disagree(sys.argv[1], rank, gradients)
         if step == 3 and rank == 1:
             fail(sys.argv[1])
         if step == 3 and rank == 0:
