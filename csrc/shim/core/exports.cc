@@ -70,9 +70,11 @@ PH_EXPORT void ph_statistics(const char* json) noexcept {
 
 PH_EXPORT void ph_exit(std::int64_t status) noexcept {
   if (!ph::attached()) return;
-  ph::finish_values();
-  // Others see the end of a process: its connections end, its locks are free. A failure ends the run, at once.
-  if (status == 0) const ph::Act end(true);
+  if (status == 0) {  // else the run ends, and nobody may keep it
+    ph::finish_values();
+    // Others see the end of a process: its connections end, its locks are free.
+    const ph::Act end(true);
+  }
   emit_call_counts();
   ph::emit_host_time();
   ph::Record record{};

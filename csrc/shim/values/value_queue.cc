@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <ctime>
 #include <list>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "shim/core/device.h"
 #include "shim/values/exchange.h"
@@ -159,8 +163,19 @@ void await_values_of(const void* pointer, std::size_t bytes) noexcept {
   });
 }
 
-void await_all_values() noexcept {
-  await_operations([](const Operation&) { return true; });
+void await_all_values(std::uint64_t patience_ns) noexcept {
+  constexpr std::uint64_t kPauseNs = 1'000'000;
+  std::uint64_t seen = 0;
+  for (std::uint64_t waited_ns = 0; waited_ns < patience_ns; waited_ns += kPauseNs) {
+    {
+      const std::lock_guard lock(queue.mutex);
+      if (queue.waiting.empty()) return;
+    }
+    const std::uint64_t done = queue.done.load(std::memory_order_acquire);
+    if (done != std::exchange(seen, done)) waited_ns = 0;
+    const timespec pause{0, kPauseNs};
+    syscall(SYS_nanosleep, &pause, nullptr);  // the C library's is virtual
+  }
 }
 
 void start_value_thread() noexcept {

@@ -22,10 +22,11 @@ enum class Needs : std::uint8_t { Nothing, Peers };
 // must not enqueue or await another.
 void enqueue_value_operation(std::function<bool()> operation, Needs needs, Touches touches) noexcept;
 
-// Until no operation issued so far is left that writes host memory; that touches these bytes; that is not done.
+// Until no operation issued so far is left that writes host memory; that touches these bytes.
 void await_host_writes() noexcept;
 void await_values_of(const void* pointer, std::size_t bytes) noexcept;
-void await_all_values() noexcept;
+// Until none is left at all, or none has got done for `patience_ns` of real time.
+void await_all_values(std::uint64_t patience_ns) noexcept;
 
 // Binds the rank's socket and starts the value thread, once. A process forked later has no such thread, and
 // needs none: it is not attached.

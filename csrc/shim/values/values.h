@@ -54,7 +54,7 @@ PH_EXPORT void fill_values(void* destination, unsigned value, std::size_t elemen
 
 // Before device memory is freed: waits for operations that may use it, then nothing in it is known.
 PH_EXPORT void release_values(const void* pointer, std::size_t bytes) noexcept;
-// At the rank's end: until all operations are done, so that peers have what they need.
+// At the rank's end: until all operations are done, so that peers have what they need, or nothing moves any more.
 PH_EXPORT void finish_values() noexcept;
 
 }  // namespace ph
