@@ -37,7 +37,8 @@ GOLDEN = {
     "unknown verb": (
         ["runn"],
         "phantora: usage: argument VERB: invalid choice: 'runn' (choose from 'run', 'resimulate', "
-        "'bench', 'report', 'coverage', 'doctor', 'serve'). See: phantora --help\n",
+        "'bench', 'report', 'cluster', 'coverage', 'doctor', 'serve'). See: phantora --help
+",
     ),
     "bad choice": (
         ["run", "--host-time", "wall", "--", "sh"],

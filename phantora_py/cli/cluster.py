@@ -1,0 +1,109 @@
+"""`phantora cluster`: which clusters there are, and what one is made of."""
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+from phantora_py.report.units import duration_text
+from sim_server.cluster import Cluster, Routing, builtin_names, load_cluster, place
+from sim_server.errors import UsageError
+from sim_server.network import Gpu, Topology
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options of `phantora cluster`."""
+    parser.add_argument("what", choices=("list", "show"), help="all built in, or one in detail")
+    parser.add_argument("cluster", nargs="?", metavar="NAME|FILE", help="for show")
+    parser.add_argument("--nodes", type=int, metavar="N", help="default: all, or two leaves full")
+    parser.add_argument("--json", action="store_true", help="print the description as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the list or the cluster."""
+    if options.what == "list":
+        if options.cluster is not None or options.nodes is not None:
+            raise UsageError("phantora cluster list takes neither a cluster nor --nodes")
+        clusters = [load_cluster(name) for name in builtin_names()]
+        described = [cluster.to_dict() for cluster in clusters]
+        print(json.dumps(described, indent=1) if options.json else "\n".join(_list(clusters)))
+        return 0
+    if options.cluster is None:
+        raise UsageError("phantora cluster show needs a name or a file; see phantora cluster list")
+    cluster = load_cluster(options.cluster)
+    if options.json:
+        print(json.dumps(cluster.to_dict(), indent=1))
+        return 0
+    nodes = options.nodes or cluster.nodes or 2 * _nodes_per_leaf(cluster)
+    place(cluster, nodes=nodes)  # raises if there are not so many
+    print("\n".join(_show(cluster, nodes)))
+    return 0
+
+
+def _list(clusters: list[Cluster]) -> Iterator[str]:
+    for cluster in clusters:
+        nvlink = bandwidth_text(cluster.nvlink.bandwidth_bytes_per_s)
+        nic = bandwidth_text(cluster.nic.bandwidth_bytes_per_s)
+        yield (
+            f"{cluster.name:8}  {cluster.gpus_per_node} x {cluster.gpu} a node, NVLink {nvlink}, "
+            f"{cluster.nic.per_node} NICs of {nic}"
+        )
+    yield 'bandwidths are of one direction; a file may start from one of these: base = "h100"'
+
+
+def _show(cluster: Cluster, nodes: int) -> Iterator[str]:
+    fabric = cluster.fabric
+    size = "as many nodes as asked for" if cluster.nodes is None else f"{cluster.nodes} nodes"
+    yield (
+        f"{cluster.name}: {size} of {cluster.gpus_per_node} GPUs ({cluster.gpu}), "
+        f"{cluster.nic.per_node} NICs each; collectives as on {cluster.collectives}"
+    )
+    spread = fabric.routing is Routing.ADAPTIVE
+    how = "spread over all spines" if spread else "one spine for a flow"
+    yield (
+        f"fabric: leaf and spine, {_nodes_per_leaf(cluster)} nodes on a leaf, {fabric.spines} "
+        f"spines, oversubscription {fabric.oversubscription:g}, routing {fabric.routing.value} "
+        f"({how})"
+    )
+    topology = Topology(cluster, nodes)
+    yield f"links of {nodes} nodes, each direction:"
+    # Connections are two links that follow each other.
+    kinds = Counter(
+        (
+            f"{link.source.split()[0]} - {link.target.split()[0]}",
+            link.capacity_bytes_per_s,
+            link.latency_ns,
+        )
+        for link in topology.links[::2]
+    )
+    for (ends, capacity_bytes_per_s, latency_ns), count in kinds.items():
+        bandwidth = bandwidth_text(capacity_bytes_per_s)
+        yield f"  {ends:15} {count:6,} of {bandwidth:>10}, {duration_text(latency_ns)}"
+    yield "paths:"
+    for title, peer in _peers(cluster, nodes):
+        path = topology.path(Gpu(0, 0), peer)
+        stops = [topology.links[link].target.split()[0] for link in path]
+        narrow_bytes_per_s = min(topology.links[link].capacity_bytes_per_s for link in path)
+        yield (
+            f"  {title:15} gpu, {', '.join(stops)}: {bandwidth_text(narrow_bytes_per_s)}, "
+            f"{duration_text(topology.latency_ns(path))}"
+        )
+
+
+def _peers(cluster: Cluster, nodes: int) -> Iterator[tuple[str, Gpu]]:
+    """GPUs at growing distance from the first."""
+    if cluster.gpus_per_node > 1:
+        yield "in a node", Gpu(0, 1)
+    if min(nodes, _nodes_per_leaf(cluster)) > 1:
+        yield "in a leaf", Gpu(1, 0)
+    if nodes > _nodes_per_leaf(cluster):
+        yield "between leaves", Gpu(nodes - 1, 0)
+
+
+def _nodes_per_leaf(cluster: Cluster) -> int:
+    return cluster.fabric.leaf_downlinks // cluster.nic.per_node
+
+
+def bandwidth_text(bytes_per_s: float) -> str:
+    """In 10^9 bytes per second, which is how links are compared here."""
+    return f"{bytes_per_s / 1e9:.4g} GB/s"
