@@ -5,7 +5,7 @@ import warnings
 
 from sim_server import simulation_pb2 as sim__server_dot_simulation__pb2
 
-GRPC_GENERATED_VERSION = '1.85.1'
+GRPC_GENERATED_VERSION = '1.66.2'
 GRPC_VERSION = grpc.__version__
 _version_not_supported = False
 
@@ -18,14 +18,14 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in sim_server/simulation_pb2_grpc.py depends on'
+        + f' but the generated code in sim_server/simulation_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
     )
 
 
-class SimulationStub:
+class SimulationStub(object):
     """Missing associated documentation comment in .proto file."""
 
     def __init__(self, channel):
@@ -41,7 +41,7 @@ class SimulationStub:
                 _registered_method=True)
 
 
-class SimulationServicer:
+class SimulationServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def Attach(self, request_iterator, context):
@@ -68,7 +68,7 @@ def add_SimulationServicer_to_server(servicer, server):
 
 
  # This class is part of an EXPERIMENTAL API.
-class Simulation:
+class Simulation(object):
     """Missing associated documentation comment in .proto file."""
 
     @staticmethod
