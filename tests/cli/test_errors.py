@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from phantora_py.cli import main
+from phantora_py.cli.commands import VERBS
 from phantora_py.cli.messages import parse_share, parse_size_bytes
 from sim_server.errors import UsageError
 
@@ -36,9 +37,8 @@ GOLDEN = {
     ),
     "unknown verb": (
         ["runn"],
-        "phantora: usage: argument VERB: invalid choice: 'runn' (choose from 'run', 'resimulate', "
-        "'bench', 'report', 'cluster', 'coverage', 'doctor', 'serve'). See: phantora --help
-",
+        "phantora: usage: argument VERB: invalid choice: 'runn' (choose from "
+        f"{', '.join(map(repr, VERBS))}). See: phantora --help\n",
     ),
     "bad choice": (
         ["run", "--host-time", "wall", "--", "sh"],
