@@ -24,7 +24,7 @@ from sim_server.history import KERNEL_SPAN, SPAN_TYPE
 
 SCHEMA = 2
 
-END_KEYS = ("exit_code", "failed_rank", "message", "wall", "digest", "resimulation")
+END_KEYS = ("exit_code", "failed_rank", "message", "deadlock", "wall", "digest", "resimulation")
 """What only run.json has: start.json is without."""
 
 

@@ -17,8 +17,9 @@ from phantora_py import __version__
 from phantora_py.agent.agent import Outcome
 from phantora_py.agent.datafile import DataFile
 from phantora_py.data import END_KEYS, RunData
+from phantora_py.launch.run import describe_end
 from sim_server.cluster import Cluster, place
-from sim_server.errors import PhantoraError, UsageError
+from sim_server.errors import Deadlock, PhantoraError, UsageError
 from sim_server.gpu import GpuProfile, load_gpu
 from sim_server.replay import Approximations, RecordedRank, replay
 from sim_server.settings import Settings
@@ -56,8 +57,8 @@ def resimulate(data: RunData, cluster: Cluster | None, output: Path) -> Outcome:
         }
         total_s = time.monotonic() - start_s
         wall = {"total_s": total_s, "startup_s": 0.0, "core_seconds": _cpu_s() - cpu_start_s}
-        end = {**vars(outcome), "wall": wall, "digest": file.digest, "resimulation": resimulation}
-        file.complete(start | end)
+        end = describe_end(outcome, file.digest, wall)
+        file.complete(start | end | {"resimulation": resimulation})
     except BaseException:
         file.discard()
         raise
@@ -69,11 +70,15 @@ def _simulate(
 ) -> Outcome:
     """How the run ends this time; a failure that only its processes knew is taken from `data`."""
     run = data.run
-    outcome = Outcome(run.get("exit_code", 0), run.get("message", ""), run.get("failed_rank"))
+    tables = json.dumps(run.get("deadlock", []))
+    outcome = Outcome(
+        run.get("exit_code", 0), run.get("message", ""), run.get("failed_rank"), tables
+    )
     try:
         replay(simulation, ranks, data.exits, file.write)
     except PhantoraError as error:
-        outcome = Outcome(error.exit_code, str(error), outcome.failed_rank)
+        tables = json.dumps(error.tables) if isinstance(error, Deadlock) else ""
+        outcome = Outcome(error.exit_code, str(error), outcome.failed_rank, tables)
     for name, content in simulation.files():
         file.write(name, content)
     return outcome

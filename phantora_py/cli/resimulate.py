@@ -33,13 +33,17 @@ def run(options: argparse.Namespace) -> int:
     output = options.output or options.file.with_suffix(".resimulated.phr")
     cluster = None if options.cluster is None else load_cluster(options.cluster)
     outcome = resimulate(data, cluster, output)
-    if options.json:
+    if outcome.exit_code == 0 and options.json:
         print(json.dumps(summarise(RunData(output)), indent=1), flush=True)
-    elif not options.quiet:
+    elif outcome.exit_code == 0 and not options.quiet:
         print_summary(output)
     if not (options.quiet or options.json):
         error_console().print(f"Wrote {output}")
         error_console().print(f"Next: phantora report {output}")
     if outcome.exit_code != 0:
-        raise error_of(wire.Failure(exit_code=outcome.exit_code, message=outcome.message))
+        raise error_of(
+            wire.Failure(
+                exit_code=outcome.exit_code, message=outcome.message, tables=outcome.tables
+            )
+        )
     return 0

@@ -132,7 +132,8 @@ def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
             data = DataFile(output, _describe(prepared))
             try:
                 outcome = _serve(prepared, directory, data, clocks, watcher)
-                data.complete(_describe(prepared) | _describe_end(outcome, data.digest, clocks))
+                end = describe_end(outcome, data.digest, clocks.to_dict())
+                data.complete(_describe(prepared) | end)
             except BaseException:
                 data.discard()
                 raise
@@ -325,14 +326,14 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def _describe_end(outcome: Outcome, digest: str, clocks: Clocks) -> dict[str, Any]:
+def describe_end(outcome: Outcome, digest: str, wall: dict[str, float]) -> dict[str, Any]:
     """What run.json has beside that."""
     return {
         "exit_code": outcome.exit_code,
         "failed_rank": outcome.failed_rank,
         "message": outcome.message,
         "deadlock": json.loads(outcome.tables or "[]"),
-        "wall": clocks.to_dict(),
+        "wall": wall,
         "digest": digest,
     }
 

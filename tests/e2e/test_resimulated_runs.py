@@ -76,6 +76,8 @@ def test_a_failed_run_as_far_as_it_went(failing_phantora: Phantora, tmp_path: Pa
     found = again(run.path, tmp_path / "again.phr", exit_code=5)
     assert found["digest"] == run.summary["digest"]
     assert found["message"] == run.summary["message"]
+    deadlocks = [RunData(path).run["deadlock"] for path in (run.path, tmp_path / "again.phr")]
+    assert deadlocks[0] == deadlocks[1] != []
 
 
 def test_the_report_says_what_it_rests_on(
