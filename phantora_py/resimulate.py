@@ -52,7 +52,7 @@ def resimulate(data: RunData, cluster: Cluster | None, output: Path) -> Outcome:
             "of": data.path.name,
             "cluster_name": data.run["cluster_name"],
             "same_settings": same,
-            "same_history": same and file.digest == data.run.get("digest"),
+            "same_history": _is_same(file, data, same),
             **vars(approximations),
         }
         total_s = time.monotonic() - start_s
@@ -63,6 +63,11 @@ def resimulate(data: RunData, cluster: Cluster | None, output: Path) -> Outcome:
         file.discard()
         raise
     return outcome
+
+
+def _is_same(file: DataFile, data: RunData, same_settings: bool) -> bool | None:
+    """Whether the digests agree; None where they need not or the recording broke off."""
+    return None if data.broke_off or not same_settings else file.digest == data.run["digest"]
 
 
 def _simulate(

@@ -72,9 +72,11 @@ def _resimulation(made: dict[str, Any]) -> list[str]:
     """What was simulated again, and what that rests on."""
     lines = [f"resimulated from {escape(made['of'])}, recorded on {escape(made['cluster_name'])}"]
     if made["same_settings"]:
-        lines[0] += "; the history is " + (
-            "the same" if made["same_history"] else "[red]not the same[/]"
-        )
+        lines[0] += {
+            True: "; the history is the same",
+            False: "; the history is [red]not the same[/]",
+            None: ", as far as the recording goes: it broke off",
+        }[made["same_history"]]
         return lines
     lines.append(
         "  as recorded: what each rank did, host time between calls, kernels, memory; "

@@ -73,6 +73,17 @@ def test_the_recording_is_not_overwritten(
     assert "is the recording itself" in error(capsys, str(path), "-o", f"{tmp_path}/./a.phr")
 
 
+def test_a_recording_that_broke_off(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Is simulated as far as it goes, and the report says so."""
+    path = tmp_path / "a.phr"
+    make_recording(path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: whole.index(b"exits.json")])
+    assert main(["resimulate", str(path)]) == 0
+    said = capsys.readouterr().out
+    assert "recorded on h200, as far as the recording goes: it broke off\n" in said
+
+
 def test_kernels_of_another_architecture(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
