@@ -53,19 +53,17 @@ def softmax_block(launch: Launch, _gpu: GpuProfile) -> Work:
     """cunn_SoftMaxForward*, cunn_SoftMaxBackward*: a block per row, the last argument is the row's
     length.
 
-    The plain variants read their input three times forward and twice backward, the others once.
+    The plain variants, for long rows, read their input several times, but from L2: the published
+    rows of 32,768 take no longer per element than those that stay in shared memory.
     """
-    family = launch.name.family
     sizes = [size for size in map(type_bytes, launch.name.template) if size is not None]
     source, result = (sizes[0], sizes[-1]) if sizes else (4, 4)
     columns = launch.integer(0)
     if columns is None:
         return Work(bytes=launch.blocks * launch.threads * 16, sound=False)
-    once = family.endswith(("Smem", "Reg"))
-    inputs = 2 if "Backward" in family else 1
-    passes = 1 if once else (2 if "Backward" in family else 3)
+    inputs = 2 if "Backward" in launch.name.family else 1
     elements = launch.blocks * columns
-    return Work(bytes=elements * (inputs * passes * source + result), efficiency=_SOFTMAX)
+    return Work(bytes=elements * (inputs * source + result), efficiency=_SOFTMAX)
 
 
 def softmax_spatial(launch: Launch, _gpu: GpuProfile) -> Work:
