@@ -40,6 +40,16 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
 
 
+@nox.session(name="format")
+def format_cxx(session: nox.Session) -> None:
+    """Formats the C and C++ code, or with `-- --dry-run -Werror` says what it would change."""
+    session.install(*group("format"))
+    listed = subprocess.run(
+        ["git", "ls-files", "*.cc", "*.h", "*.c"], check=True, capture_output=True, text=True
+    )
+    session.run("clang-format", *(session.posargs or ["-i"]), *listed.stdout.split())
+
+
 @nox.session
 def types(session: nox.Session) -> None:
     """Types of the Python code, strictly."""
