@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from phantora_py.data import RunData
 from sim_server.records import CELL_BYTES, RecordKind
 
 pytestmark = pytest.mark.torch
@@ -60,8 +60,7 @@ def cudnn_calls(program: str, directory: Path) -> list[dict[str, Any]]:
         words, cwd=directory, capture_output=True, text=True, timeout=LIMIT_S, check=False
     )
     assert done.returncode == 0, done.stderr
-    with zipfile.ZipFile(directory / "run.phr") as archive:
-        cells = archive.read("records/rank-0.bin")
+    cells = b"".join(RunData(directory / "run.phr").records(0))
     announced: dict[int, dict[str, Any]] = {}
     calls = []
     at = 0

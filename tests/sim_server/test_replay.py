@@ -146,7 +146,7 @@ def test_failures_come_again_at_the_same_point() -> None:
     for scripts, exits, message in (
         (mismatched, {}, "Mismatched operation 0"),
         (deadlocked, {}, "deadlock: rank 0 waits"),
-        (deadlocked, {1: 7}, "Rank 1 ended with exit code 7. The others wait for it."),
+        (deadlocked, {1: 7}, "Rank 1 ended with exit code 7."),
     ):
         files = record(scripts, exits)
         assert files["error"].startswith(message)
