@@ -131,6 +131,13 @@ def simgrid(session: nox.Session) -> None:
 
 
 @nox.session
+def hunt(session: nox.Session) -> None:
+    """Thousands of random programs in oracle and system (docs/oracle.md)."""
+    session.install(".", *group("test"))
+    session.run("python", "tests/oracle/hunt.py", *session.posargs)
+
+
+@nox.session
 def benchmarks(session: nox.Session) -> None:
     """What docs/benchmarks.md reports. Wants a machine that does nothing else."""
     session.install(TORCH, ".", *group("test"))
