@@ -1,0 +1,185 @@
+"""What a whole simulation costs without ranks: 64 synthetic ones, through `Simulation`.
+
+    python benchmarks/synthetic.py [--rounds 3] [--profile] [--json]
+
+Eight nodes of eight H100s. Every rank does iterations that look like a transformer trained with
+tensor parallelism inside the nodes and data parallelism between them: kernels, with an all-reduce
+of its node after every six on the same stream, and gradient buckets that are reduced over its rail
+on a second stream, ordered by events. In all 10^6 items (kernels, event records, stream waits,
+launches) and 20,000 collectives. The records lie ready; what is timed is `feed` and `advance`, as
+the server calls them, and then the data file's members. Core seconds of this process.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import pstats
+import time
+from collections import deque
+
+import numpy as np
+from measurement import Results, median, parser
+
+from sim_server.cluster import load_cluster
+from sim_server.gpu import load_gpu
+from sim_server.records import RECORD_TYPE, NcclOpKind, RecordKind, StreamFlags, WaitKind
+from sim_server.settings import Settings
+from sim_server.simulation import Simulation
+
+NODES, GPUS_PER_NODE = 8, 8
+RANKS = NODES * GPUS_PER_NODE
+ITERATIONS = 125
+TENSOR_REDUCES, BUCKETS = 16, 4  # per rank and iteration
+KERNELS_PER_REDUCE = 6
+COMPUTE, COMMUNICATION = 1, 2  # streams
+KERNEL_GAP_NS = 5_000
+TENSOR_COUNT, BUCKET_COUNT = 4 << 20, 16 << 20
+HALF = 6
+SIGNATURE = (
+    b'{"kind": "gemm", "library": "cublasLt", "m": 2048, "n": 2048, "k": 2048, "batch": 1,'
+    b' "transa": "N", "transb": "N", "lda": 2048, "ldb": 2048, "ldc": 2048, "a": "bf16",'
+    b' "b": "bf16", "c": "bf16", "d": "bf16", "compute": "f32", "epilogue": "none", "beta": false}'
+)
+
+
+def record(kind: RecordKind, *args: int, **fields: int) -> np.ndarray:
+    """One record."""
+    made = np.zeros(1, RECORD_TYPE)
+    made["kind"] = kind
+    for name, value in fields.items():
+        made[name] = value
+    made["arg"][0, : len(args)] = args
+    return made
+
+
+def beginning(rank: int) -> bytes:
+    """Streams, and the one kernel there is."""
+    flags = int(StreamFlags.NON_BLOCKING)
+    streams = [record(RecordKind.STREAM_CREATE, stream=s, flags=flags).tobytes() for s in (1, 2)]
+    payload = SIGNATURE.ljust(-(-len(SIGNATURE) // 64) * 64, b"\0")
+    return b"".join(
+        [*streams, record(RecordKind.SIGNATURE, len(SIGNATURE), id=1).tobytes(), payload]
+    )
+
+
+def joining(unique_id: int, size: int, position: int) -> bytes:
+    """The creation of a communicator."""
+    return record(RecordKind.WAIT, unique_id, size, position, id=int(WaitKind.COMM_INIT)).tobytes()
+
+
+def all_reduce(comm: int, sequence: int, count: int, stream: int) -> list[np.ndarray]:
+    """A launch of one operation."""
+    kind = int(NcclOpKind.ALL_REDUCE)
+    return [
+        record(RecordKind.NCCL_LAUNCH, 1, stream=stream, host_gap_ns=KERNEL_GAP_NS),
+        record(RecordKind.NCCL_OP, count, HALF, 0, 0, sequence, id=comm, flags=kind),
+    ]
+
+
+class Iterations:
+    """The records of a rank's iterations, which differ in their running numbers only."""
+
+    def __init__(self, node_comm: int, rail_comm: int) -> None:
+        pieces: list[np.ndarray] = []
+        events = 0
+        for reduce in range(TENSOR_REDUCES):
+            pieces += KERNELS_PER_REDUCE * [
+                record(RecordKind.KERNEL, stream=COMPUTE, id=1, host_gap_ns=KERNEL_GAP_NS)
+            ]
+            pieces += all_reduce(node_comm, reduce, TENSOR_COUNT, COMPUTE)
+            if reduce % (TENSOR_REDUCES // BUCKETS) == 0:
+                events += 1
+                bucket = reduce // (TENSOR_REDUCES // BUCKETS)
+                pieces.append(record(RecordKind.EVENT_RECORD, events, stream=COMPUTE))
+                pieces.append(record(RecordKind.STREAM_WAIT, events, stream=COMMUNICATION))
+                pieces += all_reduce(rail_comm, bucket, BUCKET_COUNT, COMMUNICATION)
+        events += 1
+        pieces.append(record(RecordKind.EVENT_RECORD, events, stream=COMMUNICATION))
+        pieces.append(record(RecordKind.STREAM_WAIT, events, stream=COMPUTE))
+        pieces.append(record(RecordKind.WAIT, id=int(WaitKind.DEVICE)))
+        self._records = np.concatenate(pieces)
+        self._events = events
+        kinds = self._records["kind"]
+        self._is_event = (kinds == RecordKind.EVENT_RECORD) | (kinds == RecordKind.STREAM_WAIT)
+        is_op = kinds == RecordKind.NCCL_OP
+        self._is_node_op = is_op & (self._records["id"] == node_comm)
+        self._is_rail_op = is_op & (self._records["id"] == rail_comm)
+        items = (RecordKind.KERNEL, RecordKind.NCCL_LAUNCH)
+        self.items = int(self._is_event.sum() + np.isin(kinds, items).sum())
+        self.operations = int(is_op.sum())
+
+    def cells(self, number: int) -> bytes:
+        """One iteration."""
+        made = self._records.copy()
+        made["arg"][self._is_event, 0] += number * self._events
+        made["arg"][self._is_node_op, 4] += number * TENSOR_REDUCES
+        made["arg"][self._is_rail_op, 4] += number * BUCKETS
+        return made.tobytes()
+
+
+def run(profile: cProfile.Profile | None) -> tuple[int, int, float, float]:
+    """Items, collectives, and seconds: of the simulation, of its data."""
+    settings = Settings(RANKS, NODES, GPUS_PER_NODE, load_cluster("h100"), load_gpu("h100"))
+    simulation = Simulation(settings)
+    waits = 0
+    for rank in range(RANKS):
+        simulation.feed(rank, beginning(rank), 0)
+    comms: dict[bool, dict[int, int]] = {}
+    for is_rail in (False, True):
+        for rank in range(RANKS):
+            node, rail = divmod(rank, GPUS_PER_NODE)
+            group, position = (rail, node) if is_rail else (node, rail)
+            simulation.feed(rank, joining(100 * is_rail + group, 8, position), 0)
+        comms[is_rail] = {reply.rank: reply.value for reply in simulation.advance()}
+    ranks = [Iterations(comms[False][rank], comms[True][rank]) for rank in range(RANKS)]
+    work = [deque(rank.cells(number) for number in range(ITERATIONS)) for rank in ranks]
+    if profile is not None:
+        profile.enable()
+    started_s = time.process_time()
+    running = list(range(RANKS))
+    while running:
+        for rank in running:
+            if work[rank]:
+                simulation.feed(rank, work[rank].popleft(), 0)
+            else:
+                simulation.exited(rank, 0)
+        running = [reply.rank for reply in simulation.advance()]
+        waits += len(running)
+    simulated_s = time.process_time()
+    if profile is not None:
+        profile.disable()
+    assert waits == RANKS * ITERATIONS, "a rank was not answered"
+    for _ in simulation.files():
+        pass
+    items = ITERATIONS * sum(rank.items for rank in ranks)
+    operations = ITERATIONS * sum(rank.operations for rank in ranks) // 8
+    return items, operations, simulated_s - started_s, time.process_time() - simulated_s
+
+
+def main() -> None:
+    """Measure and print."""
+    options = parser(__doc__)
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--profile", action="store_true", help="say where the time goes")
+    chosen = options.parse_args()
+    if chosen.profile:
+        profile = cProfile.Profile()
+        run(profile)
+        pstats.Stats(profile).sort_stats("tottime").print_stats(25)
+        return
+    rounds = [run(None) for _ in range(chosen.rounds)]
+    items, operations = rounds[0][:2]
+    simulated_s = median(one[2] for one in rounds)
+    results = Results(
+        f"{RANKS} synthetic ranks, {items:,} items, {operations:,} collectives",
+        ("quantity", "value"),
+    )
+    results.add("simulation, core seconds", simulated_s)
+    results.add("items per core second", items / simulated_s)
+    results.add("collectives per core second", operations / simulated_s)
+    results.add("data file's members, core seconds", median(one[3] for one in rounds))
+    results.show(chosen.json)
+
+
+if __name__ == "__main__":
+    main()
