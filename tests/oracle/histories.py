@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from calls import Answer
+
+COMMUNICATION_SPAN = 4
 
 
 class Span(NamedTuple):
@@ -69,6 +71,7 @@ class History:
 
 def differences(expected: History, found: History) -> Iterator[str]:
     """One line for each thing that differs; none if all times, statuses and values agree."""
+    expected, found = _numbered_alike(expected), _numbered_alike(found)
     spans, others = Counter(expected.spans), Counter(found.spans)
     yield from (f"oracle only: {span}" for span in sorted((spans - others).elements()))
     yield from (f"system only: {span}" for span in sorted((others - spans).elements()))
@@ -77,6 +80,19 @@ def differences(expected: History, found: History) -> Iterator[str]:
     for rank, (one, other) in enumerate(zip(expected.answers, found.answers, strict=True)):
         yield from _pairs(f"rank {rank}, answers", one, other)
     yield from (f"untrue: {news}" for news in found.news if not _is_true(news, expected))
+
+
+def _numbered_alike(history: History) -> History:
+    """The same with operations in the order of what they are: a data file lists those first that
+    ended first.
+    """
+    operations = sorted(history.operations)
+    numbers = [operations.index(operation) for operation in history.operations]
+    spans = [
+        span._replace(what=numbers[span.what]) if span.kind == COMMUNICATION_SPAN else span
+        for span in history.spans
+    ]
+    return replace(history, operations=operations, spans=spans)
 
 
 def _is_true(news: News, expected: History) -> bool:

@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "engine"))
+sys.path += [str(Path(__file__).parents[1] / name) for name in ("engine", "sim_server")]
 
 from comparison import check
 from host_programs import Program

@@ -12,7 +12,7 @@ from histories import News
 from host_programs import Program, host
 
 from sim_server.records import ReplyStatus, WaitKind
-from sim_server.simulation import Reply
+from sim_server.run_log import Reply
 
 EVENT_NEWS = struct.Struct("<IIQQQ")
 

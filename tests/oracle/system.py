@@ -7,8 +7,6 @@ of them; helper threads ask on the side; now and then a rank waits outside and i
 
 from __future__ import annotations
 
-import io
-import json
 import random
 from dataclasses import dataclass
 
@@ -18,6 +16,7 @@ from histories import History, Operation, Span
 from host_programs import Program
 from machine import StatedTimes, settings
 from played_hosts import PlayedHost
+from played_ranks import whole_files
 
 from sim_server.records import WaitKind
 from sim_server.simulation import Simulation
@@ -127,8 +126,8 @@ class System:
 
     def history(self) -> History:
         """What the data file says, and what the ranks were told."""
-        files = dict(self.simulation.files())
-        durations_ns = [int(timing["name"]) for timing in json.loads(files["timings.json"])]
+        files = whole_files(self.simulation.files())
+        durations_ns = [int(timing["name"]) for timing in files.get("timings", [])]
         spans = [
             Span(
                 rank,
@@ -138,9 +137,7 @@ class System:
                 durations_ns[what] if kind == KERNEL_SPAN else what,
                 *times,
             )
-            for rank, kind, device, stream, what, *times in np.load(
-                io.BytesIO(files["spans.npy"])
-            ).tolist()
+            for rank, kind, device, stream, what, *times in files.get("spans", np.empty(0)).tolist()
         ]
         for rank, time_ns in self.resumed:
             resume = int(WaitKind.RESUME)
@@ -155,7 +152,7 @@ class System:
                 moves_ns=one["moves_ns"],
                 ends_ns=tuple(one["ends_ns"]),
             )
-            for one in json.loads(files["operations.json"])
+            for one in files.get("operations", [])
         ]
         return History(
             spans=spans,
