@@ -32,8 +32,8 @@ from sim_server.records import (
     WaitKind,
     payload_cells,
 )
+from sim_server.run_log import ANSWER
 
-HOST_WAIT = 5
 CONTEXT = 4  # records shown before a difference
 _QUESTIONS = (WaitKind.QUERY_STREAM, WaitKind.QUERY_EVENT, WaitKind.ELAPSED)
 _ADDRESSES = (RecordKind.ALLOC, RecordKind.FREE)
@@ -78,8 +78,7 @@ class Difference:
 
 def steps(data: RunData, rank: int) -> Iterator[Step]:
     """What a rank did, in the order in which it did it."""
-    waits = data.spans[(data.spans["rank"] == rank) & (data.spans["kind"] == HOST_WAIT)]
-    answers_ns = iter(waits["end_ns"].tolist())
+    answers = ANSWER.iter_unpack(b"".join(data.answers(rank)))
     names: dict[tuple[RecordKind, int], str] = {}
     time_ns = gap_ns = 0
     stream = b"".join(data.records(rank))
@@ -98,8 +97,9 @@ def steps(data: RunData, rank: int) -> Iterator[Step]:
             site = names.get((RecordKind.SITE, int(record["site"])), "")
             yield Step(_describe(record, kind, args, names), gap_ns, time_ns, site)
             gap_ns = 0
-        if kind is RecordKind.WAIT and _holds_up(record):
-            time_ns = max(time_ns, next(answers_ns, 0))
+        if kind is RecordKind.WAIT and not record["flags"] & WaitFlags.BACKGROUND:
+            *_, answered_ns = next(answers, (0,))  # none if the run ended before
+            time_ns = max(time_ns, answered_ns)
 
 
 def _is_luck(record: np.void, kind: RecordKind) -> bool:
@@ -110,11 +110,6 @@ def _is_luck(record: np.void, kind: RecordKind) -> bool:
     if kind in _ADDRESSES:
         return bool(record["id"] == MemoryKind.PINNED_HOST)
     return kind in (RecordKind.SITE, RecordKind.STATISTICS)
-
-
-def _holds_up(record: np.void) -> bool:
-    is_background = bool(record["flags"] & WaitFlags.BACKGROUND)
-    return not is_background and WaitKind(record["id"]) not in _QUESTIONS
 
 
 def _describe(
