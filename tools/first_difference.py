@@ -4,9 +4,9 @@
 
 Compares what the ranks asked for and how much host time passed in between, record by record, and
 leaves out what may differ in equal runs: questions after events, which helper threads of PyTorch
-may be first to ask, pinned memory, being set aside, addresses, the order in which Python lines are
-first seen. The rank that differs at the earliest virtual time is told first: the others may only
-follow. Exits with 1 if there is a difference.
+may be first to ask, pinned memory, turns to act outside, addresses, the order in which Python lines
+are first seen. The rank that differs at the earliest virtual time is told first: the others may
+only follow. Exits with 1 if there is a difference.
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ from sim_server.records import (
 from sim_server.run_log import ANSWER
 
 CONTEXT = 4  # records shown before a difference
-_QUESTIONS = (WaitKind.QUERY_STREAM, WaitKind.QUERY_EVENT, WaitKind.ELAPSED)
+# Waits of which an equal run may have more or fewer.
+_TURNS = (
+    *(WaitKind.QUERY_STREAM, WaitKind.QUERY_EVENT, WaitKind.ELAPSED),
+    *(WaitKind.RESUME, WaitKind.OUTSIDE),
+)
 _ADDRESSES = (RecordKind.ALLOC, RecordKind.FREE)
 
 
@@ -105,8 +109,7 @@ def steps(data: RunData, rank: int) -> Iterator[Step]:
 def _is_luck(record: np.void, kind: RecordKind) -> bool:
     """Whether another run may be without this record and be equal."""
     if kind is RecordKind.WAIT:
-        is_turn = record["id"] == WaitKind.RESUME or record["id"] in _QUESTIONS
-        return bool(record["flags"] & WaitFlags.BACKGROUND) or is_turn
+        return bool(record["flags"] & WaitFlags.BACKGROUND) or record["id"] in _TURNS
     if kind in _ADDRESSES:
         return bool(record["id"] == MemoryKind.PINNED_HOST)
     return kind in (RecordKind.SITE, RecordKind.STATISTICS)

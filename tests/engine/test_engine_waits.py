@@ -1,6 +1,5 @@
 """Ranks are answered truthfully for their own clocks, and hold up time only while they run."""
 
-import pytest
 from engine_harness import Program, announcement, cell, make_engine, op, play
 
 from sim_server._engine import Engine
