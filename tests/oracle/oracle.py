@@ -181,7 +181,8 @@ class Oracle:
         stream = call.stream
         if call.wait is not WaitKind.STREAM:
             stream = stream._replace(identifier=0)
-        self.log(number, call, stream, int(call.wait), (issue_ns, issue_ns, answer.time_ns))
+        if call.wait is not WaitKind.RESUME:  # a sleep takes a rank's own time, and is no work
+            self.log(number, call, stream, int(call.wait), (issue_ns, issue_ns, answer.time_ns))
         self.go_on(self.ranks[number], answer)
 
     # Items

@@ -50,7 +50,6 @@ class System:
         self.rng = random.Random(delivery.seed)
         self.helpers: set[tuple[int, int]] = set()
         """Rank and slot of the helper threads that wait."""
-        self.resumed: list[tuple[int, int]] = []
 
     def run(self) -> History:
         """Everything, from the beginning to the end."""
@@ -109,9 +108,8 @@ class System:
         others = [one for one in self.hosts if one is not host and not one.waiting and not one.gone]
         if host.waiting or not any(one.guarantee_ns <= host.guarantee_ns for one in others):
             return
-        self.simulation.set_aside(host.rank)
+        self.simulation.set_aside(host.rank, self.simulation.stirs)
         self.advance()
-        self.resumed.append((host.rank, host.guarantee_ns))
         self.feed(host, host.come_back(), host.guarantee_ns)
 
     def advance(self) -> None:
@@ -139,9 +137,6 @@ class System:
             )
             for rank, kind, device, stream, what, *times in files.get("spans", np.empty(0)).tolist()
         ]
-        for rank, time_ns in self.resumed:
-            resume = int(WaitKind.RESUME)
-            spans.remove(Span(rank, WAIT_SPAN, 0, 0, resume, time_ns, time_ns, time_ns))
         operations = [
             Operation(
                 kind=one["kind"],
