@@ -45,7 +45,7 @@ def resimulate(data: RunData, cluster: Cluster | None, output: Path) -> Outcome:
     ]
     start = _describe(data, settings)
     start_s, cpu_start_s = time.monotonic(), _cpu_s()
-    file = DataFile(output, start)
+    file = DataFile(output, start, settings.to_json())
     try:
         outcome = _simulate(Simulation(settings), ranks, data, file)
         resimulation = {

@@ -66,7 +66,6 @@ class RunLog:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._has_settings = False
         self._start_s = self._due_s = time.monotonic()
         self.history = History()
         self._records = {rank: Cells(f"records/rank-{rank}") for rank in range(settings.ranks)}
@@ -235,9 +234,6 @@ class RunLog:
 
     def pieces(self, everything: bool) -> Iterator[Piece]:
         """Members of the data file that are complete, or `everything` as far as it has settled."""
-        if not self._has_settings:
-            self._has_settings = True
-            yield "settings.json", self._settings.to_json().encode()
         if everything or self.history.is_full() or len(self._markers) >= PIECE_ROWS:
             yield from self.history.take()
             yield from self._markers.take()

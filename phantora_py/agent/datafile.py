@@ -41,8 +41,11 @@ class DataFile:
     the whole history of the run.
     """
 
-    def __init__(self, path: Path, start: dict[str, Any]) -> None:
-        """`start`: what is known of the run before it begins; see docs/data-file.md."""
+    def __init__(self, path: Path, start: dict[str, Any], settings: str) -> None:
+        """`start`, `settings`: what is known of the run before it begins; see docs/data-file.md.
+
+        Raises: UsageError if it cannot be written.
+        """
         self.path = path
         self.digest = ""
         self.partial = partial_path(path)
@@ -52,6 +55,7 @@ class DataFile:
         )
         try:
             self._add("start.json", json.dumps(start, indent=1).encode())
+            self._add("settings.json", settings.encode())
         except OSError as error:
             with contextlib.suppress(OSError):
                 self._file.close()

@@ -129,7 +129,7 @@ def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
     partial = partial_path(output)
     try:
         with rundir.run_directory(prepared.layout.ranks, partial, output) as directory:
-            data = DataFile(output, _describe(prepared))
+            data = DataFile(output, _describe(prepared), _settings(prepared).to_json())
             try:
                 outcome = _serve(prepared, directory, data, clocks, watcher)
                 end = describe_end(outcome, data.digest, clocks.to_dict())
@@ -288,9 +288,9 @@ def _rank_start(prepared: Prepared, directory: RunDirectory, rank: int) -> RankS
     )
 
 
-def _hello(prepared: Prepared) -> wire.Hello:
+def _settings(prepared: Prepared) -> Settings:
     layout = prepared.layout
-    settings = Settings(
+    return Settings(
         ranks=layout.ranks,
         nodes=layout.nodes,
         gpus_per_node=layout.ranks_per_node,
@@ -298,11 +298,15 @@ def _hello(prepared: Prepared) -> wire.Hello:
         gpu=prepared.gpu,
         nccl_environment=prepared.nccl_variables,
     )
+
+
+def _hello(prepared: Prepared) -> wire.Hello:
+    ranks = prepared.layout.ranks
     return wire.Hello(
         protocol_version=PROTOCOL_VERSION,
-        ranks=layout.ranks,
-        local_ranks=range(layout.ranks),
-        settings=settings.to_json(),
+        ranks=ranks,
+        local_ranks=range(ranks),
+        settings=_settings(prepared).to_json(),
     )
 
 

@@ -19,13 +19,14 @@ LIMIT_S = 60.0
 def test_members_are_kept_as_they_come(tmp_path: Path) -> None:
     """What is known at the start comes first, run.json last; the digest is told."""
     path = tmp_path / "a.phr"
-    data = DataFile(path, {"command": ["a"]})
+    data = DataFile(path, {"command": ["a"]}, "{}")
     data.write("spans/000000.npy", b"abcd")
     data.write("digest", b"0123")
     assert not path.exists()
     data.complete({"schema": 1})
     with zipfile.ZipFile(path) as archive:
-        assert archive.namelist() == ["start.json", "spans/000000.npy", "digest", "run.json"]
+        names = ["start.json", "settings.json", "spans/000000.npy", "digest", "run.json"]
+        assert archive.namelist() == names
         assert json.loads(archive.read("start.json")) == {"command": ["a"]}
         assert archive.read("spans/000000.npy") == b"abcd"
         assert json.loads(archive.read("run.json")) == {"schema": 1}
@@ -37,7 +38,7 @@ def test_an_interrupted_run_leaves_no_file(tmp_path: Path) -> None:
     """A file that looks like a run's must be a whole one; an older one stays."""
     path = tmp_path / "a.phr"
     path.write_text("older")
-    data = DataFile(path, {})
+    data = DataFile(path, {}, "{}")
     data.write("spans/000000.npy", b"ab")
     data.discard()
     assert list(tmp_path.iterdir()) == [path]
@@ -48,7 +49,7 @@ def test_a_full_disk_is_told_to_whoever_writes_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Members are written in the background; an error there must not pass for nothing."""
-    data = DataFile(tmp_path / "a.phr", {})
+    data = DataFile(tmp_path / "a.phr", {}, "{}")
 
     def fail(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -68,7 +69,7 @@ def test_who_brings_more_than_can_be_written_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A slow disk must slow the run down and not fill the memory; nothing is lost."""
-    data, free = DataFile(tmp_path / "a.phr", {}), threading.Event()
+    data, free = DataFile(tmp_path / "a.phr", {}, "{}"), threading.Event()
     write = zipfile.ZipFile.writestr
     brought: list[int] = []
 
@@ -91,14 +92,14 @@ def test_who_brings_more_than_can_be_written_waits(
     bringer.join(LIMIT_S)
     data.complete({})
     with zipfile.ZipFile(tmp_path / "a.phr") as archive:
-        assert len(archive.namelist()) == 52
+        assert len(archive.namelist()) == 53
 
 
 def test_an_archive_that_broke_off_has_its_whole_members(tmp_path: Path) -> None:
     """Wherever it broke off, what was written before can be read, and nothing else."""
     path, part = tmp_path / "a.phr", tmp_path / "part.phr"
     contents = {f"pieces/{number}": os.urandom(200 + number) * 3 for number in range(5)}
-    data = DataFile(path, {"schema": 2})
+    data = DataFile(path, {"schema": 2}, "{}")
     for name, content in contents.items():
         data.write(name, content)
     data.complete({})
@@ -117,10 +118,10 @@ def test_an_archive_that_broke_off_has_its_whole_members(tmp_path: Path) -> None
 def test_a_damaged_member_is_noticed(tmp_path: Path) -> None:
     """The checksum says so, or the compressed stream does."""
     path = tmp_path / "a.phr"
-    data = DataFile(path, {})
+    data = DataFile(path, {}, "{}")
     data.write("noise", os.urandom(500))
     data.complete({})
-    whole = bytearray(path.read_bytes()[:600])
+    whole = bytearray(path.read_bytes()[:700])
     whole[whole.index(b"noise") + 100] ^= 0xFF
     path.write_bytes(whole)
     with pytest.raises(zipfile.BadZipFile, match="noise"):

@@ -29,7 +29,7 @@ def make_recording(path: Path, peak_bytes: int = 0) -> None:
         **{"cluster": settings.cluster.to_dict(), "cluster_name": "h200", "notes": []},
         **{"host_time": "fixed", "isolation": {"tier": "T0", "reason": ""}, "versions": {}},
     }
-    data = DataFile(path, run)
+    data = DataFile(path, run, settings.to_json())
     for name, content in simulation.files():
         changed = content
         if name == "memory.json":

@@ -52,7 +52,7 @@ def again(
     files: dict[str, Any], settings: Settings | None = None, piece_cells: int = 7
 ) -> tuple[dict[str, Any], Approximations]:
     """The files of a replay, fed in small pieces. `settings`: others than those of the run."""
-    recorded_settings = Settings.from_json(json.dumps(files["settings.json"]))
+    recorded_settings = make_settings(len(files["memory.json"]["per_rank"]))
     approximations = Approximations()
     ranks = [
         RecordedRank(

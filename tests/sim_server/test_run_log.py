@@ -120,7 +120,7 @@ def test_an_empty_run_has_every_file() -> None:
     """A program that never touches its GPU."""
     files = files_of(Script(streams=0))
     assert files.keys() == {
-        *("settings.json", "communicators.json", "memory.json", "calls.json", "synthetic.json"),
+        *("communicators.json", "memory.json", "calls.json", "synthetic.json"),
         "host_gaps.json",
         *("exits.json", "digest"),
     }
