@@ -21,7 +21,8 @@ from phantora_py.launch.run import describe_end
 from sim_server.cluster import Cluster, place
 from sim_server.errors import Deadlock, PhantoraError, UsageError
 from sim_server.gpu import GpuProfile, load_gpu
-from sim_server.replay import Approximations, RecordedRank, replay
+from sim_server.recorded_rank import Acts, Approximations, RecordedRank
+from sim_server.replay import replay
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
 
@@ -39,8 +40,9 @@ def resimulate(data: RunData, cluster: Cluster | None, output: Path) -> Outcome:
     settings = recorded if cluster is None else _settings_on(cluster, recorded, data)
     same = settings.to_json() == recorded.to_json()
     approximations = Approximations()
+    acts = Acts() if same else Acts(map(data.answers, range(recorded.ranks)))
     ranks = [
-        RecordedRank(data.records(rank), data.answers(rank), same, approximations)
+        RecordedRank(rank, data.records(rank), data.answers(rank), same, approximations, acts)
         for rank in range(recorded.ranks)
     ]
     start = _describe(data, settings)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from sim_server.errors import Deadlock
+from sim_server.errors import Mismatch
 
 
 @dataclass(frozen=True)
@@ -67,12 +67,12 @@ class Communicators:
     def join(self, unique_id: int, size: int, joiner: Joiner) -> NewCommunicator | None:
         """A rank called ncclCommInitRank. Returns the communicator once all `size` ranks have.
 
-        Raises: Deadlock when two ranks claim the same position: on hardware that never returns.
+        Raises: Mismatch when two ranks claim the same position: on hardware that never returns.
         """
         _, waiting = self._initialising.setdefault(unique_id, (size, []))
         for other in waiting:
             if other.position == joiner.position:
-                raise Deadlock(
+                raise Mismatch(
                     f"ranks {other.rank} and {joiner.rank} both joined a communicator of {size} as "
                     f"its rank {joiner.position}; on hardware ncclCommInitRank would not return"
                 )

@@ -50,6 +50,10 @@ class Deadlock(PhantoraError):  # noqa: N818
         self.tables = list(tables)
 
 
+class Mismatch(Deadlock):
+    """Ranks disagree about a collective: on hardware nobody could proceed."""
+
+
 class LowTrust(PhantoraError):  # noqa: N818
     """Less of the time than asked for rests on measurements."""
 

@@ -20,7 +20,7 @@ from sim_server._engine import Announcement, Answer, Engine, Ready, Request
 from sim_server.collectives import Communication
 from sim_server.communicators import Communicators, Joiner, NewCommunicator
 from sim_server.deadlock import report_deadlock
-from sim_server.errors import Deadlock, RankFailed, UnsupportedCall
+from sim_server.errors import Deadlock, Mismatch, RankFailed, UnsupportedCall
 from sim_server.history import PIECE_ROWS, Piece
 from sim_server.kernels import KernelTimer, Timer, copy_rates, fill_rate
 from sim_server.operations import Operation
@@ -110,7 +110,7 @@ class Simulation:
             limit_ns = None if next_ns == float("inf") else int(next_ns)
             stop = self._engine.advance(limit_ns, True)
             if stop.mismatch is not None:
-                raise Deadlock(f"{stop.mismatch}. {_AGREE}")
+                raise Mismatch(f"{stop.mismatch}. {_AGREE}")
             for answer in stop.answers:
                 self._reply(answer)
             for request in stop.requests:

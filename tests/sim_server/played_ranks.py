@@ -16,7 +16,7 @@ from engine_harness import Program, announcement, op
 
 from sim_server.cluster import load_cluster
 from sim_server.gpu import load_gpu
-from sim_server.records import MarkerKind, NcclOpKind, RecordKind, WaitKind
+from sim_server.records import RECORD_TYPE, MarkerKind, NcclOpKind, RecordKind, WaitKind
 from sim_server.run_log import Reply
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
@@ -136,6 +136,18 @@ class PlayedRanks:
         """The rank goes on."""
         self.waiting[rank] = False
         self.clocks_ns[rank] = max(self.clocks_ns[rank], time_ns)
+
+    def next_wait(self, rank: int) -> tuple[int, int] | None:
+        """Kind and slot of the rank's next step, if that is a wait."""
+        steps = self._scripts[rank].steps
+        if self._at[rank] == len(steps):
+            return None
+        record = np.frombuffer(steps[self._at[rank]][0], RECORD_TYPE)[0]
+        return (
+            (int(record["id"]), int(record["arg"][4]))
+            if record["kind"] == RecordKind.WAIT
+            else None
+        )
 
     def leaves(self, rank: int) -> bool:
         """True once: when the rank has come to its end."""
