@@ -82,7 +82,7 @@ def _simulate(
         run.get("exit_code", 0), run.get("message", ""), run.get("failed_rank"), tables
     )
     try:
-        replay(simulation, ranks, data.exits, file.write)
+        replay(simulation, ranks, data.exits, file.write, broke_off=data.broke_off)
     except PhantoraError as error:
         tables = json.dumps(error.tables) if isinstance(error, Deadlock) else ""
         outcome = Outcome(error.exit_code, str(error), outcome.failed_rank, tables)

@@ -21,9 +21,12 @@ def replay(
     ranks: Sequence[RecordedRank],
     exits: Mapping[int, int],
     write: Callable[[str, bytes], None],
+    *,
+    broke_off: bool = False,
 ) -> None:
     """Simulates the records of all ranks. `exits`: how processes ended, of which that was known.
-    `write` takes the pieces of the new data file.
+    `write` takes the pieces of the new data file. `broke_off`: the recording ends in the middle of
+    the run, somewhere else for every rank, and the replay goes as far as they go together.
 
     Raises: PhantoraError as the run did, at the same point of its history; an unsupported call
     once everything that the ranks had done has been simulated; InternalError if ranks have records
@@ -40,6 +43,8 @@ def replay(
         end = error
     if replayed.unsupported is not None:
         raise replayed.unsupported
+    if broke_off:
+        return
     _check_all_fed(ranks, end)
     if end is not None:
         raise end

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 from pathlib import Path
 
 import pytest
-from phantora_runs import EXAMPLES, PROGRAMS, Phantora
+from phantora_runs import EXAMPLES, PROGRAMS, Phantora, free_port
 
 REPEATS = 5
 # What an act costs, and what was read of clocks (csrc/shim/libc/outside.cc, virtual_clock.cc).
@@ -39,13 +38,6 @@ def repeat(phantora: Phantora, program: str, directory: Path) -> Readings:
     assert seen[1:] == seen[:1] * (REPEATS - 1)
     first: Readings = seen[0][0]
     return first
-
-
-def free_port() -> str:
-    """One that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
 
 
 def check_met(readings: Readings, name: str, acts: int) -> None:

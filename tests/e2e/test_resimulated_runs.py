@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from phantora_runs import EXAMPLES, PROGRAMS, Phantora, Run
+from phantora_runs import EXAMPLES, PROGRAMS, Phantora, Run, free_port
 
 from phantora_py.cli import main
 from phantora_py.data import RunData
@@ -27,10 +27,15 @@ def again(path: Path, output: Path, *options: str, exit_code: int = 0) -> dict[s
     return summarise(RunData(output))
 
 
-@pytest.fixture(params=["ddp", "fsdp", "collectives", "clocks"])
+@pytest.fixture(params=["ddp", "fsdp", "ddp of 8", "fsdp of 4", "collectives", "clocks"])
 def recorded(request: pytest.FixtureRequest, phantora: Phantora) -> Iterator[Run]:
-    """The examples; every kind of collective, splits, sends; sleeps, queries and timed events."""
-    programs = {
+    """The examples; every kind of collective, splits, sends; sleeps, queries and timed events.
+
+    Ranks that are more than two wait for each other outside, and their helpers as well.
+    """
+    programs: dict[str, tuple[list[str], list[str | Path]]] = {
+        "ddp of 8": (["--ranks", "8"], [EXAMPLES / "train_gpt_ddp.py", *SMALL]),
+        "fsdp of 4": (["--ranks", "4"], [EXAMPLES / "train_gpt_fsdp.py", *SMALL]),
         "collectives": (["--ranks", "4"], [EXAMPLES / "check_collectives.py"]),
         "clocks": (["--ranks", "1"], [PROGRAMS / "clocks.py"]),
     }
@@ -55,6 +60,24 @@ def test_the_same_settings_give_the_same_digest(recorded: Run, tmp_path: Path) -
         del summary["wall"]
     assert expected.pop("resimulation") is None
     assert found == expected
+
+
+def test_who_waited_outside_comes_back_when_it_would_have(
+    phantora: Phantora, tmp_path: Path
+) -> None:
+    """With the act that woke it, whenever that happens: on another cluster as if run there."""
+    program = PROGRAMS / "meetings.py"
+    slow, fast = (
+        phantora.run(["--ranks", "3", "--cluster", name], [program, free_port()])
+        for name in ("h100", "h200")
+    )
+    same = again(slow.path, tmp_path / "same.phr")
+    assert same["digest"] == slow.summary["digest"]
+    found = again(slow.path, tmp_path / "fast.phr", "--cluster", "h200")
+    assert found["resimulation"]["outside_waits"] == 0
+    times, expected = found["iterations"], fast.summary["iterations"]
+    assert times["per_iteration_ns"] == expected["per_iteration_ns"]
+    assert times["median_ns"] < 0.9 * slow.summary["iterations"]["median_ns"]
 
 
 def test_another_cluster_is_as_if_run_there(phantora: Phantora, ddp: Run, tmp_path: Path) -> None:

@@ -47,7 +47,10 @@ def record(
 
 
 def again(
-    files: dict[str, Any], settings: Settings | None = None, piece_cells: int = 7
+    files: dict[str, Any],
+    settings: Settings | None = None,
+    piece_cells: int = 7,
+    broke_off: bool = False,
 ) -> tuple[dict[str, Any], Approximations]:
     """The files of a replay, fed in small pieces. `settings`: others than those of the run."""
     recorded_settings = make_settings(len(files["memory.json"]["per_rank"]))
@@ -70,7 +73,13 @@ def again(
     pieces: list[tuple[str, bytes]] = []
     error = None
     try:
-        replay(simulation, ranks, exits, lambda name, content: pieces.append((name, content)))
+        replay(
+            simulation,
+            ranks,
+            exits,
+            lambda name, content: pieces.append((name, content)),
+            broke_off=broke_off,
+        )
     except PhantoraError as failure:
         error = failure
     pieces += simulation.files()

@@ -147,3 +147,12 @@ def test_a_replay_that_comes_to_a_halt_says_where() -> None:
     found, _ = again(files)
     assert found["error"].startswith("The resimulation came to a halt before the recording did:")
     assert re.search(r"rank 0 at record \d+ \(wait: device, slot 0\)", found["error"])
+
+
+def test_a_recording_that_broke_off_is_simulated_as_far_as_ranks_go_together() -> None:
+    """Their records end in different places; that is no deadlock and no fault."""
+    files = record([training(rank, 2) for rank in range(2)])
+    files["records/rank-1"] = files["records/rank-1"][: 64 * 20]
+    found, _ = again(files, broke_off=True)
+    assert found["error"] == "None"
+    assert 0 < len(found["spans"]) < len(files["spans"])
