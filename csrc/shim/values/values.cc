@@ -52,15 +52,14 @@ void read_late_synthetic() noexcept {
   if (synthetic_bytes != 0) record_synthetic(synthetic_bytes);
 }
 
-// `source`: what it reads; may be the destination itself.
+// `source`: what it reads; may be the destination itself. It is noted only once it is queued: another thread that drains
+// the queue in between would take it for done.
 void enqueue_host_write(void* destination, const void* source, std::size_t bytes,
                         std::function<void()> operation) noexcept {
-  {
-    const std::lock_guard lock(issue.mutex);
-    issue.written_later.add(destination, bytes);
-    ++issue.host_writes;
-  }
   enqueue_value(std::move(operation), {{source, bytes, false}, {destination, bytes, true}});
+  const std::lock_guard lock(issue.mutex);
+  issue.written_later.add(destination, bytes);
+  ++issue.host_writes;
 }
 
 // The program may free or reuse the source as soon as the call is over, so it is read now; unless a queued
