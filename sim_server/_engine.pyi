@@ -247,7 +247,7 @@ class Engine:
     def last_site(self, rank: int) -> int:
         """Call site of the rank's last call whose Python line is known; 0: none is."""
     def take_spans(self) -> np.ndarray:
-        """Work and host waits that have ended since the last call, as rows of spans.npy.
+        """Work and host waits that have ended since the last call, as rows of spans/N.npy.
 
         Communication is listed once its end is known. Queries are not listed. Rows of later calls
         end at `time_ns` or later; the order of those that end at one time depends on delivery only

@@ -116,7 +116,7 @@ class Sites {
 
 enum class SpanKind : std::uint8_t { None = 0, Kernel = 1, Copy = 2, Fill = 3, Communication = 4, HostWait = 5 };
 
-// Finished work, laid out as a row of spans.npy.
+// Finished work, laid out as a row of spans/N.npy.
 struct Span {
   std::uint32_t rank;
   SpanKind kind;
