@@ -102,6 +102,7 @@ class HostAgent:
         self._has_all_data = False
         self._look_at_s = 0.0
         self._look_interval_s = _FIRST_LOOK_INTERVAL_S
+        self._guess_at_s = 0.0
 
     def run(self) -> Outcome:
         """Returns when every rank has ended and the server has sent the run's data.
@@ -205,7 +206,10 @@ class HostAgent:
         pids = self._processes.pids
         candidates = {rank: pids[rank] for rank in self._held_up_by if rank in pids}
         still = find_still(candidates, pids, self._signs)
-        idle = {rank for rank, pid in candidates.items() if self._idle.is_idle(rank, pid)}
+        idle = set()
+        if time.monotonic() >= self._guess_at_s:  # it reads more, and a guess takes longer anyway
+            self._guess_at_s = time.monotonic() + _LAST_LOOK_INTERVAL_S
+            idle = {rank for rank, pid in candidates.items() if self._idle.is_idle(rank, pid)}
         # Whoever asked to act before it went to sleep must have been heard first.
         self._forward(0)
         for rank in sorted(still | idle):
