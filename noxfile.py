@@ -32,22 +32,29 @@ def group(name: str) -> list[str]:
     return list(nox.project.dependency_groups(GROUPS, name))
 
 
-@nox.session
-def lint(session: nox.Session) -> None:
-    """Format and style of the Python code."""
-    session.install(*group("lint"))
-    session.run("ruff", "format", "--check", ".")
-    session.run("ruff", "check", ".")
-
-
-@nox.session(name="format")
-def format_cxx(session: nox.Session) -> None:
-    """Formats the C and C++ code, or with `-- --dry-run -Werror` says what it would change."""
-    session.install(*group("format"))
+def native_sources() -> list[str]:
+    """The C and C++ files of the repository."""
     listed = subprocess.run(
         ["git", "ls-files", "*.cc", "*.h", "*.c"], check=True, capture_output=True, text=True
     )
-    session.run("clang-format", *(session.posargs or ["-i"]), *listed.stdout.split())
+    return listed.stdout.split()
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Format of all code, style of the Python code."""
+    session.install(*group("lint"))
+    session.run("ruff", "format", "--check", ".")
+    session.run("ruff", "check", ".")
+    session.run("clang-format", "--dry-run", "-Werror", *native_sources())
+
+
+@nox.session(name="format")
+def format_code(session: nox.Session) -> None:
+    """Formats all code."""
+    session.install(*group("lint"))
+    session.run("ruff", "format", ".")
+    session.run("clang-format", "-i", *native_sources())
 
 
 @nox.session

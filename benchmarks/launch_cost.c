@@ -23,8 +23,8 @@ int cudaEventRecord(void*, void*);
 int cudaGetDevice(int*);
 int cudaStreamIsCapturing(void*, int*);
 int cublasCreate_v2(void**);
-int cublasGemmEx(void*, int, int, int, int, int, const void*, const void*, int, int, const void*, int, int,
-                 const void*, void*, int, int, int, int);
+int cublasGemmEx(void*, int, int, int, int, int, const void*, const void*, int, int, const void*, int, int, const void*,
+                 void*, int, int, int, int);
 
 /* Kernels of PyTorch 2.15: an addition of two tensors, a layer norm, a list of 320 blocks of tensors. */
 enum { ADD, NORM, LIST_NORM, KERNELS };

@@ -3,10 +3,10 @@
 
 #include "null.h"
 
-#define CREATES(name)            \
+#define CREATES(name)                   \
   NULL_EXPORT int name(void** object) { \
-    *object = new_handle();      \
-    return 0;                    \
+    *object = new_handle();             \
+    return 0;                           \
   }
 CREATES(cublasLtCreate)
 CREATES(cublasLtMatmulDescCreate)

@@ -75,13 +75,27 @@ NULL_EXPORT cudaError_t cudaGetDevice(int* device) {
 
 /* Of an H100, as far as PyTorch asks. */
 NULL_EXPORT cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp* properties, int device) {
-  *properties = (struct cudaDeviceProp){
-      .name = "null", .totalGlobalMem = gpu_bytes, .sharedMemPerBlock = 49152, .regsPerBlock = 65536, .warpSize = 32,
-      .maxThreadsPerBlock = 1024, .maxThreadsDim = {1024, 1024, 64}, .maxGridSize = {2147483647, 65535, 65535},
-      .totalConstMem = 65536, .major = 9, .minor = 0, .multiProcessorCount = 132, .unifiedAddressing = 1,
-      .maxThreadsPerMultiProcessor = 2048, .sharedMemPerMultiprocessor = 233472, .regsPerMultiprocessor = 65536,
-      .sharedMemPerBlockOptin = 232448, .l2CacheSize = 52428800, .maxBlocksPerMultiProcessor = 32,
-      .pciBusID = device, .cooperativeLaunch = 1};
+  *properties = (struct cudaDeviceProp){.name = "null",
+                                        .totalGlobalMem = gpu_bytes,
+                                        .sharedMemPerBlock = 49152,
+                                        .regsPerBlock = 65536,
+                                        .warpSize = 32,
+                                        .maxThreadsPerBlock = 1024,
+                                        .maxThreadsDim = {1024, 1024, 64},
+                                        .maxGridSize = {2147483647, 65535, 65535},
+                                        .totalConstMem = 65536,
+                                        .major = 9,
+                                        .minor = 0,
+                                        .multiProcessorCount = 132,
+                                        .unifiedAddressing = 1,
+                                        .maxThreadsPerMultiProcessor = 2048,
+                                        .sharedMemPerMultiprocessor = 233472,
+                                        .regsPerMultiprocessor = 65536,
+                                        .sharedMemPerBlockOptin = 232448,
+                                        .l2CacheSize = 52428800,
+                                        .maxBlocksPerMultiProcessor = 32,
+                                        .pciBusID = device,
+                                        .cooperativeLaunch = 1};
   return cudaSuccess;
 }
 NULL_EXPORT cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr attribute, int device) {
@@ -111,8 +125,8 @@ NULL_EXPORT cudaError_t cudaRuntimeGetVersion(int* version) {
 }
 NULL_EXPORT cudaError_t cudaFuncGetAttributes(struct cudaFuncAttributes* attributes, const void* function) {
   (void)function;
-  *attributes = (struct cudaFuncAttributes){.maxThreadsPerBlock = 1024, .numRegs = 32, .ptxVersion = 90,
-                                            .binaryVersion = 90};
+  *attributes =
+      (struct cudaFuncAttributes){.maxThreadsPerBlock = 1024, .numRegs = 32, .ptxVersion = 90, .binaryVersion = 90};
   return cudaSuccess;
 }
 NULL_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void* function, int threads,
@@ -144,8 +158,8 @@ NULL_EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t stream, enum cudaStre
 }
 NULL_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, enum cudaStreamCaptureStatus* status,
                                                  unsigned long long* id, cudaGraph_t* graph,
-                                                 const cudaGraphNode_t** dependencies,
-                                                 const cudaGraphEdgeData** edges, size_t* count) {
+                                                 const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges,
+                                                 size_t* count) {
   (void)stream, (void)id, (void)graph, (void)dependencies, (void)edges, (void)count;
   *status = cudaStreamCaptureStatusNone;
   return cudaSuccess;

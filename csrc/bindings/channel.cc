@@ -73,43 +73,45 @@ PYBIND11_MODULE(_channel, module) {
   module.attr("REPLY_PAYLOAD_BYTES") = ph::kReplyPayloadBytes;
 
   py::class_<Channels>(module, "ChannelSet")
-      .def(py::init<const std::string&, const std::vector<std::uint32_t>&>(), py::arg("run_dir"),
-           py::arg("ranks"))
+      .def(py::init<const std::string&, const std::vector<std::uint32_t>&>(), py::arg("run_dir"), py::arg("ranks"))
       .def("poll", &Channels::poll, py::arg("timeout_ms"))
       .def(
           "answer",
-          [](const Channels& self, std::uint32_t rank, std::uint32_t slot, std::uint32_t status,
-             std::uint64_t time_ns, const py::int_& value, const py::bytes& payload) {
+          [](const Channels& self, std::uint32_t rank, std::uint32_t slot, std::uint32_t status, std::uint64_t time_ns,
+             const py::int_& value, const py::bytes& payload) {
             self.set().answer(rank, slot, static_cast<ph::ReplyStatus>(status), time_ns, unsigned_value(value),
                               std::string_view(payload));
           },
           py::arg("rank"), py::arg("slot"), py::arg("status"), py::arg("time_ns"), py::arg("value"),
           py::arg("payload") = py::bytes())
-      .def("set_aside", [](const Channels& self, std::uint32_t rank) { return self.set().set_aside(rank); },
-           py::arg("rank"))
-      .def("waiting",
-           [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).waiting.load(); },
-           py::arg("rank"))
-      .def("signs",
-           [](const Channels& self, std::uint32_t rank) {
-             const ph::Channel& channel = self.set().channel(rank);
-             return py::make_tuple(channel.acting.load(), channel.relays.load(), channel.naps.load(),
-                                   channel.napping.load());
-           },
-           py::arg("rank"))
-      .def("clock",
-           [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).host_clock_ns.load(); },
-           py::arg("rank"))
-      .def("owner_pid",
-           [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).owner_pid.load(); },
-           py::arg("rank"))
+      .def(
+          "set_aside", [](const Channels& self, std::uint32_t rank) { return self.set().set_aside(rank); },
+          py::arg("rank"))
+      .def(
+          "waiting", [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).waiting.load(); },
+          py::arg("rank"))
+      .def(
+          "signs",
+          [](const Channels& self, std::uint32_t rank) {
+            const ph::Channel& channel = self.set().channel(rank);
+            return py::make_tuple(channel.acting.load(), channel.relays.load(), channel.naps.load(),
+                                  channel.napping.load());
+          },
+          py::arg("rank"))
+      .def(
+          "clock",
+          [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).host_clock_ns.load(); },
+          py::arg("rank"))
+      .def(
+          "owner_pid",
+          [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).owner_pid.load(); },
+          py::arg("rank"))
       .def("wake", [](const Channels& self) { self.set().wake(); })
       .def("close", &Channels::close);
 
   auto test_rank = py::class_<ph::TestRank>(module, "TestRank");
   test_rank.attr("__test__") = false;  // not a test class, for pytest
-  test_rank
-      .def(py::init<const std::string&, std::uint32_t>(), py::arg("run_dir"), py::arg("rank"))
+  test_rank.def(py::init<const std::string&, std::uint32_t>(), py::arg("run_dir"), py::arg("rank"))
       .def("push", &ph::TestRank::push, py::arg("cells"), py::arg("host_clock_ns"), py::arg("ring") = true,
            py::call_guard<py::gil_scoped_release>())
       .def("set_clock", &ph::TestRank::set_clock, py::arg("host_clock_ns"))

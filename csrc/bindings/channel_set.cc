@@ -21,9 +21,7 @@ namespace ph {
 
 namespace {
 
-[[noreturn]] void fail(const std::string& path) {
-  throw std::system_error(errno, std::generic_category(), path);
-}
+[[noreturn]] void fail(const std::string& path) { throw std::system_error(errno, std::generic_category(), path); }
 
 std::uint32_t* address(std::atomic<std::uint32_t>& word) { return reinterpret_cast<std::uint32_t*>(&word); }
 

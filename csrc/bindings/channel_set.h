@@ -52,8 +52,8 @@ class ChannelSet {
   // What is new: ranks with records, and ranks whose clock alone has moved.
   std::vector<Poll> collect();
 
-  void answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus status, std::uint64_t time_ns,
-              std::uint64_t value, std::string_view payload);
+  void answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus status, std::uint64_t time_ns, std::uint64_t value,
+              std::string_view payload);
   bool set_aside(std::uint32_t rank);
   const Channel& channel(std::uint32_t rank) const { return entry(rank).channel(); }
   void wake();

@@ -24,8 +24,8 @@ ph::Rate engine_rate(const Rate& rate) {
 
 std::unique_ptr<ph::Engine> make_engine(std::uint32_t ranks, std::uint32_t sm_count, std::uint32_t comm_sm,
                                         const CopyRates& copy_rates, const Rate& fill_rate) {
-  ph::Settings settings{.ranks = ranks, .sm_count = sm_count, .comm_sm = comm_sm, .copy = {},
-                        .fill = engine_rate(fill_rate)};
+  ph::Settings settings{
+      .ranks = ranks, .sm_count = sm_count, .comm_sm = comm_sm, .copy = {}, .fill = engine_rate(fill_rate)};
   for (const auto& [key, rate] : copy_rates) {
     if (key.first >= ph::kCopyKinds) throw py::value_error("copy_rates has an unknown kind of copy");
     settings.copy[key.first][key.second] = engine_rate(rate);
@@ -88,9 +88,11 @@ void bind_results(py::module_& module) {
       .def_property_readonly("kind", number<&Answer::kind>())
       .def_readonly("background", &Answer::background)
       .def_readonly("asked_ns", &Answer::asked_ns)
-      .def_property_readonly("payload", [](const Answer& self) {
-        return py::bytes(reinterpret_cast<const char*>(self.news.data()), self.news.size() * sizeof(ph::EventNews));
-      })
+      .def_property_readonly("payload",
+                             [](const Answer& self) {
+                               return py::bytes(reinterpret_cast<const char*>(self.news.data()),
+                                                self.news.size() * sizeof(ph::EventNews));
+                             })
       .def_readonly("rank", &Answer::rank)
       .def_readonly("slot", &Answer::slot)
       .def_readonly("time_ns", &Answer::time_ns)
@@ -129,8 +131,8 @@ PYBIND11_MODULE(_engine, module) {
 
   using ph::Engine;
   py::class_<Engine>(module, "Engine")
-      .def(py::init(&make_engine), py::arg("ranks"), py::arg("sm_count"), py::arg("comm_sm"),
-           py::arg("copy_rates"), py::arg("fill_rate"))
+      .def(py::init(&make_engine), py::arg("ranks"), py::arg("sm_count"), py::arg("comm_sm"), py::arg("copy_rates"),
+           py::arg("fill_rate"))
       .def(
           "feed",
           [](Engine& self, std::uint32_t rank, const py::bytes& cells, std::int64_t host_clock_ns) {

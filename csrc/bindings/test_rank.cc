@@ -51,8 +51,8 @@ std::optional<TestRank::Reply> TestRank::wait_reply(std::uint32_t slot, int time
   ReplySlot& reply = channel().slots[slot];
   if (reply.answered.load(std::memory_order_acquire) == 0) futex_wait(reply.answered, 0, timeout_ms);
   if (reply.answered.load(std::memory_order_acquire) == 0) return std::nullopt;
-  Reply got{reply.status, reply.time_ns, reply.value,
-            {reinterpret_cast<const char*>(reply.payload), reply.payload_bytes}};
+  Reply got{
+      reply.status, reply.time_ns, reply.value, {reinterpret_cast<const char*>(reply.payload), reply.payload_bytes}};
   reply.answered.store(0, std::memory_order_release);
   return got;
 }

@@ -39,7 +39,8 @@ struct BrokenInvariant : std::logic_error {
 };
 
 inline void require(bool holds, const char* what) {
-  if (!holds) [[unlikely]] throw BrokenInvariant(what);
+  if (!holds) [[unlikely]]
+    throw BrokenInvariant(what);
 }
 
 struct Rate {

@@ -24,8 +24,7 @@ const Settings& checked(const Settings& settings) {
 }  // namespace
 
 Engine::Engine(const Settings& settings) : world_(checked(settings)), inbox_(settings.ranks) {
-  for (std::uint32_t rank = 0; rank < settings.ranks; ++rank)
-    ranks_.push_back(std::make_unique<Rank>(rank, world_));
+  for (std::uint32_t rank = 0; rank < settings.ranks; ++rank) ranks_.push_back(std::make_unique<Rank>(rank, world_));
 }
 
 Rank& Engine::rank(std::uint32_t rank) {

@@ -28,9 +28,7 @@ class Inbox {
  private:
   static constexpr std::int64_t kPhases = 4;  // of Phase; times end at kLatest, so the product fits
 
-  bool before(Index a, Index b) const {
-    return order_[a] != order_[b] ? order_[a] < order_[b] : a < b;
-  }
+  bool before(Index a, Index b) const { return order_[a] != order_[b] ? order_[a] < order_[b] : a < b; }
 
   void exchange(std::size_t a, std::size_t b) {
     std::swap(heap_[a], heap_[b]);

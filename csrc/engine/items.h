@@ -48,10 +48,8 @@ class Items {
   void depend(Index item, Index on) {
     const Index link = dependents_.add({item, kNone});
     Item& before = items_[on];
-    if (before.first_dependent == kNone)
-      before.first_dependent = link;
-    else
-      dependents_[before.last_dependent].next = link;
+    if (before.first_dependent == kNone) before.first_dependent = link;
+    else dependents_[before.last_dependent].next = link;
     before.last_dependent = link;
     ++items_[item].unmet;
   }

@@ -78,7 +78,7 @@ std::string name(NcclOpKind kind) {
 
 // Source of both lists: nccl.h of NCCL 2.27, in words of PyTorch.
 std::string data_type_name(std::uint64_t type) {
-  static constexpr const char* kNames[] = {"int8",   "uint8",   "int32",   "uint32",   "int64",         "uint64",
+  static constexpr const char* kNames[] = {"int8",    "uint8",   "int32",   "uint32",   "int64",         "uint64",
                                            "float16", "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e5m2"};
   return type < std::size(kNames) ? kNames[type] : "type " + std::to_string(type);
 }

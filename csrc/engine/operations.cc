@@ -31,8 +31,7 @@ std::string describe(NcclOpKind kind, std::uint64_t count, std::uint64_t dtype, 
 bool agrees(const Operation& operation, const Arrival& arrival) {
   if (operation.count != arrival.args[0] || operation.dtype != arrival.args[1]) return false;
   if (is_pair(arrival.kind)) return true;  // the key already holds the rest
-  return operation.kind == arrival.kind &&
-         (!has_reduction(arrival.kind) || operation.reduction == arrival.args[2]) &&
+  return operation.kind == arrival.kind && (!has_reduction(arrival.kind) || operation.reduction == arrival.args[2]) &&
          (!has_root(arrival.kind) || operation.root == arrival.args[3]);
 }
 
@@ -64,18 +63,23 @@ void Operations::arrive(const Arrival& arrival, Nanoseconds now_ns, Stop& stop) 
   const std::uint64_t peer = arrival.args[3];
   if ((pair || has_root(arrival.kind)) && peer >= size)
     throw MalformedInput("rank " + std::to_string(arrival.rank) + " names rank " + std::to_string(peer) +
-                         " of communicator " + std::to_string(arrival.comm) + ", which has " +
-                         std::to_string(size));
+                         " of communicator " + std::to_string(arrival.comm) + ", which has " + std::to_string(size));
   const bool sends = arrival.kind == NcclOpKind::Send;
   const std::uint64_t channel = !pair ? 0 : 1 + (sends ? self * size + peer : peer * size + self);
   const Key key{arrival.comm, channel, arrival.args[4]};
 
   auto found = open_.find(key);
   if (found == open_.end()) {
-    Operation made{pair ? NcclOpKind::Send : arrival.kind, arrival.comm, arrival.args[0], arrival.args[1],
-                   arrival.args[2], pair ? 0 : arrival.args[3], arrival.args[4], {}, 0};
-    if (pair)
-      made.participants = {{comm.members[sends ? self : peer]}, {comm.members[sends ? peer : self]}};
+    Operation made{pair ? NcclOpKind::Send : arrival.kind,
+                   arrival.comm,
+                   arrival.args[0],
+                   arrival.args[1],
+                   arrival.args[2],
+                   pair ? 0 : arrival.args[3],
+                   arrival.args[4],
+                   {},
+                   0};
+    if (pair) made.participants = {{comm.members[sends ? self : peer]}, {comm.members[sends ? peer : self]}};
     else
       for (const std::uint32_t member : comm.members) made.participants.push_back({member});
     made.missing = static_cast<std::uint32_t>(made.participants.size());
@@ -107,18 +111,28 @@ std::string Operations::mismatch(const Operation& operation, const Arrival& arri
                                     [](const Participant& other) { return other.arrived; });
   return "Mismatched operation " + std::to_string(operation.sequence) + " of communicator " +
          std::to_string(operation.comm) + ": rank " + std::to_string(first.rank) + " issued " +
-         describe(first.kind, operation.count, operation.dtype, operation.reduction, operation.root) +
-         " at " + sites_.text(first.rank, first.site) + "; rank " + std::to_string(arrival.rank) + " issued " +
-         describe(arrival.kind, arrival.args[0], arrival.args[1], arrival.args[2], arrival.args[3]) +
-         " at " + sites_.text(arrival.rank, arrival.site);
+         describe(first.kind, operation.count, operation.dtype, operation.reduction, operation.root) + " at " +
+         sites_.text(first.rank, first.site) + "; rank " + std::to_string(arrival.rank) + " issued " +
+         describe(arrival.kind, arrival.args[0], arrival.args[1], arrival.args[2], arrival.args[3]) + " at " +
+         sites_.text(arrival.rank, arrival.site);
 }
 
 Ready Operations::ready(const Operation& operation, std::uint64_t launch_id, Nanoseconds now_ns) {
   const auto& parts = operation.participants;
   const bool pair = operation.kind == NcclOpKind::Send;
-  Ready made{next_operation_++, now_ns, operation.kind, operation.comm, operation.count, operation.dtype,
-             operation.reduction, operation.root, pair ? std::int64_t{parts[0].rank} : -1,
-             pair ? std::int64_t{parts[1].rank} : -1, launch_id, parts[0].site, {}};
+  Ready made{next_operation_++,
+             now_ns,
+             operation.kind,
+             operation.comm,
+             operation.count,
+             operation.dtype,
+             operation.reduction,
+             operation.root,
+             pair ? std::int64_t{parts[0].rank} : -1,
+             pair ? std::int64_t{parts[1].rank} : -1,
+             launch_id,
+             parts[0].site,
+             {}};
   for (const Participant& part : parts) made.arrivals_ns.push_back(part.arrival_ns);
   return made;
 }

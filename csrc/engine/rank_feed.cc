@@ -34,37 +34,48 @@ void Rank::take(const RecordsReader::Unit& unit, std::vector<Announcement>& anno
     const bool was_running = running();
     if (record.site != 0) last_site_ = record.site;
     fed_ns_ += static_cast<Nanoseconds>(record.host_gap_ns);
-    Queued queued{fed_ns_, kNone, record.id, record.site, record.device, record.kind, record.flags,
-                  {record.arg[0], record.arg[1], record.arg[2], record.arg[3], record.arg[4]}};
+    Queued queued{fed_ns_,       kNone,
+                  record.id,     record.site,
+                  record.device, record.kind,
+                  record.flags,  {record.arg[0], record.arg[1], record.arg[2], record.arg[3], record.arg[4]}};
     switch (record.kind) {
       case RecordKind::StreamCreate:
         if (!streams_.create(record.stream, record.device, record.flags & kStreamNonBlocking))
           reader_.fail("stream " + std::to_string(record.stream) + " exists");
         continue;
-      case RecordKind::Wait:
-        feed_wait(record, queued);
-        break;
+      case RecordKind::Wait: feed_wait(record, queued); break;
       case RecordKind::NcclOp:
         if (record.flags < 1 || record.flags > static_cast<std::uint8_t>(NcclOpKind::Scatter))
           reader_.fail("operation " + std::to_string(record.flags));
         queue_.push_back(queued);
         continue;
-      case RecordKind::StreamDestroy: case RecordKind::Kernel: case RecordKind::Copy: case RecordKind::Fill:
-      case RecordKind::EventRecord: case RecordKind::StreamWait: case RecordKind::HostFunction:
+      case RecordKind::StreamDestroy:
+      case RecordKind::Kernel:
+      case RecordKind::Copy:
+      case RecordKind::Fill:
+      case RecordKind::EventRecord:
+      case RecordKind::StreamWait:
+      case RecordKind::HostFunction:
       case RecordKind::NcclLaunch:
         queued.stream = streams_.find(record.stream, record.device);
         check_work(record, queued);
         queue_.push_back(queued);
         break;
-      case RecordKind::Signature: case RecordKind::Site: case RecordKind::Marker: case RecordKind::Statistics:
-      case RecordKind::Unsupported: case RecordKind::CommDestroy: case RecordKind::Exit: case RecordKind::Alloc:
-      case RecordKind::Free: case RecordKind::OutOfMemory: case RecordKind::SyntheticRead:
-        announce(record, unit.payload, announcements);
-        continue;
+      case RecordKind::Signature:
+      case RecordKind::Site:
+      case RecordKind::Marker:
+      case RecordKind::Statistics:
+      case RecordKind::Unsupported:
+      case RecordKind::CommDestroy:
+      case RecordKind::Exit:
+      case RecordKind::Alloc:
+      case RecordKind::Free:
+      case RecordKind::OutOfMemory:
+      case RecordKind::SyntheticRead: announce(record, unit.payload, announcements); continue;
     }
     const bool background = record.kind == RecordKind::Wait && (record.flags & kWaitBackground);
-    const bool returns = record.kind == RecordKind::Wait && record.id == static_cast<std::uint32_t>(WaitKind::Resume) &&
-                         woken_ns_ > 0;
+    const bool returns =
+        record.kind == RecordKind::Wait && record.id == static_cast<std::uint32_t>(WaitKind::Resume) && woken_ns_ > 0;
     if (was_running && !background && !returns && fed_ns_ < world_.now_ns)
       throw BrokenInvariant("a running rank issued work before the time it had guaranteed");
   }
@@ -84,11 +95,8 @@ void Rank::check_work(const Record& record, const Queued& queued) {
       if (record.id == 0 || record.id >= kCopyKinds || !world_.settings.copy[record.id][0])
         reader_.fail("no rate for copies of kind " + std::to_string(record.id));
       return;
-    case RecordKind::EventRecord:
-      feed_event_record(record);
-      return;
-    default:
-      return;
+    case RecordKind::EventRecord: feed_event_record(record); return;
+    default: return;
   }
 }
 
@@ -113,9 +121,14 @@ void Rank::feed_wait(const Record& record, Queued queued) {
     reader_.fail("kind of wait " + std::to_string(record.id));
   Wait& wait = waits_[slot];
   if (wait.open) reader_.fail("reply slot " + std::to_string(slot) + " still waits");
-  wait = {.kind = static_cast<WaitKind>(record.id), .open = true,
-          .background = (record.flags & kWaitBackground) != 0, .serial = ++wait_serial_, .site = record.site,
-          .device = record.device, .asked_ns = fed_ns_, .issue_ns = fed_ns_,
+  wait = {.kind = static_cast<WaitKind>(record.id),
+          .open = true,
+          .background = (record.flags & kWaitBackground) != 0,
+          .serial = ++wait_serial_,
+          .site = record.site,
+          .device = record.device,
+          .asked_ns = fed_ns_,
+          .issue_ns = fed_ns_,
           .args = {record.arg[0], record.arg[1], record.arg[2], record.arg[3]}};
   if (wait.kind == WaitKind::Stream || wait.kind == WaitKind::QueryStream) {
     wait.stream = streams_.find(record.stream, record.device);
@@ -147,7 +160,13 @@ void Rank::announce(const Record& record, std::string_view payload, std::vector<
   } else if (record.kind == RecordKind::Exit) {
     exited_ = true;
   }
-  announcements.push_back({record.kind, record.flags, record.device, rank_, record.id, record.site, fed_ns_,
+  announcements.push_back({record.kind,
+                           record.flags,
+                           record.device,
+                           rank_,
+                           record.id,
+                           record.site,
+                           fed_ns_,
                            {record.arg[0], record.arg[1], record.arg[2], record.arg[3], record.arg[4]},
                            std::string(payload)});
 }

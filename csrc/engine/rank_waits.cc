@@ -56,8 +56,8 @@ void Rank::begin_wait(const Queued& record) {
     return;
   }
   if (wait->kind == WaitKind::CommInit || wait->kind == WaitKind::CommSplit) {
-    world_.stop.requests.push_back({rank_, static_cast<std::uint32_t>(key % kReplySlots), wait->kind, wait->args,
-                                    wait->site, world_.now_ns});
+    world_.stop.requests.push_back(
+        {rank_, static_cast<std::uint32_t>(key % kReplySlots), wait->kind, wait->args, wait->site, world_.now_ns});
     return;
   }
   const Index item = items_.add({.kind = ItemKind::HostWait, .value = key, .issue_ns = wait->issue_ns});
@@ -131,8 +131,7 @@ void Rank::reply(std::uint64_t key, ReplyStatus status, std::uint64_t value) {
 
 void Rank::answer(std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns) {
   if (slot >= kReplySlots || !waits_[slot].open)
-    throw std::invalid_argument("rank " + std::to_string(rank_) + " does not wait in slot " +
-                                std::to_string(slot));
+    throw std::invalid_argument("rank " + std::to_string(rank_) + " does not wait in slot " + std::to_string(slot));
   if (status != ReplyStatus::Stop && (time_ns < world_.now_ns || time_ns > kLatest))
     throw std::invalid_argument("an answer's time is before the engine's");
   close_wait(waits_[slot], time_ns);
@@ -149,8 +148,7 @@ void Rank::close_wait(Wait& wait, Nanoseconds time_ns) {
   ++world_.stirs;
   const bool takes_time = wait.kind != WaitKind::Resume && wait.kind != WaitKind::Outside;
   if (!is_query(wait.kind) && takes_time)
-    world_.spans.push_back({rank_, SpanKind::HostWait, wait.device,
-                            wait.stream == kNone ? 0 : streams_[wait.stream].id,
+    world_.spans.push_back({rank_, SpanKind::HostWait, wait.device, wait.stream == kNone ? 0 : streams_[wait.stream].id,
                             static_cast<std::uint32_t>(wait.kind), wait.issue_ns, wait.issue_ns, time_ns});
   fed_ns_ = std::max(fed_ns_, time_ns);
   waiting_ = false;
@@ -170,8 +168,7 @@ void Rank::add_host_waits(std::vector<HostWait>& waits) const {
 std::string Rank::describe(Index index) const {
   const Item& item = items_[index];
   const Stream& stream = streams_[item.stream];
-  const std::string where = " on stream " + std::to_string(stream.id) + " of device " +
-                            std::to_string(stream.device);
+  const std::string where = " on stream " + std::to_string(stream.id) + " of device " + std::to_string(stream.device);
   if (item.kind != ItemKind::Launch) return (item.kind == ItemKind::Transfer ? "a copy" : "a kernel") + where;
   std::string text;
   for (const Queued& op : launches_[static_cast<Index>(item.value)].ops) {

@@ -20,7 +20,8 @@ void Rank::find_next() {
 
 Phase Rank::next_phase() const {
   switch (next_.source) {
-    case Source::Compute: case Source::Timer: return Phase::End;
+    case Source::Compute:
+    case Source::Timer: return Phase::End;
     case Source::Record: return begins_local_wait(queue_[queue_head_]) ? Phase::Wait : Phase::Issue;
     case Source::Query: return Phase::Question;
   }
@@ -29,9 +30,7 @@ Phase Rank::next_phase() const {
 
 void Rank::process() {
   switch (next_.source) {
-    case Source::Compute:
-      complete(devices_[next_.device]->compute.finish(world_.now_ns));
-      break;
+    case Source::Compute: complete(devices_[next_.device]->compute.finish(world_.now_ns)); break;
     case Source::Timer: {
       const Index item = timers_.front().item;
       std::pop_heap(timers_.begin(), timers_.end(), std::greater<>());
@@ -60,34 +59,29 @@ void Rank::carry_out(const Queued& record) {
     case RecordKind::Kernel: {
       const Timing& timing = timings_[record.id];
       require(timing.duration_ns >= 0, "a kernel is launched whose duration was not set");
-      add_to_stream(record, {.kind = ItemKind::Compute, .span = SpanKind::Kernel, .id = timing.timing,
-                             .demand = timing.demand, .duration_ns = timing.duration_ns});
+      add_to_stream(record, {.kind = ItemKind::Compute,
+                             .span = SpanKind::Kernel,
+                             .id = timing.timing,
+                             .demand = timing.demand,
+                             .duration_ns = timing.duration_ns});
       return;
     }
-    case RecordKind::Copy:
-      add_copy(record);
-      return;
+    case RecordKind::Copy: add_copy(record); return;
     case RecordKind::Fill:
-      add_to_stream(record, {.kind = ItemKind::Compute, .span = SpanKind::Fill, .demand = ComputeShare::kUnits,
+      add_to_stream(record, {.kind = ItemKind::Compute,
+                             .span = SpanKind::Fill,
+                             .demand = ComputeShare::kUnits,
                              .duration_ns = transfer_ns(world_.settings.fill, record.args[0])});
       return;
     case RecordKind::EventRecord:
       add_to_stream(record, {.kind = ItemKind::EventRecord, .value = record.args[0]});
       return;
-    case RecordKind::StreamWait: case RecordKind::HostFunction:
-      add_to_stream(record, {.kind = ItemKind::Order});
-      return;
-    case RecordKind::NcclLaunch:
-      add_launch(record);
-      return;
-    case RecordKind::StreamDestroy:
-      streams_.destroy(record.stream);
-      return;
-    case RecordKind::Wait:
-      begin_wait(record);
-      return;
-    default:
-      throw BrokenInvariant("a record of this kind does not belong in the queue");
+    case RecordKind::StreamWait:
+    case RecordKind::HostFunction: add_to_stream(record, {.kind = ItemKind::Order}); return;
+    case RecordKind::NcclLaunch: add_launch(record); return;
+    case RecordKind::StreamDestroy: streams_.destroy(record.stream); return;
+    case RecordKind::Wait: begin_wait(record); return;
+    default: throw BrokenInvariant("a record of this kind does not belong in the queue");
   }
 }
 
@@ -130,7 +124,10 @@ void Rank::add_copy(const Queued& record) {
   const auto& rates = world_.settings.copy[record.id];
   const bool pageable = (record.flags & kCopyPageable) != 0;
   const Rate& rate = pageable && rates[1] ? *rates[1] : *rates[0];
-  Item item{.kind = ItemKind::Compute, .span = SpanKind::Copy, .id = record.id, .demand = ComputeShare::kUnits,
+  Item item{.kind = ItemKind::Compute,
+            .span = SpanKind::Copy,
+            .id = record.id,
+            .demand = ComputeShare::kUnits,
             .duration_ns = transfer_ns(rate, record.args[0])};
   if (const auto engine = copy_engine(kind)) {
     item.kind = ItemKind::Transfer;
@@ -162,18 +159,14 @@ void Rank::start(Index index) {
       return;
     case ItemKind::Transfer: {
       CopyEngine& engine = device(item.device).copy_engines[item.copy_engine];
-      if (engine.busy)
-        engine.waiting.push_back(index);
-      else
-        start_transfer(index);
+      if (engine.busy) engine.waiting.push_back(index);
+      else start_transfer(index);
       return;
     }
-    case ItemKind::Launch:
-      start_launch(index);
-      return;
-    case ItemKind::EventRecord: case ItemKind::Order: case ItemKind::HostWait:
-      complete(index);
-      return;
+    case ItemKind::Launch: start_launch(index); return;
+    case ItemKind::EventRecord:
+    case ItemKind::Order:
+    case ItemKind::HostWait: complete(index); return;
   }
 }
 
@@ -200,7 +193,12 @@ void Rank::start_launch(Index index) {
   Device& on = device(item.device);
   set_active_launches(on, on.active_launches + 1);
   for (const Queued& op : launches_[launch].ops) {
-    const Arrival arrival{rank_, launch, launch_id, static_cast<NcclOpKind>(op.flags), op.id, op.args,
+    const Arrival arrival{rank_,
+                          launch,
+                          launch_id,
+                          static_cast<NcclOpKind>(op.flags),
+                          op.id,
+                          op.args,
                           op.site != 0 ? op.site : item.site};
     world_.operations.arrive(arrival, world_.now_ns, world_.stop);
     if (world_.stop.mismatch) return;
@@ -211,8 +209,8 @@ void Rank::end_operation(const Participant& part, std::uint32_t number, Nanoseco
   Launch& launch = launches_[part.launch];
   const Item& item = items_[launch.item];
   require(launch.unfinished > 0 && item.kind == ItemKind::Launch, "an operation ends twice");
-  world_.spans.push_back({rank_, SpanKind::Communication, item.device, streams_[item.stream].id, number,
-                          item.issue_ns, part.arrival_ns, end_ns});
+  world_.spans.push_back({rank_, SpanKind::Communication, item.device, streams_[item.stream].id, number, item.issue_ns,
+                          part.arrival_ns, end_ns});
   launch.end_ns = std::max(launch.end_ns, end_ns);
   if (--launch.unfinished > 0) return;
   streams_[item.stream].free_at_ns = launch.end_ns;
@@ -225,8 +223,8 @@ void Rank::complete(Index index) {
   const Nanoseconds now_ns = world_.now_ns;
   require(item.unmet == 0, "an item is done before what it waits for");
   if (item.span != SpanKind::None)
-    world_.spans.push_back({rank_, item.span, item.device, streams_[item.stream].id, item.id, item.issue_ns,
-                            item.start_ns, now_ns});
+    world_.spans.push_back(
+        {rank_, item.span, item.device, streams_[item.stream].id, item.id, item.issue_ns, item.start_ns, now_ns});
   if (item.kind == ItemKind::EventRecord) {
     const auto recorded = events_.find(item.value);
     recorded->second.time_ns = now_ns;

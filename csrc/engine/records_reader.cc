@@ -48,8 +48,8 @@ std::optional<RecordsReader::Unit> RecordsReader::next() {
 }
 
 void RecordsReader::fail(const std::string& what) const {
-  throw MalformedInput("rank " + std::to_string(rank_) + ", record " + std::to_string(index_) + " (" +
-                       name(kind_) + "): " + what);
+  throw MalformedInput("rank " + std::to_string(rank_) + ", record " + std::to_string(index_) + " (" + name(kind_) +
+                       "): " + what);
 }
 
 }  // namespace ph

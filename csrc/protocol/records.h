@@ -56,7 +56,13 @@ enum StreamFlags : std::uint8_t { kStreamNonBlocking = 1 };
 
 enum EventFlags : std::uint8_t { kEventUntimed = 1 };  // Elapsed never asks for it
 
-enum class CopyKind : std::uint32_t { HostToDevice = 1, DeviceToHost = 2, DeviceToDevice = 3, PeerToPeer = 4, HostToHost = 5 };
+enum class CopyKind : std::uint32_t {
+  HostToDevice = 1,
+  DeviceToHost = 2,
+  DeviceToDevice = 3,
+  PeerToPeer = 4,
+  HostToHost = 5
+};
 enum CopyFlags : std::uint8_t { kCopyPageable = 1 };
 
 enum class MemoryKind : std::uint32_t { Device = 1, PinnedHost = 2, Context = 3, Nccl = 4, Library = 5 };
@@ -66,8 +72,16 @@ enum class MemoryKind : std::uint32_t { Device = 1, PinnedHost = 2, Context = 3,
 // arg[3]: root or peer, a rank of the communicator; arg[4]: sequence number: for collectives the position in
 // the communicator, for Send and Recv the position among those to or from that peer.
 enum class NcclOpKind : std::uint8_t {
-  AllReduce = 1, Broadcast = 2, Reduce = 3, AllGather = 4, ReduceScatter = 5,
-  Send = 6, Recv = 7, AllToAll = 8, Gather = 9, Scatter = 10,
+  AllReduce = 1,
+  Broadcast = 2,
+  Reduce = 3,
+  AllGather = 4,
+  ReduceScatter = 5,
+  Send = 6,
+  Recv = 7,
+  AllToAll = 8,
+  Gather = 9,
+  Scatter = 10,
 };
 inline constexpr std::uint64_t kPremulSum = 5;
 

@@ -24,8 +24,8 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t*, cudaDataType,
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t);
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t, const void*,
                                                 size_t);
-cublasStatus_t cublasLtMatrixLayoutGetAttribute(cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t, void*,
-                                                size_t, size_t*);
+cublasStatus_t cublasLtMatrixLayoutGetAttribute(cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t, void*, size_t,
+                                                size_t*);
 cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t, size_t, cudaDataType, uint64_t, uint64_t,
                                                  int64_t);
 size_t cublasLtGetCudartVersion(void);
@@ -40,8 +40,7 @@ cublasStatus_t cublasLtMatmulPreferenceGetAttribute(cublasLtMatmulPreference_t, 
                                                     void*, size_t, size_t*);
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t[],
-                                              int*);
+                                              cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t[], int*);
 cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t, cublasComputeType_t, cudaDataType_t, cudaDataType_t,
                                       cudaDataType_t, cudaDataType_t, cudaDataType_t, int, cublasLtMatmulAlgo_t*);
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
@@ -51,10 +50,9 @@ cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t*, cubla
                                                     const void*, size_t);
 cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t*, cublasLtMatmulAlgoConfigAttributes_t,
                                                     void*, size_t, size_t*);
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void*,
-                              cublasLtMatrixLayout_t, const void*, cublasLtMatrixLayout_t, const void*, const void*,
-                              cublasLtMatrixLayout_t, void*, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t*,
-                              void*, size_t, cudaStream_t);
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void*, const void*, cublasLtMatrixLayout_t,
+                              const void*, cublasLtMatrixLayout_t, const void*, const void*, cublasLtMatrixLayout_t,
+                              void*, cublasLtMatrixLayout_t, const cublasLtMatmulAlgo_t*, void*, size_t, cudaStream_t);
 
 #define OK(call) REQUIRE(call, CUBLAS_STATUS_SUCCESS)
 
@@ -84,7 +82,7 @@ static void check_attributes(Problem of) {
   OK(cublasLtMatmulDescGetAttribute(of.matmul, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue, &written));
   CHECK(epilogue == (CUBLASLT_EPILOGUE_GELU | CUBLASLT_EPILOGUE_BIAS) && written == sizeof epilogue);
   EXPECT(cublasLtMatrixLayoutGetAttribute(of.a, CUBLASLT_MATRIX_LAYOUT_ROWS, &narrow, sizeof narrow, &written),
-        CUBLAS_STATUS_INVALID_VALUE); /* rows are 64-bit */
+         CUBLAS_STATUS_INVALID_VALUE); /* rows are 64-bit */
   const int32_t batch = 1;
   OK(cublasLtMatrixLayoutSetAttribute(of.a, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch));
 
@@ -127,8 +125,8 @@ static void check_algorithm(cublasLtHandle_t handle, Problem of) {
   OK(cublasLtMatmulAlgoGetIds(handle, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF,
                               CUDA_R_16BF, 1, &id, &count));
   CHECK(count == 1);
-  OK(cublasLtMatmulAlgoInit(handle, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF,
-                            CUDA_R_16BF, id, &algorithm));
+  OK(cublasLtMatmulAlgoInit(handle, CUBLAS_COMPUTE_32F, CUDA_R_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF,
+                            id, &algorithm));
   OK(cublasLtMatmulAlgoConfigSetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &splits, sizeof splits));
   OK(cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &seen, sizeof seen, &written));
   CHECK(seen == splits);
@@ -156,7 +154,8 @@ int main(void) {
   OK(cublasLtMatmul(handle, of.matmul, &one, memory, of.a, memory, of.b, &zero, memory, of.d, memory, of.d,
                     &chosen.algo, workspace, 1 << 20, NULL));
   EXPECT(cublasLtMatmul(handle, of.matmul, &one, memory, of.a, memory, of.d, &zero, memory, of.d, memory, of.d,
-                        &chosen.algo, workspace, 1 << 20, NULL), CUBLAS_STATUS_INVALID_VALUE); /* inner sizes differ */
+                        &chosen.algo, workspace, 1 << 20, NULL),
+         CUBLAS_STATUS_INVALID_VALUE); /* inner sizes differ */
   OK(cublasLtMatrixLayoutDestroy(of.a));
   OK(cublasLtMatrixLayoutDestroy(of.b));
   OK(cublasLtMatrixLayoutDestroy(of.d));

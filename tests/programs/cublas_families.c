@@ -13,32 +13,32 @@
 typedef unsigned short Half;
 
 /* One product in every form that a type has; matrices are 8 x 8. */
-#define PRODUCTS(name, tail, T, one, zero)                                                                        \
-  cublasStatus_t name##tail(SHAPE(int), const T*, const T*, int, const T*, int, const T*, T*, int);               \
-  cublasStatus_t name##tail##_64(SHAPE(int64_t), const T*, const T*, int64_t, const T*, int64_t, const T*, T*,    \
-                                 int64_t);                                                                        \
-  cublasStatus_t name##StridedBatched(SHAPE(int), const T*, const T*, int, long long, const T*, int, long long,   \
-                                      const T*, T*, int, long long, int);                                         \
-  cublasStatus_t name##StridedBatched_64(SHAPE(int64_t), const T*, const T*, int64_t, long long, const T*,        \
-                                         int64_t, long long, const T*, T*, int64_t, long long, int64_t);          \
-  cublasStatus_t name##Batched(SHAPE(int), const T*, const T* const*, int, const T* const*, int, const T*,        \
-                               T* const*, int, int);                                                              \
-  cublasStatus_t name##Batched_64(SHAPE(int64_t), const T*, const T* const*, int64_t, const T* const*, int64_t,   \
-                                  const T*, T* const*, int64_t, int64_t);                                         \
-  static void check_##name(cublasHandle_t handle) {                                                               \
-    const T alpha = one, beta = zero;                                                                             \
-    T *a = make_array(), *b = make_array(), *c = make_array();                                                    \
-    const T* const* from = (const T* const*)make_pointers(a);                                                     \
-    T* const* to = (T* const*)make_pointers(c);                                                                   \
-    OK(name##tail(handle, N, TR, 8, 8, 8, &alpha, a, 8, b, 8, &beta, c, 8));                                      \
-    OK(name##tail##_64(handle, N, N, 8, 8, 8, &alpha, a, 8, b, 8, &beta, c, 8));                                  \
-    OK(name##StridedBatched(handle, N, N, 8, 8, 8, &alpha, a, 8, 64, b, 8, 64, &beta, c, 8, 64, BATCH));          \
-    OK(name##StridedBatched_64(handle, N, N, 8, 8, 8, &alpha, a, 8, 64, b, 8, 64, &beta, c, 8, 64, BATCH));       \
-    OK(name##Batched(handle, N, N, 8, 8, 8, &alpha, from, 8, from, 8, &beta, to, 8, BATCH));                      \
-    OK(name##Batched_64(handle, N, N, 8, 8, 8, &alpha, from, 8, from, 8, &beta, to, 8, BATCH));                   \
-    EXPECT(name##tail(handle, N, N, 8, 8, 8, &alpha, a, 7, b, 8, &beta, c, 8), CUBLAS_STATUS_INVALID_VALUE);      \
-    EXPECT(name##tail##_64(handle, N, N, 8, -8, 8, &alpha, a, 8, b, 8, &beta, c, 8), CUBLAS_STATUS_INVALID_VALUE); \
-    EXPECT(name##tail(NULL, N, N, 8, 8, 8, &alpha, a, 8, b, 8, &beta, c, 8), CUBLAS_STATUS_NOT_INITIALIZED);      \
+#define PRODUCTS(name, tail, T, one, zero)                                                                            \
+  cublasStatus_t name##tail(SHAPE(int), const T*, const T*, int, const T*, int, const T*, T*, int);                   \
+  cublasStatus_t name##tail##_64(SHAPE(int64_t), const T*, const T*, int64_t, const T*, int64_t, const T*, T*,        \
+                                 int64_t);                                                                            \
+  cublasStatus_t name##StridedBatched(SHAPE(int), const T*, const T*, int, long long, const T*, int, long long,       \
+                                      const T*, T*, int, long long, int);                                             \
+  cublasStatus_t name##StridedBatched_64(SHAPE(int64_t), const T*, const T*, int64_t, long long, const T*, int64_t,   \
+                                         long long, const T*, T*, int64_t, long long, int64_t);                       \
+  cublasStatus_t name##Batched(SHAPE(int), const T*, const T* const*, int, const T* const*, int, const T*, T* const*, \
+                               int, int);                                                                             \
+  cublasStatus_t name##Batched_64(SHAPE(int64_t), const T*, const T* const*, int64_t, const T* const*, int64_t,       \
+                                  const T*, T* const*, int64_t, int64_t);                                             \
+  static void check_##name(cublasHandle_t handle) {                                                                   \
+    const T alpha = one, beta = zero;                                                                                 \
+    T *a = make_array(), *b = make_array(), *c = make_array();                                                        \
+    const T* const* from = (const T* const*)make_pointers(a);                                                         \
+    T* const* to = (T* const*)make_pointers(c);                                                                       \
+    OK(name##tail(handle, N, TR, 8, 8, 8, &alpha, a, 8, b, 8, &beta, c, 8));                                          \
+    OK(name##tail##_64(handle, N, N, 8, 8, 8, &alpha, a, 8, b, 8, &beta, c, 8));                                      \
+    OK(name##StridedBatched(handle, N, N, 8, 8, 8, &alpha, a, 8, 64, b, 8, 64, &beta, c, 8, 64, BATCH));              \
+    OK(name##StridedBatched_64(handle, N, N, 8, 8, 8, &alpha, a, 8, 64, b, 8, 64, &beta, c, 8, 64, BATCH));           \
+    OK(name##Batched(handle, N, N, 8, 8, 8, &alpha, from, 8, from, 8, &beta, to, 8, BATCH));                          \
+    OK(name##Batched_64(handle, N, N, 8, 8, 8, &alpha, from, 8, from, 8, &beta, to, 8, BATCH));                       \
+    EXPECT(name##tail(handle, N, N, 8, 8, 8, &alpha, a, 7, b, 8, &beta, c, 8), CUBLAS_STATUS_INVALID_VALUE);          \
+    EXPECT(name##tail##_64(handle, N, N, 8, -8, 8, &alpha, a, 8, b, 8, &beta, c, 8), CUBLAS_STATUS_INVALID_VALUE);    \
+    EXPECT(name##tail(NULL, N, N, 8, 8, 8, &alpha, a, 8, b, 8, &beta, c, 8), CUBLAS_STATUS_NOT_INITIALIZED);          \
   }
 
 PRODUCTS(cublasSgemm, _v2, float, 1, 0)
@@ -65,13 +65,13 @@ VECTORS(cublasDgemv, double, 1, 0)
 VECTORS(cublasCgemv, cuComplex, {1}, {0})
 VECTORS(cublasZgemv, cuDoubleComplex, {1}, {0})
 
-#define DOTS(name, T)                                                                                           \
-  cublasStatus_t name##_v2(cublasHandle_t, int, const T*, int, const T*, int, T*);                              \
-  cublasStatus_t name##_v2_64(cublasHandle_t, int64_t, const T*, int64_t, const T*, int64_t, T*);               \
-  static void check_##name(cublasHandle_t handle) {                                                             \
-    T result, *x = make_array();                                                                                \
-    OK(name##_v2(handle, 100, x, 1, x, 1, &result));                                                            \
-    OK(name##_v2_64(handle, 100, x, 1, x, 1, &result));                                                         \
+#define DOTS(name, T)                                                                             \
+  cublasStatus_t name##_v2(cublasHandle_t, int, const T*, int, const T*, int, T*);                \
+  cublasStatus_t name##_v2_64(cublasHandle_t, int64_t, const T*, int64_t, const T*, int64_t, T*); \
+  static void check_##name(cublasHandle_t handle) {                                               \
+    T result, *x = make_array();                                                                  \
+    OK(name##_v2(handle, 100, x, 1, x, 1, &result));                                              \
+    OK(name##_v2_64(handle, 100, x, 1, x, 1, &result));                                           \
   }
 
 DOTS(cublasSdot, float)
@@ -84,9 +84,9 @@ DOTS(cublasZdotc, cuDoubleComplex)
 #define ENDS cublasComputeType_t, cublasGemmAlgo_t
 cublasStatus_t cublasGemmEx_64(SHAPE(int64_t), const void*, const void*, cudaDataType, int64_t, const void*,
                                cudaDataType, int64_t, const void*, void*, cudaDataType, int64_t, ENDS);
-cublasStatus_t cublasGemmStridedBatchedEx_64(SHAPE(int64_t), const void*, const void*, cudaDataType, int64_t,
-                                             long long, const void*, cudaDataType, int64_t, long long, const void*,
-                                             void*, cudaDataType, int64_t, long long, int64_t, ENDS);
+cublasStatus_t cublasGemmStridedBatchedEx_64(SHAPE(int64_t), const void*, const void*, cudaDataType, int64_t, long long,
+                                             const void*, cudaDataType, int64_t, long long, const void*, void*,
+                                             cudaDataType, int64_t, long long, int64_t, ENDS);
 cublasStatus_t cublasGemmBatchedEx_64(SHAPE(int64_t), const void*, const void* const*, cudaDataType, int64_t,
                                       const void* const*, cudaDataType, int64_t, const void*, void* const*,
                                       cudaDataType, int64_t, int64_t, ENDS);

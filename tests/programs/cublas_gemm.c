@@ -12,8 +12,7 @@ cublasStatus_t cublasGemmEx(SIZES, const void*, const void*, cudaDataType, int, 
                             const void*, void*, cudaDataType, int, cublasComputeType_t, cublasGemmAlgo_t);
 cublasStatus_t cublasGemmStridedBatchedEx(SIZES, const void*, const void*, cudaDataType, int, long long int,
                                           const void*, cudaDataType, int, long long int, const void*, void*,
-                                          cudaDataType, int, long long int, int, cublasComputeType_t,
-                                          cublasGemmAlgo_t);
+                                          cudaDataType, int, long long int, int, cublasComputeType_t, cublasGemmAlgo_t);
 cublasStatus_t cublasGemmBatchedEx(SIZES, const void*, const void* const[], cudaDataType, int, const void* const[],
                                    cudaDataType, int, const void*, void* const[], cudaDataType, int, int,
                                    cublasComputeType_t, cublasGemmAlgo_t);
@@ -26,8 +25,8 @@ cublasStatus_t cublasSgemmBatched(SIZES, const float*, const float* const[], int
 cublasStatus_t cublasSgemv_v2(cublasHandle_t, cublasOperation_t, int, int, const float*, const float*, int,
                               const float*, int, const float*, float*, int);
 cublasStatus_t cublasSdot_v2(cublasHandle_t, int, const float*, int, const float*, int, float*);
-cublasStatus_t cublasStrsm_v2(cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t,
-                              cublasDiagType_t, int, int, const float*, const float*, int, float*, int);
+cublasStatus_t cublasStrsm_v2(cublasHandle_t, cublasSideMode_t, cublasFillMode_t, cublasOperation_t, cublasDiagType_t,
+                              int, int, const float*, const float*, int, float*, int);
 cublasStatus_t cublasSgetrfBatched(cublasHandle_t, int, float* const[], int, int*, int*, int);
 
 static const float one = 1, zero = 0;
@@ -37,8 +36,8 @@ static void multiply(cublasHandle_t handle, float* a, float* b, float* c) {
   OK(cublasSgemm_v2(handle, TR, N, 32, 16, 64, &one, a, 64, b, 64, &one, c, 32));
   OK(cublasDgemm_v2(handle, N, N, 8, 8, 8, &one_d, (double*)a, 8, (double*)b, 8, &zero_d, (double*)c, 8));
   OK(cublasSgemmEx(handle, N, N, 8, 8, 8, &one, a, CUDA_R_16F, 8, b, CUDA_R_16F, 8, &zero, c, CUDA_R_16F, 8));
-  OK(cublasGemmEx(handle, N, N, 128, 64, 32, &one, a, CUDA_R_16BF, 128, b, CUDA_R_16BF, 32, &zero, c, CUDA_R_16BF,
-                  128, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT_TENSOR_OP));
+  OK(cublasGemmEx(handle, N, N, 128, 64, 32, &one, a, CUDA_R_16BF, 128, b, CUDA_R_16BF, 32, &zero, c, CUDA_R_16BF, 128,
+                  CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT_TENSOR_OP));
   OK(cublasSetMathMode(handle, CUBLAS_TF32_TENSOR_OP_MATH));
   OK(cublasSgemm_v2(handle, N, N, 8, 8, 8, &one, a, 8, b, 8, &zero, c, 8));
   OK(cublasSetMathMode(handle, CUBLAS_DEFAULT_MATH));
@@ -71,9 +70,9 @@ int main(void) {
   OK(cublasSgetrfBatched(handle, 8, (float* const*)make_pointers(a), 8, (int*)b, (int*)c, BATCH));
 
   EXPECT(cublasSgemm_v2(handle, CUBLAS_OP_N, CUBLAS_OP_N, 8, 8, 8, &one, a, 4, b, 8, &zero, c, 8),
-        CUBLAS_STATUS_INVALID_VALUE); /* leading dimension below the rows */
+         CUBLAS_STATUS_INVALID_VALUE); /* leading dimension below the rows */
   EXPECT(cublasSgemm_v2(handle, CUBLAS_OP_N, CUBLAS_OP_N, -1, 8, 8, &one, a, 8, b, 8, &zero, c, 8),
-        CUBLAS_STATUS_INVALID_VALUE);
+         CUBLAS_STATUS_INVALID_VALUE);
   OK(cublasSgemm_v2(handle, CUBLAS_OP_N, CUBLAS_OP_N, 0, 8, 8, &one, a, 8, b, 8, &zero, c, 8));
   REQUIRE(cudaDeviceSynchronize(), cudaSuccess);
   return differences;

@@ -74,11 +74,11 @@ int main(void) {
   OK(cudnnGetBatchNormalizationTrainingExReserveSpaceSize(handle, kMode, kOps, NULL, x, &reserve_bytes));
   CHECK(forward_bytes > 0 && backward_bytes > 0 && reserve_bytes == 0);
   OK(cudnnBatchNormalizationForwardTrainingEx(handle, kMode, kOps, &one, &zero, x, data, NULL, NULL, x, data, scale,
-                                              data, data, 0.1, data, data, 1e-5, data, data, NULL, data,
-                                              forward_bytes, NULL, 0));
+                                              data, data, 0.1, data, data, 1e-5, data, data, NULL, data, forward_bytes,
+                                              NULL, 0));
   OK(cudnnBatchNormalizationBackwardEx(handle, kMode, kOps, &one, &zero, &one, &zero, x, data, NULL, NULL, x, data,
-                                       NULL, NULL, x, data, scale, data, NULL, data, data, 1e-5, data, data, NULL,
-                                       data, backward_bytes, NULL, 0));
+                                       NULL, NULL, x, data, scale, data, NULL, data, data, 1e-5, data, data, NULL, data,
+                                       backward_bytes, NULL, 0));
   OK(cudnnBatchNormalizationForwardInference(handle, kMode, &one, &zero, x, data, x, data, scale, data, data, data,
                                              data, 1e-5));
   OK(cudnnDestroyTensorDescriptor(x));

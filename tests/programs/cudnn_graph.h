@@ -28,8 +28,7 @@ static cudnnBackendDescriptor_t make(int type) {
 }
 
 static void set(cudnnBackendDescriptor_t of, int name, int type, int64_t count, const void* values) {
-  OK(cudnnBackendSetAttribute(of, (cudnnBackendAttributeName_t)name, (cudnnBackendAttributeType_t)type, count,
-                              values));
+  OK(cudnnBackendSetAttribute(of, (cudnnBackendAttributeName_t)name, (cudnnBackendAttributeType_t)type, count, values));
 }
 
 static void set_child(cudnnBackendDescriptor_t of, int name, cudnnBackendDescriptor_t child) {
@@ -73,8 +72,7 @@ static cudnnBackendDescriptor_t make_plan(cudnnBackendDescriptor_t graph) {
   cudnnBackendDescriptor_t plan = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
   set_child(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration);
   OK(cudnnBackendFinalize(plan));
-  OK(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
-                              &workspace));
+  OK(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count, &workspace));
   CHECK(workspace >= 0);
   return plan;
 }

@@ -50,9 +50,16 @@ static void check_copies(CUdeviceptr a, CUdeviceptr b, CUcontext context, CUstre
 
 static void check_rows(CUdeviceptr a, CUstream stream) {
   char sent[64] = "abcdefghijklmnopqrstuvwxyz", back[64] = {0};
-  CUDA_MEMCPY2D of = {.srcMemoryType = CU_MEMORYTYPE_HOST, .srcHost = sent, .srcPitch = 10, .srcXInBytes = 1,
-                      .dstMemoryType = CU_MEMORYTYPE_DEVICE, .dstDevice = a, .dstPitch = 512, .dstY = 1,
-                      .WidthInBytes = 3, .Height = 2};
+  CUDA_MEMCPY2D of = {.srcMemoryType = CU_MEMORYTYPE_HOST,
+                      .srcHost = sent,
+                      .srcPitch = 10,
+                      .srcXInBytes = 1,
+                      .dstMemoryType = CU_MEMORYTYPE_DEVICE,
+                      .dstDevice = a,
+                      .dstPitch = 512,
+                      .dstY = 1,
+                      .WidthInBytes = 3,
+                      .Height = 2};
   OK(cuMemcpy2D(&of));
   OK(cuMemcpyDtoH(back, a + 512, 3));
   OK(cuMemcpyDtoH(back + 3, a + 1024, 3));

@@ -26,8 +26,14 @@ static void check_function(CUmodule module) {
   CHECK(blocks >= 1);
   OK(cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
   CUlaunchAttribute pair = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {2, 1, 1}};
-  CUlaunchConfig launch = {.gridDimX = 2, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 128, .blockDimY = 1,
-                           .blockDimZ = 1, .attrs = &pair, .numAttrs = 1};
+  CUlaunchConfig launch = {.gridDimX = 2,
+                           .gridDimY = 1,
+                           .gridDimZ = 1,
+                           .blockDimX = 128,
+                           .blockDimY = 1,
+                           .blockDimZ = 1,
+                           .attrs = &pair,
+                           .numAttrs = 1};
   if (major >= 9) OK(cuOccupancyMaxActiveClusters(&clusters, function, &launch));
   CHECK(major < 9 || clusters >= 1);
   OK(cuModuleUnload(module));

@@ -66,8 +66,7 @@ static void check_pointer(CUdeviceptr address) {
   size_t bytes = 0;
   OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address + 100));
   CHECK(type == CU_MEMORYTYPE_DEVICE);
-  EXPECT(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)&type),
-        CUDA_ERROR_INVALID_VALUE);
+  EXPECT(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (CUdeviceptr)&type), CUDA_ERROR_INVALID_VALUE);
   CUpointer_attribute which[2] = {CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_SIZE};
   void* answers[2] = {&ordinal, &bytes};
   OK(cuPointerGetAttributes(2, which, answers, address));

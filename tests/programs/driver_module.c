@@ -20,7 +20,7 @@ static void check_function(CUfunction function) {
   OK(cuFuncGetAttribute(&value, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, function));
   CHECK(value == 65536);
   EXPECT(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 1 << 20),
-        CUDA_ERROR_INVALID_VALUE);
+         CUDA_ERROR_INVALID_VALUE);
   OK(cuFuncSetCacheConfig(function, CU_FUNC_CACHE_PREFER_SHARED));
   OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, function, 1024, 0));
   CHECK(blocks == 2); /* 2048 threads on a multiprocessor */
@@ -50,8 +50,8 @@ int main(void) {
   void* arguments[2] = {&data, &count};
   OK(cuLaunchKernel(function, 2, 1, 1, 128, 1, 1, 0, NULL, arguments, NULL));
   EXPECT(cuLaunchKernel(function, 0, 1, 1, 128, 1, 1, 0, NULL, arguments, NULL), CUDA_ERROR_INVALID_VALUE);
-  CUlaunchConfig launch = {.gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32, .blockDimY = 1,
-                           .blockDimZ = 1};
+  CUlaunchConfig launch = {
+      .gridDimX = 1, .gridDimY = 1, .gridDimZ = 1, .blockDimX = 32, .blockDimY = 1, .blockDimZ = 1};
   OK(cuLaunchKernelEx(&launch, function, arguments, NULL));
 
   OK(cuLibraryLoadData(&library, kPtx, NULL, NULL, 0, NULL, NULL, 0));

@@ -22,21 +22,21 @@ __attribute__((unused)) static int is_code(const char* file, int line, const cha
 }
 
 /* What follows depends on it. */
-#define CHECK(condition)                                                       \
-  do {                                                                         \
-    if (!(condition)) {                                                        \
-      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition);  \
-      exit(1);                                                                 \
-    }                                                                          \
+#define CHECK(condition)                                                      \
+  do {                                                                        \
+    if (!(condition)) {                                                       \
+      fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
+      exit(1);                                                                \
+    }                                                                         \
   } while (0)
 
-#define REQUIRE(call, code)                                                    \
-  do {                                                                         \
+#define REQUIRE(call, code)                                                       \
+  do {                                                                            \
     if (!is_code(__FILE__, __LINE__, #call, (long)(call), (long)(code))) exit(1); \
   } while (0)
 
 /* Nothing that follows depends on it: counted in `differences`. */
-#define EXPECT(call, code)                                                     \
-  do {                                                                         \
+#define EXPECT(call, code)                                                                \
+  do {                                                                                    \
     if (!is_code(__FILE__, __LINE__, #call, (long)(call), (long)(code))) differences = 1; \
   } while (0)

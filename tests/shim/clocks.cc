@@ -31,8 +31,8 @@ constexpr std::int64_t kWaitNs = 60'000'000;
 
 // By handle, so that the answer is libc's own function and not the preloaded one.
 std::int64_t real_ns() {
-  static const auto read = reinterpret_cast<int (*)(clockid_t, timespec*)>(
-      dlsym(dlopen("libc.so.6", RTLD_NOW), "clock_gettime"));
+  static const auto read =
+      reinterpret_cast<int (*)(clockid_t, timespec*)>(dlsym(dlopen("libc.so.6", RTLD_NOW), "clock_gettime"));
   timespec now{};
   read(CLOCK_MONOTONIC, &now);
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
@@ -114,24 +114,42 @@ void wait_on_pipe(const std::string& how) {
 }
 
 const std::map<std::string, std::function<void()>> kCases = {
-    {"nanosleep", [] { const timespec t = span(kWaitNs); nanosleep(&t, nullptr); }},
-    {"clock_nanosleep", [] { const timespec t = span(kWaitNs); clock_nanosleep(CLOCK_REALTIME, 0, &t, nullptr); }},
-    {"clock_nanosleep_abstime", [] {
+    {"nanosleep",
+     [] {
+       const timespec t = span(kWaitNs);
+       nanosleep(&t, nullptr);
+     }},
+    {"clock_nanosleep",
+     [] {
+       const timespec t = span(kWaitNs);
+       clock_nanosleep(CLOCK_REALTIME, 0, &t, nullptr);
+     }},
+    {"clock_nanosleep_abstime",
+     [] {
        const timespec t = deadline(CLOCK_MONOTONIC);
        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, nullptr);
      }},
     {"usleep", [] { usleep(kWaitNs / 1000); }},
     {"sleep_for", [] { std::this_thread::sleep_for(60ms); }},
-    {"select_sleep", [] { timeval t{0, kWaitNs / 1000}; select(0, nullptr, nullptr, nullptr, &t); }},
+    {"select_sleep",
+     [] {
+       timeval t{0, kWaitNs / 1000};
+       select(0, nullptr, nullptr, nullptr, &t);
+     }},
     {"cond_realtime", [] { wait_on_condition(CLOCK_REALTIME); }},
     {"cond_monotonic", [] { wait_on_condition(CLOCK_MONOTONIC); }},
-    {"condition_variable", [] {
+    {"condition_variable",
+     [] {
        std::mutex mutex;
        std::condition_variable condition;
        std::unique_lock lock(mutex);
        condition.wait_for(lock, 60ms, [] { return false; });
      }},
-    {"future", [] { std::promise<int> promise; promise.get_future().wait_for(60ms); }},
+    {"future",
+     [] {
+       std::promise<int> promise;
+       promise.get_future().wait_for(60ms);
+     }},
     {"sem_timedwait", [] { wait_on_semaphore(false); }},
     {"sem_clockwait", [] { wait_on_semaphore(true); }},
     {"mutex_timedlock", wait_on_locked_mutex},
@@ -139,7 +157,8 @@ const std::map<std::string, std::function<void()>> kCases = {
     {"poll", [] { wait_on_pipe("poll"); }},
     {"select", [] { wait_on_pipe("select"); }},
     {"epoll_wait", [] { wait_on_pipe("epoll_wait"); }},
-    {"notified", [] {
+    {"notified",
+     [] {
        std::mutex mutex;
        std::condition_variable condition;
        bool ready = false;

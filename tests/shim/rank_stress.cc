@@ -1,8 +1,8 @@
 // Many threads of one rank use the channel, memory, events, streams and values at once, while an agent polls and
 // answers: what the thread sanitizer is to look at. Driven by test_stress.py. Arguments: threads, rounds.
 //
-// The agent is a thread of this process, so that it is in the sanitizer's sight; it maps the same files a second time, by
-// other addresses, so what the two sides write to the channel is not. The futex words and the ring between processes
+// The agent is a thread of this process, so that it is in the sanitizer's sight; it maps the same files a second time,
+// by other addresses, so what the two sides write to the channel is not. The futex words and the ring between processes
 // stay out of any such tool's sight.
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,12 +26,12 @@ namespace {
 
 using ph::RecordKind;
 
-#define CHECK(condition)                                                          \
-  do {                                                                            \
-    if (!(condition)) {                                                           \
-      std::fprintf(stderr, "%s:%d: not %s\n", __FILE__, __LINE__, #condition);    \
-      std::_Exit(1);                                                              \
-    }                                                                             \
+#define CHECK(condition)                                                       \
+  do {                                                                         \
+    if (!(condition)) {                                                        \
+      std::fprintf(stderr, "%s:%d: not %s\n", __FILE__, __LINE__, #condition); \
+      std::_Exit(1);                                                           \
+    }                                                                          \
   } while (false)
 
 // Answers every wait, one nanosecond after the clock that it saw, and counts what arrives.
@@ -131,7 +131,8 @@ void fork_child() {
 void work(std::size_t thread, std::size_t rounds) {
   if (thread % 4 != 3) ph::become_driver();
   for (std::size_t round = 0; round < rounds; ++round) {
-    const std::string name = "{\"thread\": " + std::to_string(thread) + ", \"round\": " + std::to_string(round % 9) + "}";
+    const std::string name =
+        "{\"thread\": " + std::to_string(thread) + ", \"round\": " + std::to_string(round % 9) + "}";
     CHECK(ph::intern_signature(name) != 0);
     use_memory(round);
     use_events(round);

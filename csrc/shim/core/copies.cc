@@ -169,8 +169,7 @@ bool query_event(EventRef event) noexcept {
     charge_not_ready();
     return false;
   }
-  if (known == EventProgress::Unknown &&
-      ask(event_record(WaitKind::QueryEvent, event)) == ReplyStatus::NotReady) {
+  if (known == EventProgress::Unknown && ask(event_record(WaitKind::QueryEvent, event)) == ReplyStatus::NotReady) {
     charge_not_ready();
     return false;
   }

@@ -46,9 +46,7 @@ void emit_call_counts() {
 
 extern "C" {
 
-PH_EXPORT int ph_attach(const char* run_dir, std::uint32_t rank) noexcept {
-  return ph::attach(run_dir, rank) ? 1 : 0;
-}
+PH_EXPORT int ph_attach(const char* run_dir, std::uint32_t rank) noexcept { return ph::attach(run_dir, rank) ? 1 : 0; }
 
 PH_EXPORT void ph_marker(std::uint32_t kind, const char* name) noexcept {
   ph::Record record{};
@@ -92,10 +90,14 @@ PH_EXPORT std::size_t ph_table_count() noexcept {
 PH_EXPORT const char* ph_table_library(std::size_t table) noexcept { return table_at(table)->library; }
 PH_EXPORT const char* ph_table_soname(std::size_t table) noexcept { return table_at(table)->soname; }
 PH_EXPORT std::size_t ph_table_rows(std::size_t table) noexcept { return table_at(table)->size; }
-PH_EXPORT const char* ph_row_name(std::size_t table, std::size_t row) noexcept { return table_at(table)->rows[row].name; }
+PH_EXPORT const char* ph_row_name(std::size_t table, std::size_t row) noexcept {
+  return table_at(table)->rows[row].name;
+}
 PH_EXPORT int ph_row_support(std::size_t table, std::size_t row) noexcept {
   return static_cast<int>(table_at(table)->rows[row].support);
 }
-PH_EXPORT const char* ph_row_note(std::size_t table, std::size_t row) noexcept { return table_at(table)->rows[row].note; }
+PH_EXPORT const char* ph_row_note(std::size_t table, std::size_t row) noexcept {
+  return table_at(table)->rows[row].note;
+}
 
 }  // extern "C"

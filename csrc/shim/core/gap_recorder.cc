@@ -97,8 +97,8 @@ class Statistics {
   void add(const std::string& key, const Gap& gap) {
     if (gap.calls() == 0) return;
     json_ += keys_ == 0 ? "" : ", ";
-    json_ += "[" + json_string(key) + ", " + std::to_string(gap.calls()) + ", " +
-             std::to_string(gap.typical_ns()) + "]";
+    json_ +=
+        "[" + json_string(key) + ", " + std::to_string(gap.calls()) + ", " + std::to_string(gap.typical_ns()) + "]";
     if (++keys_ == kKeysPerRecord) flush();
   }
 

@@ -36,7 +36,8 @@ struct GemmEqual {
 
 const char* epilogue_name(std::uint32_t epilogue) noexcept {
   switch (epilogue) {
-    case 0: case 1: return "none";
+    case 0:
+    case 1: return "none";
     case 2: return "relu";
     case 2 | 128: return "relu_aux";
     case 4: return "bias";
@@ -59,11 +60,14 @@ const char* epilogue_name(std::uint32_t epilogue) noexcept {
 // Values of cublasComputeType_t; the pedantic variants use the same units.
 const char* compute_name(const Gemm& gemm) noexcept {
   switch (gemm.compute) {
-    case 64: case 65: return "f16";
+    case 64:
+    case 65: return "f16";
     case 68: return gemm.tf32 && gemm.a == CUDA_R_32F ? "tf32" : "f32";
     case 69: return "f32";
-    case 70: case 71: return "f64";
-    case 72: case 73: return "i32";
+    case 70:
+    case 71: return "f64";
+    case 72:
+    case 73: return "i32";
     case 74: return "f32_fast_f16";
     case 75: return "f32_fast_bf16";
     case 77: return "tf32";
@@ -161,9 +165,15 @@ const char* number_name(std::uint32_t data_type) noexcept {
 
 std::size_t number_bytes(std::uint32_t data_type) noexcept {
   switch (data_type) {
-    case CUDA_R_8F_E4M3: case CUDA_R_8F_E5M2: case CUDA_R_4F_E2M1: case CUDA_R_8I: case CUDA_R_8U: return 1;
-    case CUDA_R_16F: case CUDA_R_16BF: return 2;
-    case CUDA_R_64F: case CUDA_C_32F: return 8;
+    case CUDA_R_8F_E4M3:
+    case CUDA_R_8F_E5M2:
+    case CUDA_R_4F_E2M1:
+    case CUDA_R_8I:
+    case CUDA_R_8U: return 1;
+    case CUDA_R_16F:
+    case CUDA_R_16BF: return 2;
+    case CUDA_R_64F:
+    case CUDA_C_32F: return 8;
     case CUDA_C_64F: return 16;
     default: return 4;
   }

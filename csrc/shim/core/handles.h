@@ -18,8 +18,28 @@ namespace ph {
 
 // One kind of handle each; above bit 55, so a handle is no valid address and no small sentinel value.
 enum class HandleTag : std::uint8_t {
-  Stream = 1, Event, Graph, GraphNode, GraphExec, MemoryPool, Module, Function, Library, Context,
-  Physical, Cublas, CublasLt, Cudnn, Nvml, Nvrtc, Cusparse, Cusolver, Nccl, Descriptor, Link, Tensor,
+  Stream = 1,
+  Event,
+  Graph,
+  GraphNode,
+  GraphExec,
+  MemoryPool,
+  Module,
+  Function,
+  Library,
+  Context,
+  Physical,
+  Cublas,
+  CublasLt,
+  Cudnn,
+  Nvml,
+  Nvrtc,
+  Cusparse,
+  Cusolver,
+  Nccl,
+  Descriptor,
+  Link,
+  Tensor,
 };
 
 // `T` is default constructible and movable. The pointer that `get` gives is good until the handle is

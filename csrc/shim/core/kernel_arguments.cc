@@ -12,8 +12,8 @@ namespace {
 std::string demangle(std::string_view mangled) {
   const std::string name(mangled);
   int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> text(
-      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), &std::free);
+  const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
+                                                    &std::free);
   return status == 0 && text ? std::string(text.get()) : std::string();
 }
 
@@ -78,10 +78,9 @@ bool integer_type(std::string_view type, ArgumentPlan::Integer& out) {
     bool is_signed;
   };
   static constexpr Known kKnown[] = {
-      {"int", 4, true},           {"unsigned int", 4, false},   {"long", 8, true},
-      {"unsigned long", 8, false}, {"long long", 8, true},       {"unsigned long long", 8, false},
-      {"short", 2, true},         {"unsigned short", 2, false}, {"signed char", 1, true},
-      {"unsigned char", 1, false}, {"char", 1, true},            {"bool", 1, false}};
+      {"int", 4, true},         {"unsigned int", 4, false},       {"long", 8, true},  {"unsigned long", 8, false},
+      {"long long", 8, true},   {"unsigned long long", 8, false}, {"short", 2, true}, {"unsigned short", 2, false},
+      {"signed char", 1, true}, {"unsigned char", 1, false},      {"char", 1, true},  {"bool", 1, false}};
   for (const Known& known : kKnown) {
     if (type != known.name) continue;
     out.bytes = known.bytes;
@@ -92,8 +91,8 @@ bool integer_type(std::string_view type, ArgumentPlan::Integer& out) {
 }
 
 bool floating_type(std::string_view type) {
-  return type == "float" || type == "double" || type == "c10::Half" || type == "c10::BFloat16" ||
-         type == "__half" || type == "__nv_bfloat16";
+  return type == "float" || type == "double" || type == "c10::Half" || type == "c10::BFloat16" || type == "__half" ||
+         type == "__nv_bfloat16";
 }
 
 // n of "std::array<char*, nul>" or at::detail::Array<char*, n>; 0 for every other type.

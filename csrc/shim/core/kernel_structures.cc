@@ -158,8 +158,8 @@ void read_flash(const void* params, std::int64_t* out) noexcept {
   std::int32_t field[8];
   std::memcpy(field, static_cast<const char*>(params) + kBatch, sizeof(field));
   const bool agrees = heads > 0 && kv_heads > 0 && heads % kv_heads == 0 && field[0] > 0 && field[1] > 0 &&
-                      field[2] > 0 && field[4] > 0 && field[4] <= field[7] && field[7] <= 512 &&
-                      field[1] <= field[5] && field[5] - field[1] < 256 && field[2] <= field[6];
+                      field[2] > 0 && field[4] > 0 && field[4] <= field[7] && field[7] <= 512 && field[1] <= field[5] &&
+                      field[5] - field[1] < 256 && field[2] <= field[6];
   const std::int64_t sizes[6] = {field[0], heads, kv_heads, field[1], field[2], field[4]};
   for (int i = 0; i < 6; ++i) out[i] = agrees ? sizes[i] : kUnknownSize;
 }
@@ -176,8 +176,8 @@ void read_efficient(const SizeReader& reader, const LaunchShape& shape, const vo
   for (std::size_t offset = kFirst; offset <= kLast; offset += 4) {
     std::int32_t field[5];
     std::memcpy(field, static_cast<const char*>(params) + offset, sizeof(field));
-    const bool sane = field[0] > 0 && field[0] <= 4096 && field[1] > 0 && field[1] <= 4096 && field[2] > 0 &&
-                      field[3] > 0;
+    const bool sane =
+        field[0] > 0 && field[0] <= 4096 && field[1] > 0 && field[1] <= 4096 && field[2] > 0 && field[3] > 0;
     if (!sane) continue;
     const bool agrees = reader.kind == Kind::EfficientForward
                             ? reader.count != 0 && divide_up(field[2], reader.count) == shape.grid[0]
@@ -193,9 +193,9 @@ bool has(std::string_view type, std::string_view part) { return type.find(part) 
 }  // namespace
 
 std::uint32_t largest_element_bytes(std::string_view functor) noexcept {
-  static constexpr std::pair<std::string_view, std::uint32_t> kTypes[] = {
-      {"double", 8}, {"long", 8}, {"float", 4}, {"int", 4}, {"short", 2},
-      {"Half", 2}, {"BFloat16", 2}, {"char", 1}, {"bool", 1}};
+  static constexpr std::pair<std::string_view, std::uint32_t> kTypes[] = {{"double", 8},   {"long", 8},  {"float", 4},
+                                                                          {"int", 4},      {"short", 2}, {"Half", 2},
+                                                                          {"BFloat16", 2}, {"char", 1},  {"bool", 1}};
   constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz0123456789";
   std::uint32_t largest = 0;
   for (std::string_view rest = functor; !rest.empty();) {
@@ -225,9 +225,8 @@ std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t inde
   if (type.ends_with("Flash_fwd_params") || type.ends_with("Flash_bwd_params"))
     return {{.kind = Kind::Flash, .parameter = index}};
   if (type.starts_with("PyTorchMemEffAttention::AttentionKernel<"))
-    return {{.kind = Kind::EfficientForward,
-             .parameter = index,
-             .count = template_number(type, "AttentionKernel<", 3)}};
+    return {
+        {.kind = Kind::EfficientForward, .parameter = index, .count = template_number(type, "AttentionKernel<", 3)}};
   if (type.starts_with("PyTorchMemEffAttention::AttentionBackwardKernel<"))
     return {{.kind = Kind::EfficientBackward, .parameter = index}};
   return {};

@@ -73,8 +73,8 @@ std::string launch_json(const KernelFunction& function, const LaunchShape& shape
 
 std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, void** arguments) {
   LaunchKey key{shape, 0, {}};
-  key.values = static_cast<std::uint32_t>(
-      read_scalars(function.plan, shape, arguments, key.value.data(), key.value.size()));
+  key.values =
+      static_cast<std::uint32_t>(read_scalars(function.plan, shape, arguments, key.value.data(), key.value.size()));
   const std::lock_guard lock(function.mutex);
   std::uint32_t& signature = function.signatures[key];
   if (signature == 0) {

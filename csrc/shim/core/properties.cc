@@ -10,9 +10,7 @@ namespace {
 constexpr int kPciBusIdAttribute = 33;  // cudaDevAttrPciBusId
 }
 
-int device_pci_bus(int device) noexcept {
-  return static_cast<int>(config().number("gpu.pciBusID_base")) + device;
-}
+int device_pci_bus(int device) noexcept { return static_cast<int>(config().number("gpu.pciBusID_base")) + device; }
 
 bool device_attribute(int device, int attribute, int& value) noexcept {
   if (attribute == kPciBusIdAttribute) {

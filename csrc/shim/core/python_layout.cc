@@ -47,8 +47,8 @@ struct Api {
   int (*line_of_offset)(Object* code, int offset);
   std::int64_t (*text_length)(Object* text);
   std::uint32_t (*text_character)(Object* text, std::int64_t index);
-  Object* (*frame)();                  // borrowed
-  Object* (*frame_code)(Object*);      // new reference
+  Object* (*frame)();  // borrowed
+  Object* (*frame_code)(Object*);  // new reference
   Object* (*frame_previous)(Object*);  // new reference
   int (*frame_line)(Object*);
   Object* (*attribute)(Object*, const char*);  // new reference

@@ -63,8 +63,8 @@ void ring_doorbell() noexcept {
 
 void sleep_until_consumed(std::uint64_t cells) noexcept {
   Channel& channel = *state.channel;
-  while (channel.head.load(std::memory_order_relaxed) + cells -
-             channel.tail.load(std::memory_order_acquire) > kRingCells) {
+  while (channel.head.load(std::memory_order_relaxed) + cells - channel.tail.load(std::memory_order_acquire) >
+         kRingCells) {
     ring_doorbell();
     const timespec pause{0, 200'000};
     syscall(SYS_nanosleep, &pause, nullptr);
@@ -198,8 +198,8 @@ std::uint32_t emit_wait(Record& record) noexcept {
 
 bool attach(const char* run_dir, std::uint32_t rank) noexcept {
   const std::string directory(run_dir);
-  auto* channel = static_cast<Channel*>(
-      map_shared(directory + "/rank-" + std::to_string(rank) + ".channel", sizeof(Channel)));
+  auto* channel =
+      static_cast<Channel*>(map_shared(directory + "/rank-" + std::to_string(rank) + ".channel", sizeof(Channel)));
   if (channel->magic.load(std::memory_order_acquire) != kChannelMagic || channel->version != kProtocolVersion) {
     fail_internal("the channel of rank " + std::to_string(rank) + " has another protocol version than this shim");
   }
@@ -207,7 +207,8 @@ bool attach(const char* run_dir, std::uint32_t rank) noexcept {
   std::uint32_t owner = 0;
   if (!channel->owner_pid.compare_exchange_strong(owner, self) && owner != self) {
     if (!is_alive(owner)) {
-      fail_usage("rank " + std::to_string(rank) + " starts a second program that may use its GPU, after the first has " +
+      fail_usage("rank " + std::to_string(rank) +
+                 " starts a second program that may use its GPU, after the first has " +
                  "ended; one program per rank is supported, so give each a `phantora run` of its own");
     }
     state.channel = channel;  // a child process of the rank: it sees the rank's clock and drives nothing

@@ -28,15 +28,13 @@ __attribute__((constructor)) void register_this_table() { register_table(&table)
 
 #define PH_STUB_Modelled(name)
 #define PH_STUB_PassThrough(name)
-#define PH_STUB_Ignored(name)                                              \
-  extern "C" PH_EXPORT int name() noexcept {                               \
-    ph::count_ignored(ph::library::table, ph::library::row_##name);        \
-    return 0;                                                              \
+#define PH_STUB_Ignored(name)                                       \
+  extern "C" PH_EXPORT int name() noexcept {                        \
+    ph::count_ignored(ph::library::table, ph::library::row_##name); \
+    return 0;                                                       \
   }
-#define PH_STUB_Unsupported(name)                                          \
-  extern "C" PH_EXPORT int name() noexcept {                               \
-    ph::stop_unsupported(PH_LIBRARY, #name, "");                           \
-  }
+#define PH_STUB_Unsupported(name) \
+  extern "C" PH_EXPORT int name() noexcept { ph::stop_unsupported(PH_LIBRARY, #name, ""); }
 #define API(name, support, note) PH_STUB_##support(name)
 #include PH_TABLE
 #undef API

@@ -14,9 +14,11 @@ bool is_complex(const Gemm& gemm) noexcept { return gemm.a == CUDA_C_32F || gemm
 std::size_t scalar_bytes(const Gemm& gemm) noexcept {
   std::size_t bytes = sizeof(float);
   switch (gemm.compute) {
-    case CUBLAS_COMPUTE_16F: case CUBLAS_COMPUTE_16F_PEDANTIC: bytes = 2; break;
-    case CUBLAS_COMPUTE_64F: case CUBLAS_COMPUTE_64F_PEDANTIC: case CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT:
-      bytes = sizeof(double); break;
+    case CUBLAS_COMPUTE_16F:
+    case CUBLAS_COMPUTE_16F_PEDANTIC: bytes = 2; break;
+    case CUBLAS_COMPUTE_64F:
+    case CUBLAS_COMPUTE_64F_PEDANTIC:
+    case CUBLAS_COMPUTE_64F_EMULATED_FIXEDPOINT: bytes = sizeof(double); break;
     default: break;
   }
   return is_complex(gemm) ? 2 * bytes : bytes;
@@ -57,8 +59,7 @@ Gemm product(cublasOperation_t transa, cublasOperation_t transb, std::int64_t m,
   return gemm;
 }
 
-cublasStatus_t multiply(cublasHandle_t handle, Gemm gemm, const void* alpha, const void* beta,
-                        const void* c) noexcept {
+cublasStatus_t multiply(cublasHandle_t handle, Gemm gemm, const void* alpha, const void* beta, const void* c) noexcept {
   const Context* context = contexts.get(handle);
   if (!context) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (!sizes_fit(gemm) || !alpha || !beta) return CUBLAS_STATUS_INVALID_VALUE;

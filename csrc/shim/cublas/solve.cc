@@ -86,48 +86,47 @@ Problem gels(cudaDataType_t type, std::int64_t m, std::int64_t n, std::int64_t c
 
 extern "C" {
 
-#define PH_TRSM(name, Index, T, type)                                                                            \
-  PH_EXPORT cublasStatus_t name(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t,                  \
-                                cublasOperation_t, cublasDiagType_t, Index m, Index n, const T*, const T*,       \
-                                Index, T* B, Index) noexcept {                                                   \
-    PH_CALL(name, HostCost::Launch);                                                                             \
-    return ph::cublas::record(handle, ph::cublas::trsm(type, side, m, n, 1), B);                                 \
+#define PH_TRSM(name, Index, T, type)                                                                                  \
+  PH_EXPORT cublasStatus_t name(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t, cublasOperation_t,     \
+                                cublasDiagType_t, Index m, Index n, const T*, const T*, Index, T* B, Index) noexcept { \
+    PH_CALL(name, HostCost::Launch);                                                                                   \
+    return ph::cublas::record(handle, ph::cublas::trsm(type, side, m, n, 1), B);                                       \
   }
 
-#define PH_TRSM_BATCHED(name, Index, T, type)                                                                    \
-  PH_EXPORT cublasStatus_t name(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t,                  \
-                                cublasOperation_t, cublasDiagType_t, Index m, Index n, const T*,                 \
-                                const T* const[], Index, T* const[], Index, Index count) noexcept {              \
-    PH_CALL(name, HostCost::Launch);                                                                             \
-    return ph::cublas::record(handle, ph::cublas::trsm(type, side, m, n, count), nullptr);                       \
+#define PH_TRSM_BATCHED(name, Index, T, type)                                                                      \
+  PH_EXPORT cublasStatus_t name(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t, cublasOperation_t, \
+                                cublasDiagType_t, Index m, Index n, const T*, const T* const[], Index, T* const[], \
+                                Index, Index count) noexcept {                                                     \
+    PH_CALL(name, HostCost::Launch);                                                                               \
+    return ph::cublas::record(handle, ph::cublas::trsm(type, side, m, n, count), nullptr);                         \
   }
 
-#define PH_FACTORISATIONS(letter, T, type)                                                                       \
-  PH_TRSM(cublas##letter##trsm_v2, int, T, type)                                                                 \
-  PH_TRSM(cublas##letter##trsm_v2_64, std::int64_t, T, type)                                                     \
-  PH_TRSM_BATCHED(cublas##letter##trsmBatched, int, T, type)                                                     \
-  PH_TRSM_BATCHED(cublas##letter##trsmBatched_64, std::int64_t, T, type)                                         \
-  PH_EXPORT cublasStatus_t cublas##letter##getrfBatched(cublasHandle_t handle, int n, T* const[], int, int*,     \
-                                                        int* info, int count) noexcept {                         \
-    PH_CALL(cublas##letter##getrfBatched, HostCost::Launch);                                                     \
-    return ph::cublas::record(handle, ph::cublas::getrf(type, n, count), info);                                  \
-  }                                                                                                              \
-  PH_EXPORT cublasStatus_t cublas##letter##getrsBatched(cublasHandle_t handle, cublasOperation_t, int n,         \
-                                                        int columns, const T* const[], int, const int*,          \
-                                                        T* const[], int, int* info, int count) noexcept {        \
-    PH_CALL(cublas##letter##getrsBatched, HostCost::Launch);                                                     \
-    return ph::cublas::record(handle, ph::cublas::getrs(type, n, columns, count), info, nullptr);                \
-  }                                                                                                              \
-  PH_EXPORT cublasStatus_t cublas##letter##geqrfBatched(cublasHandle_t handle, int m, int n, T* const[], int,    \
-                                                        T* const[], int* info, int count) noexcept {             \
-    PH_CALL(cublas##letter##geqrfBatched, HostCost::Launch);                                                     \
-    return ph::cublas::record(handle, ph::cublas::geqrf(type, m, n, count), info, nullptr);                      \
-  }                                                                                                              \
-  PH_EXPORT cublasStatus_t cublas##letter##gelsBatched(cublasHandle_t handle, cublasOperation_t, int m, int n,   \
-                                                       int columns, T* const[], int, T* const[], int, int* info, \
-                                                       int* device_info, int count) noexcept {                   \
-    PH_CALL(cublas##letter##gelsBatched, HostCost::Launch);                                                      \
-    return ph::cublas::record(handle, ph::cublas::gels(type, m, n, columns, count), info, device_info);          \
+#define PH_FACTORISATIONS(letter, T, type)                                                                             \
+  PH_TRSM(cublas##letter##trsm_v2, int, T, type)                                                                       \
+  PH_TRSM(cublas##letter##trsm_v2_64, std::int64_t, T, type)                                                           \
+  PH_TRSM_BATCHED(cublas##letter##trsmBatched, int, T, type)                                                           \
+  PH_TRSM_BATCHED(cublas##letter##trsmBatched_64, std::int64_t, T, type)                                               \
+  PH_EXPORT cublasStatus_t cublas##letter##getrfBatched(cublasHandle_t handle, int n, T* const[], int, int*,           \
+                                                        int* info, int count) noexcept {                               \
+    PH_CALL(cublas##letter##getrfBatched, HostCost::Launch);                                                           \
+    return ph::cublas::record(handle, ph::cublas::getrf(type, n, count), info);                                        \
+  }                                                                                                                    \
+  PH_EXPORT cublasStatus_t cublas##letter##getrsBatched(cublasHandle_t handle, cublasOperation_t, int n, int columns,  \
+                                                        const T* const[], int, const int*, T* const[], int, int* info, \
+                                                        int count) noexcept {                                          \
+    PH_CALL(cublas##letter##getrsBatched, HostCost::Launch);                                                           \
+    return ph::cublas::record(handle, ph::cublas::getrs(type, n, columns, count), info, nullptr);                      \
+  }                                                                                                                    \
+  PH_EXPORT cublasStatus_t cublas##letter##geqrfBatched(cublasHandle_t handle, int m, int n, T* const[], int,          \
+                                                        T* const[], int* info, int count) noexcept {                   \
+    PH_CALL(cublas##letter##geqrfBatched, HostCost::Launch);                                                           \
+    return ph::cublas::record(handle, ph::cublas::geqrf(type, m, n, count), info, nullptr);                            \
+  }                                                                                                                    \
+  PH_EXPORT cublasStatus_t cublas##letter##gelsBatched(cublasHandle_t handle, cublasOperation_t, int m, int n,         \
+                                                       int columns, T* const[], int, T* const[], int, int* info,       \
+                                                       int* device_info, int count) noexcept {                         \
+    PH_CALL(cublas##letter##gelsBatched, HostCost::Launch);                                                            \
+    return ph::cublas::record(handle, ph::cublas::gels(type, m, n, columns, count), info, device_info);                \
   }
 
 PH_FACTORISATIONS(S, float, CUDA_R_32F)

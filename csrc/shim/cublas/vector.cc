@@ -62,24 +62,21 @@ cublasStatus_t multiply_vector(cublasHandle_t handle, cublasOperation_t trans, s
 
 extern "C" {
 
-#define PH_DOT(name, Index, T, type)                                                                         \
-  PH_EXPORT cublasStatus_t name(cublasHandle_t handle, Index n, const T* x, Index, const T* y, Index,        \
-                                T* result) noexcept {                                                        \
-    PH_CALL(name, HostCost::Launch);                                                                         \
-    return ph::cublas::inner_product(handle, n, type, x, y, result, type);                                   \
+#define PH_DOT(name, Index, T, type)                                                                  \
+  PH_EXPORT cublasStatus_t name(cublasHandle_t handle, Index n, const T* x, Index, const T* y, Index, \
+                                T* result) noexcept {                                                 \
+    PH_CALL(name, HostCost::Launch);                                                                  \
+    return ph::cublas::inner_product(handle, n, type, x, y, result, type);                            \
   }
 
-#define PH_GEMV(name, Index, T, type, compute)                                                               \
-  PH_EXPORT cublasStatus_t name(cublasHandle_t handle, cublasOperation_t trans, Index m, Index n,            \
-                                const T* alpha, const T*, Index lda, const T*, Index, const T* beta, T* y,   \
-                                Index) noexcept {                                                            \
-    PH_CALL(name, HostCost::Launch);                                                                         \
-    return ph::cublas::multiply_vector(handle, trans, m, n, lda, type, compute, alpha, beta, y);             \
+#define PH_GEMV(name, Index, T, type, compute)                                                                    \
+  PH_EXPORT cublasStatus_t name(cublasHandle_t handle, cublasOperation_t trans, Index m, Index n, const T* alpha, \
+                                const T*, Index lda, const T*, Index, const T* beta, T* y, Index) noexcept {      \
+    PH_CALL(name, HostCost::Launch);                                                                              \
+    return ph::cublas::multiply_vector(handle, trans, m, n, lda, type, compute, alpha, beta, y);                  \
   }
 
-#define PH_BOTH(macro, name, ...)              \
-  macro(name##_v2, int, __VA_ARGS__)           \
-  macro(name##_v2_64, std::int64_t, __VA_ARGS__)
+#define PH_BOTH(macro, name, ...) macro(name##_v2, int, __VA_ARGS__) macro(name##_v2_64, std::int64_t, __VA_ARGS__)
 
 PH_BOTH(PH_DOT, cublasSdot, float, CUDA_R_32F)
 PH_BOTH(PH_DOT, cublasDdot, double, CUDA_R_64F)

@@ -12,10 +12,18 @@
 typedef struct cublasLtContext* cublasLtHandle_t;
 
 // Semi-opaque: the vendor's inline functions let a program keep these on its own stack.
-typedef struct { uint64_t data[14]; } cublasLtMatrixLayoutOpaque_t;
-typedef struct { uint64_t data[8]; } cublasLtMatmulAlgo_t;
-typedef struct { uint64_t data[32]; } cublasLtMatmulDescOpaque_t;
-typedef struct { uint64_t data[12]; } cublasLtMatmulPreferenceOpaque_t;
+typedef struct {
+  uint64_t data[14];
+} cublasLtMatrixLayoutOpaque_t;
+typedef struct {
+  uint64_t data[8];
+} cublasLtMatmulAlgo_t;
+typedef struct {
+  uint64_t data[32];
+} cublasLtMatmulDescOpaque_t;
+typedef struct {
+  uint64_t data[12];
+} cublasLtMatmulPreferenceOpaque_t;
 typedef cublasLtMatrixLayoutOpaque_t* cublasLtMatrixLayout_t;
 typedef cublasLtMatmulDescOpaque_t* cublasLtMatmulDesc_t;
 typedef cublasLtMatmulPreferenceOpaque_t* cublasLtMatmulPreference_t;

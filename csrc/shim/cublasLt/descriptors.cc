@@ -155,8 +155,8 @@ PH_EXPORT cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layo
 }
 
 PH_EXPORT cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
-                                                          cublasLtMatrixLayoutAttribute_t attribute,
-                                                          const void* value, size_t bytes) noexcept {
+                                                          cublasLtMatrixLayoutAttribute_t attribute, const void* value,
+                                                          size_t bytes) noexcept {
   PH_CALL(cublasLtMatrixLayoutSetAttribute);
   return set_attribute(kLayout, layout_of(layout), attribute, value, bytes);
 }

@@ -170,10 +170,12 @@ PH_EXPORT cublasStatus_t cublasLtGetProperty(libraryPropertyType type, int* valu
   return CUBLAS_STATUS_SUCCESS;
 }
 
-PH_EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(
-    cublasLtHandle_t handle, cublasLtMatmulDesc_t matmul, cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
-    cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d, cublasLtMatmulPreference_t preference, int requested,
-    cublasLtMatmulHeuristicResult_t results[], int* returned) noexcept {
+PH_EXPORT cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t matmul,
+                                                        cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                                        cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                                        cublasLtMatmulPreference_t preference, int requested,
+                                                        cublasLtMatmulHeuristicResult_t results[],
+                                                        int* returned) noexcept {
   PH_CALL(cublasLtMatmulAlgoGetHeuristic);
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (!preference_of(preference) || requested < 1 || !results || !returned) return CUBLAS_STATUS_INVALID_VALUE;

@@ -92,9 +92,8 @@ PH_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* of, CUfunction functio
                                     void** extra) noexcept {
   PH_CALL(cuLaunchKernelEx, HostCost::Launch);
   if (!of) return CUDA_ERROR_INVALID_VALUE;
-  const LaunchShape shape{{of->gridDimX, of->gridDimY, of->gridDimZ},
-                          {of->blockDimX, of->blockDimY, of->blockDimZ},
-                          of->sharedMemBytes};
+  const LaunchShape shape{
+      {of->gridDimX, of->gridDimY, of->gridDimZ}, {of->blockDimX, of->blockDimY, of->blockDimZ}, of->sharedMemBytes};
   return launch(function, shape, of->hStream, parameters, extra);
 }
 

@@ -48,8 +48,8 @@ CUresult copy_rows(const CUDA_MEMCPY2D* of, CUstream handle, bool synchronous) n
   const void* source = of->srcMemoryType == CU_MEMORYTYPE_HOST ? of->srcHost : to_pointer(of->srcDevice);
   void* destination = of->dstMemoryType == CU_MEMORYTYPE_HOST ? of->dstHost : to_pointer(of->dstDevice);
   copy_2d(static_cast<char*>(destination) + of->dstY * of->dstPitch + of->dstXInBytes, of->dstPitch,
-          static_cast<const char*>(source) + of->srcY * of->srcPitch + of->srcXInBytes, of->srcPitch,
-          of->WidthInBytes, of->Height, stream, synchronous);
+          static_cast<const char*>(source) + of->srcY * of->srcPitch + of->srcXInBytes, of->srcPitch, of->WidthInBytes,
+          of->Height, stream, synchronous);
   return CUDA_SUCCESS;
 }
 
@@ -175,8 +175,7 @@ PH_EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr destination, const void* sou
   return copy(to_pointer(destination), source, bytes, stream, false);
 }
 
-PH_EXPORT CUresult cuMemcpyDtoHAsync_v2(void* destination, CUdeviceptr source, size_t bytes,
-                                        CUstream stream) noexcept {
+PH_EXPORT CUresult cuMemcpyDtoHAsync_v2(void* destination, CUdeviceptr source, size_t bytes, CUstream stream) noexcept {
   PH_CALL(cuMemcpyDtoHAsync_v2, HostCost::Copy);
   return copy(destination, to_pointer(source), bytes, stream, false);
 }
@@ -214,14 +213,14 @@ PH_EXPORT CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D* of, CUstream stream) 
   return copy_rows(of, stream, false);
 }
 
-#define PH_FILL(bits, T, suffix)                                                                             \
-  PH_EXPORT CUresult cuMemsetD##bits##suffix(CUdeviceptr address, T value, size_t count) noexcept {          \
-    PH_CALL(cuMemsetD##bits##suffix, HostCost::Copy);                                                        \
-    return fill(address, value, sizeof(T), count, nullptr);                                                  \
-  }                                                                                                          \
+#define PH_FILL(bits, T, suffix)                                                                                    \
+  PH_EXPORT CUresult cuMemsetD##bits##suffix(CUdeviceptr address, T value, size_t count) noexcept {                 \
+    PH_CALL(cuMemsetD##bits##suffix, HostCost::Copy);                                                               \
+    return fill(address, value, sizeof(T), count, nullptr);                                                         \
+  }                                                                                                                 \
   PH_EXPORT CUresult cuMemsetD##bits##Async(CUdeviceptr address, T value, size_t count, CUstream stream) noexcept { \
-    PH_CALL(cuMemsetD##bits##Async, HostCost::Copy);                                                         \
-    return fill(address, value, sizeof(T), count, stream);                                                   \
+    PH_CALL(cuMemsetD##bits##Async, HostCost::Copy);                                                                \
+    return fill(address, value, sizeof(T), count, stream);                                                          \
   }
 
 PH_FILL(8, unsigned char, _v2)

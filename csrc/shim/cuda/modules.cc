@@ -88,7 +88,8 @@ CUresult get_attribute(int* value, CUfunction_attribute attribute, const void* h
   };
   switch (attribute) {
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
-      *value = static_cast<int>(config().number("gpu.maxThreadsPerBlock")); break;
+      *value = static_cast<int>(config().number("gpu.maxThreadsPerBlock"));
+      break;
     case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES: *value = static_cast<int>(function->facts.static_shared_bytes); break;
     case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = static_cast<int>(function->facts.registers); break;
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:
@@ -117,7 +118,8 @@ CUresult set_attribute(const void* handle, CUfunction_attribute attribute, int v
     }
     case CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: function->shared_carveout = value; return CUDA_SUCCESS;
     case CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED:
-      function->non_portable_cluster = value != 0; return CUDA_SUCCESS;
+      function->non_portable_cluster = value != 0;
+      return CUDA_SUCCESS;
     default: return CUDA_ERROR_INVALID_VALUE;
   }
 }
@@ -223,8 +225,7 @@ PH_EXPORT CUresult cuKernelGetAttribute(int* value, CUfunction_attribute attribu
   return get_attribute(value, attribute, kernel);
 }
 
-PH_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel,
-                                        CUdevice) noexcept {
+PH_EXPORT CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice) noexcept {
   PH_CALL(cuKernelSetAttribute);
   return set_attribute(kernel, attribute, value);
 }

@@ -19,8 +19,7 @@ CUresult attribute(void* data, CUpointer_attribute which, CUdeviceptr address, c
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
       return give(data, static_cast<unsigned>(on_host ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE));
     case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return give(data, address);
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      return on_host ? give(data, to_pointer(address)) : CUDA_ERROR_INVALID_VALUE;
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER: return on_host ? give(data, to_pointer(address)) : CUDA_ERROR_INVALID_VALUE;
     case CU_POINTER_ATTRIBUTE_SYNC_MEMOPS:
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return give(data, 0u);
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: return give(data, static_cast<unsigned long long>(of.base));

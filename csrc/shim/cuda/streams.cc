@@ -37,8 +37,7 @@ CUresult elapsed(float* milliseconds, CUevent start, CUevent end) noexcept {
   if (!milliseconds) return CUDA_ERROR_INVALID_VALUE;
   const EventRef first = resolve_event(start);
   const EventRef second = resolve_event(end);
-  if (!first.valid || !second.valid || !first.timing || !second.timing || first.instance == 0 ||
-      second.instance == 0) {
+  if (!first.valid || !second.valid || !first.timing || !second.timing || first.instance == 0 || second.instance == 0) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
   Record question{};

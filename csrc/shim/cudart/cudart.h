@@ -29,7 +29,7 @@ cudaError_t copy(void* destination, const void* source, std::size_t bytes, cudaM
 void leave_pool(const void* pointer) noexcept;
 
 // A stream argument that is not valid makes the call return cudaErrorInvalidResourceHandle.
-#define PH_RESOLVE_STREAM(name, handle)                   \
+#define PH_RESOLVE_STREAM(name, handle)                      \
   const ::ph::StreamRef name = ::ph::resolve_stream(handle); \
   if (!name.valid) return ::ph::cudart::returned(cudaErrorInvalidResourceHandle)
 

@@ -26,28 +26,64 @@ void fill_properties(cudaDeviceProp& properties, int device) {
   properties = {};
   std::snprintf(properties.name, sizeof properties.name, "%s", config().text("gpu.name").c_str());
   device_uuid(device, reinterpret_cast<unsigned char*>(properties.uuid.bytes));
-#define PH_FIELD(field) \
-  if (config().has("gpu." #field)) properties.field = static_cast<decltype(properties.field)>(config().number("gpu." #field))
-#define PH_FIELD3(field)                                                                      \
-  for (int i = 0; i < 3; ++i) {                                                               \
-    const std::string key = "gpu." #field "." + std::to_string(i);                            \
+#define PH_FIELD(field)            \
+  if (config().has("gpu." #field)) \
+  properties.field = static_cast<decltype(properties.field)>(config().number("gpu." #field))
+#define PH_FIELD3(field)                                                                                 \
+  for (int i = 0; i < 3; ++i) {                                                                          \
+    const std::string key = "gpu." #field "." + std::to_string(i);                                       \
     if (config().has(key.c_str())) properties.field[i] = static_cast<int>(config().number(key.c_str())); \
   }
-  PH_FIELD(totalGlobalMem); PH_FIELD(sharedMemPerBlock); PH_FIELD(regsPerBlock); PH_FIELD(warpSize);
-  PH_FIELD(memPitch); PH_FIELD(maxThreadsPerBlock); PH_FIELD(totalConstMem); PH_FIELD(major); PH_FIELD(minor);
-  PH_FIELD(textureAlignment); PH_FIELD(texturePitchAlignment); PH_FIELD(multiProcessorCount); PH_FIELD(integrated);
-  PH_FIELD(canMapHostMemory); PH_FIELD(surfaceAlignment); PH_FIELD(concurrentKernels); PH_FIELD(ECCEnabled);
-  PH_FIELD(pciDeviceID); PH_FIELD(pciDomainID); PH_FIELD(tccDriver); PH_FIELD(asyncEngineCount);
-  PH_FIELD(unifiedAddressing); PH_FIELD(memoryBusWidth); PH_FIELD(l2CacheSize); PH_FIELD(persistingL2CacheMaxSize);
-  PH_FIELD(maxThreadsPerMultiProcessor); PH_FIELD(streamPrioritiesSupported); PH_FIELD(globalL1CacheSupported);
-  PH_FIELD(localL1CacheSupported); PH_FIELD(sharedMemPerMultiprocessor); PH_FIELD(regsPerMultiprocessor);
-  PH_FIELD(managedMemory); PH_FIELD(hostNativeAtomicSupported); PH_FIELD(pageableMemoryAccess);
-  PH_FIELD(concurrentManagedAccess); PH_FIELD(computePreemptionSupported);
-  PH_FIELD(canUseHostPointerForRegisteredMem); PH_FIELD(cooperativeLaunch); PH_FIELD(sharedMemPerBlockOptin);
-  PH_FIELD(maxBlocksPerMultiProcessor); PH_FIELD(accessPolicyMaxWindowSize); PH_FIELD(reservedSharedMemPerBlock);
-  PH_FIELD(hostRegisterSupported); PH_FIELD(memoryPoolsSupported); PH_FIELD(gpuDirectRDMASupported);
-  PH_FIELD(ipcEventSupported); PH_FIELD(clusterLaunch); PH_FIELD(unifiedFunctionPointers);
-  PH_FIELD3(maxThreadsDim); PH_FIELD3(maxGridSize);
+  PH_FIELD(totalGlobalMem);
+  PH_FIELD(sharedMemPerBlock);
+  PH_FIELD(regsPerBlock);
+  PH_FIELD(warpSize);
+  PH_FIELD(memPitch);
+  PH_FIELD(maxThreadsPerBlock);
+  PH_FIELD(totalConstMem);
+  PH_FIELD(major);
+  PH_FIELD(minor);
+  PH_FIELD(textureAlignment);
+  PH_FIELD(texturePitchAlignment);
+  PH_FIELD(multiProcessorCount);
+  PH_FIELD(integrated);
+  PH_FIELD(canMapHostMemory);
+  PH_FIELD(surfaceAlignment);
+  PH_FIELD(concurrentKernels);
+  PH_FIELD(ECCEnabled);
+  PH_FIELD(pciDeviceID);
+  PH_FIELD(pciDomainID);
+  PH_FIELD(tccDriver);
+  PH_FIELD(asyncEngineCount);
+  PH_FIELD(unifiedAddressing);
+  PH_FIELD(memoryBusWidth);
+  PH_FIELD(l2CacheSize);
+  PH_FIELD(persistingL2CacheMaxSize);
+  PH_FIELD(maxThreadsPerMultiProcessor);
+  PH_FIELD(streamPrioritiesSupported);
+  PH_FIELD(globalL1CacheSupported);
+  PH_FIELD(localL1CacheSupported);
+  PH_FIELD(sharedMemPerMultiprocessor);
+  PH_FIELD(regsPerMultiprocessor);
+  PH_FIELD(managedMemory);
+  PH_FIELD(hostNativeAtomicSupported);
+  PH_FIELD(pageableMemoryAccess);
+  PH_FIELD(concurrentManagedAccess);
+  PH_FIELD(computePreemptionSupported);
+  PH_FIELD(canUseHostPointerForRegisteredMem);
+  PH_FIELD(cooperativeLaunch);
+  PH_FIELD(sharedMemPerBlockOptin);
+  PH_FIELD(maxBlocksPerMultiProcessor);
+  PH_FIELD(accessPolicyMaxWindowSize);
+  PH_FIELD(reservedSharedMemPerBlock);
+  PH_FIELD(hostRegisterSupported);
+  PH_FIELD(memoryPoolsSupported);
+  PH_FIELD(gpuDirectRDMASupported);
+  PH_FIELD(ipcEventSupported);
+  PH_FIELD(clusterLaunch);
+  PH_FIELD(unifiedFunctionPointers);
+  PH_FIELD3(maxThreadsDim);
+  PH_FIELD3(maxGridSize);
 #undef PH_FIELD
 #undef PH_FIELD3
   properties.pciBusID = device_pci_bus(device);
@@ -104,7 +140,8 @@ PH_EXPORT cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) 
   PH_CALL(cudaDeviceGetPCIBusId);
   if (text == nullptr || length < 13) return returned(cudaErrorInvalidValue);
   if (!is_device(device)) return returned(cudaErrorInvalidDevice);
-  std::snprintf(text, static_cast<std::size_t>(length), "0000:%02X:00.0", static_cast<unsigned>(device_pci_bus(device)));
+  std::snprintf(text, static_cast<std::size_t>(length), "0000:%02X:00.0",
+                static_cast<unsigned>(device_pci_bus(device)));
   return cudaSuccess;
 }
 

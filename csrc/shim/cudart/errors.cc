@@ -16,7 +16,10 @@ struct ErrorText {
 
 // The codes that our bodies return and those that PyTorch names; texts are ours.
 const std::unordered_map<int, ErrorText>& error_texts() {
-#define PH_ERROR(code, text) {code, {#code, text}}
+#define PH_ERROR(code, text) \
+  {                          \
+    code, { #code, text }    \
+  }
   static const std::unordered_map<int, ErrorText> texts{
       PH_ERROR(cudaSuccess, "no error"),
       PH_ERROR(cudaErrorInvalidValue, "invalid argument"),

@@ -48,8 +48,9 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, st
   PH_RESOLVE_STREAM(stream, handle);
   if (!shape_fits(grid, block)) return returned(cudaErrorInvalidConfiguration);
   if (shared_bytes > static_cast<std::size_t>(most_shared_bytes())) return returned(cudaErrorInvalidValue);
-  launch_kernel(*function, {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z},
-                           static_cast<std::uint32_t>(shared_bytes)}, arguments, stream);
+  launch_kernel(*function,
+                {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, static_cast<std::uint32_t>(shared_bytes)},
+                arguments, stream);
   return cudaSuccess;
 }
 

@@ -158,8 +158,8 @@ PH_EXPORT cudaError_t cudaMemcpyAsync(void* destination, const void* source, std
   return copy(destination, source, bytes, kind, stream, false);
 }
 
-PH_EXPORT cudaError_t cudaMemcpyPeer(void* destination, int destination_device, const void* source,
-                                     int source_device, std::size_t bytes) noexcept {
+PH_EXPORT cudaError_t cudaMemcpyPeer(void* destination, int destination_device, const void* source, int source_device,
+                                     std::size_t bytes) noexcept {
   PH_CALL(cudaMemcpyPeer, HostCost::Copy);
   if (!is_device(destination_device) || !is_device(source_device)) return returned(cudaErrorInvalidDevice);
   return copy(destination, source, bytes, cudaMemcpyDefault, nullptr, true);

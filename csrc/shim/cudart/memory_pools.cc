@@ -1,7 +1,8 @@
 // Stream-ordered allocation, from the one pool that every device has.
 //
 // Memory is taken and given back when the call is made, not when the stream gets there, and the pool keeps none:
-// what it reserves is what is in use, whatever its release threshold. Assumed: a call costs the host as much as a launch.
+// what it reserves is what is in use, whatever its release threshold. Assumed: a call costs the host as much as a
+// launch.
 #include "shim/cudart/cudart.h"
 
 #include <algorithm>

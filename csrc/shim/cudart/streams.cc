@@ -196,8 +196,7 @@ PH_EXPORT cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t star
   if (milliseconds == nullptr) return returned(cudaErrorInvalidValue);
   const EventRef first = resolve_event(start);
   const EventRef second = resolve_event(end);
-  if (!first.valid || !second.valid || !first.timing || !second.timing || first.instance == 0 ||
-      second.instance == 0) {
+  if (!first.valid || !second.valid || !first.timing || !second.timing || first.instance == 0 || second.instance == 0) {
     return returned(cudaErrorInvalidResourceHandle);
   }
   Record question{};

@@ -61,8 +61,8 @@ PH_EXPORT cudaError_t cudaGetSymbolSize(std::size_t* bytes, const void* symbol) 
   return *bytes != 0 ? cudaSuccess : returned(cudaErrorInvalidSymbol);
 }
 
-PH_EXPORT cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* source, std::size_t count,
-                                         std::size_t offset, cudaMemcpyKind kind) noexcept {
+PH_EXPORT cudaError_t cudaMemcpyToSymbol(const void* symbol, const void* source, std::size_t count, std::size_t offset,
+                                         cudaMemcpyKind kind) noexcept {
   PH_CALL(cudaMemcpyToSymbol, HostCost::Copy);
   return write(symbol, source, count, offset, kind, nullptr, true);
 }
@@ -73,8 +73,8 @@ PH_EXPORT cudaError_t cudaMemcpyToSymbolAsync(const void* symbol, const void* so
   return write(symbol, source, count, offset, kind, stream, false);
 }
 
-PH_EXPORT cudaError_t cudaMemcpyFromSymbol(void* destination, const void* symbol, std::size_t count,
-                                           std::size_t offset, cudaMemcpyKind kind) noexcept {
+PH_EXPORT cudaError_t cudaMemcpyFromSymbol(void* destination, const void* symbol, std::size_t count, std::size_t offset,
+                                           cudaMemcpyKind kind) noexcept {
   PH_CALL(cudaMemcpyFromSymbol, HostCost::Copy);
   return read(destination, symbol, count, offset, kind, nullptr, true);
 }

@@ -24,8 +24,12 @@ DescriptorRef find(cudnnBackendDescriptor_t handle) noexcept {
 // Sizes of one element; the types not named here are enumerators.
 std::size_t element_bytes(cudnnBackendAttributeType_t type) noexcept {
   switch (type) {
-    case CUDNN_TYPE_BOOLEAN: case CUDNN_TYPE_CHAR: return 1;
-    case CUDNN_TYPE_HANDLE: case CUDNN_TYPE_INT64: case CUDNN_TYPE_DOUBLE: case CUDNN_TYPE_VOID_PTR:
+    case CUDNN_TYPE_BOOLEAN:
+    case CUDNN_TYPE_CHAR: return 1;
+    case CUDNN_TYPE_HANDLE:
+    case CUDNN_TYPE_INT64:
+    case CUDNN_TYPE_DOUBLE:
+    case CUDNN_TYPE_VOID_PTR:
     case CUDNN_TYPE_BACKEND_DESCRIPTOR: return 8;
     case CUDNN_TYPE_FRACTION: return 16;
     default: return 4;

@@ -67,8 +67,8 @@ PH_EXPORT cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t ten
   return tensors.destroy(tensor) ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_BAD_PARAM;
 }
 
-PH_EXPORT cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t handle, cudnnDataType_t type,
-                                                   int dimensions, const int* sizes, const int* strides) noexcept {
+PH_EXPORT cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t handle, cudnnDataType_t type, int dimensions,
+                                                   const int* sizes, const int* strides) noexcept {
   PH_CALL(cudnnSetTensorNdDescriptor);
   Tensor* tensor = tensors.get(handle);
   if (!tensor || !sizes || !strides || dimensions < 3 || dimensions > kMaxDimensions) return CUDNN_STATUS_BAD_PARAM;
@@ -116,9 +116,11 @@ PH_EXPORT cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(
 }
 
 // Assumed: only a fused activation keeps anything for the backward pass.
-PH_EXPORT cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
-    cudnnHandle_t, cudnnBatchNormMode_t, cudnnBatchNormOps_t operations, const cudnnActivationDescriptor_t,
-    const cudnnTensorDescriptor_t x_handle, size_t* bytes) noexcept {
+PH_EXPORT cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t, cudnnBatchNormMode_t,
+                                                                             cudnnBatchNormOps_t operations,
+                                                                             const cudnnActivationDescriptor_t,
+                                                                             const cudnnTensorDescriptor_t x_handle,
+                                                                             size_t* bytes) noexcept {
   PH_CALL(cudnnGetBatchNormalizationTrainingExReserveSpaceSize);
   const Tensor* x = tensors.get(x_handle);
   if (!x || !bytes) return CUDNN_STATUS_BAD_PARAM;
@@ -138,8 +140,8 @@ PH_EXPORT cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(
 }
 
 PH_EXPORT cudnnStatus_t cudnnBatchNormalizationBackwardEx(
-    cudnnHandle_t handle, cudnnBatchNormMode_t, cudnnBatchNormOps_t, const void*, const void*, const void*,
-    const void*, const cudnnTensorDescriptor_t x, const void*, const cudnnTensorDescriptor_t, const void*,
+    cudnnHandle_t handle, cudnnBatchNormMode_t, cudnnBatchNormOps_t, const void*, const void*, const void*, const void*,
+    const cudnnTensorDescriptor_t x, const void*, const cudnnTensorDescriptor_t, const void*,
     const cudnnTensorDescriptor_t, const void*, const cudnnTensorDescriptor_t, void* dz_data,
     const cudnnTensorDescriptor_t, void* dx_data, const cudnnTensorDescriptor_t scale, const void*, const void*,
     void* dscale, void* dbias, double, const void*, const void*, cudnnActivationDescriptor_t, void*, size_t, void*,
@@ -148,10 +150,12 @@ PH_EXPORT cudnnStatus_t cudnnBatchNormalizationBackwardEx(
   return record(handle, "batch_norm_backward", x, 3, scale, {dz_data, dx_data}, {dscale, dbias});
 }
 
-PH_EXPORT cudnnStatus_t cudnnBatchNormalizationForwardInference(
-    cudnnHandle_t handle, cudnnBatchNormMode_t, const void*, const void*, const cudnnTensorDescriptor_t x, const void*,
-    const cudnnTensorDescriptor_t, void* y_data, const cudnnTensorDescriptor_t scale, const void*, const void*,
-    const void*, const void*, double) noexcept {
+PH_EXPORT cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t handle, cudnnBatchNormMode_t, const void*,
+                                                                const void*, const cudnnTensorDescriptor_t x,
+                                                                const void*, const cudnnTensorDescriptor_t,
+                                                                void* y_data, const cudnnTensorDescriptor_t scale,
+                                                                const void*, const void*, const void*, const void*,
+                                                                double) noexcept {
   PH_CALL(cudnnBatchNormalizationForwardInference, HostCost::Launch);
   return record(handle, "batch_norm_forward_inference", x, 2, scale, {y_data}, {});
 }

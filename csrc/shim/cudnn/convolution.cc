@@ -95,10 +95,9 @@ bool describe_convolution(const Operations& operations, int engine, std::int64_t
   const Convolution found = find_convolution(operations);
   if (!found.names) return false;
   const Tensor &x = found.x, &w = found.w, &y = found.y;
-  work.signature = library_signature("cudnn", found.names->operation, type_name(x.data_type),
-                                     {{"groups", x.sizes[1] / w.sizes[1]},
-                                      {"flops", 2 * y.elements() * product_of(w.sizes, 1)},
-                                      {"bytes", bytes}});
+  work.signature = library_signature(
+      "cudnn", found.names->operation, type_name(x.data_type),
+      {{"groups", x.sizes[1] / w.sizes[1]}, {"flops", 2 * y.elements() * product_of(w.sizes, 1)}, {"bytes", bytes}});
   append_text(work.signature, "compute", compute_type(found, engine));
   append_text(work.signature, "layout", x.layout());
   append_list(work.signature, "x", x.sizes);

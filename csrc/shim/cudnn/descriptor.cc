@@ -48,12 +48,12 @@ int enumerator(const Descriptor& descriptor, int attribute) noexcept {
 
 Tensor tensor_of(const Descriptor& descriptor) {
   const std::vector<std::int64_t> uid = integers(descriptor, CUDNN_ATTR_TENSOR_UNIQUE_ID);
-  return {.data_type = enumerator(descriptor, CUDNN_ATTR_TENSOR_DATA_TYPE),
-          .sizes = integers(descriptor, CUDNN_ATTR_TENSOR_DIMENSIONS),
-          .strides = integers(descriptor, CUDNN_ATTR_TENSOR_STRIDES),
-          .uid = uid.empty() ? -1 : uid[0],
-          .in_memory = !flag(descriptor, CUDNN_ATTR_TENSOR_IS_VIRTUAL) &&
-                       !flag(descriptor, CUDNN_ATTR_TENSOR_IS_BY_VALUE)};
+  return {
+      .data_type = enumerator(descriptor, CUDNN_ATTR_TENSOR_DATA_TYPE),
+      .sizes = integers(descriptor, CUDNN_ATTR_TENSOR_DIMENSIONS),
+      .strides = integers(descriptor, CUDNN_ATTR_TENSOR_STRIDES),
+      .uid = uid.empty() ? -1 : uid[0],
+      .in_memory = !flag(descriptor, CUDNN_ATTR_TENSOR_IS_VIRTUAL) && !flag(descriptor, CUDNN_ATTR_TENSOR_IS_BY_VALUE)};
 }
 
 Tensor tensor(const Descriptor& operation, int attribute) {

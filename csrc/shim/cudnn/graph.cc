@@ -57,8 +57,7 @@ Operations all_operations(const Descriptor& graph) {
   Operations found = children(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS);
   for (std::size_t i = 0; i < found.size(); ++i) {
     for (const int attribute : {CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_ATTR_OPERATION_SDPA_FWD_SUBGRAPH,
-                                CUDNN_ATTR_OPERATION_SDPA_FWD_SOFTMAX_DESC,
-                                CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH}) {
+                                CUDNN_ATTR_OPERATION_SDPA_FWD_SOFTMAX_DESC, CUDNN_ATTR_OPERATION_SDPA_BWD_SUBGRAPH}) {
       const DescriptorRef operation = found[i];
       const auto& inner = children(*operation, attribute);
       found.insert(found.end(), inner.begin(), inner.end());

@@ -53,7 +53,9 @@ const char* type_name(int data_type) noexcept {
     case CUDNN_DATA_BFLOAT16: return "bf16";
     case CUDNN_DATA_FP8_E4M3: return "f8e4m3";
     case CUDNN_DATA_FP8_E5M2: return "f8e5m2";
-    case CUDNN_DATA_INT8: case CUDNN_DATA_UINT8: case CUDNN_DATA_BOOLEAN: return "i8";
+    case CUDNN_DATA_INT8:
+    case CUDNN_DATA_UINT8:
+    case CUDNN_DATA_BOOLEAN: return "i8";
     case CUDNN_DATA_INT32: return "i32";
     default: return "?";
   }
@@ -61,9 +63,14 @@ const char* type_name(int data_type) noexcept {
 
 std::int64_t type_bytes(int data_type) noexcept {
   switch (data_type) {
-    case CUDNN_DATA_DOUBLE: case CUDNN_DATA_INT64: return 8;
-    case CUDNN_DATA_HALF: case CUDNN_DATA_BFLOAT16: return 2;
-    case CUDNN_DATA_FP8_E4M3: case CUDNN_DATA_FP8_E5M2: case CUDNN_DATA_INT8: case CUDNN_DATA_UINT8:
+    case CUDNN_DATA_DOUBLE:
+    case CUDNN_DATA_INT64: return 8;
+    case CUDNN_DATA_HALF:
+    case CUDNN_DATA_BFLOAT16: return 2;
+    case CUDNN_DATA_FP8_E4M3:
+    case CUDNN_DATA_FP8_E5M2:
+    case CUDNN_DATA_INT8:
+    case CUDNN_DATA_UINT8:
     case CUDNN_DATA_BOOLEAN: return 1;
     default: return 4;
   }

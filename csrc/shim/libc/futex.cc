@@ -38,8 +38,8 @@ extern "C" PH_EXPORT long syscall(long number, ...) noexcept {
   }
   const clockid_t clock = (argument[1] & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
   const ph::AbsoluteWait until(clock, reinterpret_cast<const timespec*>(argument[3]));
-  const long result = next(number, argument[0], argument[1], argument[2],
-                           reinterpret_cast<long>(until.real_deadline()), argument[4], argument[5]);
+  const long result = next(number, argument[0], argument[1], argument[2], reinterpret_cast<long>(until.real_deadline()),
+                           argument[4], argument[5]);
   if (result == -1 && errno == ETIMEDOUT) until.ran_out();
   return result;
 }

@@ -22,8 +22,8 @@ std::size_t total_bytes(const iovec* parts, std::size_t count) noexcept {
   return bytes;
 }
 
-// The kernel keeps a small message back while the one before is not acknowledged, up to 40 ms, in which all seems still.
-// Source: Nagle's algorithm, tcp(7). Fails for what is no TCP socket.
+// The kernel keeps a small message back while the one before is not acknowledged, up to 40 ms, in which all seems
+// still. Source: Nagle's algorithm, tcp(7). Fails for what is no TCP socket.
 void send_at_once(int descriptor) noexcept {
   const int saved = errno;
   const int on = 1;
@@ -86,8 +86,8 @@ PH_EXPORT ssize_t recv(int socket, void* data, std::size_t size, int flags) {
   return take_in(socket, [&] { return next(socket, data, size, flags); });
 }
 
-PH_EXPORT ssize_t recvfrom(int socket, void* __restrict data, std::size_t size, int flags,
-                           sockaddr* __restrict from, socklen_t* __restrict from_size) {
+PH_EXPORT ssize_t recvfrom(int socket, void* __restrict data, std::size_t size, int flags, sockaddr* __restrict from,
+                           socklen_t* __restrict from_size) {
   static constinit ph::Next<ssize_t(int, void*, std::size_t, int, sockaddr*, socklen_t*)> next{"recvfrom"};
   return take_in(socket, [&] { return next(socket, data, size, flags, from, from_size); });
 }

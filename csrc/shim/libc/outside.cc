@@ -3,10 +3,10 @@
 // 1. Whatever a rank does that another can notice outside the GPU happens at the rank's host clock in virtual time:
 //    before the system call the thread waits until the simulation has got there. So nobody sees the future, and
 //    what is there in real time has happened in virtual time.
-// 2. A helper thread that has just taken a message (the daemon of a TCPStore, gloo's event loop) answers it at once: the
-//    simulation stands at that message's time, held by the ranks that it may set going.
-// 3. A driver that sleeps in a loop of the framework's own looks again at no time of its own: how many turns it takes is
-//    a matter of luck.
+// 2. A helper thread that has just taken a message (the daemon of a TCPStore, gloo's event loop) answers it at once:
+//    the simulation stands at that message's time, held by the ranks that it may set going.
+// 3. A driver that sleeps in a loop of the framework's own looks again at no time of its own: how many turns it takes
+//    is a matter of luck.
 // 4. Calls that do nothing (an attempt that fails, a part of a message) are free; others cost a driver a little, so
 //    that ranks that act at the same time do it one after the other.
 #include "shim/libc/outside.h"
@@ -80,7 +80,8 @@ bool is_outside_socket(int descriptor) noexcept {
 bool is_connected_outside(int descriptor) noexcept {
   const KeepErrno keep;
   switch (socket_option(descriptor, SO_DOMAIN)) {
-    case AF_INET: case AF_INET6: {
+    case AF_INET:
+    case AF_INET6: {
       sockaddr_storage peer{};
       socklen_t size = sizeof peer;
       return getpeername(descriptor, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
@@ -107,7 +108,8 @@ bool is_named_pipe(int directory, const char* path) noexcept {
 bool leads_out(int descriptor) noexcept {
   const KeepErrno keep;
   switch (socket_option(descriptor, SO_DOMAIN)) {
-    case AF_INET: case AF_INET6: return true;
+    case AF_INET:
+    case AF_INET6: return true;
     case AF_UNIX: return is_stream(descriptor) && is_peer_outside(descriptor);
     default: return is_named_pipe(descriptor);
   }

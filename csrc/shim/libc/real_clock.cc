@@ -20,9 +20,7 @@ std::uint64_t real_clock_ns(clockid_t clock) noexcept {
   return static_cast<std::uint64_t>(now.tv_sec * kNsPerSecond + now.tv_nsec);
 }
 
-timespec to_timespec(std::int64_t time_ns) noexcept {
-  return {time_ns / kNsPerSecond, time_ns % kNsPerSecond};
-}
+timespec to_timespec(std::int64_t time_ns) noexcept { return {time_ns / kNsPerSecond, time_ns % kNsPerSecond}; }
 
 std::int64_t to_ns(const timespec& time) noexcept {
   std::int64_t time_ns = 0;

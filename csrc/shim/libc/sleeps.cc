@@ -36,8 +36,7 @@ PH_EXPORT int clock_nanosleep(clockid_t clock, int flags, const timespec* time, 
   if (absolute) duration_ns -= *epoch_ns + static_cast<std::int64_t>(ph::latest_virtual_ns());
   if (duration_ns <= 0) return 0;
   const int saved_errno = errno;
-  const int slept =
-      ph::sleep_virtual(duration_ns, absolute ? nullptr : remaining, __builtin_return_address(0));
+  const int slept = ph::sleep_virtual(duration_ns, absolute ? nullptr : remaining, __builtin_return_address(0));
   const int error = slept == 0 ? 0 : errno;
   errno = saved_errno;
   return error;

@@ -50,7 +50,7 @@ PH_EXPORT int pthread_cond_timedwait(pthread_cond_t* __restrict condition, pthre
   const void* const caller = __builtin_return_address(0);
   // x86-64 also has the structure of LinuxThreads, under the version that plain dlsym would give.
   static constinit ph::Next<int(pthread_cond_t*, pthread_mutex_t*, const timespec*)> next{"pthread_cond_timedwait",
-                                                                                         "GLIBC_2.3.2"};
+                                                                                          "GLIBC_2.3.2"};
   const ph::AbsoluteWait until(clock_of(deadline), deadline);
   const int error = next(condition, mutex, until.real_deadline());
   if (error == ETIMEDOUT && !ph::is_wait_for_gil(caller)) until.ran_out();
@@ -61,8 +61,7 @@ PH_EXPORT int pthread_cond_clockwait(pthread_cond_t* __restrict condition, pthre
                                      clockid_t clock, const timespec* __restrict deadline) {
   static constinit ph::Next<int(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*)> next{
       "pthread_cond_clockwait"};
-  return wait_until(clock, deadline,
-                    [&](const timespec* real) { return next(condition, mutex, clock, real); });
+  return wait_until(clock, deadline, [&](const timespec* real) { return next(condition, mutex, clock, real); });
 }
 
 // Python's locks are semaphores. It tries first, for which it reads a clock to no end (PyThread_acquire_lock_timed of

@@ -2,16 +2,17 @@
 //
 // 1. A clock reads its epoch plus the rank's host clock. While the host clock stands still a driver's reads differ by a
 //    nanosecond each, up to 499 ns, and leave it alone: how often a framework looks at the clock while it waits for
-//    something outside is a matter of luck. From the four thousandth read on, with no wait in between, each advances the
-//    host clock, so that loops which poll a clock end: by host.clock_read_ns, or by a ten-thousandth of what the loop
-//    has spun so far. With `--host-time measured` a read first charges what the thread has computed. A sleep until a
-//    deadline counts from the last reading, not from the host clock behind it, or luck would get into virtual time
+//    something outside is a matter of luck. From the four thousandth read on, with no wait in between, each advances
+//    the host clock, so that loops which poll a clock end: by host.clock_read_ns, or by a ten-thousandth of what the
+//    loop has spun so far. With `--host-time measured` a read first charges what the thread has computed. A sleep until
+//    a deadline counts from the last reading, not from the host clock behind it, or luck would get into virtual time
 //    there. Python reads a clock whenever it takes a lock, and takes locks whenever it imports a module: such reads do
 //    not count.
-// 2. A sleep of a framework's own library polls for something outside (the store of torch.distributed does so). It takes
-//    real time and no virtual time, for the same reason. Any other driver's sleep moves the host clock and then waits
-//    until the simulation has got there, in no more real time than the others need: it may be one turn of a loop that
-//    polls for what another rank is to do, and not waiting for the others would burn hours of virtual time at once.
+// 2. A sleep of a framework's own library polls for something outside (the store of torch.distributed does so). It
+//    takes real time and no virtual time, for the same reason. Any other driver's sleep moves the host clock and then
+//    waits until the simulation has got there, in no more real time than the others need: it may be one turn of a loop
+//    that polls for what another rank is to do, and not waiting for the others would burn hours of virtual time at
+//    once.
 // 3. Other threads sleep and wait in real time. A program computes deadlines from virtual clocks, so libc is given
 //    real now + (deadline - virtual now).
 // 4. When a driver's wait runs out, the host clock moves to the deadline. When a helper's does, the host clock stays,
@@ -119,16 +120,13 @@ std::optional<std::int64_t> clock_epoch_ns(clockid_t clock) noexcept {
     case CLOCK_REALTIME:
     case CLOCK_REALTIME_COARSE:
     case CLOCK_REALTIME_ALARM:
-    case CLOCK_TAI:
-      return static_cast<std::int64_t>(config().epoch_realtime_ns);
+    case CLOCK_TAI: return static_cast<std::int64_t>(config().epoch_realtime_ns);
     case CLOCK_MONOTONIC:
     case CLOCK_MONOTONIC_RAW:
     case CLOCK_MONOTONIC_COARSE:
     case CLOCK_BOOTTIME:
-    case CLOCK_BOOTTIME_ALARM:
-      return static_cast<std::int64_t>(config().epoch_monotonic_ns);
-    default:
-      return std::nullopt;
+    case CLOCK_BOOTTIME_ALARM: return static_cast<std::int64_t>(config().epoch_monotonic_ns);
+    default: return std::nullopt;
   }
 }
 

@@ -26,8 +26,8 @@ bool take_buffers(int device) noexcept {
 }
 
 ncclResult_t out_of_memory(int device) noexcept {
-  return failed(ncclUnhandledCudaError, "Cuda failure 2 'out of memory': the buffers of a communicator on device " +
-                                            std::to_string(device));
+  return failed(ncclUnhandledCudaError,
+                "Cuda failure 2 'out of memory': the buffers of a communicator on device " + std::to_string(device));
 }
 
 // Asks the server, which answers when every rank has asked. The payload of its answer holds the members.

@@ -138,9 +138,8 @@ ncclResult_t issue(std::vector<Queued> queued) noexcept {
     return a.request.comm == b.request.comm && a.stream == b.stream;
   };
   for (auto first = queued.begin(); first != queued.end();) {
-    const auto rest = std::stable_partition(first, queued.end(), [&, head = *first](const Queued& other) {
-      return same_launch(head, other);
-    });
+    const auto rest = std::stable_partition(
+        first, queued.end(), [&, head = *first](const Queued& other) { return same_launch(head, other); });
     Communicator* comm = find(first->request.comm);
     if (!comm) return failed(ncclInvalidArgument, "a communicator was destroyed inside a group that uses it");
     emit_launch(*comm, {first, rest}, values);

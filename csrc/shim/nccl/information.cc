@@ -54,7 +54,8 @@ PH_EXPORT ncclResult_t ncclMemFree(void* ptr) noexcept {
 // Registration changes how NCCL reaches a buffer, which the communication model does not look at.
 PH_EXPORT ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buff, size_t size, void** handle) noexcept {
   PH_CALL(ncclCommRegister);
-  if (!ph::nccl::find(comm)) return failed(ncclInvalidArgument, "ncclCommRegister : the communicator is null or destroyed");
+  if (!ph::nccl::find(comm))
+    return failed(ncclInvalidArgument, "ncclCommRegister : the communicator is null or destroyed");
   if (!buff || !handle || size == 0) return failed(ncclInvalidArgument, "ncclCommRegister : a null or empty argument");
   *handle = buff;
   return ncclSuccess;

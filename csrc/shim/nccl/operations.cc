@@ -24,8 +24,8 @@ PH_EXPORT ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_
 PH_EXPORT ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                      int root, ncclComm_t comm, cudaStream_t stream) noexcept {
   PH_CALL(ncclBroadcast, HostCost::Collective);
-  return submit({"ncclBroadcast", NcclOpKind::Broadcast, sendbuff, recvbuff, count, datatype, ncclSum, root, comm,
-                 stream});
+  return submit(
+      {"ncclBroadcast", NcclOpKind::Broadcast, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream});
 }
 
 PH_EXPORT ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
@@ -43,16 +43,16 @@ PH_EXPORT ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t c
 PH_EXPORT ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
                                      ncclComm_t comm, cudaStream_t stream) noexcept {
   PH_CALL(ncclAllGather, HostCost::Collective);
-  return submit({"ncclAllGather", NcclOpKind::AllGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, 0, comm,
-                 stream});
+  return submit(
+      {"ncclAllGather", NcclOpKind::AllGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, 0, comm, stream});
 }
 
 PH_EXPORT ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                                          ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                          cudaStream_t stream) noexcept {
   PH_CALL(ncclReduceScatter, HostCost::Collective);
-  return submit({"ncclReduceScatter", NcclOpKind::ReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, 0, comm,
-                 stream});
+  return submit(
+      {"ncclReduceScatter", NcclOpKind::ReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, 0, comm, stream});
 }
 
 PH_EXPORT ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,

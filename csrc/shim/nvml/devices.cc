@@ -216,7 +216,8 @@ PH_EXPORT nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t handle, nvmlDevice
   switch (config().number("gpu.major")) {
     case 8: *architecture = config().number("gpu.minor") == 9 ? NVML_DEVICE_ARCH_ADA : NVML_DEVICE_ARCH_AMPERE; break;
     case 9: *architecture = NVML_DEVICE_ARCH_HOPPER; break;
-    case 10: case 12: *architecture = NVML_DEVICE_ARCH_BLACKWELL; break;
+    case 10:
+    case 12: *architecture = NVML_DEVICE_ARCH_BLACKWELL; break;
     default: *architecture = NVML_DEVICE_ARCH_UNKNOWN;
   }
   return NVML_SUCCESS;

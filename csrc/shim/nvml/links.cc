@@ -59,8 +59,8 @@ PH_EXPORT nvmlReturn_t nvmlDeviceGetNvLinkCapability(nvmlDevice_t handle, unsign
   PH_NVML_DEVICE(device, handle);
   if (!has_it) return NVML_ERROR_INVALID_ARGUMENT;
   if (!has_link(link)) return NVML_ERROR_NOT_SUPPORTED;
-  *has_it = which == NVML_NVLINK_CAP_P2P_SUPPORTED || which == NVML_NVLINK_CAP_P2P_ATOMICS ||
-            which == NVML_NVLINK_CAP_VALID;
+  *has_it =
+      which == NVML_NVLINK_CAP_P2P_SUPPORTED || which == NVML_NVLINK_CAP_P2P_ATOMICS || which == NVML_NVLINK_CAP_VALID;
   return NVML_SUCCESS;
 }
 
@@ -100,8 +100,8 @@ PH_EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t handle, nvmlGpuF
   if (bytes < kSecondVersionBytes) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
   nvmlGpuFabricInfoV_t answer{};
   answer.version = fabric->version;
-  answer.state = config().number("gpu.major") >= 9 ? NVML_GPU_FABRIC_STATE_COMPLETED
-                                                   : NVML_GPU_FABRIC_STATE_NOT_SUPPORTED;
+  answer.state =
+      config().number("gpu.major") >= 9 ? NVML_GPU_FABRIC_STATE_COMPLETED : NVML_GPU_FABRIC_STATE_NOT_SUPPORTED;
   std::memcpy(fabric, &answer, std::min(bytes, sizeof answer));
   return NVML_SUCCESS;
 }

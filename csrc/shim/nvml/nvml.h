@@ -14,9 +14,9 @@ nvmlDevice_t handle_of(int device) noexcept;
 int ordinal_of(nvmlDevice_t handle) noexcept;
 
 // Every query of a device begins with this: the library is initialised, the device exists.
-#define PH_NVML_DEVICE(name, handle)                                         \
-  if (!::ph::nvml::initialised()) return NVML_ERROR_UNINITIALIZED;           \
-  [[maybe_unused]] const int name = ::ph::nvml::ordinal_of(handle);          \
+#define PH_NVML_DEVICE(name, handle)                                \
+  if (!::ph::nvml::initialised()) return NVML_ERROR_UNINITIALIZED;  \
+  [[maybe_unused]] const int name = ::ph::nvml::ordinal_of(handle); \
   if (name < 0) return NVML_ERROR_INVALID_ARGUMENT
 
 }  // namespace ph::nvml

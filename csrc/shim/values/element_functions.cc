@@ -124,8 +124,8 @@ std::optional<ElementFunction> parse_binary(std::string_view name) {
   const auto operation = parse_binary_operation(inner);
   const Scalar operands[] = {scalar_named(arguments[0]), scalar_named(arguments[1])};
   const Scalar output = scalar_named(arguments[2]);
-  if (!operation || operation->computed == Scalar::None || operands[0] == Scalar::None ||
-      operands[1] == Scalar::None || output == Scalar::None) {
+  if (!operation || operation->computed == Scalar::None || operands[0] == Scalar::None || operands[1] == Scalar::None ||
+      output == Scalar::None) {
     return {};
   }
   ElementFunction f = from_memory(operation->operation, operands, output);

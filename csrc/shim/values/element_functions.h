@@ -19,8 +19,23 @@ namespace ph {
 inline constexpr std::size_t kMostOperands = 3;
 
 enum class Operator : std::uint8_t {
-  First, Add, Multiply, Divide, FloorDivide, Remainder, Compare, CompareEqual, And, Or, Xor,
-  Negate, Absolute, SquareRoot, BitwiseNot, LogicalNot, Where,
+  First,
+  Add,
+  Multiply,
+  Divide,
+  FloorDivide,
+  Remainder,
+  Compare,
+  CompareEqual,
+  And,
+  Or,
+  Xor,
+  Negate,
+  Absolute,
+  SquareRoot,
+  BitwiseNot,
+  LogicalNot,
+  Where,
 };
 
 struct ElementFunction {

@@ -15,7 +15,19 @@ namespace ph {
 
 // Numbered as ncclDataType_t.
 enum class ElementType : std::uint8_t {
-  Int8, Uint8, Int32, Uint32, Int64, Uint64, Float16, Float32, Float64, BFloat16, Float8E4M3, Float8E5M2, kCount,
+  Int8,
+  Uint8,
+  Int32,
+  Uint32,
+  Int64,
+  Uint64,
+  Float16,
+  Float32,
+  Float64,
+  BFloat16,
+  Float8E4M3,
+  Float8E5M2,
+  kCount,
 };
 
 // Numbered as ncclRedOp_t; PremulSum as kPremulSum of the records.

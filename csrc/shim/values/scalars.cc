@@ -13,11 +13,21 @@ namespace ph {
 namespace {
 
 constexpr std::pair<std::string_view, Scalar> kNames[] = {
-    {"bool", Scalar::Bool},           {"unsigned char", Scalar::Uint8},   {"signed char", Scalar::Int8},
-    {"short", Scalar::Int16},         {"unsigned short", Scalar::Uint16}, {"int", Scalar::Int32},
-    {"unsigned int", Scalar::Uint32}, {"long", Scalar::Int64},            {"unsigned long", Scalar::Uint64},
-    {"c10::Half", Scalar::Half},      {"c10::BFloat16", Scalar::BFloat16}, {"c10::Float8_e4m3fn", Scalar::Float8E4M3},
-    {"float", Scalar::Float32},       {"double", Scalar::Float64},        {"c10::Float8_e5m2", Scalar::Float8E5M2},
+    {"bool", Scalar::Bool},
+    {"unsigned char", Scalar::Uint8},
+    {"signed char", Scalar::Int8},
+    {"short", Scalar::Int16},
+    {"unsigned short", Scalar::Uint16},
+    {"int", Scalar::Int32},
+    {"unsigned int", Scalar::Uint32},
+    {"long", Scalar::Int64},
+    {"unsigned long", Scalar::Uint64},
+    {"c10::Half", Scalar::Half},
+    {"c10::BFloat16", Scalar::BFloat16},
+    {"c10::Float8_e4m3fn", Scalar::Float8E4M3},
+    {"float", Scalar::Float32},
+    {"double", Scalar::Float64},
+    {"c10::Float8_e5m2", Scalar::Float8E5M2},
 };
 
 template <class T>

@@ -8,8 +8,22 @@
 namespace ph {
 
 enum class Scalar : std::uint8_t {
-  None, Bool, Uint8, Int8, Int16, Uint16, Int32, Uint32, Int64, Uint64,
-  Half, BFloat16, Float8E4M3, Float8E5M2, Float32, Float64,
+  None,
+  Bool,
+  Uint8,
+  Int8,
+  Int16,
+  Uint16,
+  Int32,
+  Uint32,
+  Int64,
+  Uint64,
+  Half,
+  BFloat16,
+  Float8E4M3,
+  Float8E5M2,
+  Float32,
+  Float64,
 };
 
 // By the demangled C++ name; None: not one of these.

@@ -128,8 +128,8 @@ void carry_out(const ReductionRule& rule, const Reduction& r) {
 
 Reducer reducer_of(std::string_view operation) noexcept {
   constexpr std::pair<std::string_view, Reducer> kReducers[] = {
-      {"sum_functor<", Reducer::Sum},      {"prod_functor<", Reducer::Product}, {"MaxNanFunctor<", Reducer::Max},
-      {"MinNanFunctor<", Reducer::Min},    {"or_kernel_cuda", Reducer::Any},    {"and_kernel_cuda", Reducer::All},
+      {"sum_functor<", Reducer::Sum},          {"prod_functor<", Reducer::Product}, {"MaxNanFunctor<", Reducer::Max},
+      {"MinNanFunctor<", Reducer::Min},        {"or_kernel_cuda", Reducer::Any},    {"and_kernel_cuda", Reducer::All},
       {"at::native::MeanOps<", Reducer::Mean},
   };
   for (const auto& [name, reducer] : kReducers) {

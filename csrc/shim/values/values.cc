@@ -52,8 +52,8 @@ void read_late_synthetic() noexcept {
   if (synthetic_bytes != 0) record_synthetic(synthetic_bytes);
 }
 
-// `source`: what it reads; may be the destination itself. It is noted only once it is queued: another thread that drains
-// the queue in between would take it for done.
+// `source`: what it reads; may be the destination itself. It is noted only once it is queued: another thread that
+// drains the queue in between would take it for done.
 void enqueue_host_write(void* destination, const void* source, std::size_t bytes,
                         std::function<void()> operation) noexcept {
   enqueue_value(std::move(operation), {{source, bytes, false}, {destination, bytes, true}});
@@ -76,10 +76,12 @@ void upload(void* destination, const void* source, std::size_t bytes) noexcept {
     std::memcpy(staged.get(), source, bytes);
   }
   expect_known(destination, bytes);
-  enqueue_value([=] {
-    std::memcpy(destination, staged ? staged.get() : source, bytes);
-    known_now().add(destination, bytes);
-  }, {{source, staged ? 0 : bytes, false}, {destination, bytes, true}});
+  enqueue_value(
+      [=] {
+        std::memcpy(destination, staged ? staged.get() : source, bytes);
+        known_now().add(destination, bytes);
+      },
+      {{source, staged ? 0 : bytes, false}, {destination, bytes, true}});
 }
 
 void download(void* destination, const void* source, std::size_t bytes) noexcept {
@@ -98,18 +100,20 @@ void download(void* destination, const void* source, std::size_t bytes) noexcept
 void move_on_device(void* destination, const void* source, std::size_t bytes) noexcept {
   if (!may_be_known(source, bytes)) return mark_unknown(destination, bytes);
   expect_known(destination, bytes);
-  enqueue_value([=] {
-    KnownRanges moved;
-    const auto base = reinterpret_cast<std::uintptr_t>(source);
-    known_now().each_in(source, bytes, [&](std::uintptr_t from, std::size_t part) {
-      moved.add(static_cast<char*>(destination) + (from - base), part);
-    });
-    std::memmove(destination, source, bytes);
-    known_now().remove(destination, bytes);
-    moved.each_in(destination, bytes, [](std::uintptr_t at, std::size_t part) {
-      known_now().add(reinterpret_cast<const void*>(at), part);
-    });
-  }, {{source, bytes, false}, {destination, bytes, true}});
+  enqueue_value(
+      [=] {
+        KnownRanges moved;
+        const auto base = reinterpret_cast<std::uintptr_t>(source);
+        known_now().each_in(source, bytes, [&](std::uintptr_t from, std::size_t part) {
+          moved.add(static_cast<char*>(destination) + (from - base), part);
+        });
+        std::memmove(destination, source, bytes);
+        known_now().remove(destination, bytes);
+        moved.each_in(destination, bytes, [](std::uintptr_t at, std::size_t part) {
+          known_now().add(reinterpret_cast<const void*>(at), part);
+        });
+      },
+      {{source, bytes, false}, {destination, bytes, true}});
 }
 
 void fill_bytes(void* destination, unsigned value, std::size_t element_bytes, std::size_t count) noexcept {
@@ -223,10 +227,12 @@ void fill_values(void* destination, unsigned value, std::size_t element_bytes, s
   }
   if (bytes > config().value_bytes) return mark_unknown(destination, bytes);
   expect_known(destination, bytes);
-  enqueue_value([=] {
-    fill_bytes(destination, value, element_bytes, count);
-    known_now().add(destination, bytes);
-  }, {{destination, bytes, true}});
+  enqueue_value(
+      [=] {
+        fill_bytes(destination, value, element_bytes, count);
+        known_now().add(destination, bytes);
+      },
+      {{destination, bytes, true}});
 }
 
 void release_values(const void* pointer, std::size_t bytes) noexcept {
