@@ -13,7 +13,7 @@ REPLY_PAYLOAD_BYTES: Final[int]
 
 class ChannelSet:
     def __init__(self, run_dir: str, ranks: Sequence[int]) -> None:
-        """Create and map `rank-<r>.channel` of each rank and `doorbell`; they must not exist."""
+        """Create and map `rank-<r>.channel` of each rank and `switchboard`; they must not exist."""
     def poll(self, timeout_ms: int) -> list[tuple[int, int, bytes]]:
         """Sleep until the doorbell has rung since the last poll, or the timeout; then collect.
 
@@ -27,8 +27,14 @@ class ChannelSet:
         """Write a reply and wake the rank. `value` may be negative: it is taken modulo 2^64."""
     def set_aside(self, rank: int) -> bool:
         """Have the rank resume before its next record; False if it has records pending."""
-    def signs(self, rank: int) -> tuple[int, int, int, int]:
-        """The counters `acting`, `relays`, `naps` and `napping` of a rank's channel."""
+    def naps(self, rank: int) -> tuple[int, int]:
+        """The counters `naps` and `napping` of a rank's channel."""
+    def calls(self) -> dict[int, tuple[int, int, bool]]:
+        """By rank: how many acts of others that concern it have begun, how often it was answered
+        (both modulo 2^32), and whether such an act is under way.
+        """
+    def hang_up(self, rank: int) -> None:
+        """The rank has ended: none of its acts is under way."""
     def waiting(self, rank: int) -> int:
         """Driver threads of the rank that wait for a reply."""
     def clock(self, rank: int) -> int: ...

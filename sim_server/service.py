@@ -168,9 +168,10 @@ class Run:
                     self._simulation.feed(records.rank, records.cells, records.host_clock_ns)
             except PhantoraError as error:
                 self._fail(error)
-        elif content == "rank_aside":
+        elif content == "ranks_aside":
             assert self._simulation is not None
-            self._simulation.set_aside(message.rank_aside.rank, message.rank_aside.stirs)
+            for rank in message.ranks_aside.ranks:
+                self._simulation.set_aside(rank, message.ranks_aside.stirs)
             # The agent has crossed it off: if it holds the others up still or again, that is news.
             self._told_stalled = messages.Stalled()
         elif content == "rank_exited":

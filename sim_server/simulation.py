@@ -80,7 +80,7 @@ class Simulation:
 
         False if that was found before something stirred: then it need not be so any more.
         """
-        valid = stirs == self.stirs and rank in self._engine.running_ranks()
+        valid = stirs == self.stirs and self._engine.is_running(rank)
         if valid:
             self._engine.set_aside(rank)
         return valid

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bsim_server/simulation.proto\x12\x08phantora\"\xd6\x01\n\tFromAgent\x12 \n\x05hello\x18\x01 \x01(\x0b\x32\x0f.phantora.HelloH\x00\x12 \n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x0f.phantora.BatchH\x00\x12)\n\nrank_aside\x18\x03 \x01(\x0b\x32\x13.phantora.RankAsideH\x00\x12+\n\x0brank_exited\x18\x04 \x01(\x0b\x32\x14.phantora.RankExitedH\x00\x12\"\n\x06\x66inish\x18\x05 \x01(\x0b\x32\x10.phantora.FinishH\x00\x42\t\n\x07message\"\xff\x01\n\x07ToAgent\x12$\n\x07welcome\x18\x01 \x01(\x0b\x32\x11.phantora.WelcomeH\x00\x12$\n\x07\x61nswers\x18\x02 \x01(\x0b\x32\x11.phantora.AnswersH\x00\x12$\n\x07stalled\x18\x03 \x01(\x0b\x32\x11.phantora.StalledH\x00\x12&\n\x08progress\x18\x04 \x01(\x0b\x32\x12.phantora.ProgressH\x00\x12$\n\x07\x66\x61ilure\x18\x05 \x01(\x0b\x32\x11.phantora.FailureH\x00\x12)\n\ndata_chunk\x18\x06 \x01(\x0b\x32\x13.phantora.DataChunkH\x00\x42\t\n\x07message\"W\n\x05Hello\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\r\n\x05ranks\x18\x02 \x01(\r\x12\x13\n\x0blocal_ranks\x18\x03 \x03(\r\x12\x10\n\x08settings\x18\x04 \x01(\t\"#\n\x07Welcome\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\"-\n\x05\x42\x61tch\x12$\n\x05ranks\x18\x01 \x03(\x0b\x32\x15.phantora.RankRecords\"A\n\x0bRankRecords\x12\x0c\n\x04rank\x18\x01 \x01(\r\x12\x15\n\rhost_clock_ns\x18\x02 \x01(\x04\x12\r\n\x05\x63\x65lls\x18\x03 \x01(\x0c\"(\n\tRankAside\x12\x0c\n\x04rank\x18\x01 \x01(\r\x12\r\n\x05stirs\x18\x02 \x01(\x04\"*\n\nRankExited\x12\x0c\n\x04rank\x18\x01 \x01(\r\x12\x0e\n\x06status\x18\x02 \x01(\x05\"\x08\n\x06\x46inish\",\n\x07\x41nswers\x12!\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x10.phantora.Answer\"e\n\x06\x41nswer\x12\x0c\n\x04rank\x18\x01 \x01(\r\x12\x0c\n\x04slot\x18\x02 \x01(\r\x12\x0e\n\x06status\x18\x03 \x01(\r\x12\x0f\n\x07time_ns\x18\x04 \x01(\x04\x12\r\n\x05value\x18\x05 \x01(\x04\x12\x0f\n\x07payload\x18\x06 \x01(\x0c\",\n\x07Stalled\x12\x12\n\nheld_up_by\x18\x01 \x03(\r\x12\r\n\x05stirs\x18\x02 \x01(\x04\"7\n\x08Progress\x12\x12\n\niterations\x18\x01 \x01(\r\x12\x17\n\x0fvirtual_time_ns\x18\x02 \x01(\x04\"M\n\x07\x46\x61ilure\x12\x11\n\texit_code\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06tables\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"8\n\tDataChunk\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\x12\x0c\n\x04last\x18\x03 \x01(\x08\x32\x42\n\nSimulation\x12\x34\n\x06\x41ttach\x12\x13.phantora.FromAgent\x1a\x11.phantora.ToAgent(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bsim_server/simulation.proto\x12\x08phantora\"\xd8\x01\n\tFromAgent\x12 \n\x05hello\x18\x01 \x01(\x0b\x32\x0f.phantora.HelloH\x00\x12 \n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x0f.phantora.BatchH\x00\x12+\n\x0branks_aside\x18\x03 \x01(\x0b\x32\x14.phantora.RanksAsideH\x00\x12+\n\x0brank_exited\x18\x04 \x01(\x0b\x32\x14.phantora.RankExitedH\x00\x12\"\n\x06\x66inish\x18\x05 \x01(\x0b\x32\x10.phantora.FinishH\x00\x42\t\n\x07message\"\xff\x01\n\x07ToAgent\x12$\n\x07welcome\x18\x01 \x01(\x0b\x32\x11.phantora.WelcomeH\x00\x12$\n\x07\x61nswers\x18\x02 \x01(\x0b\x32\x11.phantora.AnswersH\x00\x12$\n\x07stalled\x18\x03 \x01(\x0b\x32\x11.phantora.StalledH\x00\x12&\n\x08progress\x18\x04 \x01(\x0b\x32\x12.phantora.ProgressH\x00\x12$\n\x07\x66\x61ilure\x18\x05 \x01(\x0b\x32\x11.phantora.FailureH\x00\x12)\n\ndata_chunk\x18\x06 \x01(\x0b\x32\x13.phantora.DataChunkH\x00\x42\t\n\x07message\"W\n\x05Hello\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\r\n\x05ranks\x18\x02 \x01(\r\x12\x13\n\x0blocal_ranks\x18\x03 \x03(\r\x12\x10\n\x08settings\x18\x04 \x01(\t\"#\n\x07Welcome\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\"-\n\x05\x42\x61tch\x12$\n\x05ranks\x18\x01 \x03(\x0b\x32\x15.phantora.RankRecords\"A\n\x0bRankRecords\x12\x0c\n\x04rank\x18\x01 \x01(\r\x12\x15\n\rhost_clock_ns\x18\x02 \x01(\x04\x12\r\n\x05\x63\x65lls\x18\x03 \x01(\x0c\"*\n\nRanksAside\x12\r\n\x05ranks\x18\x01 \x03(\r\x12\r\n\x05stirs\x18\x02 \x01(\x04\"*\n\nRankExited\x12\x0c\n\x04rank\x18\x01 \x01(\r\x12\x0e\n\x06status\x18\x02 \x01(\x05\"\x08\n\x06\x46inish\",\n\x07\x41nswers\x12!\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x10.phantora.Answer\"e\n\x06\x41nswer\x12\x0c\n\x04rank\x18\x01 \x01(\r\x12\x0c\n\x04slot\x18\x02 \x01(\r\x12\x0e\n\x06status\x18\x03 \x01(\r\x12\x0f\n\x07time_ns\x18\x04 \x01(\x04\x12\r\n\x05value\x18\x05 \x01(\x04\x12\x0f\n\x07payload\x18\x06 \x01(\x0c\",\n\x07Stalled\x12\x12\n\nheld_up_by\x18\x01 \x03(\r\x12\r\n\x05stirs\x18\x02 \x01(\x04\"7\n\x08Progress\x12\x12\n\niterations\x18\x01 \x01(\r\x12\x17\n\x0fvirtual_time_ns\x18\x02 \x01(\x04\"M\n\x07\x46\x61ilure\x12\x11\n\texit_code\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06tables\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"8\n\tDataChunk\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\x12\x0c\n\x04last\x18\x03 \x01(\x08\x32\x42\n\nSimulation\x12\x34\n\x06\x41ttach\x12\x13.phantora.FromAgent\x1a\x11.phantora.ToAgent(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,35 +32,35 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'sim_server.simulation_pb2',
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_FROMAGENT']._serialized_start=42
-  _globals['_FROMAGENT']._serialized_end=256
-  _globals['_TOAGENT']._serialized_start=259
-  _globals['_TOAGENT']._serialized_end=514
-  _globals['_HELLO']._serialized_start=516
-  _globals['_HELLO']._serialized_end=603
-  _globals['_WELCOME']._serialized_start=605
-  _globals['_WELCOME']._serialized_end=640
-  _globals['_BATCH']._serialized_start=642
-  _globals['_BATCH']._serialized_end=687
-  _globals['_RANKRECORDS']._serialized_start=689
-  _globals['_RANKRECORDS']._serialized_end=754
-  _globals['_RANKASIDE']._serialized_start=756
-  _globals['_RANKASIDE']._serialized_end=796
-  _globals['_RANKEXITED']._serialized_start=798
-  _globals['_RANKEXITED']._serialized_end=840
-  _globals['_FINISH']._serialized_start=842
-  _globals['_FINISH']._serialized_end=850
-  _globals['_ANSWERS']._serialized_start=852
-  _globals['_ANSWERS']._serialized_end=896
-  _globals['_ANSWER']._serialized_start=898
-  _globals['_ANSWER']._serialized_end=999
-  _globals['_STALLED']._serialized_start=1001
-  _globals['_STALLED']._serialized_end=1045
-  _globals['_PROGRESS']._serialized_start=1047
-  _globals['_PROGRESS']._serialized_end=1102
-  _globals['_FAILURE']._serialized_start=1104
-  _globals['_FAILURE']._serialized_end=1181
-  _globals['_DATACHUNK']._serialized_start=1183
-  _globals['_DATACHUNK']._serialized_end=1239
-  _globals['_SIMULATION']._serialized_start=1241
-  _globals['_SIMULATION']._serialized_end=1307
+  _globals['_FROMAGENT']._serialized_end=258
+  _globals['_TOAGENT']._serialized_start=261
+  _globals['_TOAGENT']._serialized_end=516
+  _globals['_HELLO']._serialized_start=518
+  _globals['_HELLO']._serialized_end=605
+  _globals['_WELCOME']._serialized_start=607
+  _globals['_WELCOME']._serialized_end=642
+  _globals['_BATCH']._serialized_start=644
+  _globals['_BATCH']._serialized_end=689
+  _globals['_RANKRECORDS']._serialized_start=691
+  _globals['_RANKRECORDS']._serialized_end=756
+  _globals['_RANKSASIDE']._serialized_start=758
+  _globals['_RANKSASIDE']._serialized_end=800
+  _globals['_RANKEXITED']._serialized_start=802
+  _globals['_RANKEXITED']._serialized_end=844
+  _globals['_FINISH']._serialized_start=846
+  _globals['_FINISH']._serialized_end=854
+  _globals['_ANSWERS']._serialized_start=856
+  _globals['_ANSWERS']._serialized_end=900
+  _globals['_ANSWER']._serialized_start=902
+  _globals['_ANSWER']._serialized_end=1003
+  _globals['_STALLED']._serialized_start=1005
+  _globals['_STALLED']._serialized_end=1049
+  _globals['_PROGRESS']._serialized_start=1051
+  _globals['_PROGRESS']._serialized_end=1106
+  _globals['_FAILURE']._serialized_start=1108
+  _globals['_FAILURE']._serialized_end=1185
+  _globals['_DATACHUNK']._serialized_start=1187
+  _globals['_DATACHUNK']._serialized_end=1243
+  _globals['_SIMULATION']._serialized_start=1245
+  _globals['_SIMULATION']._serialized_end=1311
 # @@protoc_insertion_point(module_scope)

@@ -6,18 +6,18 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class FromAgent(_message.Message):
-    __slots__ = ("hello", "batch", "rank_aside", "rank_exited", "finish")
+    __slots__ = ("hello", "batch", "ranks_aside", "rank_exited", "finish")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
-    RANK_ASIDE_FIELD_NUMBER: _ClassVar[int]
+    RANKS_ASIDE_FIELD_NUMBER: _ClassVar[int]
     RANK_EXITED_FIELD_NUMBER: _ClassVar[int]
     FINISH_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     batch: Batch
-    rank_aside: RankAside
+    ranks_aside: RanksAside
     rank_exited: RankExited
     finish: Finish
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., rank_aside: _Optional[_Union[RankAside, _Mapping]] = ..., rank_exited: _Optional[_Union[RankExited, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ...) -> None: ...
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., ranks_aside: _Optional[_Union[RanksAside, _Mapping]] = ..., rank_exited: _Optional[_Union[RankExited, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ...) -> None: ...
 
 class ToAgent(_message.Message):
     __slots__ = ("welcome", "answers", "stalled", "progress", "failure", "data_chunk")
@@ -69,13 +69,13 @@ class RankRecords(_message.Message):
     cells: bytes
     def __init__(self, rank: _Optional[int] = ..., host_clock_ns: _Optional[int] = ..., cells: _Optional[bytes] = ...) -> None: ...
 
-class RankAside(_message.Message):
-    __slots__ = ("rank", "stirs")
-    RANK_FIELD_NUMBER: _ClassVar[int]
+class RanksAside(_message.Message):
+    __slots__ = ("ranks", "stirs")
+    RANKS_FIELD_NUMBER: _ClassVar[int]
     STIRS_FIELD_NUMBER: _ClassVar[int]
-    rank: int
+    ranks: _containers.RepeatedScalarFieldContainer[int]
     stirs: int
-    def __init__(self, rank: _Optional[int] = ..., stirs: _Optional[int] = ...) -> None: ...
+    def __init__(self, ranks: _Optional[_Iterable[int]] = ..., stirs: _Optional[int] = ...) -> None: ...
 
 class RankExited(_message.Message):
     __slots__ = ("rank", "status")

@@ -91,11 +91,10 @@ PYBIND11_MODULE(_channel, module) {
           "waiting", [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).waiting.load(); },
           py::arg("rank"))
       .def(
-          "signs",
+          "naps",
           [](const Channels& self, std::uint32_t rank) {
             const ph::Channel& channel = self.set().channel(rank);
-            return py::make_tuple(channel.acting.load(), channel.relays.load(), channel.naps.load(),
-                                  channel.napping.load());
+            return py::make_tuple(channel.naps.load(), channel.napping.load());
           },
           py::arg("rank"))
       .def(
@@ -106,6 +105,15 @@ PYBIND11_MODULE(_channel, module) {
           "owner_pid",
           [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).owner_pid.load(); },
           py::arg("rank"))
+      .def("calls",
+           [](const Channels& self) {
+             py::dict counts;
+             for (const auto& [rank, count] : self.set().calls())
+               counts[py::int_(rank)] = py::make_tuple(count.begun, count.answers, count.under_way);
+             return counts;
+           })
+      .def(
+          "hang_up", [](const Channels& self, std::uint32_t rank) { self.set().hang_up(rank); }, py::arg("rank"))
       .def("wake", [](const Channels& self) { self.set().wake(); })
       .def("close", &Channels::close);
 

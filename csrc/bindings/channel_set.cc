@@ -23,6 +23,11 @@ namespace {
 
 [[noreturn]] void fail(const std::string& path) { throw std::system_error(errno, std::generic_category(), path); }
 
+// They are numbered over all hosts.
+std::uint32_t rows_for(const std::vector<std::uint32_t>& ranks) {
+  return ranks.empty() ? 0 : *std::max_element(ranks.begin(), ranks.end()) + 1;
+}
+
 std::uint32_t* address(std::atomic<std::uint32_t>& word) { return reinterpret_cast<std::uint32_t*>(&word); }
 
 }  // namespace
@@ -31,7 +36,7 @@ std::string channel_path(const std::string& run_dir, std::uint32_t rank) {
   return run_dir + "/rank-" + std::to_string(rank) + ".channel";
 }
 
-std::string doorbell_path(const std::string& run_dir) { return run_dir + "/doorbell"; }
+std::string switchboard_path(const std::string& run_dir) { return run_dir + "/switchboard"; }
 
 Mapping::Mapping(const std::string& path, std::size_t size_bytes, Open open) : size_bytes_(size_bytes) {
   const int flags = O_RDWR | O_CLOEXEC | (open == Open::Create ? O_CREAT | O_EXCL : 0);
@@ -78,12 +83,13 @@ void unlock(Channel& channel) {
 }
 
 ChannelSet::ChannelSet(const std::string& run_dir, const std::vector<std::uint32_t>& ranks)
-    : doorbell_(doorbell_path(run_dir), sizeof(Doorbell), Mapping::Open::Create) {
+    : board_(switchboard_path(run_dir), switchboard_bytes(rows_for(ranks)), Mapping::Open::Create) {
+  board().ranks = rows_for(ranks);
   for (const std::uint32_t rank : ranks) {
     if (!by_rank_.emplace(rank, entries_.size()).second)
       throw std::invalid_argument("rank " + std::to_string(rank) + " is listed twice");
     Mapping mapping(channel_path(run_dir, rank), sizeof(Channel), Mapping::Open::Create);
-    entries_.push_back({rank, 0, std::move(mapping)});
+    entries_.push_back({.rank = rank, .reported_clock_ns = 0, .mapping = std::move(mapping)});
     Channel& channel = entries_.back().channel();  // the kernel's zero pages are the initial state
     channel.version = kProtocolVersion;
     channel.rank = rank;
@@ -98,14 +104,14 @@ const ChannelSet::Entry& ChannelSet::entry(std::uint32_t rank) const {
 }
 
 bool ChannelSet::sleep(int timeout_ms) {
-  std::atomic<std::uint32_t>& rings = doorbell().rings;
+  std::atomic<std::uint32_t>& rings = board().rings;
   if (rings.load(std::memory_order_acquire) == rings_seen_ && timeout_ms != 0)
     futex_wait(rings, rings_seen_, timeout_ms);
   return rings.load(std::memory_order_acquire) != rings_seen_;
 }
 
 std::vector<ChannelSet::Poll> ChannelSet::collect() {
-  rings_seen_ = doorbell().rings.load(std::memory_order_acquire);
+  rings_seen_ = board().rings.load(std::memory_order_acquire);
   std::vector<Poll> polls;
   for (Entry& entry : entries_) {
     Channel& channel = entry.channel();
@@ -135,12 +141,15 @@ void ChannelSet::answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus stat
   if (slot >= kReplySlots) throw std::invalid_argument("there is no reply slot " + std::to_string(slot));
   if (payload.size() > kReplyPayloadBytes)
     throw std::invalid_argument("a payload of " + std::to_string(payload.size()) + " bytes does not fit a reply");
-  ReplySlot& reply = entry(rank).channel().slots[slot];
+  const Entry& to = entry(rank);
+  ReplySlot& reply = to.channel().slots[slot];
   reply.status = status;
   reply.payload_bytes = static_cast<std::uint32_t>(payload.size());
   reply.time_ns = time_ns;
   reply.value = value;
   if (!payload.empty()) std::memcpy(reply.payload, payload.data(), payload.size());
+  if (reply.recipient != kNobody) board().calls(rank, reply.recipient).begun.fetch_add(1);
+  to.answers->fetch_add(1);
   reply.answered.store(1, std::memory_order_release);
   futex_wake(reply.answered);
 }
@@ -154,9 +163,37 @@ bool ChannelSet::set_aside(std::uint32_t rank) {
   return quiet;
 }
 
+std::vector<std::pair<std::uint32_t, ChannelSet::CallCount>> ChannelSet::calls() const {
+  const auto add = [&](CallCount& count, std::uint32_t from, Recipient to) {
+    CallCounters& calls = board().calls(from, to);
+    const std::uint32_t ended = calls.ended.load();  // first: one that ends meanwhile was under way
+    const std::uint32_t begun = calls.begun.load();
+    count.begun += begun;
+    count.under_way |= begun != ended;
+  };
+  CallCount to_everyone;
+  for (const Entry& from : entries_) add(to_everyone, from.rank, kEveryone);
+  std::vector<std::pair<std::uint32_t, CallCount>> counts;
+  for (const Entry& to : entries_) {
+    CallCount count = to_everyone;
+    count.answers = to.answers->load();
+    for (const Entry& from : entries_) add(count, from.rank, to.rank + 1);
+    counts.emplace_back(to.rank, count);
+  }
+  return counts;
+}
+
+void ChannelSet::hang_up(std::uint32_t rank) {
+  entry(rank);  // throws if it is not ours
+  for (std::uint32_t column = 0; column <= board().ranks; ++column) {
+    CallCounters& calls = board().calls(rank, column == board().ranks ? kEveryone : column + 1);
+    calls.ended.store(calls.begun.load());
+  }
+}
+
 void ChannelSet::wake() {
-  doorbell().rings.fetch_add(1, std::memory_order_release);
-  futex_wake(doorbell().rings);
+  board().rings.fetch_add(1, std::memory_order_release);
+  futex_wake(board().rings);
 }
 
 }  // namespace ph

@@ -2,10 +2,13 @@
 // The contract is protocol/channel.h. No Python in here.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "protocol/channel.h"
@@ -58,24 +61,35 @@ class ChannelSet {
   const Channel& channel(std::uint32_t rank) const { return entry(rank).channel(); }
   void wake();
 
+  struct CallCount {
+    std::uint32_t begun = 0;  // modulo 2^32
+    bool under_way = false;
+    std::uint32_t answers = 0;
+  };
+  // The calls to each rank, and how often it was answered.
+  std::vector<std::pair<std::uint32_t, CallCount>> calls() const;
+  // The rank has ended: what it was doing is done.
+  void hang_up(std::uint32_t rank);
+
  private:
   struct Entry {
     std::uint32_t rank;
     std::uint64_t reported_clock_ns;
     Mapping mapping;
+    std::unique_ptr<std::atomic<std::uint32_t>> answers = std::make_unique<std::atomic<std::uint32_t>>(0);
     Channel& channel() const { return *static_cast<Channel*>(mapping.data()); }
   };
 
   const Entry& entry(std::uint32_t rank) const;
-  Doorbell& doorbell() const { return *static_cast<Doorbell*>(doorbell_.data()); }
+  Switchboard& board() const { return *static_cast<Switchboard*>(board_.data()); }
 
-  Mapping doorbell_;
+  Mapping board_;
   std::uint32_t rings_seen_ = 0;
   std::vector<Entry> entries_;
   std::unordered_map<std::uint32_t, std::size_t> by_rank_;
 };
 
 std::string channel_path(const std::string& run_dir, std::uint32_t rank);
-std::string doorbell_path(const std::string& run_dir);
+std::string switchboard_path(const std::string& run_dir);
 
 }  // namespace ph

@@ -161,6 +161,7 @@ PYBIND11_MODULE(_engine, module) {
           py::arg("limit_ns"), py::arg("inclusive"), py::call_guard<py::gil_scoped_release>())
       .def("stirs", &Engine::stirs)
       .def("background_acts", &Engine::background_acts)
+      .def("is_running", &Engine::is_running, py::arg("rank"))
       .def("waiting_ranks", &Engine::waiting_ranks)
       .def("running_ranks", &Engine::running_ranks)
       .def("aside_ranks", &Engine::aside_ranks)

@@ -11,7 +11,7 @@
 namespace ph {
 
 TestRank::TestRank(const std::string& run_dir, std::uint32_t rank)
-    : doorbell_(doorbell_path(run_dir), sizeof(Doorbell), Mapping::Open::Existing),
+    : board_(switchboard_path(run_dir), sizeof(Switchboard), Mapping::Open::Existing),
       channel_(channel_path(run_dir, rank), sizeof(Channel), Mapping::Open::Existing) {
   if (channel().magic != kChannelMagic || channel().version != kProtocolVersion)
     throw std::runtime_error("not a channel of this version");
@@ -19,9 +19,9 @@ TestRank::TestRank(const std::string& run_dir, std::uint32_t rank)
 }
 
 void TestRank::ring() {
-  Doorbell& doorbell = *static_cast<Doorbell*>(doorbell_.data());
-  doorbell.rings.fetch_add(1, std::memory_order_release);
-  futex_wake(doorbell.rings);
+  Switchboard& board = *static_cast<Switchboard*>(board_.data());
+  board.rings.fetch_add(1, std::memory_order_release);
+  futex_wake(board.rings);
 }
 
 void TestRank::set_clock(std::uint64_t host_clock_ns) {

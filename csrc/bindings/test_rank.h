@@ -30,7 +30,7 @@ class TestRank {
   Channel& channel() const { return *static_cast<Channel*>(channel_.data()); }
   void ring();
 
-  Mapping doorbell_;
+  Mapping board_;
   Mapping channel_;
 };
 

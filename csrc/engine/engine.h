@@ -38,6 +38,7 @@ class Engine {
 
   std::uint64_t stirs() const { return world_.stirs; }
   std::uint32_t background_acts() const { return world_.background_acts; }
+  bool is_running(std::uint32_t rank) const { return ranks_.at(rank)->running(); }
   std::vector<std::uint32_t> waiting_ranks() const;
   std::vector<std::uint32_t> running_ranks() const;
   std::vector<std::uint32_t> aside_ranks() const;

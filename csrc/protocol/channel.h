@@ -3,13 +3,14 @@
 // The rank is the only process that writes cells (its threads take `lock`), the agent the only one that
 // consumes them. The agent never blocks on `lock`: it tries it, to set a quiet rank aside (see `aside`).
 // A rank that waits sleeps on the futex word of a reply slot; the agent sleeps on the doorbell, one word
-// for all ranks of the host.
+// for all ranks of the host (protocol/switchboard.h).
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 
 #include "protocol/records.h"
+#include "protocol/switchboard.h"
 
 namespace ph {
 
@@ -26,6 +27,7 @@ struct ReplySlot {
   std::uint32_t payload_bytes;
   std::uint64_t time_ns;               // the rank's host clock becomes at least this
   std::uint64_t value;
+  Recipient recipient;                 // of the call that begins when this is answered; kNobody: none does
   unsigned char payload[kReplyPayloadBytes];
 };
 
@@ -38,19 +40,13 @@ struct Channel {
   std::atomic<std::uint32_t> aside;       // 1: the server no longer waits for this rank; it must resume first
   std::atomic<std::uint32_t> waiting;     // driver threads that wait for a reply
   std::atomic<std::uint64_t> host_clock_ns;
-  // What tells the agent that a message may be on its way between ranks (phantora_py/agent/idle.py).
-  std::atomic<std::uint32_t> acting;      // threads that are about to do something outside, or are at it
-  std::atomic<std::uint32_t> relays;      // how often a helper thread took or passed on a message
+  // Loops that look outside (phantora_py/agent/idle.py).
   std::atomic<std::uint32_t> naps;        // how often a driver slept in real time, to look outside again later
   std::atomic<std::uint32_t> napping;     // drivers that do so now
   alignas(64) std::atomic<std::uint64_t> head;  // cells written
   alignas(64) std::atomic<std::uint64_t> tail;  // cells consumed
   alignas(64) ReplySlot slots[kReplySlots];
   alignas(4096) unsigned char cells[kRingCells * kCellBytes];
-};
-
-struct Doorbell {
-  std::atomic<std::uint32_t> rings;  // futex word, incremented by ranks
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);

@@ -7,13 +7,14 @@ simulation waits for it is set aside.
 
 import signal
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 
 from phantora_py.agent.channels import Channels
-from phantora_py.agent.idle import IdleWatch, Signs, find_still
+from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch
 from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
 from phantora_py.launch.interrupts import Interrupts
@@ -33,6 +34,7 @@ _STOP_LIMIT_S = 10.0
 # A look at a rank's processes reads some hundred files, so it is repeated ever less often.
 _FIRST_LOOK_INTERVAL_S = 0.001
 _LAST_LOOK_INTERVAL_S = 0.025
+_GUESS_INTERVAL_S = QUIET_NS / 1e9
 
 
 class DataSink(Protocol):
@@ -87,14 +89,13 @@ class HostAgent:
         self._processes = processes
         self._data = data
         self._watcher = watcher
+        self._still = StillWatch(channels)
         self._idle = IdleWatch()
         self._stall = stall
         self._interrupts = interrupts
         self._aside: set[int] = set()
         self._held_up_by: set[int] = set()
         self._stirs = 0
-        # How often each rank had napped when it was found still; a loop must have had its turn.
-        self._naps: dict[int, int] = {}
         self._outcome = Outcome()
         self._detail = ""
         self._stop_at_s: float | None = None
@@ -136,6 +137,8 @@ class HostAgent:
             for rank, clock_ns, cells in found
         ]
         for record in records:
+            if not record.cells or not is_background(record.cells):
+                self._still.got_on(record.rank)
             if not is_background(record.cells):
                 self._idle.forget(record.rank)
                 self._stall.got_on()
@@ -161,12 +164,12 @@ class HostAgent:
         self._held_up_by = set(stalled.held_up_by) & set(self._processes.pids)
         self._aside -= self._held_up_by
         if stalled.stirs != self._stirs:
-            # What was seen before says nothing: a message may be on its way since.
+            # Who was idle need not be so any more: a message may be on its way since.
             self._stirs = stalled.stirs
-            self._naps.clear()
             self._idle = IdleWatch()
             self._look_at_s = 0.0
             self._look_interval_s = _FIRST_LOOK_INTERVAL_S
+            self._guess_at_s = time.monotonic() + _GUESS_INTERVAL_S
 
     def _on_failure(self, failure: wire.Failure) -> None:
         """The server knows why the program cannot go on; that beats what was seen of processes,
@@ -183,6 +186,7 @@ class HostAgent:
 
     def _on_end(self, rank: int, status: int) -> None:
         self._forward(0)
+        self._channels.hang_up(rank)
         self._simulation.send(wire.FromAgent(rank_exited=wire.RankExited(rank=rank, status=status)))
         self._held_up_by.discard(rank)
         self._aside.discard(rank)
@@ -205,32 +209,25 @@ class HostAgent:
             return
         pids = self._processes.pids
         candidates = {rank: pids[rank] for rank in self._held_up_by if rank in pids}
-        still = find_still(candidates, pids, self._signs)
-        idle = set()
-        if time.monotonic() >= self._guess_at_s:  # it reads more, and a guess takes longer anyway
-            self._guess_at_s = time.monotonic() + _LAST_LOOK_INTERVAL_S
-            idle = {rank for rank, pid in candidates.items() if self._idle.is_idle(rank, pid)}
+        still = self._still.find(candidates, pids)
+        idle = set() if still == candidates.keys() else self._guess(candidates)
         # Whoever asked to act before it went to sleep must have been heard first.
         self._forward(0)
-        for rank in sorted(still | idle):
-            if not self._is_between_looks(rank) and self._channels.set_aside(rank):
-                aside = wire.RankAside(rank=rank, stirs=self._stirs)
-                self._simulation.send(wire.FromAgent(rank_aside=aside))
-                self._held_up_by.discard(rank)
-                self._aside.add(rank)
-                self._idle.forget(rank)
+        aside = [rank for rank in sorted(still | idle) if self._channels.set_aside(rank)]
+        if aside:
+            message = wire.RanksAside(ranks=aside, stirs=self._stirs)
+            self._simulation.send(wire.FromAgent(ranks_aside=message))
+            self._held_up_by.difference_update(aside)
+            self._aside.update(aside)
         self._look_at_s = time.monotonic() + self._look_interval_s
         self._look_interval_s = min(2 * self._look_interval_s, _LAST_LOOK_INTERVAL_S)
 
-    def _is_between_looks(self, rank: int) -> bool:
-        """Whether a rank sleeps in a loop that has not looked outside since all was still."""
-        signs = self._signs(rank)
-        if not signs.napping:
-            return False
-        return signs.naps == self._naps.setdefault(rank, signs.naps)
-
-    def _signs(self, rank: int) -> Signs:
-        return Signs(*self._channels.signs(rank))
+    def _guess(self, candidates: Mapping[int, int]) -> set[int]:
+        """Those that seem idle; for where it cannot be proven. Seldom: it reads much."""
+        if time.monotonic() < self._guess_at_s:
+            return set()
+        self._guess_at_s = time.monotonic() + _GUESS_INTERVAL_S
+        return {rank for rank, pid in candidates.items() if self._idle.is_idle(rank, pid)}
 
     def _tell_of_stall(self) -> None:
         if self._stop_at_s is not None or not self._processes.pids or not self._stall.is_due():

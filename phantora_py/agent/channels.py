@@ -21,8 +21,16 @@ class Channels(Protocol):
     def set_aside(self, rank: int) -> bool:
         """Has the rank ask before it goes on; False if it has records pending or is at work."""
 
-    def signs(self, rank: int) -> tuple[int, int, int, int]:
-        """The counters `acting`, `relays`, `naps` and `napping` of a rank's channel."""
+    def naps(self, rank: int) -> tuple[int, int]:
+        """How often a driver of the rank has slept in real time, and how many do so now."""
+
+    def calls(self) -> dict[int, tuple[int, int, bool]]:
+        """By rank: how many acts of others that concern it have begun, how often it was answered,
+        and whether such an act is under way.
+        """
+
+    def hang_up(self, rank: int) -> None:
+        """The rank has ended: none of its acts is under way."""
 
     def wake(self) -> None:
         """Ends a `poll` of another thread."""

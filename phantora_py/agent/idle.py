@@ -4,11 +4,14 @@ Where the simulation waits for such a rank, the agent sets it aside. That must b
 is set aside comes back when another rank acts, and would come back too late if a message that had
 already been sent were still on its way to it.
 
-* `find_still` proves it. A rank is still if all its threads sleep at one instant, and that is so if
-  two looks find none that runs, nor one that has run in between. A message on its way is in the
-  hands of a thread that runs: one that is about to act, or a helper that passes it on, which counts
-  as a relay. So if there was no relay all the while, and every rank was still at some instant, or
-  at least its helpers were and nobody was about to act, then there is no message.
+* `StillWatch` proves it. A rank is asleep if all its threads sleep at one instant, and that is so
+  if two looks find none that runs, nor one that has run in between. What has been found asleep
+  stays asleep until a call (csrc/protocol/switchboard.h) to it begins, the simulation answers it,
+  or it gets on by itself. A
+  message on its way is in the hands of a thread that runs: one that makes a call, which is counted,
+  or a helper that was called or set to work and has not made its own call yet. So if no call is
+  under way, and the helpers of all ranks have slept since the last that concerned them, then there
+  is no message.
 * `IdleWatch` guesses, where some thread is busy all the time: a rank that has hardly wanted the
   processor for a while cannot get on by itself. Hardly, because threads of the framework (NCCL's
   watchdog, the heartbeat of its monitor) wake now and then in a rank that waits.
@@ -17,10 +20,13 @@ already been sent were still on its way to it.
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
+
+from phantora_py.agent.channels import Channels
 
 QUIET_NS = 100_000_000
 # Share of one processor that watchdogs may want in a rank that waits. Assumed; they take under 1 %.
@@ -33,15 +39,6 @@ _BUSY = (b"R", b"D")
 _ENDED = (b"Z", b"X")
 
 
-class Signs(NamedTuple):
-    """What a rank shows in its channel; see csrc/protocol/channel.h."""
-
-    acting: int
-    relays: int
-    naps: int
-    napping: int
-
-
 class Task(NamedTuple):
     """A thread as the kernel accounts for it. `wanted_ns`: it ran, or was ready to."""
 
@@ -51,25 +48,81 @@ class Task(NamedTuple):
     wanted_ns: int
 
 
-def find_still(
-    candidates: Mapping[int, int], ranks: Mapping[int, int], signs: Callable[[int], Signs]
-) -> set[int]:
-    """Those of `candidates` that only an act still to come can set going again.
-
-    Both mappings are from a rank to its pid; `ranks`: all that live on this host.
+class _State(NamedTuple):
+    """What must be as it was for a rank that was asleep to be so still: calls to it that had begun,
+    answers that it had got, and how often it had got on.
     """
-    relays = [signs(rank).relays for rank in ranks]
-    still = {rank for rank, pid in candidates.items() if _is_still(pid, but_main=False)}
-    if not still:
-        return still
-    for rank, pid in ranks.items():
-        # What a main thread that runs does outside, it does in its turn: that is still to come.
-        if rank not in still and not _is_still(pid, but_main=signs(rank).acting == 0):
+
+    calls: int
+    answers: int
+    is_called: bool
+    steps: int
+
+
+class StillWatch:
+    """Finds the ranks that only an act still to come can set going again."""
+
+    def __init__(self, channels: Channels) -> None:
+        self._channels = channels
+        self._steps: Counter[int] = Counter()
+        self._asleep: dict[int, _State] = {}
+        self._helpers_asleep: dict[int, _State] = {}
+        self._naps: dict[int, tuple[_State, int]] = {}
+
+    def got_on(self, rank: int) -> None:
+        """A rank has done something."""
+        self._steps[rank] += 1
+
+    def find(self, candidates: Mapping[int, int], ranks: Mapping[int, int]) -> set[int]:
+        """Those of `candidates` that are still.
+
+        Both mappings are from a rank to its pid; `ranks`: all that live on this host.
+        """
+        states = self._states(ranks)
+        known = {rank for rank in candidates if self._asleep.get(rank) == states[rank]}
+        found = {
+            rank
+            for rank, pid in candidates.items()
+            if rank not in known and is_asleep(pid) and not self._is_between_looks(rank, states)
+        }
+        if not known and not found:
             return set()
-    return still if relays == [signs(rank).relays for rank in ranks] else set()
+        # What a main thread that runs does outside, it does in its turn: that is still to come.
+        others = {
+            rank
+            for rank in ranks.keys() - known - found
+            if self._helpers_asleep.get(rank) != states[rank]
+        }
+        quiet = {rank for rank in others if is_asleep(ranks[rank], but_main=True)}
+        after = self._states(ranks)
+        for rank in quiet | found:
+            if after[rank] == states[rank] and not after[rank].is_called:
+                self._helpers_asleep[rank] = states[rank]
+        if quiet != others or any(state.is_called for state in after.values()):
+            return set()
+        if any(after[rank].calls != states[rank].calls for rank in ranks):
+            return set()
+        still = {rank for rank in known | found if after[rank] == states[rank]}
+        self._asleep.update({rank: states[rank] for rank in still})
+        return still
+
+    def _states(self, ranks: Iterable[int]) -> dict[int, _State]:
+        calls = self._channels.calls()
+        return {rank: _State(*calls[rank], self._steps[rank]) for rank in ranks}
+
+    def _is_between_looks(self, rank: int, states: Mapping[int, _State]) -> bool:
+        """Whether a rank sleeps in a loop that has not looked outside since it was last called."""
+        naps, napping = self._channels.naps(rank)
+        if not napping:
+            return False
+        state, seen = self._naps.get(rank, (None, naps))
+        if state != states[rank]:
+            seen = naps
+            self._naps[rank] = states[rank], naps
+        return naps == seen
 
 
-def _is_still(pid: int, but_main: bool) -> bool:
+def is_asleep(pid: int, *, but_main: bool = False) -> bool:
     """Whether all threads of a process tree sleep at one instant. `but_main`: all but main ones."""
     try:
         seen = {}

@@ -20,7 +20,7 @@ _SWEEP_LIMIT_S = 20
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """Paths in the run directory. Channels lie beside them as rank-<r>.channel and doorbell."""
+    """Paths in the run directory. Channels lie beside them as rank-<r>.channel and switchboard."""
 
     path: Path
 

@@ -9,7 +9,7 @@ import pytest
 
 from phantora_py.agent import agent as agent_module
 from phantora_py.agent.agent import HostAgent, Outcome, describe_end
-from phantora_py.agent.idle import IdleWatch
+from phantora_py.agent.idle import IdleWatch, StillWatch
 from phantora_py.agent.stall import StallWatch
 from phantora_py.launch.interrupts import Interrupts
 from sim_server import simulation_pb2 as wire
@@ -26,7 +26,7 @@ class Channels:
     def __init__(self) -> None:
         self.polls: deque[list[tuple[int, int, bytes]]] = deque()
         self.aside: list[int] = []
-        self.told_signs = (0, 0, 0, 0)
+        self.ended: list[int] = []
 
     def poll(self, timeout_ms: int) -> list[tuple[int, int, bytes]]:
         return self.polls.popleft() if self.polls else []
@@ -35,8 +35,11 @@ class Channels:
         self.aside.append(rank)
         return True
 
-    def signs(self, rank: int) -> tuple[int, int, int, int]:
-        return self.told_signs
+    def calls(self) -> dict[int, tuple[int, int, bool]]:
+        return {rank: (0, 0, False) for rank in range(2)}
+
+    def hang_up(self, rank: int) -> None:
+        self.ended.append(rank)
 
 
 ALL_DATA = wire.ToAgent(data_chunk=wire.DataChunk(name="digest", content=b"01", last=True))
@@ -219,34 +222,17 @@ def test_an_idle_rank_that_holds_others_up_is_set_aside(
 ) -> None:
     """Only ranks that the server waits for are looked at, and the server is told."""
     monkeypatch.setattr(
-        agent_module, "find_still", lambda found, *_: set(found) if proven else set()
+        StillWatch, "find", lambda _, candidates, __: set(candidates) if proven else set()
     )
+    monkeypatch.setattr(agent_module, "_GUESS_INTERVAL_S", 0.0)
     monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: not proven)
     _, channels, server, _, _ = serve(
         {0: (5, 0), 1: (5, 0)},
         lambda message: [STALLED] if message.HasField("batch") else [],
         [[(0, 5, WORK)]],
     )
-    assert channels.aside == [1]
-    assert wire.FromAgent(rank_aside=wire.RankAside(rank=1, stirs=7)) in server.sent
-
-
-@pytest.mark.parametrize(("naps", "aside"), [([3, 3, 3, 3], []), ([3, 3, 4, 4], [1])])
-def test_a_rank_that_naps_is_set_aside_after_a_turn_of_its_loop(
-    monkeypatch: pytest.MonkeyPatch, naps: list[int], aside: list[int]
-) -> None:
-    """It looks outside only then: what it waits for may have happened during its nap."""
-    monkeypatch.setattr(agent_module, "find_still", lambda found, *_: set(found))
-    monkeypatch.setattr(agent_module, "_FIRST_LOOK_INTERVAL_S", 0.0)
-    monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: False)
-    looks = iter(naps)
-    monkeypatch.setattr(Channels, "signs", lambda *_: (0, 0, next(looks, naps[-1]), 1))
-    _, channels, _, _, _ = serve(
-        {0: (6, 0), 1: (6, 0)},
-        lambda message: [STALLED] if message.HasField("batch") else [],
-        [[(0, 5, WORK)]],
-    )
-    assert channels.aside == aside
+    assert (channels.aside, channels.ended) == ([1], [0, 1])
+    assert wire.FromAgent(ranks_aside=wire.RanksAside(ranks=[1], stirs=7)) in server.sent
 
 
 def test_progress_and_data_are_passed_on() -> None:

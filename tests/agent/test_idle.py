@@ -4,12 +4,14 @@ import itertools
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
-from phantora_py.agent.idle import QUIET_NS, IdleWatch, Signs, find_still
+from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch
 
 
 class Clock:
@@ -76,20 +78,38 @@ def test_quiet_must_last() -> None:
         assert not watch.is_idle(0, pid)
 
 
-SILENT = Signs(acting=0, relays=0, naps=0, napping=0)
+class Calls:
+    """What the channels say of ranks that a test plays: nobody calls, nobody naps."""
+
+    def __init__(self) -> None:
+        self.begun: Counter[int] = Counter()
+        self.answers: Counter[int] = Counter()
+        self.under_way: set[int] = set()
+        self.told_naps = iter(lambda: (0, 0), None)
+
+    def calls(self) -> dict[int, tuple[int, int, bool]]:
+        return {
+            rank: (self.begun[rank], self.answers[rank], rank in self.under_way)
+            for rank in range(2)
+        }
+
+    def naps(self, rank: int) -> tuple[int, int]:
+        return next(self.told_naps)
+
+
+def watch(calls: Any) -> StillWatch:
+    return StillWatch(calls)
 
 
 def becomes_still(
-    candidates: dict[int, int],
-    ranks: dict[int, int],
-    signs: Callable[[int], Signs] = lambda _: SILENT,
+    still: StillWatch, candidates: dict[int, int], ranks: dict[int, int] | None = None
 ) -> set[int]:
     """What is found still within a second, at the first look that finds something."""
     deadline_s = time.monotonic() + 1
     while time.monotonic() < deadline_s:
-        still = find_still(candidates, ranks, signs)
-        if still:
-            return still
+        found = still.find(candidates, ranks or candidates)
+        if found:
+            return found
         time.sleep(0.001)
     return set()
 
@@ -98,7 +118,7 @@ def becomes_still(
 def test_a_tree_that_sleeps_is_still(script: str) -> None:
     """No time need pass: two looks are enough."""
     with running(script) as pid:
-        assert becomes_still({0: pid}, {0: pid}) == {0}
+        assert becomes_still(watch(Calls()), {0: pid}) == {0}
 
 
 @pytest.mark.parametrize(
@@ -107,16 +127,16 @@ def test_a_tree_that_sleeps_is_still(script: str) -> None:
 def test_a_tree_that_works_is_not_still(script: str) -> None:
     """Nor one whose children work, or come and go."""
     with running(script) as pid:
-        assert becomes_still({0: pid}, {0: pid}) == set()
+        assert becomes_still(watch(Calls()), {0: pid}) == set()
 
 
 def test_a_rank_is_still_beside_one_that_works_in_its_main_thread() -> None:
-    """What that one does outside is still to come, unless it is about to do it."""
+    """What that one does outside is still to come, unless it is under way."""
     with running("read x") as waits, running("while :; do :; done") as works:
-        ranks = {0: waits, 1: works}
-        assert becomes_still(ranks, ranks) == {0}
-        acts = SILENT._replace(acting=1)
-        assert becomes_still(ranks, ranks, lambda rank: acts if rank == 1 else SILENT) == set()
+        calls, ranks = Calls(), {0: waits, 1: works}
+        assert becomes_still(watch(calls), ranks) == {0}
+        calls.under_way = {0}
+        assert becomes_still(watch(calls), ranks) == set()
 
 
 HELPER = """
@@ -129,24 +149,70 @@ time.sleep(60)
 """
 
 
-def test_no_rank_is_still_beside_a_helper_thread_that_works() -> None:
-    """It may have a message in its hands for anybody."""
-    with (
-        running("read x") as waits,
-        subprocess.Popen([sys.executable, "-c", HELPER], stdout=subprocess.PIPE) as helper,
-    ):
+@contextmanager
+def helper_that_works() -> Iterator[int]:
+    """A process whose helper thread works; its pid."""
+    with subprocess.Popen([sys.executable, "-c", HELPER], stdout=subprocess.PIPE) as helper:
         assert helper.stdout is not None
         helper.stdout.readline()
-        assert becomes_still({0: waits}, {0: waits, 1: helper.pid}) == set()
+        yield helper.pid
         helper.kill()
 
 
-def test_no_rank_is_still_while_messages_are_passed_on() -> None:
-    """A helper may take one after its thread was looked at, and be asleep again."""
-    relays = itertools.count()
+def test_no_rank_is_still_beside_a_helper_thread_that_works() -> None:
+    """It may have a message in its hands for anybody."""
+    with running("read x") as waits, helper_that_works() as helper:
+        assert becomes_still(watch(Calls()), {0: waits}, {0: waits, 1: helper}) == set()
 
-    def pass_on(_: int) -> Signs:
-        return SILENT._replace(relays=next(relays))
+
+def test_no_rank_is_still_while_calls_are_made() -> None:
+    """A helper may make one after its thread was looked at, and be asleep again."""
+
+    class Busy(Calls):
+        def calls(self) -> dict[int, tuple[int, int, bool]]:
+            self.begun[0] += 1
+            return super().calls()
 
     with running("read x") as pid:
-        assert becomes_still({0: pid}, {0: pid}, pass_on) == set()
+        assert becomes_still(watch(Busy()), {0: pid}) == set()
+
+
+def test_a_rank_stays_still_until_something_comes_to_it_or_it_gets_on() -> None:
+    """It is not even looked at: here a process that works takes the place of one that slept."""
+    calls = Calls()
+    still = watch(calls)
+    with running("read x") as waits, running("while :; do :; done") as works:
+        assert becomes_still(still, {0: waits}) == {0}
+        assert still.find({0: works}, {0: works}) == {0}
+        calls.begun[0] += 1
+        assert becomes_still(still, {0: works}) == set()
+        assert becomes_still(still, {0: waits}) == {0}
+        calls.answers[0] += 1
+        assert becomes_still(still, {0: works}) == set()
+        assert becomes_still(still, {0: waits}) == {0}
+        still.got_on(0)
+        assert becomes_still(still, {0: works}) == set()
+
+
+def test_helpers_are_looked_at_once_after_they_were_called() -> None:
+    """What slept since the last call has no message, whatever it does of its own later."""
+    calls = Calls()
+    still = watch(calls)
+    with running("read x") as waits, running("read x") as sleeps, helper_that_works() as helper:
+        assert becomes_still(still, {0: waits}, {0: waits, 1: sleeps}) == {0}
+        still.got_on(0)
+        assert becomes_still(still, {0: waits}, {0: waits, 1: helper}) == {0}
+        calls.begun[1] += 1
+        still.got_on(0)
+        assert becomes_still(still, {0: waits}, {0: waits, 1: helper}) == set()
+
+
+@pytest.mark.parametrize(("naps", "expected"), [([3], set()), ([3, 3, 4], {0})])
+def test_a_rank_that_naps_is_still_after_a_turn_of_its_loop(
+    naps: list[int], expected: set[int]
+) -> None:
+    """It looks outside only then: what it waits for may have happened during its nap."""
+    calls = Calls()
+    calls.told_naps = ((napped, 1) for napped in itertools.chain(naps, itertools.repeat(naps[-1])))
+    with running("read x") as pid:
+        assert becomes_still(watch(calls), {0: pid}) == expected

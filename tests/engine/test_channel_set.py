@@ -86,7 +86,7 @@ def test_misuse_is_refused(tmp_path: Path) -> None:
     """Existing files, foreign ranks, slots and payloads that do not fit, use after close."""
     channels = ChannelSet(str(tmp_path), [0])
     assert (channels.waiting(0), channels.owner_pid(0)) == (0, 0)
-    with pytest.raises(FileExistsError, match="doorbell"):
+    with pytest.raises(FileExistsError, match="switchboard"):
         ChannelSet(str(tmp_path), [1])
     with pytest.raises(FileNotFoundError, match="nowhere"):
         ChannelSet(str(tmp_path / "nowhere"), [0])

@@ -17,11 +17,13 @@ from pathlib import Path
 
 CELL_BYTES = 64
 RING_CELLS = 1 << 16
-SLOT_BYTES = 32 + 16384
+PAYLOAD_AT = 36
+SLOT_BYTES = (PAYLOAD_AT + 16384 + 7) // 8 * 8
 SLOTS_AT = 192
 CELLS_AT = (SLOTS_AT + 16 * SLOT_BYTES + 4095) // 4096 * 4096
 CHANNEL_BYTES = CELLS_AT + RING_CELLS * CELL_BYTES
 HEAD_AT, TAIL_AT = 64, 128
+ADDRESSES, ADDRESS_BYTES, CALLS_BYTES = 1 << 16, 16, 8
 SYS_FUTEX, FUTEX_WAKE = 202, 1
 
 WAIT, COMM_INIT, COMM_SPLIT = 32, 7, 8
@@ -64,7 +66,7 @@ class StandInAgent:
         self._asked: dict[tuple[int, ...], list[tuple[int, int, int, int]]] = defaultdict(list)
         self._members: dict[int, list[int]] = {}
         self._channels = [self._make_channel(run_dir, rank) for rank in range(ranks)]
-        (run_dir / "doorbell").write_bytes(bytes(4))
+        self._make_switchboard(run_dir, ranks)
         self._closing = False
         self._thread = threading.Thread(target=self._serve)
         self._thread.start()
@@ -73,6 +75,11 @@ class StandInAgent:
         """Stops serving; the records stay readable."""
         self._closing = True
         self._thread.join()
+
+    def _make_switchboard(self, run_dir: Path, ranks: int) -> None:
+        head = struct.pack("<II", 0, ranks)
+        size_bytes = ADDRESSES * ADDRESS_BYTES + ranks * (ranks + 1) * CALLS_BYTES
+        (run_dir / "switchboard").write_bytes(head + bytes(size_bytes))
 
     def _make_channel(self, run_dir: Path, rank: int) -> mmap.mmap:
         path = run_dir / f"rank-{rank}.channel"
@@ -141,7 +148,7 @@ class StandInAgent:
         channel = self._channels[rank]
         at = SLOTS_AT + slot * SLOT_BYTES
         struct.pack_into("<IIQQ", channel, at + 8, 0, 4 * len(members), 0, value)
-        struct.pack_into(f"<{len(members)}I", channel, at + 32, *members)
+        struct.pack_into(f"<{len(members)}I", channel, at + PAYLOAD_AT, *members)
         struct.pack_into("<I", channel, at + 4, 1)
         word = ctypes.addressof(ctypes.c_char.from_buffer(channel, at + 4))
         ctypes.CDLL(None).syscall(SYS_FUTEX, ctypes.c_void_p(word), FUTEX_WAKE, 1, None, None, 0)

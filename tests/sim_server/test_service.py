@@ -328,7 +328,7 @@ def test_a_rank_that_holds_others_up_again_is_told_again() -> None:
     told = [next_told(link) for _ in range(2)]
     inbox.put(
         link,
-        wire.FromAgent(rank_aside=wire.RankAside(rank=1)),
+        wire.FromAgent(ranks_aside=wire.RanksAside(ranks=[1])),
         wire.FromAgent(batch=resumes),
     )
     told += [next_told(link) for _ in range(2)]

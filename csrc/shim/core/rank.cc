@@ -27,7 +27,7 @@ namespace {
 
 struct Attachment {
   Channel* channel = nullptr;
-  Doorbell* doorbell = nullptr;
+  Switchboard* board = nullptr;
   std::uint32_t rank = 0;
   std::uint64_t last_record_clock_ns = 0;  // guarded by the channel's lock
 };
@@ -39,9 +39,12 @@ std::atomic<bool> is_attached{false};
 std::atomic<bool> is_virtual{false};
 thread_local bool thread_drives = false;
 
-void* map_shared(const std::string& path, std::size_t bytes) noexcept {
+// The whole file.
+void* map_shared(const std::string& path) noexcept {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
-  if (fd < 0) fail_internal("cannot open " + path + ": " + std::strerror(errno));
+  const off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+  if (end < 0) fail_internal("cannot open " + path + ": " + std::strerror(errno));
+  const auto bytes = static_cast<std::size_t>(end);
   void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
   if (mapped == MAP_FAILED) fail_internal("cannot map " + path + ": " + std::strerror(errno));
@@ -57,8 +60,8 @@ void detach_in_child() noexcept {
 }
 
 void ring_doorbell() noexcept {
-  state.doorbell->rings.fetch_add(1, std::memory_order_release);
-  futex_wake(state.doorbell->rings, 1);
+  state.board->rings.fetch_add(1, std::memory_order_release);
+  futex_wake(state.board->rings, 1);
 }
 
 void sleep_until_consumed(std::uint64_t cells) noexcept {
@@ -85,17 +88,23 @@ void put_payload(std::uint64_t cell, std::string_view payload) noexcept {
 
 enum class Written { Records, ResumeWait, Nothing };
 
+// A reply slot that a thread has claimed, and the call that begins when what it writes is answered there.
+struct Claim {
+  std::uint32_t slot;
+  Recipient recipient = kNobody;
+};
+
 // Writes the records and the payload of the last one. When the server had set this rank aside, a driver writes a Resume
-// wait on `resume_slot` instead, or nothing if it has claimed no slot. Helper threads write whenever they happen
-// to: they bring no rank back.
-Written write_cells(std::span<Record> records, std::string_view payload,
-                    std::optional<std::uint32_t> resume_slot) noexcept {
+// wait on its slot instead, or nothing if it has claimed none. Helper threads write whenever they happen to: they
+// bring no rank back.
+Written write_cells(std::span<Record> records, std::string_view payload, std::optional<Claim> claim) noexcept {
   Channel& channel = *state.channel;
   const std::uint64_t cells = records.size() + payload_cells(payload.size());
   if (cells > kRingCells) fail_internal("a record of " + std::to_string(cells) + " cells does not fit the ring");
   const SharedLock lock(channel.lock);
   const bool aside = thread_drives && channel.aside.load(std::memory_order_relaxed) != 0;
-  if (aside && !resume_slot) return Written::Nothing;
+  if (aside && !claim) return Written::Nothing;
+  if (claim) channel.slots[claim->slot].recipient = aside ? kNobody : claim->recipient;
 
   sleep_until_consumed(cells);
   std::uint64_t cell = channel.head.load(std::memory_order_relaxed);
@@ -109,7 +118,7 @@ Written write_cells(std::span<Record> records, std::string_view payload,
     resume.kind = RecordKind::Wait;
     resume.id = static_cast<std::uint32_t>(WaitKind::Resume);
     resume.host_gap_ns = gap_ns;
-    resume.arg[4] = *resume_slot;
+    resume.arg[4] = claim->slot;
     put_bytes(cell, &resume, sizeof resume);
     channel.head.store(cell + 1, std::memory_order_release);
     return Written::ResumeWait;
@@ -167,30 +176,30 @@ void release_slot(std::uint32_t slot) noexcept {
   if (slot_seekers.load() != 0) futex_wake(slots_released, 1);
 }
 
-// `slot`: one that the caller has claimed for these records; it serves for a Resume wait before. Whoever held one slot
-// and claimed a second might wait for ever for threads that do the same.
-void write_or_resume(std::span<Record> records, std::string_view payload, std::optional<std::uint32_t> slot) noexcept {
-  const bool lent = slot.has_value();
+// `claim`: the caller's for these records; its slot serves for a Resume wait before. Whoever held one slot and claimed a
+// second might wait for ever for threads that do the same.
+void write_or_resume(std::span<Record> records, std::string_view payload, std::optional<Claim> claim) noexcept {
+  const bool lent = claim.has_value();
   for (;;) {
-    if (slot) state.channel->slots[*slot].answered.store(0, std::memory_order_relaxed);
-    const Written written = write_cells(records, payload, slot);
+    if (claim) state.channel->slots[claim->slot].answered.store(0, std::memory_order_relaxed);
+    const Written written = write_cells(records, payload, claim);
     if (written == Written::Records) break;
-    if (written == Written::Nothing) slot = claim_slot();
-    if (written == Written::ResumeWait) sleep_on(*slot, true);
+    if (written == Written::Nothing) claim = Claim{claim_slot()};
+    if (written == Written::ResumeWait) sleep_on(claim->slot, true);
   }
-  if (slot && !lent) release_slot(*slot);
+  if (claim && !lent) release_slot(claim->slot);
 }
 
 // Comes back if this rank was set aside; no more.
 void resume() noexcept { write_or_resume({}, {}, std::nullopt); }
 
-std::uint32_t emit_wait(Record& record) noexcept {
+std::uint32_t emit_wait(Record& record, Recipient recipient = kNobody) noexcept {
   record.kind = RecordKind::Wait;
   if (thread_drives) record.site = current_site();
   else record.flags |= kWaitBackground;
   const std::uint32_t slot = claim_slot();
   record.arg[4] = slot;
-  write_or_resume({&record, 1}, {}, slot);
+  write_or_resume({&record, 1}, {}, Claim{slot, recipient});
   return slot;
 }
 
@@ -198,8 +207,7 @@ std::uint32_t emit_wait(Record& record) noexcept {
 
 bool attach(const char* run_dir, std::uint32_t rank) noexcept {
   const std::string directory(run_dir);
-  auto* channel =
-      static_cast<Channel*>(map_shared(directory + "/rank-" + std::to_string(rank) + ".channel", sizeof(Channel)));
+  auto* channel = static_cast<Channel*>(map_shared(directory + "/rank-" + std::to_string(rank) + ".channel"));
   if (channel->magic.load(std::memory_order_acquire) != kChannelMagic || channel->version != kProtocolVersion) {
     fail_internal("the channel of rank " + std::to_string(rank) + " has another protocol version than this shim");
   }
@@ -216,7 +224,7 @@ bool attach(const char* run_dir, std::uint32_t rank) noexcept {
     return false;
   }
   state.channel = channel;
-  state.doorbell = static_cast<Doorbell*>(map_shared(directory + "/doorbell", sizeof(Doorbell)));
+  state.board = static_cast<Switchboard*>(map_shared(directory + "/switchboard"));
   state.rank = rank;
   pthread_atfork(nullptr, nullptr, detach_in_child);
   thread_drives = true;
@@ -255,9 +263,9 @@ void resume_if_aside() noexcept {
 }
 
 void tell_host_clock() noexcept { ring_doorbell(); }
-void begin_act() noexcept { state.channel->acting.fetch_add(1); }
-void end_act() noexcept { state.channel->acting.fetch_sub(1); }
-void note_relay() noexcept { state.channel->relays.fetch_add(1); }
+Switchboard& switchboard() noexcept { return *state.board; }
+void begin_call(Recipient to) noexcept { state.board->calls(state.rank, to).begun.fetch_add(1); }
+void end_call(Recipient to) noexcept { state.board->calls(state.rank, to).ended.fetch_add(1); }
 void end_nap() noexcept { state.channel->napping.fetch_sub(1); }
 void begin_nap() noexcept {
   state.channel->naps.fetch_add(1);
@@ -290,6 +298,14 @@ ReplyStatus wait(Record record, std::uint64_t* value) noexcept {
   const ReplyStatus status = slot.status;
   release_slot(index);
   return status;
+}
+
+void begin_call_in_turn(Recipient to) noexcept {
+  Record record{};
+  record.id = static_cast<std::uint32_t>(WaitKind::Outside);
+  const std::uint32_t index = emit_wait(record, to);
+  sleep_on(index, thread_drives);
+  release_slot(index);
 }
 
 void wait(Record record, Reply& reply) noexcept {

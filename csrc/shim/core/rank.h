@@ -66,9 +66,11 @@ PH_EXPORT bool is_aside() noexcept;
 PH_EXPORT void resume_if_aside() noexcept;
 // Lets the server know the host clock at once, where others wait for this rank to get on.
 PH_EXPORT void tell_host_clock() noexcept;
-PH_EXPORT void begin_act() noexcept;
-PH_EXPORT void end_act() noexcept;
-PH_EXPORT void note_relay() noexcept;
+// Calls to other ranks, see protocol/switchboard.h: at once, or when the simulation has reached the host clock.
+PH_EXPORT Switchboard& switchboard() noexcept;
+PH_EXPORT void begin_call(Recipient to) noexcept;
+PH_EXPORT void begin_call_in_turn(Recipient to) noexcept;
+PH_EXPORT void end_call(Recipient to) noexcept;
 PH_EXPORT void begin_nap() noexcept;
 PH_EXPORT void end_nap() noexcept;
 

@@ -13,8 +13,10 @@
 
 namespace {
 
-bool is_endpoint(int descriptor) noexcept {
-  return ph::is_connected_outside(descriptor) || ph::is_named_pipe(descriptor);
+// Who notices that this is closed.
+ph::Recipient recipient_of_end(int descriptor) noexcept {
+  if (ph::is_connected_outside(descriptor)) return ph::recipient_at(descriptor);
+  return ph::is_named_pipe(descriptor) || ph::holds_lock(descriptor) ? ph::kEveryone : ph::kNobody;
 }
 
 bool has_mode(int flags) noexcept { return (flags & (O_CREAT | __O_TMPFILE)) != 0; }
@@ -23,7 +25,7 @@ bool has_mode(int flags) noexcept { return (flags & (O_CREAT | __O_TMPFILE)) != 
 template <typename Open>
 int open_out(int directory, const char* path, Open open) {
   if (!ph::attached()) return open();
-  ph::Act act(ph::is_named_pipe(directory, path));
+  ph::Act act(ph::is_named_pipe(directory, path) ? ph::kEveryone : ph::kNobody);
   const int descriptor = open();
   if (descriptor >= 0) act.succeeded();
   return descriptor;
@@ -36,8 +38,10 @@ extern "C" {
 PH_EXPORT int connect(int socket, const sockaddr* address, socklen_t size) {
   static constinit ph::Next<int(int, const sockaddr*, socklen_t)> next{"connect"};
   if (!ph::attached()) return next(socket, address, size);
-  ph::Act act(ph::is_outside_socket(socket) && !ph::take_nap());
+  const bool leads_out = ph::is_outside_socket(socket);
+  ph::Act act(leads_out && !ph::take_nap() ? ph::recipient_at(address, size) : ph::kNobody);
   const int result = next(socket, address, size);
+  if (leads_out) ph::note_own_address(socket);
   if (result == 0) act.succeeded();
   return result;
 }
@@ -45,7 +49,9 @@ PH_EXPORT int connect(int socket, const sockaddr* address, socklen_t size) {
 PH_EXPORT int listen(int socket, int backlog) noexcept {
   static constinit ph::Next<int(int, int)> next{"listen"};
   if (!ph::attached()) return next(socket, backlog);
-  ph::Act act(ph::is_outside_socket(socket));
+  const bool leads_out = ph::is_outside_socket(socket);
+  if (leads_out) ph::note_own_address(socket);
+  ph::Act act(leads_out ? ph::kEveryone : ph::kNobody);
   const int result = next(socket, backlog);
   if (result == 0) act.succeeded();
   return result;
@@ -55,6 +61,7 @@ PH_EXPORT int listen(int socket, int backlog) noexcept {
 PH_EXPORT int accept(int socket, sockaddr* __restrict address, socklen_t* __restrict size) {
   static constinit ph::Next<int(int, sockaddr*, socklen_t*)> next{"accept"};
   const int descriptor = next(socket, address, size);
+  if (descriptor >= 0) ph::note_own_address(descriptor);
   ph::note_read(socket, descriptor);
   return descriptor;
 }
@@ -62,6 +69,7 @@ PH_EXPORT int accept(int socket, sockaddr* __restrict address, socklen_t* __rest
 PH_EXPORT int accept4(int socket, sockaddr* __restrict address, socklen_t* __restrict size, int flags) {
   static constinit ph::Next<int(int, sockaddr*, socklen_t*, int)> next{"accept4"};
   const int descriptor = next(socket, address, size, flags);
+  if (descriptor >= 0) ph::note_own_address(descriptor);
   ph::note_read(socket, descriptor);
   return descriptor;
 }
@@ -69,7 +77,7 @@ PH_EXPORT int accept4(int socket, sockaddr* __restrict address, socklen_t* __res
 PH_EXPORT int shutdown(int socket, int how) noexcept {
   static constinit ph::Next<int(int, int)> next{"shutdown"};
   if (!ph::attached()) return next(socket, how);
-  ph::Act act(ph::is_connected_outside(socket));
+  ph::Act act(ph::is_connected_outside(socket) ? ph::recipient_at(socket) : ph::kNobody);
   const int result = next(socket, how);
   if (result == 0) act.succeeded();
   return result;
@@ -78,7 +86,7 @@ PH_EXPORT int shutdown(int socket, int how) noexcept {
 PH_EXPORT int close(int descriptor) {
   static constinit ph::Next<int(int)> next{"close"};
   if (!ph::attached()) return next(descriptor);
-  ph::Act act(is_endpoint(descriptor) || ph::holds_lock(descriptor));
+  ph::Act act(recipient_of_end(descriptor));
   act.succeeded();
   return next(descriptor);
 }

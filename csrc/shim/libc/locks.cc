@@ -3,7 +3,6 @@
 #include "shim/libc/locks.h"
 
 #include <atomic>
-#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "shim/core/keep_errno.h"
 #include "shim/core/rank.h"
 #include "shim/libc/framework.h"
 #include "shim/libc/outside.h"
@@ -51,7 +51,7 @@ bool is_look(bool shares, bool frees, const void* caller) noexcept {
 template <typename Lock>
 int lock_out(bool shares, bool frees, const void* caller, Lock lock) {
   if (!attached()) return lock();
-  Act act(!is_look(shares, frees, caller));
+  Act act(is_look(shares, frees, caller) ? kNobody : kEveryone);
   const int result = lock();
   if (result == 0) {
     act.succeeded();
@@ -75,10 +75,8 @@ int control(Next& next, int descriptor, int command, void* argument, const void*
 
 bool holds_lock(int descriptor) noexcept {
   if (!any_taken.load(std::memory_order_relaxed)) return false;
-  const int saved = errno;
-  const bool holds = lists_lock(descriptor);
-  errno = saved;
-  return holds;
+  const KeepErrno keep;
+  return lists_lock(descriptor);
 }
 
 }  // namespace ph

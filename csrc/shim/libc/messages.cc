@@ -1,6 +1,5 @@
 // Messages to other ranks and from them: sockets and named pipes. See outside.cc.
 #undef _FORTIFY_SOURCE  // its inline definitions of these names would clash with ours
-#include <cerrno>
 #include <cstddef>
 
 #include <netinet/in.h>
@@ -10,6 +9,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "shim/core/keep_errno.h"
 #include "shim/core/rank.h"
 #include "shim/libc/outside.h"
 #include "shim/libc/real_clock.h"
@@ -25,10 +25,9 @@ std::size_t total_bytes(const iovec* parts, std::size_t count) noexcept {
 // The kernel keeps a small message back while the one before is not acknowledged, up to 40 ms, in which all seems
 // still. Source: Nagle's algorithm, tcp(7). Fails for what is no TCP socket.
 void send_at_once(int descriptor) noexcept {
-  const int saved = errno;
+  const ph::KeepErrno keep;
   const int on = 1;
   setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  errno = saved;
 }
 
 template <typename Send>
@@ -36,7 +35,7 @@ ssize_t send_out(int descriptor, std::size_t bytes, Send send) {
   if (!ph::attached()) return send();
   const bool leads_out = ph::leads_out(descriptor);
   if (leads_out) send_at_once(descriptor);
-  ph::Act act(leads_out);
+  ph::Act act(leads_out ? ph::recipient_at(descriptor) : ph::kNobody);
   const ssize_t sent = send();
   if (sent >= 0 && static_cast<std::size_t>(sent) == bytes) act.succeeded();
   return sent;

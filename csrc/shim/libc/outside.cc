@@ -11,8 +11,6 @@
 //    that ranks that act at the same time do it one after the other.
 #include "shim/libc/outside.h"
 
-#include <cerrno>
-
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,6 +20,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 
+#include "shim/core/keep_errno.h"
 #include "shim/core/own_code.h"
 #include "shim/core/rank.h"
 
@@ -36,14 +35,6 @@ constexpr std::uint64_t kActNs = 1000;
 
 PH_THREAD_LOCAL bool relays = false;  // this helper has taken a message and not waited for another since
 PH_THREAD_LOCAL bool napped = false;
-
-class KeepErrno {
- public:
-  ~KeepErrno() noexcept { errno = saved_; }
-
- private:
-  const int saved_ = errno;
-};
 
 int socket_option(int descriptor, int option) noexcept {
   int value = -1;
@@ -117,27 +108,22 @@ bool leads_out(int descriptor) noexcept {
 
 bool may_act() noexcept { return is_owner(); }
 
-Act::Act(bool noticed) noexcept {
-  if (!noticed || !is_owner()) return;
-  if (!is_driver() && relays) {
-    note_relay();
-    return;
-  }
+Act::Act(Recipient noticed_by) noexcept {
+  if (noticed_by == kNobody || !is_owner()) return;
   const KeepErrno keep;
   const OwnCode own;
-  acts_ = true;
-  begin_act();
-  Record record{};
-  record.id = static_cast<std::uint32_t>(WaitKind::Outside);
-  wait(record);
+  to_ = noticed_by;
+  in_turn_ = is_driver() || !relays;
+  if (in_turn_) begin_call_in_turn(to_);
+  else begin_call(to_);
 }
 
 Act::~Act() noexcept {
-  if (!acts_) return;
+  if (to_ == kNobody) return;
   const KeepErrno keep;
   const OwnCode own;
-  end_act();
-  if (!is_driver()) return;
+  end_call(to_);
+  if (!in_turn_ || !is_driver()) return;
   resume_if_aside();  // the call itself may have had to wait for another rank
   if (!succeeded_) return;  // an attempt
   advance_host_clock(kActNs);
@@ -150,7 +136,6 @@ void note_read(int descriptor, long taken) noexcept {
   if (is_driver()) {
     resume_if_aside();
   } else if (taken > 0 && leads_out(descriptor)) {
-    note_relay();
     relays = true;
   }
 }

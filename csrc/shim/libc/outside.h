@@ -2,7 +2,7 @@
 // See outside.cc for the rules.
 #pragma once
 
-#include <utility>
+#include "shim/libc/recipients.h"
 
 namespace ph {
 
@@ -18,8 +18,8 @@ bool is_named_pipe(int directory, const char* path) noexcept;
 // An act that others notice. The constructor waits for its time, the destructor lets others act.
 class Act {
  public:
-  // `noticed`: false makes it an ordinary call.
-  explicit Act(bool noticed) noexcept;
+  // kNobody makes it an ordinary call.
+  explicit Act(Recipient noticed_by) noexcept;
   ~Act() noexcept;
   Act(const Act&) = delete;
   Act& operator=(const Act&) = delete;
@@ -27,7 +27,8 @@ class Act {
   void succeeded() noexcept { succeeded_ = true; }
 
  private:
-  bool acts_ = false;
+  Recipient to_ = kNobody;
+  bool in_turn_ = false;
   bool succeeded_ = false;
 };
 

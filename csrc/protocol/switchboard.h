@@ -1,0 +1,51 @@
+// What the ranks of one host share: the agent's doorbell, who has which network address, and which acts outside
+// concern whom (docs/decisions/outside-waits.md).
+//
+// A *call* is something one rank does that another can notice by other means than the GPU. It has begun before the
+// system call that does it and has ended after it, so that a rank for which no call has begun since it was found asleep
+// is asleep still. Whoever begins a call counts it, except where a rank has to ask first: then the agent does so as it
+// gives leave.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace ph {
+
+// Whom a call concerns: a rank plus one.
+using Recipient = std::uint32_t;
+inline constexpr Recipient kNobody = 0;
+inline constexpr Recipient kEveryone = 0xffffffff;  // also: not known whom
+
+struct CallCounters {
+  std::atomic<std::uint32_t> begun;
+  std::atomic<std::uint32_t> ended;
+};
+
+// A hash table that only grows: a pair lies at the hash's place or in one of the next kAddressProbes.
+inline constexpr std::size_t kAddresses = 1u << 16;
+inline constexpr std::size_t kAddressProbes = 16;
+
+struct AddressEntry {
+  std::atomic<std::uint64_t> hash;  // of the address; 0: free
+  std::atomic<Recipient> owner;  // kNobody: not known yet
+};
+
+struct Switchboard {
+  std::atomic<std::uint32_t> rings;  // the doorbell: a futex word, incremented by ranks
+  std::uint32_t ranks;
+  AddressEntry addresses[kAddresses];
+  // Followed by a row for each rank: its calls to every rank and, last, to everyone.
+
+  CallCounters& calls(std::uint32_t from, Recipient to) noexcept {
+    const std::size_t column = to == kEveryone ? ranks : to - 1;
+    return reinterpret_cast<CallCounters*>(this + 1)[from * (std::size_t{ranks} + 1) + column];
+  }
+};
+
+inline std::size_t switchboard_bytes(std::uint32_t ranks) noexcept {
+  return sizeof(Switchboard) + ranks * (std::size_t{ranks} + 1) * sizeof(CallCounters);
+}
+
+}  // namespace ph

@@ -1,0 +1,17 @@
+// Whom a message concerns: which rank is at the other end of a connection.
+#pragma once
+
+#include <sys/socket.h>
+
+#include "protocol/switchboard.h"
+
+namespace ph {
+
+// Lets the others know that the address to which this socket is bound is ours. Keeps errno.
+void note_own_address(int socket) noexcept;
+
+// The rank at the other end of a socket or pipe, or the one that listens at an address; everyone if that is not known.
+Recipient recipient_at(int descriptor) noexcept;
+Recipient recipient_at(const sockaddr* address, socklen_t size) noexcept;
+
+}  // namespace ph
