@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-import numpy as np
-
 from phantora_py.agent.channels import Channels
 from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch
 from phantora_py.agent.simulation import Simulation
@@ -21,12 +19,12 @@ from phantora_py.launch.interrupts import Interrupts
 from phantora_py.launch.ranks import RankProcesses
 from sim_server import simulation_pb2 as wire
 from sim_server.errors import Deadlock, InternalError, Interrupted, RankFailed
-from sim_server.records import RECORD_TYPE, RecordKind, WaitFlags
+from sim_server.records import CELL_BYTES, RecordKind, WaitFlags
 
 # How often clocks of ranks that ring no bell are looked at: rarely, unless the simulation waits for
 # one.
 POLL_MS = 20
-STALLED_POLL_MS = 1
+FIRST_STALLED_POLL_MS = 1
 # A rank that ends because of an unsupported call is gone before the server has read why (assumed
 # enough).
 _EXPLANATION_S = 0.5
@@ -96,6 +94,7 @@ class HostAgent:
         self._aside: set[int] = set()
         self._held_up_by: set[int] = set()
         self._stirs = 0
+        self._poll_ms = FIRST_STALLED_POLL_MS
         self._outcome = Outcome()
         self._detail = ""
         self._stop_at_s: float | None = None
@@ -111,7 +110,8 @@ class HostAgent:
         Raises: InternalError if the server breaks down.
         """
         while self._processes.pids:
-            self._forward(STALLED_POLL_MS if self._held_up_by else POLL_MS)
+            self._forward(self._poll_ms if self._held_up_by else POLL_MS)
+            self._poll_ms = min(2 * self._poll_ms, POLL_MS)
             for message in self._simulation.take():
                 self._handle(message)
             for rank, status in self._processes.take_ended():
@@ -162,6 +162,7 @@ class HostAgent:
 
     def _on_stalled(self, stalled: wire.Stalled) -> None:
         self._held_up_by = set(stalled.held_up_by) & set(self._processes.pids)
+        self._poll_ms = FIRST_STALLED_POLL_MS
         self._aside -= self._held_up_by
         if stalled.stirs != self._stirs:
             # Who was idle need not be so any more: a message may be on its way since.
@@ -208,7 +209,12 @@ class HostAgent:
         if not self._held_up_by or time.monotonic() < self._look_at_s:
             return
         pids = self._processes.pids
-        candidates = {rank: pids[rank] for rank in self._held_up_by if rank in pids}
+        # Who has asked the simulation meanwhile does not wait for anything else.
+        candidates = {
+            rank: pids[rank]
+            for rank in self._held_up_by
+            if rank in pids and not self._channels.waiting(rank)
+        }
         still = self._still.find(candidates, pids)
         idle = set() if still == candidates.keys() else self._guess(candidates)
         # Whoever asked to act before it went to sleep must have been heard first.
@@ -272,9 +278,10 @@ class HostAgent:
 
 def is_background(cells: bytes) -> bool:
     """Whether a rank only asked what its helper threads want to know: that is no sign of life."""
-    records = np.frombuffer(cells, RECORD_TYPE)
-    asks = (records["kind"] == RecordKind.WAIT) & (records["flags"] & WaitFlags.BACKGROUND != 0)
-    return bool(asks.all())
+    return all(
+        kind == RecordKind.WAIT and flags & WaitFlags.BACKGROUND
+        for kind, flags in zip(cells[::CELL_BYTES], cells[1::CELL_BYTES], strict=True)
+    )
 
 
 def describe_end(status: int) -> str:

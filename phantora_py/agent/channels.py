@@ -21,6 +21,9 @@ class Channels(Protocol):
     def set_aside(self, rank: int) -> bool:
         """Has the rank ask before it goes on; False if it has records pending or is at work."""
 
+    def waiting(self, rank: int) -> int:
+        """Driver threads of the rank that wait for the simulation."""
+
     def naps(self, rank: int) -> tuple[int, int]:
         """How often a driver of the rank has slept in real time, and how many do so now."""
 

@@ -35,6 +35,9 @@ class Channels:
         self.aside.append(rank)
         return True
 
+    def waiting(self, rank: int) -> int:
+        return 0
+
     def calls(self) -> dict[int, tuple[int, int, bool]]:
         return {rank: (0, 0, False) for rank in range(2)}
 
