@@ -9,6 +9,7 @@ from phantora_py.agent.simulation import error_of
 from phantora_py.cli.messages import error_console, parse_share, parse_size_bytes
 from phantora_py.cli.progress import Progress
 from phantora_py.data import RunData
+from phantora_py.isolation.probe import NETWORKS
 from phantora_py.launch import run as launch
 from phantora_py.launch.options import HOST_TIMES, RunOptions
 from phantora_py.report.summary import summarise, trusted_share
@@ -51,6 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how far ranks are kept apart; see `phantora doctor`; default: auto",
     )
     machine.add_argument(
+        "--network",
+        choices=NETWORKS,
+        default="own",
+        help="a network of the simulated nodes alone, or this machine's, for programs that "
+        "download; default: own",
+    )
+    machine.add_argument(
         "--no-zygote", action="store_true", help="start every rank afresh instead of forking it"
     )
     machine.add_argument(
@@ -80,6 +88,7 @@ def run(options: argparse.Namespace) -> int:
         host_time=options.host_time,
         host_gaps=options.host_gaps,
         isolation=options.isolation,
+        network=options.network,
         zygote=not options.no_zygote,
         json=options.json,
         min_trust=None if options.min_trust is None else parse_share(options.min_trust),

@@ -1,26 +1,16 @@
-"""Moves a process into its own namespaces and gives it its node's name and files."""
+"""Moves a process into its own namespaces and gives it its node's files."""
 
 import os
-import socket
-from dataclasses import dataclass
 from pathlib import Path
 
 from phantora_py.isolation import system
+from phantora_py.isolation.nodes import Node
 
 _SHARED_MEMORY = "/dev/shm"
-
-
-@dataclass(frozen=True)
-class Node:
-    """What the ranks of one simulated node see in place of the machine's own.
-
-    `hosts` replaces /etc/hosts; `shared_memory` replaces /dev/shm and is empty where that is left
-    as it is.
-    """
-
-    name: str
-    hosts: str
-    shared_memory: str
+# Daemons that would answer for the machine. Where one is missing /etc/hosts and /etc/resolv.conf
+# are asked, as without them. Source: nscd(8), nss-resolve(8).
+_NAME_CACHE = "/run/nscd/socket"
+_RESOLVER = "/run/systemd/resolve/io.systemd.Resolve"
 
 
 def enter(namespaces: frozenset[str], node: Node | None) -> None:
@@ -41,9 +31,6 @@ def enter(namespaces: frozenset[str], node: Node | None) -> None:
         system.mount("none", "/", "", system.MS_REC | system.MS_PRIVATE)
         if node is not None:
             _mount_node_files(node)
-    # A host name that does not resolve would break programs, so it comes with the hosts file.
-    if node is not None and {"uts", "mnt"} <= namespaces:
-        socket.sethostname(node.name)
 
 
 def mount_proc() -> None:
@@ -69,10 +56,19 @@ def make_shared_memory(run_dir: Path, node_name: str) -> None:
 
 
 def _mount_node_files(node: Node) -> None:
-    system.mount(node.hosts, "/etc/hosts", "", system.MS_BIND)
+    _replace("/etc/hosts", node.hosts)
+    _replace(_NAME_CACHE, node.hosts)
+    if node.resolver:
+        _replace("/etc/resolv.conf", node.resolver)
+        _replace(_RESOLVER, node.resolver)
     if node.shared_memory:
         # The run directory, itself in /dev/shm, stays visible under its own path.
         run_dir = Path(node.shared_memory).parent.parent
         inside = Path(node.shared_memory) / run_dir.name
         system.mount(str(run_dir), str(inside), "", system.MS_BIND)
         system.mount(node.shared_memory, _SHARED_MEMORY, "", system.MS_BIND | system.MS_REC)
+
+
+def _replace(path: str, file: str) -> None:
+    if os.path.exists(path):
+        system.mount(file, path, "", system.MS_BIND)

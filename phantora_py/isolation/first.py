@@ -12,19 +12,18 @@ from pathlib import Path
 from typing import NoReturn
 
 from phantora_py.isolation import container, system
-from phantora_py.isolation.container import Node
+from phantora_py.isolation.nodes import SHARED
 
 # What a process enters after its fork; it is in its pid namespace from birth.
-_ENTERED = ("ipc", "uts", "mnt")
+_ENTERED = (*SHARED, "mnt")
 
 
-def make_first(
-    namespaces: frozenset[str], node: Node, first_pid: int, release: Callable[[], None]
-) -> int:
+def make_first(enter: Callable[[], None], first_pid: int) -> int:
     """Makes namespaces with a first process in them and returns its pid.
 
-    The caller must adopt orphans. `release` drops, in the child, what belongs to the caller.
-    Process ids in the namespace go on from `first_pid`. Raises: OSError.
+    The caller must adopt orphans. `enter` moves a child of the caller into the namespaces, and
+    drops there what belongs to the caller. Process ids in the namespace go on from `first_pid`.
+    Raises: OSError.
     """
     report, reports = os.pipe()
     gate, opens = os.pipe()
@@ -32,8 +31,7 @@ def make_first(
     if helper == 0:
         os.close(report)
         os.close(opens)
-        release()
-        container.enter(namespaces, node)
+        enter()
         pid = os.fork()
         if pid:
             os.write(reports, b"%d\n" % pid)
@@ -49,7 +47,7 @@ def make_first(
     with os.fdopen(report, "rb") as pipe:
         line = pipe.readline()
     if not line:
-        raise ChildProcessError(f"{node.name}: a rank's namespaces could not be made")
+        raise ChildProcessError("a rank's namespaces could not be made")
     os.write(opens, b"!")
     os.close(opens)
     return int(line)
@@ -57,14 +55,13 @@ def make_first(
 
 def fork_into(first_pid: int, namespaces: frozenset[str]) -> int:
     """Forks into the namespaces that `first_pid` holds. Returns as fork does. Raises: OSError."""
-    directory = f"/proc/{first_pid}/ns"
-    system.join(f"{directory}/pid")
+    system.join_process(first_pid, "pid")
     pid = os.fork()
     if pid == 0:
         working_directory = os.getcwd()
         for name in _ENTERED:
             if name in namespaces:
-                system.join(f"{directory}/{name}")
+                system.join_process(first_pid, name)
         os.chdir(working_directory)
     return pid
 

@@ -7,45 +7,61 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from phantora_py.isolation import container, system
+from phantora_py.isolation import container, nodes, system
+from phantora_py.isolation.names import Names
+from phantora_py.isolation.nodes import Node, Nodes
 from sim_server.errors import UsageError
 
-PRIMITIVES = ("mnt", "uts", "ipc", "pid")
+PRIMITIVES = ("mnt", "uts", "ipc", "pid", "net")
 TIERS = ("T0", "T1", "T2", "T3")
-_TIER_MEANING = {
-    "T3": "own mount, host name, IPC and process namespaces",
-    "T2": "own mount, host name and IPC namespaces",
-    "T1": "some namespaces of their own",
-    "T0": "plain processes",
-}
+NETWORKS = ("own", "host")
+_WORDS = {"mnt": "mount", "uts": "host name", "ipc": "IPC", "pid": "process", "net": "network"}
 
 
 @dataclass(frozen=True)
 class Isolation:
-    """The isolation of a run. `denied`: why a primitive is not used, by its name."""
+    """The isolation of a run. `denied`: why a primitive is not used, by its name. `network`: which
+    was wanted.
+    """
 
     namespaces: frozenset[str]
     denied: dict[str, str] = field(default_factory=dict)
+    network: str = "own"
 
     @property
     def tier(self) -> str:
-        """T3 (all), T2 (all but pid), T1 (some) or T0 (none)."""
+        """T3 (all that is wanted), T2 (all but pid), T1 (some) or T0 (none)."""
         own = self.namespaces & set(PRIMITIVES)
-        if own == set(PRIMITIVES):
+        missing = set(PRIMITIVES) - own - ({"net"} if self.network == "host" else set())
+        if not own:
+            return "T0"
+        if not missing:
             return "T3"
-        if own == set(PRIMITIVES) - {"pid"}:
-            return "T2"
-        return "T1" if own else "T0"
+        return "T2" if missing == {"pid"} else "T1"
+
+    @property
+    def own_network(self) -> bool:
+        """Whether simulated nodes have a network of their own."""
+        return "net" in self.namespaces
+
+    @property
+    def named(self) -> bool:
+        """Whether ranks see their node's name, and find the others by theirs."""
+        return {"mnt", "uts"} <= self.namespaces
 
     @property
     def reason(self) -> str:
         """What the ranks have, and why not more, for the report."""
-        missing = "; ".join(f"no {name}: {why}" for name, why in self.denied.items())
-        text = f"{_TIER_MEANING[self.tier]}; the network is the machine's own"
-        return f"{text}; {missing}" if missing else text
+        own = [_WORDS[name] for name in PRIMITIVES if name in self.namespaces]
+        parts = [f"own {', '.join(own)} namespaces" if own else "plain processes"]
+        if not self.own_network:
+            chosen = " (--network host)" if self.network == "host" else ""
+            parts.append(f"the network is the machine's own{chosen}")
+        parts += [f"no {name}: {why}" for name, why in self.denied.items()]
+        return "; ".join(parts)
 
 
-def probe() -> Isolation:
+def probe(network: str = "own") -> Isolation:
     """The most this machine permits. A user namespace is used only where the caller lacks the
     privilege.
     """
@@ -55,34 +71,39 @@ def probe() -> Isolation:
         failure = _try(lambda: container.enter(frozenset({"user"}), None))
         if failure is not None:
             denied["user"] = failure
-            return Isolation(frozenset(), denied)
+            return Isolation(frozenset(), denied, network)
         user = frozenset({"user"})
     granted = set(user)
     for name in PRIMITIVES:
-        failure = _try(lambda name=name: _use(name, user))  # type: ignore[misc]
+        if name == "net" and network == "host":
+            continue
+        if name == "net" and not {"mnt", "uts"} <= granted:
+            failure = "without mnt and uts its nodes would have no names"
+        else:
+            failure = _try(lambda name=name: _use(name, user))  # type: ignore[misc]
         if failure is None:
             granted.add(name)
         else:
             denied[name] = failure
     if granted == {"user"}:
         granted.clear()
-    return Isolation(frozenset(granted), denied)
+    return Isolation(frozenset(granted), denied, network)
 
 
-def choose(setting: str) -> Isolation:
+def choose(setting: str, network: str = "own") -> Isolation:
     """The isolation for a run: `auto`, `process` (none) or `require:TIER`.
 
     Raises: UsageError for another setting, or if the required tier is not to be had.
     """
     if setting == "process":
-        return Isolation(frozenset(), {"all": "--isolation process"})
+        return Isolation(frozenset(), {"all": "--isolation process"}, network)
     wanted = setting.removeprefix("require:")
     if setting != "auto" and (wanted == setting or wanted not in TIERS):
         raise UsageError(
             f"--isolation takes auto, process or require:TIER with one of {', '.join(TIERS)}, "
             f"not {setting!r}."
         )
-    found = probe()
+    found = probe(network)
     if setting != "auto" and TIERS.index(found.tier) < TIERS.index(wanted):
         raise UsageError(
             f"Isolation {wanted} was required, but this machine permits {found.tier} "
@@ -93,8 +114,7 @@ def choose(setting: str) -> Isolation:
 
 def _use(name: str, user: frozenset[str]) -> None:
     """Uses a primitive as a rank would; `pid` is of use only with a /proc that shows it."""
-    needs = {"pid": {"mnt", "pid"}}.get(name, {name})
-    container.enter(user | needs, None)
+    container.enter(user | {"mnt": {"mnt"}, "pid": {"mnt", "pid"}}.get(name, set()), None)
     if name == "mnt":
         with tempfile.NamedTemporaryFile() as file:
             system.mount(file.name, "/etc/hosts", "", system.MS_BIND)
@@ -102,6 +122,12 @@ def _use(name: str, user: frozenset[str]) -> None:
         failure = _try(container.mount_proc)
         if failure is not None:
             raise OSError(failure)
+    else:
+        # A name is given only where there is a hosts file for it.
+        made = Nodes(frozenset({name, "mnt"}))
+        made.add(Node(nodes.node_name(0), nodes.node_address(0, own_network=True), "", ""))
+        if name == "net":
+            Names()
 
 
 def _try(action: Callable[[], None]) -> str | None:
@@ -109,12 +135,13 @@ def _try(action: Callable[[], None]) -> str | None:
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:
-        status = 0
+        status = 1
         try:
             action()
-        except OSError as error:
-            os.write(writer, (error.strerror or str(error)).encode())
-            status = 1
+            status = 0
+        except Exception as error:
+            message = error.strerror if isinstance(error, OSError) else repr(error)
+            os.write(writer, (message or str(error)).encode())
         finally:
             os._exit(status)
     os.close(writer)

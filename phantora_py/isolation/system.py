@@ -9,6 +9,7 @@ import signal
 
 CLONE_FLAGS = {
     "user": 0x10000000,
+    "net": 0x40000000,
     "mnt": 0x00020000,
     "uts": 0x04000000,
     "ipc": 0x08000000,
@@ -37,16 +38,23 @@ def unshare(namespaces: frozenset[str]) -> None:
     _check(_libc.unshare(flags), f"unshare {' '.join(sorted(namespaces))}")
 
 
-def join(path: str) -> None:
-    """Enters the namespace behind a file of /proc/<pid>/ns; `pid` takes effect for children.
+def open_namespace(pid: int | str, kind: str) -> int:
+    """A descriptor of a process's namespace, which lasts as long as the descriptor."""
+    return os.open(f"/proc/{pid}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC)
 
-    Raises: OSError.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+def join(namespace: int) -> None:
+    """Enters a namespace; `pid` takes effect for children. Raises: OSError."""
+    _check(_libc.setns(namespace, 0), "setns")
+
+
+def join_process(pid: int, kind: str) -> None:
+    """Enters a process's namespace. Raises: OSError."""
+    namespace = open_namespace(pid, kind)
     try:
-        _check(_libc.setns(descriptor, 0), f"setns {path}")
+        join(namespace)
     finally:
-        os.close(descriptor)
+        os.close(namespace)
 
 
 def mount(source: str, target: str, kind: str, flags: int) -> None:

@@ -10,17 +10,20 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import phantora_py
+from phantora_py.isolation.nodes import node_address, node_name
+from phantora_py.isolation.probe import Isolation
 from phantora_py.launch.layout import RunLayout
 from phantora_py.launch.torchrun import TorchrunCommand
 from phantora_py.libraries import preload_list, preload_value, shim_directory
 
-LOOPBACK = "127.0.0.1"
+# torchrun's own choice. Source: torch/distributed/run.py of PyTorch 2.15.
+_MASTER_PORT = 29500
 
 
-def free_port() -> int:
-    """A TCP port of the loopback interface that nobody uses at the moment."""
+def free_port(address: str) -> int:
+    """A TCP port that nobody uses at the moment."""
     with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
+        probe.bind((address, 0))
         return int(probe.getsockname()[1])
 
 
@@ -44,16 +47,22 @@ def executed_environment(inherited: Mapping[str, str]) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(entry for entry in path if entry)}
 
 
-def common_environment(layout: RunLayout, torchrun: TorchrunCommand | None) -> dict[str, str]:
-    """What torchrun sets alike in all ranks."""
-    port = (torchrun and torchrun.master_port) or free_port()
+def common_environment(
+    layout: RunLayout, torchrun: TorchrunCommand | None, isolation: Isolation
+) -> dict[str, str]:
+    """What torchrun sets alike in all ranks. The first node is the master."""
+    address = node_address(0, isolation.own_network)
+    port = torchrun and torchrun.master_port
+    if port is None:
+        # On the machine's network others may use it.
+        port = _MASTER_PORT if isolation.own_network else free_port(address)
     common = {
         "WORLD_SIZE": layout.ranks,
         "LOCAL_WORLD_SIZE": layout.ranks_per_node,
         "GROUP_WORLD_SIZE": layout.nodes,
         "ROLE_WORLD_SIZE": layout.ranks,
         "ROLE_NAME": torchrun.role if torchrun else "default",
-        "MASTER_ADDR": LOOPBACK,
+        "MASTER_ADDR": node_name(0) if isolation.named else address,
         "MASTER_PORT": port,
         "TORCHELASTIC_RESTART_COUNT": 0,
         "TORCHELASTIC_MAX_RESTARTS": 0,

@@ -25,6 +25,8 @@ class RunOptions:
     """The data file of a measured run, whose gaps `recorded` replays."""
     isolation: str = "auto"
     """`auto`, `process` or `require:TIER`."""
+    network: str = "own"
+    """`own`: a network of the simulated nodes' own, where permitted; `host`: this machine's."""
     zygote: bool = True
     """Fork ranks from one process where the command permits it."""
     json: bool = False

@@ -23,7 +23,7 @@ from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
 from phantora_py.data import SCHEMA
 from phantora_py.isolation import container, probe
-from phantora_py.isolation.container import Node
+from phantora_py.isolation.nodes import MAX_NODES, Node, node_address, node_name
 from phantora_py.isolation.probe import Isolation
 from phantora_py.launch import environment, limits, rundir
 from phantora_py.launch.command import Command, Form, Program, understand
@@ -100,6 +100,12 @@ def prepare(options: RunOptions) -> Prepared:
         raise UsageError("--server needs --token, the token that the server was started with.")
     limits.require_files(layout.ranks)
     notes = list(command.torchrun.notes) if command.torchrun else []
+    isolation = probe.choose(options.isolation, options.network)
+    if isolation.own_network and layout.nodes > MAX_NODES:
+        raise UsageError(
+            f"A network of this machine joins {MAX_NODES} nodes at most, not {layout.nodes}; "
+            "with --network host they share this machine's."
+        )
     output = options.output or _default_output(command)
     if not output.resolve().parent.is_dir():
         raise UsageError(f"The directory of {output} does not exist.")
@@ -109,7 +115,7 @@ def prepare(options: RunOptions) -> Prepared:
         cluster=cluster,
         gpu=gpu,
         layout=layout,
-        isolation=probe.choose(options.isolation),
+        isolation=isolation,
         output=output,
         fork=options.zygote and command.program.forkable,
         nccl_variables=variables,
@@ -226,10 +232,10 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
     rundir.write_settings(directory, settings)
     if prepared.host_gaps is not None:
         directory.host_gaps.write_text(prepared.host_gaps.to_text(), encoding="utf-8")
-    rundir.write_hosts(directory, layout.nodes)
+    rundir.write_hosts(directory, layout.nodes, prepared.isolation.own_network)
     if "mnt" in prepared.isolation.namespaces:
         for node in range(layout.nodes):
-            container.make_shared_memory(directory.path, rundir.node_name(node))
+            container.make_shared_memory(directory.path, node_name(node))
 
 
 def _server(prepared: Prepared, directory: RunDirectory) -> tuple[Server | None, str, str]:
@@ -248,7 +254,9 @@ def _server(prepared: Prepared, directory: RunDirectory) -> tuple[Server | None,
 def _rank_processes(prepared: Prepared, directory: RunDirectory, fork: bool) -> RankProcesses:
     program = prepared.command.program
     shim = environment.shim_environment(directory.path, os.environ)
-    common = environment.common_environment(prepared.layout, prepared.command.torchrun)
+    common = environment.common_environment(
+        prepared.layout, prepared.command.torchrun, prepared.isolation
+    )
     executed = {} if fork else {**shim, **environment.executed_environment(os.environ)}
     plan = Plan(
         ranks=prepared.layout.ranks,
@@ -275,14 +283,21 @@ def _rank_processes(prepared: Prepared, directory: RunDirectory, fork: bool) -> 
 
 def _rank_start(prepared: Prepared, directory: RunDirectory, rank: int) -> RankStart:
     layout, torchrun = prepared.layout, prepared.command.torchrun
-    name = rundir.node_name(layout.node(rank))
+    name = node_name(layout.node(rank))
+    own_network = prepared.isolation.own_network
     shown = torchrun.shown_local_ranks if torchrun else None
     local_rank = layout.local_rank(rank)
     passes_local_rank = torchrun is not None and torchrun.passes_local_rank
     return RankStart(
         rank=rank,
         environment=environment.rank_environment(rank, layout),
-        node=Node(name, str(directory.hosts), container.shared_memory(directory.path, name)),
+        node=Node(
+            name=name,
+            address=node_address(layout.node(rank), own_network),
+            hosts=str(directory.hosts),
+            shared_memory=container.shared_memory(directory.path, name),
+            resolver=str(directory.resolver) if own_network else "",
+        ),
         silent=shown is not None and local_rank not in shown,
         arguments=[f"--local-rank={local_rank}"] if passes_local_rank else [],
     )

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from phantora_py.isolation.names import resolver_text
+from phantora_py.isolation.nodes import node_address, node_name
 from phantora_py.launch import limits, sweeper
 
 _SWEEP_LIMIT_S = 20
@@ -31,6 +33,10 @@ class RunDirectory:
     @property
     def hosts(self) -> Path:
         return self.path / "hosts"
+
+    @property
+    def resolver(self) -> Path:
+        return self.path / "resolv.conf"
 
     @property
     def host_gaps(self) -> Path:
@@ -84,11 +90,17 @@ def write_settings(directory: RunDirectory, settings: Mapping[str, str]) -> None
     directory.settings.write_text("".join(lines), encoding="utf-8")
 
 
-def write_hosts(directory: RunDirectory, nodes: int) -> None:
-    """The /etc/hosts of ranks: the machine's own, and every node at the loopback address."""
+def write_hosts(directory: RunDirectory, nodes: int, own_network: bool) -> None:
+    """The /etc/hosts of ranks: every node, which comes first if it is asked for, and the machine's
+    own.
+    """
     own = Path("/etc/hosts").read_text(encoding="utf-8", errors="replace")
-    names = "".join(f"127.0.0.1 {node_name(node)}\n" for node in range(nodes))
-    directory.hosts.write_text(f"{own.rstrip()}\n{names}", encoding="utf-8")
+    names = "".join(
+        f"{node_address(node, own_network)} {node_name(node)}\n" for node in range(nodes)
+    )
+    directory.hosts.write_text(names + own, encoding="utf-8")
+    if own_network:
+        directory.resolver.write_text(resolver_text(), encoding="utf-8")
 
 
 def write_token(directory: RunDirectory) -> str:
@@ -97,8 +109,3 @@ def write_token(directory: RunDirectory) -> str:
     directory.token.touch(mode=0o600)
     directory.token.write_text(token)
     return token
-
-
-def node_name(node: int) -> str:
-    """The host name of a simulated node."""
-    return f"node{node}"

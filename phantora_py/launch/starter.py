@@ -24,7 +24,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from phantora_py.isolation import container, first, system
-from phantora_py.isolation.container import Node
+from phantora_py.isolation.names import Names
+from phantora_py.isolation.nodes import SHARED, Node, Nodes
 from phantora_py.launch import zygote
 
 MAX_PACKET_BYTES = 1 << 16
@@ -75,6 +76,8 @@ class Starter:
             # One for all: whoever has it may make and join the others.
             container.enter(frozenset({"user"}), None)
             self._namespaces -= {"user"}
+        self._nodes = Nodes(self._namespaces)
+        self._names = Names() if "net" in self._namespaces else None
 
     def serve(self) -> RankStart | None:
         """Works until the other end closes, then returns None. In a rank: what it is to be."""
@@ -83,11 +86,15 @@ class Starter:
         with selectors.DefaultSelector() as selector:
             selector.register(self._connection, selectors.EVENT_READ)
             selector.register(self._wake_reader, selectors.EVENT_READ)
+            if self._names is not None:
+                selector.register(self._names.socket, selectors.EVENT_READ)
             while True:
                 ready = [key.fileobj for key, _ in selector.select()]
                 if self._wake_reader in ready:
                     self._wake_reader.recv(4096)
                     self._report_ended()
+                if self._names is not None and self._names.socket in ready:
+                    self._tell_of_name(self._names.answer())
                 if self._connection in ready:
                     message = self._receive()
                     if not message:
@@ -102,6 +109,7 @@ class Starter:
             case {"announce": announced}:
                 start = RankStart(**{**announced, "node": Node(**announced["node"])})
                 self._starts[start.rank] = start
+                self._nodes.add(start.node)
                 if "pid" in self._namespaces:
                     self._make_first(start)
             case {"prepare": True}:
@@ -130,9 +138,13 @@ class Starter:
         limit = int(Path("/proc/sys/kernel/pid_max").read_text())
         spacing = min(1000, limit // (self.plan.ranks + 1))
         first_pid = (start.rank + 1) * spacing
-        self._first_pids[start.rank] = first.make_first(
-            self._namespaces, start.node, first_pid, self._release
-        )
+        self._first_pids[start.rank] = first.make_first(lambda: self._enter(start), first_pid)
+
+    def _enter(self, start: RankStart) -> None:
+        """Moves a child into a rank's namespaces."""
+        self._nodes.join(start.node.name)
+        self._release()
+        container.enter(self._namespaces.difference(SHARED), start.node)
 
     def _fork(self, start: RankStart) -> RankStart | None:
         """Forks a rank. Returns what it is to be in the rank, None here."""
@@ -140,12 +152,13 @@ class Starter:
         if start.rank in self._first_pids:
             parent_pid = 0  # It is in an outer namespace.
             pid = first.fork_into(self._first_pids[start.rank], self._namespaces)
+            if pid == 0:
+                self._release()
         else:
             pid = os.fork()
             if pid == 0:
-                container.enter(self._namespaces, start.node)
+                self._enter(start)
         if pid == 0:
-            self._release()
             system.die_with_parent(parent_pid)
             os.setsid()
             return start
@@ -168,12 +181,23 @@ class Starter:
                     # With it goes what the rank left running.
                     os.kill(self._first_pids.pop(rank), signal.SIGKILL)
 
+    def _tell_of_name(self, name: str | None) -> None:
+        if name is not None:
+            print(
+                f"phantora: note: a rank asked for {name}, which is not on the simulated network; "
+                "with --network host ranks use this machine's.",
+                file=sys.stderr,
+            )
+
     def _release(self) -> None:
         """Undoes, in a child, what makes a starter."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._nodes.close()
         for end in (self._connection, self._wake_reader, self._wake_writer):
             end.close()
+        if self._names is not None:
+            self._names.socket.close()
 
     def _receive(self) -> dict[str, Any]:
         try:

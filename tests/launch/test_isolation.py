@@ -8,18 +8,22 @@ from sim_server.errors import UsageError
 
 
 @pytest.mark.parametrize(
-    ("namespaces", "tier"),
+    ("namespaces", "network", "tier"),
     [
-        ({"mnt", "uts", "ipc", "pid"}, "T3"),
-        ({"user", "mnt", "uts", "ipc", "pid"}, "T3"),
-        ({"user", "mnt", "uts", "ipc"}, "T2"),
-        ({"user", "uts"}, "T1"),
-        (set(), "T0"),
+        ({"mnt", "uts", "ipc", "pid", "net"}, "own", "T3"),
+        ({"user", "mnt", "uts", "ipc", "pid", "net"}, "own", "T3"),
+        ({"user", "mnt", "uts", "ipc", "pid"}, "host", "T3"),
+        ({"user", "mnt", "uts", "ipc", "net"}, "own", "T2"),
+        ({"user", "mnt", "uts", "ipc"}, "host", "T2"),
+        ({"user", "mnt", "uts", "ipc", "pid"}, "own", "T1"),
+        ({"user", "uts"}, "own", "T1"),
+        (set(), "own", "T0"),
+        (set(), "host", "T0"),
     ],
 )
-def test_tier(namespaces: set[str], tier: str) -> None:
-    """A tier is named by what ranks have of their own; a user namespace alone is nothing."""
-    assert Isolation(frozenset(namespaces)).tier == tier
+def test_tier(namespaces: set[str], network: str, tier: str) -> None:
+    """A tier is named by what ranks have of what was wanted; a user namespace alone is nothing."""
+    assert Isolation(frozenset(namespaces), network=network).tier == tier
 
 
 def test_reason_names_what_is_missing() -> None:
@@ -30,6 +34,14 @@ def test_reason_names_what_is_missing() -> None:
     )
 
 
+def test_reason_says_whose_network_it_is() -> None:
+    """Programs behave differently with and without the world outside."""
+    own = frozenset({"uts", "mnt", "net"})
+    assert Isolation(own).reason == "own mount, host name, network namespaces"
+    shared = Isolation(own - {"net"}, network="host").reason
+    assert shared.endswith("the network is the machine's own (--network host)")
+
+
 def test_process_asks_for_nothing() -> None:
     """--isolation process works on every machine."""
     assert probe.choose("process").tier == "T0"
@@ -37,7 +49,8 @@ def test_process_asks_for_nothing() -> None:
 
 def test_requirement(monkeypatch: pytest.MonkeyPatch) -> None:
     """A tier that is required is had, or the run does not start."""
-    monkeypatch.setattr(probe, "probe", lambda: Isolation(frozenset({"uts"}), {"mnt": "denied"}))
+    found = Isolation(frozenset({"uts"}), {"mnt": "denied"})
+    monkeypatch.setattr(probe, "probe", lambda _network: found)
     assert probe.choose("require:T1").tier == "T1"
     with pytest.raises(UsageError, match="T3 was required, but this machine permits T1"):
         probe.choose("require:T3")

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from phantora_py.isolation import container, probe
-from phantora_py.isolation.container import Node
+from phantora_py.isolation.nodes import Node, node_address, node_name
 from phantora_py.launch import rundir
 from phantora_py.launch.ranks import RankProcesses
 from phantora_py.launch.rundir import RunDirectory
@@ -31,10 +31,15 @@ def namespaces(request: pytest.FixtureRequest) -> frozenset[str]:
 def directory(tmp_path: Path) -> Iterator[RunDirectory]:
     """A run directory for two nodes."""
     with rundir.run_directory(2, tmp_path / "partial", tmp_path / "output") as made:
-        rundir.write_hosts(made, 2)
-        for node in range(2):
-            container.make_shared_memory(made.path, rundir.node_name(node))
+        write_node_files(made)
         yield made
+
+
+def write_node_files(directory: RunDirectory) -> None:
+    """What two nodes need, with a network of their own or without."""
+    rundir.write_hosts(directory, 2, own_network=True)
+    for node in range(2):
+        container.make_shared_memory(directory.path, node_name(node))
 
 
 def run_ranks(
@@ -67,9 +72,10 @@ def run_ranks(
 def start_all(processes: RankProcesses, directory: RunDirectory) -> None:
     """Starts two ranks, one a node."""
     for rank in range(2):
-        name = rundir.node_name(rank)
+        name = node_name(rank)
         shared_memory = container.shared_memory(directory.path, name)
-        node = Node(name, str(directory.hosts), shared_memory)
+        files = (str(directory.hosts), shared_memory, str(directory.resolver))
+        node = Node(name, node_address(rank, own_network=True), *files)
         processes.announce(RankStart(rank, {"RANK": str(rank)}, node, silent=False))
     processes.prepare()
     processes.wait_ready()
@@ -177,9 +183,7 @@ def sleep_in_ranks(isolation: str, scratch: Path) -> None:
     """What the process does that is going to be killed."""
     with rundir.run_directory(2, scratch / "partial", scratch / "output") as made:
         (scratch / "partial").write_text("as far as it went")
-        rundir.write_hosts(made, 2)
-        for node in range(2):
-            container.make_shared_memory(made.path, rundir.node_name(node))
+        write_node_files(made)
         mark = {"PHANTORA_RUN_DIR": str(made.path)}
         namespaces = sorted(probe.choose(isolation).namespaces)
         argv = ["/bin/sh", "-c", "sleep 62 & sleep 62"]

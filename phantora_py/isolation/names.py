@@ -1,0 +1,59 @@
+"""Answers questions for names beyond the simulated nodes, whose own are in /etc/hosts.
+
+Nobody out there can be reached, and a program that is told at once fails at once; the user is told
+what to do about it. Source: RFC 1035, section 4.1.
+"""
+
+import socket
+import struct
+
+from phantora_py.isolation.nodes import GATEWAY
+
+_PORT = 53
+_PACKET_BYTES = 4096
+_HEADER_BYTES = 12
+# A response to a standard query, recursion desired and available: there is no such name.
+_NO_SUCH_NAME = 0x8183
+
+
+class Names:
+    """A name server at the nodes' gateway; made in the namespace that has it."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.socket.bind((GATEWAY, _PORT))
+
+    def answer(self) -> str | None:
+        """Answers one question. The name asked for, if it is one outside, and the first time."""
+        packet, asker = self.socket.recvfrom(_PACKET_BYTES)
+        name, end = _question(packet)
+        if not name:
+            return None
+        header = struct.pack(
+            "!HHHHHH", *struct.unpack_from("!H", packet), _NO_SUCH_NAME, 1, 0, 0, 0
+        )
+        self.socket.sendto(header + packet[_HEADER_BYTES:end], asker)
+        # Names of machines nearby have no dot; programs look for those of addresses on their own.
+        if "." not in name or name.endswith(".arpa") or name in self._told:
+            return None
+        self._told.add(name)
+        return name
+
+
+def resolver_text() -> str:
+    """The /etc/resolv.conf that leads to it."""
+    return f"nameserver {GATEWAY}\noptions attempts:1 timeout:1\n"
+
+
+def _question(packet: bytes) -> tuple[str, int]:
+    """The name in a packet's first question, and where the question ends; no name if it is none."""
+    labels = []
+    position = _HEADER_BYTES
+    while position < len(packet) and packet[position]:
+        length = packet[position]
+        labels.append(packet[position + 1 : position + 1 + length].decode("ascii", "replace"))
+        position += 1 + length
+    kind_and_class = 4
+    end = position + 1 + kind_and_class
+    return (".".join(labels), end) if end <= len(packet) else ("", 0)

@@ -1,0 +1,117 @@
+"""The namespaces that the ranks of one simulated node share, and the network that joins the nodes.
+
+A node has a network, a host name and IPC of its own; every node has a cable to one bridge. Only
+descriptors of the process that makes all this hold it, so that it is gone when that process is,
+however it ends. The bridge is in no namespace of the machine's either.
+"""
+
+import os
+import socket
+from dataclasses import dataclass
+
+from phantora_py.isolation import netlink, system
+
+# In the order in which a process can enter them.
+SHARED = ("net", "ipc", "uts")
+
+# Ports of a bridge. Source: BR_MAX_PORTS in the kernel's net/bridge/br_private.h.
+MAX_NODES = 1023
+GATEWAY = "10.88.0.1"
+_PREFIX_BITS = 16
+_NODES_PER_BLOCK = 250
+_BRIDGE = "nodes"
+_INTERFACE = "eth0"
+
+
+@dataclass(frozen=True)
+class Node:
+    """What the ranks of one simulated node see in place of the machine's own.
+
+    `hosts` and `resolver` replace /etc/hosts and /etc/resolv.conf, `shared_memory` replaces
+    /dev/shm; those that are empty are left as they are.
+    """
+
+    name: str
+    address: str
+    hosts: str
+    shared_memory: str
+    resolver: str = ""
+
+
+def node_name(node: int) -> str:
+    """The host name of a simulated node."""
+    return f"node{node}"
+
+
+def node_address(node: int, own_network: bool) -> str:
+    """A node's address: in the nodes' own network, or on the machine's loopback interface."""
+    block, number = divmod(node, _NODES_PER_BLOCK)
+    return f"{'10' if own_network else '127'}.88.{block + 1}.{number + 1}"
+
+
+class Nodes:
+    """Makes nodes, which processes then join.
+
+    The maker moves into a network of its own, with the bridge, from which it reaches the nodes'.
+    """
+
+    def __init__(self, namespaces: frozenset[str]) -> None:
+        """`namespaces`: those that ranks are to have; only the shared ones matter here. Raises:
+        OSError.
+        """
+        self._kinds = [kind for kind in SHARED if kind in namespaces]
+        self._names = "mnt" in namespaces
+        self._of_node: dict[str, dict[str, int]] = {}
+        # The machine's own could not be entered again without privilege.
+        self._home = self._make()
+        if "net" in self._home:
+            netlink.bring_up("lo")
+            netlink.add_bridge(_BRIDGE)
+            netlink.add_address(_BRIDGE, GATEWAY, _PREFIX_BITS)
+            netlink.bring_up(_BRIDGE, forwards=True)
+
+    def add(self, node: Node) -> None:
+        """Makes a node's namespaces unless they are there. Raises: OSError."""
+        if node.name in self._of_node:
+            return
+        self._of_node[node.name] = self._make()
+        try:
+            # A host name that does not resolve would break programs, so it needs the hosts file.
+            if "uts" in self._home and self._names:
+                socket.sethostname(node.name)
+            if "net" in self._home:
+                self._connect(node)
+        finally:
+            _enter(self._home)
+
+    def join(self, name: str) -> None:
+        """Moves the calling process into a node. Raises: OSError."""
+        _enter(self._of_node[name])
+
+    def close(self) -> None:
+        """Lets go of all nodes, in a process that is not their maker."""
+        for descriptors in (self._home, *self._of_node.values()):
+            for descriptor in descriptors.values():
+                os.close(descriptor)
+
+    def _make(self) -> dict[str, int]:
+        if self._kinds:
+            system.unshare(frozenset(self._kinds))
+        return {kind: system.open_namespace("self", kind) for kind in self._kinds}
+
+    def _connect(self, node: Node) -> None:
+        """Called within the node, whose end of the cable looks like a network card."""
+        netlink.bring_up("lo")
+        netlink.add_cable(_INTERFACE, node.name, self._home["net"])
+        netlink.add_address(_INTERFACE, node.address, _PREFIX_BITS)
+        netlink.bring_up(_INTERFACE)
+        system.join(self._home["net"])
+        netlink.bring_up(node.name, bridge=_BRIDGE)
+        system.join(self._of_node[node.name]["net"])
+        # Nothing is beyond it, but programs find their own address by connecting to the outside.
+        netlink.add_default_route(GATEWAY)
+
+
+def _enter(descriptors: dict[str, int]) -> None:
+    for descriptor in descriptors.values():
+        system.join(descriptor)
