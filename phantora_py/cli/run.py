@@ -59,6 +59,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "download; default: own",
     )
     machine.add_argument(
+        "--read-only",
+        action="store_true",
+        help="let ranks write to the working directory, temporary files and caches only",
+    )
+    machine.add_argument(
+        "--writable",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="DIR",
+        help="with --read-only: and to this directory; may be repeated",
+    )
+    machine.add_argument(
         "--no-zygote", action="store_true", help="start every rank afresh instead of forking it"
     )
     machine.add_argument(
@@ -89,6 +102,8 @@ def run(options: argparse.Namespace) -> int:
         host_gaps=options.host_gaps,
         isolation=options.isolation,
         network=options.network,
+        read_only=options.read_only,
+        writable=tuple(options.writable),
         zygote=not options.no_zygote,
         json=options.json,
         min_trust=None if options.min_trust is None else parse_share(options.min_trust),

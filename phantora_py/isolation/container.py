@@ -1,9 +1,10 @@
 """Moves a process into its own namespaces and gives it its node's files."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from phantora_py.isolation import system
+from phantora_py.isolation import readonly, system
 from phantora_py.isolation.nodes import Node
 
 _SHARED_MEMORY = "/dev/shm"
@@ -13,11 +14,13 @@ _NAME_CACHE = "/run/nscd/socket"
 _RESOLVER = "/run/systemd/resolve/io.systemd.Resolve"
 
 
-def enter(namespaces: frozenset[str], node: Node | None) -> None:
+def enter(
+    namespaces: frozenset[str], node: Node | None, writable: Sequence[str] | None = None
+) -> None:
     """Moves the calling process, which must have one thread, into new namespaces.
 
-    `pid` takes effect for the next child, which should call `mount_proc`.
-    Raises: OSError.
+    `pid` takes effect for the next child, which should call `mount_proc`. `writable`: directories
+    in which alone files can be written; None: everywhere. Raises: OSError.
     """
     user, group = os.getuid(), os.getgid()
     if namespaces:
@@ -31,6 +34,8 @@ def enter(namespaces: frozenset[str], node: Node | None) -> None:
         system.mount("none", "/", "", system.MS_REC | system.MS_PRIVATE)
         if node is not None:
             _mount_node_files(node)
+        if writable is not None:
+            readonly.protect(writable)
 
 
 def mount_proc() -> None:

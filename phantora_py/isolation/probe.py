@@ -67,8 +67,8 @@ def probe(network: str = "own") -> Isolation:
     """
     denied: dict[str, str] = {}
     user: frozenset[str] = frozenset()
-    if _try(lambda: container.enter(frozenset({"mnt"}), None)) is not None:
-        failure = _try(lambda: container.enter(frozenset({"user"}), None))
+    if attempt(lambda: container.enter(frozenset({"mnt"}), None)) is not None:
+        failure = attempt(lambda: container.enter(frozenset({"user"}), None))
         if failure is not None:
             denied["user"] = failure
             return Isolation(frozenset(), denied, network)
@@ -80,7 +80,7 @@ def probe(network: str = "own") -> Isolation:
         if name == "net" and not {"mnt", "uts"} <= granted:
             failure = "without mnt and uts its nodes would have no names"
         else:
-            failure = _try(lambda name=name: _use(name, user))  # type: ignore[misc]
+            failure = attempt(lambda name=name: _use(name, user))  # type: ignore[misc]
         if failure is None:
             granted.add(name)
         else:
@@ -119,7 +119,7 @@ def _use(name: str, user: frozenset[str]) -> None:
         with tempfile.NamedTemporaryFile() as file:
             system.mount(file.name, "/etc/hosts", "", system.MS_BIND)
     elif name == "pid":
-        failure = _try(container.mount_proc)
+        failure = attempt(container.mount_proc)
         if failure is not None:
             raise OSError(failure)
     else:
@@ -130,8 +130,8 @@ def _use(name: str, user: frozenset[str]) -> None:
             Names()
 
 
-def _try(action: Callable[[], None]) -> str | None:
-    """Runs `action` in a child; what went wrong there, or None."""
+def attempt(action: Callable[[], None]) -> str | None:
+    """Runs `action` in a child that is thrown away; what went wrong there, or None."""
     reader, writer = os.pipe()
     pid = os.fork()
     if pid == 0:

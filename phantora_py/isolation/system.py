@@ -6,6 +6,7 @@ Source: unshare(2), setns(2), mount(2), prctl(2).
 import ctypes
 import os
 import signal
+from collections.abc import Iterable
 
 CLONE_FLAGS = {
     "user": 0x10000000,
@@ -20,6 +21,16 @@ MS_BIND = 0x1000
 MS_REC = 0x4000
 MS_PRIVATE = 0x40000
 MS_NOSUID_NODEV_NOEXEC = 0x2 | 0x4 | 0x8
+_MS_RDONLY, _MS_REMOUNT = 0x1, 0x20
+# Options that a remount would drop, and that an owner of less than the machine may not drop.
+_KEPT_OPTIONS = {
+    "nosuid": 0x2,
+    "nodev": 0x4,
+    "noexec": 0x8,
+    "noatime": 0x400,
+    "nodiratime": 0x800,
+    "relatime": 1 << 21,
+}
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -63,6 +74,16 @@ def mount(source: str, target: str, kind: str, flags: int) -> None:
         source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), None
     )
     _check(result, f"mount {source} on {target}")
+
+
+def make_read_only(mount_point: str, options: Iterable[str]) -> None:
+    """Makes one mount read-only, which has these `options` of /proc/self/mountinfo. Raises:
+    OSError.
+    """
+    flags = MS_BIND | _MS_REMOUNT | _MS_RDONLY
+    for option in options:
+        flags |= _KEPT_OPTIONS.get(option, 0)
+    mount("none", mount_point, "", flags)
 
 
 def die_with_parent(parent_pid: int) -> None:

@@ -27,6 +27,10 @@ class RunOptions:
     """`auto`, `process` or `require:TIER`."""
     network: str = "own"
     """`own`: a network of the simulated nodes' own, where permitted; `host`: this machine's."""
+    read_only: bool = False
+    """Ranks write to no files but those below `writable` and where every program may."""
+    writable: tuple[Path, ...] = ()
+    """Directories, for `read_only`."""
     zygote: bool = True
     """Fork ranks from one process where the command permits it."""
     json: bool = False

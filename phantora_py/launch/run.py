@@ -22,7 +22,7 @@ from phantora_py.agent.server import START_LIMIT_S, Server
 from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
 from phantora_py.data import SCHEMA
-from phantora_py.isolation import container, probe
+from phantora_py.isolation import container, probe, readonly
 from phantora_py.isolation.nodes import MAX_NODES, Node, node_address, node_name
 from phantora_py.isolation.probe import Isolation
 from phantora_py.launch import environment, limits, rundir
@@ -59,6 +59,7 @@ class Prepared:
     isolation: Isolation
     output: Path
     fork: bool
+    writable: list[str] | None = None
     nccl_variables: dict[str, str] = field(default_factory=dict)
     host_gaps: HostGaps | None = None
     notes: list[str] = field(default_factory=list)
@@ -118,6 +119,7 @@ def prepare(options: RunOptions) -> Prepared:
         isolation=isolation,
         output=output,
         fork=options.zygote and command.program.forkable,
+        writable=_writable(options, isolation),
         nccl_variables=variables,
         host_gaps=choose_host_gaps(options, _versions(command.program)),
         notes=notes,
@@ -147,6 +149,27 @@ def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
         partial.unlink(missing_ok=True)
         raise
     return outcome
+
+
+def _writable(options: RunOptions, isolation: Isolation) -> list[str] | None:
+    """Where ranks may write; None: everywhere. Raises: UsageError if that cannot be had."""
+    if not options.read_only:
+        if options.writable:
+            raise UsageError("--writable names exceptions from --read-only, which was not given.")
+        return None
+    for path in options.writable:
+        if not path.is_dir():
+            raise UsageError(f"--writable {path}: there is no such directory.")
+    writable = readonly.writable_directories(options.writable, os.environ)
+    if writable[0] == "/":
+        raise UsageError("--read-only protects nothing where all of / is to be writable.")
+    denied: str | None = isolation.reason
+    if "mnt" in isolation.namespaces:
+        namespaces = isolation.namespaces & {"user", "mnt"}
+        denied = probe.attempt(lambda: container.enter(namespaces, None, writable))
+    if denied is not None:
+        raise UsageError(f"--read-only is not possible here: {denied}. See: phantora doctor")
+    return writable
 
 
 def _reserve(prepared: Prepared) -> Path:
@@ -267,6 +290,7 @@ def _rank_processes(prepared: Prepared, directory: RunDirectory, fork: bool) -> 
         arguments=list(program.arguments),
         namespaces=sorted(prepared.isolation.namespaces),
         environment={**common, **executed},
+        writable=prepared.writable,
     )
     # A process that is to execute the ranks does without the shim itself.
     own = shim if fork else {"PHANTORA_RUN_DIR": str(directory.path)}

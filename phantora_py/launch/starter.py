@@ -34,7 +34,7 @@ MAX_PACKET_BYTES = 1 << 16
 @dataclass(frozen=True)
 class Plan:
     """What is common to all ranks. `fork`: be a zygote; `environment` is added to the starter's
-    own.
+    own. `writable`: see `container.enter`.
     """
 
     ranks: int
@@ -45,6 +45,7 @@ class Plan:
     arguments: list[str]
     namespaces: list[str]
     environment: dict[str, str]
+    writable: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,8 @@ class Starter:
         """Moves a child into a rank's namespaces."""
         self._nodes.join(start.node.name)
         self._release()
-        container.enter(self._namespaces.difference(SHARED), start.node)
+        own = self._namespaces.difference(SHARED)
+        container.enter(own, start.node, self.plan.writable)
 
     def _fork(self, start: RankStart) -> RankStart | None:
         """Forks a rank. Returns what it is to be in the rank, None here."""
