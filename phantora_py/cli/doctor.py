@@ -13,7 +13,9 @@ import psutil
 from rich.console import Console
 from rich.table import Table
 
-from phantora_py.isolation import probe
+from phantora_py.isolation import backend, probe
+from phantora_py.isolation.advice import advise
+from phantora_py.isolation.engines import EngineFailed
 from phantora_py.launch.interpreter import check_torch, inspect_interpreter
 from phantora_py.libraries import preload_list, shim_directory
 from sim_server.errors import PhantoraError
@@ -87,6 +89,14 @@ def _isolation() -> Iterator[Finding]:
         else:
             text = found.denied.get(name, "not needed" if name == "user" else "not tried")
         yield Finding(f"  {name} namespace", None, text)
+    for text in advise(found):
+        yield Finding("  for more", None, text)
+    for name in backend.BACKENDS[1:]:
+        try:
+            text = f"usable: {backend.examine(name, 'own').reason}"
+        except EngineFailed as reason:
+            text = f"not usable: {reason}"
+        yield Finding(f"--backend {name}", None, text)
 
 
 def _torch(python: str) -> str:

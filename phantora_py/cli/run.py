@@ -9,6 +9,7 @@ from phantora_py.agent.simulation import error_of
 from phantora_py.cli.messages import error_console, parse_share, parse_size_bytes
 from phantora_py.cli.progress import Progress
 from phantora_py.data import RunData
+from phantora_py.isolation.backend import BACKENDS
 from phantora_py.isolation.probe import NETWORKS
 from phantora_py.launch import run as launch
 from phantora_py.launch.options import HOST_TIMES, RunOptions
@@ -50,6 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="auto",
         metavar="auto|process|require:TIER",
         help="how far ranks are kept apart; see `phantora doctor`; default: auto",
+    )
+    machine.add_argument(
+        "--backend",
+        choices=BACKENDS,
+        default="native",
+        help="what puts ranks into containers: phantora itself or one of these; default: native",
     )
     machine.add_argument(
         "--network",
@@ -101,6 +108,7 @@ def run(options: argparse.Namespace) -> int:
         host_time=options.host_time,
         host_gaps=options.host_gaps,
         isolation=options.isolation,
+        backend=options.backend,
         network=options.network,
         read_only=options.read_only,
         writable=tuple(options.writable),

@@ -6,6 +6,7 @@ what to do about it. Source: RFC 1035, section 4.1.
 
 import socket
 import struct
+import sys
 
 from phantora_py.isolation.nodes import GATEWAY
 
@@ -24,21 +25,24 @@ class Names:
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.bind((GATEWAY, _PORT))
 
-    def answer(self) -> str | None:
-        """Answers one question. The name asked for, if it is one outside, and the first time."""
+    def answer(self) -> None:
+        """Answers one question; tells the user of a name outside, the first time."""
         packet, asker = self.socket.recvfrom(_PACKET_BYTES)
         name, end = _question(packet)
         if not name:
-            return None
+            return
         header = struct.pack(
             "!HHHHHH", *struct.unpack_from("!H", packet), _NO_SUCH_NAME, 1, 0, 0, 0
         )
         self.socket.sendto(header + packet[_HEADER_BYTES:end], asker)
         # Names of machines nearby have no dot; programs look for those of addresses on their own.
-        if "." not in name or name.endswith(".arpa") or name in self._told:
-            return None
-        self._told.add(name)
-        return name
+        if "." in name and not name.endswith(".arpa") and name not in self._told:
+            self._told.add(name)
+            print(
+                f"phantora: note: a rank asked for {name}, which is not on the simulated network; "
+                "with --network host ranks use this machine's.",
+                file=sys.stderr,
+            )
 
 
 def resolver_text() -> str:

@@ -7,6 +7,8 @@ however it ends. The bridge is in no namespace of the machine's either.
 
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from phantora_py.isolation import netlink, system
@@ -87,6 +89,15 @@ class Nodes:
     def join(self, name: str) -> None:
         """Moves the calling process into a node. Raises: OSError."""
         _enter(self._of_node[name])
+
+    @contextmanager
+    def visit(self, name: str) -> Iterator[None]:
+        """The calling process, the maker, is in a node meanwhile. Raises: OSError."""
+        self.join(name)
+        try:
+            yield
+        finally:
+            _enter(self._home)
 
     def close(self) -> None:
         """Lets go of all nodes, in a process that is not their maker."""

@@ -27,6 +27,7 @@ class Isolation:
     namespaces: frozenset[str]
     denied: dict[str, str] = field(default_factory=dict)
     network: str = "own"
+    backend: str = "native"
 
     @property
     def tier(self) -> str:
@@ -53,7 +54,8 @@ class Isolation:
     def reason(self) -> str:
         """What the ranks have, and why not more, for the report."""
         own = [_WORDS[name] for name in PRIMITIVES if name in self.namespaces]
-        parts = [f"own {', '.join(own)} namespaces" if own else "plain processes"]
+        parts = [f"containers of {self.backend}"] if self.backend != "native" else []
+        parts += [f"own {', '.join(own)} namespaces" if own else "plain processes"]
         if not self.own_network:
             chosen = " (--network host)" if self.network == "host" else ""
             parts.append(f"the network is the machine's own{chosen}")
@@ -97,13 +99,17 @@ def choose(setting: str, network: str = "own") -> Isolation:
     """
     if setting == "process":
         return Isolation(frozenset(), {"all": "--isolation process"}, network)
+    return require(setting, probe(network))
+
+
+def require(setting: str, found: Isolation) -> Isolation:
+    """What was found, if it satisfies `auto` or `require:TIER`. Raises: UsageError if not."""
     wanted = setting.removeprefix("require:")
     if setting != "auto" and (wanted == setting or wanted not in TIERS):
         raise UsageError(
             f"--isolation takes auto, process or require:TIER with one of {', '.join(TIERS)}, "
             f"not {setting!r}."
         )
-    found = probe(network)
     if setting != "auto" and TIERS.index(found.tier) < TIERS.index(wanted):
         raise UsageError(
             f"Isolation {wanted} was required, but this machine permits {found.tier} "

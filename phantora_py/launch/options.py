@@ -25,6 +25,8 @@ class RunOptions:
     """The data file of a measured run, whose gaps `recorded` replays."""
     isolation: str = "auto"
     """`auto`, `process` or `require:TIER`."""
+    backend: str = "native"
+    """What starts ranks: phantora itself, or an engine of containers; see `isolation.backend`."""
     network: str = "own"
     """`own`: a network of the simulated nodes' own, where permitted; `host`: this machine's."""
     read_only: bool = False

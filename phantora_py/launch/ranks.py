@@ -16,7 +16,7 @@ import psutil
 
 from phantora_py.launch.module import module_command
 from phantora_py.launch.starter import MAX_PACKET_BYTES, Plan, RankStart
-from sim_server.errors import InternalError
+from sim_server.errors import InternalError, UsageError
 
 # Between asking a rank to end and killing it (assumed: what a handler needs to write a last line).
 GRACE_S = 2.0
@@ -37,10 +37,11 @@ class RankProcesses:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._connection = ours
         unbuffered = ["-u"] if "-u" in plan.argv else []
+        module = "starter" if plan.backend == "native" else "container_starter"
         with theirs:
             self._starter = subprocess.Popen(
                 [
-                    *module_command("phantora_py.launch.starter", *unbuffered),
+                    *module_command(f"phantora_py.launch.{module}", *unbuffered),
                     *(str(theirs.fileno()), str(os.getpid())),
                 ],
                 env=dict(environment),
@@ -60,10 +61,15 @@ class RankProcesses:
         self._send({"prepare": True})
 
     def wait_ready(self) -> None:
-        """Waits for the zygote's imports. Raises: NotForkable."""
-        reason = self._receive()["not_forkable"]
-        if reason is not None:
-            raise NotForkable(reason)
+        """Waits for the zygote's imports, or for the containers.
+
+        Raises: NotForkable, or UsageError if an engine fails.
+        """
+        ready = self._receive()
+        if "failed" in ready:
+            raise UsageError(ready["failed"])
+        if ready["not_forkable"] is not None:
+            raise NotForkable(ready["not_forkable"])
 
     def start(self, rank: int) -> None:
         """Forks an announced rank. Its pid is known when it returns."""

@@ -22,7 +22,7 @@ from phantora_py.agent.server import START_LIMIT_S, Server
 from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
 from phantora_py.data import SCHEMA
-from phantora_py.isolation import container, probe, readonly
+from phantora_py.isolation import backend, container, probe, readonly
 from phantora_py.isolation.nodes import MAX_NODES, Node, node_address, node_name
 from phantora_py.isolation.probe import Isolation
 from phantora_py.launch import environment, limits, rundir
@@ -101,7 +101,7 @@ def prepare(options: RunOptions) -> Prepared:
         raise UsageError("--server needs --token, the token that the server was started with.")
     limits.require_files(layout.ranks)
     notes = list(command.torchrun.notes) if command.torchrun else []
-    isolation = probe.choose(options.isolation, options.network)
+    isolation = backend.choose(options.backend, options.isolation, options.network)
     if isolation.own_network and layout.nodes > MAX_NODES:
         raise UsageError(
             f"A network of this machine joins {MAX_NODES} nodes at most, not {layout.nodes}; "
@@ -118,7 +118,7 @@ def prepare(options: RunOptions) -> Prepared:
         layout=layout,
         isolation=isolation,
         output=output,
-        fork=options.zygote and command.program.forkable,
+        fork=options.zygote and command.program.forkable and options.backend == "native",
         writable=_writable(options, isolation),
         nccl_variables=variables,
         host_gaps=choose_host_gaps(options, _versions(command.program)),
@@ -164,7 +164,9 @@ def _writable(options: RunOptions, isolation: Isolation) -> list[str] | None:
     if writable[0] == "/":
         raise UsageError("--read-only protects nothing where all of / is to be writable.")
     denied: str | None = isolation.reason
-    if "mnt" in isolation.namespaces:
+    if isolation.backend != "native":
+        denied = None
+    elif "mnt" in isolation.namespaces:
         namespaces = isolation.namespaces & {"user", "mnt"}
         denied = probe.attempt(lambda: container.enter(namespaces, None, writable))
     if denied is not None:
@@ -291,6 +293,7 @@ def _rank_processes(prepared: Prepared, directory: RunDirectory, fork: bool) -> 
         namespaces=sorted(prepared.isolation.namespaces),
         environment={**common, **executed},
         writable=prepared.writable,
+        backend=prepared.options.backend,
     )
     # A process that is to execute the ranks does without the shim itself.
     own = shim if fork else {"PHANTORA_RUN_DIR": str(directory.path)}

@@ -46,6 +46,7 @@ class Plan:
     namespaces: list[str]
     environment: dict[str, str]
     writable: list[str] | None = None
+    backend: str = "native"
 
 
 @dataclass(frozen=True)
@@ -95,7 +96,7 @@ class Starter:
                     self._wake_reader.recv(4096)
                     self._report_ended()
                 if self._names is not None and self._names.socket in ready:
-                    self._tell_of_name(self._names.answer())
+                    self._names.answer()
                 if self._connection in ready:
                     message = self._receive()
                     if not message:
@@ -183,14 +184,6 @@ class Starter:
                     # With it goes what the rank left running.
                     os.kill(self._first_pids.pop(rank), signal.SIGKILL)
 
-    def _tell_of_name(self, name: str | None) -> None:
-        if name is not None:
-            print(
-                f"phantora: note: a rank asked for {name}, which is not on the simulated network; "
-                "with --network host ranks use this machine's.",
-                file=sys.stderr,
-            )
-
     def _release(self) -> None:
         """Undoes, in a child, what makes a starter."""
         signal.set_wakeup_fd(-1)
@@ -222,15 +215,21 @@ def _become(plan: Plan, start: RankStart) -> NoReturn:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
-    arguments = [*start.arguments, *plan.arguments]
     if not plan.fork:
-        head = plan.argv[: len(plan.argv) - len(plan.arguments)]
-        os.execv(head[0], [*head, *arguments])
+        command = command_of(plan, start)
+        os.execv(command[0], command)
     # Attaches this process to its rank's channel; from here on its clock is virtual.
     from phantora_py.rank import runtime  # noqa: PLC0415
 
     runtime.start()
+    arguments = [*start.arguments, *plan.arguments]
     zygote.end_rank(zygote.run_program(plan.form, plan.target, arguments))
+
+
+def command_of(plan: Plan, start: RankStart) -> list[str]:
+    """What a rank that is not forked executes."""
+    head = plan.argv[: len(plan.argv) - len(plan.arguments)]
+    return [*head, *start.arguments, *plan.arguments]
 
 
 def main() -> NoReturn:

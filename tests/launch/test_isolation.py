@@ -1,8 +1,10 @@
 """Isolation: tiers are what was found, and what is required is there or refused."""
 
+from pathlib import Path
+
 import pytest
 
-from phantora_py.isolation import probe
+from phantora_py.isolation import advice, probe
 from phantora_py.isolation.probe import Isolation
 from sim_server.errors import UsageError
 
@@ -67,3 +69,35 @@ def test_probe_leaves_no_trace() -> None:
     """Probing happens in children: this process keeps its namespaces and has no child left."""
     first = probe.probe()
     assert probe.probe() == first
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "told"),
+    [
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", "or --backend bwrap"),
+        ("kernel/unprivileged_userns_clone", "0", "kernel.unprivileged_userns_clone=1 as root"),
+        ("user/max_user_namespaces", "0", "user.max_user_namespaces=15000 as root"),
+    ],
+)
+def test_advice_names_the_setting(
+    setting: str, value: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is denied user namespaces is told which setting does so; other values are no reason."""
+    monkeypatch.setattr(advice, "_SETTINGS_DIRECTORY", tmp_path)
+    file = tmp_path / setting
+    file.parent.mkdir()
+    denied = Isolation(frozenset(), {"user": "Operation not permitted"})
+    file.write_text(f"{value}\n")
+    assert any(told in text for text in advice.advise(denied))
+    file.write_text("12\n")
+    assert not any(told in text for text in advice.advise(denied))
+
+
+def test_advice_is_for_what_was_denied() -> None:
+    """Masked files of /proc, or drivers that are missing; nothing where all is well."""
+    own = frozenset({"user", "mnt", "uts", "ipc"})
+    denied = Isolation(own, {"pid": "Operation not permitted", "net": "Not supported"})
+    masked, drivers = advice.advise(denied)
+    assert "systempaths=unconfined" in masked
+    assert "modprobe bridge veth" in drivers
+    assert not list(advice.advise(Isolation(own | {"pid", "net"})))
