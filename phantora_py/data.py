@@ -131,6 +131,14 @@ class RunData:
         return [] if self.broke_off else list(self._json("synthetic.json"))
 
     @cached_property
+    def host_tensors(self) -> dict[str, list[dict[str, Any]]]:
+        """What ranks left of their host tensors: `skipped` operations, and what was `used` of it.
+
+        Nothing if the run broke off.
+        """
+        return {"skipped": [], "used": []} if self.broke_off else self._json("host_tensors.json")
+
+    @cached_property
     def exits(self) -> dict[int, int]:
         """How the process of each rank ended, as far as the server knew when the run ended."""
         ends = {} if self.broke_off else self._json("exits.json")

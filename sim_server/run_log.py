@@ -6,6 +6,7 @@ kept to the end.
 
 from __future__ import annotations
 
+import functools
 import json
 import struct
 import time
@@ -17,6 +18,7 @@ from typing import Any
 from sim_server._engine import Announcement, Ready
 from sim_server.history import PIECE_ROWS, History, Piece, Rows
 from sim_server.host_gaps import HostGapLog
+from sim_server.host_tensors import HostTensorLog
 from sim_server.operations import Operation
 from sim_server.records import MarkerKind, MemoryKind, RecordKind
 from sim_server.settings import Settings
@@ -78,6 +80,7 @@ class RunLog:
         self._calls: dict[str, dict[str, Counter[str]]] = {}
         self._synthetic: dict[tuple[int, str], list[int]] = {}
         self._host_gaps = HostGapLog()
+        self._host_tensors = HostTensorLog()
         self._exits: dict[int, int] = {}
 
     # While the run goes on
@@ -121,7 +124,7 @@ class RunLog:
                 f"It had read {size_bytes:,} bytes back at {site} that nothing had computed; "
                 "copies and collectives up to --values-threshold carry real data."
             )
-        return found
+        return found + self._host_tensors.troubles(rank)
 
     def failed_ranks(self) -> list[tuple[int, int]]:
         """Ranks that ended with a failure, and their status, in the order in which they did."""
@@ -214,6 +217,8 @@ class RunLog:
             self._host_gaps.add_measured(statistics["gaps"])
         elif statistics["kind"] == "replayed_gaps":
             self._host_gaps.add_replayed(statistics)
+        elif statistics["kind"] == "host_tensors":
+            self._host_tensors.add(rank, statistics, functools.partial(self.site, rank))
 
     def site(self, rank: int, identifier: int) -> str:
         """The Python line behind a call site of a rank."""
@@ -254,6 +259,7 @@ class RunLog:
         yield "calls.json", _json_bytes(self._calls)
         yield "synthetic.json", _json_bytes(self._synthetic_reads())
         yield "host_gaps.json", _json_bytes(self._host_gaps.to_dict())
+        yield "host_tensors.json", _json_bytes(self._host_tensors.to_dict())
         yield "exits.json", _json_bytes(self._exits)
         yield "digest", self.history.digest().encode()
 

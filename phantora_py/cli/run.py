@@ -12,7 +12,7 @@ from phantora_py.data import RunData
 from phantora_py.isolation.backend import BACKENDS
 from phantora_py.isolation.probe import NETWORKS
 from phantora_py.launch import run as launch
-from phantora_py.launch.options import HOST_TIMES, RunOptions
+from phantora_py.launch.options import HOST_TENSORS, HOST_TIMES, RunOptions
 from phantora_py.report.summary import summarise, trusted_share
 from phantora_py.report.terminal import print_summary
 from sim_server import simulation_pb2 as wire
@@ -42,6 +42,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="64KiB",
         metavar="SIZE",
         help="copies and collectives up to this size move real data; default: 64KiB",
+    )
+    model.add_argument(
+        "--host-tensors",
+        choices=HOST_TENSORS,
+        default="lazy",
+        help="lazy: large host tensors that are only filled, with random numbers or from others, "
+        "read as zeros and take no memory; real: they are filled; default: lazy",
     )
     model.add_argument("--server", metavar="ADDRESS", help="use a running `phantora serve`")
     model.add_argument("--token", help="the token of that server")
@@ -107,6 +114,7 @@ def run(options: argparse.Namespace) -> int:
         output=options.output,
         host_time=options.host_time,
         host_gaps=options.host_gaps,
+        host_tensors=options.host_tensors,
         isolation=options.isolation,
         backend=options.backend,
         network=options.network,

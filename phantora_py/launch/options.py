@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HOST_TIMES = ("fixed", "measured", "recorded", "off")
+HOST_TENSORS = ("lazy", "real")
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,8 @@ class RunOptions:
     """One of HOST_TIMES."""
     host_gaps: Path | None = None
     """The data file of a measured run, whose gaps `recorded` replays."""
+    host_tensors: str = "lazy"
+    """One of HOST_TENSORS; docs/decisions/host-memory.md."""
     isolation: str = "auto"
     """`auto`, `process` or `require:TIER`."""
     backend: str = "native"

@@ -252,6 +252,7 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
         "ranks": str(layout.ranks),
         "gpu.count": str(layout.visible_gpus),
         "host_time": options.host_time,
+        "host_tensors": options.host_tensors,
         "values.threshold_bytes": str(options.values_threshold_bytes),
     }
     rundir.write_settings(directory, settings)
@@ -364,6 +365,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
         "cluster": prepared.cluster.to_dict(),
         "cluster_name": prepared.cluster.name,
         "host_time": prepared.options.host_time,
+        "host_tensors": prepared.options.host_tensors,
         "host_gaps": None if prepared.host_gaps is None else prepared.host_gaps.origin,
         "isolation": {"tier": prepared.isolation.tier, "reason": prepared.isolation.reason},
         "notes": prepared.notes,

@@ -1,8 +1,7 @@
 """Makes a Python process a rank of the run and tells the run what only its framework knows.
 
 Owns the attachment, the optimizer-step markers, the allocator's peaks and the exit record. Imports
-the standard library only and never torch: a program that does without it must not pay for it. May
-be loaded by path.
+the standard library only and never torch: a program that does without it must not pay for it.
 """
 
 from __future__ import annotations
@@ -21,6 +20,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+
+from .checkpoints import map_checkpoints
+from .host_tensors import HostTensors
 
 OPTIMIZER_STEP = 1  # ph::MarkerKind in csrc/protocol/records.h
 OPTIMIZER_MODULE = "torch.optim.optimizer"
@@ -45,6 +47,8 @@ def start() -> bool:
     faulthandler.register(STACK_SIGNAL, stack, all_threads=False)
     rank_runtime = _Runtime(shim)
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
+    if shim.ph_lazy_host_tensors():
+        after_import("torch", rank_runtime.leave_host_tensors)
     atexit.register(rank_runtime.end)
     return True
 
@@ -83,6 +87,7 @@ class _Runtime:
         self._ordinals: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._optimizers = 0
         self._last_statistics: dict[int, str] = {}
+        self._host_tensors: HostTensors | None = None
 
     def watch_optimizers(self, module: ModuleType) -> None:
         """`module`: torch.optim.optimizer, with PyTorch's public hook for all optimizers."""
@@ -94,6 +99,11 @@ class _Runtime:
                 self.after_step(optimizer)
 
         module.register_optimizer_step_post_hook(after_step)
+
+    def leave_host_tensors(self, torch: ModuleType) -> None:
+        """Large host tensors that are only filled stay untouched memory from now on."""
+        self._host_tensors = HostTensors(torch, self._shim)
+        map_checkpoints(torch, self._host_tensors)
 
     def after_step(self, optimizer: Any) -> None:
         """Marks the step of one optimizer: "AdamW#0" is the first optimizer that ever stepped."""
@@ -112,6 +122,8 @@ class _Runtime:
             self._optimizers += 1
         name = f"{type(optimizer).__name__}#{ordinal}"
         self._shim.ph_marker(OPTIMIZER_STEP, name.encode())
+        if self._host_tensors is not None:
+            self._host_tensors.look()
         self._tell_memory(_devices_of(optimizer))
 
     def end(self) -> None:
@@ -121,6 +133,8 @@ class _Runtime:
         cuda = _initialised_cuda()
         if cuda is not None:
             self._tell_memory(range(cuda.device_count()))
+        if self._host_tensors is not None:
+            self._shim.ph_statistics(json.dumps(self._host_tensors.statistics()).encode())
         self._shim.ph_exit_at_end()
 
     def _tell_memory(self, devices: Sequence[int]) -> None:

@@ -5,6 +5,7 @@ The shape is public (docs/json.md): keys may be added, these stay.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,7 @@ def summarise(data: RunData) -> dict[str, Any]:
         "virtual_time_ns": int(data.spans["end_ns"].max()) if len(data.spans) else 0,
         "host_time": run["host_time"],
         "host_gaps": _host_gaps(data),
+        "host_tensors": _host_tensors(data),
         "isolation": run["isolation"],
         "digest": run["digest"],
         "wall": run["wall"]
@@ -105,6 +107,37 @@ def _host_gaps(data: RunData) -> dict[str, Any] | None:
         }
         for source, part in replayed.items()
     }
+
+
+def _host_tensors(data: RunData) -> dict[str, Any] | None:
+    """What was left out by Python line, most bytes first. None: the file is older than that."""
+    if "host_tensors" not in data.run:
+        return None
+    skipped = data.host_tensors["skipped"]
+    by_rank: Counter[int] = Counter()
+    for entry in skipped:
+        by_rank[entry["rank"]] += entry["bytes"]
+    return {
+        "mode": data.run["host_tensors"],
+        "operations": sum(entry["operations"] for entry in skipped),
+        "bytes": by_rank.total(),
+        "most_of_a_rank_bytes": max(by_rank.values(), default=0),
+        "sites": _by_site(skipped, "operations"),
+        "used_bytes": sum(entry["bytes"] for entry in data.host_tensors["used"]),
+        "used_sites": _by_site(data.host_tensors["used"], "tensors"),
+    }
+
+
+def _by_site(entries: list[dict[str, Any]], counted: str) -> list[dict[str, Any]]:
+    """Entries of all ranks added up, most bytes first."""
+    totals: dict[tuple[str, str], dict[str, Any]] = {}
+    for entry in entries:
+        key = (entry.get("what", ""), entry["site"])
+        names = {name: entry[name] for name in ("what", "site") if name in entry}
+        total = totals.setdefault(key, names | {counted: 0, "bytes": 0})
+        total[counted] += entry[counted]
+        total["bytes"] += entry["bytes"]
+    return sorted(totals.values(), key=lambda total: (-total["bytes"], total["site"]))
 
 
 def _gpu_time_share(data: RunData) -> dict[str, float]:

@@ -145,11 +145,34 @@ def _trust(summary: dict[str, Any]) -> list[str]:
             by_site[read["site"]] = by_site.get(read["site"], 0) + read["count"]
         ranked = sorted(by_site.items(), key=lambda item: (-item[1], item[0]))
         lines += [f"    {count:,} at {escape(site)}" for site, count in ranked[:MOST_SITES]]
+    lines += _host_tensors(summary["host_tensors"])
     if trust["nccl_not_modelled"]:
         variables = escape("   ".join(trust["nccl_not_modelled"]))
         lines.append(f"  NCCL       not modelled: {variables}")
     isolation = summary["isolation"]
     lines.append(f"  isolation  {isolation['tier']}: {escape(isolation['reason'])}")
+    return lines
+
+
+def _host_tensors(left: dict[str, Any] | None) -> list[str]:
+    """Host tensors that were not filled, and what the program has seen of that."""
+    if left is None or not left["operations"]:
+        return []
+    most = left["sites"][0]
+    lines = [
+        f"  host       {size_text(left['most_of_a_rank_bytes'])} of tensors per rank not filled "
+        f"({_counted(left['operations'], 'operation')}; most {most['what']}, "
+        f"at {escape(most['site'])})"
+    ]
+    if left["used_bytes"]:
+        lines.append(
+            f"    of all ranks {size_text(left['used_bytes'])} was used after all, as zeros "
+            "(--host-tensors real fills them):"
+        )
+        lines += [
+            f"    {size_text(used['bytes'])} that {escape(used['site'])} was to fill"
+            for used in left["used_sites"][:MOST_SITES]
+        ]
     return lines
 
 

@@ -182,6 +182,32 @@ def terminal_text(path: Path, **console: Any) -> str:
     return buffer.getvalue()
 
 
+def test_host_tensors_that_were_left(tmp_path: Path) -> None:
+    """Lines of all ranks added up; the terminal names the biggest, and what was used."""
+    entry = {"what": "random", "site": "a.py:1 f", "operations": 2, "bytes": GIB}
+    skipped = [{"rank": rank, **entry} for rank in (0, 1)]
+    skipped.append({"rank": 1, "what": "copy", "site": "a.py:2 f", "operations": 1, "bytes": GIB})
+    used = [{"rank": rank, "site": "a.py:1 f", "tensors": 1, "bytes": 2048} for rank in (0, 1)]
+    members = {"host_tensors": {"skipped": skipped, "used": used}}
+    run = make(tmp_path / "a.phr", run={"host_tensors": "lazy"}, **members)
+    assert summarise(run)["host_tensors"] == {
+        **{"mode": "lazy", "operations": 5, "bytes": 3 * GIB, "most_of_a_rank_bytes": 2 * GIB},
+        "sites": [
+            {"what": "random", "site": "a.py:1 f", "operations": 4, "bytes": 2 * GIB},
+            {"what": "copy", "site": "a.py:2 f", "operations": 1, "bytes": GIB},
+        ],
+        "used_bytes": 4096,
+        "used_sites": [{"site": "a.py:1 f", "tensors": 2, "bytes": 4096}],
+    }
+    assert (
+        "  host       2.00 GiB of tensors per rank not filled "
+        "(5 operations; most random, at a.py:1 f)\n"
+        "    of all ranks 4.00 KiB was used after all, as zeros "
+        "(--host-tensors real fills them):\n"
+        "    4.00 KiB that a.py:1 f was to fill\n"
+    ) in terminal_text(tmp_path / "a.phr")
+
+
 GOLDEN = """\
 2 ranks on 1 node of h100   host time: fixed   python train.py
 virtual iteration 1.25 ms (median of 2, p95 1.25 ms; found by optimizer; first one apart, ended at 1.00 ms)

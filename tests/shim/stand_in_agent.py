@@ -42,6 +42,7 @@ def write_settings(run_dir: Path, ranks: int, changes: Mapping[str, str]) -> Non
     settings = {
         "ranks": str(ranks),
         "host_time": "fixed",
+        "host_tensors": "real",
         "host.cpu_factor": "1.0",
         "host.clock_read_ns": "20",
         "host.query_ns": "500",

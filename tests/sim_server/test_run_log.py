@@ -87,6 +87,30 @@ def test_synthetic_reads_are_added_by_rank_and_line() -> None:
     ]
 
 
+def test_host_tensors_have_their_lines() -> None:
+    """By rank, whichever ended first; a rank that failed is told what it may have seen."""
+    scripts = [Script().site(1, "a.py:1 f").site(2, "a.py:2 f") for _ in range(2)]
+    skipped, used = [["random", 1, 3, 3000], ["copy", 2, 1, 1000]], [[1, 1, 500], [2, 1, 400]]
+    statistics(scripts[1], kind="host_tensors", skipped=skipped, used=used)
+    statistics(scripts[0], kind="host_tensors", skipped=skipped[:1], used=[])
+    simulation, _ = play(scripts)
+    first = {"what": "random", "site": "a.py:1 f", "operations": 3, "bytes": 3000}
+    assert whole_files(simulation.files())["host_tensors.json"] == {
+        "skipped": [
+            {"rank": 0, **first},
+            {"rank": 1, **first},
+            {"rank": 1, "what": "copy", "site": "a.py:2 f", "operations": 1, "bytes": 1000},
+        ],
+        "used": [
+            {"rank": 1, "site": "a.py:1 f", "tensors": 1, "bytes": 500},
+            {"rank": 1, "site": "a.py:2 f", "tensors": 1, "bytes": 400},
+        ],
+    }
+    assert simulation.log.troubles(0) == []
+    (sentence,) = simulation.log.troubles(1)
+    assert "500 bytes of host tensors that a.py:1 f was to fill" in sentence
+
+
 def test_markers_of_a_rank_stay_in_order() -> None:
     """Also those of one instant; ranks may be mixed."""
     scripts = [Script(), Script()]
@@ -121,7 +145,7 @@ def test_an_empty_run_has_every_file() -> None:
     files = files_of(Script(streams=0))
     assert files.keys() == {
         *("communicators.json", "memory.json", "calls.json", "synthetic.json"),
-        "host_gaps.json",
+        *("host_gaps.json", "host_tensors.json"),
         *("exits.json", "digest"),
     }
     assert len(files["digest"]) == 64

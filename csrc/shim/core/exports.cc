@@ -3,6 +3,7 @@
 #include <string>
 
 #include "shim/core/api.h"
+#include "shim/core/config.h"
 #include "shim/core/host_time.h"
 #include "shim/core/json.h"
 #include "shim/core/rank.h"
@@ -65,6 +66,8 @@ PH_EXPORT void ph_statistics(const char* json) noexcept {
   record.kind = ph::RecordKind::Statistics;
   ph::emit(record, std::string_view(json));
 }
+
+PH_EXPORT int ph_lazy_host_tensors() noexcept { return ph::config().text("host_tensors") == "lazy" ? 1 : 0; }
 
 PH_EXPORT void ph_exit(std::int64_t status) noexcept {
   if (!ph::attached()) return;

@@ -7,6 +7,7 @@ hides, gets its turn.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -30,11 +31,12 @@ def _start_runtime() -> None:
     # of multiprocessing are told apart even where the rank itself has no runtime.
     if "PHANTORA_RANK" not in os.environ or "--multiprocessing-fork" in sys.orig_argv:
         return
-    path = os.path.join(os.path.dirname(_HERE), "runtime.py")
-    name = "phantora_rank_runtime"
-    runtime = _load(importlib.util.spec_from_file_location(name, path), name)
-    assert runtime is not None, path
-    runtime.start()
+    package, name = os.path.dirname(_HERE), "phantora_rank"
+    path = os.path.join(package, "__init__.py")
+    places = [package]
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=places)
+    _load(spec, name)
+    importlib.import_module(f"{name}.runtime").start()
 
 
 def _chain() -> None:

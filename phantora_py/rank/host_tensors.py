@@ -1,0 +1,242 @@
+"""Leaves large host tensors as untouched memory where a program only fills them.
+
+docs/decisions/host-memory.md has the rule. Owns PyTorch's CPU kernels that obey it, the list of the
+memory that they have left, and what the report says of it. Knows nothing of devices: a copy to one
+does not look at a large source anyway.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from . import pages
+
+# A fill of less is carried out. Small models and data keep their values; what is smaller than this
+# in a large model does not add up to much (assumed).
+LARGE_BYTES = 1 << 20
+# What is copied from memory that was left has no values either way, so it need not be as large:
+# shards are small parts of large tensors. As the default of --values-threshold.
+FOLLOWED_BYTES = 64 << 10
+
+_Kernel = Callable[..., Any]
+_NUMBERS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
+
+
+@dataclass
+class _Left:
+    """A storage of which parts were left.
+
+    Held, so that it can be looked at when the program has dropped it. Untouched it costs nothing.
+    """
+
+    storage: Any
+    base: int
+    is_file: bool = False
+    """Mapped from a checkpoint: its values are there, but may be left out of copies."""
+    parts: dict[tuple[int, int], int] = field(default_factory=dict)
+    """Pointer and size in bytes, to the call site."""
+
+    def holds(self, pointer: int, size_bytes: int) -> bool:
+        """Whether all of a range was left."""
+        reached = pointer
+        for at, part_bytes in sorted(self.parts):
+            if at <= reached:
+                reached = max(reached, at + part_bytes)
+        return reached >= pointer + size_bytes
+
+
+class HostTensors:
+    """The kernels and the list of one process; in its children the kernels are the usual ones."""
+
+    def __init__(self, torch: ModuleType, shim: ctypes.CDLL) -> None:
+        self._torch = torch
+        self._shim = shim
+        self._process = os.getpid()
+        pages.forbid_huge_pages()
+        self._site: Callable[[], int] = ctypes.PyDLL(None).ph_current_site
+        self._is_dense = torch.ops.aten.is_non_overlapping_and_dense.default
+        self._use_count = torch._C._storage_Use_Count
+        self._left: dict[int, _Left] = {}
+        self._skipped: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
+        self._used: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+        self._library = torch.library.Library("aten", "IMPL")
+        for name, make in (
+            ("normal_", self._normal),
+            ("uniform_", self._uniform),
+            ("zero_", self._zero),
+            ("copy_", self._copy),
+        ):
+            usual = torch.library.get_kernel(f"aten::{name}", "CPU").call_boxed
+            self._library.impl(name, make(usual), "CPU", with_keyset=True)
+        self._skip_truncated(torch.nn.init)
+
+    def look(self) -> None:
+        """Lets go of what the program has dropped, and notes what had been used of it."""
+        for address, left in list(self._left.items()):
+            if self._use_count(address) == 1:
+                self._note_use(left)
+                del self._left[address]
+
+    def statistics(self) -> dict[str, Any]:
+        """What docs/records.md says, once, at the end."""
+        for left in self._left.values():
+            self._note_use(left)
+        return {
+            "kind": "host_tensors",
+            "skipped": [[*key, *totals] for key, totals in self._skipped.items()],
+            "used": [[site, *totals] for site, totals in self._used.items()],
+        }
+
+    def note_mapped(self, storage: Any) -> None:
+        """`storage` is the memory of a file: large copies of its numbers are left out too."""
+        self.look()
+        left = self._left[storage._cdata] = _Left(storage, storage.data_ptr(), is_file=True)
+        left.parts[left.base, storage.nbytes()] = self._note("load", storage.nbytes())
+
+    # The kernels
+
+    def _normal(self, usual: _Kernel) -> _Kernel:
+        def normal_(
+            keys: Any, tensor: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None
+        ) -> Any:
+            if mean == 0.0 and std >= 0.0 and self._leave_random(tensor):
+                return tensor
+            return usual(keys, tensor, mean, std, generator=generator)
+
+        return normal_
+
+    def _uniform(self, usual: _Kernel) -> _Kernel:
+        def uniform_(
+            keys: Any, tensor: Any, low: float = 0.0, high: float = 1.0, *, generator: Any = None
+        ) -> Any:
+            if low <= 0.0 <= high and self._leave_random(tensor):
+                return tensor
+            return usual(keys, tensor, low, high, generator=generator)
+
+        return uniform_
+
+    def _zero(self, usual: _Kernel) -> _Kernel:
+        """The only one whose result is exact: fresh memory is zeros."""
+
+        def zero_(keys: Any, tensor: Any) -> Any:
+            if self._is_large(tensor, LARGE_BYTES):
+                pointer, size_bytes = tensor.data_ptr(), tensor.nbytes
+                self._forget(tensor)
+                # What somebody uses is written again, which is cheaper than to fault it in again.
+                if pages.touched_bytes(pointer, size_bytes) == 0 and pages.make_zero(
+                    pointer, size_bytes
+                ):
+                    self._note("zero", size_bytes)
+                    return tensor
+            return usual(keys, tensor)
+
+        return zero_
+
+    def _copy(self, usual: _Kernel) -> _Kernel:
+        def copy_(keys: Any, tensor: Any, source: Any, non_blocking: bool = False) -> Any:
+            if type(source) in _NUMBERS:
+                # How a number arrives here. The usual kernel wants a tensor.
+                dtype = getattr(self._torch, _NUMBERS[type(source)])
+                source = self._torch.scalar_tensor(source, dtype=dtype, device="cpu")
+            elif self._left and self._is_large(tensor, FOLLOWED_BYTES):
+                if self._is_left(source) and source.shape == tensor.shape:
+                    if self._leave("copy", tensor):
+                        return tensor
+                else:
+                    self._forget(tensor)
+            return usual(keys, tensor, source, non_blocking)
+
+        return copy_
+
+    def _skip_truncated(self, init: Any) -> None:
+        """`torch.nn.init.trunc_normal_` draws until all numbers are inside, so it looks at them."""
+        usual = init._no_grad_trunc_normal_
+        plain = self._torch.Tensor, self._torch.nn.Parameter
+
+        def trunc_normal_(
+            tensor: Any, mean: float, std: float, a: float, b: float, **options: Any
+        ) -> Any:
+            is_plain = type(tensor) in plain and tensor.device.type == "cpu"
+            if is_plain and a <= 0.0 <= b and std >= 0.0 and self._leave_random(tensor):
+                return tensor
+            return usual(tensor, mean, std, a, b, **options)
+
+        init._no_grad_trunc_normal_ = trunc_normal_
+
+    # The list
+
+    def _is_large(self, tensor: Any, least_bytes: int) -> bool:
+        return tensor.nbytes >= least_bytes and os.getpid() == self._process
+
+    def _leave_random(self, tensor: Any) -> bool:
+        """Zero must be among the numbers that the program asks for."""
+        is_number = tensor.is_floating_point() or tensor.is_complex()
+        return is_number and self._is_large(tensor, LARGE_BYTES) and self._leave("random", tensor)
+
+    def _leave(self, what: str, tensor: Any) -> bool:
+        """Zeros instead of values, without touching the memory. False: it cannot be done."""
+        if not self._is_dense(tensor):
+            return False
+        self._shim.ph_enter()
+        try:
+            self.look()
+            self._forget(tensor)
+            part = tensor.data_ptr(), tensor.nbytes
+            if not pages.make_zero(*part):
+                return False
+            storage = tensor.untyped_storage()
+            left = self._left.setdefault(storage._cdata, _Left(storage, storage.data_ptr()))
+            left.parts[part] = self._note(what, tensor.nbytes)
+            return True
+        finally:
+            self._shim.ph_leave()
+
+    def _is_left(self, source: Any) -> bool:
+        """Whether the values of a tensor are not there."""
+        left = self._left.get(source.untyped_storage()._cdata)
+        if left is None or not self._is_dense(source):
+            return False
+        if left.is_file and not source.is_floating_point():
+            return False
+        return left.holds(source.data_ptr(), source.nbytes)
+
+    def _forget(self, tensor: Any) -> None:
+        """The program writes all of `tensor`: what was left of it is as used as it is by now."""
+        left = self._left.get(tensor.untyped_storage()._cdata)
+        if left is None or not self._is_dense(tensor):
+            return
+        begin, end = tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
+        for at, size_bytes in list(left.parts):
+            if begin <= at and at + size_bytes <= end:
+                self._note_part(left, (at, size_bytes))
+                del left.parts[at, size_bytes]
+        if not left.parts:
+            del self._left[left.storage._cdata]
+
+    def _note(self, what: str, size_bytes: int) -> int:
+        """Counts an operation that was left out. Returns its call site."""
+        site = self._site()
+        totals = self._skipped[what, site]
+        totals[0] += 1
+        totals[1] += size_bytes
+        return site
+
+    def _note_use(self, left: _Left) -> None:
+        for part in left.parts:
+            self._note_part(left, part)
+
+    def _note_part(self, left: _Left, part: tuple[int, int]) -> None:
+        # A storage that has been given other memory got copies of the zeros.
+        if left.is_file or left.storage.data_ptr() != left.base:
+            return
+        touched_bytes = pages.touched_bytes(*part)
+        if touched_bytes:
+            totals = self._used[left.parts[part]]
+            totals[0] += 1
+            totals[1] += touched_bytes
