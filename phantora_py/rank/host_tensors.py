@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -42,27 +42,24 @@ class _Left:
     parts: dict[tuple[int, int], int] = field(default_factory=dict)
     """Pointer and size in bytes, to the call site."""
 
-    def holds(self, pointer: int, size_bytes: int) -> bool:
-        """Whether all of a range was left."""
-        reached = pointer
-        for at, part_bytes in sorted(self.parts):
-            if at <= reached:
-                reached = max(reached, at + part_bytes)
-        return reached >= pointer + size_bytes
-
 
 class HostTensors:
-    """The kernels and the list of one process; in its children the kernels are the usual ones."""
+    """The kernels and the list of one process; in its children the kernels are the usual ones.
+
+    Raises: OSError if the kernel is not one that it works on.
+    """
 
     def __init__(self, torch: ModuleType, shim: ctypes.CDLL) -> None:
         self._torch = torch
         self._shim = shim
         self._process = os.getpid()
         pages.forbid_huge_pages()
+        pages.require_pagemap()
         self._site: Callable[[], int] = ctypes.PyDLL(None).ph_current_site
         self._is_dense = torch.ops.aten.is_non_overlapping_and_dense.default
         self._use_count = torch._C._storage_Use_Count
         self._left: dict[int, _Left] = {}
+        self._operations = self._looked_at = 0
         self._skipped: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
         self._used: dict[int, list[int]] = defaultdict(lambda: [0, 0])
         self._library = torch.library.Library("aten", "IMPL")
@@ -78,14 +75,15 @@ class HostTensors:
 
     def look(self) -> None:
         """Lets go of what the program has dropped, and notes what had been used of it."""
+        self._looked_at = self._operations
         for address, left in list(self._left.items()):
             if self._use_count(address) == 1:
                 self._note_use(left)
-                del self._left[address]
+                self._left.pop(address, None)
 
     def statistics(self) -> dict[str, Any]:
         """What docs/records.md says, once, at the end."""
-        for left in self._left.values():
+        for left in list(self._left.values()):
             self._note_use(left)
         return {
             "kind": "host_tensors",
@@ -145,11 +143,13 @@ class HostTensors:
                 dtype = getattr(self._torch, _NUMBERS[type(source)])
                 source = self._torch.scalar_tensor(source, dtype=dtype, device="cpu")
             elif self._left and self._is_large(tensor, FOLLOWED_BYTES):
-                if self._is_left(source) and source.shape == tensor.shape:
-                    if self._leave("copy", tensor):
-                        return tensor
-                else:
-                    self._forget(tensor)
+                left = self._left.get(source.untyped_storage()._cdata)
+                if left is not None and self._leave_copy(left, tensor, source):
+                    if not left.is_file:
+                        for target, part in self._written_parts(tensor, source):
+                            usual(keys, target, part)
+                    return tensor
+                self._forget(tensor)
             return usual(keys, tensor, source, non_blocking)
 
         return copy_
@@ -172,7 +172,9 @@ class HostTensors:
     # The list
 
     def _is_large(self, tensor: Any, least_bytes: int) -> bool:
-        return tensor.nbytes >= least_bytes and os.getpid() == self._process
+        if tensor.nbytes < least_bytes or os.getpid() != self._process:
+            return False
+        return bool(self._is_dense(tensor))
 
     def _leave_random(self, tensor: Any) -> bool:
         """Zero must be among the numbers that the program asks for."""
@@ -181,11 +183,12 @@ class HostTensors:
 
     def _leave(self, what: str, tensor: Any) -> bool:
         """Zeros instead of values, without touching the memory. False: it cannot be done."""
-        if not self._is_dense(tensor):
-            return False
         self._shim.ph_enter()
         try:
-            self.look()
+            # What has been dropped after use is held until then: little, in programs that leave
+            # little; and a model of many tensors is not looked at as many times.
+            if self._operations - self._looked_at >= len(self._left) // 8:
+                self.look()
             self._forget(tensor)
             part = tensor.data_ptr(), tensor.nbytes
             if not pages.make_zero(*part):
@@ -197,19 +200,32 @@ class HostTensors:
         finally:
             self._shim.ph_leave()
 
-    def _is_left(self, source: Any) -> bool:
-        """Whether the values of a tensor are not there."""
-        left = self._left.get(source.untyped_storage()._cdata)
-        if left is None or not self._is_dense(source):
+    def _leave_copy(self, left: _Left, tensor: Any, source: Any) -> bool:
+        """Whether `tensor` can be left as a copy of `source`, which lies in `left`."""
+        if source.shape != tensor.shape or source.stride() != tensor.stride():
             return False
-        if left.is_file and not source.is_floating_point():
+        if tensor.untyped_storage()._cdata == left.storage._cdata:
             return False
-        return left.holds(source.data_ptr(), source.nbytes)
+        if left.is_file:
+            return source.is_floating_point() and self._leave("copy", tensor)
+        if 2 * pages.touched_bytes(source.data_ptr(), source.nbytes) > source.nbytes:
+            return False
+        return self._leave("copy", tensor)
+
+    def _written_parts(self, tensor: Any, source: Any) -> Iterator[tuple[Any, Any]]:
+        """Pairs of views: what the program may have written into `source` since it was left."""
+        size = source.element_size()
+        flat = [
+            one.as_strided((one.numel(),), (1,), one.storage_offset()) for one in (tensor, source)
+        ]
+        for begin, end in pages.touched_parts(source.data_ptr(), source.nbytes):
+            first, last = begin // size, -(-end // size)
+            yield flat[0][first:last], flat[1][first:last]
 
     def _forget(self, tensor: Any) -> None:
         """The program writes all of `tensor`: what was left of it is as used as it is by now."""
         left = self._left.get(tensor.untyped_storage()._cdata)
-        if left is None or not self._is_dense(tensor):
+        if left is None:
             return
         begin, end = tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
         for at, size_bytes in list(left.parts):
@@ -217,10 +233,11 @@ class HostTensors:
                 self._note_part(left, (at, size_bytes))
                 del left.parts[at, size_bytes]
         if not left.parts:
-            del self._left[left.storage._cdata]
+            self._left.pop(left.storage._cdata, None)
 
     def _note(self, what: str, size_bytes: int) -> int:
         """Counts an operation that was left out. Returns its call site."""
+        self._operations += 1
         site = self._site()
         totals = self._skipped[what, site]
         totals[0] += 1
@@ -228,7 +245,7 @@ class HostTensors:
         return site
 
     def _note_use(self, left: _Left) -> None:
-        for part in left.parts:
+        for part in list(left.parts):
             self._note_part(left, part)
 
     def _note_part(self, left: _Left, part: tuple[int, int]) -> None:

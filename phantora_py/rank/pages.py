@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
+import re
+from collections.abc import Iterator
 
 PAGE_BYTES = mmap.PAGESIZE
 
+# 64 bits for each page of the process, of which the highest says that there is a page, the next
+# that it is swapped out. Source: Documentation/admin-guide/mm/pagemap.rst.
+PAGEMAP = "/proc/self/pagemap"
+_ENTRY_BYTES = 8
+_IS_TOUCHED = bytes(byte >= 0b01000000 for byte in range(256))
+
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-_libc.mincore.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
 
 _PR_SET_THP_DISABLE = 41  # prctl(2)
 
@@ -21,6 +29,11 @@ def forbid_huge_pages() -> None:
     """
     if _libc.prctl(_PR_SET_THP_DISABLE, *map(ctypes.c_ulong, (1, 0, 0, 0))) != 0:
         raise OSError(ctypes.get_errno(), "the kernel refuses prctl(PR_SET_THP_DISABLE)")
+
+
+def require_pagemap() -> None:
+    """Raises: OSError if the kernel does not tell which pages are touched."""
+    _touched(0, 0)
 
 
 def make_zero(pointer: int, size_bytes: int) -> bool:
@@ -46,11 +59,29 @@ def touched_bytes(pointer: int, size_bytes: int) -> int:
 
     0 as well for what is mapped no more.
     """
+    return _touched(*_whole_pages(pointer, size_bytes)).count(1) * PAGE_BYTES
+
+
+def touched_parts(pointer: int, size_bytes: int) -> Iterator[tuple[int, int]]:
+    """Where something else than zeros may be: offsets in bytes, from and to, in order.
+
+    Pages that the range has only in part belong to it.
+    """
     begin, whole_bytes = _whole_pages(pointer, size_bytes)
-    present = ctypes.create_string_buffer(whole_bytes // PAGE_BYTES)
-    if _libc.mincore(begin, whole_bytes, present) != 0:
-        return 0
-    return (len(present) - present.raw.count(b"\0")) * PAGE_BYTES
+    first = begin - pointer
+    yield 0, first
+    for run in re.finditer(rb"\x01+", _touched(begin, whole_bytes)):
+        yield first + run.start() * PAGE_BYTES, first + run.end() * PAGE_BYTES
+    yield first + whole_bytes, size_bytes
+
+
+def _touched(begin: int, whole_bytes: int) -> bytes:
+    """One byte for each page, 1 if it is touched. Raises: OSError if the kernel does not tell."""
+    pages, first = whole_bytes // PAGE_BYTES, begin // PAGE_BYTES
+    # Opened anew: a descriptor that was inherited tells of the parent.
+    with open(PAGEMAP, "rb", buffering=0) as pagemap:
+        entries = os.pread(pagemap.fileno(), pages * _ENTRY_BYTES, first * _ENTRY_BYTES)
+    return entries[_ENTRY_BYTES - 1 :: _ENTRY_BYTES].translate(_IS_TOUCHED)
 
 
 def _whole_pages(pointer: int, size_bytes: int) -> tuple[int, int]:

@@ -102,7 +102,14 @@ class _Runtime:
 
     def leave_host_tensors(self, torch: ModuleType) -> None:
         """Large host tensors that are only filled stay untouched memory from now on."""
-        self._host_tensors = HostTensors(torch, self._shim)
+        try:
+            self._host_tensors = HostTensors(torch, self._shim)
+        except OSError as error:
+            print(
+                f"phantora: large host tensors are filled, as with --host-tensors real: {error}",
+                file=sys.stderr,
+            )
+            return
         map_checkpoints(torch, self._host_tensors)
 
     def after_step(self, optimizer: Any) -> None:

@@ -63,6 +63,19 @@ def test_values_that_programs_rely_on_are_true(lazy: Run, real: Run) -> None:
     assert found(real)["item"] != 0.0
 
 
+def test_copies_have_what_was_written(lazy: Run, real: Run) -> None:
+    """Into a tensor that was left: in any layout, type or part; the rest is zeros."""
+    last = 3.0 * (1024 - 800)
+    for run in (lazy, real):
+        copies = found(run)["copies"]
+        assert [written for *written, _ in copies] == [
+            *([4.0, last], [4.0, last], [4.0, 0.0], [4.0, last], [4.0, last])
+        ]
+    assert [whole for *_, whole in found(lazy)["copies"]] == [
+        *(4.0 + last, 4.0 + last, 4.0, 4.0 + last, 4.0 + last)
+    ]
+
+
 def test_random_numbers_are_the_same_at_every_run(
     lazy: Run, phantora: Phantora, tmp_path: Path
 ) -> None:
@@ -84,9 +97,12 @@ def test_report_names_what_was_left_and_used(lazy: Run, real: Run) -> None:
     assert {site["what"] for site in left["sites"]} == {"random", "zero", "copy", "load"}
     lines = PROGRAM.read_text().splitlines()
     line = next(number for number, text in enumerate(lines, 1) if text.endswith("# looked at"))
-    assert left["used_sites"] == [{"site": f"{PROGRAM}:{line} main", "tensors": 1, "bytes": 4096}]
-    text = "\n".join(summary_lines(lazy.summary))
-    assert f"4.00 KiB that {PROGRAM}:{line} main was to fill" in text
+    site = f"{PROGRAM}:{line} main"
+    assert {"site": site, "tensors": 1, "bytes": 4096} in left["used_sites"]
+    assert left["used_bytes"] == sum(used["bytes"] for used in left["used_sites"])
+    unasked = [used["site"] for used in left["used_sites"] if used["site"].endswith(" unasked")]
+    assert unasked == []
+    assert "was used after all, as zeros" in "\n".join(summary_lines(lazy.summary))
     nothing = {"operations": 0, "bytes": 0, "most_of_a_rank_bytes": 0, "sites": []}
     assert real.summary["host_tensors"] == {
         **{"mode": "real", "used_bytes": 0, "used_sites": []},

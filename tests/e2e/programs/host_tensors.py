@@ -82,16 +82,32 @@ def exact() -> dict[str, Any]:
     clone = touched.clone()
     with torch.device("cuda"):  # where new tensors of the program come to lie, not ours
         on_host = torch.ones(3, device="cpu") * 2
+    columns = torch.zeros(SIDE, 2 * SIDE)
+    columns[-1] = 1.0
+    columns[:, :SIDE].zero_()
     part = nn.init.normal_(torch.ones(2, SIDE, SIDE)[0])
     return {
         "zeroed": sums(dirty, torch.zeros(SIDE, SIDE)),
         "overwritten": sums(overwritten, touched, clone, clone.to(torch.bfloat16)),
+        "columns": sums(columns),
         "neighbour": sums(part._base[1]),
         "constant": sums(torch.ones(SIDE, SIDE)),
         "integers": bool(torch.randint(1, 9, (SIDE, SIDE)).min() > 0),
         "not around zero": bool(torch.empty(SIDE, SIDE).uniform_(1.0, 2.0).min() >= 1.0),
         "number": sums(torch.ones(SIDE, SIDE).copy_(torch.tensor(2.0)), on_host),
     }
+
+
+def copies_of_written() -> list[list[float]]:
+    """What was written into a tensor that was left, and sums, as its copies have them."""
+    written = torch.randn(SIDE, SIDE).t()
+    written[1:3, 500] = 2.0
+    written[700, 800:] = 3.0
+    copies = [
+        *(written.clone(), written.to(torch.bfloat16), written.t()[:600].clone().t()),
+        *(written.contiguous(), copy.deepcopy(written)),
+    ]
+    return [sums(one[1:3, 500], one[700, 800:], one) for one in copies]
 
 
 def errors() -> list[str]:
@@ -140,6 +156,7 @@ def main() -> None:
         "unasked": unasked(),
         "checkpoint": checkpoint(),
         "exact": exact(),
+        "copies": copies_of_written(),
         "errors": errors(),
         "child": drawn_in_child(),
         "small, later": sums(torch.randn(100)),
