@@ -124,12 +124,14 @@ def chunk_cat(launch: Launch, _gpu: GpuProfile) -> Work:
     """chunk_cat_cuda_kernel<out, in>(..., slice bytes, chunk bytes, ratio): FSDP's reduce-scatter
     copy-in.
 
-    The grid is (blocks, chunks, leading dimension); chunk bytes are those of the output.
+    The grid is (blocks, chunks, leading dimension); chunk bytes are those of the output. Where
+    gradients are of several types, a launch fills only its part of a chunk: 16 bytes a thread.
     """
     chunk_bytes, ratio = launch.integer(1), launch.integer(2)
     if chunk_bytes is None or ratio is None:
         return _unknown(launch)
-    written = chunk_bytes * launch.grid[1] * launch.grid[2]
+    filled_bytes = min(chunk_bytes, launch.grid[0] * launch.threads * 16)
+    written = filled_bytes * launch.grid[1] * launch.grid[2]
     return Work(bytes=written * (1 + 1 / max(1, ratio)), efficiency=_CONCATENATION)
 
 

@@ -134,6 +134,21 @@ def test_equal_signatures_equal_timings(launch: MakeLaunch) -> None:
     assert first.time(signature) == second.time(dict(reversed(signature.items())))
 
 
+def test_chunk_cat_of_several_types_moves_each_byte_once(
+    timers: dict[str, KernelTimer], launch: MakeLaunch
+) -> None:
+    """A launch pays for what it puts into the chunks, not for what other launches do."""
+    name = "torch::distributed::fsdp::chunk_cat_cuda_kernel"
+    chunk_bytes = 16 * 128 * (60_000 + 8)
+    scalars = ((8, 2 * chunk_bytes), (9, chunk_bytes), (10, 1))
+    whole, most, little = (
+        timers["h100"].time(launch(name, (blocks, 2, 1), scalars=scalars)).duration_ns
+        for blocks in (60_008, 60_000, 8)
+    )
+    assert little < whole / 50
+    assert most < whole < most + little
+
+
 def test_library_calls_cost(timers: dict[str, KernelTimer]) -> None:
     """A call of another library is timed by its sizes, as assumed."""
     call = {"kind": "library", "library": "cublas", "operation": "dot", "type": "f32"}
