@@ -3,10 +3,10 @@
     python tools/first_difference.py ONE.phr OTHER.phr
 
 Compares what the ranks asked for and how much host time passed in between, record by record, and
-leaves out what may differ in equal runs: questions after events, which helper threads of PyTorch
-may be first to ask, pinned memory, turns to act outside, addresses, the order in which Python lines
-are first seen. The rank that differs at the earliest virtual time is told first: the others may
-only follow. Exits with 1 if there is a difference.
+leaves out what may differ in equal runs: questions after events and waits of streams for them,
+which depend on what helper threads of PyTorch found out first, pinned memory, turns to act outside,
+addresses, the order in which Python lines are first seen. The rank that differs at the earliest
+virtual time is told first: the others may only follow. Exits with 1 if there is a difference.
 """
 
 from __future__ import annotations
@@ -112,7 +112,8 @@ def _is_luck(record: np.void, kind: RecordKind) -> bool:
         return bool(record["flags"] & WaitFlags.BACKGROUND) or record["id"] in _TURNS
     if kind in _ADDRESSES:
         return bool(record["id"] == MemoryKind.PINNED_HOST)
-    return kind in (RecordKind.SITE, RecordKind.STATISTICS)
+    # PyTorch lets no stream wait for a collective that its watchdog has found complete.
+    return kind in (RecordKind.SITE, RecordKind.STATISTICS, RecordKind.STREAM_WAIT)
 
 
 def _describe(

@@ -90,7 +90,7 @@ PH_EXPORT CUresult cuStreamQuery(CUstream handle) noexcept {
 }
 
 PH_EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) noexcept {
-  PH_CALL(cuStreamWaitEvent, HostCost::Event);
+  PH_CALL(cuStreamWaitEvent, HostCost::None);
   PH_RESOLVE_STREAM(stream, handle);
   const EventRef reference = resolve_event(event);
   if (!reference.valid) return CUDA_ERROR_INVALID_HANDLE;

@@ -68,7 +68,7 @@ PH_EXPORT cudaError_t cudaStreamQuery(cudaStream_t handle) noexcept {
 }
 
 PH_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) noexcept {
-  PH_CALL(cudaStreamWaitEvent, HostCost::Event);
+  PH_CALL(cudaStreamWaitEvent, HostCost::None);
   PH_RESOLVE_STREAM(stream, handle);
   const EventRef reference = resolve_event(event);
   if (!reference.valid) return returned(cudaErrorInvalidResourceHandle);
