@@ -40,7 +40,7 @@ def advise(found: Isolation) -> Iterator[str]:
             "(Kubernetes)"
         )
     if "net" in found.denied and {"mnt", "uts"} <= found.namespaces:
-        yield "the kernel needs its bridge and veth drivers: modprobe bridge veth as root"
+        yield "the kernel needs its veth driver: modprobe veth as root"
 
 
 def _for_user_namespaces() -> Iterator[str]:

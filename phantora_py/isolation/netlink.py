@@ -12,7 +12,7 @@ _RTM_NEWLINK, _RTM_NEWADDR, _RTM_NEWROUTE = 16, 20, 24
 _REQUEST, _ACK, _CREATE, _EXCLUSIVE = 0x1, 0x4, 0x400, 0x200
 _NLMSG_ERROR = 2
 
-_IFLA_IFNAME, _IFLA_MASTER, _IFLA_LINKINFO, _IFLA_AF_SPEC, _IFLA_NET_NS_FD = 3, 10, 18, 26, 28
+_IFLA_IFNAME, _IFLA_LINKINFO, _IFLA_AF_SPEC, _IFLA_NET_NS_FD = 3, 18, 26, 28
 _IFLA_INFO_KIND, _IFLA_INFO_DATA = 1, 2
 _VETH_INFO_PEER = 1
 _IFLA_INET_CONF = 1
@@ -21,35 +21,32 @@ _IFF_UP = 1
 
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 
-_RTA_GATEWAY = 5
-_RT_TABLE_MAIN, _RTPROT_STATIC, _RT_SCOPE_UNIVERSE, _RTN_UNICAST = 254, 4, 0, 1
+_RTA_DST, _RTA_OIF, _RTA_GATEWAY = 1, 4, 5
+_RT_TABLE_MAIN, _RTPROT_STATIC, _RTN_UNICAST = 254, 4, 1
+_RT_SCOPE_UNIVERSE, _RT_SCOPE_LINK = 0, 253
+_RTNH_F_ONLINK = 4
+_ADDRESS_BITS = 32
 
 _ANSWER_BYTES = 1 << 16
 
 
-def add_bridge(name: str) -> None:
-    """Makes a bridge. Raises: OSError, as all of these."""
-    info = _attribute(_IFLA_INFO_KIND, b"bridge")
-    link = _link() + _name(name) + _attribute(_IFLA_LINKINFO, info)
-    _request(_RTM_NEWLINK, _CREATE | _EXCLUSIVE, link, f"a bridge {name}")
-
-
 def add_cable(name: str, peer: str, peer_namespace: int) -> None:
-    """Makes a pair of interfaces: one here, its peer in the namespace behind a descriptor."""
+    """Makes a pair of interfaces: one here, its peer in the namespace behind a descriptor.
+
+    Raises: OSError, as all of these.
+    """
     other = _link() + _name(peer) + _attribute(_IFLA_NET_NS_FD, struct.pack("I", peer_namespace))
     data = _attribute(_IFLA_INFO_DATA, _attribute(_VETH_INFO_PEER, other))
     info = _attribute(_IFLA_LINKINFO, _attribute(_IFLA_INFO_KIND, b"veth") + data)
     _request(_RTM_NEWLINK, _CREATE | _EXCLUSIVE, _link() + _name(name) + info, f"a cable {name}")
 
 
-def bring_up(name: str, bridge: str = "", forwards: bool = False) -> None:
-    """Sets an interface going, as a port of `bridge` if one is given.
+def bring_up(name: str, forwards: bool = False) -> None:
+    """Sets an interface going.
 
     `forwards`: packets that come in there for somebody else are routed, or refused with a reason.
     """
     link = _link(socket.if_nametoindex(name), _IFF_UP)
-    if bridge:
-        link += _attribute(_IFLA_MASTER, struct.pack("I", socket.if_nametoindex(bridge)))
     if forwards:
         setting = _attribute(_IPV4_DEVCONF_FORWARDING, struct.pack("I", 1))
         family = _attribute(socket.AF_INET, _attribute(_IFLA_INET_CONF, setting))
@@ -57,24 +54,34 @@ def bring_up(name: str, bridge: str = "", forwards: bool = False) -> None:
     _request(_RTM_NEWLINK, 0, link, f"bringing up {name}")
 
 
-def add_address(name: str, address: str, prefix_bits: int) -> None:
-    """Gives an interface an IPv4 address."""
+def add_address(name: str, address: str) -> None:
+    """Gives an interface an IPv4 address, with no others in its neighbourhood."""
     packed = socket.inet_aton(address)
     index = socket.if_nametoindex(name)
-    header = struct.pack("BBBBI", socket.AF_INET, prefix_bits, 0, _RT_SCOPE_UNIVERSE, index)
+    header = struct.pack("BBBBI", socket.AF_INET, _ADDRESS_BITS, 0, _RT_SCOPE_UNIVERSE, index)
     attributes = _attribute(_IFA_LOCAL, packed) + _attribute(_IFA_ADDRESS, packed)
     _request(_RTM_NEWADDR, _CREATE | _EXCLUSIVE, header + attributes, f"the address {address}")
 
 
-def add_default_route(gateway: str) -> None:
-    """Sends what is for nobody near to `gateway`."""
-    header = struct.pack(
-        "BBBBBBBBI",
-        *(socket.AF_INET, 0, 0, 0),
-        *(_RT_TABLE_MAIN, _RTPROT_STATIC, _RT_SCOPE_UNIVERSE, _RTN_UNICAST, 0),
-    )
-    route = header + _attribute(_RTA_GATEWAY, socket.inet_aton(gateway))
+def add_route(name: str, address: str) -> None:
+    """Says at which interface an address is."""
+    kind = (_RT_TABLE_MAIN, _RTPROT_STATIC, _RT_SCOPE_LINK, _RTN_UNICAST, 0)
+    header = struct.pack("BBBBBBBBI", socket.AF_INET, _ADDRESS_BITS, 0, 0, *kind)
+    destination = _attribute(_RTA_DST, socket.inet_aton(address))
+    route = header + destination + _interface(name)
+    _request(_RTM_NEWROUTE, _CREATE | _EXCLUSIVE, route, f"a route to {address}")
+
+
+def add_default_route(name: str, gateway: str) -> None:
+    """Sends all else to `gateway`, which is at this interface."""
+    kind = (_RT_TABLE_MAIN, _RTPROT_STATIC, _RT_SCOPE_UNIVERSE, _RTN_UNICAST, _RTNH_F_ONLINK)
+    header = struct.pack("BBBBBBBBI", socket.AF_INET, 0, 0, 0, *kind)
+    route = header + _attribute(_RTA_GATEWAY, socket.inet_aton(gateway)) + _interface(name)
     _request(_RTM_NEWROUTE, _CREATE | _EXCLUSIVE, route, f"a route by {gateway}")
+
+
+def _interface(name: str) -> bytes:
+    return _attribute(_RTA_OIF, struct.pack("I", socket.if_nametoindex(name)))
 
 
 def _link(index: int = 0, flags: int = 0) -> bytes:

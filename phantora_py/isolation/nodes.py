@@ -1,8 +1,8 @@
 """The namespaces that the ranks of one simulated node share, and the network that joins the nodes.
 
-A node has a network, a host name and IPC of its own; every node has a cable to one bridge. Only
-descriptors of the process that makes all this hold it, so that it is gone when that process is,
-however it ends. The bridge is in no namespace of the machine's either.
+A node has a network, a host name and IPC of its own; every node has a cable to one router, which is
+a network namespace too. Only descriptors of the process that makes all this hold it, so that it is
+gone when that process is, however it ends.
 """
 
 import os
@@ -16,12 +16,11 @@ from phantora_py.isolation import netlink, system
 # In the order in which a process can enter them.
 SHARED = ("net", "ipc", "uts")
 
-# Ports of a bridge. Source: BR_MAX_PORTS in the kernel's net/bridge/br_private.h.
-MAX_NODES = 1023
+# Two neighbours (the router and the node, for each other) are known to the kernel at a cable, and
+# not more than 1024 in all; a few are of the machine. Source: gc_thresh3, arp(7).
+MAX_NODES = 500
 GATEWAY = "10.88.0.1"
-_PREFIX_BITS = 16
 _NODES_PER_BLOCK = 250
-_BRIDGE = "nodes"
 _INTERFACE = "eth0"
 
 
@@ -54,7 +53,7 @@ def node_address(node: int, own_network: bool) -> str:
 class Nodes:
     """Makes nodes, which processes then join.
 
-    The maker moves into a network of its own, with the bridge, from which it reaches the nodes'.
+    The maker moves into a network of its own, the router, from which it reaches the nodes'.
     """
 
     def __init__(self, namespaces: frozenset[str]) -> None:
@@ -68,9 +67,7 @@ class Nodes:
         self._home = self._make()
         if "net" in self._home:
             netlink.bring_up("lo")
-            netlink.add_bridge(_BRIDGE)
-            netlink.add_address(_BRIDGE, GATEWAY, _PREFIX_BITS)
-            netlink.bring_up(_BRIDGE, forwards=True)
+            netlink.add_address("lo", GATEWAY)
 
     def add(self, node: Node) -> None:
         """Makes a node's namespaces unless they are there. Raises: OSError."""
@@ -114,13 +111,14 @@ class Nodes:
         """Called within the node, whose end of the cable looks like a network card."""
         netlink.bring_up("lo")
         netlink.add_cable(_INTERFACE, node.name, self._home["net"])
-        netlink.add_address(_INTERFACE, node.address, _PREFIX_BITS)
+        netlink.add_address(_INTERFACE, node.address)
         netlink.bring_up(_INTERFACE)
+        # Also for what is outside, where nothing is: programs find their own address by connecting
+        # to it.
+        netlink.add_default_route(_INTERFACE, GATEWAY)
         system.join(self._home["net"])
-        netlink.bring_up(node.name, bridge=_BRIDGE)
-        system.join(self._of_node[node.name]["net"])
-        # Nothing is beyond it, but programs find their own address by connecting to the outside.
-        netlink.add_default_route(GATEWAY)
+        netlink.bring_up(node.name, forwards=True)
+        netlink.add_route(node.name, node.address)
 
 
 def _enter(descriptors: dict[str, int]) -> None:

@@ -131,7 +131,9 @@ class RankProcesses:
         self._connection.sendall(json.dumps(message).encode())
 
     def _receive(self) -> dict[str, Any]:
-        packet = self._connection.recv(MAX_PACKET_BYTES)
+        packet = b""
+        with contextlib.suppress(ConnectionResetError):  # closed without having read our last
+            packet = self._connection.recv(MAX_PACKET_BYTES)
         if not packet:
             self._raise_starter_gone()
         message: dict[str, Any] = json.loads(packet)

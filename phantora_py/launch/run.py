@@ -104,7 +104,7 @@ def prepare(options: RunOptions) -> Prepared:
     isolation = backend.choose(options.backend, options.isolation, options.network)
     if isolation.own_network and layout.nodes > MAX_NODES:
         raise UsageError(
-            f"A network of this machine joins {MAX_NODES} nodes at most, not {layout.nodes}; "
+            f"A network of their own joins {MAX_NODES} nodes at most, not {layout.nodes}; "
             "with --network host they share this machine's."
         )
     output = options.output or _default_output(command)

@@ -134,15 +134,15 @@ def test_the_world_outside_is_out_of_reach_and_the_user_is_told(tmp_path: Path) 
 
 @needs_network
 def test_too_many_nodes(tmp_path: Path) -> None:
-    """A bridge has so many ports; the message says what to do."""
-    done = run(tmp_path, "", "--nodes", "1024", "--gpus-per-node", "1")
+    """The kernel knows so many neighbours; the message says what to do."""
+    done = run(tmp_path, "", "--nodes", "501", "--gpus-per-node", "1")
     assert done.returncode == 2
-    assert "joins 1023 nodes at most, not 1024; with --network host" in done.stderr
+    assert "joins 500 nodes at most, not 501; with --network host" in done.stderr
 
 
 @needs_network
 def test_interfaces_of_the_machine_stay_as_they_were() -> None:
-    """Nodes and their bridge lie in namespaces of their own, which go with their maker."""
+    """Nodes and their router lie in namespaces of their own, which go with their maker."""
     before = interfaces()
     maker = """\
 from phantora_py.isolation import container, nodes, probe
@@ -157,7 +157,7 @@ input()
         [sys.executable, "-c", maker], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        assert int(process.stdout.readline()) == 4
+        assert int(process.stdout.readline()) == 3
         assert interfaces() == before
         process.kill()
     assert interfaces() == before
