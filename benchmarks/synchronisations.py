@@ -25,6 +25,7 @@ from measurement import Results, parser
 
 from phantora_py._channel import ChannelSet, TestRank
 from phantora_py.agent.agent import HostAgent
+from phantora_py.agent.output import RankOutput
 from phantora_py.agent.server import START_LIMIT_S, Server
 from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
@@ -117,13 +118,19 @@ class Nothing:
     def write(self, name: str, content: bytes) -> None:
         """A member of the data file."""
 
-    def started(self) -> None:
-        """The ranks run."""
+    def ranks_up(self, count: int) -> None:
+        """So many run."""
 
     def update(self, progress: wire.Progress) -> None:
         """The simulation has come this far."""
 
-    def stalled(self, message: str) -> None:
+    def said(self, rank: int, descriptor: int, data: bytes) -> None:
+        """What a rank prints."""
+
+    def rest(self) -> None:
+        """That is all for the moment."""
+
+    def note(self, message: str) -> None:
         """No rank gets on."""
 
 
@@ -157,6 +164,7 @@ def measure(ranks: int, seconds: float) -> tuple[float, float]:
             Ranks(ranks, process),  # type: ignore[arg-type]
             Nothing(),
             Nothing(),
+            output=RankOutput(Path(name), (), (), (), Nothing(), Nothing()),
             stall=StallWatch(Path(name), None),
             interrupts=Interrupts(),
         ).run()

@@ -24,7 +24,15 @@ from sim_server.history import KERNEL_SPAN, SPAN_TYPE
 
 SCHEMA = 2
 
-END_KEYS = ("exit_code", "failed_rank", "message", "deadlock", "wall", "digest", "resimulation")
+END_KEYS = (
+    "exit_code",
+    "failed_rank",
+    "message",
+    "deadlock",
+    "wall",
+    "digest",
+    "resimulation",
+)
 """What only run.json has: start.json is without."""
 
 
@@ -143,6 +151,15 @@ class RunData:
         """How the process of each rank ended, as far as the server knew when the run ended."""
         ends = {} if self.broke_off else self._json("exits.json")
         return {int(rank): int(status) for rank, status in ends.items()}
+
+    def log(self, rank: int) -> dict[str, bytes]:
+        """What a rank has printed, by stream: `log`, or `stdout` and `stderr`."""
+        prefix = f"logs/rank-{rank}."
+        names = {name.split("/")[1] for name in self._archive.namelist() if name.startswith(prefix)}
+        return {
+            name.partition(".")[2]: b"".join(map(self._read, self._pieces(f"logs/{name}")))
+            for name in sorted(names)
+        }
 
     def records(self, rank: int) -> Iterator[bytes]:
         """The record stream of a rank, in pieces of whole cells."""

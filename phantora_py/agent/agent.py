@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from phantora_py.agent.channels import Channels
+from phantora_py.agent.datafile import DataSink
 from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch
 from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
@@ -35,24 +36,30 @@ _LAST_LOOK_INTERVAL_S = 0.025
 _GUESS_INTERVAL_S = QUIET_NS / 1e9
 
 
-class DataSink(Protocol):
-    """Takes the members of the run's data file."""
+class Output(Protocol):
+    """What ranks print; `phantora_py.agent.output.RankOutput` provides it."""
 
-    def write(self, name: str, content: bytes) -> None:
-        """Keeps a member. Waits if those before are not yet written."""
+    def last_words(self, rank: int) -> str:
+        """What a rank has printed last, as the end of a message."""
+
+    def show_only(self, rank: int) -> None:
+        """Has nobody see what the others print from now on."""
+
+    def check(self) -> None:
+        """Raises: what keeps the output from being shown or kept."""
 
 
 class Watcher(Protocol):
     """Is told how a run gets on."""
 
-    def started(self) -> None:
-        """The ranks are about to run."""
-
     def update(self, progress: wire.Progress) -> None:
         """The simulation has come this far."""
 
-    def stalled(self, message: str) -> None:
-        """No rank gets on; `message` says why, as far as can be seen."""
+    def ranks_up(self, count: int) -> None:
+        """So many ranks have got as far as a GPU call."""
+
+    def note(self, message: str) -> None:
+        """Something the user should know, though the run goes on."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,7 @@ class HostAgent:
         data: DataSink,
         watcher: Watcher,
         *,
+        output: Output,
         stall: StallWatch,
         interrupts: Interrupts,
     ) -> None:
@@ -87,6 +95,8 @@ class HostAgent:
         self._processes = processes
         self._data = data
         self._watcher = watcher
+        self._output = output
+        self._up: set[int] = set()
         self._still = StillWatch(channels)
         self._idle = IdleWatch()
         self._stall = stall
@@ -97,6 +107,7 @@ class HostAgent:
         self._poll_ms = FIRST_STALLED_POLL_MS
         self._outcome = Outcome()
         self._detail = ""
+        self._last_words = ""
         self._stop_at_s: float | None = None
         self._stopped = False
         self._has_all_data = False
@@ -119,14 +130,16 @@ class HostAgent:
             self._set_idle_ranks_aside()
             self._tell_of_stall()
             self._note_interrupt()
+            self._output.check()
             self._stop_if_due()
         for rank, status in self._processes.take_ended():
             self._on_end(rank, status)
         self._finish()
         outcome = self._outcome
-        if outcome.exit_code == RankFailed.exit_code and self._detail not in outcome.message:
-            return replace(outcome, message=f"{outcome.message} {self._detail}")
-        return outcome
+        if outcome.exit_code != RankFailed.exit_code:
+            return outcome
+        detail = "" if self._detail in outcome.message else f" {self._detail}"
+        return replace(outcome, message=f"{outcome.message}{detail} {self._last_words}".rstrip())
 
     def _forward(self, timeout_ms: int) -> None:
         found = self._channels.poll(timeout_ms)
@@ -136,6 +149,9 @@ class HostAgent:
             wire.RankRecords(rank=rank, host_clock_ns=clock_ns, cells=cells)
             for rank, clock_ns, cells in found
         ]
+        if len(self._up) < len(self._processes.pids):
+            self._up.update(record.rank for record in records)
+            self._watcher.ranks_up(len(self._up))
         for record in records:
             if not record.cells or not is_background(record.cells):
                 self._still.got_on(record.rank)
@@ -199,9 +215,11 @@ class HostAgent:
         )
         if status != 0 and is_first:
             message = (
-                f"Rank {rank} {describe_end(status)} What it said is above. "
+                f"Rank {rank} {describe_end(status)} "
                 "It was the first to fail; the others were stopped."
             )
+            self._last_words = self._output.last_words(rank)
+            self._output.show_only(rank)
             self._outcome = Outcome(RankFailed.exit_code, message, rank)
             self._stop_at_s = time.monotonic() + _EXPLANATION_S
 
@@ -243,7 +261,7 @@ class HostAgent:
             self._outcome = Outcome(Deadlock.exit_code, f"{message}. That is the --stall-limit.")
             self._stop_at_s = time.monotonic()
         else:
-            self._watcher.stalled(message)
+            self._watcher.note(message)
 
     def _note_interrupt(self) -> None:
         if self._interrupts.asked and self._stop_at_s is None:

@@ -11,7 +11,7 @@ import queue
 import threading
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from sim_server.errors import UsageError
 
@@ -32,6 +32,13 @@ def cannot_write(path: Path, error: OSError) -> UsageError:
         f"The data file {path} cannot be written: {error.strerror}. Make room, or choose another "
         "place with -o."
     )
+
+
+class DataSink(Protocol):
+    """Takes the members of the run's data file."""
+
+    def write(self, name: str, content: bytes) -> None:
+        """Keeps a member. Waits if those before are not yet written."""
 
 
 class DataFile:

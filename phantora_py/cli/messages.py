@@ -18,6 +18,7 @@ _TITLES = {
     130: "interrupted",
 }
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?")
+_RANKS = re.compile(r"(\d+)(?:-(\d+))?")
 _SIZE_UNITS = {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
@@ -55,3 +56,14 @@ def parse_share(text: str) -> float:
     if not 0 <= share <= 1:
         raise UsageError(f"{text!r} is not a share; write for example 80% or 0.8.")
     return share
+
+
+def parse_ranks(text: str) -> frozenset[int]:
+    """`0,8-15` as a set. Raises: UsageError."""
+    ranks: set[int] = set()
+    for part in text.split(","):
+        match = _RANKS.fullmatch(part.strip())
+        if match is None:
+            raise UsageError(f"{part!r} is not a rank; write for example 3, 8-15 or 0,8-15.")
+        ranks.update(range(int(match[1]), int(match[2] or match[1]) + 1))
+    return frozenset(ranks)

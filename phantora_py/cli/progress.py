@@ -1,18 +1,27 @@
-"""The line that shows how far a run has come."""
+"""What the terminal shows of a run: how far it has come, and what its ranks print."""
 
-import sys
+import os
 import time
+from collections import deque
 
+from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
 from phantora_py import __version__
 from phantora_py.cli.messages import error_console
+from phantora_py.cli.mixer import Mixer
 from phantora_py.launch.run import Prepared
 from sim_server import simulation_pb2 as wire
 
 _FIRST_SHOWN_S = 1.0
 _REFRESHES_PER_S = 2
+# Where a line cannot be rewritten it is printed after so long, then each time that this has
+# doubled, at least every few minutes.
+_FIRST_PRINTED_S = 30.0
+_PRINTED_EVERY_S = 300.0
+# The rate is that of so many changes of the number of iterations.
+_RATE_OVER = 8
 
 
 def print_headline(prepared: Prepared) -> None:
@@ -32,39 +41,104 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+class State:
+    """How far a run has come, as a line. Times are wall time unless they say virtual."""
+
+    def __init__(self, ranks: int) -> None:
+        self.start_s = time.monotonic()
+        self.started = False
+        self._ranks = ranks
+        self._up = 0
+        self._last = wire.Progress()
+        self._steps: deque[tuple[float, int]] = deque(maxlen=_RATE_OVER + 1)
+
+    def ranks_up(self, count: int) -> None:
+        self._up = count
+
+    def update(self, progress: wire.Progress) -> None:
+        if progress.iterations != self._last.iterations:
+            self._steps.append((time.monotonic(), progress.iterations))
+        self._last = progress
+
+    def line(self) -> str:
+        minutes, seconds = divmod(int(time.monotonic() - self.start_s), 60)
+        wall = f"   wall {minutes}m{seconds:02d}s"
+        if not self.started:
+            return f"  starting{wall}"
+        if not self._last.iterations and self._up < self._ranks:
+            return f"  {self._up} of {_count(self._ranks, 'rank')} up{wall}"
+        virtual = f"virtual {self._last.virtual_time_ns / 1e9:.3g} s"
+        return f"  iteration {self._last.iterations}   {virtual}{wall}{self._rate()}"
+
+    def _rate(self) -> str:
+        if len(self._steps) < 2:
+            return ""
+        (first_s, first), (last_s, last) = self._steps[0], self._steps[-1]
+        return f" ({(last_s - first_s) / (last - first):.3g} s an iteration)"
+
+
 class Progress:
-    """Shown on a terminal, from a second after the start until the ranks write to it themselves."""
+    """Shows them. On a terminal the state is a line beneath what the ranks print; elsewhere it is
+    printed now and then.
+    """
 
     def __init__(self, prepared: Prepared, shown: bool) -> None:
         self._prepared = prepared
         self._shown = shown
-        self._start_s = time.monotonic()
-        self._last = wire.Progress()
+        self._state = State(prepared.layout.ranks)
+        self._print_at_s = self._state.start_s + _FIRST_PRINTED_S
+        self._mixers: dict[int, Mixer] = {}
+        self._unfinished = b""
         console = self._console = error_console()
         self._live: Live | None = None
         if shown and console.is_terminal:
             self._live = Live(
                 console=console,
                 transient=True,
-                get_renderable=self._line,
+                get_renderable=self._render,
                 refresh_per_second=_REFRESHES_PER_S,
             )
 
     def started(self) -> None:
-        """Prints who is about to run. Ranks that write to the terminal have it for themselves."""
-        if self._live is not None and sys.stdout.isatty():
+        """Prints who is about to run. A rank that has the terminal has it for itself."""
+        self._state.started = True
+        if self._live is not None and not self._prepared.streams:
             self._live.stop()
         if self._shown:
             print_headline(self._prepared)
 
+    def ranks_up(self, count: int) -> None:
+        """Takes what the agent saw."""
+        self._state.ranks_up(count)
+
     def update(self, progress: wire.Progress) -> None:
         """Takes what the server said."""
-        self._last = progress
+        self._state.update(progress)
 
-    def stalled(self, message: str) -> None:
-        """Prints what holds the ranks up."""
+    def note(self, message: str) -> None:
+        """Prints what the user should know."""
         if self._shown:
             self._console.print(Text(f"note: {message}"))
+
+    def said(self, rank: int, descriptor: int, data: bytes) -> None:
+        """Shows what a rank has printed. This and `rest` are for one thread."""
+        mixer = self._mixers.get(descriptor)
+        if mixer is None:
+            mixer = self._mixers[descriptor] = self._make_mixer(descriptor)
+        mixer.add(rank, data)
+
+    def rest(self) -> None:
+        """All that ranks have printed so far has been shown."""
+        for descriptor, mixer in self._mixers.items():
+            if self._is_beneath(descriptor):
+                self._unfinished = mixer.unfinished()
+            else:
+                mixer.show_stale()
+        now_s = time.monotonic()
+        if self._shown and self._live is None and now_s >= self._print_at_s:
+            elapsed_s = now_s - self._state.start_s
+            self._print_at_s = now_s + min(elapsed_s, _PRINTED_EVERY_S)
+            self._console.print(Text(self._state.line()))
 
     def __enter__(self) -> "Progress":
         if self._live is not None:
@@ -72,17 +146,34 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for descriptor, mixer in self._mixers.items():
+            mixer.end(fresh_line=os.isatty(descriptor))
         if self._live is not None:
+            self._unfinished = b""
             self._live.stop()
 
-    def _line(self) -> Text:
-        elapsed_s = time.monotonic() - self._start_s
-        if elapsed_s < _FIRST_SHOWN_S:
+    def _is_beneath(self, descriptor: int) -> bool:
+        """Whether the line of the state is beneath what goes there."""
+        return self._live is not None and os.isatty(descriptor)
+
+    def _make_mixer(self, descriptor: int) -> Mixer:
+        if self._is_beneath(descriptor):
+            return Mixer(self._print_lines, by_line=True)
+        return Mixer(lambda data: _write_all(descriptor, data))
+
+    def _print_lines(self, data: bytes) -> None:
+        """The line of the state makes room for them."""
+        self._console.out(data.decode(errors="replace"), end="", highlight=False)
+
+    def _render(self) -> Group | Text:
+        if time.monotonic() - self._state.start_s < _FIRST_SHOWN_S:
             return Text("")
-        minutes, seconds = divmod(int(elapsed_s), 60)
-        virtual_s = self._last.virtual_time_ns / 1e9
-        return Text(
-            f"  iteration {self._last.iterations}   virtual {virtual_s:.3g} s"
-            f"   wall {minutes}m{seconds:02d}s",
-            no_wrap=True,
-        )
+        state = Text(self._state.line(), no_wrap=True)
+        if not self._unfinished:
+            return state
+        return Group(Text.from_ansi(self._unfinished.decode(errors="replace"), no_wrap=True), state)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]

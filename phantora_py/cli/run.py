@@ -6,7 +6,12 @@ from pathlib import Path
 
 from phantora_py.agent.agent import Outcome
 from phantora_py.agent.simulation import error_of
-from phantora_py.cli.messages import error_console, parse_share, parse_size_bytes
+from phantora_py.cli.messages import (
+    error_console,
+    parse_ranks,
+    parse_share,
+    parse_size_bytes,
+)
 from phantora_py.cli.progress import Progress
 from phantora_py.data import RunData
 from phantora_py.isolation.backend import BACKENDS
@@ -100,6 +105,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--min-trust", metavar="SHARE", help="fail if more than the rest is assumed, e.g. 80%%"
     )
+    output.add_argument(
+        "--rank",
+        action="append",
+        metavar="RANKS",
+        help="show the output of these ranks only, as 3 or 0,8-15; may be given several times",
+    )
+    output.add_argument(
+        "--log-dir", type=Path, metavar="DIR", help="also write the ranks' output to files there"
+    )
     output.add_argument("--quiet", action="store_true", help="print errors only")
 
 
@@ -127,6 +141,8 @@ def run(options: argparse.Namespace) -> int:
         server=options.server,
         token=options.token,
         stall_limit_s=options.stall_limit,
+        shown_ranks=None if options.rank is None else parse_ranks(",".join(options.rank)),
+        log_dir=options.log_dir,
         quiet=options.quiet,
     )
     prepared = launch.prepare(chosen)

@@ -24,6 +24,7 @@ from phantora_py.isolation.backend import make_engine
 from phantora_py.isolation.engines import EngineFailed
 from phantora_py.isolation.names import Names
 from phantora_py.isolation.nodes import Node
+from phantora_py.launch import spool
 from phantora_py.launch.starter import MAX_PACKET_BYTES, Plan, RankStart, command_of
 
 _POLL_S = 0.2
@@ -110,12 +111,10 @@ class ContainerStarter:
     def _start_rank(self, start: RankStart) -> None:
         """Gives a waiting rank its output and lets it go."""
         connection = self._waiting.pop(start.rank)
-        outputs = [1, 2]
-        null = os.open(os.devnull, os.O_WRONLY)
-        try:
-            socket.send_fds(connection, [b"!"], [null, null] if start.silent else outputs)
-        finally:
-            os.close(null)
+        files = spool.open_for_writing(start.outputs)
+        socket.send_fds(connection, [b"!"], files or [1, 2])
+        for file in files:
+            os.close(file)
         connection.close()
         self._send({"rank": start.rank, "pid": self._pids[start.rank]})
 

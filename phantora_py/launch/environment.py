@@ -44,7 +44,11 @@ def executed_environment(inherited: Mapping[str, str]) -> dict[str, str]:
     """What a Python that was executed, not forked, needs to set itself up as a rank."""
     site = Path(phantora_py.__file__).parent / "rank" / "site"
     path = [str(site), *inherited.get("PYTHONPATH", "").split(os.pathsep)]
-    return {"PYTHONPATH": os.pathsep.join(entry for entry in path if entry)}
+    return {
+        "PYTHONPATH": os.pathsep.join(entry for entry in path if entry),
+        # What it prints is seen at once; torchrun says `python -u`.
+        "PYTHONUNBUFFERED": inherited.get("PYTHONUNBUFFERED", "1"),
+    }
 
 
 def common_environment(

@@ -50,5 +50,9 @@ class RunOptions:
     """The token of `server`."""
     stall_limit_s: float | None = None
     """After so long in which no rank gets on the run fails; None: never."""
+    shown_ranks: frozenset[int] | None = None
+    """Ranks whose output is shown; None: all."""
+    log_dir: Path | None = None
+    """A directory for files of the ranks' output."""
     quiet: bool = False
     """No headline, progress or summary."""

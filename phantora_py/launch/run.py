@@ -13,11 +13,13 @@ import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from phantora_py import __version__
-from phantora_py.agent.agent import HostAgent, Outcome, Watcher
+from phantora_py.agent.agent import HostAgent, Outcome
+from phantora_py.agent.agent import Watcher as AgentWatcher
 from phantora_py.agent.datafile import DataFile, cannot_write, partial_path
+from phantora_py.agent.output import Listener, RankOutput
 from phantora_py.agent.server import START_LIMIT_S, Server
 from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
@@ -33,7 +35,9 @@ from phantora_py.launch.layout import RunLayout, lay_out
 from phantora_py.launch.options import RunOptions
 from phantora_py.launch.ranks import NotForkable, RankProcesses
 from phantora_py.launch.rundir import RunDirectory
+from phantora_py.launch.spool import Stream, choose_streams, output_paths
 from phantora_py.launch.starter import Plan, RankStart
+from phantora_py.launch.torchrun import TorchrunCommand
 from sim_server import simulation_pb2 as wire
 from sim_server.cluster import Cluster, load_cluster
 from sim_server.collectives.environment import NcclEnvironment, nccl_variables
@@ -46,10 +50,18 @@ from sim_server.settings import Settings
 _ANSWER_LIMIT_S = 20.0
 
 
+class Watcher(AgentWatcher, Listener, Protocol):
+    """Is told how a run gets on and what its ranks print."""
+
+    def started(self) -> None:
+        """The ranks are about to run."""
+
+
 @dataclass
 class Prepared:
     """What is known before anything is started. `notes`: what the user should be told.
-    `nccl_variables`: those of our own environment, which the ranks inherit."""
+    `nccl_variables`: those of our own environment, which the ranks inherit. `streams`: what becomes
+    of the ranks' output, see `spool`; that of `shown_ranks` is shown."""
 
     options: RunOptions
     command: Command
@@ -60,6 +72,9 @@ class Prepared:
     output: Path
     fork: bool
     writable: list[str] | None = None
+    streams: tuple[Stream, ...] = ()
+    shown_ranks: frozenset[int] = frozenset()
+    log_dir: Path | None = None
     nccl_variables: dict[str, str] = field(default_factory=dict)
     host_gaps: HostGaps | None = None
     notes: list[str] = field(default_factory=list)
@@ -94,19 +109,21 @@ def prepare(options: RunOptions) -> Prepared:
     command = understand(options.command, os.environ)
     cluster = load_cluster(options.cluster)
     gpu = load_gpu(cluster.gpu)
-    layout = lay_out(cluster, options, command.torchrun)
+    torchrun = command.torchrun
+    layout = lay_out(cluster, options, torchrun)
     variables = nccl_variables(os.environ)
     NcclEnvironment.read(variables).used_nics(cluster.nic.per_node)  # raises what is wrong
     if options.server is not None and not options.token:
         raise UsageError("--server needs --token, the token that the server was started with.")
     limits.require_files(layout.ranks)
-    notes = list(command.torchrun.notes) if command.torchrun else []
+    notes = list(torchrun.notes) if torchrun else []
     isolation = backend.choose(options.backend, options.isolation, options.network)
     if isolation.own_network and layout.nodes > MAX_NODES:
         raise UsageError(
             f"A network of their own joins {MAX_NODES} nodes at most, not {layout.nodes}; "
             "with --network host they share this machine's."
         )
+    log_dir = options.log_dir or (torchrun.log_dir if torchrun else None)
     output = options.output or _default_output(command)
     if not output.resolve().parent.is_dir():
         raise UsageError(f"The directory of {output} does not exist.")
@@ -120,6 +137,9 @@ def prepare(options: RunOptions) -> Prepared:
         output=output,
         fork=options.zygote and command.program.forkable and options.backend == "native",
         writable=_writable(options, isolation),
+        streams=choose_streams(layout.ranks, options.json, kept=log_dir is not None),
+        shown_ranks=_shown_ranks(options, layout, torchrun),
+        log_dir=log_dir,
         nccl_variables=variables,
         host_gaps=choose_host_gaps(options, _versions(command.program)),
         notes=notes,
@@ -214,6 +234,13 @@ def _serve(
     ranks = list(range(layout.ranks))
     _write_files(prepared, directory)
     with ExitStack() as stack:
+        # It ends last, so that it has everything that was printed.
+        output = stack.enter_context(
+            RankOutput(
+                *(directory.path, prepared.streams, ranks, prepared.shown_ranks),
+                *(data, watcher, prepared.log_dir),
+            )
+        )
         # The server starts and the zygote imports at the same time.
         server, address, token = _server(prepared, directory)
         if server is not None:
@@ -240,7 +267,10 @@ def _serve(
         stall = StallWatch(directory.path, prepared.options.stall_limit_s)
         with Interrupts() as interrupts:
             agent = HostAgent(
-                channels, simulation, processes, data, watcher, stall=stall, interrupts=interrupts
+                *(channels, simulation, processes, data, watcher),
+                output=output,
+                stall=stall,
+                interrupts=interrupts,
             )
             return agent.run()
 
@@ -313,7 +343,6 @@ def _rank_start(prepared: Prepared, directory: RunDirectory, rank: int) -> RankS
     layout, torchrun = prepared.layout, prepared.command.torchrun
     name = node_name(layout.node(rank))
     own_network = prepared.isolation.own_network
-    shown = torchrun.shown_local_ranks if torchrun else None
     local_rank = layout.local_rank(rank)
     passes_local_rank = torchrun is not None and torchrun.passes_local_rank
     return RankStart(
@@ -326,8 +355,27 @@ def _rank_start(prepared: Prepared, directory: RunDirectory, rank: int) -> RankS
             shared_memory=container.shared_memory(directory.path, name),
             resolver=str(directory.resolver) if own_network else "",
         ),
-        silent=shown is not None and local_rank not in shown,
         arguments=[f"--local-rank={local_rank}"] if passes_local_rank else [],
+        outputs=output_paths(directory.path, rank, prepared.streams),
+    )
+
+
+def _shown_ranks(
+    options: RunOptions, layout: RunLayout, torchrun: TorchrunCommand | None
+) -> frozenset[int]:
+    """Raises: UsageError for a rank that there is not."""
+    ranks = range(layout.ranks)
+    if options.shown_ranks is not None:
+        unknown = options.shown_ranks - set(ranks)
+        if unknown:
+            raise UsageError(
+                f"--rank {min(unknown)} shows the output of a rank that there is not: ranks are 0 "
+                f"to {layout.ranks - 1}. The number of ranks is --ranks."
+            )
+        return options.shown_ranks
+    local_ranks = torchrun.shown_local_ranks if torchrun else None
+    return frozenset(
+        rank for rank in ranks if local_ranks is None or layout.local_rank(rank) in local_ranks
     )
 
 

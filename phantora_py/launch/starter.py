@@ -26,7 +26,7 @@ from typing import Any, NoReturn
 from phantora_py.isolation import container, first, system
 from phantora_py.isolation.names import Names
 from phantora_py.isolation.nodes import SHARED, Node, Nodes
-from phantora_py.launch import zygote
+from phantora_py.launch import spool, zygote
 
 MAX_PACKET_BYTES = 1 << 16
 
@@ -51,15 +51,15 @@ class Plan:
 
 @dataclass(frozen=True)
 class RankStart:
-    """What is particular to one rank. `silent`: its output is not shown; `arguments` come before
-    those of the plan.
+    """What is particular to one rank. `arguments` come before those of the plan; `outputs`: files
+    for its standard output and standard error, or none: they are ours.
     """
 
     rank: int
     environment: dict[str, str]
     node: Node
-    silent: bool
     arguments: list[str] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
 
 
 class Starter:
@@ -211,10 +211,8 @@ def _become(plan: Plan, start: RankStart) -> NoReturn:
     """Turns this process, a fresh child, into a rank."""
     os.environ.update(plan.environment)
     os.environ.update(start.environment)
-    if start.silent:
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
+    if start.outputs:
+        spool.redirect(start.outputs)
     if not plan.fork:
         command = command_of(plan, start)
         os.execv(command[0], command)

@@ -13,6 +13,7 @@ import difflib
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from sim_server.errors import UsageError
 
@@ -39,7 +40,7 @@ def _ignored(reason: str, takes_value: bool = True) -> Option:
 
 
 _RENDEZVOUS = "phantora starts all nodes itself, so there is nobody to meet"
-_TERMINAL = "the output of all ranks goes to the terminal"
+_OUTPUT = "the data file and --log-dir hold the output of every rank, --rank chooses what is shown"
 
 OPTIONS: Mapping[str, Option] = {
     "nnodes": Option(True),
@@ -62,13 +63,13 @@ OPTIONS: Mapping[str, Option] = {
     "monitor-interval": _ignored("phantora is told at once when a rank ends"),
     "start-method": _ignored("phantora starts the ranks in its own way"),
     "event-log-handler": _ignored("there is no elastic agent whose events could be logged"),
-    "log-dir": _ignored(_TERMINAL),
-    "redirects": _ignored(_TERMINAL),
-    "tee": _ignored(_TERMINAL),
-    "log-line-prefix-template": _ignored(_TERMINAL),
-    "duplicate-stdout-filters": _ignored(_TERMINAL),
-    "duplicate-stderr-filters": _ignored(_TERMINAL),
-    "logs-specs": _ignored(_TERMINAL),
+    "log-dir": Option(True),
+    "redirects": _ignored(_OUTPUT),
+    "tee": _ignored(_OUTPUT),
+    "log-line-prefix-template": _ignored(_OUTPUT),
+    "duplicate-stdout-filters": _ignored(_OUTPUT),
+    "duplicate-stderr-filters": _ignored(_OUTPUT),
+    "logs-specs": _ignored(_OUTPUT),
     "numa-binding": _ignored("binding to this machine's cores would slow the simulation only"),
     "signals-to-handle": _ignored("phantora handles signals itself"),
     "shutdown-timeout": _ignored("phantora stops ranks within seconds"),
@@ -97,6 +98,7 @@ class TorchrunCommand:
     shown_local_ranks: frozenset[int] | None
     notes: tuple[str, ...]
     program: tuple[str, ...]
+    log_dir: Path | None = None
     passes_local_rank: bool = False  # as the program's first argument
 
 
@@ -142,6 +144,7 @@ def parse_torchrun(
             if options[name].effect is Effect.IGNORED
         ),
         program=program,
+        log_dir=Path(given["log-dir"]) if given.get("log-dir") else None,
         passes_local_rank=passes_local_rank,
     )
 

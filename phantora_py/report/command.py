@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 from phantora_py.data import RunData
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
+from sim_server.errors import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,12 +19,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print the summary as JSON (docs/json.md)"
     )
+    parser.add_argument("--rank", type=int, metavar="N", help="print what this rank has printed")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report. Returns the exit code."""
-    if arguments.json:
+    if arguments.rank is not None:
+        _print_log(RunData(arguments.file), arguments.rank)
+    elif arguments.json:
         print(json.dumps(summarise(RunData(arguments.file)), indent=1))
     else:
         print_summary(arguments.file)
     return 0
+
+
+def _print_log(data: RunData, rank: int) -> None:
+    """What a rank has printed, where it was shown too; empty if it had the terminal for itself.
+
+    Raises: UsageError for a rank that there is not.
+    """
+    if not 0 <= rank < data.ranks:
+        raise UsageError(f"--rank {rank}: the run has ranks 0 to {data.ranks - 1}.")
+    for stream, text in data.log(rank).items():
+        file = sys.stderr if stream == "stderr" else sys.stdout
+        file.buffer.write(text)
+        file.flush()

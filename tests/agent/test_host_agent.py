@@ -102,19 +102,36 @@ class Processes:
         self.stopped = True
 
 
+class Output:
+    """What ranks have said last."""
+
+    def __init__(self) -> None:
+        self.only: list[int] = []
+
+    def last_words(self, rank: int) -> str:
+        return f"I am {rank} and fail"
+
+    def show_only(self, rank: int) -> None:
+        self.only.append(rank)
+
+    def check(self) -> None:
+        """All is well."""
+
+
 class Watcher:
     """Keeps what it is told."""
 
     def __init__(self) -> None:
         self.iterations: list[int] = []
         self.files: list[tuple[str, bytes]] = []
-        self.stalls: list[str] = []
+        self.notes: list[str] = []
+        self.up: list[int] = []
 
-    def stalled(self, message: str) -> None:
-        self.stalls.append(message)
+    def note(self, message: str) -> None:
+        self.notes.append(message)
 
-    def started(self) -> None:
-        """Not called by the agent itself."""
+    def ranks_up(self, count: int) -> None:
+        self.up.append(count)
 
     def update(self, progress: wire.Progress) -> None:
         self.iterations.append(progress.iterations)
@@ -136,7 +153,8 @@ def serve(
     stall = stall or StallWatch(Path("nowhere"), None)
     interrupts = interrupts or Interrupts()
     played: Any = (channels, server, processes, watcher, watcher)
-    agent = HostAgent(*played, stall=stall, interrupts=interrupts)
+    watches: Any = {"output": Output()}
+    agent = HostAgent(*played, **watches, stall=stall, interrupts=interrupts)
     return agent.run(), channels, server, processes, watcher
 
 
@@ -163,7 +181,10 @@ def test_the_first_failing_rank_is_named_and_the_others_are_stopped(
     outcome, _, server, processes, _ = serve({0: (10**9, 0), 1: (2, 3), 2: (10**9, 0)})
     assert processes.stopped
     assert (outcome.exit_code, outcome.failed_rank) == (4, 1)
-    assert outcome.message.startswith("Rank 1 ended with exit code 3.")
+    assert outcome.message == (
+        "Rank 1 ended with exit code 3. It was the first to fail; the others were stopped. I "
+        "am 1 and fail"
+    )
     assert server.kinds() == ["rank_exited"] * 3 + ["finish"]
 
 
@@ -200,7 +221,7 @@ def test_a_rank_s_end_says_more_than_its_exit_record() -> None:
         lambda message: [failure] if message.HasField("batch") else [],
         [[(0, 5, WORK)]],
     )
-    assert outcome.message.startswith("Rank 0 ended with exit code 7. What it said is above.")
+    assert outcome.message.startswith("Rank 0 ended with exit code 7. It was the first to fail;")
     assert outcome.failed_rank == 0
 
 
@@ -268,8 +289,8 @@ def test_a_stall_is_told_and_ends_the_run_only_at_the_limit() -> None:
     assert processes.stopped
     assert outcome.exit_code == 5
     assert outcome.message.endswith("That is the --stall-limit.")
-    assert watcher.stalls
-    for message in (*watcher.stalls, outcome.message):
+    assert watcher.notes
+    for message in (*watcher.notes, outcome.message):
         assert message.startswith("no rank has got on for ")
         assert "rank 1 is running without a GPU call; waiting for that: 0" in message
 

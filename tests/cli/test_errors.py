@@ -57,6 +57,15 @@ GOLDEN = {
         ["run", "--values-threshold", "64k", "--", "sh"],
         "phantora: usage: '64k' is not a size; write for example 64KiB (B, KiB, MiB, GiB).\n",
     ),
+    "no such rank": (
+        ["run", "--rank", "8", "--", "sh"],
+        "phantora: usage: --rank 8 shows the output of a rank that there is not: ranks are 0 to 0. "
+        "The number of ranks is --ranks.\n",
+    ),
+    "bad rank": (
+        ["run", "--rank", "0,x", "--", "sh"],
+        "phantora: usage: 'x' is not a rank; write for example 3, 8-15 or 0,8-15.\n",
+    ),
     "bad share": (
         ["run", "--min-trust", "80", "--", "sh"],
         "phantora: usage: '80' is not a share; write for example 80% or 0.8.\n",

@@ -1,6 +1,8 @@
 """`phantora run` with programs that need no torch: how a run ends, and what it leaves."""
 
 import json
+import os
+import pty
 import secrets
 import shutil
 import signal
@@ -87,7 +89,8 @@ def test_a_run_that_finishes(tmp_path: Path, isolation: str) -> None:
     """Exit code 0, the ranks' output, a complete data file and a hint what to do next."""
     done = phantora(tmp_path, "--isolation", isolation, script="echo rank $RANK of $WORLD_SIZE")
     assert done.returncode == 0, done.stderr
-    assert {"rank 0 of 2", "rank 1 of 2"} <= set(done.stdout.splitlines())
+    said = {line.rpartition("]: ")[2] for line in done.stdout.splitlines()}
+    assert {"rank 0 of 2", "rank 1 of 2"} <= said
     assert done.stderr.endswith("Wrote run.phr\nNext: phantora report run.phr\n")
     with zipfile.ZipFile(tmp_path / "run.phr") as archive:
         run = json.loads(archive.read("run.json"))
@@ -112,11 +115,87 @@ def test_quiet(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "hello\n", "")
 
 
+def test_lines_of_ranks_are_whole_and_named(tmp_path: Path) -> None:
+    """From the second rank on that prints; those that chosen ranks print are as they are."""
+    script = "for i in 1 2 3; do printf 'line '; printf $i; echo; done"
+    done = phantora(tmp_path, "--quiet", script=script)
+    assert done.returncode == 0, done.stderr
+    lines = [line.rpartition("]: ") for line in done.stdout.splitlines()]
+    assert sorted(text for *_, text in lines) == sorted(["line 1", "line 2", "line 3"] * 2)
+    for name in ("[rank0", "[rank1"):
+        own = [text for before, _, text in lines if before == name]
+        assert own in (["line 1", "line 2", "line 3"], [])
+    chosen = phantora(tmp_path, "--quiet", "--rank", "1", script=f"{script}; echo $RANK")
+    assert chosen.stdout == "line 1\nline 2\nline 3\n1\n"
+
+
+def test_the_output_of_all_ranks_is_kept(tmp_path: Path) -> None:
+    """In the data file and, if asked for, in files; also what children print, and a rank that is
+    killed in the middle of a line.
+    """
+    script = "sh -c 'echo child; echo error >&2; printf end'; test $RANK = 0 || kill -9 $$"
+    done = phantora(tmp_path, "--quiet", "--rank", "0", "--log-dir", "logs", script=script)
+    assert done.returncode == 4
+    assert done.stdout == "child\nend"
+    with_errors = ("stdout", b"child\nend"), ("stderr", b"error\n")
+    data = RunData(tmp_path / "run.phr")
+    for rank in range(2):
+        assert data.log(rank) == dict(with_errors)
+        for stream, text in with_errors:
+            assert (tmp_path / f"logs/rank-{rank}.{stream}").read_bytes() == text
+    report = [sys.executable, "-m", "phantora_py", "report", "run.phr", "--rank", "1"]
+    told = subprocess.run(report, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (told.stdout, told.stderr) == ("child\nend", "error\n")
+
+
+def test_order_is_kept_where_all_goes_to_one_place(tmp_path: Path) -> None:
+    """As with 2>&1; --json has the ranks write to the standard error anyway."""
+    done = phantora(tmp_path, "--json", script="for i in 1 3 5; do echo $i; echo $i >&2; done")
+    assert json.loads(done.stdout)["ranks"] == 2
+    for rank in range(2):
+        assert RunData(tmp_path / "run.phr").log(rank) == {"log": b"1\n1\n3\n3\n5\n5\n"}
+
+
+def test_a_single_rank_has_the_terminal(tmp_path: Path) -> None:
+    """As if there were no phantora; not so if there are more, or its output is kept in files."""
+    script = "test -t 1 && test -t 2 && echo $RANK has a terminal || echo $RANK has none"
+    for options, said in (
+        ([], "0 has a terminal"),
+        (["--log-dir", "logs"], "0 has none"),
+        (["--ranks", "2"], "[rank1]: 1 has none"),
+    ):
+        leader, follower = pty.openpty()
+        words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", "run.phr", *options]
+        command = [*words, "--", "sh", "-c", f"sleep 0.$RANK; {script}"]
+        with subprocess.Popen(command, cwd=tmp_path, stdout=follower, stderr=follower) as process:
+            assert process.wait(LIMIT_S) == 0
+        os.close(follower)
+        assert said in os.read(leader, 1 << 16).decode()
+        os.close(leader)
+
+
+def test_a_reader_that_has_gone_ends_the_run(tmp_path: Path) -> None:
+    """`| head -1`: nobody wants to see the rest."""
+    words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", "run.phr", "--ranks", "2"]
+    script = "while :; do echo on and on; sleep 0.01; done"
+    with subprocess.Popen(
+        [*words, "--", "sh", "-c", script], cwd=tmp_path, stdout=subprocess.PIPE, stderr=-1
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"on and on\n"
+        process.stdout.close()
+        assert process.wait(LIMIT_S) == 141
+
+
 @pytest.mark.parametrize(
     ("end", "words"),
     [
         ("exit 3", "Rank 1 ended with exit code 3."),
-        ("kill -9 $$", "Rank 1 was killed by signal 9 (SIGKILL)."),
+        (
+            "kill -9 $$",
+            "Rank 1 was killed by signal 9 (SIGKILL). "
+            "If nobody did that, this machine ran out of memory (see dmesg).",
+        ),
         ("kill -11 $$", "Rank 1 was killed by signal 11 (SIGSEGV)."),
     ],
 )
@@ -124,23 +203,26 @@ def test_quiet(tmp_path: Path) -> None:
 def test_a_rank_that_fails(tmp_path: Path, isolation: str, end: str, words: str) -> None:
     """Exit code 4 within seconds, though rank 0 would go on; the message names the rank."""
     start_s = time.monotonic()
-    script = f"test $RANK = 0 && sleep 300; {end}"
+    script = f"test $RANK = 0 && sleep 300; echo 'what I\nhave to say' >&2; {end}"
     done = phantora(tmp_path, "--isolation", isolation, "--quiet", script=script)
     assert done.returncode == 4
-    assert done.stderr.startswith(f"phantora: a rank failed: {words}")
+    message = (
+        f"{words} It was the first to fail; the others were stopped. Its last lines:\n"
+        "  what I\n  have to say"
+    )
+    assert done.stderr == f"what I\nhave to say\nphantora: a rank failed: {message}\n"
     assert time.monotonic() - start_s < 15
     with zipfile.ZipFile(tmp_path / "run.phr") as archive:
         run = json.loads(archive.read("run.json"))
-    assert (run["exit_code"], run["failed_rank"]) == (4, 1)
+    assert (run["exit_code"], run["failed_rank"], run["message"]) == (4, 1, message)
 
 
 def test_the_run_directory_is_gone(tmp_path: Path) -> None:
     """It is there while the ranks run, and not afterwards."""
-    done = phantora(
-        tmp_path, "--quiet", script="test -d $PHANTORA_RUN_DIR && echo $PHANTORA_RUN_DIR"
-    )
-    (run_dir,) = set(done.stdout.split())
-    assert not Path(run_dir).exists()
+    script = "test -d $PHANTORA_RUN_DIR && echo $PHANTORA_RUN_DIR"
+    done = phantora(tmp_path, "--quiet", "--rank", "0", script=script)
+    assert done.stdout.startswith("/")
+    assert not Path(done.stdout.rstrip()).exists()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

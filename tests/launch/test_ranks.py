@@ -76,7 +76,7 @@ def start_all(processes: RankProcesses, directory: RunDirectory) -> None:
         shared_memory = container.shared_memory(directory.path, name)
         files = (str(directory.hosts), shared_memory, str(directory.resolver))
         node = Node(name, node_address(rank, own_network=True), *files)
-        processes.announce(RankStart(rank, {"RANK": str(rank)}, node, silent=False))
+        processes.announce(RankStart(rank, {"RANK": str(rank)}, node))
     processes.prepare()
     processes.wait_ready()
     for rank in range(2):
