@@ -25,6 +25,7 @@ from measurement import Results, parser
 
 from phantora_py._channel import ChannelSet, TestRank
 from phantora_py.agent.agent import HostAgent
+from phantora_py.agent.memory import MemoryWatch
 from phantora_py.agent.output import RankOutput
 from phantora_py.agent.server import START_LIMIT_S, Server
 from phantora_py.agent.simulation import Simulation
@@ -118,6 +119,9 @@ class Nothing:
     def write(self, name: str, content: bytes) -> None:
         """A member of the data file."""
 
+    def check(self) -> None:
+        """All is well."""
+
     def ranks_up(self, count: int) -> None:
         """So many run."""
 
@@ -165,6 +169,7 @@ def measure(ranks: int, seconds: float) -> tuple[float, float]:
             Nothing(),
             Nothing(),
             output=RankOutput(Path(name), (), (), (), Nothing(), Nothing()),
+            memory=MemoryWatch(None, {}),
             stall=StallWatch(Path(name), None),
             interrupts=Interrupts(),
         ).run()

@@ -30,6 +30,7 @@ END_KEYS = (
     "message",
     "deadlock",
     "wall",
+    "host_memory",
     "digest",
     "resimulation",
 )

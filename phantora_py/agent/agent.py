@@ -9,7 +9,7 @@ import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from phantora_py.agent.channels import Channels
 from phantora_py.agent.datafile import DataSink
@@ -17,9 +17,9 @@ from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch
 from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
 from phantora_py.launch.interrupts import Interrupts
-from phantora_py.launch.ranks import RankProcesses
+from phantora_py.launch.ranks import GRACE_S, RankProcesses
 from sim_server import simulation_pb2 as wire
-from sim_server.errors import Deadlock, InternalError, Interrupted, RankFailed
+from sim_server.errors import Deadlock, InternalError, Interrupted, RankFailed, UsageError
 from sim_server.records import CELL_BYTES, RecordKind, WaitFlags
 
 # How often clocks of ranks that ring no bell are looked at: rarely, unless the simulation waits for
@@ -49,6 +49,24 @@ class Output(Protocol):
         """Raises: what keeps the output from being shown or kept."""
 
 
+class Memory(Protocol):
+    """What the run takes of the machine; `phantora_py.agent.memory.MemoryWatch` provides it.
+
+    `over`: why the run must stop at once, if it must.
+    """
+
+    over: str
+
+    def take_warning(self) -> str:
+        """What the user should be told, once; empty: nothing."""
+
+    def iterates(self) -> None:
+        """The program has come to its iterations."""
+
+    def oom_killed(self) -> bool:
+        """Whether the kernel has killed a process for lack of memory since the run began."""
+
+
 class Watcher(Protocol):
     """Is told how a run gets on."""
 
@@ -67,12 +85,14 @@ class Outcome:
     """How the run ended.
 
     `failed_rank`: the first rank that failed, if one did. `tables`: of the deadlock report, JSON.
+    `host_memory`: what the run took of the machine, see docs/data-file.md.
     """
 
     exit_code: int = 0
     message: str = ""
     failed_rank: int | None = None
     tables: str = ""
+    host_memory: dict[str, Any] | None = None
 
 
 class HostAgent:
@@ -87,6 +107,7 @@ class HostAgent:
         watcher: Watcher,
         *,
         output: Output,
+        memory: Memory,
         stall: StallWatch,
         interrupts: Interrupts,
     ) -> None:
@@ -96,6 +117,7 @@ class HostAgent:
         self._data = data
         self._watcher = watcher
         self._output = output
+        self._memory = memory
         self._up: set[int] = set()
         self._still = StillWatch(channels)
         self._idle = IdleWatch()
@@ -110,6 +132,7 @@ class HostAgent:
         self._last_words = ""
         self._stop_at_s: float | None = None
         self._stopped = False
+        self._grace_s = GRACE_S
         self._has_all_data = False
         self._look_at_s = 0.0
         self._look_interval_s = _FIRST_LOOK_INTERVAL_S
@@ -130,7 +153,9 @@ class HostAgent:
             self._set_idle_ranks_aside()
             self._tell_of_stall()
             self._note_interrupt()
+            self._mind_memory()
             self._output.check()
+            self._data.check()
             self._stop_if_due()
         for rank, status in self._processes.take_ended():
             self._on_end(rank, status)
@@ -167,6 +192,8 @@ class HostAgent:
                 self._on_stalled(message.stalled)
             case "progress":
                 self._watcher.update(message.progress)
+                if message.progress.iterations:
+                    self._memory.iterates()
             case "failure":
                 self._on_failure(message.failure)
             case "data_chunk":
@@ -215,7 +242,7 @@ class HostAgent:
         )
         if status != 0 and is_first:
             message = (
-                f"Rank {rank} {describe_end(status)} "
+                f"Rank {rank} {describe_end(status, self._memory.oom_killed())} "
                 "It was the first to fail; the others were stopped."
             )
             self._last_words = self._output.last_words(rank)
@@ -270,6 +297,15 @@ class HostAgent:
             )
             self._stop_at_s = time.monotonic()
 
+    def _mind_memory(self) -> None:
+        warning = self._memory.take_warning()
+        if warning:
+            self._watcher.note(warning)
+        if self._memory.over and self._stop_at_s is None:
+            self._outcome = Outcome(UsageError.exit_code, self._memory.over)
+            self._stop_at_s = time.monotonic()
+            self._grace_s = 0.0  # in which they would take more
+
     def _stop_if_due(self) -> None:
         if self._simulation.ended and self._outcome.exit_code == 0:
             self._simulation.check_orderly_end()
@@ -279,7 +315,7 @@ class HostAgent:
             return
         if not self._stopped:
             self._stopped = True
-            self._processes.stop()
+            self._processes.stop(self._grace_s)
         elif now_s > self._stop_at_s + _STOP_LIMIT_S:
             raise InternalError(f"Ranks {sorted(self._processes.pids)} do not end when killed")
 
@@ -302,16 +338,16 @@ def is_background(cells: bytes) -> bool:
     )
 
 
-def describe_end(status: int) -> str:
+def describe_end(status: int, oom_killed: bool) -> str:
     """How a process ended, as the second half of a sentence. `status`: exit code or minus the
-    signal.
+    signal. `oom_killed`: the kernel has killed some process meanwhile for lack of memory.
     """
     if status >= 0:
         return f"ended with exit code {status}."
     name = signal.Signals(-status).name if -status in signal.valid_signals() else "unknown"
     reason = f"was killed by signal {-status} ({name})."
-    if -status == signal.SIGKILL:
-        reason += " If nobody did that, this machine ran out of memory (see dmesg)."
+    if -status == signal.SIGKILL and oom_killed:
+        reason += " The kernel has just killed a process for lack of memory (see dmesg)."
     if -status == signal.SIGBUS:
         reason += " Shared memory (/dev/shm) is full, or a file that it has mapped was cut short."
     return reason

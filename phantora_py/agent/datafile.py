@@ -40,6 +40,9 @@ class DataSink(Protocol):
     def write(self, name: str, content: bytes) -> None:
         """Keeps a member. Waits if those before are not yet written."""
 
+    def check(self) -> None:
+        """Raises: UsageError if a member could not be written."""
+
 
 class DataFile:
     """A data file in the making.
@@ -78,11 +81,15 @@ class DataFile:
 
         Raises: UsageError if an earlier one could not be written.
         """
-        if self._error is not None:
-            raise cannot_write(self.path, self._error)
+        self.check()
         if name == "digest":
             self.digest = content.decode()
         self._pending.put((name, content))
+
+    def check(self) -> None:
+        """Raises: UsageError if a member could not be written."""
+        if self._error is not None:
+            raise cannot_write(self.path, self._error)
 
     def complete(self, run: dict[str, Any]) -> None:
         """Adds run.json and gives the file its name.
@@ -90,8 +97,7 @@ class DataFile:
         Raises: UsageError if a member could not be written.
         """
         self._end_writer()
-        if self._error is not None:
-            raise cannot_write(self.path, self._error)
+        self.check()
         try:
             self._add("run.json", json.dumps(run, indent=1).encode())
             self._archive.close()

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import psutil
 from rich.console import Console
 from rich.table import Table
 
+from phantora_py import host_memory
 from phantora_py.isolation import backend, probe
 from phantora_py.isolation.advice import advise
 from phantora_py.isolation.engines import EngineFailed
@@ -63,7 +63,7 @@ def examine(python: str) -> Iterator[Finding]:
 
 def _machine() -> Iterator[Finding]:
     yield Finding("cores", None, f"{len(os.sched_getaffinity(0))} usable")
-    available_bytes = psutil.virtual_memory().available
+    available_bytes = host_memory.available_bytes()
     yield Finding(
         "memory",
         available_bytes >= _RANK_BYTES,

@@ -99,6 +99,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="fail once no rank has got on for so long, wall time; default: only say so",
     )
+    machine.add_argument(
+        "--memory-limit",
+        metavar="SIZE",
+        help="stop the run before it takes more of this machine's memory; default: what is "
+        "available, but for a margin",
+    )
     output = parser.add_argument_group("output")
     output.add_argument("-o", "--output", type=Path, metavar="FILE", help="the data file (.phr)")
     output.add_argument("--json", action="store_true", help="print the summary as JSON")
@@ -143,6 +149,9 @@ def run(options: argparse.Namespace) -> int:
         stall_limit_s=options.stall_limit,
         shown_ranks=None if options.rank is None else parse_ranks(",".join(options.rank)),
         log_dir=options.log_dir,
+        memory_limit_bytes=None
+        if options.memory_limit is None
+        else parse_size_bytes(options.memory_limit),
         quiet=options.quiet,
     )
     prepared = launch.prepare(chosen)

@@ -54,5 +54,7 @@ class RunOptions:
     """Ranks whose output is shown; None: all."""
     log_dir: Path | None = None
     """A directory for files of the ranks' output."""
+    memory_limit_bytes: int | None = None
+    """What the run may take of this machine; None: all but a margin."""
     quiet: bool = False
     """No headline, progress or summary."""

@@ -11,7 +11,7 @@ import os
 import resource
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +19,7 @@ from phantora_py import __version__
 from phantora_py.agent.agent import HostAgent, Outcome
 from phantora_py.agent.agent import Watcher as AgentWatcher
 from phantora_py.agent.datafile import DataFile, cannot_write, partial_path
+from phantora_py.agent.memory import MemoryWatch
 from phantora_py.agent.output import Listener, RankOutput
 from phantora_py.agent.server import START_LIMIT_S, Server
 from phantora_py.agent.simulation import Simulation
@@ -265,14 +266,16 @@ def _serve(
         for rank in ranks:
             processes.start(rank)
         stall = StallWatch(directory.path, prepared.options.stall_limit_s)
-        with Interrupts() as interrupts:
+        limit_bytes = prepared.options.memory_limit_bytes
+        with Interrupts() as interrupts, MemoryWatch(limit_bytes, processes.pids) as memory:
             agent = HostAgent(
                 *(channels, simulation, processes, data, watcher),
                 output=output,
+                memory=memory,
                 stall=stall,
                 interrupts=interrupts,
             )
-            return agent.run()
+            return replace(agent.run(), host_memory=memory.to_dict())
 
 
 def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
@@ -430,6 +433,7 @@ def describe_end(outcome: Outcome, digest: str, wall: dict[str, float]) -> dict[
         "message": outcome.message,
         "deadlock": json.loads(outcome.tables or "[]"),
         "wall": wall,
+        "host_memory": outcome.host_memory,
         "digest": digest,
     }
 

@@ -70,6 +70,7 @@ def summarise(data: RunData) -> dict[str, Any]:
         "digest": run["digest"],
         "wall": run["wall"]
         and run["wall"] | {"per_iteration_s": _wall_per_iteration(run["wall"], iterations.count)},
+        "host_memory": _host_memory(run),
         "versions": run["versions"],
     }
 
@@ -91,6 +92,22 @@ def _memory(data: RunData) -> dict[str, Any]:
         "peak_device_bytes": [memory["device_peak_bytes"] for memory in per_rank],
         "fits": None if data.broke_off else not failures,
         "out_of_memory": failures,
+    }
+
+
+def _host_memory(run: dict[str, Any]) -> dict[str, Any] | None:
+    """What the run took of the machine; None if it broke off, was resimulated, or was too short for
+    a rank to be weighed.
+    """
+    weighed = run.get("host_memory") or {"pss_bytes": {}}
+    per_rank = [int(pss) for pss in weighed["pss_bytes"].values()]
+    if not per_rank:
+        return None
+    return {
+        "median_rank_pss_bytes": int(np.median(per_rank)),
+        "max_rank_pss_bytes": max(per_rank),
+        "ranks_weighed": len(per_rank),
+        "total_pss_bytes": weighed["total_bytes"],
     }
 
 

@@ -192,7 +192,15 @@ def _wall(summary: dict[str, Any]) -> list[str]:
     wall = summary["wall"]
     if wall is None:
         return []
+    host_memory = summary["host_memory"]
+    memory = ""
+    if host_memory is not None:
+        memory = (
+            f", memory {size_text(host_memory['total_pss_bytes'])} (PSS; a rank "
+            f"{size_text(host_memory['median_rank_pss_bytes'])}, at most "
+            f"{size_text(host_memory['max_rank_pss_bytes'])})"
+        )
     return [
         f"wall {wall['total_s']:.1f} s (start-up {wall['startup_s']:.1f} s), "
-        f"{wall['core_seconds']:.1f} core-seconds"
+        f"{wall['core_seconds']:.1f} core-seconds{memory}"
     ]

@@ -82,7 +82,7 @@ class Processes:
     """Ranks that end when a test's schedule says so: at which look, with which status."""
 
     def __init__(self, ends: dict[int, tuple[int, int]]) -> None:
-        self.pids = {rank: 1000 + rank for rank in ends}
+        self.pids = {rank: (1 << 23) + rank for rank in ends}  # of no process
         self._ends = ends
         self._looks = 0
         self.stopped = False
@@ -98,8 +98,9 @@ class Processes:
             del self.pids[rank]
         return ended
 
-    def stop(self) -> None:
+    def stop(self, grace_s: float) -> None:
         self.stopped = True
+        self.grace_s = grace_s
 
 
 class Output:
@@ -116,6 +117,24 @@ class Output:
 
     def check(self) -> None:
         """All is well."""
+
+
+class Memory:
+    """Says what a test put in."""
+
+    def __init__(self, over: str = "") -> None:
+        self.over = over
+        self.warning = "it runs short"
+
+    def take_warning(self) -> str:
+        warning, self.warning = self.warning, ""
+        return warning
+
+    def iterates(self) -> None:
+        """Noted by nobody."""
+
+    def oom_killed(self) -> bool:
+        return False
 
 
 class Watcher:
@@ -139,6 +158,9 @@ class Watcher:
     def write(self, name: str, content: bytes) -> None:
         self.files.append((name, content))
 
+    def check(self) -> None:
+        """All is well."""
+
 
 def serve(
     ends: dict[int, tuple[int, int]],
@@ -146,6 +168,8 @@ def serve(
     polls: list[list[tuple[int, int, bytes]]] | None = None,
     stall: StallWatch | None = None,
     interrupts: Interrupts | None = None,
+    *,
+    memory: Memory | None = None,
 ) -> tuple[Outcome, Channels, Server, Processes, Watcher]:
     """Runs an agent to its end."""
     channels, server, processes, watcher = Channels(), Server(react), Processes(ends), Watcher()
@@ -153,7 +177,7 @@ def serve(
     stall = stall or StallWatch(Path("nowhere"), None)
     interrupts = interrupts or Interrupts()
     played: Any = (channels, server, processes, watcher, watcher)
-    watches: Any = {"output": Output()}
+    watches: Any = {"output": Output(), "memory": memory or Memory()}
     agent = HostAgent(*played, **watches, stall=stall, interrupts=interrupts)
     return agent.run(), channels, server, processes, watcher
 
@@ -289,8 +313,8 @@ def test_a_stall_is_told_and_ends_the_run_only_at_the_limit() -> None:
     assert processes.stopped
     assert outcome.exit_code == 5
     assert outcome.message.endswith("That is the --stall-limit.")
-    assert watcher.notes
-    for message in (*watcher.notes, outcome.message):
+    assert len(watcher.notes) > 1
+    for message in (*watcher.notes[1:], outcome.message):
         assert message.startswith("no rank has got on for ")
         assert "rank 1 is running without a GPU call; waiting for that: 0" in message
 
@@ -307,17 +331,35 @@ def test_an_interrupt_stops_the_ranks_and_keeps_the_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "text"),
+    ("status", "oom_killed", "text"),
     [
-        (1, "ended with exit code 1."),
-        (-11, "was killed by signal 11 (SIGSEGV)."),
+        (1, True, "ended with exit code 1."),
+        (-11, True, "was killed by signal 11 (SIGSEGV)."),
+        (-9, False, "was killed by signal 9 (SIGKILL)."),
         (
             -9,
+            True,
             "was killed by signal 9 (SIGKILL). "
-            "If nobody did that, this machine ran out of memory (see dmesg).",
+            "The kernel has just killed a process for lack of memory (see dmesg).",
         ),
     ],
 )
-def test_ends_are_put_into_words(status: int, text: str) -> None:
-    """A signal is named."""
-    assert describe_end(status) == text
+def test_ends_are_put_into_words(status: int, oom_killed: bool, text: str) -> None:
+    """A signal is named, and lack of memory where there was one."""
+    assert describe_end(status, oom_killed) == text
+
+
+def test_a_run_out_of_memory_is_stopped_at_once() -> None:
+    """Exit code 2 and the reason; ranks get no time in which they would take more."""
+    memory = Memory("this machine has nothing left")
+    outcome, _, server, processes, _ = serve({0: (10**9, 0)}, memory=memory)
+    assert (outcome.exit_code, outcome.message) == (2, "this machine has nothing left")
+    assert processes.stopped
+    assert processes.grace_s == 0
+    assert server.kinds() == ["rank_exited", "finish"]
+
+
+def test_the_user_is_told_that_memory_runs_short() -> None:
+    """Once."""
+    *_, watcher = serve({0: (5, 0)})
+    assert watcher.notes == ["it runs short"]

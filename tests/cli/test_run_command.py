@@ -191,11 +191,7 @@ def test_a_reader_that_has_gone_ends_the_run(tmp_path: Path) -> None:
     ("end", "words"),
     [
         ("exit 3", "Rank 1 ended with exit code 3."),
-        (
-            "kill -9 $$",
-            "Rank 1 was killed by signal 9 (SIGKILL). "
-            "If nobody did that, this machine ran out of memory (see dmesg).",
-        ),
+        ("kill -9 $$", "Rank 1 was killed by signal 9 (SIGKILL)."),
         ("kill -11 $$", "Rank 1 was killed by signal 11 (SIGSEGV)."),
     ],
 )
@@ -215,6 +211,18 @@ def test_a_rank_that_fails(tmp_path: Path, isolation: str, end: str, words: str)
     with zipfile.ZipFile(tmp_path / "run.phr") as archive:
         run = json.loads(archive.read("run.json"))
     assert (run["exit_code"], run["failed_rank"], run["message"]) == (4, 1, message)
+
+
+def test_a_limit_of_memory(tmp_path: Path) -> None:
+    """Exit code 2 as soon as the run takes more; the data so far is kept."""
+    done = phantora(tmp_path, "--quiet", "--memory-limit", "1MiB", script="exec sleep 300")
+    assert done.returncode == 2
+    assert done.stderr.startswith("phantora: usage: The run takes ")
+    assert "MiB of memory, and --memory-limit is 1.00 MiB: 2 ranks take " in done.stderr
+    run = RunData(tmp_path / "run.phr").run
+    assert run["exit_code"] == 2
+    assert run["host_memory"]["limit_bytes"] == 1 << 20
+    assert run["host_memory"]["total_bytes"] > sum(run["host_memory"]["pss_bytes"].values()) > 0
 
 
 def test_the_run_directory_is_gone(tmp_path: Path) -> None:
@@ -305,14 +313,17 @@ def test_too_few_open_files(tmp_path: Path) -> None:
     )
 
 
+NO_DATA_FILE = "The data file output/run.phr cannot be written: No space left on"
 FULL_DISKS = """
 mount -t tmpfs -o size={shared} none /dev/shm
 mkdir output temporary
 mount -t tmpfs -o size={output} none output
 mount -t tmpfs -o size={temporary} none temporary
 export TMPDIR=$PWD/temporary
-{python} -m phantora_py run --quiet --isolation process -o output/run.phr -- sh -c 'exit 0'
+options='--quiet --isolation process -o output/run.phr'
+{python} -m phantora_py run $options -- sh -c '{script}' > /dev/null
 code=$?
+rm -f output/run.phr
 ls -A /dev/shm output temporary
 exit $code
 """
@@ -320,17 +331,40 @@ exit $code
 
 @pytest.mark.skipif(not may_mount(), reason="needs a user namespace that may mount")
 @pytest.mark.parametrize(
-    ("shared", "output", "temporary", "message"),
+    ("sizes", "script", "code", "message"),
     [
-        ("1m", "9m", "1m", "1 ranks share 5 MiB of memory with the simulation, and there is no"),
-        ("9m", "4k", "1m", "The data file output/run.phr cannot be written: No space left on"),
+        (
+            ("1m", "9m", "1m"),
+            "exit 0",
+            2,
+            "usage: 1 ranks share 5 MiB of memory with the simulation, and there is no",
+        ),
+        (("9m", "4k", "1m"), "exit 0", 2, f"usage: {NO_DATA_FILE}"),
+        # Random text cannot be compressed much, and the run goes on until it is noticed.
+        (
+            ("9m", "1m", "1m"),
+            "head -c 3000000 /dev/urandom | base64; sleep 300",
+            2,
+            f"usage: {NO_DATA_FILE}",
+        ),
+        (
+            ("9m", "1m", "1m"),
+            "echo full; head -c 20m /dev/zero > $PHANTORA_RUN_DIR/x; exit 3",
+            4,
+            "a rank failed: Rank 0 ended with exit code 3. It was the first to fail; the others "
+            "were stopped. There is no room left in /dev/shm for what it prints. It",
+        ),
     ],
-    ids=["shared memory", "output"],
+    ids=["shared memory", "output", "output later", "shared memory later"],
 )
-def test_full_disks(tmp_path: Path, shared: str, output: str, temporary: str, message: str) -> None:
-    """Exit code 2, a message with what to do, and nothing left there."""
+def test_full_disks(
+    tmp_path: Path, sizes: tuple[str, str, str], script: str, code: int, message: str
+) -> None:
+    """At the start and later: a message with what to do, and nothing left there."""
+    shared, output, temporary = sizes
     script = FULL_DISKS.format(
-        shared=shared, output=output, temporary=temporary, python=sys.executable
+        **{"shared": shared, "output": output, "temporary": temporary, "script": script},
+        python=sys.executable,
     )
     done = subprocess.run(
         ["unshare", "--map-root-user", "--mount", "sh", "-c", script],
@@ -340,9 +374,9 @@ def test_full_disks(tmp_path: Path, shared: str, output: str, temporary: str, me
         text=True,
         timeout=LIMIT_S,
     )
-    assert done.returncode == 2, done.stderr
-    assert done.stderr.startswith(f"phantora: usage: {message}")
-    assert done.stderr.count("\n") == 1
+    assert done.returncode == code, done.stderr
+    (said,) = [line for line in done.stderr.splitlines() if line.startswith("phantora: ")]
+    assert said.startswith(f"phantora: {message}")
     assert done.stdout.split() == ["/dev/shm:", "output:", "temporary:"]
 
 

@@ -1,0 +1,140 @@
+"""What a run takes of the machine: weighed, told before it is too much, and the end of the run."""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from phantora_py import host_memory
+from phantora_py.agent.memory import MemoryWatch, margin_bytes
+
+GIB = 1 << 30
+
+
+class Machine:
+    """Ranks of a weight that a test says, on a machine that has what it says."""
+
+    def __init__(self, left_gib: float) -> None:
+        self.left_bytes = int(left_gib * GIB)
+        self.rank_bytes = 1 * GIB
+
+    def available(self) -> int:
+        return self.left_bytes
+
+    def weigh(self, pids: Iterable[int]) -> int:
+        return sum(self.rank_bytes for pid in pids if pid != os.getpid())
+
+
+def watch(machine: Machine, limit_gib: float | None = None) -> MemoryWatch:
+    """Of two ranks, whose pids are nobody's."""
+    limit_bytes = None if limit_gib is None else int(limit_gib * GIB)
+    pids = {0: 1 << 23, 1: (1 << 23) + 1}
+    return MemoryWatch(limit_bytes, pids, machine.available, machine.weigh)
+
+
+def test_ranks_are_weighed_in_their_iterations() -> None:
+    """Once the program iterates, and not before; the most is kept."""
+    machine = Machine(left_gib=100)
+    memory = watch(machine)
+    memory.look()
+    assert memory.to_dict()["pss_bytes"] == {}
+    memory.iterates()
+    memory.look()
+    machine.rank_bytes = GIB // 2
+    memory.look()
+    assert memory.to_dict() == {
+        "pss_bytes": {"0": GIB, "1": GIB},
+        "total_bytes": 2 * GIB,
+        "limit_bytes": None,
+    }
+    assert (memory.over, memory.take_warning()) == ("", "")
+
+
+def test_a_machine_that_runs_out() -> None:
+    """First a warning with how many ranks would fit, then the end, each with the figures."""
+    machine = Machine(left_gib=100)
+    memory = watch(machine)
+    margin = margin_bytes(machine.left_bytes)
+    machine.left_bytes = margin + GIB // 8
+    memory.look()
+    assert memory.over == ""
+    assert memory.take_warning() == (
+        "memory runs short: 2 ranks take 2.00 GiB, rank 0 most with 1.00 GiB; about 2 of this size "
+        "would fit."
+    )
+    memory.look()
+    assert memory.take_warning() == ""
+    machine.left_bytes = margin
+    memory.look()
+    assert memory.over.startswith("Only ")
+    assert "container; the run was stopped before the kernel would" in memory.over
+
+
+def test_a_limit_of_the_user() -> None:
+    """It is what the ranks take together that counts; others may have taken what is missing."""
+    machine = Machine(left_gib=100)
+    memory = watch(machine, limit_gib=4)
+    machine.left_bytes -= 3 * GIB  # somebody else
+    memory.look()
+    assert memory.over == ""
+    machine.rank_bytes = 2 * GIB
+    machine.left_bytes -= 2 * GIB
+    memory.look()
+    assert memory.over == (
+        "The run takes 4.00 GiB of memory, and --memory-limit is 4.00 GiB: 2 ranks take 4.00 GiB, "
+        "rank 0 most with 2.00 GiB; about 2 of this size would fit. Run fewer ranks, or a smaller "
+        "program."
+    )
+
+
+def test_the_margin_leaves_a_small_machine_something() -> None:
+    """A run may begin wherever it could before."""
+    assert margin_bytes(1 << 20) == 1 << 18
+
+
+def test_what_processes_share_counts_once() -> None:
+    """The sum over processes that share their pages is about what one of them takes."""
+    block = bytearray(os.urandom(64 << 20))
+    ready, gate = os.pipe(), os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(ready[1], b"!")
+        os.read(gate[0], 1)
+        os._exit(0)
+    try:
+        os.read(ready[0], 1)
+        assert pid in set(host_memory.tree(os.getpid()))
+        alone = host_memory.pss_bytes([os.getpid()])
+        together = host_memory.pss_bytes([os.getpid(), pid])
+    finally:
+        os.write(gate[1], b"!")
+        os.waitpid(pid, 0)
+    assert len(block) / 2 < alone < together < 2 * alone + len(block) / 2
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_the_limit_of_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """It counts like the machine's; file pages that can be dropped are available."""
+    group = tmp_path / ("memory/pod" if version == 1 else "pod")
+    group.mkdir(parents=True)
+    names = (
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+        if version == 1
+        else ("memory.max", "memory.current", "inactive_file")
+    )
+    (group / names[0]).write_text("1000000\n")
+    (group / names[1]).write_text("900000\n")
+    (group / "memory.stat").write_text(f"anon 5\n{names[2]} 50000\n")
+    own = tmp_path / "cgroup"
+    own.write_text("4:memory:/pod/inner\n" if version == 1 else "0::/pod/inner\n")
+    monkeypatch.setattr(host_memory, "_CGROUPS", tmp_path)
+    monkeypatch.setattr(host_memory, "_OWN_GROUPS", own)
+    host_memory._limited_groups.cache_clear()
+    try:
+        assert host_memory.available_bytes() == 150000
+    finally:
+        monkeypatch.undo()
+        host_memory._limited_groups.cache_clear()
