@@ -5,7 +5,7 @@ A container's limit counts like the machine's own. Of what processes share each 
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -78,17 +78,6 @@ def pss_bytes(pids: Iterable[int]) -> int:
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             total_bytes += psutil.Process(pid).memory_full_info().pss
     return total_bytes
-
-
-def tree(pid: int) -> Iterator[int]:
-    """A process and those below it."""
-    pending = [pid]
-    while pending:
-        process = pending.pop()
-        yield process
-        with contextlib.suppress(OSError):  # it has ended
-            for task in Path(f"/proc/{process}/task").iterdir():
-                pending += map(int, (task / "children").read_text().split())
 
 
 def oom_kills() -> int:

@@ -12,7 +12,8 @@ from typing import Any
 
 import psutil
 
-from phantora_py.host_memory import available_bytes, oom_kills, pss_bytes, tree
+from phantora_py.host_memory import available_bytes, oom_kills, pss_bytes
+from phantora_py.process_tree import tree
 from phantora_py.report.units import size_text
 
 # How often it is looked how much is left: a process fills some hundred MiB meanwhile (assumed).

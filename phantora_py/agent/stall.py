@@ -9,11 +9,10 @@ import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
-import psutil
-
+from phantora_py.process_tree import tree
 from phantora_py.rank.runtime import STACK_SIGNAL, stack_path
 from sim_server.deadlock import ranges_text
 
@@ -87,7 +86,7 @@ class StallWatch:
 
 def _python_line(stack: Path, pid: int) -> str:
     """The line at which the main thread of a rank is, as the end of a phrase; empty: not known."""
-    for process in _tree(pid):
+    for process in tree(pid):
         if not _answers(process):
             continue
         os.truncate(stack, 0)
@@ -100,14 +99,6 @@ def _python_line(stack: Path, pid: int) -> str:
             if line:
                 return f", at {line}"
     return ""
-
-
-def _tree(pid: int) -> Iterator[int]:
-    """A process and those below it."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        top = psutil.Process(pid)
-        yield pid
-        yield from (child.pid for child in top.children(recursive=True))
 
 
 def _answers(pid: int) -> bool:

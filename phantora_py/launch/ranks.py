@@ -16,6 +16,7 @@ import psutil
 
 from phantora_py.launch.module import module_command
 from phantora_py.launch.starter import MAX_PACKET_BYTES, Plan, RankStart
+from phantora_py.process_tree import tree
 from sim_server.errors import InternalError, UsageError
 
 # Between asking a rank to end and killing it (assumed: what a handler needs to write a last line).
@@ -114,10 +115,10 @@ class RankProcesses:
     def _programs(self) -> list[psutil.Process]:
         """The ranks' processes and those below them."""
         found = []
-        for pid in self.pids.values():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                top = psutil.Process(pid)
-                found += [top, *top.children(recursive=True)]
+        for top in self.pids.values():
+            for pid in tree(top):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    found.append(psutil.Process(pid))
         return found
 
     def _take(self, message: dict[str, Any]) -> None:

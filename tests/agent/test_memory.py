@@ -8,6 +8,7 @@ import pytest
 
 from phantora_py import host_memory
 from phantora_py.agent.memory import MemoryWatch, margin_bytes
+from phantora_py.process_tree import tree
 
 GIB = 1 << 30
 
@@ -104,7 +105,7 @@ def test_what_processes_share_counts_once() -> None:
         os._exit(0)
     try:
         os.read(ready[0], 1)
-        assert pid in set(host_memory.tree(os.getpid()))
+        assert pid in set(tree(os.getpid()))
         alone = host_memory.pss_bytes([os.getpid()])
         together = host_memory.pss_bytes([os.getpid(), pid])
     finally:
