@@ -75,6 +75,7 @@ class MemoryWatch:
         self._margin_bytes = margin_bytes(self._available_then_bytes)
         self._warned = False
         self._steady = False
+        self._asked = False
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
 
@@ -87,10 +88,9 @@ class MemoryWatch:
         }
 
     def iterates(self) -> None:
-        """The program has come to its iterations: what it takes now is what it takes."""
+        """The program has come to its iterations: what a rank takes from now on counts."""
         if not self._steady:
-            self._steady = True
-            self._weigh_at_s = time.monotonic()
+            self._steady = self._asked = True
 
     def oom_killed(self) -> bool:
         """Whether the kernel has killed a process for lack of memory since the run began."""
@@ -116,7 +116,10 @@ class MemoryWatch:
             elif self._is_short(available):
                 self._warned = True
                 self.warning = f"memory runs short: {self._weights_text(left_bytes)}"
-        elif time.monotonic() >= self._weigh_at_s:
+        elif self._asked or time.monotonic() >= self._weigh_at_s:
+            if self._asked:  # what its start took was another matter
+                self._asked = False
+                self._peak_bytes.clear()
             self._weigh()
 
     def __enter__(self) -> "MemoryWatch":

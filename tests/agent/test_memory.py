@@ -52,6 +52,21 @@ def test_ranks_are_weighed_in_their_iterations() -> None:
     assert (memory.over, memory.take_warning()) == ("", "")
 
 
+def test_the_start_does_not_count_for_ranks() -> None:
+    """A model that is made on the CPU is gone later; the run as a whole has taken it."""
+    machine = Machine(left_gib=100)
+    memory = watch(machine)
+    memory._weigh_at_s = 0.0
+    machine.rank_bytes = 3 * GIB
+    memory.look()
+    assert memory.to_dict()["pss_bytes"] == {"0": 3 * GIB, "1": 3 * GIB}
+    machine.rank_bytes = GIB
+    memory.iterates()
+    memory.look()
+    assert memory.to_dict()["pss_bytes"] == {"0": GIB, "1": GIB}
+    assert memory.to_dict()["total_bytes"] == 6 * GIB
+
+
 def test_a_machine_that_runs_out() -> None:
     """First a warning with how many ranks would fit, then the end, each with the figures."""
     machine = Machine(left_gib=100)

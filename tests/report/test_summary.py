@@ -294,3 +294,21 @@ def test_sizes_and_shares() -> None:
     assert [percent_text(share) for share in (0, 0.0005, 0.5, 1)] == [
         *("0.0 %", "< 0.1 %", "50.0 %", "100.0 %"),
     ]
+
+
+def test_what_a_run_took_of_the_machine(tmp_path: Path) -> None:
+    """Median and maximum of the ranks, and everything together; nothing if nobody was weighed."""
+    weighed = {"pss_bytes": {"0": 100 << 20, "2": 300 << 20}, "total_bytes": 1 << 30}
+    run = run_json(3, host_memory=weighed)
+    assert summarise(make(tmp_path / "a.phr", run=run))["host_memory"] == {
+        "median_rank_pss_bytes": 200 << 20,
+        "max_rank_pss_bytes": 300 << 20,
+        "ranks_weighed": 2,
+        "total_pss_bytes": 1 << 30,
+    }
+    buffer = io.StringIO()
+    print_summary(tmp_path / "a.phr", Console(file=buffer, width=200))
+    assert ", memory 1.00 GiB (PSS; a rank 200 MiB, at most 300 MiB)\n" in buffer.getvalue()
+    weighed["pss_bytes"] = {}
+    run = run_json(3, host_memory=weighed)
+    assert summarise(make(tmp_path / "b.phr", run=run))["host_memory"] is None
