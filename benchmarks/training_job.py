@@ -1,4 +1,4 @@
-"""Runs of the example scripts and what they cost the machine, for overhead.py and scaling.py."""
+"""Runs of the example scripts and what they cost the machine, for overhead.py."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ SCRIPTS = {"DDP": "train_gpt_ddp.py", "FSDP2": "train_gpt_fsdp.py"}
 # Steps that are not counted: first uses of libraries, allocations, announcements of kernels.
 WARM_UP = 5
 WATCH_S = 0.02
-PSS_EVERY_S = 1.0
 
 
 @dataclass(frozen=True)
@@ -41,30 +40,27 @@ class Job:
 
 @dataclass(frozen=True)
 class Cost:
-    """Per rank and iteration after the warm-up, except for the memory.
+    """Per rank and iteration after the warm-up.
 
     `rank_cpu_s` is of the rank's own process. `all_cpu_s` is of every process of the run, data
     loaders included: under `phantora run` until everything has ended, so with host agent, server
     and the writing of the data file; on the null libraries until the script has, because Python's
     taking down of a process is left out by `phantora run`.
-    `pss_mib`: proportional set size of a rank's processes, data loaders included, at its peak.
     """
 
     rank_cpu_s: float
     all_cpu_s: float
-    wall_s: float
-    pss_mib: float
 
 
-def run_phantora(job: Job, weigh: bool = False) -> Cost:
-    """The job under `phantora run`. `weigh`: look at the ranks' memory too, which takes time."""
+def run_phantora(job: Job) -> Cost:
+    """The job under `phantora run`."""
     phantora = [str(Path(sys.executable).with_name("phantora")), "run", "--cluster", "h100"]
     with tempfile.TemporaryDirectory() as directory:
         notes = Path(directory)
         options = ["--quiet", "--ranks", str(job.ranks), "-o", str(notes / "run.phr")]
         command = [*phantora, *options, "--", *job.command(notes)]
         process = psutil.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        return _watch([process], job, notes, to_end=True, weigh=weigh)
+        return _watch([process], job, notes, to_end=True)
 
 
 def run_null(job: Job, libraries: str) -> Cost:
@@ -94,13 +90,13 @@ def run_null(job: Job, libraries: str) -> Cost:
                     stderr=subprocess.DEVNULL,
                 )
             )
-        return _watch(processes, job, notes, to_end=False, weigh=False)
+        return _watch(processes, job, notes, to_end=False)
 
 
-def _watch(processes: list[psutil.Popen], job: Job, notes: Path, to_end: bool, weigh: bool) -> Cost:
+def _watch(processes: list[psutil.Popen], job: Job, notes: Path, to_end: bool) -> Cost:
     """Waits for the end of a run. Raises: SystemExit if it fails."""
     before_s = _children_cpu_s()
-    warm_cpu_s, done_cpu_s, pss_mib, next_look_s = 0.0, 0.0, 0.0, 0.0
+    warm_cpu_s = done_cpu_s = 0.0
     while any(process.poll() is None for process in processes):
         time.sleep(WATCH_S)
         if not (notes / "warm").exists():
@@ -109,9 +105,6 @@ def _watch(processes: list[psutil.Popen], job: Job, notes: Path, to_end: bool, w
             warm_cpu_s = warm_cpu_s or sum(map(_tree_cpu_s, processes))
             if not done_cpu_s and (notes / "done").exists():
                 done_cpu_s = sum(map(_tree_cpu_s, processes))
-            if weigh and time.monotonic() > next_look_s:
-                pss_mib = max(pss_mib, _rank_pss_mib(processes[0], job.ranks))
-                next_look_s = time.monotonic() + PSS_EVERY_S
     for process in processes:
         if process.returncode != 0:
             raise SystemExit(f"{process.args!r} ended with status {process.returncode}")
@@ -119,9 +112,8 @@ def _watch(processes: list[psutil.Popen], job: Job, notes: Path, to_end: bool, w
     counted = job.steps - WARM_UP
     ranks = [json.loads((notes / f"rank-{r}.json").read_text()) for r in range(job.ranks)]
     cpu_s = sum(steps[-1][0] - steps[WARM_UP - 1][0] for steps in ranks)
-    wall_s = ranks[0][-1][1] - ranks[0][WARM_UP - 1][1]
     parts = counted * job.ranks
-    return Cost(cpu_s / parts, (end_cpu_s - warm_cpu_s) / parts, wall_s / parts, pss_mib)
+    return Cost(cpu_s / parts, (end_cpu_s - warm_cpu_s) / parts)
 
 
 def _children_cpu_s() -> float:
@@ -136,10 +128,3 @@ def _tree_cpu_s(process: psutil.Process) -> float:
     for one in (process, *process.children(recursive=True)):
         total_s += sum(one.cpu_times()[:4])
     return total_s
-
-
-def _rank_pss_mib(run: psutil.Process, ranks: int) -> float:
-    """Of everything that was forked for the ranks, a rank's share."""
-    starters = [child for child in run.children() if "starter" in " ".join(child.cmdline())]
-    forked = [process for starter in starters for process in starter.children(recursive=True)]
-    return sum(process.memory_full_info().pss for process in forked) / ranks / 2**20

@@ -1,0 +1,171 @@
+"""What a rank costs the machine, by number of ranks and layout, against libraries that do nothing.
+
+    python benchmarks/ranks.py [--ranks 8 64] [--layouts fsdp tp-dp] [--runs 5] [--json]
+
+The examples under `phantora run` on H100s, 8 to a node. A run of few steps and one of more: their
+difference is what an iteration costs, core time of everything there is: ranks, host agent, server,
+the writing of the data file. The floor is the same on null_libraries/: the same number of ranks,
+forked in the same way, whose libraries do nothing and who do not communicate (floor_ranks.py). The
+two sides take turns. The aim is a ratio of 1.3.
+
+`first step`: seconds from the command to the end of the first training step. PSS: proportional set
+size of a rank's processes, data loaders included, in which a shared page counts in parts, after
+the second step. Medians of the runs, and the least and the greatest where there are several.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+from measurement import Results, median, parser
+from overhead import build_null_libraries
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+GPUS_PER_NODE = 8
+FEW_STEPS = 3
+LAYOUTS = {
+    "gpt": ("train_gpt_fsdp.py", []),
+    "fsdp": ("train_llama.py", []),
+    "hsdp": ("train_llama.py", ["--fsdp", "8"]),
+    "tp-dp": ("train_llama.py", ["--tp", "8", "--fsdp", "1"]),
+    "tp-fsdp": ("train_llama.py", ["--tp", "8"]),
+}
+COLUMNS = ("layout", "ranks", "core s", "floor s", "ratio", "first step s", "PSS MiB")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run to its end. `pss_mib` is 0 where nobody looked."""
+
+    core_s: float
+    first_step_s: float
+    pss_mib: float
+
+
+def phantora_run(ranks: int, program: list[str], weigh: bool) -> Run:
+    """The program under `phantora run`."""
+    with tempfile.TemporaryDirectory() as directory:
+        command = [sys.executable, "-m", "phantora_py", "run", "--quiet", "--cluster", "h100"]
+        command += ["--ranks", str(ranks), "-o", f"{directory}/run.phr", "--", sys.executable]
+        return watch([*command, *program], {}, ranks if weigh else 0)
+
+
+def floor_run(ranks: int, program: list[str], libraries: str) -> Run:
+    """The program on preloaded `libraries`."""
+    launcher = str(Path(__file__).with_name("floor_ranks.py"))
+    command = [sys.executable, launcher, str(ranks), str(GPUS_PER_NODE), *program]
+    threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    return watch(command, {"LD_PRELOAD": libraries, **threads}, 0)
+
+
+def watch(command: list[str], environment: dict[str, str], weighed_ranks: int) -> Run:
+    """Waits for the end of a run. Raises: SystemExit if it fails."""
+    before_s, started_s = children_core_s(), time.monotonic()
+    first_step_s = pss_mib = 0.0
+    with tempfile.TemporaryFile("w+") as errors:
+        process = psutil.Popen(
+            command,
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        )
+        for line in process.stdout:
+            if line.startswith("step 0:"):
+                first_step_s = time.monotonic() - started_s
+            if line.startswith("step 1:") and weighed_ranks:
+                pss_mib = ranks_pss_mib(process) / weighed_ranks
+        if process.wait() != 0 or not first_step_s:
+            errors.seek(0)
+            raise SystemExit(f"{command} failed:\n{errors.read()[-2000:]}")
+    return Run(children_core_s() - before_s, first_step_s, pss_mib)
+
+
+def children_core_s() -> float:
+    """Of the processes that have ended and been waited for."""
+    times = os.times()
+    return times.children_user + times.children_system
+
+
+def ranks_pss_mib(run: psutil.Process) -> float:
+    """Of everything that was forked for the ranks."""
+    starters = [child for child in run.children() if "starter" in " ".join(child.cmdline())]
+    forked = [process for starter in starters for process in starter.children(recursive=True)]
+    return sum(process.memory_full_info().pss for process in forked) / 2**20
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one round found; core seconds per rank and iteration."""
+
+    core_s: float
+    floor_s: float
+    first_step_s: float
+    pss_mib: float
+
+    @property
+    def ratio(self) -> float:
+        return self.core_s / self.floor_s
+
+
+def measure(layout: str, ranks: int, layers: int, more_steps: int, libraries: str) -> Cost:
+    """One round: four runs."""
+    script, arguments = LAYOUTS[layout]
+
+    def program(steps: int) -> list[str]:
+        shape = ["--layers", str(layers), "--steps", str(steps)]
+        return [str(EXAMPLES / script), *shape, *arguments]
+
+    few, more = program(FEW_STEPS), program(FEW_STEPS + more_steps)
+    floor = [floor_run(ranks, steps, libraries) for steps in (few, more)]
+    ours = [phantora_run(ranks, steps, weigh=steps is few) for steps in (few, more)]
+    iterations = ranks * more_steps
+    return Cost(
+        core_s=(ours[1].core_s - ours[0].core_s) / iterations,
+        floor_s=(floor[1].core_s - floor[0].core_s) / iterations,
+        first_step_s=median(run.first_step_s for run in ours),
+        pss_mib=ours[0].pss_mib,
+    )
+
+
+def shown(values: list[float]) -> str:
+    """The median, and the spread where there is one."""
+    text = f"{median(values):.3g}"
+    return text if len(values) == 1 else f"{text} ({min(values):.3g} to {max(values):.3g})"
+
+
+def main() -> None:
+    """Measure and print."""
+    options = parser(__doc__)
+    options.add_argument("--ranks", type=int, nargs="+", default=[8])
+    options.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=list(LAYOUTS))
+    options.add_argument("--layers", type=int, default=32)
+    options.add_argument("--more-steps", type=int, default=5)
+    options.add_argument("--runs", type=int, default=1)
+    chosen = options.parse_args()
+    results = Results(f"Cost of a rank and iteration, {chosen.layers} layers", COLUMNS)
+    with tempfile.TemporaryDirectory() as directory:
+        libraries = build_null_libraries(directory)
+        for layout in chosen.layouts:
+            for ranks in chosen.ranks:
+                costs = [
+                    measure(layout, ranks, chosen.layers, chosen.more_steps, libraries)
+                    for _ in range(chosen.runs)
+                ]
+                names = ("core_s", "floor_s", "ratio", "first_step_s", "pss_mib")
+                columns = ([getattr(cost, name) for cost in costs] for name in names)
+                row = (layout, str(ranks), *map(shown, columns))
+                print("   ".join(row), file=sys.stderr)  # the next one may take long
+                results.add(*row)
+    results.show(chosen.json)
+
+
+if __name__ == "__main__":
+    main()
