@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "shim/core/config.h"
 #include "shim/core/failure.h"
 #include "shim/core/futex.h"
 #include "shim/core/host_time.h"
@@ -206,6 +207,8 @@ std::uint32_t emit_wait(Record& record, Recipient recipient = kNobody) noexcept 
 }  // namespace
 
 bool attach(const char* run_dir, std::uint32_t rank) noexcept {
+  // Read before the clock is virtual: reading allocates, and an allocator may ask for the time.
+  config();
   const std::string directory(run_dir);
   auto* channel = static_cast<Channel*>(map_shared(directory + "/rank-" + std::to_string(rank) + ".channel"));
   if (channel->magic.load(std::memory_order_acquire) != kChannelMagic || channel->version != kProtocolVersion) {
