@@ -19,10 +19,12 @@ NATIVE_TESTS = [
     "tests/shim",
     "tests/sim_server",
 ]
-# Not under sanitizers: their dlopen hides its caller's RUNPATH, and time is not what it is without.
+# Not under sanitizers: their dlopen hides its caller's RUNPATH, time is not what it is without, and
+# the thread sanitizer leaves addresses for eight GPUs.
 NOT_SANITIZED = [
     "tests/kernels/test_kernel_arguments.py::test_reading_is_cheap",
     "tests/shim/test_dlopen.py::test_runpath_of_the_caller_holds",
+    "tests/shim/test_small_collectives.py::test_rank_that_ends_early_has_sent_everything[12]",
 ]
 GROUPS = nox.project.load_toml("pyproject.toml")
 
@@ -101,7 +103,8 @@ def sanitizers(session: nox.Session, sanitizer: str) -> None:
 
     session.install(*group("test"))
     settings = {
-        "build-dir": f"build/sanitize-{sanitizer}",
+        # Without the comma, at which gcc would cut a path that it hands to the linker.
+        "build-dir": f"build/sanitize-{sanitizer.replace(',', '-')}",
         "cmake.build-type": "RelWithDebInfo",
         "cmake.define.PHANTORA_SANITIZE": sanitizer,
     }
