@@ -9,6 +9,19 @@
 
 namespace ph {
 
+#if defined(__SANITIZE_THREAD__)
+namespace {
+
+// Look-ups of the sanitizer's own fail when it starts. It could not free what they leave to be told in the middle of a
+// report, at our first look-up, and would hang. The first call tells it, the second frees it.
+__attribute__((constructor)) void forget_failed_lookups() noexcept {
+  dlerror();
+  dlerror();
+}
+
+}  // namespace
+#endif
+
 int real_clock_gettime(clockid_t clock, timespec* time) noexcept {
   static constinit Next<int(clockid_t, timespec*)> next{"clock_gettime"};
   return next(clock, time);
