@@ -228,8 +228,11 @@ class Engine:
         The first operation to be finished has spans with id 0, the next 1, and so on.
         Limits: an end before the engine's time counts as now: ranks may have been told otherwise.
         """
-    def set_aside(self, rank: int) -> None:
-        """The rank constrains nobody until its Resume wait is answered."""
+    def set_aside(self, rank: int, proven: bool = False) -> None:
+        """The rank constrains nobody until its Resume wait is answered.
+
+        `proven`: none of its threads will go on by itself, so that its alarms may ring.
+        """
     def exited(self, rank: int) -> None:
         """The rank's process has ended. What it issued goes on."""
     def stirs(self) -> int:
@@ -239,6 +242,10 @@ class Engine:
         """How many helper threads wait for their time to act outside."""
 
     def is_running(self, rank: int) -> bool: ...
+    def alarmed_ranks(self) -> list[int]:
+        """Those with threads that wait until a deadline, or that have come to it."""
+    def unproven_ranks(self) -> list[int]:
+        """Those that were set aside without proof and have alarms, which therefore do not ring."""
     def waiting_ranks(self) -> list[int]: ...
     def running_ranks(self) -> list[int]: ...
     def aside_ranks(self) -> list[int]: ...

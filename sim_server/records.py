@@ -129,6 +129,7 @@ class WaitKind(IntEnum):
     COMM_SPLIT = 8
     RESUME = 9
     OUTSIDE = 10
+    ALARM = 11
 
 
 class ReplyStatus(IntEnum):

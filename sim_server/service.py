@@ -135,7 +135,7 @@ class Run:
     def _take(self) -> list[Inbound]:
         """All messages that are there; waits for one, and tells the agents if that takes long."""
         held_up_by, told = self._stalled.held_up_by, self._told_stalled
-        news = held_up_by != told.held_up_by or (held_up_by and self._stalled.stirs != told.stirs)
+        news = held_up_by != told.held_up_by or (held_up_by and self._stalled != told)
         try:
             taken = [self._inbox.get(timeout=STALLED_S if news else None)]
         except queue.Empty:
@@ -170,8 +170,9 @@ class Run:
                 self._fail(error)
         elif content == "ranks_aside":
             assert self._simulation is not None
-            for rank in message.ranks_aside.ranks:
-                self._simulation.set_aside(rank, message.ranks_aside.stirs)
+            aside = message.ranks_aside
+            for rank in aside.ranks:
+                self._simulation.set_aside(rank, aside.stirs, rank in aside.proven)
             # The agent has crossed it off: if it holds the others up still or again, that is news.
             self._told_stalled = messages.Stalled()
         elif content == "rank_exited":
@@ -199,7 +200,11 @@ class Run:
         for name, content in simulation.pieces():
             chunk = messages.DataChunk(name=name, content=content)
             self._links[0].outbox.put(messages.ToAgent(data_chunk=chunk))
-        self._stalled = messages.Stalled(held_up_by=simulation.held_up_by(), stirs=simulation.stirs)
+        self._stalled = messages.Stalled(
+            held_up_by=simulation.held_up_by(),
+            stirs=simulation.stirs,
+            alarmed=simulation.alarmed(),
+        )
         iterations = simulation.log.iterations()
         if iterations != self._iterations:
             self._iterations = iterations

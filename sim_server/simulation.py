@@ -74,15 +74,17 @@ class Simulation:
         for announcement in self._engine.feed(rank, cells, host_clock_ns):
             self._hear(announcement)
 
-    def set_aside(self, rank: int, stirs: int) -> bool:
+    def set_aside(self, rank: int, stirs: int, proven: bool = False) -> bool:
         """The agent found that a rank waits outside: it constrains nobody until it resumes, or
-        until somebody acts outside.
+        until somebody acts outside or, if it is `proven` that none of its threads will go on by
+        itself, an alarm of it rings.
 
         False if that was found before something stirred: then it need not be so any more.
         """
-        valid = stirs == self.stirs and self._engine.is_running(rank)
+        may_be = self._engine.is_running(rank) or rank in self._engine.unproven_ranks()
+        valid = stirs == self.stirs and may_be
         if valid:
-            self._engine.set_aside(rank)
+            self._engine.set_aside(rank, proven)
         return valid
 
     def exited(self, rank: int, status: int) -> None:
@@ -140,9 +142,16 @@ class Simulation:
         return RankFailed(f"Rank {rank} {how}.", " ".join(known))
 
     def held_up_by(self) -> list[int]:
-        """Running ranks that virtual time waits for; empty while nobody waits."""
-        held_up = self._engine.background_acts() > 0 or bool(self._engine.waiting_ranks())
-        return self._engine.running_ranks() if held_up else []
+        """Running ranks that virtual time waits for, and those whose alarms wait for proof that
+        they are still; empty while nobody waits.
+        """
+        engine = self._engine
+        held_up = engine.background_acts() > 0 or self.alarmed() or engine.waiting_ranks()
+        return engine.running_ranks() + engine.unproven_ranks() if held_up else []
+
+    def alarmed(self) -> list[int]:
+        """Ranks with threads that wait until a deadline, or that have come to it."""
+        return self._engine.alarmed_ranks()
 
     @property
     def stirs(self) -> int:

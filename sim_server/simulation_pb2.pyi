@@ -70,12 +70,14 @@ class RankRecords(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., host_clock_ns: _Optional[int] = ..., cells: _Optional[bytes] = ...) -> None: ...
 
 class RanksAside(_message.Message):
-    __slots__ = ("ranks", "stirs")
+    __slots__ = ("ranks", "stirs", "proven")
     RANKS_FIELD_NUMBER: _ClassVar[int]
     STIRS_FIELD_NUMBER: _ClassVar[int]
+    PROVEN_FIELD_NUMBER: _ClassVar[int]
     ranks: _containers.RepeatedScalarFieldContainer[int]
     stirs: int
-    def __init__(self, ranks: _Optional[_Iterable[int]] = ..., stirs: _Optional[int] = ...) -> None: ...
+    proven: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, ranks: _Optional[_Iterable[int]] = ..., stirs: _Optional[int] = ..., proven: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RankExited(_message.Message):
     __slots__ = ("rank", "status")
@@ -112,12 +114,14 @@ class Answer(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., slot: _Optional[int] = ..., status: _Optional[int] = ..., time_ns: _Optional[int] = ..., value: _Optional[int] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class Stalled(_message.Message):
-    __slots__ = ("held_up_by", "stirs")
+    __slots__ = ("held_up_by", "stirs", "alarmed")
     HELD_UP_BY_FIELD_NUMBER: _ClassVar[int]
     STIRS_FIELD_NUMBER: _ClassVar[int]
+    ALARMED_FIELD_NUMBER: _ClassVar[int]
     held_up_by: _containers.RepeatedScalarFieldContainer[int]
     stirs: int
-    def __init__(self, held_up_by: _Optional[_Iterable[int]] = ..., stirs: _Optional[int] = ...) -> None: ...
+    alarmed: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, held_up_by: _Optional[_Iterable[int]] = ..., stirs: _Optional[int] = ..., alarmed: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("iterations", "virtual_time_ns")

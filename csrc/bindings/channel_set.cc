@@ -158,7 +158,8 @@ bool ChannelSet::set_aside(std::uint32_t rank) {
   Channel& channel = entry(rank).channel();
   if (!try_lock(channel)) return false;
   const bool quiet = channel.head.load(std::memory_order_acquire) == channel.tail.load(std::memory_order_relaxed);
-  if (quiet) channel.aside.store(1, std::memory_order_release);
+  // A driver that waits for the server comes back by its answer.
+  if (quiet && channel.waiting.load() == 0) channel.aside.store(1, std::memory_order_release);
   unlock(channel);
   return quiet;
 }

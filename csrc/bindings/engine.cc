@@ -148,7 +148,7 @@ PYBIND11_MODULE(_engine, module) {
              const py::int_&) { self.answer(rank, slot, static_cast<ph::ReplyStatus>(status), time_ns); },
           py::arg("rank"), py::arg("slot"), py::arg("status"), py::arg("time_ns"), py::arg("value"))
       .def("finish", &Engine::finish, py::arg("operation"), py::arg("ends_ns"))
-      .def("set_aside", &Engine::set_aside, py::arg("rank"))
+      .def("set_aside", &Engine::set_aside, py::arg("rank"), py::arg("proven") = false)
       .def("exited", &Engine::exited, py::arg("rank"))
       .def_property_readonly("time_ns", &Engine::time_ns)
       .def("bound", &Engine::bound)
@@ -162,6 +162,8 @@ PYBIND11_MODULE(_engine, module) {
       .def("stirs", &Engine::stirs)
       .def("background_acts", &Engine::background_acts)
       .def("is_running", &Engine::is_running, py::arg("rank"))
+      .def("alarmed_ranks", &Engine::alarmed_ranks)
+      .def("unproven_ranks", &Engine::unproven_ranks)
       .def("waiting_ranks", &Engine::waiting_ranks)
       .def("running_ranks", &Engine::running_ranks)
       .def("aside_ranks", &Engine::aside_ranks)

@@ -7,6 +7,10 @@ namespace ph {
 
 namespace {
 
+// Helper threads that look after something now and then would keep a program that is dead-locked going for ever
+// (assumed: no program waits for one of them that long while all else stands still).
+constexpr std::uint32_t kMostAlarmsInVain = 1000;
+
 const Settings& checked(const Settings& settings) {
   if (settings.ranks == 0) throw std::invalid_argument("an engine needs a rank");
   if (settings.sm_count == 0) throw std::invalid_argument("a device needs a multiprocessor");
@@ -76,7 +80,10 @@ void Engine::finish(std::uint64_t operation, const std::vector<Nanoseconds>& end
   }
 }
 
-void Engine::set_aside(std::uint32_t index) { rank(index).set_aside(); }
+void Engine::set_aside(std::uint32_t index, bool proven) {
+  rank(index).set_aside(proven);
+  schedule(index);
+}
 
 // What it leaves behind (a connection that ends, a lock that is free) is noticed by others.
 void Engine::exited(std::uint32_t index) {
@@ -86,7 +93,10 @@ void Engine::exited(std::uint32_t index) {
 
 void Engine::wake_aside() {
   ++world_.stirs;
-  for (const auto& rank : ranks_) rank->wake();
+  for (std::uint32_t index = 0; index < ranks_.size(); ++index) {
+    ranks_[index]->wake();
+    schedule(index);
+  }
 }
 
 // At the bound itself, only what no other rank can see: equal ranks wait at equal times, and would otherwise be
@@ -100,6 +110,12 @@ bool Engine::is_open(Nanoseconds time_ns, Nanoseconds bound_ns) const {
   for (Index other = 0; other < first; ++other)
     if (ranks_[other]->running() && ranks_[other]->guarantee_ns() <= time_ns) return false;
   return true;
+}
+
+// Nobody but helper threads with time-outs has had anything to do for long, and everybody waits for the engine.
+bool Engine::rings_in_vain(Nanoseconds limit_ns, Nanoseconds bound_ns) const {
+  return limit_ns == kNever && bound_ns == kNever && world_.alarms_in_a_row >= kMostAlarmsInVain &&
+         ranks_[inbox_.first()]->rings_next() && aside_ranks().empty();
 }
 
 Nanoseconds Engine::bound_ns() const {
@@ -124,6 +140,7 @@ Stop Engine::advance(Nanoseconds limit_ns, bool inclusive) {
   while (!inbox_.empty()) {
     const Nanoseconds time_ns = std::max(inbox_.first_ns(), world_.now_ns);
     if (!is_open(time_ns, bound) || time_ns > limit_ns || (time_ns == limit_ns && !inclusive)) break;
+    if (rings_in_vain(limit_ns, bound)) break;
     world_.now_ns = time_ns;
     const Index first = inbox_.first();
     Rank& rank = *ranks_[first];
@@ -169,6 +186,14 @@ std::vector<std::uint32_t> Engine::running_ranks() const {
 
 std::vector<std::uint32_t> Engine::aside_ranks() const {
   return ranks_that([](const Rank& rank) { return rank.aside(); });
+}
+
+std::vector<std::uint32_t> Engine::unproven_ranks() const {
+  return ranks_that([](const Rank& rank) { return rank.may_be_proven_still(); });
+}
+
+std::vector<std::uint32_t> Engine::alarmed_ranks() const {
+  return ranks_that([](const Rank& rank) { return rank.alarmed(); });
 }
 
 std::vector<HostWait> Engine::host_waits() const {

@@ -24,8 +24,9 @@ class Engine {
   void answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns);
   // An end before the engine's time counts as now: what was told to a rank is not taken back.
   void finish(std::uint64_t operation, const std::vector<Nanoseconds>& ends_ns);
-  // It waits outside and constrains nobody, until it resumes or somebody acts outside.
-  void set_aside(std::uint32_t rank);
+  // It waits outside and constrains nobody, until it resumes, somebody acts outside or an alarm of it rings: that only
+  // if it is `proven` that none of its threads will go on by itself.
+  void set_aside(std::uint32_t rank, bool proven);
   void exited(std::uint32_t rank);
 
   Nanoseconds time_ns() const { return world_.now_ns; }
@@ -42,6 +43,9 @@ class Engine {
   std::vector<std::uint32_t> waiting_ranks() const;
   std::vector<std::uint32_t> running_ranks() const;
   std::vector<std::uint32_t> aside_ranks() const;
+  // Those that are aside without proof, and have alarms that cannot ring for that.
+  std::vector<std::uint32_t> unproven_ranks() const;
+  std::vector<std::uint32_t> alarmed_ranks() const;  // with threads that wait until a deadline, or have come to it
   std::vector<Pending> pending_operations() const { return world_.operations.pending(); }
   std::vector<HostWait> host_waits() const;
   std::uint32_t last_site(std::uint32_t rank) const { return ranks_.at(rank)->last_site(); }  // 0: unknown
@@ -53,6 +57,7 @@ class Engine {
   void schedule(std::uint32_t rank);
   Nanoseconds bound_ns() const;
   bool is_open(Nanoseconds time_ns, Nanoseconds bound_ns) const;
+  bool rings_in_vain(Nanoseconds limit_ns, Nanoseconds bound_ns) const;
   void wake_aside();
   template <typename Predicate>
   std::vector<std::uint32_t> ranks_that(Predicate holds) const;

@@ -56,6 +56,7 @@ std::string name(WaitKind kind) {
     case WaitKind::CommSplit: return "communicator split";
     case WaitKind::Resume: return "resume";
     case WaitKind::Outside: return "turn to act outside";
+    case WaitKind::Alarm: return "alarm";
   }
   return "wait " + std::to_string(static_cast<unsigned>(kind));
 }

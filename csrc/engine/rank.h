@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct World {
   Stop stop;
   std::uint64_t launches = 0;  // that have arrived
   std::uint64_t stirs = 0;     // what may have set a rank going: acts outside, answers to drivers, ends
+  std::uint32_t alarms_in_a_row = 0;  // that have rung since a rank has got on
   bool acts = false;           // somebody just got leave to act outside
   std::uint32_t background_acts = 0;  // helper threads that wait for leave
 };
@@ -45,7 +47,8 @@ class Rank {
   void set_duration(std::uint32_t signature, Nanoseconds duration_ns, double sm_demand, std::uint32_t timing);
   void end_operation(const Participant& part, std::uint32_t number, Nanoseconds end_ns);  // `number`: as in Span
   void answer(std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns);
-  void set_aside() { aside_ = true; }
+  // `proven`: none of its threads will go on by itself, so that its alarms may ring.
+  void set_aside(bool proven);
   void wake();  // somebody acts outside: a rank that was set aside may do something from world.now_ns on
   void exit() { exited_ = true; }
 
@@ -57,8 +60,12 @@ class Rank {
   // State.
   bool waiting() const { return waiting_ && !exited_; }
   bool aside() const { return aside_ && !waiting_ && !exited_; }
-  bool running() const { return !waiting_ && !aside_ && !exited_; }
-  Nanoseconds guarantee_ns() const { return std::max({host_clock_ns_, fed_ns_, woken_ns_}); }
+  bool running() const { return (!waiting_ || roused_) && !aside_ && !exited_; }
+  Nanoseconds guarantee_ns() const { return waiting_ ? roused_ns_ : std::max({host_clock_ns_, fed_ns_, woken_ns_}); }
+  bool has_alarms() const { return !alarms_.empty() && !exited_; }
+  bool alarmed() const { return has_alarms() || (roused_ && !exited_); }
+  bool may_be_proven_still() const { return aside() && !proven_ && has_alarms(); }
+  bool rings_next() const { return next_.source == Source::Alarm; }
   bool exited() const { return exited_; }
   bool acts_next() const;  // the event at next_ns() is that a driver acts outside
   void add_host_waits(std::vector<HostWait>& waits) const;
@@ -122,7 +129,7 @@ class Rank {
     std::uint64_t key;
   };
   // In the order in which they happen at one time; see Phase.
-  enum class Source : std::uint8_t { Compute, Timer, Record, Query };
+  enum class Source : std::uint8_t { Compute, Timer, Record, Query, Alarm };
   struct Next {
     Nanoseconds time_ns = kNever;
     Source source = Source::Compute;
@@ -134,6 +141,7 @@ class Rank {
   void check_work(const Record& record, const Queued& queued);
   void feed_event_record(const Record& record);
   void feed_wait(const Record& record, Queued queued);
+  void feed_alarm(const Record& record);
   void announce(const Record& record, std::string_view payload, std::vector<Announcement>& announcements);
   void forget_processed();
 
@@ -157,6 +165,7 @@ class Rank {
   static bool begins_local_wait(const Queued& record);
   static bool acts_outside(const Queued& record);
   void begin_wait(const Queued& record);
+  void ring_alarm();
   void evaluate_query(const Query& query);
   ReplyStatus query(const Wait& wait, bool background, std::uint64_t& value) const;
   std::vector<EventNews> news(const Wait& wait) const;
@@ -177,6 +186,11 @@ class Rank {
   bool aside_ = false;
   bool exited_ = false;
   Nanoseconds woken_ns_ = 0;       // when it was woken last, until it resumes
+  bool proven_ = false;            // how it was set aside
+  bool roused_ = false;            // it waits, but an alarm has rung: helper threads may do something
+  Nanoseconds roused_ns_ = 0;      // from then on
+  std::multiset<Nanoseconds> alarms_;
+  std::uint32_t alarm_slot_ = 0;
   std::vector<Queued> queue_;
   std::size_t queue_head_ = 0;
   std::array<Wait, kReplySlots> waits_{};

@@ -31,7 +31,7 @@ void Rank::take(const RecordsReader::Unit& unit, std::vector<Announcement>& anno
   for (const Record& record : unit.records) {
     if (record.host_gap_ns > static_cast<std::uint64_t>(kLatest - fed_ns_)) reader_.fail("host time overflows");
     if (record.device >= kMostDevices) reader_.fail("device " + std::to_string(record.device));
-    const bool was_running = running();
+    const bool was_running = running() && !waiting_;
     if (record.site != 0) last_site_ = record.site;
     fed_ns_ += static_cast<Nanoseconds>(record.host_gap_ns);
     Queued queued{fed_ns_,       kNone,
@@ -76,6 +76,7 @@ void Rank::take(const RecordsReader::Unit& unit, std::vector<Announcement>& anno
     const bool background = record.kind == RecordKind::Wait && (record.flags & kWaitBackground);
     const bool returns =
         record.kind == RecordKind::Wait && record.id == static_cast<std::uint32_t>(WaitKind::Resume) && woken_ns_ > 0;
+    if (!background) world_.alarms_in_a_row = 0;
     if (was_running && !background && !returns && fed_ns_ < world_.now_ns)
       throw BrokenInvariant("a running rank issued work before the time it had guaranteed");
   }
@@ -117,8 +118,9 @@ void Rank::feed_event_record(const Record& record) {
 void Rank::feed_wait(const Record& record, Queued queued) {
   const std::uint64_t slot = record.arg[4];
   if (slot >= kReplySlots) reader_.fail("reply slot " + std::to_string(slot));
-  if (record.id < 1 || record.id > static_cast<std::uint32_t>(WaitKind::Outside))
+  if (record.id < 1 || record.id > static_cast<std::uint32_t>(WaitKind::Alarm))
     reader_.fail("kind of wait " + std::to_string(record.id));
+  if (record.id == static_cast<std::uint32_t>(WaitKind::Alarm)) return feed_alarm(record);
   Wait& wait = waits_[slot];
   if (wait.open) reader_.fail("reply slot " + std::to_string(slot) + " still waits");
   wait = {.kind = static_cast<WaitKind>(record.id),
@@ -148,6 +150,19 @@ void Rank::feed_wait(const Record& record, Queued queued) {
   }
   queued.args[4] = key;
   queue_.push_back(queued);
+}
+
+// One that has rung may be withdrawn in vain.
+void Rank::feed_alarm(const Record& record) {
+  if ((record.flags & kWaitBackground) == 0) reader_.fail("an alarm holds a rank up");
+  if (record.arg[0] > static_cast<std::uint64_t>(kLatest)) reader_.fail("an alarm is out of range");
+  const auto deadline_ns = static_cast<Nanoseconds>(record.arg[0]);
+  alarm_slot_ = static_cast<std::uint32_t>(record.arg[4]);
+  if (record.arg[1] == 0) {
+    alarms_.insert(deadline_ns);
+  } else if (const auto found = alarms_.find(deadline_ns); found != alarms_.end()) {
+    alarms_.erase(found);
+  }
 }
 
 void Rank::announce(const Record& record, std::string_view payload, std::vector<Announcement>& announcements) {

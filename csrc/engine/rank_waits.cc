@@ -1,4 +1,6 @@
 // What a rank asks, and when it is answered.
+#include <utility>
+
 #include "engine/names.h"
 #include "engine/rank.h"
 
@@ -40,10 +42,33 @@ bool Rank::acts_next() const {
   return next_.source == Source::Record && queue_head_ < queue_.size() && acts_outside(queue_[queue_head_]);
 }
 
+void Rank::set_aside(bool proven) {
+  if (!std::exchange(roused_, false)) aside_ = true;
+  proven_ = proven;
+  find_next();
+}
+
 void Rank::wake() {
   if (!aside_ || exited_) return;
   aside_ = false;
   woken_ns_ = world_.now_ns;
+  find_next();
+}
+
+// The deadline of a thread has come. Whatever that thread and those that it sets going do, they do from now on: the
+// rank counts as running until it is found still, also if it waits otherwise.
+void Rank::ring_alarm() {
+  alarms_.erase(alarms_.begin());
+  world_.stop.answers.push_back(
+      {rank_, alarm_slot_, WaitKind::Alarm, true, world_.now_ns, ReplyStatus::Done, world_.now_ns, 0, {}});
+  ++world_.stirs;
+  ++world_.alarms_in_a_row;
+  if (waiting_) {
+    roused_ = true;
+    roused_ns_ = world_.now_ns;
+  } else {
+    wake();
+  }
 }
 
 void Rank::begin_wait(const Queued& record) {
@@ -152,6 +177,7 @@ void Rank::close_wait(Wait& wait, Nanoseconds time_ns) {
                             static_cast<std::uint32_t>(wait.kind), wait.issue_ns, wait.issue_ns, time_ns});
   fed_ns_ = std::max(fed_ns_, time_ns);
   waiting_ = false;
+  roused_ = false;
 }
 
 void Rank::add_host_waits(std::vector<HostWait>& waits) const {

@@ -16,6 +16,7 @@ void Rank::find_next() {
   if (!timers_.empty()) offer(timers_.front().time_ns, Source::Timer);
   if (queue_head_ < queue_.size()) offer(queue_[queue_head_].issue_ns, Source::Record);
   if (!queries_.empty()) offer(queries_.front().time_ns, Source::Query);
+  if (has_alarms() && !may_be_proven_still()) offer(*alarms_.begin(), Source::Alarm);
 }
 
 Phase Rank::next_phase() const {
@@ -24,6 +25,7 @@ Phase Rank::next_phase() const {
     case Source::Timer: return Phase::End;
     case Source::Record: return begins_local_wait(queue_[queue_head_]) ? Phase::Wait : Phase::Issue;
     case Source::Query: return Phase::Question;
+    case Source::Alarm: return Phase::Issue;
   }
   throw BrokenInvariant("an event without a source");
 }
@@ -49,6 +51,7 @@ void Rank::process() {
       evaluate_query(query);
       break;
     }
+    case Source::Alarm: ring_alarm(); break;
   }
   run_ready();
   find_next();

@@ -104,6 +104,9 @@ enum class WaitKind : std::uint32_t {
                     // outside, or its program sleeps; value unused
   Outside = 10,     // likewise, before the rank does what other ranks can notice by other means than the GPU:
                     // those that were set aside count as running again, from then on
+  Alarm = 11,       // arg[0]: a deadline in virtual time, the one absolute time there is: a thread waits, but not
+                    // beyond it; arg[1]: 1: it does no longer. Always in the background. The slot is that of all
+                    // alarms of the rank: whenever one has run out, it is answered with that time
 };
 
 // What is known about the events of one stream, so that the rank need not ask: programs poll events all the time.

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from phantora_py.agent.channels import Channels
 from phantora_py.agent.datafile import DataSink
-from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch
+from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch, is_proven_still
 from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
 from phantora_py.launch.interrupts import Interrupts
@@ -125,6 +125,7 @@ class HostAgent:
         self._interrupts = interrupts
         self._aside: set[int] = set()
         self._held_up_by: set[int] = set()
+        self._alarmed: set[int] = set()
         self._stirs = 0
         self._poll_ms = FIRST_STALLED_POLL_MS
         self._outcome = Outcome()
@@ -205,6 +206,7 @@ class HostAgent:
 
     def _on_stalled(self, stalled: wire.Stalled) -> None:
         self._held_up_by = set(stalled.held_up_by) & set(self._processes.pids)
+        self._alarmed = set(stalled.alarmed)
         self._poll_ms = FIRST_STALLED_POLL_MS
         self._aside -= self._held_up_by
         if stalled.stirs != self._stirs:
@@ -254,19 +256,23 @@ class HostAgent:
         if not self._held_up_by or time.monotonic() < self._look_at_s:
             return
         pids = self._processes.pids
-        # Who has asked the simulation meanwhile does not wait for anything else.
+        # Who has asked the simulation meanwhile does not wait for anything else, but an alarm may
+        # have set its helpers going.
         candidates = {
             rank: pids[rank]
             for rank in self._held_up_by
-            if rank in pids and not self._channels.waiting(rank)
+            if rank in pids and (rank in self._alarmed or not self._channels.waiting(rank))
         }
-        still = self._still.find(candidates, pids)
+        # One that has yet to start is not waiting for anything.
+        started = {rank: pid for rank, pid in candidates.items() if self._channels.owner_pid(rank)}
+        still = self._still.find(started, pids)
         idle = set() if still == candidates.keys() else self._guess(candidates)
+        proven = [rank for rank in still & self._alarmed if is_proven_still(pids[rank])]
         # Whoever asked to act before it went to sleep must have been heard first.
         self._forward(0)
         aside = [rank for rank in sorted(still | idle) if self._channels.set_aside(rank)]
         if aside:
-            message = wire.RanksAside(ranks=aside, stirs=self._stirs)
+            message = wire.RanksAside(ranks=aside, stirs=self._stirs, proven=proven)
             self._simulation.send(wire.FromAgent(ranks_aside=message))
             self._held_up_by.difference_update(aside)
             self._aside.update(aside)

@@ -21,6 +21,9 @@ class Channels(Protocol):
     def set_aside(self, rank: int) -> bool:
         """Has the rank ask before it goes on; False if it has records pending or is at work."""
 
+    def owner_pid(self, rank: int) -> int:
+        """The process that drives the rank's GPU; 0 until it is attached."""
+
     def waiting(self, rank: int) -> int:
         """Driver threads of the rank that wait for the simulation."""
 

@@ -141,6 +141,21 @@ def is_asleep(pid: int, *, but_main: bool = False) -> bool:
         return False  # One ended just now: something happened.
 
 
+def is_proven_still(pid: int) -> bool:
+    """Whether no thread of a rank's processes is going to go on by itself, as seen now.
+
+    A child process that sleeps by the real clock is; no other sleep is made in this way (see
+    `sleep_as_child` in csrc/shim/libc/virtual_clock.cc).
+    """
+    try:
+        tasks = _tasks_of_tree(pid)
+        if any(_read(f"{path}/wchan").startswith(b"do_sigtimedwait") for path, _ in tasks):
+            return False
+    except (OSError, ValueError):
+        return False  # One ended just now: something happened.
+    return is_asleep(pid)
+
+
 @dataclass
 class _Window:
     start_ns: int

@@ -316,7 +316,8 @@ def _rank_processes(prepared: Prepared, directory: RunDirectory, fork: bool) -> 
     common = environment.common_environment(
         prepared.layout, prepared.command.torchrun, prepared.isolation
     )
-    executed = {} if fork else {**shim, **environment.executed_environment(os.environ)}
+    # Pythons that a forked rank executes are its children, and see its clock.
+    executed = environment.executed_environment(os.environ) | ({} if fork else shim)
     plan = Plan(
         ranks=prepared.layout.ranks,
         fork=fork,

@@ -53,6 +53,15 @@ def start() -> bool:
     return True
 
 
+def follow() -> bool:
+    """Makes this process, a helper that the rank started, see the rank's clock.
+
+    False if the rank has no clock yet.
+    """
+    run_dir, rank = os.environb[b"PHANTORA_RUN_DIR"], int(os.environ["PHANTORA_RANK"])
+    return bool(_load_shim().ph_follow(run_dir, rank))
+
+
 def stack_path(run_dir: Path, rank: int) -> Path:
     """Where a rank writes its stack when it gets STACK_SIGNAL."""
     return run_dir / f"rank-{rank}.stack"

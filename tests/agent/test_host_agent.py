@@ -38,6 +38,9 @@ class Channels:
     def waiting(self, rank: int) -> int:
         return 0
 
+    def owner_pid(self, rank: int) -> int:
+        return 1
+
     def calls(self) -> dict[int, tuple[int, int, bool]]:
         return {rank: (0, 0, False) for rank in range(2)}
 
@@ -261,7 +264,7 @@ def test_a_deadlock_stops_all_ranks() -> None:
     assert outcome == Outcome(5, "ranks disagree", None)
 
 
-STALLED = wire.ToAgent(stalled=wire.Stalled(held_up_by=[1], stirs=7))
+STALLED = wire.ToAgent(stalled=wire.Stalled(held_up_by=[1], stirs=7, alarmed=[1]))
 
 
 @pytest.mark.parametrize("proven", [True, False])
@@ -274,13 +277,30 @@ def test_an_idle_rank_that_holds_others_up_is_set_aside(
     )
     monkeypatch.setattr(agent_module, "_GUESS_INTERVAL_S", 0.0)
     monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: not proven)
+    monkeypatch.setattr(agent_module, "is_proven_still", lambda _: True)
     _, channels, server, _, _ = serve(
         {0: (5, 0), 1: (5, 0)},
         lambda message: [STALLED] if message.HasField("batch") else [],
         [[(0, 5, WORK)]],
     )
     assert (channels.aside, channels.ended) == ([1], [0, 1])
-    assert wire.FromAgent(ranks_aside=wire.RanksAside(ranks=[1], stirs=7)) in server.sent
+    aside = wire.RanksAside(ranks=[1], stirs=7, proven=[1] if proven else [])
+    assert wire.FromAgent(ranks_aside=aside) in server.sent
+
+
+def test_a_rank_that_starts_is_not_taken_for_one_that_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """All of it may sleep for an instant. Time would go on, and it would start late."""
+    monkeypatch.setattr(StillWatch, "find", lambda _, candidates, __: set(candidates))
+    monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: False)
+    monkeypatch.setattr(Channels, "owner_pid", lambda *_: 0)
+    _, channels, _, _, _ = serve(
+        {0: (5, 0), 1: (5, 0)},
+        lambda message: [STALLED] if message.HasField("batch") else [],
+        [[(0, 5, WORK)]],
+    )
+    assert channels.aside == []
 
 
 def test_progress_and_data_are_passed_on() -> None:

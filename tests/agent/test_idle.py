@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch
+from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch, is_asleep, is_proven_still
 
 
 class Clock:
@@ -216,3 +216,24 @@ def test_a_rank_that_naps_is_still_after_a_turn_of_its_loop(
     calls.told_naps = ((napped, 1) for napped in itertools.chain(naps, itertools.repeat(naps[-1])))
     with running("read x") as pid:
         assert becomes_still(watch(calls), {0: pid}) == expected
+
+
+# Sleeps as `sleep_as_child` in csrc/shim/libc/virtual_clock.cc does: rt_sigtimedwait for no signal.
+DOZE = (
+    "import ctypes; ctypes.CDLL(None).syscall(128, bytes(8), None, (ctypes.c_long * 2)(60, 0), 8)"
+)
+
+
+@pytest.mark.parametrize(
+    ("script", "proven"),
+    [("exec sleep 60", True), (f"{sys.executable} -c '{DOZE}' & wait", False)],
+)
+def test_a_child_that_sleeps_by_the_real_clock_is_no_proof(script: str, proven: bool) -> None:
+    """A data loader's worker will go on by itself. Programs that know no shim do not count."""
+    with running(script) as pid:
+        deadline_s = time.monotonic() + 20
+        while not is_asleep(pid) and time.monotonic() < deadline_s:
+            time.sleep(0.02)
+        time.sleep(0.5)
+        assert is_asleep(pid)
+        assert is_proven_still(pid) == proven

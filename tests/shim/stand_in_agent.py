@@ -1,7 +1,8 @@
 """A host agent that answers every wait at once: enough to run rank processes without a simulator.
 
 Owns the files of a run directory and a thread that reads the ranks' records. Time stands still; a
-communicator is answered when all its ranks have asked. It must not be used to test timing.
+communicator is answered when all its ranks have asked, and a rank's next alarm rings when it has
+said nothing for a while. It must not be used to test timing.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ HEAD_AT, TAIL_AT = 64, 128
 ADDRESSES, ADDRESS_BYTES, CALLS_BYTES = 1 << 16, 16, 8
 SYS_FUTEX, FUTEX_WAKE = 202, 1
 
-WAIT, COMM_INIT, COMM_SPLIT = 32, 7, 8
+WAIT, COMM_INIT, COMM_SPLIT, RESUME, ALARM = 32, 7, 8, 9, 11
+# Before the next alarm rings; generous for a thread that is about to wake another (assumed).
+QUIET_S = 0.1
 
 GPU_KEYS = {
     "gpu.name": "stand-in",
@@ -66,6 +69,10 @@ class StandInAgent:
         self.records: dict[int, list[bytes]] = defaultdict(list)
         self._asked: dict[tuple[int, ...], list[tuple[int, int, int, int]]] = defaultdict(list)
         self._members: dict[int, list[int]] = {}
+        self._alarms: dict[int, list[int]] = defaultdict(list)
+        self._clock_ns: dict[int, int] = defaultdict(int)
+        self._alarm_slots: dict[int, int] = {}
+        self._heard_s: dict[int, float] = defaultdict(time.monotonic)
         self._channels = [self._make_channel(run_dir, rank) for rank in range(ranks)]
         self._make_switchboard(run_dir, ranks)
         self._closing = False
@@ -93,12 +100,15 @@ class StandInAgent:
         while not self._closing:
             for rank in range(len(self._channels)):
                 self._read(rank)
+                self._ring_next(rank)
             time.sleep(0.0005)
         for rank in range(len(self._channels)):
             self._read(rank)
 
     def _read(self, rank: int) -> None:
         channel = self._channels[rank]
+        if channel[HEAD_AT : HEAD_AT + 8] != channel[TAIL_AT : TAIL_AT + 8]:
+            self._heard_s[rank] = time.monotonic()
         (head,) = struct.unpack_from("<Q", channel, HEAD_AT)
         (tail,) = struct.unpack_from("<Q", channel, TAIL_AT)
         while tail < head:
@@ -110,6 +120,7 @@ class StandInAgent:
                 cell += b"".join(self._cell(channel, tail + i) for i in range(cells))
                 tail += cells
             self.records[rank].append(cell)
+            self._clock_ns[rank] += struct.unpack_from("<Q", cell, 8)[0]
             if cell[0] == WAIT:
                 self._on_wait(rank, cell)
         struct.pack_into("<Q", channel, TAIL_AT, tail)
@@ -121,13 +132,28 @@ class StandInAgent:
     def _on_wait(self, rank: int, cell: bytes) -> None:
         (kind,) = struct.unpack_from("<I", cell, 16)
         first, second, third, fourth, slot = struct.unpack_from("<5q", cell, 24)
-        if kind == COMM_INIT:
+        if kind == ALARM:
+            self._alarm_slots[rank] = slot
+            if second == 0:
+                self._alarms[rank].append(first)
+            elif first in self._alarms[rank]:
+                self._alarms[rank].remove(first)
+        elif kind == COMM_INIT:
             self._gather((COMM_INIT, first), second, (0, third, rank, slot))
         elif kind == COMM_SPLIT:
             size = len(self._members[first])
             self._gather((COMM_SPLIT, first, fourth), size, (second, third, rank, slot))
         else:
-            self._answer(rank, slot, 0, [])
+            # A sleep ends at its time; nobody else moves a rank's clock.
+            self._answer(rank, slot, 0, [], self._clock_ns[rank] if kind == RESUME else 0)
+
+    def _ring_next(self, rank: int) -> None:
+        if not self._alarms[rank] or time.monotonic() < self._heard_s[rank] + QUIET_S:
+            return
+        self._heard_s[rank] = time.monotonic()
+        time_ns = min(self._alarms[rank])
+        self._alarms[rank].remove(time_ns)
+        self._answer(rank, self._alarm_slots[rank], 0, [], time_ns)
 
     def _gather(self, key: tuple[int, ...], size: int, asker: tuple[int, int, int, int]) -> None:
         """Answers when `size` ranks have asked: a communicator per colour, ordered by key, rank."""
@@ -145,10 +171,12 @@ class StandInAgent:
             for _, rank, slot in group:
                 self._answer(rank, slot, communicator, members if communicator else [])
 
-    def _answer(self, rank: int, slot: int, value: int, members: list[int]) -> None:
+    def _answer(
+        self, rank: int, slot: int, value: int, members: list[int], time_ns: int = 0
+    ) -> None:
         channel = self._channels[rank]
         at = SLOTS_AT + slot * SLOT_BYTES
-        struct.pack_into("<IIQQ", channel, at + 8, 0, 4 * len(members), 0, value)
+        struct.pack_into("<IIQQ", channel, at + 8, 0, 4 * len(members), time_ns, value)
         struct.pack_into(f"<{len(members)}I", channel, at + PAYLOAD_AT, *members)
         struct.pack_into("<I", channel, at + 4, 1)
         word = ctypes.addressof(ctypes.c_char.from_buffer(channel, at + 4))

@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 import pytest
-from fake_run import CLOCK_READ_NS, EPOCH_MONOTONIC_NS, EPOCH_REALTIME_NS, FakeRun
+from fake_run import CLOCK_READ_NS, EPOCH_MONOTONIC_NS, EPOCH_REALTIME_NS, FakeRecord, FakeRun
 from native_programs import compile_cxx
 
-WAIT, RESUME = 32, 9  # ph::RecordKind, ph::WaitKind
+WAIT, RESUME, ALARM = 32, 9, 11  # ph::RecordKind, ph::WaitKind
 WAIT_NS = 60_000_000
 # Reads of a driver between two changes of the host clock or two waits that are free.
 FREE_READS = 4000
@@ -26,6 +26,7 @@ SLEEPS = [
     "sleep_for",
     "select_sleep",
 ]
+LOCKS = ["mutex_timedlock", "rwlock_timedwrlock"]  # in real time
 WAITS = [
     "cond_realtime",
     "cond_monotonic",
@@ -74,26 +75,40 @@ def test_driver_sleeps_in_virtual_time_only(run: FakeRun, program: Path) -> None
 
 
 def test_driver_wait_that_runs_out_moves_the_clock(run: FakeRun, program: Path) -> None:
-    """A wait for something outside takes real time and, when it runs out, as much virtual time."""
-    for name, (seen, host, real) in run_cases(run, program, "driver", WAITS).items():
+    """To its deadline, whether that comes in virtual time or, for locks, in real time."""
+    for name, (seen, host, _) in run_cases(run, program, "driver", WAITS).items():
         assert WAIT_NS <= seen <= WAIT_NS + READS_NS, name
         assert WAIT_NS <= host <= WAIT_NS + READS_NS, name
-        assert WAIT_NS <= real < 10 * WAIT_NS, name
+    deadlines = [record.arguments[0] for record in alarms(run)]
+    assert len(deadlines) == len(WAITS) - len(LOCKS)
+    assert deadlines == sorted(deadlines)
 
 
-def test_helper_waits_really_and_moves_no_clock(run: FakeRun, program: Path) -> None:
-    """A helper neither spins nor hangs: it waits in real time and then sees its deadline."""
-    for name, (seen, host, real) in run_cases(run, program, "helper", SLEEPS + WAITS).items():
+def test_helper_waits_and_moves_no_clock(run: FakeRun, program: Path) -> None:
+    """It sets an alarm for its deadline and then sees that it has come."""
+    for name, (seen, host, _) in run_cases(run, program, "helper", SLEEPS + WAITS).items():
         assert WAIT_NS <= seen <= WAIT_NS + WAKE_UP_NS, name
         assert host == 0, name
-        assert WAIT_NS <= real < 10 * WAIT_NS, name
+    assert len(alarms(run)) == len(SLEEPS) + len(WAITS) - len(LOCKS)
+
+
+def alarms(run: FakeRun) -> list[FakeRecord]:
+    """Those that were set and not withdrawn."""
+    told = [record for record in run.records() if (record.kind, record.id) == (WAIT, ALARM)]
+    assert all(record.arguments[1] == 0 for record in told)
+    return told
 
 
 def test_notified_wait_takes_no_virtual_time(run: FakeRun, program: Path) -> None:
-    """What another thread signals before the deadline does not move the host clock."""
-    _, host, real = run_cases(run, program, "driver", ["notified"])["notified"]
+    """What another thread signals before the deadline does not move the host clock: the alarm is
+    withdrawn.
+    """
+    _, host, _ = run_cases(run, program, "driver", ["notified"])["notified"]
     assert host <= READS_NS
-    assert real >= WAIT_NS
+    told = [record for record in run.records() if (record.kind, record.id) == (WAIT, ALARM)]
+    set_ns = [record.arguments[0] for record in told if record.arguments[1] == 0]
+    withdrawn_ns = [record.arguments[0] for record in told if record.arguments[1] == 1]
+    assert withdrawn_ns == [max(set_ns)]
 
 
 def test_clocks_are_epoch_plus_host_clock(run: FakeRun) -> None:

@@ -48,6 +48,7 @@ void emit_call_counts() {
 extern "C" {
 
 PH_EXPORT int ph_attach(const char* run_dir, std::uint32_t rank) noexcept { return ph::attach(run_dir, rank) ? 1 : 0; }
+PH_EXPORT int ph_follow(const char* run_dir, std::uint32_t rank) noexcept { return ph::follow(run_dir, rank) ? 1 : 0; }
 
 PH_EXPORT void ph_marker(std::uint32_t kind, const char* name) noexcept {
   ph::Record record{};

@@ -38,6 +38,7 @@ std::atomic<std::uint32_t> slots_released{0};  // futex word
 std::atomic<std::uint32_t> slot_seekers{0};
 std::atomic<bool> is_attached{false};
 std::atomic<bool> is_virtual{false};
+std::atomic<std::uint64_t> next_alarm_ns{kNoAlarm};
 thread_local bool thread_drives = false;
 
 // The whole file.
@@ -50,6 +51,14 @@ void* map_shared(const std::string& path) noexcept {
   close(fd);
   if (mapped == MAP_FAILED) fail_internal("cannot map " + path + ": " + std::strerror(errno));
   return mapped;
+}
+
+Channel* map_channel(const std::string& directory, std::uint32_t rank) noexcept {
+  auto* channel = static_cast<Channel*>(map_shared(directory + "/rank-" + std::to_string(rank) + ".channel"));
+  if (channel->magic.load(std::memory_order_acquire) != kChannelMagic || channel->version != kProtocolVersion) {
+    fail_internal("the channel of rank " + std::to_string(rank) + " has another protocol version than this shim");
+  }
+  return channel;
 }
 
 bool is_alive(std::uint32_t pid) noexcept { return kill(static_cast<pid_t>(pid), 0) == 0 || errno == EPERM; }
@@ -87,6 +96,11 @@ void put_payload(std::uint64_t cell, std::string_view payload) noexcept {
   }
 }
 
+// What threads of the rank do when their deadline comes, they do before a driver goes on beyond it.
+bool alarm_is_due() noexcept {
+  return state.channel->host_clock_ns.load(std::memory_order_relaxed) > next_alarm_ns.load(std::memory_order_relaxed);
+}
+
 enum class Written { Records, ResumeWait, Nothing };
 
 // A reply slot that a thread has claimed, and the call that begins when what it writes is answered there.
@@ -95,24 +109,33 @@ struct Claim {
   Recipient recipient = kNobody;
 };
 
-// Writes the records and the payload of the last one. When the server had set this rank aside, a driver writes a Resume
-// wait on its slot instead, or nothing if it has claimed none. Helper threads write whenever they happen to: they
-// bring no rank back.
-Written write_cells(std::span<Record> records, std::string_view payload, std::optional<Claim> claim) noexcept {
+// How a driver writes. `claim`: serves for a wait of its own before. `heeds_alarms`: it has not waited for them yet.
+struct Writing {
+  std::optional<Claim> claim;
+  bool heeds_alarms = true;
+  std::uint64_t extra_gap_ns = 0;  // what the records are later than the host clock
+};
+
+// Writes the records and the payload of the last one. When the server had set this rank aside, or an alarm is due, a
+// driver writes a Resume wait on its slot instead, or nothing if it has claimed none. Helper threads write whenever they
+// happen to: they bring no rank back.
+Written write_cells(std::span<Record> records, std::string_view payload, const Writing& how) noexcept {
   Channel& channel = *state.channel;
   const std::uint64_t cells = records.size() + payload_cells(payload.size());
   if (cells > kRingCells) fail_internal("a record of " + std::to_string(cells) + " cells does not fit the ring");
   const SharedLock lock(channel.lock);
-  const bool aside = thread_drives && channel.aside.load(std::memory_order_relaxed) != 0;
-  if (aside && !claim) return Written::Nothing;
-  if (claim) channel.slots[claim->slot].recipient = aside ? kNobody : claim->recipient;
+  const std::optional<Claim>& claim = how.claim;
+  const bool resumes =
+      thread_drives && (channel.aside.load(std::memory_order_relaxed) != 0 || (how.heeds_alarms && alarm_is_due()));
+  if (resumes && !claim) return Written::Nothing;
+  if (claim) channel.slots[claim->slot].recipient = resumes ? kNobody : claim->recipient;
 
   sleep_until_consumed(cells);
   std::uint64_t cell = channel.head.load(std::memory_order_relaxed);
   const std::uint64_t clock_ns = channel.host_clock_ns.load(std::memory_order_relaxed);
   const std::uint64_t gap_ns = clock_ns - state.last_record_clock_ns;
 
-  if (aside) {
+  if (resumes) {
     state.last_record_clock_ns = clock_ns;
     channel.aside.store(0, std::memory_order_relaxed);
     Record resume{};
@@ -127,7 +150,7 @@ Written write_cells(std::span<Record> records, std::string_view payload, std::op
 
   if (records.empty()) return Written::Records;
   state.last_record_clock_ns = clock_ns;
-  records.front().host_gap_ns = gap_ns;
+  records.front().host_gap_ns = gap_ns + how.extra_gap_ns;
   for (const Record& record : records) put_bytes(cell++, &record, sizeof record);
   put_payload(cell, payload);
   const std::uint64_t head = cell + payload_cells(payload.size());
@@ -179,41 +202,51 @@ void release_slot(std::uint32_t slot) noexcept {
 
 // `claim`: the caller's for these records; its slot serves for a Resume wait before. Whoever held one slot and claimed a
 // second might wait for ever for threads that do the same.
-void write_or_resume(std::span<Record> records, std::string_view payload, std::optional<Claim> claim) noexcept {
+void write_or_resume(std::span<Record> records, std::string_view payload, std::optional<Claim> claim,
+                     std::uint64_t extra_gap_ns = 0) noexcept {
   const bool lent = claim.has_value();
+  Writing how{claim, true, extra_gap_ns};
   for (;;) {
-    if (claim) state.channel->slots[claim->slot].answered.store(0, std::memory_order_relaxed);
-    const Written written = write_cells(records, payload, claim);
+    if (how.claim) state.channel->slots[how.claim->slot].answered.store(0, std::memory_order_relaxed);
+    const Written written = write_cells(records, payload, how);
     if (written == Written::Records) break;
-    if (written == Written::Nothing) claim = Claim{claim_slot()};
-    if (written == Written::ResumeWait) sleep_on(claim->slot, true);
+    if (written == Written::Nothing) how.claim = Claim{claim_slot()};
+    if (written == Written::ResumeWait) {
+      sleep_on(how.claim->slot, true);
+      how.heeds_alarms = false;
+    }
   }
-  if (claim && !lent) release_slot(claim->slot);
+  if (how.claim && !lent) release_slot(how.claim->slot);
 }
 
 // Comes back if this rank was set aside; no more.
 void resume() noexcept { write_or_resume({}, {}, std::nullopt); }
 
-std::uint32_t emit_wait(Record& record, Recipient recipient = kNobody) noexcept {
+std::uint32_t emit_wait(Record& record, Recipient recipient = kNobody, std::uint64_t extra_gap_ns = 0) noexcept {
   record.kind = RecordKind::Wait;
   if (thread_drives) record.site = current_site();
   else record.flags |= kWaitBackground;
   const std::uint32_t slot = claim_slot();
   record.arg[4] = slot;
-  write_or_resume({&record, 1}, {}, Claim{slot, recipient});
+  write_or_resume({&record, 1}, {}, Claim{slot, recipient}, extra_gap_ns);
   return slot;
 }
 
 }  // namespace
 
+bool follow(const char* run_dir, std::uint32_t rank) noexcept {
+  Channel* channel = map_channel(run_dir, rank);
+  if (channel->owner_pid.load() == 0) return false;
+  state.channel = channel;
+  is_virtual.store(true);
+  return true;
+}
+
 bool attach(const char* run_dir, std::uint32_t rank) noexcept {
   // Read before the clock is virtual: reading allocates, and an allocator may ask for the time.
   config();
   const std::string directory(run_dir);
-  auto* channel = static_cast<Channel*>(map_shared(directory + "/rank-" + std::to_string(rank) + ".channel"));
-  if (channel->magic.load(std::memory_order_acquire) != kChannelMagic || channel->version != kProtocolVersion) {
-    fail_internal("the channel of rank " + std::to_string(rank) + " has another protocol version than this shim");
-  }
+  Channel* channel = map_channel(directory, rank);
   const auto self = static_cast<std::uint32_t>(getpid());
   std::uint32_t owner = 0;
   if (!channel->owner_pid.compare_exchange_strong(owner, self) && owner != self) {
@@ -261,8 +294,53 @@ bool is_owner() noexcept {
 
 bool is_aside() noexcept { return attached() && state.channel->aside.load(std::memory_order_relaxed) != 0; }
 
+bool must_resume() noexcept { return thread_drives && (is_aside() || (attached() && alarm_is_due())); }
+
 void resume_if_aside() noexcept {
-  if (thread_drives && is_aside()) resume();
+  if (must_resume()) resume();
+}
+
+void wait_for_simulation(std::uint64_t duration_ns) noexcept {
+  if (!attached()) return;
+  Record record{};
+  record.id = static_cast<std::uint32_t>(WaitKind::Resume);
+  const std::uint32_t slot = emit_wait(record, kNobody, duration_ns);
+  sleep_on(slot, true);
+  release_slot(slot);
+}
+
+std::uint32_t claim_alarm_slot() noexcept {
+  const std::uint32_t slot = claim_slot();
+  state.channel->slots[slot].answered.store(0, std::memory_order_relaxed);
+  state.channel->slots[slot].recipient = kNobody;
+  return slot;
+}
+
+// Takes no host time and brings no rank back: when a thread gets to wait is a matter of luck.
+void tell_alarm(std::uint32_t slot, std::uint64_t deadline_ns, bool withdrawn) noexcept {
+  Record record{};
+  record.kind = RecordKind::Wait;
+  record.flags = kWaitBackground;
+  record.id = static_cast<std::uint32_t>(WaitKind::Alarm);
+  record.arg[0] = deadline_ns;
+  record.arg[1] = withdrawn ? 1 : 0;
+  record.arg[4] = slot;
+  {
+    const SharedLock lock(state.channel->lock);
+    sleep_until_consumed(1);
+    const std::uint64_t cell = state.channel->head.load(std::memory_order_relaxed);
+    put_bytes(cell, &record, sizeof record);
+    state.channel->head.store(cell + 1, std::memory_order_release);
+  }
+  if (!withdrawn) ring_doorbell();
+}
+
+void set_next_alarm(std::uint64_t deadline_ns) noexcept { next_alarm_ns.store(deadline_ns, std::memory_order_relaxed); }
+
+std::uint64_t await_alarms(std::uint32_t index, const timespec* timeout) noexcept {
+  ReplySlot& slot = state.channel->slots[index];
+  futex_wait(slot.answered, 0, timeout);
+  return slot.answered.exchange(0, std::memory_order_acq_rel) != 0 ? slot.time_ns : 0;
 }
 
 void tell_host_clock() noexcept { ring_doorbell(); }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <span>
 #include <string_view>
 
@@ -25,6 +26,9 @@ struct Reply {
 
 // Makes this process the one that drives the GPU of `rank`. False: another live process already does.
 PH_EXPORT bool attach(const char* run_dir, std::uint32_t rank) noexcept;
+
+// Makes this process a child of `rank` that sees its clock and drives nothing. False: the rank is not attached.
+PH_EXPORT bool follow(const char* run_dir, std::uint32_t rank) noexcept;
 
 // False in a process that does not drive a rank's GPU (the zygote, a DataLoader worker, a tool):
 // records go nowhere and waits return at once.
@@ -62,8 +66,13 @@ PH_EXPORT bool waits_for_server() noexcept;
 // False also in a child that shares this process's memory until it executes a program.
 PH_EXPORT bool is_owner() noexcept;
 PH_EXPORT bool is_aside() noexcept;
+// Whether a driver has to wait for the simulation before it goes on: the rank was set aside, or its host clock has
+// passed the next alarm of one of its threads.
+PH_EXPORT bool must_resume() noexcept;
 // A driver of a rank that was set aside comes back: its host clock moves to the simulation's time.
 PH_EXPORT void resume_if_aside() noexcept;
+// A driver waits until the simulation has reached its host clock and so much more.
+PH_EXPORT void wait_for_simulation(std::uint64_t duration_ns) noexcept;
 // Lets the server know the host clock at once, where others wait for this rank to get on.
 PH_EXPORT void tell_host_clock() noexcept;
 // Calls to other ranks, see protocol/switchboard.h: at once, or when the simulation has reached the host clock.
@@ -73,6 +82,15 @@ PH_EXPORT void begin_call_in_turn(Recipient to) noexcept;
 PH_EXPORT void end_call(Recipient to) noexcept;
 PH_EXPORT void begin_nap() noexcept;
 PH_EXPORT void end_nap() noexcept;
+
+// Alarms of the rank's threads (libc/alarms.cc): the slot in which they are answered, claimed for good; setting or
+// withdrawing one; the next one, kNoAlarm if there is none; and a sleep until some have run out, which tells by
+// what time: 0 after `timeout`, in real time.
+inline constexpr std::uint64_t kNoAlarm = ~std::uint64_t{0};
+PH_EXPORT std::uint32_t claim_alarm_slot() noexcept;
+PH_EXPORT void tell_alarm(std::uint32_t slot, std::uint64_t deadline_ns, bool withdrawn) noexcept;
+PH_EXPORT void set_next_alarm(std::uint64_t deadline_ns) noexcept;
+PH_EXPORT std::uint64_t await_alarms(std::uint32_t slot, const timespec* timeout) noexcept;
 
 // Id of a signature (a JSON object, see docs/records.md): announced on first sight, looked up afterwards.
 PH_EXPORT std::uint32_t intern_signature(std::string_view json) noexcept;

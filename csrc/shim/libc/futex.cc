@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "shim/core/rank.h"
+#include "shim/libc/deadlines.h"
 #include "shim/libc/real_clock.h"
 #include "shim/libc/virtual_clock.h"
 
@@ -37,9 +38,14 @@ extern "C" PH_EXPORT long syscall(long number, ...) noexcept {
     return next(number, argument[0], argument[1], argument[2], argument[3], argument[4], argument[5]);
   }
   const clockid_t clock = (argument[1] & FUTEX_CLOCK_REALTIME) != 0 ? CLOCK_REALTIME : CLOCK_MONOTONIC;
-  const ph::AbsoluteWait until(clock, reinterpret_cast<const timespec*>(argument[3]));
-  const long result = next(number, argument[0], argument[1], argument[2], reinterpret_cast<long>(until.real_deadline()),
-                           argument[4], argument[5]);
-  if (result == -1 && errno == ETIMEDOUT) until.ran_out();
-  return result;
+  ph::TimedWait until(clock, reinterpret_cast<const timespec*>(argument[3]), ph::TimedWait::Until::Alarm);
+  for (;;) {
+    const long result = next(number, argument[0], argument[1], argument[2],
+                             reinterpret_cast<long>(until.real_deadline()), argument[4], argument[5]);
+    switch (until.judge(result == -1 ? errno : 0)) {
+      case ph::TimedWait::Ended::Returned: return result;
+      case ph::TimedWait::Ended::RanOut: errno = ETIMEDOUT; return -1;
+      case ph::TimedWait::Ended::TooEarly: break;
+    }
+  }
 }

@@ -13,6 +13,7 @@ namespace {
 // The loaded image (executable or libpython) that the interpreter is in; all zero if there is none.
 struct Interpreter {
   int (*holds_gil)() = nullptr;
+  void* (*state_of_thread)() = nullptr;
   std::uintptr_t begin = 0;
   std::uintptr_t end = 0;
 };
@@ -38,6 +39,7 @@ const Interpreter& interpreter() noexcept {
   if (known != nullptr) return *known;
   auto* fresh = new Interpreter;
   fresh->holds_gil = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_Check"));
+  fresh->state_of_thread = reinterpret_cast<void* (*)()>(dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState"));
   if (fresh->holds_gil != nullptr) dl_iterate_phdr(find_image, fresh);
   found.store(fresh, std::memory_order_release);
   return *fresh;
@@ -50,12 +52,18 @@ bool is_inside(const void* caller) noexcept {
 
 }  // namespace
 
+bool is_of_python(const void* caller) noexcept { return is_inside(caller); }
+
 bool is_wait_for_gil(const void* caller) noexcept { return is_inside(caller); }
 
 bool is_lock_of_python(const void* caller) noexcept { return is_inside(caller); }
 
 bool is_interpreters_own_read(const void* caller) noexcept {
   return is_inside(caller) && interpreter().holds_gil() == 0;
+}
+
+bool is_programs_thread() noexcept {
+  return interpreter().state_of_thread == nullptr || interpreter().state_of_thread() != nullptr;
 }
 
 }  // namespace ph

@@ -23,6 +23,7 @@
 #include "shim/core/keep_errno.h"
 #include "shim/core/own_code.h"
 #include "shim/core/rank.h"
+#include "shim/libc/virtual_clock.h"
 
 #define PH_THREAD_LOCAL thread_local __attribute__((tls_model("initial-exec")))
 
@@ -133,6 +134,7 @@ Act::~Act() noexcept {
 void note_read(int descriptor, long taken) noexcept {
   if (!attached() || taken < 0) return;
   const KeepErrno keep;
+  grow_up();
   if (is_driver()) {
     resume_if_aside();
   } else if (taken > 0 && leads_out(descriptor)) {

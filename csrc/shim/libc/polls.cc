@@ -1,16 +1,20 @@
-// Waits for file descriptors. Their time-outs are relative and run in real time, since what they wait for comes from
-// outside; but one that runs out took that long in virtual time too, or a loop of the form "poll until the deadline"
-// (asyncio, multiprocessing) would never reach its deadline. Without descriptors they are sleeps (time.sleep of
-// Python 3.10 is a select).
+// Waits for file descriptors. A time-out is virtual time (deadlines.h). Without descriptors they are sleeps (time.sleep
+// of Python 3.10 is a select).
 #undef _FORTIFY_SOURCE  // its inline definitions of these names would clash with ours
+#include <algorithm>
 #include <cerrno>
+#include <climits>
+#include <csignal>
 #include <ctime>
+#include <vector>
 
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 
 #include "shim/core/rank.h"
+#include "shim/libc/alarms.h"
+#include "shim/libc/deadlines.h"
 #include "shim/libc/outside.h"
 #include "shim/libc/real_clock.h"
 #include "shim/libc/virtual_clock.h"
@@ -18,9 +22,14 @@
 namespace {
 
 constexpr std::int64_t kEndless = -1;
+constexpr std::int64_t kNsPerMs = 1'000'000;
 
-std::int64_t from_ms(int timeout_ms) noexcept {
-  return timeout_ms < 0 ? kEndless : timeout_ms * std::int64_t{1'000'000};
+std::int64_t from_ms(int timeout_ms) noexcept { return timeout_ms < 0 ? kEndless : timeout_ms * kNsPerMs; }
+
+// Rounds up, as the kernel does.
+int to_ms(std::int64_t timeout_ns) noexcept {
+  if (timeout_ns < 0) return -1;
+  return static_cast<int>(std::min<std::int64_t>((timeout_ns + kNsPerMs - 1) / kNsPerMs, INT_MAX));
 }
 
 std::int64_t from_timespec(const timespec* timeout) noexcept {
@@ -31,18 +40,67 @@ std::int64_t from_timeval(const timeval* timeout) noexcept {
   return timeout == nullptr ? kEndless : ph::to_ns({timeout->tv_sec, timeout->tv_usec * 1000});
 }
 
+// `wait` takes a time-out in real nanoseconds.
 template <typename Wait>
 int wait_for(std::int64_t timeout_ns, Wait wait) {
-  const ph::RelativeWait limit(timeout_ns);
   ph::end_relay();
-  const int ready = wait();
-  if (ready == 0) limit.ran_out();
-  return ready;
+  if (timeout_ns > 0 && ph::sets_alarms()) {
+    if (const int ready = wait(0); ready != 0) return ready;  // nobody has to know
+  }
+  ph::TimedWait limit(timeout_ns);
+  for (;;) {
+    const int ready = wait(limit.real_timeout_ns());
+    const int error = ready == 0 ? ETIMEDOUT : ready < 0 ? errno : 0;
+    switch (limit.judge(error)) {
+      case ph::TimedWait::Ended::Returned: return ready;
+      case ph::TimedWait::Ended::RanOut: return wait(0);  // after a signal the results are not filled in
+      case ph::TimedWait::Ended::TooEarly: break;
+    }
+  }
 }
 
 bool is_sleep(std::int64_t timeout_ns, std::uint64_t descriptors) noexcept {
   return descriptors == 0 && timeout_ns >= 0 && ph::clock_virtual();
 }
+
+// A wait that replaces the thread's signal mask must still be ended by an alarm.
+class OpenMask {
+ public:
+  explicit OpenMask(const sigset_t* given) noexcept : is_given_(given != nullptr) {
+    if (!is_given_) return;
+    mask_ = *given;
+    sigdelset(&mask_, ph::alarm_signal());
+  }
+  const sigset_t* get() const noexcept { return is_given_ ? &mask_ : nullptr; }
+
+ private:
+  bool is_given_;
+  sigset_t mask_{};
+};
+
+// The sets of a select are both question and answer, and it may have to be asked again.
+class Question {
+ public:
+  Question(int count, fd_set* reads, fd_set* writes, fd_set* errors) : sets_{reads, writes, errors} {
+    words_ = (static_cast<std::size_t>(std::max(count, 0)) + NFDBITS - 1) / NFDBITS;
+    for (fd_set* set : sets_) {
+      if (set != nullptr) asked_.insert(asked_.end(), set->fds_bits, set->fds_bits + words_);
+    }
+  }
+  void repeat() noexcept {
+    const fd_mask* asked = asked_.data();
+    for (fd_set* set : sets_) {
+      if (set == nullptr) continue;
+      std::copy(asked, asked + words_, set->fds_bits);
+      asked += words_;
+    }
+  }
+
+ private:
+  fd_set* sets_[3];
+  std::size_t words_;
+  std::vector<fd_mask> asked_;
+};
 
 }  // namespace
 
@@ -53,44 +111,65 @@ PH_EXPORT int poll(pollfd* descriptors, nfds_t count, int timeout_ms) {
   if (is_sleep(from_ms(timeout_ms), count)) {
     return ph::sleep_virtual(from_ms(timeout_ms), nullptr, __builtin_return_address(0));
   }
-  return wait_for(from_ms(timeout_ms), [&] { return next(descriptors, count, timeout_ms); });
+  return wait_for(from_ms(timeout_ms), [&](std::int64_t real_ns) { return next(descriptors, count, to_ms(real_ns)); });
 }
 
 // What poll compiles to with _FORTIFY_SOURCE; the size of the array is the caller's claim and checked by libc.
 PH_EXPORT int __poll_chk(pollfd* descriptors, nfds_t count, int timeout_ms, std::size_t bytes) {
   static constinit ph::Next<int(pollfd*, nfds_t, int, std::size_t)> next{"__poll_chk"};
-  return wait_for(from_ms(timeout_ms), [&] { return next(descriptors, count, timeout_ms, bytes); });
+  return wait_for(from_ms(timeout_ms),
+                  [&](std::int64_t real_ns) { return next(descriptors, count, to_ms(real_ns), bytes); });
 }
 
 PH_EXPORT int ppoll(pollfd* descriptors, nfds_t count, const timespec* timeout, const sigset_t* signals) {
   static constinit ph::Next<int(pollfd*, nfds_t, const timespec*, const sigset_t*)> next{"ppoll"};
-  return wait_for(from_timespec(timeout), [&] { return next(descriptors, count, timeout, signals); });
+  const OpenMask mask(signals);
+  return wait_for(from_timespec(timeout), [&](std::int64_t real_ns) {
+    const timespec real = ph::to_timespec(real_ns);
+    return next(descriptors, count, real_ns < 0 ? nullptr : &real, mask.get());
+  });
 }
 
 PH_EXPORT int select(int count, fd_set* __restrict reads, fd_set* __restrict writes, fd_set* __restrict errors,
                      timeval* __restrict timeout) {
   static constinit ph::Next<int(int, fd_set*, fd_set*, fd_set*, timeval*)> next{"select"};
-  const std::int64_t timeout_ns = from_timeval(timeout);  // before the call: Linux writes the rest into it
+  const std::int64_t timeout_ns = from_timeval(timeout);
   if (is_sleep(timeout_ns, static_cast<std::uint64_t>(count))) {
     return ph::sleep_virtual(timeout_ns, nullptr, __builtin_return_address(0));
   }
-  return wait_for(timeout_ns, [&] { return next(count, reads, writes, errors, timeout); });
+  if (timeout_ns < 0) ph::end_relay();
+  if (timeout_ns < 0 || !ph::clock_virtual()) return next(count, reads, writes, errors, timeout);
+  Question question(count, reads, writes, errors);
+  return wait_for(timeout_ns, [&](std::int64_t real_ns) {
+    question.repeat();
+    timeval real{real_ns / ph::kNsPerSecond, real_ns % ph::kNsPerSecond / 1000};
+    return next(count, reads, writes, errors, &real);
+  });
 }
 
 PH_EXPORT int pselect(int count, fd_set* __restrict reads, fd_set* __restrict writes, fd_set* __restrict errors,
                       const timespec* __restrict timeout, const sigset_t* __restrict signals) {
   static constinit ph::Next<int(int, fd_set*, fd_set*, fd_set*, const timespec*, const sigset_t*)> next{"pselect"};
-  return wait_for(from_timespec(timeout), [&] { return next(count, reads, writes, errors, timeout, signals); });
+  Question question(count, reads, writes, errors);
+  const OpenMask mask(signals);
+  return wait_for(from_timespec(timeout), [&](std::int64_t real_ns) {
+    question.repeat();
+    const timespec real = ph::to_timespec(real_ns);
+    return next(count, reads, writes, errors, real_ns < 0 ? nullptr : &real, mask.get());
+  });
 }
 
 PH_EXPORT int epoll_wait(int set, epoll_event* events, int most_events, int timeout_ms) {
   static constinit ph::Next<int(int, epoll_event*, int, int)> next{"epoll_wait"};
-  return wait_for(from_ms(timeout_ms), [&] { return next(set, events, most_events, timeout_ms); });
+  return wait_for(from_ms(timeout_ms),
+                  [&](std::int64_t real_ns) { return next(set, events, most_events, to_ms(real_ns)); });
 }
 
 PH_EXPORT int epoll_pwait(int set, epoll_event* events, int most_events, int timeout_ms, const sigset_t* signals) {
   static constinit ph::Next<int(int, epoll_event*, int, int, const sigset_t*)> next{"epoll_pwait"};
-  return wait_for(from_ms(timeout_ms), [&] { return next(set, events, most_events, timeout_ms, signals); });
+  const OpenMask mask(signals);
+  return wait_for(from_ms(timeout_ms),
+                  [&](std::int64_t real_ns) { return next(set, events, most_events, to_ms(real_ns), mask.get()); });
 }
 
 }  // extern "C"

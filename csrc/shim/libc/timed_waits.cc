@@ -1,5 +1,4 @@
-// Waits with an absolute deadline, which the program computed from a virtual clock: libc gets the real deadline that
-// is as far away, so that helper threads neither spin nor sleep for ever.
+// Waits with an absolute deadline, which the program computed from a virtual clock. See deadlines.h.
 #include <cerrno>
 #include <ctime>
 
@@ -7,28 +6,43 @@
 #include <semaphore.h>
 
 #include "shim/core/rank.h"
+#include "shim/libc/deadlines.h"
 #include "shim/libc/interpreter.h"
 #include "shim/libc/real_clock.h"
 #include "shim/libc/virtual_clock.h"
 
 namespace {
 
+using ph::TimedWait;
+
 // `wait` takes the real deadline and returns an error code.
 template <typename Wait>
-int wait_until(clockid_t clock, const timespec* deadline, Wait wait) {
-  const ph::AbsoluteWait until(clock, deadline);
-  const int error = wait(until.real_deadline());
-  if (error == ETIMEDOUT) until.ran_out();
-  return error;
+int wait_until(TimedWait& until, Wait wait) {
+  for (;;) {
+    const int error = wait(until.real_deadline());
+    switch (until.judge(error)) {
+      case TimedWait::Ended::Returned: return error;
+      case TimedWait::Ended::RanOut: return ETIMEDOUT;
+      case TimedWait::Ended::TooEarly: break;
+    }
+  }
 }
 
-// The same for functions that return -1 and set errno.
+// Locks: glibc goes on waiting after a signal.
+template <typename Wait>
+int wait_really_until(clockid_t clock, const timespec* deadline, Wait wait) {
+  TimedWait until(clock, deadline, TimedWait::Until::RealTime);
+  return wait_until(until, wait);
+}
+
+// For functions that return -1 and set errno.
 template <typename Wait>
 int wait_until_errno(clockid_t clock, const timespec* deadline, Wait wait) {
-  const ph::AbsoluteWait until(clock, deadline);
-  const int result = wait(until.real_deadline());
-  if (result == -1 && errno == ETIMEDOUT) until.ran_out();
-  return result;
+  TimedWait until(clock, deadline, TimedWait::Until::Alarm);
+  const int error = wait_until(until, [&](const timespec* real) { return wait(real) == 0 ? 0 : errno; });
+  if (error == 0) return 0;
+  errno = error;
+  return -1;
 }
 
 // The clock of a condition variable is in an attribute of it that cannot be asked for, and its place in glibc's
@@ -51,17 +65,21 @@ PH_EXPORT int pthread_cond_timedwait(pthread_cond_t* __restrict condition, pthre
   // x86-64 also has the structure of LinuxThreads, under the version that plain dlsym would give.
   static constinit ph::Next<int(pthread_cond_t*, pthread_mutex_t*, const timespec*)> next{"pthread_cond_timedwait",
                                                                                           "GLIBC_2.3.2"};
-  const ph::AbsoluteWait until(clock_of(deadline), deadline);
-  const int error = next(condition, mutex, until.real_deadline());
-  if (error == ETIMEDOUT && !ph::is_wait_for_gil(caller)) until.ran_out();
-  return error;
+  const clockid_t clock = clock_of(deadline);
+  if (ph::is_wait_for_gil(caller)) {
+    TimedWait turn(clock, deadline, TimedWait::Until::Turn);
+    return next(condition, mutex, turn.real_deadline());
+  }
+  TimedWait until(clock, deadline, condition, mutex);
+  return wait_until(until, [&](const timespec* real) { return next(condition, mutex, real); });
 }
 
 PH_EXPORT int pthread_cond_clockwait(pthread_cond_t* __restrict condition, pthread_mutex_t* __restrict mutex,
                                      clockid_t clock, const timespec* __restrict deadline) {
   static constinit ph::Next<int(pthread_cond_t*, pthread_mutex_t*, clockid_t, const timespec*)> next{
       "pthread_cond_clockwait"};
-  return wait_until(clock, deadline, [&](const timespec* real) { return next(condition, mutex, clock, real); });
+  TimedWait until(clock, deadline, condition, mutex);
+  return wait_until(until, [&](const timespec* real) { return next(condition, mutex, clock, real); });
 }
 
 // Python's locks are semaphores. It tries first, for which it reads a clock to no end (PyThread_acquire_lock_timed of
@@ -84,37 +102,37 @@ PH_EXPORT int sem_clockwait(sem_t* __restrict semaphore, clockid_t clock, const 
 
 PH_EXPORT int pthread_mutex_timedlock(pthread_mutex_t* __restrict mutex, const timespec* __restrict deadline) noexcept {
   static constinit ph::Next<int(pthread_mutex_t*, const timespec*)> next{"pthread_mutex_timedlock"};
-  return wait_until(CLOCK_REALTIME, deadline, [&](const timespec* real) { return next(mutex, real); });
+  return wait_really_until(CLOCK_REALTIME, deadline, [&](const timespec* real) { return next(mutex, real); });
 }
 
 PH_EXPORT int pthread_mutex_clocklock(pthread_mutex_t* __restrict mutex, clockid_t clock,
                                       const timespec* __restrict deadline) noexcept {
   static constinit ph::Next<int(pthread_mutex_t*, clockid_t, const timespec*)> next{"pthread_mutex_clocklock"};
-  return wait_until(clock, deadline, [&](const timespec* real) { return next(mutex, clock, real); });
+  return wait_really_until(clock, deadline, [&](const timespec* real) { return next(mutex, clock, real); });
 }
 
 PH_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t* __restrict lock,
                                          const timespec* __restrict deadline) noexcept {
   static constinit ph::Next<int(pthread_rwlock_t*, const timespec*)> next{"pthread_rwlock_timedrdlock"};
-  return wait_until(CLOCK_REALTIME, deadline, [&](const timespec* real) { return next(lock, real); });
+  return wait_really_until(CLOCK_REALTIME, deadline, [&](const timespec* real) { return next(lock, real); });
 }
 
 PH_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t* __restrict lock,
                                          const timespec* __restrict deadline) noexcept {
   static constinit ph::Next<int(pthread_rwlock_t*, const timespec*)> next{"pthread_rwlock_timedwrlock"};
-  return wait_until(CLOCK_REALTIME, deadline, [&](const timespec* real) { return next(lock, real); });
+  return wait_really_until(CLOCK_REALTIME, deadline, [&](const timespec* real) { return next(lock, real); });
 }
 
 PH_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t* __restrict lock, clockid_t clock,
                                          const timespec* __restrict deadline) noexcept {
   static constinit ph::Next<int(pthread_rwlock_t*, clockid_t, const timespec*)> next{"pthread_rwlock_clockrdlock"};
-  return wait_until(clock, deadline, [&](const timespec* real) { return next(lock, clock, real); });
+  return wait_really_until(clock, deadline, [&](const timespec* real) { return next(lock, clock, real); });
 }
 
 PH_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t* __restrict lock, clockid_t clock,
                                          const timespec* __restrict deadline) noexcept {
   static constinit ph::Next<int(pthread_rwlock_t*, clockid_t, const timespec*)> next{"pthread_rwlock_clockwrlock"};
-  return wait_until(clock, deadline, [&](const timespec* real) { return next(lock, clock, real); });
+  return wait_really_until(clock, deadline, [&](const timespec* real) { return next(lock, clock, real); });
 }
 
 }  // extern "C"

@@ -13,13 +13,17 @@
 //    waits until the simulation has got there, in no more real time than the others need: it may be one turn of a loop
 //    that polls for what another rank is to do, and not waiting for the others would burn hours of virtual time at
 //    once.
-// 3. Other threads sleep and wait in real time. A program computes deadlines from virtual clocks, so libc is given
-//    real now + (deadline - virtual now).
-// 4. When a driver's wait runs out, the host clock moves to the deadline. When a helper's does, the host clock stays,
-//    but the helper may look at the clock again to see that its deadline has come (libstdc++ and Python both do) and
-//    would wait for ever. So for that thread the deadline counts as now, while the host clock stands still.
-//    Not while the rank waits for the server: then virtual time is about to move by itself, and a watchdog that
-//    counted real seconds would find a collective overdue.
+// 3. A wait of the program with a time-out, on any thread, and a sleep of a thread that does not drive, end when the
+//    simulation has reached their deadline (alarms.cc). A driver's host clock is then there. Another thread's view of
+//    the clock is: the host clock may be behind, because the rank waits for something else.
+// 4. Threads of the framework's own wait in real time: libc is given real now + (deadline - virtual now). When such a
+//    wait runs out, the thread may look at the clock again to see that its deadline has come (libstdc++ does) and
+//    would wait for ever. So for that thread the deadline counts as now, while the host clock stands still, and up to
+//    a minute. Not while the rank waits for the server: then virtual time is about to move by itself, and a watchdog
+//    that counted real seconds would find a collective overdue.
+// 5. For such a thread the clock never runs faster than real time. A watchdog gets its turns in real time; when virtual
+//    time leaps meanwhile it would think that it had not been called, or that a collective was overdue that has long
+//    been done.
 #include "shim/libc/virtual_clock.h"
 
 #include <algorithm>
@@ -34,7 +38,9 @@
 #include "shim/core/own_code.h"
 #include "shim/core/rank.h"
 #include "shim/core/spin_watch.h"
+#include "shim/libc/alarms.h"
 #include "shim/libc/framework.h"
+#include "shim/libc/interpreter.h"
 #include "shim/libc/outside.h"
 #include "shim/libc/real_clock.h"
 
@@ -44,12 +50,28 @@ namespace ph {
 
 namespace {
 
+// Rule 3: to where an alarm of this thread has come.
+PH_THREAD_LOCAL std::uint64_t rang_ns = 0;
+
+// When this thread was created, while nothing else is known (threads.cc).
+constexpr std::uint64_t kGrownUp = ~std::uint64_t{0};
+PH_THREAD_LOCAL std::uint64_t born_ns = kGrownUp;
+
 // Rule 4: a deadline that this thread waited for, and the host clock then.
 struct PassedDeadline {
   std::uint64_t deadline_ns = 0;
   std::uint64_t host_clock_ns = 0;
 };
 PH_THREAD_LOCAL PassedDeadline passed;
+// Assumed: less than any time-out of a watchdog, more than what a framework's thread spends on housekeeping.
+constexpr std::uint64_t kFarthestPassedNs = 60 * kNsPerSecond;
+
+// Rule 5: the last reading of this thread, and when that was.
+struct LastReading {
+  std::uint64_t virtual_ns = 0;
+  std::uint64_t real_ns = 0;
+};
+PH_THREAD_LOCAL LastReading last_slow;
 
 // Rule 1. PyTorch's libraries read a clock a thousand times in a row when they first record something
 // (c10::ApproximateClockToUnixTimeConverter::measurePairs), and that twice.
@@ -58,13 +80,11 @@ constexpr std::uint64_t kFarthestLeadNs = 499;
 SpinWatch clock_reads;
 std::atomic<std::uint64_t> last_reading_ns{0};
 PH_THREAD_LOCAL bool has_read = false;  // a clock, and what the read was for is not known yet
+PH_THREAD_LOCAL std::uint64_t told_lead = 0;
 
 void count_read() noexcept {
   if (clock_reads.note() >= kFreeReads) clock_reads.charge(config().clock_read_ns);
 }
-
-// Longer waits count as endless; keeps sums of times far from overflow.
-constexpr std::int64_t kLongestWaitNs = 100ll * 365 * 24 * 3600 * kNsPerSecond;
 
 // A helper wakes up this much after its deadline (assumed), so that "until the time left is negative" ends, also
 // where a program keeps the time as floating-point seconds, which are 240 ns apart for CLOCK_REALTIME.
@@ -75,29 +95,46 @@ std::uint64_t after(std::uint64_t now_ns, std::int64_t duration_ns) noexcept {
   return now_ns + static_cast<std::uint64_t>(bounded_ns);
 }
 
-// Until the simulation has reached this rank's host clock.
-void wait_for_others() noexcept {
-  Record record{};
-  record.id = static_cast<std::uint32_t>(WaitKind::Resume);
-  wait(record);
+// A wait of a driver has come to its end. The lead of its clock reads over the host clock stays, so that who reads
+// before and after sees more than the time waited.
+void reach(std::uint64_t deadline_ns, std::uint64_t lead_ns) noexcept {
+  const std::uint64_t now_ns = host_clock_ns();
+  if (deadline_ns > now_ns) clock_reads.move(deadline_ns - now_ns);
+  std::uint64_t last_ns = last_reading_ns.load(std::memory_order_relaxed);
+  while (last_ns < deadline_ns + lead_ns &&
+         !last_reading_ns.compare_exchange_weak(last_ns, deadline_ns + lead_ns, std::memory_order_relaxed)) {
+  }
 }
 
-// A wait of a driver took that long. The lead of its clock reads over the host clock stays, so that who reads before
-// and after sees more than the time waited.
-void move_on(std::uint64_t duration_ns) noexcept {
-  last_reading_ns.store(latest_virtual_ns() + duration_ns, std::memory_order_relaxed);
-  clock_reads.move(duration_ns);
+int tell_rest(std::int64_t rest_ns, timespec* remaining) noexcept {
+  if (remaining != nullptr) *remaining = to_timespec(std::max(rest_ns, std::int64_t{0}));
+  errno = EINTR;
+  return -1;
 }
 
-void note_wait() noexcept {
-  if (drives_clock()) clock_reads.note_wait();
+// A rank's child sleeps in a way by which the agent knows it (`is_proven_still` in phantora_py/agent/idle.py).
+int sleep_as_child(std::int64_t duration_ns, timespec* remaining) noexcept {
+  const std::uint64_t start_ns = real_clock_ns();
+  const timespec duration = to_timespec(duration_ns);
+  const std::uint64_t none = 0;  // a set of signals, as large as the kernel's
+  if (syscall(SYS_rt_sigtimedwait, &none, nullptr, &duration, sizeof none) == -1 && errno == EINTR)
+    return tell_rest(duration_ns - static_cast<std::int64_t>(real_clock_ns() - start_ns), remaining);
+  return 0;
 }
 
 int sleep_really(std::int64_t duration_ns, timespec* remaining) noexcept {
   note_wait();
+  if (!attached()) return sleep_as_child(duration_ns, remaining);
   const timespec duration = to_timespec(duration_ns);
   // The system call itself is a libc function that sets errno.
   return static_cast<int>(syscall(SYS_nanosleep, &duration, remaining));
+}
+
+int sleep_until_alarm(std::uint64_t deadline_ns, timespec* remaining) noexcept {
+  Alarm alarm(deadline_ns);
+  if (!alarm.sleep()) return tell_rest(static_cast<std::int64_t>(deadline_ns - peek_virtual_ns()), remaining);
+  pass_deadline(deadline_ns, 0, true);
+  return 0;
 }
 
 // A framework's own sleep is a turn of a loop that looks outside. The agent must not take it for the end of the wait.
@@ -130,9 +167,23 @@ std::optional<std::int64_t> clock_epoch_ns(clockid_t clock) noexcept {
   }
 }
 
+void note_wait() noexcept {
+  if (drives_clock()) clock_reads.note_wait();
+  grow_up();
+}
+
+void be_born(std::uint64_t time_ns) noexcept { born_ns = time_ns; }
+void grow_up() noexcept { born_ns = kGrownUp; }
+
 std::uint64_t peek_virtual_ns() noexcept {
-  const std::uint64_t now_ns = host_clock_ns();
-  return passed.host_clock_ns == now_ns ? std::max(now_ns, passed.deadline_ns) : now_ns;
+  const std::uint64_t host_ns = host_clock_ns();
+  std::uint64_t now_ns = std::max(std::min(host_ns, born_ns), rang_ns);
+  if (passed.host_clock_ns == host_ns) now_ns = std::max(now_ns, passed.deadline_ns);
+  if (!attached() || is_driver() || is_programs_thread()) return now_ns;
+  const std::uint64_t real_ns = real_clock_ns();
+  if (last_slow.real_ns != 0) now_ns = std::min(now_ns, last_slow.virtual_ns + (real_ns - last_slow.real_ns));
+  last_slow = {now_ns, real_ns};
+  return now_ns;
 }
 
 std::uint64_t read_virtual_ns() noexcept {
@@ -145,10 +196,13 @@ std::uint64_t read_virtual_ns() noexcept {
   do {
     reading_ns = std::max(host_ns + 1, std::min(last_ns + 1, host_ns + kFarthestLeadNs));
   } while (!last_reading_ns.compare_exchange_weak(last_ns, reading_ns, std::memory_order_relaxed));
+  told_lead = reading_ns - host_ns;
   return reading_ns;
 }
 
 void forget_read() noexcept { has_read = false; }
+void tell_no_lead() noexcept { told_lead = 0; }
+std::uint64_t told_lead_ns() noexcept { return told_lead; }
 
 std::uint64_t latest_virtual_ns() noexcept {
   const std::uint64_t now_ns = peek_virtual_ns();
@@ -156,63 +210,39 @@ std::uint64_t latest_virtual_ns() noexcept {
 }
 
 void catch_up(const void* caller) noexcept {
-  if (drives_clock() && is_aside() && !is_frameworks_own(caller)) resume_if_aside();
+  if (drives_clock() && must_resume() && !is_frameworks_own(caller)) resume_if_aside();
 }
 
-void pass_deadline(std::uint64_t deadline_ns) noexcept {
-  const std::uint64_t now_ns = host_clock_ns();
+void pass_deadline(std::uint64_t deadline_ns, std::uint64_t lead_ns, bool rang) noexcept {
   if (drives_clock()) {
-    if (deadline_ns > now_ns) move_on(deadline_ns - now_ns + 1);
+    resume_if_aside();
+    reach(deadline_ns, lead_ns);
+  } else if (rang) {
+    rang_ns = deadline_ns + kWakeUpNs;
   } else if (!waits_for_server()) {
-    passed = {deadline_ns + kWakeUpNs, now_ns};
+    const std::uint64_t now_ns = host_clock_ns();
+    passed = {std::min(deadline_ns + kWakeUpNs, now_ns + kFarthestPassedNs), now_ns};
   }
-}
-
-RelativeWait::RelativeWait(std::int64_t timeout_ns) noexcept {
-  if (timeout_ns < 0 || !clock_virtual()) return;
-  note_wait();
-  limited_ = true;
-  deadline_ns_ = after(peek_virtual_ns(), timeout_ns);
-}
-
-void RelativeWait::ran_out() const noexcept {
-  if (limited_) pass_deadline(deadline_ns_);
-}
-
-AbsoluteWait::AbsoluteWait(clockid_t clock, const timespec* deadline) noexcept : given_(deadline) {
-  if (deadline == nullptr || !clock_virtual()) return;
-  if (deadline->tv_nsec < 0 || deadline->tv_nsec >= kNsPerSecond) return;  // libc answers EINVAL
-  const auto epoch_ns = clock_epoch_ns(clock);
-  if (!epoch_ns) return;
-  translated_ = true;
-  const std::uint64_t now_ns = peek_virtual_ns();
-  const std::int64_t clock_now_ns = *epoch_ns + static_cast<std::int64_t>(now_ns);
-  std::int64_t left_ns = 0;
-  if (__builtin_sub_overflow(to_ns(*deadline), clock_now_ns, &left_ns)) {
-    left_ns = deadline->tv_sec < 0 ? 0 : kLongestWaitNs;
-  }
-  left_ns = std::clamp(left_ns, std::int64_t{0}, kLongestWaitNs);
-  note_wait();
-  deadline_ns_ = after(now_ns, left_ns);
-  real_ = to_timespec(static_cast<std::int64_t>(real_clock_ns(clock)) + left_ns);
-}
-
-void AbsoluteWait::ran_out() const noexcept {
-  if (translated_) pass_deadline(deadline_ns_);
 }
 
 int sleep_virtual(std::int64_t duration_ns, timespec* remaining, const void* caller) noexcept {
   const OwnCode own;
-  if (drives_clock() && is_frameworks_own(caller)) return nap(duration_ns);
+  const bool frameworks = is_frameworks_own(caller);
+  if (drives_clock() && frameworks) return nap(duration_ns);
+  const std::uint64_t deadline_ns = after(peek_virtual_ns(), duration_ns);
   if (drives_clock()) {
     note_wait();
-    move_on(after(0, duration_ns));
-    wait_for_others();
+    const std::uint64_t lead_ns = latest_virtual_ns() - host_clock_ns();
+    wait_for_simulation(after(0, duration_ns));
+    reach(deadline_ns, lead_ns);
     return 0;
   }
-  const RelativeWait sleep(duration_ns);
+  if (sets_alarms() && !frameworks) {
+    note_wait();
+    return sleep_until_alarm(deadline_ns, remaining);
+  }
   if (sleep_really(duration_ns, remaining) != 0) return -1;
-  sleep.ran_out();
+  pass_deadline(deadline_ns, 0, false);
   return 0;
 }
 

@@ -5,8 +5,6 @@
 #include <ctime>
 #include <optional>
 
-#include "shim/core/own_code.h"
-
 namespace ph {
 
 // A driver's waits and clock reads move the rank's host clock; other threads, and processes forked from the
@@ -21,42 +19,29 @@ std::optional<std::int64_t> clock_epoch_ns(clockid_t clock) noexcept;
 std::uint64_t read_virtual_ns() noexcept;
 std::uint64_t peek_virtual_ns() noexcept;
 std::uint64_t latest_virtual_ns() noexcept;
-// This thread's last read was not the program's.
+// What this thread's last clock read told beyond the host clock.
+std::uint64_t told_lead_ns() noexcept;
+// This thread's last read was not the program's, or told the bare host clock.
 void forget_read() noexcept;
+void tell_no_lead() noexcept;
 
 // Before a driver's clock read: a rank that was set aside has stood still, so it comes back first. A loop of the
 // framework's own that looks outside does not: how often it looks at a clock is a matter of luck.
 void catch_up(const void* caller) noexcept;
 
-// The calling thread's wait for `deadline_ns` (virtual) ran out: for it, that time has come.
-void pass_deadline(std::uint64_t deadline_ns) noexcept;
+// Longer waits count as endless; keeps sums of times far from overflow.
+inline constexpr std::int64_t kLongestWaitNs = 100ll * 365 * 24 * 3600 * 1'000'000'000;
 
-// A wait whose time-out is relative, in real time: notes the virtual deadline before it, passes it if it ran out.
-class RelativeWait {
- public:
-  explicit RelativeWait(std::int64_t timeout_ns) noexcept;  // negative: no time-out
-  void ran_out() const noexcept;
+// The calling thread is about to wait: if it drives, its reads of a clock are no spinning.
+void note_wait() noexcept;
 
- private:
-  OwnCode own_;
-  std::uint64_t deadline_ns_ = 0;
-  bool limited_ = false;
-};
+// The calling thread begins at this time, which is what its clock tells until it grows up: it waits for something.
+void be_born(std::uint64_t time_ns) noexcept;
+void grow_up() noexcept;
 
-// A deadline that the program took from a virtual clock, for a libc wait on the real one.
-class AbsoluteWait {
- public:
-  AbsoluteWait(clockid_t clock, const timespec* deadline) noexcept;
-  const timespec* real_deadline() const noexcept { return translated_ ? &real_ : given_; }
-  void ran_out() const noexcept;
-
- private:
-  OwnCode own_;
-  const timespec* given_;
-  timespec real_{};
-  std::uint64_t deadline_ns_ = 0;
-  bool translated_ = false;
-};
+// The calling thread's wait for `deadline_ns` ran out: for it, that time has come. `lead_ns`: by which its last reading
+// was later than the host clock. `rang`: the simulation has come there; otherwise so much real time has passed.
+void pass_deadline(std::uint64_t deadline_ns, std::uint64_t lead_ns, bool rang) noexcept;
 
 // Sleeps for `duration_ns` of virtual time. Returns 0, or -1 with errno EINTR and the rest in `remaining`.
 // `caller`: where the libc function will return to.

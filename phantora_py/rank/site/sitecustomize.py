@@ -27,16 +27,20 @@ def _load(spec: ModuleSpec | None, name: str) -> ModuleType | None:
 
 
 def _start_runtime() -> None:
-    # The first Python process of a rank is the rank; ph_attach refuses the others. Helper processes
-    # of multiprocessing are told apart even where the rank itself has no runtime.
-    if "PHANTORA_RANK" not in os.environ or "--multiprocessing-fork" in sys.orig_argv:
+    if "PHANTORA_RANK" not in os.environ:
         return
     package, name = os.path.dirname(_HERE), "phantora_rank"
     path = os.path.join(package, "__init__.py")
     places = [package]
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=places)
     _load(spec, name)
-    importlib.import_module(f"{name}.runtime").start()
+    runtime = importlib.import_module(f"{name}.runtime")
+    # The first Python process of a rank is the rank; ph_attach refuses the others. Helper processes
+    # of multiprocessing are told apart even where the rank itself has no runtime.
+    if "--multiprocessing-fork" in sys.orig_argv:
+        runtime.follow()
+    else:
+        runtime.start()
 
 
 def _chain() -> None:
