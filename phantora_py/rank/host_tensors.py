@@ -218,7 +218,7 @@ class HostTensors:
         flat = [
             one.as_strided((one.numel(),), (1,), one.storage_offset()) for one in (tensor, source)
         ]
-        for begin, end in pages.touched_parts(source.data_ptr(), source.nbytes):
+        for begin, end in pages.written_parts(source.data_ptr(), source.nbytes):
             first, last = begin // size, -(-end // size)
             yield flat[0][first:last], flat[1][first:last]
 

@@ -62,17 +62,20 @@ def touched_bytes(pointer: int, size_bytes: int) -> int:
     return _touched(*_whole_pages(pointer, size_bytes)).count(1) * PAGE_BYTES
 
 
-def touched_parts(pointer: int, size_bytes: int) -> Iterator[tuple[int, int]]:
-    """Where something else than zeros may be: offsets in bytes, from and to, in order.
+def written_parts(pointer: int, size_bytes: int) -> Iterator[tuple[int, int]]:
+    """Runs of pages that are not all zeros: offsets in bytes, from and to, in order.
 
-    Pages that the range has only in part belong to it.
+    Of pages that the range has only in part, that part.
     """
     begin, whole_bytes = _whole_pages(pointer, size_bytes)
     first = begin - pointer
-    yield 0, first
+    parts = [(0, first)]
     for run in re.finditer(rb"\x01+", _touched(begin, whole_bytes)):
-        yield first + run.start() * PAGE_BYTES, first + run.end() * PAGE_BYTES
-    yield first + whole_bytes, size_bytes
+        parts.append((first + run.start() * PAGE_BYTES, first + run.end() * PAGE_BYTES))
+    parts.append((first + whole_bytes, size_bytes))
+    for start, end in parts:
+        if ctypes.string_at(pointer + start, end - start).strip(b"\0"):
+            yield start, end
 
 
 def _touched(begin: int, whole_bytes: int) -> bytes:

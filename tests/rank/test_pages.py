@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from phantora_py.rank.pages import PAGE_BYTES, make_zero, touched_bytes, touched_parts
+from phantora_py.rank.pages import PAGE_BYTES, make_zero, touched_bytes, written_parts
 
 PAGES = 64
 SIZE_BYTES = PAGES * PAGE_BYTES
@@ -38,15 +38,15 @@ def test_reads_and_writes_touch_whole_pages() -> None:
     assert touched_bytes(begin + 1, SIZE_BYTES - 1) == 2 * PAGE_BYTES
 
 
-def test_parts_that_may_hold_something() -> None:
-    """Runs of touched pages, and the pages that the range has only in part."""
+def test_parts_that_hold_something() -> None:
+    """Runs of pages, cut to the range; what was only read, or is zeros, is none."""
     memory = anonymous()
     for page in (2, 5, 6, 63):
         memory[page * PAGE_BYTES] = 1
+    assert memory[9 * PAGE_BYTES] == 0
     begin, end = PAGE_BYTES // 2, SIZE_BYTES - 10
     whole = PAGE_BYTES - begin
-    assert list(touched_parts(address_of(memory) + begin, end - begin)) == [
-        (0, whole),
+    assert list(written_parts(address_of(memory) + begin, end - begin)) == [
         (whole + PAGE_BYTES, whole + 2 * PAGE_BYTES),
         (whole + 4 * PAGE_BYTES, whole + 6 * PAGE_BYTES),
         (whole + 62 * PAGE_BYTES, end - begin),
