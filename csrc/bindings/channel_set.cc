@@ -39,11 +39,15 @@ std::string channel_path(const std::string& run_dir, std::uint32_t rank) {
 std::string switchboard_path(const std::string& run_dir) { return run_dir + "/switchboard"; }
 
 Mapping::Mapping(const std::string& path, std::size_t size_bytes, Open open) : size_bytes_(size_bytes) {
-  const int flags = O_RDWR | O_CLOEXEC | (open == Open::Create ? O_CREAT | O_EXCL : 0);
+  const int flags = O_RDWR | O_CLOEXEC | (open == Open::Existing ? 0 : O_CREAT | O_EXCL);
   const int fd = ::open(path.c_str(), flags, 0600);
   if (fd < 0) fail(path);
   // A new file is a hole: pages exist once touched.
-  const bool sized = open == Open::Existing || ::ftruncate(fd, static_cast<off_t>(size_bytes)) == 0;
+  bool sized = open == Open::Existing || ::ftruncate(fd, static_cast<off_t>(size_bytes)) == 0;
+  if (open == Open::Reserve && sized) {
+    errno = ::posix_fallocate(fd, 0, static_cast<off_t>(size_bytes));
+    sized = errno == 0;
+  }
   data_ = sized ? ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
   const int error = errno;
   ::close(fd);
@@ -83,7 +87,7 @@ void unlock(Channel& channel) {
 }
 
 ChannelSet::ChannelSet(const std::string& run_dir, const std::vector<std::uint32_t>& ranks)
-    : board_(switchboard_path(run_dir), switchboard_bytes(rows_for(ranks)), Mapping::Open::Create) {
+    : board_(switchboard_path(run_dir), switchboard_bytes(rows_for(ranks)), Mapping::Open::Reserve) {
   board().ranks = rows_for(ranks);
   for (const std::uint32_t rank : ranks) {
     if (!by_rank_.emplace(rank, entries_.size()).second)

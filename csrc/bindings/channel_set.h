@@ -18,7 +18,8 @@ namespace ph {
 // A shared mapping of a file; errors are std::system_error with the path.
 class Mapping {
  public:
-  enum class Open { Create, Existing };
+  // Reserve creates it with all its pages; otherwise they come when they are touched, if there is room then.
+  enum class Open { Create, Reserve, Existing };
 
   Mapping(const std::string& path, std::size_t size_bytes, Open open);
   ~Mapping();
