@@ -29,6 +29,8 @@ class ChannelSet:
         """Have the rank resume before its next record; False if it has records pending."""
     def naps(self, rank: int) -> tuple[int, int]:
         """The counters `naps` and `napping` of a rank's channel."""
+    def awaits_values(self, rank: int) -> bool:
+        """Whether a thread of the rank waits for values that other ranks are to send."""
     def calls(self) -> dict[int, tuple[int, int, bool]]:
         """By rank: how many acts of others that concern it have begun, how often it was answered
         (both modulo 2^32), and whether such an act is under way.

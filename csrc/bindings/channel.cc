@@ -105,6 +105,10 @@ PYBIND11_MODULE(_channel, module) {
           "owner_pid",
           [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).owner_pid.load(); },
           py::arg("rank"))
+      .def(
+          "awaits_values",
+          [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).awaiting_values.load() != 0; },
+          py::arg("rank"))
       .def("calls",
            [](const Channels& self) {
              py::dict counts;

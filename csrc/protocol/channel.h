@@ -43,6 +43,7 @@ struct Channel {
   // Loops that look outside (phantora_py/agent/idle.py).
   std::atomic<std::uint32_t> naps;        // how often a driver slept in real time, to look outside again later
   std::atomic<std::uint32_t> napping;     // drivers that do so now
+  std::atomic<std::uint32_t> awaiting_values;  // threads that wait for values of tensors, in no virtual time
   alignas(64) std::atomic<std::uint64_t> head;  // cells written
   alignas(64) std::atomic<std::uint64_t> tail;  // cells consumed
   alignas(64) ReplySlot slots[kReplySlots];

@@ -266,11 +266,15 @@ class HostAgent:
         # One that has yet to start is not waiting for anything.
         started = {rank: pid for rank, pid in candidates.items() if self._channels.owner_pid(rank)}
         still = self._still.find(started, pids)
-        idle = set() if still == candidates.keys() else self._guess(candidates)
-        proven = [rank for rank in still & self._alarmed if is_proven_still(pids[rank])]
+        found = still if still == candidates.keys() else still | self._guess(candidates)
+        if found != self._held_up_by:
+            # Values of tensors take no virtual time: whoever still runs is about to send them.
+            found = {rank for rank in found if not self._channels.awaits_values(rank)}
+        alarmed = found & still & self._alarmed
+        proven = [rank for rank in alarmed if is_proven_still(pids[rank])]
         # Whoever asked to act before it went to sleep must have been heard first.
         self._forward(0)
-        aside = [rank for rank in sorted(still | idle) if self._channels.set_aside(rank)]
+        aside = [rank for rank in sorted(found) if self._channels.set_aside(rank)]
         if aside:
             message = wire.RanksAside(ranks=aside, stirs=self._stirs, proven=proven)
             self._simulation.send(wire.FromAgent(ranks_aside=message))

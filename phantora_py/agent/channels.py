@@ -30,6 +30,9 @@ class Channels(Protocol):
     def naps(self, rank: int) -> tuple[int, int]:
         """How often a driver of the rank has slept in real time, and how many do so now."""
 
+    def awaits_values(self, rank: int) -> bool:
+        """Whether a thread of the rank waits for values of tensors that other ranks are to send."""
+
     def calls(self) -> dict[int, tuple[int, int, bool]]:
         """By rank: how many acts of others that concern it have begun, how often it was answered,
         and whether such an act is under way.

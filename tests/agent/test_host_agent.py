@@ -41,6 +41,9 @@ class Channels:
     def owner_pid(self, rank: int) -> int:
         return 1
 
+    def awaits_values(self, rank: int) -> bool:
+        return False
+
     def calls(self) -> dict[int, tuple[int, int, bool]]:
         return {rank: (0, 0, False) for rank in range(2)}
 
@@ -286,6 +289,24 @@ def test_an_idle_rank_that_holds_others_up_is_set_aside(
     assert (channels.aside, channels.ended) == ([1], [0, 1])
     aside = wire.RanksAside(ranks=[1], stirs=7, proven=[1] if proven else [])
     assert wire.FromAgent(ranks_aside=aside) in server.sent
+
+
+@pytest.mark.parametrize(("held_up_by", "aside"), [([0, 1], []), ([1], [1])])
+def test_a_rank_that_awaits_values_is_set_aside_only_if_nobody_can_send_them(
+    monkeypatch: pytest.MonkeyPatch, held_up_by: list[int], aside: list[int]
+) -> None:
+    """It would come back at the time of whoever sends, and values take no virtual time."""
+    monkeypatch.setattr(StillWatch, "find", lambda *_: {1})
+    monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: False)
+    monkeypatch.setattr(Channels, "awaits_values", lambda _, rank: rank == 1)
+    monkeypatch.setattr(agent_module, "is_proven_still", lambda _: True)
+    stalled = wire.ToAgent(stalled=wire.Stalled(held_up_by=held_up_by, stirs=7))
+    _, channels, _, _, _ = serve(
+        {0: (5, 0), 1: (5, 0)},
+        lambda message: [stalled] if message.HasField("batch") else [],
+        [[(0, 5, WORK)]],
+    )
+    assert channels.aside == aside
 
 
 def test_a_rank_that_starts_is_not_taken_for_one_that_waits(

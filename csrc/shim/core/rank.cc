@@ -347,6 +347,12 @@ void tell_host_clock() noexcept { ring_doorbell(); }
 Switchboard& switchboard() noexcept { return *state.board; }
 void begin_call(Recipient to) noexcept { state.board->calls(state.rank, to).begun.fetch_add(1); }
 void end_call(Recipient to) noexcept { state.board->calls(state.rank, to).ended.fetch_add(1); }
+void begin_value_wait() noexcept {
+  if (attached()) state.channel->awaiting_values.fetch_add(1);
+}
+void end_value_wait() noexcept {
+  if (attached()) state.channel->awaiting_values.fetch_sub(1);
+}
 void end_nap() noexcept { state.channel->napping.fetch_sub(1); }
 void begin_nap() noexcept {
   state.channel->naps.fetch_add(1);

@@ -80,6 +80,8 @@ PH_EXPORT Switchboard& switchboard() noexcept;
 PH_EXPORT void begin_call(Recipient to) noexcept;
 PH_EXPORT void begin_call_in_turn(Recipient to) noexcept;
 PH_EXPORT void end_call(Recipient to) noexcept;
+PH_EXPORT void begin_value_wait() noexcept;  // for values that other ranks are to send
+PH_EXPORT void end_value_wait() noexcept;
 PH_EXPORT void begin_nap() noexcept;
 PH_EXPORT void end_nap() noexcept;
 

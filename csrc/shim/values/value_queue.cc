@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "shim/core/device.h"
+#include "shim/core/rank.h"
 #include "shim/values/exchange.h"
 
 namespace ph {
@@ -128,7 +129,9 @@ void await_operations(Predicate concerns) noexcept {
       return;
     }
     lock.unlock();
+    begin_value_wait();
     queue.done.wait(done, std::memory_order_acquire);
+    end_value_wait();
     lock.lock();
   }
 }
