@@ -33,7 +33,8 @@ class ChannelSet:
         """Whether a thread of the rank waits for values that other ranks are to send."""
     def calls(self) -> dict[int, tuple[int, int, bool]]:
         """By rank: how many acts of others that concern it have begun, how often it was answered
-        (both modulo 2^32), and whether such an act is under way.
+        (both modulo 2^32), and whether such an act, or an answer that comes at
+        once, is under way.
         """
     def hang_up(self, rank: int) -> None:
         """The rank has ended: none of its acts is under way."""

@@ -182,6 +182,7 @@ std::vector<std::pair<std::uint32_t, ChannelSet::CallCount>> ChannelSet::calls()
   for (const Entry& to : entries_) {
     CallCount count = to_everyone;
     count.answers = to.answers->load();
+    count.under_way |= to.channel().asking.load() != 0;
     for (const Entry& from : entries_) add(count, from.rank, to.rank + 1);
     counts.emplace_back(to.rank, count);
   }

@@ -64,7 +64,7 @@ class ChannelSet {
 
   struct CallCount {
     std::uint32_t begun = 0;  // modulo 2^32
-    bool under_way = false;
+    bool under_way = false;  // or an answer that comes at once
     std::uint32_t answers = 0;
   };
   // The calls to each rank, and how often it was answered.

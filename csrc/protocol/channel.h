@@ -44,6 +44,7 @@ struct Channel {
   std::atomic<std::uint32_t> naps;        // how often a driver slept in real time, to look outside again later
   std::atomic<std::uint32_t> napping;     // drivers that do so now
   std::atomic<std::uint32_t> awaiting_values;  // threads that wait for values of tensors, in no virtual time
+  std::atomic<std::uint32_t> asking;      // helper threads with a question that the server answers at once
   alignas(64) std::atomic<std::uint64_t> head;  // cells written
   alignas(64) std::atomic<std::uint64_t> tail;  // cells consumed
   alignas(64) ReplySlot slots[kReplySlots];

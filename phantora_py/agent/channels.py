@@ -35,7 +35,7 @@ class Channels(Protocol):
 
     def calls(self) -> dict[int, tuple[int, int, bool]]:
         """By rank: how many acts of others that concern it have begun, how often it was answered,
-        and whether such an act is under way.
+        and whether such an act, or an answer that comes at once, is under way.
         """
 
     def hang_up(self, rank: int) -> None:

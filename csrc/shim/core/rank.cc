@@ -232,6 +232,27 @@ std::uint32_t emit_wait(Record& record, Recipient recipient = kNobody, std::uint
   return slot;
 }
 
+// While it lives this thread, if it is a helper, is about to be told something: its rank is not still.
+class Question {
+ public:
+  explicit Question(const Record& record) noexcept : asks_(!thread_drives && is_question(record)) {
+    if (asks_) state.channel->asking.fetch_add(1);
+  }
+  ~Question() noexcept {
+    if (asks_) state.channel->asking.fetch_sub(1);
+  }
+  Question(const Question&) = delete;
+  Question& operator=(const Question&) = delete;
+
+ private:
+  static bool is_question(const Record& record) noexcept {
+    const auto kind = static_cast<WaitKind>(record.id);
+    return kind == WaitKind::QueryStream || kind == WaitKind::QueryEvent || kind == WaitKind::Elapsed;
+  }
+
+  const bool asks_;
+};
+
 }  // namespace
 
 bool follow(const char* run_dir, std::uint32_t rank) noexcept {
@@ -379,6 +400,7 @@ void emit(std::span<Record> records, bool locate) noexcept {
 
 ReplyStatus wait(Record record, std::uint64_t* value) noexcept {
   if (!attached()) return ReplyStatus::Done;
+  const Question question(record);
   const std::uint32_t index = emit_wait(record);
   const ReplySlot& slot = sleep_on(index, thread_drives);
   if (value != nullptr) *value = slot.value;
@@ -399,6 +421,7 @@ void wait(Record record, Reply& reply) noexcept {
   reply.status = ReplyStatus::Done;
   reply.payload_bytes = 0;
   if (!attached()) return;
+  const Question question(record);
   const std::uint32_t index = emit_wait(record);
   const ReplySlot& slot = sleep_on(index, thread_drives);
   reply.status = slot.status;
