@@ -24,6 +24,20 @@ INSIDE = {
     "a child's output": "subprocess.run(['cat'], input=b'x', stdout=subprocess.PIPE)",
     "a datagram to nobody": "socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).close()",
     "a socket that is not connected": "socket.socket().close()",
+    "a local connection to a child": """
+r, w = os.pipe()
+if os.fork() == 0:
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(path + ".sock")
+    server.listen()
+    os.write(w, b"x")
+    server.accept()[0].recv(1)
+    os._exit(0)
+os.read(r, 1)
+client = socket.socket(socket.AF_UNIX)
+client.connect(path + ".sock")
+client.send(b"x")
+""",
     "a look at a lock": "with open(path) as file: fcntl.fcntl(file, fcntl.F_GETFD)",
 }
 
@@ -67,6 +81,11 @@ OUTSIDE = {
     "recv": (CONNECTED + "client.send(b'x')", "other.recv(1)", 0),
     "shutdown": (CONNECTED, "client.shutdown(socket.SHUT_WR)", 1),
     "close": (CONNECTED, "client.close()", 1),
+    "a local connection to another session": (
+        FOREIGN,
+        "again = socket.socket(socket.AF_UNIX); again.connect(path + '.sock')",
+        1,
+    ),
     "a send to another session": (FOREIGN, "client.send(b'x')", 1),
     "opening a named pipe": (FIFO, "os.open(path + '.fifo', os.O_RDWR)", 1),
     "a write to a named pipe": (

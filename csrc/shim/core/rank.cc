@@ -253,13 +253,20 @@ class Question {
   const bool asks_;
 };
 
+// From now on this process sees the rank's clock and the switchboard.
+void see_as(Channel* channel, const std::string& directory, std::uint32_t rank) noexcept {
+  state.channel = channel;
+  state.board = static_cast<Switchboard*>(map_shared(directory + "/switchboard"));
+  state.rank = rank;
+  is_virtual.store(true);
+}
+
 }  // namespace
 
 bool follow(const char* run_dir, std::uint32_t rank) noexcept {
   Channel* channel = map_channel(run_dir, rank);
   if (channel->owner_pid.load() == 0) return false;
-  state.channel = channel;
-  is_virtual.store(true);
+  see_as(channel, run_dir, rank);
   return true;
 }
 
@@ -276,16 +283,12 @@ bool attach(const char* run_dir, std::uint32_t rank) noexcept {
                  " starts a second program that may use its GPU, after the first has " +
                  "ended; one program per rank is supported, so give each a `phantora run` of its own");
     }
-    state.channel = channel;  // a child process of the rank: it sees the rank's clock and drives nothing
-    is_virtual.store(true);
+    see_as(channel, directory, rank);  // a child process of the rank: it drives nothing
     return false;
   }
-  state.channel = channel;
-  state.board = static_cast<Switchboard*>(map_shared(directory + "/switchboard"));
-  state.rank = rank;
+  see_as(channel, directory, rank);
   pthread_atfork(nullptr, nullptr, detach_in_child);
   thread_drives = true;
-  is_virtual.store(true);
   is_attached.store(true);
   return true;
 }

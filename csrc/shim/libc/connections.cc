@@ -48,7 +48,6 @@ PH_EXPORT int connect(int socket, const sockaddr* address, socklen_t size) {
 
 PH_EXPORT int listen(int socket, int backlog) noexcept {
   static constinit ph::Next<int(int, int)> next{"listen"};
-  if (!ph::attached()) return next(socket, backlog);
   const bool leads_out = ph::is_outside_socket(socket);
   if (leads_out) ph::note_own_address(socket);
   ph::Act act(leads_out ? ph::kEveryone : ph::kNobody);

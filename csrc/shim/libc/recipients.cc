@@ -1,16 +1,18 @@
-// Internet addresses are noted in the switchboard by the rank that has them: as they are, and with the network
-// namespace where they mean something in that alone (the loopback interface; any interface). Everything else concerns
-// everyone.
+// Addresses are noted in the switchboard by the rank that has them: those of the Internet as they are, and with the
+// network namespace where they mean something in that alone (the loopback interface; any interface); local ones by
+// their file. Everything else concerns everyone.
 #include "shim/libc/recipients.h"
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 #include <optional>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
 #include "shim/core/keep_errno.h"
 #include "shim/core/rank.h"
@@ -62,22 +64,46 @@ std::uint64_t network_namespace() noexcept {
 }
 
 // Source of the constants: FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv.
-std::uint64_t hash_of(const Endpoint& endpoint) noexcept {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  const auto add = [&hash](const void* data, std::size_t size) {
+class Hash {
+ public:
+  Hash& add(const void* data, std::size_t size) noexcept {
     for (std::size_t i = 0; i < size; ++i) {
-      hash ^= static_cast<const unsigned char*>(data)[i];
-      hash *= 0x100000001b3;
+      value_ ^= static_cast<const unsigned char*>(data)[i];
+      value_ *= 0x100000001b3;
     }
-  };
-  const bool is_any = endpoint.is_any();
-  if (is_any || endpoint.is_loopback()) {
-    const std::uint64_t of_namespace = network_namespace();
-    add(&of_namespace, sizeof of_namespace);
+    return *this;
   }
-  if (!is_any) add(endpoint.host.data(), endpoint.host.size());
-  add(&endpoint.port, sizeof endpoint.port);
-  return std::max<std::uint64_t>(hash, 1);
+  template <typename Number>
+  Hash& add(Number number) noexcept {
+    return add(&number, sizeof number);
+  }
+  std::uint64_t value() const noexcept { return std::max<std::uint64_t>(value_, 1); }
+
+ private:
+  std::uint64_t value_ = 0xcbf29ce484222325;
+};
+
+std::uint64_t hash_of(const Endpoint& endpoint) noexcept {
+  Hash hash;
+  const bool is_any = endpoint.is_any();
+  if (is_any || endpoint.is_loopback()) hash.add(network_namespace());
+  if (!is_any) hash.add(endpoint.host.data(), endpoint.host.size());
+  return hash.add(endpoint.port).value();
+}
+
+// Of a local socket that has a name: of its file, which is the same for everybody, or of its abstract name.
+std::optional<std::uint64_t> hash_of_local(const sockaddr* address, socklen_t size) noexcept {
+  sockaddr_un local{};
+  if (address == nullptr || size <= offsetof(sockaddr_un, sun_path) || address->sa_family != AF_UNIX)
+    return std::nullopt;
+  std::memcpy(&local, address, std::min<std::size_t>(size, sizeof local));
+  if (local.sun_path[0] == '\0')
+    return Hash().add(network_namespace()).add(&local, std::min<std::size_t>(size, sizeof local)).value();
+  char path[sizeof local.sun_path + 1] = {};  // the name may fill its array
+  std::memcpy(path, local.sun_path, sizeof local.sun_path);
+  struct stat file{};
+  if (stat(path, &file) != 0) return std::nullopt;
+  return Hash().add(file.st_dev).add(file.st_ino).value();
 }
 
 // The entry with this hash; with `make`, a free one that becomes it. None: there is none, or no room nearby.
@@ -92,17 +118,17 @@ AddressEntry* find(std::uint64_t hash, bool make) noexcept {
   return nullptr;
 }
 
-// A port that two ranks have had is anybody's.
-void note(const Endpoint& endpoint) noexcept {
-  AddressEntry* entry = find(hash_of(endpoint), true);
+// An address that two ranks have had is anybody's.
+void note(std::uint64_t hash) noexcept {
+  AddressEntry* entry = find(hash, true);
   if (entry == nullptr) return;
   const Recipient self = global_rank() + 1;
   Recipient owner = kNobody;
   if (!entry->owner.compare_exchange_strong(owner, self) && owner != self) entry->owner.store(kEveryone);
 }
 
-Recipient owner_of(const Endpoint& endpoint) noexcept {
-  const AddressEntry* entry = find(hash_of(endpoint), false);
+Recipient owner_of(std::uint64_t hash) noexcept {
+  const AddressEntry* entry = find(hash, false);
   const Recipient owner = entry == nullptr ? kNobody : entry->owner.load();
   return owner == kNobody ? kEveryone : owner;
 }
@@ -110,12 +136,15 @@ Recipient owner_of(const Endpoint& endpoint) noexcept {
 }  // namespace
 
 void note_own_address(int socket) noexcept {
-  if (!is_owner()) return;
+  if (!clock_virtual()) return;
   const KeepErrno keep;
   sockaddr_storage own{};
   socklen_t size = sizeof own;
   if (getsockname(socket, reinterpret_cast<sockaddr*>(&own), &size) != 0) return;
-  if (const auto address = endpoint(reinterpret_cast<const sockaddr*>(&own), size)) note(*address);
+  const auto* address = reinterpret_cast<const sockaddr*>(&own);
+  if (const auto local = hash_of_local(address, size)) return note(*local);
+  const auto of_internet = endpoint(address, size);
+  if (of_internet && is_owner()) note(hash_of(*of_internet));
 }
 
 Recipient recipient_at(int descriptor) noexcept {
@@ -130,12 +159,16 @@ Recipient recipient_at(int descriptor) noexcept {
 Recipient recipient_at(const sockaddr* address, socklen_t size) noexcept {
   if (!is_owner()) return kNobody;
   const KeepErrno keep;
+  if (const auto local = hash_of_local(address, size)) {
+    const Recipient owner = owner_of(*local);
+    return owner == global_rank() + 1 ? kNobody : owner;
+  }
   const auto peer = endpoint(address, size);
   if (!peer) return kEveryone;
-  const Recipient owner = owner_of(*peer);
+  const Recipient owner = owner_of(hash_of(*peer));
   if (owner != kEveryone || !peer->is_loopback()) return owner;
   // Somebody may listen at every interface; if two do, at one port of each family, they are the same rank or unknown.
-  return owner_of({.host = {}, .port = peer->port});
+  return owner_of(hash_of({.host = {}, .port = peer->port}));
 }
 
 }  // namespace ph

@@ -7,10 +7,12 @@
 
 namespace ph {
 
-// Lets the others know that the address to which this socket is bound is ours. Keeps errno.
+// Lets the others know that the address to which this socket is bound is ours; children tell theirs too, if it is a local
+// one. Keeps errno.
 void note_own_address(int socket) noexcept;
 
 // The rank at the other end of a socket or pipe, or the one that listens at an address; everyone if that is not known.
+// Nobody if it is the rank itself, by a local socket.
 Recipient recipient_at(int descriptor) noexcept;
 Recipient recipient_at(const sockaddr* address, socklen_t size) noexcept;
 
