@@ -244,6 +244,8 @@ class Engine:
     def is_running(self, rank: int) -> bool: ...
     def alarmed_ranks(self) -> list[int]:
         """Those with threads that wait until a deadline, or that have come to it."""
+    def roused_ranks(self) -> list[int]:
+        """Ranks that wait, while an alarm has set some of their threads going."""
     def unproven_ranks(self) -> list[int]:
         """Those that were set aside without proof and have alarms, which therefore do not ring."""
     def waiting_ranks(self) -> list[int]: ...

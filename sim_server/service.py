@@ -24,8 +24,10 @@ from sim_server.run_log import Reply
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
 
-# Ranks hold each other up all the time, mostly for less than this, and agents need not know.
-STALLED_S = 0.002
+# Ranks hold each other up all the time, mostly not for long, and agents need not know. Who is told
+# in vain is told later the next time, until an agent has found a rank that waits outside.
+FIRST_STALLED_S = 0.002
+LAST_STALLED_S = 0.032
 # An agent that has not left by then reads no more (assumed enough).
 FAREWELL_S = 2.0
 TOKEN_KEY = "phantora-token"
@@ -101,6 +103,7 @@ class Run:
         self._iterations = 0
         self._stalled = messages.Stalled()
         self._told_stalled = messages.Stalled()
+        self._patience_s = FIRST_STALLED_S
         self._exit_code = 0
 
     def serve(self) -> int:
@@ -137,9 +140,10 @@ class Run:
         held_up_by, told = self._stalled.held_up_by, self._told_stalled
         news = held_up_by != told.held_up_by or (held_up_by and self._stalled != told)
         try:
-            taken = [self._inbox.get(timeout=STALLED_S if news else None)]
+            taken = [self._inbox.get(timeout=self._patience_s if news else None)]
         except queue.Empty:
             self._told_stalled = self._stalled
+            self._patience_s = min(2 * self._patience_s, LAST_STALLED_S)
             self._broadcast(messages.ToAgent(stalled=self._stalled))
             return []
         while not self._inbox.empty():
@@ -173,6 +177,7 @@ class Run:
             aside = message.ranks_aside
             for rank in aside.ranks:
                 self._simulation.set_aside(rank, aside.stirs, rank in aside.proven)
+            self._patience_s = FIRST_STALLED_S
             # The agent has crossed it off: if it holds the others up still or again, that is news.
             self._told_stalled = messages.Stalled()
         elif content == "rank_exited":
@@ -204,6 +209,7 @@ class Run:
             held_up_by=simulation.held_up_by(),
             stirs=simulation.stirs,
             alarmed=simulation.alarmed(),
+            roused=simulation.roused(),
         )
         iterations = simulation.log.iterations()
         if iterations != self._iterations:

@@ -153,6 +153,10 @@ class Simulation:
         """Ranks with threads that wait until a deadline, or that have come to it."""
         return self._engine.alarmed_ranks()
 
+    def roused(self) -> list[int]:
+        """Ranks that wait for the engine, and that an alarm has set going beside that."""
+        return self._engine.roused_ranks()
+
     @property
     def stirs(self) -> int:
         """How often something happened that may set a rank going."""

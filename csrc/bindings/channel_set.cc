@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -26,6 +27,17 @@ namespace {
 // They are numbered over all hosts.
 std::uint32_t rows_for(const std::vector<std::uint32_t>& ranks) {
   return ranks.empty() ? 0 : *std::max_element(ranks.begin(), ranks.end()) + 1;
+}
+
+// While the processors are busy with ranks that do not wait for it, an answer can wait: others will go with it. It need
+// not wait longer than a few of them take to ask, too (assumed).
+constexpr std::size_t kRanksPerProcessor = 2;
+constexpr int kMostLingers = 20;
+constexpr timespec kLinger{0, 1'000'000};
+
+std::size_t count_processors() {
+  cpu_set_t set;
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<std::size_t>(CPU_COUNT(&set)) : 1;
 }
 
 std::uint32_t* address(std::atomic<std::uint32_t>& word) { return reinterpret_cast<std::uint32_t*>(&word); }
@@ -87,18 +99,23 @@ void unlock(Channel& channel) {
 }
 
 ChannelSet::ChannelSet(const std::string& run_dir, const std::vector<std::uint32_t>& ranks)
-    : board_(switchboard_path(run_dir), switchboard_bytes(rows_for(ranks)), Mapping::Open::Reserve) {
+    : processors_(count_processors()),
+      board_(switchboard_path(run_dir), switchboard_bytes(rows_for(ranks)), Mapping::Open::Reserve) {
   board().ranks = rows_for(ranks);
   for (const std::uint32_t rank : ranks) {
     if (!by_rank_.emplace(rank, entries_.size()).second)
       throw std::invalid_argument("rank " + std::to_string(rank) + " is listed twice");
     Mapping mapping(channel_path(run_dir, rank), sizeof(Channel), Mapping::Open::Create);
-    entries_.push_back({.rank = rank, .reported_clock_ns = 0, .mapping = std::move(mapping)});
+    entries_.push_back({.rank = rank, .reported_clock_ns = 0, .gone = false, .mapping = std::move(mapping)});
     Channel& channel = entries_.back().channel();  // the kernel's zero pages are the initial state
     channel.version = kProtocolVersion;
     channel.rank = rank;
     channel.magic.store(kChannelMagic, std::memory_order_release);
   }
+}
+
+ChannelSet::Entry& ChannelSet::entry(std::uint32_t rank) {
+  return const_cast<Entry&>(std::as_const(*this).entry(rank));
 }
 
 const ChannelSet::Entry& ChannelSet::entry(std::uint32_t rank) const {
@@ -109,9 +126,22 @@ const ChannelSet::Entry& ChannelSet::entry(std::uint32_t rank) const {
 
 bool ChannelSet::sleep(int timeout_ms) {
   std::atomic<std::uint32_t>& rings = board().rings;
-  if (rings.load(std::memory_order_acquire) == rings_seen_ && timeout_ms != 0)
-    futex_wait(rings, rings_seen_, timeout_ms);
-  return rings.load(std::memory_order_acquire) != rings_seen_;
+  if (timeout_ms == 0) return rings.load(std::memory_order_acquire) != rings_seen_;
+  if (rings.load(std::memory_order_acquire) == rings_seen_) futex_wait(rings, rings_seen_, timeout_ms);
+  if (rings.load(std::memory_order_acquire) == rings_seen_) return false;
+  for (int i = 0; i < kMostLingers && keeps_processors_busy(); ++i) ::nanosleep(&kLinger, nullptr);
+  return true;
+}
+
+bool ChannelSet::keeps_processors_busy() const {
+  std::size_t at_work = 0;
+  for (const Entry& entry : entries_) {
+    const Channel& channel = entry.channel();
+    if (channel.head.load() - channel.tail.load() > kRingCells / 2) return false;
+    const bool is_up = channel.owner_pid.load() != 0 && !entry.gone;
+    at_work += is_up && channel.waiting.load() == 0 && channel.aside.load() == 0;
+  }
+  return at_work > kRanksPerProcessor * processors_;
 }
 
 std::vector<ChannelSet::Poll> ChannelSet::collect() {
@@ -190,7 +220,7 @@ std::vector<std::pair<std::uint32_t, ChannelSet::CallCount>> ChannelSet::calls()
 }
 
 void ChannelSet::hang_up(std::uint32_t rank) {
-  entry(rank);  // throws if it is not ours
+  entry(rank).gone = true;
   for (std::uint32_t column = 0; column <= board().ranks; ++column) {
     CallCounters& calls = board().calls(rank, column == board().ranks ? kEveryone : column + 1);
     calls.ended.store(calls.begun.load());

@@ -51,7 +51,8 @@ class ChannelSet {
 
   ChannelSet(const std::string& run_dir, const std::vector<std::uint32_t>& ranks);
 
-  // Sleeps until the doorbell has rung since the last collect, or the timeout; false at the timeout.
+  // Sleeps until the doorbell has rung since the last collect, or the timeout; false at the timeout. A while longer if
+  // there are more ranks at work than processors for them.
   bool sleep(int timeout_ms);
   // What is new: ranks with records, and ranks whose clock alone has moved.
   std::vector<Poll> collect();
@@ -76,14 +77,20 @@ class ChannelSet {
   struct Entry {
     std::uint32_t rank;
     std::uint64_t reported_clock_ns;
+    bool gone = false;
     Mapping mapping;
     std::unique_ptr<std::atomic<std::uint32_t>> answers = std::make_unique<std::atomic<std::uint32_t>>(0);
     Channel& channel() const { return *static_cast<Channel*>(mapping.data()); }
   };
 
+  // Throws if the rank is not ours.
   const Entry& entry(std::uint32_t rank) const;
+  Entry& entry(std::uint32_t rank);
+  // Whether so many ranks get on by themselves that an answer would give none of them a processor sooner.
+  bool keeps_processors_busy() const;
   Switchboard& board() const { return *static_cast<Switchboard*>(board_.data()); }
 
+  const std::size_t processors_;
   Mapping board_;
   std::uint32_t rings_seen_ = 0;
   std::vector<Entry> entries_;

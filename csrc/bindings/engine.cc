@@ -164,6 +164,7 @@ PYBIND11_MODULE(_engine, module) {
       .def("is_running", &Engine::is_running, py::arg("rank"))
       .def("alarmed_ranks", &Engine::alarmed_ranks)
       .def("unproven_ranks", &Engine::unproven_ranks)
+      .def("roused_ranks", &Engine::roused_ranks)
       .def("waiting_ranks", &Engine::waiting_ranks)
       .def("running_ranks", &Engine::running_ranks)
       .def("aside_ranks", &Engine::aside_ranks)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -23,6 +24,15 @@ enum class Phase : std::uint8_t {
   Question,  // a query is answered
   Wait,      // a rank begins to wait
   Issue,     // everything else that a rank issues
+};
+
+// When something happens, among all that happens at one time.
+struct Moment {
+  Nanoseconds time_ns = kNever;
+  std::uint32_t round = 0;
+  Phase phase = Phase::End;
+
+  auto operator<=>(const Moment&) const = default;
 };
 
 using Index = std::uint32_t;

@@ -36,9 +36,7 @@ Rank& Engine::rank(std::uint32_t rank) {
   return *ranks_[rank];
 }
 
-void Engine::schedule(std::uint32_t index) {
-  inbox_.update(index, ranks_[index]->next_ns(), ranks_[index]->next_phase());
-}
+void Engine::schedule(std::uint32_t index) { inbox_.update(index, ranks_[index]->next_moment()); }
 
 std::vector<Announcement> Engine::feed(std::uint32_t index, std::string_view cells, Nanoseconds host_clock_ns) {
   Rank& fed = rank(index);
@@ -194,6 +192,10 @@ std::vector<std::uint32_t> Engine::unproven_ranks() const {
 
 std::vector<std::uint32_t> Engine::alarmed_ranks() const {
   return ranks_that([](const Rank& rank) { return rank.alarmed(); });
+}
+
+std::vector<std::uint32_t> Engine::roused_ranks() const {
+  return ranks_that([](const Rank& rank) { return rank.roused(); });
 }
 
 std::vector<HostWait> Engine::host_waits() const {

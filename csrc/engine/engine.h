@@ -46,6 +46,7 @@ class Engine {
   // Those that are aside without proof, and have alarms that cannot ring for that.
   std::vector<std::uint32_t> unproven_ranks() const;
   std::vector<std::uint32_t> alarmed_ranks() const;  // with threads that wait until a deadline, or have come to it
+  std::vector<std::uint32_t> roused_ranks() const;  // that wait, while an alarm has set some of their threads going
   std::vector<Pending> pending_operations() const { return world_.operations.pending(); }
   std::vector<HostWait> host_waits() const;
   std::uint32_t last_site(std::uint32_t rank) const { return ranks_.at(rank)->last_site(); }  // 0: unknown

@@ -1,7 +1,8 @@
-// The one order of everything: a heap of ranks by (time, phase, rank) of their next event. The order within a
+// The one order of everything: a heap of ranks by (time, round, phase, rank) of their next event. The order within a
 // rank is the rank's own (see Rank::find_next). So equal inputs give one history, however they were delivered.
 #pragma once
 
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -11,24 +12,22 @@ namespace ph {
 
 class Inbox {
  public:
-  explicit Inbox(std::size_t ranks) : order_(ranks, kNever), heap_(ranks), position_(ranks) {
+  explicit Inbox(std::size_t ranks) : order_(ranks), heap_(ranks), position_(ranks) {
     for (Index rank = 0; rank < ranks; ++rank) heap_[rank] = position_[rank] = rank;
   }
 
   Index first() const { return heap_[0]; }
-  bool empty() const { return order_[heap_[0]] == kNever; }
-  Nanoseconds first_ns() const { return order_[heap_[0]] / kPhases; }
-  Phase first_phase() const { return static_cast<Phase>(order_[heap_[0]] % kPhases); }
+  bool empty() const { return first_ns() == kNever; }
+  Nanoseconds first_ns() const { return order_[heap_[0]].time_ns; }
+  Phase first_phase() const { return order_[heap_[0]].phase; }
 
-  void update(Index rank, Nanoseconds time_ns, Phase phase) {
-    order_[rank] = time_ns == kNever ? kNever : time_ns * kPhases + static_cast<std::int64_t>(phase);
+  void update(Index rank, const Moment& moment) {
+    order_[rank] = moment;
     sift_down(sift_up(position_[rank]));
   }
 
  private:
-  static constexpr std::int64_t kPhases = 4;  // of Phase; times end at kLatest, so the product fits
-
-  bool before(Index a, Index b) const { return order_[a] != order_[b] ? order_[a] < order_[b] : a < b; }
+  bool before(Index a, Index b) const { return std::tie(order_[a], a) < std::tie(order_[b], b); }
 
   void exchange(std::size_t a, std::size_t b) {
     std::swap(heap_[a], heap_[b]);
@@ -55,7 +54,7 @@ class Inbox {
     }
   }
 
-  std::vector<std::int64_t> order_;  // of the rank's next event, kNever when it has none
+  std::vector<Moment> order_;  // of the rank's next event; at kNever when it has none
   std::vector<Index> heap_;
   std::vector<Index> position_;
 };

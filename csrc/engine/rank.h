@@ -1,7 +1,7 @@
 // One rank: its queue of records, its host clock, and the work of its devices.
 //
 // Records are cut, checked and dated when they are fed (rank_feed.cc) and carried out when the engine's time
-// reaches them (rank_work.cc, rank_waits.cc). The engine calls next_ns() and process(); it never looks inside.
+// reaches them (rank_work.cc, rank_waits.cc). The engine calls next_moment() and process(); it never looks inside.
 #pragma once
 
 #include <algorithm>
@@ -53,9 +53,8 @@ class Rank {
   void exit() { exited_ = true; }
 
   // Events.
-  Nanoseconds next_ns() const { return next_.time_ns; }
-  Phase next_phase() const;
-  void process();  // the event at next_ns(), at world.now_ns
+  Moment next_moment() const { return {next_.time_ns, next_round(), next_phase()}; }
+  void process();  // the event at next_moment(), at world.now_ns
 
   // State.
   bool waiting() const { return waiting_ && !exited_; }
@@ -63,11 +62,12 @@ class Rank {
   bool running() const { return (!waiting_ || roused_) && !aside_ && !exited_; }
   Nanoseconds guarantee_ns() const { return waiting_ ? roused_ns_ : std::max({host_clock_ns_, fed_ns_, woken_ns_}); }
   bool has_alarms() const { return !alarms_.empty() && !exited_; }
-  bool alarmed() const { return has_alarms() || (roused_ && !exited_); }
+  bool roused() const { return roused_ && !exited_; }  // it waits, but an alarm has set some of its threads going
+  bool alarmed() const { return has_alarms() || roused(); }
   bool may_be_proven_still() const { return aside() && !proven_ && has_alarms(); }
   bool rings_next() const { return next_.source == Source::Alarm; }
   bool exited() const { return exited_; }
-  bool acts_next() const;  // the event at next_ns() is that a driver acts outside
+  bool acts_next() const;  // the event at next_moment() is that a driver acts outside
   void add_host_waits(std::vector<HostWait>& waits) const;
   std::uint32_t last_site() const { return last_site_; }
   std::string last_records() const;
@@ -130,6 +130,12 @@ class Rank {
   };
   // In the order in which they happen at one time; see Phase.
   enum class Source : std::uint8_t { Compute, Timer, Record, Query, Alarm };
+  // The rank's round at one time, and whether it has issued something in it.
+  struct Round {
+    Nanoseconds time_ns = -1;
+    std::uint32_t number = 0;
+    bool issued = false;
+  };
   struct Next {
     Nanoseconds time_ns = kNever;
     Source source = Source::Compute;
@@ -147,6 +153,9 @@ class Rank {
 
   // rank_work.cc
   void find_next();
+  Phase next_phase() const;
+  std::uint32_t next_round() const;
+  void enter_round(const Queued& record);
   void carry_out(const Queued& record);
   void add_to_stream(const Queued& record, Item item);
   void add_copy(const Queued& record);
@@ -163,6 +172,7 @@ class Rank {
 
   // rank_waits.cc
   static bool begins_local_wait(const Queued& record);
+  static bool begins_round(const Queued& record);
   static bool acts_outside(const Queued& record);
   void begin_wait(const Queued& record);
   void ring_alarm();
@@ -209,6 +219,7 @@ class Rank {
   std::uint64_t timer_serial_ = 0;
   std::vector<Index> ready_;  // items to start, in order
   Next next_;
+  Round round_;  // its last
 };
 
 }  // namespace ph

@@ -32,6 +32,13 @@ bool Rank::begins_local_wait(const Queued& record) {
          !acts_outside(record);
 }
 
+// A driver's wait that follows something issued at the same time; see docs/decisions/inbox-phases.md. How often a rank
+// resumes, and what its helper threads ask, is a matter of luck.
+bool Rank::begins_round(const Queued& record) {
+  return begins_local_wait(record) && (record.flags & kWaitBackground) == 0 &&
+         record.id != static_cast<std::uint32_t>(WaitKind::Resume);
+}
+
 // Of a driver. Helper threads act whenever they like: their order at one time is not defined, their time is.
 bool Rank::acts_outside(const Queued& record) {
   return record.kind == RecordKind::Wait && record.id == static_cast<std::uint32_t>(WaitKind::Outside) &&

@@ -1,6 +1,7 @@
 // The device side of a rank: from records to items, from items to time.
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 #include "engine/rank.h"
 
@@ -30,6 +31,21 @@ Phase Rank::next_phase() const {
   throw BrokenInvariant("an event without a source");
 }
 
+std::uint32_t Rank::next_round() const {
+  if (round_.time_ns != next_.time_ns) return 0;
+  const bool begins = next_.source == Source::Record && begins_round(queue_[queue_head_]);
+  return round_.number + (begins && round_.issued ? 1 : 0);
+}
+
+void Rank::enter_round(const Queued& record) {
+  if (round_.time_ns != world_.now_ns) round_ = {.time_ns = world_.now_ns};
+  if (!begins_local_wait(record)) {
+    round_.issued = true;
+  } else if (begins_round(record) && std::exchange(round_.issued, false)) {
+    ++round_.number;
+  }
+}
+
 void Rank::process() {
   switch (next_.source) {
     case Source::Compute: complete(devices_[next_.device]->compute.finish(world_.now_ns)); break;
@@ -42,6 +58,7 @@ void Rank::process() {
     }
     case Source::Record: {
       const Queued record = queue_[queue_head_++];
+      enter_round(record);
       carry_out(record);
       break;
     }

@@ -33,7 +33,7 @@ _STOP_LIMIT_S = 10.0
 # A look at a rank's processes reads some hundred files, so it is repeated ever less often.
 _FIRST_LOOK_INTERVAL_S = 0.001
 _LAST_LOOK_INTERVAL_S = 0.025
-_GUESS_INTERVAL_S = QUIET_NS / 1e9
+_LOOK_AT_ALL_INTERVAL_S = QUIET_NS / 1e9
 
 
 class Output(Protocol):
@@ -126,6 +126,7 @@ class HostAgent:
         self._aside: set[int] = set()
         self._held_up_by: set[int] = set()
         self._alarmed: set[int] = set()
+        self._roused: set[int] = set()
         self._stirs = 0
         self._poll_ms = FIRST_STALLED_POLL_MS
         self._outcome = Outcome()
@@ -137,7 +138,7 @@ class HostAgent:
         self._has_all_data = False
         self._look_at_s = 0.0
         self._look_interval_s = _FIRST_LOOK_INTERVAL_S
-        self._guess_at_s = 0.0
+        self._look_at_all_at_s = 0.0
 
     def run(self) -> Outcome:
         """Returns when every rank has ended and the server has sent the run's data.
@@ -207,6 +208,7 @@ class HostAgent:
     def _on_stalled(self, stalled: wire.Stalled) -> None:
         self._held_up_by = set(stalled.held_up_by) & set(self._processes.pids)
         self._alarmed = set(stalled.alarmed)
+        self._roused = set(stalled.roused)
         self._poll_ms = FIRST_STALLED_POLL_MS
         self._aside -= self._held_up_by
         if stalled.stirs != self._stirs:
@@ -215,7 +217,7 @@ class HostAgent:
             self._idle = IdleWatch()
             self._look_at_s = 0.0
             self._look_interval_s = _FIRST_LOOK_INTERVAL_S
-            self._guess_at_s = time.monotonic() + _GUESS_INTERVAL_S
+            self._look_at_all_at_s = time.monotonic() + _LOOK_AT_ALL_INTERVAL_S
 
     def _on_failure(self, failure: wire.Failure) -> None:
         """The server knows why the program cannot go on; that beats what was seen of processes,
@@ -253,20 +255,27 @@ class HostAgent:
             self._stop_at_s = time.monotonic() + _EXPLANATION_S
 
     def _set_idle_ranks_aside(self) -> None:
-        if not self._held_up_by or time.monotonic() < self._look_at_s:
+        now_s = time.monotonic()
+        if not self._held_up_by or now_s < self._look_at_s:
             return
         pids = self._processes.pids
-        # Who has asked the simulation meanwhile does not wait for anything else, but an alarm may
-        # have set its helpers going.
+        # Who has asked the simulation meanwhile does not wait for anything else, unless an alarm
+        # has set its helpers going.
         candidates = {
             rank: pids[rank]
             for rank in self._held_up_by
-            if rank in pids and (rank in self._alarmed or not self._channels.waiting(rank))
+            if rank in pids and (rank in self._roused or not self._channels.waiting(rank))
         }
+        # Mostly the simulation waits for one that runs, and then for the others after it.
+        is_thorough = now_s >= self._look_at_all_at_s
+        if not is_thorough and any(map(self._still.runs, candidates.keys(), candidates.values())):
+            return
         # One that has yet to start is not waiting for anything.
         started = {rank: pid for rank, pid in candidates.items() if self._channels.owner_pid(rank)}
         still = self._still.find(started, pids)
-        found = still if still == candidates.keys() else still | self._guess(candidates)
+        found = still
+        if is_thorough and still != candidates.keys():
+            found = still | self._guess(candidates)
         if found != self._held_up_by:
             # Values of tensors take no virtual time: whoever still runs is about to send them.
             found = {rank for rank in found if not self._channels.awaits_values(rank)}
@@ -280,15 +289,19 @@ class HostAgent:
             self._simulation.send(wire.FromAgent(ranks_aside=message))
             self._held_up_by.difference_update(aside)
             self._aside.update(aside)
-        self._look_at_s = time.monotonic() + self._look_interval_s
+        now_s = time.monotonic()
+        self._look_at_s = now_s + self._look_interval_s
         self._look_interval_s = min(2 * self._look_interval_s, _LAST_LOOK_INTERVAL_S)
+        if is_thorough:
+            self._look_at_all_at_s = now_s + _LOOK_AT_ALL_INTERVAL_S
 
     def _guess(self, candidates: Mapping[int, int]) -> set[int]:
-        """Those that seem idle; for where it cannot be proven. Seldom: it reads much."""
-        if time.monotonic() < self._guess_at_s:
-            return set()
-        self._guess_at_s = time.monotonic() + _GUESS_INTERVAL_S
-        return {rank for rank, pid in candidates.items() if self._idle.is_idle(rank, pid)}
+        """Those that seem idle; for where it cannot be proven."""
+        at_work = {rank for rank, pid in candidates.items() if self._still.runs(rank, pid)}
+        for rank in at_work:
+            self._idle.forget(rank)
+        others = candidates.keys() - at_work
+        return {rank for rank in others if self._idle.is_idle(rank, candidates[rank])}
 
     def _tell_of_stall(self) -> None:
         if self._stop_at_s is not None or not self._processes.pids or not self._stall.is_due():

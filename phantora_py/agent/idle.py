@@ -68,10 +68,19 @@ class StillWatch:
         self._asleep: dict[int, _State] = {}
         self._helpers_asleep: dict[int, _State] = {}
         self._naps: dict[int, tuple[_State, int]] = {}
+        self._at_work: dict[int, str] = {}
 
     def got_on(self, rank: int) -> None:
         """A rank has done something."""
         self._steps[rank] += 1
+
+    def runs(self, rank: int, pid: int) -> bool:
+        """Whether the thread that was last seen at work still is. Cheap."""
+        try:
+            return _state(self._at_work.get(rank) or _thread(pid, pid)) in _BUSY
+        except OSError:  # It ended just now.
+            self._at_work.pop(rank, None)
+            return True
 
     def find(self, candidates: Mapping[int, int], ranks: Mapping[int, int]) -> set[int]:
         """Those of `candidates` that are still.
@@ -83,7 +92,9 @@ class StillWatch:
         found = {
             rank
             for rank, pid in candidates.items()
-            if rank not in known and is_asleep(pid) and not self._is_between_looks(rank, states)
+            if rank not in known
+            and self._is_asleep(rank, pid)
+            and not self._is_between_looks(rank, states)
         }
         if not known and not found:
             return set()
@@ -110,6 +121,14 @@ class StillWatch:
         calls = self._channels.calls()
         return {rank: _State(*calls[rank], self._steps[rank]) for rank in ranks}
 
+    def _is_asleep(self, rank: int, pid: int) -> bool:
+        if self.runs(rank, pid):
+            return False
+        at_work = thread_at_work(pid)
+        if at_work is not None:
+            self._at_work[rank] = at_work
+        return at_work is None
+
     def _is_between_looks(self, rank: int, states: Mapping[int, _State]) -> bool:
         """Whether a rank sleeps in a loop that has not looked outside since it was last called."""
         naps, napping = self._channels.naps(rank)
@@ -124,21 +143,27 @@ class StillWatch:
 
 def is_asleep(pid: int, *, but_main: bool = False) -> bool:
     """Whether all threads of a process tree sleep at one instant. `but_main`: all but main ones."""
+    return thread_at_work(pid, but_main=but_main) is None
+
+
+def thread_at_work(pid: int, *, but_main: bool = False) -> str | None:
+    """A thread of a process tree, as its directory in /proc; none if all sleep at one instant."""
+    directory = _thread(pid, pid)
     try:
         seen = {}
         for directory, task in _tasks_of_tree(pid):
             if but_main and task.is_main:
                 continue
             if not task.sleeps:
-                return False
+                return directory
             seen[directory] = task.timeslices
-        # None of them has run since, so that there are no others.
-        return all(
-            _account(directory)[2] == timeslices and _state(directory) not in _BUSY
-            for directory, timeslices in seen.items()
-        )
+        # If none of them has run since, there are no others.
+        for directory, timeslices in seen.items():
+            if _account(directory)[2] != timeslices or _state(directory) in _BUSY:
+                return directory
     except (OSError, ValueError):
-        return False  # One ended just now: something happened.
+        return directory  # One ended just now: something happened.
+    return None
 
 
 def is_proven_still(pid: int) -> bool:
@@ -172,18 +197,21 @@ class IdleWatch:
     def is_idle(self, rank: int, pid: int) -> bool:
         """Whether the process tree of `pid` has been quiet for QUIET_NS, at any look."""
         now_ns = self._clock_ns()
+        wanted_ns = 0
         try:
-            tasks = [task for _, task in _tasks_of_tree(pid)]
+            for _, task in _tasks_of_tree(pid):
+                if not task.sleeps:
+                    self.forget(rank)
+                    return False
+                wanted_ns += task.wanted_ns
         except (OSError, ValueError):
-            tasks = []
-        sleeps = bool(tasks) and all(task.sleeps for task in tasks)
-        wanted_ns = sum(task.wanted_ns for task in tasks)
+            self.forget(rank)
+            return False  # One ended just now: something happened.
         window = self._windows.setdefault(rank, _Window(now_ns, wanted_ns))
         lasted_ns = now_ns - window.start_ns
         # Processes that have ended no longer count, so the time may shrink.
         wanted_meanwhile_ns = wanted_ns - window.wanted_ns
-        is_quiet = 0 <= wanted_meanwhile_ns <= QUIET_SHARE * max(lasted_ns, QUIET_NS)
-        if not sleeps or not is_quiet:
+        if not 0 <= wanted_meanwhile_ns <= QUIET_SHARE * max(lasted_ns, QUIET_NS):
             self._windows[rank] = _Window(now_ns, wanted_ns)
             return False
         return lasted_ns >= QUIET_NS
@@ -202,13 +230,17 @@ def _tasks_of_tree(pid: int) -> Iterator[tuple[str, Task]]:
     while pending:
         process = pending.pop()
         for thread in os.listdir(f"/proc/{process}/task"):
-            directory = f"/proc/{process}/task/{thread}"
+            directory = _thread(process, thread)
             ran_ns, queued_ns, timeslices = _account(directory)
             yield (
                 directory,
                 Task(thread == process, _sleeps(directory), timeslices, ran_ns + queued_ns),
             )
             pending += _read(f"{directory}/children").decode().split()
+
+
+def _thread(process: int | str, thread: int | str) -> str:
+    return f"/proc/{process}/task/{thread}"
 
 
 def _sleeps(directory: str) -> bool:

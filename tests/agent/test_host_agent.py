@@ -278,7 +278,8 @@ def test_an_idle_rank_that_holds_others_up_is_set_aside(
     monkeypatch.setattr(
         StillWatch, "find", lambda _, candidates, __: set(candidates) if proven else set()
     )
-    monkeypatch.setattr(agent_module, "_GUESS_INTERVAL_S", 0.0)
+    monkeypatch.setattr(agent_module, "_LOOK_AT_ALL_INTERVAL_S", 0.0)
+    monkeypatch.setattr(StillWatch, "runs", lambda *_: False)
     monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: not proven)
     monkeypatch.setattr(agent_module, "is_proven_still", lambda _: True)
     _, channels, server, _, _ = serve(
@@ -297,6 +298,7 @@ def test_a_rank_that_awaits_values_is_set_aside_only_if_nobody_can_send_them(
 ) -> None:
     """It would come back at the time of whoever sends, and values take no virtual time."""
     monkeypatch.setattr(StillWatch, "find", lambda *_: {1})
+    monkeypatch.setattr(StillWatch, "runs", lambda *_: False)
     monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: False)
     monkeypatch.setattr(Channels, "awaits_values", lambda _, rank: rank == 1)
     monkeypatch.setattr(agent_module, "is_proven_still", lambda _: True)
@@ -314,6 +316,7 @@ def test_a_rank_that_starts_is_not_taken_for_one_that_waits(
 ) -> None:
     """All of it may sleep for an instant. Time would go on, and it would start late."""
     monkeypatch.setattr(StillWatch, "find", lambda _, candidates, __: set(candidates))
+    monkeypatch.setattr(StillWatch, "runs", lambda *_: False)
     monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: False)
     monkeypatch.setattr(Channels, "owner_pid", lambda *_: 0)
     _, channels, _, _, _ = serve(

@@ -165,6 +165,19 @@ def test_no_rank_is_still_beside_a_helper_thread_that_works() -> None:
         assert becomes_still(watch(Calls()), {0: waits}, {0: waits, 1: helper}) == set()
 
 
+def test_who_runs_is_remembered() -> None:
+    """The main thread, until another one is found at work."""
+    still = watch(Calls())
+    with running("while :; do :; done") as works, helper_that_works() as helper:
+        assert still.runs(0, works)
+        deadline_s = time.monotonic() + 1
+        while still.runs(1, helper) and time.monotonic() < deadline_s:
+            time.sleep(0.001)  # its main thread is about to sleep
+        assert not still.runs(1, helper)
+        assert still.find({1: helper}, {0: works, 1: helper}) == set()
+        assert still.runs(1, helper)
+
+
 def test_no_rank_is_still_while_calls_are_made() -> None:
     """A helper may make one after its thread was looked at, and be asleep again."""
 

@@ -121,6 +121,24 @@ def test_equal_ranks_are_answered_together() -> None:
     assert [answer.time_ns for answer in engine.advance(None, True).answers] == [107] * 3
 
 
+def test_equal_ranks_that_issue_before_they_ask_are_answered_together() -> None:
+    """Who asks after something issued at the same time is answered once all have issued theirs."""
+    engine = make_engine(3)
+    for rank in range(3):
+        feed(engine, Program().kernel(100).wait(WaitKind.QUERY_STREAM, stream=2), rank)
+    answers = engine.advance(None, True).answers
+    assert [answer.rank for answer in answers] == [0, 1, 2]
+    assert {answer.status for answer in answers} == {NOT_READY}
+    # One that issues and asks again at that time waits until the others have gone on, and the
+    # order stays that of ranks.
+    for rank in (2, 0):
+        program = Program(streams=0).kernel(10, stream=2).wait(WaitKind.QUERY_STREAM, stream=2)
+        feed(engine, program, rank)
+        assert engine.advance(None, True).answers == []
+    feed(engine, Program(streams=0).wait(WaitKind.QUERY_STREAM, stream=2, gap=1), 1)
+    assert [answer.rank for answer in engine.advance(None, True).answers] == [0, 2]
+
+
 def test_a_limit_is_honoured() -> None:
     """Events at the limit happen only if it is inclusive."""
     engine = make_engine()

@@ -16,7 +16,7 @@ from devices import Running
 from histories import History, Operation, Span
 from host_programs import Program, host
 from meetings import Meeting, Meetings
-from oracle_ranks import Happening, Item, Rank
+from oracle_ranks import CREATIONS, Happening, Item, Rank, waits_for_own
 from ports import Network, transport
 from rules import covers, duration_ns, is_inside, waits_for
 
@@ -24,7 +24,6 @@ from sim_server.collectives.tuning import comm_init_ns
 from sim_server.records import NcclOpKind, WaitKind
 
 QUERIES = (WaitKind.QUERY_STREAM, WaitKind.QUERY_EVENT, WaitKind.ELAPSED)
-CREATIONS = (WaitKind.COMM_INIT, WaitKind.COMM_SPLIT)
 
 # What comes first at one time.
 END, QUESTION, WAIT, ISSUE = range(4)
@@ -89,23 +88,29 @@ class Oracle:
     # The order of everything
 
     def order(self, happening: Happening) -> tuple[object, ...]:
-        """By time, phase, rank; then kernels by device, then copies and launches."""
-        return happening[:4]
+        """By time, round, phase, rank; then kernels by device, then copies and launches."""
+        return happening[:5]
 
     def happenings(self) -> Iterator[Happening]:
         """What can happen next on hosts and devices."""
         for number, rank in enumerate(self.ranks):
             for ordinal, device in enumerate(rank.devices):
                 if (end := device.next_end()) is not None:
-                    yield Happening(end[0], END, number, (0, ordinal), end[1].item)
+                    end_ns, running = end
+                    round_ = rank.round_at(end_ns).number
+                    yield Happening(end_ns, round_, END, number, (0, ordinal), running.item)
             for place, item in enumerate(rank.timed):
-                yield Happening(item.end_ns, END, number, (1, place), item)
+                round_ = rank.round_at(item.end_ns).number
+                yield Happening(item.end_ns, round_, END, number, (1, place), item)
             if rank.question is not None:
-                yield Happening(rank.question[0], QUESTION, number, (2, 0), rank.question[1])
+                time_ns, call = rank.question
+                round_ = rank.round_at(time_ns).number
+                yield Happening(time_ns, round_, QUESTION, number, (2, 0), call)
             if rank.issued:
                 time_ns, call = rank.issued[0]
-                own = call.wait is not None and call.wait not in CREATIONS
-                yield Happening(time_ns, WAIT if own else ISSUE, number, (3, 0), call)
+                phase = WAIT if waits_for_own(call) else ISSUE
+                round_ = rank.round_of(time_ns, call).number
+                yield Happening(time_ns, round_, phase, number, (3, 0), call)
 
     def carry_out(self, first: Happening) -> None:
         """Let it happen now."""
@@ -121,6 +126,7 @@ class Oracle:
             self.go_on(rank, self.reply(rank, first.what))
         else:
             rank.issued.popleft()
+            rank.round = rank.round_of(self.now_ns, first.what)
             self.issue(first.rank, first.what)
 
     # Calls

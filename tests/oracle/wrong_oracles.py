@@ -57,16 +57,16 @@ class LateRanksFirst(Oracle):
     """What happens at one time happens in the reverse order of ranks."""
 
     def order(self, happening: Happening) -> tuple[object, ...]:
-        time_ns, phase, rank, order, _ = happening
-        return time_ns, phase, -rank, order
+        time_ns, round_, phase, rank, order, _ = happening
+        return time_ns, round_, phase, -rank, order
 
 
 class CopiesBeforeKernels(Oracle):
     """Of what ends at one time in a rank, copies and launches come before kernels."""
 
     def order(self, happening: Happening) -> tuple[object, ...]:
-        time_ns, phase, rank, (source, place), _ = happening
-        return time_ns, phase, rank, (-source if phase == END else source, place)
+        time_ns, round_, phase, rank, (source, place), _ = happening
+        return time_ns, round_, phase, rank, (-source if phase == END else source, place)
 
 
 class QuestionsFirst(Oracle):
@@ -76,7 +76,7 @@ class QuestionsFirst(Oracle):
         what = happening.what
         first = isinstance(what, Call) and what.wait in QUERIES
         phase = -1 if first else happening.phase
-        return happening.time_ns, phase, happening.rank, happening.order
+        return happening.time_ns, happening.round, phase, happening.rank, happening.order
 
 
 class QueriesSeeOneMore(Oracle):
