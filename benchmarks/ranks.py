@@ -2,11 +2,11 @@
 
     python benchmarks/ranks.py [--ranks 8 64] [--layouts fsdp tp-dp] [--runs 5] [--json]
 
-The examples under `phantora run` on H100s, 8 to a node. A run of few steps and one of more: their
-difference is what an iteration costs, core time of everything there is: ranks, host agent, server,
-the writing of the data file. The floor is the same on null_libraries/: the same number of ranks,
-forked in the same way, whose libraries do nothing and who do not communicate (floor_ranks.py). The
-two sides take turns. The aim is a ratio of 1.3.
+The examples under `phantora run` on H100s, 8 to a node. What an iteration costs is the core time of
+everything there is (ranks, data loaders, host agent, server, the writing of the data file) from
+the end of the second step to that of the last. The floor is the same on null_libraries/: the same
+number of ranks, forked in the same way, whose libraries do nothing and who do not communicate
+(floor_ranks.py). The two sides take turns. The aim is a ratio of 1.3.
 
 `first step`: seconds from the command to the end of the first training step. PSS: proportional set
 size of a rank's processes, data loaders included, in which a shared page counts in parts, after
@@ -15,6 +15,7 @@ the second step. Medians of the runs, and the least and the greatest where there
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -29,7 +30,7 @@ from overhead import build_null_libraries
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 GPUS_PER_NODE = 8
-FEW_STEPS = 3
+FIRST_STEPS = 2
 LAYOUTS = {
     "gpt": ("train_gpt_fsdp.py", []),
     "fsdp": ("train_llama.py", []),
@@ -42,19 +43,19 @@ COLUMNS = ("layout", "ranks", "core s", "floor s", "ratio", "first step s", "PSS
 
 @dataclass(frozen=True)
 class Run:
-    """One run to its end. `pss_mib` is 0 where nobody looked."""
+    """One run to its end. `core_s`: per rank and iteration. `pss_mib` is 0 where nobody looked."""
 
     core_s: float
     first_step_s: float
     pss_mib: float
 
 
-def phantora_run(ranks: int, program: list[str], weigh: bool) -> Run:
+def phantora_run(ranks: int, program: list[str]) -> Run:
     """The program under `phantora run`."""
     with tempfile.TemporaryDirectory() as directory:
         command = [sys.executable, "-m", "phantora_py", "run", "--quiet", "--cluster", "h100"]
         command += ["--ranks", str(ranks), "-o", f"{directory}/run.phr", "--", sys.executable]
-        return watch([*command, *program], {}, ranks if weigh else 0)
+        return watch([*command, *program], {}, ranks)
 
 
 def floor_run(ranks: int, program: list[str], libraries: str) -> Run:
@@ -62,13 +63,14 @@ def floor_run(ranks: int, program: list[str], libraries: str) -> Run:
     launcher = str(Path(__file__).with_name("floor_ranks.py"))
     command = [sys.executable, launcher, str(ranks), str(GPUS_PER_NODE), *program]
     threads = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    return watch(command, {"LD_PRELOAD": libraries, **threads}, 0)
+    return watch(command, {"LD_PRELOAD": libraries, **threads}, ranks)
 
 
-def watch(command: list[str], environment: dict[str, str], weighed_ranks: int) -> Run:
+def watch(command: list[str], environment: dict[str, str], ranks: int) -> Run:
     """Waits for the end of a run. Raises: SystemExit if it fails."""
-    before_s, started_s = children_core_s(), time.monotonic()
-    first_step_s = pss_mib = 0.0
+    started_s = time.monotonic()
+    step_ends: list[tuple[float, float]] = []  # in real time, and in core time of all processes
+    pss_mib = 0.0
     with tempfile.TemporaryFile("w+") as errors:
         process = psutil.Popen(
             command,
@@ -78,20 +80,26 @@ def watch(command: list[str], environment: dict[str, str], weighed_ranks: int) -
             text=True,
         )
         for line in process.stdout:
-            if line.startswith("step 0:"):
-                first_step_s = time.monotonic() - started_s
-            if line.startswith("step 1:") and weighed_ranks:
-                pss_mib = ranks_pss_mib(process) / weighed_ranks
-        if process.wait() != 0 or not first_step_s:
+            if not line.startswith("step "):
+                continue
+            step_ends.append((time.monotonic(), tree_core_s(process)))
+            if len(step_ends) == FIRST_STEPS:
+                pss_mib = ranks_pss_mib(process) / ranks
+        if process.wait() != 0 or len(step_ends) <= FIRST_STEPS:
             errors.seek(0)
             raise SystemExit(f"{command} failed:\n{errors.read()[-2000:]}")
-    return Run(children_core_s() - before_s, first_step_s, pss_mib)
+    core_s = step_ends[-1][1] - step_ends[FIRST_STEPS - 1][1]
+    iterations = ranks * (len(step_ends) - FIRST_STEPS)
+    return Run(core_s / iterations, step_ends[0][0] - started_s, pss_mib)
 
 
-def children_core_s() -> float:
-    """Of the processes that have ended and been waited for."""
-    times = os.times()
-    return times.children_user + times.children_system
+def tree_core_s(process: psutil.Process) -> float:
+    """Core time of a process and all its descendants, also of those that have ended."""
+    total_s = 0.0
+    for one in (process, *process.children(recursive=True)):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            total_s += sum(one.cpu_times()[:4])  # user and system, its own and of ended children
+    return total_s
 
 
 def ranks_pss_mib(run: psutil.Process) -> float:
@@ -116,23 +124,13 @@ class Cost:
 
 
 def measure(layout: str, ranks: int, layers: int, more_steps: int, libraries: str) -> Cost:
-    """One round: four runs."""
+    """One round: a run of each side."""
     script, arguments = LAYOUTS[layout]
-
-    def program(steps: int) -> list[str]:
-        shape = ["--layers", str(layers), "--steps", str(steps)]
-        return [str(EXAMPLES / script), *shape, *arguments]
-
-    few, more = program(FEW_STEPS), program(FEW_STEPS + more_steps)
-    floor = [floor_run(ranks, steps, libraries) for steps in (few, more)]
-    ours = [phantora_run(ranks, steps, weigh=steps is few) for steps in (few, more)]
-    iterations = ranks * more_steps
-    return Cost(
-        core_s=(ours[1].core_s - ours[0].core_s) / iterations,
-        floor_s=(floor[1].core_s - floor[0].core_s) / iterations,
-        first_step_s=median(run.first_step_s for run in ours),
-        pss_mib=ours[0].pss_mib,
-    )
+    shape = ["--layers", str(layers), "--steps", str(FIRST_STEPS + more_steps)]
+    program = [str(EXAMPLES / script), *shape, *arguments]
+    floor = floor_run(ranks, program, libraries)
+    ours = phantora_run(ranks, program)
+    return Cost(ours.core_s, floor.core_s, ours.first_step_s, ours.pss_mib)
 
 
 def shown(values: list[float]) -> str:
