@@ -114,14 +114,10 @@ ChannelSet::ChannelSet(const std::string& run_dir, const std::vector<std::uint32
   }
 }
 
-ChannelSet::Entry& ChannelSet::entry(std::uint32_t rank) {
-  return const_cast<Entry&>(std::as_const(*this).entry(rank));
-}
-
-const ChannelSet::Entry& ChannelSet::entry(std::uint32_t rank) const {
+std::size_t ChannelSet::place(std::uint32_t rank) const {
   const auto found = by_rank_.find(rank);
   if (found == by_rank_.end()) throw std::invalid_argument("rank " + std::to_string(rank) + " is not ours");
-  return entries_[found->second];
+  return found->second;
 }
 
 bool ChannelSet::sleep(int timeout_ms) {
@@ -220,7 +216,7 @@ std::vector<std::pair<std::uint32_t, ChannelSet::CallCount>> ChannelSet::calls()
 }
 
 void ChannelSet::hang_up(std::uint32_t rank) {
-  entry(rank).gone = true;
+  entries_[place(rank)].gone = true;
   for (std::uint32_t column = 0; column <= board().ranks; ++column) {
     CallCounters& calls = board().calls(rank, column == board().ranks ? kEveryone : column + 1);
     calls.ended.store(calls.begun.load());

@@ -83,9 +83,9 @@ class ChannelSet {
     Channel& channel() const { return *static_cast<Channel*>(mapping.data()); }
   };
 
-  // Throws if the rank is not ours.
-  const Entry& entry(std::uint32_t rank) const;
-  Entry& entry(std::uint32_t rank);
+  // Among the entries. Throws if the rank is not ours.
+  std::size_t place(std::uint32_t rank) const;
+  const Entry& entry(std::uint32_t rank) const { return entries_[place(rank)]; }
   // Whether so many ranks get on by themselves that an answer would give none of them a processor sooner.
   bool keeps_processors_busy() const;
   Switchboard& board() const { return *static_cast<Switchboard*>(board_.data()); }
