@@ -124,12 +124,12 @@ class Rank {
       return time_ns != other.time_ns ? time_ns > other.time_ns : serial > other.serial;
     }
   };
-  struct Query {
+  struct DueWait {
     Nanoseconds time_ns;
     std::uint64_t key;
   };
   // In the order in which they happen at one time; see Phase.
-  enum class Source : std::uint8_t { Compute, Timer, Record, Query, Alarm };
+  enum class Source : std::uint8_t { Compute, Timer, HelperAct, Record, Query, Alarm };
   // The rank's round at one time, and whether it has issued something in it.
   struct Round {
     Nanoseconds time_ns = -1;
@@ -176,7 +176,7 @@ class Rank {
   static bool acts_outside(const Queued& record);
   void begin_wait(const Queued& record);
   void ring_alarm();
-  void evaluate_query(const Query& query);
+  void evaluate_query(const DueWait& question);
   ReplyStatus query(const Wait& wait, bool background, std::uint64_t& value) const;
   std::vector<EventNews> news(const Wait& wait) const;
   void reply(std::uint64_t key, ReplyStatus status, std::uint64_t value);
@@ -206,7 +206,8 @@ class Rank {
   std::array<Wait, kReplySlots> waits_{};
   std::uint64_t wait_serial_ = 0;
   std::uint32_t last_site_ = 0;  // of the last call whose Python line is known
-  std::vector<Query> queries_;  // in order of time
+  std::vector<DueWait> queries_;      // in order of time, and so are
+  std::vector<DueWait> helper_acts_;  // not in the queue: they do not wait until what their rank issued may happen
 
   // Devices.
   Streams streams_;

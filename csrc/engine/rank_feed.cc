@@ -141,6 +141,8 @@ void Rank::feed_wait(const Record& record, Queued queued) {
     waiting_ = true;
   } else if (wait.kind == WaitKind::Outside) {
     ++world_.background_acts;
+    helper_acts_.push_back({fed_ns_, key});
+    return;
   } else if (wait.kind == WaitKind::QueryStream || wait.kind == WaitKind::QueryEvent ||
              wait.kind == WaitKind::Elapsed) {
     std::uint64_t value = 0;  // a helper thread is told at once what is known

@@ -39,10 +39,9 @@ bool Rank::begins_round(const Queued& record) {
          record.id != static_cast<std::uint32_t>(WaitKind::Resume);
 }
 
-// Of a driver. Helper threads act whenever they like: their order at one time is not defined, their time is.
+// Of a driver: what helper threads do is not in the queue.
 bool Rank::acts_outside(const Queued& record) {
-  return record.kind == RecordKind::Wait && record.id == static_cast<std::uint32_t>(WaitKind::Outside) &&
-         (record.flags & kWaitBackground) == 0;
+  return record.kind == RecordKind::Wait && record.id == static_cast<std::uint32_t>(WaitKind::Outside);
 }
 
 bool Rank::acts_next() const {
@@ -111,7 +110,7 @@ void Rank::begin_wait(const Queued& record) {
   if (items_[item].unmet == 0) ready_.push_back(item);
 }
 
-void Rank::evaluate_query(const Query& question) {
+void Rank::evaluate_query(const DueWait& question) {
   const Wait* wait = open_wait(question.key);
   if (!wait) return;
   std::uint64_t value = 0;

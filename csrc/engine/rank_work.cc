@@ -7,6 +7,17 @@
 
 namespace ph {
 
+namespace {
+
+template <typename T>
+T take_first(std::vector<T>& list) {
+  const T first = list.front();
+  list.erase(list.begin());
+  return first;
+}
+
+}  // namespace
+
 void Rank::find_next() {
   next_ = {};
   const auto offer = [this](Nanoseconds time_ns, Source source, std::size_t device = 0) {
@@ -15,6 +26,7 @@ void Rank::find_next() {
   for (std::size_t ordinal = 0; ordinal < devices_.size(); ++ordinal)
     if (devices_[ordinal]) offer(devices_[ordinal]->compute.next_ns(), Source::Compute, ordinal);
   if (!timers_.empty()) offer(timers_.front().time_ns, Source::Timer);
+  if (!helper_acts_.empty()) offer(helper_acts_.front().time_ns, Source::HelperAct);
   if (queue_head_ < queue_.size()) offer(queue_[queue_head_].issue_ns, Source::Record);
   if (!queries_.empty()) offer(queries_.front().time_ns, Source::Query);
   if (has_alarms() && !may_be_proven_still()) offer(*alarms_.begin(), Source::Alarm);
@@ -24,6 +36,7 @@ Phase Rank::next_phase() const {
   switch (next_.source) {
     case Source::Compute:
     case Source::Timer: return Phase::End;
+    case Source::HelperAct: return Phase::Wait;
     case Source::Record: return begins_local_wait(queue_[queue_head_]) ? Phase::Wait : Phase::Issue;
     case Source::Query: return Phase::Question;
     case Source::Alarm: return Phase::Issue;
@@ -56,18 +69,19 @@ void Rank::process() {
       complete(item);
       break;
     }
+    case Source::HelperAct: {
+      const DueWait act = take_first(helper_acts_);
+      world_.acts = true;
+      reply(act.key, ReplyStatus::Done, 0);
+      break;
+    }
     case Source::Record: {
       const Queued record = queue_[queue_head_++];
       enter_round(record);
       carry_out(record);
       break;
     }
-    case Source::Query: {
-      const Query query = queries_.front();
-      queries_.erase(queries_.begin());
-      evaluate_query(query);
-      break;
-    }
+    case Source::Query: evaluate_query(take_first(queries_)); break;
     case Source::Alarm: ring_alarm(); break;
   }
   run_ready();

@@ -88,3 +88,11 @@ def test_programs_that_mix_gloo_and_nccl_have_one_history(phantora: Phantora) ->
     runs = [phantora.run(["--ranks", "4"], command) for _ in range(3)]
     assert [run.exit_code for run in runs] == [0, 0, 0], runs[0].errors
     assert len({run.summary["digest"] for run in runs}) == 1
+
+
+@pytest.mark.torch
+def test_a_helper_that_acts_is_not_held_up_by_one_that_spins(phantora: Phantora) -> None:
+    """Its rank cannot be found still meanwhile, and has issued something at the same time."""
+    runs = [phantora.run(["--ranks", "2"], [PROGRAMS / "gloo_after_gpu.py"]) for _ in range(3)]
+    assert [run.exit_code for run in runs] == [0, 0, 0], runs[0].errors
+    assert len({run.summary["digest"] for run in runs}) == 1

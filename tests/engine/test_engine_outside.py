@@ -95,6 +95,21 @@ def test_a_helper_s_act_is_not_held_up_by_its_own_rank() -> None:
     assert (engine.background_acts(), engine.running_ranks()) == (0, [0, 1])
 
 
+def test_a_helper_s_act_is_not_held_up_by_what_its_rank_has_issued() -> None:
+    """That happens once no rank is left at its time; and the rank, found at work because a thread
+    spins on a lock that the helper holds, may be.
+    """
+    engine = make_engine(2)
+    stream = cell(RecordKind.STREAM_CREATE, stream=2)
+    issued = cell(RecordKind.EVENT_RECORD, 1, stream=2, host_gap_ns=50)
+    engine.feed(0, stream + issued, 50)
+    act(engine, 0, 50, helper=True)
+    assert answers(engine) == []
+    engine.feed(1, b"", 60)
+    assert answers(engine) == [(0, 50)]
+    assert (engine.time_ns, engine.running_ranks()) == (50, [0, 1])
+
+
 def test_a_helper_s_act_in_a_rank_that_is_aside_happens_now() -> None:
     """It brings the rank back no more than any other act does: its clock stands."""
     engine = make_engine(2)

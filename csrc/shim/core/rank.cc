@@ -305,7 +305,9 @@ std::uint64_t host_clock_ns() noexcept {
 }
 
 void advance_host_clock(std::uint64_t duration_ns) noexcept {
-  if (attached() && thread_drives) state.channel->host_clock_ns.fetch_add(duration_ns, std::memory_order_relaxed);
+  if (!attached() || !thread_drives) return;
+  resume_if_aside();
+  state.channel->host_clock_ns.fetch_add(duration_ns, std::memory_order_relaxed);
 }
 
 bool waits_for_server() noexcept {

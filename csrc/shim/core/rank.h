@@ -56,7 +56,8 @@ PH_EXPORT bool is_driver() noexcept;
 
 // True in an attached process and in processes forked from it: the program's clocks are virtual.
 PH_EXPORT bool clock_virtual() noexcept;
-// Virtual nanoseconds since the start of the run; `advance` is for sleeps and polls of driver threads.
+// Virtual nanoseconds since the start of the run; `advance` is for driver threads, and brings back a rank that was set
+// aside: what it waited for comes first.
 PH_EXPORT std::uint64_t host_clock_ns() noexcept;
 PH_EXPORT void advance_host_clock(std::uint64_t duration_ns) noexcept;
 // Whether a driver sleeps until the server answers.
