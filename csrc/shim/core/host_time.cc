@@ -13,15 +13,13 @@
 #include "shim/core/own_code.h"
 #include "shim/core/rank.h"
 
-#define PH_THREAD_LOCAL thread_local __attribute__((tls_model("initial-exec")))
-
 namespace ph {
 
 namespace {
 
-PH_THREAD_LOCAL int depth = 0;
-PH_THREAD_LOCAL std::uint64_t cpu_at_last_exit_ns = 0;
-PH_THREAD_LOCAL std::uint64_t unattributed_ns = 0;  // measured, and not yet counted for a key
+thread_local int depth = 0;
+thread_local std::uint64_t cpu_at_last_exit_ns = 0;
+thread_local std::uint64_t unattributed_ns = 0;  // measured, and not yet counted for a key
 
 // The raw system call: the libc function is ours and answers in virtual time for most clocks.
 std::uint64_t thread_cpu_ns() noexcept {

@@ -25,8 +25,6 @@
 #include "shim/core/rank.h"
 #include "shim/libc/virtual_clock.h"
 
-#define PH_THREAD_LOCAL thread_local __attribute__((tls_model("initial-exec")))
-
 namespace ph {
 
 namespace {
@@ -34,8 +32,8 @@ namespace {
 // Assumed: a system call that sends a small message over the loopback interface.
 constexpr std::uint64_t kActNs = 1000;
 
-PH_THREAD_LOCAL bool relays = false;  // this helper has taken a message and not waited for another since
-PH_THREAD_LOCAL bool napped = false;
+thread_local bool relays = false;  // this helper has taken a message and not waited for another since
+thread_local bool napped = false;
 
 int socket_option(int descriptor, int option) noexcept {
   int value = -1;

@@ -44,25 +44,23 @@
 #include "shim/libc/outside.h"
 #include "shim/libc/real_clock.h"
 
-#define PH_THREAD_LOCAL thread_local __attribute__((tls_model("initial-exec")))
-
 namespace ph {
 
 namespace {
 
 // Rule 3: to where an alarm of this thread has come.
-PH_THREAD_LOCAL std::uint64_t rang_ns = 0;
+thread_local std::uint64_t rang_ns = 0;
 
 // When this thread was created, while nothing else is known (threads.cc).
 constexpr std::uint64_t kGrownUp = ~std::uint64_t{0};
-PH_THREAD_LOCAL std::uint64_t born_ns = kGrownUp;
+thread_local std::uint64_t born_ns = kGrownUp;
 
 // Rule 4: a deadline that this thread waited for, and the host clock then.
 struct PassedDeadline {
   std::uint64_t deadline_ns = 0;
   std::uint64_t host_clock_ns = 0;
 };
-PH_THREAD_LOCAL PassedDeadline passed;
+thread_local PassedDeadline passed;
 // Assumed: less than any time-out of a watchdog, more than what a framework's thread spends on housekeeping.
 constexpr std::uint64_t kFarthestPassedNs = 60 * kNsPerSecond;
 
@@ -71,7 +69,7 @@ struct LastReading {
   std::uint64_t virtual_ns = 0;
   std::uint64_t real_ns = 0;
 };
-PH_THREAD_LOCAL LastReading last_slow;
+thread_local LastReading last_slow;
 
 // Rule 1. PyTorch's libraries read a clock a thousand times in a row when they first record something
 // (c10::ApproximateClockToUnixTimeConverter::measurePairs), and that twice.
@@ -79,8 +77,8 @@ constexpr std::uint64_t kFreeReads = 4000;
 constexpr std::uint64_t kFarthestLeadNs = 499;
 SpinWatch clock_reads;
 std::atomic<std::uint64_t> last_reading_ns{0};
-PH_THREAD_LOCAL bool has_read = false;  // a clock, and what the read was for is not known yet
-PH_THREAD_LOCAL std::uint64_t told_lead = 0;
+thread_local bool has_read = false;  // a clock, and what the read was for is not known yet
+thread_local std::uint64_t told_lead = 0;
 
 void count_read() noexcept {
   if (clock_reads.note() >= kFreeReads) clock_reads.charge(config().clock_read_ns);
