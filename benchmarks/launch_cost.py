@@ -43,6 +43,7 @@ def prepare(directory: Path, host_time: str) -> dict[str, str]:
     """Writes the settings of a run of one rank; returns the environment of that rank."""
     settings = {
         **load_gpu("h100").shim_keys(),
+        "torch.list_kib": "32",
         "ranks": "1",
         "gpu.count": "1",
         "host_time": host_time,

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from phantora_py.launch.interpreter import Interpreter, check_torch, inspect_interpreter
+from phantora_py.launch.interpreter import Interpreter, Torch, check_torch, inspect_interpreter
 from phantora_py.launch.torchrun import TorchrunCommand, parse_torchrun
 from sim_server.errors import UsageError
 
@@ -46,6 +46,11 @@ class Program:
     ordinary: bool = (
         True  # no option of the interpreter and no archive that only a fresh start can honour
     )
+
+    @property
+    def torch(self) -> Torch | None:
+        """The one whose calls are to be expected: ours, if the program is not Python itself."""
+        return (self.interpreter or inspect_interpreter(sys.executable)).torch
 
     @property
     def name(self) -> str:

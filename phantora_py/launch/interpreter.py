@@ -12,8 +12,8 @@ from pathlib import Path
 from sim_server.errors import UsageError
 
 # Torch and CUDA versions whose calls the shim has been tested with.
-SUPPORTED_TORCH = ("2.15",)
-SUPPORTED_CUDA_MAJORS = ("13",)
+SUPPORTED_TORCH = ((2, 11), (2, 15))
+SUPPORTED_CUDA_MAJORS = (13,)
 
 # Long enough for a cold start on a slow file system (assumed).
 _INSPECTION_LIMIT_S = 60
@@ -34,6 +34,17 @@ class Torch:
     version: str
     cuda: str | None
     directory: Path
+
+    @property
+    def release(self) -> tuple[int, int]:
+        """Major and minor version."""
+        major, minor = self.version.split("+")[0].split(".")[:2]
+        return int(major), int(minor)
+
+    @property
+    def cuda_major(self) -> int:
+        """0 for a build without CUDA."""
+        return int(self.cuda.split(".")[0]) if self.cuda else 0
 
 
 @dataclass(frozen=True)
@@ -75,6 +86,12 @@ def inspect_interpreter(executable: str) -> Interpreter:
     return Interpreter(path, prefix, version, _torch(origin))
 
 
+def shim_keys(torch: Torch | None) -> dict[str, str]:
+    """What the shim has to know of it: see ListLimits in csrc/shim/core/kernel_structures.cc."""
+    is_large = torch is not None and torch.cuda_major >= 13 and torch.release >= (2, 12)
+    return {"torch.list_kib": "32" if is_large else "4"}
+
+
 def check_torch(interpreter: Interpreter) -> Torch:
     """The torch of `interpreter`, if it is one that can be simulated.
 
@@ -83,8 +100,8 @@ def check_torch(interpreter: Interpreter) -> Torch:
     torch = interpreter.torch
     where = f"The interpreter {interpreter.executable}"
     supported = (
-        f"Supported: torch {', '.join(SUPPORTED_TORCH)} built for CUDA "
-        f"{', '.join(major + '.x' for major in SUPPORTED_CUDA_MAJORS)}."
+        f"Supported: torch {', '.join(f'{major}.{minor}' for major, minor in SUPPORTED_TORCH)} "
+        f"built for CUDA {', '.join(f'{major}.x' for major in SUPPORTED_CUDA_MAJORS)}."
     )
     if torch is None:
         raise UsageError(f"{where} has no torch. {supported}")
@@ -93,8 +110,7 @@ def check_torch(interpreter: Interpreter) -> Torch:
             f"{where} has torch {torch.version}, a build without CUDA, which makes no GPU calls "
             f"to simulate. Install the CUDA build; no GPU is needed to run it. {supported}"
         )
-    release = ".".join(torch.version.split("+")[0].split(".")[:2])
-    if torch.cuda.split(".")[0] not in SUPPORTED_CUDA_MAJORS or release not in SUPPORTED_TORCH:
+    if torch.cuda_major not in SUPPORTED_CUDA_MAJORS or torch.release not in SUPPORTED_TORCH:
         raise UsageError(
             f"{where} has torch {torch.version} for CUDA {torch.cuda}, which is not supported. "
             f"{supported}"

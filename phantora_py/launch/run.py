@@ -28,7 +28,7 @@ from phantora_py.data import SCHEMA
 from phantora_py.isolation import backend, container, probe, readonly
 from phantora_py.isolation.nodes import MAX_NODES, Node, node_address, node_name
 from phantora_py.isolation.probe import Isolation
-from phantora_py.launch import environment, limits, rundir
+from phantora_py.launch import environment, interpreter, limits, rundir
 from phantora_py.launch.command import Command, Form, Program, understand
 from phantora_py.launch.host_gaps import HostGaps, choose_host_gaps
 from phantora_py.launch.interrupts import Interrupts
@@ -287,6 +287,7 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
         "host_time": options.host_time,
         "host_tensors": options.host_tensors,
         "values.threshold_bytes": str(options.values_threshold_bytes),
+        **interpreter.shim_keys(prepared.command.program.torch),
     }
     rundir.write_settings(directory, settings)
     if prepared.host_gaps is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -70,7 +71,9 @@ class HostTensors:
             ("copy_", self._copy),
         ):
             usual = torch.library.get_kernel(f"aten::{name}", "CPU").call_boxed
-            self._library.impl(name, make(usual), "CPU", with_keyset=True)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # some releases warn of what we want
+                self._library.impl(name, make(usual), "CPU", with_keyset=True)
         self._skip_truncated(torch.nn.init)
 
     def look(self) -> None:

@@ -12,8 +12,10 @@
 
 namespace {
 
+bool large_lists = true;
+
 void print_plan(const std::string& name) {
-  const ph::ArgumentPlan plan = ph::plan_arguments(name);
+  const ph::ArgumentPlan plan = ph::plan_arguments(name, large_lists);
   std::printf("%d %d |", plan.understood ? 1 : 0, plan.parameters);
   for (const auto& integer : plan.integers)
     std::printf(" %d:%c%d", integer.parameter, integer.is_signed ? 'i' : 'u', 8 * integer.bytes);
@@ -27,7 +29,7 @@ void print_plan(const std::string& name) {
 }
 
 void print_signature(const std::string& name, const ph::LaunchShape& shape, std::vector<void*> args) {
-  const ph::ArgumentPlan plan = ph::plan_arguments(name);
+  const ph::ArgumentPlan plan = ph::plan_arguments(name, large_lists);
   std::int64_t values[32];
   const std::size_t count = ph::read_scalars(plan, shape, args.data(), values, 32);
   std::printf("%s\n", ph::signature_json("k", shape, plan, {values, count}).c_str());
@@ -41,17 +43,21 @@ void reduction(const std::string& name, bool valid) {
   print_signature(name, {{512, 1, 1}, {32, 16, 1}, 0}, {operation});
 }
 
+template <std::size_t tensors, std::size_t blocks, typename Owner>
 struct TensorList {
-  const void* addresses[1][770];
-  std::int64_t numel[770];
-  std::uint16_t owner[2240];
-  std::int32_t chunk[2240];
+  const void* addresses[1][tensors];
+  std::int64_t numel[tensors];
+  Owner owner[blocks];
+  std::int32_t chunk[blocks];
   std::int32_t start;
 };
+using LargeList = TensorList<770, 2240, std::uint16_t>;
+using SmallList = TensorList<110, 320, std::uint8_t>;
 
 // Two tensors of 65,536 + 10 and 7 elements: three blocks.
+template <typename List>
 void tensor_list(const std::string& name, bool pointers) {
-  TensorList list{};
+  List list{};
   list.addresses[0][0] = reinterpret_cast<const void*>(0x1000);
   list.addresses[0][1] = reinterpret_cast<const void*>(0x9000);
   list.numel[0] = 65546;
@@ -60,7 +66,7 @@ void tensor_list(const std::string& name, bool pointers) {
   list.chunk[1] = 1;
   const ph::LaunchShape shape{{3, 1, 1}, {512, 1, 1}, 0};
   if (pointers) {
-    const ph::ArgumentPlan plan = ph::plan_arguments(name);
+    const ph::ArgumentPlan plan = ph::plan_arguments(name, large_lists);
     for (const auto& tensor : ph::listed_tensors(plan.readers.at(0), shape, &list))
       std::printf("%p %zu\n", tensor.data, tensor.bytes);
     return;
@@ -94,7 +100,7 @@ void cast(const std::string& name) {
 }
 
 void time_read(const std::string& name) {
-  const ph::ArgumentPlan plan = ph::plan_arguments(name);
+  const ph::ArgumentPlan plan = ph::plan_arguments(name, large_lists);
   int count = 1000;
   unsigned char functor[16] = {};
   void* data[3] = {};
@@ -122,8 +128,11 @@ int main(int argc, char** argv) {
     if (mode == "time") time_read(name);
     if (mode == "reduction") reduction(name, true);
     if (mode == "no-reduction") reduction(name, false);
-    if (mode == "tensor-list") tensor_list(name, false);
-    if (mode == "tensor-pointers") tensor_list(name, true);
+    large_lists = !mode.starts_with("small-");
+    if (mode == "tensor-list") tensor_list<LargeList>(name, false);
+    if (mode == "tensor-pointers") tensor_list<LargeList>(name, true);
+    if (mode == "small-tensor-list") tensor_list<SmallList>(name, false);
+    if (mode == "small-tensor-pointers") tensor_list<SmallList>(name, true);
     if (mode == "flash") flash(name);
     if (mode == "cast") cast(name);
   }

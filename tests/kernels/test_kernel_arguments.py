@@ -80,6 +80,7 @@ def test_plan_of_a_name(program: Path, name: str, expected: str) -> None:
         ("reduction", _SUM, {"num_inputs": 4096, "num_outputs": 512}),
         ("no-reduction", _SUM, None),
         ("tensor-list", _ZERO, {"elements": 65546 + 7}),
+        ("small-tensor-list", _ZERO, {"elements": 65546 + 7}),
         ("cast", _CAST, {"load_bytes": 6, "store_bytes": 4}),
         (
             "flash",
@@ -104,9 +105,10 @@ def test_sizes_in_structures(
     assert signature["kind"] == "kernel"
 
 
-def test_tensors_of_a_list_are_found(program: Path) -> None:
+@pytest.mark.parametrize("mode", ["tensor-pointers", "small-tensor-pointers"])
+def test_tensors_of_a_list_are_found(program: Path, mode: str) -> None:
     """Each tensor of floats once, however many blocks work on it."""
-    assert _run(program, "tensor-pointers", _ZERO).splitlines() == ["0x1000 262184", "0x9000 28"]
+    assert _run(program, mode, _ZERO).splitlines() == ["0x1000 262184", "0x9000 28"]
 
 
 def test_scalars_are_index_and_value(program: Path) -> None:

@@ -116,8 +116,8 @@ def test_a_command_that_cannot_start_is_explained(
     [
         (None, None, "has no torch"),
         ("2.15.0+cpu", None, "a build without CUDA"),
-        ("2.8.0+cu128", "12.8", "torch 2.8.0\\+cu128 for CUDA 12.8, which is not supported"),
-        ("2.11.0+cu130", "13.0", "which is not supported"),
+        ("2.5.1+cu124", "12.4", "torch 2.5.1\\+cu124 for CUDA 12.4, which is not supported"),
+        ("2.10.0+cu130", "13.0", "which is not supported"),
     ],
 )
 def test_an_unsupported_torch_is_explained(
@@ -127,7 +127,7 @@ def test_an_unsupported_torch_is_explained(
     python = make_python(version, cuda)
     with pytest.raises(UsageError, match=message) as caught:
         understand([python, script], {})
-    assert "Supported: torch 2.15 built for CUDA 13.x." in str(caught.value)
+    assert "Supported: torch 2.11, 2.15 built for CUDA 13.x." in str(caught.value)
 
 
 def test_an_interpreter_that_does_not_run_is_explained(tmp_path: Path, script: str) -> None:

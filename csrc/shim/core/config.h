@@ -28,7 +28,7 @@ struct PH_EXPORT Config {
   std::uint64_t epoch_realtime_ns;// "epoch.realtime_ns": CLOCK_REALTIME at virtual time 0
   std::uint64_t epoch_monotonic_ns;// "epoch.monotonic_ns"
 
-  std::int64_t number(const char* key) const;       // e.g. "gpu.multiProcessorCount"
+  std::int64_t number(const char* key) const;       // e.g. "gpu.multiProcessorCount", "torch.list_kib"
   const std::string& text(const char* key) const;   // e.g. "gpu.name"
   bool has(const char* key) const;
 };

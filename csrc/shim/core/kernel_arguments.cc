@@ -103,7 +103,7 @@ std::uint16_t pointer_array_size(std::string_view type) {
   return count > 0 && count < 64 ? static_cast<std::uint16_t>(count) : 0;
 }
 
-void plan_parameter(std::string_view type, std::uint16_t index, ArgumentPlan& plan) {
+void plan_parameter(std::string_view type, std::uint16_t index, bool large_lists, ArgumentPlan& plan) {
   if (type.ends_with("__restrict")) type = trim(type.substr(0, type.size() - std::strlen("__restrict")));
   ArgumentPlan::Integer integer{index, 0, false};
   if (integer_type(type, integer)) {
@@ -114,7 +114,7 @@ void plan_parameter(std::string_view type, std::uint16_t index, ArgumentPlan& pl
     plan.pointer_arrays.push_back({index, count});
   } else if (!floating_type(type)) {
     plan.structures.push_back(index);
-    for (const SizeReader& reader : plan_structure(type, index)) plan.readers.push_back(reader);
+    for (const SizeReader& reader : plan_structure(type, index, large_lists)) plan.readers.push_back(reader);
   }
 }
 
@@ -157,7 +157,7 @@ void append_sizes(std::string& json, const ArgumentPlan& plan, std::span<const s
 
 }  // namespace
 
-ArgumentPlan plan_arguments(std::string_view mangled) {
+ArgumentPlan plan_arguments(std::string_view mangled, bool large_lists) {
   ArgumentPlan plan;
   const std::string text = demangle(mangled);
   std::string_view list;
@@ -165,7 +165,8 @@ ArgumentPlan plan_arguments(std::string_view mangled) {
   if (!parameter_list(text, list) || !split(list, types) || types.size() > 1024) return plan;
   plan.understood = true;
   plan.parameters = static_cast<std::uint16_t>(types.size());
-  for (std::uint16_t index = 0; index < plan.parameters; ++index) plan_parameter(types[index], index, plan);
+  for (std::uint16_t index = 0; index < plan.parameters; ++index)
+    plan_parameter(types[index], index, large_lists, plan);
   for (SizeReader& reader : plan.readers) {
     const std::size_t functor = reader.parameter + std::size_t{1};
     if (functor < types.size()) reader.element_bytes = largest_element_bytes(types[functor]);

@@ -46,7 +46,8 @@ struct ArgumentPlan {
 
 // Limits: names that do not demangle, or whose parameter list is not balanced, give a plan that is not
 // `understood` and reads nothing. A plain C name (extern "C") carries no types and is not understood either.
-ArgumentPlan plan_arguments(std::string_view mangled);
+// `large_lists`: as the build of PyTorch has them (kernel_structures.cc).
+ArgumentPlan plan_arguments(std::string_view mangled, bool large_lists);
 
 // Most values that `read_scalars` writes for this plan.
 std::size_t value_count(const ArgumentPlan& plan) noexcept;

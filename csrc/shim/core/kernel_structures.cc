@@ -42,17 +42,24 @@ std::uint32_t template_number(std::string_view type, std::string_view head, int 
 }
 
 // Source: aten/src/ATen/native/cuda/MultiTensorApply.cuh. Builds for CUDA 13 have lists for 32 KB of kernel arguments
-// (checked in the disassembly of PyTorch 2.15); older ones for 4 KB, with other limits. Which it is cannot be told from
-// the list itself: the unused part holds whatever was there. Most tensors by depth (number of lists), without and
-// with a scalar per tensor; most blocks. A block's tensor index has 16 bits.
-constexpr std::uint32_t kListTensors[5] = {770, 448, 336, 252, 210};
-constexpr std::uint32_t kListTensorsWithScalars[5] = {672, 448, 336, 252, 210};
-constexpr std::uint32_t kListBlocks = 2240;
+// from PyTorch 2.12 on (https://github.com/pytorch/pytorch/pull/178641; checked in the disassembly of 2.15), others for
+// 4 KB. Which it is cannot be told from the list itself: the unused part holds whatever was there.
+struct ListLimits {
+  std::uint32_t tensors[5];               // most, by depth (number of lists)
+  std::uint32_t tensors_with_scalars[5];  // most, with a scalar per tensor
+  std::uint32_t blocks;
+  std::uint32_t index_bytes;  // of a block's tensor index
+};
+constexpr ListLimits kSmallLists{{110, 64, 48, 36, 30}, {96, 64, 48, 36, 30}, 320, 1};
+constexpr ListLimits kLargeLists{{770, 448, 336, 252, 210}, {672, 448, 336, 252, 210}, 2240, 2};
+
+const ListLimits& limits(const SizeReader& reader) noexcept { return reader.large_list ? kLargeLists : kSmallLists; }
+
 constexpr std::int64_t kChunkElements = 65536;
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;  // below any device address
 
-SizeReader plan_tensor_list(std::string_view type, std::uint16_t index) {
-  SizeReader reader{.kind = Kind::TensorList, .parameter = index};
+SizeReader plan_tensor_list(std::string_view type, std::uint16_t index, bool large) {
+  SizeReader reader{.kind = Kind::TensorList, .parameter = index, .large_list = large};
   if (type.find("ScalarListMetadata<") == std::string_view::npos) {
     reader.count = template_number(type, "TensorListMetadata<", 0);
     // The fused optimizers carry one pointer to a step count per tensor.
@@ -77,13 +84,21 @@ struct TensorList {
 };
 
 TensorList tensor_list(const SizeReader& reader, const LaunchShape& shape) noexcept {
-  if (reader.count < 1 || reader.count > 5 || shape.grid[0] > kListBlocks) return {};
-  const std::size_t tensors_with_scalars = kListTensorsWithScalars[reader.count - 1];
-  const std::size_t tensors = reader.with_scalars ? tensors_with_scalars : kListTensors[reader.count - 1];
+  const ListLimits& most = limits(reader);
+  if (reader.count < 1 || reader.count > 5 || shape.grid[0] > most.blocks) return {};
+  const std::size_t tensors_with_scalars = most.tensors_with_scalars[reader.count - 1];
+  const std::size_t tensors = reader.with_scalars ? tensors_with_scalars : most.tensors[reader.count - 1];
   const std::size_t numel = sizeof(void*) * reader.count * tensors;
   const std::size_t step = reader.width_bytes * (reader.with_scalars ? tensors : tensors_with_scalars);
   const std::size_t owner = numel + 8 * tensors + step;
-  return {tensors, numel, owner, align_up(owner + 2 * std::size_t{kListBlocks}, 4)};
+  return {tensors, numel, owner, align_up(owner + std::size_t{most.index_bytes} * most.blocks, 4)};
+}
+
+// The tensor that a block works on.
+std::size_t owner_of(std::size_t block, const SizeReader& reader, const TensorList& at_list,
+                     const void* list) noexcept {
+  if (limits(reader).index_bytes == 1) return at<std::uint8_t>(list, at_list.owner + block);
+  return at<std::uint16_t>(list, at_list.owner + 2 * block);
 }
 
 // Elements that the launch's blocks work on: a block takes one chunk of one tensor, the last chunk may be short.
@@ -92,7 +107,7 @@ std::int64_t tensor_list_elements(const SizeReader& reader, const LaunchShape& s
   if (at_list.tensors == 0) return kUnknownSize;
   std::int64_t elements = 0;
   for (std::size_t block = 0; block < shape.grid[0]; ++block) {
-    const std::size_t tensor = at<std::uint16_t>(list, at_list.owner + 2 * block);
+    const std::size_t tensor = owner_of(block, reader, at_list, list);
     if (tensor >= at_list.tensors) return kUnknownSize;
     const std::int64_t first = kChunkElements * at<std::int32_t>(list, at_list.chunk + 4 * block);
     const std::int64_t left = at<std::int64_t>(list, at_list.numel + 8 * tensor) - first;
@@ -209,14 +224,14 @@ std::uint32_t largest_element_bytes(std::string_view functor) noexcept {
   return has(functor, "complex<") ? 2 * largest : largest;
 }
 
-std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t index) {
+std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t index, bool large_lists) {
   if (type.starts_with("at::native::ReduceOp<")) return {{.kind = Kind::Reduction, .parameter = index}};
   if (type.starts_with("at::native::memory::LoadWithCast<"))
     return {{.kind = Kind::LoadCast, .parameter = index, .count = template_number(type, "LoadWithCast<", 0)}};
   if (type.starts_with("at::native::memory::StoreWithCast<"))
     return {{.kind = Kind::StoreCast, .parameter = index, .count = template_number(type, "StoreWithCast<", 0)}};
   if (type.starts_with("at::native::(anonymous namespace)::") && has(type.substr(0, 80), "ListMetadata<"))
-    return {plan_tensor_list(type, index)};
+    return {plan_tensor_list(type, index, large_lists)};
   if (type.starts_with("at::native::(anonymous namespace)::CatArrInputTensorMetadata<"))
     return {{.kind = Kind::Concatenation,
              .parameter = index,
@@ -238,7 +253,7 @@ std::vector<ListedTensor> listed_tensors(const SizeReader& reader, const LaunchS
   const TensorList list = tensor_list(reader, shape);
   std::size_t before = list.tensors;  // the blocks of a tensor stand together
   for (std::size_t block = 0; block < shape.grid[0]; ++block) {
-    const std::size_t tensor = at<std::uint16_t>(argument, list.owner + 2 * block);
+    const std::size_t tensor = owner_of(block, reader, list, argument);
     if (std::exchange(before, tensor) == tensor) continue;
     const auto elements = static_cast<std::size_t>(at<std::int64_t>(argument, list.numel + 8 * tensor));
     for (std::size_t depth = 0; depth < reader.count; ++depth) {

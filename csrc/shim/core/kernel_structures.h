@@ -37,13 +37,14 @@ struct SizeReader {
   std::uint32_t width_bytes = 0;  // of an index, or of a scalar per tensor
   bool with_scalars = false;      // TensorList: one scalar per tensor
   std::uint32_t element_bytes = 8;  // TensorList: at the most
+  bool large_list = true;         // TensorList: 32 KB of kernel arguments, not 4
 };
 
 // Size of the largest element type that the functor of a list names; 8 bytes where it names none.
 std::uint32_t largest_element_bytes(std::string_view functor) noexcept;
 
 // The readers that parameter `index` of type `type` (demangled) needs; none for most types.
-std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t index);
+std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t index, bool large_lists);
 
 // Names of a reader's sizes in the signature, in the order in which read_sizes writes them.
 std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept;

@@ -121,7 +121,7 @@ void forget_outputs(const ArgumentPlan& plan, const LaunchShape& shape, void** a
 KernelFunction* make_kernel_function(const char* name, std::uint64_t module_hash) {
   auto* function = new KernelFunction{name, module_hash, {}, {}, {}, {}};
   if (module_hash == 0) {
-    function->plan = plan_arguments(function->name);
+    function->plan = plan_arguments(function->name, config().number("torch.list_kib") == 32);
     function->rule = classify_kernel(function->name);
   }
   return function;
