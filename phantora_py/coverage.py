@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
@@ -21,8 +21,9 @@ from sim_server.errors import UsageError
 NAME = "coverage"
 HELP = "list which CUDA calls are simulated"
 
-# The PyTorch release whose calls were recorded last (tools/record_symbols.py).
-TORCH = "2.15"
+# The PyTorch releases whose calls were recorded (tools/record_symbols.py), the last one first.
+RELEASES = ("2.15", "2.11", "2.8")
+TORCH = RELEASES[0]
 
 SUPPORT_WORDS = {
     Support.MODELLED: "modelled",
@@ -60,11 +61,19 @@ def read_torch_uses(torch: str = TORCH) -> tuple[TorchUse, ...]:
 
     Raises: UsageError for a release that was not recorded.
     """
+    if torch not in RELEASES:
+        known = ", ".join(RELEASES)
+        raise UsageError(f"The calls of torch {torch} were not recorded; those of {known} were.")
     file = resources.files("phantora_py") / "symbols" / f"torch-{torch}.txt"
-    if not file.is_file():
-        raise UsageError(f"The calls of torch {torch} were not recorded; {TORCH} were.")
     lines = file.read_text(encoding="ascii").splitlines()
     return tuple(TorchUse(*line.split()) for line in lines if not line.startswith("#"))
+
+
+def read_tables_for(uses: Iterable[TorchUse]) -> tuple[Table, ...]:
+    """The tables of the CUDA major that a release of torch was built for."""
+    runtimes = {use.soname for use in uses if use.soname.startswith("libcudart.so.")}
+    assert len(runtimes) == 1, f"a release of torch uses one CUDA runtime, not {runtimes}"
+    return read_tables(shim_directory(int(runtimes.pop().rpartition(".")[2])))
 
 
 def count_rows(tables: Iterable[Table]) -> list[tuple[str, ...]]:
@@ -93,8 +102,21 @@ def torch_gaps(tables: Iterable[Table], uses: Iterable[TorchUse]) -> dict[str, l
     return gaps
 
 
-def markdown(tables: Sequence[Table], uses: Sequence[TorchUse]) -> str:
-    """The page docs/coverage.md."""
+def gaps_beyond() -> dict[str, list[TorchUse]]:
+    """By earlier release, what it may call and we do not model, and the last one does not call."""
+    latest = {use.name for use in read_torch_uses()}
+    beyond = {}
+    for release in RELEASES[1:]:
+        uses = read_torch_uses(release)
+        gaps = torch_gaps(read_tables_for(uses), uses).values()
+        beyond[release] = [use for gap in gaps for use in gap if use.name not in latest]
+    return beyond
+
+
+def markdown(
+    tables: Sequence[Table], uses: Sequence[TorchUse], beyond: Mapping[str, Sequence[TorchUse]]
+) -> str:
+    """The page docs/coverage.md. `beyond`: see gaps_beyond."""
     lines = [
         "# Which calls are modelled",
         "",
@@ -115,6 +137,10 @@ def markdown(tables: Sequence[Table], uses: Sequence[TorchUse]) -> str:
             names = [f"`{use.name}`" for use in gap if use.how == how]
             if names:
                 lines += [f"{len(names)} {meaning}: {', '.join(names)}", ""]
+    for release, more in beyond.items():
+        names = [f"`{use.name}` ({use.how})" for use in more]
+        listed = ", ".join(names) or "nothing"
+        lines += [f"PyTorch {release}, beyond what {TORCH} may call: {listed}.", ""]
     for table in tables:
         cells = [
             (f"`{row.name}`", support_word(row), row.note)
@@ -137,21 +163,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--library", metavar="NAME", help="every call of one library, e.g. cudart")
     kind = parser.add_mutually_exclusive_group()
     kind.add_argument(
-        "--torch", action="store_true", help="what torch may call and we do not model"
+        "--torch",
+        nargs="?",
+        const=TORCH,
+        metavar="RELEASE",
+        help=f"what torch may call and we do not model; RELEASE: {', '.join(RELEASES)}",
     )
     kind.add_argument("--markdown", action="store_true", help="the page docs/coverage.md")
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints what was asked for; returns the exit code."""
-    tables = read_tables(shim_directory())
+    uses = read_torch_uses(options.torch) if options.torch else ()
+    tables = read_tables_for(uses) if uses else read_tables(shim_directory())
     if options.library:
         tables = _select(tables, options.library)
     console = Console()
     if options.markdown:
-        print(markdown(tables, read_torch_uses()), end="")
+        print(markdown(tables, read_torch_uses(), gaps_beyond()), end="")
     elif options.torch:
-        _print_torch_gaps(console, tables)
+        _print_torch_gaps(console, tables, uses, options.torch)
     elif options.library:
         _print_rows(console, tables[0])
     else:
@@ -185,10 +216,11 @@ def _print_rows(console: Console, table: Table) -> None:
     console.print(view)
 
 
-def _print_torch_gaps(console: Console, tables: Sequence[Table]) -> None:
-    uses = read_torch_uses()
+def _print_torch_gaps(
+    console: Console, tables: Sequence[Table], uses: Sequence[TorchUse], release: str
+) -> None:
     gaps = torch_gaps(tables, uses)
-    title = f"Calls that stop a run, of those that torch {TORCH} may make"
+    title = f"Calls that stop a run, of those that torch {release} may make"
     view = RichTable("library", "reached", "count", "calls", title=title, title_justify="left")
     for library, gap in gaps.items():
         for how in REACHES:

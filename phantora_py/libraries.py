@@ -19,7 +19,8 @@ from pathlib import Path
 
 from sim_server.errors import InternalError
 
-CUDA_SET = "cuda13"
+CUDA_MAJOR = 13
+"""Of programs of which nothing else is known."""
 CORE = "libphantora_core.so"
 
 # Run under the libraries: prints [library, SONAME, [[name, support, note], ...]] per table.
@@ -73,11 +74,12 @@ class Table:
     rows: tuple[Row, ...]
 
 
-def shim_directory(cuda_set: str = CUDA_SET) -> Path:
+def shim_directory(cuda_major: int = CUDA_MAJOR) -> Path:
     """The folder with the libraries of one CUDA major, in a wheel and in an editable install.
 
     Raises: InternalError if the installation has none.
     """
+    cuda_set = f"cuda{cuda_major}"
     spec = importlib.util.find_spec("phantora_py")
     # An editable install has two locations: the sources, and what was built for them.
     for location in (spec and spec.submodule_search_locations) or ():

@@ -1,12 +1,13 @@
 """Records what the vendor's libraries export and what torch imports from them.
 
     pip install torch --target SITE; pip install nvidia-nvml-dev --target SITE
-    python tools/record_symbols.py SITE [SITE ...] [--library NAME ...]
+    python tools/record_symbols.py SITE [SITE ...] [--cuda 13] [--library NAME ...] [--torch-only]
 
 SITE is a site-packages folder with the stock CUDA wheel of torch; NVML's header may lie in another
 one. Writes tests/symbols/<set>/<library>.txt and phantora_py/symbols/torch-<version>.txt, and adds
 rows that a table lacks as Unsupported. A row is never dropped or changed: rows that the vendor no
-longer exports are reported, and the exit code is then 1.
+longer exports are reported, and the exit code is then 1. With `--cuda 12` these are the libraries
+with another SONAME, and the rows that only they have; with `--torch-only` no library is recorded.
 
 Needs `nm` and `gcc` (the preprocessor, for cuda.h and nvml.h), nothing else.
 """
@@ -24,7 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SHIM = ROOT / "csrc" / "shim"
-CUDA_SET = "cuda13"
+CUDA_MAJORS = (12, 13)
 
 # The driver's libraries, whose entry points torch mostly finds with dlsym.
 LOOKED_UP = ("libcuda.so.1", "libnvidia-ml.so.1")
@@ -52,11 +53,35 @@ class Recording:
     names: frozenset[str]
 
 
-def read_vendors() -> list[Vendor]:
-    """The libraries that we replace, from the list the build uses."""
+def read_vendors(cuda: int = CUDA_MAJORS[-1]) -> list[Vendor]:
+    """The libraries that we replace, from the list the build uses; of CUDA 12 those that differ."""
     pattern = re.compile(r'^vendor_library\((\w+) (\S+) "?([^"\s)]*)"?\)', re.MULTILINE)
-    text = (SHIM / "vendors.cmake").read_text()
-    return [Vendor(*match.groups()) for match in pattern.finditer(text)]
+    name = "vendors.cmake" if cuda == CUDA_MAJORS[-1] else f"vendors-cuda{cuda}.cmake"
+    return [Vendor(*match.groups()) for match in pattern.finditer((SHIM / name).read_text())]
+
+
+def recording_path(vendor: Vendor, cuda: int) -> Path:
+    """Where the names that a library exports are kept."""
+    return ROOT / "tests" / "symbols" / f"cuda{cuda}" / f"{vendor.name}.txt"
+
+
+def recorded(cuda: int) -> dict[str, frozenset[str]]:
+    """By SONAME, what the libraries of a CUDA major export."""
+    own = read_vendors(cuda)
+    replaced = {vendor.name for vendor in own}
+    newest = CUDA_MAJORS[-1]
+    common = [vendor for vendor in read_vendors() if vendor.name not in replaced]
+    places = [(vendor, cuda) for vendor in own] + [(vendor, newest) for vendor in common]
+    return {
+        vendor.soname: frozenset(recording_path(vendor, major).read_text().splitlines()[1:])
+        for vendor, major in places
+    }
+
+
+def read_rows(path: Path) -> dict[str, str]:
+    """The rows of a table by name; none of a table that there is not."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return {line.partition("(")[2].partition(",")[0]: line for line in lines}
 
 
 def run_nm(library: Path, *options: str) -> list[str]:
@@ -114,31 +139,32 @@ def record(vendor: Vendor, sites: list[Path]) -> Recording:
     if vendor.name == "nvml":
         return record_nvml(sites)
     library, source = find_file(sites, f"nvidia/*/lib/{vendor.soname}")
-    names = {name for name in run_nm(library, "--defined-only") if not name.startswith("_Z")}
+    # Of what the linker adds, some versions of a library export three.
+    names = set(run_nm(library, "--defined-only")) - {"__bss_start", "_edata", "_end"}
+    names = {name for name in names if not name.startswith("_Z")}
     return Recording(source, frozenset(names))
 
 
-def write_recording(vendor: Vendor, recording: Recording) -> None:
+def write_recording(vendor: Vendor, recording: Recording, cuda: int) -> None:
     """One name a line below a line that says where they come from."""
-    path = ROOT / "tests" / "symbols" / CUDA_SET / f"{vendor.name}.txt"
+    path = recording_path(vendor, cuda)
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = [f"# {vendor.soname}, {recording.source}", *sorted(recording.names)]
     path.write_text("\n".join(lines) + "\n")
 
 
-def update_table(vendor: Vendor, names: frozenset[str]) -> list[str]:
+def update_table(vendor: Vendor, names: frozenset[str], cuda: int) -> list[str]:
     """Adds missing rows to the library's table; returns rows that the vendor does not export."""
-    path = SHIM / "api" / f"{vendor.name}.def"
-    lines = path.read_text().splitlines() if path.exists() else []
-    rows = {
-        line.partition("(")[2].partition(",")[0]: line for line in lines if line.startswith("API(")
-    }
-    head = [line for line in lines if not line.startswith("API(")]
+    path = table = SHIM / "api" / f"{vendor.name}.def"
+    if cuda != CUDA_MAJORS[-1]:
+        path = table.parent / f"cuda{cuda}" / table.name
+        names -= read_rows(table).keys()
+    rows = read_rows(path)
     missing = names - rows.keys()
     if missing:
         rows |= {name: f'API({name}, Unsupported, "")' for name in missing}
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join([*head, *(rows[name] for name in sorted(rows))]) + "\n")
+        path.write_text("\n".join(rows[name] for name in sorted(rows)) + "\n")
     print(f"{vendor.name}: {len(names)} symbols, {len(missing)} rows added")
     return sorted(rows.keys() - names)
 
@@ -183,18 +209,19 @@ def main() -> int:
         "sites", type=Path, nargs="+", metavar="SITE", help="a site-packages folder"
     )
     parser.add_argument("--library", action="append", help="only this table (repeatable)")
+    parser.add_argument("--cuda", type=int, choices=CUDA_MAJORS, default=CUDA_MAJORS[-1])
+    parser.add_argument("--torch-only", action="store_true")
     arguments = parser.parse_args()
+    cuda = arguments.cuda
     stale: list[str] = []
-    exports: dict[str, frozenset[str]] = {}
-    for vendor in read_vendors():
+    for vendor in () if arguments.torch_only else read_vendors(cuda):
         if arguments.library and vendor.name not in arguments.library:
             continue
         recording = record(vendor, arguments.sites)
-        write_recording(vendor, recording)
-        exports[vendor.soname] = recording.names
-        stale += [f"{vendor.name}: {name}" for name in update_table(vendor, recording.names)]
+        write_recording(vendor, recording, cuda)
+        stale += [f"{vendor.name}: {name}" for name in update_table(vendor, recording.names, cuda)]
     if not arguments.library:
-        record_torch(arguments.sites, exports)
+        record_torch(arguments.sites, recorded(cuda))
     for row in stale:
         print(f"not exported by the vendor any more: {row}", file=sys.stderr)
     return 1 if stale else 0

@@ -16,7 +16,7 @@ from phantora_py import host_memory
 from phantora_py.isolation import backend, probe
 from phantora_py.isolation.advice import advise
 from phantora_py.isolation.engines import EngineFailed
-from phantora_py.launch.interpreter import check_torch, inspect_interpreter
+from phantora_py.launch.interpreter import SUPPORTED_CUDA_MAJORS, check_torch, inspect_interpreter
 from phantora_py.libraries import preload_list, shim_directory
 from sim_server.errors import PhantoraError
 
@@ -106,8 +106,8 @@ def _torch(python: str) -> str:
 
 
 def _shim() -> str:
-    directory = shim_directory()
-    return f"{len(preload_list(directory))} libraries in {directory}"
+    sets = [shim_directory(major) for major in SUPPORTED_CUDA_MAJORS]
+    return ", ".join(f"{len(preload_list(one))} libraries in {one}" for one in sets)
 
 
 def _engine() -> str:

@@ -27,16 +27,19 @@ def free_port(address: str) -> int:
         return int(probe.getsockname()[1])
 
 
-def shim_environment(run_dir: Path, inherited: Mapping[str, str]) -> dict[str, str]:
+def shim_environment(
+    run_dir: Path, inherited: Mapping[str, str], cuda_major: int
+) -> dict[str, str]:
     """What makes a process, and those it starts, load the shim."""
-    libraries = preload_list(shim_directory())
+    directory = shim_directory(cuda_major)
+    libraries = preload_list(directory)
     return {
         "LD_PRELOAD": preload_value(libraries, inherited),
         "PHANTORA_RUN_DIR": str(run_dir),
         # NVTX is compiled into its users and loads who listens (csrc/shim/core/nvtx.cc).
         "NVTX_INJECTION64_PATH": str(libraries[0]),
         # Triton looks for the driver in this folder instead of asking the loader's cache.
-        "TRITON_LIBCUDA_PATH": str(shim_directory()),
+        "TRITON_LIBCUDA_PATH": str(directory),
     }
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from sim_server.errors import UsageError
 
 # Torch and CUDA versions whose calls the shim has been tested with.
-SUPPORTED_TORCH = ((2, 11), (2, 15))
-SUPPORTED_CUDA_MAJORS = (13,)
+SUPPORTED_TORCH = ((2, 8), (2, 11), (2, 15))
+SUPPORTED_CUDA_MAJORS = (12, 13)
 
 # Long enough for a cold start on a slow file system (assumed).
 _INSPECTION_LIMIT_S = 60

@@ -39,6 +39,7 @@ from phantora_py.launch.rundir import RunDirectory
 from phantora_py.launch.spool import Stream, choose_streams, output_paths
 from phantora_py.launch.starter import Plan, RankStart
 from phantora_py.launch.torchrun import TorchrunCommand
+from phantora_py.libraries import CUDA_MAJOR
 from sim_server import simulation_pb2 as wire
 from sim_server.cluster import Cluster, load_cluster
 from sim_server.collectives.environment import NcclEnvironment, nccl_variables
@@ -313,7 +314,9 @@ def _server(prepared: Prepared, directory: RunDirectory) -> tuple[Server | None,
 
 def _rank_processes(prepared: Prepared, directory: RunDirectory, fork: bool) -> RankProcesses:
     program = prepared.command.program
-    shim = environment.shim_environment(directory.path, os.environ)
+    torch = program.torch
+    cuda_major = torch.cuda_major if torch and torch.cuda else CUDA_MAJOR
+    shim = environment.shim_environment(directory.path, os.environ, cuda_major)
     common = environment.common_environment(
         prepared.layout, prepared.command.torchrun, prepared.isolation
     )

@@ -47,7 +47,7 @@ class _Left:
 class HostTensors:
     """The kernels and the list of one process; in its children the kernels are the usual ones.
 
-    Raises: OSError if the kernel is not one that it works on.
+    Raises: OSError if the kernel, or this release of PyTorch, is not one that it works on.
     """
 
     def __init__(self, torch: ModuleType, shim: ctypes.CDLL) -> None:
@@ -63,6 +63,8 @@ class HostTensors:
         self._operations = self._looked_at = 0
         self._skipped: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
         self._used: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+        if not hasattr(torch.library, "get_kernel"):
+            raise OSError(f"PyTorch {torch.__version__} does not tell the kernels that we replace")
         self._library = torch.library.Library("aten", "IMPL")
         for name, make in (
             ("normal_", self._normal),

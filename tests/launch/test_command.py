@@ -127,7 +127,7 @@ def test_an_unsupported_torch_is_explained(
     python = make_python(version, cuda)
     with pytest.raises(UsageError, match=message) as caught:
         understand([python, script], {})
-    assert "Supported: torch 2.11, 2.15 built for CUDA 13.x." in str(caught.value)
+    assert "Supported: torch 2.8, 2.11, 2.15 built for CUDA 12.x, 13.x." in str(caught.value)
 
 
 def test_an_interpreter_that_does_not_run_is_explained(tmp_path: Path, script: str) -> None:

@@ -49,7 +49,9 @@ def test_gap_is_what_torch_calls_and_the_table_does_not_support() -> None:
 
 def test_markdown_escapes_the_cell_separator() -> None:
     """A note may hold a vertical bar."""
-    assert "| `cudaMalloc` | partial | no a\\|b |" in coverage.markdown([TABLE], []).splitlines()
+    assert (
+        "| `cudaMalloc` | partial | no a\\|b |" in coverage.markdown([TABLE], [], {}).splitlines()
+    )
 
 
 def test_unknown_library_is_answered_with_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,10 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from record_symbols import read_vendors, run_nm
+from record_symbols import CUDA_MAJORS, Vendor, read_vendors, recorded, run_nm
 
 from phantora_py import coverage
-from phantora_py.libraries import CORE, CUDA_SET, Row, Support, read_tables, shim_directory
+from phantora_py.libraries import CORE, Row, Support, read_tables, shim_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(r'API\((\w+), (Modelled|Ignored|PassThrough|Unsupported), "([^"\\]*)"\)')
@@ -25,22 +25,21 @@ SUPPORT = {
 NOT_OURS = ("cuFile", "cupti", "nvshmem")
 
 
+API = ROOT / "csrc" / "shim" / "api"
 VENDORS = [(v.name, v.soname, v.version_node) for v in read_vendors()]
 LIBRARIES = [name for name, _, _ in VENDORS]
+RECORDED = recorded(13)
+# Rows that only CUDA 12 has, beyond those of CUDA 13: libraries whose SONAME differs.
+ONLY_12 = [f"cuda12/{path.stem}" for path in sorted(API.glob("cuda12/*.def"))]
 
 
 def read_definition(library: str) -> list[str]:
-    return (ROOT / "csrc" / "shim" / "api" / f"{library}.def").read_text("ascii").splitlines()
+    return (API / f"{library}.def").read_text("ascii").splitlines()
 
 
 def read_rows(library: str) -> list[Row]:
     matches = [ROW.fullmatch(line) for line in read_definition(library)]
     return [Row(m[1], SUPPORT[m[2]], m[3]) for m in matches if m is not None]
-
-
-def read_recorded(library: str) -> list[str]:
-    path = ROOT / "tests" / "symbols" / CUDA_SET / f"{library}.txt"
-    return path.read_text("ascii").splitlines()[1:]
 
 
 def exported(library: Path) -> dict[str, str]:
@@ -52,7 +51,7 @@ def exported(library: Path) -> dict[str, str]:
     return {name: node for name, _, node in names}
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("library", [*LIBRARIES, *ONLY_12])
 def test_form(library: str) -> None:
     """Every line is a row of at most 100 columns; rows are sorted and unique."""
     lines = read_definition(library)
@@ -68,10 +67,19 @@ def test_ignored_rows_say_why(library: str) -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_rows_are_the_vendors_symbols(library: str) -> None:
+@pytest.mark.parametrize(("library", "soname", "_node"), VENDORS)
+def test_rows_are_the_vendors_symbols(library: str, soname: str, _node: str) -> None:
     """The table has exactly the symbols recorded from the vendor's library."""
-    assert [row.name for row in read_rows(library)] == read_recorded(library)
+    assert [row.name for row in read_rows(library)] == sorted(RECORDED[soname])
+
+
+@pytest.mark.parametrize("vendor", read_vendors(12), ids=lambda vendor: str(vendor.name))
+def test_rows_of_cuda_12_are_what_it_has_beyond_13(vendor: Vendor) -> None:
+    """Together with the table of CUDA 13 they are all that the vendor's library exports."""
+    own = API / "cuda12" / f"{vendor.name}.def"
+    only_12 = read_rows(f"cuda12/{vendor.name}") if own.exists() else []
+    shared = {row.name for row in read_rows(vendor.name)}
+    assert {row.name for row in only_12} == recorded(12)[vendor.soname] - shared
 
 
 def test_every_symbol_has_one_library() -> None:
@@ -83,8 +91,22 @@ def test_every_symbol_has_one_library() -> None:
 @pytest.mark.parametrize(("library", "soname", "node"), VENDORS)
 def test_exports_are_the_vendors_symbols(library: str, soname: str, node: str) -> None:
     """The built library exports the vendor's symbols and no others, under its version node."""
-    expected = dict.fromkeys(read_recorded(library), node)
-    assert exported(shim_directory() / soname) == expected
+    assert exported(shim_directory() / soname) == dict.fromkeys(RECORDED[soname], node)
+
+
+@pytest.mark.parametrize("vendor", read_vendors(12), ids=lambda vendor: str(vendor.name))
+def test_exports_of_cuda_12_are_the_vendors_and_those_of_13(vendor: Vendor) -> None:
+    """A name that CUDA 12 does not have is in nobody's way."""
+    names = recorded(12)[vendor.soname] | {row.name for row in read_rows(vendor.name)}
+    expected = dict.fromkeys(names, vendor.version_node)
+    assert exported(shim_directory(12) / vendor.soname) == expected
+
+
+@pytest.mark.parametrize("cuda", CUDA_MAJORS)
+def test_a_set_is_complete(cuda: int) -> None:
+    """It has a library for every SONAME, and the core."""
+    files = {path.name for path in shim_directory(cuda).iterdir()}
+    assert files == {CORE, *recorded(cuda)}
 
 
 def test_core_exports_nothing_of_the_cpp_library() -> None:
@@ -103,16 +125,19 @@ def test_compiled_tables_are_the_definitions() -> None:
 
 def test_coverage_page_is_current() -> None:
     """docs/coverage.md is what the compiled tables print."""
-    page = coverage.markdown(read_tables(shim_directory()), coverage.read_torch_uses())
+    tables, uses = read_tables(shim_directory()), coverage.read_torch_uses()
+    page = coverage.markdown(tables, uses, coverage.gaps_beyond())
     assert (ROOT / "docs" / "coverage.md").read_text("ascii") == page, (
         "run: phantora coverage --markdown > docs/coverage.md"
     )
 
 
-def test_recorded_uses_of_torch_have_rows() -> None:
+@pytest.mark.parametrize("release", coverage.RELEASES)
+def test_recorded_uses_of_torch_have_rows(release: str) -> None:
     """What torch was recorded to call is in the table of the library it calls."""
-    rows = {(soname, row.name) for name, soname, _ in VENDORS for row in read_rows(name)}
-    uses = coverage.read_torch_uses()
+    uses = coverage.read_torch_uses(release)
+    tables = coverage.read_tables_for(uses)
+    rows = {(table.soname, row.name) for table in tables for row in table.rows}
     assert [use for use in uses if (use.soname, use.name) not in rows] == []
     assert {use.how for use in uses} == coverage.REACHES.keys()
 

@@ -3,6 +3,12 @@
 
 #include <cuda_runtime_api.h>
 
+#if CUDART_VERSION < 13000
+// What CUDA 13 calls so has this name in CUDA 12, where the plain one is an older call (cuda12.cc).
+#undef cudaStreamGetCaptureInfo
+#define cudaStreamGetCaptureInfo cudaStreamGetCaptureInfo_v3
+#endif
+
 #include "shim/core/config.h"
 #include "shim/core/device.h"
 #include "shim/core/launch.h"

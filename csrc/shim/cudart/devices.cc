@@ -212,4 +212,11 @@ PH_EXPORT cudaError_t cudaGetDriverEntryPointByVersion(const char* symbol, void*
   return cudaSuccess;
 }
 
+// Of programs that were built with CUDA 12: the version is the runtime's.
+PH_EXPORT cudaError_t cudaGetDriverEntryPoint(const char* symbol, void** function, unsigned long long flags,
+                                              cudaDriverEntryPointQueryResult* result) noexcept {
+  PH_CALL(cudaGetDriverEntryPoint);
+  return cudaGetDriverEntryPointByVersion(symbol, function, CUDART_VERSION, flags, result);
+}
+
 }  // extern "C"

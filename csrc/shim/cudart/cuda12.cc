@@ -1,0 +1,42 @@
+// What only CUDA 12 has: names that its programs use where those of CUDA 13 use another, with older arguments.
+#include "shim/cudart/cudart.h"
+
+#if CUDART_VERSION < 13000
+
+#include "shim/core/failure.h"
+
+namespace ph {
+namespace {
+
+cudaError_t capture_info(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+                         cudaGraph_t* graph, const cudaGraphNode_t** dependencies, std::size_t* count) noexcept {
+  return cudaStreamGetCaptureInfo_v3(stream, status, id, graph, dependencies, nullptr, count);
+}
+
+}  // namespace
+}  // namespace ph
+
+#undef cudaStreamGetCaptureInfo
+#undef cudaGetDeviceProperties  // the header makes it _v2, which is the body in devices.cc
+
+extern "C" {
+
+PH_EXPORT cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                                  unsigned long long* id, cudaGraph_t* graph,
+                                                  const cudaGraphNode_t** dependencies, std::size_t* count) noexcept {
+  return ph::capture_info(stream, status, id, graph, dependencies, count);
+}
+
+PH_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
+                                               unsigned long long* id) noexcept {
+  return ph::capture_info(stream, status, id, nullptr, nullptr, nullptr);
+}
+
+// Of programs that were built with CUDA 11: its structure is another.
+PH_EXPORT cudaError_t cudaGetDeviceProperties(void*, int) noexcept {
+  ph::stop_unsupported("cudart", "cudaGetDeviceProperties", "of CUDA 11");
+}
+
+}  // extern "C"
+
+#endif
