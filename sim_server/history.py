@@ -19,6 +19,8 @@ import numpy as np
 from sim_server.kernels import Timing
 
 KERNEL_SPAN = 1
+COPY_SPAN = 2
+FILL_SPAN = 3
 COMMUNICATION_SPAN = 4
 HOST_WAIT_SPAN = 5
 

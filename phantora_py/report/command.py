@@ -10,16 +10,21 @@ from pathlib import Path
 from phantora_py.data import RunData
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
+from phantora_py.report.units import size_text
 from sim_server.errors import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("file", type=Path, help="data file that `phantora run` wrote (.phr)")
-    parser.add_argument(
+    view = parser.add_mutually_exclusive_group()
+    view.add_argument(
         "--json", action="store_true", help="print the summary as JSON (docs/json.md)"
     )
-    parser.add_argument("--rank", type=int, metavar="N", help="print what this rank has printed")
+    view.add_argument(
+        "--html", type=Path, metavar="OUT", help="write a page for a browser (docs/report.md)"
+    )
+    view.add_argument("--rank", type=int, metavar="N", help="print what this rank has printed")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -28,9 +33,18 @@ def run(arguments: argparse.Namespace) -> int:
         _print_log(RunData(arguments.file), arguments.rank)
     elif arguments.json:
         print(json.dumps(summarise(RunData(arguments.file)), indent=1))
+    elif arguments.html is not None:
+        _write_page(RunData(arguments.file), arguments.html)
     else:
         print_summary(arguments.file)
     return 0
+
+
+def _write_page(data: RunData, path: Path) -> None:
+    # The template engine need not be imported for the other views.
+    from phantora_py.report.page.render import write_page  # noqa: PLC0415
+
+    print(f"Wrote {path} ({size_text(write_page(data, path))})")
 
 
 def _print_log(data: RunData, rank: int) -> None:

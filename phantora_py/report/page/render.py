@@ -1,0 +1,93 @@
+"""Makes the page of a data file: gathers the views, fills the template, writes the file."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from phantora_py import __version__
+from phantora_py.data import RunData
+from phantora_py.report.iterations import find_iterations
+from phantora_py.report.kernels import doubts
+from phantora_py.report.page.overview import (
+    deadlock_tables,
+    ignored_calls,
+    iteration_parts,
+    memory_rows,
+    synthetic_sites,
+)
+from phantora_py.report.page.text import FILTERS
+from phantora_py.report.summary import summarise
+from phantora_py.report.window import steady_window
+from sim_server.errors import UsageError
+
+_ASSETS = Path(__file__).parent / "assets"
+
+_SECTIONS = (
+    ("iteration", "Iteration"),
+    ("trust", "Trust"),
+    ("memory", "Memory"),
+    ("facts", "Facts"),
+)
+"""Identifiers and names, in the order of the page."""
+
+# Of each tier: more would not be read (assumed).
+_DOUBTS = 5
+
+
+def write_page(data: RunData, path: Path) -> int:
+    """Write the page of a run. Returns its size in bytes.
+
+    Raises: UsageError if `path` cannot be written, or is the data file itself.
+    """
+    if path.exists() and path.samefile(data.path):
+        raise UsageError(f"--html {path} is the data file itself; name another file")
+    if not path.parent.is_dir():  # before the work is done
+        raise UsageError(f"--html {path} cannot be written: there is no folder {path.parent}")
+    content = make_page(data).encode()
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"--html {path} cannot be written: {error.strerror}") from error
+    return len(content)
+
+
+def make_page(data: RunData) -> str:
+    """The page. Everything that comes from the run is escaped."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_ASSETS),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= FILTERS
+    # Ours alone: these go into the page as they are.
+    environment.globals["asset"] = lambda name: (_ASSETS / name).read_text(encoding="utf-8")
+    return environment.get_template("page.html").render(_views(data))
+
+
+def _views(data: RunData) -> dict[str, Any]:
+    """What the template shows."""
+    iterations = find_iterations(data)
+    window = steady_window(data, iterations)
+    summary = summarise(data)
+    return {
+        "file_name": data.path.name,
+        "version": __version__,
+        "command": shlex.join(data.run["command"]),
+        "run": data.run,
+        "sections": _SECTIONS,
+        "summary": summary,
+        "parts": iteration_parts(summary),
+        "longest_ns": max(summary["iterations"]["per_iteration_ns"], default=0),
+        "window": window,
+        "doubts": doubts(data, _DOUBTS),
+        "ignored": ignored_calls(data),
+        "synthetic_sites": synthetic_sites(data),
+        "memory_rows": memory_rows(data),
+        "deadlock": deadlock_tables(data),
+    }
