@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sim_server.errors import UsageError
-from sim_server.operations import DATA_TYPE_BYTES, Operation
+from sim_server.operations import DATA_TYPE_BYTES, PER_RANK_KINDS, Operation
 from sim_server.records import NcclOpKind
 
 DATA_TYPES = {
@@ -27,6 +27,13 @@ REDUCTIONS = {"sum": 0, "prod": 1, "max": 2, "min": 3, "avg": 4}
 
 # Parts of a buffer start at multiples of this many bytes.
 _ALIGNMENT_BYTES = 16
+
+
+def bus_factor(kind: NcclOpKind, ranks: int) -> float:
+    """Bus bandwidth over algorithm bandwidth of an operation of so many ranks."""
+    if kind is NcclOpKind.ALL_REDUCE:
+        return 2 * (ranks - 1) / ranks
+    return (ranks - 1) / ranks if kind in PER_RANK_KINDS else 1.0
 
 
 @dataclass(frozen=True)
@@ -57,9 +64,7 @@ class BenchOperation:
 
     def bus_factor(self, ranks: int) -> float:
         """Bus bandwidth over algorithm bandwidth."""
-        if self.kind is NcclOpKind.ALL_REDUCE:
-            return 2 * (ranks - 1) / ranks
-        return (ranks - 1) / ranks if self.splits else 1.0
+        return bus_factor(self.kind, ranks)
 
     def launches(
         self, ranks: Sequence[int], count: int, dtype: int, reduction: int

@@ -12,7 +12,7 @@ from pages import Element, page_of, section
 
 from phantora_py.cli import main
 from phantora_py.data import RunData
-from sim_server.records import MarkerKind
+from sim_server.records import CopyKind, MarkerKind
 
 GIB = 1 << 30
 EVIL = "</script><script>alert(1)</script><!--"
@@ -74,6 +74,56 @@ def test_doubts(tmp_path: Path) -> None:
         ["assumed", "gemm", "guess", "10.0 %"],
         ["modelled", "gemm", "model", "40.0 %"],
     ]
+
+
+def test_kernels(tmp_path: Path) -> None:
+    """By class with tiers, and by kernel; the first iteration does not count."""
+    timings = [
+        {"name": "old", "class": "sort", "tier": "modelled", "duration_ns": 1},
+        {"name": "matmul", "class": "gemm", "tier": "assumed", "duration_ns": 1},
+    ]
+    data = two_iterations(tmp_path / "a.phr")
+    spans = data.spans
+    spans["id"][spans["end_ns"] == 1_900_000] = 1
+    spans["id"][spans["kind"] == COPY] = CopyKind.HOST_TO_DEVICE
+    markers = [(rank, ns, 1, "AdamW#0") for rank in (0, 1) for ns in (500_000, 2_200_000)]
+    data = make_run(
+        *(tmp_path / "a.phr", [[], []], markers),
+        **{"spans": spans, "timings": timings, "operations": [OPERATION]},
+    )
+    kernels = section(page_of(data, tmp_path / "a.html"), "kernels")
+    assert kernels.rows() == [
+        ["gemm", "1", "900 us", "78.3 %", "", "", "", "", "78.3 %"],
+        ["copy", "1", "250 us", "21.7 %", "", "", "", "21.7 %", ""],
+        ["gemm", "matmul", "assumed", "1", "900 us", "900 us", "78.3 %"],
+        ["copy", "copy, host to device", "modelled", "1", "250 us", "250 us", "21.7 %"],
+    ]
+
+
+def test_communication(tmp_path: Path) -> None:
+    """Exposed time by operation and Python line, split where the last rank has arrived."""
+    page = page_of(two_iterations(tmp_path / "a.phr"), tmp_path / "a.html")
+    assert section(page, "communication").rows() == [
+        [
+            *("all_reduce", "2 ranks of a node", "train.py:7 main", "1", "300 us", "300 us"),
+            *("50.0 us", "250 us", "20.0 %"),
+        ],
+        [
+            *("all_reduce", "2 ranks of a node", "1", "1.00 MiB", "1", "250 us", "4.19 GB/s"),
+            "100 us",
+        ],
+    ]
+
+
+def test_figures_to_sort_by(tmp_path: Path) -> None:
+    """Every figure of a sortable table carries its value."""
+    page = page_of(two_iterations(tmp_path / "a.phr"), tmp_path / "a.html")
+    tables = [one for one in page.all("table") if one.attributes.get("class", "") == "sortable"]
+    cells = [
+        one for table in tables for one in table.all("td") if one.attributes.get("class") == "n"
+    ]
+    assert cells
+    assert all(float(one.attributes["data-v"]) >= 0 for one in cells)
 
 
 def test_what_was_not_modelled(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import jinja2
 
 from phantora_py import __version__
 from phantora_py.data import RunData
+from phantora_py.report.communication import communication_rows
 from phantora_py.report.iterations import find_iterations
 from phantora_py.report.kernels import doubts
 from phantora_py.report.page.overview import (
@@ -19,6 +20,7 @@ from phantora_py.report.page.overview import (
     memory_rows,
     synthetic_sites,
 )
+from phantora_py.report.page.tables import Basis, exposed_table, kernel_tables
 from phantora_py.report.page.text import FILTERS
 from phantora_py.report.summary import summarise
 from phantora_py.report.window import steady_window
@@ -29,6 +31,8 @@ _ASSETS = Path(__file__).parent / "assets"
 _SECTIONS = (
     ("iteration", "Iteration"),
     ("trust", "Trust"),
+    ("kernels", "Kernels"),
+    ("communication", "Communication"),
     ("memory", "Memory"),
     ("facts", "Facts"),
 )
@@ -74,6 +78,7 @@ def _views(data: RunData) -> dict[str, Any]:
     """What the template shows."""
     iterations = find_iterations(data)
     window = steady_window(data, iterations)
+    basis = Basis(data, window)
     summary = summarise(data)
     return {
         "file_name": data.path.name,
@@ -84,10 +89,15 @@ def _views(data: RunData) -> dict[str, Any]:
         "summary": summary,
         "parts": iteration_parts(summary),
         "longest_ns": max(summary["iterations"]["per_iteration_ns"], default=0),
-        "window": window,
         "doubts": doubts(data, _DOUBTS),
         "ignored": ignored_calls(data),
         "synthetic_sites": synthetic_sites(data),
+        "basis": basis.text,
+        "basis_whole": basis.whole_text,
+        "window_text": "all iterations after the first" if window.iterations else "the whole run",
+        **kernel_tables(data, window),
+        "exposed": exposed_table(data, window),
+        "collectives": communication_rows(data, window),
         "memory_rows": memory_rows(data),
         "deadlock": deadlock_tables(data),
     }

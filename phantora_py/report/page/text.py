@@ -24,12 +24,18 @@ def bandwidth_text(bytes_per_s: float) -> str:
     return f"{bytes_per_s / 1e9:.3g} GB/s"
 
 
+def figure_text(mean: float) -> str:
+    """A mean count: whole if it is, else with one digit after the point."""
+    return f"{mean:,.0f}" if mean == round(mean) else f"{mean:,.1f}"
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
     "duration": duration_text,
     "size": size_text,
     "percent": percent_text,
     "site": site_text,
     "counted": counted,
+    "figure": figure_text,
     "bandwidth": bandwidth_text,
 }
 """For the templates."""

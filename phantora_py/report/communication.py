@@ -1,0 +1,86 @@
+"""What ranks communicate: operations that are alike, with their size and bus bandwidth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from phantora_py.bench.operations import bus_factor
+from phantora_py.data import RunData
+from phantora_py.report.layout import layout_text, pair_text
+from phantora_py.report.window import Window
+from sim_server.records import NcclOpKind
+
+
+@dataclass(frozen=True)
+class CommunicationRow:
+    """Operations of one kind and size on communicators that lie alike."""
+
+    kind: str
+    layout: str
+    members: tuple[int, ...]
+    """Of one of the communicators."""
+    communicators: int
+    size_bytes: int
+    """As nccl-tests counts it: of the larger buffer."""
+    operations: int
+    moving_ns: int
+    """From the arrival of the last rank to the end; of all operations together."""
+    waiting_ns: int
+    """From the first arrival to the last; of all operations together."""
+    bus_bytes_per_s: float | None
+    """As nccl-tests computes it, while bytes move. None: nothing moved between ranks."""
+
+
+class Layouts:
+    """Layouts of operations; communicators are few and operations many."""
+
+    def __init__(self, data: RunData) -> None:
+        self._gpus_per_node = int(data.run["gpus_per_node"])
+        self._texts: dict[tuple[bool, tuple[int, ...]], str] = {}
+
+    def of(self, operation: dict[str, Any]) -> str:
+        """How the participants of an operation lie."""
+        key = (operation["kind"] == "send", tuple(operation["members"]))
+        text = self._texts.get(key)
+        if text is None:
+            is_pair, members = key
+            if is_pair:
+                text = pair_text(members[0], members[1], self._gpus_per_node)
+            else:
+                text = layout_text(members, self._gpus_per_node)
+            self._texts[key] = text
+        return text
+
+
+def communication_rows(data: RunData, window: Window) -> list[CommunicationRow]:
+    """What ended in the window; what took longest first."""
+    layouts = Layouts(data)
+    alike: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    for operation in window.operations_in(data):
+        key = (operation["kind"], layouts.of(operation), operation["bytes"])
+        alike.setdefault(key, []).append(operation)
+    rows = [_row(*key, operations) for key, operations in alike.items()]
+    return sorted(rows, key=lambda row: (-row.moving_ns, row.kind, row.layout, row.size_bytes))
+
+
+def _row(
+    kind: str, layout: str, size_bytes: int, operations: list[dict[str, Any]]
+) -> CommunicationRow:
+    members = tuple(operations[0]["members"])
+    moving_ns = sum(max(one["ends_ns"]) - one["moves_ns"] for one in operations)
+    bus_bytes_per_s = None
+    if moving_ns and size_bytes and len(set(members)) > 1:
+        factor = bus_factor(NcclOpKind[kind.upper()], len(members))
+        bus_bytes_per_s = factor * size_bytes * len(operations) / moving_ns * 1e9
+    return CommunicationRow(
+        kind=kind,
+        layout=layout,
+        members=members,
+        communicators=len({(one["comm"], *one["members"]) for one in operations}),
+        size_bytes=size_bytes,
+        operations=len(operations),
+        moving_ns=moving_ns,
+        waiting_ns=sum(one["moves_ns"] - min(one["arrivals_ns"]) for one in operations),
+        bus_bytes_per_s=bus_bytes_per_s,
+    )
