@@ -96,6 +96,16 @@ class RunData:
         rows = np.concatenate([np.empty(0, SPAN_TYPE), *pieces])
         return np.asarray(rows[np.lexsort([rows["issue_ns"], rows["rank"]])])
 
+    def spans_of(self, rank: int) -> npt.NDArray[np.void]:
+        """The spans of a rank, sorted by issue time."""
+        begin, end = self._borders[rank : rank + 2]
+        return self.spans[begin:end]
+
+    @cached_property
+    def _borders(self) -> npt.NDArray[np.int64]:
+        """Where each rank's spans begin, and the last one's end."""
+        return np.searchsorted(self.spans["rank"], np.arange(self.ranks + 1))
+
     @cached_property
     def timings(self) -> list[dict[str, Any]]:
         """Kernels: name, class, tier, duration, count; kernel spans have indexes here as `id`."""

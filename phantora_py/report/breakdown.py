@@ -47,6 +47,14 @@ class Cover:
         covered: Nanoseconds = np.where(begun > 0, total_ns[begun] - beyond, 0)
         return covered
 
+    def covers(self, times_ns: Nanoseconds) -> npt.NDArray[np.bool_]:
+        """Whether each instant is covered; ends are not. Shape: as `times_ns`."""
+        if not len(self.starts_ns):
+            return np.zeros(len(times_ns), np.bool_)
+        last = np.searchsorted(self.starts_ns, times_ns, side="right") - 1
+        found: npt.NDArray[np.bool_] = (last >= 0) & (times_ns < self.ends_ns[last])
+        return found
+
     def between(self, boundaries_ns: Nanoseconds) -> Nanoseconds:
         """Covered time between consecutive boundaries. Shape: [len(boundaries_ns) - 1]."""
         return np.diff(self.covered_before(boundaries_ns))
@@ -75,16 +83,35 @@ def break_down(data: RunData, iterations: Iterations) -> Breakdown | None:
     return Breakdown(int(compute), int(communication), int(exposed), int(host), int(idle))
 
 
+@dataclass(frozen=True)
+class RankCovers:
+    """When a rank's device computes, communicates, and waits for its host."""
+
+    compute: Cover
+    communication: Cover
+    busy: Cover
+    """Either of the two."""
+    host: Cover
+
+
+def rank_covers(data: RunData, rank: int) -> RankCovers:
+    """Of the whole run."""
+    spans = data.spans_of(rank)
+    spans = spans[(spans["kind"] != HOST_WAIT_SPAN) & (spans["end_ns"] > spans["start_ns"])]
+    communicates = spans["kind"] == COMMUNICATION_SPAN
+    busy = _cover(spans)
+    return RankCovers(
+        _cover(spans[~communicates]), _cover(spans[communicates]), busy, _host_gaps(spans, busy)
+    )
+
+
 def _rank_times(data: RunData, rank: int, boundaries_ns: Nanoseconds) -> npt.NDArray[np.int64]:
     """Shape: [5, iterations], rows as the fields of Breakdown."""
-    spans = data.spans[(data.spans["rank"] == rank) & (data.spans["kind"] != HOST_WAIT_SPAN)]
-    spans = spans[spans["end_ns"] > spans["start_ns"]]
-    communicates = spans["kind"] == COMMUNICATION_SPAN
-    compute = _cover(spans[~communicates]).between(boundaries_ns)
-    communication = _cover(spans[communicates]).between(boundaries_ns)
-    busy_cover = _cover(spans)
-    busy = busy_cover.between(boundaries_ns)
-    host = _host_gaps(spans, busy_cover).between(boundaries_ns)
+    covers = rank_covers(data, rank)
+    compute, communication, busy, host = (
+        cover.between(boundaries_ns)
+        for cover in (covers.compute, covers.communication, covers.busy, covers.host)
+    )
     idle = np.diff(boundaries_ns) - busy - host
     return np.stack([compute, communication, busy - compute, host, idle])
 

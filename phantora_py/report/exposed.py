@@ -7,7 +7,6 @@ add up to the whole.
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,9 +45,8 @@ def exposed_rows(data: RunData, window: Window) -> list[ExposedRow]:
     """What communicated within the window; most exposed first."""
     totals_ns = np.zeros((3, len(data.operations)), np.int64)
     moves_ns = np.array([one["moves_ns"] for one in data.operations], np.int64)
-    borders = np.searchsorted(data.spans["rank"], np.arange(data.ranks + 1))
-    for begin, end in itertools.pairwise(borders):
-        _add_rank(data.spans[begin:end], window, moves_ns, totals_ns)
+    for rank in range(data.ranks):
+        _add_rank(data.spans_of(rank), window, moves_ns, totals_ns)
     layouts = Layouts(data)
     rows: dict[tuple[str, str, str], list[int]] = {}
     for number in np.flatnonzero(totals_ns[0]):

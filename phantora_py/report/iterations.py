@@ -100,7 +100,7 @@ def _run_boundaries(data: RunData, host_times: dict[int, Nanoseconds]) -> Nanose
 
 
 def _device_boundaries(data: RunData, rank: int, host_times: Nanoseconds) -> Nanoseconds:
-    spans = data.spans[data.spans["rank"] == rank]
+    spans = data.spans_of(rank)
     if not len(spans):
         return host_times
     latest_end = np.maximum.accumulate(spans["end_ns"])

@@ -13,12 +13,14 @@ import numpy as np
 
 from phantora_py.data import END_KEYS, SCHEMA, RunData
 from sim_server.history import SPAN_TYPE
-from sim_server.records import MarkerKind
+from sim_server.records import CopyKind, MarkerKind, WaitKind
 
 KERNEL, COPY, FILL, COMMUNICATION, HOST_WAIT = range(1, 6)
 Span = tuple[int, int, int, int]
 """Kind, issue, start, end."""
 Marker = tuple[int, int, MarkerKind, str]
+
+_IDS: dict[int, int] = {COPY: CopyKind.HOST_TO_DEVICE, HOST_WAIT: WaitKind.STREAM}
 
 
 def span_rows(by_rank: Sequence[Sequence[Span]], identifier: int = 0) -> Any:
@@ -26,7 +28,7 @@ def span_rows(by_rank: Sequence[Sequence[Span]], identifier: int = 0) -> Any:
     rows = np.zeros(sum(map(len, by_rank)), SPAN_TYPE)
     flat = [(rank, *span) for rank, spans in enumerate(by_rank) for span in spans]
     for row, (rank, kind, issue_ns, start_ns, end_ns) in zip(rows, flat, strict=True):
-        row["rank"], row["kind"], row["id"] = rank, kind, identifier
+        row["rank"], row["kind"], row["id"] = rank, kind, _IDS.get(kind, identifier)
         row["issue_ns"], row["start_ns"], row["end_ns"] = issue_ns, start_ns, end_ns
     return np.sort(rows, order=["end_ns", "rank", "issue_ns", "start_ns"])
 

@@ -12,7 +12,7 @@ from pages import Element, page_of, section
 
 from phantora_py.cli import main
 from phantora_py.data import RunData
-from sim_server.records import CopyKind, MarkerKind
+from sim_server.records import MarkerKind
 
 GIB = 1 << 30
 EVIL = "</script><script>alert(1)</script><!--"
@@ -85,12 +85,7 @@ def test_kernels(tmp_path: Path) -> None:
     data = two_iterations(tmp_path / "a.phr")
     spans = data.spans
     spans["id"][spans["end_ns"] == 1_900_000] = 1
-    spans["id"][spans["kind"] == COPY] = CopyKind.HOST_TO_DEVICE
-    markers = [(rank, ns, 1, "AdamW#0") for rank in (0, 1) for ns in (500_000, 2_200_000)]
-    data = make_run(
-        *(tmp_path / "a.phr", [[], []], markers),
-        **{"spans": spans, "timings": timings, "operations": [OPERATION]},
-    )
+    data = two_iterations(tmp_path / "a.phr", spans=spans, timings=timings)
     kernels = section(page_of(data, tmp_path / "a.html"), "kernels")
     assert kernels.rows() == [
         ["gemm", "1", "900 us", "78.3 %", "", "", "", "", "78.3 %"],

@@ -22,14 +22,17 @@ from phantora_py.report.page.overview import (
 )
 from phantora_py.report.page.tables import Basis, exposed_table, kernel_tables
 from phantora_py.report.page.text import FILTERS
+from phantora_py.report.page.timeline_data import timeline_data
 from phantora_py.report.summary import summarise
-from phantora_py.report.window import steady_window
+from phantora_py.report.timeline import make_timeline
+from phantora_py.report.window import Window, last_iteration, steady_window
 from sim_server.errors import UsageError
 
 _ASSETS = Path(__file__).parent / "assets"
 
 _SECTIONS = (
     ("iteration", "Iteration"),
+    ("timeline", "Timeline"),
     ("trust", "Trust"),
     ("kernels", "Kernels"),
     ("communication", "Communication"),
@@ -79,6 +82,7 @@ def _views(data: RunData) -> dict[str, Any]:
     iterations = find_iterations(data)
     window = steady_window(data, iterations)
     basis = Basis(data, window)
+    timeline = make_timeline(data, last_iteration(data, iterations))
     summary = summarise(data)
     return {
         "file_name": data.path.name,
@@ -92,6 +96,9 @@ def _views(data: RunData) -> dict[str, Any]:
         "doubts": doubts(data, _DOUBTS),
         "ignored": ignored_calls(data),
         "synthetic_sites": synthetic_sites(data),
+        "timeline": timeline_data(timeline),
+        "timeline_text": _timeline_text(window),
+        "merged_below_ns": timeline.merged_below_ns,
         "basis": basis.text,
         "basis_whole": basis.whole_text,
         "window_text": "all iterations after the first" if window.iterations else "the whole run",
@@ -101,3 +108,8 @@ def _views(data: RunData) -> dict[str, Any]:
         "memory_rows": memory_rows(data),
         "deadlock": deadlock_tables(data),
     }
+
+
+def _timeline_text(window: Window) -> str:
+    """What part of the run is drawn."""
+    return "The last whole iteration." if window.iterations else "The whole run."
