@@ -29,7 +29,7 @@ from sim_server.history import (
 from sim_server.records import CopyKind, WaitKind
 
 MOST_SPANS = 400_000
-"""In the columns: ten bytes each, so that a page stays well below 10 MB."""
+"""In the columns: twelve bytes each, so that a page stays well below 10 MB."""
 
 
 class Category(IntEnum):

@@ -7,10 +7,20 @@ from pathlib import Path
 import pytest
 from made_runs import KERNEL, make_run
 
+import phantora_py
 from phantora_py.cli import main
 from phantora_py.data import RunData
 from sim_server.errors import UsageError
 from sim_server.records import MarkerKind
+
+
+def test_open(tmp_path: Path) -> None:
+    """What a user's program calls: a path of either kind; errors as on the command line."""
+    make_run(tmp_path / "a.phr", [[], []])
+    assert phantora_py.open(tmp_path / "a.phr").ranks == 2
+    assert phantora_py.open(str(tmp_path / "a.phr")).ranks == 2
+    with pytest.raises(UsageError, match="no such file"):
+        phantora_py.open(tmp_path / "b.phr")
 
 
 def test_members_are_read_as_they_were_written(tmp_path: Path) -> None:

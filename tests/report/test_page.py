@@ -96,12 +96,16 @@ def test_kernels(tmp_path: Path) -> None:
 
 
 def test_communication(tmp_path: Path) -> None:
-    """Exposed time by operation and Python line, split where the last rank has arrived."""
+    """Exposed time, split where the last rank has arrived; who made others wait; operations."""
     page = page_of(two_iterations(tmp_path / "a.phr"), tmp_path / "a.html")
     assert section(page, "communication").rows() == [
         [
             *("all_reduce", "2 ranks of a node", "train.py:7 main", "1", "300 us", "300 us"),
             *("50.0 us", "250 us", "20.0 %"),
+        ],
+        [
+            *("rank 0", "all_reduce", "2 ranks of a node", "train.py:7 main", "1"),
+            *("100 us", "100 us"),
         ],
         [
             *("all_reduce", "2 ranks of a node", "1", "1.00 MiB", "1", "250 us", "4.19 GB/s"),

@@ -20,7 +20,7 @@ from phantora_py.report.page.overview import (
     memory_rows,
     synthetic_sites,
 )
-from phantora_py.report.page.tables import Basis, exposed_table, kernel_tables
+from phantora_py.report.page.tables import Basis, exposed_table, kernel_tables, waiting_table
 from phantora_py.report.page.text import FILTERS
 from phantora_py.report.page.timeline_data import timeline_data
 from phantora_py.report.summary import summarise
@@ -43,6 +43,8 @@ _SECTIONS = (
 
 # Of each tier: more would not be read (assumed).
 _DOUBTS = 5
+# With uneven host time every rank is late somewhere.
+_WAITS = 200
 
 
 def write_page(data: RunData, path: Path) -> int:
@@ -104,6 +106,7 @@ def _views(data: RunData) -> dict[str, Any]:
         "window_text": "all iterations after the first" if window.iterations else "the whole run",
         **kernel_tables(data, window),
         "exposed": exposed_table(data, window),
+        **waiting_table(data, window, _WAITS),
         "collectives": communication_rows(data, window),
         "memory_rows": memory_rows(data),
         "deadlock": deadlock_tables(data),

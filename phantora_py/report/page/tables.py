@@ -8,6 +8,7 @@ from typing import Any
 from phantora_py.data import RunData
 from phantora_py.report.exposed import exposed_rows
 from phantora_py.report.kernels import KernelRow, kernel_rows
+from phantora_py.report.waiting import waiting_rows
 from phantora_py.report.window import Window
 from sim_server.kernels import Tier
 
@@ -92,3 +93,19 @@ def exposed_table(data: RunData, window: Window) -> list[dict[str, Any]]:
         }
         for row in exposed_rows(data, window)
     ]
+
+
+def waiting_table(data: RunData, window: Window, most: int) -> dict[str, Any]:
+    """The `most` rows that others waited for longest, per iteration, and how many are left."""
+    rows = waiting_rows(data, window)
+    iterations = max(window.iterations, 1)
+    shown = [
+        {
+            **asdict(row),
+            "operations": row.operations / iterations,
+            "waited_ns": row.waited_ns / iterations,
+            "late_ns": row.late_ns / iterations,
+        }
+        for row in rows[:most]
+    ]
+    return {"waiting": shown, "waiting_left_out": len(rows) - len(shown)}
