@@ -58,11 +58,11 @@ class Rows:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add(self, row: object) -> None:
-        """Append a row."""
+    def add(self, row: object, derived: Mapping[str, Any] | None = None) -> None:
+        """Append a row. `derived`: further members of an object, which the digest is without."""
         text = json.dumps(row, sort_keys=True)
         self._hash.update(text.encode() + b"\n")
-        self._rows.append(text)
+        self._rows.append(f"{text[:-1]}, {json.dumps(derived)[1:]}" if derived else text)
 
     def take(self) -> Iterator[Piece]:
         """What has been added since the last call, as one piece if it is anything."""
@@ -111,9 +111,12 @@ class History:
         """The number that the engine's spans carry for a signature."""
         return self._indexes[signature]
 
-    def add_operation(self, operation: Mapping[str, Any]) -> None:
-        """Keep an operation, in the order in which the engine is told that they finish."""
-        self._operation_rows.add(operation)
+    def add_operation(self, operation: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
+        """Keep an operation, in the order in which the engine is told that they finish.
+
+        `derived` follows from operations and settings; the digest is without it.
+        """
+        self._operation_rows.add(operation, derived)
 
     def add_spans(self, spans: np.ndarray, before_ns: int) -> None:
         """Keep finished work. Later calls bring nothing that ends before `before_ns`."""

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sim_server._engine import Announcement, Ready
+from sim_server.collectives import Way
 from sim_server.history import PIECE_ROWS, History, Piece, Rows
 from sim_server.host_gaps import HostGapLog
 from sim_server.host_tensors import HostTensorLog
@@ -134,7 +135,9 @@ class RunLog:
         """Keep the members of a communicator, in its order."""
         self._communicators[identifier] = members
 
-    def add_operation(self, ready: Ready, operation: Operation, ends_ns: list[int]) -> None:
+    def add_operation(
+        self, ready: Ready, operation: Operation, way: Way | None, ends_ns: list[int]
+    ) -> None:
         """Keep a finished operation."""
         self.history.add_operation(
             {
@@ -148,7 +151,8 @@ class RunLog:
                 "moves_ns": ready.time_ns,
                 "ends_ns": ends_ns,
                 "site": self.site(operation.participants[0], ready.site),
-            }
+            },
+            {} if way is None else way._asdict(),
         )
 
     def add_announcement(self, announcement: Announcement) -> None:

@@ -17,7 +17,7 @@ from functools import partial
 import simpy
 
 from sim_server._engine import Announcement, Answer, Engine, Ready, Request
-from sim_server.collectives import Communication
+from sim_server.collectives import Communication, Way
 from sim_server.communicators import Communicators, Joiner, NewCommunicator
 from sim_server.deadlock import report_deadlock
 from sim_server.errors import Deadlock, Mismatch, RankFailed, UnsupportedCall
@@ -62,7 +62,7 @@ class Simulation:
             settings.nccl_environment,
         )
         self._replies: list[Reply] = []
-        self._ended: list[tuple[Ready, Operation, list[int]]] = []
+        self._ended: list[tuple[Ready, Operation, Way | None, list[int]]] = []
         """Operations that ended at this instant, before the engine is told."""
 
     def feed(self, rank: int, cells: bytes, host_clock_ns: int) -> None:
@@ -274,21 +274,24 @@ class Simulation:
     def _start(self, together: list[Ready]) -> None:
         operations = [self._operation(ready) for ready in together]
         ends = self._communication.start_group(operations)
-        for ready, operation, end in zip(together, operations, ends, strict=True):
+        ways = self._communication.ways(operations)
+        for ready, operation, way, end in zip(together, operations, ways, ends, strict=True):
             assert end.callbacks is not None, "an operation has not ended when it starts"
-            end.callbacks.append(partial(self._note_end, ready, operation))
+            end.callbacks.append(partial(self._note_end, ready, operation, way))
 
-    def _note_end(self, ready: Ready, operation: Operation, end: simpy.Event) -> None:
+    def _note_end(
+        self, ready: Ready, operation: Operation, way: Way | None, end: simpy.Event
+    ) -> None:
         assert isinstance(end.value, list), "an operation ends with the times of its participants"
-        self._ended.append((ready, operation, end.value))
+        self._ended.append((ready, operation, way, end.value))
 
     def _finish(self) -> None:
         """Tell the engine what has ended at this instant: operations in the order of their getting
         ready, so that it does not matter how the network came to their ends.
         """
         self._ended.sort(key=lambda one: one[0].operation)
-        for ready, operation, ends_ns in self._ended:
-            self.log.add_operation(ready, operation, ends_ns)
+        for ready, operation, way, ends_ns in self._ended:
+            self.log.add_operation(ready, operation, way, ends_ns)
             self._engine.finish(ready.operation, ends_ns)
         self._ended.clear()
 

@@ -20,6 +20,8 @@ class CommunicationRow:
     layout: str
     members: tuple[int, ...]
     """Of one of the communicators."""
+    algorithm: str
+    """With the protocol; empty if the data file does not say it, or nothing moved."""
     communicators: int
     size_bytes: int
     """As nccl-tests counts it: of the larger buffer."""
@@ -56,16 +58,19 @@ class Layouts:
 def communication_rows(data: RunData, window: Window) -> list[CommunicationRow]:
     """What ended in the window; what took longest first."""
     layouts = Layouts(data)
-    alike: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+    alike: dict[tuple[str, str, int, str], list[dict[str, Any]]] = {}
     for operation in window.operations_in(data):
-        key = (operation["kind"], layouts.of(operation), operation["bytes"])
+        way = (
+            f"{operation['algorithm']}, {operation['protocol']}" if "algorithm" in operation else ""
+        )
+        key = (operation["kind"], layouts.of(operation), operation["bytes"], way)
         alike.setdefault(key, []).append(operation)
     rows = [_row(*key, operations) for key, operations in alike.items()]
     return sorted(rows, key=lambda row: (-row.moving_ns, row.kind, row.layout, row.size_bytes))
 
 
 def _row(
-    kind: str, layout: str, size_bytes: int, operations: list[dict[str, Any]]
+    kind: str, layout: str, size_bytes: int, algorithm: str, operations: list[dict[str, Any]]
 ) -> CommunicationRow:
     members = tuple(operations[0]["members"])
     moving_ns = sum(max(one["ends_ns"]) - one["moves_ns"] for one in operations)
@@ -77,6 +82,7 @@ def _row(
         kind=kind,
         layout=layout,
         members=members,
+        algorithm=algorithm,
         communicators=len({(one["comm"], *one["members"]) for one in operations}),
         size_bytes=size_bytes,
         operations=len(operations),

@@ -1,5 +1,5 @@
 """Collective communication: which algorithm, what it moves, how long it takes."""
 
-from sim_server.collectives.communication import Communication
+from sim_server.collectives.communication import Communication, Way
 
-__all__ = ["Communication"]
+__all__ = ["Communication", "Way"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import simpy
 
@@ -16,6 +17,13 @@ from sim_server.operations import Operation
 
 # Flows of the plans kept for operations that come again; beyond that many the memory starts anew.
 _PLANNED_FLOWS = 200_000
+
+
+class Way(NamedTuple):
+    """How an operation is carried out, as NCCL_ALGO and NCCL_PROTO name it."""
+
+    algorithm: str
+    protocol: str
 
 
 class Communication:
@@ -84,6 +92,16 @@ class Communication:
         """How an operation of at least two ranks, or the sends of one launch, are carried out by
         themselves."""
         return self._plan(operations)
+
+    def ways(self, operations: Sequence[Operation]) -> list[Way | None]:
+        """How the operations of one launch are carried out; None where no bytes move."""
+        moving = [one for one in operations if self._moves(one)]
+        exchange = tuple(one for one in moving if one.is_point_to_point)
+        plans = {one: self._plan(exchange if one.is_point_to_point else (one,)) for one in moving}
+        return [
+            Way(plans[one].algorithm.value, plans[one].protocol.value) if one in plans else None
+            for one in operations
+        ]
 
     def _plan(self, operations: tuple[Operation, ...]) -> Plan:
         """The plan of a collective, or of the sends of one launch."""

@@ -90,18 +90,22 @@ def test_operations_that_are_alike(tmp_path: Path) -> None:
         operation(2, comm=2, members=[2, 3], ends_ns=[240, 240]),
         operation(3, comm=2, members=[2, 3], ends_ns=[900, 900]),  # of another iteration
         operation(4, bytes=8000, members=[0, 1]),
+        operation(4, members=[0, 1], algorithm="Ring", protocol="LL"),
         operation(5, kind="send", members=[0, 2], arrivals_ns=[10, 40]),
         operation(6, kind="broadcast", members=[0], arrivals_ns=[40]),
     ]
     data = make_run(tmp_path / "a.phr", [[]] * 4, operations=operations, run={"gpus_per_node": 2})
     rows = communication_rows(data, Window(0, 500, 1))
-    assert [(row.kind, row.layout, row.operations, row.communicators) for row in rows] == [
-        ("all_reduce", "2 ranks of a node", 2, 2),
-        ("all_reduce", "2 ranks of a node", 1, 1),
-        ("broadcast", "1 rank", 1, 1),
-        ("send", "rank +2, on another node", 1, 1),
+    assert [(row.kind, row.algorithm, row.operations, row.communicators) for row in rows] == [
+        ("all_reduce", "", 2, 2),
+        ("all_reduce", "Ring, LL", 1, 1),
+        ("all_reduce", "", 1, 1),
+        ("broadcast", "", 1, 1),
+        ("send", "", 1, 1),
     ]
-    assert [row.waiting_ns for row in rows] == [60, 30, 0, 30]
+    layouts = [row.layout for row in rows]
+    assert layouts == ["2 ranks of a node"] * 3 + ["1 rank", "rank +2, on another node"]
+    assert [row.waiting_ns for row in rows] == [60, 30, 30, 0, 30]
 
 
 def test_bus_bandwidth(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ OPERATION = {
     **{"kind": "all_reduce", "comm": 1, "bytes": 1 << 20, "count": 1 << 18, "dtype": 7},
     **{"members": [0, 1], "arrivals_ns": [2_000_000, 1_900_000], "moves_ns": 2_000_000},
     **{"ends_ns": [2_250_000, 2_250_000], "site": "/home/me/train.py:7 main"},
+    **{"algorithm": "Ring", "protocol": "LL128"},
 }
 
 
@@ -108,8 +109,8 @@ def test_communication(tmp_path: Path) -> None:
             *("100 us", "100 us"),
         ],
         [
-            *("all_reduce", "2 ranks of a node", "1", "1.00 MiB", "1", "250 us", "4.19 GB/s"),
-            "100 us",
+            *("all_reduce", "2 ranks of a node", "1", "Ring, LL128", "1.00 MiB", "1", "250 us"),
+            *("4.19 GB/s", "100 us"),
         ],
     ]
 

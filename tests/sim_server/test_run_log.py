@@ -10,7 +10,7 @@ import pytest
 from engine_harness import cell
 from played_ranks import Script, make_settings, play, training, whole_files
 
-from sim_server.history import COMMUNICATION_SPAN, KERNEL_SPAN
+from sim_server.history import COMMUNICATION_SPAN, KERNEL_SPAN, History
 from sim_server.records import MarkerKind, MemoryKind, RecordKind
 from sim_server.simulation import Simulation
 
@@ -207,3 +207,15 @@ def test_spans_refer_to_what_was_written_before_them() -> None:
 
     play([training(rank, 2) for rank in range(2)], after_advance=take)
     assert any(name.startswith("spans/") for name, _ in pieces)
+
+
+def test_what_follows_from_the_rest_is_kept_and_not_digested() -> None:
+    """Runs of versions that tell more of an operation have one digest."""
+    digests = set()
+    for derived in ({}, {"algorithm": "Ring", "protocol": "LL"}):
+        history = History()
+        history.add_operation({"kind": "all_reduce", "comm": 1}, derived)
+        ((_, content),) = history.take()
+        assert json.loads(content) == [{"kind": "all_reduce", "comm": 1, **derived}]
+        digests.add(history.digest())
+    assert len(digests) == 1

@@ -89,7 +89,7 @@ def test_a_collective_takes_what_the_network_takes() -> None:
         **{"kind": "all_reduce", "comm": 1, "bytes": 4 << 20, "count": 1 << 20, "dtype": FLOAT},
         **{"members": [0, 1, 2, 3], "moves_ns": created_ns + 3000, "ends_ns": [end_ns] * 4},
         "arrivals_ns": [created_ns + 1000 * rank for rank in range(4)],
-        "site": "an unknown line",
+        **{"site": "an unknown line", "algorithm": "Ring", "protocol": "Simple"},
     }
 
 
@@ -104,6 +104,7 @@ def test_a_send_meets_its_receive() -> None:
     (kept,) = whole_files(simulation.files())["operations"]
     assert (kept["kind"], kept["members"], kept["bytes"]) == ("send", [1, 0], 256)
     assert kept["moves_ns"] == comm_init_ns(2) + 700
+    assert kept["algorithm"] == "Direct"
     assert {reply.time_ns for reply in replies[2:]} == set(kept["ends_ns"])
 
 
