@@ -210,6 +210,7 @@ def test_failed(tmp_path: Path) -> None:
     )
     text = text_of(page_of(data, tmp_path / "a.html"))
     assert "The run failed, exit code 5. deadlock: ranks 0-1, 3 wait" in text
+    assert "Of ranks that were stopped the calls are not counted" in text
     assert "0-1, 3 waits 5.00 us b.py:3 f" in text
     assert "Rank 0 ran out of memory : asked 100 GiB, free 70.0 GiB, at train.py:9 main" in text
 
