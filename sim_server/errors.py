@@ -60,6 +60,12 @@ class LowTrust(PhantoraError):  # noqa: N818
     exit_code = 6
 
 
+class GateFailed(PhantoraError):  # noqa: N818
+    """A comparison is worse than asked for."""
+
+    exit_code = 6
+
+
 class Interrupted(PhantoraError):  # noqa: N818
     """The user asked for an early end."""
 

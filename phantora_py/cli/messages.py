@@ -13,7 +13,7 @@ _TITLES = {
     3: "unsupported call",
     4: "a rank failed",
     5: "collectives",
-    6: "below the trust asked for",
+    6: "short of what was asked for",
     70: "internal error",
     130: "interrupted",
 }

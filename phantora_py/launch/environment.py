@@ -19,6 +19,14 @@ from phantora_py.libraries import preload_list, preload_value, shim_directory
 # torchrun's own choice. Source: torch/distributed/run.py of PyTorch 2.15.
 _MASTER_PORT = 29500
 
+# What CUDA, NCCL, PyTorch and OpenMP are told. Others may be private, or belong to the shell.
+_RECORDED = ("CUDA_", "NCCL_", "OMP_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_")
+
+
+def recorded_environment(inherited: Mapping[str, str]) -> dict[str, str]:
+    """The user's variables that the data file keeps, because they may explain a difference."""
+    return {name: inherited[name] for name in sorted(inherited) if name.startswith(_RECORDED)}
+
 
 def free_port(address: str) -> int:
     """A TCP port that nobody uses at the moment."""

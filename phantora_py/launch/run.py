@@ -415,6 +415,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "command": list(prepared.command.words),
+        "environment": environment.recorded_environment(os.environ),
         "ranks": layout.ranks,
         "nodes": layout.nodes,
         "gpus_per_node": layout.ranks_per_node,

@@ -19,6 +19,11 @@ def size_text(size_bytes: float) -> str:
     return f"{size_bytes:.0f} B"
 
 
+def amount_text(amount: float) -> str:
+    """`amount` with three significant digits at least, and commas."""
+    return f"{amount:,.0f}" if amount >= 99.95 else _significant(amount)
+
+
 def percent_text(share: float) -> str:
     """`share` of one, one digit after the point; "< 0.1 %" for a little that is not nothing."""
     return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.1f} %"

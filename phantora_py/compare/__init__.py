@@ -1,0 +1,1 @@
+"""Runs side by side: their figures, and what changed between them (docs/compare.md)."""

@@ -1,0 +1,72 @@
+"""`phantora compare A B ...`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from phantora_py.compare.comparison import compare, names_of, read_configuration
+from phantora_py.compare.gates import judge, require
+from phantora_py.compare.quantities import parse_gate, parse_prices, parse_work
+from phantora_py.compare.terminal import print_comparison
+from sim_server.errors import UsageError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    parser.add_argument(
+        "files", type=Path, nargs="+", metavar="FILE", help="data files; the first is the baseline"
+    )
+    add_comparing_arguments(parser)
+    parser.add_argument(
+        "--gate",
+        action="append",
+        default=[],
+        metavar="GATE",
+        help="fail with exit code 6 if a run is worse: 'iteration_time<=1.02', the ratio to the "
+        "first; also exposed_communication, peak_memory; may be repeated",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print the comparison as JSON (docs/json.md)"
+    )
+
+
+def add_comparing_arguments(parser: argparse.ArgumentParser) -> None:
+    """What the figures cannot tell by themselves; `phantora sweep` asks for the same."""
+    parser.add_argument(
+        "--per-iteration",
+        action="append",
+        default=[],
+        metavar="AMOUNT",
+        help="what all ranks together get through in an iteration, as '64x4096 tokens' or '256 "
+        "samples': once for all runs, or once for each in their order",
+    )
+    parser.add_argument(
+        "--price",
+        action="append",
+        default=[],
+        metavar="PRICE",
+        help="of a GPU-hour, as 2.49, or h100=2.49 for one kind of GPU; may be repeated",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Prints the comparison. Raises: GateFailed after that."""
+    if len(options.files) < 2:
+        raise UsageError("compare takes two data files or more; `phantora report` shows one.")
+    works = parse_work(options.per_iteration, len(options.files))
+    prices = parse_prices(options.price)
+    gates = [parse_gate(text) for text in options.gate]
+    runs = [
+        read_configuration(path, name, work)
+        for path, name, work in zip(options.files, names_of(options.files), works, strict=True)
+    ]
+    comparison = compare(runs, prices)
+    comparison["gates"] = judge(comparison, gates)
+    if options.json:
+        print(json.dumps(comparison, indent=1), flush=True)
+    else:
+        print_comparison(comparison)
+    require(comparison)
+    return 0

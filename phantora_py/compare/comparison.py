@@ -1,0 +1,227 @@
+"""Several runs against the first of them: the object that `--json` prints and the tables show.
+
+The shape is public (docs/json.md): keys may be added, these stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from phantora_py.compare.inputs import Inputs, differences, inputs_of, program_of
+from phantora_py.compare.interval import Spread, speed_up, spread
+from phantora_py.compare.quantities import Prices, Work
+from phantora_py.compare.work import (
+    Change,
+    add_up,
+    class_changes,
+    collective_changes,
+    kernel_changes,
+)
+from phantora_py.compare.work import Work as DoneWork
+from phantora_py.data import RunData
+from phantora_py.report.iterations import find_iterations
+from phantora_py.report.summary import summarise
+
+SCHEMA = 1
+_HOUR_NS = 3600 * 10**9
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One run, as far as it is compared."""
+
+    name: str
+    summary: dict[str, Any]
+    gpu: str
+    iterations: Spread | None
+    """None if there was none after the first."""
+    inputs: Inputs
+    done: DoneWork
+    work: Work | None = None
+    """What an iteration gets through, if the user said so."""
+
+
+def read_configuration(path: Path, name: str, work: Work | None = None) -> Configuration:
+    """Raises: UsageError if `path` cannot be read."""
+    data = RunData(path)
+    iterations = find_iterations(data)
+    durations_ns = iterations.durations_ns.tolist()
+    return Configuration(
+        name=name,
+        summary=summarise(data),
+        gpu=data.run["cluster"].get("gpu", data.run["cluster_name"]),
+        iterations=spread(durations_ns) if durations_ns else None,
+        inputs=inputs_of(data),
+        done=add_up(data, iterations),
+        work=work,
+    )
+
+
+def names_of(paths: Sequence[Path]) -> list[str]:
+    """What the runs are called: their files without directory and suffix, where that tells them
+    apart.
+    """
+    for names in ([path.stem for path in paths], [path.name for path in paths]):
+        if len(set(names)) == len(names):
+            return names
+    return list(map(str, paths))
+
+
+def compare(runs: Sequence[Configuration], prices: Prices) -> dict[str, Any]:
+    """The comparison of at least one run. Units: as the keys say; times are virtual."""
+    first = runs[0]
+    return {
+        "schema": SCHEMA,
+        "runs": [_figures(run, first, prices) for run in runs],
+        "changes": [_changes(first, run) for run in runs[1:]],
+        "notes": [note for tell in _NOTES for note in tell(runs)],
+    }
+
+
+def _figures(run: Configuration, first: Configuration, prices: Prices) -> dict[str, Any]:
+    summary, iterations = run.summary, run.iterations
+    interval = iterations.interval if iterations else None
+    ratio = None
+    if run is not first and iterations and first.iterations:
+        ratio = speed_up(first.iterations, iterations, _relative_work(run, first))
+    memory = summary["memory"]
+    return {
+        "name": run.name,
+        "command": summary["command"],
+        "ranks": summary["ranks"],
+        "cluster": summary["cluster"],
+        "gpu": run.gpu,
+        "host_time": summary["host_time"],
+        "exit_code": summary["exit_code"],
+        "broke_off": summary["broke_off"],
+        "digest": summary["digest"],
+        "iteration": iterations
+        and {
+            "count": summary["iterations"]["count"],
+            "median_ns": iterations.median_ns,
+            "interval_ns": interval and [interval.low_ns, interval.high_ns],
+            "confidence": interval and interval.confidence,
+        },
+        "speed_up": ratio and asdict(ratio),
+        "throughput": _throughput(run),
+        "exposed_communication_ns": summary["breakdown_ns"]["exposed_communication"],
+        "peak_memory_bytes": max(memory["peak_device_bytes"], default=None),
+        "capacity_bytes": memory["capacity_bytes"],
+        "fits": memory["fits"],
+        "cost": _cost(run, prices),
+    }
+
+
+def _relative_work(run: Configuration, first: Configuration) -> float:
+    return run.work.amount / first.work.amount if run.work and first.work else 1.0
+
+
+def _throughput(run: Configuration) -> dict[str, Any] | None:
+    if run.work is None or run.iterations is None:
+        return None
+    per_s = run.work.amount / run.iterations.median_ns * 1e9
+    return {"unit": run.work.unit, "per_iteration": run.work.amount, "per_s": per_s}
+
+
+def _cost(run: Configuration, prices: Prices) -> dict[str, Any] | None:
+    price = prices.of(run.gpu)
+    if price is None or run.iterations is None:
+        return None
+    cost = price * run.summary["ranks"] * run.iterations.median_ns / _HOUR_NS
+    per_million = run.work and cost / run.work.amount * 1e6
+    return {"per_gpu_hour": price, "per_iteration": cost, "per_million": per_million}
+
+
+def _changes(first: Configuration, run: Configuration) -> dict[str, Any]:
+    return {
+        "name": run.name,
+        "inputs": [asdict(one) for one in differences(first.inputs, run.inputs)],
+        "kernel_classes": [
+            {"class": one.key[0], **_both(one)} for one in class_changes(first.done, run.done)
+        ],
+        "kernels": [
+            {"class": one.key[0], "name": one.key[1], **_both(one)}
+            for one in kernel_changes(first.done, run.done)
+        ],
+        "collectives": [
+            {"kind": one.key[0], "participants": one.key[1], **_both(one)}
+            for one in collective_changes(first.done, run.done)
+        ],
+    }
+
+
+def _both(change: Change[Any, Any]) -> dict[str, Any]:
+    return {"first": asdict(change.first), "this": asdict(change.this)}
+
+
+# What the reader has to know
+
+
+def _ends(runs: Sequence[Configuration]) -> list[str]:
+    notes = []
+    for run in runs:
+        if run.summary["broke_off"]:
+            notes.append(f"{run.name} broke off: phantora was killed, and memory is not known.")
+        elif run.summary["exit_code"]:
+            notes.append(
+                f"{run.name} did not finish: exit code {run.summary['exit_code']}: "
+                f"{run.summary['message']}"
+            )
+        if run.iterations is None:
+            notes.append(
+                f"{run.name} has no iteration after its first; its kernels and collectives are "
+                "those of the whole run."
+            )
+    return notes
+
+
+def _work(runs: Sequence[Configuration]) -> list[str]:
+    programs = list(dict.fromkeys(program_of(run.summary["command"]) for run in runs))
+    if len(programs) > 1:
+        return [f"The runs are of different programs: {', '.join(programs)}."]
+    if any(run.inputs["command"] != runs[0].inputs["command"] for run in runs) and not runs[0].work:
+        return [
+            "The commands differ. Iterations are compared as they are, whether or not they do the "
+            "same work; --per-iteration tells how much they do."
+        ]
+    found = list(dict.fromkeys(run.summary["iterations"]["detected_by"] for run in runs))
+    if len(found) > 1:
+        return [f"Iterations were found in different ways: by {', by '.join(found)}."]
+    return []
+
+
+def _equal(runs: Sequence[Configuration]) -> list[str]:
+    digest = runs[0].summary["digest"]
+    same = [run.name for run in runs[1:] if digest and run.summary["digest"] == digest]
+    return [f"The same history as {runs[0].name}, to the nanosecond: {', '.join(same)}."] * bool(
+        same
+    )
+
+
+def _uncertainty(runs: Sequence[Configuration]) -> list[str]:
+    """What the intervals say, and what they leave out."""
+    intervals = [run.iterations.interval for run in runs if run.iterations]
+    known = [interval.confidence for interval in intervals if interval]
+    if len(runs) < 2 or not known:
+        return []
+    least = min(known)
+    fixed = " (with host time fixed it may be zero)"
+    fixed = fixed if any(run.summary["host_time"] != "measured" for run in runs) else ""
+    gpus = list(dict.fromkeys(run.gpu for run in runs))
+    versions = {run.summary["versions"].get("phantora") for run in runs}
+    if len(gpus) > 1:
+        rest = f"; models of different GPUs ({', '.join(gpus)}) err each in its own way."
+    elif len(versions) > 1:
+        rest = "; the runs were simulated by different versions, whose models may differ."
+    else:
+        rest = "; all runs are on the same models, and most of that error is common to them."
+    return [
+        f"The range of a speed-up is from the spread of the iterations within each run{fixed}, at "
+        f"{100 * least:.0f} % confidence or more. It leaves out how accurate the models are{rest}"
+    ]
+
+
+_NOTES: list[Callable[[Sequence[Configuration]], list[str]]] = [_ends, _work, _equal, _uncertainty]

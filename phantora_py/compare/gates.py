@@ -1,0 +1,70 @@
+"""Gates: figures that may be at most so many times those of the first run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from phantora_py.compare.quantities import Gate
+from sim_server.errors import GateFailed
+
+_FIGURES = {
+    "iteration_time": lambda run: run["iteration"] and run["iteration"]["median_ns"],
+    "exposed_communication": lambda run: run["exposed_communication_ns"],
+    "peak_memory": lambda run: run["peak_memory_bytes"],
+}
+
+
+def judge(comparison: Mapping[str, Any], gates: Sequence[Gate]) -> list[dict[str, Any]]:
+    """The `gates` of the comparison: each gate for each run but the first. `ratio` is null where a
+    figure is not known; such a gate is not met, nor is one of a run that did not finish.
+    """
+    first, *others = comparison["runs"]
+    return [
+        {"gate": gate.text, "name": run["name"], **_verdict(gate, first, run)}
+        for run in others
+        for gate in gates
+    ]
+
+
+def _verdict(gate: Gate, first: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
+    base, value = (_FIGURES[gate.metric](one) for one in (first, run))
+    finished = first["exit_code"] == 0 and run["exit_code"] == 0
+    ratio = None
+    if base is not None and value is not None:
+        # Nothing of nothing is no change; something of nothing is beyond every limit.
+        ratio = value / base if base else 1.0 if not value else float("inf")
+    return {
+        "metric": gate.metric,
+        "limit": gate.limit,
+        "ratio": None if ratio == float("inf") else ratio,
+        "met": finished and ratio is not None and ratio <= gate.limit,
+    }
+
+
+def require(comparison: Mapping[str, Any]) -> None:
+    """Raises: GateFailed if a gate is not met."""
+    failed = list(_complaints(comparison))
+    if failed:
+        raise GateFailed(" ".join(failed))
+
+
+def _complaints(comparison: Mapping[str, Any]) -> Iterator[str]:
+    runs = {run["name"]: run for run in comparison["runs"]}
+    first = comparison["runs"][0]
+    for verdict in comparison["gates"]:
+        if verdict["met"]:
+            continue
+        name, metric, ratio = verdict["name"], verdict["metric"], verdict["ratio"]
+        unfinished = [run for run in (first, runs[name]) if run["exit_code"] != 0]
+        if unfinished:
+            yield f"{name}: {metric} is not judged, because {unfinished[0]['name']} did not finish."
+        elif ratio is not None:
+            yield (
+                f"{name}: {metric} is {ratio:.4g} times that of {first['name']}, and the limit "
+                + (f"is {verdict['limit']:g}.")
+            )
+        elif _FIGURES[metric](first) == 0:
+            yield f"{name}: {metric} is more than the nothing of {first['name']}."
+        else:
+            yield f"{name}: {metric} cannot be judged, because it is not known of both runs."

@@ -1,0 +1,201 @@
+"""`phantora compare` of data files whose figures are known."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compared_runs import PROFILE, US, write_run
+from made_runs import rank_memory
+
+from phantora_py.cli import main
+
+
+def compared(capsys: pytest.CaptureFixture[str], *words: str | Path) -> dict[str, Any]:
+    """The JSON of a comparison."""
+    assert main(["compare", "--json", *map(str, words)]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def said(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -> str:
+    """Everything that is printed, lines joined."""
+    assert main(["compare", *map(str, words)]) == code
+    captured = capsys.readouterr()
+    return " ".join((captured.out + captured.err).split())
+
+
+def test_figures_of_each_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Iteration, speed-up, throughput, exposed communication, memory and cost, by hand."""
+    slow = write_run(tmp_path / "slow.phr", [40 * US] * 3, communicates_ns=20 * US)
+    fast = write_run(tmp_path / "fast.phr", [20 * US] * 3, communicates_ns=5 * US)
+    words = ["--per-iteration", "4x8 tokens", "--price", "3.6", "--price", "a100=1"]
+    first, this = compared(capsys, slow, fast, *words)["runs"]
+    assert first["iteration"]["interval_ns"] == [40 * US, 40 * US]
+    assert (first["name"], first["speed_up"]) == ("slow", None)
+    assert this["speed_up"] == {"value": 2.0, "low": 2.0, "high": 2.0, "distinguishable": True}
+    assert (first["exposed_communication_ns"], this["exposed_communication_ns"]) == (
+        20 * US,
+        5 * US,
+    )
+    assert this["throughput"]["per_s"] == pytest.approx(32 / 20e-6)
+    assert this["cost"]["per_iteration"] == pytest.approx(3.6 * 2 * 20e-6 / 3600)
+    assert this["cost"]["per_million"] == pytest.approx(3.6 * 2 * 20e-6 / 3600 / 32 * 1e6)
+    assert (this["peak_memory_bytes"], this["fits"]) == (4 << 30, True)
+
+
+def test_speed_up_counts_the_work_of_an_iteration(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Twice the tokens in the same time is twice as fast."""
+    paths = [write_run(tmp_path / f"{name}.phr", [40 * US] * 2) for name in "ab"]
+    words = ["--per-iteration", "100 tokens", "--per-iteration", "200 tokens"]
+    found = compared(capsys, *paths, *words)
+    assert found["runs"][1]["speed_up"]["value"] == 2.0
+
+
+def test_what_changed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Flags, environment, cluster and versions; kernels and collectives, per rank and iteration."""
+    one = write_run(tmp_path / "a.phr", [40 * US] * 2)
+    settings = {"gpu": PROFILE, "nccl_environment": {"NCCL_ALGO": "Tree"}}
+    changed = {
+        "command": ["python", "train.py", "--tp", "2"],
+        "cluster": {"gpu": "h100", "nic": {"per_node": 4}},
+        "host_time": "off",
+    }
+    other = write_run(
+        tmp_path / "b.phr",
+        [40 * US] * 4,
+        kernel=1,
+        communicates_ns=5 * US,
+        ranks=4,
+        run=changed,
+        settings=settings,
+    )
+    (changes,) = compared(capsys, one, other)["changes"]
+    assert [(each["group"], each["name"]) for each in changes["inputs"]] == [
+        *(("command", "--tp"), ("environment", "NCCL_ALGO")),
+        *(("layout", "gpus_per_node"), ("layout", "ranks")),
+        *(("cluster", "nic.per_node"), ("host", "host_time")),
+    ]
+    nothing = {"count": 0.0, "time_ns": 0.0}
+    once = {"count": 1.0, "time_ns": 10.0 * US}
+    by_class = {each["class"]: (each["first"], each["this"]) for each in changes["kernel_classes"]}
+    assert by_class == {"gemm": (once, nothing), "attention": (nothing, once)}
+    (collective,) = changes["collectives"]
+    assert (collective["kind"], collective["participants"]) == ("all_reduce", 4)
+    assert collective["this"] == {
+        **{"count": 1.0, "size_bytes": 1 << 20, "moving_ns": 5.0 * US, "waiting_ns": 1.0 * US}
+    }
+
+
+def test_overlapping_runs_and_what_the_range_leaves_out(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """The words are in the table, the accuracy of the models in a note."""
+    one = write_run(tmp_path / "a.phr", [40 * US, 44 * US])
+    other = write_run(tmp_path / "b.phr", [42 * US, 45 * US])
+    text = said(capsys, one, other)
+    assert "0.966, not distinguishable" in text
+    assert "at 50 % confidence or more. It leaves out how accurate the models are" in text
+    assert "most of that error is common to them" in text
+    a100 = write_run(tmp_path / "c.phr", [40 * US] * 2, run={"cluster": {"gpu": "a100"}})
+    assert "models of different GPUs (h100, a100) err each in its own way" in said(
+        capsys, one, a100
+    )
+
+
+def test_runs_of_different_work_are_compared_and_it_is_said(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Other programs; other flags, unless the user tells the work; a run that failed."""
+    one = write_run(tmp_path / "a.phr", [40 * US] * 2)
+    other = write_run(tmp_path / "b.phr", [40 * US] * 2, run={"command": ["python", "eval.py"]})
+    assert "The runs are of different programs: train.py, eval.py." in said(capsys, one, other)
+    flag = write_run(
+        tmp_path / "c.phr", [40 * US] * 2, run={"command": ["python", "train.py", "--batch", "2"]}
+    )
+    assert "whether or not they do the same work" in said(capsys, one, flag)
+    assert "same work" not in said(capsys, one, flag, "--per-iteration", "8 samples")
+    failed = write_run(
+        tmp_path / "d.phr",
+        [40 * US] * 2,
+        run={"exit_code": 4, "message": "Rank 1 ended with exit code 1."},
+        memory={
+            "capacity_bytes": 80 << 30,
+            "per_rank": [rank_memory(oom=[{"asked_bytes": 1, "free_bytes": 0, "site": "x"}])] * 2,
+        },
+    )
+    text = said(capsys, one, failed)
+    assert "out of memory" in text
+    assert "d did not finish: exit code 4: Rank 1 ended with exit code 1." in text
+
+
+def test_runs_without_iterations(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Have no figures of time, and it is said; a gate on them is not met."""
+    one = write_run(tmp_path / "a.phr", [40 * US] * 2)
+    empty = write_run(tmp_path / "b.phr", [])
+    assert "b has no iteration after its first" in said(capsys, one, empty)
+    text = said(capsys, one, empty, "--gate", "iteration_time<=2", code=6)
+    assert "b: iteration_time cannot be judged, because it is not known of both runs." in text
+
+
+def test_gates(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Met at the limit itself; else exit code 6, with the value and the limit."""
+    one = write_run(tmp_path / "a.phr", [40 * US] * 2)
+    other = write_run(tmp_path / "b.phr", [50 * US] * 2, communicates_ns=US)
+    assert "gate iteration_time<=1.25 b: 1.25 met" in said(
+        capsys, one, other, "--gate", "iteration_time <= 1.25"
+    )
+    words = ["--gate", "iteration_time<=1.24", "--gate", "peak_memory<=1"]
+    text = said(capsys, one, other, *words, code=6)
+    assert "short of what was asked for: b: iteration_time is 1.25 times that of a, and the" in text
+    assert "the limit is 1.24." in text
+    assert "gate peak_memory<=1 b: 1 met" in text
+    text = said(capsys, one, other, "--gate", "exposed_communication<=3", code=6)
+    assert "b: exposed_communication is more than the nothing of a." in text
+    failed = write_run(tmp_path / "c.phr", [40 * US] * 2, run={"exit_code": 4})
+    text = said(capsys, one, failed, "--gate", "iteration_time<=1", code=6)
+    assert "c: iteration_time is not judged, because c did not finish." in text
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--gate", "speed<=1"], "'speed<=1' is not a gate"),
+        (["--gate", "iteration_time<1"], "of iteration_time, exposed_communication, peak_memory"),
+        (["--gate", "iteration_time<=1.0.2"], "is not a gate"),
+        (["--price", "cheap"], "'cheap' is not a price per GPU-hour"),
+        (["--price", "=2"], "'=2' is not a price per GPU-hour"),
+        (["--per-iteration", "64x tokens"], "'64x tokens' is not an amount"),
+        (["--per-iteration", "0 tokens"], "is not an amount"),
+        (["--per-iteration", "1 tokens"] * 3, "was given 3 times for 2 runs"),
+        (["--per-iteration", "1 token", "--per-iteration", "1 sample"], "counts sample, token"),
+    ],
+)
+def test_options_that_cannot_be_meant(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], message: str
+) -> None:
+    """Exit code 2, with an example of what can."""
+    one = write_run(tmp_path / "a.phr", [40 * US] * 2)
+    assert message in said(capsys, one, one, *words, code=2)
+
+
+def test_one_file_is_not_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What there is for it is named; a missing file is an error as for every view."""
+    one = write_run(tmp_path / "a.phr", [40 * US] * 2)
+    assert "`phantora report` shows one" in said(capsys, one, code=2)
+    assert "no such file" in said(capsys, one, tmp_path / "none.phr", code=2)
+
+
+def test_the_same_history_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """By its digest; files of one name in two directories keep their paths."""
+    (tmp_path / "x").mkdir()
+    (tmp_path / "y").mkdir()
+    paths = [write_run(tmp_path / name / "a.phr", [40 * US] * 2) for name in "xy"]
+    found = compared(capsys, *paths)
+    assert [run["name"] for run in found["runs"]] == list(map(str, paths))
+    assert f"The same history as {paths[0]}, to the nanosecond: {paths[1]}." in found["notes"]
+    assert found["changes"][0]["inputs"] == []
