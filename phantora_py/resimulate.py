@@ -1,12 +1,11 @@
 """A recorded run simulated again, in this process: from one data file to another.
 
-Owns what may differ from the recording and what the new file says of itself; the simulation is the
-live run's, its records come from `sim_server.replay`.
+Owns what the new file says of itself. What may differ from the recording is `what_if`; the
+simulation is the live run's, its records come from `sim_server.replay`.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import resource
 import time
@@ -18,17 +17,16 @@ from phantora_py.agent.agent import Outcome
 from phantora_py.agent.datafile import DataFile
 from phantora_py.data import END_KEYS, RunData
 from phantora_py.launch.run import describe_end
-from sim_server.cluster import Cluster, place
+from phantora_py.what_if import WhatIf
 from sim_server.errors import Deadlock, PhantoraError, UsageError
-from sim_server.gpu import GpuProfile, load_gpu
 from sim_server.recorded_rank import Acts, Approximations, RecordedRank
 from sim_server.replay import replay
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
 
 
-def resimulate(data: RunData, cluster: Cluster | None, output: Path) -> Outcome:
-    """Simulates `data` on `cluster` (None: on the recorded one) into a data file at `output`.
+def resimulate(data: RunData, what_if: WhatIf, output: Path) -> Outcome:
+    """Simulates `data`, with the changes of `what_if`, into a data file at `output`.
 
     Raises: UsageError if the recording does not allow that.
     """
@@ -37,24 +35,31 @@ def resimulate(data: RunData, cluster: Cluster | None, output: Path) -> Outcome:
     if output.resolve() == data.path.resolve():
         raise UsageError(f"{output} is the recording itself; name another file with -o.")
     recorded = Settings.from_json(json.dumps(data.settings))
-    settings = recorded if cluster is None else _settings_on(cluster, recorded, data)
-    same = settings.to_json() == recorded.to_json()
+    settings = what_if.settings(data, recorded)
+    free_host = what_if.host_time_off and data.run["host_time"] != "off"
+    changed = settings.to_json() != recorded.to_json() or free_host or what_if.kernels
+    same = not changed
     approximations = Approximations()
     acts = Acts() if same else Acts(map(data.answers, range(recorded.ranks)))
     ranks = [
-        RecordedRank(rank, data.records(rank), data.answers(rank), same, approximations, acts)
+        RecordedRank(
+            *(rank, data.records(rank), data.answers(rank), same, approximations, acts),
+            free_host=free_host,
+        )
         for rank in range(recorded.ranks)
     ]
-    start = _describe(data, settings)
+    timer = what_if.timer(data, settings.gpu)
+    start = _describe(data, settings, free_host)
     start_s, cpu_start_s = time.monotonic(), _cpu_s()
     file = DataFile(output, start, settings.to_json())
     try:
-        outcome = _simulate(Simulation(settings), ranks, data, file)
+        outcome = _simulate(Simulation(settings, timer), ranks, data, file)
         resimulation = {
             "of": data.path.name,
             "cluster_name": data.run["cluster_name"],
             "same_settings": same,
             "same_history": _is_same(file, data, same),
+            "what_if": what_if.to_dict(),
             **vars(approximations),
         }
         total_s = time.monotonic() - start_s
@@ -91,41 +96,17 @@ def _simulate(
     return outcome
 
 
-def _settings_on(cluster: Cluster, recorded: Settings, data: RunData) -> Settings:
-    """The recorded run on another cluster. Raises: UsageError if its ranks would notice."""
-    place(cluster, nodes=recorded.nodes, gpus_per_node=recorded.gpus_per_node)
-    gpu = load_gpu(cluster.gpu)
-    _check_gpu(gpu, recorded.gpu, data)
-    return dataclasses.replace(recorded, cluster=cluster, gpu=gpu)
-
-
-def _check_gpu(gpu: GpuProfile, recorded: GpuProfile, data: RunData) -> None:
-    """Libraries choose their kernels by architecture and multiprocessors, and programs fill the
-    memory that they see; times may differ.
-    """
-    again = "run the program again on that cluster"
-    if (gpu.compute_capability, gpu.sm_count) != (recorded.compute_capability, recorded.sm_count):
-        raise UsageError(
-            f"{data.path} was recorded on {_look(recorded)}, and its kernels were chosen for that; "
-            f"{_look(gpu)} would run others: {again}"
-        )
-    peaks = [memory["device_peak_bytes"] for memory in data.memory["per_rank"]]
-    if max(peaks, default=0) > gpu.memory_bytes:
-        raise UsageError(
-            f"{data.path} needs {max(peaks):,} bytes of device memory and {gpu.name} has "
-            f"{gpu.memory_bytes:,}; to see what becomes of it {again}"
-        )
-
-
-def _look(gpu: GpuProfile) -> str:
-    major, minor = gpu.compute_capability
-    return f"{gpu.name} (compute capability {major}.{minor}, {gpu.sm_count} multiprocessors)"
-
-
-def _describe(data: RunData, settings: Settings) -> dict[str, Any]:
+def _describe(data: RunData, settings: Settings, free_host: bool) -> dict[str, Any]:
     """start.json: the recorded run's, but for what is simulated and who does it."""
     start = {key: value for key, value in data.run.items() if key not in END_KEYS}
+    others = {
+        name: value
+        for name, value in start.get("environment", {}).items()
+        if not name.startswith("NCCL_")
+    }
     return start | {
+        "environment": others | dict(settings.nccl_environment),
+        "host_time": "off" if free_host else start["host_time"],
         "cluster": settings.cluster.to_dict(),
         "cluster_name": settings.cluster.name,
         "versions": data.run["versions"] | {"phantora": __version__},

@@ -24,6 +24,8 @@ from sim_server.records import (
 )
 from sim_server.run_log import ANSWER, Reply
 
+# What an act outside costs with host time off. Source: kActNs in csrc/shim/libc/outside.cc.
+_ACT_NS = 1000
 # A question that was answered "done" is a wait where times may differ.
 _WAIT_FOR = {WaitKind.QUERY_STREAM: WaitKind.STREAM, WaitKind.QUERY_EVENT: WaitKind.EVENT}
 
@@ -36,6 +38,10 @@ class Approximations:
     """Questions that were answered "done" in the run, and are waits now."""
     outside_waits: int = 0
     """Waits for something outside, which last as long as they did in the run."""
+    time_reads: int = 0
+    """Times of GPU work that the program asked for, to print or to decide something."""
+    not_ready: int = 0
+    """Questions that were answered "not ready", and stay so."""
 
 
 class _Answer(NamedTuple):
@@ -119,6 +125,8 @@ class RecordedRank:
     """The settings are those of the run: nothing needs to be approximated."""
     approximations: Approximations = field(default_factory=Approximations)
     acts: Acts = field(default_factory=Acts)
+    free_host: bool = False
+    """What the program did between its calls takes no time."""
     ended: bool = False
     """There are no more records."""
     waits_for: Act | None = None
@@ -130,6 +138,7 @@ class RecordedRank:
     _waits: deque[int] = field(default_factory=deque)
     _at: int = 0
     _read_records: int = 0
+    _after_act: bool = False  # the record before was an act outside
     _answered: deque[_Answer] = field(default_factory=deque)
     _resume: _Answer | None = None  # of the wait outside that is next
 
@@ -204,6 +213,9 @@ class RecordedRank:
         elif kind in _WAIT_FOR and told.status == ReplyStatus.DONE and not self.literal:
             self.approximations.polls += 1
             record["id"] = _WAIT_FOR[kind]
+        elif not self.literal:
+            self.approximations.not_ready += kind in _WAIT_FOR
+            self.approximations.time_reads += kind is WaitKind.ELAPSED
 
     def _told(self, slot: int) -> _Answer | None:
         """What the next wait in `slot` was told; None if the run ended before."""
@@ -216,6 +228,22 @@ class RecordedRank:
             return self._told(slot)
         return None
 
+    def _free_host_time(self, cells: Any, is_record: Any) -> None:
+        """Leaves what also passes with host time off: sleeps, whose Resume has a Python line where
+        that of a rank that was set aside has none, and what acts outside cost.
+        """
+        records = np.flatnonzero(is_record)
+        rows = cells[records]
+        is_wait = rows["kind"] == RecordKind.WAIT
+        is_wait &= rows["flags"] & WaitFlags.BACKGROUND == 0
+        is_act = is_wait & (rows["id"] == WaitKind.OUTSIDE)
+        is_sleep = is_wait & (rows["id"] == WaitKind.RESUME) & (rows["site"] != 0)
+        after_act = np.concatenate([[self._after_act], is_act])
+        gaps_ns = rows["host_gap_ns"]
+        kept_ns = np.where(after_act[:-1], np.minimum(gaps_ns, _ACT_NS), 0)
+        cells["host_gap_ns"][records] = np.where(is_sleep, gaps_ns, kept_ns)
+        self._after_act = bool(after_act[-1])
+
     def _read(self) -> None:
         """Takes the next piece; what is not whole at its end stays for the one after."""
         piece = next(self.records, None)
@@ -227,6 +255,8 @@ class RecordedRank:
         # The host time before a helper's wait belongs to what the rank does next.
         while whole > 0 and is_helpers[whole - 1]:
             whole -= 1
+        if self.free_host:
+            self._free_host_time(cells[:whole], is_record[:whole])
         for helpers in np.flatnonzero(is_helpers[:whole]):
             cells["host_gap_ns"][helpers + 1] += cells["host_gap_ns"][helpers]
         kept = ~is_helpers[:whole]

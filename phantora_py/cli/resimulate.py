@@ -10,6 +10,7 @@ from phantora_py.data import RunData
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from phantora_py.resimulate import resimulate
+from phantora_py.what_if import WhatIf, parse_scales, parse_variables
 from sim_server import simulation_pb2 as wire
 from sim_server.cluster import load_cluster
 
@@ -23,6 +24,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--cluster", metavar="NAME|FILE", help="another cluster; default: the recorded one"
     )
+    parser.add_argument(
+        "--env",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="another value of one of NCCL's variables, as NCCL_ALGO=Tree; without a value it is "
+        "unset; may be repeated",
+    )
+    parser.add_argument(
+        "--host-time", choices=["off"], help="off: what the program does between calls is free"
+    )
+    parser.add_argument(
+        "--scale-kernel",
+        action="append",
+        default=[],
+        metavar="PATTERN=FACTOR",
+        help="kernels of such a name or class take so many times as long, as 'flash*=0.8'; may be "
+        "repeated",
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("--quiet", action="store_true", help="print errors only")
 
@@ -31,8 +51,13 @@ def run(options: argparse.Namespace) -> int:
     """Simulates, writes a data file, prints its summary. Raises: as the run's end was."""
     data = RunData(options.file)
     output = options.output or options.file.with_suffix(".resimulated.phr")
-    cluster = None if options.cluster is None else load_cluster(options.cluster)
-    outcome = resimulate(data, cluster, output)
+    what_if = WhatIf(
+        cluster=None if options.cluster is None else load_cluster(options.cluster),
+        environment=parse_variables(options.env),
+        host_time_off=options.host_time == "off",
+        kernels=parse_scales(options.scale_kernel),
+    )
+    outcome = resimulate(data, what_if, output)
     if outcome.exit_code == 0 and options.json:
         print(json.dumps(summarise(RunData(output)), indent=1), flush=True)
     elif outcome.exit_code == 0 and not options.quiet:

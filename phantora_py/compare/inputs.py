@@ -38,6 +38,7 @@ def inputs_of(data: RunData) -> Inputs:
         "cluster": _flat(cluster),
         f"GPU {cluster.get('gpu', '')}": _flat(profile),
         "host": host,
+        "supposed": _supposed(run),
         "versions": dict(run["versions"]),
     }
 
@@ -83,6 +84,13 @@ def options_of(words: Sequence[str]) -> dict[str, str]:
             position += 1
         options.setdefault(name, []).append(value)
     return {name: shlex.join(filter(None, values)) for name, values in options.items()}
+
+
+def _supposed(run: Mapping[str, Any]) -> dict[str, str]:
+    """What a resimulation made of kernels."""
+    made = run.get("resimulation") or {}
+    factors = made.get("what_if", {}).get("kernels", {})
+    return {f"kernels {pattern}": f"x {factor:g}" for pattern, factor in factors.items()}
 
 
 def _is_option(word: str) -> bool:

@@ -86,11 +86,11 @@ def _speed_up(run: Run, is_first: bool) -> str:
     if ratio is None:
         return _NONE
     if ratio["distinguishable"] is None:
-        return f"{ratio['value']:.3g} (of one iteration)"
+        return f"{ratio['value']:#.3g} (of one iteration)"
     if not ratio["distinguishable"]:
-        return f"{ratio['value']:.3g}, not distinguishable"
-    low, high = f"{ratio['low']:.3g}", f"{ratio['high']:.3g}"
-    return f"{ratio['value']:.3g}" + (f" ({low} to {high})" if low != high else "")
+        return f"{ratio['value']:#.3g}, not distinguishable"
+    low, high = f"{ratio['low']:#.3g}", f"{ratio['high']:#.3g}"
+    return f"{ratio['value']:#.3g}" + (f" ({low} to {high})" if low != high else "")
 
 
 def _throughput(run: Run) -> str:

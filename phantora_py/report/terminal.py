@@ -78,11 +78,24 @@ def _resimulation(made: dict[str, Any]) -> list[str]:
             None: ", as far as the recording goes: it broke off",
         }[made["same_history"]]
         return lines
+    what_if = made.get("what_if", {"environment": {}, "host_time": None, "kernels": {}})
+    changed = [f"{name}={value}" for name, value in what_if["environment"].items()]
+    changed += ["host time off"] if what_if["host_time"] else []
+    changed += [f"{pattern} x {factor:g}" for pattern, factor in what_if["kernels"].items()]
+    if changed:
+        lines.append(f"  what if: {escape('   '.join(changed))}")
+    host = "" if what_if["host_time"] else "host time between calls, "
     lines.append(
-        "  as recorded: what each rank did, host time between calls, kernels, memory; "
+        f"  as recorded: what each rank did, {host}kernels, memory; "
         f"{_counted(made['polls'], 'poll')} became waits, "
         f"{_counted(made['outside_waits'], 'wait')} outside last as long as they did"
     )
+    reads, refusals = made.get("time_reads", 0), made.get("not_ready", 0)
+    if reads or refusals:
+        lines.append(
+            f"  it saw times that would be others now: {_counted(reads, 'timing')} of GPU work, "
+            f"{_counted(refusals, 'poll')} too early; where these decide what it does, run it again"
+        )
     return lines
 
 

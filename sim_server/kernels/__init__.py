@@ -3,7 +3,17 @@ deserves.
 """
 
 from sim_server.kernels.copies import copy_rates, fill_rate
+from sim_server.kernels.scaled import KernelScale, ScaledTimer
 from sim_server.kernels.timer import KernelTimer, Timer
 from sim_server.kernels.timing import Tier, Timing
 
-__all__ = ["KernelTimer", "Tier", "Timer", "Timing", "copy_rates", "fill_rate"]
+__all__ = [
+    "KernelScale",
+    "KernelTimer",
+    "ScaledTimer",
+    "Tier",
+    "Timer",
+    "Timing",
+    "copy_rates",
+    "fill_rate",
+]

@@ -11,7 +11,7 @@ import pytest
 
 from phantora_py.agent.datafile import DataFile
 from phantora_py.cli import main
-from phantora_py.data import SCHEMA
+from phantora_py.data import SCHEMA, RunData
 from sim_server.cluster import load_cluster
 from sim_server.gpu import load_gpu
 from sim_server.settings import Settings
@@ -59,7 +59,8 @@ def test_another_output_is_made_and_the_recording_stays(tmp_path: Path) -> None:
         assert "exit_code" not in json.loads(archive.read("start.json"))
     assert run["resimulation"] == {
         **{"of": "a.phr", "cluster_name": "h200", "same_settings": True, "same_history": True},
-        **{"polls": 0, "outside_waits": 0},
+        **{"polls": 0, "outside_waits": 0, "time_reads": 0, "not_ready": 0},
+        "what_if": {"environment": {}, "host_time": None, "kernels": {}},
     }
     assert path.read_bytes() == before
 
@@ -111,3 +112,36 @@ def test_a_cluster_that_is_too_small(capsys: pytest.CaptureFixture[str], tmp_pat
     cluster = tmp_path / "one.toml"
     cluster.write_text('base = "h200"\ngpus_per_node = 1\n[nic]\nper_node = 1\n')
     assert "GPUs" in error(capsys, str(path), "--cluster", str(cluster))
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--env", "NCCL_ALGO"], "'NCCL_ALGO' is not a variable"),
+        (["--env", "CUDA_VISIBLE_DEVICES=0"], "Only NCCL's variables can be changed afterwards"),
+        (["--env", "NCCL_NTHREADS=64"], "the model of NCCL does not know it"),
+        (["--env", "NCCL_ALGO=Rings"], "'rings' is not modelled"),
+        (["--env", "NCCL_IB_HCA=eth"], "leaves no NIC"),
+        (["--scale-kernel", "flash*"], "write for example 'flash*=0.8'"),
+        (["--scale-kernel", "flash*=0"], "a factor above 0"),
+        (["--scale-kernel", "flash*=0.8"], "flash*: no kernel of"),
+    ],
+)
+def test_what_cannot_be_changed_afterwards(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, words: list[str], message: str
+) -> None:
+    """Is said before anything is simulated, with what can."""
+    path = tmp_path / "a.phr"
+    make_recording(path)
+    assert message in error(capsys, str(path), *words)
+    assert [one.name for one in tmp_path.iterdir()] == ["a.phr"]
+
+
+def test_no_change_is_the_recorded_run(tmp_path: Path) -> None:
+    """A variable is unset that was not set, and the cluster is named that it was."""
+    path = tmp_path / "a.phr"
+    make_recording(path)
+    words = ["--env", "NCCL_ALGO=", "--cluster", "h200", "--quiet", "-o", str(tmp_path / "b.phr")]
+    assert main(["resimulate", str(path), *words]) == 0
+    made = RunData(tmp_path / "b.phr").run["resimulation"]
+    assert (made["same_settings"], made["same_history"]) == (True, True)

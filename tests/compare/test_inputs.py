@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from phantora_py.compare.inputs import Difference, differences, options_of, program_of
+from pathlib import Path
+
+from compared_runs import write_run
+
+from phantora_py.compare.inputs import Difference, differences, inputs_of, options_of, program_of
+from phantora_py.data import RunData
 from phantora_py.launch.environment import recorded_environment
 
 
@@ -37,3 +42,14 @@ def test_the_data_file_keeps_no_more_of_the_environment_than_explains() -> None:
     """Variables of CUDA, NCCL, PyTorch and OpenMP; nobody's keys."""
     inherited = {"TORCH_X": "1", "NCCL_ALGO": "Tree", "AWS_SECRET_ACCESS_KEY": "s", "HOME": "/"}
     assert recorded_environment(inherited) == {"NCCL_ALGO": "Tree", "TORCH_X": "1"}
+
+
+def test_kernels_that_were_supposed_to_be_faster(tmp_path: Path) -> None:
+    """Are an input of a resimulation."""
+    made = {"what_if": {"environment": {}, "host_time": None, "kernels": {"flash*": 0.8}}}
+    paths = (
+        write_run(tmp_path / "a.phr", []),
+        write_run(tmp_path / "b.phr", [], run={"resimulation": made}),
+    )
+    first, this = (inputs_of(RunData(path)) for path in paths)
+    assert differences(first, this) == [Difference("supposed", "kernels flash*", None, "x 0.8")]

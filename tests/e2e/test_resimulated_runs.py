@@ -119,3 +119,55 @@ def test_the_report_says_what_it_rests_on(
     assert made["outside_waits"] >= 0
     assert main(["report", str(tmp_path / "run.resimulated.phr")]) == 0
     assert "as recorded: what each rank did, host time between calls" in capsys.readouterr().out
+
+
+def test_without_host_time_as_if_run_so(phantora: Phantora, ddp: Run, tmp_path: Path) -> None:
+    """Sleeps and acts outside keep their time; a run without host time has nothing to leave out."""
+    program: list[str | Path] = [EXAMPLES / "train_gpt_ddp.py", *SMALL]
+    run = phantora.run(["--ranks", "2", "--host-time", "off"], program)
+    found = again(ddp.path, tmp_path / "again.phr", "--host-time", "off")
+    assert found["host_time"] == "off"
+    assert found["iterations"]["per_iteration_ns"] == pytest.approx(
+        run.summary["iterations"]["per_iteration_ns"], rel=0.001
+    )
+    assert found["iterations"]["median_ns"] < ddp.summary["iterations"]["median_ns"]
+    assert found["resimulation"]["time_reads"] > 0
+    same = again(run.path, tmp_path / "same.phr", "--host-time", "off")
+    assert same["digest"] == run.summary["digest"]
+
+
+def test_another_algorithm_as_if_run_so(phantora: Phantora, ddp: Run, tmp_path: Path) -> None:
+    """With the variable that a run reads; unset again, it is the recorded run."""
+    program: list[str | Path] = [EXAMPLES / "train_gpt_ddp.py", *SMALL]
+    run = phantora.run(["--ranks", "2"], program, {"NCCL_PROTO": "LL"})
+    found = again(ddp.path, tmp_path / "again.phr", "--env", "NCCL_PROTO=LL")
+    assert found["iterations"] == run.summary["iterations"]
+    assert found["breakdown_ns"] == run.summary["breakdown_ns"]
+    assert found["iterations"]["median_ns"] > ddp.summary["iterations"]["median_ns"]
+    assert RunData(tmp_path / "again.phr").run["environment"]["NCCL_PROTO"] == "LL"
+    back = again(run.path, tmp_path / "back.phr", "--env", "NCCL_PROTO=")
+    assert back["iterations"] == ddp.summary["iterations"]
+
+
+def test_faster_kernels(ddp: Run, tmp_path: Path) -> None:
+    """Those whose class or name is meant, and no others; what was supposed is no model."""
+    again(ddp.path, tmp_path / "again.phr", "--scale-kernel", "GEMM=0.5")
+    pairs = zip(RunData(ddp.path).timings, RunData(tmp_path / "again.phr").timings, strict=True)
+    factors = {"gemm": 0.5}
+    for before, after in pairs:
+        expected_ns = before["duration_ns"] * factors.get(before["class"], 1)
+        assert after["duration_ns"] == pytest.approx(expected_ns, abs=1), before["name"]
+        assert after["tier"] == ("assumed" if before["class"] in factors else before["tier"])
+
+
+def test_the_report_says_what_was_supposed(
+    ddp: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And what the program saw of time, which would be otherwise."""
+    words = ["--scale-kernel", "cudnn*=2", "--env", "NCCL_ALGO=Tree", "--host-time", "off"]
+    output = str(tmp_path / "again.phr")
+    assert main(["resimulate", str(ddp.path), "-o", output, *words]) == 0
+    said = capsys.readouterr().out
+    assert "what if: NCCL_ALGO=Tree   host time off   cudnn* x 2\n" in said
+    assert "as recorded: what each rank did, kernels, memory" in said
+    assert "it saw times that would be others now: 24 timings of GPU work" in said
