@@ -28,6 +28,7 @@ VERBS = {
     "bench": ("phantora_py.bench.command", "measure collectives as nccl-tests does, on a model"),
     "report": ("phantora_py.report.command", "show or export the data file of a run"),
     "compare": ("phantora_py.compare.command", "compare runs: figures, and what changed"),
+    "sweep": ("phantora_py.sweep.command", "run many configurations of a command and compare them"),
     "cluster": ("phantora_py.cli.cluster", "list the built-in clusters, or show one"),
     "coverage": ("phantora_py.coverage", "list which CUDA calls are simulated"),
     "doctor": ("phantora_py.cli.doctor", "say what this machine can do for phantora"),

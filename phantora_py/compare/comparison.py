@@ -157,6 +157,11 @@ def _both(change: Change[Any, Any]) -> dict[str, Any]:
     return {"first": asdict(change.first), "this": asdict(change.this)}
 
 
+def shortened(message: str) -> str:
+    """The message of a run's end, without the last lines of the rank."""
+    return message.partition("\n")[0].removesuffix(" Its last lines:")
+
+
 # What the reader has to know
 
 
@@ -168,9 +173,9 @@ def _ends(runs: Sequence[Configuration]) -> list[str]:
         elif run.summary["exit_code"]:
             notes.append(
                 f"{run.name} did not finish: exit code {run.summary['exit_code']}: "
-                f"{run.summary['message']}"
+                f"{shortened(run.summary['message'])}"
             )
-        if run.iterations is None:
+        elif run.iterations is None:
             notes.append(
                 f"{run.name} has no iteration after its first; its kernels and collectives are "
                 "those of the whole run."
@@ -187,7 +192,8 @@ def _work(runs: Sequence[Configuration]) -> list[str]:
             "The commands differ. Iterations are compared as they are, whether or not they do the "
             "same work; --per-iteration tells how much they do."
         ]
-    found = list(dict.fromkeys(run.summary["iterations"]["detected_by"] for run in runs))
+    ways = [run.summary["iterations"]["detected_by"] for run in runs if run.iterations]
+    found = list(dict.fromkeys(ways))
     if len(found) > 1:
         return [f"Iterations were found in different ways: by {', by '.join(found)}."]
     return []

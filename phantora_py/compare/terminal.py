@@ -26,14 +26,9 @@ Run = Mapping[str, Any]
 
 def print_comparison(comparison: Mapping[str, Any], console: Console | None = None) -> None:
     """Prints the table of runs, what should be known of it, and what changed."""
-    console = console or Console(highlight=False)
-    width = console.width if console.is_terminal else _PLAIN_WIDTH
-    console = Console(file=console.file, width=width, highlight=False)
+    console = _wide(console or Console(highlight=False))
     runs = comparison["runs"]
-    console.print(run_table(runs))
-    console.print()
-    for note in comparison["notes"]:
-        console.print(Text(note))
+    print_figures(comparison, console)
     for changes in comparison["changes"]:
         _print_changes(console, runs[0], changes)
     gates = comparison.get("gates", [])
@@ -41,6 +36,20 @@ def print_comparison(comparison: Mapping[str, Any], console: Console | None = No
         console.print()
     for verdict in gates:
         console.print(_gate_line(verdict))
+
+
+def print_figures(comparison: Mapping[str, Any], console: Console) -> None:
+    """Prints the table of runs and what should be known of it."""
+    console = _wide(console)
+    console.print(run_table(comparison["runs"]))
+    console.print()
+    for note in comparison["notes"]:
+        console.print(Text(note))
+
+
+def _wide(console: Console) -> Console:
+    width = console.width if console.is_terminal else _PLAIN_WIDTH
+    return Console(file=console.file, width=width, highlight=False)
 
 
 def run_table(runs: Sequence[Run]) -> Table:
@@ -55,6 +64,7 @@ def run_table(runs: Sequence[Run]) -> Table:
         ("cost", lambda run: _cost(run, "per_iteration")),
         (_cost_title(runs), lambda run: _cost(run, "per_million")),
         ("ended", _end),
+        ("front", lambda run: "*" if run.get("pareto") else _NONE),
     ]
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
     table.add_column("", overflow="fold")
@@ -105,7 +115,7 @@ def _memory(run: Run) -> str:
     if run["peak_memory_bytes"] is None:
         return _NONE
     share = percent_text(run["peak_memory_bytes"] / run["capacity_bytes"])
-    fits = "" if run["fits"] else ", does not fit"
+    fits = ", did not fit" if run["fits"] is False and run["exit_code"] == 0 else ""
     return f"{size_text(run['peak_memory_bytes'])} ({share}{fits})"
 
 

@@ -1,0 +1,1 @@
+"""Many configurations of one command, run and compared (docs/compare.md)."""

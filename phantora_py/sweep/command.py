@@ -1,0 +1,132 @@
+"""`phantora sweep FILE.toml -- COMMAND`."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from phantora_py.cli.messages import error_console
+from phantora_py.compare.command import add_comparing_arguments
+from phantora_py.compare.comparison import SCHEMA, compare, read_configuration, shortened
+from phantora_py.compare.quantities import Prices, Work, parse_prices, parse_work
+from phantora_py.compare.terminal import print_figures
+from phantora_py.sweep.pareto import costs_of, front
+from phantora_py.sweep.plan import Configuration, read_plan
+from phantora_py.sweep.results import Result, Results
+from phantora_py.sweep.runner import run_all
+from sim_server.errors import RankFailed, UsageError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options; the command with its placeholders follows `--`."""
+    parser.usage = "phantora sweep [OPTIONS] FILE -- COMMAND WITH {PLACEHOLDERS}"
+    parser.add_argument("file", type=Path, metavar="FILE", help="the configurations (.toml)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="for data files and results; what lies there with the same inputs is not run again; "
+        "default: named after FILE, in the working directory",
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=1, metavar="N", help="runs at a time; default: 1"
+    )
+    parser.add_argument("--retry", action="store_true", help="run again what failed before")
+    add_comparing_arguments(parser)
+    parser.add_argument(
+        "--json", action="store_true", help="print the comparison as JSON (docs/json.md)"
+    )
+    parser.add_argument("--quiet", action="store_true", help="print errors only")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Runs and compares. Raises: UsageError before anything is run; RankFailed if none finished."""
+    if not options.command:
+        raise UsageError("There is no command. It follows a '--', with {placeholders} in it.")
+    if options.jobs < 1:
+        raise UsageError("--jobs takes a number of at least 1.")
+    plan = read_plan(options.file, options.command)
+    works = _works(options.per_iteration, plan)
+    prices = parse_prices(options.price)
+    results = Results(options.output or Path(f"{options.file.stem}.sweep"))
+    speaks = not (options.quiet or options.json)
+
+    def tell(number: int, result: Result | None) -> None:
+        if speaks:
+            told = f"{plan[number].name}   runs" if result is None else _told(result)
+            error_console().print(Text(f"[{number + 1}/{len(plan)}] {told}"))
+
+    ended = run_all(plan, results, options.jobs, options.retry, tell)
+    comparison = _compare(plan, ended, works, prices)
+    if options.json:
+        print(json.dumps(comparison, indent=1, default=str), flush=True)
+    elif not options.quiet:
+        _print(comparison)
+    if not any(result.exit_code == 0 for result in ended):
+        raise RankFailed("No configuration finished.", f"What each said: {results.directory}.")
+    return 0
+
+
+def _works(texts: Sequence[str], plan: Sequence[Configuration]) -> list[Work | None]:
+    """What an iteration of each gets through; placeholders are the configuration's."""
+    if len(texts) > 1:
+        raise UsageError("--per-iteration is given once; it may have {placeholders}.")
+    return parse_work(
+        [one.fill(text, "--per-iteration") for one in plan for text in texts], len(plan)
+    )
+
+
+def _told(result: Result) -> str:
+    end = "out of memory" if result.out_of_memory else f"exit code {result.exit_code}"
+    end = f"{end}: {shortened(result.message)}" if result.exit_code else "finished"
+    when = "before" if result.cached else f"in {result.wall_s:.1f} s"
+    return f"{result.name}   {end}   ({when}; {result.data or 'no data file'})"
+
+
+def _compare(
+    plan: Sequence[Configuration],
+    ended: Sequence[Result],
+    works: Sequence[Work | None],
+    prices: Prices,
+) -> dict[str, Any]:
+    """The comparison with the first that finished; what left no data file stands apart."""
+    numbers = [number for number, result in enumerate(ended) if result.data is not None]
+    numbers.sort(key=lambda number: ended[number].exit_code != 0)
+    runs = [
+        read_configuration(data, ended[number].name, works[number])
+        for number in numbers
+        if (data := ended[number].data) is not None
+    ]
+    comparison: dict[str, Any] = {"schema": SCHEMA, "runs": [], "changes": [], "notes": []}
+    if runs:
+        comparison = compare(runs, prices)
+    marks = front([costs_of(one) for one in comparison["runs"]])
+    for one, number, mark in zip(comparison["runs"], numbers, marks, strict=True):
+        one["pareto"] = mark
+        one["file"] = str(ended[number].data)
+        one["values"] = dict(plan[number].values)
+    comparison["without_data"] = [
+        {key: value for key, value in dataclasses.asdict(one).items() if key != "data"}
+        for one in ended
+        if one.data is None
+    ]
+    return comparison
+
+
+def _print(comparison: dict[str, Any]) -> None:
+    console = Console(highlight=False)
+    if comparison["runs"]:
+        print_figures(comparison, console)
+        if any(one["pareto"] for one in comparison["runs"]):
+            what = "a unit of work" if comparison["runs"][0]["throughput"] else "an iteration"
+            console.print(f"* no other is better in time of {what}, peak memory and GPUs together")
+    for one in comparison["without_data"]:
+        console.print(Text(f"{one['name']}: exit code {one['exit_code']}: {one['message']}"))

@@ -1,0 +1,209 @@
+"""The configurations of a sweep: from its TOML file and the command with placeholders.
+
+    [fixed]           values of every configuration
+    [grid]            lists of values, all combinations of which are run
+    [[configuration]] one more each, with a `name` if it likes
+
+Each may have the tables `run`, options of `phantora run`, and `env`, the environment; everything
+else is a value for the placeholder of that name.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sim_server.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+Values = dict[str, Any]
+"""By name; those of the tables `run` and `env` with that before a point."""
+
+RUN_OPTIONS = (
+    *("cluster", "ranks", "nodes", "gpus-per-node", "host-time", "host-tensors", "network"),
+    *("values-threshold", "stall-limit", "memory-limit"),
+)
+"""Of `phantora run`: those that a sweep may set."""
+
+# `{name}`; doubled braces are braces, and others are left alone.
+_PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.-]*)\}")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One run that is to be."""
+
+    name: str
+    command: tuple[str, ...]
+    run: Mapping[str, str]
+    environment: Mapping[str, str]
+    values: Mapping[str, Any]
+    """What placeholders stand for."""
+
+    def fill(self, text: str, where: str) -> str:
+        """`text` with its placeholders replaced. Raises: UsageError."""
+        return _fill(text, self.values, f"{where} of configuration '{self.name}'")
+
+
+def read_plan(path: Path, command: Sequence[str]) -> list[Configuration]:
+    """The configurations, in the order of the file. Raises: UsageError."""
+    table = _read(path)
+    for key in table:
+        if key not in ("fixed", "grid", "configuration"):
+            raise UsageError(
+                f"{path}: unknown table '{key}'; a sweep has [fixed], [grid] and [[configuration]]."
+            )
+    fixed = _flat(table.get("fixed", {}), f"{path}: [fixed]")
+    named: list[tuple[str | None, Values]] = [
+        (None, fixed | values) for values in _grid(table.get("grid", {}), path)
+    ]
+    for number, one in enumerate(table.get("configuration", []), 1):
+        values = _flat(one, f"{path}: [[configuration]] {number}")
+        named.append((values.pop("name", None), fixed | values))
+    if not named:
+        raise UsageError(
+            f"{path} has no configuration: give [grid] lists that are not empty, or "
+            "[[configuration]] tables."
+        )
+    _check_used(path, command, [values for _, values in named])
+    labels = _labels(named)
+    return [
+        _configuration(name, command, values)
+        for name, (_, values) in zip(labels, named, strict=True)
+    ]
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise UsageError(f"{path} is not TOML: {error}.") from error
+
+
+def _flat(table: object, where: str) -> Values:
+    if not isinstance(table, Mapping):
+        raise UsageError(f"{where} is not a table.")
+    values: Values = {}
+    for key, value in table.items():
+        if key in ("run", "env"):
+            if not isinstance(value, Mapping):
+                raise UsageError(f"{where}: '{key}' is a table; write its keys under it.")
+            values |= {f"{key}.{name}": one for name, one in value.items()}
+        elif isinstance(value, Mapping):
+            raise UsageError(f"{where}: '{key}' is a table; only 'run' and 'env' are.")
+        else:
+            values[key] = value
+    for name in values:
+        option = name.removeprefix("run.")
+        if name.startswith("run.") and option not in RUN_OPTIONS:
+            raise UsageError(
+                f"{where}: '{option}' is no option that a sweep sets; {_near(option, RUN_OPTIONS)}"
+            )
+    return values
+
+
+def _grid(table: object, path: Path) -> Iterator[Values]:
+    """All combinations; the last key changes fastest."""
+    grid = _flat(table, f"{path}: [grid]")
+    for name, values in grid.items():
+        if not isinstance(values, list):
+            raise UsageError(f"{path}: [grid] {name} is not a list of values; write [{values!r}].")
+    if grid:
+        for chosen in itertools.product(*grid.values()):
+            yield dict(zip(grid, chosen, strict=True))
+
+
+def _check_used(path: Path, command: Sequence[str], configurations: Sequence[Values]) -> None:
+    """Raises: UsageError for a value without a placeholder: it would change nothing."""
+    used = {name for word in command for name in _PLACEHOLDER.findall(word)}
+    for name in dict.fromkeys(itertools.chain(*configurations)):
+        if name not in used and not name.startswith(("run.", "env.")):
+            raise UsageError(
+                f"{path} has values for '{name}', and the command has no {{{name}}}. Options of "
+                "phantora run go under 'run', variables under 'env'."
+            )
+
+
+def _labels(named: Sequence[tuple[str | None, Values]]) -> list[str]:
+    """Given names, else the values in which configurations differ. Raises: UsageError."""
+    everything = [values for _, values in named]
+    keys = dict.fromkeys(itertools.chain(*everything))
+    differing = [
+        key for key in keys if any(one.get(key) != everything[0].get(key) for one in everything)
+    ]
+    labels = []
+    for name, values in named:
+        parts = (
+            f"{key.removeprefix('run.').removeprefix('env.')}={_text(values[key])}"
+            for key in differing
+            if key in values
+        )
+        labels.append(str(name) if name is not None else " ".join(parts) or "the only one")
+    double = next((label for label in labels if labels.count(label) > 1), None)
+    if double is not None:
+        raise UsageError(f"There are two configurations '{double}'; they must differ, or be named.")
+    return labels
+
+
+def _configuration(name: str, command: Sequence[str], values: Values) -> Configuration:
+    where = f"the command of configuration '{name}'"
+    words = [filled for word in command for filled in _words(word, values, where)]
+
+    def of(table: str) -> dict[str, str]:
+        prefix = f"{table}."
+        return {
+            key.removeprefix(prefix): _text(value)
+            for key, value in values.items()
+            if key.startswith(prefix)
+        }
+
+    return Configuration(name, tuple(words), of("run"), of("env"), values)
+
+
+def _words(word: str, values: Values, where: str) -> list[str]:
+    """A word that is a placeholder alone may stand for several words, or for none."""
+    match = _PLACEHOLDER.fullmatch(word)
+    value = values.get(match[1]) if match and match[1] else None
+    if isinstance(value, list):
+        return [_text(one) for one in value]
+    return [_fill(word, values, where)]
+
+
+def _fill(text: str, values: Mapping[str, Any], where: str) -> str:
+    def replace(match: re.Match[str]) -> str:
+        name = match[1]
+        if name is None:
+            return match[0][0]
+        if name not in values:
+            raise UsageError(f"{where} has no value for {{{name}}}; {_near(name, list(values))}")
+        if isinstance(values[name], list):
+            raise UsageError(
+                f"{where}: {{{name}}} is a list of words, and stands within a word: {text}"
+            )
+        return _text(values[name])
+
+    return _PLACEHOLDER.sub(replace, text)
+
+
+def _text(value: object) -> str:
+    """As TOML writes it: a flag is `true`."""
+    if isinstance(value, list):
+        return " ".join(map(_text, value)) or "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _near(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean '{near[0]}'?" if near else f"known are {', '.join(known) or 'none'}."

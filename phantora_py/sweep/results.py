@@ -1,0 +1,134 @@
+"""What has been run: one record and one data file per configuration, found again by its inputs.
+
+The inputs are what decides the outcome, as far as it is known before: command, files named in it,
+environment, cluster and GPU in full, options, version. What a script imports is not among them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from phantora_py import __version__
+from phantora_py.launch.environment import recorded_environment
+from phantora_py.sweep.plan import Configuration
+from sim_server.cluster import load_cluster
+from sim_server.errors import UsageError
+from sim_server.gpu import load_gpu
+
+# How much of a file named in the command is looked at (assumed: scripts and settings are less).
+_MOST_BYTES = 64 << 20
+# Ends that another attempt would see again: finished, unsupported call, failed rank, deadlock.
+_LASTING = (0, 3, 4, 5)
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a configuration ended. `data`: its data file, None if there is none."""
+
+    name: str
+    exit_code: int
+    message: str
+    out_of_memory: bool
+    wall_s: float
+    data: Path | None
+    cached: bool = False
+
+
+def inputs_of(configuration: Configuration) -> dict[str, Any]:
+    """Everything that decides the outcome. Raises: UsageError for an unknown cluster."""
+    cluster = load_cluster(configuration.run.get("cluster", "h100"))
+    options = {name: value for name, value in configuration.run.items() if name != "cluster"}
+    command = configuration.command
+    return {
+        "version": __version__,
+        "command": list(command),
+        "program": shutil.which(command[0]),
+        "files": {word: _digest(Path(word)) for word in command if Path(word).is_file()},
+        "environment": recorded_environment(os.environ) | dict(configuration.environment),
+        "options": options,
+        "cluster": cluster.to_dict(),
+        "gpu": load_gpu(cluster.gpu).to_dict(),
+    }
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return f"{path.stat().st_size} {hashlib.sha256(file.read(_MOST_BYTES)).hexdigest()}"
+
+
+def _cannot_write(directory: Path, error: OSError) -> UsageError:
+    return UsageError(
+        f"{directory} cannot be written to: {error.strerror}. Choose another place with -o."
+    )
+
+
+class Results:
+    """A directory of results."""
+
+    def __init__(self, directory: Path) -> None:
+        """Raises: UsageError if nothing can be written there."""
+        self.directory = directory
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            probe = directory / f".probe-{os.getpid()}"
+            probe.touch()
+            probe.unlink()
+        except OSError as error:
+            raise _cannot_write(directory, error) from error
+
+    def key(self, inputs: Mapping[str, Any]) -> str:
+        """The name of the files of these inputs."""
+        return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
+
+    def data(self, key: str) -> Path:
+        """Where the data file belongs."""
+        return self.directory / f"{key}.phr"
+
+    def log(self, key: str) -> Path:
+        """Where what the run prints belongs."""
+        return self.directory / f"{key}.log"
+
+    def find(self, key: str, name: str, retry: bool) -> Result | None:
+        """What is known of these inputs, unless another attempt may end otherwise. `retry`: also
+        of those that failed.
+        """
+        try:
+            record = json.loads(self._record(key).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{self._record(key)} cannot be read: {error}. Remove it.") from error
+        lasting = (0,) if retry else _LASTING
+        data = self.data(key)
+        if record["exit_code"] not in lasting or not data.is_file():
+            return None
+        return Result(
+            name=name,
+            exit_code=record["exit_code"],
+            message=record["message"],
+            out_of_memory=record["out_of_memory"],
+            wall_s=record["wall_s"],
+            data=data,
+            cached=True,
+        )
+
+    def keep(self, key: str, inputs: Mapping[str, Any], result: Result) -> None:
+        """Writes how it ended, whole or not at all. Raises: UsageError if that is not possible."""
+        record = asdict(result) | {"inputs": dict(inputs), "data": result.data and result.data.name}
+        del record["cached"]
+        partial = self._record(key).with_suffix(".partial")
+        try:
+            partial.write_text(json.dumps(record, indent=1), encoding="utf-8")
+            partial.replace(self._record(key))
+        except OSError as error:
+            raise _cannot_write(self.directory, error) from error
+
+    def _record(self, key: str) -> Path:
+        return self.directory / f"{key}.json"

@@ -1,0 +1,97 @@
+"""`phantora sweep` with a real program."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from phantora_runs import PROGRAMS
+
+from phantora_py.cli import main
+from phantora_py.data import RunData
+
+PLAN = """
+[fixed]
+env.STEPS = 4
+[grid]
+size = [4096, 2048]
+[[configuration]]
+name = "too large"
+size = 160000
+[[configuration]]
+name = "too many"
+size = 64
+run.ranks = 9
+"""
+
+
+def sweep(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0) -> tuple[str, str]:
+    """What a sweep of sizes prints, on its standard output and beside it."""
+    command = [sys.executable, str(PROGRAMS / "products.py"), "{size}"]
+    assert main(["sweep", *map(str, words), "--", *command]) == code
+    captured = capsys.readouterr()
+    return captured.out, " ".join(captured.err.split())
+
+
+@pytest.mark.torch
+def test_configurations_are_run_once_and_compared(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Out of memory and failures are results; what was run with the same inputs is taken from
+    there, also for a file with more in it.
+    """
+    plan = tmp_path / "sizes.toml"
+    plan.write_text(PLAN)
+    words: list[str | Path] = [plan, "-o", tmp_path / "out"]
+    out, _ = sweep(capsys, *words, "--json", "--per-iteration", "{size} rows")
+    comparison: dict[str, Any] = json.loads(out)
+    large, small, failed = comparison["runs"]
+    assert [run["name"] for run in comparison["runs"]] == ["size=4096", "size=2048", "too large"]
+    assert small["speed_up"]["value"] == pytest.approx(
+        0.5 * large["iteration"]["median_ns"] / small["iteration"]["median_ns"]
+    )
+    assert large["iteration"]["count"] == 3
+    assert (failed["exit_code"], failed["fits"]) == (4, False)
+    assert [run["pareto"] for run in comparison["runs"]] == [False, True, False]
+    (unfit,) = comparison["without_data"]
+    assert (unfit["name"], unfit["exit_code"]) == ("too many", 2)
+    assert RunData(Path(small["file"])).ranks == 1
+
+    times = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.phr")}
+    out, told = sweep(capsys, *words)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "out").glob("*.phr")} == times
+    assert "[1/4] size=4096 finished (before;" in told
+    assert "[3/4] too large out of memory: Rank 0 ended with exit code 1." in told
+    assert "[4/4] too many exit code 2: usage: 9 ranks are not" in told
+    assert "size=2048 1 h100" in " ".join(out.split())
+    assert "* no other is better in time of an iteration, peak memory and GPUs together" in out
+
+
+def test_nothing_finished(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Is a failure, with what each said."""
+    plan = tmp_path / "sizes.toml"
+    plan.write_text("grid = {size = [1], run.ranks = [9]}")
+    out, told = sweep(capsys, plan, "-o", tmp_path / "out", code=4)
+    assert "the only one: exit code 2: usage: 9 ranks are not 2 nodes" in " ".join(out.split())
+    assert "a rank failed: No configuration finished." in told
+
+
+def test_mistakes_are_found_before_anything_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """An unknown cluster, a command that is missing, inputs that are the same under two names."""
+    plan = tmp_path / "sizes.toml"
+    plan.write_text('grid = {size = [1], run.cluster = ["h100", "h10"]}')
+    words: list[str | Path] = [plan, "-o", tmp_path / "out"]
+    assert "there is no cluster 'h10'" in sweep(capsys, *words, code=2)[1]
+    plan.write_text('grid = {size = [1], run.cluster = ["h100", "a100"]}')
+    assert "takes a number of at least 1" in sweep(capsys, *words, "--jobs", "0", code=2)[1]
+    text = "configuration = [{name = 'a', size = 1}, {name = 'b', size = 1, run.cluster = 'h100'}]"
+    plan.write_text(text)
+    assert "'a' and 'b' have the same inputs" in sweep(capsys, *words, code=2)[1]
+    assert main(["sweep", str(plan)]) == 2
+    assert "There is no command. It follows a '--'" in capsys.readouterr().err
+    assert list((tmp_path / "out").glob("*.phr")) == []
