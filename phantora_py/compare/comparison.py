@@ -225,8 +225,9 @@ def _uncertainty(runs: Sequence[Configuration]) -> list[str]:
     else:
         rest = "; all runs are on the same models, and most of that error is common to them."
     return [
-        f"The range of a speed-up is from the spread of the iterations within each run{fixed}, at "
-        f"{100 * least:.0f} % confidence or more. It leaves out how accurate the models are{rest}"
+        "The range of a speed-up is from the spread of the iterations within each run"
+        f"{fixed}, which gives each median with {100 * least:.0f} % confidence or more. It leaves "
+        f"out how accurate the models are{rest}"
     ]
 
 

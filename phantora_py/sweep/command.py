@@ -17,6 +17,7 @@ from phantora_py.compare.command import add_comparing_arguments
 from phantora_py.compare.comparison import SCHEMA, compare, read_configuration, shortened
 from phantora_py.compare.quantities import Prices, Work, parse_prices, parse_work
 from phantora_py.compare.terminal import print_figures
+from phantora_py.sweep.drawing import write_drawing
 from phantora_py.sweep.pareto import costs_of, front
 from phantora_py.sweep.plan import Configuration, read_plan
 from phantora_py.sweep.results import Result, Results
@@ -39,6 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--jobs", type=int, default=1, metavar="N", help="runs at a time; default: 1"
     )
+    parser.add_argument(
+        "--svg", type=Path, metavar="FILE", help="also draw time against memory, as SVG"
+    )
     parser.add_argument("--retry", action="store_true", help="run again what failed before")
     add_comparing_arguments(parser)
     parser.add_argument(
@@ -56,6 +60,8 @@ def run(options: argparse.Namespace) -> int:
     plan = read_plan(options.file, options.command)
     works = _works(options.per_iteration, plan)
     prices = parse_prices(options.price)
+    if options.svg is not None and not options.svg.resolve().parent.is_dir():
+        raise UsageError(f"The directory of {options.svg} does not exist.")
     results = Results(options.output or Path(f"{options.file.stem}.sweep"))
     speaks = not (options.quiet or options.json)
 
@@ -66,6 +72,9 @@ def run(options: argparse.Namespace) -> int:
 
     ended = run_all(plan, results, options.jobs, options.retry, tell)
     comparison = _compare(plan, ended, works, prices)
+    finished = any(costs_of(one) is not None for one in comparison["runs"])
+    if options.svg is not None and finished:
+        write_drawing(options.svg, comparison["runs"])
     if options.json:
         print(json.dumps(comparison, indent=1, default=str), flush=True)
     elif not options.quiet:

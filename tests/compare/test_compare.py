@@ -99,7 +99,8 @@ def test_overlapping_runs_and_what_the_range_leaves_out(
     other = write_run(tmp_path / "b.phr", [42 * US, 45 * US])
     text = said(capsys, one, other)
     assert "0.966, not distinguishable" in text
-    assert "at 50 % confidence or more. It leaves out how accurate the models are" in text
+    assert "which gives each median with 50 % confidence or more." in text
+    assert "It leaves out how accurate the models are; all runs are on the same" in text
     assert "most of that error is common to them" in text
     a100 = write_run(tmp_path / "c.phr", [40 * US] * 2, run={"cluster": {"gpu": "a100"}})
     assert "models of different GPUs (h100, a100) err each in its own way" in said(

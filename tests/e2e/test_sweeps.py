@@ -46,7 +46,10 @@ def test_configurations_are_run_once_and_compared(
     plan = tmp_path / "sizes.toml"
     plan.write_text(PLAN)
     words: list[str | Path] = [plan, "-o", tmp_path / "out"]
-    out, _ = sweep(capsys, *words, "--json", "--per-iteration", "{size} rows")
+    out, _ = sweep(
+        capsys, *words, "--json", "--per-iteration", "{size} rows", "--svg", tmp_path / "s.svg"
+    )
+    assert "size=2048 (1 h100)" in (tmp_path / "s.svg").read_text()
     comparison: dict[str, Any] = json.loads(out)
     large, small, failed = comparison["runs"]
     assert [run["name"] for run in comparison["runs"]] == ["size=4096", "size=2048", "too large"]
