@@ -1,8 +1,8 @@
 /* covers: cudaGetDeviceCount cudaGetDevice cudaSetDevice cudaInitDevice cudaGetDeviceProperties
    cudaDeviceGetAttribute cudaDeviceGetPCIBusId cudaDeviceCanAccessPeer cudaDeviceEnablePeerAccess
    cudaDeviceDisablePeerAccess
-   cudaDriverGetVersion cudaRuntimeGetVersion cudaGetDriverEntryPointByVersion cudaGetErrorName
-   cudaGetErrorString */
+   cudaDriverGetVersion cudaRuntimeGetVersion cudaGetDriverEntryPointByVersion cudaGetDriverEntryPoint
+   cudaGetErrorName cudaGetErrorString */
 #include <cuda_runtime_api.h>
 #include <pthread.h>
 #include <string.h>
@@ -10,6 +10,9 @@
 #include "program.h"
 
 #define OK(call) REQUIRE(call, cudaSuccess)
+
+// CUDA 13 has the call for programs that were built with CUDA 12.
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 static void* read_device(void* device) {
   OK(cudaGetDevice(device));
@@ -149,6 +152,8 @@ static void check_versions(void) {
   CHECK(function != NULL && found == cudaDriverEntryPointSuccess);
   OK(cudaGetDriverEntryPointByVersion("cuNoSuchCall", &function, 13000, cudaEnableDefault, &found));
   CHECK(function == NULL && found == cudaDriverEntryPointSymbolNotFound);
+  OK(cudaGetDriverEntryPoint("cuMemAlloc", &function, cudaEnableDefault, &found));
+  CHECK(function != NULL && found == cudaDriverEntryPointSuccess);
 }
 
 static void check_error_texts(void) {
