@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include "shim/core/capture.h"
 #include "shim/core/host_time.h"
 #include "shim/core/json.h"
 #include "shim/core/python_frame.h"
@@ -39,6 +40,7 @@ const ApiTable* first_registered_table() noexcept { return first_table; }
 Call::Call(ApiTable& table, std::size_t row, HostCost cost) noexcept {
   table.counts[row].fetch_add(1, std::memory_order_relaxed);
   if (!own_.outermost()) return;  // a body that calls another one is charged once
+  begin_uncaptured_call();
   if (!attached()) attach_if_asked();
   if (is_driver()) charge_call(table, row, cost);
 }

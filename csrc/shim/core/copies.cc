@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "shim/core/capture.h"
 #include "shim/core/config.h"
 #include "shim/core/event_progress.h"
 #include "shim/core/rank.h"
@@ -115,7 +116,7 @@ void copy_2d(void* destination, std::size_t destination_pitch, const void* sourc
   if (width == 0 || height == 0) return;
   const Plan p = plan(destination, source, width * height, synchronous);
   record_copy(p.kind, p.pageable, width * height, stream);
-  if (p.waits) wait_stream(stream);
+  if (p.waits && !call_is_captured()) wait_stream(stream);
   for (std::size_t row = 0; row < height; ++row) {
     copy_values(static_cast<char*>(destination) + row * destination_pitch,
                 static_cast<const char*>(source) + row * source_pitch, width, p.host_reads);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "protocol/records.h"
 #include "shim/core/api.h"
@@ -63,14 +64,18 @@ PH_EXPORT bool destroy_stream(void* handle) noexcept;
 
 PH_EXPORT void* create_event(bool timing) noexcept;
 PH_EXPORT bool destroy_event(void* handle) noexcept;
+struct CapturedEvent;  // core/capture.h
 struct EventRef {
   bool valid = false;
   bool timing = true;
   std::uint64_t instance = 0;  // the last record's instance; 0: never recorded
   StreamRef stream{};          // of the last record
+  std::shared_ptr<const CapturedEvent> captured;  // the last record went to a capture
 };
 PH_EXPORT EventRef resolve_event(const void* handle) noexcept;
 // Draws the next instance, emits the EventRecord, remembers it in the event.
 PH_EXPORT bool record_event(void* event, StreamRef stream) noexcept;
+// The same for an event that no handle stands for: its instance, which nobody asks for the time of.
+PH_EXPORT std::uint64_t record_instance(StreamRef stream) noexcept;
 
 }  // namespace ph

@@ -2,6 +2,7 @@
 // the interception tables (phantora_py/coverage.py).
 #include <string>
 
+#include "shim/core/capture.h"
 #include "shim/core/api.h"
 #include "shim/core/config.h"
 #include "shim/core/host_time.h"
@@ -51,11 +52,15 @@ PH_EXPORT int ph_attach(const char* run_dir, std::uint32_t rank) noexcept { retu
 PH_EXPORT int ph_follow(const char* run_dir, std::uint32_t rank) noexcept { return ph::follow(run_dir, rank) ? 1 : 0; }
 
 PH_EXPORT void ph_marker(std::uint32_t kind, const char* name) noexcept {
-  ph::Record record{};
-  record.kind = ph::RecordKind::Marker;
-  record.id = kind;
-  ph::emit(record, std::string_view(name));
-  ph::end_host_iteration();
+  const auto mark = [kind, name = std::string(name)] {
+    ph::Record record{};
+    record.kind = ph::RecordKind::Marker;
+    record.id = kind;
+    ph::emit(record, std::string_view(name));
+    ph::end_host_iteration();
+  };
+  // An optimizer step that is captured is one at every launch of the graph.
+  if (!ph::capture_beside(mark)) mark();
 }
 
 // Around what phantora_py/rank itself does in a rank.

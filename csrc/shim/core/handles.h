@@ -23,6 +23,7 @@ enum class HandleTag : std::uint8_t {
   Graph,
   GraphNode,
   GraphExec,
+  UserObject,
   MemoryPool,
   Module,
   Function,

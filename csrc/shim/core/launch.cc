@@ -8,6 +8,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "shim/core/capture.h"
 #include "shim/core/config.h"
 #include "shim/core/host_time.h"
 #include "shim/core/rank.h"
@@ -139,7 +140,9 @@ void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** ar
   record.stream = stream.id;
   record.id = signature;
   emit(record);
-  if (!apply_kernel(function.rule, shape, arguments) && any_known()) forget_outputs(function.plan, shape, arguments);
+  // The values that a rule would take are those of the graph's launch, which are not known yet.
+  if (!call_is_captured() && apply_kernel(function.rule, shape, arguments)) return;
+  if (any_known()) forget_outputs(function.plan, shape, arguments);
 }
 
 int max_active_blocks(int block_threads, std::size_t dynamic_shared_bytes) noexcept {

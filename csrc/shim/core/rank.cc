@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "shim/core/capture.h"
 #include "shim/core/config.h"
 #include "shim/core/failure.h"
 #include "shim/core/futex.h"
@@ -388,6 +389,7 @@ void begin_nap() noexcept {
 void emit(Record record, bool locate) noexcept {
   if (!attached()) return;
   if (locate) record.site = current_site();
+  if (capture_record(record)) return;
   write_or_resume({&record, 1}, {}, std::nullopt);
 }
 

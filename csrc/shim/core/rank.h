@@ -37,7 +37,8 @@ PH_EXPORT bool attached() noexcept;
 PH_EXPORT void leave() noexcept;
 PH_EXPORT std::uint32_t global_rank() noexcept;
 
-// Appends `record`; its host_gap_ns is filled in here, and with `locate` its Python call site.
+// Appends `record`; its host_gap_ns is filled in here, and with `locate` its Python call site. Work on a stream that is
+// being captured goes to the graph instead (core/capture.h).
 // Blocks only while the ring is full.
 PH_EXPORT void emit(Record record, bool locate = false) noexcept;
 // A record followed by its payload, contiguous in the ring.

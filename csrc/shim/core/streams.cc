@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "shim/core/addresses.h"
+#include "shim/core/capture.h"
 #include "shim/core/config.h"
 #include "shim/core/handles.h"
 #include "shim/core/rank.h"
@@ -27,6 +28,7 @@ struct EventState {
   bool timing = true;
   std::uint64_t instance = 0;
   StreamRef stream{};
+  std::shared_ptr<const CapturedEvent> captured;
 };
 
 HandleTable<StreamState> streams{HandleTag::Stream};
@@ -109,7 +111,7 @@ bool destroy_stream(void* handle) noexcept {
   return streams.destroy(handle);
 }
 
-void* create_event(bool timing) noexcept { return events.create({timing, 0, {}}); }
+void* create_event(bool timing) noexcept { return events.create({timing, 0, {}, nullptr}); }
 
 bool destroy_event(void* handle) noexcept {
   const EventState* event = events.get(handle);
@@ -121,12 +123,17 @@ EventRef resolve_event(const void* handle) noexcept {
   EventState* event = events.get(handle);
   if (event == nullptr) return {};
   const std::lock_guard lock(event_fields);
-  return {true, event->timing, event->instance, event->stream};
+  return {true, event->timing, event->instance, event->stream, event->captured};
 }
 
 bool record_event(void* handle, StreamRef stream) noexcept {
   EventState* event = events.get(handle);
   if (event == nullptr) return false;
+  if (auto captured = capture_mark(stream)) {
+    const std::lock_guard lock(event_fields);
+    event->captured = std::move(captured);
+    return true;
+  }
   become_driver();
   Record record{};
   record.kind = RecordKind::EventRecord;
@@ -142,7 +149,21 @@ bool record_event(void* handle, StreamRef stream) noexcept {
   const std::lock_guard lock(event_fields);
   event->instance = record.arg[0];
   event->stream = stream;
+  event->captured = nullptr;
   return true;
+}
+
+std::uint64_t record_instance(StreamRef stream) noexcept {
+  Record record{};
+  record.kind = RecordKind::EventRecord;
+  record.device = stream.device;
+  record.stream = stream.id;
+  record.flags = kEventUntimed;
+  const std::lock_guard order(recording);
+  record.arg[0] = ++event_instances;
+  take_released(std::span(record.arg).subspan<1>());
+  emit(record);
+  return record.arg[0];
 }
 
 }  // namespace ph

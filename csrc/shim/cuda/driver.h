@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include "shim/core/capture.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
 #include "shim/core/library.h"
@@ -23,8 +24,17 @@ CUcontext primary_context(int device) noexcept;
 // The calling thread's context, null before any call has made one current.
 CUcontext current_context() noexcept;
 
-#define PH_RESOLVE_STREAM(name, handle)                      \
+// What a check of core/capture.h found, as a call returns it.
+inline CUresult result_of(CaptureError error) noexcept { return static_cast<CUresult>(error); }
+
+#define PH_FIND_STREAM(name, handle)                         \
   const ::ph::StreamRef name = ::ph::resolve_stream(handle); \
   if (!name.valid) return CUDA_ERROR_INVALID_HANDLE
+#define PH_CHECK_CAPTURE(check) \
+  if (const auto forbidden = (check); forbidden != ::ph::CaptureError::None) return ::ph::driver::result_of(forbidden)
+// A stream that gets work.
+#define PH_RESOLVE_STREAM(name, handle) \
+  PH_FIND_STREAM(name, handle);         \
+  PH_CHECK_CAPTURE(::ph::check_work(name))
 
 }  // namespace ph::driver

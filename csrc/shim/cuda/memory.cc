@@ -59,6 +59,7 @@ extern "C" {
 
 PH_EXPORT CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) noexcept {
   PH_CALL(cuMemAlloc_v2, HostCost::Alloc);
+  PH_CHECK_CAPTURE(check_unsafe_call());
   return allocate(address, bytes);
 }
 
@@ -76,6 +77,7 @@ PH_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) noexcept {
   if (!address) return CUDA_SUCCESS;
   Allocation allocation;
   if (!find_allocation(to_pointer(address), allocation) || allocation.device < 0) return CUDA_ERROR_INVALID_VALUE;
+  PH_CHECK_CAPTURE(check_unsafe_call());
   wait_device(allocation.device);
   return free_device(to_pointer(address)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -84,6 +86,9 @@ PH_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) noexcept {
 PH_EXPORT CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream handle) noexcept {
   PH_CALL(cuMemAllocAsync, HostCost::Alloc);
   PH_RESOLVE_STREAM(stream, handle);
+  if (capture_info(stream).status != CaptureStatus::None) {
+    stop_unsupported("cuda", "cuMemAllocAsync", "in a stream that is being captured");
+  }
   return allocate(address, bytes);
 }
 

@@ -40,6 +40,7 @@ CUresult elapsed(float* milliseconds, CUevent start, CUevent end) noexcept {
   if (!first.valid || !second.valid || !first.timing || !second.timing || first.instance == 0 || second.instance == 0) {
     return CUDA_ERROR_INVALID_HANDLE;
   }
+  PH_CHECK_CAPTURE(first.captured || second.captured ? CaptureError::CapturedEvent : CaptureError::None);
   Record question{};
   question.id = static_cast<std::uint32_t>(WaitKind::Elapsed);
   question.arg[0] = first.instance;
@@ -57,6 +58,7 @@ extern "C" {
 PH_EXPORT CUresult cuCtxSynchronize() noexcept {
   PH_CALL(cuCtxSynchronize, HostCost::Sync);
   if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+  PH_CHECK_CAPTURE(check_unsafe_call());
   wait_device(current_device());
   return CUDA_SUCCESS;
 }
@@ -78,14 +80,16 @@ PH_EXPORT CUresult cuStreamDestroy_v2(CUstream stream) noexcept {
 
 PH_EXPORT CUresult cuStreamSynchronize(CUstream handle) noexcept {
   PH_CALL(cuStreamSynchronize, HostCost::Sync);
-  PH_RESOLVE_STREAM(stream, handle);
+  PH_FIND_STREAM(stream, handle);
+  PH_CHECK_CAPTURE(check_stream_wait(stream));
   wait_stream(stream);
   return CUDA_SUCCESS;
 }
 
 PH_EXPORT CUresult cuStreamQuery(CUstream handle) noexcept {
   PH_CALL(cuStreamQuery, HostCost::None);
-  PH_RESOLVE_STREAM(stream, handle);
+  PH_FIND_STREAM(stream, handle);
+  PH_CHECK_CAPTURE(check_stream_wait(stream));
   return query_stream(stream) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -94,13 +98,15 @@ PH_EXPORT CUresult cuStreamWaitEvent(CUstream handle, CUevent event, unsigned) n
   PH_RESOLVE_STREAM(stream, handle);
   const EventRef reference = resolve_event(event);
   if (!reference.valid) return CUDA_ERROR_INVALID_HANDLE;
-  stream_wait_event(stream, reference);
+  bool is_captured = false;
+  PH_CHECK_CAPTURE(capture_wait(stream, reference, is_captured));
+  if (!is_captured) stream_wait_event(stream, reference);
   return CUDA_SUCCESS;
 }
 
 PH_EXPORT CUresult cuStreamGetPriority(CUstream handle, int* priority) noexcept {
   PH_CALL(cuStreamGetPriority);
-  PH_RESOLVE_STREAM(stream, handle);
+  PH_FIND_STREAM(stream, handle);
   if (!priority) return CUDA_ERROR_INVALID_VALUE;
   *priority = stream.priority;
   return CUDA_SUCCESS;
@@ -108,7 +114,7 @@ PH_EXPORT CUresult cuStreamGetPriority(CUstream handle, int* priority) noexcept 
 
 PH_EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned* flags) noexcept {
   PH_CALL(cuStreamGetFlags);
-  PH_RESOLVE_STREAM(stream, handle);
+  PH_FIND_STREAM(stream, handle);
   if (!flags) return CUDA_ERROR_INVALID_VALUE;
   *flags = stream.non_blocking ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
   return CUDA_SUCCESS;
@@ -116,7 +122,7 @@ PH_EXPORT CUresult cuStreamGetFlags(CUstream handle, unsigned* flags) noexcept {
 
 PH_EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) noexcept {
   PH_CALL(cuStreamGetDevice);
-  PH_RESOLVE_STREAM(stream, handle);
+  PH_FIND_STREAM(stream, handle);
   if (!device) return CUDA_ERROR_INVALID_VALUE;
   *device = stream.device;
   return CUDA_SUCCESS;
@@ -124,7 +130,7 @@ PH_EXPORT CUresult cuStreamGetDevice(CUstream handle, CUdevice* device) noexcept
 
 PH_EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long* id) noexcept {
   PH_CALL(cuStreamGetId);
-  PH_RESOLVE_STREAM(stream, handle);
+  PH_FIND_STREAM(stream, handle);
   if (!id) return CUDA_ERROR_INVALID_VALUE;
   *id = static_cast<unsigned long long>(stream.device) << 32 | stream.id;
   return CUDA_SUCCESS;
@@ -132,7 +138,7 @@ PH_EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long* id) noexce
 
 PH_EXPORT CUresult cuStreamGetCtx(CUstream handle, CUcontext* context) noexcept {
   PH_CALL(cuStreamGetCtx);
-  PH_RESOLVE_STREAM(stream, handle);
+  PH_FIND_STREAM(stream, handle);
   if (!context) return CUDA_ERROR_INVALID_VALUE;
   *context = primary_context(stream.device);
   return CUDA_SUCCESS;
@@ -178,6 +184,7 @@ PH_EXPORT CUresult cuEventQuery(CUevent event) noexcept {
   PH_CALL(cuEventQuery, HostCost::None);
   const EventRef reference = resolve_event(event);
   if (!reference.valid) return CUDA_ERROR_INVALID_HANDLE;
+  PH_CHECK_CAPTURE(check_event_wait(reference));
   return query_event(reference) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 
@@ -185,6 +192,7 @@ PH_EXPORT CUresult cuEventSynchronize(CUevent event) noexcept {
   PH_CALL(cuEventSynchronize, HostCost::Sync);
   const EventRef reference = resolve_event(event);
   if (!reference.valid) return CUDA_ERROR_INVALID_HANDLE;
+  PH_CHECK_CAPTURE(check_event_wait(reference));
   wait_event(reference);
   return CUDA_SUCCESS;
 }

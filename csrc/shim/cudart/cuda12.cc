@@ -13,13 +13,23 @@ cudaError_t capture_info(cudaStream_t stream, cudaStreamCaptureStatus* status, u
   return cudaStreamGetCaptureInfo_v3(stream, status, id, graph, dependencies, nullptr, count);
 }
 
+cudaError_t dependencies_of(cudaGraphNode_t node, cudaGraphNode_t* dependencies, std::size_t* count) noexcept {
+  return cudaGraphNodeGetDependencies_v2(node, dependencies, nullptr, count);
+}
+
 }  // namespace
 }  // namespace ph
 
+#undef cudaGraphNodeGetDependencies
 #undef cudaStreamGetCaptureInfo
 #undef cudaGetDeviceProperties  // the header makes it _v2, which is the body in devices.cc
 
 extern "C" {
+
+PH_EXPORT cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* dependencies,
+                                                   std::size_t* count) noexcept {
+  return ph::dependencies_of(node, dependencies, count);
+}
 
 PH_EXPORT cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus* status,
                                                   unsigned long long* id, cudaGraph_t* graph,

@@ -7,8 +7,11 @@
 // What CUDA 13 calls so has this name in CUDA 12, where the plain one is an older call (cuda12.cc).
 #undef cudaStreamGetCaptureInfo
 #define cudaStreamGetCaptureInfo cudaStreamGetCaptureInfo_v3
+#undef cudaGraphNodeGetDependencies
+#define cudaGraphNodeGetDependencies cudaGraphNodeGetDependencies_v2
 #endif
 
+#include "shim/core/capture.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
 #include "shim/core/launch.h"
@@ -34,9 +37,21 @@ cudaError_t copy(void* destination, const void* source, std::size_t bytes, cudaM
 // Memory is given back: it leaves the pool if it came from one.
 void leave_pool(const void* pointer) noexcept;
 
+// What a check of core/capture.h found, as a call returns it.
+inline cudaError_t returned(CaptureError error) noexcept {
+  return error == CaptureError::None ? cudaSuccess : returned(static_cast<cudaError_t>(error));
+}
+
 // A stream argument that is not valid makes the call return cudaErrorInvalidResourceHandle.
-#define PH_RESOLVE_STREAM(name, handle)                      \
+#define PH_FIND_STREAM(name, handle)                         \
   const ::ph::StreamRef name = ::ph::resolve_stream(handle); \
   if (!name.valid) return ::ph::cudart::returned(cudaErrorInvalidResourceHandle)
+// So does a check of core/capture.h.
+#define PH_CHECK_CAPTURE(check) \
+  if (const auto forbidden = (check); forbidden != ::ph::CaptureError::None) return ::ph::cudart::returned(forbidden)
+// A stream that gets work.
+#define PH_RESOLVE_STREAM(name, handle) \
+  PH_FIND_STREAM(name, handle);         \
+  PH_CHECK_CAPTURE(::ph::check_work(name))
 
 }  // namespace ph::cudart

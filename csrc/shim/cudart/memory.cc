@@ -34,6 +34,7 @@ bool range_is_valid(const void* pointer, std::size_t bytes) noexcept {
 cudaError_t copy_rows(void* destination, std::size_t destination_pitch, const void* source, std::size_t source_pitch,
                       std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t handle,
                       bool synchronous) noexcept {
+  if (synchronous) PH_CHECK_CAPTURE(check_unsafe_call());
   PH_RESOLVE_STREAM(stream, handle);
   if (!is_direction(kind)) return returned(cudaErrorInvalidMemcpyDirection);
   if (width == 0 || height == 0) return cudaSuccess;
@@ -60,6 +61,7 @@ namespace ph::cudart {
 
 cudaError_t copy(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t handle,
                  bool synchronous) noexcept {
+  if (synchronous) PH_CHECK_CAPTURE(check_unsafe_call());
   PH_RESOLVE_STREAM(stream, handle);
   if (bytes == 0) return cudaSuccess;
   if (!is_direction(kind)) return returned(cudaErrorInvalidMemcpyDirection);
@@ -78,6 +80,7 @@ PH_EXPORT cudaError_t cudaMalloc(void** pointer, std::size_t bytes) noexcept {
   if (pointer == nullptr) return returned(cudaErrorInvalidValue);
   *pointer = nullptr;
   if (bytes == 0) return cudaSuccess;
+  PH_CHECK_CAPTURE(check_unsafe_call());
   *pointer = allocate_device(current_device(), bytes);
   return *pointer != nullptr ? cudaSuccess : returned(cudaErrorMemoryAllocation);
 }
@@ -86,6 +89,7 @@ PH_EXPORT cudaError_t cudaFree(void* pointer) noexcept {
   PH_CALL(cudaFree, HostCost::Alloc);
   ensure_context(current_device());  // cudaFree(nullptr) is the customary way to make the context
   if (pointer == nullptr) return cudaSuccess;
+  PH_CHECK_CAPTURE(check_unsafe_call());
   Allocation allocation;
   if (!find_allocation(pointer, allocation) || allocation.device < 0) return returned(cudaErrorInvalidValue);
   wait_device(allocation.device);  // cudaFree waits for the device. Source: as core/copies.h
@@ -97,6 +101,7 @@ PH_EXPORT cudaError_t cudaHostAlloc(void** pointer, std::size_t bytes, unsigned 
   PH_CALL(cudaHostAlloc, HostCost::None);
   constexpr unsigned kFlags = cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
   if (pointer == nullptr || (flags & ~kFlags) != 0) return returned(cudaErrorInvalidValue);
+  PH_CHECK_CAPTURE(check_unsafe_call());
   *pointer = allocate_pinned(bytes);
   return *pointer != nullptr ? cudaSuccess : returned(cudaErrorMemoryAllocation);
 }
@@ -109,6 +114,7 @@ PH_EXPORT cudaError_t cudaMallocHost(void** pointer, std::size_t bytes) noexcept
 PH_EXPORT cudaError_t cudaFreeHost(void* pointer) noexcept {
   PH_CALL(cudaFreeHost, HostCost::None);
   if (pointer == nullptr) return cudaSuccess;
+  PH_CHECK_CAPTURE(check_unsafe_call());
   return free_pinned(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }
 

@@ -50,6 +50,9 @@ cudaError_t default_pool(cudaMemPool_t* pool, int device) noexcept {
 cudaError_t allocate(void** pointer, std::size_t bytes, cudaMemPool_t pool, cudaStream_t handle) noexcept {
   PH_RESOLVE_STREAM(stream, handle);
   if (pointer == nullptr) return returned(cudaErrorInvalidValue);
+  if (capture_info(stream).status != CaptureStatus::None) {
+    stop_unsupported("cudart", "cudaMallocAsync", "in a stream that is being captured");
+  }
   *pointer = nullptr;
   if (bytes == 0) return cudaSuccess;
   if (pool == nullptr) pool = &pools[stream.device];

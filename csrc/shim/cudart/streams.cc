@@ -30,6 +30,19 @@ cudaError_t record(cudaEvent_t event, cudaStream_t handle) noexcept {
   return record_event(event, stream) ? cudaSuccess : returned(cudaErrorInvalidResourceHandle);
 }
 
+// Events of the program that a graph's launches record and wait for, as they are then. Only in a capture.
+cudaError_t record_in_graph(StreamRef stream, cudaEvent_t event) noexcept {
+  if (!resolve_event(event).valid) return returned(cudaErrorInvalidResourceHandle);
+  const bool is_captured = capture_work(stream, [event](StreamRef launched) { record_event(event, launched); });
+  return is_captured ? cudaSuccess : returned(cudaErrorInvalidValue);
+}
+
+cudaError_t wait_in_graph(StreamRef stream, cudaEvent_t event) noexcept {
+  const bool is_captured =
+      capture_work(stream, [event](StreamRef launched) { stream_wait_event(launched, resolve_event(event)); });
+  return is_captured ? cudaSuccess : returned(cudaErrorInvalidValue);
+}
+
 }  // namespace
 
 extern "C" {
@@ -56,29 +69,35 @@ PH_EXPORT cudaError_t cudaStreamDestroy(cudaStream_t stream) noexcept {
 
 PH_EXPORT cudaError_t cudaStreamSynchronize(cudaStream_t handle) noexcept {
   PH_CALL(cudaStreamSynchronize, HostCost::Sync);
-  PH_RESOLVE_STREAM(stream, handle);
+  PH_FIND_STREAM(stream, handle);
+  PH_CHECK_CAPTURE(check_stream_wait(stream));
   wait_stream(stream);
   return cudaSuccess;
 }
 
 PH_EXPORT cudaError_t cudaStreamQuery(cudaStream_t handle) noexcept {
   PH_CALL(cudaStreamQuery, HostCost::None);
-  PH_RESOLVE_STREAM(stream, handle);
+  PH_FIND_STREAM(stream, handle);
+  PH_CHECK_CAPTURE(check_stream_wait(stream));
   return query_stream(stream) ? cudaSuccess : cudaErrorNotReady;
 }
 
-PH_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned) noexcept {
+PH_EXPORT cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event, unsigned flags) noexcept {
   PH_CALL(cudaStreamWaitEvent, HostCost::None);
   PH_RESOLVE_STREAM(stream, handle);
   const EventRef reference = resolve_event(event);
   if (!reference.valid) return returned(cudaErrorInvalidResourceHandle);
+  if (flags == cudaEventWaitExternal) return wait_in_graph(stream, event);
+  bool is_captured = false;
+  PH_CHECK_CAPTURE(capture_wait(stream, reference, is_captured));
+  if (is_captured) return cudaSuccess;
   stream_wait_event(stream, reference);
   return cudaSuccess;
 }
 
 PH_EXPORT cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) noexcept {
   PH_CALL(cudaStreamGetPriority);
-  PH_RESOLVE_STREAM(stream, handle);
+  PH_FIND_STREAM(stream, handle);
   if (priority == nullptr) return returned(cudaErrorInvalidValue);
   *priority = stream.priority;
   return cudaSuccess;
@@ -86,7 +105,7 @@ PH_EXPORT cudaError_t cudaStreamGetPriority(cudaStream_t handle, int* priority) 
 
 PH_EXPORT cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) noexcept {
   PH_CALL(cudaStreamGetFlags);
-  PH_RESOLVE_STREAM(stream, handle);
+  PH_FIND_STREAM(stream, handle);
   if (flags == nullptr) return returned(cudaErrorInvalidValue);
   *flags = stream.non_blocking ? cudaStreamNonBlocking : cudaStreamDefault;
   return cudaSuccess;
@@ -94,7 +113,7 @@ PH_EXPORT cudaError_t cudaStreamGetFlags(cudaStream_t handle, unsigned* flags) n
 
 PH_EXPORT cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long* id) noexcept {
   PH_CALL(cudaStreamGetId);
-  PH_RESOLVE_STREAM(stream, handle);
+  PH_FIND_STREAM(stream, handle);
   if (id == nullptr) return returned(cudaErrorInvalidValue);
   *id = static_cast<unsigned long long>(stream.device) << 32 | stream.id;  // as cuStreamGetId
   return cudaSuccess;
@@ -102,36 +121,9 @@ PH_EXPORT cudaError_t cudaStreamGetId(cudaStream_t handle, unsigned long long* i
 
 PH_EXPORT cudaError_t cudaStreamGetDevice(cudaStream_t handle, int* device) noexcept {
   PH_CALL(cudaStreamGetDevice);
-  PH_RESOLVE_STREAM(stream, handle);
+  PH_FIND_STREAM(stream, handle);
   if (device == nullptr) return returned(cudaErrorInvalidValue);
   *device = stream.device;
-  return cudaSuccess;
-}
-
-PH_EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) noexcept {
-  PH_CALL(cudaStreamIsCapturing);
-  PH_RESOLVE_STREAM(stream, handle);
-  if (status == nullptr) return returned(cudaErrorInvalidValue);
-  *status = cudaStreamCaptureStatusNone;
-  return cudaSuccess;
-}
-
-PH_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status,
-                                               unsigned long long* id, cudaGraph_t*, const cudaGraphNode_t**,
-                                               const cudaGraphEdgeData**, std::size_t*) noexcept {
-  PH_CALL(cudaStreamGetCaptureInfo);
-  PH_RESOLVE_STREAM(stream, handle);
-  if (status == nullptr) return returned(cudaErrorInvalidValue);
-  *status = cudaStreamCaptureStatusNone;
-  if (id != nullptr) *id = 0;
-  return cudaSuccess;
-}
-
-PH_EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) noexcept {
-  PH_CALL(cudaThreadExchangeStreamCaptureMode);
-  thread_local cudaStreamCaptureMode current = cudaStreamCaptureModeGlobal;
-  if (mode == nullptr) return returned(cudaErrorInvalidValue);
-  std::swap(*mode, current);
   return cudaSuccess;
 }
 
@@ -171,15 +163,18 @@ PH_EXPORT cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) no
   return record(event, stream);
 }
 
-PH_EXPORT cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) noexcept {
+PH_EXPORT cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t handle, unsigned flags) noexcept {
   PH_CALL(cudaEventRecordWithFlags, HostCost::Event);
-  return record(event, stream);
+  if (flags != cudaEventRecordExternal) return record(event, handle);
+  PH_RESOLVE_STREAM(stream, handle);
+  return record_in_graph(stream, event);
 }
 
 PH_EXPORT cudaError_t cudaEventQuery(cudaEvent_t event) noexcept {
   PH_CALL(cudaEventQuery, HostCost::None);
   const EventRef reference = resolve_event(event);
   if (!reference.valid) return returned(cudaErrorInvalidResourceHandle);
+  PH_CHECK_CAPTURE(check_event_wait(reference));
   return query_event(reference) ? cudaSuccess : cudaErrorNotReady;
 }
 
@@ -187,6 +182,7 @@ PH_EXPORT cudaError_t cudaEventSynchronize(cudaEvent_t event) noexcept {
   PH_CALL(cudaEventSynchronize, HostCost::Sync);
   const EventRef reference = resolve_event(event);
   if (!reference.valid) return returned(cudaErrorInvalidResourceHandle);
+  PH_CHECK_CAPTURE(check_event_wait(reference));
   wait_event(reference);
   return cudaSuccess;
 }
@@ -199,6 +195,7 @@ PH_EXPORT cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t star
   if (!first.valid || !second.valid || !first.timing || !second.timing || first.instance == 0 || second.instance == 0) {
     return returned(cudaErrorInvalidResourceHandle);
   }
+  PH_CHECK_CAPTURE(first.captured || second.captured ? CaptureError::CapturedEvent : CaptureError::None);
   Record question{};
   question.id = static_cast<std::uint32_t>(WaitKind::Elapsed);
   question.arg[0] = first.instance;

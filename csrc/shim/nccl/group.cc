@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "shim/core/capture.h"
 #include "shim/core/device.h"
+#include "shim/core/failure.h"
 #include "shim/core/rank.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/failure_text.h"
@@ -16,7 +18,7 @@ namespace {
 
 struct Queued {
   Request request;
-  std::uint32_t stream;
+  StreamRef stream;
 };
 
 struct Group {
@@ -82,7 +84,7 @@ Record operation_record(const Communicator& comm, const Queued& queued, std::uin
   record.kind = RecordKind::NcclOp;
   record.flags = static_cast<std::uint8_t>(r.kind);
   record.device = static_cast<std::uint16_t>(comm.device);
-  record.stream = queued.stream;
+  record.stream = queued.stream.id;
   record.id = comm.id;
   record.arg[0] = r.count;
   record.arg[1] = r.type;
@@ -125,21 +127,38 @@ void emit_launch(Communicator& comm, std::span<const Queued> launch, std::vector
   Record& head = records.front();
   head.kind = RecordKind::NcclLaunch;
   head.device = static_cast<std::uint16_t>(comm.device);
-  head.stream = launch.front().stream;
+  head.stream = launch.front().stream.id;
   head.id = comm.id;
   head.arg[0] = launch.size();
   emit(records, true);
+}
+
+ncclResult_t issue(std::vector<Queued> queued) noexcept;
+
+// Every launch of a graph is a new operation of the communicator, with a sequence number of its own.
+bool capture_launch(std::span<const Queued> launch) {
+  return capture_work(launch.front().stream, [queued = std::vector(launch.begin(), launch.end())](StreamRef stream) {
+    std::vector<Queued> again = queued;
+    for (Queued& one : again) one.stream = stream;
+    if (issue(std::move(again)) != ncclSuccess) {
+      fail_usage("a CUDA graph was launched whose communicator has been destroyed since it was captured");
+    }
+  });
 }
 
 ncclResult_t issue(std::vector<Queued> queued) noexcept {
   become_driver();
   std::vector<SmallCollective> values;
   const auto same_launch = [](const Queued& a, const Queued& b) {
-    return a.request.comm == b.request.comm && a.stream == b.stream;
+    return a.request.comm == b.request.comm && a.stream.id == b.stream.id;
   };
   for (auto first = queued.begin(); first != queued.end();) {
     const auto rest = std::stable_partition(
         first, queued.end(), [&, head = *first](const Queued& other) { return same_launch(head, other); });
+    if (capture_launch({first, rest})) {
+      first = rest;
+      continue;
+    }
     Communicator* comm = find(first->request.comm);
     if (!comm) return failed(ncclInvalidArgument, "a communicator was destroyed inside a group that uses it");
     emit_launch(*comm, {first, rest}, values);
@@ -159,7 +178,7 @@ ncclResult_t submit(const Request& request) noexcept {
   }
   // NCCL drops empty collectives; empty sends and receives keep their place among those of the pair.
   if (request.count == 0 && !is_point_to_point(request.kind)) return ncclSuccess;
-  const Queued queued{request, resolve_stream(request.stream).id};
+  const Queued queued{request, resolve_stream(request.stream)};
   if (group.depth == 0) return issue({queued});
   group.queued.push_back(queued);
   return ncclSuccess;

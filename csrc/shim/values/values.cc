@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "shim/core/capture.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
 #include "shim/values/known_ranges.h"
@@ -128,7 +129,8 @@ void fill_bytes(void* destination, unsigned value, std::size_t element_bytes, st
 
 }  // namespace
 
-bool any_known() noexcept { return anything_expected.load(std::memory_order_relaxed); }
+// Of what a graph's launch will find, anything may be.
+bool any_known() noexcept { return anything_expected.load(std::memory_order_relaxed) || call_is_captured(); }
 
 void expect_known(const void* pointer, std::size_t bytes) noexcept {
   if (!attached() || bytes == 0) return;
@@ -145,6 +147,7 @@ void mark_known(const void* pointer, std::size_t bytes) noexcept {
 
 void mark_unknown(const void* pointer, std::size_t bytes) noexcept {
   if (!any_known() || !attached()) return;
+  if (call_is_captured()) return capture_values([=] { mark_unknown(pointer, bytes); });
   {
     const std::lock_guard lock(issue.mutex);
     if (!issue.expected.remove(pointer, bytes)) return;
@@ -155,6 +158,7 @@ void mark_unknown(const void* pointer, std::size_t bytes) noexcept {
 
 void forget_at(const void* pointer) noexcept {
   if (!any_known()) return;
+  if (call_is_captured()) return capture_values([=] { forget_at(pointer); });
   std::size_t bytes;
   {
     const std::lock_guard lock(issue.mutex);
@@ -171,6 +175,7 @@ bool is_known(const void* pointer, std::size_t bytes) noexcept {
 
 void enqueue_value(std::function<void()> operation, Touches touches) noexcept {
   if (!attached()) return;
+  if (call_is_captured()) return capture_values([=] { enqueue_value(operation, touches); });
   const auto run = [operation = std::move(operation)] {
     operation();
     return true;
@@ -202,6 +207,7 @@ void drain_values() noexcept {
 
 void copy_values(void* destination, const void* source, std::size_t bytes, bool synchronous) noexcept {
   if (!attached() || bytes == 0) return;
+  if (call_is_captured()) return capture_values([=] { copy_values(destination, source, bytes, false); });
   const bool to_device = is_device_pointer(destination);
   const bool from_device = is_device_pointer(source);
   if (!to_device && !from_device) {
@@ -221,6 +227,7 @@ void copy_values(void* destination, const void* source, std::size_t bytes, bool 
 void fill_values(void* destination, unsigned value, std::size_t element_bytes, std::size_t count) noexcept {
   const std::size_t bytes = element_bytes * count;
   if (!attached() || bytes == 0) return;
+  if (call_is_captured()) return capture_values([=] { fill_values(destination, value, element_bytes, count); });
   if (!is_device_pointer(destination)) {
     return enqueue_host_write(destination, destination, bytes,
                               [=] { fill_bytes(destination, value, element_bytes, count); });
