@@ -20,7 +20,8 @@
 //    wait runs out, the thread may look at the clock again to see that its deadline has come (libstdc++ does) and
 //    would wait for ever. So for that thread the deadline counts as now, while the host clock stands still, and up to
 //    a minute. Not while the rank waits for the server: then virtual time is about to move by itself, and a watchdog
-//    that counted real seconds would find a collective overdue.
+//    that counted real seconds would find a collective overdue. A wait of no time is over in any case: Python's
+//    Connection.poll() asks until it sees that, and would never sleep.
 // 5. For such a thread the clock never runs faster than real time. A watchdog gets its turns in real time; when virtual
 //    time leaps meanwhile it would think that it had not been called, or that a collective was overdue that has long
 //    been done.
@@ -217,7 +218,7 @@ void pass_deadline(std::uint64_t deadline_ns, std::uint64_t lead_ns, bool rang) 
     reach(deadline_ns, lead_ns);
   } else if (rang) {
     rang_ns = deadline_ns + kWakeUpNs;
-  } else if (!waits_for_server()) {
+  } else if (!waits_for_server() || deadline_ns <= peek_virtual_ns()) {
     const std::uint64_t now_ns = host_clock_ns();
     passed = {std::min(deadline_ns + kWakeUpNs, now_ns + kFarthestPassedNs), now_ns};
   }

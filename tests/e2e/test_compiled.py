@@ -1,0 +1,37 @@
+"""torch.compile: Inductor and Triton compile for the simulated GPU, and their kernels are timed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from first_difference import differences
+from phantora_runs import PROGRAMS, Phantora, Run
+
+pytestmark = pytest.mark.torch
+
+
+def train(phantora: Phantora, cache: Path) -> Run:
+    command: list[str | Path] = [PROGRAMS / "compiled.py", "ddp"]
+    environment = {"TORCHINDUCTOR_CACHE_DIR": str(cache), "PYTHONWARNINGS": "ignore"}
+    run = phantora.run(["--ranks", "2"], command, environment)
+    assert run.exit_code == 0, run.errors
+    return run
+
+
+def triton_kernels(run: Run) -> Counter[str]:
+    """How many kernels of Triton there were, by tier."""
+    rows = [row for row in run.data.timings if row["name"].startswith("triton_")]
+    return Counter(row["tier"] for row in rows)
+
+
+def test_compiled_under_ddp(phantora: Phantora, tmp_path: Path) -> None:
+    """It compiles, ends, and is the same to the nanosecond once the caches are warm."""
+    cold = train(phantora, tmp_path)
+    assert cold.output.count("last step") == 2
+    warm, again = train(phantora, tmp_path), train(phantora, tmp_path)
+    same = warm.summary["digest"] == again.summary["digest"]
+    assert same, "\n".join(map(str, differences(warm.path, again.path)))
+    assert triton_kernels(warm)["assumed"] > 2
+    assert sorted(cold.output.splitlines()) == sorted(warm.output.splitlines())
