@@ -40,7 +40,9 @@ def unknown(launch: Launch, _gpu: GpuProfile) -> Work:
 
 
 def triton(launch: Launch, _gpu: GpuProfile) -> Work:
-    """A kernel that Inductor wrote: its sizes are not in the signature."""
+    """A kernel that Inductor wrote: what its threads load and store, unless its code loops."""
+    if launch.thread_bytes:
+        return Work(bytes=launch.blocks * launch.threads * launch.thread_bytes, sound=True)
     return Work(bytes=launch.blocks * launch.threads * _TRITON_BYTES_PER_THREAD, sound=False)
 
 

@@ -26,6 +26,8 @@ class Launch:
     scalars: tuple[tuple[int, int], ...]
     """Integer arguments: index of the parameter and value."""
     sizes: Mapping[str, int]
+    thread_bytes: int = 0
+    """What a thread moves, where the kernel's machine code tells; 0: not known."""
 
     @classmethod
     def from_signature(cls, signature: Mapping[str, Any]) -> Launch:
@@ -37,6 +39,7 @@ class Launch:
             shared_bytes=signature.get("shared_bytes", 0),
             scalars=tuple((index, value) for index, value in signature.get("scalars", ())),
             sizes=signature.get("sizes", {}),
+            thread_bytes=signature.get("thread_bytes", 0),
         )
 
     @property

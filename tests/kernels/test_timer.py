@@ -69,6 +69,15 @@ def test_unknown_kernels_are_assumed(timers: dict[str, KernelTimer], launch: Mak
     assert timers["h100"].time(launch(_ADD, (1000, 1, 1))).tier is Tier.ASSUMED
 
 
+def test_machine_code_tells_the_bytes(timers: dict[str, KernelTimer], launch: MakeLaunch) -> None:
+    """Where a Triton kernel's code says what a thread moves, the memory's rate gives its time."""
+    plain = launch("triton_poi_fused_add_0", (65536, 1, 1))
+    once = timers["h100"].time(plain | {"thread_bytes": 32})
+    twice = timers["h100"].time(plain | {"thread_bytes": 64})
+    assert once.tier is twice.tier is Tier.MODELLED
+    assert twice.duration_ns - once.duration_ns > 0.8 * once.duration_ns
+
+
 @pytest.mark.parametrize("gpu", profile_names())
 @pytest.mark.parametrize(
     ("details", "moved_bytes"),

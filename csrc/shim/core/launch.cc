@@ -53,6 +53,7 @@ struct LaunchHash {
 struct KernelFunction {
   std::string name;
   std::uint64_t module_hash;
+  std::uint32_t thread_bytes;
   ArgumentPlan plan;
   KernelRule rule;
   std::mutex mutex;
@@ -66,10 +67,11 @@ std::string launch_json(const KernelFunction& function, const LaunchShape& shape
   std::string json = signature_json(function.name, shape, function.plan, values);
   if (function.module_hash == 0) return json;
   char module[40];
-  std::snprintf(module, sizeof module, ", \"module\": \"%016llx\"}",
+  std::snprintf(module, sizeof module, ", \"module\": \"%016llx\"",
                 static_cast<unsigned long long>(function.module_hash));
   json.replace(json.size() - 1, 1, module);
-  return json;
+  if (function.thread_bytes != 0) json += ", \"thread_bytes\": " + std::to_string(function.thread_bytes);
+  return json + '}';
 }
 
 std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, void** arguments) {
@@ -119,8 +121,8 @@ void forget_outputs(const ArgumentPlan& plan, const LaunchShape& shape, void** a
 
 }  // namespace
 
-KernelFunction* make_kernel_function(const char* name, std::uint64_t module_hash) {
-  auto* function = new KernelFunction{name, module_hash, {}, {}, {}, {}};
+KernelFunction* make_kernel_function(const char* name, std::uint64_t module_hash, std::uint32_t thread_bytes) {
+  auto* function = new KernelFunction{name, module_hash, thread_bytes, {}, {}, {}, {}};
   if (module_hash == 0) {
     function->plan = plan_arguments(function->name, config().number("torch.list_kib") == 32);
     function->rule = classify_kernel(function->name);

@@ -14,7 +14,9 @@ struct KernelFunction;
 
 // `name`: mangled for compiled kernels, plain for Triton and NVRTC; copied.
 // `module_hash`: 0, or identifies the code object of a run-time compiled kernel.
-PH_EXPORT KernelFunction* make_kernel_function(const char* name, std::uint64_t module_hash = 0);
+// `thread_bytes`: what a thread of such a kernel moves, 0: not known.
+PH_EXPORT KernelFunction* make_kernel_function(const char* name, std::uint64_t module_hash = 0,
+                                               std::uint32_t thread_bytes = 0);
 PH_EXPORT const char* kernel_name(const KernelFunction& function) noexcept;
 
 // `arguments` as in cudaLaunchKernel: a pointer to each parameter.

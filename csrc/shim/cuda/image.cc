@@ -10,6 +10,8 @@
 
 #include <elf.h>
 
+#include "shim/cuda/machine_code.h"
+
 namespace ph::driver {
 
 namespace {
@@ -28,8 +30,7 @@ struct FatbinWrapper {
   const void* data;
 };
 
-std::uint64_t fnv1a(std::string_view bytes) noexcept {
-  std::uint64_t hash = 0xcbf29ce484222325;
+std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 0xcbf29ce484222325) noexcept {
   for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
   return hash;
 }
@@ -41,15 +42,6 @@ class Elf {
       : base_(static_cast<const char*>(data)),
         header_(*static_cast<const Elf64_Ehdr*>(data)),
         sections_(reinterpret_cast<const Elf64_Shdr*>(base_ + header_.e_shoff), header_.e_shnum) {}
-
-  std::size_t size() const noexcept {
-    std::size_t end = header_.e_shoff + std::size_t{header_.e_shnum} * header_.e_shentsize;
-    end = std::max(end, header_.e_phoff + std::size_t{header_.e_phnum} * header_.e_phentsize);
-    for (const Elf64_Shdr& section : sections_) {
-      if (section.sh_type != SHT_NOBITS) end = std::max(end, section.sh_offset + section.sh_size);
-    }
-    return end;
-  }
 
   std::span<const Elf64_Shdr> sections() const noexcept { return sections_; }
 
@@ -125,7 +117,7 @@ void read_registers(const Elf& elf, std::vector<ImageKernel>& kernels) {
 
 void read_cubin(const void* data, Image& image) {
   const Elf elf(data);
-  image.hash = fnv1a({static_cast<const char*>(data), elf.size()});
+  image.hash = fnv1a({});
   image.lists_kernels = true;
   constexpr std::string_view kText = ".text.";
   for (const Elf64_Shdr& section : elf.sections()) {
@@ -133,6 +125,9 @@ void read_cubin(const void* data, Image& image) {
     if (!name.starts_with(kText)) continue;
     ImageKernel kernel;
     kernel.name = name.substr(kText.size());
+    // Instructions alone: debug information names the file, which another rank has in another place.
+    image.hash = fnv1a(elf.bytes(section), fnv1a(name, image.hash));
+    kernel.thread_bytes = thread_bytes(elf.bytes(section));
     if (const Elf64_Shdr* shared = elf.find(".nv.shared." + kernel.name)) {
       kernel.static_shared_bytes = static_cast<std::uint32_t>(shared->sh_size);
     }
@@ -152,7 +147,7 @@ void read_ptx(std::string_view text, Image& image) {
     at = text.find_first_not_of(" \t\r\n", at + kEntry.size());
     const auto end = text.find_first_of(" \t\r\n(", at);
     if (at == std::string_view::npos || end == std::string_view::npos) return;
-    image.kernels.push_back({std::string(text.substr(at, end - at)), 0, 0, {}});
+    image.kernels.push_back({std::string(text.substr(at, end - at)), 0, 0, 0, {}});
     at = end;
   }
 }

@@ -12,6 +12,7 @@ struct ImageKernel {
   std::string name;
   std::uint32_t registers = 0;
   std::uint32_t static_shared_bytes = 0;
+  std::uint32_t thread_bytes = 0;              // see machine_code.h
   std::vector<std::uint16_t> parameter_bytes;  // in order
 };
 

@@ -71,7 +71,7 @@ CUresult get_function(Modules& table, void** result, void* handle, const char* n
   if (!function) {
     Function made;
     if (!find_kernel((*module)->image, name, made.facts)) return CUDA_ERROR_NOT_FOUND;
-    made.kernel = make_kernel_function(name, (*module)->image.hash);
+    made.kernel = make_kernel_function(name, (*module)->image.hash, made.facts.thread_bytes);
     made.owner = handle;
     function = functions.create(std::move(made));
   }
