@@ -8,7 +8,7 @@
 namespace ph {
 namespace {
 
-cudaError_t capture_info(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
+cudaError_t tell_capture(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
                          cudaGraph_t* graph, const cudaGraphNode_t** dependencies, std::size_t* count) noexcept {
   return cudaStreamGetCaptureInfo_v3(stream, status, id, graph, dependencies, nullptr, count);
 }
@@ -34,12 +34,12 @@ PH_EXPORT cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGra
 PH_EXPORT cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus* status,
                                                   unsigned long long* id, cudaGraph_t* graph,
                                                   const cudaGraphNode_t** dependencies, std::size_t* count) noexcept {
-  return ph::capture_info(stream, status, id, graph, dependencies, count);
+  return ph::tell_capture(stream, status, id, graph, dependencies, count);
 }
 
 PH_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
                                                unsigned long long* id) noexcept {
-  return ph::capture_info(stream, status, id, nullptr, nullptr, nullptr);
+  return ph::tell_capture(stream, status, id, nullptr, nullptr, nullptr);
 }
 
 // Of programs that were built with CUDA 11: its structure is another.
