@@ -80,7 +80,7 @@ def generated(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """All tests, under the stock CUDA wheel of PyTorch."""
-    session.install(TORCH, ".", *group("test"))
+    session.install(TORCH, ".", *group("test"), *group("scripts"))
     session.run("pytest", *session.posargs)
 
 

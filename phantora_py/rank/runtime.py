@@ -23,6 +23,7 @@ from typing import Any
 
 from .checkpoints import map_checkpoints
 from .host_tensors import HostTensors
+from .small_operations import SmallOperations
 
 OPTIMIZER_STEP = 1  # ph::MarkerKind in csrc/protocol/records.h
 OPTIMIZER_MODULE = "torch.optim.optimizer"
@@ -47,8 +48,7 @@ def start() -> bool:
     faulthandler.register(STACK_SIGNAL, stack, all_threads=False)
     rank_runtime = _Runtime(shim)
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
-    if shim.ph_lazy_host_tensors():
-        after_import("torch", rank_runtime.leave_host_tensors)
+    after_import("torch", rank_runtime.replace_kernels)
     atexit.register(rank_runtime.end)
     return True
 
@@ -97,6 +97,7 @@ class _Runtime:
         self._optimizers = 0
         self._last_statistics: dict[int, str] = {}
         self._host_tensors: HostTensors | None = None
+        self._small_operations: SmallOperations | None = None
 
     def watch_optimizers(self, module: ModuleType) -> None:
         """`module`: torch.optim.optimizer, with PyTorch's public hook for all optimizers."""
@@ -109,6 +110,12 @@ class _Runtime:
 
         module.register_optimizer_step_post_hook(after_step)
 
+    def replace_kernels(self, torch: ModuleType) -> None:
+        """From now on some of PyTorch's kernels do less than they would, and some do more."""
+        if self._shim.ph_lazy_host_tensors():
+            self.leave_host_tensors(torch)
+        self.carry_out_small_operations(torch)
+
     def leave_host_tensors(self, torch: ModuleType) -> None:
         """Large host tensors that are only filled stay untouched memory from now on."""
         try:
@@ -120,6 +127,12 @@ class _Runtime:
             )
             return
         map_checkpoints(torch, self._host_tensors)
+
+    def carry_out_small_operations(self, torch: ModuleType) -> None:
+        """Small CUDA tensors get from some operations the values that a GPU would give them."""
+        # Builds for the CPU have no such kernels, and PyTorch before 2.9 does not hand them out.
+        if hasattr(sys.modules.get("torch.library"), "get_kernel") and torch.version.cuda:
+            self._small_operations = SmallOperations(torch, self._shim)
 
     def after_step(self, optimizer: Any) -> None:
         """Marks the step of one optimizer: "AdamW#0" is the first optimizer that ever stepped."""

@@ -143,6 +143,17 @@ def split_copy(launch: Launch, _gpu: GpuProfile) -> Work:
     return Work(bytes=2 * stride * chunks, efficiency=_CONCATENATION)
 
 
+def sort_rows(launch: Launch, _gpu: GpuProfile) -> Work:
+    """(bitonic|warpMerge|radix)SortKVInPlace(keys, rows, row length, ...): one pass over short
+    rows. Their last argument may be the largest number of the type.
+    """
+    rows, length = launch.integer(0), launch.integer(1)
+    if rows is None or length is None:
+        return _unknown(launch)
+    size = next((s for s in map(type_bytes, launch.name.template) if s is not None), 8)
+    return Work(bytes=rows * length * 2 * (size + _INDEX_BYTES), efficiency=_SORT)
+
+
 def device_wide(launch: Launch, _gpu: GpuProfile) -> Work:
     """CUB's and PyTorch's sorts, scans, selections: the largest integer argument is the number of
     items.

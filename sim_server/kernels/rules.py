@@ -89,6 +89,7 @@ RULES = (
     _rule(r"CatArrayBatchedCopy", "concatenate", indexing.concatenate),
     _rule(r"chunk_cat_cuda_kernel$", "concatenate", indexing.chunk_cat),
     _rule(r"split_with_sizes_copy_out", "concatenate", indexing.split_copy),
+    _rule(r"SortKVInPlace$", "sort", indexing.sort_rows),
     _rule(
         r"cub::|thrust::|Sort|sort|topk::|tensor_kernel_scan|krn_|unique",
         "sort",

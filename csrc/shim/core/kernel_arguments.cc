@@ -1,5 +1,6 @@
 #include "shim/core/kernel_arguments.h"
 
+#include <algorithm>
 #include <cxxabi.h>
 
 #include <cstdlib>
@@ -118,6 +119,35 @@ void plan_parameter(std::string_view type, std::uint16_t index, bool large_lists
   }
 }
 
+bool is_list(const SizeReader& reader) noexcept {
+  return reader.kind == SizeReader::Kind::TensorList || reader.kind == SizeReader::Kind::Addresses;
+}
+
+// Which integers count the elements of the results, by the kernel's name; none: they do not.
+// Source: aten/src/ATen/native/cuda, Normalization.cuh (channels come last) and DilatedMaxPool2d.cu (images, channels,
+// height, width, pooled height and width come first).
+std::vector<std::uint8_t> counts_of(std::string_view name, const ArgumentPlan& plan) {
+  const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  const std::size_t integers = plan.integers.size();
+  if (integers == 0) return {};
+  // Elementwise kernels begin with the number of elements.
+  if (!plan.pointer_arrays.empty() && plan.integers.front().parameter == 0) return {0};
+  if (has("batch_norm_collect_statistics_channels_last_kernel<") ||
+      has("batch_norm_backward_reduce_channels_last_kernel<")) {
+    return {static_cast<std::uint8_t>(integers - 1)};
+  }
+  if (has("max_pool_forward_nhwc<") && integers > 6) return {0, 1, 4, 5};
+  if (has("max_pool_backward_nhwc<") && integers > 6) return {0, 1, 2, 3};
+  return {};
+}
+
+ArgumentPlan::Reach reach_of(std::string_view name, const ArgumentPlan& plan) noexcept {
+  if (!plan.counts.empty()) return ArgumentPlan::Reach::Counted;
+  if (std::none_of(plan.readers.begin(), plan.readers.end(), is_list)) return ArgumentPlan::Reach::Threads;
+  const bool is_norm = name.find("LpNormFunctor<") != std::string_view::npos;
+  return is_norm ? ArgumentPlan::Reach::Norms : ArgumentPlan::Reach::Lists;
+}
+
 std::int64_t read_integer(const ArgumentPlan::Integer& integer, const void* argument) noexcept {
   // A register-sized load of exactly the argument's bytes; the sign is extended by shifting it through the top.
   std::uint64_t raw = 0;
@@ -170,6 +200,12 @@ ArgumentPlan plan_arguments(std::string_view mangled, bool large_lists) {
   for (SizeReader& reader : plan.readers) {
     const std::size_t functor = reader.parameter + std::size_t{1};
     if (functor < types.size()) reader.element_bytes = largest_element_bytes(types[functor]);
+  }
+  plan.counts = counts_of(text, plan);
+  plan.reach = reach_of(text, plan);
+  if (!plan.pointer_arrays.empty() && types.size() > 1) plan.element_bytes = largest_element_bytes(types[1]);
+  for (const std::uint16_t parameter : plan.written_pointers) {
+    plan.pointed_bytes.push_back(largest_element_bytes(types[parameter]));
   }
   return plan;
 }

@@ -35,9 +35,21 @@ struct ArgumentPlan {
     std::uint16_t count;
   };
 
+  // How far a kernel writes from its pointers.
+  enum class Reach : std::uint8_t {
+    Threads,   // not known: 8 bytes a thread
+    Lists,     // the pointers stand beside lists of tensors: scalars
+    Norms,     // likewise, but a partial norm per block
+    Counted,   // as many elements as `counts` say
+  };
+
+  Reach reach = Reach::Threads;
+  std::vector<std::uint8_t> counts;  // positions among `integers` whose product is the number of elements
+  std::uint32_t element_bytes = 8;   // of Counted where it is an elementwise kernel, at the most
   std::vector<Integer> integers;
   std::vector<SizeReader> readers;
   std::vector<std::uint16_t> written_pointers;  // arguments of type T* with T not const
+  std::vector<std::uint32_t> pointed_bytes;     // of their types
   std::vector<PointerArray> pointer_arrays;
   std::vector<std::uint16_t> structures;        // arguments by value whose layout is not known here
   std::uint16_t parameters = 0;

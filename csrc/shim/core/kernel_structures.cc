@@ -232,6 +232,8 @@ std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t inde
     return {{.kind = Kind::StoreCast, .parameter = index, .count = template_number(type, "StoreWithCast<", 0)}};
   if (type.starts_with("at::native::(anonymous namespace)::") && has(type.substr(0, 80), "ListMetadata<"))
     return {plan_tensor_list(type, index, large_lists)};
+  if (has(type.substr(0, 80), "TensorListAddresses"))
+    return {{.kind = Kind::Addresses, .parameter = index, .large_list = large_lists}};
   if (type.starts_with("at::native::(anonymous namespace)::CatArrInputTensorMetadata<"))
     return {{.kind = Kind::Concatenation,
              .parameter = index,
@@ -249,6 +251,13 @@ std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t inde
 
 std::vector<ListedTensor> listed_tensors(const SizeReader& reader, const LaunchShape& shape, const void* argument) {
   std::vector<ListedTensor> listed;
+  if (reader.kind == Kind::Addresses) {
+    // Source: aten/src/ATen/native/cuda/ForeachReduceOp.cu, lpnorm_cleanup: a block writes one tensor of one element.
+    for (std::size_t block = 0; block < std::min(shape.grid[0], limits(reader).tensors[0]); ++block) {
+      listed.push_back({at<const void*>(argument, sizeof(void*) * block), reader.element_bytes});
+    }
+    return listed;
+  }
   if (reader.kind != Kind::TensorList || tensor_list_elements(reader, shape, argument) == kUnknownSize) return listed;
   const TensorList list = tensor_list(reader, shape);
   std::size_t before = list.tensors;  // the blocks of a tensor stand together
@@ -275,6 +284,7 @@ std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
     case Kind::Reduction: return kReduction;
     case Kind::LoadCast: return kLoad;
     case Kind::StoreCast: return kStore;
+    case Kind::Addresses: return {};
     case Kind::TensorList:
     case Kind::Concatenation: return kElements;
     case Kind::Flash: return kFlash;
@@ -289,6 +299,7 @@ void read_sizes(const SizeReader& reader, const LaunchShape& shape, const void* 
     case Kind::Reduction: return read_reduction(shape, argument, out);
     case Kind::LoadCast:
     case Kind::StoreCast: out[0] = cast_bytes(reader, argument); return;
+    case Kind::Addresses: return;
     case Kind::TensorList: out[0] = tensor_list_elements(reader, shape, argument); return;
     case Kind::Concatenation: out[0] = concatenated_elements(reader, shape, argument); return;
     case Kind::Flash: return read_flash(argument, out);

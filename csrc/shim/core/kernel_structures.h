@@ -26,6 +26,7 @@ struct SizeReader {
     LoadCast,           // at::native::memory::LoadWithCast<n>
     StoreCast,          // at::native::memory::StoreWithCast<n>
     TensorList,         // TensorListMetadata<n> and its two relatives of multi_tensor_apply
+    Addresses,          // TensorListAddresses: one scalar per block
     Concatenation,      // CatArrInputTensorMetadata
     Flash,              // Flash_fwd_params, Flash_bwd_params
     EfficientForward,   // PyTorchMemEffAttention::AttentionKernel<...>::Params

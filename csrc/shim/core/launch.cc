@@ -86,6 +86,11 @@ std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, v
   return signature;
 }
 
+bool is_list(const ArgumentPlan& plan, std::uint16_t parameter) noexcept {
+  return std::any_of(plan.readers.begin(), plan.readers.end(),
+                     [parameter](const SizeReader& reader) { return reader.parameter == parameter; });
+}
+
 // The tensors in lists; which of them a kernel writes is not known. False: the parameter is no list that can be read.
 bool forget_lists(const ArgumentPlan& plan, std::uint16_t parameter, const LaunchShape& shape, const void* argument) {
   bool found = false;
@@ -99,23 +104,54 @@ bool forget_lists(const ArgumentPlan& plan, std::uint16_t parameter, const Launc
   return found;
 }
 
-// Values that the kernel may overwrite are no longer known. How far it writes from its pointers is not known either:
-// a thread is taken to write 8 bytes, and a block of PyTorch's allocator (512) is the least. Too much forgotten is
-// reported when it is read; too little would be a wrong value.
-void forget_outputs(const ArgumentPlan& plan, const LaunchShape& shape, void** arguments) {
+std::size_t counted_elements(const ArgumentPlan& plan, void** arguments) noexcept {
+  std::size_t elements = 1;
+  for (const std::uint8_t position : plan.counts) {
+    const ArgumentPlan::Integer& count = plan.integers[position];
+    std::uint64_t value = 0;
+    std::memcpy(&value, arguments[count.parameter], count.bytes);
+    elements *= value;
+  }
+  return elements;
+}
+
+// From a pointer. Where nothing tells, a thread is taken to write 8 bytes, and a block of PyTorch's allocator
+// (512) is the least.
+std::size_t reach_bytes(const ArgumentPlan& plan, const LaunchShape& shape, void** arguments,
+                        std::uint32_t element_bytes) noexcept {
+  std::size_t blocks = 1;
   std::size_t threads = 1;
-  for (int i = 0; i < 3; ++i) threads *= std::size_t{shape.grid[i]} * shape.block[i];
-  const std::size_t reach_bytes = std::max<std::size_t>(512, 8 * threads);
-  const auto forget = [&](std::uint16_t parameter) {
+  for (int i = 0; i < 3; ++i) {
+    blocks *= shape.grid[i];
+    threads *= shape.block[i];
+  }
+  switch (plan.reach) {
+    case ArgumentPlan::Reach::Counted: return counted_elements(plan, arguments) * element_bytes;
+    case ArgumentPlan::Reach::Lists: return 8;
+    case ArgumentPlan::Reach::Norms: return std::max<std::size_t>(512, 8 * blocks);
+    case ArgumentPlan::Reach::Threads: break;
+  }
+  return std::max<std::size_t>(512, 8 * blocks * threads);
+}
+
+// Values that the kernel may overwrite are no longer known. Too much forgotten is reported when it is read; too little
+// would be a wrong value.
+void forget_outputs(const ArgumentPlan& plan, const LaunchShape& shape, void** arguments) {
+  const auto forget = [&](std::uint16_t parameter, std::uint32_t element_bytes) {
     const void* pointer;
     std::memcpy(&pointer, arguments[parameter], sizeof pointer);
-    mark_unknown(pointer, reach_bytes);
+    mark_unknown(pointer, reach_bytes(plan, shape, arguments, element_bytes));
   };
-  for (const std::uint16_t parameter : plan.written_pointers) forget(parameter);
-  for (const auto& array : plan.pointer_arrays) forget(array.parameter);
-  // Many structures begin with the pointer to their data (TensorInfo, iterators).
+  for (std::size_t i = 0; i < plan.written_pointers.size(); ++i) {
+    forget(plan.written_pointers[i], plan.pointed_bytes[i]);
+  }
+  for (const auto& array : plan.pointer_arrays) forget(array.parameter, plan.element_bytes);
+  const bool has_lists = plan.reach == ArgumentPlan::Reach::Lists || plan.reach == ArgumentPlan::Reach::Norms;
+  // Many structures begin with the pointer to their data (TensorInfo, iterators). Those beside pointer arrays and lists
+  // are functors.
   for (const std::uint16_t parameter : plan.structures) {
-    if (!forget_lists(plan, parameter, shape, arguments[parameter])) forget(parameter);
+    const bool is_read = forget_lists(plan, parameter, shape, arguments[parameter]);
+    if (!is_read && (!has_lists || is_list(plan, parameter)) && plan.pointer_arrays.empty()) forget(parameter, 8);
   }
 }
 
@@ -143,7 +179,7 @@ void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** ar
   record.id = signature;
   emit(record);
   // The values that a rule would take are those of the graph's launch, which are not known yet.
-  if (!call_is_captured() && apply_kernel(function.rule, shape, arguments)) return;
+  if (!call_is_captured() && (apply_kernel(function.rule, shape, arguments) || writes_stated())) return;
   if (any_known()) forget_outputs(function.plan, shape, arguments);
 }
 

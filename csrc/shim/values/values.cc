@@ -1,5 +1,7 @@
 #include "shim/values/values.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -39,12 +41,10 @@ bool may_be_known(const void* pointer, std::size_t bytes) noexcept {
   return issue.expected.known_bytes(pointer, bytes) != 0;
 }
 
-void record_synthetic(std::uint64_t bytes) noexcept {
-  Record record{};
-  record.kind = RecordKind::SyntheticRead;
-  record.arg[0] = bytes;
-  emit(record, true);
-}
+constexpr std::size_t kMostPromisedBytes = 8;
+thread_local std::array<unsigned char, kMostPromisedBytes> promised;
+thread_local std::size_t promised_bytes = 0;
+thread_local bool stating_writes = false;
 
 // By the thread that reads, at a point that the program determines: the record stream stays reproducible.
 void read_late_synthetic() noexcept {
@@ -86,6 +86,11 @@ void upload(void* destination, const void* source, std::size_t bytes) noexcept {
 }
 
 void download(void* destination, const void* source, std::size_t bytes) noexcept {
+  if (bytes == promised_bytes) {
+    promised_bytes = 0;
+    return enqueue_host_write(destination, source, bytes,
+                              [=, values = promised] { std::memcpy(destination, values.data(), bytes); });
+  }
   const bool may_be = may_be_known(source, bytes);
   if (!may_be) record_synthetic(bytes);
   enqueue_host_write(destination, source, bytes, [=] {
@@ -128,6 +133,21 @@ void fill_bytes(void* destination, unsigned value, std::size_t element_bytes, st
 }
 
 }  // namespace
+
+void record_synthetic(std::uint64_t bytes) noexcept {
+  Record record{};
+  record.kind = RecordKind::SyntheticRead;
+  record.arg[0] = bytes;
+  emit(record, true);
+}
+
+void promise_read(const void* values, std::size_t bytes) noexcept {
+  promised_bytes = std::min(bytes, kMostPromisedBytes);
+  if (promised_bytes != 0) std::memcpy(promised.data(), values, promised_bytes);
+}
+
+void state_writes(bool stated) noexcept { stating_writes = stated; }
+bool writes_stated() noexcept { return stating_writes; }
 
 // Of what a graph's launch will find, anything may be.
 bool any_known() noexcept { return anything_expected.load(std::memory_order_relaxed) || call_is_captured(); }

@@ -24,6 +24,9 @@ PH_EXPORT void forget_at(const void* pointer) noexcept;
 PH_EXPORT bool any_known() noexcept;  // cheap test for the launch path
 // May be known, as far as the issuing thread can tell; always true for host memory.
 PH_EXPORT bool is_known(const void* pointer, std::size_t bytes) noexcept;
+// While a thread states itself what is known of all that its kernels write, they forget nothing.
+PH_EXPORT void state_writes(bool stated) noexcept;
+PH_EXPORT bool writes_stated() noexcept;
 // An operation that the caller enqueues next will decide whether these bytes are known.
 PH_EXPORT void expect_known(const void* pointer, std::size_t bytes) noexcept;
 
@@ -49,6 +52,10 @@ PH_EXPORT void drain_values() noexcept;
 // host-to-device copy is read at issue. A copy above the threshold moves nothing: on the device its destination
 // becomes unknown, on the host it keeps its bytes, and the read is recorded.
 PH_EXPORT void copy_values(void* destination, const void* source, std::size_t bytes, bool synchronous) noexcept;
+// The next copy of so many (at most 8) bytes to the host by this thread finds `values`; of none: no promise.
+PH_EXPORT void promise_read(const void* values, std::size_t bytes) noexcept;
+// The program gets values that no rule produced; the report counts them by Python line.
+PH_EXPORT void record_synthetic(std::uint64_t bytes) noexcept;
 // `value` repeated over `count` elements of `element_bytes` (1, 2 or 4), as the memset calls give it.
 PH_EXPORT void fill_values(void* destination, unsigned value, std::size_t element_bytes, std::size_t count) noexcept;
 

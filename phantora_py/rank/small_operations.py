@@ -1,0 +1,266 @@
+"""Operations on small tensors that a program's course hangs on, carried out on the CPU as well.
+
+docs/decisions/small-operations.md has the rule. Owns the CUDA kernels of these operations: each
+starts PyTorch's own, which takes the time, and then gives the result the values that PyTorch's CPU
+kernel finds, if those of all inputs are known. Decides no times.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import warnings
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+# Of integers and flags: the routing tables of experts are larger than what else programs read
+# back. Assumed to be enough: 8 experts each for 64 Ki tokens.
+MOST_INDEX_BYTES = 4 << 20
+
+# Operations whose CPU kernel takes what the CUDA kernel takes, by operator and overload.
+FUNCTIONS = (
+    "aminmax",
+    "bincount",
+    "cumsum",
+    "gather",
+    "histc",
+    "index.Tensor",
+    "index_select",
+    "masked_select",
+    "max",
+    "min",
+    "nonzero",
+    "repeat_interleave.Tensor",
+    "scatter.src",
+    "scatter.value",
+    "searchsorted.Tensor",
+    "sort.stable",
+    "topk",
+)
+IN_PLACE = (
+    "_amp_foreach_non_finite_check_and_unscale_",
+    "_amp_update_scale_",
+    "scatter_.src",
+    "scatter_.value",
+)
+
+_Kernel = Callable[..., Any]
+
+
+class SmallOperations:
+    """The kernels of one process."""
+
+    def __init__(self, torch: ModuleType, shim: ctypes.CDLL) -> None:
+        self._torch = torch
+        self._shim = shim
+        self._most_bytes = int(shim.ph_value_bytes())
+        self._library = torch.library.Library("aten", "IMPL")
+        special = {
+            "nonzero": self._nonzero,
+            "topk": self._topk,
+            "_amp_foreach_non_finite_check_and_unscale_": self._check_finite,
+            "_amp_update_scale_": self._update_scale,
+        }
+        for name in (*FUNCTIONS, *IN_PLACE):
+            usual = torch.library.get_kernel(f"aten::{name}", "CUDA").call_boxed
+            operator, _, overload = name.partition(".")
+            on_cpu = getattr(getattr(torch.ops.aten, operator), overload or "default")
+            make = special.get(name, self._in_place if name in IN_PLACE else self._function)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # some releases warn of what we want
+                self._library.impl(name, make(usual, on_cpu), "CUDA", with_keyset=True)
+
+    # The kernels
+
+    def _function(self, usual: _Kernel, on_cpu: _Kernel) -> _Kernel:
+        def function(keys: Any, *arguments: Any, **options: Any) -> Any:
+            inputs = self._read(arguments)
+            result = self._launch(usual, keys, *arguments, **options)
+            if inputs is None:
+                self._forget(result)
+            else:
+                self._write(result, self._compute(on_cpu, inputs, options))
+            return result
+
+        return function
+
+    def _in_place(self, usual: _Kernel, on_cpu: _Kernel) -> _Kernel:
+        """The first argument is the result."""
+
+        def in_place(keys: Any, tensor: Any, *arguments: Any, **options: Any) -> Any:
+            inputs = self._read((tensor, *arguments))
+            if inputs is None:
+                return usual(keys, tensor, *arguments, **options)
+            self._launch(usual, keys, tensor, *arguments, **options)
+            self._write(tensor, self._compute(on_cpu, inputs, options))
+            return tensor
+
+        return in_place
+
+    def _nonzero(self, usual: _Kernel, on_cpu: _Kernel) -> _Kernel:
+        """PyTorch reads the number of elements back before it makes the result."""
+
+        def nonzero(keys: Any, tensor: Any) -> Any:
+            inputs = self._read((tensor,))
+            if inputs is None:
+                return usual(keys, tensor)
+            values = self._compute(on_cpu, inputs, {})
+            count = ctypes.c_int32(values.shape[0])
+            self._shim.ph_promise_read(ctypes.byref(count), ctypes.c_uint64(4))
+            try:
+                result = self._launch(usual, keys, tensor)
+            finally:
+                self._shim.ph_promise_read(None, ctypes.c_uint64(0))
+            self._write(result, values)
+            return result
+
+        return nonzero
+
+    def _topk(self, usual: _Kernel, on_cpu: _Kernel) -> _Kernel:
+        """Of values that nobody knows the indices are made up: spread evenly, as experts are loaded
+        by a router that balances them.
+        """
+
+        def topk(keys: Any, tensor: Any, k: int, dim: int = -1, *order: Any) -> Any:
+            inputs = self._read((tensor, k, dim, *order))
+            result = self._launch(usual, keys, tensor, k, dim, *order)
+            if inputs is not None:
+                self._write(result, self._compute(on_cpu, inputs, {}))
+                return result
+            self._forget(result)
+            if tensor.dim() > 0 and self._is_small(result[1]):
+                made_up = self._spread(result[1], dim, tensor.shape[dim])
+                self._write(result[1], made_up)
+                self._shim.ph_note_made_up(ctypes.c_uint64(made_up.nbytes))
+            return result
+
+        return topk
+
+    def _check_finite(self, usual: _Kernel, on_cpu: _Kernel) -> _Kernel:
+        """Gradients that nobody knows are finite: what was found before stays found."""
+
+        def check_finite(keys: Any, gradients: Any, found: Any, factor: Any) -> None:
+            before = self._read((found,))
+            usual(keys, gradients, found, factor)
+            if before is not None:
+                self._write(found, before[0])
+
+        return check_finite
+
+    def _update_scale(self, usual: _Kernel, on_cpu: _Kernel) -> _Kernel:
+        """Two tensors change."""
+
+        def update_scale(keys: Any, scale: Any, steps: Any, found: Any, *factors: Any) -> Any:
+            inputs = self._read((scale, steps, found, *factors))
+            if inputs is None:
+                return usual(keys, scale, steps, found, *factors)
+            self._launch(usual, keys, scale, steps, found, *factors)
+            self._compute(on_cpu, inputs, {})
+            self._write(scale, inputs[0])
+            self._write(steps, inputs[1])
+            return scale
+
+        return update_scale
+
+    # Values
+
+    def _launch(self, usual: _Kernel, *arguments: Any, **options: Any) -> Any:
+        """Starts PyTorch's own kernels. The caller says what is known of all they write."""
+        before = self._shim.ph_state_writes(1)
+        try:
+            return usual(*arguments, **options)
+        finally:
+            self._shim.ph_state_writes(before)
+
+    def _is_small(self, tensor: Any) -> bool:
+        is_index = not (tensor.is_floating_point() or tensor.is_complex())
+        most_bytes = max(self._most_bytes, MOST_INDEX_BYTES if is_index else 0)
+        return bool(0 < tensor.nbytes <= most_bytes)
+
+    def _read(self, arguments: Any) -> list[Any] | None:
+        """`arguments` with the tensors' values on the CPU; None if one of them is not known, as
+        those that a graph's launches will find.
+        """
+        if self._torch.cuda.is_current_stream_capturing():
+            return None
+        self._shim.ph_enter()
+        try:
+            return self._all_read(arguments)
+        finally:
+            self._shim.ph_leave()
+
+    def _all_read(self, arguments: Any) -> list[Any] | None:
+        read: list[Any] = []
+        for argument in arguments:
+            value = argument
+            if isinstance(argument, (list, tuple)):
+                value = self._all_read(argument)
+            elif isinstance(argument, self._torch.Tensor) and argument.device.type == "cuda":
+                value = self._values_of(argument)
+            if value is None and argument is not None:
+                return None
+            read.append(value)
+        return read
+
+    def _values_of(self, tensor: Any) -> Any:
+        if tensor.numel() == 0:
+            return self._torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+        if not self._is_small(tensor):
+            return None
+        values = self._torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+        numbers = ctypes.c_int64 * tensor.dim()
+        known = self._shim.ph_read_values(
+            ctypes.c_void_p(tensor.data_ptr()),
+            ctypes.c_uint64(tensor.element_size()),
+            ctypes.c_uint64(tensor.dim()),
+            numbers(*tensor.shape),
+            numbers(*tensor.stride()),
+            ctypes.c_void_p(values.data_ptr()),
+        )
+        return values if known else None
+
+    def _compute(self, on_cpu: _Kernel, inputs: list[Any], options: dict[str, Any]) -> Any:
+        self._shim.ph_enter()
+        try:
+            return on_cpu(*inputs, **options)
+        finally:
+            self._shim.ph_leave()
+
+    def _write(self, result: Any, values: Any) -> None:
+        """Large values, and those of a result that is not dense, stay unknown."""
+        if isinstance(result, (list, tuple)):
+            for one, its_values in zip(result, values, strict=True):
+                self._write(one, its_values)
+        elif not (result.is_contiguous() and self._is_small(result)):
+            self._forget(result)
+        else:
+            self._shim.ph_enter()
+            values = values.to(result.dtype).contiguous()
+            self._shim.ph_write_values(
+                ctypes.c_void_p(result.data_ptr()),
+                ctypes.c_void_p(values.data_ptr()),
+                ctypes.c_uint64(result.nbytes),
+            )
+            self._shim.ph_leave()
+
+    def _forget(self, result: Any) -> None:
+        if isinstance(result, (list, tuple)):
+            for one in result:
+                self._forget(one)
+        elif result.numel():
+            last = sum(
+                (n - 1) * step for n, step in zip(result.shape, result.stride(), strict=True)
+            )
+            extent = ctypes.c_uint64((last + 1) * result.element_size())
+            self._shim.ph_mark_unknown(ctypes.c_void_p(result.data_ptr()), extent)
+
+    def _spread(self, result: Any, dim: int, choices: int) -> Any:
+        """Indices below `choices`, different ones along `dim`, each as often as any other."""
+        torch = self._torch
+        self._shim.ph_enter()
+        try:
+            lined = result.movedim(dim, -1).shape
+            indices = torch.arange(result.numel(), device="cpu").remainder_(choices)
+            return indices.view(lined).movedim(-1, dim)
+        finally:
+            self._shim.ph_leave()

@@ -1,0 +1,58 @@
+"""What a program reads back of small tensors, and whether that is what the CPU finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+Tensors = tuple[torch.Tensor, ...]
+FLAGS = torch.tensor([True, False, True, True, False, True])
+NUMBERS = torch.tensor([3, 1, 0, 3, 7, 1])
+TABLE = torch.arange(24.0).reshape(6, 4)
+
+OPERATIONS: dict[str, Callable[..., torch.Tensor | Tensors]] = {
+    "nonzero": lambda flags, numbers, table: flags.nonzero(),
+    "masked rows": lambda flags, numbers, table: table[flags],
+    "masked select": lambda flags, numbers, table: table.masked_select(table > 7),
+    "rows of a column": lambda flags, numbers, table: table[:, 1][flags],
+    "where": lambda flags, numbers, table: torch.where(flags),
+    "count": lambda flags, numbers, table: numbers.bincount(),
+    "count to": lambda flags, numbers, table: numbers.bincount(minlength=12),
+    "histogram": lambda flags, numbers, table: table[0].histc(bins=4, min=0, max=3),
+    "top": lambda flags, numbers, table: table.topk(2),
+    "order": lambda flags, numbers, table: numbers.argsort(stable=True),
+    "sort": lambda flags, numbers, table: numbers.sort(descending=True),
+    "running sum": lambda flags, numbers, table: numbers.cumsum(0),
+    "repeat": lambda flags, numbers, table: torch.arange(
+        6, device=numbers.device
+    ).repeat_interleave(numbers),
+    "one hot": lambda flags, numbers, table: torch.nn.functional.one_hot(numbers),
+    "scatter": lambda flags, numbers, table: torch.zeros_like(numbers).scatter(
+        0, numbers.argsort(), numbers
+    ),
+    "gather": lambda flags, numbers, table: table.gather(1, numbers.view(6, 1) // 2),
+    "search": lambda flags, numbers, table: torch.searchsorted(table[1], table[1] + 0.5),
+    "limits": lambda flags, numbers, table: (numbers.min(), numbers.max()),
+}
+
+
+def as_lists(result: torch.Tensor | Tensors) -> list[object]:
+    tensors = (result,) if isinstance(result, torch.Tensor) else tuple(result)
+    return [tensor.tolist() for tensor in tensors]
+
+
+def main() -> None:
+    inputs = FLAGS, NUMBERS, TABLE
+    for name, operation in OPERATIONS.items():
+        found = as_lists(operation(*(tensor.cuda() for tensor in inputs)))
+        expected = as_lists(operation(*inputs))
+        print(f"{name}: {'right' if found == expected else f'{found}, not {expected}'}")
+
+    unknown = torch.randn(4096, 8, device="cuda") @ torch.randn(8, 8, device="cuda")
+    loads = unknown.topk(2).indices.flatten().bincount(minlength=8).tolist()
+    print(f"experts: {loads}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""Ordinary training scripts: what follows from their shapes, and how little had to be guessed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from phantora_runs import PROGRAMS, Phantora, Run
+
+from phantora_py.report.iterations import find_iterations
+
+pytestmark = pytest.mark.torch
+
+SINGLE, MIB = 4, 1 << 20
+RANKS = 2
+
+
+def run_script(phantora: Phantora, *command: str, ranks: int = RANKS) -> Run:
+    """A run that ended well and met no call that is not modelled."""
+    run = phantora.run(["--ranks", str(ranks)], [PROGRAMS / command[0], *command[1:]])
+    assert run.exit_code == 0, run.errors
+    assert run.summary["trust"]["calls"]["unsupported"] == 0
+    return run
+
+
+def traffic(run: Run, kind: str) -> Counter[int]:
+    """How often a collective of so many bytes moved between the last two optimizer steps."""
+    begin_ns, end_ns = find_iterations(run.data).boundaries_ns[-2:]
+    return Counter(
+        int(one["bytes"])
+        for one in run.data.operations
+        if one["kind"] == kind and begin_ns < one["moves_ns"] <= end_ns
+    )
+
+
+def synthetic_reads(run: Run) -> int:
+    return int(run.summary["trust"]["synthetic_reads"])
+
+
+# The channels of each batch normalisation of the residual network: a stem and, per block of four
+# stages, two narrow ones and a wide one; the first block of a stage has one more wide one.
+NORMALISATIONS = Counter({16: 1})
+for width, blocks in zip((16, 32, 64, 128), (3, 4, 6, 3), strict=True):
+    NORMALISATIONS[width] += 2 * blocks
+    NORMALISATIONS[4 * width] += blocks + 1
+
+
+def test_convolutional_network(phantora: Phantora) -> None:
+    """Statistics of every normalisation are exchanged, gradients reduced once; the scale holds."""
+    run = run_script(phantora, "resnet.py", "--benchmark")
+    assert traffic(run, "all_gather") == {
+        RANKS * SINGLE * (2 * channels + 1): count for channels, count in NORMALISATIONS.items()
+    }
+    for channels, count in NORMALISATIONS.items():
+        assert traffic(run, "all_reduce")[SINGLE * 2 * channels] == count
+    (parameters,) = set(re.findall(r"rank \d: (\d+) parameters, scale 65536", run.output))
+    buckets = [size for size in traffic(run, "all_reduce").elements() if size > MIB]
+    assert sum(buckets) == SINGLE * int(parameters)
+    assert run.summary["iterations"]["count"] == 3
+    # The loss, printed by one rank.
+    assert synthetic_reads(run) == 4
+
+
+@pytest.mark.parametrize("model", ["gpt2", "llama"])
+def test_hugging_face_trainer(phantora: Phantora, model: str) -> None:
+    """Gradients are reduced once for two accumulated batches, whatever else Trainer does."""
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    run = run_script(phantora, "hf_trainer.py", model)
+    (parameters,) = set(re.findall(r"5 steps, (\d+) parameters", run.output))
+    assert sum(traffic(run, "all_reduce").elements()) == SINGLE * int(parameters)
+    assert run.summary["iterations"]["count"] == 4
+
+
+def test_optimizers(phantora: Phantora) -> None:
+    """What each keeps, in units of the parameters; steps on the GPU are a block of 512 bytes."""
+    run = run_script(phantora, "optimizers.py")
+    layers, width = 4, 1024
+    parameters = SINGLE * layers * width**2
+    steps = 512 * layers
+    expected = {
+        "sgd": parameters,
+        "sgd-fused": parameters,
+        "adam-for-loop": 2 * parameters,
+        "adam-foreach": 3 * parameters,
+        "adamw-foreach": 2 * parameters,
+        "adamw-fused": 2 * parameters + steps,
+        "adamw-capturable": 2 * parameters + steps,
+        "adafactor": 2 * SINGLE * layers * width,
+        "muon": parameters,
+        "zero": 2 * parameters // RANKS,
+    }
+    kept = re.findall(r"rank 0: ([\w-]+) keeps (\d+) bytes", run.output)
+    assert {name: int(size) for name, size in kept} == expected
+    # Adafactor asks of every parameter in every step how large it is.
+    assert synthetic_reads(run) == RANKS * 4 * layers * 2
+
+
+def test_distributed_checkpoint(phantora: Phantora, tmp_path: Path) -> None:
+    """Saved twice and loaded; the files hold parameters and two states of each."""
+    run = run_script(phantora, "checkpoint.py", str(tmp_path / "saved"))
+    assert run.output.count("went on from step {2.0}") == RANKS
+    parameters = SINGLE * 3 * (256**2 + 256)
+    for folder in ("saved", "saved-2"):
+        size = sum(file.stat().st_size for file in (tmp_path / folder).glob("*.distcp"))
+        assert 3 * parameters < size < 1.1 * 3 * parameters
+
+
+@pytest.mark.parametrize(
+    ("configuration", "large_mib"),
+    [
+        # A large block does not fit between small ones.
+        ("", range(284, 290)),
+        # Steps of 20 MiB, at the end of one segment.
+        ("expandable_segments:True", range(288, 309)),
+        # The driver's pool gives blocks that were freed back as one.
+        ("backend:cudaMallocAsync", range(192, 193)),
+    ],
+)
+def test_allocators(phantora: Phantora, configuration: str, large_mib: range) -> None:
+    """Eight blocks of 24 MiB, four of them and one of 96; all is given back in between."""
+    run = phantora.run(
+        ["--ranks", "1"],
+        [PROGRAMS / "allocators.py"],
+        {"PYTORCH_CUDA_ALLOC_CONF": configuration},
+    )
+    assert run.exit_code == 0, run.errors
+    said = dict(re.findall(r"^([\w ]+?) (-?\d+)(?: MiB)?", run.output, re.MULTILINE))
+    assert said["allocated"] == "192"
+    assert 192 <= int(said["used"]) <= 200
+    # The first block, which is small, goes with the others.
+    assert -2 <= int(said["left"]) <= 0
+    assert int(said["with a large one"]) in large_mib
+
+
+def test_small_operations(phantora: Phantora) -> None:
+    """What is read back of known tensors is what the CPU finds; unknown routing is balanced."""
+    run = run_script(phantora, "small_operations.py", ranks=1)
+    lines = run.output.splitlines()
+    assert [line for line in lines[:-1] if not line.endswith(": right")] == []
+    assert len(lines) > 15
+    assert lines[-1] == f"experts: {[4096 * 2 // 8] * 8}"
+    assert synthetic_reads(run) == 1
+
+
+def test_mixture_of_experts(phantora: Phantora) -> None:
+    """Tokens go to their experts and back, and gradients come back, by counts from the GPU."""
+    run = run_script(phantora, "experts.py")
+    experts, top, tokens, width = 8, 2, 512, 256
+    assert run.output.count(f"loads {[tokens * top // experts] * experts}") == RANKS
+    # To either rank, in both directions of the forward and one of the backward pass: the tokens
+    # themselves have no gradient.
+    pair = SINGLE * width * tokens * top // RANKS
+    assert traffic(run, "send") == {pair: 3 * RANKS**2}
+    assert traffic(run, "all_to_all") == {RANKS * 8 * experts // RANKS: 1}
+    # The routing of every step.
+    assert synthetic_reads(run) == RANKS * 4
+
+
+def test_recommender(phantora: Phantora) -> None:
+    """Embedded rows go to the rank that has the rest of the sample, their gradients back."""
+    run = run_script(phantora, "recommender.py")
+    tables, width, batch = 8, 64, 256
+    assert traffic(run, "all_to_all") == {SINGLE * tables * batch * width: 2}
+    layers = [(13, 128), (128, width), (width + 9 * 8 // 2, 128), (128, 1)]
+    dense = sum(inputs * outputs + outputs for inputs, outputs in layers)
+    assert traffic(run, "all_reduce") == {SINGLE * dense: 1}
+    assert synthetic_reads(run) == RANKS
+
+
+def test_attentions(phantora: Phantora) -> None:
+    """Every way takes its own kernels; only cuDNN's times are assumed."""
+    run = run_script(
+        phantora, "attentions.py", "flash", "efficient", "cudnn", "math", "flex", ranks=1
+    )
+    names = " ".join(str(timing) for timing in run.data.timings)
+    for kernel in (
+        "flash_fwd",
+        "flash_bwd",
+        "fmha_cutlassF",
+        "fmha_cutlassB",
+        "attention_backward",
+    ):
+        assert kernel in names
+    assert run.output.count("done") == 5
+
+
+def test_context_parallel(phantora: Phantora) -> None:
+    """Each rank has half of the sequence; keys and values pass by in every step."""
+    run = run_script(phantora, "context_parallel.py", "allgather")
+    assert run.output.count("512 of 1024 tokens") == RANKS
+    assert synthetic_reads(run) == 0
+
+
+def test_tensor_parallel_within_data_parallel(phantora: Phantora) -> None:
+    """Two dimensions: activations within pairs, halves of the weights between them."""
+    run = run_script(phantora, "tensor_parallel.py", ranks=4)
+    width, layers, batch, length = 256, 2, 2, 128
+    activations = SINGLE * batch * length * width
+    # Both passes gather once and scatter once in each layer.
+    assert traffic(run, "all_gather")[activations] == 2 * 2 * layers
+    assert traffic(run, "reduce_scatter")[activations] == 2 * 2 * layers
+    # Halves of two matrices and a bias; the other bias and the norm are whole.
+    weights = SINGLE * (4 * width * width + 2 * width + 3 * width)
+    assert traffic(run, "reduce_scatter")[weights] == 2 * layers
+
+
+def test_scaled_products(phantora: Phantora) -> None:
+    """FP8 by tensor and by rows, as one product each."""
+    run = run_script(phantora, "scaled_products.py", "tensor", "rows", ranks=1)
+    assert run.output.count("(1024, 512) torch.bfloat16") == 2
+    assert "f8e4m3" in " ".join(str(timing) for timing in run.data.timings)
