@@ -7,9 +7,10 @@ import nox
 import nox.project
 
 nox.options.default_venv_backend = "venv"
-nox.options.sessions = ["lint", "types", "generated", "tests"]
+nox.options.sessions = ["lint", "types", "generated", "tests", "cuda12"]
 
 TORCH = "torch==2.15.*"
+TORCH_CUDA_12 = "torch==2.8.*"
 # What runs our C++ without PyTorch.
 NATIVE_TESTS = [
     "tests/agent",
@@ -19,6 +20,7 @@ NATIVE_TESTS = [
     "tests/shim",
     "tests/sim_server",
 ]
+CUDA_12_TESTS = ["tests/e2e/test_examples.py", "tests/e2e/test_parallelism.py"]
 # Not under sanitizers: their dlopen hides its caller's RUNPATH, time is not what it is without, and
 # the thread sanitizer leaves addresses for eight GPUs.
 NOT_SANITIZED = [
@@ -82,6 +84,13 @@ def tests(session: nox.Session) -> None:
     """All tests, under the stock CUDA wheel of PyTorch."""
     session.install(TORCH, ".", *group("test"), *group("scripts"))
     session.run("pytest", *session.posargs)
+
+
+@nox.session
+def cuda12(session: nox.Session) -> None:
+    """Real training under a PyTorch that was built for CUDA 12."""
+    session.install(TORCH_CUDA_12, ".", *group("test"))
+    session.run("pytest", *(session.posargs or CUDA_12_TESTS))
 
 
 def library(session: nox.Session, name: str) -> str:

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from sim_server.errors import UsageError
 
-# Torch and CUDA versions whose calls the shim has been tested with.
-SUPPORTED_TORCH = ((2, 8), (2, 11), (2, 15))
+# Releases from the oldest to the last that was tested are tried.
+OLDEST_TORCH = (2, 5)
+TESTED_TORCH = ((2, 8), (2, 11), (2, 15))
 SUPPORTED_CUDA_MAJORS = (12, 13)
 
 # Long enough for a cold start on a slow file system (assumed).
@@ -99,8 +100,9 @@ def check_torch(interpreter: Interpreter) -> Torch:
     """
     torch = interpreter.torch
     where = f"The interpreter {interpreter.executable}"
+    newest = TESTED_TORCH[-1]
     supported = (
-        f"Supported: torch {', '.join(f'{major}.{minor}' for major, minor in SUPPORTED_TORCH)} "
+        f"Supported: torch {_name(OLDEST_TORCH)} to {_name(newest)} "
         f"built for CUDA {', '.join(f'{major}.x' for major in SUPPORTED_CUDA_MAJORS)}."
     )
     if torch is None:
@@ -110,12 +112,24 @@ def check_torch(interpreter: Interpreter) -> Torch:
             f"{where} has torch {torch.version}, a build without CUDA, which makes no GPU calls "
             f"to simulate. Install the CUDA build; no GPU is needed to run it. {supported}"
         )
-    if torch.cuda_major not in SUPPORTED_CUDA_MAJORS or torch.release not in SUPPORTED_TORCH:
+    if torch.cuda_major not in SUPPORTED_CUDA_MAJORS or not OLDEST_TORCH <= torch.release <= newest:
         raise UsageError(
             f"{where} has torch {torch.version} for CUDA {torch.cuda}, which is not supported. "
             f"{supported}"
         )
     return torch
+
+
+def note_untested(torch: Torch | None) -> list[str]:
+    """What the user should be told of a release that has not been tried; nothing of another."""
+    if torch is None or torch.cuda is None or torch.release in TESTED_TORCH:
+        return []
+    tested = ", ".join(map(_name, TESTED_TORCH))
+    return [f"torch {torch.version} has not been tested with phantora; tested: {tested}."]
+
+
+def _name(release: tuple[int, int]) -> str:
+    return ".".join(map(str, release))
 
 
 def _is_ours(executable: str) -> bool:

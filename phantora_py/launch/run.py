@@ -119,6 +119,7 @@ def prepare(options: RunOptions) -> Prepared:
         raise UsageError("--server needs --token, the token that the server was started with.")
     limits.require_files(layout.ranks)
     notes = list(torchrun.notes) if torchrun else []
+    notes += interpreter.note_untested(command.program.torch)
     isolation = backend.choose(options.backend, options.isolation, options.network)
     if isolation.own_network and layout.nodes > MAX_NODES:
         raise UsageError(

@@ -107,7 +107,8 @@ def test_collectives(phantora: Phantora) -> None:
     """Every collective of torch.distributed gives on NCCL what it gives on gloo."""
     run = phantora.run(["--ranks", "4"], [EXAMPLES / "check_collectives.py"])
     assert run.exit_code == 0, run.errors
-    assert run.output == "30 operations agree on 4 ranks\n"
+    # Some releases of PyTorch have gloo say something before.
+    assert run.output.splitlines()[-1].endswith("30 operations agree on 4 ranks")
     # all_gather_object and gather_object pad what the ranks send to one length.
     reads = run.data.synthetic_reads
     assert all(one["site"].endswith(" objects") and one["bytes"] < 100 for one in reads), reads

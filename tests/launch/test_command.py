@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from phantora_py.launch.command import Form, understand
-from phantora_py.launch.interpreter import inspect_interpreter
+from phantora_py.launch.interpreter import inspect_interpreter, note_untested
 from sim_server.errors import UsageError
 
 MakePython = Callable[..., str]
@@ -116,8 +116,9 @@ def test_a_command_that_cannot_start_is_explained(
     [
         (None, None, "has no torch"),
         ("2.15.0+cpu", None, "a build without CUDA"),
-        ("2.5.1+cu124", "12.4", "torch 2.5.1\\+cu124 for CUDA 12.4, which is not supported"),
-        ("2.10.0+cu130", "13.0", "which is not supported"),
+        ("2.4.1+cu124", "12.4", "torch 2.4.1\\+cu124 for CUDA 12.4, which is not supported"),
+        ("2.16.0+cu132", "13.2", "which is not supported"),
+        ("2.8.0+cu118", "11.8", "which is not supported"),
     ],
 )
 def test_an_unsupported_torch_is_explained(
@@ -127,7 +128,7 @@ def test_an_unsupported_torch_is_explained(
     python = make_python(version, cuda)
     with pytest.raises(UsageError, match=message) as caught:
         understand([python, script], {})
-    assert "Supported: torch 2.8, 2.11, 2.15 built for CUDA 12.x, 13.x." in str(caught.value)
+    assert "Supported: torch 2.5 to 2.15 built for CUDA 12.x, 13.x." in str(caught.value)
 
 
 def test_an_interpreter_that_does_not_run_is_explained(tmp_path: Path, script: str) -> None:
@@ -145,3 +146,14 @@ def test_our_own_interpreter_is_looked_at_without_a_process(
     """The usual case costs nothing."""
     monkeypatch.setattr(subprocess, "run", None)
     assert inspect_interpreter(sys.executable).ours
+
+
+@pytest.mark.parametrize(("version", "notes"), [("2.15.1+cu132", 0), ("2.9.0+cu128", 1)])
+def test_an_untested_torch_is_told(
+    make_python: MakePython, script: str, version: str, notes: int
+) -> None:
+    """It runs all the same: releases between tested ones hardly differ."""
+    command = understand([make_python(version, "12.8"), script], {})
+    told = note_untested(command.program.torch)
+    assert len(told) == notes
+    assert all("2.9.0+cu128 has not been tested" in note for note in told)
