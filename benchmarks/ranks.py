@@ -8,9 +8,10 @@ the end of the second step to that of the last. The floor is the same on null_li
 number of ranks, forked in the same way, whose libraries do nothing and who do not communicate
 (floor_ranks.py). The two sides take turns. The aim is a ratio of 1.3.
 
-`first step`: seconds from the command to the end of the first training step. PSS: proportional set
-size of a rank's processes, data loaders included, in which a shared page counts in parts, after
-the second step. Medians of the runs, and the least and the greatest where there are several.
+`iteration`: seconds of real time; `first step`: seconds from the command to the end of the first
+training step. PSS: proportional set size of a rank's processes, data loaders included, in which a
+shared page counts in parts, after the second step. Medians of the runs, and the least and the
+greatest where there are several.
 """
 
 from __future__ import annotations
@@ -38,14 +39,18 @@ LAYOUTS = {
     "tp-dp": ("train_llama.py", ["--tp", "8", "--fsdp", "1"]),
     "tp-fsdp": ("train_llama.py", ["--tp", "8"]),
 }
-COLUMNS = ("layout", "ranks", "core s", "floor s", "ratio", "first step s", "PSS MiB")
+COLUMNS = (
+    *("layout", "ranks", "core s", "floor s", "ratio"),
+    *("iteration s", "first step s", "PSS MiB"),
+)
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run to its end. `core_s`: per rank and iteration. `pss_mib` is 0 where nobody looked."""
+    """One run to its end. `core_s`: per rank and iteration; `iteration_s`: in real time."""
 
     core_s: float
+    iteration_s: float
     first_step_s: float
     pss_mib: float
 
@@ -88,9 +93,14 @@ def watch(command: list[str], environment: dict[str, str], ranks: int) -> Run:
         if process.wait() != 0 or len(step_ends) <= FIRST_STEPS:
             errors.seek(0)
             raise SystemExit(f"{command} failed:\n{errors.read()[-2000:]}")
-    core_s = step_ends[-1][1] - step_ends[FIRST_STEPS - 1][1]
-    iterations = ranks * (len(step_ends) - FIRST_STEPS)
-    return Run(core_s / iterations, step_ends[0][0] - started_s, pss_mib)
+    (began_s, began_core_s), (ended_s, ended_core_s) = step_ends[FIRST_STEPS - 1], step_ends[-1]
+    iterations = len(step_ends) - FIRST_STEPS
+    return Run(
+        core_s=(ended_core_s - began_core_s) / (ranks * iterations),
+        iteration_s=(ended_s - began_s) / iterations,
+        first_step_s=step_ends[0][0] - started_s,
+        pss_mib=pss_mib,
+    )
 
 
 def tree_core_s(process: psutil.Process) -> float:
@@ -115,6 +125,7 @@ class Cost:
 
     core_s: float
     floor_s: float
+    iteration_s: float
     first_step_s: float
     pss_mib: float
 
@@ -130,7 +141,7 @@ def measure(layout: str, ranks: int, layers: int, more_steps: int, libraries: st
     program = [str(EXAMPLES / script), *shape, *arguments]
     floor = floor_run(ranks, program, libraries)
     ours = phantora_run(ranks, program)
-    return Cost(ours.core_s, floor.core_s, ours.first_step_s, ours.pss_mib)
+    return Cost(ours.core_s, floor.core_s, ours.iteration_s, ours.first_step_s, ours.pss_mib)
 
 
 def shown(values: list[float]) -> str:
@@ -157,7 +168,7 @@ def main() -> None:
                     measure(layout, ranks, chosen.layers, chosen.more_steps, libraries)
                     for _ in range(chosen.runs)
                 ]
-                names = ("core_s", "floor_s", "ratio", "first_step_s", "pss_mib")
+                names = ("core_s", "floor_s", "ratio", "iteration_s", "first_step_s", "pss_mib")
                 columns = ([getattr(cost, name) for cost in costs] for name in names)
                 row = (layout, str(ranks), *map(shown, columns))
                 print("   ".join(row), file=sys.stderr)  # the next one may take long
