@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from phantora_py.data import RunData
+from phantora_py.launch.module import module_command
 from phantora_py.sweep.plan import Configuration
 from phantora_py.sweep.results import Result, Results, inputs_of
 from sim_server.errors import Interrupted, UsageError
@@ -73,7 +73,7 @@ class _Running:
         start_s = time.monotonic()
         data.unlink(missing_ok=True)
         options = [f"--{name}={value}" for name, value in configuration.run.items()]
-        words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", str(data), *options]
+        words = [*module_command("phantora_py"), "run", "--quiet", "-o", str(data), *options]
         with log.open("wb") as output:
             with self._lock:
                 if self._stopped:
