@@ -26,6 +26,8 @@ from pathlib import Path
 import psutil
 from measurement import Results, median, parser
 
+from phantora_py.launch.module import module_command
+
 PROGRAM = Path(__file__).with_name("host_memory_program.py")
 SMALL = ["--layers", "4", "--width", "2048", "--hidden", "5504"]
 LOOK_EVERY_S = 2.0
@@ -46,7 +48,7 @@ def run(mode: str, ranks: int, shape: list[str]) -> Cost:
     """One run to its end. Raises: SystemExit if it fails."""
     with tempfile.TemporaryDirectory() as directory:
         notes = Path(directory)
-        words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", f"{notes}/run.phr"]
+        words = [*module_command("phantora_py"), "run", "--quiet", "-o", f"{notes}/run.phr"]
         words += ["--host-tensors", mode, "--ranks", str(ranks), "--"]
         words += [sys.executable, str(PROGRAM), "--notes", directory, *shape]
         started_s, pss_mib = time.monotonic(), 0.0

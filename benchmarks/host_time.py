@@ -24,6 +24,7 @@ from typing import Any
 from measurement import Results, median, parser
 
 from phantora_py.data import RunData
+from phantora_py.launch.module import module_command
 from phantora_py.report.summary import summarise
 
 SCRIPT = Path(__file__).with_name("host_time_script.py")
@@ -50,7 +51,7 @@ def run(
 ) -> tuple[Path, dict[str, Any]]:
     """One run: its data file and its summary."""
     path = directory / f"{model}-{number}.phr"
-    words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "--ranks", str(ranks)]
+    words = [*module_command("phantora_py"), "run", "--quiet", "--ranks", str(ranks)]
     words += ["-o", str(path), "--host-time", model]
     if model == "recorded":
         words += ["--host-gaps", str(gaps)]

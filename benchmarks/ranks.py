@@ -29,6 +29,8 @@ import psutil
 from measurement import Results, median, parser
 from overhead import build_null_libraries
 
+from phantora_py.launch.module import module_command
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 GPUS_PER_NODE = 8
 FIRST_STEPS = 2
@@ -58,7 +60,7 @@ class Run:
 def phantora_run(ranks: int, program: list[str]) -> Run:
     """The program under `phantora run`."""
     with tempfile.TemporaryDirectory() as directory:
-        command = [sys.executable, "-m", "phantora_py", "run", "--quiet", "--cluster", "h100"]
+        command = [*module_command("phantora_py"), "run", "--quiet", "--cluster", "h100"]
         command += ["--ranks", str(ranks), "-o", f"{directory}/run.phr", "--", sys.executable]
         return watch([*command, *program], {}, ranks)
 

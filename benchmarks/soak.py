@@ -24,6 +24,8 @@ from pathlib import Path
 import psutil
 from measurement import Results, parser
 
+from phantora_py.launch.module import module_command
+
 PROGRAM = Path(__file__).with_name("soak_program.py")
 PARTS = ("agent", "server", "ranks")
 INTERVAL_S = 1.0
@@ -47,7 +49,7 @@ def sample(agent: psutil.Process) -> dict[str, float]:
 
 def soak(iterations: int, ranks: int, output: Path) -> dict[str, list[float]]:
     """Samples by part, while the run goes on."""
-    words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", str(output)]
+    words = [*module_command("phantora_py"), "run", "--quiet", "-o", str(output)]
     words += ["--ranks", str(ranks), "--", sys.executable, str(PROGRAM), str(iterations)]
     series: dict[str, list[float]] = defaultdict(list)
     with subprocess.Popen(words) as process:

@@ -21,6 +21,8 @@ from pathlib import Path
 import psutil
 from measurement import Results, median, parser
 
+from phantora_py.launch.module import module_command
+
 ENDS = ("rank", "Ctrl-C", "leader", "server", "starter", "sweeper")
 _MODULES = {"server": "sim_server", "starter": "launch.starter", "sweeper": "sweeper.py"}
 START_LIMIT_S = 900.0
@@ -49,7 +51,7 @@ def start(ranks: int, notes: Path) -> psutil.Popen:
     (notes / "program.py").write_text(PROGRAM)
     os.mkfifo(notes / "gate")
     options = ["--quiet", "--ranks", str(ranks), "-o", str(notes / "run.phr")]
-    command = [sys.executable, "-m", "phantora_py", "run", *options, "--", sys.executable]
+    command = [*module_command("phantora_py"), "run", *options, "--", sys.executable]
     process = psutil.Popen(
         [*command, str(notes / "program.py"), str(notes)], stderr=subprocess.DEVNULL
     )
