@@ -4,8 +4,7 @@
 
 As `phantora run` does, everything is imported once and the ranks are forked from that process.
 They meet in a store of torch.distributed and nowhere else. Attention by cuDNN is off, which such
-libraries could not pretend to have. Process groups are bound to no device: PyTorch would split the
-world's communicator to make another, and how large the part is such libraries are not told.
+libraries could not pretend to have.
 """
 
 from __future__ import annotations
@@ -13,10 +12,9 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import torch
-import torch.distributed as dist
 
 from phantora_py.launch import zygote
 
@@ -29,16 +27,6 @@ def run_rank(script: str, arguments: list[str]) -> NoReturn:
     os._exit(status)
 
 
-def leave_unbound() -> None:
-    """init_process_group disregards the device that it is given."""
-    initialise = dist.init_process_group
-
-    def init_process_group(*arguments: Any, device_id: Any = None, **options: Any) -> None:
-        initialise(*arguments, **options)
-
-    dist.init_process_group = init_process_group
-
-
 def main() -> None:
     """Start all ranks, wait for them, and end with status 1 if one of them fails."""
     ranks, gpus_per_node, script = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -49,7 +37,6 @@ def main() -> None:
     if reason is not None:
         raise SystemExit(f"cannot fork: {reason}")
     torch.backends.cuda.enable_cudnn_sdp(False)
-    leave_unbound()
     zygote.freeze()
     os.environ |= {
         "WORLD_SIZE": str(ranks),

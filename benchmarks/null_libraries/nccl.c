@@ -1,11 +1,15 @@
 /* NCCL: a rank is told that all others sent what it sent itself, which is what DDP wants to hear when it compares the
    shapes of parameters. So every rank runs alone, whatever the size of its world. Larger messages move nothing. */
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "null.h"
 
-enum { SMALL_BYTES = 64 << 10 };
+enum { SMALL_BYTES = 64 << 10, NULL_SYSTEM_ERROR = 2 };  /* ncclSystemError */
 
 typedef struct {
   int size, rank;
@@ -27,10 +31,41 @@ NULL_EXPORT int ncclCommInitRankConfig(Communicator** comm, int size, UniqueId i
 NULL_EXPORT int ncclCommInitRank(Communicator** comm, int size, UniqueId id, int rank) {
   return ncclCommInitRankConfig(comm, size, id, rank, NULL);
 }
-/* Who belongs to the part only the others know, so each has one of its own. PyTorch waits until it is there. */
+/* A split of the world, of which PyTorch makes all other groups. What each rank asked for stands in memory that the ranks
+   have in common if they were forked from one process; a rank that nobody tells anything gives up. */
+enum { MOST_RANKS = 1024, MOST_SPLITS = 64, PATIENCE_MS = 60000 };
+typedef struct {
+  int color, key;
+  atomic_bool told;
+} Request;
+static Request (*requests)[MOST_RANKS];
+
+static __attribute__((constructor)) void share_requests(void) {
+  const size_t bytes = MOST_SPLITS * sizeof *requests;
+  requests = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+static bool is_told(const Request* request) {
+  for (int waited_ms = 0; !request->told; ++waited_ms) {
+    if (waited_ms == PATIENCE_MS) return false;
+    usleep(1000);
+  }
+  return true;
+}
 NULL_EXPORT int ncclCommSplit(Communicator* comm, int color, int key, Communicator** part, void* config) {
-  (void)comm, (void)color, (void)key;
-  return ncclCommInitRankConfig(part, 1, (UniqueId){{0}}, 0, config);
+  static int splits = 0;
+  if (requests == MAP_FAILED || splits == MOST_SPLITS || comm->size > MOST_RANKS) return NULL_SYSTEM_ERROR;
+  Request* asked = requests[splits++];
+  asked[comm->rank].color = color;
+  asked[comm->rank].key = key;
+  asked[comm->rank].told = true;
+  int size = 0, rank = 0;
+  for (int other = 0; other < comm->size; ++other) {
+    if (!is_told(&asked[other])) return NULL_SYSTEM_ERROR;
+    if (asked[other].color != color) continue;
+    ++size;
+    rank += asked[other].key < key || (asked[other].key == key && other < comm->rank);
+  }
+  return ncclCommInitRankConfig(part, size, (UniqueId){{0}}, rank, config);
 }
 NULL_EXPORT int ncclCommCount(const Communicator* comm, int* size) {
   *size = comm->size;
