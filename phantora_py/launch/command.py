@@ -31,12 +31,15 @@ class Form(enum.Enum):
 
     SCRIPT = "script"
     MODULE = "module"
+    TEXT = "text"
     OTHER = "other"
 
 
 @dataclass(frozen=True)
 class Program:
-    """What every rank runs. `argv` starts it as it stands; `target` is a script, module or file."""
+    """What every rank runs. `argv` starts it as it stands; `target` is a script, module, text or
+    file.
+    """
 
     argv: tuple[str, ...]
     form: Form
@@ -55,7 +58,13 @@ class Program:
     @property
     def name(self) -> str:
         """A short name, for file names and messages."""
-        return Path(self.target).stem if self.form is Form.SCRIPT else self.target.split(".")[-1]
+        match self.form:
+            case Form.SCRIPT:
+                return Path(self.target).stem
+            case Form.MODULE:
+                return self.target.split(".")[-1]
+            case _:
+                return Path(self.argv[0]).stem
 
     @property
     def forkable(self) -> bool:
@@ -131,7 +140,7 @@ def _python_program(interpreter: str, words: Sequence[str]) -> Program:
         raise UsageError(f"The command starts {interpreter} without a script or module to run.")
     form, target, arguments = Form.SCRIPT, rest[0], rest[1:]
     if target[:2] in ("-m", "-c"):
-        form = Form.MODULE if target[:2] == "-m" else Form.OTHER
+        form = Form.MODULE if target[:2] == "-m" else Form.TEXT
         joined, target = target[2:], target[2:]
         if not joined:
             if not arguments:

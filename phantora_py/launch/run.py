@@ -29,7 +29,7 @@ from phantora_py.isolation import backend, container, probe, readonly
 from phantora_py.isolation.nodes import MAX_NODES, Node, node_address, node_name
 from phantora_py.isolation.probe import Isolation
 from phantora_py.launch import environment, interpreter, limits, rundir
-from phantora_py.launch.command import Command, Form, Program, understand
+from phantora_py.launch.command import Command, Program, understand
 from phantora_py.launch.host_gaps import HostGaps, choose_host_gaps
 from phantora_py.launch.interrupts import Interrupts
 from phantora_py.launch.layout import RunLayout, lay_out
@@ -455,6 +455,4 @@ def _versions(program: Program) -> dict[str, str]:
 
 
 def _default_output(command: Command) -> Path:
-    program = command.program
-    name = program.name if program.form is not Form.OTHER else Path(program.argv[0]).stem
-    return Path(f"phantora-{name}.{time.strftime('%Y%m%d-%H%M%S')}.phr")
+    return Path(f"phantora-{command.program.name}.{time.strftime('%Y%m%d-%H%M%S')}.phr")

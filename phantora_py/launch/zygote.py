@@ -18,7 +18,7 @@ import sys
 import threading
 import types
 from collections.abc import Iterator, Sequence
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import BuiltinImporter, SourceFileLoader
 from pathlib import Path
 from typing import NoReturn
 
@@ -43,7 +43,7 @@ def preload(form: str, target: str) -> str | None:
     the reason why ranks cannot be forked from this process afterwards, or None.
     """
     source, own_directory = _locate(form, target)
-    for name in (*_ALWAYS, *(_top_level_imports(source) if source else ())):
+    for name in (*_ALWAYS, *_top_level_imports(source)):
         if name in sys.modules or _is_own(name, own_directory):
             continue
         try:
@@ -72,6 +72,8 @@ def run_program(form: str, target: str, arguments: Sequence[str]) -> int:
             sys.path.insert(0, os.getcwd())
             sys.argv = [target, *arguments]
             runpy.run_module(target, run_name="__main__", alter_sys=True)
+        elif form == "text":
+            _run_text(target, arguments)
         else:
             _run_script(target, arguments)
     except SystemExit as end:
@@ -113,19 +115,31 @@ def _exit_status(code: object) -> int:
 
 
 def _run_script(path: str, arguments: Sequence[str]) -> None:
-    """Unlike runpy.run_path this leaves `__main__` in place at the end, for exit handlers and
-    threads.
-    """
     sys.path.insert(0, os.path.dirname(os.path.realpath(path)))
     sys.argv = [path, *arguments]
-    main = types.ModuleType("__main__")
+    main = _new_main()
     main.__file__ = os.path.abspath(path)
     main.__loader__ = SourceFileLoader("__main__", path)
-    main.__dict__["__builtins__"] = sys.modules["builtins"]
-    sys.modules["__main__"] = main
     with io.open_code(path) as file:
         code = compile(file.read(), main.__file__, "exec")
     exec(code, main.__dict__)
+
+
+def _run_text(text: str, arguments: Sequence[str]) -> None:
+    """What `python -c` does, but that a traceback shows no lines of the text."""
+    sys.path.insert(0, "")
+    sys.argv = ["-c", *arguments]
+    main = _new_main()
+    main.__loader__ = BuiltinImporter
+    exec(compile(text, "<string>", "exec"), main.__dict__)
+
+
+def _new_main() -> types.ModuleType:
+    """Unlike runpy's, it stays in place at the end, for exit handlers and threads."""
+    main = types.ModuleType("__main__")
+    main.__dict__["__builtins__"] = sys.modules["builtins"]
+    sys.modules["__main__"] = main
+    return main
 
 
 def _without_our_frames(trace: types.TracebackType | None) -> types.TracebackType | None:
@@ -134,10 +148,14 @@ def _without_our_frames(trace: types.TracebackType | None) -> types.TracebackTyp
     return trace
 
 
-def _locate(form: str, target: str) -> tuple[Path | None, Path]:
-    """The program's source file, and the directory whose modules are its own."""
+def _locate(form: str, target: str) -> tuple[bytes, Path]:
+    """The program's source, empty if it cannot be read, and the directory whose modules are its
+    own.
+    """
+    if form == "text":
+        return os.fsencode(target), Path.cwd()
     if form == "script":
-        return Path(target), Path(target).resolve().parent
+        return _read(Path(target)), Path(target).resolve().parent
     top, *rest = target.split(".")
     directory = Path.cwd()
     found = importlib.util.find_spec(top)
@@ -145,15 +163,22 @@ def _locate(form: str, target: str) -> tuple[Path | None, Path]:
     for root in roots:
         for file in (Path(root, *rest).with_suffix(".py"), Path(root, *rest, "__main__.py")):
             if file.is_file():
-                return file, directory
-    return None, directory
+                return _read(file), directory
+    return b"", directory
 
 
-def _top_level_imports(source: Path) -> Iterator[str]:
-    """Names of the modules that a source file imports outside its functions and classes."""
+def _read(file: Path) -> bytes:
     try:
-        pending: list[ast.stmt] = ast.parse(source.read_bytes()).body
-    except (OSError, SyntaxError, ValueError):
+        return file.read_bytes()
+    except OSError:
+        return b""  # The ranks will say so in Python's own words.
+
+
+def _top_level_imports(source: bytes) -> Iterator[str]:
+    """Names of the modules that a program imports outside its functions and classes."""
+    try:
+        pending: list[ast.stmt] = ast.parse(source).body
+    except (SyntaxError, ValueError):
         return  # The ranks will say so in Python's own words.
     while pending:
         statement = pending.pop(0)

@@ -20,13 +20,15 @@ def run_both(tmp_path: Path, source: str) -> list[tuple[int, str, str]]:
     """Runs a script by Python and by the zygote's way: exit status, output and error output."""
     (tmp_path / "train.py").write_text(source)
     ways = (["train.py", "a"], ["-c", RUN, "script", "train.py", "a"])
-    answers = []
-    for way in ways:
-        done = subprocess.run(
-            [sys.executable, *way], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        answers.append((done.returncode, done.stdout, done.stderr))
-    return answers
+    return [answer(tmp_path, way) for way in ways]
+
+
+def answer(directory: Path, arguments: list[str]) -> tuple[int, str, str]:
+    """Exit status, output and error output of Python."""
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=directory, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.mark.parametrize(
@@ -49,15 +51,36 @@ def test_a_script_cannot_tell(tmp_path: Path, source: str) -> None:
     assert by_zygote == by_python
 
 
-def test_imports_of_the_program_are_found(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import sys; print(__name__, '__file__' in globals(), sys.argv, sys.path[0])",
+        "import sys; print(sys.modules['__main__'].__dict__ is globals(), __spec__, __package__)",
+        "print(__loader__, __doc__, sorted(globals().keys() - {'__annotations__'}))",
+        "import sys; sys.exit('went wrong')",
+        "def f():\n    raise ValueError('bad luck')\nf()",
+        "this is no Python",
+        "import pickle\nclass C: pass\nprint(type(pickle.loads(pickle.dumps(C()))) is C)",
+    ],
+)
+def test_a_text_cannot_tell(tmp_path: Path, text: str) -> None:
+    """A text sees, says and returns what it does under `python -c`; a newer Python shows the lines
+    of the text in a traceback.
+    """
+    ways = (["-c", text, "a"], ["-c", RUN, "text", text, "a"])
+    by_python, by_zygote = (answer(tmp_path, way) for way in ways)
+    assert by_zygote[:2] == by_python[:2]
+    assert by_zygote[2].splitlines()[-1:] == by_python[2].splitlines()[-1:]
+
+
+def test_imports_of_the_program_are_found() -> None:
     """Imports at the top level count, also in `try`; those in functions do not."""
-    script = tmp_path / "train.py"
-    script.write_text(
-        "import os, a.b\nfrom c import d\nfrom . import e\n"
-        "try:\n    import f\nexcept ImportError:\n    f = None\n"
-        "def main():\n    import g\n"
+    source = (
+        b"import os, a.b\nfrom c import d\nfrom . import e\n"
+        b"try:\n    import f\nexcept ImportError:\n    f = None\n"
+        b"def main():\n    import g\n"
     )
-    assert list(zygote._top_level_imports(script)) == ["os", "a.b", "c", "f"]
+    assert list(zygote._top_level_imports(source)) == ["os", "a.b", "c", "f"]
 
 
 def test_own_modules_are_left_to_the_ranks(tmp_path: Path) -> None:
@@ -69,8 +92,6 @@ def test_own_modules_are_left_to_the_ranks(tmp_path: Path) -> None:
     assert not zygote._is_own("numpy.linalg", tmp_path)
 
 
-def test_a_script_that_cannot_be_read_is_left_to_the_ranks(tmp_path: Path) -> None:
+def test_a_program_that_cannot_be_read_is_left_to_the_ranks() -> None:
     """Python's own message is the best one."""
-    script = tmp_path / "train.py"
-    script.write_text("this is no Python")
-    assert list(zygote._top_level_imports(script)) == []
+    assert list(zygote._top_level_imports(b"this is no Python")) == []
