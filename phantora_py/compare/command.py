@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from phantora_py.compare.comparison import compare, names_of, read_configuration
 from phantora_py.compare.gates import judge, require
 from phantora_py.compare.quantities import parse_gate, parse_prices, parse_work
 from phantora_py.compare.terminal import print_comparison
+from phantora_py.report.units import size_text
 from sim_server.errors import UsageError
 
 
@@ -27,8 +30,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="fail with exit code 6 if a run is worse: 'iteration_time<=1.02', the ratio to the "
         "first; also exposed_communication, peak_memory; may be repeated",
     )
-    parser.add_argument(
+    view = parser.add_mutually_exclusive_group()
+    view.add_argument(
         "--json", action="store_true", help="print the comparison as JSON (docs/json.md)"
+    )
+    view.add_argument(
+        "--html", type=Path, metavar="OUT", help="write a page for a browser (docs/compare.md)"
     )
 
 
@@ -66,7 +73,18 @@ def run(options: argparse.Namespace) -> int:
     comparison["gates"] = judge(comparison, gates)
     if options.json:
         print(json.dumps(comparison, indent=1), flush=True)
+    elif options.html is not None:
+        _write_page(comparison, options.html, options.files)
     else:
         print_comparison(comparison)
     require(comparison)
     return 0
+
+
+def _write_page(comparison: Mapping[str, Any], path: Path, files: Sequence[Path]) -> None:
+    # The template engine need not be imported for the other views.
+    from phantora_py.compare.page import make_comparison_page  # noqa: PLC0415
+    from phantora_py.report.page.template import write  # noqa: PLC0415
+
+    size_bytes = write(path, lambda: make_comparison_page(comparison), files)
+    print(f"Wrote {path} ({size_text(size_bytes)})", flush=True)

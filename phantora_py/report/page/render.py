@@ -1,12 +1,10 @@
-"""Makes the page of a data file: gathers the views, fills the template, writes the file."""
+"""Makes the page of a data file: gathers what its template shows."""
 
 from __future__ import annotations
 
 import shlex
 from pathlib import Path
 from typing import Any
-
-import jinja2
 
 from phantora_py import __version__
 from phantora_py.data import RunData
@@ -21,14 +19,11 @@ from phantora_py.report.page.overview import (
     synthetic_sites,
 )
 from phantora_py.report.page.tables import Basis, exposed_table, kernel_tables, waiting_table
-from phantora_py.report.page.text import FILTERS
+from phantora_py.report.page.template import fill, write
 from phantora_py.report.page.timeline_data import timeline_data
 from phantora_py.report.summary import summarise
 from phantora_py.report.timeline import make_timeline
 from phantora_py.report.window import Window, last_iteration, steady_window
-from sim_server.errors import UsageError
-
-_ASSETS = Path(__file__).parent / "assets"
 
 _SECTIONS = (
     ("iteration", "Iteration"),
@@ -52,31 +47,12 @@ def write_page(data: RunData, path: Path) -> int:
 
     Raises: UsageError if `path` cannot be written, or is the data file itself.
     """
-    if path.exists() and path.samefile(data.path):
-        raise UsageError(f"--html {path} is the data file itself; name another file")
-    if not path.parent.is_dir():  # before the work is done
-        raise UsageError(f"--html {path} cannot be written: there is no folder {path.parent}")
-    content = make_page(data).encode()
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise UsageError(f"--html {path} cannot be written: {error.strerror}") from error
-    return len(content)
+    return write(path, lambda: make_page(data), [data.path])
 
 
 def make_page(data: RunData) -> str:
     """The page. Everything that comes from the run is escaped."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_ASSETS),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= FILTERS
-    # Ours alone: these go into the page as they are.
-    environment.globals["asset"] = lambda name: (_ASSETS / name).read_text(encoding="utf-8")
-    return environment.get_template("page.html").render(_views(data))
+    return fill("page.html", _views(data))
 
 
 def _views(data: RunData) -> dict[str, Any]:

@@ -1,0 +1,140 @@
+"""The figures of a comparison in words, for whoever shows it: terminal and page.
+
+Owns titles and texts; where they go is the views' business.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from phantora_py.report.units import amount_text, duration_text, percent_text, size_text
+
+NONE = "-"
+# A change of less than this share of the iteration is not worth a line (assumed).
+_LEAST_SHARE = 0.001
+
+Run = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table of runs, with the text of each."""
+
+    title: str
+    texts: list[str]
+
+
+def figure_columns(runs: Sequence[Run]) -> list[Column]:
+    """Those that some run has anything for."""
+    columns: list[tuple[str, Callable[[Run], str]]] = [
+        ("GPUs", lambda run: f"{run['ranks']} {run['gpu']}"),
+        ("virtual iteration", _iteration),
+        ("speed-up", lambda run: _speed_up(run, run is runs[0])),
+        (_throughput_title(runs), _throughput),
+        ("exposed", lambda run: _optional(duration_text, run["exposed_communication_ns"])),
+        ("peak memory", _memory),
+        ("cost", lambda run: _cost(run, "per_iteration")),
+        (_cost_title(runs), lambda run: _cost(run, "per_million")),
+        ("ended", _end),
+        ("front", lambda run: "*" if run.get("pareto") else NONE),
+    ]
+    made = [Column(title, [text(run) for run in runs]) for title, text in columns]
+    return [column for column in made if not set(column.texts) <= {NONE}]
+
+
+def least_ns(first: Run) -> float:
+    """What a time must have changed by to be shown."""
+    return float(_LEAST_SHARE * first["iteration"]["median_ns"]) if first["iteration"] else 0.0
+
+
+def input_text(one: Mapping[str, Any]) -> str:
+    """An input that differs."""
+    name = one["name"] or "command"
+    first, this = one["first"], one["this"]
+    if first is None:
+        return f"{name} {shlex.quote(this) if this else ''}".rstrip() + " added"
+    if this is None:
+        return f"{name} {first}".rstrip() + " left out"
+    return f"{name} {first} -> {this}"
+
+
+def signed_text(change_ns: float) -> str:
+    """A change of time."""
+    return f"{'+' if change_ns > 0 else '-'}{duration_text(abs(change_ns))}"
+
+
+def kernel_text(total: Mapping[str, float]) -> str:
+    """Count and time of a kernel, of one rank in one iteration."""
+    if not total["count"]:
+        return NONE
+    return f"{_count(total)} x, {duration_text(total['time_ns'])}"
+
+
+def collective_text(total: Mapping[str, float]) -> str:
+    """Likewise of a collective, with its size."""
+    if not total["count"]:
+        return NONE
+    size = size_text(total["size_bytes"])
+    return f"{_count(total)} x, {size}, {duration_text(total['moving_ns'])}"
+
+
+def _count(total: Mapping[str, float]) -> str:
+    return f"{total['count']:.4g}" if total["count"] < 1000 else f"{total['count']:.0f}"
+
+
+def _optional(text: Callable[[float], str], value: float | None) -> str:
+    return NONE if value is None else text(value)
+
+
+def _iteration(run: Run) -> str:
+    return duration_text(run["iteration"]["median_ns"]) if run["iteration"] else NONE
+
+
+def _speed_up(run: Run, is_first: bool) -> str:
+    ratio = run["speed_up"]
+    if is_first:
+        return "1 (the first)"
+    if ratio is None:
+        return NONE
+    if ratio["distinguishable"] is None:
+        return f"{ratio['value']:#.3g} (of one iteration)"
+    if not ratio["distinguishable"]:
+        return f"{ratio['value']:#.3g}, not distinguishable"
+    low, high = f"{ratio['low']:#.3g}", f"{ratio['high']:#.3g}"
+    return f"{ratio['value']:#.3g}" + (f" ({low} to {high})" if low != high else "")
+
+
+def _throughput(run: Run) -> str:
+    return amount_text(run["throughput"]["per_s"]) if run["throughput"] else NONE
+
+
+def _throughput_title(runs: Sequence[Run]) -> str:
+    return next((f"{run['throughput']['unit']}/s" for run in runs if run["throughput"]), "")
+
+
+def _memory(run: Run) -> str:
+    if run["peak_memory_bytes"] is None:
+        return NONE
+    share = percent_text(run["peak_memory_bytes"] / run["capacity_bytes"])
+    fits = ", did not fit" if run["fits"] is False and run["exit_code"] == 0 else ""
+    return f"{size_text(run['peak_memory_bytes'])} ({share}{fits})"
+
+
+def _cost(run: Run, per: str) -> str:
+    return f"{run['cost'][per]:.3g}" if run["cost"] and run["cost"][per] is not None else NONE
+
+
+def _cost_title(runs: Sequence[Run]) -> str:
+    unit = next((run["throughput"]["unit"] for run in runs if run["throughput"]), "")
+    return f"cost per million {unit}"
+
+
+def _end(run: Run) -> str:
+    if run["broke_off"]:
+        return "broke off"
+    if run["fits"] is False and run["exit_code"]:
+        return "out of memory"
+    return f"exit code {run['exit_code']}" if run["exit_code"] else NONE

@@ -1,0 +1,47 @@
+"""Fills the templates of pages and writes them: one file each, that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from phantora_py.report.page.text import FILTERS
+from sim_server.errors import UsageError
+
+_ASSETS = Path(__file__).parent / "assets"
+
+
+def fill(template: str, views: Mapping[str, Any], folder: Path | None = None) -> str:
+    """A page. Everything in `views` is escaped. `folder`: has templates beside the report's."""
+    folders = [_ASSETS] if folder is None else [folder, _ASSETS]
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folders),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= FILTERS
+    # Ours alone: these go into the page as they are.
+    environment.globals["asset"] = lambda name: (_ASSETS / name).read_text(encoding="utf-8")
+    return environment.get_template(template).render(views)
+
+
+def write(path: Path, make: Callable[[], str], inputs: Sequence[Path]) -> int:
+    """Write what `make` makes of data files. Returns its size in bytes.
+
+    Raises: UsageError if `path` cannot be written, or is one of the `inputs`.
+    """
+    if path.exists() and any(path.samefile(one) for one in inputs):
+        raise UsageError(f"--html {path} is the data file itself; name another file")
+    if not path.parent.is_dir():  # before the work is done
+        raise UsageError(f"--html {path} cannot be written: there is no folder {path.parent}")
+    content = make().encode()
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise UsageError(f"--html {path} cannot be written: {error.strerror}") from error
+    return len(content)
