@@ -249,7 +249,7 @@ class RecordedRank:
         piece = next(self.records, None)
         self.ended = piece is None
         cells = np.concatenate([self._left, np.frombuffer(piece or b"", RECORD_TYPE)])
-        is_record, whole = _records_in(cells)
+        is_record, whole = records_in(cells)
         is_wait = is_record & (cells["kind"] == RecordKind.WAIT)
         is_helpers = is_wait & (cells["flags"] & WaitFlags.BACKGROUND != 0)
         # The host time before a helper's wait belongs to what the rank does next.
@@ -270,7 +270,7 @@ class RecordedRank:
             self._read()  # the piece ends within its first record
 
 
-def _records_in(cells: Any) -> tuple[Any, int]:
+def records_in(cells: Any) -> tuple[Any, int]:
     """Which cells begin a record, and where the first record begins that is not whole."""
     is_record = np.ones(len(cells), bool)
     whole, after = len(cells), 0

@@ -12,7 +12,9 @@ import numpy as np
 
 from phantora_py.data import RunData
 from phantora_py.report.breakdown import break_down
-from phantora_py.report.iterations import find_iterations
+from phantora_py.report.critical_path import critical_path, times_by_cause
+from phantora_py.report.iterations import Iterations, find_iterations
+from phantora_py.report.window import last_iteration
 from sim_server.collectives.environment import not_modelled
 from sim_server.history import HOST_WAIT_SPAN, KERNEL_SPAN
 from sim_server.kernels import Tier
@@ -54,6 +56,7 @@ def summarise(data: RunData) -> dict[str, Any]:
             "host": breakdown.host_ns if breakdown else None,
             "idle": breakdown.idle_ns if breakdown else None,
         },
+        "critical_path": _critical_path(data, iterations),
         "memory": _memory(data),
         "trust": {
             "gpu_time_share": _gpu_time_share(data),
@@ -78,6 +81,19 @@ def summarise(data: RunData) -> dict[str, Any]:
 def trusted_share(summary: dict[str, Any]) -> float:
     """Share of the GPU time that is not merely assumed: what `--min-trust` is compared with."""
     return 1.0 - float(summary["trust"]["gpu_time_share"][Tier.ASSUMED.value])
+
+
+def _critical_path(data: RunData, iterations: Iterations) -> dict[str, Any] | None:
+    """Of the last iteration. None if there is none after the first, or the run broke off."""
+    if not iterations.count or data.broke_off:
+        return None
+    steps = critical_path(data, last_iteration(data, iterations))
+    times_ns = times_by_cause(steps)
+    return {
+        "length_ns": sum(times_ns.values()),
+        "by_cause_ns": times_ns,
+        "ranks": sorted({step.rank for step in steps}),
+    }
 
 
 def _memory(data: RunData) -> dict[str, Any]:

@@ -34,6 +34,7 @@ def summary_lines(summary: dict[str, Any]) -> list[str]:
     return [
         *_headline(summary),
         *_breakdown(summary),
+        *_critical_path(summary),
         *_memory(summary),
         *_trust(summary),
         *_wall(summary),
@@ -112,6 +113,18 @@ def _breakdown(summary: dict[str, Any]) -> list[str]:
         f"  compute {share('compute')}   communication {share('communication')} "
         f"(exposed {share('exposed_communication')})   host {share('host')}   idle {share('idle')}"
     ]
+
+
+def _critical_path(summary: dict[str, Any]) -> list[str]:
+    path = summary["critical_path"]
+    if path is None or not path["length_ns"]:
+        return []
+    parts = [
+        f"{cause} {percent_text(time_ns / path['length_ns'])}"
+        for cause, time_ns in path["by_cause_ns"].items()
+        if time_ns
+    ]
+    return [f"  critical path   {'   '.join(parts)}   (of the last iteration)"]
 
 
 def _memory(summary: dict[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ is most ranks of most runs. Where there are still too many spans, short ones are
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from phantora_py.data import RunData
 from phantora_py.report.breakdown import rank_covers
 from phantora_py.report.communication import Layouts
+from phantora_py.report.critical_path import Cause, Step
 from phantora_py.report.units import duration_text, size_text
 from phantora_py.report.window import Window
 from sim_server.history import (
@@ -86,13 +87,18 @@ class Timeline:
     names: list[Name]
     columns: list[Columns]
     tracks: list[list[Track]]
+    path: Track
+    """The critical path."""
     merged_below_ns: int
     """Spans shorter than this were merged with their neighbours; 0: all are there."""
 
 
-def make_timeline(data: RunData, window: Window, most_spans: int = MOST_SPANS) -> Timeline:
-    """The timeline of a stretch of time."""
+def make_timeline(
+    data: RunData, window: Window, path: Sequence[Step] = (), most_spans: int = MOST_SPANS
+) -> Timeline:
+    """The timeline of a stretch of time, `path` through it."""
     builder = _Builder(data, window)
+    path_track = builder.path(path)
     tracks = [list(builder.tracks(rank)) for rank in range(data.ranks)]
     names, columns, merged_below_ns = builder.names, list(builder.columns.values()), 0
     while sum(map(len, columns)) > most_spans and merged_below_ns < window.end_ns:
@@ -100,7 +106,7 @@ def make_timeline(data: RunData, window: Window, most_spans: int = MOST_SPANS) -
         names = builder.names + _merged_names(merged_below_ns)
         whole = builder.columns.values()
         columns = [_merge(one, builder.names, merged_below_ns) for one in whole]
-    return Timeline(window, names, columns, tracks, merged_below_ns)
+    return Timeline(window, names, columns, tracks, path_track, merged_below_ns)
 
 
 class _Builder:
@@ -134,6 +140,23 @@ class _Builder:
             yield Track(label, self._number(self._columns(here)))
         if is_wait.any():
             yield Track("host waits", self._number(self._columns(spans[is_wait])))
+
+    def path(self, steps: Sequence[Step]) -> Track:
+        """The critical path; its names say on which rank it is."""
+        begins_ns = np.array([step.begin_ns for step in steps], np.int64)
+        ends_ns = np.array([step.end_ns for step in steps], np.int64)
+        names = np.array([self._index(self._describe_step(step)) for step in steps], np.int64)
+        return Track("critical path", self._number(self._clipped(begins_ns, ends_ns, names)))
+
+    def _describe_step(self, step: Step) -> Name:
+        rank = f"rank {step.rank}"
+        if step.cause is Cause.HOST:
+            return Name(Category.HOST, "the host", rank)
+        if step.cause is Cause.WAITING:
+            return Name(Category.WAITING, "waiting", rank)
+        span = self._data.spans_of(step.rank)[step.span]
+        name = self._describe(int(span["kind"]), int(span["id"]), False)
+        return Name(name.category, name.text, ", ".join(filter(None, (name.note, rank))))
 
     def _visible(self, spans: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
         begin_ns, end_ns = self._window.begin_ns, self._window.end_ns

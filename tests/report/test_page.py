@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from made_runs import COMMUNICATION, COPY, KERNEL, make_run, rank_memory, run_json
 from pages import Element, page_of, section
+from played_files import played_run
+from test_critical_path import all_reduces
 
 from phantora_py.cli import main
 from phantora_py.data import RunData
@@ -227,6 +229,8 @@ def test_broke_off(tmp_path: Path) -> None:
     assert "Phantora was killed." in text
     assert "Peak memory is not known" in text
     assert "none: the run broke off" in text
+    # Spans may have come without their records.
+    assert "It is not known, because the run broke off." in text
 
 
 @pytest.mark.parametrize(
@@ -264,3 +268,29 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith(f"Wrote {tmp_path / 'a.html'} (")
     assert main([*arguments, "--json"]) == 2
     assert "not allowed with argument" in capsys.readouterr().err
+
+
+def test_critical_path(tmp_path: Path) -> None:
+    """Its causes, and what lies on it, most first; the rank that came last is on it."""
+    data = played_run(tmp_path / "a.phr", all_reduces([300, 900, 400]))
+    page = page_of(data, tmp_path / "a.html")
+    causes, rows = section(page, "path").all("table")
+    assert [row[:3] for row in causes.rows()] == [
+        ["kernels", "48.7 %", "950 ns"],
+        ["copies", "0.0 %", "0 ns"],
+        ["communication", "51.3 %", "1.00 us"],
+        ["host", "0.0 %", "0 ns"],
+        ["waiting", "0.0 %", "0 ns"],
+    ]
+    assert rows.rows() == [
+        ["all_reduce", "3 ranks of a node", "a.py:1", "1", "1.00 us", "51.3 %"],
+        ["gemm", "k1", "", "1", "900 ns", "46.2 %"],
+        ["gemm", "k2", "", "1", "50 ns", "2.6 %"],
+    ]
+    assert (
+        "It lies on ranks 0-1, and goes from one rank to another 1 time."
+        in section(page, "path").text
+    )
+    (script,) = (one for one in page.all("script") if one.attributes.get("id") == "timeline-data")
+    timeline = json.loads(script.text)
+    assert [0, "k1", "gemm, modelled, rank 1"] in timeline["names"]

@@ -26,7 +26,9 @@ def test_the_page_works(tmp_path: Path) -> None:
         results.moved = await shown();
         press("Home");
         results.home = await shown();
-        point("pointermove", 1, 0.3);
+        point("pointermove", 0, 0.95);
+        results.path = document.getElementById("timeline-about").textContent;
+        point("pointermove", 2, 0.3);
         results.about = document.getElementById("timeline-about").textContent;
         const search = document.getElementById("timeline-search");
         search.value = "TRAIN.PY:7";
@@ -45,15 +47,16 @@ def test_the_page_works(tmp_path: Path) -> None:
         """,
     )
     assert results["troubles"] == []
-    whole = {"from": "0", "to": "1500000", "rows": "4"}
+    whole = {"from": "0", "to": "1500000", "rows": "5"}
     assert results["whole"] == whole
     assert results["nearer"] == whole | {"from": "300000", "to": "1200000"}
     assert results["moved"] == whole | {"from": "435000", "to": "1335000"}
     assert results["home"] == whole
+    assert results["path"] == "copy, host to device, 250 us at 1.25 ms, rank 0, critical path"
     assert results["about"] == "k, 900 us at 0 ns, gemm, modelled, rank 0, stream 0"
     assert results["found"] == "3 found, 300 us per rank"
     assert results["match"].startswith("all_reduce 1.00 MiB, 250 us at 1.00 ms, 2 ranks")
-    assert results["closed"]["rows"] == "2"
+    assert results["closed"]["rows"] == "3"
     assert results["before"] == results["byTime"] == ["gemm", "copy"]
     assert results["byName"] == ["copy", "gemm"]
 
@@ -72,12 +75,12 @@ def test_nothing_of_the_run_is_carried_out(tmp_path: Path) -> None:
         """
         results.shown = await shown();
         results.scripts = document.scripts.length;
-        point("pointermove", 1, 0.3);
+        point("pointermove", 2, 0.3);
         results.about = document.getElementById("timeline-about").textContent;
         """,
     )
     assert results["troubles"] == []
-    assert results["shown"]["rows"] == "4"
+    assert results["shown"]["rows"] == "5"
     # Ours: the listener, the timeline's data, the page's own, the actor.
     assert results["scripts"] == 4
     assert EVIL in results["about"]

@@ -31,6 +31,13 @@ SHAPE: dict[str, Any] = {
     "breakdown_ns": dict.fromkeys(
         ("compute", "communication", "exposed_communication", "host", "idle"), int
     ),
+    "critical_path": {
+        "length_ns": int,
+        "by_cause_ns": dict.fromkeys(
+            ("kernels", "copies", "communication", "host", "waiting"), int
+        ),
+        "ranks": list,
+    },
     "memory": {
         **{"capacity_bytes": int, "peak_reserved_bytes": list, "peak_allocated_bytes": list},
         "fits": bool,
@@ -212,6 +219,7 @@ GOLDEN = """\
 2 ranks on 1 node of h100   host time: fixed   python train.py
 virtual iteration 1.25 ms (median of 2, p95 1.25 ms; found by optimizer; first one apart, ended at 1.00 ms)
   compute 90.0 %   communication 10.0 % (exposed 10.0 %)   host 0.0 %   idle 0.0 %
+  critical path   copies 100.0 %   (of the last iteration)
   peak memory 4.00 GiB of 80.0 GiB (rank 0; PyTorch reserved 3.00 GiB, allocated 2.00 GiB)
 Trust
   GPU time   0.0 % measured   0.0 % interpolated   71.4 % modelled   28.6 % assumed

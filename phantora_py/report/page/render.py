@@ -9,6 +9,7 @@ from typing import Any
 from phantora_py import __version__
 from phantora_py.data import RunData
 from phantora_py.report.communication import communication_rows
+from phantora_py.report.critical_path import known_path
 from phantora_py.report.iterations import find_iterations
 from phantora_py.report.kernels import doubts
 from phantora_py.report.page.overview import (
@@ -18,6 +19,7 @@ from phantora_py.report.page.overview import (
     memory_rows,
     synthetic_sites,
 )
+from phantora_py.report.page.path import path_tables
 from phantora_py.report.page.tables import Basis, exposed_table, kernel_tables, waiting_table
 from phantora_py.report.page.template import fill, write
 from phantora_py.report.page.timeline_data import timeline_data
@@ -28,6 +30,7 @@ from phantora_py.report.window import Window, last_iteration, steady_window
 _SECTIONS = (
     ("iteration", "Iteration"),
     ("timeline", "Timeline"),
+    ("path", "Critical path"),
     ("trust", "Trust"),
     ("kernels", "Kernels"),
     ("communication", "Communication"),
@@ -60,7 +63,9 @@ def _views(data: RunData) -> dict[str, Any]:
     iterations = find_iterations(data)
     window = steady_window(data, iterations)
     basis = Basis(data, window)
-    timeline = make_timeline(data, last_iteration(data, iterations))
+    last = last_iteration(data, iterations)
+    path = known_path(data, last)
+    timeline = make_timeline(data, last, path)
     summary = summarise(data)
     return {
         "file_name": data.path.name,
@@ -75,6 +80,7 @@ def _views(data: RunData) -> dict[str, Any]:
         "ignored": ignored_calls(data),
         "synthetic_sites": synthetic_sites(data),
         "timeline": timeline_data(timeline),
+        **path_tables(data, path),
         "timeline_text": _timeline_text(window),
         "merged_below_ns": timeline.merged_below_ns,
         "basis": basis.text,

@@ -29,6 +29,7 @@ def timeline_data(timeline: Timeline) -> dict[str, Any]:
             }
             for columns in timeline.columns
         ],
+        "path": timeline.path.columns,
         "tracks": [
             [[track.label, track.columns] for track in tracks] for tracks in timeline.tracks
         ],

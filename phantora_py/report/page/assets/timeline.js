@@ -78,7 +78,7 @@
   function describe(row, span) {
     const { names, starts, ends } = row.track.columns;
     const name = timeline.names[names[span]];
-    const where = `rank ${row.rank}, ${row.track.label}`;
+    const where = row.rank === null ? row.track.label : `rank ${row.rank}, ${row.track.label}`;
     const time = `${durationText(ends[span] - starts[span])} at ${durationText(starts[span])}`;
     about.textContent = [name.text, time, name.note, where].filter(Boolean).join("  \u00b7  ");
   }
@@ -152,7 +152,7 @@
     const wasClick = drag && !drag.moved;
     drag = null;
     const { x, row } = under(event);
-    if (wasClick && row && x < GUTTER) toggle(row.rank);
+    if (wasClick && row && row.rank !== null && x < GUTTER) toggle(row.rank);
   });
   canvas.addEventListener("dblclick", (event) => {
     const { row, span } = under(event);

@@ -26,7 +26,9 @@ function decodeTimeline(data) {
     tracks: tracks.map(([label, index]) => ({ label, index, columns: columns[index] })),
   }));
   const names = data.names.map(([category, text, note]) => ({ category, text, note }));
-  return { length: data.length_ns, names, columns, ranks };
+  // The row above all ranks.
+  const path = { label: "critical path", index: data.path, columns: columns[data.path] };
+  return { length: data.length_ns, names, columns, ranks, path };
 }
 
 // The first index whose value is above `limit`, of values that never fall.

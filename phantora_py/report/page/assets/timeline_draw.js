@@ -6,11 +6,12 @@ const AXIS = 24;
 const STREAM_HEIGHT = 17;
 const PALETTE = [...CATEGORIES, "idle", "text", "faint", "ground", "line"];
 
-// Rows from top to bottom: a rank's device, and its other tracks if it is open.
+// Rows from top to bottom: the critical path, a rank's device, and its other tracks if it is open.
 function layOutRows(timeline, open, height) {
   const closedHeight = Math.max(7, Math.min(STREAM_HEIGHT, Math.floor((height - AXIS) / timeline.ranks.length)));
-  const rows = [];
-  let top = 0;
+  const path = { rank: null, track: timeline.path, isDevice: true, top: 0, height: STREAM_HEIGHT };
+  const rows = path.track.columns.names.length ? [path] : [];
+  let top = rows.length ? STREAM_HEIGHT + 6 : 0;
   for (const { rank, tracks } of timeline.ranks) {
     tracks.forEach((track, i) => {
       if (i > 0 && !open.has(rank)) return;
@@ -58,7 +59,8 @@ function drawTimeline(canvas, timeline, rows, view, found) {
 
 function drawLabel({ context, colours }, row, middle) {
   context.fillStyle = row.isDevice ? colours.text : colours.faint;
-  context.fillText(row.isDevice ? `rank ${row.rank}` : row.track.label, row.isDevice ? 6 : 18, middle, GUTTER - 22);
+  const isRank = row.isDevice && row.rank !== null;
+  context.fillText(isRank ? `rank ${row.rank}` : row.track.label, row.isDevice ? 6 : 18, middle, GUTTER - 22);
 }
 
 function drawRow(picture, row, top) {
@@ -77,7 +79,7 @@ function drawRow(picture, row, top) {
     drawSpans(picture, row.track.columns, top, height, null);
     context.globalAlpha = 1;
     // What a closed rank's streams hide is shown on its device.
-    const tracks = row.isDevice ? timeline.ranks[row.rank].tracks : [row.track];
+    const tracks = row.isDevice && row.rank !== null ? timeline.ranks[row.rank].tracks : [row.track];
     for (const track of tracks) drawSpans(picture, track.columns, top, height, found.isFound);
   } else {
     drawSpans(picture, row.track.columns, top, height, null);
