@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,25 @@ END_KEYS = (
     "resimulation",
 )
 """What only run.json has: start.json is without."""
+
+
+class Allocation(NamedTuple):
+    """Device memory that a rank took, or gave back."""
+
+    rank: int
+    time_ns: int
+    """Of the rank's host."""
+    device: int
+    kind: int
+    """MemoryKind."""
+    size_bytes: int
+    """As charged to the device; negative: given back."""
+    in_use_bytes: int
+    """Of the device, afterwards."""
+    pointer: int
+    """0 for what has no address."""
+    site: str
+    """The Python line that took it."""
 
 
 class RunData:
@@ -124,6 +143,15 @@ class RunData:
         """Markers of the program: rank, host time in ns, MarkerKind, name; by rank and time."""
         rows = [(rank, time_ns, kind, name) for rank, time_ns, kind, name in self._rows("markers")]
         return sorted(rows, key=lambda marker: marker[:2])
+
+    @cached_property
+    def allocations(self) -> list[Allocation]:
+        """Device memory that was taken and given back, by rank and time.
+
+        Empty in files of earlier versions.
+        """
+        rows = [Allocation(*row) for row in self._rows("allocations")]
+        return sorted(rows, key=lambda row: (row.rank, row.time_ns))
 
     @cached_property
     def memory(self) -> dict[str, Any]:

@@ -76,6 +76,7 @@ class RunLog:
         self._communicators: dict[int, list[int]] = {}
         self._sites: dict[tuple[int, int], str] = {}
         self._markers = Rows("markers")
+        self._allocations = Rows("allocations")
         self._iterations: Counter[str] = Counter()
         self._memory = [RankMemory() for _ in range(settings.ranks)]
         self._calls: dict[str, dict[str, Counter[str]]] = {}
@@ -176,8 +177,8 @@ class RunLog:
                     "site": self.site(rank, announcement.site),
                 }
             )
-        elif kind is RecordKind.ALLOC:
-            self._add_allocation(rank, announcement)
+        elif kind in (RecordKind.ALLOC, RecordKind.FREE):
+            self._add_allocation(kind, rank, announcement)
         elif kind is RecordKind.EXIT:
             self.add_exit(rank, announcement.args[0])
         elif kind is RecordKind.SYNTHETIC_READ:
@@ -190,10 +191,21 @@ class RunLog:
         if rank == 0 and kind in (MarkerKind.OPTIMIZER_STEP, MarkerKind.ITERATION):
             self._iterations[name] += 1
 
-    def _add_allocation(self, rank: int, announcement: Announcement) -> None:
+    def _add_allocation(self, kind: RecordKind, rank: int, announcement: Announcement) -> None:
+        """Device memory that is taken or given back."""
         if announcement.id == MemoryKind.PINNED_HOST:
             return
-        size_bytes, _, in_use_bytes = announcement.args[:3]
+        size_bytes, pointer, in_use_bytes = announcement.args[:3]
+        is_taken = kind is RecordKind.ALLOC
+        self._allocations.add(
+            [
+                *(rank, announcement.host_time_ns, announcement.device, announcement.id),
+                *(size_bytes if is_taken else -size_bytes, in_use_bytes, pointer),
+                self.site(rank, announcement.site) if is_taken else "",
+            ]
+        )
+        if not is_taken:
+            return
         memory = self._memory[rank]
         memory.device_peak_bytes = max(memory.device_peak_bytes, in_use_bytes)
         if announcement.id == MemoryKind.CONTEXT:
@@ -243,9 +255,11 @@ class RunLog:
 
     def pieces(self, everything: bool) -> Iterator[Piece]:
         """Members of the data file that are complete, or `everything` as far as it has settled."""
-        if everything or self.history.is_full() or len(self._markers) >= PIECE_ROWS:
+        rows = (self._markers, self._allocations)
+        if everything or self.history.is_full() or max(map(len, rows)) >= PIECE_ROWS:
             yield from self.history.take()
-            yield from self._markers.take()
+            for one in rows:
+                yield from one.take()
         for stream in (*self._records.values(), *self._answers.values()):
             yield from stream.take(everything)
         if everything:

@@ -70,12 +70,14 @@ def make_run(
     ranks = len(by_rank)
     content: dict[str, Any] = {
         "timings": [{"name": "k", "class": "gemm", "tier": "modelled", "duration_ns": 1}],
-        **{"operations": [], "calls": {}, "synthetic": [], "exits": {}},
+        **{"operations": [], "allocations": [], "calls": {}, "synthetic": [], "exits": {}},
         "markers": [[rank, time_ns, int(kind), name] for rank, time_ns, kind, name in markers],
         "memory": {"capacity_bytes": 80 << 30, "per_rank": [rank_memory()] * ranks},
         **members,
     }
-    pieces = {name: content.pop(name) for name in ("timings", "operations", "markers")}
+    pieces = {
+        name: content.pop(name) for name in ("timings", "operations", "markers", "allocations")
+    }
     rows = span_rows(by_rank) if spans is None else spans
     start = run_json(ranks) | (run or {})
     files = {"start.json": _json({key: start[key] for key in start if key not in END_KEYS})}

@@ -53,6 +53,20 @@ def test_memory_peaks() -> None:
     }
 
 
+def test_allocations_are_kept_in_order() -> None:
+    """What was taken and given back, with the host's time and the line that took it."""
+    script = Script().site(6, "train.py:3 main")
+    script.do(RecordKind.ALLOC, 500, 0, 500, id=int(MemoryKind.CONTEXT), gap=10)
+    script.do(RecordKind.ALLOC, 64, 7, 64, id=int(MemoryKind.PINNED_HOST), gap=10)
+    script.do(RecordKind.ALLOC, 1000, 4096, 1500, id=int(MemoryKind.DEVICE), gap=10, site=6)
+    script.do(RecordKind.FREE, 1000, 4096, 500, id=int(MemoryKind.DEVICE), gap=10, site=6)
+    assert files_of(script)["allocations"] == [
+        [0, 10, 0, MemoryKind.CONTEXT, 500, 500, 0, "an unknown line"],
+        [0, 30, 0, MemoryKind.DEVICE, 1000, 1500, 4096, "train.py:3 main"],
+        [0, 40, 0, MemoryKind.DEVICE, -1000, 500, 4096, ""],
+    ]
+
+
 def test_out_of_memory_is_kept_with_its_line() -> None:
     """Rank, asked, free and where."""
     script = Script().site(6, "train.py:3 main")

@@ -61,7 +61,7 @@ void record_memory(RecordKind kind, MemoryKind memory, int device, std::size_t b
   record.arg[0] = bytes;
   record.arg[1] = pointer;
   record.arg[2] = used_bytes;
-  emit(record);
+  emit(record, kind == RecordKind::Alloc);
 }
 
 void record_out_of_memory(int device, std::size_t asked_bytes, std::size_t used_bytes) noexcept {

@@ -12,6 +12,7 @@ from phantora_py.report.communication import communication_rows
 from phantora_py.report.critical_path import known_path
 from phantora_py.report.iterations import find_iterations
 from phantora_py.report.kernels import doubts
+from phantora_py.report.page.memory_chart import memory_chart
 from phantora_py.report.page.overview import (
     deadlock_tables,
     ignored_calls,
@@ -91,6 +92,7 @@ def _views(data: RunData) -> dict[str, Any]:
         **waiting_table(data, window, _WAITS),
         "collectives": communication_rows(data, window),
         "memory_rows": memory_rows(data),
+        **memory_chart(data, iterations),
         "deadlock": deadlock_tables(data),
     }
 

@@ -1,0 +1,105 @@
+"""Device memory over time, and what was live when a rank's device was fullest.
+
+What it knows is what the driver was asked for: PyTorch's caching allocator takes segments of it and
+hands out parts of them, which nobody sees here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phantora_py.data import Allocation, RunData
+from phantora_py.report.iterations import Nanoseconds
+from sim_server.records import MemoryKind
+
+
+@dataclass(frozen=True)
+class MemorySeries:
+    """Bytes in use on one device of a rank. Shapes: [n], [n]."""
+
+    ranks: list[int]
+    """Those that went through the same sizes. The times are those of the first."""
+    device: int
+    """Of the first."""
+    times_ns: Nanoseconds
+    in_use_bytes: Nanoseconds
+
+    @property
+    def peak_bytes(self) -> int:
+        """The most at any time."""
+        return int(self.in_use_bytes.max())
+
+
+@dataclass(frozen=True)
+class LiveRow:
+    """What one Python line had taken, of one kind."""
+
+    kind: str
+    site: str
+    allocations: int
+    size_bytes: int
+    largest_bytes: int
+
+
+@dataclass(frozen=True)
+class Peak:
+    """The fullest that a rank's device ever was, when first, and with what; most bytes first."""
+
+    rank: int
+    time_ns: int
+    in_use_bytes: int
+    rows: list[LiveRow]
+
+
+def memory_series(data: RunData) -> list[MemorySeries]:
+    """Fullest first; empty if the data file does not have allocations."""
+    alike: dict[bytes, MemorySeries] = {}
+    for (rank, device), events in _by_device(data).items():
+        in_use_bytes = np.array([event.in_use_bytes for event in events], np.int64)
+        times_ns = np.array([event.time_ns for event in events], np.int64)
+        key = in_use_bytes.tobytes()
+        alike.setdefault(key, MemorySeries([], device, times_ns, in_use_bytes)).ranks.append(rank)
+    return sorted(alike.values(), key=lambda one: (-one.peak_bytes, one.ranks[0], one.device))
+
+
+def memory_peak(data: RunData, series: MemorySeries) -> Peak:
+    """Of the first rank of a series."""
+    events = _by_device(data)[series.ranks[0], series.device]
+    fullest = int(np.argmax(series.in_use_bytes))
+    live = _live(events[: fullest + 1])
+    groups: dict[tuple[str, str], list[int]] = {}
+    for event in live:
+        kind = MemoryKind(event.kind).name.lower().replace("_", " ")
+        groups.setdefault((kind, event.site), []).append(event.size_bytes)
+    rows = [LiveRow(*key, len(sizes), sum(sizes), max(sizes)) for key, sizes in groups.items()]
+    return Peak(
+        series.ranks[0],
+        events[fullest].time_ns,
+        events[fullest].in_use_bytes,
+        sorted(rows, key=lambda row: (-row.size_bytes, row.kind, row.site)),
+    )
+
+
+def _by_device(data: RunData) -> dict[tuple[int, int], list[Allocation]]:
+    found: dict[tuple[int, int], list[Allocation]] = {}
+    for event in data.allocations:
+        found.setdefault((event.rank, event.device), []).append(event)
+    return found
+
+
+def _live(events: Sequence[Allocation]) -> list[Allocation]:
+    """What has been taken and not given back. Without an address, the last of that kind and size
+    is what was given back.
+    """
+    live: dict[tuple[int, int, int], list[Allocation]] = {}
+    for event in events:
+        size_bytes = abs(event.size_bytes)
+        held = live.setdefault((event.kind, event.pointer, size_bytes), [])
+        if event.size_bytes >= 0:
+            held.append(event)
+        else:
+            held.pop()
+    return [event for held in live.values() for event in held]
