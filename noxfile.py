@@ -154,6 +154,13 @@ def simgrid(session: nox.Session) -> None:
 
 
 @nox.session
+def hta(session: nox.Session) -> None:
+    """Traces in Holistic Trace Analysis."""
+    session.install(TORCH, ".", *group("test"), *group("hta"))
+    session.run("pytest", "-m", "hta", "tests/e2e/test_hta.py", *session.posargs)
+
+
+@nox.session
 def hunt(session: nox.Session) -> None:
     """Thousands of random programs in oracle and system (docs/oracle.md)."""
     session.install(".", *group("test"))

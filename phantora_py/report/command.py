@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from phantora_py.cli.messages import parse_ranks
 from phantora_py.data import RunData
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
@@ -24,12 +25,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     view.add_argument(
         "--html", type=Path, metavar="OUT", help="write a page for a browser (docs/report.md)"
     )
+    view.add_argument(
+        "--trace",
+        type=Path,
+        metavar="OUT",
+        help="write a trace (docs/trace.md): OUT.json.gz for Perfetto, another name is a folder "
+        "with a file per rank, for Holistic Trace Analysis",
+    )
     view.add_argument("--rank", type=int, metavar="N", help="print what this rank has printed")
+    parser.add_argument(
+        "--trace-ranks", metavar="RANKS", help="with --trace: these alone, as 3 or 0,8-15"
+    )
+    parser.add_argument(
+        "--trace-iterations",
+        type=int,
+        metavar="N",
+        help="with --trace: the last N iterations; default: the whole run",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the report. Returns the exit code."""
-    if arguments.rank is not None:
+    if arguments.trace is None and (arguments.trace_ranks or arguments.trace_iterations):
+        raise UsageError("--trace-ranks and --trace-iterations say what --trace OUT is to write.")
+    if arguments.trace is not None:
+        _write_trace(RunData(arguments.file), arguments)
+    elif arguments.rank is not None:
         _print_log(RunData(arguments.file), arguments.rank)
     elif arguments.json:
         print(json.dumps(summarise(RunData(arguments.file)), indent=1))
@@ -45,6 +66,16 @@ def _write_page(data: RunData, path: Path) -> None:
     from phantora_py.report.page.render import write_page  # noqa: PLC0415
 
     print(f"Wrote {path} ({size_text(write_page(data, path))})")
+
+
+def _write_trace(data: RunData, arguments: argparse.Namespace) -> None:
+    from phantora_py.report.trace.write import write_trace  # noqa: PLC0415 - as above
+
+    ranks = None if arguments.trace_ranks is None else parse_ranks(arguments.trace_ranks)
+    files = write_trace(data, arguments.trace, ranks, arguments.trace_iterations)
+    size = size_text(sum(file.stat().st_size for file in files))
+    several = f"{len(files)} files, " if len(files) > 1 else ""
+    print(f"Wrote {arguments.trace} ({several}{size})")
 
 
 def _print_log(data: RunData, rank: int) -> None:

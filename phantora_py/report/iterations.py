@@ -45,15 +45,25 @@ class Iterations:
 
 
 def find_iterations(data: RunData) -> Iterations:
-    """The iterations of a run, by the first of: explicit markers, optimizer steps, NVTX ranges."""
+    """The iterations of a run."""
+    detected_by, host_times = find_steps(data)
+    if not host_times:
+        return Iterations(detected_by, np.empty(0, np.int64))
+    return Iterations(detected_by, _run_boundaries(data, host_times))
+
+
+def find_steps(data: RunData) -> tuple[str, dict[int, Nanoseconds]]:
+    """How iterations are found, and when each rank's host ends them: by the first of explicit
+    markers, optimizer steps, NVTX ranges.
+    """
     for detected_by, host_times in (
         ("marker", _times_by_rank(data, MarkerKind.ITERATION, None)),
         ("optimizer", _optimizer_steps(data)),
         ("nvtx", _nvtx_ranges(data)),
     ):
         if host_times:
-            return Iterations(detected_by, _run_boundaries(data, host_times))
-    return Iterations("none", np.empty(0, np.int64))
+            return detected_by, host_times
+    return "none", {}
 
 
 def _times_by_rank(data: RunData, kind: MarkerKind, name: str | None) -> dict[int, Nanoseconds]:

@@ -1,0 +1,90 @@
+"""What spans are called in a trace: as PyTorch's profiler calls them, so that its tools know them.
+
+Holistic Trace Analysis tells communication and copies from computation by these names. Source: its
+`hta/utils/utils.py` (0.5.0), and Kineto's output.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from phantora_py.data import RunData
+from phantora_py.report.communication import Layouts
+from sim_server.history import COPY_SPAN, FILL_SPAN, HOST_WAIT_SPAN, KERNEL_SPAN
+from sim_server.records import CopyKind, WaitKind
+
+_COPIES = {
+    CopyKind.HOST_TO_DEVICE: "Memcpy HtoD",
+    CopyKind.DEVICE_TO_HOST: "Memcpy DtoH",
+    CopyKind.DEVICE_TO_DEVICE: "Memcpy DtoD",
+    CopyKind.PEER_TO_PEER: "Memcpy PtoP",
+    CopyKind.HOST_TO_HOST: "Memcpy HtoH",
+}
+_WAITS = {
+    WaitKind.STREAM: "cudaStreamSynchronize",
+    WaitKind.EVENT: "cudaEventSynchronize",
+    WaitKind.DEVICE: "cudaDeviceSynchronize",
+    WaitKind.QUERY_STREAM: "cudaStreamQuery",
+    WaitKind.QUERY_EVENT: "cudaEventQuery",
+    WaitKind.ELAPSED: "cudaEventElapsedTime",
+    WaitKind.COMM_INIT: "ncclCommInitRank",
+    WaitKind.COMM_SPLIT: "ncclCommSplit",
+}
+
+
+@dataclass(frozen=True)
+class Label:
+    """How a span appears. `launch`: the call that issued it; empty for what the host does."""
+
+    category: str
+    name: str
+    launch: str
+    arguments: dict[str, Any]
+
+
+class Labels:
+    """The labels of a run's spans, each made once."""
+
+    def __init__(self, data: RunData) -> None:
+        self._data = data
+        self._layouts = Layouts(data)
+        self._known: dict[tuple[int, int], Label] = {}
+
+    def of(self, kind: int, identifier: int) -> Label:
+        """The label of a span with these fields."""
+        label = self._known.get((kind, identifier))
+        if label is None:
+            label = self._known[kind, identifier] = self._make(kind, identifier)
+        return label
+
+    def _make(self, kind: int, identifier: int) -> Label:
+        if kind == KERNEL_SPAN:
+            timing = self._data.timings[identifier]
+            known = {"class": timing["class"], "tier": timing["tier"]}
+            return Label("kernel", timing["name"], "cudaLaunchKernel", known)
+        if kind == COPY_SPAN:
+            name = _COPIES[CopyKind(identifier)]
+            return Label("gpu_memcpy", name, "cudaMemcpyAsync", {})
+        if kind == FILL_SPAN:
+            return Label("gpu_memset", "Memset (Device)", "cudaMemsetAsync", {})
+        if kind == HOST_WAIT_SPAN:
+            wait = WaitKind(identifier)
+            words = f"wait: {wait.name.lower().replace('_', ' ')}"
+            return Label("cuda_runtime", _WAITS.get(wait, words), "", {})
+        return self._communication(self._data.operations[identifier])
+
+    def _communication(self, operation: dict[str, Any]) -> Label:
+        words = operation["kind"].title().replace("_", "")
+        way = [operation[key] for key in ("algorithm", "protocol") if key in operation]
+        name = "_".join(["ncclDevKernel", words, *(one.upper() for one in way)])
+        arguments = {
+            "Collective name": operation["kind"],
+            "Group size": len(operation["members"]),
+            "Process Group Name": str(operation["comm"]),
+            "Process Group Ranks": self._layouts.of(operation),
+            "In msg nelems": operation["count"],
+            "bytes": operation["bytes"],
+            "Python line": operation["site"],
+        }
+        return Label("kernel", name, "ncclLaunch", arguments)
