@@ -215,6 +215,15 @@ class RunData:
         """
         return dict(self._json("host_gaps.json"))
 
+    def table(self, name: str, library: str = "pandas") -> Any:
+        """A table of the run: a `pandas.DataFrame`, or a `pyarrow.Table` with `library="arrow"`.
+
+        What there is: docs/tables.md. Raises: UsageError, also if the library is not installed.
+        """
+        from phantora_py.tables import make_table  # noqa: PLC0415 - it needs this module
+
+        return make_table(self, name, library)
+
     def _pieces(self, name: str) -> list[str]:
         return sorted(one for one in self._archive.namelist() if one.rpartition("/")[0] == name)
 

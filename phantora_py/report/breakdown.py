@@ -76,7 +76,7 @@ def break_down(data: RunData, iterations: Iterations) -> Breakdown | None:
     """Breakdown of the mean iteration; None when no iteration was found."""
     if not iterations.count:
         return None
-    rows = [_rank_times(data, rank, iterations.boundaries_ns) for rank in range(data.ranks)]
+    rows = [rank_times(data, rank, iterations.boundaries_ns) for rank in range(data.ranks)]
     compute, communication, exposed, host, idle = (
         np.mean(rows, axis=(0, 2)).round().astype(np.int64)
     )
@@ -105,7 +105,7 @@ def rank_covers(data: RunData, rank: int) -> RankCovers:
     )
 
 
-def _rank_times(data: RunData, rank: int, boundaries_ns: Nanoseconds) -> npt.NDArray[np.int64]:
+def rank_times(data: RunData, rank: int, boundaries_ns: Nanoseconds) -> npt.NDArray[np.int64]:
     """Shape: [5, iterations], rows as the fields of Breakdown."""
     covers = rank_covers(data, rank)
     compute, communication, busy, host = (

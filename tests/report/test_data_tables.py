@@ -1,0 +1,117 @@
+"""Tables of a data file: what is in them, in both libraries, and what is said without one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from made_runs import FILL, HOST_WAIT, KERNEL, make_run
+from test_page import two_iterations
+
+import phantora_py
+from phantora_py.tables import TABLES
+from sim_server.errors import UsageError
+from sim_server.records import MarkerKind
+
+
+def test_kernels(tmp_path: Path) -> None:
+    """A row for each piece of a device's work, with the iteration in which it ended."""
+    two_iterations(tmp_path / "a.phr")
+    kernels = phantora_py.open(tmp_path / "a.phr").table("kernels")
+    assert kernels[kernels["rank"] == 1].drop(columns="rank").values.tolist() == [
+        [0, 0, "k", "gemm", "modelled", 0, 0, 1_000_000, 0],
+        [0, 0, "k", "gemm", "modelled", 900_000, 1_000_000, 1_900_000, 1],
+        [0, 0, "copy, host to device", "copy", "modelled", 2_100_000, 2_250_000, 2_500_000, 1],
+    ]
+    busy_ns = (kernels["end_ns"] - kernels["start_ns"]).groupby(kernels["rank"]).sum()
+    assert busy_ns.tolist() == [2_150_000, 2_150_000]
+
+
+def test_kernels_of_one_name(tmp_path: Path) -> None:
+    """Two signatures may have one name, and fills have none."""
+    timings = [
+        {"name": "k", "class": "gemm", "tier": tier, "duration_ns": 1}
+        for tier in ("modelled", "measured")
+    ]
+    by_rank = [[(KERNEL, 0, 0, 1), (KERNEL, 1, 1, 2), (FILL, 2, 2, 3)]]
+    spans = make_run(tmp_path / "a.phr", by_rank).spans
+    spans["id"] = (0, 1, 0)
+    kernels = make_run(tmp_path / "a.phr", by_rank, spans=spans, timings=timings).table("kernels")
+    assert kernels["name"].tolist() == ["k", "k", "fill of device memory"]
+    assert kernels["tier"].tolist() == ["modelled", "measured", "modelled"]
+    assert kernels["iteration"].tolist() == [-1, -1, -1]
+
+
+def test_collectives(tmp_path: Path) -> None:
+    """Operations with bus bandwidth, and the parts that ranks have of them."""
+    data = two_iterations(tmp_path / "a.phr")
+    (row,) = data.table("collectives").to_dict("records")
+    assert (row["kind"], row["members"], row["algorithm"]) == ("all_reduce", [0, 1], "Ring")
+    assert (row["arrives_ns"], row["moves_ns"], row["iteration"]) == (1_900_000, 2_000_000, 1)
+    assert row["bus_bytes_per_s"] == pytest.approx((1 << 20) / 250e-6)
+    parts = data.table("collective_parts")
+    assert parts[["operation", "rank", "arrives_ns"]].values.tolist() == [
+        [0, 0, 2_000_000],
+        [0, 1, 1_900_000],
+    ]
+
+
+def test_iterations(tmp_path: Path) -> None:
+    """The parts of an iteration add up on every rank."""
+    iterations = two_iterations(tmp_path / "a.phr").table("iterations")
+    assert iterations[["rank", "iteration"]].values.tolist() == [[0, 1], [1, 1]]
+    parts = iterations[["compute_ns", "exposed_communication_ns", "host_ns", "idle_ns"]]
+    lasted_ns = iterations["end_ns"] - iterations["begin_ns"]
+    assert parts.sum(axis=1).tolist() == lasted_ns.tolist() == [1_500_000, 1_500_000]
+    assert iterations["exposed_communication_ns"].tolist() == [250_000, 350_000]
+
+
+def test_the_other_tables(tmp_path: Path) -> None:
+    """Peaks of memory, waits of the host, markers."""
+    markers = [(0, 4, MarkerKind.RANGE_PUSH, "forward")]
+    data = make_run(tmp_path / "a.phr", [[(HOST_WAIT, 1, 1, 5)], []], markers)
+    assert data.table("memory")["device_peak_bytes"].tolist() == [4 << 30, 4 << 30]
+    assert data.table("host_waits").values.tolist() == [[0, "stream", 1, 5]]
+    assert data.table("markers").values.tolist() == [[0, 4, "range push", "forward"]]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_arrow_has_the_same(tmp_path: Path, name: str) -> None:
+    """Both libraries have the same columns and rows."""
+    data = two_iterations(tmp_path / "a.phr")
+    frame, table = data.table(name), data.table(name, "arrow")
+    assert list(frame.columns) == table.column_names
+    assert frame.to_dict("records") == table.to_pylist()
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_of_an_empty_run(tmp_path: Path, name: str) -> None:
+    """No rows, but all columns, in both libraries; peaks of memory there are always."""
+    data = make_run(tmp_path / "a.phr", [[]])
+    full = two_iterations(tmp_path / "b.phr").table(name)
+    for library in ("pandas", "arrow"):
+        table = data.table(name, library)
+        assert len(table) == (1 if name == "memory" else 0)
+    assert list(data.table(name).columns) == list(full.columns)
+
+
+@pytest.mark.parametrize(("library", "module"), [("pandas", "pandas"), ("arrow", "pyarrow")])
+def test_without_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, library: str, module: str
+) -> None:
+    """What is missing and how to get it; the rest of the reader does without."""
+    data = make_run(tmp_path / "a.phr", [[]])
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UsageError, match=f"pip install {module}"):
+        data.table("kernels", library)
+    assert data.ranks == 1
+
+
+def test_what_there_is_not(tmp_path: Path) -> None:
+    """A wrong name is answered with the right ones."""
+    data = make_run(tmp_path / "a.phr", [[]])
+    with pytest.raises(UsageError, match="no table 'flows'; there are kernels, collectives"):
+        data.table("flows")
+    with pytest.raises(UsageError, match="of pandas or arrow, not of 'polars'"):
+        data.table("kernels", "polars")
