@@ -15,6 +15,7 @@ import os
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -30,6 +31,7 @@ from phantora_py.agent.output import RankOutput
 from phantora_py.agent.server import START_LIMIT_S, Server
 from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
+from phantora_py.agent.states import RankState
 from phantora_py.launch.interrupts import Interrupts
 from phantora_py.launch.rundir import RunDirectory, write_token
 from sim_server import simulation_pb2 as wire
@@ -124,6 +126,9 @@ class Nothing:
 
     def ranks_up(self, count: int) -> None:
         """So many run."""
+
+    def ranks(self, states: Sequence[RankState]) -> None:
+        """What they do."""
 
     def update(self, progress: wire.Progress) -> None:
         """The simulation has come this far."""

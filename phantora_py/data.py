@@ -31,6 +31,7 @@ END_KEYS = (
     "deadlock",
     "wall",
     "host_memory",
+    "steady",
     "digest",
     "resimulation",
 )
@@ -94,6 +95,11 @@ class RunData:
                     f"{self.path} is not a data file of phantora, or is not complete: {error}"
                 ) from error
             return broken
+
+    @property
+    def is_cut(self) -> bool:
+        """The ranks did not come to their ends: phantora was killed, or stopped them."""
+        return self.broke_off or self.run.get("steady") is not None
 
     @property
     def ranks(self) -> int:
@@ -168,6 +174,13 @@ class RunData:
     def calls(self) -> dict[str, dict[str, dict[str, int]]]:
         """Counts of calls: library, support, symbol. Empty if the run broke off."""
         return {} if self.broke_off else dict(self._json("calls.json"))
+
+    @cached_property
+    def calls_of(self) -> list[int]:
+        """The ranks whose calls these are: one that was stopped has not told of its own."""
+        if "calls_of.json" in self._archive.namelist():
+            return list(self._json("calls_of.json"))
+        return [] if self.broke_off else list(range(self.ranks))  # an earlier version's file
 
     @cached_property
     def synthetic_reads(self) -> list[dict[str, Any]]:

@@ -73,8 +73,8 @@ def resimulate(data: RunData, what_if: WhatIf, output: Path) -> Outcome:
 
 
 def _is_same(file: DataFile, data: RunData, same_settings: bool) -> bool | None:
-    """Whether the digests agree; None where they need not or the recording broke off."""
-    return None if data.broke_off or not same_settings else file.digest == data.run["digest"]
+    """Whether the digests agree; None where they need not or the recording was cut."""
+    return None if data.is_cut or not same_settings else file.digest == data.run["digest"]
 
 
 def _simulate(
@@ -87,7 +87,7 @@ def _simulate(
         run.get("exit_code", 0), run.get("message", ""), run.get("failed_rank"), tables
     )
     try:
-        replay(simulation, ranks, data.exits, file.write, broke_off=data.broke_off)
+        replay(simulation, ranks, data.exits, file.write, broke_off=data.is_cut)
     except PhantoraError as error:
         tables = json.dumps(error.tables) if isinstance(error, Deadlock) else ""
         outcome = Outcome(error.exit_code, str(error), outcome.failed_rank, tables)

@@ -254,6 +254,11 @@ class Engine:
     def pending_operations(self) -> list[Pending]: ...
     def host_waits(self) -> list[HostWait]:
         """For the deadlock report: what each waiting rank waits for."""
+    def oldest_issue_ns(self, rank: int) -> int:
+        """When the oldest work of the rank's devices that is not done was issued.
+
+        Later than anything if all is done. Slow: looks at all work there is.
+        """
     def last_site(self, rank: int) -> int:
         """Call site of the rank's last call whose Python line is known; 0: none is."""
     def take_spans(self) -> np.ndarray:

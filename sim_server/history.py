@@ -127,6 +127,11 @@ class History:
         self._ended = [ended[~is_past]]
         self._settle(ended[is_past])
 
+    def end_at(self, time_ns: int) -> None:
+        """Keep what ended up to then, which has not been settled, and forget the rest."""
+        self.add_spans(np.empty(0, SPAN_TYPE), time_ns + 1)
+        self._ended = []
+
     def _settle(self, rows: np.ndarray) -> None:
         rows = rows[np.lexsort([rows[field] for field in _ORDER])]
         kernels = rows["kind"] == KERNEL_SPAN

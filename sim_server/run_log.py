@@ -7,11 +7,12 @@ kept to the end.
 from __future__ import annotations
 
 import functools
+import heapq
 import json
 import struct
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -67,8 +68,14 @@ class Reply:
 class RunLog:
     """History, records, answers, markers, memory and call counts of one run."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, is_held: bool = False) -> None:
+        """`is_held`: what is told is kept once virtual time has passed it (`pass_time`), because
+        the run may end before.
+        """
         self._settings = settings
+        self._held: list[tuple[int, int, int, Callable[[], None]]] | None = [] if is_held else None
+        self._held_ever = 0
+        self._is_over = False
         self._start_s = self._due_s = time.monotonic()
         self.history = History()
         self._records = {rank: Cells(f"records/rank-{rank}") for rank in range(settings.ranks)}
@@ -79,6 +86,7 @@ class RunLog:
         self._allocations = Rows("allocations")
         self._iterations: Counter[str] = Counter()
         self._memory = [RankMemory() for _ in range(settings.ranks)]
+        self._calls_of: set[int] = set()
         self._calls: dict[str, dict[str, Counter[str]]] = {}
         self._synthetic: dict[tuple[int, str], list[int]] = {}
         self._host_gaps = HostGapLog()
@@ -86,6 +94,27 @@ class RunLog:
         self._exits: dict[int, int] = {}
 
     # While the run goes on
+
+    def pass_time(self, before_ns: int) -> None:
+        """Virtual time has passed all before this: keep what was held until then, in order."""
+        while self._held and self._held[0][0] < before_ns:
+            heapq.heappop(self._held)[-1]()
+
+    def end_at(self, time_ns: int) -> None:
+        """The run ends then: what came later is not kept, nor is anything from now on."""
+        self.pass_time(time_ns + 1)
+        self.history.end_at(time_ns)
+        self._is_over = True
+
+    def _hold(self, time_ns: int, rank: int, keep: Callable[[], None]) -> None:
+        """Keep it at its time, or at once if nothing is held."""
+        if self._is_over:
+            return
+        if self._held is None:
+            keep()
+        else:
+            self._held_ever += 1
+            heapq.heappush(self._held, (time_ns, rank, self._held_ever, keep))
 
     def add_records(self, rank: int, cells: bytes) -> None:
         """Keep a piece of a rank's record stream."""
@@ -137,24 +166,23 @@ class RunLog:
         self._communicators[identifier] = members
 
     def add_operation(
-        self, ready: Ready, operation: Operation, way: Way | None, ends_ns: list[int]
+        self, now_ns: int, ready: Ready, operation: Operation, way: Way | None, ends_ns: list[int]
     ) -> None:
-        """Keep a finished operation."""
-        self.history.add_operation(
-            {
-                "kind": operation.kind.name.lower(),
-                "comm": ready.comm,
-                "bytes": operation.buffer_bytes,
-                "count": operation.count,
-                "dtype": operation.dtype,
-                "members": list(operation.participants),
-                "arrivals_ns": list(ready.arrivals_ns),
-                "moves_ns": ready.time_ns,
-                "ends_ns": ends_ns,
-                "site": self.site(operation.participants[0], ready.site),
-            },
-            {} if way is None else way._asdict(),
-        )
+        """Keep an operation that has finished now."""
+        row = {
+            "kind": operation.kind.name.lower(),
+            "comm": ready.comm,
+            "bytes": operation.buffer_bytes,
+            "count": operation.count,
+            "dtype": operation.dtype,
+            "members": list(operation.participants),
+            "arrivals_ns": list(ready.arrivals_ns),
+            "moves_ns": ready.time_ns,
+            "ends_ns": ends_ns,
+            "site": self.site(operation.participants[0], ready.site),
+        }
+        derived = {} if way is None else way._asdict()
+        self._hold(now_ns, -1, functools.partial(self.history.add_operation, row, derived))
 
     def add_announcement(self, announcement: Announcement) -> None:
         """Keep what a rank said about itself."""
@@ -162,7 +190,14 @@ class RunLog:
         kind = RecordKind(announcement.kind)
         if kind is RecordKind.SITE:
             self._sites[rank, announcement.id] = announcement.payload.decode()
-        elif kind is RecordKind.MARKER:
+        elif kind is RecordKind.EXIT:
+            self.add_exit(rank, announcement.args[0])
+        else:
+            keep = functools.partial(self._keep, kind, rank, announcement)
+            self._hold(announcement.host_time_ns, rank, keep)
+
+    def _keep(self, kind: RecordKind, rank: int, announcement: Announcement) -> None:
+        if kind is RecordKind.MARKER:
             self._add_marker(
                 rank, announcement.host_time_ns, announcement.id, announcement.payload.decode()
             )
@@ -179,8 +214,6 @@ class RunLog:
             )
         elif kind in (RecordKind.ALLOC, RecordKind.FREE):
             self._add_allocation(kind, rank, announcement)
-        elif kind is RecordKind.EXIT:
-            self.add_exit(rank, announcement.args[0])
         elif kind is RecordKind.SYNTHETIC_READ:
             totals = self._synthetic.setdefault((rank, self.site(rank, announcement.site)), [0, 0])
             totals[0] += announcement.args[0]
@@ -223,6 +256,7 @@ class RunLog:
                 memory.reserved_peak_bytes, statistics["reserved_peak_bytes"]
             )
         elif statistics["kind"] == "calls":
+            self._calls_of.add(rank)
             library = self._calls.setdefault(
                 statistics["library"],
                 {"modelled": Counter(), "ignored": Counter(), "passthrough": Counter()},
@@ -275,6 +309,7 @@ class RunLog:
         }
         yield "memory.json", _json_bytes(memory)
         yield "calls.json", _json_bytes(self._calls)
+        yield "calls_of.json", _json_bytes(sorted(self._calls_of))
         yield "synthetic.json", _json_bytes(self._synthetic_reads())
         yield "host_gaps.json", _json_bytes(self._host_gaps.to_dict())
         yield "host_tensors.json", _json_bytes(self._host_tensors.to_dict())

@@ -12,7 +12,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from concurrent import futures
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import grpc
 
@@ -101,6 +101,10 @@ class Run:
         self._link_of_rank: dict[int, AgentLink] = {}
         self._simulation: Simulation | None = None
         self._iterations = 0
+        self._until_steady = False
+        self._is_steady = False
+        self._is_over = False
+        """The iteration time has settled, and that is the end of the run."""
         self._stalled = messages.Stalled()
         self._told_stalled = messages.Stalled()
         self._patience_s = FIRST_STALLED_S
@@ -112,7 +116,7 @@ class Run:
             while len(self._links) < self._agents or not all(link.finished for link in self._links):
                 for link, message in self._take():
                     self._receive(link, message)
-                if self._simulation is not None and not self._exit_code:
+                if self._simulation is not None and not (self._exit_code or self._is_over):
                     self._advance(self._simulation)
             self._send_data()
             self._await_farewell()
@@ -163,7 +167,7 @@ class Run:
             self._join(link)
         elif content == "finish":
             link.finished = True
-        elif self._exit_code:
+        elif self._exit_code or self._is_over:
             return
         elif content == "batch":
             assert self._simulation is not None
@@ -192,7 +196,9 @@ class Run:
         for rank in link.hello.local_ranks:
             self._link_of_rank[rank] = link
         if len(self._links) == self._agents:
-            self._simulation = Simulation(Settings.from_json(link.hello.settings))
+            self._until_steady = link.hello.until_steady
+            settings = Settings.from_json(link.hello.settings)
+            self._simulation = Simulation(settings, until_steady=self._until_steady)
             welcome = messages.Welcome(protocol_version=PROTOCOL_VERSION)
             self._broadcast(messages.ToAgent(welcome=welcome))
 
@@ -211,13 +217,21 @@ class Run:
             alarmed=simulation.alarmed(),
             roused=simulation.roused(),
         )
-        iterations = simulation.log.iterations()
-        if iterations != self._iterations:
-            self._iterations = iterations
-            progress = messages.Progress(
-                iterations=iterations, virtual_time_ns=simulation.virtual_time_ns
-            )
-            self._broadcast(messages.ToAgent(progress=progress))
+        self._tell_progress(simulation)
+
+    def _tell_progress(self, simulation: Simulation) -> None:
+        iterations, steady = simulation.log.iterations(), simulation.steady
+        if iterations == self._iterations and (steady is None or self._is_steady):
+            return
+        self._iterations = iterations
+        progress = messages.Progress(
+            iterations=iterations, virtual_time_ns=simulation.virtual_time_ns
+        )
+        if steady is not None:
+            self._is_steady = True
+            self._is_over = self._until_steady
+            progress.steady.CopyFrom(messages.Steady(**asdict(steady)))
+        self._broadcast(messages.ToAgent(progress=progress))
 
     def _answer(self, replies: list[Reply]) -> None:
         answers: dict[AgentLink, messages.Answers] = {}

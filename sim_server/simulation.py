@@ -27,6 +27,7 @@ from sim_server.operations import Operation
 from sim_server.records import NcclOpKind, RecordKind, ReplyStatus, WaitKind
 from sim_server.run_log import Reply, RunLog
 from sim_server.settings import Settings
+from sim_server.steady import Steady, SteadyWatch
 
 # Later than the engine's latest time (kLatest in csrc/engine/common.h).
 _AFTER_ALL_NS = 1 << 62
@@ -39,10 +40,17 @@ _AGREE = (
 class Simulation:
     """Feeds records to the engine and advances virtual time as far as the ranks allow."""
 
-    def __init__(self, settings: Settings, timer: Timer | None = None) -> None:
-        """`timer` tells how long kernels take; the models of the GPU, unless given."""
+    def __init__(
+        self, settings: Settings, timer: Timer | None = None, until_steady: bool = False
+    ) -> None:
+        """`timer` tells how long kernels take; the models of the GPU, unless given.
+
+        `until_steady`: the run ends when the iteration time has settled, see `steady`.
+        """
         self.settings = settings
-        self.log = RunLog(settings)
+        self.log = RunLog(settings, is_held=until_steady)
+        self._until_steady = until_steady
+        self._steady_watch = SteadyWatch(settings.ranks)
         self._environment = simpy.Environment(initial_time=0)
         gpu = settings.gpu
         self._engine = Engine(
@@ -72,6 +80,7 @@ class Simulation:
         """
         self.log.add_records(rank, cells)
         for announcement in self._engine.feed(rank, cells, host_clock_ns):
+            self._steady_watch.hear(announcement)
             self._hear(announcement)
 
     def set_aside(self, rank: int, stirs: int, proven: bool = False) -> bool:
@@ -127,6 +136,7 @@ class Simulation:
             while environment.peek() == next_ns:
                 environment.step()
             self._finish()
+        self._watch_iterations()
         replies, self._replies = self._replies, []
         if not replies:
             self._check_progress()
@@ -134,6 +144,7 @@ class Simulation:
 
     def failure_of(self, rank: int, status: int) -> RankFailed:
         """The error that a rank's end with this status is, with what is known about it."""
+        self.log.pass_time(_AFTER_ALL_NS)
         how = f"ended with exit code {status}" if status > 0 else f"was killed by signal {-status}"
         known = self.log.troubles(rank)
         last_site = self._engine.last_site(rank)
@@ -158,6 +169,13 @@ class Simulation:
         return self._engine.roused_ranks()
 
     @property
+    def steady(self) -> Steady | None:
+        """When and how the iteration time settled, if it has. Where the run was to end then, it has
+        ended: nothing later is kept.
+        """
+        return self._steady_watch.steady
+
+    @property
     def stirs(self) -> int:
         """How often something happened that may set a rank going."""
         return self._engine.stirs()
@@ -171,14 +189,41 @@ class Simulation:
         """The pieces of the run's data file that are ready, as name and content."""
         due = self.log.due()
         if due or self._engine.span_count >= PIECE_ROWS:
-            self.log.history.add_spans(self._engine.take_spans(), self._engine.time_ns)
+            self._take_spans(self._engine.time_ns)
         return self.log.pieces(everything=due)
 
     def files(self) -> Iterator[Piece]:
         """At the end of the run: what is left of its data file, the digest last."""
-        self.log.history.add_spans(self._engine.take_spans(), _AFTER_ALL_NS)
+        if not (self._until_steady and self.steady):
+            self._take_spans(_AFTER_ALL_NS)
         yield from self.log.pieces(everything=True)
         yield from self.log.last_files()
+
+    # Iterations
+
+    def _take_spans(self, before_ns: int) -> None:
+        """Take finished work from the engine, and keep what nothing comes before any more."""
+        if self._until_steady and self.steady:
+            return
+        self.log.pass_time(before_ns)
+        spans = self._engine.take_spans()
+        self._steady_watch.see(spans)
+        self.log.history.add_spans(spans, before_ns)
+
+    def _watch_iterations(self) -> None:
+        """Notice when the iteration time has settled; the run may end with that."""
+        watch, engine, now_ns = self._steady_watch, self._engine, self._engine.time_ns
+        if not watch.is_due(now_ns, engine.oldest_issue_ns):
+            return
+        spans = engine.take_spans()
+        watch.see(spans)
+        steady = watch.judge(now_ns, engine.oldest_issue_ns)
+        if steady is None or not self._until_steady:
+            self.log.pass_time(now_ns)
+            self.log.history.add_spans(spans, now_ns)
+        else:
+            self.log.history.add_spans(spans, 0)
+            self.log.end_at(steady.time_ns)
 
     # What ranks announce
 
@@ -291,7 +336,7 @@ class Simulation:
         """
         self._ended.sort(key=lambda one: one[0].operation)
         for ready, operation, way, ends_ns in self._ended:
-            self.log.add_operation(ready, operation, way, ends_ns)
+            self.log.add_operation(int(self._environment.now), ready, operation, way, ends_ns)
             self._engine.finish(ready.operation, ends_ns)
         self._ended.clear()
 

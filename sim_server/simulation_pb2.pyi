@@ -36,16 +36,18 @@ class ToAgent(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., answers: _Optional[_Union[Answers, _Mapping]] = ..., stalled: _Optional[_Union[Stalled, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., data_chunk: _Optional[_Union[DataChunk, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol_version", "ranks", "local_ranks", "settings")
+    __slots__ = ("protocol_version", "ranks", "local_ranks", "settings", "until_steady")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     RANKS_FIELD_NUMBER: _ClassVar[int]
     LOCAL_RANKS_FIELD_NUMBER: _ClassVar[int]
     SETTINGS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_STEADY_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     ranks: int
     local_ranks: _containers.RepeatedScalarFieldContainer[int]
     settings: str
-    def __init__(self, protocol_version: _Optional[int] = ..., ranks: _Optional[int] = ..., local_ranks: _Optional[_Iterable[int]] = ..., settings: _Optional[str] = ...) -> None: ...
+    until_steady: bool
+    def __init__(self, protocol_version: _Optional[int] = ..., ranks: _Optional[int] = ..., local_ranks: _Optional[_Iterable[int]] = ..., settings: _Optional[str] = ..., until_steady: bool = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("protocol_version",)
@@ -126,12 +128,24 @@ class Stalled(_message.Message):
     def __init__(self, held_up_by: _Optional[_Iterable[int]] = ..., stirs: _Optional[int] = ..., alarmed: _Optional[_Iterable[int]] = ..., roused: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ("iterations", "virtual_time_ns")
+    __slots__ = ("iterations", "virtual_time_ns", "steady")
     ITERATIONS_FIELD_NUMBER: _ClassVar[int]
     VIRTUAL_TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    STEADY_FIELD_NUMBER: _ClassVar[int]
     iterations: int
     virtual_time_ns: int
-    def __init__(self, iterations: _Optional[int] = ..., virtual_time_ns: _Optional[int] = ...) -> None: ...
+    steady: Steady
+    def __init__(self, iterations: _Optional[int] = ..., virtual_time_ns: _Optional[int] = ..., steady: _Optional[_Union[Steady, _Mapping]] = ...) -> None: ...
+
+class Steady(_message.Message):
+    __slots__ = ("iterations", "time_ns", "median_ns")
+    ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    TIME_NS_FIELD_NUMBER: _ClassVar[int]
+    MEDIAN_NS_FIELD_NUMBER: _ClassVar[int]
+    iterations: int
+    time_ns: int
+    median_ns: int
+    def __init__(self, iterations: _Optional[int] = ..., time_ns: _Optional[int] = ..., median_ns: _Optional[int] = ...) -> None: ...
 
 class Failure(_message.Message):
     __slots__ = ("exit_code", "message", "tables", "detail")

@@ -170,6 +170,7 @@ PYBIND11_MODULE(_engine, module) {
       .def("aside_ranks", &Engine::aside_ranks)
       .def("pending_operations", &Engine::pending_operations)
       .def("host_waits", &Engine::host_waits)
+      .def("oldest_issue_ns", &Engine::oldest_issue_ns, py::arg("rank"))
       .def("last_site", &Engine::last_site, py::arg("rank"))
       .def("take_spans", &take_spans)
       .def_property_readonly("span_count", &Engine::span_count);

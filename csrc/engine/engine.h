@@ -49,6 +49,8 @@ class Engine {
   std::vector<std::uint32_t> roused_ranks() const;  // that wait, while an alarm has set some of their threads going
   std::vector<Pending> pending_operations() const { return world_.operations.pending(); }
   std::vector<HostWait> host_waits() const;
+  // When the oldest work of a rank's devices that is not done was issued; kNever: all is done.
+  Nanoseconds oldest_issue_ns(std::uint32_t rank) const { return ranks_.at(rank)->oldest_issue_ns(); }
   std::uint32_t last_site(std::uint32_t rank) const { return ranks_.at(rank)->last_site(); }  // 0: unknown
   std::vector<Span> take_spans();
   std::size_t span_count() const { return world_.spans.size(); }

@@ -1,6 +1,17 @@
 #include "engine/items.h"
 
+#include <algorithm>
+
 namespace ph {
+
+Nanoseconds Items::oldest_issue_ns() const {
+  std::vector<bool> live(items_.slots(), true);
+  for (const Index freed : items_.free_slots()) live[freed] = false;
+  Nanoseconds oldest_ns = kNever;
+  for (Index item = 0; item < items_.slots(); ++item)
+    if (live[item] && items_[item].stream != kNone) oldest_ns = std::min(oldest_ns, items_[item].issue_ns);
+  return oldest_ns;
+}
 
 std::vector<Index> Items::running_before(Index item) const {
   std::vector<bool> live(items_.slots(), true);

@@ -67,6 +67,9 @@ class Items {
     items_.remove(item);
   }
 
+  // When the oldest in a stream that is not done was issued; kNever if there is none. Slow: seldom asked.
+  Nanoseconds oldest_issue_ns() const;
+
   // The running items that `item` waits for, directly or through others. Slow: for reports.
   std::vector<Index> running_before(Index item) const;
 

@@ -69,6 +69,7 @@ class Rank {
   bool exited() const { return exited_; }
   bool acts_next() const;  // the event at next_moment() is that a driver acts outside
   void add_host_waits(std::vector<HostWait>& waits) const;
+  Nanoseconds oldest_issue_ns() const { return items_.oldest_issue_ns(); }
   std::uint32_t last_site() const { return last_site_; }
   std::string last_records() const;
 

@@ -7,7 +7,7 @@ simulation waits for it is set aside.
 
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ from phantora_py.agent.datafile import DataSink
 from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch, is_proven_still
 from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
+from phantora_py.agent.states import RankState, RankStates
 from phantora_py.launch.interrupts import Interrupts
 from phantora_py.launch.ranks import GRACE_S, RankProcesses
 from sim_server import simulation_pb2 as wire
@@ -76,6 +77,9 @@ class Watcher(Protocol):
     def ranks_up(self, count: int) -> None:
         """So many ranks have got as far as a GPU call."""
 
+    def ranks(self, states: Sequence[RankState]) -> None:
+        """What the ranks do, told now and then."""
+
     def note(self, message: str) -> None:
         """Something the user should know, though the run goes on."""
 
@@ -85,7 +89,8 @@ class Outcome:
     """How the run ended.
 
     `failed_rank`: the first rank that failed, if one did. `tables`: of the deadlock report, JSON.
-    `host_memory`: what the run took of the machine, see docs/data-file.md.
+    `host_memory`: what the run took of the machine, `steady`: how its iteration time settled and so
+    ended it; see docs/data-file.md.
     """
 
     exit_code: int = 0
@@ -93,6 +98,7 @@ class Outcome:
     failed_rank: int | None = None
     tables: str = ""
     host_memory: dict[str, Any] | None = None
+    steady: dict[str, int] | None = None
 
 
 class HostAgent:
@@ -110,6 +116,7 @@ class HostAgent:
         memory: Memory,
         stall: StallWatch,
         interrupts: Interrupts,
+        until_steady: bool = False,
     ) -> None:
         self._channels = channels
         self._simulation = simulation
@@ -119,10 +126,13 @@ class HostAgent:
         self._output = output
         self._memory = memory
         self._up: set[int] = set()
+        self._rank_count = len(processes.pids)
+        self._states = RankStates(channels)
         self._still = StillWatch(channels)
         self._idle = IdleWatch()
         self._stall = stall
         self._interrupts = interrupts
+        self._until_steady = until_steady
         self._aside: set[int] = set()
         self._held_up_by: set[int] = set()
         self._alarmed: set[int] = set()
@@ -153,6 +163,7 @@ class HostAgent:
             for rank, status in self._processes.take_ended():
                 self._on_end(rank, status)
             self._set_idle_ranks_aside()
+            self._show_states()
             self._tell_of_stall()
             self._note_interrupt()
             self._mind_memory()
@@ -180,6 +191,7 @@ class HostAgent:
             self._up.update(record.rank for record in records)
             self._watcher.ranks_up(len(self._up))
         for record in records:
+            self._states.heard(record.rank, record.host_clock_ns)
             if not record.cells or not is_background(record.cells):
                 self._still.got_on(record.rank)
             if not is_background(record.cells):
@@ -196,6 +208,8 @@ class HostAgent:
                 self._watcher.update(message.progress)
                 if message.progress.iterations:
                     self._memory.iterates()
+                if message.progress.HasField("steady"):
+                    self._on_steady(message.progress.steady)
             case "failure":
                 self._on_failure(message.failure)
             case "data_chunk":
@@ -204,6 +218,18 @@ class HostAgent:
                 self._has_all_data = chunk.last
             case other:
                 raise InternalError(f"sim_server sent {other!r}, which is not expected here")
+
+    def _on_steady(self, steady: wire.Steady) -> None:
+        """The ranks are stopped, which is no failure: the run ends with what is simulated."""
+        if self._until_steady and self._outcome.steady is None and self._stop_at_s is None:
+            self._outcome = Outcome(
+                steady={
+                    "iterations": steady.iterations,
+                    "time_ns": steady.time_ns,
+                    "median_ns": steady.median_ns,
+                }
+            )
+            self._stop_at_s = time.monotonic()
 
     def _on_stalled(self, stalled: wire.Stalled) -> None:
         self._held_up_by = set(stalled.held_up_by) & set(self._processes.pids)
@@ -239,6 +265,8 @@ class HostAgent:
         self._held_up_by.discard(rank)
         self._aside.discard(rank)
         self._stall.got_on()
+        if self._outcome.steady is not None:
+            return
         is_first = self._outcome.exit_code == 0 or (
             self._outcome.exit_code == RankFailed.exit_code
             and self._outcome.failed_rank is None
@@ -302,6 +330,11 @@ class HostAgent:
             self._idle.forget(rank)
         others = candidates.keys() - at_work
         return {rank for rank in others if self._idle.is_idle(rank, candidates[rank])}
+
+    def _show_states(self) -> None:
+        if self._states.is_due():
+            alive = self._processes.pids
+            self._watcher.ranks(self._states.take(self._rank_count, alive, self._up, self._aside))
 
     def _tell_of_stall(self) -> None:
         if self._stop_at_s is not None or not self._processes.pids or not self._stall.is_due():

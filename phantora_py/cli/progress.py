@@ -3,15 +3,19 @@
 import os
 import time
 from collections import deque
+from collections.abc import Sequence
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
 from phantora_py import __version__
+from phantora_py.agent.states import RankState
 from phantora_py.cli.messages import error_console
 from phantora_py.cli.mixer import Mixer
+from phantora_py.cli.rank_table import rank_table
 from phantora_py.launch.run import Prepared
+from phantora_py.report.units import duration_text
 from sim_server import simulation_pb2 as wire
 
 _FIRST_SHOWN_S = 1.0
@@ -86,6 +90,8 @@ class Progress:
         self._prepared = prepared
         self._shown = shown
         self._state = State(prepared.layout.ranks)
+        self._ranks: Sequence[RankState] = ()
+        self._told_steady = False
         self._print_at_s = self._state.start_s + _FIRST_PRINTED_S
         self._mixers: dict[int, Mixer] = {}
         self._unfinished = b""
@@ -114,6 +120,13 @@ class Progress:
     def update(self, progress: wire.Progress) -> None:
         """Takes what the server said."""
         self._state.update(progress)
+        if progress.HasField("steady") and not self._told_steady:
+            self._told_steady = True
+            self.note(_steady_text(progress.steady, self._prepared.options.until_steady))
+
+    def ranks(self, states: Sequence[RankState]) -> None:
+        """Takes what the ranks do."""
+        self._ranks = states
 
     def note(self, message: str) -> None:
         """Prints what the user should know."""
@@ -165,13 +178,24 @@ class Progress:
         """The line of the state makes room for them."""
         self._console.out(data.decode(errors="replace"), end="", highlight=False)
 
-    def _render(self) -> Group | Text:
+    def _render(self) -> RenderableType:
         if time.monotonic() - self._state.start_s < _FIRST_SHOWN_S:
             return Text("")
-        state = Text(self._state.line(), no_wrap=True)
-        if not self._unfinished:
-            return state
-        return Group(Text.from_ansi(self._unfinished.decode(errors="replace"), no_wrap=True), state)
+        shown: list[RenderableType] = [Text(self._state.line(), no_wrap=True)]
+        if self._unfinished:
+            text = self._unfinished.decode(errors="replace")
+            shown.insert(0, Text.from_ansi(text, no_wrap=True))
+        if self._prepared.options.live and self._ranks:
+            shown.append(rank_table(self._ranks))
+        return Group(*shown)
+
+
+def _steady_text(steady: wire.Steady, stops: bool) -> str:
+    told = (
+        f"the iteration time has settled after iteration {steady.iterations}, at virtual "
+        f"{duration_text(steady.time_ns)}: {duration_text(steady.median_ns)}"
+    )
+    return f"{told}; the run stops there" if stops else f"{told} (--until-steady stops there)"
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

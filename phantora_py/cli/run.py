@@ -55,6 +55,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="lazy: large host tensors that are only filled, with random numbers or from others, "
         "read as zeros and take no memory; real: they are filled; default: lazy",
     )
+    model.add_argument(
+        "--until-steady",
+        action="store_true",
+        help="stop once the iteration time has settled: 5 iterations in a row, the first not among "
+        "them, that differ by 1%% at most",
+    )
     model.add_argument("--server", metavar="ADDRESS", help="use a running `phantora serve`")
     model.add_argument("--token", help="the token of that server")
     machine = parser.add_argument_group("this machine")
@@ -120,6 +126,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--log-dir", type=Path, metavar="DIR", help="also write the ranks' output to files there"
     )
+    output.add_argument(
+        "--live", action="store_true", help="on a terminal: show the state of the ranks as a table"
+    )
     output.add_argument("--quiet", action="store_true", help="print errors only")
 
 
@@ -152,6 +161,8 @@ def run(options: argparse.Namespace) -> int:
         memory_limit_bytes=None
         if options.memory_limit is None
         else parse_size_bytes(options.memory_limit),
+        until_steady=options.until_steady,
+        live=options.live,
         quiet=options.quiet,
     )
     prepared = launch.prepare(chosen)

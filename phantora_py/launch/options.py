@@ -56,5 +56,9 @@ class RunOptions:
     """A directory for files of the ranks' output."""
     memory_limit_bytes: int | None = None
     """What the run may take of this machine; None: all but a margin."""
+    until_steady: bool = False
+    """Stop the ranks once the iteration time has settled (sim_server/steady.py)."""
+    live: bool = False
+    """On a terminal show the state of the ranks as a table."""
     quiet: bool = False
     """No headline, progress or summary."""

@@ -276,6 +276,7 @@ def _serve(
                 memory=memory,
                 stall=stall,
                 interrupts=interrupts,
+                until_steady=prepared.options.until_steady,
             )
             return replace(agent.run(), host_memory=memory.to_dict())
 
@@ -407,6 +408,7 @@ def _hello(prepared: Prepared) -> wire.Hello:
         ranks=ranks,
         local_ranks=range(ranks),
         settings=_settings(prepared).to_json(),
+        until_steady=prepared.options.until_steady,
     )
 
 
@@ -441,6 +443,7 @@ def describe_end(outcome: Outcome, digest: str, wall: dict[str, float]) -> dict[
         "deadlock": json.loads(outcome.tables or "[]"),
         "wall": wall,
         "host_memory": outcome.host_memory,
+        "steady": outcome.steady,
         "digest": digest,
     }
 

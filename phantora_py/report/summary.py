@@ -40,6 +40,7 @@ def summarise(data: RunData) -> dict[str, Any]:
         "exit_code": run["exit_code"],
         "message": run["message"],
         "broke_off": data.broke_off,
+        "steady": run.get("steady"),
         "resimulation": run.get("resimulation"),
         "iterations": {
             "count": iterations.count,
@@ -192,11 +193,13 @@ def _gpu_time_share(data: RunData) -> dict[str, float]:
 
 
 def _calls(data: RunData) -> dict[str, int]:
+    """Of the ranks that told: those that were stopped did not."""
     totals = {"modelled": 0, "ignored": 0, "passthrough": 0}
     for library in data.calls.values():
         for support in totals:
             totals[support] += sum(library[support].values())
-    return totals | {"unsupported": int(data.run.get("exit_code") == 3)}
+    unsupported = int(data.run.get("exit_code") == 3)
+    return totals | {"unsupported": unsupported, "ranks": len(data.calls_of)}
 
 
 def _wall_per_iteration(wall: dict[str, float], count: int) -> float | None:

@@ -52,6 +52,12 @@ def _headline(summary: dict[str, Any]) -> list[str]:
         lines += _resimulation(summary["resimulation"])
     if summary["broke_off"]:
         lines.append("[red]phantora was killed[/]   what follows is what it had written by then")
+    steady = summary["steady"]
+    if steady is not None:
+        lines.append(
+            f"stopped when steady, after iteration {steady['iterations']}: --until-steady; what "
+            "the program does later is not in these figures"
+        )
     iterations = summary["iterations"]
     if not iterations["count"]:
         whole = duration_text(summary["virtual_time_ns"])
@@ -156,10 +162,7 @@ def _trust(summary: dict[str, Any]) -> list[str]:
     calls = trust["calls"]
     lines = ["[bold]Trust[/]", f"  GPU time   {tiers}"]
     if not summary["broke_off"]:
-        lines.append(
-            f"  calls      {calls['modelled']:,} modelled   {calls['ignored']:,} ignored   "
-            f"{calls['passthrough']:,} passed through   {calls['unsupported']:,} unsupported"
-        )
+        lines.append(_calls(calls, summary["ranks"]))
     if summary["host_gaps"] is not None:
         lines.append(_host_gaps(summary["host_gaps"]))
     if trust["synthetic_reads"]:
@@ -178,6 +181,18 @@ def _trust(summary: dict[str, Any]) -> list[str]:
     isolation = summary["isolation"]
     lines.append(f"  isolation  {isolation['tier']}: {escape(isolation['reason'])}")
     return lines
+
+
+def _calls(calls: dict[str, int], ranks: int) -> str:
+    unsupported = f"{calls['unsupported']:,} unsupported"
+    if not calls["ranks"]:
+        return f"  calls      not known: every rank was stopped before it could tell; {unsupported}"
+    some = f" (of {calls['ranks']} of {ranks} ranks: those that were stopped have not told)"
+    return (
+        f"  calls      {calls['modelled']:,} modelled   {calls['ignored']:,} ignored   "
+        f"{calls['passthrough']:,} passed through   {unsupported}"
+        f"{some if calls['ranks'] < ranks else ''}"
+    )
 
 
 def _host_tensors(left: dict[str, Any] | None) -> list[str]:

@@ -1,7 +1,7 @@
 """The agent's loop, with ranks, channels and a server that a test plays."""
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from phantora_py.agent import agent as agent_module
 from phantora_py.agent.agent import HostAgent, Outcome, describe_end
 from phantora_py.agent.idle import IdleWatch, StillWatch
 from phantora_py.agent.stall import StallWatch
+from phantora_py.agent.states import Doing, RankState
 from phantora_py.launch.interrupts import Interrupts
 from sim_server import simulation_pb2 as wire
 from sim_server.errors import InternalError
@@ -151,12 +152,16 @@ class Watcher:
         self.files: list[tuple[str, bytes]] = []
         self.notes: list[str] = []
         self.up: list[int] = []
+        self.states: list[RankState] = []
 
     def note(self, message: str) -> None:
         self.notes.append(message)
 
     def ranks_up(self, count: int) -> None:
         self.up.append(count)
+
+    def ranks(self, states: Sequence[RankState]) -> None:
+        self.states = list(states)
 
     def update(self, progress: wire.Progress) -> None:
         self.iterations.append(progress.iterations)
@@ -176,6 +181,7 @@ def serve(
     interrupts: Interrupts | None = None,
     *,
     memory: Memory | None = None,
+    until_steady: bool = False,
 ) -> tuple[Outcome, Channels, Server, Processes, Watcher]:
     """Runs an agent to its end."""
     channels, server, processes, watcher = Channels(), Server(react), Processes(ends), Watcher()
@@ -184,7 +190,9 @@ def serve(
     interrupts = interrupts or Interrupts()
     played: Any = (channels, server, processes, watcher, watcher)
     watches: Any = {"output": Output(), "memory": memory or Memory()}
-    agent = HostAgent(*played, **watches, stall=stall, interrupts=interrupts)
+    agent = HostAgent(
+        *played, **watches, stall=stall, interrupts=interrupts, until_steady=until_steady
+    )
     return agent.run(), channels, server, processes, watcher
 
 
@@ -407,3 +415,30 @@ def test_the_user_is_told_that_memory_runs_short() -> None:
     """Once."""
     *_, watcher = serve({0: (5, 0)})
     assert watcher.notes == ["it runs short"]
+
+
+@pytest.mark.parametrize("until_steady", [True, False])
+def test_ranks_are_stopped_when_steady(until_steady: bool) -> None:
+    """If that was asked for; that they end by a signal is no failure then."""
+    steady = wire.Steady(iterations=6, time_ns=900, median_ns=100)
+
+    def react(message: wire.FromAgent) -> list[wire.ToAgent]:
+        news = wire.ToAgent(progress=wire.Progress(iterations=7, steady=steady))
+        return [news] if message.HasField("batch") else []
+
+    ends = {0: (9, 0), 1: (9, 0)}
+    outcome, _, server, processes, watcher = serve(
+        ends, react, polls=[[(0, 5, WORK)]], until_steady=until_steady
+    )
+    assert outcome.exit_code == 0
+    assert processes.stopped is until_steady
+    expected = {"iterations": 6, "time_ns": 900, "median_ns": 100}
+    assert outcome.steady == (expected if until_steady else None)
+    assert watcher.iterations == [7]
+    assert server.kinds()[-1] == "finish"
+
+
+def test_states_of_ranks() -> None:
+    """Who has made no call yet starts, who has runs; clocks are as last heard."""
+    *_, watcher = serve({0: (2, 0), 1: (2, 0)}, polls=[[(0, 5, WORK)]])
+    assert watcher.states == [RankState(Doing.RUNNING, 5), RankState(Doing.STARTING, 0)]

@@ -1,19 +1,30 @@
 """The progress line on a terminal."""
 
+import io
 import os
 import pty
 import subprocess
 import sys
 from pathlib import Path
 
+from rich.console import Console
+
+from phantora_py.agent.states import Doing, RankState
+from phantora_py.cli.rank_table import rank_table
+
 SCRIPT = """
 from types import SimpleNamespace
+from phantora_py.agent.states import Doing, RankState
 from phantora_py.cli import progress
 from sim_server import simulation_pb2 as wire
 
 progress._FIRST_SHOWN_S = 0.0
 progress.print_headline = lambda _: None
-prepared = SimpleNamespace(layout=SimpleNamespace(ranks=8), streams=("log",))
+prepared = SimpleNamespace(
+    layout=SimpleNamespace(ranks=8),
+    streams=("log",),
+    options=SimpleNamespace(live=True, until_steady=False),
+)
 with progress.Progress(prepared, shown=True) as shown:
     shown._live.refresh()
     shown.started()
@@ -25,6 +36,11 @@ with progress.Progress(prepared, shown=True) as shown:
         shown._live.refresh()
     shown.update(wire.Progress(iterations=1, virtual_time_ns=1_000_000_000))
     shown.update(wire.Progress(iterations=3, virtual_time_ns=1_500_000_000))
+    shown._live.refresh()
+    steady = wire.Steady(iterations=6, time_ns=2_500_000_000, median_ns=400_000_000)
+    for _ in range(2):
+        shown.update(wire.Progress(iterations=7, virtual_time_ns=3_000_000_000, steady=steady))
+    shown.ranks([RankState(Doing.RUNNING, 5), RankState(Doing.WAITING, 2_000_000)])
     shown._live.refresh()
 """
 
@@ -46,9 +62,25 @@ def test_progress_names_iteration_and_both_clocks(tmp_path: Path) -> None:
         "50%",
         "[rank1]: another",
         "iteration 3   virtual 1.5 s   wall 0m00s (",
+        "note: the iteration time has settled after iteration 6, at virtual 2.50 s: 400 ms (",
+        "running",
+        "waits for its GPU or for other ranks",
         "[rank0]: 50%",
     )
     position = 0
     for stage in stages:
         position = shown.find(stage, position)
         assert position >= 0, (stage, shown)
+    assert shown.count("has settled") == 1
+
+
+def test_table_of_many_ranks() -> None:
+    """Those that do the same share a row, with the range of their clocks."""
+    states = [RankState(Doing.RUNNING, 1_000_000 * (1 + rank)) for rank in range(64)]
+    states[3] = RankState(Doing.ENDED, 9_000_000)
+    console = Console(width=100, file=io.StringIO())
+    console.print(rank_table(states))
+    printed = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "0-2, 4-63" in printed
+    assert "1.00 ms to 64.0 ms" in printed
+    assert len(printed.splitlines()) == 3

@@ -44,7 +44,7 @@ SHAPE: dict[str, Any] = {
     },
     "trust": {
         "gpu_time_share": dict.fromkeys(("measured", "interpolated", "modelled", "assumed"), float),
-        "calls": dict.fromkeys(("modelled", "ignored", "passthrough", "unsupported"), int),
+        "calls": dict.fromkeys(("modelled", "ignored", "passthrough", "unsupported", "ranks"), int),
         "synthetic_reads": int,
         "nccl_not_modelled": list,
     },
@@ -129,7 +129,7 @@ def test_figures(tmp_path: Path) -> None:
     assert trusted_share(summary) == pytest.approx(2.5 / 3.5)
     assert summary["trust"]["calls"] == {
         **{"modelled": 2400, "ignored": 6, "passthrough": 5},
-        "unsupported": 0,
+        **{"unsupported": 0, "ranks": 2},
     }
     assert summary["trust"]["synthetic_reads"] == 8
     assert summary["virtual_time_ns"] == 3_500_000
@@ -180,6 +180,29 @@ def test_an_unsupported_call_is_counted(tmp_path: Path) -> None:
     summary = summarise(make(tmp_path / "a.phr", run=failed))
     assert summary["trust"]["calls"]["unsupported"] == 1
     assert summary["exit_code"] == 3
+
+
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        ([], "calls not known: every rank was stopped before it could tell; 0 unsupported"),
+        ([1], "0 unsupported (of 1 of 2 ranks: those that were stopped have not told)"),
+        ([0, 1], "2,400 modelled 6 ignored 5 passed through 0 unsupported"),
+    ],
+)
+def test_calls_of_ranks_that_were_stopped(tmp_path: Path, told: list[int], line: str) -> None:
+    """They are not known, which is not the same as none."""
+    make(tmp_path / "a.phr", calls_of=told)
+    printed = [" ".join(one.split()) for one in terminal_text(tmp_path / "a.phr").splitlines()]
+    (calls,) = (one for one in printed if one.startswith("calls"))
+    assert calls.endswith(line)
+
+
+def test_a_run_that_was_stopped_when_steady(tmp_path: Path) -> None:
+    """The report says that there could have been more."""
+    steady = {"iterations": 3, "time_ns": 3_500_000, "median_ns": 1_000_000}
+    make(tmp_path / "a.phr", run={"steady": steady})
+    assert "stopped when steady, after iteration 3" in terminal_text(tmp_path / "a.phr")
 
 
 def terminal_text(path: Path, **console: Any) -> str:

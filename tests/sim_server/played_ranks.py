@@ -162,12 +162,15 @@ def play(
     settings: Settings | None = None,
     rng: random.Random | None = None,
     after_advance: Callable[[Simulation], None] = lambda _: None,
+    until_steady: bool = False,
 ) -> tuple[Simulation, list[Reply]]:
-    """Plays scripts to their end. `rng`: cuts and shuffles what is delivered.
+    """Plays scripts to their end, or until the iteration time has settled. `rng`: cuts and shuffles
+    what is delivered.
 
     Raises: what the simulation raises.
     """
-    simulation = Simulation(settings or make_settings(len(scripts)))
+    settings = settings or make_settings(len(scripts))
+    simulation = Simulation(settings, until_steady=until_steady)
     ranks = PlayedRanks(scripts)
     replies: list[Reply] = []
     while not all(ranks.gone):
@@ -185,6 +188,8 @@ def play(
         for reply in answered:
             ranks.answer(reply.rank, reply.time_ns)
         replies += answered
+        if until_steady and simulation.steady is not None:
+            break
     return simulation, replies
 
 

@@ -158,7 +158,7 @@ def test_an_empty_run_has_every_file() -> None:
     """A program that never touches its GPU."""
     files = files_of(Script(streams=0))
     assert files.keys() == {
-        *("communicators.json", "memory.json", "calls.json", "synthetic.json"),
+        *("communicators.json", "memory.json", "calls.json", "calls_of.json", "synthetic.json"),
         *("host_gaps.json", "host_tensors.json"),
         *("exits.json", "digest"),
     }

@@ -1,0 +1,31 @@
+"""The table of ranks that `--live` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from phantora_py.agent.states import Doing, RankState
+from phantora_py.report.units import duration_text
+from sim_server.deadlock import ranges_text
+
+# So many have a row each; of more, those that do the same share one (assumed to fit a terminal).
+_MOST_ROWS = 16
+
+
+def rank_table(states: Sequence[RankState]) -> Table:
+    """What every rank does, and how far its host has come."""
+    table = Table("rank", "state", "host at, virtual", box=None, pad_edge=False, padding=(0, 2))
+    if len(states) <= _MOST_ROWS:
+        for rank, state in enumerate(states):
+            table.add_row(str(rank), state.doing.value, duration_text(state.host_ns))
+        return table
+    for doing in Doing:
+        ranks = [rank for rank, state in enumerate(states) if state.doing is doing]
+        if ranks:
+            clocks_ns = [states[rank].host_ns for rank in ranks]
+            first, last = duration_text(min(clocks_ns)), duration_text(max(clocks_ns))
+            when = first if first == last else f"{first} to {last}"
+            table.add_row(ranges_text(ranks), doing.value, when)
+    return table

@@ -1,0 +1,54 @@
+"""`--until-steady` on real programs: the ranks stop, and what is kept is the run up to there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from phantora_runs import EXAMPLES, Phantora
+
+from phantora_py.report.iterations import find_iterations
+from sim_server.steady import ALIKE_ITERATIONS
+
+pytestmark = pytest.mark.torch
+
+SMALL: list[str | Path] = [
+    EXAMPLES / "train_gpt_ddp.py",
+    "--layers",
+    "1",
+    "--batch",
+    "1",
+    "--sequence",
+    "256",
+]
+NEEDED = ALIKE_ITERATIONS + 1
+
+
+def test_until_steady(phantora: Phantora) -> None:
+    """A script of many steps ends with exit code 0 after a few; its iterations are those of a run
+    that goes on for longer, and a second run is equal.
+    """
+    options = ["--ranks", "2", "--until-steady"]
+    first = phantora.run(options, [*SMALL, "--steps", "5000"])
+    second = phantora.run(options, [*SMALL, "--steps", "4000"])
+    assert first.exit_code == second.exit_code == 0, first.errors
+    assert first.errors == ""
+    steady = first.summary["steady"]
+    assert NEEDED <= steady["iterations"] < 100
+    assert first.summary["iterations"]["count"] == steady["iterations"] - 1
+    assert find_iterations(first.data).boundaries_ns[-1] == steady["time_ns"]
+    assert first.summary["digest"] == second.summary["digest"]
+    assert first.summary["memory"] == second.summary["memory"]
+    whole = phantora.run(["--ranks", "2"], [*SMALL, "--steps", str(steady["iterations"] + 2)])
+    durations_ns = first.summary["iterations"]["per_iteration_ns"]
+    assert whole.summary["iterations"]["per_iteration_ns"][: len(durations_ns)] == durations_ns
+    assert whole.summary["steady"] is None
+
+
+def test_a_short_run_ends_by_itself(phantora: Phantora) -> None:
+    """It has not settled: all of it is there."""
+    run = phantora.run(["--ranks", "1", "--until-steady"], [*SMALL, "--steps", "3"])
+    assert run.exit_code == 0, run.errors
+    assert run.summary["steady"] is None
+    assert run.summary["iterations"]["count"] == 2
+    assert run.summary["trust"]["calls"]["modelled"] > 0

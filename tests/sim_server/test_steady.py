@@ -1,0 +1,117 @@
+"""When the iteration time has settled, and what is kept of a run that ends with that."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from played_ranks import Script, play, training, whole_files
+
+from sim_server.records import MarkerKind, RecordKind
+from sim_server.simulation import Simulation
+from sim_server.steady import ALIKE_ITERATIONS
+
+NEEDED = ALIKE_ITERATIONS + 1  # the first does not count
+
+
+def loop(iterations: int, waits: bool = True, uneven: int = 0) -> Script:
+    """A loop of one rank. `uneven`: so many of its iterations have twice the work."""
+    script = Script()
+    for iteration in range(iterations):
+        for _ in range(2 if iteration < uneven else 1):
+            script.gemm(k=4096, gap=100)
+        script.step(gap=50)
+        if waits:
+            script.synchronise(gap=10)
+    return script
+
+
+def kept(simulation: Simulation) -> dict[str, Any]:
+    """What is in the data file but the ranks' streams, which reach beyond the end."""
+    files = whole_files(simulation.files())
+    return {
+        name: content.tolist() if isinstance(content, np.ndarray) else content
+        for name, content in files.items()
+        if not name.startswith(("records", "answers"))
+    }
+
+
+def test_alike_iterations_settle() -> None:
+    """After the first and as many more as the rule asks for."""
+    simulation, _ = play([loop(NEEDED + 2)])
+    assert simulation.steady is not None
+    assert simulation.steady.iterations == NEEDED
+    assert play([loop(NEEDED - 1)])[0].steady is None
+
+
+def test_uneven_iterations_settle_later() -> None:
+    """Only iterations in a row that are alike count."""
+    simulation, _ = play([loop(20, uneven=4)])
+    assert simulation.steady is not None
+    assert simulation.steady.iterations == 4 + ALIKE_ITERATIONS
+    growing = Script()
+    for iteration in range(12):
+        for _ in range(iteration + 1):
+            growing.gemm(k=4096)
+        growing.step().synchronise()
+    assert play([growing])[0].steady is None
+
+
+def test_marks_count_before_steps() -> None:
+    """Who marks iterations means these: here each has two steps of the optimizer."""
+    script = Script()
+    for _ in range(2 * NEEDED):
+        for work in (1, 3):
+            for _ in range(work):
+                script.gemm(k=4096)
+            script.step().synchronise()
+        script.announce(RecordKind.MARKER, b"mine", gap=5, id=int(MarkerKind.ITERATION))
+        script.synchronise(gap=5)
+    simulation, _ = play([script])
+    assert simulation.steady is not None
+    assert simulation.steady.iterations == NEEDED
+
+
+def test_a_rank_without_steps_keeps_it_open() -> None:
+    """An iteration ends on every rank, or it is not known when."""
+    assert play([loop(20), Script().gemm().synchronise()])[0].steady is None
+
+
+def test_nothing_later_is_kept() -> None:
+    """The last span ends with the last iteration, and what spans refer to is there."""
+    simulation, _ = play([loop(40)], until_steady=True)
+    assert simulation.steady is not None
+    files = kept(simulation)
+    assert len(files["markers"]) == NEEDED
+    assert max(row[-1] for row in files["spans"]) == simulation.steady.time_ns
+    assert sum(row[1] == 1 for row in files["spans"]) == NEEDED
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: [training(rank, 4, iterations=12) for rank in range(4)],
+        lambda: [training(rank, 4, alike=True, iterations=12) for rank in range(4)],
+        # Hosts that never wait are far ahead of their devices.
+        lambda: [loop(40, waits=False).synchronise() for _ in range(2)],
+    ],
+)
+def test_delivery_does_not_matter(make: Callable[[], list[Script]]) -> None:
+    """However the records come, the run ends at the same time with the same history."""
+    first, _ = play(make(), until_steady=True)
+    assert first.steady is not None
+    expected = kept(first)
+    for seed in range(8):
+        simulation, _ = play(make(), rng=random.Random(seed), until_steady=True)
+        assert simulation.steady == first.steady
+        assert kept(simulation) == expected
+
+
+def test_without_being_asked_everything_is_kept() -> None:
+    """That the time has settled is news then, and no end."""
+    told, _ = play([training(rank, 2, iterations=12) for rank in range(2)])
+    assert told.steady is not None
+    assert len(kept(told)["markers"]) == 24
