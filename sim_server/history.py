@@ -154,7 +154,8 @@ class History:
                 "class": timing.kernel_class,
                 "tier": timing.tier.value,
                 "duration_ns": timing.duration_ns,
-            }
+            },
+            derived=_doubt(timing),
         )
 
     def is_full(self) -> bool:
@@ -179,3 +180,11 @@ class History:
         whole.update(self._timing_rows.digest())
         whole.update(self._operation_rows.digest())
         return whole.hexdigest()
+
+
+def _doubt(timing: Timing) -> dict[str, Any]:
+    """What the file says about the error of a duration."""
+    interval = timing.interval
+    if interval is None:
+        return {}
+    return {"interval": [interval.low, interval.high], "interval_source": interval.source}

@@ -18,8 +18,9 @@ from phantora_py.isolation.backend import BACKENDS
 from phantora_py.isolation.probe import NETWORKS
 from phantora_py.launch import run as launch
 from phantora_py.launch.options import HOST_TENSORS, HOST_TIMES, RunOptions
-from phantora_py.report.summary import summarise, trusted_share
+from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
+from phantora_py.report.trust import doubts_of
 from sim_server import simulation_pb2 as wire
 from sim_server.errors import LowTrust
 
@@ -118,6 +119,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--min-trust", metavar="SHARE", help="fail if more than the rest is assumed, e.g. 80%%"
     )
     output.add_argument(
+        "--strict",
+        action="store_true",
+        help="fail if anything puts the iteration time in doubt: a 90%% interval that reaches "
+        "further than 25%% from it, 1%% of the GPU time merely assumed, variables of NCCL "
+        "that are not modelled",
+    )
+    output.add_argument(
         "--rank",
         action="append",
         metavar="RANKS",
@@ -152,6 +160,7 @@ def run(options: argparse.Namespace) -> int:
         zygote=not options.no_zygote,
         json=options.json,
         min_trust=None if options.min_trust is None else parse_share(options.min_trust),
+        strict=options.strict,
         values_threshold_bytes=parse_size_bytes(options.values_threshold),
         server=options.server,
         token=options.token,
@@ -193,11 +202,8 @@ def _verdict(options: RunOptions, path: Path, outcome: Outcome) -> int:
                 exit_code=outcome.exit_code, message=outcome.message, tables=outcome.tables
             )
         )
-    if options.min_trust is not None:
-        share = trusted_share(summarise(RunData(path)))
-        if share < options.min_trust:
-            raise LowTrust(
-                f"The times behind {1 - share:.1%} of the GPU time are assumed, more than "
-                f"--min-trust {options.min_trust:.1%} leaves. To see which: phantora report {path}"
-            )
+    if options.min_trust is not None or options.strict:
+        doubts = list(doubts_of(summarise(RunData(path)), options.min_trust, options.strict))
+        if doubts:
+            raise LowTrust(f"{' '.join(doubts)} To see where: phantora report {path}")
     return 0

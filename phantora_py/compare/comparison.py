@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from phantora_py.compare.inputs import Inputs, differences, inputs_of, program_of
-from phantora_py.compare.interval import Spread, speed_up, spread
+from phantora_py.compare.interval import Doubts, Spread, speed_up, spread
 from phantora_py.compare.quantities import Prices, Work
 from phantora_py.compare.work import (
     Change,
@@ -42,6 +42,13 @@ class Configuration:
     done: DoneWork
     work: Work | None = None
     """What an iteration gets through, if the user said so."""
+
+    @property
+    def doubts(self) -> Doubts:
+        """How far the models may be off, by class; empty if that is not known."""
+        interval = self.summary["trust"]["interval"]
+        classes = interval["classes"] if interval else ()
+        return {one["class"]: (one["shorter"], one["longer"]) for one in classes}
 
 
 def read_configuration(path: Path, name: str, work: Work | None = None) -> Configuration:
@@ -84,9 +91,14 @@ def compare(runs: Sequence[Configuration], prices: Prices) -> dict[str, Any]:
 def _figures(run: Configuration, first: Configuration, prices: Prices) -> dict[str, Any]:
     summary, iterations = run.summary, run.iterations
     interval = iterations.interval if iterations else None
+    model = summary["trust"]["interval"]
     ratio = None
     if run is not first and iterations and first.iterations:
-        ratio = speed_up(first.iterations, iterations, _relative_work(run, first))
+        ratio = speed_up(
+            *(first.iterations, iterations, _relative_work(run, first)),
+            doubts=(first.doubts, run.doubts),
+            common=_same_models(run, first),
+        )
     memory = summary["memory"]
     return {
         "name": run.name,
@@ -105,6 +117,7 @@ def _figures(run: Configuration, first: Configuration, prices: Prices) -> dict[s
             "interval_ns": interval and [interval.low_ns, interval.high_ns],
             "confidence": interval and interval.confidence,
             "per_iteration_ns": summary["iterations"]["per_iteration_ns"],
+            "model_interval_ns": model and [model["low_ns"], model["high_ns"]],
         },
         "speed_up": ratio and asdict(ratio),
         "throughput": _throughput(run),
@@ -115,6 +128,12 @@ def _figures(run: Configuration, first: Configuration, prices: Prices) -> dict[s
         "fits": memory["fits"],
         "cost": _cost(run, prices),
     }
+
+
+def _same_models(run: Configuration, first: Configuration) -> bool:
+    """Errors are the same in both, and cancel as far as the runs do the same."""
+    versions = [one.summary["versions"].get("phantora") for one in (run, first)]
+    return run.gpu == first.gpu and versions[0] == versions[1]
 
 
 def _relative_work(run: Configuration, first: Configuration) -> float:
@@ -210,27 +229,25 @@ def _equal(runs: Sequence[Configuration]) -> list[str]:
 
 
 def _uncertainty(runs: Sequence[Configuration]) -> list[str]:
-    """What the intervals say, and what they leave out."""
+    """What the ranges say, and what they leave out."""
     intervals = [run.iterations.interval for run in runs if run.iterations]
     known = [interval.confidence for interval in intervals if interval]
     if len(runs) < 2 or not known:
         return []
-    least = min(known)
-    fixed = " (with host time fixed it may be zero)"
-    fixed = fixed if any(run.summary["host_time"] != "measured" for run in runs) else ""
+    spread_text = (
+        "The range of a speed-up has the spread of the iterations within each run, which gives "
+        f"each median with {100 * min(known):.0f} % confidence or more"
+    )
+    if not all(run.doubts for run in runs if run.iterations):
+        return [f"{spread_text}; it leaves out how accurate the models are, which is not known."]
     gpus = list(dict.fromkeys(run.gpu for run in runs))
-    versions = {run.summary["versions"].get("phantora") for run in runs}
-    if len(gpus) > 1:
-        rest = f"; models of different GPUs ({', '.join(gpus)}) err each in its own way."
-    elif len(versions) > 1:
-        rest = "; the runs were simulated by different versions, whose models may differ."
+    if all(_same_models(run, runs[0]) for run in runs):
+        rest = "are on the same models, so that what they have in common cancels."
+    elif len(gpus) > 1:
+        rest = f"of different GPUs ({', '.join(gpus)}) err each in their own way."
     else:
-        rest = "; all runs are on the same models, and most of that error is common to them."
-    return [
-        "The range of a speed-up is from the spread of the iterations within each run"
-        f"{fixed}, which gives each median with {100 * least:.0f} % confidence or more. It leaves "
-        f"out how accurate the models are{rest}"
-    ]
+        rest = "that different versions simulated err each in their own way."
+    return [f"{spread_text}, and the models' own 90 % intervals: runs {rest}"]
 
 
 _NOTES: list[Callable[[Sequence[Configuration]], list[str]]] = [_ends, _work, _equal, _uncertainty]

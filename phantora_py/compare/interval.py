@@ -1,13 +1,14 @@
-"""How sure the median of a run's iterations is, and the ratio of two of them.
+"""How sure a run's iteration time is, and the ratio of two of them.
 
-Owns the arithmetic. What an interval leaves out, above all how far the models are from hardware,
-is for `comparison` to say.
+Two things are put together: the spread of the iterations, and the models' own errors, of which
+those that both runs have in common cancel (docs/compare.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import exp, log, sqrt
 
 import numpy as np
 
@@ -32,6 +33,10 @@ class Spread:
     interval: Interval | None
 
 
+Doubts = Mapping[str, tuple[float, float]]
+"""By class of work: the share of the iteration by which it may be shorter, and longer."""
+
+
 @dataclass(frozen=True)
 class SpeedUp:
     """How many times as fast as the first. The rest is None where a spread is not known."""
@@ -40,7 +45,7 @@ class SpeedUp:
     low: float | None
     high: float | None
     distinguishable: bool | None
-    """The intervals do not overlap."""
+    """1 is not between low and high."""
 
 
 def spread(durations_ns: Sequence[int]) -> Spread:
@@ -67,11 +72,48 @@ def _median_interval(durations_ns: Sequence[int]) -> Interval | None:
     return Interval(int(ordered[dropped]), int(ordered[-1 - dropped]), 1 - 2 * tail)
 
 
-def speed_up(first: Spread, this: Spread, work: float = 1.0) -> SpeedUp:
-    """`work`: how many times as much as the first an iteration of `this` does."""
+def speed_up(
+    first: Spread,
+    this: Spread,
+    work: float = 1.0,
+    doubts: tuple[Doubts, Doubts] = ({}, {}),
+    common: bool = True,
+) -> SpeedUp:
+    """`work`: how many times as much as the first an iteration of `this` does. `doubts`: of the
+    first and of this. `common`: both runs are on the same models, whose errors are the same.
+    """
     value = work * first.median_ns / this.median_ns
     if first.interval is None or this.interval is None:
         return SpeedUp(value, None, None, None)
+    slower, faster = _model_range(*doubts, common)
     low = work * first.interval.low_ns / this.interval.high_ns
     high = work * first.interval.high_ns / this.interval.low_ns
+    if slower or faster:
+        low, high = value / _apart(value / low, slower), value * _apart(high / value, faster)
     return SpeedUp(value, low, high, distinguishable=not low <= 1 <= high)
+
+
+def _apart(factor: float, by: float) -> float:
+    """A factor of at least 1 with a further error, of its logarithm, that is independent."""
+    return exp(sqrt(log(factor) ** 2 + by**2))
+
+
+def _model_range(first: Doubts, this: Doubts, common: bool) -> tuple[float, float]:
+    """By how much the logarithm of the speed-up may be less, and more, because models err: the sum
+    over classes, which are independent. If it is common, an error of a class is in both runs.
+    """
+    less = more = 0.0
+    for kernel_class in {*first, *this}:
+        was_shorter, was_longer = first.get(kernel_class, (0.0, 0.0))
+        is_shorter, is_longer = this.get(kernel_class, (0.0, 0.0))
+        if common:
+            shifts = [
+                log(1 + was_longer) - log(1 + is_longer),
+                log(1 - was_shorter) - log(1 - is_shorter),
+            ]
+            less += min(0.0, *shifts) ** 2
+            more += max(0.0, *shifts) ** 2
+        else:
+            less += log(1 - was_shorter) ** 2 + log(1 + is_longer) ** 2
+            more += log(1 + was_longer) ** 2 + log(1 - is_shorter) ** 2
+    return sqrt(less), sqrt(more)

@@ -42,6 +42,8 @@ class RunOptions:
     """Print the summary as JSON, and nothing else, on the standard output."""
     min_trust: float | None = None
     """Least share of GPU time, 0 to 1, whose times must not be merely assumed."""
+    strict: bool = False
+    """Fail on any doubt about the iteration time, see `report.trust`."""
     values_threshold_bytes: int = 64 * 1024
     """Copies and collectives up to this size move real data."""
     server: str | None = None

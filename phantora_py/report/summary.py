@@ -12,9 +12,10 @@ import numpy as np
 
 from phantora_py.data import RunData
 from phantora_py.report.breakdown import break_down
+from phantora_py.report.certainty import certainty
 from phantora_py.report.critical_path import critical_path, times_by_cause
 from phantora_py.report.iterations import Iterations, find_iterations
-from phantora_py.report.window import last_iteration
+from phantora_py.report.window import last_iteration, steady_window
 from sim_server.collectives.environment import not_modelled
 from sim_server.history import HOST_WAIT_SPAN, KERNEL_SPAN
 from sim_server.kernels import Tier
@@ -31,6 +32,8 @@ def summarise(data: RunData) -> dict[str, Any]:
     iterations = find_iterations(data)
     breakdown = break_down(data, iterations)
     durations = iterations.durations_ns
+    sure = certainty(data, steady_window(data, iterations), breakdown)
+    median_ns = int(np.median(durations)) if iterations.count else None
     return {
         "schema": SCHEMA,
         "ranks": run["ranks"],
@@ -44,7 +47,7 @@ def summarise(data: RunData) -> dict[str, Any]:
         "resimulation": run.get("resimulation"),
         "iterations": {
             "count": iterations.count,
-            "median_ns": int(np.median(durations)) if iterations.count else None,
+            "median_ns": median_ns,
             "p95_ns": int(np.percentile(durations, 95)) if iterations.count else None,
             "per_iteration_ns": [int(value) for value in durations],
             "warmup_ns": iterations.warmup_ns,
@@ -61,6 +64,7 @@ def summarise(data: RunData) -> dict[str, Any]:
         "memory": _memory(data),
         "trust": {
             "gpu_time_share": _gpu_time_share(data),
+            "interval": sure.to_dict(median_ns) if sure and median_ns is not None else None,
             "calls": _calls(data),
             "synthetic_reads": sum(read["count"] for read in data.synthetic_reads),
             "synthetic_read_sites": data.synthetic_reads,
@@ -77,11 +81,6 @@ def summarise(data: RunData) -> dict[str, Any]:
         "host_memory": _host_memory(run),
         "versions": run["versions"],
     }
-
-
-def trusted_share(summary: dict[str, Any]) -> float:
-    """Share of the GPU time that is not merely assumed: what `--min-trust` is compared with."""
-    return 1.0 - float(summary["trust"]["gpu_time_share"][Tier.ASSUMED.value])
 
 
 def _critical_path(data: RunData, iterations: Iterations) -> dict[str, Any] | None:

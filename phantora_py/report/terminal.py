@@ -15,6 +15,7 @@ from phantora_py.report.summary import summarise
 from phantora_py.report.units import duration_text, percent_text, size_text
 
 MOST_SITES = 5
+MOST_CLASSES = 3
 
 
 def print_summary(path: Path, console: Console | None = None) -> None:
@@ -161,6 +162,8 @@ def _trust(summary: dict[str, Any]) -> list[str]:
     )
     calls = trust["calls"]
     lines = ["[bold]Trust[/]", f"  GPU time   {tiers}"]
+    if trust["interval"] is not None:
+        lines.append(_interval(trust["interval"]))
     if not summary["broke_off"]:
         lines.append(_calls(calls, summary["ranks"]))
     if summary["host_gaps"] is not None:
@@ -192,6 +195,18 @@ def _calls(calls: dict[str, int], ranks: int) -> str:
         f"  calls      {calls['modelled']:,} modelled   {calls['ignored']:,} ignored   "
         f"{calls['passthrough']:,} passed through   {unsupported}"
         f"{some if calls['ranks'] < ranks else ''}"
+    )
+
+
+def _interval(interval: dict[str, Any]) -> str:
+    """What the iteration time may be, and which classes that comes from."""
+    between = f"{duration_text(interval['low_ns'])} to {duration_text(interval['high_ns'])}"
+    most = "   ".join(
+        f"{escape(one['class'])} -{percent_text(one['shorter'])} +{percent_text(one['longer'])}"
+        for one in interval["classes"][:MOST_CLASSES]
+    )
+    return (
+        f"  iteration  {between} with {interval['confidence']:.0%} confidence; most from   {most}"
     )
 
 

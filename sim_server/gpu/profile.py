@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from dataclasses import field as default_field
 from typing import Any
 
 from sim_server.gpu.attributes import attribute_values
@@ -90,6 +91,8 @@ class GpuProfile:
     """FlashAttention-2, which PyTorch brings."""
     fused_attention: AttentionRates
     """cuDNN's attention."""
+    intervals: Mapping[str, tuple[float, float, str]] = default_field(default_factory=dict)
+    """By kind of prediction: of what multiples of it 90 % are, and where that is from."""
 
     @property
     def compute_capability(self) -> tuple[int, int]:
@@ -130,6 +133,11 @@ class GpuProfile:
     def bandwidth_bytes_per_ns(self) -> float:
         """Memory rate that a good streaming kernel reaches."""
         return self.memory["bandwidth_bytes_per_s"] * self.memory["efficiency"] / 1e9
+
+    @property
+    def l2_bytes(self) -> int:
+        """Of the cache that all multiprocessors share."""
+        return self.properties["l2CacheSize"]
 
     @property
     def sm_bandwidth_bytes_per_ns(self) -> float:
@@ -183,6 +191,7 @@ class GpuProfile:
             "gemm": vars(self.gemm).copy(),
             "attention": asdict(self.attention),
             "fused_attention": asdict(self.fused_attention),
+            "intervals": {kind: list(values) for kind, values in self.intervals.items()},
         }
 
     @classmethod
@@ -190,11 +199,26 @@ class GpuProfile:
         """The profile that `to_dict` wrote, or that a profile's TOML tables hold."""
         fields = dict(values)
         properties = fields.pop("properties")
+        intervals = fields.pop("intervals", _UNKNOWN)  # files of earlier versions have none
         return cls(
             properties={k: v for k, v in properties.items() if not isinstance(v, list)},
             extents={k: tuple(v) for k, v in properties.items() if isinstance(v, list)},
             gemm=GemmRates(**fields.pop("gemm")),
             attention=AttentionRates.from_dict(fields.pop("attention")),
             fused_attention=AttentionRates.from_dict(fields.pop("fused_attention")),
+            intervals={kind: _interval(*values) for kind, values in intervals.items()},
             **fields,
         )
+
+
+# Of a profile that says nothing: a factor of three either way covers any guess (assumed).
+_UNKNOWN = {
+    "sustained": (1.0, 1.0, "not known"),
+    "modelled": (1 / 3, 3.0, "not known"),
+    "assumed": (1 / 3, 3.0, "not known"),
+}
+
+
+def _interval(low: float, high: float, source: str) -> tuple[float, float, str]:
+    assert 0 < low <= 1 <= high, f"{low} to {high} ({source}) does not hold the prediction"
+    return low, high, source

@@ -5,9 +5,10 @@ deserves.
 from sim_server.kernels.copies import copy_rates, fill_rate
 from sim_server.kernels.scaled import KernelScale, ScaledTimer
 from sim_server.kernels.timer import KernelTimer, Timer
-from sim_server.kernels.timing import Tier, Timing
+from sim_server.kernels.timing import Interval, Tier, Timing
 
 __all__ = [
+    "Interval",
     "KernelScale",
     "KernelTimer",
     "ScaledTimer",

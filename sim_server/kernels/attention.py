@@ -17,6 +17,7 @@ from sim_server.gpu import GpuProfile
 from sim_server.gpu.profile import PassRates
 from sim_server.kernels.work import Launch, Work
 
+_FEW_WAVES = 2
 _FORWARD_PRODUCTS = 2
 _BACKWARD_PRODUCTS = 5
 _TRAITS = re.compile(r"Flash_(fwd|bwd)_kernel_traits<(\d+), (\d+), (\d+), (\d+)")
@@ -61,6 +62,11 @@ class Strips:
         return strips, sum(lengths), max(lengths)
 
 
+def pass_region(blocks: float, sm_count: int) -> str:
+    """What the model's error depends on: passes of few blocks are bound by the longest of them."""
+    return "few" if blocks < _FEW_WAVES * sm_count else "many"
+
+
 def pass_ns(
     strips: Strips, rates: PassRates, products: int, latency_ns: float, sm_count: int
 ) -> float:
@@ -103,7 +109,13 @@ def flash_pass(launch: Launch, gpu: GpuProfile) -> Work:
     products = _BACKWARD_PRODUCTS if backward else _FORWARD_PRODUCTS
     serial_ns = pass_ns(strips, rates, products, gpu.attention.latency_ns, gpu.sm_count)
     sound = "seqlen_q" in sizes and not rates.assumed
-    return Work(bytes=0, serial_ns=serial_ns, sound=sound)
+    region = pass_region(strips.tiles()[0] * strips.heads, gpu.sm_count)
+    return Work(
+        bytes=0,
+        serial_ns=serial_ns,
+        sound=sound,
+        region=f"{'backward' if backward else 'forward'} {region}",
+    )
 
 
 def _is_causal(launch: Launch) -> bool:
@@ -142,7 +154,7 @@ def efficient_pass(launch: Launch, gpu: GpuProfile) -> Work:
     products = _BACKWARD_PRODUCTS if backward else _FORWARD_PRODUCTS
     serial_ns = pass_ns(strips, rates, products, gpu.attention.latency_ns, gpu.sm_count)
     sound = "seqlen_q" in sizes and not rates.assumed
-    return Work(bytes=0, serial_ns=serial_ns, sound=sound)
+    return Work(bytes=0, serial_ns=serial_ns, sound=sound, region="efficient")
 
 
 def flash_helper(launch: Launch, _gpu: GpuProfile) -> Work:

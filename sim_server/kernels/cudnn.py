@@ -14,7 +14,7 @@ from typing import Any
 
 from sim_server.gpu import GpuProfile
 from sim_server.gpu.profile import PassRates
-from sim_server.kernels.attention import Strips, pass_ns
+from sim_server.kernels.attention import Strips, pass_ns, pass_region
 from sim_server.kernels.gemm import Product, product_ns
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.work import Work
@@ -74,12 +74,14 @@ def _time_attention(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     work = Work(bytes=helper_bytes, efficiency=0.8, serial_ns=max(compute_ns, memory_ns))
     blocks = strips.tiles()[0] * strips.heads
     mask = " causal" if signature["causal"] else ""
+    direction = "backward" if backward else "forward"
     return Timing(
         duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),
         tier=Tier.MODELLED if sound and not rates.assumed else Tier.ASSUMED,
         kernel_class="attention",
         name=f"cudnn {signature['operation']} {signature['type']} d{signature['head_dim']}{mask}",
         sm_demand=min(1.0, blocks / gpu.sm_count),
+        region=f"fused {direction} {pass_region(blocks, gpu.sm_count)}",
     )
 
 

@@ -16,10 +16,11 @@ from typing import Any
 from sim_server.gpu import GemmRates, GpuProfile
 from sim_server.kernels.timing import Tier, Timing
 
-_TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (16, 64), (64, 16))
-_SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 32)
-_SHORTEST_SPLIT = 128
-_STEP = 64
+TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (16, 64), (64, 16))
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 32)
+SHORTEST_SPLIT = 128
+STEP = 64
+_THIN, _LARGE = 128, 1024
 _NUMBER_BYTES = {"f64": 8, "f32": 4, "tf32": 4, "i32": 4, "f16": 2, "bf16": 2}
 _FITTED_BYTES = 2
 # The best FP8 products of stas00/ml-engineering@744d01e (1403 TFLOP/s on H100, 1453 on H200) are
@@ -52,6 +53,7 @@ class Product:
 def time_gemm(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     """The timing of a {"kind": "gemm"} payload."""
     number = _multiplied(signature)
+    fitted = number in ("bf16", "f16")
     product = _read(signature, gpu.peak_flops_per_ns("bf16") / gpu.peak_flops_per_ns(number))
     duration_ns, blocks = product_ns(product, gpu.gemm, gpu.sm_count)
     size = f"{product.m}x{product.n}x{product.k}"
@@ -63,6 +65,7 @@ def time_gemm(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
         kernel_class="gemm",
         name=f"gemm {signature['a']} {size} {layout}",
         sm_demand=min(1.0, blocks / gpu.sm_count),
+        region=product_region(product.m, product.n, product.k) if fitted else "other type",
     )
 
 
@@ -89,6 +92,13 @@ def _multiplied(signature: Mapping[str, Any]) -> str:
     return number
 
 
+def product_region(m: int, n: int, k: int) -> str:
+    """What the model's error depends on: the regions that have intervals of their own."""
+    if min(m, n) <= _THIN:
+        return "thin"
+    return "large" if min(m, n, k) >= _LARGE else "mixed"
+
+
 def product_ns(product: Product, rates: GemmRates, sm_count: int) -> tuple[float, int]:
     """Duration of a product and its blocks, of the best tile and split."""
     return min(_candidates(product, rates, sm_count))
@@ -97,14 +107,14 @@ def product_ns(product: Product, rates: GemmRates, sm_count: int) -> tuple[float
 def _candidates(product: Product, rates: GemmRates, sm_count: int) -> Iterator[tuple[float, int]]:
     m, n, k, batch = product.m, product.n, product.k, product.batch
     memory_ns = product.traffic_bytes / rates.bandwidth_bytes_per_ns
-    for rows, columns in _TILES:
+    for rows, columns in TILES:
         tiles = ceil(m / rows) * ceil(n / columns) * batch
         panel_ns = _FITTED_BYTES * (rows + columns) / rates.sm_bytes_per_ns
         step_ns = product.slowdown * (2 * rows * columns / rates.sm_flops_per_ns + panel_ns)
-        for split in _SPLITS:
-            if split > 1 and k / split < _SHORTEST_SPLIT:
+        for split in SPLITS:
+            if split > 1 and k / split < SHORTEST_SPLIT:
                 break
-            depth = ceil(k / split / _STEP) * _STEP
+            depth = ceil(k / split / STEP) * STEP
             compute_ns = ceil(tiles * split / sm_count) * (depth * step_ns + rates.tile_ns)
             compute_ns *= 1 + rates.throttle * compute_ns / (compute_ns + rates.throttle_ns)
             start_ns, extra_ns = rates.latency_ns, 0.0

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.gemm import time_gemm
+from sim_server.kernels.interval import with_interval
 from sim_server.kernels.library import time_library
 from sim_server.kernels.rules import classify
 from sim_server.kernels.timing import Tier, Timing
@@ -41,6 +42,9 @@ class KernelTimer:
         return timing
 
     def _compute(self, signature: Mapping[str, Any]) -> Timing:
+        return with_interval(self._model(signature), self._gpu)
+
+    def _model(self, signature: Mapping[str, Any]) -> Timing:
         kind = signature.get("kind")
         if kind == "gemm":
             return time_gemm(signature, self._gpu)
@@ -59,4 +63,5 @@ class KernelTimer:
             kernel_class=kernel_class,
             name=launch.name.short,
             sm_demand=launch.sm_demand(self._gpu),
+            region=work.region or ("cached" if work.bytes < self._gpu.l2_bytes else ""),
         )

@@ -16,10 +16,23 @@ class Tier(str, Enum):
 
 
 @dataclass(frozen=True)
+class Interval:
+    """With 90 % confidence the true duration is between `low` and `high` times the one given."""
+
+    low: float
+    high: float
+    source: str
+
+    def __post_init__(self) -> None:
+        assert 0 < self.low <= 1 <= self.high, self
+
+
+@dataclass(frozen=True)
 class Timing:
     """The duration of one launch with this signature, alone on the device.
 
     `sm_demand` is the share of the multiprocessors that the launch fills, above 0 and at most 1.
+    `region`: within the class, what the size of the error depends on.
     """
 
     duration_ns: int
@@ -27,6 +40,9 @@ class Timing:
     kernel_class: str
     name: str
     sm_demand: float
+    region: str = ""
+    interval: Interval | None = None
+    """None: nothing is known about the error."""
 
     def __post_init__(self) -> None:
         assert self.duration_ns >= 1, self

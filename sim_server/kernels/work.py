@@ -88,6 +88,8 @@ class Work:
     efficiency: float = 1.0
     serial_ns: float = 0.0
     sound: bool = True
+    region: str = ""
+    """Within the class, what the error depends on; see `Timing`."""
 
     def duration_ns(self, gpu: GpuProfile, blocks: int) -> float:
         """Roofline over the multiprocessors that the grid reaches, on top of the floor of any

@@ -16,7 +16,22 @@ TIMINGS = [
     {"name": "gemm bf16 64x64x64 TN", "class": "gemm", "tier": "modelled", "duration_ns": 1},
     {"name": "flash_fwd_kernel", "class": "attention", "tier": "modelled", "duration_ns": 1},
 ]
+INTERVALS = {
+    "copy by the copy engines": [0.8, 1.3, "t"],
+    "communication": [0.8, 1.3, "t"],
+    "host": [0.5, 2.0, "t"],
+}
 PROFILE = {"name": "a GPU", "properties": {"totalGlobalMem": 80 << 30}}
+
+
+def certain_members() -> dict[str, Any]:
+    """For `write_run`: kernels and settings with intervals."""
+    interval = {"interval": [0.8, 1.25], "interval_source": "t"}
+    profile = PROFILE | {"intervals": INTERVALS}
+    return {
+        "timings": [timing | interval for timing in TIMINGS],
+        "settings": {"gpu": profile, "nccl_environment": {}},
+    }
 
 
 def write_run(
@@ -56,8 +71,11 @@ def write_run(
         [(rank, at, MarkerKind.ITERATION, "") for rank in range(ranks) for at in ends_ns],
         spans=rows,
         run={"cluster": {"gpu": "h100", "nic": {"per_node": 8}}, **(run or {})},
-        timings=TIMINGS,
         operations=operations,
-        **{"settings": {"gpu": PROFILE, "nccl_environment": {}}, **members},
+        **{
+            "timings": TIMINGS,
+            "settings": {"gpu": PROFILE, "nccl_environment": {}},
+            **members,
+        },
     )
     return path

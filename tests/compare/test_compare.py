@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from compared_runs import PROFILE, US, write_run
+from compared_runs import PROFILE, US, certain_members, write_run
 from made_runs import rank_memory
 
 from phantora_py.cli import main
@@ -99,13 +99,32 @@ def test_overlapping_runs_and_what_the_range_leaves_out(
     other = write_run(tmp_path / "b.phr", [42 * US, 45 * US])
     text = said(capsys, one, other)
     assert "0.966, not distinguishable" in text
-    assert "which gives each median with 50 % confidence or more." in text
-    assert "It leaves out how accurate the models are; all runs are on the same" in text
-    assert "most of that error is common to them" in text
-    a100 = write_run(tmp_path / "c.phr", [40 * US] * 2, run={"cluster": {"gpu": "a100"}})
-    assert "models of different GPUs (h100, a100) err each in its own way" in said(
-        capsys, one, a100
+    assert "which gives each median with 50 % confidence or more; it leaves out how" in text
+    assert "the models are, which is not known." in text
+
+
+def test_errors_of_the_models_cancel_only_on_the_same_models(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """One more kernel of the same class is told apart; on another GPU, or of another class it may
+    be the models' error.
+    """
+    one = write_run(tmp_path / "a.phr", [40 * US] * 9, **certain_members())
+    same = write_run(tmp_path / "b.phr", [42 * US] * 9, computes_ns=11 * US, **certain_members())
+    (figures,) = compared(capsys, one, same)["runs"][1:]
+    assert figures["speed_up"]["distinguishable"] is True
+    text = said(capsys, one, same)
+    assert "runs are on the same models, so that what they have in common cancels" in text
+    gpu = {"cluster": {"gpu": "a100"}}
+    other = write_run(tmp_path / "c.phr", [42 * US] * 9, run=gpu, **certain_members())
+    (figures,) = compared(capsys, one, other)["runs"][1:]
+    assert figures["speed_up"]["distinguishable"] is False
+    assert "runs of different GPUs (h100, a100) err each in their own way" in said(
+        capsys, one, other
     )
+    attends = write_run(tmp_path / "d.phr", [42 * US] * 9, kernel=1, **certain_members())
+    (figures,) = compared(capsys, one, attends)["runs"][1:]
+    assert figures["speed_up"]["distinguishable"] is False
 
 
 def test_runs_of_different_work_are_compared_and_it_is_said(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -44,6 +45,24 @@ def test_runs_whose_intervals_overlap_are_not_distinguishable() -> None:
     assert speed_up(first, spread([140, 150])).distinguishable is False
     assert speed_up(first, spread([200, 240])).distinguishable is True
     assert speed_up(first, spread([50])).distinguishable is None
+
+
+def test_common_errors_of_models_cancel() -> None:
+    """A class that is the same share of both says nothing about their ratio; one that only this
+    run has says all, and on other models nothing cancels.
+    """
+    first, this = spread([100] * 9), spread([90] * 9)
+    gemm = {"gemm": (0.1, 0.2)}
+    same = speed_up(first, this, doubts=(gemm, gemm))
+    assert (same.low, same.high, same.distinguishable) == (100 / 90, 100 / 90, True)
+    more = speed_up(first, this, doubts=(gemm, gemm | {"norm": (0.05, 0.25)}))
+    assert more.low == pytest.approx(100 / 90 / 1.25)
+    assert more.high == pytest.approx(100 / 90 / 0.95)
+    assert more.distinguishable is False
+    other = speed_up(first, this, doubts=(gemm, gemm), common=False)
+    both = math.hypot(math.log(0.9), math.log(1.2))
+    assert other.low == pytest.approx(100 / 90 * math.exp(-both))
+    assert other.high == pytest.approx(100 / 90 * math.exp(both))
 
 
 def test_the_range_of_a_speed_up_holds_its_extremes() -> None:

@@ -14,8 +14,9 @@ from rich.console import Console
 
 from phantora_py.cli import main
 from phantora_py.data import RunData
-from phantora_py.report.summary import summarise, trusted_share
+from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
+from phantora_py.report.trust import trusted_share
 from phantora_py.report.units import duration_text, percent_text, size_text
 from sim_server.records import MarkerKind
 

@@ -12,7 +12,7 @@ from phantora_py.report.iterations import Iterations, Nanoseconds
 from phantora_py.report.memory import memory_peak, memory_series
 from sim_server.deadlock import ranges_text
 
-Places = npt.NDArray[np.float64]
+Places = npt.NDArray[np.floating[Any]]
 
 _WIDTH, _HEIGHT = 1000, 160
 # Lines that can be told apart, and rows that are read (assumed).

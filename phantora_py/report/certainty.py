@@ -1,0 +1,153 @@
+"""How sure the iteration time is: the intervals of kernels, copies, communication and host time,
+added up.
+
+The rule (docs/kernels.md): within a class errors are the same for all, so they add; between
+classes they are independent, so their sums add as squares. What a device waits for others is their
+work, and errs as work does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from phantora_py.data import RunData
+from phantora_py.report.breakdown import Breakdown
+from phantora_py.report.exposed import exposed_rows
+from phantora_py.report.window import Window
+from sim_server.history import COPY_SPAN, FILL_SPAN, KERNEL_SPAN
+
+CONFIDENCE = 0.9
+_COPIES = "copy by the copy engines"
+
+
+@dataclass(frozen=True)
+class ClassDoubt:
+    """One class of work. `time_ns`: its part of the mean iteration; how much shorter and longer
+    that part may be.
+    """
+
+    kernel_class: str
+    time_ns: float
+    shorter_ns: float
+    longer_ns: float
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Certainty:
+    """The classes' doubts, most first, of a mean iteration of `whole_ns`."""
+
+    classes: tuple[ClassDoubt, ...]
+    whole_ns: int
+
+    @property
+    def low(self) -> float:
+        """The 90 % interval as a multiple of the iteration time."""
+        return 1 - _together([one.shorter_ns for one in self.classes]) / self.whole_ns
+
+    @property
+    def high(self) -> float:
+        """Likewise."""
+        return 1 + _together([one.longer_ns for one in self.classes]) / self.whole_ns
+
+    def to_dict(self, median_ns: int) -> dict[str, Any]:
+        """The `interval` of the JSON summary."""
+        return {
+            "confidence": CONFIDENCE,
+            "low_ns": round(self.low * median_ns),
+            "high_ns": round(self.high * median_ns),
+            "classes": [
+                {
+                    "class": one.kernel_class,
+                    "share": one.time_ns / self.whole_ns,
+                    "shorter": one.shorter_ns / self.whole_ns,
+                    "longer": one.longer_ns / self.whole_ns,
+                    "sources": list(one.sources),
+                }
+                for one in self.classes
+            ],
+        }
+
+
+def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Certainty | None:
+    """None without iterations, and for files that are older than intervals."""
+    table = data.settings["gpu"].get("intervals")
+    if breakdown is None or not table or any("interval" not in row for row in data.timings):
+        return None
+    shares = data.ranks * window.iterations
+    sums = _kernels(data, window, shares)
+    copied_ns = _lasted_ns(data, window, (COPY_SPAN, FILL_SPAN)) / shares
+    if copied_ns:
+        sums["copies"] = _doubt("copies", copied_ns, table[_COPIES])
+    exposed = exposed_rows(data, window)
+    moving_ns = sum(row.moving_ns for row in exposed) / shares
+    waiting_ns = breakdown.exposed_communication_ns - moving_ns
+    computed_ns = sum(one.time_ns for one in sums.values())
+    # Kernels side by side count for the time that they cover; waiting is other devices' work.
+    covered_ns = breakdown.compute_ns + breakdown.idle_ns + waiting_ns
+    factor = covered_ns / computed_ns if computed_ns else 0.0
+    classes = [
+        replace(
+            one,
+            time_ns=factor * one.time_ns,
+            shorter_ns=factor * one.shorter_ns,
+            longer_ns=factor * one.longer_ns,
+        )
+        for one in sums.values()
+    ]
+    classes.append(_doubt("communication", moving_ns, table["communication"]))
+    classes.append(_doubt("host", breakdown.host_ns, table["host"]))
+    whole_ns = breakdown.compute_ns + breakdown.idle_ns + breakdown.host_ns
+    whole_ns += breakdown.exposed_communication_ns
+    found = sorted(
+        (one for one in classes if one.time_ns > 0),
+        key=lambda one: (-max(one.shorter_ns, one.longer_ns), one.kernel_class),
+    )
+    return Certainty(tuple(found), whole_ns)
+
+
+def _kernels(data: RunData, window: Window, shares: int) -> dict[str, ClassDoubt]:
+    """By class, per rank and iteration."""
+    spans = window.ended_in(data.spans)
+    spans = spans[spans["kind"] == KERNEL_SPAN]
+    lasted_ns = spans["end_ns"] - spans["start_ns"]
+    totals_ns = np.bincount(spans["id"], weights=lasted_ns, minlength=len(data.timings)) / shares
+    sums: dict[str, ClassDoubt] = {}
+    for timing, total_ns in zip(data.timings, totals_ns.tolist(), strict=True):
+        if not total_ns:
+            continue
+        interval = [*timing["interval"], timing["interval_source"]]
+        one = _doubt(timing["class"], total_ns, interval)
+        before = sums.get(one.kernel_class)
+        sums[one.kernel_class] = one if before is None else _added(before, one)
+    return sums
+
+
+def _doubt(kernel_class: str, time_ns: float, interval: list[Any]) -> ClassDoubt:
+    low, high, source = interval
+    return ClassDoubt(kernel_class, time_ns, time_ns * (1 - low), time_ns * (high - 1), (source,))
+
+
+def _added(one: ClassDoubt, other: ClassDoubt) -> ClassDoubt:
+    """Of one class: errors add."""
+    return ClassDoubt(
+        one.kernel_class,
+        one.time_ns + other.time_ns,
+        one.shorter_ns + other.shorter_ns,
+        one.longer_ns + other.longer_ns,
+        tuple(dict.fromkeys([*one.sources, *other.sources])),
+    )
+
+
+def _lasted_ns(data: RunData, window: Window, kinds: tuple[int, ...]) -> int:
+    spans = window.ended_in(data.spans)
+    spans = spans[np.isin(spans["kind"], kinds)]
+    return int((spans["end_ns"] - spans["start_ns"]).sum())
+
+
+def _together(doubts: list[float]) -> float:
+    """Of independent classes."""
+    return float(np.sqrt(np.square(doubts).sum()))

@@ -1,0 +1,45 @@
+"""Whether a run may be trusted as far as the user asks: `--min-trust` and `--strict`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sim_server.kernels import Tier
+
+# What `--strict` lets pass: of the GPU time without a rule or without sizes, and how far the
+# interval may reach from the iteration time. Both by judgement.
+_STRICT_ASSUMED = 0.01
+_STRICT_REACH = 0.25
+
+
+def trusted_share(summary: dict[str, Any]) -> float:
+    """Share of the GPU time that is not merely assumed: what `--min-trust` is compared with."""
+    return 1.0 - float(summary["trust"]["gpu_time_share"][Tier.ASSUMED.value])
+
+
+def doubts_of(summary: dict[str, Any], min_trust: float | None, strict: bool) -> Iterator[str]:
+    """What falls short of what was asked for, in sentences."""
+    assumed = 1 - trusted_share(summary)
+    if min_trust is not None and 1 - assumed < min_trust:
+        yield (
+            f"The times behind {assumed:.1%} of the GPU time are assumed, more than --min-trust "
+            f"{min_trust:.1%} leaves."
+        )
+    if not strict:
+        return
+    if assumed > _STRICT_ASSUMED:
+        yield f"--strict: the times behind {assumed:.1%} of the GPU time are merely assumed."
+    interval, median_ns = summary["trust"]["interval"], summary["iterations"]["median_ns"]
+    if interval is None:
+        yield "--strict: there is no iteration after the first whose time could be judged."
+    else:
+        shorter, longer = 1 - interval["low_ns"] / median_ns, interval["high_ns"] / median_ns - 1
+        if max(shorter, longer) > _STRICT_REACH:
+            yield (
+                f"--strict: an iteration may take {shorter:.1%} less or {longer:.1%} more than "
+                f"simulated, mostly because of {interval['classes'][0]['class']}."
+            )
+    variables = summary["trust"]["nccl_not_modelled"]
+    if variables:
+        yield f"--strict: variables of NCCL are not modelled: {', '.join(variables)}."

@@ -1,0 +1,109 @@
+"""The interval on the iteration time, against sums by hand."""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from made_runs import COMMUNICATION, COPY, KERNEL, make_run, span_rows
+from rich.console import Console
+
+from phantora_py.data import RunData
+from phantora_py.report.summary import summarise
+from phantora_py.report.terminal import print_summary
+from sim_server.records import MarkerKind
+
+TABLE = {
+    "copy by the copy engines": [0.5, 2.0, "copies"],
+    "communication": [0.9, 1.5, "network"],
+    "host": [0.5, 3.0, "host"],
+}
+# Of an iteration of 1,000: what the first class, the second, a copy and communication take.
+PARTS = (400, 200, 100, 100)
+
+
+def make(path: Path, classes: tuple[str, str] = ("gemm", "norm"), **changes: Any) -> RunData:
+    """Three iterations of 1,000 ns; towards the end of each the device waits 199 for its host."""
+    rows = []
+    for begin in (0, 1000, 2000):
+        at = begin
+        for kind, lasts in zip((KERNEL, KERNEL, COPY, COMMUNICATION), PARTS, strict=True):
+            rows.append((kind, begin, at, at + lasts))
+            at += lasts
+        rows.append((KERNEL, begin + 999, begin + 999, begin + 1000))
+    spans = span_rows([rows])
+    kernels = spans["kind"] == KERNEL
+    lasted = spans["end_ns"] - spans["start_ns"]
+    spans["id"][kernels] = (lasted[kernels] == 200).astype(int)
+    timings = [
+        {"name": "a", "class": classes[0], "interval": [0.9, 1.1], "interval_source": "fit"},
+        {"name": "b", "class": classes[1], "interval": [0.8, 1.4], "interval_source": "guess"},
+    ]
+    operation = {
+        **{"kind": "all_reduce", "comm": 1, "bytes": 8, "members": [0], "site": "train.py:1"},
+        **{"arrivals_ns": [0], "moves_ns": 0, "ends_ns": [0]},
+    }
+    gpu = {"properties": {"totalGlobalMem": 80 << 30}, "intervals": TABLE}
+    members: dict[str, Any] = {
+        "timings": [{"tier": "modelled", "duration_ns": 1} | timing for timing in timings],
+        "operations": [operation],
+        "settings": {"gpu": gpu, "nccl_environment": {}},
+        **changes,
+    }
+    markers = [(0, at, MarkerKind.ITERATION, "") for at in (999, 1999, 2999)]
+    spans["id"][spans["kind"] == COMMUNICATION] = 0
+    return make_run(path, [()], markers, spans=spans, **members)
+
+
+def test_classes_add_as_squares(tmp_path: Path) -> None:
+    """Each class by itself as its intervals say, all together as independent errors."""
+    interval = summarise(make(tmp_path / "a.phr"))["trust"]["interval"]
+    found = {one["class"]: (one["shorter"], one["longer"]) for one in interval["classes"]}
+    assert found == {
+        "gemm": pytest.approx((0.0401, 0.0401)),
+        "norm": pytest.approx((0.04, 0.08)),
+        "copies": pytest.approx((0.05, 0.1)),
+        "communication": pytest.approx((0.01, 0.05)),
+        "host": pytest.approx((0.0995, 0.398)),
+    }
+    low = 1000 - 1000 * math.hypot(0.0401, 0.04, 0.05, 0.01, 0.0995)
+    high = 1000 + 1000 * math.hypot(0.0401, 0.08, 0.1, 0.05, 0.398)
+    assert (interval["low_ns"], interval["high_ns"]) == (round(low), round(high))
+    assert interval["confidence"] == 0.9
+    assert interval["classes"][0]["class"] == "host"
+    assert sum(one["share"] for one in interval["classes"]) == pytest.approx(1)
+
+
+def test_errors_within_a_class_add(tmp_path: Path) -> None:
+    """Two kernels of one class err together, wherever their intervals are from."""
+    interval = summarise(make(tmp_path / "a.phr", ("gemm", "gemm")))["trust"]["interval"]
+    (gemm,) = (one for one in interval["classes"] if one["class"] == "gemm")
+    assert (gemm["shorter"], gemm["longer"]) == pytest.approx((0.0801, 0.1201))
+    assert gemm["sources"] == ["fit", "guess"]
+
+
+def test_files_without_intervals_have_none(tmp_path: Path) -> None:
+    """Of earlier versions: nothing is made up, and nothing is printed."""
+    data = make(
+        tmp_path / "a.phr", timings=[{"name": "a", "class": "gemm", "tier": "modelled"}] * 2
+    )
+    assert summarise(data)["trust"]["interval"] is None
+    assert "confidence" not in shown(tmp_path / "a.phr")
+
+
+def test_the_terminal_shows_it(tmp_path: Path) -> None:
+    """The range, and the classes that it comes from."""
+    make(tmp_path / "a.phr")
+    assert (
+        "  iteration  875 ns to 1.42 us with 90% confidence; most from   "
+        "host -10.0 % +39.8 %   copies -5.0 % +10.0 %   norm -4.0 % +8.0 %\n"
+    ) in shown(tmp_path / "a.phr")
+
+
+def shown(path: Path) -> str:
+    buffer = io.StringIO()
+    print_summary(path, Console(file=buffer, width=300))
+    return buffer.getvalue()
