@@ -26,7 +26,7 @@ from sim_server.history import (
     HOST_WAIT_SPAN,
     KERNEL_SPAN,
 )
-from sim_server.records import CopyKind, MarkerKind, NcclOpKind, WaitKind
+from sim_server.records import CopyKind, MarkerKind, MemoryKind, NcclOpKind, WaitKind
 
 
 @dataclass(frozen=True)
@@ -216,6 +216,21 @@ def _memory(data: RunData) -> Columns:
     }
 
 
+def _allocations(data: RunData) -> Columns:
+    """Device memory that was taken and given back."""
+    rows = data.allocations
+    return {
+        **{
+            name: np.array([getattr(one, name) for one in rows], np.int64)
+            for name in ("rank", "time_ns", "device")
+        },
+        "kind": _texts(_words(MemoryKind(one.kind)) for one in rows),
+        "size_bytes": np.array([one.size_bytes for one in rows], np.int64),
+        "in_use_bytes": np.array([one.in_use_bytes for one in rows], np.int64),
+        "site": _texts(one.site for one in rows),
+    }
+
+
 def _markers(data: RunData) -> Columns:
     """What the program said about itself: steps, marks, NVTX ranges."""
     return {
@@ -233,11 +248,12 @@ TABLES: dict[str, Callable[[RunData], Columns]] = {
     "host_waits": _waits,
     "iterations": _iterations,
     "memory": _memory,
+    "allocations": _allocations,
     "markers": _markers,
 }
 
 
-def _words(kind: CopyKind | WaitKind | MarkerKind) -> str:
+def _words(kind: CopyKind | MarkerKind | MemoryKind | WaitKind) -> str:
     return kind.name.lower().replace("_", " ")
 
 

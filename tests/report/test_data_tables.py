@@ -12,7 +12,7 @@ from test_page import two_iterations
 import phantora_py
 from phantora_py.tables import TABLES
 from sim_server.errors import UsageError
-from sim_server.records import MarkerKind
+from sim_server.records import MarkerKind, MemoryKind
 
 
 def test_kernels(tmp_path: Path) -> None:
@@ -70,7 +70,9 @@ def test_iterations(tmp_path: Path) -> None:
 def test_the_other_tables(tmp_path: Path) -> None:
     """Peaks of memory, waits of the host, markers."""
     markers = [(0, 4, MarkerKind.RANGE_PUSH, "forward")]
-    data = make_run(tmp_path / "a.phr", [[(HOST_WAIT, 1, 1, 5)], []], markers)
+    taken = [[1, 3, 0, MemoryKind.CONTEXT, 512, 512, 0, "a.py:1 f"]]
+    data = make_run(tmp_path / "a.phr", [[(HOST_WAIT, 1, 1, 5)], []], markers, allocations=taken)
+    assert data.table("allocations").values.tolist() == [[1, 3, 0, "context", 512, 512, "a.py:1 f"]]
     assert data.table("memory")["device_peak_bytes"].tolist() == [4 << 30, 4 << 30]
     assert data.table("host_waits").values.tolist() == [[0, "stream", 1, 5]]
     assert data.table("markers").values.tolist() == [[0, 4, "range push", "forward"]]

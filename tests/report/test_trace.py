@@ -14,7 +14,7 @@ from test_page import OPERATION, two_iterations
 
 from phantora_py.cli import main
 from phantora_py.data import RunData
-from sim_server.records import MarkerKind
+from sim_server.records import MarkerKind, MemoryKind
 
 # What each kind of event must have. Source: Google's "Trace Event Format".
 REQUIRED = {
@@ -175,6 +175,27 @@ def test_everything_a_span_can_be(tmp_path: Path) -> None:
     )
     threads = [event["args"]["name"] for event in events if event["name"] == "thread_name"]
     assert {"GPU 0 stream 0", "GPU 1 stream 0"} <= set(threads)
+
+
+def test_memory_counters(tmp_path: Path) -> None:
+    """Bytes in use whenever they change; a part of the run begins with what was in use."""
+    taken = [
+        [rank, time_ns, rank, MemoryKind.DEVICE, 10, in_use_bytes, 0, "a.py:1 f"]
+        for rank in (0, 1)
+        for time_ns, in_use_bytes in ((100, 10), (200, 20), (2_000_000, 30), (9_000_000, 40))
+    ]
+    data = two_iterations(tmp_path / "a.phr", allocations=taken)
+
+    def counted(*options: str) -> list[tuple[str, float, int]]:
+        return [
+            (event["name"], event["ts"], event["args"]["bytes in use"])
+            for event in trace(data, tmp_path / "a.json", *options)
+            if event["ph"] == "C" and event["pid"] == 1
+        ]
+
+    name = "device memory, GPU 1"
+    assert counted() == [(name, 0.1, 10), (name, 0.2, 20), (name, 2000.0, 30), (name, 9000.0, 40)]
+    assert counted("--trace-iterations", "1") == [(name, 1000.0, 20), (name, 2000.0, 30)]
 
 
 def test_part_of_a_run(tmp_path: Path) -> None:

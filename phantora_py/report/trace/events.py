@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from phantora_py.data import RunData
+from phantora_py.data import Allocation, RunData
 from phantora_py.report.iterations import Nanoseconds, find_iterations, find_steps
 from phantora_py.report.trace.names import Label, Labels
 from phantora_py.report.window import Window
@@ -42,6 +42,9 @@ class Trace:
         self._steps = find_steps(data)[1]
         self._ranges = _nvtx_ranges(data)
         self._correlations = itertools.count(1)
+        self._allocations: dict[int, list[Allocation]] = {}
+        for one in data.allocations:
+            self._allocations.setdefault(one.rank, []).append(one)
         self._threads = [_threads(data.spans_of(rank)) for rank in range(data.ranks)]
 
     def rank_events(self, rank: int, launches: bool) -> Iterator[Event]:
@@ -53,6 +56,7 @@ class Trace:
         for span in spans[~on_device]:
             label = self._labels.of(int(span["kind"]), int(span["id"]))
             yield _slice(rank, _HOST, label.category, label.name, _times(span))
+        yield from self._memory_events(rank)
         for name, begin_ns, end_ns in self._ranges.get(rank, ()):
             if self._overlaps(begin_ns, end_ns):
                 yield _slice(rank, _RANGES, "user_annotation", name, (begin_ns, end_ns))
@@ -120,6 +124,25 @@ class Trace:
             event = _slice(rank, number, label.category, label.name, (start_ns, end_ns))
             event["args"] = arguments
             yield event
+
+    def _memory_events(self, rank: int) -> Iterator[Event]:
+        """Bytes in use on each device, whenever they change; what they were before, at the begin
+        of the window.
+        """
+        before: dict[str, Event] = {}
+        within = []
+        for one in self._allocations.get(rank, ()):
+            name = f"device memory, GPU {one.device}"
+            event = {
+                **{"ph": "C", "name": name, "pid": rank, "ts": one.time_ns / 1e3},
+                "args": {"bytes in use": one.in_use_bytes},
+            }
+            if one.time_ns < self._window.begin_ns:
+                before[name] = {**event, "ts": self._window.begin_ns / 1e3}
+            elif one.time_ns <= self._window.end_ns or not self._window.iterations:
+                within.append(event)
+        yield from before.values()
+        yield from within
 
     def _names(self, rank: int) -> Iterator[Event]:
         per_node = int(self._data.run["gpus_per_node"])
