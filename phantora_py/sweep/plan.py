@@ -13,18 +13,13 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sim_server.errors import UsageError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from sim_server.toml_file import read_toml
 
 Values = dict[str, Any]
 """By name; those of the tables `run` and `env` with that before a point."""
@@ -57,7 +52,7 @@ class Configuration:
 
 def read_plan(path: Path, command: Sequence[str]) -> list[Configuration]:
     """The configurations, in the order of the file. Raises: UsageError."""
-    table = _read(path)
+    table = read_toml(path, "sweep")
     for key in table:
         if key not in ("fixed", "grid", "configuration"):
             raise UsageError(
@@ -81,15 +76,6 @@ def read_plan(path: Path, command: Sequence[str]) -> list[Configuration]:
         _configuration(name, command, values)
         for name, (_, values) in zip(labels, named, strict=True)
     ]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
-    except ValueError as error:
-        raise UsageError(f"{path} is not TOML: {error}.") from error
 
 
 def _flat(table: object, where: str) -> Values:

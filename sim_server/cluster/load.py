@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import sys
 from pathlib import Path
 from typing import Any
 
 from sim_server.cluster.description import Cluster
 from sim_server.cluster.settings import read_record
 from sim_server.errors import UsageError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from sim_server.toml_file import read_toml
 
 _BUILTIN = Path(__file__).parent / "builtin"
 
@@ -30,7 +25,9 @@ def load_cluster(name_or_path: str) -> Cluster:
     A file may say `base = "h100"` and then only what differs. Raises: UsageError.
     """
     if name_or_path in builtin_names():
-        return _build(_read(_BUILTIN / f"{name_or_path}.toml"), f"cluster {name_or_path}")
+        return _build(
+            read_toml(_BUILTIN / f"{name_or_path}.toml", "cluster"), f"cluster {name_or_path}"
+        )
     path = Path(name_or_path)
     if not path.is_file():
         near = difflib.get_close_matches(name_or_path, builtin_names(), n=1)
@@ -39,7 +36,7 @@ def load_cluster(name_or_path: str) -> Cluster:
             f"there is no cluster '{name_or_path}'; {hint}Built in are "
             f"{', '.join(builtin_names())}; anything else is the path of a TOML file"
         )
-    table = _read(path)
+    table = read_toml(path, "cluster")
     base = table.pop("base", None)
     if base is not None:
         table = _merge(_read_base(base, path), table)
@@ -53,18 +50,9 @@ def _read_base(base: object, path: Path) -> dict[str, Any]:
             f"cluster {path}: base = {base!r} is not a built-in cluster; "
             f"use one of {', '.join(builtin_names())}"
         )
-    table = _read(_BUILTIN / f"{base}.toml")
+    table = read_toml(_BUILTIN / f"{base}.toml", "cluster")
     del table["name"]
     return table
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cluster {path}: cannot be read: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"cluster {path}: is not TOML: {error}") from error
 
 
 def _merge(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:

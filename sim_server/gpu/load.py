@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import sys
 from pathlib import Path
 from typing import Any
 
 from sim_server.errors import UsageError
 from sim_server.gpu.profile import GpuProfile
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from sim_server.toml_file import read_toml
 
 _BUILTIN = Path(__file__).parent / "builtin"
 _COMMON = "common"
@@ -36,7 +31,7 @@ def load_gpu(name: str) -> GpuProfile:
 
 
 def _read(name: str) -> dict[str, Any]:
-    return tomllib.loads((_BUILTIN / f"{name}.toml").read_text(encoding="ascii"))
+    return read_toml(_BUILTIN / f"{name}.toml", "GPU profile")
 
 
 def _merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
