@@ -16,7 +16,7 @@ from sim_server.cluster import Cluster, place
 from sim_server.collectives.environment import NcclEnvironment, not_modelled
 from sim_server.errors import UsageError
 from sim_server.gpu import GpuProfile, load_gpu
-from sim_server.kernels import KernelScale, KernelTimer, ScaledTimer, Timer
+from sim_server.kernels import KernelScale, KernelTimer, RecordedTimer, ScaledTimer, Timer
 from sim_server.settings import Settings
 
 # Names that are shown where none matches.
@@ -40,7 +40,8 @@ class WhatIf:
             place(self.cluster, nodes=recorded.nodes, gpus_per_node=recorded.gpus_per_node)
             gpu = load_gpu(self.cluster.gpu)
             _check_gpu(gpu, recorded.gpu, data)
-            changed = dataclasses.replace(changed, cluster=self.cluster, gpu=gpu)
+            cache = recorded.cache if gpu.name == recorded.gpu.name else None
+            changed = dataclasses.replace(changed, cluster=self.cluster, gpu=gpu, cache=cache)
         if self.environment:
             variables = {**recorded.nccl_environment, **self.environment}
             variables = {name: value for name, value in variables.items() if value}
@@ -54,7 +55,9 @@ class WhatIf:
         for scale in self.kernels:
             if not any(scale.matches(*name) for name in names):
                 raise UsageError(_no_kernel(scale.pattern, data))
-        timer = KernelTimer(gpu)
+        timer: Timer = KernelTimer(gpu)
+        if gpu.name == data.settings["gpu"]["name"]:
+            timer = RecordedTimer(timer, data.timings)
         return ScaledTimer(timer, self.kernels) if self.kernels else timer
 
     def to_dict(self) -> dict[str, Any]:

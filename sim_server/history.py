@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from sim_server.kernels import Timing
+from sim_server.kernels import Tier, Timing
 
 KERNEL_SPAN = 1
 COPY_SPAN = 2
@@ -84,6 +84,7 @@ class History:
         self._timings: dict[bytes, Timing] = {}
         self._indexes: dict[bytes, int] = {}
         self._by_index: list[Timing] = []
+        self._signatures: list[bytes] = []
         self._numbers = np.full(64, -1, np.int64)  # of timings in the file, by index
         self._numbered = 0
         self._ended: list[np.ndarray] = []
@@ -103,6 +104,7 @@ class History:
         self._indexes[signature] = len(self._by_index)
         self._timings[signature] = timing
         self._by_index.append(timing)
+        self._signatures.append(signature)
         if len(self._by_index) > len(self._numbers):
             self._numbers = np.append(self._numbers, np.full_like(self._numbers, -1))
         return timing
@@ -155,7 +157,7 @@ class History:
                 "tier": timing.tier.value,
                 "duration_ns": timing.duration_ns,
             },
-            derived=_doubt(timing),
+            derived=_doubt(timing, self._signatures[index]),
         )
 
     def is_full(self) -> bool:
@@ -182,9 +184,14 @@ class History:
         return whole.hexdigest()
 
 
-def _doubt(timing: Timing) -> dict[str, Any]:
-    """What the file says about the error of a duration."""
+def _doubt(timing: Timing, signature: bytes) -> dict[str, Any]:
+    """What the file says about the error of a duration, and, if models alone would not find it
+    again, what it is of.
+    """
     interval = timing.interval
     if interval is None:
         return {}
-    return {"interval": [interval.low, interval.high], "interval_source": interval.source}
+    doubt = {"interval": [interval.low, interval.high], "interval_source": interval.source}
+    if timing.tier in (Tier.MEASURED, Tier.INTERPOLATED):
+        doubt["signature"] = json.loads(signature)
+    return doubt

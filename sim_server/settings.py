@@ -24,6 +24,9 @@ class Settings:
     gpu: GpuProfile
     nccl_environment: Mapping[str, str] = field(default_factory=dict)
     """The NCCL_* variables of the program."""
+    cache: Mapping[str, str] | None = None
+    """The timing cache: `path`, and `cuda`, the version that the program runs on. The data file
+    has what was taken from it."""
 
     def to_json(self) -> str:
         """The JSON text of Hello.settings."""
@@ -35,6 +38,7 @@ class Settings:
                 "cluster": self.cluster.to_dict(),
                 "gpu": self.gpu.to_dict(),
                 "nccl_environment": dict(self.nccl_environment),
+                "cache": self.cache and dict(self.cache),
             },
             sort_keys=True,
         )
@@ -50,4 +54,5 @@ class Settings:
             cluster=Cluster.from_dict(values["cluster"]),
             gpu=GpuProfile.from_dict(values["gpu"]),
             nccl_environment=values["nccl_environment"],
+            cache=values.get("cache"),
         )

@@ -22,12 +22,13 @@ from sim_server.communicators import Communicators, Joiner, NewCommunicator
 from sim_server.deadlock import report_deadlock
 from sim_server.errors import Deadlock, Mismatch, RankFailed, UnsupportedCall
 from sim_server.history import PIECE_ROWS, Piece
-from sim_server.kernels import KernelTimer, Timer, copy_rates, fill_rate
+from sim_server.kernels import Timer, copy_rates, fill_rate
 from sim_server.operations import Operation
 from sim_server.records import NcclOpKind, RecordKind, ReplyStatus, WaitKind
 from sim_server.run_log import Reply, RunLog
 from sim_server.settings import Settings
 from sim_server.steady import Steady, SteadyWatch
+from sim_server.timings import make_timer
 
 # Later than the engine's latest time (kLatest in csrc/engine/common.h).
 _AFTER_ALL_NS = 1 << 62
@@ -43,7 +44,7 @@ class Simulation:
     def __init__(
         self, settings: Settings, timer: Timer | None = None, until_steady: bool = False
     ) -> None:
-        """`timer` tells how long kernels take; the models of the GPU, unless given.
+        """`timer` tells how long kernels take; the cache and the models, unless given.
 
         `until_steady`: the run ends when the iteration time has settled, see `steady`.
         """
@@ -60,7 +61,7 @@ class Simulation:
             copy_rates(gpu),
             fill_rate(gpu),
         )
-        self._timer = timer or KernelTimer(gpu)
+        self._timer = timer or make_timer(settings)
         self._communicators = Communicators()
         self._communication = Communication(
             self._environment,

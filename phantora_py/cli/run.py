@@ -62,6 +62,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stop once the iteration time has settled: 5 iterations in a row, the first not among "
         "them, that differ by 1%% at most",
     )
+    model.add_argument(
+        "--cache",
+        type=Path,
+        metavar="FILE",
+        help="measured kernel times, see `phantora cache`; what is not there is modelled",
+    )
     model.add_argument("--server", metavar="ADDRESS", help="use a running `phantora serve`")
     model.add_argument("--token", help="the token of that server")
     machine = parser.add_argument_group("this machine")
@@ -162,6 +168,7 @@ def run(options: argparse.Namespace) -> int:
         min_trust=None if options.min_trust is None else parse_share(options.min_trust),
         strict=options.strict,
         values_threshold_bytes=parse_size_bytes(options.values_threshold),
+        cache=options.cache,
         server=options.server,
         token=options.token,
         stall_limit_s=options.stall_limit,

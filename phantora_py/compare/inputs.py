@@ -38,6 +38,7 @@ def inputs_of(data: RunData) -> Inputs:
         "cluster": _flat(cluster),
         f"GPU {cluster.get('gpu', '')}": _flat(profile),
         "host": host,
+        "kernel times": {"cache": str(run.get("cache"))},
         "supposed": _supposed(run),
         "versions": dict(run["versions"]),
     }

@@ -46,6 +46,8 @@ class RunOptions:
     """Fail on any doubt about the iteration time, see `report.trust`."""
     values_threshold_bytes: int = 64 * 1024
     """Copies and collectives up to this size move real data."""
+    cache: Path | None = None
+    """A timing cache."""
     server: str | None = None
     """Address of a running sim_server; None: start one."""
     token: str | None = None

@@ -47,6 +47,7 @@ from sim_server.errors import UsageError
 from sim_server.gpu import GpuProfile, load_gpu
 from sim_server.records import PROTOCOL_VERSION
 from sim_server.settings import Settings
+from sim_server.timing_cache import Damaged, TimingCache, put_away
 
 # A server that somebody else started should be there (assumed: time to start it a little late).
 _ANSWER_LIMIT_S = 20.0
@@ -117,6 +118,7 @@ def prepare(options: RunOptions) -> Prepared:
     NcclEnvironment.read(variables).used_nics(cluster.nic.per_node)  # raises what is wrong
     if options.server is not None and not options.token:
         raise UsageError("--server needs --token, the token that the server was started with.")
+    _check_cache(options)
     limits.require_files(layout.ranks)
     notes = list(torchrun.notes) if torchrun else []
     notes += interpreter.note_untested(command.program.torch)
@@ -172,6 +174,19 @@ def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
         partial.unlink(missing_ok=True)
         raise
     return outcome
+
+
+def _check_cache(options: RunOptions) -> None:
+    """Raises: UsageError if the cache that the user named cannot be used."""
+    if options.cache is None:
+        return
+    if options.server is not None:
+        raise UsageError("--cache is for a server of the run's own, not for --server.")
+    try:
+        with TimingCache(options.cache) as cache:
+            list(cache.measurements())
+    except Damaged as error:
+        raise put_away(options.cache, error) from error
 
 
 def _writable(options: RunOptions, isolation: Isolation) -> list[str] | None:
@@ -398,7 +413,15 @@ def _settings(prepared: Prepared) -> Settings:
         cluster=prepared.cluster,
         gpu=prepared.gpu,
         nccl_environment=prepared.nccl_variables,
+        cache=_cache_settings(prepared),
     )
+
+
+def _cache_settings(prepared: Prepared) -> dict[str, str] | None:
+    path = prepared.options.cache
+    if path is None:
+        return None
+    return {"path": str(path.resolve()), "cuda": _versions(prepared.command.program)["cuda"]}
 
 
 def _hello(prepared: Prepared) -> wire.Hello:
@@ -426,6 +449,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
         "cluster_name": prepared.cluster.name,
         "host_time": prepared.options.host_time,
         "host_tensors": prepared.options.host_tensors,
+        "cache": prepared.options.cache and str(prepared.options.cache),
         "host_gaps": None if prepared.host_gaps is None else prepared.host_gaps.origin,
         "isolation": {"tier": prepared.isolation.tier, "reason": prepared.isolation.reason},
         "notes": prepared.notes,

@@ -18,8 +18,10 @@ from phantora_py.report.breakdown import Breakdown
 from phantora_py.report.exposed import exposed_rows
 from phantora_py.report.window import Window
 from sim_server.history import COPY_SPAN, FILL_SPAN, KERNEL_SPAN
+from sim_server.kernels import Tier
 
 CONFIDENCE = 0.9
+_FROM_CACHE = (Tier.MEASURED.value, Tier.INTERPOLATED.value)
 _COPIES = "copy by the copy engines"
 
 
@@ -120,7 +122,11 @@ def _kernels(data: RunData, window: Window, shares: int) -> dict[str, ClassDoubt
         if not total_ns:
             continue
         interval = [*timing["interval"], timing["interval_source"]]
-        one = _doubt(timing["class"], total_ns, interval)
+        # Errors of measurements have nothing to do with those of models.
+        kernel_class = timing["class"]
+        if timing["tier"] in _FROM_CACHE:
+            kernel_class = f"{kernel_class}, {timing['tier']}"
+        one = _doubt(kernel_class, total_ns, interval)
         before = sums.get(one.kernel_class)
         sums[one.kernel_class] = one if before is None else _added(before, one)
     return sums

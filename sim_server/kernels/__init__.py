@@ -2,15 +2,18 @@
 deserves.
 """
 
+from sim_server.kernels.cached import CachedTimer, RecordedTimer
 from sim_server.kernels.copies import copy_rates, fill_rate
 from sim_server.kernels.scaled import KernelScale, ScaledTimer
 from sim_server.kernels.timer import KernelTimer, Timer
 from sim_server.kernels.timing import Interval, Tier, Timing
 
 __all__ = [
+    "CachedTimer",
     "Interval",
     "KernelScale",
     "KernelTimer",
+    "RecordedTimer",
     "ScaledTimer",
     "Tier",
     "Timer",

@@ -1,0 +1,196 @@
+"""`phantora cache WHAT FILE ...`."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from phantora_py.cache.exchange import read_text, write_text
+from phantora_py.cli.commands import Parser
+from phantora_py.report.units import duration_text, percent_text
+from sim_server.errors import UsageError
+from sim_server.timing_cache import (
+    Damaged,
+    Entry,
+    Environment,
+    Measurement,
+    TimingCache,
+    put_away,
+)
+from sim_server.timing_cache.entry import signature_key
+
+# Of output that is no terminal (assumed: as wide as most windows).
+_PLAIN_WIDTH = 160
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    whats = parser.add_subparsers(metavar="WHAT", required=True, parser_class=Parser)
+
+    def add(name: str, carry_out: Callable[[argparse.Namespace], None], help_text: str) -> None:
+        what = whats.add_parser(name, help=help_text, description=help_text)
+        what.add_argument("file", type=Path, metavar="FILE", help="the cache")
+        what.set_defaults(carry_out=carry_out)
+        made[name] = what
+
+    made: dict[str, argparse.ArgumentParser] = {}
+    add("ls", _ls, "where its measurements were made, and how many there are")
+    add("show", _show, "its entries: samples, median, spread, clock, date, origin")
+    add("export", _export, "all of it as text, one measurement a line")
+    add("import", _import, "add measurements from texts that `export` wrote; makes the cache")
+    add("merge", _merge, "add the measurements of other caches")
+    add("verify", _verify, "read everything; a damaged file is set aside")
+    add("prune", _prune, "remove measurements that match all of the options")
+    made["show"].add_argument(
+        "pattern", nargs="?", default="*", help="of signatures, as '*bf16*'; default: all"
+    )
+    made["export"].add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
+    for name in ("import", "merge"):
+        made[name].add_argument("sources", type=Path, nargs="+", metavar="FROM")
+    prune = made["prune"]
+    prune.add_argument("--gpu", metavar="PATTERN", help="of the GPU's name")
+    prune.add_argument("--driver", metavar="PATTERN")
+    prune.add_argument("--cuda", metavar="PATTERN")
+    prune.add_argument("--origin", metavar="PATTERN")
+    prune.add_argument("--before", metavar="DATE", help="measured before, as 2026-01-31")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Carries it out. Raises: UsageError also for a damaged cache, after setting it aside."""
+    try:
+        options.carry_out(options)
+    except Damaged as error:
+        raise put_away(options.file, error) from error
+    return 0
+
+
+def _ls(options: argparse.Namespace) -> None:
+    with TimingCache(options.file) as cache:
+        entries = cache.entries()
+    table = _table("GPU", "driver", "CUDA", "libraries", "entries", "samples", "latest")
+    for environment, some in _by_environment(entries).items():
+        table.add_row(
+            *map(Text, (environment.gpu, environment.driver, environment.cuda)),
+            Text(environment.libraries),
+            f"{len(some):,}",
+            f"{sum(len(one.warm_ns) for one in some):,}",
+            max(one.date for one in some),
+        )
+    _print(table)
+
+
+def _by_environment(entries: Iterable[Entry]) -> dict[Environment, list[Entry]]:
+    found: dict[Environment, list[Entry]] = {}
+    for entry in entries:
+        found.setdefault(entry.environment, []).append(entry)
+    return found
+
+
+def _show(options: argparse.Namespace) -> None:
+    with TimingCache(options.file) as cache:
+        entries = cache.entries()
+    table = _table("signature", "GPU", "CUDA", "median", "spread", "cold", "n", "clock", "date")
+    table.add_column("origin", overflow="fold")
+    for entry in entries:
+        text = signature_key(entry.signature)
+        if not fnmatchcase(text.lower(), options.pattern.lower()):
+            continue
+        cold = entry.cold_ns
+        clock_khz = entry.measurements[-1].sm_khz
+        table.add_row(
+            Text(text),
+            *map(Text, (entry.environment.gpu, entry.environment.cuda)),
+            duration_text(entry.median_ns),
+            percent_text(entry.spread),
+            duration_text(cold[len(cold) // 2]) if cold else "-",
+            str(len(entry.warm_ns)),
+            f"{clock_khz / 1e6:.2f} GHz" if clock_khz else "-",
+            entry.date[:10],
+            Text(", ".join(dict.fromkeys(one.origin for one in entry.measurements))),
+        )
+    _print(table)
+
+
+def _export(options: argparse.Namespace) -> None:
+    with TimingCache(options.file) as cache:
+        count = write_text(options.output, cache.measurements())
+    print(f"Wrote {options.output} ({count:,} measurements)")
+
+
+def _import(options: argparse.Namespace) -> None:
+    found = [row for source in options.sources for row in read_text(source)]
+    with TimingCache(options.file, write=True) as cache:
+        _tell_added(options.file, cache.add(found), len(found))
+
+
+def _merge(options: argparse.Namespace) -> None:
+    found: list[tuple[Environment, Measurement]] = []
+    for source in options.sources:
+        try:
+            with TimingCache(source) as cache:
+                found += cache.measurements()
+        except Damaged as error:
+            raise UsageError(f"{source} is damaged: {error}. Nothing was merged.") from error
+    with TimingCache(options.file, write=True) as cache:
+        _tell_added(options.file, cache.add(found), len(found))
+
+
+def _tell_added(path: Path, added: int, given: int) -> None:
+    print(f"{added:,} of {given:,} measurements are new to {path}")
+
+
+def _verify(options: argparse.Namespace) -> None:
+    with TimingCache(options.file) as cache:
+        count = sum(1 for _ in cache.measurements())
+    print(f"{options.file} is whole: {count:,} measurements")
+
+
+def _prune(options: argparse.Namespace) -> None:
+    wanted = ("gpu", "driver", "cuda", "origin", "before")
+    if all(getattr(options, name) is None for name in wanted):
+        raise UsageError(
+            "prune needs to know what: give --gpu, --driver, --cuda, --origin or --before."
+        )
+    with TimingCache(options.file, write=options.file.exists()) as cache:
+        removed = cache.remove(list(_matching(cache, options)))
+    print(f"{removed:,} measurements were removed from {options.file}")
+
+
+def _matching(
+    cache: TimingCache, options: argparse.Namespace
+) -> Iterator[tuple[Environment, Measurement]]:
+    for environment, one in cache.measurements():
+        texts = {
+            "gpu": environment.gpu,
+            "driver": environment.driver,
+            "cuda": environment.cuda,
+            "origin": one.origin,
+        }
+        patterns = {name: getattr(options, name) for name in texts}
+        if options.before is not None and one.date >= options.before:
+            continue
+        if all(
+            pattern is None or fnmatchcase(texts[name].lower(), pattern.lower())
+            for name, pattern in patterns.items()
+        ):
+            yield environment, one
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _print(table: Table) -> None:
+    console = Console(highlight=False)
+    width = console.width if console.is_terminal else _PLAIN_WIDTH
+    Console(highlight=False, width=width).print(table)

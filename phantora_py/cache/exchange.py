@@ -1,0 +1,41 @@
+"""Measurements as text: one JSON object a line, for other machines and for reading."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from sim_server.errors import UsageError
+from sim_server.timing_cache import Environment, Measurement
+
+
+def write_text(path: Path, measurements: Iterable[tuple[Environment, Measurement]]) -> int:
+    """Returns how many there were. Raises: UsageError if `path` cannot be written."""
+    lines = [
+        json.dumps(asdict(environment) | asdict(one), sort_keys=True)
+        for environment, one in measurements
+    ]
+    try:
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+    return len(lines)
+
+
+def read_text(path: Path) -> Iterator[tuple[Environment, Measurement]]:
+    """What `write_text` wrote. Raises: UsageError with the line that is wrong."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+    for number, line in enumerate(lines, 1):
+        try:
+            values = json.loads(line)
+            fields = {name: values.pop(name) for name in ("gpu", "driver", "cuda", "libraries")}
+            yield Environment(**fields), Measurement.from_json(json.dumps(values))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise UsageError(
+                f"{path}, line {number} is no measurement: {error}. Nothing was added."
+            ) from error

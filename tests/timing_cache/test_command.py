@@ -1,0 +1,88 @@
+"""`phantora cache`: what it prints, and what becomes of damaged files."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from caches import H100, make_cache, measurement, product
+
+from phantora_py.cli import main
+from sim_server.timing_cache import TimingCache
+
+
+def cache(*words: object) -> int:
+    return main(["cache", *map(str, words)])
+
+
+def test_listing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row for each environment; a row for each entry that is asked for."""
+    path = make_cache(
+        tmp_path / "c",
+        measurement(product(8), 2e5, 3e5, 4e5, cold_ns=(6e5,)),
+        measurement(product(16), 1e3),
+    )
+    assert cache("ls", path) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "NVIDIA H100 80GB HBM3 580.105.08 13.2 cublas 13.4 2 4 2026-01-02T03:04:05" in said
+    assert cache("show", path, '*"m": 8,*') == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "300 us 16.7 % 600 us 3 1.98 GHz 2026-01-02 test" in said
+    assert "1.00 us" not in said
+
+
+def test_text_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Export and import keep everything; a second import adds nothing; a wrong line is named."""
+    path = make_cache(tmp_path / "c", *(measurement(product(m), 1.5, 2.5) for m in (1, 2, 3)))
+    text = tmp_path / "c.jsonl"
+    assert cache("export", path, "-o", text) == 0
+    assert cache("import", tmp_path / "d", text) == 0
+    assert "3 of 3 measurements are new" in capsys.readouterr().out
+    with TimingCache(path) as one, TimingCache(tmp_path / "d") as other:
+        assert one.entries() == other.entries()
+    assert cache("import", tmp_path / "d", text) == 0
+    assert "0 of 3 measurements are new" in capsys.readouterr().out
+    text.write_text(text.read_text() + '{"gpu": "x"}\n')
+    assert cache("import", tmp_path / "e", text) == 2
+    assert "line 4 is no measurement" in capsys.readouterr().err
+    assert not (tmp_path / "e").exists()
+
+
+def test_merge_and_prune(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Measurements of both are kept; what all options match is removed."""
+    old = dataclasses.replace(H100, cuda="12.8")
+    one = make_cache(tmp_path / "a", measurement(product(1), 1.0, origin="suite"))
+    other = make_cache(tmp_path / "b", measurement(product(1), 1.0), environment=old)
+    merged = tmp_path / "c"
+    assert cache("merge", merged, one, other) == 0
+    assert cache("prune", merged, "--cuda", "12.*", "--origin", "suite") == 0
+    assert "0 measurements were removed" in capsys.readouterr().out
+    assert cache("prune", merged, "--before", "2026-01-01") == 0
+    assert "0 measurements were removed" in capsys.readouterr().out
+    assert cache("prune", merged, "--cuda", "12.*") == 0
+    assert "1 measurements were removed" in capsys.readouterr().out
+    with TimingCache(merged) as left:
+        assert [entry.environment for entry in left.entries()] == [H100]
+    assert cache("prune", merged) == 2
+    assert "prune needs to know what" in capsys.readouterr().err
+    assert cache("prune", tmp_path / "none", "--cuda", "1") == 2
+
+
+def test_damaged_files_are_named_and_set_aside(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever was asked of it; a damaged source of a merge stays, and nothing is merged."""
+    path = make_cache(tmp_path / "c", measurement(product(1), 1.0))
+    assert cache("verify", path) == 0
+    assert "is whole: 1 measurements" in capsys.readouterr().out
+    path.write_bytes(path.read_bytes()[:-1000])
+    target = make_cache(tmp_path / "d")
+    assert cache("merge", target, path) == 2
+    assert "Nothing was merged" in capsys.readouterr().err
+    assert path.exists()
+    assert cache("verify", path) == 2
+    said = capsys.readouterr().err
+    assert f"the cache {path} is damaged: " in said
+    assert not path.exists()
+    assert list(tmp_path.glob("c.damaged-*"))
