@@ -9,6 +9,7 @@ from pathlib import Path
 
 from phantora_py.cli.messages import parse_ranks
 from phantora_py.data import RunData
+from phantora_py.report.listing import print_kernels
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from phantora_py.report.units import size_text
@@ -32,6 +33,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write a trace (docs/trace.md): OUT.json.gz for Perfetto, another name is a folder "
         "with a file per rank, for Holistic Trace Analysis",
     )
+    view.add_argument(
+        "--kernels",
+        action="store_true",
+        help="list kernels by class, tier and share of time, the largest unknown first",
+    )
     view.add_argument("--rank", type=int, metavar="N", help="print what this rank has printed")
     parser.add_argument(
         "--trace-ranks", metavar="RANKS", help="with --trace: these alone, as 3 or 0,8-15"
@@ -54,6 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
         _print_log(RunData(arguments.file), arguments.rank)
     elif arguments.json:
         print(json.dumps(summarise(RunData(arguments.file)), indent=1))
+    elif arguments.kernels:
+        print_kernels(RunData(arguments.file))
     elif arguments.html is not None:
         _write_page(RunData(arguments.file), arguments.html)
     else:
