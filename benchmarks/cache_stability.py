@@ -4,7 +4,8 @@
 
 The caches are synthetic (`synthetic_cache`): every kernel of the run as its model says, but for a
 bias of its family, one that changes with its size, and noise. Each run is simulated again with the
-whole cache and with what is left of it: medians of the seeds.
+whole cache and with what is left of it, without host time, so that kernels decide: medians of the
+seeds.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def iteration_ns(data: RunData, entries: list[Entry], scratch: Path) -> float:
     """Median iteration of the run with this cache."""
     models = KernelTimer(GpuProfile.from_dict(data.settings["gpu"]))
     timer = CachedTimer(models, entries, data.run["versions"]["cuda"])
-    resimulate(data, TimedBy(own=timer), scratch)
+    resimulate(data, TimedBy(own=timer, host_time_off=True), scratch)
     durations_ns = find_iterations(RunData(scratch)).durations_ns
     assert len(durations_ns), f"{data.path} has no iteration after its first"
     return median(durations_ns.tolist())
