@@ -26,8 +26,14 @@ def load_gpu(name: str) -> GpuProfile:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean '{near[0]}'? " if near else ""
         raise UsageError(f"there is no GPU profile '{name}'; {hint}There are {', '.join(names)}")
-    merged = _merge(_read(_COMMON), _read(name))
-    return GpuProfile.from_dict({"profile": name, **merged})
+    return GpuProfile.from_dict({"profile": name, **_resolved(name)})
+
+
+def _resolved(name: str) -> dict[str, Any]:
+    """What the file says over its `base`, another GPU or what all have in common."""
+    own = _read(name)
+    base = own.pop("base", None)
+    return _merge(_resolved(base) if base else _read(_COMMON), own)
 
 
 def _read(name: str) -> dict[str, Any]:

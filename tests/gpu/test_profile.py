@@ -28,8 +28,30 @@ def _driver_types() -> Path | None:
 
 
 def test_builtin_names() -> None:
-    """The four GPUs are there, the common table is none of them."""
-    assert profile_names() == ["a100", "b200", "h100", "h200"]
+    """The GPUs are there, the common table is none of them."""
+    data_centre = ["a100", "a100-40", "b200", "gb200", "h100", "h100-pcie", "h200", "l40s"]
+    assert profile_names() == [*data_centre, "rtx4090"]
+
+
+def test_variants_have_what_they_do_not_say_from_their_base() -> None:
+    """The 40 GB A100 differs from the other in memory alone."""
+    small, large = load_gpu("a100-40").to_dict(), load_gpu("a100").to_dict()
+    differing = {key for key in large if small[key] != large[key]}
+    assert differing == {"profile", "name", "properties", "clocks", "memory", "gemm", "intervals"}
+    assert small["properties"] | {"totalGlobalMem": 0} == large["properties"] | {
+        "totalGlobalMem": 0
+    }
+
+
+def test_nothing_of_a_scaled_gpu_counts_as_fitted(gpu: GpuProfile) -> None:
+    """GPUs that nobody measured have assumed attention and wider intervals of products."""
+    if gpu.profile in ("a100", "a100-40", "h100", "h200"):
+        return
+    assert gpu.attention.forward.assumed
+    assert gpu.fused_attention.backward.assumed
+    low, high, source = gpu.intervals["gemm large"]
+    assert high / low > 1.4
+    assert source.startswith("transfer")
 
 
 def test_unknown_name_is_a_usage_error() -> None:
