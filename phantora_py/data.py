@@ -21,6 +21,7 @@ import numpy.typing as npt
 from phantora_py.broken_archive import BrokenArchive
 from sim_server.errors import UsageError
 from sim_server.history import KERNEL_SPAN, SPAN_TYPE
+from sim_server.network.link_use import USE_TYPE
 
 SCHEMA = 2
 
@@ -114,11 +115,7 @@ class RunData:
     @cached_property
     def spans(self) -> npt.NDArray[np.void]:
         """Finished work and host waits: one structured row each, sorted by rank and issue time."""
-        pieces = [
-            np.load(io.BytesIO(self._read(name)), allow_pickle=False)
-            for name in self._pieces("spans")
-        ]
-        rows = np.concatenate([np.empty(0, SPAN_TYPE), *pieces])
+        rows = self._arrays("spans", SPAN_TYPE)
         return np.asarray(rows[np.lexsort([rows["issue_ns"], rows["rank"]])])
 
     def spans_of(self, rank: int) -> npt.NDArray[np.void]:
@@ -158,6 +155,19 @@ class RunData:
         """
         rows = [Allocation(*row) for row in self._rows("allocations")]
         return sorted(rows, key=lambda row: (row.rank, row.time_ns))
+
+    @cached_property
+    def link_use(self) -> npt.NDArray[np.void]:
+        """How links were used: rows from, to, and an index of `link_loads`; in no order.
+
+        Empty in files of earlier versions.
+        """
+        return self._arrays("link_use", USE_TYPE)
+
+    @cached_property
+    def link_loads(self) -> list[dict[str, tuple[float, float, str]]]:
+        """By class of links the share of all their capacity, that of the most used, and which."""
+        return self._rows("link_loads")
 
     @cached_property
     def memory(self) -> dict[str, Any]:
@@ -239,6 +249,13 @@ class RunData:
 
     def _pieces(self, name: str) -> list[str]:
         return sorted(one for one in self._archive.namelist() if one.rpartition("/")[0] == name)
+
+    def _arrays(self, name: str, row_type: np.dtype[np.void]) -> npt.NDArray[np.void]:
+        pieces = [
+            np.load(io.BytesIO(self._read(piece)), allow_pickle=False)
+            for piece in self._pieces(name)
+        ]
+        return np.concatenate([np.empty(0, row_type), *pieces])
 
     def _rows(self, name: str) -> list[Any]:
         return [row for piece in self._pieces(name) for row in self._json(piece)]

@@ -191,13 +191,21 @@ class Simulation:
         due = self.log.due()
         if due or self._engine.span_count >= PIECE_ROWS:
             self._take_spans(self._engine.time_ns)
-        return self.log.pieces(everything=due)
+        yield from self.log.pieces(everything=due)
+        link_use = self._communication.link_use
+        # Where a run will have ended is not known before it has settled.
+        if not self._until_steady and (due or len(link_use) >= PIECE_ROWS):
+            yield from link_use.take(self._environment.now)
 
     def files(self) -> Iterator[Piece]:
         """At the end of the run: what is left of its data file, the digest last."""
-        if not (self._until_steady and self.steady):
-            self._take_spans(_AFTER_ALL_NS)
+        end_ns = _AFTER_ALL_NS
+        if self._until_steady and self.steady:
+            end_ns = self.steady.time_ns + 1
+        else:
+            self._take_spans(end_ns)
         yield from self.log.pieces(everything=True)
+        yield from self._communication.link_use.take(end_ns)
         yield from self.log.last_files()
 
     # Iterations
@@ -329,6 +337,8 @@ class Simulation:
         self, ready: Ready, operation: Operation, way: Way | None, end: simpy.Event
     ) -> None:
         assert isinstance(end.value, list), "an operation ends with the times of its participants"
+        if way is not None:
+            way = way._replace(limited_by=self._communication.limited_by(end))
         self._ended.append((ready, operation, way, end.value))
 
     def _finish(self) -> None:

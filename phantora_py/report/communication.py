@@ -8,6 +8,7 @@ from typing import Any
 from phantora_py.bench.operations import bus_factor
 from phantora_py.data import RunData
 from phantora_py.report.layout import layout_text, pair_text
+from phantora_py.report.units import percent_text
 from phantora_py.report.window import Window
 from sim_server.records import NcclOpKind
 
@@ -30,6 +31,9 @@ class CommunicationRow:
     """From the arrival of the last rank to the end; of all operations together."""
     waiting_ns: int
     """From the first arrival to the last; of all operations together."""
+    limited_by: str
+    """What they took their time for: a class of links, NCCL's channels, latency. With shares of the
+    time if they are several; empty if the data file does not say it, or nothing moved."""
     bus_bytes_per_s: float | None
     """As nccl-tests computes it, while bytes move. None: nothing moved between ranks."""
 
@@ -88,5 +92,22 @@ def _row(
         operations=len(operations),
         moving_ns=moving_ns,
         waiting_ns=sum(one["moves_ns"] - min(one["arrivals_ns"]) for one in operations),
+        limited_by=_limit(operations),
         bus_bytes_per_s=bus_bytes_per_s,
     )
+
+
+def _limit(operations: list[dict[str, Any]]) -> str:
+    """Weighed by the time in which bytes moved."""
+    times_ns: dict[str, int] = {}
+    for one in operations:
+        if one.get("limited_by"):
+            moving_ns = max(one["ends_ns"]) - one["moves_ns"]
+            times_ns[one["limited_by"]] = times_ns.get(one["limited_by"], 0) + moving_ns
+    if not times_ns:
+        return ""
+    if len(times_ns) == 1:
+        return next(iter(times_ns))
+    whole_ns = sum(times_ns.values())
+    ordered = sorted(times_ns, key=lambda limit: (-times_ns[limit], limit))
+    return ", ".join(f"{limit} {percent_text(times_ns[limit] / whole_ns)}" for limit in ordered)

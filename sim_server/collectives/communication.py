@@ -12,11 +12,15 @@ from sim_server.collectives.environment import NcclEnvironment
 from sim_server.collectives.group import Group
 from sim_server.collectives.selection import Plan, Selection
 from sim_server.collectives.tuning import comm_init_ns
-from sim_server.network import Batch, FlowNetwork, Gpu, Topology
+from sim_server.network import Batch, FlowNetwork, Gpu, LinkUse, Topology
 from sim_server.operations import Operation
 
 # Flows of the plans kept for operations that come again; beyond that many the memory starts anew.
 _PLANNED_FLOWS = 200_000
+
+
+# What limits an operation that takes longer to start than to move its bytes.
+_LATENCY = "latency"
 
 
 class Way(NamedTuple):
@@ -24,6 +28,9 @@ class Way(NamedTuple):
 
     algorithm: str
     protocol: str
+    limited_by: str = ""
+    """What it took its time for, known when it has ended: a class of links, "channels" or
+    "latency"."""
 
 
 class Communication:
@@ -57,7 +64,10 @@ class Communication:
             variables.used_nics(cluster.nic.per_node),
             peer_to_peer=variables.peer_to_peer,
         )
-        self.flows = FlowNetwork(env, [link.capacity_bytes_per_s for link in topology.links])
+        self.link_use = LinkUse(topology.links)
+        capacities = [link.capacity_bytes_per_s for link in topology.links]
+        self.flows = FlowNetwork(env, capacities, use=self.link_use)
+        self._limits: dict[simpy.Event, str] = {}
         self._selection = Selection(topology, cluster.collectives, variables)
         self._groups: dict[tuple[int, ...], Group] = {}
         self._plans: dict[tuple[Operation, ...], Plan] = {}
@@ -103,6 +113,10 @@ class Communication:
             for one in operations
         ]
 
+    def limited_by(self, done: simpy.Event) -> str:
+        """What limited an operation that has just ended; asked once for each that moved bytes."""
+        return self._limits.pop(done, "")
+
     def _plan(self, operations: tuple[Operation, ...]) -> Plan:
         """The plan of a collective, or of the sends of one launch."""
         plan = self._plans.get(operations)
@@ -135,7 +149,8 @@ class Communication:
             plan = self.plan(operation)
 
             def move() -> None:
-                self._end_with(self.flows.start(plan.demands, plan.fold), operation, done)
+                flows = self.flows.start(plan.demands, plan.fold)
+                self._end_with(flows, operation, done, plan.startup_ns)
 
             self._after(plan.startup_ns, move)
 
@@ -145,12 +160,21 @@ class Communication:
 
         def move() -> None:
             for (operation, done), demand in zip(sends, plan.demands, strict=True):
-                self._end_with(self.flows.start((demand,)), operation, done)
+                self._end_with(self.flows.start((demand,)), operation, done, plan.startup_ns)
 
         self._after(plan.startup_ns, move)
 
-    def _end_with(self, flows: Batch, operation: Operation, done: simpy.Event) -> None:
-        _when(flows.done, lambda: self._end(operation, done))
+    def _end_with(
+        self, flows: Batch, operation: Operation, done: simpy.Event, startup_ns: int
+    ) -> None:
+        begin_ns = int(self._env.now)
+
+        def end() -> None:
+            is_short = int(self._env.now) - begin_ns < startup_ns
+            self._limits[done] = _LATENCY if is_short else flows.limit
+            self._end(operation, done)
+
+        _when(flows.done, end)
 
     def _after(self, delay_ns: int, action: Callable[[], None]) -> None:
         _when(self._env.timeout(delay_ns), action)

@@ -60,6 +60,7 @@ class _Route(NamedTuple):
     crosses: bool
     """Whether it leaves its node."""
     flows_on_link: tuple[int, ...] | None = None
+    flows: int = 1
 
 
 class _Routed:
@@ -74,7 +75,7 @@ class _Routed:
         load: dict[int, float] = {}
         self.seconds_per_byte = {False: 0.0, True: 0.0}
         self.latency_ns = {False: 0, True: 0}
-        for path, share, crosses, flows_on_link in self.routes:
+        for path, share, crosses, flows_on_link, _ in self.routes:
             latency_ns = topology.latency_ns(path)
             self.latency_ns[crosses] = max(self.latency_ns[crosses], latency_ns)
             for link, flows in zip(path, flows_on_link or repeat(1, len(path)), strict=True):
@@ -150,7 +151,13 @@ def _folded_exchange(group: Group, topology: Topology) -> _Routed:
     """All-to-all as classes of flows."""
     fold = Fold(topology, list(group.gpu.values()))
     routes = (
-        _Route(one.path, 1 / group.size, one.source.node != one.destination.node, one.flows_on_link)
+        _Route(
+            one.path,
+            1 / group.size,
+            one.source.node != one.destination.node,
+            one.flows_on_link,
+            one.flows,
+        )
         for one in fold.classes
     )
     return _Routed(pairwise_shape(group, folded=True), routes, topology, fold)
@@ -291,8 +298,8 @@ def _demands(candidate: _Candidate, buffer_bytes: int) -> tuple[Demand, ...]:
     coupled = routed.shape.coupled
     seconds = (candidate.seconds if coupled else candidate.channel_seconds)(buffer_bytes)
     demands = []
-    for path, share, crosses, flows_on_link in routed.routes:
+    for path, share, crosses, flows_on_link, flows in routed.routes:
         size_bytes = share * buffer_bytes * (between if crosses else inside)
         cap_bytes_per_s = size_bytes / seconds if seconds else inf
-        demands.append(Demand(path, size_bytes, cap_bytes_per_s, flows_on_link))
+        demands.append(Demand(path, size_bytes, cap_bytes_per_s, flows_on_link, flows))
     return tuple(demands)

@@ -3,7 +3,18 @@ time."""
 
 from sim_server.network.flows import Batch, Demand, FlowNetwork
 from sim_server.network.folding import Fold
+from sim_server.network.link_use import LinkUse
 from sim_server.network.maxmin import max_min_rates
 from sim_server.network.topology import Gpu, Link, Topology
 
-__all__ = ["Batch", "Demand", "FlowNetwork", "Fold", "Gpu", "Link", "Topology", "max_min_rates"]
+__all__ = [
+    "Batch",
+    "Demand",
+    "FlowNetwork",
+    "Fold",
+    "Gpu",
+    "Link",
+    "LinkUse",
+    "Topology",
+    "max_min_rates",
+]

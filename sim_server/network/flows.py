@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import simpy
 
 from sim_server.network.folding import Fold
+from sim_server.network.link_use import LinkUse, Load, Measured, Tightness
 from sim_server.network.maxmin import max_min_rates
 
 Solver = Callable[..., list[float]]
@@ -56,6 +57,8 @@ class Demand(NamedTuple):
     """The rate above which the sender does not go."""
     flows_on_link: tuple[int, ...] | None = None
     """For flows that stand for others: how many of them each link of the path carries."""
+    flows: int = 1
+    """How many there are of it in all: more only if it stands for others."""
 
 
 class Batch:
@@ -65,7 +68,14 @@ class Batch:
         self.done = env.event()
         self.ends_ns = [-1] * size
         """End of each flow in the order of the demands; -1 while it runs."""
+        self.limits_ns: dict[str, int] = {}
+        """How long what held its flows up: classes of links, or their own channels."""
         self._running = size
+
+    @property
+    def limit(self) -> str:
+        """What held its flows up longest. Empty if that was not watched, or nothing flowed."""
+        return max(sorted(self.limits_ns), key=self.limits_ns.__getitem__, default="")
 
     def split(self, flows: int) -> None:
         """One flow becomes several; its end is that of the last."""
@@ -79,6 +89,18 @@ class Batch:
             self.done.succeed(self.ends_ns)
 
 
+class _Stretch:
+    """Flows that share links, from one change of their rates to the next."""
+
+    __slots__ = ("begin_ns", "is_over", "load", "tightest")
+
+    def __init__(self, begin_ns: int, load: Load) -> None:
+        self.begin_ns = begin_ns
+        self.load = load
+        self.is_over = False
+        self.tightest: dict[Batch, Tightness] = {}
+
+
 class _Flow:
     __slots__ = (
         "batch",
@@ -90,6 +112,7 @@ class _Flow:
         "rate",
         "shape",
         "since_ns",
+        "stretch",
     )
 
     def __init__(
@@ -104,6 +127,7 @@ class _Flow:
         self.rate = 0.0
         self.since_ns = 0
         self.end_ns = _NEVER
+        self.stretch: _Stretch | None = None
 
 
 class _Folded:
@@ -138,8 +162,11 @@ class FlowNetwork:
         env: simpy.Environment,
         capacities_bytes_per_s: Iterable[float],
         solver: Solver = max_min_rates,
+        use: LinkUse | None = None,
     ) -> None:
+        """`use`: watches how busy links are."""
         self._env = env
+        self._use = use
         self._solver = solver
         self._capacities = list(capacities_bytes_per_s)
         self._on_link: list[dict[int, _Flow]] = [{} for _ in self._capacities]
@@ -147,7 +174,7 @@ class FlowNetwork:
         self._changed_capacities: set[int] = set()
         self._started = 0
         self._shapes: dict[tuple[object, ...], int] = {}
-        self._solutions: dict[tuple[int, ...], list[float]] = {}
+        self._solutions: dict[tuple[int, ...], tuple[list[float], Measured | None]] = {}
         self._changed: dict[int, None] = {}
         self._settling = False
         self._ends: list[tuple[int, int, _Flow]] = []
@@ -171,7 +198,7 @@ class FlowNetwork:
         return batch
 
     def _start(self, demand: Demand, batch: Batch, position: int) -> _Flow:
-        look = (demand.path, demand.cap_bytes_per_s, demand.flows_on_link)
+        look = (demand.path, demand.cap_bytes_per_s, demand.flows_on_link, demand.flows)
         shape = self._shapes.setdefault(look, len(self._shapes))
         flow = _Flow(self._started, shape, demand, batch, position)
         self._started += 1
@@ -216,7 +243,7 @@ class FlowNetwork:
             of = folded.flows[index]
             if of.end_ns == _OVER:
                 continue
-            demand = of.demand._replace(path=path, flows_on_link=None)
+            demand = of.demand._replace(path=path, flows_on_link=None, flows=1)
             flow = self._start(demand, of.batch, of.position)
             flow.left_bytes, flow.rate, flow.since_ns = of.left_bytes, of.rate, of.since_ns
             flow.end_ns = of.end_ns
@@ -227,6 +254,7 @@ class FlowNetwork:
 
     def _remove(self, flow: _Flow) -> None:
         flow.end_ns = _OVER
+        self._end_stretch(flow.stretch)
         for link in flow.demand.path:
             self._on_link[link].pop(flow.number, None)
         self._change(flow.demand.path)
@@ -283,11 +311,17 @@ class FlowNetwork:
 
     def _apply(self, component: list[_Flow]) -> None:
         looks = tuple(flow.shape for flow in component)
-        rates = self._solutions.get(looks)
-        if rates is None:
+        solution = self._solutions.get(looks)
+        if solution is None:
             if len(self._solutions) >= _SOLUTIONS:
                 self._solutions.clear()
-            rates = self._solutions[looks] = self._solve([flow.demand for flow in component])
+            demands = [flow.demand for flow in component]
+            rates = self._solve(demands)
+            found = None if self._use is None else self._use.measure(demands, rates)
+            solution = self._solutions[looks] = (rates, found)
+        rates, measured = solution
+        if measured is not None:
+            self._begin_stretch(component, measured)
         now_ns = int(self._env.now)
         for flow, rate in zip(component, rates, strict=True):
             if rate != flow.rate:
@@ -295,6 +329,28 @@ class FlowNetwork:
                 flow.rate = rate
                 flow.since_ns = now_ns
                 self._schedule_end(flow)
+
+    def _begin_stretch(self, component: list[_Flow], measured: Measured) -> None:
+        stretch = _Stretch(int(self._env.now), measured.load)
+        for flow, tightness in zip(component, measured.tightest, strict=True):
+            self._end_stretch(flow.stretch)
+            flow.stretch = stretch
+            known = stretch.tightest.get(flow.batch)
+            if known is None or tightness > known:
+                stretch.tightest[flow.batch] = tightness
+
+    def _end_stretch(self, stretch: _Stretch | None) -> None:
+        """One of its flows ends, or gets a new rate."""
+        if self._use is None or stretch is None or stretch.is_over:
+            return
+        stretch.is_over = True
+        now_ns = int(self._env.now)
+        if now_ns == stretch.begin_ns:
+            return
+        self._use.note(stretch.begin_ns, now_ns, stretch.load)
+        for batch, tightness in stretch.tightest.items():
+            before_ns = batch.limits_ns.get(tightness.limit, 0)
+            batch.limits_ns[tightness.limit] = before_ns + now_ns - stretch.begin_ns
 
     def _solve(self, demands: list[Demand]) -> list[float]:
         paths = [demand.path for demand in demands]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import json
 import random
 from collections.abc import Generator
 from typing import Any
 
+import numpy as np
 import pytest
 import simpy
 from clusters import LINK_BYTES_PER_S, round_cluster
@@ -34,10 +37,12 @@ def random_cluster(chance: random.Random) -> Cluster:
     )
 
 
-def ends_ns(
+def outcome(
     cluster: Cluster, nodes: int, starts: list[Start], slow_link: tuple[int, int] | None = None
-) -> list[int]:
-    """End of each operation; `slow_link` loses half its capacity at a time."""
+) -> tuple[list[int], dict[str, float]]:
+    """End of each operation, and for how long links of each class would have been full if they had
+    been so one after the other; `slow_link` loses half its capacity at a time.
+    """
     env = simpy.Environment()
     communication = Communication(env, cluster, nodes, cluster.gpus_per_node)
     ends = [-1] * len(starts)
@@ -57,7 +62,19 @@ def ends_ns(
     if slow_link is not None:
         env.process(slow_down(*slow_link))
     env.run()
-    return ends
+    return ends, used_ns(communication)
+
+
+def used_ns(communication: Communication) -> dict[str, float]:
+    """By class of links: the share that was used, over time."""
+    sums: dict[str, float] = {}
+    pieces = dict(communication.link_use.take(float("inf")))
+    if pieces:
+        loads = json.loads(pieces["link_loads/000000.json"])
+        for begin_ns, end_ns, load in np.load(io.BytesIO(pieces["link_use/000000.npy"])).tolist():
+            for name, (share, _, _) in loads[load].items():
+                sums[name] = sums.get(name, 0.0) + share * (end_ns - begin_ns)
+    return sums
 
 
 def exchange(ranks: tuple[int, ...], size_bytes: int = 3_000_017) -> Operation:
@@ -71,11 +88,13 @@ def check(
     starts: list[Start],
     slow_link: tuple[int, int] | None = None,
 ) -> None:
-    """Both ways give the same ends, up to the rounding of one."""
+    """Both ways give the same ends and the same use of links, up to rounding."""
     monkeypatch.setattr(selection, "_FOLDED_RANKS", 2)
-    folded_ns = ends_ns(cluster, nodes, starts, slow_link)
+    folded_ns, folded_use_ns = outcome(cluster, nodes, starts, slow_link)
     monkeypatch.setattr(selection, "_FOLDED_RANKS", NEVER)
-    assert folded_ns == pytest.approx(ends_ns(cluster, nodes, starts, slow_link), rel=0, abs=1)
+    single_ns, single_use_ns = outcome(cluster, nodes, starts, slow_link)
+    assert folded_ns == pytest.approx(single_ns, rel=0, abs=1)
+    assert folded_use_ns == pytest.approx(single_use_ns, rel=1e-3, abs=10)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -128,7 +147,7 @@ def test_company_at_the_end_of_a_class(monkeypatch: pytest.MonkeyPatch) -> None:
     """What starts at the very instant at which a class ends finds it ended."""
     cluster = round_cluster(gpus_per_node=2, nics_per_node=2)
     alone = exchange((0, 1, 2, 3), 10**6)
-    (end_ns,) = ends_ns(cluster, 2, [(0, alone)])
+    ((end_ns,), _) = outcome(cluster, 2, [(0, alone)])
     send = Operation(NcclOpKind.SEND, 10**6, INT8, source=0, destination=3)
     for start_ns in (end_ns - 1, end_ns, end_ns + 1):
         check(monkeypatch, cluster, 2, [(0, alone), (start_ns, send)])

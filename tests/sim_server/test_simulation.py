@@ -90,6 +90,7 @@ def test_a_collective_takes_what_the_network_takes() -> None:
         **{"members": [0, 1, 2, 3], "moves_ns": created_ns + 3000, "ends_ns": [end_ns] * 4},
         "arrivals_ns": [created_ns + 1000 * rank for rank in range(4)],
         **{"site": "an unknown line", "algorithm": "Ring", "protocol": "Simple"},
+        "limited_by": "latency",
     }
 
 
@@ -312,7 +313,7 @@ def test_delivery_does_not_show(seed: int, alike: bool) -> None:
     expected, found = whole_files(whole.files()), whole_files(cut.files())
     for files in (expected, found):
         files["markers"].sort(key=lambda marker: marker[0])  # they come rank by rank
-        files["spans"] = files["spans"].tobytes()
+        files |= {name: files[name].tobytes() for name in ("spans", "link_use")}
     differing = [name for name in expected if expected[name] != found[name]]
     assert differing == []
     assert len(found) == len(expected)

@@ -12,6 +12,7 @@ from phantora_py.report.communication import communication_rows
 from phantora_py.report.critical_path import known_path
 from phantora_py.report.iterations import find_iterations
 from phantora_py.report.kernels import doubts
+from phantora_py.report.page.link_strips import link_strips
 from phantora_py.report.page.memory_chart import memory_chart
 from phantora_py.report.page.overview import (
     deadlock_tables,
@@ -35,6 +36,7 @@ _SECTIONS = (
     ("trust", "Trust"),
     ("kernels", "Kernels"),
     ("communication", "Communication"),
+    ("links", "Links"),
     ("memory", "Memory"),
     ("facts", "Facts"),
 )
@@ -91,6 +93,7 @@ def _views(data: RunData) -> dict[str, Any]:
         "exposed": exposed_table(data, window),
         **waiting_table(data, window, _WAITS),
         "collectives": communication_rows(data, window),
+        **link_strips(data, last),
         "memory_rows": memory_rows(data),
         **memory_chart(data, iterations),
         "deadlock": deadlock_tables(data),
