@@ -174,7 +174,6 @@ def benchmarks(session: nox.Session) -> None:
     for name in session.posargs or [
         "launch_cost",
         "overhead",
-        "network_accuracy",
         "training_accuracy",
     ]:
         session.run("python", f"benchmarks/{name}.py")

@@ -1,12 +1,24 @@
 """The simulated cluster: what it is made of, and where ranks sit in it."""
 
-from sim_server.cluster.description import Cluster, Fabric, Nic, NvLink, Routing
+from sim_server.cluster.description import (
+    Calibration,
+    Cluster,
+    Fabric,
+    GpuLinks,
+    Host,
+    Nic,
+    NvLink,
+    Routing,
+)
 from sim_server.cluster.load import builtin_names, load_cluster
 from sim_server.cluster.placement import Layout, place
 
 __all__ = [
+    "Calibration",
     "Cluster",
     "Fabric",
+    "GpuLinks",
+    "Host",
     "Layout",
     "Nic",
     "NvLink",

@@ -15,6 +15,7 @@ from sim_server.cluster.settings import (
     Setting,
     check_choice,
     check_count,
+    check_factor,
     check_name,
     check_non_negative,
     check_ratio,
@@ -43,6 +44,27 @@ class NvLink:
     """From a GPU to the switch, or from the switch to a GPU."""
 
 
+class GpuLinks(str, Enum):
+    """How GPUs of a node reach each other."""
+
+    NVSWITCH = "nvswitch"
+    """Each over its NVLinks and one switch."""
+    PCIE = "pcie"
+    """Each over its PCIe slot, PCIe switches and the host."""
+
+
+@dataclass(frozen=True)
+class Host:
+    """PCIe of a node, as GPUs without NVLink between them use it."""
+
+    gpus_per_switch: Annotated[int, Setting("gpus_per_switch", check_count)] = 1
+    """GPUs that share a PCIe switch and its slot on the host; 1 is no switch."""
+    uplink_bytes_per_s: Annotated[int | None, Setting("uplink_bandwidth", parse_bytes_per_s)] = None
+    """Between a PCIe switch and the host in one direction; None is that of a slot."""
+    bandwidth_bytes_per_s: Annotated[int | None, Setting("bandwidth", parse_bytes_per_s)] = None
+    """Of all traffic that goes through the host together; None is no limit."""
+
+
 @dataclass(frozen=True)
 class Nic:
     """The network interfaces of a node."""
@@ -57,6 +79,8 @@ class Nic:
     """Between one GPU and its NIC in one direction."""
     pcie_latency_ns: Annotated[int, Setting("pcie_latency", parse_ns)]
     """Between a GPU and its NIC."""
+    transport: Annotated[str, Setting("transport", check_name)] = "infiniband"
+    """Name of the costs of operations between nodes (see `sim_server.collectives.tuning`)."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +99,23 @@ class Fabric:
     """Enters the ECMP hash."""
     latency_ns: Annotated[int, Setting("latency", parse_ns)]
     """Between a leaf and a spine, switching included."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Factors on the costs of collectives; 1 where nobody measured. `phantora calibrate` writes
+    them."""
+
+    base_latency: Annotated[float, Setting("base_latency", check_factor)] = 1.0
+    """On what an operation or a message costs before its first step."""
+    gpu_latency: Annotated[float, Setting("gpu_latency", check_factor)] = 1.0
+    """On a step inside a node."""
+    gpu_efficiency: Annotated[float, Setting("gpu_efficiency", check_factor)] = 1.0
+    """On the part of the capacity inside a node that carries payload."""
+    network_latency: Annotated[float, Setting("network_latency", check_factor)] = 1.0
+    """On what operations and steps between nodes cost in addition."""
+    network_efficiency: Annotated[float, Setting("network_efficiency", check_factor)] = 1.0
+    """On the part of the network's capacity that carries payload."""
 
 
 @dataclass(frozen=True)
@@ -97,11 +138,18 @@ class Cluster:
     """Switches between nodes."""
     nodes: Annotated[int | None, Setting("nodes", check_count)] = None
     """How many nodes there are; None is as many as asked for."""
+    gpu_links: Annotated[GpuLinks, Setting("gpu_links", check_choice(GpuLinks))] = GpuLinks.NVSWITCH
+    """How GPUs of a node reach each other."""
+    host: Host = Host()
+    """PCIe of a node."""
+    calibration: Calibration = Calibration()
+    """What this cluster's own measurements say about the costs."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values under the names of the fields, in base units, for JSON."""
         return asdict(self) | {
-            "fabric": asdict(self.fabric) | {"routing": self.fabric.routing.value}
+            "gpu_links": self.gpu_links.value,
+            "fabric": asdict(self.fabric) | {"routing": self.fabric.routing.value},
         }
 
     @staticmethod
@@ -112,5 +160,8 @@ class Cluster:
             "nvlink": NvLink(**values["nvlink"]),
             "nic": Nic(**values["nic"]),
             "fabric": Fabric(**{**fabric, "routing": Routing(fabric["routing"])}),
+            "gpu_links": GpuLinks(values.get("gpu_links", "nvswitch")),
+            "host": Host(**values.get("host", {})),
+            "calibration": Calibration(**values.get("calibration", {})),
         }
         return Cluster(**{**values, **parts})

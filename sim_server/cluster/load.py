@@ -22,7 +22,8 @@ def builtin_names() -> list[str]:
 def load_cluster(name_or_path: str) -> Cluster:
     """The built-in cluster of this name, or the one described by the TOML file at this path.
 
-    A file may say `base = "h100"` and then only what differs. Raises: UsageError.
+    A file may say `base = "h100"`, or the path of another file from where it lies, and then only
+    what differs. Raises: UsageError.
     """
     if name_or_path in builtin_names():
         return _build(
@@ -36,23 +37,30 @@ def load_cluster(name_or_path: str) -> Cluster:
             f"there is no cluster '{name_or_path}'; {hint}Built in are "
             f"{', '.join(builtin_names())}; anything else is the path of a TOML file"
         )
-    table = read_toml(path, "cluster")
-    base = table.pop("base", None)
-    if base is not None:
-        table = _merge(_read_base(base, path), table)
+    table = _read_with_bases(path, ())
     table.setdefault("name", path.stem)
     return _build(table, f"cluster {path}")
 
 
-def _read_base(base: object, path: Path) -> dict[str, Any]:
-    if base not in builtin_names():
+def _read_with_bases(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
+    """What a file says on top of what its base says. `above` are the files it is the base of."""
+    if path.resolve() in above:
+        raise UsageError(f"cluster {path}: is its own base; start one of the files from another")
+    table = read_toml(path, "cluster")
+    base = table.pop("base", None)
+    if base is None:
+        return table
+    if base in builtin_names():
+        below = read_toml(_BUILTIN / f"{base}.toml", "cluster")
+    elif isinstance(base, str) and (path.parent / base).is_file():
+        below = _read_with_bases(path.parent / base, (*above, path.resolve()))
+    else:
         raise UsageError(
-            f"cluster {path}: base = {base!r} is not a built-in cluster; "
-            f"use one of {', '.join(builtin_names())}"
+            f"cluster {path}: base = {base!r} is not a built-in cluster; use one of "
+            f"{', '.join(builtin_names())}, or the path of a file beside this one"
         )
-    table = read_toml(_BUILTIN / f"{base}.toml", "cluster")
-    del table["name"]
-    return table
+    below.pop("name", None)
+    return _merge(below, table)
 
 
 def _merge(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
@@ -71,6 +79,12 @@ def _build(table: dict[str, Any], where: str) -> Cluster:
         raise UsageError(
             f"{where}: nic.per_node = {nics} does not divide gpus_per_node = "
             f"{cluster.gpus_per_node}; every NIC serves the same number of GPUs"
+        )
+    if cluster.gpus_per_node % cluster.host.gpus_per_switch != 0:
+        raise UsageError(
+            f"{where}: host.gpus_per_switch = {cluster.host.gpus_per_switch} does not divide "
+            f"gpus_per_node = {cluster.gpus_per_node}; every PCIe switch has the same number of "
+            "GPUs"
         )
     if cluster.fabric.leaf_downlinks % nics != 0:
         raise UsageError(

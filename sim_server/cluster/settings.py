@@ -111,6 +111,13 @@ def check_ratio(value: object) -> float:
     return float(value)
 
 
+def check_factor(value: object) -> float:
+    """A positive number. Raises: ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e6:
+        raise ValueError(f"{value!r} is not a factor; write a number above 0, as 1.1")
+    return float(value)
+
+
 def check_name(value: object) -> str:
     """A text that is not empty. Raises: ValueError."""
     if not isinstance(value, str) or not value.strip():

@@ -53,6 +53,8 @@ CHANNEL_RATES = {
     "ampere": ChannelRates(24.0e9, 20.0e9),
     "hopper": ChannelRates(38.7e9, 36.7e9),
     "blackwell": ChannelRates(38.7e9, 36.7e9),
+    # PCIe is slower than any channel.
+    "pcie": ChannelRates(inf, inf),
     "ideal": ChannelRates(inf, inf),
 }
 

@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import simpy
 
-from sim_server.cluster import Cluster, place
+from sim_server.cluster import Calibration, Cluster, place
+from sim_server.collectives.channels import CHANNEL_RATES
 from sim_server.collectives.environment import NcclEnvironment
 from sim_server.collectives.group import Group
 from sim_server.collectives.selection import Plan, Selection
-from sim_server.collectives.tuning import comm_init_ns
+from sim_server.collectives.tuning import comm_init_ns, load_tuning
 from sim_server.network import Batch, FlowNetwork, Gpu, LinkUse, Topology
 from sim_server.operations import Operation
 
@@ -68,7 +69,9 @@ class Communication:
         capacities = [link.capacity_bytes_per_s for link in topology.links]
         self.flows = FlowNetwork(env, capacities, use=self.link_use)
         self._limits: dict[simpy.Event, str] = {}
-        self._selection = Selection(topology, cluster.collectives, variables)
+        tuning = load_tuning(cluster.collectives, cluster.nic.transport, cluster.calibration)
+        rates = CHANNEL_RATES[cluster.collectives]
+        self._selection = Selection(topology, tuning, rates, variables)
         self._groups: dict[tuple[int, ...], Group] = {}
         self._plans: dict[tuple[Operation, ...], Plan] = {}
         self._planned_flows = 0
@@ -102,6 +105,20 @@ class Communication:
         """How an operation of at least two ranks, or the sends of one launch, are carried out by
         themselves."""
         return self._plan(operations)
+
+    def calibrate(self, calibration: Calibration) -> None:
+        """Replace the cluster's calibration for what starts from now on."""
+        cluster = self._cluster
+        self._selection.tuning = load_tuning(
+            cluster.collectives, cluster.nic.transport, calibration
+        )
+        self._plans.clear()
+        self._planned_flows = 0
+
+    def estimate_ns(self, operation: Operation) -> float:
+        """Time of a collective of at least two ranks alone, without simulating it."""
+        group = self._group(operation.participants)
+        return min(self._selection.estimates_ns(operation, group).values())
 
     def ways(self, operations: Sequence[Operation]) -> list[Way | None]:
         """How the operations of one launch are carried out; None where no bytes move."""

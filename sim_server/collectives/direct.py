@@ -19,15 +19,18 @@ def exchange_shape(sends: Sequence[tuple[int, int, int]], group: Group) -> Shape
     total_bytes = sum(size_bytes for _, _, size_bytes in sends)
     sent_bytes: Counter[int] = Counter()
     messages: Counter[int] = Counter()
-    for source, _, size_bytes in sends:
+    network_messages: Counter[int] = Counter()
+    for source, destination, size_bytes in sends:
         sent_bytes[source] += size_bytes
         messages[source] += 1
-    crosses = any(group.crosses(source, destination) for source, destination, _ in sends)
+        network_messages[source] += group.crosses(source, destination)
+    crosses = any(network_messages.values())
     return Shape(
         tuple(Transfer(one, other, size_bytes / total_bytes) for one, other, size_bytes in sends),
         nvlink_steps=0 if crosses else 1,
         network_steps=1 if crosses else 0,
         messages=max(messages.values()),
+        network_messages=max(network_messages.values()),
         sent_share=max(sent_bytes.values()) / total_bytes,
         coupled=False,
     )
@@ -44,6 +47,7 @@ def rooted_shape(kind: NcclOpKind, group: Group, root: int) -> Shape:
         nvlink_steps=0 if crosses else 1,
         network_steps=1 if crosses else 0,
         messages=len(others),
+        network_messages=sum(group.crosses(root, rank) for rank in others),
         sent_share=len(others) * share,
         own_share=share,
         coupled=False,

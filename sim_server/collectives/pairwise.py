@@ -32,6 +32,7 @@ def pairwise_shape(group: Group, *, folded: bool = False) -> Shape:
         nvlink_steps=0 if crosses else 1,
         network_steps=1 if crosses else 0,
         messages=n - 1,
+        network_messages=n - min(map(len, group.nodes)),
         sent_share=(n - 1) * share,
         own_share=share,
         coupled=False,

@@ -15,7 +15,7 @@ from itertools import repeat
 from math import ceil, inf
 from typing import NamedTuple
 
-from sim_server.collectives.channels import CHANNEL_RATES, Channels, channels_of
+from sim_server.collectives.channels import ChannelRates, Channels, channels_of
 from sim_server.collectives.direct import exchange_shape, rooted_shape
 from sim_server.collectives.environment import NcclEnvironment
 from sim_server.collectives.group import Group
@@ -24,7 +24,7 @@ from sim_server.collectives.pairwise import pairwise_shape
 from sim_server.collectives.ring import ring_shape
 from sim_server.collectives.shape import Shape
 from sim_server.collectives.tree import tree_shape
-from sim_server.collectives.tuning import TUNINGS, Algorithm, Cost, Protocol, Tuning
+from sim_server.collectives.tuning import Algorithm, Cost, Protocol, Tuning, Way
 from sim_server.errors import UsageError
 from sim_server.network import Demand, Fold, Topology
 from sim_server.operations import Operation
@@ -72,6 +72,7 @@ class _Routed:
         self.shape = shape
         self.routes = list(routes)
         self.fold = fold
+        self.crosses = any(route.crosses for route in self.routes)
         load: dict[int, float] = {}
         self.seconds_per_byte = {False: 0.0, True: 0.0}
         self.latency_ns = {False: 0, True: 0}
@@ -83,17 +84,24 @@ class _Routed:
                 seconds = load[link] / topology.links[link].capacity_bytes_per_s
                 self.seconds_per_byte[crosses] = max(self.seconds_per_byte[crosses], seconds)
 
-    def startup_ns(self, cost: Cost, buffer_bytes: int) -> int:
+    def startup_ns(self, cost: Cost, buffer_bytes: int) -> float:
         """Time until the pipeline is full."""
-        shape = self.shape
-        sent_bytes = min(shape.sent_share * buffer_bytes, cost.fill_limit_bytes)
-        return (
-            cost.base_ns
-            + shape.nvlink_steps * (cost.nvlink_step_ns + self.latency_ns[False])
-            + shape.network_steps * (cost.network_step_ns + self.latency_ns[True])
-            + shape.messages * cost.message_ns
-            + ceil(sent_bytes / 1e6 * cost.fill_ns_per_mb * 1e3)
+        shape, fill = self.shape, cost.inside
+        time_ns = (
+            cost.inside.base_ns
+            + shape.nvlink_steps * (cost.inside.step_ns + self.latency_ns[False])
+            + shape.messages * cost.inside.message_ns
         )
+        if shape.network_steps:
+            assert cost.between is not None, "it is no candidate between nodes"
+            fill = cost.between
+            time_ns += (
+                fill.base_ns
+                + shape.network_steps * (fill.step_ns + self.latency_ns[True])
+                + shape.network_messages * fill.message_ns
+            )
+        sent_bytes = min(shape.sent_share * buffer_bytes, fill.fill_limit_bytes)
+        return time_ns + sent_bytes / 1e6 * fill.fill_ns_per_mb
 
     def seconds(self, cost: Cost, buffer_bytes: int) -> float:
         """Time that the links take from the full pipeline to the end when all are idle."""
@@ -102,17 +110,19 @@ class _Routed:
             self.seconds_per_byte[False] * inside, self.seconds_per_byte[True] * between
         )
 
-    def step_ns(self, cost: Cost) -> int:
+    def step_ns(self, cost: Cost) -> float:
         """Time of the longest step."""
-        inside_ns = cost.nvlink_step_ns + self.latency_ns[False]
-        between_ns = cost.network_step_ns + self.latency_ns[True]
-        return max(inside_ns, between_ns if any(route.crosses for route in self.routes) else 0)
+        inside_ns = cost.inside.step_ns + self.latency_ns[False]
+        if not self.crosses or cost.between is None:
+            return inside_ns
+        return max(inside_ns, cost.between.step_ns + self.latency_ns[True])
 
     def wire_factors(self, cost: Cost) -> tuple[float, float]:
         """Capacity that a byte of payload takes, inside a node and between nodes."""
         shape = self.shape
-        own = cost.own_weight * shape.own_share / shape.sent_share
-        return (1 + own) / cost.nvlink_efficiency, 1 / cost.network_efficiency
+        own = cost.inside.own_weight * shape.own_share / shape.sent_share
+        between = 1.0 if cost.between is None else 1 / cost.between.efficiency
+        return (1 + own) / cost.inside.efficiency, between
 
 
 class _Candidate(NamedTuple):
@@ -133,6 +143,10 @@ class _Candidate(NamedTuple):
     def seconds(self, buffer_bytes: int) -> float:
         """Time from the full pipeline to the end when nothing else uses the links."""
         return max(self.routed.seconds(self.cost, buffer_bytes), self.channel_seconds(buffer_bytes))
+
+    def estimate_ns(self, buffer_bytes: int) -> float:
+        """Time of the whole when nothing else uses the links."""
+        return self.routed.startup_ns(self.cost, buffer_bytes) + self.seconds(buffer_bytes) * 1e9
 
 
 def _routes(shape: Shape, group: Group, topology: Topology) -> Iterator[_Route]:
@@ -166,14 +180,17 @@ def _folded_exchange(group: Group, topology: Topology) -> _Routed:
 class Selection:
     """Plans for operations on one topology under one tuning."""
 
-    def __init__(self, topology: Topology, tuning: str, environment: NcclEnvironment) -> None:
-        if tuning not in TUNINGS:
-            raise UsageError(
-                f'collectives = "{tuning}" is not a known tuning; use one of {", ".join(TUNINGS)}'
-            )
+    def __init__(
+        self,
+        topology: Topology,
+        tuning: Tuning,
+        rates: ChannelRates,
+        environment: NcclEnvironment,
+    ) -> None:
         self._topology = topology
-        self._tuning: Tuning = TUNINGS[tuning]
-        self._rates = CHANNEL_RATES[tuning]
+        self.tuning = tuning
+        """May be changed: what has been planned stays as it is."""
+        self._rates = rates
         self._environment = environment
         self._routed: dict[tuple[NcclOpKind, tuple[int, ...], int], dict[Algorithm, _Routed]] = {}
 
@@ -187,6 +204,13 @@ class Selection:
             )
         return _fastest(candidates, operation.buffer_bytes, group)
 
+    def estimates_ns(self, operation: Operation, group: Group) -> dict[Way, float]:
+        """Time of an operation alone in every way there is; the least is that of its plan."""
+        return {
+            (one.algorithm, one.protocol): one.estimate_ns(operation.buffer_bytes)
+            for one in self._candidates(operation, group)
+        }
+
     def plan_exchange(self, sends: Sequence[Operation], group: Group) -> Plan:
         """The fastest way to carry out sends of one launch; one demand for each."""
         sizes = [(send.source, send.destination, send.buffer_bytes) for send in sends]
@@ -194,8 +218,8 @@ class Selection:
         routed = _Routed(shape, _routes(shape, group, self._topology), self._topology)
         candidates = [
             self._candidate(algorithm, protocol, routed, cost, group)
-            for (algorithm, protocol), cost in self._tuning.items()
-            if algorithm is Algorithm.DIRECT
+            for (algorithm, protocol), cost in self.tuning.items()
+            if algorithm is Algorithm.DIRECT and (cost.between or not routed.crosses)
         ]
         return _fastest(candidates, sum(size_bytes for _, _, size_bytes in sizes), group)
 
@@ -205,8 +229,10 @@ class Selection:
         shapes = self._routed.get(key)
         if shapes is None:
             shapes = self._routed[key] = dict(self._route_all(operation.kind, group, root))
-        for (algorithm, protocol), cost in self._tuning.items():
+        for (algorithm, protocol), cost in self.tuning.items():
             if algorithm not in shapes or not self._is_allowed(algorithm, protocol, len(shapes)):
+                continue
+            if cost.between is None and shapes[algorithm].crosses:
                 continue
             if algorithm in _NVLS and not self._switch_reduces(operation):
                 continue
@@ -225,6 +251,8 @@ class Selection:
             yield Algorithm.DIRECT, _folded_exchange(group, topology)
             return
         for algorithm, shape in _shapes(kind, group, root):
+            if algorithm in _NVLS and not topology.has_nvlink:
+                continue  # that it goes with peer-to-peer access is assumed
             yield algorithm, _Routed(shape, _routes(shape, group, topology), topology)
 
     def _candidate(
@@ -239,15 +267,13 @@ class Selection:
         return _Candidate(algorithm, protocol, routed, cost, channels, channels.count * bytes_per_s)
 
     def _switch_reduces(self, operation: Operation) -> bool:
-        """Whether NVLS can do this. That it goes with peer-to-peer access is assumed."""
-        environment = self._environment
-        return environment.nvls and environment.peer_to_peer and switch_can_reduce(operation)
+        return self._environment.nvls and switch_can_reduce(operation)
 
     def _is_allowed(self, algorithm: Algorithm, protocol: Protocol, choices: int) -> bool:
         """Whether the user's variables leave this; as in NCCL they bind where there is a choice."""
         if algorithm is Algorithm.DIRECT:
             return True
-        if protocol is Protocol.LL128 and not self._environment.peer_to_peer:
+        if protocol is Protocol.LL128 and not self._topology.has_nvlink:
             return False  # NCCL uses it over NVLink only (src/graph/tuning.cc of NCCL 2.20.3)
         named = choices == 1 or algorithm.value in self._environment.algorithms
         return named and protocol.value in self._environment.protocols
@@ -272,14 +298,11 @@ def _shapes(kind: NcclOpKind, group: Group, root: int) -> Iterator[tuple[Algorit
 
 
 def _fastest(candidates: Iterable[_Candidate], buffer_bytes: int, group: Group) -> Plan:
-    def estimate_ns(one: _Candidate) -> float:
-        return one.routed.startup_ns(one.cost, buffer_bytes) + one.seconds(buffer_bytes) * 1e9
-
-    best = min(candidates, key=estimate_ns)
+    best = min(candidates, key=lambda one: one.estimate_ns(buffer_bytes))
     return Plan(
         best.algorithm,
         best.protocol,
-        best.routed.startup_ns(best.cost, buffer_bytes),
+        ceil(best.routed.startup_ns(best.cost, buffer_bytes)),
         best.channels.used(best.algorithm, best.protocol, group.size, buffer_bytes),
         _demands(best, buffer_bytes),
         best.routed.fold,

@@ -29,6 +29,8 @@ class Shape:
     """Steps between nodes on the longest chain."""
     messages: int = 0
     """Messages that one rank has to issue one after the other."""
+    network_messages: int = 0
+    """Those of them that leave the node."""
     sent_share: float = 1.0
     """What one rank sends, per byte of the buffer."""
     own_share: float = 0.0

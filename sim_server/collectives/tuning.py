@@ -1,24 +1,32 @@
-"""Costs of NCCL's algorithms and protocols, by GPU generation.
+"""Costs of NCCL's algorithms and protocols: inside a node by kind of GPU, between nodes by network.
 
 Structure: as in NCCL's own cost model (src/graph/tuning.cc of NCCL 2.20.3, commit b6475625): a base
 latency, a latency per step inside and between nodes, and a bandwidth, each per algorithm and
 protocol. Two terms are ours: the pipeline's filling time, which grows with the size up to a limit,
 and the cost of the part of the buffer that a rank only copies or combines within itself.
 
-Values, unless a line says otherwise:
-* inside a node: least squares on the logarithm of the times of nccl-tests on 2, 4 and 8 GPUs, 512 B
-  to 512 MB, NCCL 2.27 and 2.29, as published by ai-dynamo/aiconfigurator (commit 095f58a,
-  Apache-2.0): "ampere" on A100 SXM, "hopper" on H100 SXM, "blackwell" on B300 SXM. Coefficients
-  only, no data.
-* between nodes: set by hand so as to meet published nccl-tests of 2, 4 and 8 nodes: H100 from
-  NVIDIA/nccl-tests issues 290 and 309, A100 from argonne-lcf/alcf-nccl-tests (DGX A100, HDR).
+The values are data: `costs/gpus` and `costs/networks`, one file each, which say where they come
+from. A cluster's calibration multiplies them.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache
+from pathlib import Path
+
+from sim_server.cluster import Calibration
+from sim_server.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_COSTS = Path(__file__).parent / "costs"
 
 
 class Algorithm(str, Enum):
@@ -40,102 +48,102 @@ class Protocol(str, Enum):
 
 
 @dataclass(frozen=True)
-class Cost:
-    """What an algorithm costs under one protocol."""
+class Part:
+    """What one algorithm costs under one protocol, inside a node or between nodes."""
 
-    base_ns: int
-    """Before the first step: launch on the device, setting up."""
-    nvlink_step_ns: int
-    """Each step inside a node, on top of the links' latency."""
-    network_step_ns: int
-    """Each step between nodes, on top of the links' latency."""
-    nvlink_efficiency: float
-    """Part of NVLink's capacity that carries payload."""
-    network_efficiency: float
-    """Part of the network's capacity that carries payload."""
+    base_ns: float = 0
+    """Before the first step: launch on the device, setting up; between nodes, what that adds."""
+    step_ns: float = 0
+    """Each step, on top of the links' latency."""
+    efficiency: float = 1.0
+    """Part of the links' capacity that carries payload."""
+    message_ns: float = 0
+    """Each message that a rank issues; between nodes, what a message to another node adds."""
     own_weight: float = 0.0
-    """Cost of a byte of the rank's own part, in bytes sent over NVLink."""
-    fill_limit_bytes: int = 0
+    """Cost of a byte of the rank's own part, in bytes sent inside the node."""
+    fill_limit_bytes: float = 0
     """Bytes sent by a rank up to which filling the pipeline takes longer the more there are."""
     fill_ns_per_mb: float = 0.0
     """Time to fill the pipeline, per 10^6 bytes sent by a rank, up to `fill_limit_bytes`."""
-    message_ns: int = 0
-    """Each message that a rank issues."""
 
 
-Tuning = Mapping[tuple[Algorithm, Protocol], Cost]
+@dataclass(frozen=True)
+class Cost:
+    """What an algorithm costs under one protocol."""
 
-_AMPERE: Tuning = {
-    (Algorithm.RING, Protocol.LL): Cost(8_059, 424, 6_200, 0.0222, 0.02, 0.391),
-    (Algorithm.RING, Protocol.LL128): Cost(10_778, 461, 20_000, 0.319, 0.30, 0.391),
-    (Algorithm.RING, Protocol.SIMPLE): Cost(
-        23_696, 500, 12_200, 0.740, 0.89, 0.391, 15_277_000, 1.832
-    ),
-    # Trees on A100 inside a node as its rings, between nodes as on H100: assumed.
-    (Algorithm.TREE, Protocol.LL): Cost(8_059, 424, 6_200, 0.0222, 0.02),
-    (Algorithm.TREE, Protocol.LL128): Cost(10_778, 461, 8_500, 0.319, 0.18),
-    (Algorithm.TREE, Protocol.SIMPLE): Cost(
-        38_696, 4_000, 16_000, 0.740, 0.82, 0.0, 130_000_000, 0.35
-    ),
-    (Algorithm.DIRECT, Protocol.LL): Cost(8_383, 0, 36_000, 0.0178, 0.02, 0.246, message_ns=839),
-    (Algorithm.DIRECT, Protocol.SIMPLE): Cost(
-        12_784, 0, 48_000, 0.687, 0.85, 0.246, 2_764_000, 8.18, message_ns=83
-    ),
-}
+    inside: Part
+    """In a node."""
+    between: Part | None
+    """What operations of several nodes cost in addition; their filling time is this one's. None
+    where the library does not use this between nodes."""
 
-_HOPPER: Tuning = {
-    (Algorithm.RING, Protocol.LL): Cost(4_731, 299, 2_900, 0.0320, 0.02, 0.563),
-    (Algorithm.RING, Protocol.LL128): Cost(5_381, 400, 5_700, 0.391, 0.30, 0.563),
-    (Algorithm.RING, Protocol.SIMPLE): Cost(
-        14_993, 500, 12_200, 0.849, 0.93, 0.563, 40_646_000, 0.487
-    ),
-    (Algorithm.TREE, Protocol.LL): Cost(4_731, 299, 2_900, 0.0320, 0.02),
-    (Algorithm.TREE, Protocol.LL128): Cost(5_381, 400, 5_700, 0.391, 0.18),
-    (Algorithm.TREE, Protocol.SIMPLE): Cost(
-        29_993, 4_000, 16_000, 0.849, 0.86, 0.0, 130_000_000, 0.35
-    ),
-    (Algorithm.NVLS, Protocol.SIMPLE): Cost(69_000, 0, 0, 0.658, 1.0),
-    (Algorithm.NVLS_TREE, Protocol.SIMPLE): Cost(
-        91_000, 0, 12_200, 0.629, 0.93, 0.0, 72_000_000, 1.25
-    ),
-    (Algorithm.DIRECT, Protocol.LL): Cost(5_458, 0, 18_000, 0.0222, 0.02, 0.171, message_ns=274),
-    (Algorithm.DIRECT, Protocol.SIMPLE): Cost(
-        11_690, 0, 30_000, 0.738, 0.85, 0.171, 14_595_000, 1.04
-    ),
-}
 
-# Between nodes: as "hopper", assumed.
-_BLACKWELL: Tuning = {
-    (Algorithm.RING, Protocol.LL): Cost(6_894, 808, 2_900, 0.0217, 0.02, 0.820),
-    (Algorithm.RING, Protocol.LL128): Cost(7_729, 837, 5_700, 0.335, 0.30, 0.820),
-    (Algorithm.RING, Protocol.SIMPLE): Cost(10_733, 6_420, 12_200, 0.854, 0.93, 0.820),
-    (Algorithm.TREE, Protocol.LL): Cost(6_894, 808, 2_900, 0.0217, 0.02),
-    (Algorithm.TREE, Protocol.LL128): Cost(7_729, 837, 5_700, 0.335, 0.18),
-    (Algorithm.TREE, Protocol.SIMPLE): Cost(
-        29_993, 6_420, 16_000, 0.854, 0.86, 0.0, 130_000_000, 0.35
-    ),
-    (Algorithm.NVLS, Protocol.SIMPLE): Cost(95_000, 0, 0, 0.541, 1.0),
-    (Algorithm.NVLS_TREE, Protocol.SIMPLE): Cost(
-        91_000, 0, 12_200, 0.541, 0.93, 0.0, 72_000_000, 1.25
-    ),
-    (Algorithm.DIRECT, Protocol.LL): Cost(8_257, 0, 18_000, 0.0289, 0.02, 0.919, message_ns=302),
-    (Algorithm.DIRECT, Protocol.SIMPLE): Cost(
-        14_066, 0, 30_000, 0.758, 0.85, 0.919, 33_419_000, 0.43, message_ns=260
-    ),
-}
+Way = tuple[Algorithm, Protocol]
+Parts = Mapping[Way, Part]
+Tuning = Mapping[Way, Cost]
 
-# A library that costs nothing: only the links count. For tests and for bounds.
-_IDEAL: Tuning = {
-    (Algorithm.RING, Protocol.SIMPLE): Cost(0, 0, 0, 1.0, 1.0),
-    (Algorithm.DIRECT, Protocol.SIMPLE): Cost(0, 0, 0, 1.0, 1.0),
-}
 
-TUNINGS: Mapping[str, Tuning] = {
-    "ampere": _AMPERE,
-    "hopper": _HOPPER,
-    "blackwell": _BLACKWELL,
-    "ideal": _IDEAL,
-}
+def load_tuning(gpus: str, network: str, calibration: Calibration) -> Tuning:
+    """The costs of a kind of GPU on a kind of network.
+
+    The "ideal" library costs nothing anywhere: only the links count. It is for tests and bounds.
+    Raises: UsageError for names that are not known.
+    """
+    inside = _load("gpus", gpus, "collectives")
+    network = gpus if gpus == "ideal" else network
+    between = _load("networks", network, "nic.transport")
+    return calibrated(combine(inside, between), calibration)
+
+
+def combine(inside: Parts, between: Parts) -> Tuning:
+    """The costs of a kind of GPU and of a network, together."""
+    return {way: Cost(part, between.get(way)) for way, part in inside.items()}
+
+
+def calibrated(tuning: Tuning, calibration: Calibration) -> Tuning:
+    """The costs, multiplied by what a cluster's own measurements say."""
+    one = calibration
+    costs = {}
+    for way, cost in tuning.items():
+        inside = _scaled(cost.inside, one.base_latency, one.gpu_latency, one.gpu_efficiency)
+        between = cost.between and _scaled(
+            cost.between, one.network_latency, one.network_latency, one.network_efficiency
+        )
+        costs[way] = Cost(inside, between)
+    return costs
+
+
+def read_parts(path: Path) -> Parts:
+    """The costs in one file."""
+    table = tomllib.loads(path.read_text(encoding="utf-8"))
+    return {
+        (Algorithm(algorithm), Protocol(protocol)): Part(**values)
+        for algorithm, protocols in table.items()
+        for protocol, values in protocols.items()
+    }
+
+
+def cost_names(folder: str) -> list[str]:
+    """Names of the files in `gpus` or `networks`."""
+    return sorted(path.stem for path in (_COSTS / folder).glob("*.toml"))
+
+
+@cache
+def _load(folder: str, name: str, key: str) -> Parts:
+    if name not in (known := cost_names(folder)):
+        raise UsageError(f'{key} = "{name}" is not a known tuning; use one of {", ".join(known)}')
+    return read_parts(_COSTS / folder / f"{name}.toml")
+
+
+def _scaled(part: Part, base: float, latency: float, efficiency: float) -> Part:
+    return replace(
+        part,
+        base_ns=part.base_ns * base,
+        message_ns=part.message_ns * base,
+        step_ns=part.step_ns * latency,
+        fill_ns_per_mb=part.fill_ns_per_mb / efficiency,
+        efficiency=part.efficiency * efficiency,
+    )
 
 
 def comm_init_ns(ranks: int) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from sim_server.cluster import Cluster, Routing
+from sim_server.cluster import Cluster, GpuLinks, Host, Routing
 from sim_server.network.routing import ecmp_spine, single_path_spine
 
 
@@ -64,7 +64,8 @@ class Topology:
         A GPU whose own is not among them uses the nearest by number.
         """
         self._nics = range(cluster.nic.per_node) if nics is None else nics
-        self._inside = "nvswitch" if peer_to_peer else "host"
+        over_nvlink = peer_to_peer and cluster.gpu_links is GpuLinks.NVSWITCH
+        self._inside = "nvswitch" if over_nvlink else "host"
         self.links: list[Link] = []
         self._cluster = cluster
         self._by_ends: dict[tuple[str, str], int] = {}
@@ -79,8 +80,15 @@ class Topology:
                 self._add_uplinks(leaf)
 
     @property
+    def has_nvlink(self) -> bool:
+        """Whether GPUs of a node reach each other over it."""
+        return self._inside == "nvswitch"
+
+    @property
     def is_symmetric(self) -> bool:
         """Whether a route depends on no more than the places of its ends."""
+        if self._inside == "host" and self._cluster.host != Host():
+            return False
         return not self._has_spines or self._cluster.fabric.routing is Routing.ADAPTIVE
 
     def place(self, gpu: Gpu) -> Place:
@@ -116,13 +124,29 @@ class Topology:
         start = f"gpu {source.node}.{source.number}"
         end = f"gpu {destination.node}.{destination.number}"
         if source.node == destination.node:
-            return self._along(start, f"{self._inside} {source.node}", end)
+            return self._along(start, *self._inside_path(source, destination), end)
         out_nic, in_nic = self._nic(source), self._nic(destination)
         out_leaf, in_leaf = (gpu.node // self._nodes_per_leaf for gpu in (source, destination))
         middle = [f"leaf {out_leaf}"]
         if out_leaf != in_leaf:
             middle += [self._spine(source, destination), f"leaf {in_leaf}"]
         return self._along(start, out_nic, *middle, in_nic, end)
+
+    def _inside_path(self, source: Gpu, destination: Gpu) -> list[str]:
+        """Vertices between two GPUs of a node."""
+        node = source.node
+        if self._inside == "nvswitch":
+            return [f"nvswitch {node}"]
+        host = [f"host {node}"]
+        if self._cluster.host.bandwidth_bytes_per_s is not None:
+            host.append(f"memory {node}")
+        if self._cluster.host.gpus_per_switch == 1:
+            return host
+        one, other = self._pcie_switch(source), self._pcie_switch(destination)
+        return [one] if one == other else [one, *host, other]
+
+    def _pcie_switch(self, gpu: Gpu) -> str:
+        return f"pcie {gpu.node}.{gpu.number // self._cluster.host.gpus_per_switch}"
 
     def _along(self, *vertices: str) -> tuple[int, ...]:
         return tuple(self._by_ends[ends] for ends in pairwise(vertices))
@@ -149,17 +173,39 @@ class Topology:
 
     def _add_node(self, node: int) -> None:
         nvlink, nic = self._cluster.nvlink, self._cluster.nic
+        pcie = (nic.pcie_bandwidth_bytes_per_s, nic.pcie_latency_ns)
         for index in range(self._cluster.gpus_per_node):
             gpu = f"gpu {node}.{index}"
-            self._connect(gpu, f"nvswitch {node}", nvlink.bandwidth_bytes_per_s, nvlink.latency_ns)
-            over_pcie = [self._nic(Gpu(node, index))]
-            if self._inside == "host":
-                over_pcie.append(f"host {node}")
-            for other in over_pcie:
-                self._connect(gpu, other, nic.pcie_bandwidth_bytes_per_s, nic.pcie_latency_ns)
+            if self._cluster.gpu_links is GpuLinks.NVSWITCH:
+                nvswitch = f"nvswitch {node}"
+                self._connect(gpu, nvswitch, nvlink.bandwidth_bytes_per_s, nvlink.latency_ns)
+            self._connect(gpu, self._nic(Gpu(node, index)), *pcie)
+        if self._inside == "host":
+            self._add_host(node)
         for index in self._nics:
             leaf = f"leaf {node // self._nodes_per_leaf}"
             self._connect(f"nic {node}.{index}", leaf, nic.bandwidth_bytes_per_s, nic.latency_ns)
+
+    def _add_host(self, node: int) -> None:
+        """PCIe between the GPUs of a node. What it is limited by in all is one link, "memory"."""
+        nic, host = self._cluster.nic, self._cluster.host
+        pcie = (nic.pcie_bandwidth_bytes_per_s, nic.pcie_latency_ns)
+        entry = leave = f"host {node}"
+        if host.bandwidth_bytes_per_s is not None:
+            leave = f"memory {node}"
+            self._link(entry, leave, host.bandwidth_bytes_per_s, 0)
+        gpus = [Gpu(node, index) for index in range(self._cluster.gpus_per_node)]
+        ends = [f"gpu {node}.{gpu.number}" for gpu in gpus]
+        slot = pcie
+        if host.gpus_per_switch > 1:
+            slot = (host.uplink_bytes_per_s or nic.pcie_bandwidth_bytes_per_s, nic.pcie_latency_ns)
+            switches = [self._pcie_switch(gpu) for gpu in gpus]
+            for gpu_name, switch in zip(ends, switches, strict=True):
+                self._connect(gpu_name, switch, *pcie)
+            ends = list(dict.fromkeys(switches))
+        for end in ends:
+            self._link(end, entry, *slot)
+            self._link(leave, end, *slot)
 
     def _add_uplinks(self, leaf: int) -> None:
         fabric = self._cluster.fabric
@@ -181,5 +227,8 @@ class Topology:
 
     def _connect(self, one: str, other: str, capacity_bytes_per_s: int, latency_ns: int) -> None:
         for ends in ((one, other), (other, one)):
-            self._by_ends[ends] = len(self.links)
-            self.links.append(Link(*ends, capacity_bytes_per_s, latency_ns))
+            self._link(*ends, capacity_bytes_per_s, latency_ns)
+
+    def _link(self, source: str, target: str, capacity_bytes_per_s: int, latency_ns: int) -> None:
+        self._by_ends[source, target] = len(self.links)
+        self.links.append(Link(source, target, capacity_bytes_per_s, latency_ns))

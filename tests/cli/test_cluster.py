@@ -16,7 +16,7 @@ def test_list_names_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["cluster", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[:-1]] == builtin_names()
-    assert lines[3] == "h200      8 x h200 a node, NVLink 450 GB/s, 8 NICs of 50 GB/s"
+    assert lines[4] == "h200      8 x h200 a node, NVLink 450 GB/s, 8 NICs of 50 GB/s"
     assert main(["cluster", "list", "--json"]) == 0
     described = json.loads(capsys.readouterr().out)
     clusters = [load_cluster(name) for name in builtin_names()]

@@ -14,7 +14,7 @@ GOLDEN = {
     "unknown cluster": (
         ["run", "--cluster", "h10", "--", "sh"],
         "phantora: usage: there is no cluster 'h10'; did you mean 'h100'? Built in are a100, b200, "
-        "h100, h200; anything else is the path of a TOML file\n",
+        "gb200, h100, h200; anything else is the path of a TOML file\n",
     ),
     "no command": (
         ["run"],

@@ -26,18 +26,18 @@ def message_of(tmp_path: Path, text: str) -> str:
     return str(error.value).replace(f"{tmp_path}/", "")
 
 
-@pytest.mark.parametrize("name", ["a100", "b200", "h100", "h200"])
+@pytest.mark.parametrize("name", ["a100", "b200", "gb200", "h100", "h200"])
 def test_builtin_cluster_is_complete(name: str) -> None:
-    """Each built-in cluster has 8 GPUs and 8 NICs a node and survives JSON."""
+    """Each built-in cluster has a NIC for each GPU of a node, 72 or 8, and survives JSON."""
     cluster = load_cluster(name)
-    assert (cluster.name, cluster.gpu, cluster.gpus_per_node) == (name, name, 8)
-    assert cluster.nic.per_node == 8
+    assert (cluster.name, cluster.gpu) == (name, name.removeprefix("g"))
+    assert cluster.nic.per_node == cluster.gpus_per_node == (72 if name == "gb200" else 8)
     assert Cluster.from_dict(json.loads(json.dumps(cluster.to_dict()))) == cluster
 
 
 def test_builtin_clusters_are_those_of_the_manual() -> None:
-    """There are four, and every number in them has a source or the word assumed."""
-    assert builtin_names() == ["a100", "b200", "h100", "h200"]
+    """There are five, and every number in them has a source or the word assumed."""
+    assert builtin_names() == ["a100", "b200", "gb200", "h100", "h200"]
     folder = Path(sim_server.cluster.__file__).parent / "builtin"
     for path in folder.glob("*.toml"):
         for line in path.read_text(encoding="utf-8").splitlines():
@@ -116,7 +116,7 @@ def test_file_overrides_its_base(tmp_path: Path) -> None:
         (
             'base = "h1000"\n',
             "cluster mine.toml: base = 'h1000' is not a built-in cluster; use one of a100, b200, "
-            "h100, h200",
+            "gb200, h100, h200, or the path of a file beside this one",
         ),
         (
             'gpu = "h100"\n',
@@ -145,6 +145,6 @@ def test_unknown_cluster_names_the_nearest() -> None:
     with pytest.raises(UsageError) as error:
         load_cluster("h10")
     assert str(error.value) == (
-        "there is no cluster 'h10'; did you mean 'h100'? Built in are a100, b200, h100, h200; "
-        "anything else is the path of a TOML file"
+        "there is no cluster 'h10'; did you mean 'h100'? Built in are a100, b200, gb200, h100, "
+        "h200; anything else is the path of a TOML file"
     )

@@ -8,17 +8,18 @@ import pytest
 import simpy
 from clusters import round_cluster
 
-from sim_server.cluster import load_cluster
+from sim_server.cluster import Calibration, load_cluster
 from sim_server.collectives import Communication
 from sim_server.collectives.environment import NcclEnvironment, nccl_variables, not_modelled
 from sim_server.collectives.selection import Plan
-from sim_server.collectives.tuning import Algorithm, Protocol
+from sim_server.collectives.tuning import Algorithm, Protocol, load_tuning
 from sim_server.errors import UsageError
 from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
 
 INT8, HALF = 0, 6
 GIB = 1 << 30
+RING_COST = load_tuning("hopper", "infiniband", Calibration())[Algorithm.RING, Protocol.SIMPLE]
 
 
 def plan(nodes: int, size_bytes: int, kind: int = 1, **variables: str) -> Plan:
@@ -84,11 +85,12 @@ def test_default_channels_bound_nothing() -> None:
 
 
 def test_small_buffers_bound_the_bandwidth() -> None:
-    """A channel carries a buffer per step: 24 x 8 KiB in 500 ns of a step and 500 ns of its
+    """A channel carries a buffer per step: 24 x 8 KiB in the time of a step and 500 ns of its
     links."""
+    step_s = (RING_COST.inside.step_ns + 500) / 1e9
     flow = plan(1, GIB, ALGO="Ring", PROTO="Simple", BUFFSIZE="8192").demands[0]
     seconds = flow.size_bytes / flow.cap_bytes_per_s
-    assert seconds == pytest.approx(2 * 7 / 8 * GIB / (24 * 8192 / 1000e-9))
+    assert seconds == pytest.approx(2 * 7 / 8 * GIB / (24 * 8192 / step_s))
     default = plan(1, GIB, ALGO="Ring", PROTO="Simple")
     assert plan(1, GIB, ALGO="Ring", PROTO="Simple", BUFFSIZE="4194304") == default
 
@@ -120,11 +122,11 @@ def test_without_peer_to_peer_bytes_go_through_the_host() -> None:
     """On a cluster whose PCIe is as fast as its NVLink that takes as long, over other links."""
     assert end_ns(8, 1, P2P_DISABLE="1") == end_ns(8, 1) == 7_000_000
     chosen = plan(1, GIB, P2P_DISABLE="1")
-    # 63 GB/s of PCIe at the ring's efficiency of 0.849, and the cost of a rank's own part.
-    own = 1 + 0.563 / 8 / (2 * 7 / 8)
+    # 63 GB/s of PCIe at the ring's efficiency, and the cost of a rank's own part.
+    own = 1 + RING_COST.inside.own_weight / 8 / (2 * 7 / 8)
     flow = chosen.demands[0]
     assert flow.size_bytes / flow.cap_bytes_per_s == pytest.approx(
-        2 * 7 / 8 * GIB * own / 0.849 / 63e9
+        2 * 7 / 8 * GIB * own / RING_COST.inside.efficiency / 63e9
     )
 
 
