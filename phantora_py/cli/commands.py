@@ -26,6 +26,7 @@ VERBS = {
         "simulate a recorded run again, also on another cluster",
     ),
     "bench": ("phantora_py.bench.command", "measure collectives as nccl-tests does, on a model"),
+    "calibrate": ("phantora_py.calibrate.command", "fit a cluster's constants to nccl-tests logs"),
     "report": ("phantora_py.report.command", "show or export the data file of a run"),
     "compare": ("phantora_py.compare.command", "compare runs: figures, and what changed"),
     "sweep": ("phantora_py.sweep.command", "run many configurations of a command and compare them"),
