@@ -4,9 +4,19 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
+from phantora_py.cli.cluster_drawing import draw
 from phantora_py.report.units import duration_text
-from sim_server.cluster import Cluster, Routing, builtin_names, load_cluster, place
+from sim_server.cluster import (
+    Cluster,
+    FabricKind,
+    Routing,
+    builtin_names,
+    load_cluster,
+    most_nodes,
+    place,
+)
 from sim_server.errors import UsageError
 from sim_server.network import Gpu, Topology
 
@@ -16,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", choices=("list", "show"), help="all built in, or one in detail")
     parser.add_argument("cluster", nargs="?", metavar="NAME|FILE", help="for show")
     parser.add_argument("--nodes", type=int, metavar="N", help="default: all, or two leaves full")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the links, too")
     parser.add_argument("--json", action="store_true", help="print the description as JSON")
 
 
@@ -34,9 +45,18 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(cluster.to_dict(), indent=1))
         return 0
-    nodes = options.nodes or cluster.nodes or 2 * _nodes_per_leaf(cluster)
+    nodes = options.nodes or cluster.nodes or most_nodes(cluster) or 2 * _nodes_per_leaf(cluster)
     place(cluster, nodes=nodes)  # raises if there are not so many
     print("\n".join(_show(cluster, nodes)))
+    if options.svg is not None:
+        links = Topology(cluster, nodes).links
+        try:
+            options.svg.write_text(
+                draw(links, f"{nodes} nodes of {cluster.name}"), encoding="utf-8"
+            )
+        except OSError as error:
+            raise UsageError(f"{options.svg}: cannot be written: {error.strerror}") from error
+        print(f"Wrote {options.svg}")
     return 0
 
 
@@ -52,20 +72,41 @@ def _list(clusters: list[Cluster]) -> Iterator[str]:
 
 
 def _show(cluster: Cluster, nodes: int) -> Iterator[str]:
-    fabric = cluster.fabric
     size = "as many nodes as asked for" if cluster.nodes is None else f"{cluster.nodes} nodes"
     yield (
         f"{cluster.name}: {size} of {cluster.gpus_per_node} GPUs ({cluster.gpu}), "
         f"{cluster.nic.per_node} NICs each; collectives as on {cluster.collectives}"
     )
+    yield _fabric_line(cluster)
+    topology = Topology(cluster, nodes)
+    yield from _link_lines(topology, nodes)
+    yield "paths:"
+    for title, peer in _peers(cluster, nodes):
+        path = topology.path(Gpu(0, 0), peer)
+        stops = [topology.links[link].target.split()[0] for link in path]
+        narrow_bytes_per_s = min(topology.links[link].capacity_bytes_per_s for link in path)
+        yield (
+            f"  {title:15} gpu, {', '.join(stops)}: {bandwidth_text(narrow_bytes_per_s)}, "
+            f"{duration_text(topology.latency_ns(path))}"
+        )
+
+
+def _fabric_line(cluster: Cluster) -> str:
+    fabric = cluster.fabric
+    if fabric.kind is not FabricKind.LEAF_SPINE:
+        room = most_nodes(cluster)
+        size = "" if room is None else f", room for {room} nodes"
+        return f"fabric: {fabric.kind.value}{size}, routing {fabric.routing.value}"
     spread = fabric.routing is Routing.ADAPTIVE
     how = "spread over all spines" if spread else "one spine for a flow"
-    yield (
+    return (
         f"fabric: leaf and spine, {_nodes_per_leaf(cluster)} nodes on a leaf, {fabric.spines} "
         f"spines, oversubscription {fabric.oversubscription:g}, routing {fabric.routing.value} "
         f"({how})"
     )
-    topology = Topology(cluster, nodes)
+
+
+def _link_lines(topology: Topology, nodes: int) -> Iterator[str]:
     yield f"links of {nodes} nodes, each direction:"
     # Connections are two links that follow each other.
     kinds = Counter(
@@ -79,21 +120,20 @@ def _show(cluster: Cluster, nodes: int) -> Iterator[str]:
     for (ends, capacity_bytes_per_s, latency_ns), count in kinds.items():
         bandwidth = bandwidth_text(capacity_bytes_per_s)
         yield f"  {ends:15} {count:6,} of {bandwidth:>10}, {duration_text(latency_ns)}"
-    yield "paths:"
-    for title, peer in _peers(cluster, nodes):
-        path = topology.path(Gpu(0, 0), peer)
-        stops = [topology.links[link].target.split()[0] for link in path]
-        narrow_bytes_per_s = min(topology.links[link].capacity_bytes_per_s for link in path)
-        yield (
-            f"  {title:15} gpu, {', '.join(stops)}: {bandwidth_text(narrow_bytes_per_s)}, "
-            f"{duration_text(topology.latency_ns(path))}"
-        )
 
 
 def _peers(cluster: Cluster, nodes: int) -> Iterator[tuple[str, Gpu]]:
     """GPUs at growing distance from the first."""
     if cluster.gpus_per_node > 1:
         yield "in a node", Gpu(0, 1)
+    if cluster.fabric.kind is not FabricKind.LEAF_SPINE:
+        if nodes > 1:
+            yield "next node", Gpu(1, 0)
+        if nodes > 1 and cluster.gpus_per_node > 1:
+            yield "other rail", Gpu(1, cluster.gpus_per_node - 1)
+        if nodes > 2:
+            yield "last node", Gpu(nodes - 1, 0)
+        return
     if min(nodes, _nodes_per_leaf(cluster)) > 1:
         yield "in a leaf", Gpu(1, 0)
     if nodes > _nodes_per_leaf(cluster):

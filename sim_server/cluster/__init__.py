@@ -4,12 +4,14 @@ from sim_server.cluster.description import (
     Calibration,
     Cluster,
     Fabric,
+    FabricKind,
     GpuLinks,
     Host,
     Nic,
     NvLink,
     Routing,
 )
+from sim_server.cluster.fabric_checks import most_nodes
 from sim_server.cluster.load import builtin_names, load_cluster
 from sim_server.cluster.placement import Layout, place
 
@@ -17,6 +19,7 @@ __all__ = [
     "Calibration",
     "Cluster",
     "Fabric",
+    "FabricKind",
     "GpuLinks",
     "Host",
     "Layout",
@@ -25,5 +28,6 @@ __all__ = [
     "Routing",
     "builtin_names",
     "load_cluster",
+    "most_nodes",
     "place",
 ]

@@ -11,10 +11,12 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Annotated, Any
 
+from sim_server.cluster.graph import GraphLink, parse_links
 from sim_server.cluster.settings import (
     Setting,
     check_choice,
     check_count,
+    check_counts,
     check_factor,
     check_name,
     check_non_negative,
@@ -32,6 +34,18 @@ class Routing(str, Enum):
     """One spine per flow, by the hash of `sim_server.network.routing`."""
     SINGLE = "single"
     """One spine per destination NIC: its number modulo the spines."""
+
+
+class FabricKind(str, Enum):
+    """How switches join the NICs (see `sim_server.network.fabrics`)."""
+
+    LEAF_SPINE = "leaf-spine"
+    RAIL_OPTIMISED = "rail-optimised"
+    RAIL_ONLY = "rail-only"
+    FAT_TREE = "fat-tree"
+    DRAGONFLY = "dragonfly"
+    TORUS = "torus"
+    GRAPH = "graph"
 
 
 @dataclass(frozen=True)
@@ -85,10 +99,10 @@ class Nic:
 
 @dataclass(frozen=True)
 class Fabric:
-    """The switches between nodes: one level of leaves, one of spines."""
+    """The switches between nodes; by default one level of leaves, one of spines."""
 
     leaf_downlinks: Annotated[int, Setting("leaf_downlinks", check_count)]
-    """NICs on one leaf; a multiple of the NICs of a node."""
+    """NICs on one leaf; a multiple of the NICs of a node unless leaves are rails."""
     spines: Annotated[int, Setting("spines", check_count)]
     """Spine switches; every leaf has one link to each."""
     oversubscription: Annotated[float, Setting("oversubscription", check_ratio)]
@@ -98,7 +112,25 @@ class Fabric:
     seed: Annotated[int, Setting("seed", check_non_negative)]
     """Enters the ECMP hash."""
     latency_ns: Annotated[int, Setting("latency", parse_ns)]
-    """Between a leaf and a spine, switching included."""
+    """Between two switches, switching included."""
+    kind: Annotated[FabricKind, Setting("topology", check_choice(FabricKind))] = (
+        FabricKind.LEAF_SPINE
+    )
+    """How switches join the NICs."""
+    link_bytes_per_s: Annotated[int | None, Setting("link_bandwidth", parse_bytes_per_s)] = None
+    """Between two switches of a fat-tree, dragonfly or torus, one direction; None: as of a NIC."""
+    ports: Annotated[int | None, Setting("ports", check_count)] = None
+    """Of a switch of a fat-tree, k."""
+    groups: Annotated[int | None, Setting("groups", check_count)] = None
+    """Of a dragonfly."""
+    routers: Annotated[int | None, Setting("routers", check_count)] = None
+    """In a group of a dragonfly."""
+    router_nics: Annotated[int | None, Setting("router_nics", check_count)] = None
+    """At a router of a dragonfly."""
+    shape: Annotated[tuple[int, ...], Setting("shape", check_counts)] = ()
+    """Nodes along each dimension of a torus."""
+    links: Annotated[tuple[GraphLink, ...], Setting("links", parse_links)] = ()
+    """Of a free-form graph."""
 
 
 @dataclass(frozen=True)
@@ -149,17 +181,21 @@ class Cluster:
         """Plain values under the names of the fields, in base units, for JSON."""
         return asdict(self) | {
             "gpu_links": self.gpu_links.value,
-            "fabric": asdict(self.fabric) | {"routing": self.fabric.routing.value},
+            "fabric": asdict(self.fabric)
+            | {"routing": self.fabric.routing.value, "kind": self.fabric.kind.value},
         }
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Cluster:
         """Inverse of `to_dict`."""
-        fabric = values["fabric"]
+        fabric = {**values["fabric"], "routing": Routing(values["fabric"]["routing"])}
+        fabric["kind"] = FabricKind(fabric.get("kind", "leaf-spine"))
+        fabric["shape"] = tuple(fabric.get("shape", ()))
+        fabric["links"] = tuple(GraphLink(**link) for link in fabric.get("links", ()))
         parts = {
             "nvlink": NvLink(**values["nvlink"]),
             "nic": Nic(**values["nic"]),
-            "fabric": Fabric(**{**fabric, "routing": Routing(fabric["routing"])}),
+            "fabric": Fabric(**fabric),
             "gpu_links": GpuLinks(values.get("gpu_links", "nvswitch")),
             "host": Host(**values.get("host", {})),
             "calibration": Calibration(**values.get("calibration", {})),

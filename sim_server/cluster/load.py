@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sim_server.cluster.description import Cluster
+from sim_server.cluster.fabric_checks import fabric_fault
 from sim_server.cluster.settings import read_record
 from sim_server.errors import UsageError
 from sim_server.toml_file import read_toml
@@ -86,9 +87,6 @@ def _build(table: dict[str, Any], where: str) -> Cluster:
             f"gpus_per_node = {cluster.gpus_per_node}; every PCIe switch has the same number of "
             "GPUs"
         )
-    if cluster.fabric.leaf_downlinks % nics != 0:
-        raise UsageError(
-            f"{where}: fabric.leaf_downlinks = {cluster.fabric.leaf_downlinks} is not a multiple "
-            f"of nic.per_node = {nics}; all NICs of a node are on one leaf"
-        )
+    if (fault := fabric_fault(cluster)) is not None:
+        raise UsageError(f"{where}: {fault}")
     return cluster

@@ -97,6 +97,13 @@ def check_count(value: object) -> int:
     return value
 
 
+def check_counts(value: object) -> tuple[int, ...]:
+    """A list of whole numbers of at least one. Raises: ValueError."""
+    if not isinstance(value, list):
+        raise ValueError(f"{value!r} is not a list; write whole numbers, as [4, 4]")
+    return tuple(map(check_count, value))
+
+
 def check_non_negative(value: object) -> int:
     """A whole number of at least zero. Raises: ValueError."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:

@@ -34,7 +34,10 @@ def parse_bytes(text: object) -> int:
 
 def parse_bytes_per_s(text: object) -> int:
     """Bytes per second in a quantity such as "400 Gb/s" or "450 GB/s". Raises: ValueError."""
-    return _parse(text, "bandwidth", _BYTES_PER_S, "400 Gb/s")
+    value = _parse(text, "bandwidth", _BYTES_PER_S, "400 Gb/s")
+    if value == 0:
+        raise ValueError(f'"{text}" is no capacity: nothing would ever arrive; write more than 0')
+    return value
 
 
 def parse_ns(text: object) -> int:

@@ -64,6 +64,7 @@ class Communication:
             nodes,
             variables.used_nics(cluster.nic.per_node),
             peer_to_peer=variables.peer_to_peer,
+            pxn=variables.pxn,
         )
         self.link_use = LinkUse(topology.links)
         capacities = [link.capacity_bytes_per_s for link in topology.links]

@@ -30,8 +30,9 @@ _HONOURED = frozenset(
         "NCCL_NVLS_ENABLE",
         "NCCL_P2P_DISABLE",
         "NCCL_IB_HCA",
+        "NCCL_PXN_DISABLE",
         "NCCL_BUFFSIZE",
-        # All NICs of a node are on one leaf, so rings that change the NIC meet no other links.
+        # Rings that change the NIC meet no other links on one leaf; on rails PXN keeps to them.
         "NCCL_CROSS_NIC",
     }
 )
@@ -66,7 +67,7 @@ _HARMLESS = frozenset(
 )
 
 # Switches whose value 0 is NCCL's default or leaves the modelled path in place.
-_HARMLESS_WHEN_0 = frozenset({"NCCL_IB_DISABLE", "NCCL_PXN_DISABLE", "NCCL_SHM_DISABLE"})
+_HARMLESS_WHEN_0 = frozenset({"NCCL_IB_DISABLE", "NCCL_SHM_DISABLE"})
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ class NcclEnvironment:
     """NCCL_P2P_DISABLE is not 1: GPUs of a node reach each other without the host's memory."""
     hca: str = ""
     """NCCL_IB_HCA."""
+    pxn: bool = True
+    """NCCL_PXN_DISABLE is not 1: on rails, bytes go over NVLink to the GPU of the right rail."""
     buffer_bytes: int | None = None
     """NCCL_BUFFSIZE; None for NCCL's own 4 MiB."""
 
@@ -104,6 +107,7 @@ class NcclEnvironment:
             max_channels=max(max_channels, 1),
             nvls=_number(variables, "NCCL_NVLS_ENABLE", 2) != 0,
             peer_to_peer=_number(variables, "NCCL_P2P_DISABLE", 0) != 1,
+            pxn=_number(variables, "NCCL_PXN_DISABLE", 0) != 1,
             hca=variables.get("NCCL_IB_HCA", "").strip(),
             buffer_bytes=_buffer_bytes(variables),
         )

@@ -14,7 +14,11 @@ import struct
 
 
 def ecmp_spine(seed: int, source_nic: int, destination_nic: int, spines: int) -> int:
-    """Spine of a flow under hashed routing. NICs are numbered through the cluster."""
+    """Spine of a flow under hashed routing. NICs are numbered through the cluster.
+
+    In other fabrics than leaves and spines, which of several next hops; the seed is then that of
+    the fabric plus the number of hops before it.
+    """
     words = struct.pack("<3I", seed & 0xFFFFFFFF, source_nic, destination_nic)
     digest = hashlib.blake2b(words, digest_size=8).digest()
     return int.from_bytes(digest, "little") % spines

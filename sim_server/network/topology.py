@@ -9,12 +9,16 @@ PCIe.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from sim_server.cluster import Cluster, GpuLinks, Host, Routing
+from sim_server.cluster import Cluster, FabricKind, GpuLinks, Host, Routing
+from sim_server.errors import UsageError
+from sim_server.network.fabrics import connections
+from sim_server.network.routes import Routes, UnreachableError
 from sim_server.network.routing import ecmp_spine, single_path_spine
 
 
@@ -58,8 +62,10 @@ class Topology:
         nics: Sequence[int] | None = None,
         *,
         peer_to_peer: bool = True,
+        pxn: bool = True,
     ) -> None:
-        """`nics` are those in use on every node, all when None.
+        """`nics` are those in use on every node, all when None; `pxn` is NCCL's, over NVLink to
+        the GPU of the right rail.
 
         A GPU whose own is not among them uses the nearest by number.
         """
@@ -70,14 +76,23 @@ class Topology:
         self._cluster = cluster
         self._by_ends: dict[tuple[str, str], int] = {}
         self._paths: dict[tuple[Gpu, Gpu], tuple[int, ...]] = {}
-        self._nodes_per_leaf = cluster.fabric.leaf_downlinks // cluster.nic.per_node
+        self._pxn = pxn
+        self._nodes_per_leaf = max(cluster.fabric.leaf_downlinks // cluster.nic.per_node, 1)
+        self._has_spines = nodes > self._nodes_per_leaf
         for node in range(nodes):
             self._add_node(node)
-        leaves = -(-nodes // self._nodes_per_leaf)
-        self._has_spines = leaves > 1
-        if self._has_spines:
-            for leaf in range(leaves):
-                self._add_uplinks(leaf)
+        unused = {
+            f"nic {node}.{nic}"
+            for node in range(nodes)
+            for nic in set(range(cluster.nic.per_node)) - set(self._nics)
+        }
+        neighbours: dict[str, list[str]] = defaultdict(list)
+        for one in connections(cluster, nodes):
+            if one.one not in unused and one.other not in unused:
+                self._connect(*one)
+                neighbours[one.one].append(one.other)
+                neighbours[one.other].append(one.one)
+        self._routes = Routes(neighbours, cluster.fabric.routing, cluster.fabric.seed)
 
     @property
     def has_nvlink(self) -> bool:
@@ -88,6 +103,8 @@ class Topology:
     def is_symmetric(self) -> bool:
         """Whether a route depends on no more than the places of its ends."""
         if self._inside == "host" and self._cluster.host != Host():
+            return False
+        if self._cluster.fabric.kind is not FabricKind.LEAF_SPINE:
             return False
         return not self._has_spines or self._cluster.fabric.routing is Routing.ADAPTIVE
 
@@ -125,12 +142,47 @@ class Topology:
         end = f"gpu {destination.node}.{destination.number}"
         if source.node == destination.node:
             return self._along(start, *self._inside_path(source, destination), end)
+        if self._cluster.fabric.kind is not FabricKind.LEAF_SPINE:
+            return self._through_fabric(source, destination)
         out_nic, in_nic = self._nic(source), self._nic(destination)
         out_leaf, in_leaf = (gpu.node // self._nodes_per_leaf for gpu in (source, destination))
         middle = [f"leaf {out_leaf}"]
         if out_leaf != in_leaf:
             middle += [self._spine(source, destination), f"leaf {in_leaf}"]
         return self._along(start, out_nic, *middle, in_nic, end)
+
+    def _through_fabric(self, source: Gpu, destination: Gpu) -> tuple[int, ...]:
+        """Between nodes, on the rail of the destination where there are rails and PXN."""
+        sender, before = source, [_name(source)]
+        on_rails = self._cluster.fabric.kind in (FabricKind.RAIL_OPTIMISED, FabricKind.RAIL_ONLY)
+        if on_rails and self._pxn and self.has_nvlink:
+            sender = self._on_rail(source, self._nic_number(destination))
+            if sender != source:
+                before += [*self._inside_path(source, sender), _name(sender)]
+        try:
+            between = self._routes.between(
+                self._nic(sender), self._nic(destination), self._nic_ids(sender, destination)
+            )
+        except UnreachableError as error:
+            raise UsageError(
+                f"{_name(source)} cannot reach {_name(destination)}: {self._nic(sender)} and "
+                f"{self._nic(destination)} are on different rails that no switch joins, and "
+                "PXN over NVLink is not there or switched off (NCCL_PXN_DISABLE, NCCL_P2P_DISABLE)"
+            ) from error
+        return self._along(*before, *between, _name(destination))
+
+    def _on_rail(self, gpu: Gpu, nic: int) -> Gpu:
+        """The GPU of the same node that uses a NIC; the same GPU if it does."""
+        if self._nic_number(gpu) == nic:
+            return gpu
+        others = (Gpu(gpu.node, number) for number in range(self._cluster.gpus_per_node))
+        return next((one for one in others if self._nic_number(one) == nic), gpu)
+
+    def _nic_ids(self, source: Gpu, destination: Gpu) -> tuple[int, int]:
+        """Numbers of their NICs in the cluster."""
+        per_node = self._cluster.nic.per_node
+        out, in_ = (gpu.node * per_node + self._nic_number(gpu) for gpu in (source, destination))
+        return out, in_
 
     def _inside_path(self, source: Gpu, destination: Gpu) -> list[str]:
         """Vertices between two GPUs of a node."""
@@ -163,10 +215,7 @@ class Topology:
         fabric = self._cluster.fabric
         if fabric.routing is Routing.ADAPTIVE:
             return "core"
-        out_nic, in_nic = (
-            gpu.node * self._cluster.nic.per_node + self._nic_number(gpu)
-            for gpu in (source, destination)
-        )
+        out_nic, in_nic = self._nic_ids(source, destination)
         if fabric.routing is Routing.SINGLE:
             return f"spine {single_path_spine(in_nic, fabric.spines)}"
         return f"spine {ecmp_spine(fabric.seed, out_nic, in_nic, fabric.spines)}"
@@ -182,9 +231,6 @@ class Topology:
             self._connect(gpu, self._nic(Gpu(node, index)), *pcie)
         if self._inside == "host":
             self._add_host(node)
-        for index in self._nics:
-            leaf = f"leaf {node // self._nodes_per_leaf}"
-            self._connect(f"nic {node}.{index}", leaf, nic.bandwidth_bytes_per_s, nic.latency_ns)
 
     def _add_host(self, node: int) -> None:
         """PCIe between the GPUs of a node. What it is limited by in all is one link, "memory"."""
@@ -193,7 +239,7 @@ class Topology:
         entry = leave = f"host {node}"
         if host.bandwidth_bytes_per_s is not None:
             leave = f"memory {node}"
-            self._link(entry, leave, host.bandwidth_bytes_per_s, 0)
+            self._connect(entry, leave, host.bandwidth_bytes_per_s, 0)
         gpus = [Gpu(node, index) for index in range(self._cluster.gpus_per_node)]
         ends = [f"gpu {node}.{gpu.number}" for gpu in gpus]
         slot = pcie
@@ -207,24 +253,6 @@ class Topology:
             self._link(end, entry, *slot)
             self._link(leave, end, *slot)
 
-    def _add_uplinks(self, leaf: int) -> None:
-        fabric = self._cluster.fabric
-        uplinks_bytes_per_s = int(
-            fabric.leaf_downlinks
-            * self._cluster.nic.bandwidth_bytes_per_s
-            / fabric.oversubscription
-        )
-        if fabric.routing is Routing.ADAPTIVE:
-            self._connect(f"leaf {leaf}", "core", uplinks_bytes_per_s, fabric.latency_ns)
-            return
-        for spine in range(fabric.spines):
-            self._connect(
-                f"leaf {leaf}",
-                f"spine {spine}",
-                uplinks_bytes_per_s // fabric.spines,
-                fabric.latency_ns,
-            )
-
     def _connect(self, one: str, other: str, capacity_bytes_per_s: int, latency_ns: int) -> None:
         for ends in ((one, other), (other, one)):
             self._link(*ends, capacity_bytes_per_s, latency_ns)
@@ -232,3 +260,7 @@ class Topology:
     def _link(self, source: str, target: str, capacity_bytes_per_s: int, latency_ns: int) -> None:
         self._by_ends[source, target] = len(self.links)
         self.links.append(Link(source, target, capacity_bytes_per_s, latency_ns))
+
+
+def _name(gpu: Gpu) -> str:
+    return f"gpu {gpu.node}.{gpu.number}"

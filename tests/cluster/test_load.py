@@ -148,3 +148,12 @@ def test_unknown_cluster_names_the_nearest() -> None:
         "there is no cluster 'h10'; did you mean 'h100'? Built in are a100, b200, gb200, h100, "
         "h200; anything else is the path of a TOML file"
     )
+
+
+def test_base_may_be_a_file(tmp_path: Path) -> None:
+    """A file starts from another beside it; one that starts from itself is refused."""
+    (tmp_path / "below.toml").write_text('base = "a100"\nnodes = 4\n', encoding="utf-8")
+    cluster = load_cluster(write(tmp_path, 'base = "below.toml"\n[nic]\ntransport = "efa"\n'))
+    assert (cluster.name, cluster.gpu, cluster.nodes) == ("mine", "a100", 4)
+    assert cluster.nic.transport == "efa"
+    assert "is its own base" in message_of(tmp_path, 'base = "mine.toml"\n')
