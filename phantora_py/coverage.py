@@ -30,7 +30,9 @@ SUPPORT_WORDS = {
     Support.IGNORED: "ignored",
     Support.PASS_THROUGH: "passed through",
     Support.UNSUPPORTED: "unsupported",
+    Support.UNDECLARED: "unsupported",
 }
+MISSING = frozenset({Support.UNSUPPORTED, Support.UNDECLARED})
 # Every row is counted under one of these.
 COUNT_HEADINGS = ("modelled", "partial", "ignored", "passed through", "unsupported")
 
@@ -92,7 +94,7 @@ def torch_gaps(tables: Iterable[Table], uses: Iterable[TorchUse]) -> dict[str, l
         (table.soname, row.name): table.library
         for table in tables
         for row in table.rows
-        if row.support is Support.UNSUPPORTED
+        if row.support in MISSING
     }
     gaps: dict[str, list[TorchUse]] = {}
     for use in uses:
@@ -124,7 +126,7 @@ def markdown(
         "",
         "*Partial*: modelled, except for what the note says. *Ignored*: success without effect,",
         "and why that is right. *Unsupported*: the run stops with exit code 3 and a message that",
-        "names the call, the rank and the Python line.",
+        "names the call, the rank and the Python line, or goes on as `--unsupported` says.",
         "",
         *_markdown_table(("library", "SONAME", *COUNT_HEADINGS), count_rows(tables)),
         "",
@@ -145,7 +147,7 @@ def markdown(
         cells = [
             (f"`{row.name}`", support_word(row), row.note)
             for row in table.rows
-            if row.support is not Support.UNSUPPORTED
+            if row.support not in MISSING
         ]
         if cells:
             head = ("call", "support", "note")

@@ -209,6 +209,16 @@ class RunData:
         return {"skipped": [], "used": []} if self.broke_off else self._json("host_tensors.json")
 
     @cached_property
+    def unsupported_calls(self) -> list[dict[str, Any]]:
+        """Calls that are not modelled and that ranks went on after, by rank and Python line.
+
+        Empty if the run broke off, or is older than `--unsupported`.
+        """
+        if self.broke_off or "unsupported" not in self.run:
+            return []
+        return list(self._json("unsupported.json"))
+
+    @cached_property
     def exits(self) -> dict[int, int]:
         """How the process of each rank ended, as far as the server knew when the run ended."""
         ends = {} if self.broke_off else self._json("exits.json")

@@ -49,6 +49,8 @@ class Support(Enum):
     IGNORED = 1
     PASS_THROUGH = 2
     UNSUPPORTED = 3
+    UNDECLARED = 4
+    """Likewise, and nothing says what an answer would look like."""
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from sim_server.host_tensors import HostTensorLog
 from sim_server.operations import Operation
 from sim_server.records import MarkerKind, MemoryKind, RecordKind
 from sim_server.settings import Settings
+from sim_server.unsupported import UnsupportedLog
 
 # Of one rank's stream; whole cells and whole answers. Every rank may have as much pending
 # (assumed to suit a thousand).
@@ -91,6 +92,7 @@ class RunLog:
         self._synthetic: dict[tuple[int, str], list[int]] = {}
         self._host_gaps = HostGapLog()
         self._host_tensors = HostTensorLog()
+        self._unsupported = UnsupportedLog()
         self._exits: dict[int, int] = {}
 
     # While the run goes on
@@ -155,7 +157,7 @@ class RunLog:
                 f"It had read {size_bytes:,} bytes back at {site} that nothing had computed; "
                 "copies and collectives up to --values-threshold carry real data."
             )
-        return found + self._host_tensors.troubles(rank)
+        return found + self._host_tensors.troubles(rank) + self._unsupported.troubles(rank)
 
     def failed_ranks(self) -> list[tuple[int, int]]:
         """Ranks that ended with a failure, and their status, in the order in which they did."""
@@ -214,6 +216,9 @@ class RunLog:
             )
         elif kind in (RecordKind.ALLOC, RecordKind.FREE):
             self._add_allocation(kind, rank, announcement)
+        elif kind is RecordKind.UNSUPPORTED:
+            call = json.loads(announcement.payload)
+            self._unsupported.add_first(rank, call, self.site(rank, announcement.site))
         elif kind is RecordKind.SYNTHETIC_READ:
             totals = self._synthetic.setdefault((rank, self.site(rank, announcement.site)), [0, 0])
             totals[0] += announcement.args[0]
@@ -267,6 +272,8 @@ class RunLog:
             self._host_gaps.add_measured(statistics["gaps"])
         elif statistics["kind"] == "replayed_gaps":
             self._host_gaps.add_replayed(statistics)
+        elif statistics["kind"] == "unsupported":
+            self._unsupported.add_counts(rank, statistics, functools.partial(self.site, rank))
         elif statistics["kind"] == "host_tensors":
             self._host_tensors.add(rank, statistics, functools.partial(self.site, rank))
 
@@ -313,6 +320,7 @@ class RunLog:
         yield "synthetic.json", _json_bytes(self._synthetic_reads())
         yield "host_gaps.json", _json_bytes(self._host_gaps.to_dict())
         yield "host_tensors.json", _json_bytes(self._host_tensors.to_dict())
+        yield "unsupported.json", _json_bytes(self._unsupported.to_list())
         yield "exits.json", _json_bytes(self._exits)
         yield "digest", self.history.digest().encode()
 

@@ -250,7 +250,7 @@ class Simulation:
                 timing.sm_demand,
                 history.timing_index(signature),
             )
-        elif kind is RecordKind.UNSUPPORTED:
+        elif kind is RecordKind.UNSUPPORTED and _stops(announcement):
             raise UnsupportedCall(self._unsupported_message(announcement))
         else:
             self.log.add_announcement(announcement)
@@ -262,7 +262,8 @@ class Simulation:
         return (
             f"rank {announcement.rank} called {call['symbol']} of {call['library']}{detail}, "
             f"which is not modelled, at {where}. Nothing may be guessed, so the run ends here. "
-            f"`phantora coverage --library {call['library']}` lists what is."
+            f"`phantora coverage --library {call['library']}` lists what is; with "
+            "--unsupported error the call would fail and the program go on."
         )
 
     def _reply(self, answer: Answer) -> None:
@@ -387,6 +388,12 @@ def _by_launch(ready: list[Ready]) -> list[list[Ready]]:
     for one in ready:
         groups.setdefault(one.launch, []).append(one)
     return list(groups.values())
+
+
+def _stops(announcement: Announcement) -> bool:
+    """Whether a rank ended at its unsupported call; early recordings have no other."""
+    call: dict[str, str] = json.loads(announcement.payload)
+    return call.get("answer", "stop") == "stop"
 
 
 def _signed(word: int) -> int:

@@ -5,8 +5,9 @@
 
 SITE is a site-packages folder with the stock CUDA wheel of torch; NVML's header may lie in another
 one. Writes tests/symbols/<set>/<library>.txt and phantora_py/symbols/torch-<version>.txt, and adds
-rows that a table lacks as Unsupported. A row is never dropped or changed: rows that the vendor no
-longer exports are reported, and the exit code is then 1. With `--cuda 12` these are the libraries
+rows that a table lacks as Undeclared; tools/declarations.py tells which of them return a status. A
+row is never dropped or changed: rows that the vendor no longer exports are reported, and the exit
+code is then 1. With `--cuda 12` these are the libraries
 with another SONAME, and the rows that only they have; with `--torch-only` no library is recorded.
 
 Needs `nm` and `gcc` (the preprocessor, for cuda.h and nvml.h), nothing else.
@@ -162,7 +163,7 @@ def update_table(vendor: Vendor, names: frozenset[str], cuda: int) -> list[str]:
     rows = read_rows(path)
     missing = names - rows.keys()
     if missing:
-        rows |= {name: f'API({name}, Unsupported, "")' for name in missing}
+        rows |= {name: f'API({name}, Undeclared, "")' for name in missing}
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("\n".join(rows[name] for name in sorted(rows)) + "\n")
     print(f"{vendor.name}: {len(names)} symbols, {len(missing)} rows added")

@@ -23,7 +23,7 @@ enum class RecordKind : std::uint8_t {
   Site = 2,        // id: call-site id; payload: "file:line function"
   Marker = 3,      // id: MarkerKind; payload: name
   Statistics = 4,  // payload: JSON object of the framework's memory statistics or of call counts
-  Unsupported = 5, // payload: JSON object {"library", "symbol", "detail"}; the rank ends with it
+  Unsupported = 5, // payload: see docs/records.md; the rank may end with it
 
   // Work on a stream.
   StreamCreate = 16,  // stream; flags: StreamFlags; arg[0]: priority (as int64)

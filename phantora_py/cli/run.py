@@ -17,7 +17,7 @@ from phantora_py.data import RunData
 from phantora_py.isolation.backend import BACKENDS
 from phantora_py.isolation.probe import NETWORKS
 from phantora_py.launch import run as launch
-from phantora_py.launch.options import HOST_TENSORS, HOST_TIMES, RunOptions
+from phantora_py.launch.options import HOST_TENSORS, HOST_TIMES, UNSUPPORTED, RunOptions
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from phantora_py.report.trust import doubts_of
@@ -67,6 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="measured kernel times, see `phantora cache`; what is not there is modelled",
+    )
+    model.add_argument(
+        "--unsupported",
+        choices=UNSUPPORTED,
+        default="stop",
+        help="at a call that is not modelled: stop the run, let the call fail as not supported, or "
+        "(warn) let it succeed where that harms nothing but times; default: stop",
     )
     model.add_argument("--server", metavar="ADDRESS", help="use a running `phantora serve`")
     model.add_argument("--token", help="the token of that server")
@@ -158,6 +165,7 @@ def run(options: argparse.Namespace) -> int:
         host_time=options.host_time,
         host_gaps=options.host_gaps,
         host_tensors=options.host_tensors,
+        unsupported=options.unsupported,
         isolation=options.isolation,
         backend=options.backend,
         network=options.network,

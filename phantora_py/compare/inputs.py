@@ -31,6 +31,7 @@ def inputs_of(data: RunData) -> Inputs:
     profile = {key: value for key, value in settings["gpu"].items() if key != "name"}
     layout = {name: str(run[name]) for name in ("ranks", "nodes", "gpus_per_node")}
     host = {name: str(run.get(name)) for name in ("host_time", "host_gaps", "host_tensors")}
+    answers = {"answer": str(run.get("unsupported", "stop"))}
     return {
         "command": options_of(run["command"]),
         "environment": run.get("environment", {}) | settings["nccl_environment"],
@@ -39,6 +40,7 @@ def inputs_of(data: RunData) -> Inputs:
         f"GPU {cluster.get('gpu', '')}": _flat(profile),
         "host": host,
         "kernel times": {"cache": str(run.get("cache"))},
+        "calls not modelled": answers,
         "supposed": _supposed(run),
         "versions": dict(run["versions"]),
     }

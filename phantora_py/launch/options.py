@@ -5,6 +5,7 @@ from pathlib import Path
 
 HOST_TIMES = ("fixed", "measured", "recorded", "off")
 HOST_TENSORS = ("lazy", "real")
+UNSUPPORTED = ("stop", "error", "warn")
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,8 @@ class RunOptions:
     """The data file of a measured run, whose gaps `recorded` replays."""
     host_tensors: str = "lazy"
     """One of HOST_TENSORS; docs/decisions/host-memory.md."""
+    unsupported: str = "stop"
+    """One of UNSUPPORTED; docs/decisions/unsupported-calls.md."""
     isolation: str = "auto"
     """`auto`, `process` or `require:TIER`."""
     backend: str = "native"

@@ -304,6 +304,7 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
         "gpu.count": str(layout.visible_gpus),
         "host_time": options.host_time,
         "host_tensors": options.host_tensors,
+        "unsupported": options.unsupported,
         "values.threshold_bytes": str(options.values_threshold_bytes),
         **interpreter.shim_keys(prepared.command.program.torch),
     }
@@ -450,6 +451,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
         "host_time": prepared.options.host_time,
         "host_tensors": prepared.options.host_tensors,
         "cache": prepared.options.cache and str(prepared.options.cache),
+        "unsupported": prepared.options.unsupported,
         "host_gaps": None if prepared.host_gaps is None else prepared.host_gaps.origin,
         "isolation": {"tier": prepared.isolation.tier, "reason": prepared.isolation.reason},
         "notes": prepared.notes,

@@ -15,6 +15,7 @@ from phantora_py.report.breakdown import break_down
 from phantora_py.report.certainty import certainty
 from phantora_py.report.critical_path import critical_path, times_by_cause
 from phantora_py.report.iterations import Iterations, find_iterations
+from phantora_py.report.unsupported import unsupported_calls
 from phantora_py.report.window import last_iteration, steady_window
 from sim_server.collectives.environment import not_modelled
 from sim_server.history import HOST_WAIT_SPAN, KERNEL_SPAN
@@ -34,6 +35,7 @@ def summarise(data: RunData) -> dict[str, Any]:
     durations = iterations.durations_ns
     sure = certainty(data, steady_window(data, iterations), breakdown)
     median_ns = int(np.median(durations)) if iterations.count else None
+    unsupported = unsupported_calls(data)
     return {
         "schema": SCHEMA,
         "ranks": run["ranks"],
@@ -65,7 +67,8 @@ def summarise(data: RunData) -> dict[str, Any]:
         "trust": {
             "gpu_time_share": _gpu_time_share(data),
             "interval": sure.to_dict(median_ns) if sure and median_ns is not None else None,
-            "calls": _calls(data),
+            "calls": _calls(data, unsupported),
+            "unsupported": unsupported,
             "synthetic_reads": sum(read["count"] for read in data.synthetic_reads),
             "synthetic_read_sites": data.synthetic_reads,
             "nccl_not_modelled": not_modelled(data.settings["nccl_environment"]),
@@ -191,14 +194,15 @@ def _gpu_time_share(data: RunData) -> dict[str, float]:
     }
 
 
-def _calls(data: RunData) -> dict[str, int]:
+def _calls(data: RunData, unsupported: dict[str, Any]) -> dict[str, int]:
     """Of the ranks that told: those that were stopped did not."""
     totals = {"modelled": 0, "ignored": 0, "passthrough": 0}
     for library in data.calls.values():
         for support in totals:
             totals[support] += sum(library[support].values())
-    unsupported = int(data.run.get("exit_code") == 3)
-    return totals | {"unsupported": unsupported, "ranks": len(data.calls_of)}
+    answered = unsupported["skipped"] + unsupported["refused"]
+    stops = int(data.run.get("exit_code") == 3)
+    return totals | {"unsupported": answered + stops, "ranks": len(data.calls_of)}
 
 
 def _wall_per_iteration(wall: dict[str, float], count: int) -> float | None:

@@ -13,6 +13,7 @@ from phantora_py.data import RunData
 from phantora_py.report.deadlock import print_deadlock
 from phantora_py.report.summary import summarise
 from phantora_py.report.units import duration_text, percent_text, size_text
+from phantora_py.report.unsupported import mark, unsupported_lines
 
 MOST_SITES = 5
 MOST_CLASSES = 3
@@ -59,6 +60,9 @@ def _headline(summary: dict[str, Any]) -> list[str]:
             f"stopped when steady, after iteration {steady['iterations']}: --until-steady; what "
             "the program does later is not in these figures"
         )
+    marked = mark(summary["trust"]["unsupported"])
+    if marked:
+        lines.append(f"[red]not a full model[/]   {marked}")
     iterations = summary["iterations"]
     if not iterations["count"]:
         whole = duration_text(summary["virtual_time_ns"])
@@ -166,6 +170,7 @@ def _trust(summary: dict[str, Any]) -> list[str]:
         lines.append(_interval(trust["interval"]))
     if not summary["broke_off"]:
         lines.append(_calls(calls, summary["ranks"]))
+    lines += unsupported_lines(trust["unsupported"], MOST_SITES)
     if summary["host_gaps"] is not None:
         lines.append(_host_gaps(summary["host_gaps"]))
     if trust["synthetic_reads"]:

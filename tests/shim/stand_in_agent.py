@@ -46,6 +46,7 @@ def write_settings(run_dir: Path, ranks: int, changes: Mapping[str, str]) -> Non
         "ranks": str(ranks),
         "host_time": "fixed",
         "host_tensors": "real",
+        "unsupported": "stop",
         "torch.list_kib": "32",
         "host.cpu_factor": "1.0",
         "host.clock_read_ns": "20",

@@ -14,12 +14,15 @@ from phantora_py import coverage
 from phantora_py.libraries import CORE, Row, Support, read_tables, shim_directory
 
 ROOT = Path(__file__).resolve().parents[2]
-ROW = re.compile(r'API\((\w+), (Modelled|Ignored|PassThrough|Unsupported), "([^"\\]*)"\)')
+ROW = re.compile(
+    r'API\((\w+), (Modelled|Ignored|PassThrough|Unsupported|Undeclared), "([^"\\]*)"\)'
+)
 SUPPORT = {
     "Modelled": Support.MODELLED,
     "Ignored": Support.IGNORED,
     "PassThrough": Support.PASS_THROUGH,
     "Unsupported": Support.UNSUPPORTED,
+    "Undeclared": Support.UNDECLARED,
 }
 # CUDA libraries that torch links and that are left to the vendor: they work without a GPU.
 NOT_OURS = ("cuFile", "cupti", "nvshmem")

@@ -300,8 +300,21 @@ def test_an_unsupported_call_ends_the_run() -> None:
     assert str(caught.value) == (
         "rank 0 called cudaGraphLaunch of cudart (graphs), which is not modelled, at "
         "train.py:5 main. Nothing may be guessed, so the run ends here. `phantora coverage "
-        "--library cudart` lists what is."
+        "--library cudart` lists what is; with --unsupported error the call would fail and the "
+        "program go on."
     )
+
+
+def test_an_unsupported_call_that_was_answered() -> None:
+    """It is kept with its count, and the run goes on."""
+    call = {"library": "cudart", "symbol": "cudaMemAdvise", "detail": "", "answer": "success"}
+    script = Script().site(3, "train.py:5 main")
+    script.announce(RecordKind.UNSUPPORTED, json.dumps(call).encode(), site=3)
+    counts = {"kind": "unsupported", "calls": [["cudart", "cudaMemAdvise", "", 3, 7]]}
+    script.announce(RecordKind.STATISTICS, json.dumps(counts).encode())
+    files = dict(play([script])[0].files())
+    expected = {"rank": 0, **call, "site": "train.py:5 main", "count": 7}
+    assert json.loads(files["unsupported.json"]) == [expected]
 
 
 @pytest.mark.parametrize("alike", [False, True], ids=["different ranks", "ranks in step"])

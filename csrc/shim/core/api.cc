@@ -1,15 +1,10 @@
-// Registered tables, the guard of modelled bodies, and the end at an unsupported call.
+// Registered tables and the guard of modelled bodies.
 #include "shim/core/api.h"
 
 #include <cstdlib>
-#include <string>
-
-#include <unistd.h>
 
 #include "shim/core/capture.h"
 #include "shim/core/host_time.h"
-#include "shim/core/json.h"
-#include "shim/core/python_frame.h"
 #include "shim/core/rank.h"
 
 namespace ph {
@@ -47,22 +42,6 @@ Call::Call(ApiTable& table, std::size_t row, HostCost cost) noexcept {
 
 void count_ignored(ApiTable& table, std::size_t row) noexcept {
   table.counts[row].fetch_add(1, std::memory_order_relaxed);
-}
-
-void stop_unsupported(const char* library, const char* symbol, const char* detail) noexcept {
-  if (attached()) {
-    Record record{};
-    record.kind = RecordKind::Unsupported;
-    record.site = current_site();
-    emit(record, "{\"library\": " + json_string(library) + ", \"symbol\": " + json_string(symbol) +
-                     ", \"detail\": " + json_string(detail) + "}");
-    // Nothing is lost: the agent drains the ring after the rank has ended.
-    _exit(3);
-  }
-  std::string message = std::string("phantora: ") + library + ": " + symbol + " is not supported";
-  if (*detail != '\0') message += std::string(" (") + detail + ")";
-  message += "\n";
-  _exit(write(STDERR_FILENO, message.data(), message.size()) < 0 ? 71 : 3);
 }
 
 }  // namespace ph

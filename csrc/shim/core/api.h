@@ -5,7 +5,7 @@
 //     API(cudaStreamQuery, Modelled, "note")
 // sorted by name. It includes no vendor header: many API names are macros there. Modelled bodies are
 // written by hand in `csrc/shim/<library>/` with the vendor's header included, so that a wrong signature
-// does not compile; Ignored and Unsupported rows get generated stubs (`table_stubs.cc`).
+// does not compile; all other rows get generated stubs (`table_stubs.cc`).
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,8 @@ enum class Support : std::uint8_t {
   Modelled,     // has a body of ours; a note says what it leaves out
   Ignored,      // success without effect; the note says why that is right
   PassThrough,  // handed to the real library
-  Unsupported,  // stops the run with a message
+  Unsupported,  // stops the run or fails, see unsupported.h; the note says why success would harm nothing but times
+  Undeclared,   // stops the run: no header says that it returns a status
 };
 
 struct ApiRow {
@@ -60,9 +61,6 @@ class PH_EXPORT Call {
  private:
   OwnCode own_;
 };
-
-// Ends the rank with exit code 3 after telling the server which symbol was called from which Python line.
-[[noreturn]] PH_EXPORT void stop_unsupported(const char* library, const char* symbol, const char* detail) noexcept;
 
 PH_EXPORT void count_ignored(ApiTable& table, std::size_t row) noexcept;
 

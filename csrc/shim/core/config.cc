@@ -56,6 +56,13 @@ HostTime host_time(const std::string& name) {
   fail_internal("shim.conf: unknown host_time " + name);
 }
 
+Unsupported unsupported(const std::string& name) {
+  if (name == "stop") return Unsupported::Stop;
+  if (name == "error") return Unsupported::Error;
+  if (name == "warn") return Unsupported::Warn;
+  fail_internal("shim.conf: unknown answer to unsupported calls " + name);
+}
+
 }  // namespace
 
 std::int64_t Config::number(const char* key) const {
@@ -81,6 +88,7 @@ const Config& config() noexcept {
     c.device_count = static_cast<std::uint32_t>(unsigned_number("gpu.count"));
     if (c.device_count > kMaxDevices) fail_usage("a node has more than " + std::to_string(kMaxDevices) + " GPUs");
     c.host_time = host_time(c.text("host_time"));
+    c.unsupported = unsupported(c.text("unsupported"));
     c.cpu_factor = std::strtod(c.text("host.cpu_factor").c_str(), nullptr);
     static constexpr const char* kCosts[] = {"light", "launch", "copy",       "event",
                                              "sync",  "alloc",  "collective", "setup"};

@@ -8,6 +8,9 @@
 
 namespace ph {
 
+// docs/decisions/unsupported-calls.md
+enum class Unsupported : std::uint8_t { Stop, Error, Warn };
+
 // docs/decisions/host-time.md
 enum class HostTime : std::uint8_t { Fixed, Measured, Recorded, Off };
 
@@ -18,6 +21,7 @@ struct PH_EXPORT Config {
   std::uint32_t ranks;            // "ranks"
   std::uint32_t device_count;     // "gpu.count": GPUs per simulated node
   HostTime host_time;             // "host_time": fixed | measured | recorded | off
+  Unsupported unsupported;        // "unsupported": stop | error | warn
   double cpu_factor;              // "host.cpu_factor": simulated host's time per measured CPU time
   std::uint64_t cost_ns[static_cast<int>(HostCost::kCount)];  // "host.light_ns", "host.launch_ns", ...
   // Likewise what of it the vendor's own code takes, where the program's is measured: "host.driver_light_ns", ...

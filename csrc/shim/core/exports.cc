@@ -8,6 +8,7 @@
 #include "shim/core/host_time.h"
 #include "shim/core/json.h"
 #include "shim/core/rank.h"
+#include "shim/core/unsupported.h"
 #include "shim/libc/outside.h"
 #include "shim/values/values.h"
 
@@ -83,6 +84,7 @@ PH_EXPORT void ph_exit(std::int64_t status) noexcept {
     const ph::Act end(true);
   }
   emit_call_counts();
+  ph::emit_unsupported_counts();
   ph::emit_host_time();
   ph::Record record{};
   record.kind = ph::RecordKind::Exit;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "shim/core/api.h"
+#include "shim/core/unsupported.h"
 
 namespace ph::library {
 
@@ -16,6 +17,12 @@ enum Row : std::size_t {
 #undef API
 
 extern ApiTable table;
+
+// A call that is not modelled, or not with such arguments (`detail`): what it returns, if it does.
+int unsupported(const char* symbol, const char* detail, bool is_harmless = false) noexcept;
+
+// Where a library remembers that a call has failed: it may define this.
+__attribute__((weak)) void note_unsupported(const char* symbol) noexcept;
 
 }  // namespace ph::library
 

@@ -1,7 +1,7 @@
 // Compiled once per vendor library: its table, and a stub for each row that has no body.
 //
-// Stubs need no signature: on x86-64 an unsupported call never returns and an ignored one returns 0, which is
-// success in every library of ours. This file must not include a vendor header.
+// Stubs need no signature: on x86-64 whoever returns a status leaves it in the same place. An ignored call returns
+// 0, which is success in every library of ours. This file must not include a vendor header.
 #include "shim/core/library.h"
 
 namespace ph::library {
@@ -24,6 +24,12 @@ namespace {
 __attribute__((constructor)) void register_this_table() { register_table(&table); }
 }  // namespace
 
+int unsupported(const char* symbol, const char* detail, bool is_harmless) noexcept {
+  const int result = answer_unsupported({PH_LIBRARY, symbol, detail, is_harmless});
+  if (result != 0 && note_unsupported != nullptr) note_unsupported(symbol);
+  return result;
+}
+
 }  // namespace ph::library
 
 #define PH_STUB_Modelled(name)
@@ -33,7 +39,12 @@ __attribute__((constructor)) void register_this_table() { register_table(&table)
     ph::count_ignored(ph::library::table, ph::library::row_##name); \
     return 0;                                                       \
   }
-#define PH_STUB_Unsupported(name) \
+#define PH_STUB_Unsupported(name)                                                           \
+  extern "C" PH_EXPORT int name() noexcept {                                                \
+    constexpr bool is_harmless = *ph::library::kRows[ph::library::row_##name].note != '\0'; \
+    return ph::library::unsupported(#name, "", is_harmless);                                \
+  }
+#define PH_STUB_Undeclared(name) \
   extern "C" PH_EXPORT int name() noexcept { ph::stop_unsupported(PH_LIBRARY, #name, ""); }
 #define API(name, support, note) PH_STUB_##support(name)
 #include PH_TABLE

@@ -87,7 +87,7 @@ PH_EXPORT CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream 
   PH_CALL(cuMemAllocAsync, HostCost::Alloc);
   PH_RESOLVE_STREAM(stream, handle);
   if (capture_info(stream).status != CaptureStatus::None) {
-    stop_unsupported("cuda", "cuMemAllocAsync", "in a stream that is being captured");
+    return static_cast<CUresult>(library::unsupported("cuMemAllocAsync", "in a stream that is being captured"));
   }
   return allocate(address, bytes);
 }

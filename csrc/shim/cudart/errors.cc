@@ -73,6 +73,8 @@ cudaError_t returned(cudaError_t error) noexcept {
 
 }  // namespace ph::cudart
 
+void ph::library::note_unsupported(const char*) noexcept { cudart::returned(cudaErrorNotSupported); }
+
 extern "C" {
 
 PH_EXPORT cudaError_t cudaGetLastError() noexcept {

@@ -51,7 +51,7 @@ cudaError_t allocate(void** pointer, std::size_t bytes, cudaMemPool_t pool, cuda
   PH_RESOLVE_STREAM(stream, handle);
   if (pointer == nullptr) return returned(cudaErrorInvalidValue);
   if (capture_info(stream).status != CaptureStatus::None) {
-    stop_unsupported("cudart", "cudaMallocAsync", "in a stream that is being captured");
+    return static_cast<cudaError_t>(library::unsupported("cudaMallocAsync", "in a stream that is being captured"));
   }
   *pointer = nullptr;
   if (bytes == 0) return cudaSuccess;

@@ -3,6 +3,8 @@
 #include <mutex>
 #include <utility>
 
+#include "shim/core/library.h"
+
 namespace ph::nccl {
 
 namespace {
@@ -27,3 +29,7 @@ const char* last_failure() noexcept {
 }
 
 }  // namespace ph::nccl
+
+void ph::library::note_unsupported(const char* symbol) noexcept {
+  nccl::failed(ncclInvalidUsage, std::string(symbol) + " : not modelled by phantora");
+}

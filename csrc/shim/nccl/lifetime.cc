@@ -95,7 +95,7 @@ PH_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* de
   if (!comm) return null_result("ncclCommInitAll");
   if (ndev < 1) return failed(ncclInvalidArgument, "ncclCommInitAll : no devices");
   if (ndev > 1) {
-    ph::stop_unsupported(PH_LIBRARY, "ncclCommInitAll", "several GPUs driven by one process are not simulated");
+    return static_cast<ncclResult_t>(ph::library::unsupported("ncclCommInitAll", "for several GPUs of one process"));
   }
   const int before = ph::current_device();
   if (!ph::set_current_device(devlist ? devlist[0] : 0)) {

@@ -27,6 +27,7 @@ from phantora_py.report.page.template import fill, write
 from phantora_py.report.page.timeline_data import timeline_data
 from phantora_py.report.summary import summarise
 from phantora_py.report.timeline import make_timeline
+from phantora_py.report.unsupported import ANSWERS, mark
 from phantora_py.report.window import Window, last_iteration, steady_window
 
 _SECTIONS = (
@@ -81,6 +82,8 @@ def _views(data: RunData) -> dict[str, Any]:
         "longest_ns": max(summary["iterations"]["per_iteration_ns"], default=0),
         "doubts": doubts(data, _DOUBTS),
         "ignored": ignored_calls(data),
+        "answers": ANSWERS,
+        "unsupported_mark": mark(summary["trust"]["unsupported"]),
         "synthetic_sites": synthetic_sites(data),
         "timeline": timeline_data(timeline),
         **path_tables(data, path),
