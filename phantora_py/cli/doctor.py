@@ -1,4 +1,7 @@
-"""`phantora doctor`: what this machine and this installation can do."""
+"""`phantora doctor`: what this machine and this installation can do.
+
+With a command: what of the CUDA calls that its libraries may make we do not model.
+"""
 
 import argparse
 import json
@@ -13,12 +16,13 @@ from rich.console import Console
 from rich.table import Table
 
 from phantora_py import host_memory
+from phantora_py.cli import prospects
 from phantora_py.isolation import backend, probe
 from phantora_py.isolation.advice import advise
 from phantora_py.isolation.engines import EngineFailed
 from phantora_py.launch.interpreter import SUPPORTED_CUDA_MAJORS, check_torch, inspect_interpreter
 from phantora_py.libraries import preload_list, shim_directory
-from sim_server.errors import PhantoraError
+from sim_server.errors import PhantoraError, UsageError
 
 # A rank forked from the zygote takes some 100 MiB after its first steps (docs/benchmarks.md).
 _RANK_BYTES = 100 << 20
@@ -34,16 +38,22 @@ class Finding:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options of `phantora doctor`."""
-    parser.add_argument(
-        "--python", default=sys.executable, metavar="PATH", help="the interpreter to look at"
-    )
+    """Declares the options of `phantora doctor`; those of the command follow `--`."""
+    parser.usage = "phantora doctor [--python PATH] [--json] [-- COMMAND ...]"
+    parser.add_argument("--python", metavar="PATH", help="the interpreter to look at")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Prints the findings; exit code 0 if a run is possible, else 2."""
-    findings = list(examine(options.python))
+    """Prints the findings; exit code 0 if a run is possible, else 2.
+
+    Raises: UsageError for a command that cannot be run, or together with --python.
+    """
+    if options.command:
+        if options.python is not None:
+            raise UsageError("--python is for a look at the machine; a command names its own.")
+        return prospects.run(options)
+    findings = list(examine(options.python or sys.executable))
     if options.json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:

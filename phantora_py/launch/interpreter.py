@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ OLDEST_TORCH = (2, 5)
 TESTED_TORCH = ((2, 8), (2, 11), (2, 15))
 SUPPORTED_CUDA_MAJORS = (12, 13)
 
+_RELEASE = re.compile(r"\d+\.\d+")
+
 # Long enough for a cold start on a slow file system (assumed).
 _INSPECTION_LIMIT_S = 60
 
@@ -24,7 +27,8 @@ _INSPECTION = """
 import importlib.util, json, sys
 sys.path.pop(0)
 spec = importlib.util.find_spec("torch")
-print(json.dumps([sys.executable, sys.prefix, sys.version.split()[0], spec and spec.origin]))
+version = sys.version.split()[0]
+print(json.dumps([sys.executable, sys.prefix, version, spec and spec.origin, sys.path]))
 """
 
 
@@ -39,7 +43,9 @@ class Torch:
     @property
     def release(self) -> tuple[int, int]:
         """Major and minor version."""
-        major, minor = self.version.split("+")[0].split(".")[:2]
+        found = _RELEASE.match(self.version)
+        assert found is not None, self.version
+        major, minor = found[0].split(".")
         return int(major), int(minor)
 
     @property
@@ -51,13 +57,14 @@ class Torch:
 @dataclass(frozen=True)
 class Interpreter:
     """A Python interpreter. `ours`: the one that runs phantora, so that ranks may be forked from
-    it.
+    it. `path`: where it looks for modules, but for the program's own directory.
     """
 
     executable: str
     prefix: str
     version: str
     torch: Torch | None
+    path: tuple[str, ...] = ()
 
     @property
     def ours(self) -> bool:
@@ -72,7 +79,8 @@ def inspect_interpreter(executable: str) -> Interpreter:
     if _is_ours(executable):
         spec = importlib.util.find_spec("torch")
         version = sys.version.split()[0]
-        return Interpreter(executable, sys.prefix, version, _torch(spec.origin if spec else None))
+        torch = _torch(spec.origin if spec else None)
+        return Interpreter(executable, sys.prefix, version, torch, tuple(sys.path[1:]))
     try:
         answer = subprocess.run(
             [executable, "-c", _INSPECTION],
@@ -81,10 +89,10 @@ def inspect_interpreter(executable: str) -> Interpreter:
             check=True,
             timeout=_INSPECTION_LIMIT_S,
         ).stdout
-        path, prefix, version, origin = json.loads(answer)
+        found, prefix, version, origin, path = json.loads(answer)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise UsageError(f"The interpreter {executable} does not run: {error}") from error
-    return Interpreter(path, prefix, version, _torch(origin))
+    return Interpreter(found, prefix, version, _torch(origin), tuple(path))
 
 
 def shim_keys(torch: Torch | None) -> dict[str, str]:
@@ -140,7 +148,10 @@ def _is_ours(executable: str) -> bool:
 
 
 def _torch(origin: str | None) -> Torch | None:
-    """Reads torch/version.py next to `origin`, torch/__init__.py."""
+    """Reads torch/version.py next to `origin`, torch/__init__.py.
+
+    Raises: UsageError if that is damaged, or does not tell a version.
+    """
     if origin is None:
         return None
     directory = Path(origin).parent
@@ -155,9 +166,15 @@ def _torch(origin: str | None) -> Torch | None:
                 found[name] = value
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=value)):
                 found[name] = value
-    cuda = found.get("cuda")
+    cuda, version = found.get("cuda"), found.get("__version__")
+    if not isinstance(version, str) or _RELEASE.match(version) is None:
+        raise UsageError(
+            f"The torch in {directory} does not tell its version ({directory / 'version.py'} has "
+            f"{'no __version__' if version is None else f'__version__ = {version!r}'}). "
+            "Install it again."
+        )
     return Torch(
-        version=str(found.get("__version__", "unknown")),
+        version=version,
         cuda=None if cuda is None else str(cuda),
         directory=directory,
     )

@@ -25,7 +25,7 @@ def make_python(tmp_path: Path) -> MakePython:
             origin = str(torch / "__init__.py")
         python = tmp_path / "bin" / "python3"
         python.parent.mkdir()
-        answer = json.dumps([str(python), str(tmp_path), "3.11.7", origin])
+        answer = json.dumps([str(python), str(tmp_path), "3.11.7", origin, []])
         python.write_text(f"#!/bin/sh\necho '{answer}'\n")
         python.chmod(0o755)
         return str(python)

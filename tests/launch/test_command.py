@@ -131,6 +131,24 @@ def test_an_unsupported_torch_is_explained(
     assert "Supported: torch 2.5 to 2.15 built for CUDA 12.x, 13.x." in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cuda = '13.2'\n", "has no __version__"),
+        ("__version__ = 'main'\ncuda = '13.2'\n", "has __version__ = 'main'"),
+        ("__version__ = (\n", "is damaged"),
+    ],
+)
+def test_a_torch_that_does_not_tell_its_version_is_explained(
+    make_python: MakePython, tmp_path: Path, script: str, text: str, message: str
+) -> None:
+    """Half an installation is the user's to mend."""
+    python = make_python()
+    (tmp_path / "site" / "torch" / "version.py").write_text(text)
+    with pytest.raises(UsageError, match=message):
+        understand([python, script], {})
+
+
 def test_an_interpreter_that_does_not_run_is_explained(tmp_path: Path, script: str) -> None:
     """A broken interpreter is the user's to mend."""
     python = tmp_path / "python3"
