@@ -209,6 +209,16 @@ class RunData:
         return {"skipped": [], "used": []} if self.broke_off else self._json("host_tensors.json")
 
     @cached_property
+    def routing(self) -> list[dict[str, Any]]:
+        """Routings that were made up: `experts`, `top`, `follows` (the distribution), `calls`.
+
+        Empty if the run broke off, or is older than `--expert-load`.
+        """
+        if self.broke_off or "expert_load" not in self.run:
+            return []
+        return list(self._json("routing.json"))
+
+    @cached_property
     def unsupported_calls(self) -> list[dict[str, Any]]:
         """Calls that are not modelled and that ranks went on after, by rank and Python line.
 

@@ -23,6 +23,7 @@ from sim_server.host_gaps import HostGapLog
 from sim_server.host_tensors import HostTensorLog
 from sim_server.operations import Operation
 from sim_server.records import MarkerKind, MemoryKind, RecordKind
+from sim_server.routing import RoutingLog
 from sim_server.settings import Settings
 from sim_server.unsupported import UnsupportedLog
 
@@ -92,6 +93,7 @@ class RunLog:
         self._synthetic: dict[tuple[int, str], list[int]] = {}
         self._host_gaps = HostGapLog()
         self._host_tensors = HostTensorLog()
+        self._routing = RoutingLog()
         self._unsupported = UnsupportedLog()
         self._exits: dict[int, int] = {}
 
@@ -272,6 +274,8 @@ class RunLog:
             self._host_gaps.add_measured(statistics["gaps"])
         elif statistics["kind"] == "replayed_gaps":
             self._host_gaps.add_replayed(statistics)
+        elif statistics["kind"] == "routing":
+            self._routing.add(statistics)
         elif statistics["kind"] == "unsupported":
             self._unsupported.add_counts(rank, statistics, functools.partial(self.site, rank))
         elif statistics["kind"] == "host_tensors":
@@ -320,6 +324,7 @@ class RunLog:
         yield "synthetic.json", _json_bytes(self._synthetic_reads())
         yield "host_gaps.json", _json_bytes(self._host_gaps.to_dict())
         yield "host_tensors.json", _json_bytes(self._host_tensors.to_dict())
+        yield "routing.json", _json_bytes(self._routing.to_list())
         yield "unsupported.json", _json_bytes(self._unsupported.to_list())
         yield "exits.json", _json_bytes(self._exits)
         yield "digest", self.history.digest().encode()

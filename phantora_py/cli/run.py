@@ -69,6 +69,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measured kernel times, see `phantora cache`; what is not there is modelled",
     )
     model.add_argument(
+        "--expert-load",
+        default="uniform",
+        metavar="uniform|zipf:S|FILE",
+        help="how often a router of tokens chooses each expert, where nothing computes it: evenly, "
+        "as 1 / (i + 1) ** S, or as a file's numbers, one per expert; default: uniform",
+    )
+    model.add_argument(
         "--unsupported",
         choices=UNSUPPORTED,
         default="stop",
@@ -165,6 +172,7 @@ def run(options: argparse.Namespace) -> int:
         host_time=options.host_time,
         host_gaps=options.host_gaps,
         host_tensors=options.host_tensors,
+        expert_load=options.expert_load,
         unsupported=options.unsupported,
         isolation=options.isolation,
         backend=options.backend,

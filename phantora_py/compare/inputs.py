@@ -31,6 +31,8 @@ def inputs_of(data: RunData) -> Inputs:
     profile = {key: value for key, value in settings["gpu"].items() if key != "name"}
     layout = {name: str(run[name]) for name in ("ranks", "nodes", "gpus_per_node")}
     host = {name: str(run.get(name)) for name in ("host_time", "host_gaps", "host_tensors")}
+    load = run.get("expert_load", {"name": "uniform"})
+    host["expert_load"] = load["name"] if not load.get("weights") else str(load["weights"])
     answers = {"answer": str(run.get("unsupported", "stop"))}
     return {
         "command": options_of(run["command"]),

@@ -27,6 +27,8 @@ class RunOptions:
     """The data file of a measured run, whose gaps `recorded` replays."""
     host_tensors: str = "lazy"
     """One of HOST_TENSORS; docs/decisions/host-memory.md."""
+    expert_load: str = "uniform"
+    """`uniform`, `zipf:S` or a file of weights; docs/decisions/small-operations.md."""
     unsupported: str = "stop"
     """One of UNSUPPORTED; docs/decisions/unsupported-calls.md."""
     isolation: str = "auto"

@@ -11,7 +11,7 @@ import os
 import resource
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,6 +30,7 @@ from phantora_py.isolation.nodes import MAX_NODES, Node, node_address, node_name
 from phantora_py.isolation.probe import Isolation
 from phantora_py.launch import environment, interpreter, limits, rundir
 from phantora_py.launch.command import Command, Program, understand
+from phantora_py.launch.expert_load import choose_expert_load
 from phantora_py.launch.host_gaps import HostGaps, choose_host_gaps
 from phantora_py.launch.interrupts import Interrupts
 from phantora_py.launch.layout import RunLayout, lay_out
@@ -40,6 +41,7 @@ from phantora_py.launch.spool import Stream, choose_streams, output_paths
 from phantora_py.launch.starter import Plan, RankStart
 from phantora_py.launch.torchrun import TorchrunCommand
 from phantora_py.libraries import CUDA_MAJOR
+from phantora_py.rank.expert_load import ExpertLoad
 from sim_server import simulation_pb2 as wire
 from sim_server.cluster import Cluster, load_cluster
 from sim_server.collectives.environment import NcclEnvironment, nccl_variables
@@ -80,6 +82,7 @@ class Prepared:
     log_dir: Path | None = None
     nccl_variables: dict[str, str] = field(default_factory=dict)
     host_gaps: HostGaps | None = None
+    expert_load: ExpertLoad = field(default_factory=ExpertLoad)
     notes: list[str] = field(default_factory=list)
 
 
@@ -146,6 +149,7 @@ def prepare(options: RunOptions) -> Prepared:
         shown_ranks=_shown_ranks(options, layout, torchrun),
         log_dir=log_dir,
         nccl_variables=variables,
+        expert_load=choose_expert_load(options.expert_load, command.program.torch),
         host_gaps=choose_host_gaps(options, _versions(command.program)),
         notes=notes,
     )
@@ -309,6 +313,7 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
         **interpreter.shim_keys(prepared.command.program.torch),
     }
     rundir.write_settings(directory, settings)
+    prepared.expert_load.write(directory.path)
     if prepared.host_gaps is not None:
         directory.host_gaps.write_text(prepared.host_gaps.to_text(), encoding="utf-8")
     rundir.write_hosts(directory, layout.nodes, prepared.isolation.own_network)
@@ -451,6 +456,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
         "host_time": prepared.options.host_time,
         "host_tensors": prepared.options.host_tensors,
         "cache": prepared.options.cache and str(prepared.options.cache),
+        "expert_load": asdict(prepared.expert_load),
         "unsupported": prepared.options.unsupported,
         "host_gaps": None if prepared.host_gaps is None else prepared.host_gaps.origin,
         "isolation": {"tier": prepared.isolation.tier, "reason": prepared.isolation.reason},

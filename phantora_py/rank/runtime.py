@@ -22,6 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from .checkpoints import map_checkpoints
+from .expert_load import ExpertLoad
 from .host_tensors import HostTensors
 from .small_operations import SmallOperations
 
@@ -46,7 +47,7 @@ def start() -> bool:
     # Kept open, and by O_APPEND never written beyond its end, which the agent moves.
     stack = stack_path(Path(os.fsdecode(run_dir)), rank).open("a")
     faulthandler.register(STACK_SIGNAL, stack, all_threads=False)
-    rank_runtime = _Runtime(shim)
+    rank_runtime = _Runtime(shim, Path(os.fsdecode(run_dir)))
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
     after_import("torch", rank_runtime.replace_kernels)
     atexit.register(rank_runtime.end)
@@ -90,8 +91,9 @@ def _load_shim() -> ctypes.CDLL:
 class _Runtime:
     """The hooks of one attached process."""
 
-    def __init__(self, shim: ctypes.CDLL) -> None:
+    def __init__(self, shim: ctypes.CDLL, run_dir: Path) -> None:
         self._shim = shim
+        self._run_dir = run_dir
         self._process = os.getpid()
         self._ordinals: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._optimizers = 0
@@ -132,7 +134,8 @@ class _Runtime:
         """Small CUDA tensors get from some operations the values that a GPU would give them."""
         # Builds for the CPU have no such kernels, and PyTorch before 2.9 does not hand them out.
         if hasattr(sys.modules.get("torch.library"), "get_kernel") and torch.version.cuda:
-            self._small_operations = SmallOperations(torch, self._shim)
+            load = ExpertLoad.read(self._run_dir)
+            self._small_operations = SmallOperations(torch, self._shim, load)
 
     def after_step(self, optimizer: Any) -> None:
         """Marks the step of one optimizer: "AdamW#0" is the first optimizer that ever stepped."""
@@ -164,6 +167,8 @@ class _Runtime:
             self._tell_memory(range(cuda.device_count()))
         if self._host_tensors is not None:
             self._shim.ph_statistics(json.dumps(self._host_tensors.statistics()).encode())
+        if self._small_operations is not None:
+            self._shim.ph_statistics(json.dumps(self._small_operations.statistics()).encode())
         self._shim.ph_exit_at_end()
 
     def _tell_memory(self, devices: Sequence[int]) -> None:

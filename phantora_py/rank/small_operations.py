@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+
+from .expert_load import ExpertLoad, borders
 
 # Of integers and flags: the routing tables of experts are larger than what else programs read
 # back. Assumed to be enough: 8 experts each for 64 Ki tokens.
@@ -50,9 +53,11 @@ _Kernel = Callable[..., Any]
 class SmallOperations:
     """The kernels of one process."""
 
-    def __init__(self, torch: ModuleType, shim: ctypes.CDLL) -> None:
+    def __init__(self, torch: ModuleType, shim: ctypes.CDLL, load: ExpertLoad) -> None:
         self._torch = torch
         self._shim = shim
+        self._load = load
+        self._routings: Counter[tuple[int, int, bool]] = Counter()
         self._most_bytes = int(shim.ph_value_bytes())
         self._library = torch.library.Library("aten", "IMPL")
         special = {
@@ -117,8 +122,8 @@ class SmallOperations:
         return nonzero
 
     def _topk(self, usual: _Kernel, on_cpu: _Kernel) -> _Kernel:
-        """Of values that nobody knows the indices are made up: spread evenly, as experts are loaded
-        by a router that balances them.
+        """Of values that nobody knows the indices are made up, as the user says that experts are
+        loaded.
         """
 
         def topk(keys: Any, tensor: Any, k: int, dim: int = -1, *order: Any) -> Any:
@@ -255,12 +260,27 @@ class SmallOperations:
             self._shim.ph_mark_unknown(ctypes.c_void_p(result.data_ptr()), extent)
 
     def _spread(self, result: Any, dim: int, choices: int) -> Any:
-        """Indices below `choices`, different ones along `dim`, each as often as any other."""
+        """Indices below `choices`, different ones along `dim`, as often as the load says; each as
+        often as any other where it says nothing.
+        """
         torch = self._torch
         self._shim.ph_enter()
         try:
             lined = result.movedim(dim, -1).shape
-            indices = torch.arange(result.numel(), device="cpu").remainder_(choices)
-            return indices.view(lined).movedim(-1, dim)
+            top = lined[-1]
+            weights = None if self._load.is_uniform else self._load.of(choices)
+            self._routings[choices, top, weights is not None or self._load.is_uniform] += 1
+            indices = torch.arange(result.numel(), device="cpu")
+            if weights is None:
+                indices = indices.remainder_(choices)
+            else:
+                ends = torch.tensor(borders(weights, result.numel() // top, top), device="cpu")
+                indices = torch.bucketize(indices, ends, right=True).view(top, -1).t()
+            return indices.reshape(lined).movedim(-1, dim)
         finally:
             self._shim.ph_leave()
+
+    def statistics(self) -> dict[str, Any]:
+        """What docs/records.md says, once, at the end."""
+        calls = [[*key, count] for key, count in self._routings.items()]
+        return {"kind": "routing", "calls": calls}

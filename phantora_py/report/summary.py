@@ -69,6 +69,7 @@ def summarise(data: RunData) -> dict[str, Any]:
             "interval": sure.to_dict(median_ns) if sure and median_ns is not None else None,
             "calls": _calls(data, unsupported),
             "unsupported": unsupported,
+            "expert_load": _expert_load(data),
             "synthetic_reads": sum(read["count"] for read in data.synthetic_reads),
             "synthetic_read_sites": data.synthetic_reads,
             "nccl_not_modelled": not_modelled(data.settings["nccl_environment"]),
@@ -174,6 +175,18 @@ def _by_site(entries: list[dict[str, Any]], counted: str) -> list[dict[str, Any]
         total[counted] += entry[counted]
         total["bytes"] += entry["bytes"]
     return sorted(totals.values(), key=lambda total: (-total["bytes"], total["site"]))
+
+
+def _expert_load(data: RunData) -> dict[str, Any] | None:
+    """What was made up of routings; None: the file is older than that."""
+    if "expert_load" not in data.run:
+        return None
+    return {
+        "name": data.run["expert_load"]["name"],
+        "routings": sum(one["calls"] for one in data.routing if one["follows"]),
+        "experts": sorted({one["experts"] for one in data.routing if one["follows"]}),
+        "others": sum(one["calls"] for one in data.routing if not one["follows"]),
+    }
 
 
 def _gpu_time_share(data: RunData) -> dict[str, float]:

@@ -173,6 +173,7 @@ def _trust(summary: dict[str, Any]) -> list[str]:
     lines += unsupported_lines(trust["unsupported"], MOST_SITES)
     if summary["host_gaps"] is not None:
         lines.append(_host_gaps(summary["host_gaps"]))
+    lines += _expert_load(trust["expert_load"])
     if trust["synthetic_reads"]:
         lines.append(
             f"  values     {trust['synthetic_reads']:,} values read back that no rule produced:"
@@ -213,6 +214,22 @@ def _interval(interval: dict[str, Any]) -> str:
     return (
         f"  iteration  {between} with {interval['confidence']:.0%} confidence; most from   {most}"
     )
+
+
+def _expert_load(load: dict[str, Any] | None) -> list[str]:
+    """Routings that were made up, and whether the distribution that was asked for was any use."""
+    if load is None or (load["name"] == "uniform" and not load["routings"]):
+        return []
+    among = " or ".join(map(str, load["experts"]))
+    line = (
+        f"  experts    load {escape(load['name'])}: {_counted(load['routings'], 'routing')} made up"
+    )
+    line += f", among {among}" if among else ""
+    if load["others"]:
+        line += f"; [red]{load['others']:,} among other numbers of experts were even[/]"
+    elif not load["routings"]:
+        line += " [red](no top-k of unknown values was met)[/]"
+    return [line]
 
 
 def _host_tensors(left: dict[str, Any] | None) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from pathlib import Path
@@ -156,6 +157,25 @@ def test_mixture_of_experts(phantora: Phantora) -> None:
     assert traffic(run, "all_to_all") == {RANKS * 8 * experts // RANKS: 1}
     # The routing of every step.
     assert synthetic_reads(run) == RANKS * 4
+
+
+def test_loads_of_experts(phantora: Phantora) -> None:
+    """On eight ranks with an expert each, what is sent to a rank follows the distribution."""
+    experts, top, tokens, width = 8, 2, 512, 256
+    run = phantora.run(
+        ["--ranks", str(experts), "--expert-load", "zipf:1"], [PROGRAMS / "experts.py"]
+    )
+    assert run.exit_code == 0, run.errors
+    # Choices as 1, 1/2, ... 1/8: the parts of 1024 end where the sums of these do.
+    sums = [sum(1 / (i + 1) for i in range(n)) for n in range(experts + 1)]
+    ends = [int(tokens * top * part / sums[-1] + 1e-9) for part in sums]
+    loads = [end - begin for begin, end in itertools.pairwise(ends)]
+    assert loads == [376, 189, 125, 94, 76, 63, 53, 48]
+    assert run.output.count(f"loads {loads}") == experts
+    # From every rank, there and back and there again with gradients.
+    assert traffic(run, "send") == {SINGLE * width * load: 3 * experts for load in loads}
+    load = {"name": "zipf:1", "routings": experts * 4, "experts": [experts], "others": 0}
+    assert run.summary["trust"]["expert_load"] == load
 
 
 def test_recommender(phantora: Phantora) -> None:
