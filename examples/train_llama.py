@@ -24,7 +24,6 @@ import time
 import torch
 import torch.distributed as dist
 from llama import Llama, LlamaConfig
-from torch.distributed._composable.replicate_with_fsdp import replicate
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import (
     apply_activation_checkpointing,
 )
@@ -115,7 +114,12 @@ def apply_data_parallel(model: Llama, mesh: DeviceMesh) -> None:
 
     Either computes in bf16, also where there is one shard only.
     """
-    wrap = replicate if mesh.mesh_dim_names == ("replicate",) else fully_shard
+    wrap = fully_shard
+    if mesh.mesh_dim_names == ("replicate",):
+        # PyTorch has it since 2.9, and the other layouts do without.
+        from torch.distributed._composable.replicate_with_fsdp import replicate  # noqa: PLC0415
+
+        wrap = replicate
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
     for block in model.blocks:
         wrap(block, mesh=mesh, mp_policy=policy)

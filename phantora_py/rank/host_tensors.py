@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from . import pages
+from .operators import Kernel, Operators
 
 # A fill of less is carried out. Small models and data keep their values; what is smaller than this
 # in a large model does not add up to much (assumed).
@@ -25,7 +25,6 @@ LARGE_BYTES = 1 << 20
 # shards are small parts of large tensors. As the default of --values-threshold.
 FOLLOWED_BYTES = 64 << 10
 
-_Kernel = Callable[..., Any]
 _NUMBERS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 
 
@@ -63,19 +62,14 @@ class HostTensors:
         self._operations = self._looked_at = 0
         self._skipped: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
         self._used: dict[int, list[int]] = defaultdict(lambda: [0, 0])
-        if not hasattr(torch.library, "get_kernel"):
-            raise OSError(f"PyTorch {torch.__version__} does not tell the kernels that we replace")
-        self._library = torch.library.Library("aten", "IMPL")
+        self._operators = Operators(torch, "CPU")
         for name, make in (
             ("normal_", self._normal),
             ("uniform_", self._uniform),
             ("zero_", self._zero),
             ("copy_", self._copy),
         ):
-            usual = torch.library.get_kernel(f"aten::{name}", "CPU").call_boxed
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # some releases warn of what we want
-                self._library.impl(name, make(usual), "CPU", with_keyset=True)
+            self._operators.replace(name, make)
         self._skip_truncated(torch.nn.init)
 
     def look(self) -> None:
@@ -104,7 +98,7 @@ class HostTensors:
 
     # The kernels
 
-    def _normal(self, usual: _Kernel) -> _Kernel:
+    def _normal(self, usual: Kernel) -> Kernel:
         def normal_(
             keys: Any, tensor: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None
         ) -> Any:
@@ -114,7 +108,7 @@ class HostTensors:
 
         return normal_
 
-    def _uniform(self, usual: _Kernel) -> _Kernel:
+    def _uniform(self, usual: Kernel) -> Kernel:
         def uniform_(
             keys: Any, tensor: Any, low: float = 0.0, high: float = 1.0, *, generator: Any = None
         ) -> Any:
@@ -124,7 +118,7 @@ class HostTensors:
 
         return uniform_
 
-    def _zero(self, usual: _Kernel) -> _Kernel:
+    def _zero(self, usual: Kernel) -> Kernel:
         """The only one whose result is exact: fresh memory is zeros."""
 
         def zero_(keys: Any, tensor: Any) -> Any:
@@ -141,7 +135,7 @@ class HostTensors:
 
         return zero_
 
-    def _copy(self, usual: _Kernel) -> _Kernel:
+    def _copy(self, usual: Kernel) -> Kernel:
         def copy_(keys: Any, tensor: Any, source: Any, non_blocking: bool = False) -> Any:
             if type(source) in _NUMBERS:
                 # How a number arrives here. The usual kernel wants a tensor.

@@ -8,13 +8,13 @@ kernel finds, if those of all inputs are known. Decides no times.
 from __future__ import annotations
 
 import ctypes
-import warnings
+import functools
 from collections import Counter
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from .expert_load import ExpertLoad, borders
+from .operators import Kernel, Operators
 
 # Of integers and flags: the routing tables of experts are larger than what else programs read
 # back. Assumed to be enough: 8 experts each for 64 Ki tokens.
@@ -47,8 +47,6 @@ IN_PLACE = (
     "scatter_.value",
 )
 
-_Kernel = Callable[..., Any]
-
 
 class SmallOperations:
     """The kernels of one process."""
@@ -59,7 +57,7 @@ class SmallOperations:
         self._load = load
         self._routings: Counter[tuple[int, int, bool]] = Counter()
         self._most_bytes = int(shim.ph_value_bytes())
-        self._library = torch.library.Library("aten", "IMPL")
+        self._operators = Operators(torch, "CUDA")
         special = {
             "nonzero": self._nonzero,
             "topk": self._topk,
@@ -67,17 +65,14 @@ class SmallOperations:
             "_amp_update_scale_": self._update_scale,
         }
         for name in (*FUNCTIONS, *IN_PLACE):
-            usual = torch.library.get_kernel(f"aten::{name}", "CUDA").call_boxed
             operator, _, overload = name.partition(".")
             on_cpu = getattr(getattr(torch.ops.aten, operator), overload or "default")
             make = special.get(name, self._in_place if name in IN_PLACE else self._function)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # some releases warn of what we want
-                self._library.impl(name, make(usual, on_cpu), "CUDA", with_keyset=True)
+            self._operators.replace(name, functools.partial(make, on_cpu=on_cpu))
 
     # The kernels
 
-    def _function(self, usual: _Kernel, on_cpu: _Kernel) -> _Kernel:
+    def _function(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
         def function(keys: Any, *arguments: Any, **options: Any) -> Any:
             inputs = self._read(arguments)
             result = self._launch(usual, keys, *arguments, **options)
@@ -89,7 +84,7 @@ class SmallOperations:
 
         return function
 
-    def _in_place(self, usual: _Kernel, on_cpu: _Kernel) -> _Kernel:
+    def _in_place(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
         """The first argument is the result."""
 
         def in_place(keys: Any, tensor: Any, *arguments: Any, **options: Any) -> Any:
@@ -102,7 +97,7 @@ class SmallOperations:
 
         return in_place
 
-    def _nonzero(self, usual: _Kernel, on_cpu: _Kernel) -> _Kernel:
+    def _nonzero(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
         """PyTorch reads the number of elements back before it makes the result."""
 
         def nonzero(keys: Any, tensor: Any) -> Any:
@@ -121,7 +116,7 @@ class SmallOperations:
 
         return nonzero
 
-    def _topk(self, usual: _Kernel, on_cpu: _Kernel) -> _Kernel:
+    def _topk(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
         """Of values that nobody knows the indices are made up, as the user says that experts are
         loaded.
         """
@@ -141,7 +136,7 @@ class SmallOperations:
 
         return topk
 
-    def _check_finite(self, usual: _Kernel, on_cpu: _Kernel) -> _Kernel:
+    def _check_finite(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
         """Gradients that nobody knows are finite: what was found before stays found."""
 
         def check_finite(keys: Any, gradients: Any, found: Any, factor: Any) -> None:
@@ -152,7 +147,7 @@ class SmallOperations:
 
         return check_finite
 
-    def _update_scale(self, usual: _Kernel, on_cpu: _Kernel) -> _Kernel:
+    def _update_scale(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
         """Two tensors change."""
 
         def update_scale(keys: Any, scale: Any, steps: Any, found: Any, *factors: Any) -> Any:
@@ -169,7 +164,7 @@ class SmallOperations:
 
     # Values
 
-    def _launch(self, usual: _Kernel, *arguments: Any, **options: Any) -> Any:
+    def _launch(self, usual: Kernel, *arguments: Any, **options: Any) -> Any:
         """Starts PyTorch's own kernels. The caller says what is known of all they write."""
         before = self._shim.ph_state_writes(1)
         try:
@@ -224,7 +219,7 @@ class SmallOperations:
         )
         return values if known else None
 
-    def _compute(self, on_cpu: _Kernel, inputs: list[Any], options: dict[str, Any]) -> Any:
+    def _compute(self, on_cpu: Kernel, inputs: list[Any], options: dict[str, Any]) -> Any:
         self._shim.ph_enter()
         try:
             return on_cpu(*inputs, **options)
