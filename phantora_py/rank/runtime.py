@@ -23,6 +23,7 @@ from typing import Any
 
 from .checkpoints import map_checkpoints
 from .expert_load import ExpertLoad
+from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
 from .small_operations import SmallOperations
 
@@ -100,6 +101,7 @@ class _Runtime:
         self._last_statistics: dict[int, str] = {}
         self._host_tensors: HostTensors | None = None
         self._small_operations: SmallOperations | None = None
+        self._grouped_products: GroupedProducts | None = None
 
     def watch_optimizers(self, module: ModuleType) -> None:
         """`module`: torch.optim.optimizer, with PyTorch's public hook for all optimizers."""
@@ -116,7 +118,11 @@ class _Runtime:
         """From now on some of PyTorch's kernels do less than they would, and some do more."""
         if self._shim.ph_lazy_host_tensors():
             self.leave_host_tensors(torch)
-        self.carry_out_small_operations(torch)
+        # Builds for the CPU have no such kernels, and PyTorch before 2.9 does not hand them out.
+        if hasattr(sys.modules.get("torch.library"), "get_kernel") and torch.version.cuda:
+            load = ExpertLoad.read(self._run_dir)
+            self._small_operations = SmallOperations(torch, self._shim, load)
+            self._grouped_products = GroupedProducts(torch, self._shim)
 
     def leave_host_tensors(self, torch: ModuleType) -> None:
         """Large host tensors that are only filled stay untouched memory from now on."""
@@ -129,13 +135,6 @@ class _Runtime:
             )
             return
         map_checkpoints(torch, self._host_tensors)
-
-    def carry_out_small_operations(self, torch: ModuleType) -> None:
-        """Small CUDA tensors get from some operations the values that a GPU would give them."""
-        # Builds for the CPU have no such kernels, and PyTorch before 2.9 does not hand them out.
-        if hasattr(sys.modules.get("torch.library"), "get_kernel") and torch.version.cuda:
-            load = ExpertLoad.read(self._run_dir)
-            self._small_operations = SmallOperations(torch, self._shim, load)
 
     def after_step(self, optimizer: Any) -> None:
         """Marks the step of one optimizer: "AdamW#0" is the first optimizer that ever stepped."""

@@ -58,12 +58,13 @@ def time_gemm(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     duration_ns, blocks = product_ns(product, gpu.gemm, gpu.sm_count)
     size = f"{product.m}x{product.n}x{product.k}"
     size += f" x{product.batch}" if product.batch > 1 else ""
+    grouped = signature.get("grouped", False)  # the groups' sizes are assumed to be equal
     layout = f"{signature.get('transa', 'N')}{signature.get('transb', 'N')}"
     return Timing(
         duration_ns=ceil(duration_ns),
-        tier=Tier.MODELLED if number in gpu.peak_per_s else Tier.ASSUMED,
+        tier=Tier.MODELLED if number in gpu.peak_per_s and not grouped else Tier.ASSUMED,
         kernel_class="gemm",
-        name=f"gemm {signature['a']} {size} {layout}",
+        name=f"{'grouped gemm' if grouped else 'gemm'} {signature['a']} {size} {layout}",
         sm_demand=min(1.0, blocks / gpu.sm_count),
         region=product_region(product.m, product.n, product.k) if fitted else "other type",
     )

@@ -227,7 +227,11 @@ def test_tensor_parallel_within_data_parallel(phantora: Phantora) -> None:
 
 
 def test_scaled_products(phantora: Phantora) -> None:
-    """FP8 by tensor and by rows, as one product each."""
-    run = run_script(phantora, "scaled_products.py", "tensor", "rows", ranks=1)
-    assert run.output.count("(1024, 512) torch.bfloat16") == 2
-    assert "f8e4m3" in " ".join(str(timing) for timing in run.data.timings)
+    """FP8 by tensor and by rows as one product each; grouped ones have the sizes of a group."""
+    run = run_script(phantora, "scaled_products.py", "tensor", "rows", "grouped", ranks=1)
+    assert run.output.count("(1024, 512) torch.bfloat16") == 3
+    counts = {str(timing["name"]): timing["count"] for timing in run.data.timings}
+    assert any("f8e4m3" in name for name in counts)
+    # The product, and both its gradients, in each of three steps.
+    for sizes in ("256x512x768", "768x512x256", "256x768x512"):
+        assert counts[f"grouped gemm bf16 {sizes} x4 NN"] == 3

@@ -7,6 +7,7 @@
 #include "shim/core/config.h"
 #include "shim/core/host_time.h"
 #include "shim/core/json.h"
+#include "shim/core/launch.h"
 #include "shim/core/rank.h"
 #include "shim/core/unsupported.h"
 #include "shim/libc/outside.h"
@@ -73,6 +74,10 @@ PH_EXPORT void ph_statistics(const char* json) noexcept {
   record.kind = ph::RecordKind::Statistics;
   ph::emit(record, std::string_view(json));
 }
+
+// Of grouped products (phantora_py/rank/grouped_products.py): a signature for their sizes, and that it holds from now on.
+PH_EXPORT std::uint32_t ph_product_signature(const char* json) noexcept { return ph::intern_signature(json); }
+PH_EXPORT void ph_state_product(std::uint32_t signature) noexcept { ph::state_product(signature); }
 
 PH_EXPORT int ph_lazy_host_tensors() noexcept { return ph::config().text("host_tensors") == "lazy" ? 1 : 0; }
 

@@ -23,6 +23,10 @@ PH_EXPORT const char* kernel_name(const KernelFunction& function) noexcept;
 PH_EXPORT void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** arguments,
                              StreamRef stream) noexcept;
 
+// The grouped products that this thread launches from now on have this signature, 0: nobody says. Their sizes are on the
+// device; phantora_py/rank/grouped_products.py knows them.
+PH_EXPORT void state_product(std::uint32_t signature) noexcept;
+
 // Limit of resident blocks per multiprocessor by threads, shared memory and the hardware's block limit.
 // Registers are not known: 32 per thread are assumed.
 PH_EXPORT int max_active_blocks(int block_threads, std::size_t dynamic_shared_bytes) noexcept;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdlib>
 #include <cstring>
 #include <span>
 
@@ -139,6 +140,36 @@ void read_cubin(const void* data, Image& image) {
 
 bool is_ptx(std::string_view text) noexcept { return text.find(".version") != std::string_view::npos; }
 
+// Bytes of a parameter's declaration, as ".param .align 64 .b8 name[128]"; 0: not understood.
+// Source: PTX ISA, "Kernel Function Parameters".
+std::uint16_t declared_bytes(std::string_view declaration) {
+  std::size_t bytes = 0;
+  std::size_t count = 1;
+  for (std::size_t at = 0; (at = declaration.find_first_not_of(" \t\r\n", at)) != std::string_view::npos;) {
+    const std::string_view word = declaration.substr(at, declaration.find_first_of(" \t\r\n", at) - at);
+    at += word.size();
+    const std::string rest(word.substr(std::min<std::size_t>(2, word.size())));
+    const bool is_type = word.size() > 2 && word[0] == '.' && std::strchr("busf", word[1]) != nullptr;
+    if (is_type && rest.find_first_not_of("0123456789") == std::string::npos)
+      bytes = std::strtoul(rest.c_str(), nullptr, 10) / 8;
+    const auto bracket = word.find('[');
+    if (bracket != std::string_view::npos)
+      count = std::strtoul(std::string(word.substr(bracket + 1)).c_str(), nullptr, 10);
+  }
+  return static_cast<std::uint16_t>(bytes * count);
+}
+
+// `list`: what stands between the parentheses.
+std::vector<std::uint16_t> declared_parameters(std::string_view list) {
+  std::vector<std::uint16_t> bytes;
+  while (list.find(".param") != std::string_view::npos) {
+    const auto comma = list.find(',');
+    bytes.push_back(declared_bytes(list.substr(0, comma)));
+    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+  }
+  return bytes;
+}
+
 void read_ptx(std::string_view text, Image& image) {
   image.hash = fnv1a(text);
   image.lists_kernels = true;
@@ -147,7 +178,13 @@ void read_ptx(std::string_view text, Image& image) {
     at = text.find_first_not_of(" \t\r\n", at + kEntry.size());
     const auto end = text.find_first_of(" \t\r\n(", at);
     if (at == std::string_view::npos || end == std::string_view::npos) return;
-    image.kernels.push_back({std::string(text.substr(at, end - at)), 0, 0, 0, {}});
+    ImageKernel kernel;
+    kernel.name = text.substr(at, end - at);
+    if (const auto opening = text.find_first_not_of(" \t\r\n", end);
+        opening != std::string_view::npos && text[opening] == '(') {
+      kernel.parameter_bytes = declared_parameters(text.substr(opening + 1, text.find(')', opening) - opening - 1));
+    }
+    image.kernels.push_back(std::move(kernel));
     at = end;
   }
 }

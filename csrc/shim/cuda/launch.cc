@@ -10,18 +10,24 @@ using namespace ph::driver;
 
 namespace {
 
-// Whatever a pointer argument reaches may have been written. The image tells the sizes of the parameters but not
-// their types; eight bytes that lie in device memory are a pointer.
-void forget_reached(const Function& function, void** parameters) noexcept {
-  for (std::size_t i = 0; i < function.facts.parameter_bytes.size(); ++i) {
-    if (function.facts.parameter_bytes[i] != sizeof(void*)) continue;
+// Every aligned word that is a pointer to device memory.
+void forget_words(const char* words, std::size_t bytes) noexcept {
+  for (std::size_t offset = 0; offset + sizeof(void*) <= bytes; offset += sizeof(void*)) {
     const void* pointer = nullptr;
-    std::memcpy(&pointer, parameters[i], sizeof pointer);
+    std::memcpy(&pointer, words + offset, sizeof pointer);
     if (is_device_pointer(pointer)) forget_at(pointer);
   }
 }
 
-// Arguments given as one packed buffer: every aligned word of it is looked at.
+// Whatever an argument reaches may have been written. The image tells the sizes of the parameters but not their types:
+// pointers, tensor maps and structures of them.
+void forget_reached(const Function& function, void** parameters) noexcept {
+  for (std::size_t i = 0; i < function.facts.parameter_bytes.size(); ++i) {
+    forget_words(static_cast<const char*>(parameters[i]), function.facts.parameter_bytes[i]);
+  }
+}
+
+// Arguments given as one packed buffer.
 void forget_reached(void** extra) noexcept {
   const char* buffer = nullptr;
   std::size_t bytes = 0;
@@ -29,12 +35,7 @@ void forget_reached(void** extra) noexcept {
     if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = static_cast<const char*>(extra[1]);
     if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<const std::size_t*>(extra[1]);
   }
-  if (!buffer) return;
-  for (std::size_t offset = 0; offset + sizeof(void*) <= bytes; offset += sizeof(void*)) {
-    const void* pointer = nullptr;
-    std::memcpy(&pointer, buffer + offset, sizeof pointer);
-    if (is_device_pointer(pointer)) forget_at(pointer);
-  }
+  if (buffer) forget_words(buffer, bytes);
 }
 
 bool shape_fits(const Function& function, const LaunchShape& shape) noexcept {
