@@ -11,6 +11,10 @@ from dataclasses import dataclass
 
 from sim_server.errors import Mismatch
 
+# Source: nccl.h, NCCL_SPLIT_NOCOLOR. Every other number is a colour, negative ones too: NCCL
+# compares them (commGetSplitInfo in its src/init.cc), and PyTorch 2.5 asks for such.
+NO_COLOUR = -1
+
 
 @dataclass(frozen=True)
 class Joiner:
@@ -94,7 +98,7 @@ class Communicators:
         for member in sorted(waiting, key=lambda member: (member.position, order[member.rank])):
             colours[member.colour].append(member)
         return [
-            self._create(group) if colour >= 0 else NewCommunicator(0, tuple(group))
+            NewCommunicator(0, tuple(group)) if colour == NO_COLOUR else self._create(group)
             for colour, group in sorted(colours.items())
         ]
 

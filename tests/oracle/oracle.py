@@ -176,7 +176,7 @@ class Oracle:
             colours.setdefault(colour, []).append((key, place, rank, came_ns))
         for colour, group in sorted(colours.items()):
             ranks = [rank for _, _, rank, _ in sorted(group)]
-            value = 0 if colour < 0 else self.meetings.create(ranks)
+            value = 0 if colour == -1 else self.meetings.create(ranks)
             end_ns = self.now_ns + comm_init_ns(len(ranks))
             for _, _, rank, came_ns in group:
                 self.tell(rank, call, came_ns, Answer(end_ns, True, value, tuple(ranks)))

@@ -87,6 +87,10 @@ static void check_parts(ncclComm_t comm, cudaStream_t stream) {
   OK(ncclBroadcast(values, values, 2, ncclInt32, 0, reversed, stream));
   check_values(values, stream, 1, 1);
   OK(ncclCommDestroy(reversed));
+  OK(ncclCommSplit(comm, -7, 0, &reversed, NULL)); /* a colour like any other */
+  OK(ncclCommCount(reversed, &place));
+  CHECK(place == 2);
+  OK(ncclCommDestroy(reversed));
   OK(ncclCommSplit(comm, rank == 0 ? 5 : NCCL_SPLIT_NOCOLOR, 0, &none, NULL));
   CHECK((none == NULL) == (rank == 1));
   if (none != NULL) OK(ncclCommAbort(none));

@@ -167,7 +167,7 @@ class StandInAgent:
         for color in sorted({asker[0] for asker in asked}):
             group = sorted(asker[1:] for asker in asked if asker[0] == color)
             members = [rank for _, rank, _ in group]
-            communicator = 0 if color < 0 else len(self._members) + 1
+            communicator = 0 if color == -1 else len(self._members) + 1
             if communicator:
                 self._members[communicator] = members
             for _, rank, slot in group:

@@ -63,6 +63,13 @@ def test_a_split_answers_who_gets_none_with_zero() -> None:
     assert sorted((reply.rank, reply.value) for reply in replies[2:]) == [(0, 2), (1, 0)]
 
 
+def test_a_split_takes_negative_colours() -> None:
+    """All numbers but NCCL_SPLIT_NOCOLOR."""
+    scripts = [Script().join(9, 2, rank).split(1, colour=-7, key=0) for rank in range(2)]
+    _, replies = play(scripts)
+    assert [reply.value for reply in replies[2:]] == [2, 2]
+
+
 def test_a_split_begins_when_all_of_the_parent_have_come() -> None:
     """Also for those whose own colour is complete: rank 1 comes a second later than rank 0."""
     scripts = [Script().join(9, 2, rank) for rank in range(2)]

@@ -114,9 +114,6 @@ PH_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclCo
   Communicator* parent = ph::nccl::find(comm);
   if (!parent) return no_communicator("ncclCommSplit");
   if (!newcomm) return null_result("ncclCommSplit");
-  if (color < NCCL_SPLIT_NOCOLOR) {
-    return failed(ncclInvalidArgument, "ncclCommSplit : the color must not be negative");
-  }
   const ncclResult_t result = check_config("ncclCommSplit", config);
   return result == ncclSuccess ? ph::nccl::split(*parent, color, key, newcomm) : result;
 }
