@@ -6,7 +6,7 @@
 #include <thread>
 #include <utility>
 
-#include "shim/core/graph.h"
+#include "shim/core/graph_nodes.h"
 
 namespace ph {
 
@@ -42,15 +42,11 @@ struct Capture {
     last.emplace_back();
     return graph->branches.size() - 1;
   }
-  template <typename What>
-  void add(std::size_t branch, What what) {
-    graph->actions.push_back({static_cast<std::uint32_t>(branch), std::move(what)});
-  }
-  template <typename What>
-  void add_node(std::size_t branch, What what) {
+  void add(std::size_t branch, GraphStep what) { graph->add(branch, std::move(what)); }
+  void add_node(std::size_t branch, NodeKind kind, GraphStep what) {
     add(branch, std::move(what));
     ++seen[branch][branch];
-    void* node = create_graph_node(std::move(last[branch]));
+    void* node = create_graph_node({.kind = kind, .dependencies = std::move(last[branch]), .graph = handle});
     graph->nodes.push_back(node);
     last[branch] = {node};
   }
@@ -91,6 +87,15 @@ bool forbids_unsafe_calls(const Capture& capture) noexcept {
     return mode_of_thread != CaptureMode::Relaxed && capture.mode != CaptureMode::Relaxed;
   }
   return mode_of_thread == CaptureMode::Global && capture.mode == CaptureMode::Global;
+}
+
+NodeKind kind_of(RecordKind kind) noexcept {
+  switch (kind) {
+    case RecordKind::Copy: return NodeKind::Copy;
+    case RecordKind::Fill: return NodeKind::Fill;
+    case RecordKind::HostFunction: return NodeKind::Host;
+    default: return NodeKind::Kernel;
+  }
 }
 
 // The event belongs to `capture`; the stream becomes part of it if it is not.
@@ -152,6 +157,19 @@ CaptureError end_capture(StreamRef stream, void** graph) noexcept {
   captures.remove_if([capture](const Capture& one) { return &one == capture; });
   detail::open_captures.fetch_sub(1);
   return error;
+}
+
+GraphWork capture_apart(const std::function<void(StreamRef)>& issue) {
+  static std::atomic<std::uint32_t> last_id{0};  // streams of the program count upwards
+  const StreamRef stream{
+      .id = --last_id, .device = static_cast<std::uint16_t>(current_device()), .valid = true, .non_blocking = true};
+  void* handle = nullptr;
+  begin_capture(stream, CaptureMode::Relaxed);
+  issue(stream);
+  end_capture(stream, &handle);
+  GraphWork work = find_graph(handle);
+  destroy_graph(handle);
+  return work;
 }
 
 CaptureInfo capture_info(StreamRef stream) noexcept {
@@ -250,17 +268,17 @@ bool capture_record_slowly(const Record& record) noexcept {
   const StreamRef stream{.id = record.stream, .device = record.device, .valid = true};
   Capture* capture = find(stream);
   if (capture == nullptr) return false;
-  capture->add_node(capture->branch_of(stream), record);
+  capture->add_node(capture->branch_of(stream), kind_of(record.kind), record);
   capture_of_call = capture->id;
   stream_of_call = stream;
   return true;
 }
 
-bool add_effect(StreamRef stream, std::function<void(StreamRef)> effect) noexcept {
+bool add_effect(StreamRef stream, NodeKind kind, std::function<void(StreamRef)> effect) noexcept {
   const std::lock_guard lock(mutex);
   Capture* capture = find(stream);
   if (capture == nullptr) return false;
-  capture->add_node(capture->branch_of(stream), GraphEffect{std::move(effect)});
+  capture->add_node(capture->branch_of(stream), kind, GraphEffect{std::move(effect)});
   return true;
 }
 

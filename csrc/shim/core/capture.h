@@ -68,7 +68,7 @@ PH_EXPORT CaptureError capture_wait(StreamRef stream, const EventRef& event, boo
 namespace detail {
 PH_EXPORT extern std::atomic<int> open_captures;
 PH_EXPORT bool capture_record_slowly(const Record& record) noexcept;
-PH_EXPORT bool add_effect(StreamRef stream, std::function<void(StreamRef)> effect) noexcept;
+PH_EXPORT bool add_effect(StreamRef stream, NodeKind kind, std::function<void(StreamRef)> effect) noexcept;
 }  // namespace detail
 
 inline bool any_capture() noexcept { return detail::open_captures.load(std::memory_order_relaxed) != 0; }
@@ -77,9 +77,9 @@ inline bool any_capture() noexcept { return detail::open_captures.load(std::memo
 inline bool capture_record(const Record& record) noexcept {
   return any_capture() && detail::capture_record_slowly(record);
 }
-// The same for work that is issued by a function.
-inline bool capture_work(StreamRef stream, std::function<void(StreamRef)> effect) noexcept {
-  return any_capture() && detail::add_effect(stream, std::move(effect));
+// The same for work that is issued by a function; what kind of node it makes.
+inline bool capture_work(StreamRef stream, NodeKind kind, std::function<void(StreamRef)> effect) noexcept {
+  return any_capture() && detail::add_effect(stream, kind, std::move(effect));
 }
 
 // What a launch does beside the GPU's work, where this thread captures. False: it does not.

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "shim/core/graph_nodes.h"
 #include "shim/core/handles.h"
 #include "shim/core/rank.h"
 
@@ -14,7 +15,7 @@ namespace {
 constexpr std::size_t kRecordsAtOnce = 256;  // far less than the ring holds
 
 constinit HandleTable<std::shared_ptr<Graph>> graphs(HandleTag::Graph);
-constinit HandleTable<GraphNodes> nodes(HandleTag::GraphNode);  // what each depends on
+constinit HandleTable<GraphNode> nodes(HandleTag::GraphNode);
 constinit HandleTable<GraphExec> execs(HandleTag::GraphExec);
 
 struct UserObject {
@@ -74,7 +75,12 @@ bool same_node(const GraphAction& a, const GraphAction& b) noexcept {
 
 }  // namespace
 
-GraphExec::GraphExec(std::shared_ptr<const Graph> graph) noexcept : graph_(std::move(graph)) {
+void Graph::add(std::size_t branch, GraphStep what) {
+  actions.push_back({static_cast<std::uint32_t>(branch), std::move(what)});
+}
+
+GraphExec::GraphExec(std::shared_ptr<const Graph> graph, GraphSnapshot snapshot) noexcept
+    : graph_(std::move(graph)), snapshot_(std::move(snapshot)) {
   for (std::size_t i = 1; i < graph_->branches.size(); ++i) {
     side_streams_.push_back(create_stream(graph_->branches[i].device, true, graph_->branches[i].priority));
   }
@@ -89,13 +95,24 @@ void GraphExec::launch(StreamRef stream) noexcept {
   launch.flush();
 }
 
-bool GraphExec::update(std::shared_ptr<const Graph> graph) noexcept {
+bool GraphExec::update(std::shared_ptr<const Graph> graph, GraphSnapshot snapshot) noexcept {
   if (graph->branches.size() != graph_->branches.size() ||
       !std::equal(graph->actions.begin(), graph->actions.end(), graph_->actions.begin(), graph_->actions.end(),
                   same_node)) {
     return false;
   }
   graph_ = std::move(graph);
+  snapshot_ = std::move(snapshot);
+  return true;
+}
+
+bool GraphExec::set_work(const void* node, NodeKind kind, std::shared_ptr<const Graph> work) noexcept {
+  const auto found =
+      std::find_if(snapshot_.begin(), snapshot_.end(), [node](const auto& one) { return one.first == node; });
+  if (found == snapshot_.end() || found->second.kind != kind) return false;
+  found->second.work = std::move(work);
+  const auto kept = graph_->kept;
+  graph_ = lay_out(snapshot_, kept);
   return true;
 }
 
@@ -117,13 +134,22 @@ bool destroy_graph(const void* handle) noexcept {
   return graphs.destroy(handle);
 }
 
-void* create_graph_node(GraphNodes dependencies) noexcept { return nodes.create(std::move(dependencies)); }
+void* create_graph_node(GraphNode node) noexcept { return nodes.create(std::move(node)); }
 
-const GraphNodes* find_dependencies(const void* node) noexcept { return nodes.get(node); }
+GraphNode* find_graph_node(const void* node) noexcept { return nodes.get(node); }
+
+bool forget_graph_node(const void* node) noexcept { return nodes.destroy(node); }
 
 void* instantiate_graph(const void* handle) noexcept {
   const auto graph = find_graph(handle);
-  return graph != nullptr ? execs.create(GraphExec(graph)) : nullptr;
+  if (graph == nullptr) return nullptr;
+  auto laid_out = launchable(graph);
+  return laid_out != nullptr ? execs.create(GraphExec(std::move(laid_out), snapshot_of(*graph))) : nullptr;
+}
+
+bool set_exec_work(const void* handle, const void* node, NodeKind kind, std::shared_ptr<const Graph> work) noexcept {
+  GraphExec* exec = execs.get(handle);
+  return exec != nullptr && exec->set_work(node, kind, std::move(work));
 }
 
 bool destroy_graph_exec(const void* handle) noexcept {
@@ -138,7 +164,9 @@ GraphUpdate update_graph_exec(const void* exec_handle, const void* graph_handle)
   GraphExec* exec = execs.get(exec_handle);
   const auto graph = find_graph(graph_handle);
   if (exec == nullptr || graph == nullptr) return GraphUpdate::NoSuchHandle;
-  return exec->update(graph) ? GraphUpdate::Done : GraphUpdate::Different;
+  auto laid_out = launchable(graph);
+  const bool is_done = laid_out != nullptr && exec->update(std::move(laid_out), snapshot_of(*graph));
+  return is_done ? GraphUpdate::Done : GraphUpdate::Different;
 }
 
 void* create_user_object(void* object, void (*destroy)(void*), unsigned count) noexcept {

@@ -76,7 +76,7 @@ PH_EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph,
                                         CUDA_GRAPH_INSTANTIATE_FLAG_USE_NODE_PRIORITY;
   if (!exec || (flags & ~kFlags) != 0 || !find_graph(graph)) return CUDA_ERROR_INVALID_VALUE;
   *exec = static_cast<CUgraphExec>(instantiate_graph(graph));
-  return *exec ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  return *exec ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;  // nodes wait for each other
 }
 
 PH_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) noexcept {

@@ -47,17 +47,10 @@ bool shape_fits(const Function& function, const LaunchShape& shape) noexcept {
          shared <= static_cast<std::uint64_t>(config().number("gpu.sharedMemPerBlockOptin"));
 }
 
-CUresult launch(CUfunction handle, const LaunchShape& shape, CUstream stream_handle, void** parameters,
+CUresult launch(CUfunction function, const LaunchShape& shape, CUstream handle, void** parameters,
                 void** extra) noexcept {
-  const Function* function = find_function(handle);
-  if (!function) return CUDA_ERROR_INVALID_HANDLE;
-  if (!shape_fits(*function, shape)) return CUDA_ERROR_INVALID_VALUE;
-  PH_RESOLVE_STREAM(stream, stream_handle);
-  launch_kernel(*function->kernel, shape, parameters, stream);
-  if (!any_known()) return CUDA_SUCCESS;
-  if (parameters) forget_reached(*function, parameters);
-  if (extra) forget_reached(extra);
-  return CUDA_SUCCESS;
+  PH_RESOLVE_STREAM(stream, handle);
+  return launch_on(stream, function, shape, parameters, extra);
 }
 
 CUresult active_blocks(int* blocks, CUfunction handle, int block_threads, std::size_t shared_bytes) noexcept {
@@ -69,6 +62,22 @@ CUresult active_blocks(int* blocks, CUfunction handle, int block_threads, std::s
 }
 
 }  // namespace
+
+namespace ph::driver {
+
+CUresult launch_on(StreamRef stream, CUfunction handle, const LaunchShape& shape, void** parameters,
+                   void** extra) noexcept {
+  const Function* function = find_function(handle);
+  if (!function) return CUDA_ERROR_INVALID_HANDLE;
+  if (!shape_fits(*function, shape)) return CUDA_ERROR_INVALID_VALUE;
+  launch_kernel(*function->kernel, shape, parameters, stream);
+  if (!any_known()) return CUDA_SUCCESS;
+  if (parameters) forget_reached(*function, parameters);
+  if (extra) forget_reached(extra);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace ph::driver
 
 extern "C" {
 

@@ -1,5 +1,6 @@
 // Allocation, copies, fills and facts about pointers.
 #include "shim/core/copies.h"
+#include "shim/core/graph_nodes.h"
 #include "shim/cuda/driver.h"
 
 using namespace ph;
@@ -36,6 +37,11 @@ CUresult allocate_host(void** pointer, std::size_t bytes) noexcept {
   if (!pointer || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   *pointer = allocate_pinned(bytes);
   return *pointer ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+
+// The graph may be launched again.
+void refuse_graph_memory(const char* call, CUdeviceptr address) noexcept {
+  if (is_graph_memory(to_pointer(address))) stop_unsupported("cuda", call, "of memory that a graph has allocated");
 }
 
 // Array copies are not modelled: both ends must be linear memory.
@@ -78,6 +84,7 @@ PH_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) noexcept {
   Allocation allocation;
   if (!find_allocation(to_pointer(address), allocation) || allocation.device < 0) return CUDA_ERROR_INVALID_VALUE;
   PH_CHECK_CAPTURE(check_unsafe_call());
+  refuse_graph_memory("cuMemFree", address);
   wait_device(allocation.device);
   return free_device(to_pointer(address)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -86,15 +93,22 @@ PH_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) noexcept {
 PH_EXPORT CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream handle) noexcept {
   PH_CALL(cuMemAllocAsync, HostCost::Alloc);
   PH_RESOLVE_STREAM(stream, handle);
-  if (capture_info(stream).status != CaptureStatus::None) {
-    return static_cast<CUresult>(library::unsupported("cuMemAllocAsync", "in a stream that is being captured"));
-  }
-  return allocate(address, bytes);
+  if (capture_info(stream).status == CaptureStatus::None) return allocate(address, bytes);
+  if (!address || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
+  capture_work(stream, NodeKind::Allocate, [](StreamRef) {});
+  *address = to_address(allocate_for_graph(capture_info(stream).graph, stream.device, bytes));
+  return *address ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
 PH_EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) noexcept {
   PH_CALL(cuMemFreeAsync, HostCost::Alloc);
   PH_RESOLVE_STREAM(stream, handle);
+  if (capture_info(stream).status == CaptureStatus::Active) {
+    if (!is_graph_memory(to_pointer(address))) return CUDA_ERROR_INVALID_VALUE;
+    capture_work(stream, NodeKind::Free, [](StreamRef) {});
+    return CUDA_SUCCESS;
+  }
+  refuse_graph_memory("cuMemFreeAsync", address);
   return free_device(to_pointer(address)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

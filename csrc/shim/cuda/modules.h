@@ -21,4 +21,8 @@ struct Function {
 // `handle`: a CUfunction or a CUkernel; they are the same object here. Null: neither.
 Function* find_function(const void* handle) noexcept;
 
+// What a launch does once it has its stream.
+CUresult launch_on(StreamRef stream, CUfunction function, const LaunchShape& shape, void** parameters,
+                   void** extra) noexcept;
+
 }  // namespace ph::driver

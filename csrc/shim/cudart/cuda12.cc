@@ -17,10 +17,32 @@ cudaError_t dependencies_of(cudaGraphNode_t node, cudaGraphNode_t* dependencies,
   return cudaGraphNodeGetDependencies_v2(node, dependencies, nullptr, count);
 }
 
+cudaError_t dependents_of(cudaGraphNode_t node, cudaGraphNode_t* dependents, std::size_t* count) noexcept {
+  return cudaGraphNodeGetDependentNodes_v2(node, dependents, nullptr, count);
+}
+
+cudaError_t edges_of(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to, std::size_t* count) noexcept {
+  return cudaGraphGetEdges_v2(graph, from, to, nullptr, count);
+}
+
+cudaError_t add_edges(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
+                      std::size_t count) noexcept {
+  return cudaGraphAddDependencies_v2(graph, from, to, nullptr, count);
+}
+
+cudaError_t remove_edges(cudaGraph_t graph, const cudaGraphNode_t* from, const cudaGraphNode_t* to,
+                         std::size_t count) noexcept {
+  return cudaGraphRemoveDependencies_v2(graph, from, to, nullptr, count);
+}
+
 }  // namespace
 }  // namespace ph
 
+#undef cudaGraphAddDependencies
+#undef cudaGraphGetEdges
 #undef cudaGraphNodeGetDependencies
+#undef cudaGraphNodeGetDependentNodes
+#undef cudaGraphRemoveDependencies
 #undef cudaStreamGetCaptureInfo
 #undef cudaGetDeviceProperties  // the header makes it _v2, which is the body in devices.cc
 
@@ -29,6 +51,26 @@ extern "C" {
 PH_EXPORT cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* dependencies,
                                                    std::size_t* count) noexcept {
   return ph::dependencies_of(node, dependencies, count);
+}
+
+PH_EXPORT cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t* dependents,
+                                                     std::size_t* count) noexcept {
+  return ph::dependents_of(node, dependents, count);
+}
+
+PH_EXPORT cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,
+                                        std::size_t* count) noexcept {
+  return ph::edges_of(graph, from, to, count);
+}
+
+PH_EXPORT cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from,
+                                               const cudaGraphNode_t* to, std::size_t count) noexcept {
+  return ph::add_edges(graph, from, to, count);
+}
+
+PH_EXPORT cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t* from,
+                                                  const cudaGraphNode_t* to, std::size_t count) noexcept {
+  return ph::remove_edges(graph, from, to, count);
 }
 
 PH_EXPORT cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus* status,

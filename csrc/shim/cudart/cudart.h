@@ -9,6 +9,14 @@
 #define cudaStreamGetCaptureInfo cudaStreamGetCaptureInfo_v3
 #undef cudaGraphNodeGetDependencies
 #define cudaGraphNodeGetDependencies cudaGraphNodeGetDependencies_v2
+#undef cudaGraphNodeGetDependentNodes
+#define cudaGraphNodeGetDependentNodes cudaGraphNodeGetDependentNodes_v2
+#undef cudaGraphAddDependencies
+#define cudaGraphAddDependencies cudaGraphAddDependencies_v2
+#undef cudaGraphRemoveDependencies
+#define cudaGraphRemoveDependencies cudaGraphRemoveDependencies_v2
+#undef cudaGraphGetEdges
+#define cudaGraphGetEdges cudaGraphGetEdges_v2
 #endif
 
 #include "shim/core/capture.h"
@@ -34,6 +42,21 @@ std::size_t variable_bytes(const void* symbol) noexcept;
 // cudaMemcpy and cudaMemcpyAsync: checks, record, values.
 cudaError_t copy(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream,
                  bool synchronous) noexcept;
+// What these calls do once they have their stream.
+cudaError_t launch_on(StreamRef stream, KernelFunction& function, dim3 grid, dim3 block, void** arguments,
+                      std::size_t shared_bytes) noexcept;
+cudaError_t copy_on(StreamRef stream, void* destination, std::size_t destination_pitch, const void* source,
+                    std::size_t source_pitch, std::size_t width, std::size_t height, cudaMemcpyKind kind,
+                    bool synchronous) noexcept;
+cudaError_t fill_on(StreamRef stream, void* pointer, unsigned value, std::size_t element_bytes,
+                    std::size_t count) noexcept;
+// As many as there is room for; the rest of the room is filled with null. Source: runtime API, cudaGraphGetNodes.
+void give_nodes(const GraphNodes& all, cudaGraphNode_t* nodes, std::size_t* count) noexcept;
+// Stops the run: nodes of a captured graph keep what they do in the capture's own form.
+void refuse_captured(const char* call, const std::shared_ptr<Graph>& graph) noexcept;
+void refuse_captured(const char* call, cudaGraphNode_t node) noexcept;
+// Stops the run where the program frees what a graph has allocated: the graph may be launched again.
+void refuse_graph_memory(const char* call, const void* pointer) noexcept;
 // Memory is given back: it leaves the pool if it came from one.
 void leave_pool(const void* pointer) noexcept;
 

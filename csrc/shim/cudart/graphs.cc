@@ -23,7 +23,19 @@ const cudaGraphEdgeData* plain_edges(std::size_t count) noexcept {
   return edges.data();
 }
 
-// As many as there is room for; the rest of the room is filled with null. Source: runtime API, cudaGraphGetNodes.
+// Flags say how memory nodes are freed, where the graph is launched from and with what priority: we have none of these.
+cudaError_t instantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) noexcept {
+  constexpr unsigned long long kFlags = cudaGraphInstantiateFlagAutoFreeOnLaunch | cudaGraphInstantiateFlagUpload |
+                                        cudaGraphInstantiateFlagUseNodePriority;
+  if (exec == nullptr || (flags & ~kFlags) != 0 || find_graph(graph) == nullptr) return returned(cudaErrorInvalidValue);
+  *exec = static_cast<cudaGraphExec_t>(instantiate_graph(graph));
+  return *exec != nullptr ? cudaSuccess : returned(cudaErrorInvalidValue);  // nodes wait for each other
+}
+
+}  // namespace
+
+namespace ph::cudart {
+
 void give_nodes(const GraphNodes& all, cudaGraphNode_t* nodes, std::size_t* count) noexcept {
   if (nodes != nullptr) {
     for (std::size_t i = 0; i < *count; ++i) nodes[i] = i < all.size() ? static_cast<cudaGraphNode_t>(all[i]) : nullptr;
@@ -33,16 +45,7 @@ void give_nodes(const GraphNodes& all, cudaGraphNode_t* nodes, std::size_t* coun
   }
 }
 
-// Flags say how memory nodes are freed, where the graph is launched from and with what priority: we have none of these.
-cudaError_t instantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) noexcept {
-  constexpr unsigned long long kFlags = cudaGraphInstantiateFlagAutoFreeOnLaunch | cudaGraphInstantiateFlagUpload |
-                                        cudaGraphInstantiateFlagUseNodePriority;
-  if (exec == nullptr || (flags & ~kFlags) != 0 || find_graph(graph) == nullptr) return returned(cudaErrorInvalidValue);
-  *exec = static_cast<cudaGraphExec_t>(instantiate_graph(graph));
-  return *exec != nullptr ? cudaSuccess : returned(cudaErrorMemoryAllocation);
-}
-
-}  // namespace
+}  // namespace ph::cudart
 
 extern "C" {
 
@@ -146,16 +149,6 @@ PH_EXPORT cudaError_t cudaGraphGetNodes(cudaGraph_t handle, cudaGraphNode_t* nod
   const auto graph = find_graph(handle);
   if (graph == nullptr || count == nullptr) return returned(cudaErrorInvalidValue);
   give_nodes(graph->nodes, nodes, count);
-  return cudaSuccess;
-}
-
-PH_EXPORT cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* dependencies,
-                                                   cudaGraphEdgeData* edges, std::size_t* count) noexcept {
-  PH_CALL(cudaGraphNodeGetDependencies);
-  const GraphNodes* all = find_dependencies(node);
-  if (all == nullptr || count == nullptr) return returned(cudaErrorInvalidValue);
-  give_nodes(*all, dependencies, count);
-  if (edges != nullptr && dependencies != nullptr) std::fill_n(edges, *count, cudaGraphEdgeData{});
   return cudaSuccess;
 }
 

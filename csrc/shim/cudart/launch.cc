@@ -46,12 +46,7 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, st
   KernelFunction* function = find_kernel(stub);
   if (function == nullptr) return returned(cudaErrorInvalidDeviceFunction);
   PH_RESOLVE_STREAM(stream, handle);
-  if (!shape_fits(grid, block)) return returned(cudaErrorInvalidConfiguration);
-  if (shared_bytes > static_cast<std::size_t>(most_shared_bytes())) return returned(cudaErrorInvalidValue);
-  launch_kernel(*function,
-                {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, static_cast<std::uint32_t>(shared_bytes)},
-                arguments, stream);
-  return cudaSuccess;
+  return launch_on(stream, *function, grid, block, arguments, shared_bytes);
 }
 
 cudaError_t set_attribute(const void* stub, cudaFuncAttribute attribute, int value) noexcept {
@@ -69,6 +64,20 @@ cudaError_t set_attribute(const void* stub, cudaFuncAttribute attribute, int val
 }
 
 }  // namespace
+
+namespace ph::cudart {
+
+cudaError_t launch_on(StreamRef stream, KernelFunction& function, dim3 grid, dim3 block, void** arguments,
+                      std::size_t shared_bytes) noexcept {
+  if (!shape_fits(grid, block)) return returned(cudaErrorInvalidConfiguration);
+  if (shared_bytes > static_cast<std::size_t>(most_shared_bytes())) return returned(cudaErrorInvalidValue);
+  launch_kernel(function,
+                {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, static_cast<std::uint32_t>(shared_bytes)},
+                arguments, stream);
+  return cudaSuccess;
+}
+
+}  // namespace ph::cudart
 
 extern "C" {
 

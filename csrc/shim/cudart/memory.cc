@@ -36,6 +36,21 @@ cudaError_t copy_rows(void* destination, std::size_t destination_pitch, const vo
                       bool synchronous) noexcept {
   if (synchronous) PH_CHECK_CAPTURE(check_unsafe_call());
   PH_RESOLVE_STREAM(stream, handle);
+  return copy_on(stream, destination, destination_pitch, source, source_pitch, width, height, kind, synchronous);
+}
+
+cudaError_t fill(void* pointer, int value, std::size_t bytes, cudaStream_t handle) noexcept {
+  PH_RESOLVE_STREAM(stream, handle);
+  return fill_on(stream, pointer, static_cast<unsigned char>(value), 1, bytes);
+}
+
+}  // namespace
+
+namespace ph::cudart {
+
+cudaError_t copy_on(StreamRef stream, void* destination, std::size_t destination_pitch, const void* source,
+                    std::size_t source_pitch, std::size_t width, std::size_t height, cudaMemcpyKind kind,
+                    bool synchronous) noexcept {
   if (!is_direction(kind)) return returned(cudaErrorInvalidMemcpyDirection);
   if (width == 0 || height == 0) return cudaSuccess;
   if (width > destination_pitch || width > source_pitch) return returned(cudaErrorInvalidPitchValue);
@@ -47,17 +62,13 @@ cudaError_t copy_rows(void* destination, std::size_t destination_pitch, const vo
   return cudaSuccess;
 }
 
-cudaError_t fill(void* pointer, int value, std::size_t bytes, cudaStream_t handle) noexcept {
-  PH_RESOLVE_STREAM(stream, handle);
-  if (bytes == 0) return cudaSuccess;
-  if (!range_is_valid(pointer, bytes)) return returned(cudaErrorInvalidValue);
-  fill_async(pointer, static_cast<unsigned char>(value), 1, bytes, stream);
+cudaError_t fill_on(StreamRef stream, void* pointer, unsigned value, std::size_t element_bytes,
+                    std::size_t count) noexcept {
+  if (count == 0) return cudaSuccess;
+  if (!range_is_valid(pointer, element_bytes * count)) return returned(cudaErrorInvalidValue);
+  fill_async(pointer, value, element_bytes, count, stream);
   return cudaSuccess;
 }
-
-}  // namespace
-
-namespace ph::cudart {
 
 cudaError_t copy(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t handle,
                  bool synchronous) noexcept {
@@ -92,6 +103,7 @@ PH_EXPORT cudaError_t cudaFree(void* pointer) noexcept {
   PH_CHECK_CAPTURE(check_unsafe_call());
   Allocation allocation;
   if (!find_allocation(pointer, allocation) || allocation.device < 0) return returned(cudaErrorInvalidValue);
+  refuse_graph_memory("cudaFree", pointer);
   wait_device(allocation.device);  // cudaFree waits for the device. Source: as core/copies.h
   leave_pool(pointer);
   return free_device(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);

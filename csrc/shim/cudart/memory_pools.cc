@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "shim/core/addresses.h"
+#include "shim/core/graph_nodes.h"
 
 using namespace ph;
 using namespace ph::cudart;
@@ -50,12 +51,13 @@ cudaError_t default_pool(cudaMemPool_t* pool, int device) noexcept {
 cudaError_t allocate(void** pointer, std::size_t bytes, cudaMemPool_t pool, cudaStream_t handle) noexcept {
   PH_RESOLVE_STREAM(stream, handle);
   if (pointer == nullptr) return returned(cudaErrorInvalidValue);
-  if (capture_info(stream).status != CaptureStatus::None) {
-    return static_cast<cudaError_t>(library::unsupported("cudaMallocAsync", "in a stream that is being captured"));
-  }
   *pointer = nullptr;
   if (bytes == 0) return cudaSuccess;
   if (pool == nullptr) pool = &pools[stream.device];
+  if (capture_work(stream, NodeKind::Allocate, [](StreamRef) {})) {
+    *pointer = allocate_for_graph(capture_info(stream).graph, static_cast<int>(pool - pools), bytes);
+    return *pointer != nullptr ? cudaSuccess : returned(cudaErrorMemoryAllocation);
+  }
   *pointer = allocate_device(static_cast<int>(pool - pools), bytes);
   if (*pointer == nullptr) return returned(cudaErrorMemoryAllocation);
   const std::lock_guard lock(mutex);
@@ -118,6 +120,10 @@ void leave_pool(const void* pointer) noexcept {
   pooled.erase(entry);
 }
 
+void refuse_graph_memory(const char* call, const void* pointer) noexcept {
+  if (is_graph_memory(pointer)) stop_unsupported("cudart", call, "of memory that a graph has allocated");
+}
+
 }  // namespace ph::cudart
 
 extern "C" {
@@ -148,6 +154,12 @@ PH_EXPORT cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) noexcept
   PH_CALL(cudaFreeAsync, HostCost::Launch);
   PH_RESOLVE_STREAM(stream, handle);
   if (pointer == nullptr) return cudaSuccess;
+  if (capture_info(stream).status == CaptureStatus::Active) {
+    if (!is_graph_memory(pointer)) return returned(cudaErrorInvalidValue);
+    capture_work(stream, NodeKind::Free, [](StreamRef) {});
+    return cudaSuccess;
+  }
+  refuse_graph_memory("cudaFreeAsync", pointer);
   leave_pool(pointer);
   return free_device(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }
@@ -178,13 +190,15 @@ PH_EXPORT cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const cudaMemAcce
   return cudaSuccess;
 }
 
-// Graphs are not modelled, so none has taken memory; PyTorch asks before it uses a pool.
+// A graph reserves what its nodes have allocated, and that is in use.
 PH_EXPORT cudaError_t cudaDeviceGetGraphMemAttribute(int device, cudaGraphMemAttributeType attribute,
                                                      void* value) noexcept {
   PH_CALL(cudaDeviceGetGraphMemAttribute);
   if (!is_device(device)) return returned(cudaErrorInvalidDevice);
   if (value == nullptr || !is_graph_attribute(attribute)) return returned(cudaErrorInvalidValue);
-  *static_cast<std::uint64_t*>(value) = 0;
+  const GraphMemory memory = graph_memory(device);
+  const bool is_high = attribute == cudaGraphMemAttrUsedMemHigh || attribute == cudaGraphMemAttrReservedMemHigh;
+  *static_cast<std::uint64_t*>(value) = is_high ? memory.high_bytes : memory.used_bytes;
   return cudaSuccess;
 }
 
@@ -196,10 +210,16 @@ PH_EXPORT cudaError_t cudaDeviceSetGraphMemAttribute(int device, cudaGraphMemAtt
   if (value == nullptr || !is_mark || *static_cast<const std::uint64_t*>(value) != 0) {
     return returned(cudaErrorInvalidValue);
   }
+  reset_graph_memory_high(device);
   return cudaSuccess;
 }
 
-// The pool keeps nothing that could be trimmed.
+// Neither graphs nor pools keep anything that could be trimmed.
+PH_EXPORT cudaError_t cudaDeviceGraphMemTrim(int device) noexcept {
+  PH_CALL(cudaDeviceGraphMemTrim);
+  return is_device(device) ? cudaSuccess : returned(cudaErrorInvalidDevice);
+}
+
 PH_EXPORT cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, std::size_t) noexcept {
   PH_CALL(cudaMemPoolTrimTo);
   return is_pool(pool) ? cudaSuccess : returned(cudaErrorInvalidValue);

@@ -33,13 +33,14 @@ cudaError_t record(cudaEvent_t event, cudaStream_t handle) noexcept {
 // Events of the program that a graph's launches record and wait for, as they are then. Only in a capture.
 cudaError_t record_in_graph(StreamRef stream, cudaEvent_t event) noexcept {
   if (!resolve_event(event).valid) return returned(cudaErrorInvalidResourceHandle);
-  const bool is_captured = capture_work(stream, [event](StreamRef launched) { record_event(event, launched); });
+  const bool is_captured =
+      capture_work(stream, NodeKind::EventRecord, [event](StreamRef launched) { record_event(event, launched); });
   return is_captured ? cudaSuccess : returned(cudaErrorInvalidValue);
 }
 
 cudaError_t wait_in_graph(StreamRef stream, cudaEvent_t event) noexcept {
-  const bool is_captured =
-      capture_work(stream, [event](StreamRef launched) { stream_wait_event(launched, resolve_event(event)); });
+  const bool is_captured = capture_work(
+      stream, NodeKind::EventWait, [event](StreamRef launched) { stream_wait_event(launched, resolve_event(event)); });
   return is_captured ? cudaSuccess : returned(cudaErrorInvalidValue);
 }
 

@@ -137,13 +137,14 @@ ncclResult_t issue(std::vector<Queued> queued) noexcept;
 
 // Every launch of a graph is a new operation of the communicator, with a sequence number of its own.
 bool capture_launch(std::span<const Queued> launch) {
-  return capture_work(launch.front().stream, [queued = std::vector(launch.begin(), launch.end())](StreamRef stream) {
-    std::vector<Queued> again = queued;
-    for (Queued& one : again) one.stream = stream;
-    if (issue(std::move(again)) != ncclSuccess) {
-      fail_usage("a CUDA graph was launched whose communicator has been destroyed since it was captured");
-    }
-  });
+  return capture_work(
+      launch.front().stream, NodeKind::Kernel, [queued = std::vector(launch.begin(), launch.end())](StreamRef stream) {
+        std::vector<Queued> again = queued;
+        for (Queued& one : again) one.stream = stream;
+        if (issue(std::move(again)) != ncclSuccess) {
+          fail_usage("a CUDA graph was launched whose communicator has been destroyed since it was captured");
+        }
+      });
 }
 
 ncclResult_t issue(std::vector<Queued> queued) noexcept {
