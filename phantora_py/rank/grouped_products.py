@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ctypes
 import json
-import warnings
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+
+from .operators import Kernel, Operators
 
 OPERATORS = ("_grouped_mm", "_scaled_grouped_mm")
 # Types of docs/records.md, by PyTorch's names.
@@ -24,8 +24,6 @@ TYPES = {
     "float8_e5m2": "f8e5m2",
 }
 
-_Kernel = Callable[..., Any]
-
 
 class GroupedProducts:
     """The kernels of one process."""
@@ -33,14 +31,11 @@ class GroupedProducts:
     def __init__(self, torch: ModuleType, shim: ctypes.CDLL) -> None:
         self._shim = shim
         self._signatures: dict[str, int] = {}
-        self._library = torch.library.Library("aten", "IMPL")
+        self._operators = Operators(torch, "CUDA")
         for name in OPERATORS:
-            usual = torch.library.get_kernel(f"aten::{name}", "CUDA").call_boxed
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # some releases warn of what we want
-                self._library.impl(name, self._kernel(usual), "CUDA", with_keyset=True)
+            self._operators.replace(name, self._kernel)
 
-    def _kernel(self, usual: _Kernel) -> _Kernel:
+    def _kernel(self, usual: Kernel) -> Kernel:
         def multiply(keys: Any, left: Any, right: Any, *arguments: Any, **options: Any) -> Any:
             offsets = [one for one in (*arguments, options.get("offs")) if is_offsets(one)]
             self._state(left, right, offsets[0].shape[0] if offsets else None)

@@ -39,8 +39,9 @@ int unsupported(const char* symbol, const char* detail, bool is_harmless) noexce
     ph::count_ignored(ph::library::table, ph::library::row_##name); \
     return 0;                                                       \
   }
+// Weak: a body in its place may say more than the name.
 #define PH_STUB_Unsupported(name)                                                           \
-  extern "C" PH_EXPORT int name() noexcept {                                                \
+  extern "C" PH_EXPORT __attribute__((weak)) int name() noexcept {                          \
     constexpr bool is_harmless = *ph::library::kRows[ph::library::row_##name].note != '\0'; \
     return ph::library::unsupported(#name, "", is_harmless);                                \
   }

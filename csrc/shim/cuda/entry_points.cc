@@ -1,4 +1,5 @@
 // cuGetProcAddress: our own functions by the vendor's unversioned names.
+#include <string>
 #include <string_view>
 
 #include <dlfcn.h>
@@ -44,6 +45,18 @@ PH_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** function, int,
   *function = function_of(symbol);
   if (status) *status = *function ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
   return CUDA_SUCCESS;  // for unknown symbols too. Source: cuda.h, cuGetProcAddress
+}
+
+// Private tables, by which the vendor's runtime talks to its driver. Ours has no need of them: who asks brings the
+// vendor's, linked statically. Only the compiler (nvrtc/compiler.cc) asks, too, and does as well without.
+PH_EXPORT CUresult cuGetExportTable(const void**, const CUuuid*) noexcept {
+  Dl_info caller{};
+  dladdr(__builtin_return_address(0), &caller);
+  const std::string file = caller.dli_fname ? caller.dli_fname : "code of no file";
+  if (file.find("/libnvrtc") != std::string::npos) return CUDA_ERROR_NOT_FOUND;
+  const std::string detail =
+      "asked for by " + file + ", which links the CUDA runtime statically: build it with --cudart=shared";
+  stop_unsupported(PH_LIBRARY, "cuGetExportTable", detail.c_str());
 }
 
 // The form of CUDA 11, without a status; cuda.h declares only the newer one.
