@@ -35,7 +35,9 @@ _TRITON_BYTES_PER_THREAD = 40
 
 
 def unknown(launch: Launch, _gpu: GpuProfile) -> Work:
-    """A kernel without a rule: 16 bytes a thread."""
+    """A kernel without a rule: what its code tells, as of NVRTC's, or else 16 bytes a thread."""
+    if launch.thread_bytes:
+        return Work(bytes=launch.blocks * launch.threads * launch.thread_bytes, sound=True)
     return Work(bytes=launch.blocks * launch.threads * _UNKNOWN_BYTES_PER_THREAD, sound=False)
 
 

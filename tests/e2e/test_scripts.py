@@ -235,3 +235,29 @@ def test_scaled_products(phantora: Phantora) -> None:
     # The product, and both its gradients, in each of three steps.
     for sizes in ("256x512x768", "768x512x256", "256x768x512"):
         assert counts[f"grouped gemm bf16 {sizes} x4 NN"] == 3
+
+
+def test_vendor_libraries(phantora: Phantora, tmp_path: Path) -> None:
+    """Transforms, factorisations and compiled snippets run, and each is timed by its sizes."""
+    run = phantora.run(
+        ["--ranks", "1"],
+        [PROGRAMS / "vendor_libraries.py", "fourier", "factors", "snippet"],
+        {"PYTORCH_KERNEL_CACHE_PATH": str(tmp_path)},
+    )
+    assert run.exit_code == 0, run.errors
+    counts = Counter[str]()
+    for timing in run.data.timings:
+        counts[str(timing["name"])] += int(timing["count"])
+    steps = 3
+    # Of a signal, a kernel and the gradient; back, once; its gradient and two dimensions.
+    assert counts["cufft r2c"] == 3 * steps
+    assert counts["cufft c2r"] == steps
+    assert counts["cufft c2c"] == 2 * steps
+    for operation in ("potrf", "potrs", "syevd", "geqrf", "orgqr", "gesvd", "getrf"):
+        assert counts[f"cusolver {operation} 256x256"] >= steps
+    # NVRTC has really compiled it.
+    assert counts["swish_vectorized8_kernel"] == steps
+    assert [path.name.split("_arch")[0] for path in tmp_path.glob("swish*")] == [
+        "swish_vectorized8"
+    ]
+    assert synthetic_reads(run) == 0

@@ -11,6 +11,7 @@ import pytest
 from sim_server.gpu import load_gpu, profile_names
 from sim_server.kernels import KernelTimer, Tier, copy_rates, fill_rate
 from sim_server.kernels.names import demangle, parse
+from sim_server.kernels.solver import STEPS
 
 MakeLaunch = Callable[..., dict[str, Any]]
 
@@ -164,6 +165,26 @@ def test_library_calls_cost(timers: dict[str, KernelTimer]) -> None:
     small, large = (timers["h100"].time({**call, "n": n}) for n in (10, 10**8))
     assert small.duration_ns < large.duration_ns
     assert small.tier is Tier.ASSUMED
+
+
+@pytest.mark.parametrize("operation", STEPS)
+def test_factorisations_wait_for_their_steps(
+    timers: dict[str, KernelTimer], operation: str
+) -> None:
+    """Twice the columns are twice the steps; a batch takes no longer than its waves."""
+
+    def time_ns(size: int, batch: int = 1) -> int:
+        sizes = {"m": size, "n": size, "columns": 0, "batch": batch, "flops": 0, "bytes": 0}
+        names = {"library": "cusolver", "operation": operation, "type": "f32"}
+        timing = timers["h100"].time({"kind": "library", **names, **sizes})
+        assert timing.tier is Tier.ASSUMED
+        return timing.duration_ns
+
+    floor_ns = 2 * time_ns(1024) - time_ns(2048)
+    assert floor_ns == load_gpu("h100").execution["kernel_floor_ns"]
+    steps_ns = STEPS[operation].step_ns * 64 // STEPS[operation].columns
+    assert time_ns(64) == time_ns(64, batch=132) == floor_ns + steps_ns
+    assert time_ns(64, batch=133) == floor_ns + 2 * steps_ns
 
 
 def test_unknown_kind_is_refused(timers: dict[str, KernelTimer]) -> None:

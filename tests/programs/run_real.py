@@ -39,6 +39,7 @@ SONAMES = (
     "libcublas.so.13",
     "libcublasLt.so.13",
     "libcudnn.so.9",
+    "libcufft.so.12",
     "libcusolver.so.12",
     "libcusparse.so.12",
     "libnccl.so.2",

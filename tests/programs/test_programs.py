@@ -42,7 +42,18 @@ UNCOUNTED = {
     "__cudaUnregisterFatBinary",
 }
 # Libraries whose every modelled row some program must call.
-COMPLETE = ("cublas", "cublasLt", "cuda", "cudart", "cudnn", "nccl", "nvml")
+COMPLETE = (
+    "cublas",
+    "cublasLt",
+    "cuda",
+    "cudart",
+    "cudnn",
+    "cufft",
+    "cusolver",
+    "cusparse",
+    "nccl",
+    "nvml",
+)
 
 
 def cuda_headers() -> Path:

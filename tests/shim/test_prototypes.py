@@ -40,6 +40,7 @@ LIBRARIES = [
     Library("cublas", "cublas_api.h"),
     Library("cublasLt", "cublasLt.h"),
     Library("cudnn", "cudnn_graph.h"),
+    Library("cufft", "cufftXt.h"),
     Library("cusolver", "cusolverDn.h"),
     Library("cusparse", "cusparse.h"),
     Library("nvml", "nvml.h"),

@@ -1,8 +1,13 @@
-// Handles of cuSOLVER's dense part; its operations are not modelled.
-#include "shim/core/device.h"
+// Handles of cuSOLVER's dense part, and what its operations are counted as.
+#include "shim/cusolver/context.h"
+
+#include <algorithm>
+
+#include "shim/core/gemm.h"
 #include "shim/core/handles.h"
 #include "shim/core/library.h"
-#include "shim/cusolver/cusolver_types.h"
+#include "shim/core/work.h"
+#include "shim/values/values.h"
 
 using namespace ph;
 
@@ -14,7 +19,110 @@ struct Context {
 
 constinit HandleTable<Context> contexts(HandleTag::Cusolver);
 
+double real(std::int64_t size) noexcept { return static_cast<double>(size); }
+
+bool is_sound(const cusolver::Operation& of) noexcept {
+  return of.m >= 0 && of.n >= 0 && of.columns >= 0 && of.batch >= 0;
+}
+
 }  // namespace
+
+namespace ph::cusolver {
+
+Operation cholesky(cudaDataType type, std::int64_t n, std::int64_t batch) noexcept {
+  return {"potrf", type, n, n, 0, batch, real(n) * real(n) * real(n) / 3, real(n) * real(n)};
+}
+
+Operation cholesky_solve(cudaDataType type, std::int64_t n, std::int64_t columns, std::int64_t batch) noexcept {
+  const double solve = real(n) * real(n) * real(columns);
+  return {"potrs", type, n, n, columns, batch, 2 * solve, real(n) * real(n) + 2 * real(n) * real(columns)};
+}
+
+Operation lu(cudaDataType type, std::int64_t m, std::int64_t n) noexcept {
+  const double least = real(std::min(m, n)), most = real(std::max(m, n));
+  return {"getrf", type, m, n, 0, 1, least * least * (most - least / 3), 2 * real(m) * real(n)};
+}
+
+Operation lu_solve(cudaDataType type, std::int64_t n, std::int64_t columns) noexcept {
+  Operation of = cholesky_solve(type, n, columns, 1);
+  of.name = "getrs";
+  return of;
+}
+
+Operation qr(cudaDataType type, std::int64_t m, std::int64_t n) noexcept {
+  const double least = real(std::min(m, n)), most = real(std::max(m, n));
+  return {"geqrf", type, m, n, 0, 1, 2 * least * least * (most - least / 3), 2 * real(m) * real(n)};
+}
+
+Operation make_q(cudaDataType type, std::int64_t m, std::int64_t n, std::int64_t columns) noexcept {
+  const double k = real(columns);
+  const double flops = 4 * real(m) * real(n) * k - 2 * (real(m) + real(n)) * k * k + 4.0 / 3 * k * k * k;
+  return {"orgqr", type, m, n, columns, 1, std::max(flops, 0.0), 2 * real(m) * real(n)};
+}
+
+Operation apply_q(cudaDataType type, std::int64_t m, std::int64_t n, std::int64_t columns) noexcept {
+  const double elements = 2 * real(m) * real(n) + real(std::max(m, n)) * real(columns);
+  return {"ormqr", type, m, n, columns, 1, 4 * real(m) * real(n) * real(columns), elements};
+}
+
+Operation eigen(cudaDataType type, cusolverEigMode_t mode, std::int64_t n, std::int64_t batch) noexcept {
+  const double cube = real(n) * real(n) * real(n);
+  const double flops = mode == CUSOLVER_EIG_MODE_VECTOR ? 9 * cube : 4.0 / 3 * cube;
+  return {"syevd", type, n, n, 0, batch, flops, 2 * real(n) * real(n)};
+}
+
+Operation singular(cudaDataType type, bool vectors, std::int64_t m, std::int64_t n, std::int64_t batch) noexcept {
+  const double least = real(std::min(m, n)), most = real(std::max(m, n));
+  const double values = 4 * least * least * (most - least / 3);
+  const double both = 4 * most * most * least + 8 * most * least * least + 9 * least * least * least;
+  return {"gesvd", type, m, n, 0, batch, vectors ? both : values, 2 * real(m) * real(n) + least * least};
+}
+
+std::int64_t workspace_elements(const Operation& of) noexcept {
+  const bool has_vectors = std::string_view(of.name) == "syevd" || std::string_view(of.name) == "gesvd";
+  return of.batch * (32 * std::max<std::int64_t>(1, std::max(of.m, of.n)) + (has_vectors ? of.m * of.n : 0));
+}
+
+cusolverStatus_t tell_workspace(cusolverDnHandle_t handle, const Operation& of, int* elements) noexcept {
+  if (!contexts.get(handle)) return CUSOLVER_STATUS_NOT_INITIALIZED;
+  if (!elements || !is_sound(of)) return CUSOLVER_STATUS_INVALID_VALUE;
+  *elements = static_cast<int>(workspace_elements(of));
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t tell_workspace(cusolverDnHandle_t handle, const Operation& of, std::size_t* device_bytes,
+                                std::size_t* host_bytes) noexcept {
+  if (!contexts.get(handle)) return CUSOLVER_STATUS_NOT_INITIALIZED;
+  if (!device_bytes || !host_bytes || !is_sound(of)) return CUSOLVER_STATUS_INVALID_VALUE;
+  *device_bytes = static_cast<std::size_t>(workspace_elements(of)) * number_bytes(of.type);
+  *host_bytes = 0;
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t record(cusolverDnHandle_t handle, const Operation& of, std::initializer_list<const void*> outputs,
+                        int* info) noexcept {
+  const Context* context = contexts.get(handle);
+  if (!context) return CUSOLVER_STATUS_NOT_INITIALIZED;
+  if (!is_sound(of)) return CUSOLVER_STATUS_INVALID_VALUE;
+  const StreamRef stream = resolve_stream(context->stream);
+  if (!stream.valid) return CUSOLVER_STATUS_EXECUTION_FAILED;
+  const double batch = real(of.batch);
+  emit_kernel(stream,
+              library_signature("cusolver", of.name, number_name(of.type),
+                                {{"m", of.m},
+                                 {"n", of.n},
+                                 {"columns", of.columns},
+                                 {"batch", of.batch},
+                                 {"flops", static_cast<std::int64_t>(of.flops * batch)},
+                                 {"bytes", static_cast<std::int64_t>(of.elements * batch * number_bytes(of.type))}}));
+  for (const void* output : outputs) {
+    if (output) forget_at(output);
+  }
+  if (info) fill_values(info, 0, sizeof *info, static_cast<std::size_t>(of.batch));
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+}  // namespace ph::cusolver
 
 extern "C" {
 

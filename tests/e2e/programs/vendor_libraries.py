@@ -1,0 +1,52 @@
+"""What PyTorch leaves to the vendor's other libraries: transforms, factorisations, snippets."""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+
+STEPS = 3
+
+
+def fourier() -> None:
+    """A convolution by way of the frequencies, with gradients."""
+    signal = torch.randn(64, 4096, device="cuda", requires_grad=True)
+    kernel = torch.fft.rfft(torch.randn(64, 4096, device="cuda"))
+    filtered = torch.fft.irfft(torch.fft.rfft(signal) * kernel, n=4096)
+    filtered.square().sum().backward()
+    torch.fft.fft2(torch.randn(8, 256, 256, device="cuda", dtype=torch.complex64))
+
+
+def factors() -> None:
+    """What second-order and orthogonalising optimizers take from their matrices."""
+    matrix = torch.randn(256, 256, device="cuda")
+    gram = matrix @ matrix.T + torch.eye(256, device="cuda")
+    torch.linalg.cholesky(gram)
+    torch.linalg.eigh(gram)
+    torch.linalg.eigh(gram.expand(4, 256, 256))
+    torch.linalg.qr(matrix)
+    torch.linalg.svd(matrix)
+    torch.linalg.inv(matrix)
+    torch.linalg.solve(gram, matrix)
+    torch.cholesky_solve(matrix, gram)
+
+
+def snippet() -> None:
+    """One element a thread."""
+    swish = torch.cuda.jiterator._create_jit_fn(
+        "template <typename T> T swish(T x) { return x / (T(1) + exp(-x)); }"
+    )
+    swish(torch.randn(1 << 20, device="cuda"))
+
+
+def main() -> None:
+    for name in sys.argv[1:]:
+        for _ in range(STEPS):
+            {"fourier": fourier, "factors": factors, "snippet": snippet}[name]()
+        torch.cuda.synchronize()
+        print(f"{name} done", flush=True)
+
+
+if __name__ == "__main__":
+    main()

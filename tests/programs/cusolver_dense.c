@@ -1,0 +1,177 @@
+/* covers: cusolverDnCreateParams cusolverDnDestroyParams cusolverDnXpotrf_bufferSize cusolverDnXpotrf
+   cusolverDnXpotrs cusolverDnXgeqrf_bufferSize cusolverDnXgeqrf cusolverDnXsyevd_bufferSize cusolverDnXsyevd
+   cusolverDnXsyevBatched_bufferSize cusolverDnXsyevBatched cusolverDnCreateGesvdjInfo cusolverDnDestroyGesvdjInfo
+   cusolverDnXgesvdjSetTolerance cusolverDnXgesvdjSetMaxSweeps cusolverDnXgesvdjSetSortEig
+   cusolverDnSgetrf_bufferSize cusolverDnSgetrf cusolverDnSgetrs cusolverDnSpotrfBatched cusolverDnSpotrsBatched
+   cusolverDnSgeqrf_bufferSize cusolverDnSgeqrf cusolverDnSorgqr_bufferSize cusolverDnSorgqr
+   cusolverDnSormqr_bufferSize cusolverDnSormqr cusolverDnSgesvd_bufferSize cusolverDnSgesvd
+   cusolverDnSgesvdj_bufferSize cusolverDnSgesvdj cusolverDnSgesvdjBatched_bufferSize cusolverDnSgesvdjBatched
+   cusolverDnDgetrf_bufferSize cusolverDnDgetrf cusolverDnDgetrs cusolverDnDpotrfBatched cusolverDnDpotrsBatched
+   cusolverDnDgeqrf_bufferSize cusolverDnDgeqrf cusolverDnDorgqr_bufferSize cusolverDnDorgqr
+   cusolverDnDormqr_bufferSize cusolverDnDormqr cusolverDnDgesvd_bufferSize cusolverDnDgesvd
+   cusolverDnDgesvdj_bufferSize cusolverDnDgesvdj cusolverDnDgesvdjBatched_bufferSize cusolverDnDgesvdjBatched */
+#include <cuda_runtime_api.h>
+#include <library_types.h>
+
+#include "program.h"
+#include "shim/cusolver/cusolver_types.h"
+
+#define OK(call) REQUIRE(call, CUSOLVER_STATUS_SUCCESS)
+#define HANDLE cusolverDnHandle_t
+#define STATUS cusolverStatus_t
+
+STATUS cusolverDnCreate(HANDLE*);
+STATUS cusolverDnDestroy(HANDLE);
+STATUS cusolverDnCreateParams(cusolverDnParams_t*);
+STATUS cusolverDnDestroyParams(cusolverDnParams_t);
+STATUS cusolverDnCreateGesvdjInfo(gesvdjInfo_t*);
+STATUS cusolverDnDestroyGesvdjInfo(gesvdjInfo_t);
+STATUS cusolverDnXgesvdjSetTolerance(gesvdjInfo_t, double);
+STATUS cusolverDnXgesvdjSetMaxSweeps(gesvdjInfo_t, int);
+STATUS cusolverDnXgesvdjSetSortEig(gesvdjInfo_t, int);
+STATUS cusolverDnXpotrf_bufferSize(HANDLE, cusolverDnParams_t, cublasFillMode_t, int64_t, cudaDataType, const void*,
+                                   int64_t, cudaDataType, size_t*, size_t*);
+STATUS cusolverDnXpotrf(HANDLE, cusolverDnParams_t, cublasFillMode_t, int64_t, cudaDataType, void*, int64_t,
+                        cudaDataType, void*, size_t, void*, size_t, int*);
+STATUS cusolverDnXpotrs(HANDLE, cusolverDnParams_t, cublasFillMode_t, int64_t, int64_t, cudaDataType, const void*,
+                        int64_t, cudaDataType, void*, int64_t, int*);
+STATUS cusolverDnXgeqrf_bufferSize(HANDLE, cusolverDnParams_t, int64_t, int64_t, cudaDataType, const void*, int64_t,
+                                   cudaDataType, const void*, cudaDataType, size_t*, size_t*);
+STATUS cusolverDnXgeqrf(HANDLE, cusolverDnParams_t, int64_t, int64_t, cudaDataType, void*, int64_t, cudaDataType, void*,
+                        cudaDataType, void*, size_t, void*, size_t, int*);
+STATUS cusolverDnXsyevd_bufferSize(HANDLE, cusolverDnParams_t, cusolverEigMode_t, cublasFillMode_t, int64_t,
+                                   cudaDataType, const void*, int64_t, cudaDataType, const void*, cudaDataType, size_t*,
+                                   size_t*);
+STATUS cusolverDnXsyevd(HANDLE, cusolverDnParams_t, cusolverEigMode_t, cublasFillMode_t, int64_t, cudaDataType, void*,
+                        int64_t, cudaDataType, void*, cudaDataType, void*, size_t, void*, size_t, int*);
+STATUS cusolverDnXsyevBatched_bufferSize(HANDLE, cusolverDnParams_t, cusolverEigMode_t, cublasFillMode_t, int64_t,
+                                         cudaDataType, const void*, int64_t, cudaDataType, const void*, cudaDataType,
+                                         size_t*, size_t*, int64_t);
+STATUS cusolverDnXsyevBatched(HANDLE, cusolverDnParams_t, cusolverEigMode_t, cublasFillMode_t, int64_t, cudaDataType,
+                              void*, int64_t, cudaDataType, void*, cudaDataType, void*, size_t, void*, size_t, int*,
+                              int64_t);
+
+static HANDLE handle;
+static int *info, *pivots;
+static void *a, *b, *work;
+enum { N = 64, BATCH = 4 };
+
+static void check_info(void) {
+  int value = 1;
+  REQUIRE(cudaMemcpy(&value, info, sizeof value, cudaMemcpyDeviceToHost), cudaSuccess);
+  CHECK(value == 0);
+}
+
+/* The calls of one precision. What is in the matrices makes no difference to the codes. */
+#define PRECISION(X, T)                                                                                                \
+  STATUS cusolverDn##X##getrf_bufferSize(HANDLE, int, int, T*, int, int*);                                             \
+  STATUS cusolverDn##X##getrf(HANDLE, int, int, T*, int, T*, int*, int*);                                              \
+  STATUS cusolverDn##X##getrs(HANDLE, cublasOperation_t, int, int, const T*, int, const int*, T*, int, int*);          \
+  STATUS cusolverDn##X##potrfBatched(HANDLE, cublasFillMode_t, int, T**, int, int*, int);                              \
+  STATUS cusolverDn##X##potrsBatched(HANDLE, cublasFillMode_t, int, int, T**, int, T**, int, int*, int);               \
+  STATUS cusolverDn##X##geqrf_bufferSize(HANDLE, int, int, T*, int, int*);                                             \
+  STATUS cusolverDn##X##geqrf(HANDLE, int, int, T*, int, T*, T*, int, int*);                                           \
+  STATUS cusolverDn##X##orgqr_bufferSize(HANDLE, int, int, int, const T*, int, const T*, int*);                        \
+  STATUS cusolverDn##X##orgqr(HANDLE, int, int, int, T*, int, const T*, T*, int, int*);                                \
+  STATUS cusolverDn##X##ormqr_bufferSize(HANDLE, cublasSideMode_t, cublasOperation_t, int, int, int, const T*, int,    \
+                                         const T*, const T*, int, int*);                                               \
+  STATUS cusolverDn##X##ormqr(HANDLE, cublasSideMode_t, cublasOperation_t, int, int, int, const T*, int, const T*, T*, \
+                              int, T*, int, int*);                                                                     \
+  STATUS cusolverDn##X##gesvd_bufferSize(HANDLE, int, int, int*);                                                      \
+  STATUS cusolverDn##X##gesvd(HANDLE, signed char, signed char, int, int, T*, int, T*, T*, int, T*, int, T*, int, T*,  \
+                              int*);                                                                                   \
+  STATUS cusolverDn##X##gesvdj_bufferSize(HANDLE, cusolverEigMode_t, int, int, int, const T*, int, const T*, const T*, \
+                                          int, const T*, int, int*, gesvdjInfo_t);                                     \
+  STATUS cusolverDn##X##gesvdj(HANDLE, cusolverEigMode_t, int, int, int, T*, int, T*, T*, int, T*, int, T*, int, int*, \
+                               gesvdjInfo_t);                                                                          \
+  STATUS cusolverDn##X##gesvdjBatched_bufferSize(HANDLE, cusolverEigMode_t, int, int, const T*, int, const T*,         \
+                                                 const T*, int, const T*, int, int*, gesvdjInfo_t, int);               \
+  STATUS cusolverDn##X##gesvdjBatched(HANDLE, cusolverEigMode_t, int, int, T*, int, T*, T*, int, T*, int, T*, int,     \
+                                      int*, gesvdjInfo_t, int);                                                        \
+  static void check_##X(gesvdjInfo_t jacobi) {                                                                         \
+    int size = 0;                                                                                                      \
+    T *vector = (T*)b, *u = (T*)b + 4 * N * N, *v = (T*)b + 8 * N * N;                                                 \
+    T** matrices = (T**)pivots;                                                                                        \
+    OK(cusolverDn##X##getrf_bufferSize(handle, N, N, a, N, &size));                                                    \
+    OK(cusolverDn##X##getrf(handle, N, N, a, N, work, pivots, info));                                                  \
+    OK(cusolverDn##X##getrs(handle, CUBLAS_OP_N, N, 2, a, N, pivots, vector, N, info));                                \
+    EXPECT(cusolverDn##X##getrf(NULL, N, N, a, N, work, pivots, info), CUSOLVER_STATUS_NOT_INITIALIZED);               \
+    EXPECT(cusolverDn##X##getrf(handle, -1, N, a, N, work, pivots, info), CUSOLVER_STATUS_INVALID_VALUE);              \
+    OK(cusolverDn##X##geqrf_bufferSize(handle, N, N, a, N, &size));                                                    \
+    OK(cusolverDn##X##geqrf(handle, N, N, a, N, vector, work, size, info));                                            \
+    OK(cusolverDn##X##orgqr_bufferSize(handle, N, N, N, a, N, vector, &size));                                         \
+    OK(cusolverDn##X##orgqr(handle, N, N, N, a, N, vector, work, size, info));                                         \
+    OK(cusolverDn##X##ormqr_bufferSize(handle, CUBLAS_SIDE_LEFT, CUBLAS_OP_N, N, N, N, a, N, vector, u, N, &size));    \
+    OK(cusolverDn##X##ormqr(handle, CUBLAS_SIDE_LEFT, CUBLAS_OP_N, N, N, N, a, N, vector, u, N, work, size, info));    \
+    OK(cusolverDn##X##gesvd_bufferSize(handle, N, N, &size));                                                          \
+    OK(cusolverDn##X##gesvd(handle, 'A', 'A', N, N, a, N, vector, u, N, v, N, work, size, NULL, info));                \
+    OK(cusolverDn##X##gesvdj_bufferSize(handle, CUSOLVER_EIG_MODE_VECTOR, 0, N, N, a, N, vector, u, N, v, N, &size,    \
+                                        jacobi));                                                                      \
+    OK(cusolverDn##X##gesvdj(handle, CUSOLVER_EIG_MODE_VECTOR, 0, N, N, a, N, vector, u, N, v, N, work, size, info,    \
+                             jacobi));                                                                                 \
+    OK(cusolverDn##X##gesvdjBatched_bufferSize(handle, CUSOLVER_EIG_MODE_VECTOR, 16, 16, a, 16, vector, u, 16, v, 16,  \
+                                               &size, jacobi, BATCH));                                                 \
+    OK(cusolverDn##X##gesvdjBatched(handle, CUSOLVER_EIG_MODE_VECTOR, 16, 16, a, 16, vector, u, 16, v, 16, work, size, \
+                                    info, jacobi, BATCH));                                                             \
+    point_at((void**)matrices, a, 16 * 16 * sizeof(T));                                                                \
+    OK(cusolverDn##X##potrfBatched(handle, CUBLAS_FILL_MODE_LOWER, 16, matrices, 16, info, BATCH));                    \
+    OK(cusolverDn##X##potrsBatched(handle, CUBLAS_FILL_MODE_LOWER, 16, 1, matrices, 16, matrices, 16, info, BATCH));   \
+    check_info();                                                                                                      \
+  }
+
+static void point_at(void** matrices, char* first, size_t bytes) {
+  void* pointers[BATCH];
+  for (int i = 0; i < BATCH; ++i) pointers[i] = first + i * bytes;
+  REQUIRE(cudaMemcpy(matrices, pointers, sizeof pointers, cudaMemcpyHostToDevice), cudaSuccess);
+}
+
+PRECISION(S, float)
+PRECISION(D, double)
+
+static void check_generic(void) {
+  const cudaDataType type = CUDA_R_32F;
+  const cublasFillMode_t lower = CUBLAS_FILL_MODE_LOWER;
+  const cusolverEigMode_t vectors = CUSOLVER_EIG_MODE_VECTOR;
+  cusolverDnParams_t params;
+  size_t bytes = 0, host_bytes = 1;
+  char host[1 << 16];
+  OK(cusolverDnCreateParams(&params));
+  OK(cusolverDnXpotrf_bufferSize(handle, params, lower, N, type, a, N, type, &bytes, &host_bytes));
+  OK(cusolverDnXpotrf(handle, params, lower, N, type, a, N, type, work, bytes, host, host_bytes, info));
+  OK(cusolverDnXpotrs(handle, params, lower, N, 2, type, a, N, type, b, N, info));
+  EXPECT(cusolverDnXpotrf(NULL, params, lower, N, type, a, N, type, work, bytes, host, host_bytes, info),
+         CUSOLVER_STATUS_NOT_INITIALIZED);
+  OK(cusolverDnXgeqrf_bufferSize(handle, params, N, N, type, a, N, type, b, type, &bytes, &host_bytes));
+  OK(cusolverDnXgeqrf(handle, params, N, N, type, a, N, type, b, type, work, bytes, host, host_bytes, info));
+  OK(cusolverDnXsyevd_bufferSize(handle, params, vectors, lower, N, type, a, N, type, b, type, &bytes, &host_bytes));
+  OK(cusolverDnXsyevd(handle, params, vectors, lower, N, type, a, N, type, b, type, work, bytes, host, host_bytes,
+                      info));
+  OK(cusolverDnXsyevBatched_bufferSize(handle, params, vectors, lower, 16, type, a, 16, type, b, type, &bytes,
+                                       &host_bytes, BATCH));
+  OK(cusolverDnXsyevBatched(handle, params, vectors, lower, 16, type, a, 16, type, b, type, work, bytes, host,
+                            host_bytes, info, BATCH));
+  check_info();
+  OK(cusolverDnDestroyParams(params));
+}
+
+int main(void) {
+  gesvdjInfo_t jacobi;
+  REQUIRE(cudaMalloc((void**)&info, 4096), cudaSuccess);
+  REQUIRE(cudaMalloc((void**)&pivots, 4096), cudaSuccess);
+  REQUIRE(cudaMalloc(&a, 1 << 20), cudaSuccess);
+  REQUIRE(cudaMalloc(&b, 1 << 20), cudaSuccess);
+  REQUIRE(cudaMalloc(&work, 16 << 20), cudaSuccess);
+  REQUIRE(cudaMemset(a, 0, 1 << 20), cudaSuccess);
+  OK(cusolverDnCreate(&handle));
+  OK(cusolverDnCreateGesvdjInfo(&jacobi));
+  OK(cusolverDnXgesvdjSetTolerance(jacobi, 1e-7));
+  OK(cusolverDnXgesvdjSetMaxSweeps(jacobi, 20));
+  OK(cusolverDnXgesvdjSetSortEig(jacobi, 1));
+  check_S(jacobi);
+  check_D(jacobi);
+  check_generic();
+  OK(cusolverDnDestroyGesvdjInfo(jacobi));
+  OK(cusolverDnDestroy(handle));
+  EXPECT(cusolverDnDestroy(handle), CUSOLVER_STATUS_NOT_INITIALIZED);
+  return differences;
+}
