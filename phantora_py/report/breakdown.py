@@ -97,11 +97,16 @@ class RankCovers:
 def rank_covers(data: RunData, rank: int) -> RankCovers:
     """Of the whole run."""
     spans = data.spans_of(rank)
-    spans = spans[(spans["kind"] != HOST_WAIT_SPAN) & (spans["end_ns"] > spans["start_ns"])]
+    # `compress` copies whole rows, an index would go field by field.
+    on_device = (spans["kind"] != HOST_WAIT_SPAN) & (spans["end_ns"] > spans["start_ns"])
+    spans = spans.compress(on_device)
     communicates = spans["kind"] == COMMUNICATION_SPAN
     busy = _cover(spans)
     return RankCovers(
-        _cover(spans[~communicates]), _cover(spans[communicates]), busy, _host_gaps(spans, busy)
+        _cover(spans.compress(~communicates)),
+        _cover(spans.compress(communicates)),
+        busy,
+        _host_gaps(spans, busy),
     )
 
 

@@ -191,7 +191,7 @@ def _expert_load(data: RunData) -> dict[str, Any] | None:
 
 def _gpu_time_share(data: RunData) -> dict[str, float]:
     """Share of the devices' busy time by tier. Copies, fills and communication are modelled."""
-    spans = data.spans[data.spans["kind"] != HOST_WAIT_SPAN]
+    spans = data.spans.compress(data.spans["kind"] != HOST_WAIT_SPAN)
     lasted_ns = spans["end_ns"] - spans["start_ns"]
     is_kernel = spans["kind"] == KERNEL_SPAN
     by_timing = np.bincount(

@@ -1,0 +1,158 @@
+"""What a data file costs: to write while a run goes on, to open and summarise, to show.
+
+    python benchmarks/report.py [FILE] [--ranks 64] [--rounds 3] [--json]
+
+FILE is of a run; without one the GPT example is run first, data-parallel, for ten iterations after
+the first. Views are commands of their own: CPU seconds with the interpreter's start, wall seconds
+beside it. Writing is done again with what is in FILE: the server orders, numbers and packs spans,
+operations and markers, the agent compresses every member; what brings them from the one to the
+other is not counted. Its share is that of all CPU time of the run, as the file tells it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measurement import Results, median, parser
+
+from phantora_py.agent.datafile import DataFile
+from phantora_py.data import RunData
+from sim_server.history import KERNEL_SPAN, PIECE_ROWS, SPAN_TYPE, History, Rows
+from sim_server.kernels import Tier, Timing
+
+ROOT = Path(__file__).resolve().parents[1]
+ITERATIONS = 10
+WRITTEN_LAST = {"run.json", "start.json", "settings.json"}
+
+
+def make_file(folder: Path, ranks: int) -> Path:
+    """The data file of a run of our own."""
+    path = folder / "run.phr"
+    script = [str(ROOT / "examples" / "train_gpt_ddp.py"), "--steps", str(ITERATIONS + 1)]
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", str(path)),
+            *("--ranks", str(ranks), "--", sys.executable, *script),
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        cwd=folder,
+    )
+    return path
+
+
+def time_command(*words: str) -> tuple[float, float]:
+    """CPU and wall seconds of a command of phantora."""
+    before, begin_s = os.times(), time.perf_counter()
+    command = [sys.executable, "-m", "phantora_py", *words]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    after, end_s = os.times(), time.perf_counter()
+    cpu_s = after.children_user - before.children_user
+    return cpu_s + after.children_system - before.children_system, end_s - begin_s
+
+
+def cpu_s(act: Callable[[], object]) -> float:
+    """CPU seconds of this process, all its threads."""
+    begin_s = time.process_time()
+    act()
+    return time.process_time() - begin_s
+
+
+def pack_again(data: RunData) -> list[tuple[str, bytes]]:
+    """What the server does for the file, as it did in the run."""
+    history, markers = History(), Rows("markers")
+    for number, row in enumerate(data.timings):
+        tier, name = Tier(row["tier"]), row["name"]
+        timing = Timing(row["duration_ns"], tier, row["class"], name, sm_demand=1.0)
+        history.add_timing(str(number).encode(), timing)
+    for row in data.operations:
+        derived: dict[str, Any] = {key: row[key] for key in ("algorithm", "protocol") if key in row}
+        history.add_operation({key: row[key] for key in row if key not in derived}, derived)
+    for marker in data.markers:
+        markers.add(marker)
+    members: list[tuple[str, bytes]] = []
+    spans = data.spans[np.argsort(data.spans["end_ns"], kind="stable")].astype(SPAN_TYPE)
+    for begin in range(0, len(spans), PIECE_ROWS):
+        piece = spans[begin : begin + PIECE_ROWS]
+        history.add_spans(piece, int(piece["end_ns"][-1]))
+        members += history.take()
+    history.add_spans(spans[:0], 1 << 62)
+    return [*members, *history.take(), *markers.take()]
+
+
+def compress_again(data: RunData, folder: Path) -> None:
+    """What the agent does for the file."""
+    with zipfile.ZipFile(data.path) as archive:
+        members = [
+            (name, archive.read(name)) for name in archive.namelist() if name not in WRITTEN_LAST
+        ]
+    file = DataFile(folder / "again.phr", {}, "{}")
+    for name, content in members:
+        file.write(name, content)
+    file.complete({})
+
+
+def measure(path: Path, folder: Path, rounds: int) -> Results:
+    """Everything of one file."""
+    data = RunData(path)
+    results = Results("A data file", ["what", "CPU s", "wall s", "MiB", "aim"])
+    views = {
+        "summary (--json)": (["--json"], None, "2 s"),
+        "page (--html)": (["--html"], "page.html", "10 MB"),
+        "trace of the last iteration": (["--trace-iterations", "1", "--trace"], "one.json.gz", "-"),
+    }
+    for name, (options, output, aim) in views.items():
+        files = [] if output is None else [str(folder / output)]
+        times = [time_command("report", str(path), *options, *files) for _ in range(rounds)]
+        size = None if output is None else (folder / output).stat().st_size / 2**20
+        cpu, wall = (median(column) for column in zip(*times, strict=True))
+        results.add(name, cpu, wall, size, aim)
+    data.spans, data.operations, data.markers, data.timings  # noqa: B018 - read before the clock
+    packing = median(cpu_s(lambda: pack_again(data)) for _ in range(rounds))
+    reading = median(cpu_s(lambda: read_members(path)) for _ in range(rounds))
+    compressing = median(cpu_s(lambda: compress_again(data, folder)) for _ in range(rounds))
+    size = path.stat().st_size / 2**20
+    results.add("packing, by the server", packing, None, None, "-")
+    results.add("compressing, by the agent", compressing - reading, None, size, "-")
+    whole = data.run["wall"]["core_seconds"]
+    share = (packing + compressing - reading) / whole
+    kernels = int((data.spans["kind"] == KERNEL_SPAN).sum())
+    results.notes.append(
+        f"{data.ranks} ranks, {len(data.spans):,} spans, {kernels:,} of kernels. Writing is "
+        f"{share:.1%} of the run's {whole:.1f} core seconds; the aim is 3 %."
+    )
+    return results
+
+
+def read_members(path: Path) -> None:
+    """What `compress_again` does before it compresses."""
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            archive.read(name)
+
+
+def main() -> int:
+    """Measures and prints."""
+    options = parser(__doc__)
+    options.add_argument("file", type=Path, nargs="?", help="a data file; default: of a new run")
+    options.add_argument("--ranks", type=int, default=64, help="of the new run")
+    options.add_argument("--rounds", type=int, default=3)
+    arguments = options.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = arguments.file or make_file(folder, arguments.ranks)
+        measure(path, folder, arguments.rounds).show(arguments.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
