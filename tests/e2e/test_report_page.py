@@ -32,5 +32,20 @@ def test_page(fsdp: Run, tmp_path: Path) -> None:
         assert labels[0] == "device"
         assert "stream 0" in labels
         assert labels[-1] == "host waits"
+    path, *_ = section(page, "path").all("table")
+    assert path.rows()[0][0] == "kernels"
+    assert fsdp.summary["critical_path"]["length_ns"] == timeline["length_ns"]
     texts = {text for _, text, _ in timeline["names"]}
     assert any(text.startswith("all_gather ") for text in texts)
+
+
+def test_links_and_memory(fsdp: Run, tmp_path: Path) -> None:
+    """What the server kept of them: NVLink's use, what limited operations, who took memory."""
+    page = page_of(fsdp.data, tmp_path / "page.html")
+    assert "NVLink gpu 0.0 to nvswitch 0" in section(page, "links").text
+    *_, operations = section(page, "communication").all("table")
+    assert all(row[8] for row in operations.rows())
+    *_, live = section(page, "memory").all("table")
+    assert any(row[0] == "device" and row[1].startswith("gpt.py:") for row in live.rows())
+    peaks = fsdp.summary["memory"]["peak_device_bytes"]
+    assert max(one.in_use_bytes for one in fsdp.data.allocations) == max(peaks)
