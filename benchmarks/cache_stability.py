@@ -16,9 +16,10 @@ import tempfile
 from pathlib import Path
 
 from measurement import Results, median, parser
-from synthetic_cache import TimedBy, signatures_of, synthetic_entries
+from synthetic_cache import synthetic_entries
 
 from phantora_py.data import RunData
+from phantora_py.profile.needs import TimedBy, signatures_of
 from phantora_py.report.iterations import find_iterations
 from phantora_py.resimulate import resimulate
 from sim_server.gpu import GpuProfile
@@ -50,7 +51,7 @@ def main() -> int:
         scratch = Path(folder) / "again.phr"
         for path in arguments.runs:
             data = RunData(path)
-            entries = synthetic_entries(data, signatures_of(data, scratch))
+            entries = synthetic_entries(data, signatures_of(data))
             whole_ns = iteration_ns(data, entries, scratch)
             moved = []
             for share in DELETED:

@@ -5,19 +5,15 @@ For benchmarks and tests of what a cache does to a run; they say nothing about r
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import math
 import random
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from phantora_py.data import RunData
-from phantora_py.resimulate import resimulate
-from phantora_py.what_if import WhatIf
 from sim_server.gpu import GpuProfile
-from sim_server.kernels import KernelScale, KernelTimer, Timer, Timing
+from sim_server.kernels import KernelTimer
 from sim_server.kernels.neighbours import place
 from sim_server.timing_cache import Entry, Environment, Measurement
 from sim_server.timing_cache.entry import signature_key
@@ -25,40 +21,6 @@ from sim_server.timing_cache.entry import signature_key
 # By how much the models of a family are off at most, by how much that changes from size to size,
 # and the noise of a measurement.
 FAMILY_BIAS, SIZE_BIAS, NOISE = 0.10, 0.05, 0.03
-
-
-class Listener:
-    """Times as the models do and remembers what it was asked for."""
-
-    def __init__(self, timer: Timer) -> None:
-        self._timer = timer
-        self.signatures: dict[str, Mapping[str, Any]] = {}
-
-    def time(self, signature: Mapping[str, Any]) -> Timing:
-        """The timing of one launch."""
-        self.signatures[signature_key(signature)] = signature
-        return self._timer.time(signature)
-
-
-@dataclasses.dataclass(frozen=True)
-class TimedBy(WhatIf):
-    """The recorded run with another timer."""
-
-    own: Timer | None = None
-    # Something is changed, so that the replay does not insist on the recorded times.
-    kernels: tuple[KernelScale, ...] = (KernelScale("*", 1.0),)
-
-    def timer(self, data: RunData, gpu: GpuProfile) -> Timer:
-        """The one that was given."""
-        assert self.own is not None
-        return self.own
-
-
-def signatures_of(data: RunData, scratch: Path) -> list[Mapping[str, Any]]:
-    """What the ranks of a recorded run launch. `scratch`: a file for its resimulation."""
-    listener = Listener(KernelTimer(_gpu(data)))
-    resimulate(data, TimedBy(own=listener), scratch)
-    return list(listener.signatures.values())
 
 
 def synthetic_entries(data: RunData, signatures: Sequence[Mapping[str, Any]]) -> list[Entry]:

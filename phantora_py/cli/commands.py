@@ -30,6 +30,10 @@ VERBS = {
     "report": ("phantora_py.report.command", "show or export the data file of a run"),
     "compare": ("phantora_py.compare.command", "compare runs: figures, and what changed"),
     "sweep": ("phantora_py.sweep.command", "run many configurations of a command and compare them"),
+    "profile": (
+        "phantora_py.profile.command",
+        "measure on this machine's GPU what a cache lacks",
+    ),
     "cache": ("phantora_py.cache.command", "look after a cache of measured kernel times"),
     "cluster": ("phantora_py.cli.cluster", "list the built-in clusters, or show one"),
     "coverage": ("phantora_py.coverage", "list which CUDA calls are simulated"),

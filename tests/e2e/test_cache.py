@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from phantora_runs import EXAMPLES, Phantora, Run
 
 from phantora_py.cli import main
 from phantora_py.data import RunData
+from phantora_py.profile.needs import signatures_of
 from phantora_py.report.kernels import kernel_rows
 from phantora_py.report.summary import summarise
 from phantora_py.report.window import whole_run
@@ -19,14 +22,13 @@ SMALL = ["--layers", "2", "--steps", "4", "--batch", "2"]
 
 
 @pytest.fixture(scope="module")
-def entries(ddp: Run, tmp_path_factory: pytest.TempPathFactory) -> list[Entry]:
+def entries(ddp: Run) -> list[Entry]:
     """A measurement for every kernel of the run."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(EXAMPLES.parent / "benchmarks"))
-        from synthetic_cache import signatures_of, synthetic_entries  # noqa: PLC0415
+        from synthetic_cache import synthetic_entries  # noqa: PLC0415
 
-        found = signatures_of(ddp.data, tmp_path_factory.mktemp("again") / "again.phr")
-        return list(synthetic_entries(ddp.data, found))
+        return list(synthetic_entries(ddp.data, signatures_of(ddp.data)))
 
 
 def write(path: Path, entries: list[Entry]) -> Path:
@@ -83,3 +85,19 @@ def test_a_damaged_cache_is_set_aside_before_anything_runs(
     assert not path.exists()
     again = failing_phantora.run(["--ranks", "1", "--cache", str(path)], ["-c", "print('ran')"])
     assert "no such file; `phantora cache import` makes one" in again.errors
+
+
+def test_profile_measures_what_a_run_lacks(
+    ddp: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With an executor that stands in for a GPU: library calls, and its refusals are told."""
+    fake = Path(__file__).parent.parent / "profile" / "fake_executor.py"
+    executor = shlex.join([sys.executable, str(fake)])
+    cache = tmp_path / "cache"
+    assert main(["profile", str(ddp.path), "--cache", str(cache), "--executor", executor]) == 0
+    said = capsys.readouterr()
+    with TimingCache(cache) as opened:
+        entries = opened.entries()
+    assert {entry.signature["kind"] for entry in entries} == {"gemm", "library"}
+    assert f"{len(entries)} measured, 0 known already" in said.out
+    assert "x: a kernel by name" in said.err

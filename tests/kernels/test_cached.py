@@ -114,7 +114,10 @@ def test_every_kind_of_signature_has_neighbours() -> None:
         "bytes": 33_554_432,
     }
     longer = attention | {"seqlen_q": 2048, "seqlen_k": 2048, "bytes": 67_108_864}
-    for known, asked in ((kernel, larger), (attention, longer)):
+    batch = product(64) | {"batch": 8, "strides": [262144, 16777216, 262144]}
+    more = product(64) | {"batch": 16, "strides": [262144, 16777216, 262144]}
+    wider = product(128) | {"batch": 8, "strides": [524288, 16777216, 524288]}
+    for known, asked in ((kernel, larger), (attention, longer), (batch, more), (batch, wider)):
         timer = CachedTimer(MODELS, [entry(known, 3.0 * model_ns(known))], NEW)
         timing = timer.time(asked)
         assert timing.tier is Tier.INTERPOLATED

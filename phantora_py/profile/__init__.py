@@ -1,0 +1,1 @@
+"""`phantora profile`: fills a timing cache with measurements of one real GPU."""
