@@ -13,6 +13,7 @@ def summary(
     assumed: float = 0.0,
     between: tuple[int, int] | None = (900, 1200),
     variables: tuple[str, ...] = (),
+    skipped: int = 0,
 ) -> dict[str, Any]:
     """As far as it is looked at; iterations take 1,000 ns."""
     interval = between and {
@@ -24,6 +25,7 @@ def summary(
             "gpu_time_share": {"assumed": assumed},
             "interval": interval,
             "nccl_not_modelled": list(variables),
+            "unsupported": {"skipped": skipped},
         },
     }
 
@@ -39,6 +41,13 @@ def test_min_trust_is_about_what_is_assumed() -> None:
     assert not list(doubts_of(summary(0.25), 0.75, strict=False))
     (said,) = doubts_of(summary(0.25, None), 0.8, strict=False)
     assert "25.0% of the GPU time are assumed, more than --min-trust 80.0% leaves" in said
+
+
+def test_calls_that_did_nothing_are_refused_by_both() -> None:
+    """Their time is missing, whatever the share of the rest."""
+    for min_trust, strict in ((0.0, False), (None, True)):
+        (said,) = doubts_of(summary(skipped=3), min_trust, strict)
+        assert said.startswith("3 calls that are not modelled did nothing")
 
 
 @pytest.mark.parametrize(
