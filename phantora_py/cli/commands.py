@@ -32,7 +32,7 @@ VERBS = {
     "sweep": ("phantora_py.sweep.command", "run many configurations of a command and compare them"),
     "profile": (
         "phantora_py.profile.command",
-        "measure on this machine's GPU what a cache lacks",
+        "measure kernels on this machine's hardware that a cache lacks",
     ),
     "cache": ("phantora_py.cache.command", "look after a cache of measured kernel times"),
     "cluster": ("phantora_py.cli.cluster", "list the built-in clusters, or show one"),

@@ -100,7 +100,7 @@ def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Cer
         )
         for one in sums.values()
     ]
-    classes.append(_doubt("communication", moving_ns, table["communication"]))
+    classes.append(_doubt("communication", moving_ns, table[_communication(data, table)]))
     classes.append(_doubt("host", breakdown.host_ns, table["host"]))
     whole_ns = breakdown.compute_ns + breakdown.idle_ns + breakdown.host_ns
     whole_ns += breakdown.exposed_communication_ns
@@ -109,6 +109,12 @@ def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Cer
         key=lambda one: (-max(one.shorter_ns, one.longer_ns), one.kernel_class),
     )
     return Certainty(tuple(found), whole_ns)
+
+
+def _communication(data: RunData, table: dict[str, Any]) -> str:
+    """The kind of communication that the slowest part of an operation is."""
+    between = "communication between nodes"
+    return between if data.run["nodes"] > 1 and between in table else "communication"
 
 
 def _kernels(data: RunData, window: Window, shares: int) -> dict[str, ClassDoubt]:

@@ -77,6 +77,20 @@ def test_classes_add_as_squares(tmp_path: Path) -> None:
     assert sum(one["share"] for one in interval["classes"]) == pytest.approx(1)
 
 
+def test_communication_between_nodes_is_less_sure(tmp_path: Path) -> None:
+    """It has an interval of its own; within a node it does not count."""
+    table = TABLE | {"communication between nodes": [0.5, 3.0, "far"]}
+    gpu = {"properties": {"totalGlobalMem": 80 << 30}, "intervals": table}
+    settings = {"gpu": gpu, "nccl_environment": {}}
+    longer = []
+    for nodes in (1, 2):
+        data = make(tmp_path / f"{nodes}.phr", run={"nodes": nodes}, settings=settings)
+        classes = summarise(data)["trust"]["interval"]["classes"]
+        (found,) = (one for one in classes if one["class"] == "communication")
+        longer.append(found["longer"])
+    assert longer == pytest.approx([0.05, 0.2])
+
+
 def test_errors_within_a_class_add(tmp_path: Path) -> None:
     """Two kernels of one class err together, wherever their intervals are from."""
     interval = summarise(make(tmp_path / "a.phr", ("gemm", "gemm")))["trust"]["interval"]
