@@ -18,6 +18,7 @@ import simpy
 
 from sim_server._engine import Announcement, Answer, Engine, Ready, Request
 from sim_server.collectives import Communication, Way
+from sim_server.collectives.environment import NcclEnvironment
 from sim_server.communicators import Communicators, Joiner, NewCommunicator
 from sim_server.deadlock import report_deadlock
 from sim_server.errors import Deadlock, Mismatch, RankFailed, UnsupportedCall
@@ -36,6 +37,18 @@ _AGREE = (
     "On hardware this hangs or gives wrong results; every rank of a communicator must issue the "
     "same operations in the same order."
 )
+
+
+def _nccl_sm_count(settings: Settings) -> int:
+    """Multiprocessors that a launch of NCCL occupies: one for each channel.
+
+    Source: src/enqueue.cc of NCCL 2.20.3, one block a channel. That blocks do not share a
+    multiprocessor with other kernels is assumed.
+    """
+    if not settings.cluster.sm_contention:
+        return 0
+    variables = NcclEnvironment.read(settings.nccl_environment)
+    return variables.channels(settings.gpu.nccl_sm_count)
 
 
 class Simulation:
@@ -57,7 +70,7 @@ class Simulation:
         self._engine = Engine(
             settings.ranks,
             gpu.sm_count,
-            gpu.nccl_sm_count,
+            _nccl_sm_count(settings),
             copy_rates(gpu),
             fill_rate(gpu),
         )

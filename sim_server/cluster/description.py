@@ -18,6 +18,7 @@ from sim_server.cluster.settings import (
     check_count,
     check_counts,
     check_factor,
+    check_flag,
     check_name,
     check_non_negative,
     check_ratio,
@@ -174,6 +175,8 @@ class Cluster:
     """How GPUs of a node reach each other."""
     host: Host = Host()
     """PCIe of a node."""
+    sm_contention: Annotated[bool, Setting("sm_contention", check_flag)] = True
+    """Whether NCCL's kernels take multiprocessors from the kernels beside them."""
     calibration: Calibration = Calibration()
     """What this cluster's own measurements say about the costs."""
 

@@ -125,6 +125,13 @@ def check_factor(value: object) -> float:
     return float(value)
 
 
+def check_flag(value: object) -> bool:
+    """True or false. Raises: ValueError."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value
+
+
 def check_name(value: object) -> str:
     """A text that is not empty. Raises: ValueError."""
     if not isinstance(value, str) or not value.strip():

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import struct
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -383,3 +385,33 @@ def test_what_is_known_of_a_rank_that_failed() -> None:
         "70,016 bytes back at train.py:20 load that nothing had computed; copies and collectives "
         "up to --values-threshold carry real data."
     )
+
+
+def product_beside_collective_ns(
+    variables: Mapping[str, str], sm_contention: bool = True
+) -> tuple[int, int]:
+    """How long a product of matrices takes while its rank waits in an all-reduce, and alone."""
+    settings = make_settings(2)
+    settings = replace(
+        settings,
+        cluster=replace(settings.cluster, sm_contention=sm_contention),
+        nccl_environment=variables,
+    )
+    first = Script().join(9, 2, 0).all_reduce(0).gemm(k=1 << 17, gap=1000)
+    first.wait(WaitKind.STREAM, stream=2)
+    second = Script().join(9, 2, 1).all_reduce(0, gap=10**9)
+    _, replies = play([first, second.synchronise()], settings)
+    (reply,) = (one for one in replies[2:] if one.rank == 0)
+    (timing,) = {KernelTimer(settings.gpu).time(GEMM | {"k": 1 << 17})}
+    assert timing.sm_demand > 0.4
+    return reply.time_ns - comm_init_ns(2) - 1000, timing.duration_ns
+
+
+def test_channels_slow_what_runs_beside_them() -> None:
+    """A product beside a collective takes longer when channels leave it fewer multiprocessors than
+    it fills; with few channels, or without contention, it is as fast as alone."""
+    beside_ns, alone_ns = product_beside_collective_ns({"NCCL_MIN_NCHANNELS": "64"})
+    assert beside_ns > 1.05 * alone_ns
+    for variables, contention in (({"NCCL_MAX_NCHANNELS": "2"}, True), ({}, False)):
+        beside_ns, alone_ns = product_beside_collective_ns(variables, contention)
+        assert beside_ns == pytest.approx(alone_ns, rel=1e-3)
