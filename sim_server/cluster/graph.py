@@ -11,6 +11,7 @@ from sim_server.cluster.units import parse_bytes_per_s, parse_ns
 
 _NIC = re.compile(r"nic ([0-9]+)\.([0-9]+)")
 _EXAMPLE = '{ from = "nic 0.0", to = "switch a", bandwidth = "400 Gb/s", latency = "600 ns" }'
+_TAKEN = ("gpu", "nvswitch", "host", "memory", "pcie")
 _KEYS = {"from", "to", "bandwidth", "latency"}
 
 
@@ -40,6 +41,8 @@ def _parse_link(number: int, table: object) -> GraphLink:
         for end in ends:
             if not isinstance(end, str) or not end.strip():
                 raise ValueError(f"{end!r} is not the name of a NIC or a switch")
+            if end.split()[0] in _TAKEN:
+                raise ValueError(f"'{end}' is no name of a switch: nodes have such parts")
             if end.split()[0] == "nic" and not _NIC.fullmatch(end):
                 raise ValueError(f"'{end}' is not a NIC; number I of node N is \"nic N.I\"")
         if ends[0] == ends[1]:

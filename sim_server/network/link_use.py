@@ -25,15 +25,8 @@ CHANNELS = "channels"
 """What limits flows that no full link does: NCCL's own channels, or those of their operation that
 they keep step with."""
 
-# By the kinds of a link's ends, whichever way it goes.
-_CLASSES = {
-    frozenset(("gpu", "nvswitch")): "NVLink",
-    frozenset(("gpu", "nic")): "PCIe",
-    frozenset(("gpu", "host")): "PCIe",
-    frozenset(("nic", "leaf")): "NIC",
-    frozenset(("leaf", "core")): "leaf uplink",
-    frozenset(("leaf", "spine")): "leaf uplink",
-}
+# Vertices that GPUs of a node meet in over PCIe.
+_PCIE = frozenset(("gpu", "host", "memory", "pcie"))
 # Of shares: what is nearer to full than that is full. Far above rounding, far below what is seen.
 _DIGITS = 6
 # Loads whose numbers are remembered; beyond that many some are in the table twice.
@@ -146,4 +139,10 @@ class LinkUse:
 def link_class(link: Link) -> str:
     """What kind of link it is, as reports name it."""
     ends = frozenset(name.partition(" ")[0] for name in (link.source, link.target))
-    return _CLASSES[ends]
+    if "nvswitch" in ends:
+        return "NVLink"
+    if ends <= _PCIE or ends == {"gpu", "nic"}:
+        return "PCIe"
+    if "nic" in ends:
+        return "NIC"
+    return "leaf uplink" if "leaf" in ends else "switch link"

@@ -30,7 +30,7 @@ def message_of(tmp_path: Path, text: str) -> str:
 def test_builtin_cluster_is_complete(name: str) -> None:
     """Each built-in cluster has a NIC for each GPU of a node, 72 or 8, and survives JSON."""
     cluster = load_cluster(name)
-    assert (cluster.name, cluster.gpu) == (name, name.removeprefix("g"))
+    assert (cluster.name, cluster.gpu) == (name, name)
     assert cluster.nic.per_node == cluster.gpus_per_node == (72 if name == "gb200" else 8)
     assert Cluster.from_dict(json.loads(json.dumps(cluster.to_dict()))) == cluster
 

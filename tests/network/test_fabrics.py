@@ -15,6 +15,7 @@ from sim_server.cluster import Cluster, load_cluster, most_nodes
 from sim_server.collectives import Communication
 from sim_server.errors import UsageError
 from sim_server.network import Gpu, Topology
+from sim_server.network.link_use import link_class
 from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
 
@@ -106,6 +107,17 @@ def test_fabric_has_the_links_of_its_kind(
     assert len(links) == 2 * connections
 
 
+@pytest.mark.parametrize("name", FABRICS)
+def test_reports_name_every_link(tmp_path: Path, name: str) -> None:
+    """NICs, PCIe and NVLink are told from links between switches."""
+    text, nodes = FABRICS[name]
+    topology = Topology(cluster_of(tmp_path, fabric(text)), nodes)
+    classes = {link_class(link) for link in topology.links}
+    on_rails = {"leaf uplink"} if name == "rail-optimised" else set()
+    between = on_rails if name.startswith("rail") else {"switch link"}
+    assert classes == {"NVLink", "PCIe", "NIC"} | between
+
+
 def test_torus_takes_the_short_way_round(tmp_path: Path) -> None:
     """From one end of a row to the other there is one hop, not three."""
     topology = Topology(cluster_of(tmp_path, fabric(FABRICS["torus 2-D"][0])), 12)
@@ -170,6 +182,7 @@ def test_gpus_on_pcie_share_the_host(tmp_path: Path) -> None:
     path = topology.path(Gpu(0, 1), Gpu(0, 2))
     capacities = [topology.links[link].capacity_bytes_per_s / 1e9 for link in path]
     assert capacities == [63, 30, 40, 30, 63]
+    assert {link_class(topology.links[link]) for link in path} == {"PCIe"}
 
 
 @pytest.mark.parametrize(
@@ -194,6 +207,7 @@ def test_gpus_on_pcie_share_the_host(tmp_path: Path) -> None:
         (graph([*TRIANGLE, ("a", "nic 4.0")]), "'nic 3.0' has no link"),
         (graph([*TRIANGLE, ("a", "nic 1.1")]), "'nic 1.1' is not a NIC"),
         (graph([*TRIANGLE, ("a", "a")]), "fabric.links: number 6: 'a' is joined to itself"),
+        (graph([*TRIANGLE, ("a", "host 1")]), "number 6: 'host 1' is no name of a switch"),
         (graph(TRIANGLE).replace("600 ns", "600"), 'number 1: "600" has no unit'),
     ],
 )
