@@ -21,7 +21,7 @@ def trusted_share(summary: dict[str, Any]) -> float:
 def doubts_of(summary: dict[str, Any], min_trust: float | None, strict: bool) -> Iterator[str]:
     """What falls short of what was asked for, in sentences."""
     skipped = summary["trust"]["unsupported"]["skipped"]
-    if skipped:
+    if skipped and (strict or min_trust is not None):
         yield (
             f"{skipped:,} calls that are not modelled did nothing and took no time, which neither "
             "--min-trust nor --strict allows."

@@ -148,6 +148,33 @@ def test_what_was_not_modelled(tmp_path: Path) -> None:
     assert "NCCL_NTHREADS=256" in text
 
 
+def test_calls_that_a_program_went_on_after(tmp_path: Path) -> None:
+    """A banner marks the page; calls of all ranks are added up by line, with what became of them.
+    So is what the user supposed of experts.
+    """
+    call = {"library": "cudart", "detail": "", "site": "/home/me/train.py:7 main"}
+    hint = call | {"symbol": "cudaMemAdvise", "answer": "success", "count": 2}
+    refused = call | {"symbol": "cudaIpcGetMemHandle", "answer": "error", "count": 1}
+    data = two_iterations(
+        tmp_path / "a.phr",
+        run={"unsupported": "warn", "expert_load": {"name": "zipf:1"}},
+        unsupported=[{"rank": rank, **one} for rank in (0, 1) for one in (hint, refused)],
+        routing=[
+            {"experts": 8, "top": 2, "follows": True, "calls": 6},
+            {"experts": 1000, "top": 5, "follows": False, "calls": 3},
+        ],
+    )
+    page = page_of(data, tmp_path / "a.html")
+    assert (
+        "Not a full model: of the calls that are not modelled 4 did nothing and took no time, "
+        "2 failed as not supported. See Trust"
+    ) in text_of(page)
+    text = section(page, "trust").text
+    assert "4 of cudaMemAdvise did nothing and took no time, at train.py:7 main ;" in text
+    assert "2 of cudaIpcGetMemHandle failed as not supported, at train.py:7 main ." in text
+    assert "zipf:1 : 6 routings made up among 8 experts. 3 among other numbers" in text
+
+
 def test_what_a_run_says_stays_text(tmp_path: Path) -> None:
     """Neither a command nor a kernel nor a Python line can open an element or close a script."""
     data = two_iterations(
