@@ -7,6 +7,8 @@
    cudaGraphExecMemcpyNodeSetParams cudaGraphExecMemcpyNodeSetParams1D cudaGraphExecMemsetNodeSetParams
    cudaGraphExecHostNodeSetParams cudaDeviceGraphMemTrim cudaDeviceGetGraphMemAttribute
    cudaDeviceSetGraphMemAttribute */
+#include <cuda_runtime_api.h>
+
 #include "program.h"
 #include "registered.h"
 

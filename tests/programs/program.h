@@ -7,6 +7,25 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* What the plain names mean from CUDA 13 on; CUDA 12 has it under others. */
+#if defined(CUDART_VERSION) && CUDART_VERSION < 13000
+#undef cudaStreamGetCaptureInfo
+#define cudaStreamGetCaptureInfo cudaStreamGetCaptureInfo_v3
+#define cudaGraphAddDependencies cudaGraphAddDependencies_v2
+#define cudaGraphGetEdges cudaGraphGetEdges_v2
+#define cudaGraphNodeGetDependencies cudaGraphNodeGetDependencies_v2
+#define cudaGraphNodeGetDependentNodes cudaGraphNodeGetDependentNodes_v2
+#define cudaGraphRemoveDependencies cudaGraphRemoveDependencies_v2
+#endif
+#if defined(CUDA_VERSION) && CUDA_VERSION < 13000
+#undef cuCtxCreate
+#define cuCtxCreate cuCtxCreate_v4
+#undef cuStreamGetCaptureInfo
+#define cuStreamGetCaptureInfo cuStreamGetCaptureInfo_v3
+#define cuDeviceGetUuid cuDeviceGetUuid_v2
+#define cuGraphAddDependencies cuGraphAddDependencies_v2
+#endif
+
 #ifdef PHANTORA_MODEL
 /* At its end the program says how often it called what (see csrc/shim/core/process_exit.cc). */
 int ph_exit_at_end(void);

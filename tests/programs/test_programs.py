@@ -65,11 +65,23 @@ def cuda_headers() -> Path:
     return found
 
 
-def run_program(source: Path, directory: Path) -> list[bytes]:
+def cuda_12_headers() -> Path:
+    """The same of CUDA 12, which lacks what `crt` has."""
+    spec = importlib.util.find_spec("nvidia.cuda_runtime")
+    if spec is None or not spec.submodule_search_locations:
+        pytest.skip("no headers of CUDA 12: pip install nvidia-cuda-runtime-cu12")
+    return Path(spec.submodule_search_locations[0]) / "include"
+
+
+def run_program(source: Path, directory: Path, cuda_major: int = 13) -> list[bytes]:
     """The records of rank 0 of the program on a node of eight H100. Raises: AssertionError."""
     binary, ranks = directory / source.stem, rank_count(source)
-    libraries = preload_list(shim_directory())
-    compile_program(source, binary, cuda_headers(), libraries, "-DPHANTORA_MODEL")
+    libraries = preload_list(shim_directory(cuda_major))
+    headers = [cuda_headers()]
+    if cuda_major == 12:
+        headers.insert(0, cuda_12_headers())
+    includes = [f"-isystem{path}" for path in headers[1:]]
+    compile_program(source, binary, headers[0], libraries, "-DPHANTORA_MODEL", *includes)
     write_settings(directory, ranks, {**load_gpu("h100").shim_keys(), "gpu.count": "8"})
     agent = StandInAgent(directory, ranks)
     try:
@@ -128,10 +140,11 @@ def signatures(records: list[bytes]) -> list[dict[str, Any]]:
     return kernels
 
 
+@pytest.mark.parametrize("cuda_major", [13, 12])
 @pytest.mark.parametrize("source", PROGRAMS, ids=lambda path: path.stem)
-def test_program(source: Path, tmp_path: Path) -> None:
+def test_program(source: Path, cuda_major: int, tmp_path: Path) -> None:
     """Calls do what the vendor documents, misuse is refused; the rows it names are called."""
-    called = called_rows(run_program(source, tmp_path))
+    called = called_rows(run_program(source, tmp_path, cuda_major))
     assert sorted(set(covered_rows(source)) - called - UNCOUNTED) == []
 
 
