@@ -60,6 +60,13 @@ int main(void) {
   CHECK(cublasGetSmCountTarget(handle, &target) == CUBLAS_STATUS_SUCCESS && target == 16);
 
   REQUIRE(cublasDestroy_v2(handle), CUBLAS_STATUS_SUCCESS);
+  EXPECT(cublasDestroy_v2(NULL), CUBLAS_STATUS_NOT_INITIALIZED);
+  EXPECT(cublasSetStream_v2(NULL, stream), CUBLAS_STATUS_NOT_INITIALIZED);
+#ifdef PHANTORA_MODEL
+  EXPECT(cublasDestroy_v2(handle), CUBLAS_STATUS_NOT_INITIALIZED);
+  EXPECT(cublasSetStream_v2(handle, stream), CUBLAS_STATUS_NOT_INITIALIZED);
+  EXPECT(cublasGetMathMode(handle, &math), CUBLAS_STATUS_NOT_INITIALIZED);
+#endif
   CHECK(strcmp(cublasGetStatusName(CUBLAS_STATUS_INVALID_VALUE), "CUBLAS_STATUS_INVALID_VALUE") == 0);
   CHECK(strlen(cublasGetStatusString(CUBLAS_STATUS_INVALID_VALUE)) > 0);
   return differences;

@@ -74,6 +74,19 @@ static void check_attributes(void) {
   EXPECT(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, unregistered, 128, 0), cudaErrorInvalidDeviceFunction);
 }
 
+/* A kernel wants a stream of the current device; a copy takes any. */
+static void check_other_device(void** arguments, void* data, cudaStream_t stream) {
+  int devices = 0;
+  OK(cudaGetDeviceCount(&devices));
+  if (devices < 2) return;
+  OK(cudaSetDevice(1));
+  EXPECT(cudaLaunchKernel((const void*)scale, (dim3){1, 1, 1}, (dim3){32, 1, 1}, arguments, 0, stream),
+         cudaErrorInvalidResourceHandle);
+  EXPECT(cudaGetLastError(), cudaErrorInvalidResourceHandle);
+  OK(cudaMemsetAsync(data, 0, 4, stream));
+  OK(cudaSetDevice(0));
+}
+
 int main(void) {
   void** handle = register_kernel();
   cudaStream_t stream;
@@ -85,6 +98,7 @@ int main(void) {
   check_launches(arguments, NULL);
   check_launches(arguments, stream);
   check_misuse(arguments);
+  check_other_device(arguments, data, stream);
   check_attributes();
   OK(cudaDeviceSynchronize());
   __cudaUnregisterFatBinary(handle);

@@ -32,7 +32,7 @@ from stand_in_agent import StandInAgent, write_settings
 from phantora_py.libraries import preload_list, preload_value, shim_directory
 from sim_server.gpu import load_gpu
 
-SIGNATURE, STATISTICS, KERNEL = 1, 4, 18
+SIGNATURE, STATISTICS, KERNEL, COPY, FILL, HOST_FUNCTION = 1, 4, 18, 19, 20, 23
 # Called while libraries are loaded, long before there is a rank whose calls could be counted.
 UNCOUNTED = {
     "__cudaRegisterFatBinary",
@@ -165,6 +165,17 @@ def test_gemm_signatures(tmp_path: Path) -> None:
     vector = products[9]
     assert (vector["m"], vector["n"], vector["k"]) == (8, 1, 16)
     assert [p.get("operation") for p in products[10:]] == ["dot", "trsm", "getrf"]
+
+
+def test_built_graphs_have_branches(tmp_path: Path) -> None:
+    """Nodes that wait for nothing run beside each other; what follows one alone stays with it."""
+    records = run_program(HERE / "cudart_graph_nodes.c", tmp_path)
+    work = [record for record in records if record[0] in (COPY, FILL, HOST_FUNCTION)]
+    streams = [struct.unpack_from("<I", record, 4)[0] for record in work[:5]]
+    assert [record[0] for record in work[:5]] == [FILL, FILL, COPY, COPY, HOST_FUNCTION]
+    first, second = streams[:2]
+    assert first != second
+    assert streams[2:] == [first, second, first]
 
 
 def test_matmul_signature(tmp_path: Path) -> None:

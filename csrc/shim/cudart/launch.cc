@@ -46,6 +46,8 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, st
   KernelFunction* function = find_kernel(stub);
   if (function == nullptr) return returned(cudaErrorInvalidDeviceFunction);
   PH_RESOLVE_STREAM(stream, handle);
+  // Source: CUDA C++ Programming Guide, "Stream and Event Behavior". Copies may name such a stream.
+  if (stream.device != current_device()) return returned(cudaErrorInvalidResourceHandle);
   return launch_on(stream, *function, grid, block, arguments, shared_bytes);
 }
 
