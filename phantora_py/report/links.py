@@ -1,4 +1,4 @@
-"""How busy the cluster's links are over time, by class: NVLink, PCIe, NIC, leaf uplink.
+"""How busy the cluster's links are over time, by class: NVLink, PCIe, NIC, those between switches.
 
 A share of a link is what flows take of its capacity, what the protocol adds to the payload
 included.
@@ -17,7 +17,7 @@ from phantora_py.report.window import Window
 Shares = npt.NDArray[np.float64]
 
 # From the GPU outwards.
-_ORDER = ("NVLink", "PCIe", "NIC", "leaf uplink")
+_ORDER = ("NVLink", "PCIe", "NIC", "leaf uplink", "switch link")
 
 
 @dataclass(frozen=True)

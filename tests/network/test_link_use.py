@@ -12,6 +12,7 @@ import pytest
 import simpy
 
 from sim_server.network import Batch, Demand, FlowNetwork, Link, LinkUse
+from sim_server.network.link_use import link_class
 
 GB = 10**9
 # Two GPUs and their NICs: 0 and 1 go to the NVSwitch, 2 and 3 to the leaf.
@@ -106,6 +107,23 @@ def test_flows_that_stand_for_others() -> None:
     """Four flows of which two go over each link of a class count as the four."""
     rows, _ = run([(0, [Demand((0,), GB / 2, flows_on_link=(2,), flows=4)])])
     assert rows == [(0, 100 * MS, {NV: [1.0, 1.0, "gpu 0.0 to nvswitch 0"]})]
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "name"),
+    [
+        *(("gpu 0.3", "nvswitch 0", NV), ("gpu 0.3", "nic 0.3", "PCIe")),
+        *(("gpu 0.3", "pcie 0.1", "PCIe"), ("pcie 0.1", "host 0", "PCIe")),
+        *(("memory 0", "gpu 0.3", "PCIe"), ("host 0", "memory 0", "PCIe")),
+        *(("nic 0.3", "leaf 1.3", NIC), ("rail 3", "nic 0.3", NIC)),
+        *(("core", "leaf 1", "leaf uplink"), ("leaf 1", "spine 2", "leaf uplink")),
+        *(("edge 0.1", "aggregation 0.0", "switch link"), ("a", "b", "switch link")),
+    ],
+)
+def test_classes(source: str, target: str, name: str) -> None:
+    """Of links of any fabric, whichever way they go."""
+    assert link_class(Link(source, target, GB, 0)) == name
+    assert link_class(Link(target, source, GB, 0)) == name
 
 
 @pytest.mark.parametrize("size_bytes", [0.0, GB])
