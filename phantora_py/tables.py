@@ -131,6 +131,7 @@ def _collectives(data: RunData) -> Columns:
         "size_bytes": np.array([one["bytes"] for one in rows], np.int64),
         "algorithm": _texts(one.get("algorithm", "") for one in rows),
         "protocol": _texts(one.get("protocol", "") for one in rows),
+        "limited_by": _texts(one.get("limited_by") or "" for one in rows),
         "arrives_ns": np.array([min(one["arrivals_ns"]) for one in rows], np.int64),
         "moves_ns": moves_ns,
         "end_ns": ends_ns,
@@ -231,6 +232,22 @@ def _allocations(data: RunData) -> Columns:
     }
 
 
+def _link_use(data: RunData) -> Columns:
+    """How links were used: a row for each class of links in each stretch of time."""
+    uses, loads = data.link_use, data.link_loads
+    of = [(row, kind) for row, load in enumerate(uses["load"].tolist()) for kind in loads[load]]
+    rows = uses.take(np.array([row for row, _ in of], np.int64))
+    shares = [loads[int(uses["load"][row])][kind] for row, kind in of]
+    return {
+        "begin_ns": rows["begin_ns"],
+        "end_ns": rows["end_ns"],
+        "class": _texts(kind for _, kind in of),
+        "share": np.array([share for share, _, _ in shares], np.float64),
+        "most_share": np.array([most for _, most, _ in shares], np.float64),
+        "most_link": _texts(link for _, _, link in shares),
+    }
+
+
 def _markers(data: RunData) -> Columns:
     """What the program said about itself: steps, marks, NVTX ranges."""
     return {
@@ -249,6 +266,7 @@ TABLES: dict[str, Callable[[RunData], Columns]] = {
     "iterations": _iterations,
     "memory": _memory,
     "allocations": _allocations,
+    "link_use": _link_use,
     "markers": _markers,
 }
 

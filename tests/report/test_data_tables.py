@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import json
 import sys
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from made_runs import FILL, HOST_WAIT, KERNEL, make_run
 from test_page import two_iterations
@@ -12,6 +16,7 @@ from test_page import two_iterations
 import phantora_py
 from phantora_py.tables import TABLES
 from sim_server.errors import UsageError
+from sim_server.network.link_use import USE_TYPE
 from sim_server.records import MarkerKind, MemoryKind
 
 
@@ -76,6 +81,22 @@ def test_the_other_tables(tmp_path: Path) -> None:
     assert data.table("memory")["device_peak_bytes"].tolist() == [4 << 30, 4 << 30]
     assert data.table("host_waits").values.tolist() == [[0, "stream", 1, 5]]
     assert data.table("markers").values.tolist() == [[0, 4, "range push", "forward"]]
+
+
+def test_link_use(tmp_path: Path) -> None:
+    """A row for each class of links that was in use."""
+    make_run(tmp_path / "a.phr", [[]])
+    loads = [{"NIC": [0.5, 1.0, "NIC 3"], "PCIe": [0.25, 0.5, "PCIe 1"]}, {"NIC": [0.1, 0.2, "x"]}]
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([(0, 10, 1), (10, 30, 0)], USE_TYPE))
+    with zipfile.ZipFile(tmp_path / "a.phr", "a") as archive:
+        archive.writestr("link_loads/000000.json", json.dumps(loads))
+        archive.writestr("link_use/000000.npy", buffer.getvalue())
+    assert phantora_py.open(tmp_path / "a.phr").table("link_use").values.tolist() == [
+        [0, 10, "NIC", 0.1, 0.2, "x"],
+        [10, 30, "NIC", 0.5, 1.0, "NIC 3"],
+        [10, 30, "PCIe", 0.25, 0.5, "PCIe 1"],
+    ]
 
 
 @pytest.mark.parametrize("name", TABLES)
