@@ -11,7 +11,6 @@ from. A cluster's calibration multiplies them.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -20,11 +19,7 @@ from pathlib import Path
 
 from sim_server.cluster import Calibration
 from sim_server.errors import UsageError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from sim_server.toml_file import read_toml
 
 _COSTS = Path(__file__).parent / "costs"
 
@@ -115,7 +110,7 @@ def calibrated(tuning: Tuning, calibration: Calibration) -> Tuning:
 
 def read_parts(path: Path) -> Parts:
     """The costs in one file."""
-    table = tomllib.loads(path.read_text(encoding="utf-8"))
+    table = read_toml(path, "costs")
     return {
         (Algorithm(algorithm), Protocol(protocol)): Part(**values)
         for algorithm, protocols in table.items()

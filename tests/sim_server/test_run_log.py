@@ -159,7 +159,7 @@ def test_an_empty_run_has_every_file() -> None:
     files = files_of(Script(streams=0))
     assert files.keys() == {
         *("communicators.json", "memory.json", "calls.json", "calls_of.json", "synthetic.json"),
-        *("host_gaps.json", "host_tensors.json"),
+        *("host_gaps.json", "host_tensors.json", "routing.json", "unsupported.json"),
         *("exits.json", "digest"),
     }
     assert len(files["digest"]) == 64
