@@ -47,6 +47,7 @@ def prepare(directory: Path, host_time: str) -> dict[str, str]:
         "ranks": "1",
         "gpu.count": "1",
         "host_time": host_time,
+        "unsupported": "stop",
         "values.threshold_bytes": str(VALUES_THRESHOLD_BYTES),
     }
     write_settings(RunDirectory(directory), settings)
