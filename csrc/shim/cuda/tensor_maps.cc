@@ -70,8 +70,14 @@ bool is_aligned(const void* address, std::uint64_t bytes) noexcept {
   return reinterpret_cast<std::uintptr_t>(address) % bytes == 0;
 }
 
+// Programs may pass any number; as a value of its enumeration it must not be read.
 bool are_known_values(const Tensor& tensor) noexcept {
-  const auto within = [](int value, int last) { return value >= 0 && value <= last; };
+  const auto within = [](const auto& value, auto last) {
+    unsigned number = 0;
+    static_assert(sizeof value == sizeof number);
+    std::memcpy(&number, &value, sizeof number);
+    return number <= static_cast<unsigned>(last);
+  };
   return within(tensor.type, CU_TENSOR_MAP_DATA_TYPE_16U6_ALIGN16B) &&
          within(tensor.interleave, CU_TENSOR_MAP_INTERLEAVE_32B) &&
          within(tensor.swizzle, CU_TENSOR_MAP_SWIZZLE_128B_ATOM_64B) &&
