@@ -26,6 +26,7 @@ from measurement import Results, median, parser
 
 from phantora_py.agent.datafile import DataFile
 from phantora_py.data import RunData
+from phantora_py.launch.module import module_command
 from sim_server.history import KERNEL_SPAN, PIECE_ROWS, SPAN_TYPE, History, Rows
 from sim_server.kernels import Tier, Timing
 
@@ -40,7 +41,8 @@ def make_file(folder: Path, ranks: int) -> Path:
     script = [str(ROOT / "examples" / "train_gpt_ddp.py"), "--steps", str(ITERATIONS + 1)]
     subprocess.run(
         [
-            *(sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", str(path)),
+            *module_command("phantora_py"),
+            *("run", "--quiet", "-o", str(path)),
             *("--ranks", str(ranks), "--", sys.executable, *script),
         ],
         check=True,
@@ -53,7 +55,7 @@ def make_file(folder: Path, ranks: int) -> Path:
 def time_command(*words: str) -> tuple[float, float]:
     """CPU and wall seconds of a command of phantora."""
     before, begin_s = os.times(), time.perf_counter()
-    command = [sys.executable, "-m", "phantora_py", *words]
+    command = [*module_command("phantora_py"), *words]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     after, end_s = os.times(), time.perf_counter()
     cpu_s = after.children_user - before.children_user

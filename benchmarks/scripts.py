@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from phantora_py.data import RunData
+from phantora_py.launch.module import module_command
 from phantora_py.report.summary import summarise
 from phantora_py.report.units import duration_text, size_text
 
@@ -92,7 +93,7 @@ COLUMNS = (
 def run(script: Script) -> dict[str, Any]:
     """The summary of a run. Raises: FileNotFoundError if it left no data file."""
     with tempfile.TemporaryDirectory() as directory:
-        command = [sys.executable, "-m", "phantora_py", "run", "--quiet", "--cluster", "h100"]
+        command = [*module_command("phantora_py"), "run", "--quiet", "--cluster", "h100"]
         command += ["--ranks", str(script.ranks), "-o", f"{directory}/run.phr", "--"]
         command += [sys.executable, str(PROGRAMS / script.words[0]), *script.words[1:]]
         environment = {**os.environ, **script.environment}
