@@ -28,8 +28,9 @@ _MARGIN_OF_AVAILABLE = 0.25
 _SHORT_SHARE = 0.1
 # Ranks are weighed in their first iteration, or after a while if they have none, and again each
 # time that the run has lasted half as long again. To weigh one takes the kernel milliseconds; at
-# most this share of one processor goes into it.
+# most this share of one processor goes into it. The start of many ranks is spared for longer.
 _FIRST_WEIGHED_S = 10.0
+_FIRST_WEIGHED_PER_RANK_S = 0.5
 _WEIGH_AGAIN = 1.5
 _WEIGH_SHARE = 0.02
 
@@ -66,7 +67,8 @@ class MemoryWatch:
         self._weigh_processes = weigh
         self._oom_kills = oom_kills()
         self._start_s = time.monotonic()
-        self._weigh_at_s = self._start_s + _FIRST_WEIGHED_S
+        first_s = max(_FIRST_WEIGHED_S, _FIRST_WEIGHED_PER_RANK_S * len(pids))
+        self._weigh_at_s = self._start_s + first_s
         self._now_bytes: dict[int, int] = {}
         self._peak_bytes: dict[int, int] = {}
         self._available_then_bytes = available()
