@@ -10,6 +10,8 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
@@ -69,6 +71,8 @@ class SmallOperations:
             on_cpu = getattr(getattr(torch.ops.aten, operator), overload or "default")
             make = special.get(name, self._in_place if name in IN_PLACE else self._function)
             self._operators.replace(name, functools.partial(make, on_cpu=on_cpu))
+        self._sparse_operators = Operators(torch, "SparseCUDA")
+        self._sparse_operators.replace("_coalesce", self._coalesce)
 
     # The kernels
 
@@ -105,16 +109,28 @@ class SmallOperations:
             if inputs is None:
                 return usual(keys, tensor)
             values = self._compute(on_cpu, inputs, {})
-            count = ctypes.c_int32(values.shape[0])
-            self._shim.ph_promise_read(ctypes.byref(count), ctypes.c_uint64(4))
-            try:
+            with self._promised_read(values.shape[0]):
                 result = self._launch(usual, keys, tensor)
-            finally:
-                self._shim.ph_promise_read(None, ctypes.c_uint64(0))
             self._write(result, values)
             return result
 
         return nonzero
+
+    def _coalesce(self, usual: Kernel) -> Kernel:
+        """PyTorch reads back how many places the elements have: one each, where nobody knows."""
+
+        def coalesce(keys: Any, tensor: Any) -> Any:
+            places = self._read((tensor._indices(),))
+            if places is None:
+                count = tensor._nnz()
+                self._shim.ph_note_made_up(ctypes.c_uint64(4))
+            else:
+                unique = functools.partial(self._torch.unique, dim=1)
+                count = self._compute(unique, places, {}).shape[1]
+            with self._promised_read(count):
+                return usual(keys, tensor)
+
+        return coalesce
 
     def _topk(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
         """Of values that nobody knows the indices are made up, as the user says that experts are
@@ -163,6 +179,16 @@ class SmallOperations:
         return update_scale
 
     # Values
+
+    @contextmanager
+    def _promised_read(self, count: int) -> Iterator[None]:
+        """What PyTorch reads back of so many bytes meanwhile is `count`."""
+        value = ctypes.c_int32(count)
+        self._shim.ph_promise_read(ctypes.byref(value), ctypes.c_uint64(4))
+        try:
+            yield
+        finally:
+            self._shim.ph_promise_read(None, ctypes.c_uint64(0))
 
     def _launch(self, usual: Kernel, *arguments: Any, **options: Any) -> Any:
         """Starts PyTorch's own kernels. The caller says what is known of all they write."""

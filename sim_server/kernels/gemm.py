@@ -21,7 +21,9 @@ SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 32)
 SHORTEST_SPLIT = 128
 STEP = 64
 _THIN, _LARGE = 128, 1024
-_NUMBER_BYTES = {"f64": 8, "f32": 4, "tf32": 4, "i32": 4, "f16": 2, "bf16": 2}
+_NUMBER_BYTES = {"f64": 8, "f32": 4, "tf32": 4, "i32": 4, "f16": 2, "bf16": 2, "c64": 8, "c128": 16}
+# What is multiplied where numbers are complex, each time in four products of real ones.
+_REAL = {"c64": "f32", "c128": "f64"}
 _FITTED_BYTES = 2
 # The best FP8 products of stas00/ml-engineering@744d01e (1403 TFLOP/s on H100, 1453 on H200) are
 # that much below twice the fitted bf16 rate.
@@ -54,7 +56,8 @@ def time_gemm(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     """The timing of a {"kind": "gemm"} payload."""
     number = _multiplied(signature)
     fitted = number in ("bf16", "f16")
-    product = _read(signature, gpu.peak_flops_per_ns("bf16") / gpu.peak_flops_per_ns(number))
+    rate = gpu.peak_flops_per_ns(_REAL.get(number, number)) / (4 if number in _REAL else 1)
+    product = _read(signature, gpu.peak_flops_per_ns("bf16") / rate)
     duration_ns, blocks = product_ns(product, gpu.gemm, gpu.sm_count)
     size = f"{product.m}x{product.n}x{product.k}"
     size += f" x{product.batch}" if product.batch > 1 else ""

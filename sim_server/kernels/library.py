@@ -10,6 +10,7 @@ from sim_server.gpu import GpuProfile
 from sim_server.kernels.cudnn import time_cudnn
 from sim_server.kernels.gemm import number_bytes
 from sim_server.kernels.solver import time_solver
+from sim_server.kernels.sparse import time_sparse
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.work import Work
 
@@ -27,6 +28,8 @@ def time_library(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
         return time_cudnn(signature, gpu)
     if signature.get("library") == "cusolver":
         return time_solver(signature, gpu)
+    if signature.get("library") == "cusparse":
+        return time_sparse(signature, gpu)
     sizes = {k: v for k, v in signature.items() if k not in _NOT_SIZES and isinstance(v, int)}
     number = str(signature.get("type", "f32"))
     known = "bytes" in sizes or "flops" in sizes

@@ -34,6 +34,7 @@ STEPS = {
     "orgqr": Steps(32, 15_000),
     "ormqr": Steps(32, 15_000),
     "syevd": Steps(1, 20_000),
+    "geev": Steps(1, 60_000),
     "gesvd": Steps(1, 40_000),
 }
 # Of the peak outside the tensor cores, by what is left to do beside the steps.

@@ -187,6 +187,37 @@ def test_factorisations_wait_for_their_steps(
     assert time_ns(64, batch=133) == floor_ns + 2 * steps_ns
 
 
+def test_sparse_product_by_bytes(timers: dict[str, KernelTimer]) -> None:
+    """Rows of a dense operand that fits the cache are moved once, others for each element."""
+    gpu = load_gpu("h100")
+    rows, width, nonzeros = 1 << 16, 64, 1 << 22
+    names = {"kind": "library", "library": "cusparse", "operation": "spmm", "type": "f32"}
+    sizes = {"m": rows, "n": width, "nonzeros": nonzeros, "index_bytes": 4, "batch": 1}
+
+    def time_ns(inner: int) -> float:
+        timing = timers["h100"].time({**names, **sizes, "k": inner})
+        assert timing.tier is Tier.ASSUMED
+        return timing.duration_ns - gpu.execution["kernel_floor_ns"]
+
+    def bytes_ns(size: int) -> float:
+        return size / (0.5 * gpu.bandwidth_bytes_per_ns)
+
+    structure = nonzeros * 8 + (rows + 1) * 4 + rows * width * 4
+    assert time_ns(1 << 10) == pytest.approx(bytes_ns(structure + (width << 10) * 4), rel=1e-3)
+    assert time_ns(1 << 20) == pytest.approx(bytes_ns(structure + nonzeros * width * 4), rel=1e-3)
+
+
+def test_complex_product_is_four_real_ones(timers: dict[str, KernelTimer]) -> None:
+    """Where arithmetic bounds it, a product of complex numbers takes four times as long."""
+    sizes = {"kind": "gemm", "m": 4096, "n": 4096, "k": 4096}
+
+    def time_ns(number: str, compute: str) -> int:
+        types = dict.fromkeys("abcd", number) | {"compute": compute}
+        return timers["h100"].time({**sizes, **types}).duration_ns
+
+    assert time_ns("c64", "c64") == pytest.approx(4 * time_ns("f32", "f32"), rel=0.1)
+
+
 def test_unknown_kind_is_refused(timers: dict[str, KernelTimer]) -> None:
     """A payload that docs/records.md does not know is an error, not a guess."""
     with pytest.raises(ValueError, match="'magic'"):

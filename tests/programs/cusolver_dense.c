@@ -1,15 +1,29 @@
 /* covers: cusolverDnCreateParams cusolverDnDestroyParams cusolverDnXpotrf_bufferSize cusolverDnXpotrf
    cusolverDnXpotrs cusolverDnXgeqrf_bufferSize cusolverDnXgeqrf cusolverDnXsyevd_bufferSize cusolverDnXsyevd
-   cusolverDnXsyevBatched_bufferSize cusolverDnXsyevBatched cusolverDnCreateGesvdjInfo cusolverDnDestroyGesvdjInfo
-   cusolverDnXgesvdjSetTolerance cusolverDnXgesvdjSetMaxSweeps cusolverDnXgesvdjSetSortEig
-   cusolverDnSgetrf_bufferSize cusolverDnSgetrf cusolverDnSgetrs cusolverDnSpotrfBatched cusolverDnSpotrsBatched
-   cusolverDnSgeqrf_bufferSize cusolverDnSgeqrf cusolverDnSorgqr_bufferSize cusolverDnSorgqr
-   cusolverDnSormqr_bufferSize cusolverDnSormqr cusolverDnSgesvd_bufferSize cusolverDnSgesvd
-   cusolverDnSgesvdj_bufferSize cusolverDnSgesvdj cusolverDnSgesvdjBatched_bufferSize cusolverDnSgesvdjBatched
-   cusolverDnDgetrf_bufferSize cusolverDnDgetrf cusolverDnDgetrs cusolverDnDpotrfBatched cusolverDnDpotrsBatched
-   cusolverDnDgeqrf_bufferSize cusolverDnDgeqrf cusolverDnDorgqr_bufferSize cusolverDnDorgqr
-   cusolverDnDormqr_bufferSize cusolverDnDormqr cusolverDnDgesvd_bufferSize cusolverDnDgesvd
-   cusolverDnDgesvdj_bufferSize cusolverDnDgesvdj cusolverDnDgesvdjBatched_bufferSize cusolverDnDgesvdjBatched */
+   cusolverDnXsyevBatched_bufferSize cusolverDnXsyevBatched cusolverDnXgeev_bufferSize cusolverDnXgeev
+   cusolverDnCreateGesvdjInfo cusolverDnDestroyGesvdjInfo cusolverDnXgesvdjSetTolerance
+   cusolverDnXgesvdjSetMaxSweeps cusolverDnXgesvdjSetSortEig cusolverDnSgetrf_bufferSize cusolverDnSgetrf
+   cusolverDnSgetrs cusolverDnSpotrfBatched cusolverDnSpotrsBatched cusolverDnSgeqrf_bufferSize cusolverDnSgeqrf
+   cusolverDnSorgqr_bufferSize cusolverDnSorgqr cusolverDnSormqr_bufferSize cusolverDnSormqr
+   cusolverDnSgesvd_bufferSize cusolverDnSgesvd cusolverDnSgesvdj_bufferSize cusolverDnSgesvdj
+   cusolverDnSgesvdjBatched_bufferSize cusolverDnSgesvdjBatched cusolverDnSgesvdaStridedBatched_bufferSize
+   cusolverDnSgesvdaStridedBatched cusolverDnDgetrf_bufferSize cusolverDnDgetrf cusolverDnDgetrs
+   cusolverDnDpotrfBatched cusolverDnDpotrsBatched cusolverDnDgeqrf_bufferSize cusolverDnDgeqrf
+   cusolverDnDorgqr_bufferSize cusolverDnDorgqr cusolverDnDormqr_bufferSize cusolverDnDormqr
+   cusolverDnDgesvd_bufferSize cusolverDnDgesvd cusolverDnDgesvdj_bufferSize cusolverDnDgesvdj
+   cusolverDnDgesvdjBatched_bufferSize cusolverDnDgesvdjBatched cusolverDnDgesvdaStridedBatched_bufferSize
+   cusolverDnDgesvdaStridedBatched cusolverDnCgetrf_bufferSize cusolverDnCgetrf cusolverDnCgetrs
+   cusolverDnCpotrfBatched cusolverDnCpotrsBatched cusolverDnCgeqrf_bufferSize cusolverDnCgeqrf
+   cusolverDnCungqr_bufferSize cusolverDnCungqr cusolverDnCunmqr_bufferSize cusolverDnCunmqr
+   cusolverDnCgesvd_bufferSize cusolverDnCgesvd cusolverDnCgesvdj_bufferSize cusolverDnCgesvdj
+   cusolverDnCgesvdjBatched_bufferSize cusolverDnCgesvdjBatched cusolverDnCgesvdaStridedBatched_bufferSize
+   cusolverDnCgesvdaStridedBatched cusolverDnZgetrf_bufferSize cusolverDnZgetrf cusolverDnZgetrs
+   cusolverDnZpotrfBatched cusolverDnZpotrsBatched cusolverDnZgeqrf_bufferSize cusolverDnZgeqrf
+   cusolverDnZungqr_bufferSize cusolverDnZungqr cusolverDnZunmqr_bufferSize cusolverDnZunmqr
+   cusolverDnZgesvd_bufferSize cusolverDnZgesvd cusolverDnZgesvdj_bufferSize cusolverDnZgesvdj
+   cusolverDnZgesvdjBatched_bufferSize cusolverDnZgesvdjBatched cusolverDnZgesvdaStridedBatched_bufferSize
+   cusolverDnZgesvdaStridedBatched */
+#include <cuComplex.h>
 #include <cuda_runtime_api.h>
 #include <library_types.h>
 
@@ -51,6 +65,14 @@ STATUS cusolverDnXsyevBatched(HANDLE, cusolverDnParams_t, cusolverEigMode_t, cub
                               void*, int64_t, cudaDataType, void*, cudaDataType, void*, size_t, void*, size_t, int*,
                               int64_t);
 
+STATUS cusolverDnXgeev_bufferSize(HANDLE, cusolverDnParams_t, cusolverEigMode_t, cusolverEigMode_t, int64_t,
+                                  cudaDataType, const void*, int64_t, cudaDataType, const void*, cudaDataType,
+                                  const void*, int64_t, cudaDataType, const void*, int64_t, cudaDataType, size_t*,
+                                  size_t*);
+STATUS cusolverDnXgeev(HANDLE, cusolverDnParams_t, cusolverEigMode_t, cusolverEigMode_t, int64_t, cudaDataType, void*,
+                       int64_t, cudaDataType, void*, cudaDataType, void*, int64_t, cudaDataType, void*, int64_t,
+                       cudaDataType, void*, size_t, void*, size_t, int*);
+
 static HANDLE handle;
 static int *info, *pivots;
 static void *a, *b, *work;
@@ -63,7 +85,7 @@ static void check_info(void) {
 }
 
 /* The calls of one precision. What is in the matrices makes no difference to the codes. */
-#define PRECISION(X, T)                                                                                                \
+#define PRECISION(X, T, R, gqr, mqr)                                                                                   \
   STATUS cusolverDn##X##getrf_bufferSize(HANDLE, int, int, T*, int, int*);                                             \
   STATUS cusolverDn##X##getrf(HANDLE, int, int, T*, int, T*, int*, int*);                                              \
   STATUS cusolverDn##X##getrs(HANDLE, cublasOperation_t, int, int, const T*, int, const int*, T*, int, int*);          \
@@ -71,26 +93,34 @@ static void check_info(void) {
   STATUS cusolverDn##X##potrsBatched(HANDLE, cublasFillMode_t, int, int, T**, int, T**, int, int*, int);               \
   STATUS cusolverDn##X##geqrf_bufferSize(HANDLE, int, int, T*, int, int*);                                             \
   STATUS cusolverDn##X##geqrf(HANDLE, int, int, T*, int, T*, T*, int, int*);                                           \
-  STATUS cusolverDn##X##orgqr_bufferSize(HANDLE, int, int, int, const T*, int, const T*, int*);                        \
-  STATUS cusolverDn##X##orgqr(HANDLE, int, int, int, T*, int, const T*, T*, int, int*);                                \
-  STATUS cusolverDn##X##ormqr_bufferSize(HANDLE, cublasSideMode_t, cublasOperation_t, int, int, int, const T*, int,    \
+  STATUS cusolverDn##X##gqr##_bufferSize(HANDLE, int, int, int, const T*, int, const T*, int*);                        \
+  STATUS cusolverDn##X##gqr(HANDLE, int, int, int, T*, int, const T*, T*, int, int*);                                  \
+  STATUS cusolverDn##X##mqr##_bufferSize(HANDLE, cublasSideMode_t, cublasOperation_t, int, int, int, const T*, int,    \
                                          const T*, const T*, int, int*);                                               \
-  STATUS cusolverDn##X##ormqr(HANDLE, cublasSideMode_t, cublasOperation_t, int, int, int, const T*, int, const T*, T*, \
-                              int, T*, int, int*);                                                                     \
+  STATUS cusolverDn##X##mqr(HANDLE, cublasSideMode_t, cublasOperation_t, int, int, int, const T*, int, const T*, T*,   \
+                            int, T*, int, int*);                                                                       \
   STATUS cusolverDn##X##gesvd_bufferSize(HANDLE, int, int, int*);                                                      \
-  STATUS cusolverDn##X##gesvd(HANDLE, signed char, signed char, int, int, T*, int, T*, T*, int, T*, int, T*, int, T*,  \
+  STATUS cusolverDn##X##gesvd(HANDLE, signed char, signed char, int, int, T*, int, R*, T*, int, T*, int, T*, int, R*,  \
                               int*);                                                                                   \
-  STATUS cusolverDn##X##gesvdj_bufferSize(HANDLE, cusolverEigMode_t, int, int, int, const T*, int, const T*, const T*, \
+  STATUS cusolverDn##X##gesvdj_bufferSize(HANDLE, cusolverEigMode_t, int, int, int, const T*, int, const R*, const T*, \
                                           int, const T*, int, int*, gesvdjInfo_t);                                     \
-  STATUS cusolverDn##X##gesvdj(HANDLE, cusolverEigMode_t, int, int, int, T*, int, T*, T*, int, T*, int, T*, int, int*, \
+  STATUS cusolverDn##X##gesvdj(HANDLE, cusolverEigMode_t, int, int, int, T*, int, R*, T*, int, T*, int, T*, int, int*, \
                                gesvdjInfo_t);                                                                          \
-  STATUS cusolverDn##X##gesvdjBatched_bufferSize(HANDLE, cusolverEigMode_t, int, int, const T*, int, const T*,         \
+  STATUS cusolverDn##X##gesvdjBatched_bufferSize(HANDLE, cusolverEigMode_t, int, int, const T*, int, const R*,         \
                                                  const T*, int, const T*, int, int*, gesvdjInfo_t, int);               \
-  STATUS cusolverDn##X##gesvdjBatched(HANDLE, cusolverEigMode_t, int, int, T*, int, T*, T*, int, T*, int, T*, int,     \
+  STATUS cusolverDn##X##gesvdjBatched(HANDLE, cusolverEigMode_t, int, int, T*, int, R*, T*, int, T*, int, T*, int,     \
                                       int*, gesvdjInfo_t, int);                                                        \
+  STATUS cusolverDn##X##gesvdaStridedBatched_bufferSize(HANDLE, cusolverEigMode_t, int, int, int, const T*, int,       \
+                                                        long long, const R*, long long, const T*, int, long long,      \
+                                                        const T*, int, long long, int*, int);                          \
+  STATUS cusolverDn##X##gesvdaStridedBatched(HANDLE, cusolverEigMode_t, int, int, int, const T*, int, long long, R*,   \
+                                             long long, T*, int, long long, T*, int, long long, T*, int, int*,         \
+                                             double*, int);                                                            \
   static void check_##X(gesvdjInfo_t jacobi) {                                                                         \
     int size = 0;                                                                                                      \
     T *vector = (T*)b, *u = (T*)b + 4 * N * N, *v = (T*)b + 8 * N * N;                                                 \
+    R* values = (R*)b;                                                                                                 \
+    double norms[BATCH];                                                                                               \
     T** matrices = (T**)pivots;                                                                                        \
     OK(cusolverDn##X##getrf_bufferSize(handle, N, N, a, N, &size));                                                    \
     OK(cusolverDn##X##getrf(handle, N, N, a, N, work, pivots, info));                                                  \
@@ -99,20 +129,24 @@ static void check_info(void) {
     EXPECT(cusolverDn##X##getrf(handle, -1, N, a, N, work, pivots, info), CUSOLVER_STATUS_INVALID_VALUE);              \
     OK(cusolverDn##X##geqrf_bufferSize(handle, N, N, a, N, &size));                                                    \
     OK(cusolverDn##X##geqrf(handle, N, N, a, N, vector, work, size, info));                                            \
-    OK(cusolverDn##X##orgqr_bufferSize(handle, N, N, N, a, N, vector, &size));                                         \
-    OK(cusolverDn##X##orgqr(handle, N, N, N, a, N, vector, work, size, info));                                         \
-    OK(cusolverDn##X##ormqr_bufferSize(handle, CUBLAS_SIDE_LEFT, CUBLAS_OP_N, N, N, N, a, N, vector, u, N, &size));    \
-    OK(cusolverDn##X##ormqr(handle, CUBLAS_SIDE_LEFT, CUBLAS_OP_N, N, N, N, a, N, vector, u, N, work, size, info));    \
+    OK(cusolverDn##X##gqr##_bufferSize(handle, N, N, N, a, N, vector, &size));                                         \
+    OK(cusolverDn##X##gqr(handle, N, N, N, a, N, vector, work, size, info));                                           \
+    OK(cusolverDn##X##mqr##_bufferSize(handle, CUBLAS_SIDE_LEFT, CUBLAS_OP_N, N, N, N, a, N, vector, u, N, &size));    \
+    OK(cusolverDn##X##mqr(handle, CUBLAS_SIDE_LEFT, CUBLAS_OP_N, N, N, N, a, N, vector, u, N, work, size, info));      \
     OK(cusolverDn##X##gesvd_bufferSize(handle, N, N, &size));                                                          \
-    OK(cusolverDn##X##gesvd(handle, 'A', 'A', N, N, a, N, vector, u, N, v, N, work, size, NULL, info));                \
-    OK(cusolverDn##X##gesvdj_bufferSize(handle, CUSOLVER_EIG_MODE_VECTOR, 0, N, N, a, N, vector, u, N, v, N, &size,    \
+    OK(cusolverDn##X##gesvd(handle, 'A', 'A', N, N, a, N, values, u, N, v, N, work, size, NULL, info));                \
+    OK(cusolverDn##X##gesvdj_bufferSize(handle, CUSOLVER_EIG_MODE_VECTOR, 0, N, N, a, N, values, u, N, v, N, &size,    \
                                         jacobi));                                                                      \
-    OK(cusolverDn##X##gesvdj(handle, CUSOLVER_EIG_MODE_VECTOR, 0, N, N, a, N, vector, u, N, v, N, work, size, info,    \
+    OK(cusolverDn##X##gesvdj(handle, CUSOLVER_EIG_MODE_VECTOR, 0, N, N, a, N, values, u, N, v, N, work, size, info,    \
                              jacobi));                                                                                 \
-    OK(cusolverDn##X##gesvdjBatched_bufferSize(handle, CUSOLVER_EIG_MODE_VECTOR, 16, 16, a, 16, vector, u, 16, v, 16,  \
+    OK(cusolverDn##X##gesvdjBatched_bufferSize(handle, CUSOLVER_EIG_MODE_VECTOR, 16, 16, a, 16, values, u, 16, v, 16,  \
                                                &size, jacobi, BATCH));                                                 \
-    OK(cusolverDn##X##gesvdjBatched(handle, CUSOLVER_EIG_MODE_VECTOR, 16, 16, a, 16, vector, u, 16, v, 16, work, size, \
+    OK(cusolverDn##X##gesvdjBatched(handle, CUSOLVER_EIG_MODE_VECTOR, 16, 16, a, 16, values, u, 16, v, 16, work, size, \
                                     info, jacobi, BATCH));                                                             \
+    OK(cusolverDn##X##gesvdaStridedBatched_bufferSize(handle, CUSOLVER_EIG_MODE_VECTOR, 16, 16, 16, a, 16, 256,        \
+                                                      values, 16, u, 16, 256, v, 16, 256, &size, BATCH));              \
+    OK(cusolverDn##X##gesvdaStridedBatched(handle, CUSOLVER_EIG_MODE_VECTOR, 16, 16, 16, a, 16, 256, values, 16, u,    \
+                                           16, 256, v, 16, 256, work, size, info, norms, BATCH));                      \
     point_at((void**)matrices, a, 16 * 16 * sizeof(T));                                                                \
     OK(cusolverDn##X##potrfBatched(handle, CUBLAS_FILL_MODE_LOWER, 16, matrices, 16, info, BATCH));                    \
     OK(cusolverDn##X##potrsBatched(handle, CUBLAS_FILL_MODE_LOWER, 16, 1, matrices, 16, matrices, 16, info, BATCH));   \
@@ -125,8 +159,24 @@ static void point_at(void** matrices, char* first, size_t bytes) {
   REQUIRE(cudaMemcpy(matrices, pointers, sizeof pointers, cudaMemcpyHostToDevice), cudaSuccess);
 }
 
-PRECISION(S, float)
-PRECISION(D, double)
+PRECISION(S, float, float, orgqr, ormqr)
+PRECISION(D, double, double, orgqr, ormqr)
+PRECISION(C, cuComplex, float, ungqr, unmqr)
+PRECISION(Z, cuDoubleComplex, double, ungqr, unmqr)
+
+static void check_general(cusolverDnParams_t params) {
+  const cudaDataType real = CUDA_R_32F, complex = CUDA_C_32F;
+  const cusolverEigMode_t none = CUSOLVER_EIG_MODE_NOVECTOR, vectors = CUSOLVER_EIG_MODE_VECTOR;
+  size_t bytes = 0, host_bytes = 1;
+  char* vl = (char*)b + (256 << 10);
+  OK(cusolverDnXgeev_bufferSize(handle, params, none, vectors, N, real, a, N, complex, b, real, vl, N, real, vl, N,
+                                real, &bytes, &host_bytes));
+  char* host = malloc(host_bytes + 1);
+  OK(cusolverDnXgeev(handle, params, none, vectors, N, real, a, N, complex, b, real, vl, N, real, vl, N, real, work,
+                     bytes, host, host_bytes, info));
+  check_info();
+  free(host);
+}
 
 static void check_generic(void) {
   const cudaDataType type = CUDA_R_32F;
@@ -151,6 +201,7 @@ static void check_generic(void) {
   OK(cusolverDnXsyevBatched(handle, params, vectors, lower, 16, type, a, 16, type, b, type, work, bytes, host,
                             host_bytes, info, BATCH));
   check_info();
+  check_general(params);
   OK(cusolverDnDestroyParams(params));
 }
 
@@ -169,6 +220,8 @@ int main(void) {
   OK(cusolverDnXgesvdjSetSortEig(jacobi, 1));
   check_S(jacobi);
   check_D(jacobi);
+  check_C(jacobi);
+  check_Z(jacobi);
   check_generic();
   OK(cusolverDnDestroyGesvdjInfo(jacobi));
   OK(cusolverDnDestroy(handle));

@@ -41,6 +41,9 @@ enum class HandleTag : std::uint8_t {
   Descriptor,
   Link,
   Tensor,
+  SparseMatrix,
+  DenseMatrix,
+  DenseVector,
 };
 
 // `T` is default constructible and movable. The pointer that `get` gives is good until the handle is

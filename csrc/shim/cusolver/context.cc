@@ -71,6 +71,12 @@ Operation eigen(cudaDataType type, cusolverEigMode_t mode, std::int64_t n, std::
   return {"syevd", type, n, n, 0, batch, flops, 2 * real(n) * real(n)};
 }
 
+Operation general_eigen(cudaDataType type, cusolverEigMode_t left, cusolverEigMode_t right, std::int64_t n) noexcept {
+  const double cube = real(n) * real(n) * real(n);
+  const bool vectors = left == CUSOLVER_EIG_MODE_VECTOR || right == CUSOLVER_EIG_MODE_VECTOR;
+  return {"geev", type, n, n, 0, 1, (vectors ? 25 : 10) * cube, 2 * real(n) * real(n)};
+}
+
 Operation singular(cudaDataType type, bool vectors, std::int64_t m, std::int64_t n, std::int64_t batch) noexcept {
   const double least = real(std::min(m, n)), most = real(std::max(m, n));
   const double values = 4 * least * least * (most - least / 3);
@@ -79,7 +85,8 @@ Operation singular(cudaDataType type, bool vectors, std::int64_t m, std::int64_t
 }
 
 std::int64_t workspace_elements(const Operation& of) noexcept {
-  const bool has_vectors = std::string_view(of.name) == "syevd" || std::string_view(of.name) == "gesvd";
+  const std::string_view name = of.name;
+  const bool has_vectors = name == "syevd" || name == "geev" || name == "gesvd";
   return of.batch * (32 * std::max<std::int64_t>(1, std::max(of.m, of.n)) + (has_vectors ? of.m * of.n : 0));
 }
 
@@ -106,14 +113,16 @@ cusolverStatus_t record(cusolverDnHandle_t handle, const Operation& of, std::ini
   if (!is_sound(of)) return CUSOLVER_STATUS_INVALID_VALUE;
   const StreamRef stream = resolve_stream(context->stream);
   if (!stream.valid) return CUSOLVER_STATUS_EXECUTION_FAILED;
-  const double batch = real(of.batch);
+  // Complex numbers: four multiplications and as many additions for one of each.
+  const bool is_complex = of.type == CUDA_C_32F || of.type == CUDA_C_64F;
+  const double batch = real(of.batch), flops = batch * of.flops * (is_complex ? 4 : 1);
   emit_kernel(stream,
               library_signature("cusolver", of.name, number_name(of.type),
                                 {{"m", of.m},
                                  {"n", of.n},
                                  {"columns", of.columns},
                                  {"batch", of.batch},
-                                 {"flops", static_cast<std::int64_t>(of.flops * batch)},
+                                 {"flops", static_cast<std::int64_t>(flops)},
                                  {"bytes", static_cast<std::int64_t>(of.elements * batch * number_bytes(of.type))}}));
   for (const void* output : outputs) {
     if (output) forget_at(output);

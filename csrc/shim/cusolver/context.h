@@ -19,7 +19,7 @@ struct Operation {
 };
 
 // Operation counts: LAPACK working note 41, leading terms; those of eigenvectors and singular vectors as in Golub and Van
-// Loan, Matrix Computations, sections 8.3 and 8.6.
+// Loan, Matrix Computations, sections 7.5, 8.3 and 8.6.
 Operation cholesky(cudaDataType type, std::int64_t n, std::int64_t batch) noexcept;
 Operation cholesky_solve(cudaDataType type, std::int64_t n, std::int64_t columns, std::int64_t batch) noexcept;
 Operation lu(cudaDataType type, std::int64_t m, std::int64_t n) noexcept;
@@ -28,6 +28,7 @@ Operation qr(cudaDataType type, std::int64_t m, std::int64_t n) noexcept;
 Operation make_q(cudaDataType type, std::int64_t m, std::int64_t n, std::int64_t columns) noexcept;
 Operation apply_q(cudaDataType type, std::int64_t m, std::int64_t n, std::int64_t columns) noexcept;
 Operation eigen(cudaDataType type, cusolverEigMode_t mode, std::int64_t n, std::int64_t batch) noexcept;
+Operation general_eigen(cudaDataType type, cusolverEigMode_t left, cusolverEigMode_t right, std::int64_t n) noexcept;
 Operation singular(cudaDataType type, bool vectors, std::int64_t m, std::int64_t n, std::int64_t batch) noexcept;
 
 // Assumed: a panel of 32 columns, and for eigenvectors and singular vectors a copy of the matrix.

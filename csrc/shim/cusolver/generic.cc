@@ -91,4 +91,23 @@ PH_EXPORT cusolverStatus_t cusolverDnXsyevBatched(cusolverDnHandle_t handle, cus
   return record(handle, eigen(type, mode, n, batch), {a, w}, info);
 }
 
+PH_EXPORT cusolverStatus_t cusolverDnXgeev_bufferSize(cusolverDnHandle_t handle, cusolverDnParams_t,
+                                                      cusolverEigMode_t left, cusolverEigMode_t right, int64_t n,
+                                                      cudaDataType type, const void*, int64_t, cudaDataType,
+                                                      const void*, cudaDataType, const void*, int64_t, cudaDataType,
+                                                      const void*, int64_t, cudaDataType, size_t* device_bytes,
+                                                      size_t* host_bytes) noexcept {
+  PH_CALL(cusolverDnXgeev_bufferSize);
+  return tell_workspace(handle, general_eigen(type, left, right, n), device_bytes, host_bytes);
+}
+
+PH_EXPORT cusolverStatus_t cusolverDnXgeev(cusolverDnHandle_t handle, cusolverDnParams_t, cusolverEigMode_t left,
+                                           cusolverEigMode_t right, int64_t n, cudaDataType type, void* a, int64_t,
+                                           cudaDataType, void* w, cudaDataType, void* vl, int64_t, cudaDataType,
+                                           void* vr, int64_t, cudaDataType, void*, size_t, void*, size_t,
+                                           int* info) noexcept {
+  PH_CALL(cusolverDnXgeev, HostCost::Launch);
+  return record(handle, general_eigen(type, left, right, n), {a, w, vl, vr}, info);
+}
+
 }  // extern "C"

@@ -1,8 +1,11 @@
-// Handles of cuSPARSE; its operations are not modelled.
-#include "shim/core/device.h"
+// Handles of cuSPARSE, and the record of its operations.
+#include "shim/cusparse/context.h"
+
+#include "shim/core/gemm.h"
 #include "shim/core/handles.h"
 #include "shim/core/library.h"
-#include "shim/cusparse/cusparse_types.h"
+#include "shim/core/work.h"
+#include "shim/values/values.h"
 
 using namespace ph;
 
@@ -16,6 +19,31 @@ struct Context {
 constinit HandleTable<Context> contexts(HandleTag::Cusparse);
 
 }  // namespace
+
+namespace ph::cusparse {
+
+bool is_handle(cusparseHandle_t handle) noexcept { return contexts.get(handle) != nullptr; }
+
+cusparseStatus_t record(cusparseHandle_t handle, const Operation& of,
+                        std::initializer_list<const void*> outputs) noexcept {
+  const Context* context = contexts.get(handle);
+  if (!context) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  const StreamRef stream = resolve_stream(context->stream);
+  if (!stream.valid) return CUSPARSE_STATUS_EXECUTION_FAILED;
+  emit_kernel(stream, library_signature("cusparse", of.name, number_name(of.type),
+                                        {{"m", of.m},
+                                         {"n", of.n},
+                                         {"k", of.k},
+                                         {"nonzeros", of.nonzeros},
+                                         {"index_bytes", of.index_bytes},
+                                         {"batch", of.batch}}));
+  for (const void* output : outputs) {
+    if (output) forget_at(output);
+  }
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+}  // namespace ph::cusparse
 
 extern "C" {
 

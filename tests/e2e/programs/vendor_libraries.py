@@ -32,6 +32,35 @@ def factors() -> None:
     torch.cholesky_solve(matrix, gram)
 
 
+def complex_factors() -> None:
+    """The same of complex matrices."""
+    matrix = torch.randn(128, 128, device="cuda", dtype=torch.complex64)
+    gram = matrix @ matrix.mH + torch.eye(128, device="cuda")
+    torch.linalg.cholesky(gram)
+    torch.linalg.eigh(gram)
+    torch.linalg.qr(matrix)
+    torch.linalg.svd(matrix)
+    torch.linalg.solve(gram, matrix)
+
+
+def sparse() -> None:
+    """Layers of a graph network: what neighbours have, by rows and by coordinates."""
+    nodes, neighbours, width = 1024, 8, 64
+    rows = torch.arange(nodes).repeat_interleave(neighbours)
+    columns = (rows * 7 + torch.arange(nodes * neighbours) % neighbours) % nodes
+    weights = torch.ones(nodes * neighbours)
+    graph = torch.sparse_coo_tensor(torch.stack((rows, columns)), weights, (nodes, nodes))
+    graph = graph.coalesce()
+    layer = torch.nn.Linear(width, width, device="cuda")
+    features = torch.randn(nodes, width, device="cuda")
+    hidden = torch.sparse.mm(graph.cuda(), layer(features))
+    by_rows = graph.to_sparse_csr().cuda()
+    (by_rows @ hidden).square().sum().backward()
+    torch.addmm(features, by_rows, hidden)
+    torch.mv(by_rows, features[:, 0].contiguous())
+    torch.sparse.sampled_addmm(by_rows, features, features.T)
+
+
 def snippet() -> None:
     """One element a thread."""
     swish = torch.cuda.jiterator._create_jit_fn(
@@ -40,10 +69,19 @@ def snippet() -> None:
     swish(torch.randn(1 << 20, device="cuda"))
 
 
+PARTS = {
+    "fourier": fourier,
+    "factors": factors,
+    "complex": complex_factors,
+    "sparse": sparse,
+    "snippet": snippet,
+}
+
+
 def main() -> None:
     for name in sys.argv[1:]:
         for _ in range(STEPS):
-            {"fourier": fourier, "factors": factors, "snippet": snippet}[name]()
+            PARTS[name]()
         torch.cuda.synchronize()
         print(f"{name} done", flush=True)
 

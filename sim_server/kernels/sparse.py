@@ -1,0 +1,67 @@
+"""Products and conversions of sparse matrices, as cuSPARSE takes them: by their bytes, assumed.
+
+What is not zero is anywhere, so for each such element a row of the dense operand is fetched. From
+the cache, where the operand fits it: then it comes from memory once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Any
+
+from sim_server.gpu import GpuProfile
+from sim_server.kernels.gemm import number_bytes
+from sim_server.kernels.timing import Tier, Timing
+from sim_server.kernels.work import Work
+
+# Share of a streaming kernel's rate that scattered rows reach.
+_EFFICIENCY = 0.5
+# Passes of a radix sort by bytes of the key, and what each moves of key and permutation.
+_SORT_PASSES = 8
+_SORTED_BYTES = 2 * (8 + 4)
+
+
+def time_sparse(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
+    """The timing of a {"kind": "library", "library": "cusparse"} payload."""
+    operation = str(signature["operation"])
+    sizes = "x".join(str(signature[name]) for name in "mnk" if signature[name])
+    work = Work(
+        bytes=_bytes(operation, signature, gpu) * signature["batch"],
+        flops=2 * signature["nonzeros"] * _width(operation, signature) * signature["batch"],
+        efficiency=_EFFICIENCY,
+    )
+    return Timing(
+        duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),
+        tier=Tier.ASSUMED,
+        kernel_class="library",
+        name=f"cusparse {operation} {sizes} of {signature['nonzeros']}",
+        sm_demand=1.0,
+    )
+
+
+def _width(operation: str, signature: Mapping[str, Any]) -> int:
+    """Products for each element that is not zero."""
+    match operation:
+        case "spmm" | "spmv":
+            return int(signature["n"])
+        case "sddmm":
+            return int(signature["k"])
+    return 0
+
+
+def _bytes(operation: str, signature: Mapping[str, Any], gpu: GpuProfile) -> int:
+    """Of one matrix of the batch."""
+    m, n, k = (int(signature[name]) for name in "mnk")
+    nonzeros, index = int(signature["nonzeros"]), int(signature["index_bytes"])
+    if operation == "coosort":
+        return _SORT_PASSES * _SORTED_BYTES * nonzeros
+    if operation not in ("spmm", "spmv", "sddmm"):
+        return (m + nonzeros) * index
+    number = number_bytes(str(signature["type"]))
+    structure = nonzeros * (number + index) + (m + 1) * index
+    # The dense operand that is looked into, and the one that is gone through from top to bottom.
+    scattered, streamed = (n * k, m * k) if operation == "sddmm" else (k * n, m * n)
+    if scattered * number > gpu.l2_bytes:
+        scattered = max(scattered, nonzeros * _width(operation, signature))
+    return structure + (scattered + streamed) * number
