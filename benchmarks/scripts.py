@@ -50,6 +50,8 @@ SCRIPTS = {
     "the same with cudnn.benchmark": Script(["resnet.py", "--benchmark"]),
     "Hugging Face Trainer, GPT-2": Script(["hf_trainer.py", "gpt2"]),
     "Hugging Face Trainer, Llama": Script(["hf_trainer.py", "llama"]),
+    "compiled, DDP": Script(["compiled.py", "ddp"], 4),
+    "compiled, FSDP2": Script(["compiled.py", "fsdp"], 8),
     "mixture of experts": Script(["experts.py"]),
     "the same on eight ranks": Script(["experts.py"], 8),
     "FP8 by tensor": Script(["scaled_products.py", "tensor"], 1),
@@ -66,8 +68,12 @@ SCRIPTS = {
     "AdamW, capturable": Script(["optimizers.py", "adamw-capturable"]),
     "Adafactor": Script(["optimizers.py", "adafactor"]),
     "Muon": Script(["optimizers.py", "muon"]),
+    "AdamW, 8-bit states of torchao": Script(["optimizers.py", "adamw-8bit"]),
     "ZeroRedundancyOptimizer": Script(["optimizers.py", "zero"]),
     "distributed checkpoint": Script(["checkpoint.py", "saved"]),
+    "transforms": Script(["vendor_libraries.py", "fourier"], 1),
+    "factorisations, real and complex": Script(["vendor_libraries.py", "factors", "complex"], 1),
+    "sparse products": Script(["vendor_libraries.py", "sparse"], 1),
     "allocator": Script(["allocators.py"], 1),
     "allocator, expandable segments": Script(
         ["allocators.py"], 1, {ALLOCATOR: "expandable_segments:True"}

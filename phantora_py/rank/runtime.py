@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import faulthandler
+import functools
 import importlib.abc
 import importlib.machinery
 import json
@@ -26,6 +27,16 @@ from .expert_load import ExpertLoad
 from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
 from .small_operations import SmallOperations
+from .triton_kernels import (
+    CACHE_FOLDERS,
+    COMPILER,
+    CONFIG,
+    WORKERS,
+    compile_in_place,
+    compile_once,
+    lock_in_workers,
+    share_cache,
+)
 
 OPTIMIZER_STEP = 1  # ph::MarkerKind in csrc/protocol/records.h
 OPTIMIZER_MODULE = "torch.optim.optimizer"
@@ -51,8 +62,18 @@ def start() -> bool:
     rank_runtime = _Runtime(shim, Path(os.fsdecode(run_dir)))
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
     after_import("torch", rank_runtime.replace_kernels)
+    share_kernels()
+    after_import(CACHE_FOLDERS, share_cache)
+    after_import(CONFIG, compile_in_place)
+    after_import(WORKERS, lock_in_workers)
     atexit.register(rank_runtime.end)
     return True
+
+
+def share_kernels() -> None:
+    """What Triton compiles in this process is compiled by no other of the run at that time."""
+    run_dir = Path(os.fsdecode(os.environb[b"PHANTORA_RUN_DIR"]))
+    after_import(COMPILER, functools.partial(compile_once, run_dir))
 
 
 def follow() -> bool:

@@ -98,6 +98,16 @@ def test_optimizers(phantora: Phantora) -> None:
     assert synthetic_reads(run) == RANKS * 4 * layers * 2
 
 
+def test_eight_bit_states(phantora: Phantora) -> None:
+    """Both moments are a byte a number, with a scale for 256 of them and a table of values."""
+    pytest.importorskip("torchao", reason="torchao is not installed")
+    run = run_script(phantora, "optimizers.py", "adamw-8bit")
+    layers, numbers = 4, 1024**2
+    moment = numbers + SINGLE * numbers // 256 + SINGLE * 256
+    assert run.output.count(f"adamw-8bit keeps {2 * layers * moment} bytes") == RANKS
+    assert synthetic_reads(run) == 0
+
+
 def test_distributed_checkpoint(phantora: Phantora, tmp_path: Path) -> None:
     """Saved twice and loaded; the files hold parameters and two states of each."""
     run = run_script(phantora, "checkpoint.py", str(tmp_path / "saved"))
@@ -241,7 +251,7 @@ def test_vendor_libraries(phantora: Phantora, tmp_path: Path) -> None:
     """Transforms, factorisations and compiled snippets run, and each is timed by its sizes."""
     run = phantora.run(
         ["--ranks", "1"],
-        [PROGRAMS / "vendor_libraries.py", "fourier", "factors", "snippet"],
+        [PROGRAMS / "vendor_libraries.py", "fourier", "factors", "complex", "sparse", "snippet"],
         {"PYTORCH_KERNEL_CACHE_PATH": str(tmp_path)},
     )
     assert run.exit_code == 0, run.errors
@@ -255,9 +265,17 @@ def test_vendor_libraries(phantora: Phantora, tmp_path: Path) -> None:
     assert counts["cufft c2c"] == 2 * steps
     for operation in ("potrf", "potrs", "syevd", "geqrf", "orgqr", "gesvd", "getrf"):
         assert counts[f"cusolver {operation} 256x256"] >= steps
+    for operation in ("potrf", "syevd", "geqrf", "orgqr", "gesvd", "getrf"):
+        assert counts[f"cusolver {operation} 128x128"] == steps
+    products = Counter(
+        {name.split()[1]: count for name, count in counts.items() if name.startswith("cusparse")}
+    )
+    # By coordinates and by rows, each with its gradient, and one with a sum.
+    assert products == {"coo2csr": 2 * steps, "spmm": 5 * steps, "spmv": steps, "sddmm": steps}
     # NVRTC has really compiled it.
     assert counts["swish_vectorized8_kernel"] == steps
     assert [path.name.split("_arch")[0] for path in tmp_path.glob("swish*")] == [
         "swish_vectorized8"
     ]
-    assert synthetic_reads(run) == 0
+    # How many places the transposed coordinates have.
+    assert synthetic_reads(run) == steps

@@ -35,10 +35,13 @@ def _start_runtime() -> None:
     spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=places)
     _load(spec, name)
     runtime = importlib.import_module(f"{name}.runtime")
+    triton_kernels = importlib.import_module(f"{name}.triton_kernels")
     # The first Python process of a rank is the rank; ph_attach refuses the others. Helper processes
     # of multiprocessing are told apart even where the rank itself has no runtime.
     if "--multiprocessing-fork" in sys.orig_argv:
         runtime.follow()
+    elif triton_kernels.is_worker():
+        runtime.share_kernels()
     else:
         runtime.start()
 

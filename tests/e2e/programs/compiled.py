@@ -1,4 +1,7 @@
-"""A compiled model under DistributedDataParallel or fully_shard; tells its last step's time."""
+"""A compiled model under DistributedDataParallel or fully_shard: `compiled.py ddp|fsdp [MODE]`.
+
+Tells its last step's time.
+"""
 
 import sys
 import time
@@ -25,13 +28,13 @@ class Block(torch.nn.Module):  # type: ignore[misc]
         return data + self.down(torch.nn.functional.gelu(self.up(self.norm(data))))
 
 
-def main(mode: str) -> None:
+def main(wrapper: str, mode: str | None = None) -> None:
     """Trains for some steps."""
     dist.init_process_group("nccl")
     torch.cuda.set_device(dist.get_rank())
     model = Block().cuda()
-    sharded = fully_shard(model) if mode == "fsdp" else DistributedDataParallel(model)
-    compiled = torch.compile(sharded)
+    sharded = fully_shard(model) if wrapper == "fsdp" else DistributedDataParallel(model)
+    compiled = torch.compile(sharded, mode=mode)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     data = torch.randn(64, WIDTH, device="cuda")
     for _ in range(STEPS):
@@ -46,4 +49,4 @@ def main(mode: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])
