@@ -23,11 +23,11 @@ from network_systems import SEVERAL_NODES, SINGLE_NODE, Case, Role, cluster_of, 
 from phantora_py.calibrate.least_squares import Vector, fit
 from sim_server.cluster import load_cluster
 from sim_server.collectives import tuning
-from sim_server.collectives.channels import CHANNEL_RATES
+from sim_server.collectives.channels import CHANNEL_RATES, ChannelRates
 from sim_server.collectives.environment import NcclEnvironment
 from sim_server.collectives.group import Group
 from sim_server.collectives.selection import Selection
-from sim_server.collectives.tuning import Algorithm, Part, Parts, Way
+from sim_server.collectives.tuning import Algorithm, Part, Parts, Tuning, Way
 from sim_server.network import Gpu, Topology
 
 _COSTS = Path(tuning.__file__).parent / "costs"
@@ -70,6 +70,22 @@ _DETERMINED = 1e-6
 _HIGHEST = {"efficiency": 1.0, "own_weight": 1.0}
 
 
+class Tried:
+    """Costs that the fit is at: the same for all ranks."""
+
+    def __init__(self, gpus: str) -> None:
+        self.costs: Tuning = {}
+        self._rates = CHANNEL_RATES[gpus]
+
+    def tuning(self, _: Group) -> Tuning:
+        """The costs."""
+        return self.costs
+
+    def rates(self, _: Group) -> ChannelRates:
+        """What a channel carries."""
+        return self._rates
+
+
 class Model:
     """The estimated times of cases on one cluster, under costs that may be changed."""
 
@@ -78,6 +94,7 @@ class Model:
         self.cases = dict(cases)
         self._places: dict[int, tuple[Selection, Group]] = {}
         self.gpus, self.network = cluster.collectives, cluster.nic.transport
+        self._tried = Tried(self.gpus)
         for case in cases:
             if case.gpus not in self._places:
                 topology = Topology(cluster, case.nodes)
@@ -85,18 +102,15 @@ class Model:
                 group = Group(
                     range(case.gpus), [Gpu(*divmod(rank, node_gpus)) for rank in range(case.gpus)]
                 )
-                selection = Selection(
-                    topology, {}, CHANNEL_RATES[self.gpus], NcclEnvironment.read({})
-                )
+                selection = Selection(topology, self._tried, NcclEnvironment.read({}))
                 self._places[case.gpus] = selection, group
 
     def residuals(self, inside: Parts, between: Parts, softness: float) -> list[float]:
         """Logarithms of estimated over measured times."""
-        costs = tuning.combine(inside, between)
+        self._tried.costs = tuning.combine(inside, between)
         found = []
         for case, measured_us in self.cases.items():
             selection, group = self._places[case.gpus]
-            selection.tuning = costs
             times_ns = selection.estimates_ns(case.operation, group).values()
             found.append(_soft_minimum(list(times_ns), softness) - math.log(measured_us * 1e3))
         return found

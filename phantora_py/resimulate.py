@@ -48,7 +48,7 @@ def resimulate(data: RunData, what_if: WhatIf, output: Path) -> Outcome:
         )
         for rank in range(recorded.ranks)
     ]
-    timer = what_if.timer(data, settings.gpu)
+    timer = what_if.timer(data, settings)
     start = _describe(data, settings, free_host)
     start_s, cpu_start_s = time.monotonic(), _cpu_s()
     file = DataFile(output, start, settings.to_json())

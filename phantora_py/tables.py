@@ -212,7 +212,9 @@ def _memory(data: RunData) -> Columns:
             f"{name}_bytes": np.array([one[f"{name}_bytes"] for one in rows], np.int64)
             for name in names
         },
-        "capacity_bytes": np.full(len(rows), data.memory["capacity_bytes"], np.int64),
+        "capacity_bytes": np.array(
+            [one.get("capacity_bytes", data.memory["capacity_bytes"]) for one in rows], np.int64
+        ),
         "failed_allocations": np.array([len(one["oom"]) for one in rows], np.int64),
     }
 

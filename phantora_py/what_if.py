@@ -15,9 +15,10 @@ from phantora_py.data import RunData
 from sim_server.cluster import Cluster, place
 from sim_server.collectives.environment import NcclEnvironment, not_modelled
 from sim_server.errors import UsageError
-from sim_server.gpu import GpuProfile, load_gpu
-from sim_server.kernels import KernelScale, KernelTimer, RecordedTimer, ScaledTimer, Timer
-from sim_server.settings import Settings
+from sim_server.gpu import GpuProfile
+from sim_server.kernels import KernelScale, RecordedTimer, ScaledTimer, Timer
+from sim_server.settings import Settings, load_gpus
+from sim_server.timings import model_timer
 
 # Names that are shown where none matches.
 _MOST_NAMES = 6
@@ -38,25 +39,29 @@ class WhatIf:
         changed = recorded
         if self.cluster is not None:
             place(self.cluster, nodes=recorded.nodes, gpus_per_node=recorded.gpus_per_node)
-            gpu = load_gpu(self.cluster.gpu)
-            _check_gpu(gpu, recorded.gpu, data)
+            gpu, others = load_gpus(self.cluster, recorded.nodes)
             cache = recorded.cache if gpu.name == recorded.gpu.name else None
-            changed = dataclasses.replace(changed, cluster=self.cluster, gpu=gpu, cache=cache)
+            changed = dataclasses.replace(
+                changed, cluster=self.cluster, gpu=gpu, other_gpus=others, cache=cache
+            )
+            for rank in range(recorded.ranks):
+                _check_gpu(changed.gpu_of(rank), recorded.gpu_of(rank), rank, data)
         if self.environment:
             variables = {**recorded.nccl_environment, **self.environment}
             variables = {name: value for name, value in variables.items() if value}
-            NcclEnvironment.read(variables).used_nics(changed.cluster.nic.per_node)
+            for node in changed.cluster.node_types(recorded.nodes):
+                NcclEnvironment.read(variables).used_nics(node.nic.per_node)
             changed = dataclasses.replace(changed, nccl_environment=variables)
         return changed
 
-    def timer(self, data: RunData, gpu: GpuProfile) -> Timer:
+    def timer(self, data: RunData, settings: Settings) -> Timer:
         """How long kernels take. Raises: UsageError if a pattern names none of the run's."""
         names = {(timing["name"], timing["class"]) for timing in data.timings}
         for scale in self.kernels:
             if not any(scale.matches(*name) for name in names):
                 raise UsageError(_no_kernel(scale.pattern, data))
-        timer: Timer = KernelTimer(gpu)
-        if gpu.name == data.settings["gpu"]["name"]:
+        timer = model_timer(settings)
+        if settings.gpu.name == data.settings["gpu"]["name"]:
             timer = RecordedTimer(timer, data.timings)
         return ScaledTimer(timer, self.kernels) if self.kernels else timer
 
@@ -123,7 +128,7 @@ def _no_kernel(pattern: str, data: RunData) -> str:
     )
 
 
-def _check_gpu(gpu: GpuProfile, recorded: GpuProfile, data: RunData) -> None:
+def _check_gpu(gpu: GpuProfile, recorded: GpuProfile, rank: int, data: RunData) -> None:
     """Libraries choose their kernels by architecture and multiprocessors, and programs fill the
     memory that they see; times may differ.
     """
@@ -133,10 +138,11 @@ def _check_gpu(gpu: GpuProfile, recorded: GpuProfile, data: RunData) -> None:
             f"{data.path} was recorded on {_look(recorded)}, and its kernels were chosen for that; "
             f"{_look(gpu)} would run others: {again}"
         )
-    peaks = [memory["device_peak_bytes"] for memory in data.memory["per_rank"]]
-    if max(peaks, default=0) > gpu.memory_bytes:
+    per_rank = data.memory["per_rank"]
+    peak_bytes = per_rank[rank]["device_peak_bytes"] if per_rank else 0
+    if peak_bytes > gpu.memory_bytes:
         raise UsageError(
-            f"{data.path} needs {max(peaks):,} bytes of device memory and {gpu.name} has "
+            f"{data.path} needs {peak_bytes:,} bytes of device memory and {gpu.name} has "
             f"{gpu.memory_bytes:,}; to see what becomes of it {again}"
         )
 

@@ -198,6 +198,15 @@ class Engine:
         `sm_count`: multiprocessors of a device; `comm_sm`: those that an NCCL launch occupies.
         `copy_rates`: (CopyKind, pageable) -> (latency in ns, bytes per second).
         """
+    def set_gpu(
+        self,
+        rank: int,
+        sm_count: int,
+        comm_sm: int,
+        copy_rates: Mapping[tuple[int, bool], tuple[int, float]],
+        fill_rate: tuple[int, float],
+    ) -> None:
+        """The devices of this rank are of another model; before anything is fed."""
     def feed(self, rank: int, cells: bytes, host_clock_ns: int) -> list[Announcement]:
         """Take what a rank wrote, in whole cells; a cut may fall between any two.
 

@@ -191,7 +191,9 @@ def _doubt(timing: Timing, signature: bytes) -> dict[str, Any]:
     interval = timing.interval
     if interval is None:
         return {}
+    told = json.loads(signature)
     doubt = {"interval": [interval.low, interval.high], "interval_source": interval.source}
     if timing.tier in (Tier.MEASURED, Tier.INTERPOLATED):
-        doubt["signature"] = json.loads(signature)
-    return doubt
+        doubt["signature"] = told
+    # Named where it is not the run's first (`sim_server.kernels.mixed`).
+    return doubt | ({"gpu": told["gpu"]} if "gpu" in told else {})

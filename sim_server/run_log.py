@@ -53,6 +53,8 @@ class RankMemory:
     context_bytes: int = 0
     nccl_bytes: int = 0
     oom: list[dict[str, Any]] = field(default_factory=list)
+    capacity_bytes: int = 0
+    """Of the rank's GPU."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,10 @@ class RunLog:
         self._markers = Rows("markers")
         self._allocations = Rows("allocations")
         self._iterations: Counter[str] = Counter()
-        self._memory = [RankMemory() for _ in range(settings.ranks)]
+        self._memory = [
+            RankMemory(capacity_bytes=settings.gpu_of(rank).memory_bytes)
+            for rank in range(settings.ranks)
+        ]
         self._calls_of: set[int] = set()
         self._calls: dict[str, dict[str, Counter[str]]] = {}
         self._synthetic: dict[tuple[int, str], list[int]] = {}

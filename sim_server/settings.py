@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sim_server.cluster import Cluster
-from sim_server.gpu import GpuProfile
+from sim_server.gpu import GpuProfile, load_gpu
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,19 @@ class Settings:
     gpus_per_node: int
     cluster: Cluster
     gpu: GpuProfile
+    """Of the first node."""
     nccl_environment: Mapping[str, str] = field(default_factory=dict)
     """The NCCL_* variables of the program."""
     cache: Mapping[str, str] | None = None
     """The timing cache: `path`, and `cuda`, the version that the program runs on. The data file
     has what was taken from it."""
+    other_gpus: Mapping[str, GpuProfile] = field(default_factory=dict)
+    """By profile, those of other nodes that are not the first's."""
+
+    def gpu_of(self, rank: int) -> GpuProfile:
+        """The GPU of a rank."""
+        profile = self.cluster.node(rank // self.gpus_per_node).gpu
+        return self.other_gpus.get(profile, self.gpu)
 
     def to_json(self) -> str:
         """The JSON text of Hello.settings."""
@@ -39,6 +47,7 @@ class Settings:
                 "gpu": self.gpu.to_dict(),
                 "nccl_environment": dict(self.nccl_environment),
                 "cache": self.cache and dict(self.cache),
+                "other_gpus": {name: gpu.to_dict() for name, gpu in self.other_gpus.items()},
             },
             sort_keys=True,
         )
@@ -55,4 +64,14 @@ class Settings:
             gpu=GpuProfile.from_dict(values["gpu"]),
             nccl_environment=values["nccl_environment"],
             cache=values.get("cache"),
+            other_gpus={
+                name: GpuProfile.from_dict(gpu)
+                for name, gpu in values.get("other_gpus", {}).items()
+            },
         )
+
+
+def load_gpus(cluster: Cluster, nodes: int) -> tuple[GpuProfile, dict[str, GpuProfile]]:
+    """The GPU of the first node, and by profile those of other nodes. Raises: UsageError."""
+    first, *others = dict.fromkeys(node.gpu for node in cluster.node_types(nodes))
+    return load_gpu(first), {name: load_gpu(name) for name in others}

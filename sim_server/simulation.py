@@ -22,8 +22,9 @@ from sim_server.collectives.environment import NcclEnvironment
 from sim_server.communicators import Communicators, Joiner, NewCommunicator
 from sim_server.deadlock import report_deadlock
 from sim_server.errors import Deadlock, Mismatch, RankFailed, UnsupportedCall
+from sim_server.gpu import GpuProfile
 from sim_server.history import PIECE_ROWS, Piece
-from sim_server.kernels import Timer, copy_rates, fill_rate
+from sim_server.kernels import Timer, copy_rates, fill_rate, name_gpu
 from sim_server.operations import Operation
 from sim_server.records import NcclOpKind, RecordKind, ReplyStatus, WaitKind
 from sim_server.run_log import Reply, RunLog
@@ -39,7 +40,7 @@ _AGREE = (
 )
 
 
-def _nccl_sm_count(settings: Settings) -> int:
+def _nccl_sm_count(settings: Settings, gpu: GpuProfile) -> int:
     """Multiprocessors that a launch of NCCL occupies: one for each channel.
 
     Source: src/enqueue.cc of NCCL 2.20.3, one block a channel. That blocks do not share a
@@ -48,7 +49,7 @@ def _nccl_sm_count(settings: Settings) -> int:
     if not settings.cluster.sm_contention:
         return 0
     variables = NcclEnvironment.read(settings.nccl_environment)
-    return variables.channels(settings.gpu.nccl_sm_count)
+    return variables.channels(gpu.nccl_sm_count)
 
 
 class Simulation:
@@ -70,10 +71,25 @@ class Simulation:
         self._engine = Engine(
             settings.ranks,
             gpu.sm_count,
-            _nccl_sm_count(settings),
+            _nccl_sm_count(settings, gpu),
             copy_rates(gpu),
             fill_rate(gpu),
         )
+        self._other_gpus = {
+            rank: settings.gpu_of(rank).profile
+            for rank in range(settings.ranks if settings.other_gpus else 0)
+            if settings.gpu_of(rank) is not gpu
+        }
+        """Profiles of ranks that have not the first node's GPU."""
+        for rank, profile in self._other_gpus.items():
+            other = settings.other_gpus[profile]
+            self._engine.set_gpu(
+                rank,
+                other.sm_count,
+                _nccl_sm_count(settings, other),
+                copy_rates(other),
+                fill_rate(other),
+            )
         self._timer = timer or make_timer(settings)
         self._communicators = Communicators()
         self._communication = Communication(
@@ -253,6 +269,8 @@ class Simulation:
         kind = RecordKind(announcement.kind)
         if kind is RecordKind.SIGNATURE:
             signature, history = announcement.payload, self.log.history
+            if (profile := self._other_gpus.get(announcement.rank)) is not None:
+                signature = name_gpu(signature, profile)
             timing = history.timing(signature)
             if timing is None:
                 timing = history.add_timing(signature, self._timer.time(json.loads(signature)))

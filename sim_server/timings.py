@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from sim_server.errors import UsageError
-from sim_server.kernels import CachedTimer, KernelTimer, Timer
+from sim_server.gpu import GpuProfile
+from sim_server.kernels import CachedTimer, KernelTimer, MixedTimer, Timer
 from sim_server.settings import Settings
 from sim_server.timing_cache import Damaged, TimingCache
 
 
 def make_timer(settings: Settings) -> Timer:
-    """The models of the GPU, behind the cache if there is one.
+    """The models of the GPUs, behind the cache if there is one.
 
     Raises: UsageError if the cache cannot be used.
     """
-    models = KernelTimer(settings.gpu)
+    return _by_gpu(settings, lambda gpu: _timer_of(gpu, settings))
+
+
+def model_timer(settings: Settings) -> Timer:
+    """The models of the GPUs alone."""
+    return _by_gpu(settings, KernelTimer)
+
+
+def _by_gpu(settings: Settings, make: Callable[[GpuProfile], Timer]) -> Timer:
+    others = {name: make(gpu) for name, gpu in settings.other_gpus.items()}
+    first = make(settings.gpu)
+    return MixedTimer(first, others) if others else first
+
+
+def _timer_of(gpu: GpuProfile, settings: Settings) -> Timer:
+    models = KernelTimer(gpu)
     if settings.cache is None:
         return models
     path = Path(settings.cache["path"])
     try:
         with TimingCache(path) as cache:
-            entries = cache.entries(settings.gpu.name)
+            entries = cache.entries(gpu.name)
     except Damaged as error:
         raise UsageError(f"the cache {path} is damaged: {error}") from error
     return CachedTimer(models, entries, settings.cache["cuda"])

@@ -22,15 +22,19 @@ ph::Rate engine_rate(const Rate& rate) {
   return {rate.first, std::llround(rate.second)};
 }
 
-std::unique_ptr<ph::Engine> make_engine(std::uint32_t ranks, std::uint32_t sm_count, std::uint32_t comm_sm,
-                                        const CopyRates& copy_rates, const Rate& fill_rate) {
-  ph::Settings settings{
-      .ranks = ranks, .sm_count = sm_count, .comm_sm = comm_sm, .copy = {}, .fill = engine_rate(fill_rate)};
+ph::Gpu engine_gpu(std::uint32_t sm_count, std::uint32_t comm_sm, const CopyRates& copy_rates, const Rate& fill_rate) {
+  ph::Gpu gpu{.sm_count = sm_count, .comm_sm = comm_sm, .copy = {}, .fill = engine_rate(fill_rate)};
   for (const auto& [key, rate] : copy_rates) {
     if (key.first >= ph::kCopyKinds) throw py::value_error("copy_rates has an unknown kind of copy");
-    settings.copy[key.first][key.second] = engine_rate(rate);
+    gpu.copy[key.first][key.second] = engine_rate(rate);
   }
-  return std::make_unique<ph::Engine>(settings);
+  return gpu;
+}
+
+std::unique_ptr<ph::Engine> make_engine(std::uint32_t ranks, std::uint32_t sm_count, std::uint32_t comm_sm,
+                                        const CopyRates& copy_rates, const Rate& fill_rate) {
+  const ph::Gpu gpu = engine_gpu(sm_count, comm_sm, copy_rates, fill_rate);
+  return std::make_unique<ph::Engine>(ph::Settings{.ranks = ranks, .gpu = gpu});
 }
 
 py::array take_spans(ph::Engine& engine) {
@@ -133,6 +137,12 @@ PYBIND11_MODULE(_engine, module) {
   py::class_<Engine>(module, "Engine")
       .def(py::init(&make_engine), py::arg("ranks"), py::arg("sm_count"), py::arg("comm_sm"), py::arg("copy_rates"),
            py::arg("fill_rate"))
+      .def(
+          "set_gpu",
+          [](Engine& self, std::uint32_t rank, std::uint32_t sm_count, std::uint32_t comm_sm,
+             const CopyRates& copy_rates,
+             const Rate& fill_rate) { self.set_gpu(rank, engine_gpu(sm_count, comm_sm, copy_rates, fill_rate)); },
+          py::arg("rank"), py::arg("sm_count"), py::arg("comm_sm"), py::arg("copy_rates"), py::arg("fill_rate"))
       .def(
           "feed",
           [](Engine& self, std::uint32_t rank, const py::bytes& cells, std::int64_t host_clock_ns) {

@@ -69,12 +69,17 @@ inline Nanoseconds transfer_ns(const Rate& rate, std::uint64_t size_bytes) {
 
 inline constexpr std::size_t kCopyKinds = 6;  // CopyKind values are 1 to 5
 
-struct Settings {
-  std::uint32_t ranks;
-  std::uint32_t sm_count;  // of every device
-  std::uint32_t comm_sm;   // SMs that one NCCL launch occupies
+// The model of a rank's devices.
+struct Gpu {
+  std::uint32_t sm_count;
+  std::uint32_t comm_sm;  // SMs that one NCCL launch occupies
   std::array<std::array<std::optional<Rate>, 2>, kCopyKinds> copy;  // [CopyKind][pageable]
   Rate fill;
+};
+
+struct Settings {
+  std::uint32_t ranks;
+  Gpu gpu;  // of every rank that is not given another
 };
 
 }  // namespace ph

@@ -71,8 +71,8 @@ inline std::optional<std::uint8_t> copy_engine(CopyKind kind) {
 
 // What `launches` NCCL launches leave to kernels. The floor of a tenth is assumed: without it, a few launches
 // that wait for late ranks would stop the device.
-inline std::uint32_t available_compute(const Settings& settings, std::uint32_t launches) {
-  const std::uint64_t taken = std::uint64_t{launches} * settings.comm_sm * ComputeShare::kUnits / settings.sm_count;
+inline std::uint32_t available_compute(const Gpu& gpu, std::uint32_t launches) {
+  const std::uint64_t taken = std::uint64_t{launches} * gpu.comm_sm * ComputeShare::kUnits / gpu.sm_count;
   constexpr std::uint64_t kMostTaken = ComputeShare::kUnits / 10 * 9;
   return ComputeShare::kUnits - static_cast<std::uint32_t>(taken < kMostTaken ? taken : kMostTaken);
 }

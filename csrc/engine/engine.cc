@@ -11,17 +11,22 @@ namespace {
 // (assumed: no program waits for one of them that long while all else stands still).
 constexpr std::uint32_t kMostAlarmsInVain = 1000;
 
-const Settings& checked(const Settings& settings) {
-  if (settings.ranks == 0) throw std::invalid_argument("an engine needs a rank");
-  if (settings.sm_count == 0) throw std::invalid_argument("a device needs a multiprocessor");
+const Gpu& checked(const Gpu& gpu) {
+  if (gpu.sm_count == 0) throw std::invalid_argument("a device needs a multiprocessor");
   const auto check_rate = [](const Rate& rate) {
     if (rate.latency_ns < 0 || rate.latency_ns > kLatest || rate.bytes_per_s < 1)
       throw std::invalid_argument("a copy rate is out of range");
   };
-  check_rate(settings.fill);
-  for (const auto& kind : settings.copy)
+  check_rate(gpu.fill);
+  for (const auto& kind : gpu.copy)
     for (const auto& rate : kind)
       if (rate) check_rate(*rate);
+  return gpu;
+}
+
+const Settings& checked(const Settings& settings) {
+  if (settings.ranks == 0) throw std::invalid_argument("an engine needs a rank");
+  checked(settings.gpu);
   return settings;
 }
 
@@ -53,6 +58,8 @@ void Engine::set_duration(std::uint32_t index, std::uint32_t signature, Nanoseco
                           std::uint32_t timing_index) {
   rank(index).set_duration(signature, duration_ns, sm_demand, timing_index);
 }
+
+void Engine::set_gpu(std::uint32_t index, const Gpu& gpu) { rank(index).set_gpu(checked(gpu)); }
 
 void Engine::define_communicator(std::uint32_t comm, const std::vector<std::uint32_t>& members) {
   for (const std::uint32_t member : members) rank(member);

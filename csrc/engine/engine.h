@@ -17,6 +17,7 @@ class Engine {
  public:
   explicit Engine(const Settings& settings);
 
+  void set_gpu(std::uint32_t rank, const Gpu& gpu);  // before anything is fed
   std::vector<Announcement> feed(std::uint32_t rank, std::string_view cells, Nanoseconds host_clock_ns);
   void set_duration(std::uint32_t rank, std::uint32_t signature, Nanoseconds duration_ns, double sm_demand,
                     std::uint32_t timing_index);

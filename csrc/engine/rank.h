@@ -40,7 +40,9 @@ struct World {
 
 class Rank {
  public:
-  Rank(std::uint32_t rank, World& world) : rank_(rank), world_(world), reader_(rank) {}
+  Rank(std::uint32_t rank, World& world) : rank_(rank), world_(world), gpu_(world.settings.gpu), reader_(rank) {}
+
+  void set_gpu(const Gpu& gpu) { gpu_ = gpu; }
 
   // Input.
   std::vector<Announcement> feed(std::string_view cells, Nanoseconds host_clock_ns);
@@ -188,6 +190,7 @@ class Rank {
 
   const std::uint32_t rank_;
   World& world_;
+  Gpu gpu_;  // of all its devices
   RecordsReader reader_;
 
   // Host.

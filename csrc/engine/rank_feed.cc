@@ -93,7 +93,7 @@ void Rank::check_work(const Record& record, const Queued& queued) {
         reader_.fail("signature " + std::to_string(record.id) + " was not announced");
       return;
     case RecordKind::Copy:
-      if (record.id == 0 || record.id >= kCopyKinds || !world_.settings.copy[record.id][0])
+      if (record.id == 0 || record.id >= kCopyKinds || !gpu_.copy[record.id][0])
         reader_.fail("no rate for copies of kind " + std::to_string(record.id));
       return;
     case RecordKind::EventRecord: feed_event_record(record); return;

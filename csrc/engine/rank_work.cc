@@ -105,7 +105,7 @@ void Rank::carry_out(const Queued& record) {
       add_to_stream(record, {.kind = ItemKind::Compute,
                              .span = SpanKind::Fill,
                              .demand = ComputeShare::kUnits,
-                             .duration_ns = transfer_ns(world_.settings.fill, record.args[0])});
+                             .duration_ns = transfer_ns(gpu_.fill, record.args[0])});
       return;
     case RecordKind::EventRecord:
       add_to_stream(record, {.kind = ItemKind::EventRecord, .value = record.args[0]});
@@ -155,7 +155,7 @@ Nanoseconds Rank::earliest_end_ns(const Item& item) const {
 
 void Rank::add_copy(const Queued& record) {
   const auto kind = static_cast<CopyKind>(record.id);
-  const auto& rates = world_.settings.copy[record.id];
+  const auto& rates = gpu_.copy[record.id];
   const bool pageable = (record.flags & kCopyPageable) != 0;
   const Rate& rate = pageable && rates[1] ? *rates[1] : *rates[0];
   Item item{.kind = ItemKind::Compute,
@@ -292,7 +292,7 @@ void Rank::complete(Index index) {
 
 void Rank::set_active_launches(Device& device, std::uint32_t launches) {
   device.active_launches = launches;
-  device.compute.set_available(available_compute(world_.settings, launches), world_.now_ns);
+  device.compute.set_available(available_compute(gpu_, launches), world_.now_ns);
 }
 
 Device& Rank::device(std::uint16_t ordinal) {

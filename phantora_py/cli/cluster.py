@@ -11,6 +11,7 @@ from phantora_py.report.units import duration_text
 from sim_server.cluster import (
     Cluster,
     FabricKind,
+    NodeType,
     Routing,
     builtin_names,
     load_cluster,
@@ -19,6 +20,7 @@ from sim_server.cluster import (
 )
 from sim_server.errors import UsageError
 from sim_server.network import Gpu, Topology
+from sim_server.network.fabrics import leaf_numbers
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -50,10 +52,14 @@ def run(options: argparse.Namespace) -> int:
     print("\n".join(_show(cluster, nodes)))
     if options.svg is not None:
         links = Topology(cluster, nodes).links
+        models = {
+            f"gpu {node}.{number}": cluster.node(node).gpu
+            for node in range(nodes)
+            for number in range(cluster.node(node).gpus_per_node)
+        }
+        picture = draw(links, f"{nodes} nodes of {cluster.name}", models)
         try:
-            options.svg.write_text(
-                draw(links, f"{nodes} nodes of {cluster.name}"), encoding="utf-8"
-            )
+            options.svg.write_text(picture, encoding="utf-8")
         except OSError as error:
             raise UsageError(f"{options.svg}: cannot be written: {error.strerror}") from error
         print(f"Wrote {options.svg}")
@@ -73,10 +79,13 @@ def _list(clusters: list[Cluster]) -> Iterator[str]:
 
 def _show(cluster: Cluster, nodes: int) -> Iterator[str]:
     size = "as many nodes as asked for" if cluster.nodes is None else f"{cluster.nodes} nodes"
-    yield (
-        f"{cluster.name}: {size} of {cluster.gpus_per_node} GPUs ({cluster.gpu}), "
-        f"{cluster.nic.per_node} NICs each; collectives as on {cluster.collectives}"
-    )
+    if cluster.node_groups:
+        yield f"{cluster.name}: {size} of {len(cluster.node_groups)} groups"
+        yield from _group_lines(cluster)
+    else:
+        yield f"{cluster.name}: {size} of {_node_text(cluster)}"
+    for one in cluster.nic_exceptions:
+        yield f"{one.nic} has {bandwidth_text(one.bandwidth_bytes_per_s)}"
     yield _fabric_line(cluster)
     topology = Topology(cluster, nodes)
     yield from _link_lines(topology, nodes)
@@ -89,6 +98,22 @@ def _show(cluster: Cluster, nodes: int) -> Iterator[str]:
             f"  {title:15} gpu, {', '.join(stops)}: {bandwidth_text(narrow_bytes_per_s)}, "
             f"{duration_text(topology.latency_ns(path))}"
         )
+
+
+def _group_lines(cluster: Cluster) -> Iterator[str]:
+    first = 0
+    for group in cluster.node_groups:
+        last = first + group.nodes - 1
+        which = f"node {first}" if first == last else f"nodes {first}-{last}"
+        yield f"  {which:12} {_node_text(group)}"
+        first = last + 1
+
+
+def _node_text(node: NodeType) -> str:
+    return (
+        f"{node.gpus_per_node} GPUs ({node.gpu}), {node.nic.per_node} NICs each; collectives as "
+        f"on {node.collectives}"
+    )
 
 
 def _fabric_line(cluster: Cluster) -> str:
@@ -124,24 +149,24 @@ def _link_lines(topology: Topology, nodes: int) -> Iterator[str]:
 
 def _peers(cluster: Cluster, nodes: int) -> Iterator[tuple[str, Gpu]]:
     """GPUs at growing distance from the first."""
-    if cluster.gpus_per_node > 1:
+    if cluster.node(0).gpus_per_node > 1:
         yield "in a node", Gpu(0, 1)
     if cluster.fabric.kind is not FabricKind.LEAF_SPINE:
         if nodes > 1:
             yield "next node", Gpu(1, 0)
-        if nodes > 1 and cluster.gpus_per_node > 1:
-            yield "other rail", Gpu(1, cluster.gpus_per_node - 1)
+        if nodes > 1 and cluster.node(1).gpus_per_node > 1:
+            yield "other rail", Gpu(1, cluster.node(1).gpus_per_node - 1)
         if nodes > 2:
             yield "last node", Gpu(nodes - 1, 0)
         return
     if min(nodes, _nodes_per_leaf(cluster)) > 1:
         yield "in a leaf", Gpu(1, 0)
-    if nodes > _nodes_per_leaf(cluster):
+    if leaf_numbers(cluster, nodes)[-1] > 0:
         yield "between leaves", Gpu(nodes - 1, 0)
 
 
 def _nodes_per_leaf(cluster: Cluster) -> int:
-    return cluster.fabric.leaf_downlinks // cluster.nic.per_node
+    return cluster.fabric.leaf_downlinks // cluster.node(0).nic.per_node
 
 
 def bandwidth_text(bytes_per_s: float) -> str:

@@ -17,12 +17,16 @@ _MOST_VERTICES = 3000
 _WIDTH, _LAYER, _MARGIN, _RADIUS = 1200.0, 110.0, 60.0, 5.0
 _BELOW_NICS = ("gpu", "inside")
 _INSIDE = ("nvswitch", "host", "memory", "pcie")
-_COLOURS = {"gpu": "#4a7a2c", "nic": "#2a6f97", "inside": "#9a6a1f"}
+_COLOURS = {"nic": "#2a6f97", "inside": "#9a6a1f"}
+_GPU_COLOURS = ("#4a7a2c", "#b23a48", "#4059ad", "#8a5a00", "#5b5b5b")
 _SWITCH_COLOUR = "#6b4c9a"
 
 
-def draw(links: Sequence[Link], title: str) -> str:
-    """The picture. Raises: UsageError when there is too much to see anything."""
+def draw(links: Sequence[Link], title: str, models: Mapping[str, str]) -> str:
+    """The picture; `models` are those of the GPUs, by name, which differ in colour.
+
+    Raises: UsageError when there is too much to see anything.
+    """
     layers = _layers(links)
     count = sum(map(len, layers.values()))
     if count > _MOST_VERTICES:
@@ -37,7 +41,7 @@ def draw(links: Sequence[Link], title: str) -> str:
         f"<title>{escape(title)}</title>",
         f'<text x="{_MARGIN:.0f}" y="20">{escape(title)}</text>',
         *_lines(links, places),
-        *_vertices(layers, places),
+        *_vertices(layers, places, models),
         "</svg>",
     ]
     return "\n".join(lines) + "\n"
@@ -101,16 +105,24 @@ def _lines(links: Sequence[Link], places: Mapping[str, tuple[float, float]]) -> 
 
 
 def _vertices(
-    layers: Mapping[str, Sequence[str]], places: Mapping[str, tuple[float, float]]
+    layers: Mapping[str, Sequence[str]],
+    places: Mapping[str, tuple[float, float]],
+    models: Mapping[str, str],
 ) -> Iterator[str]:
+    kinds = list(dict.fromkeys(models.values()))
     for vertices in layers.values():
         for vertex in vertices:
             x, y = places[vertex]
-            colour = _COLOURS.get(_kind(vertex), _SWITCH_COLOUR)
+            colour, name = _COLOURS.get(_kind(vertex), _SWITCH_COLOUR), vertex
+            if vertex in models:
+                colour = _GPU_COLOURS[kinds.index(models[vertex]) % len(_GPU_COLOURS)]
+                name = f"{vertex}: {models[vertex]}"
             yield (
                 f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS:.0f}" fill="{colour}">'
-                f"<title>{escape(vertex)}</title></circle>"
+                f"<title>{escape(name)}</title></circle>"
             )
         x, y = places[vertices[0]]
         label = f"{vertices[0]} ... {vertices[-1]}" if len(vertices) > 1 else vertices[0]
+        if vertices[0] in models:
+            label += f" ({', '.join(kinds)})"
         yield f'<text x="{_MARGIN:.0f}" y="{y + 20:.1f}">{escape(label)}</text>'

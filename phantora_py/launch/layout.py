@@ -39,7 +39,9 @@ def lay_out(cluster: Cluster, options: RunOptions, torchrun: TorchrunCommand | N
 
     Raises: UsageError where they contradict each other or the cluster is too small.
     """
-    visible = options.gpus_per_node or cluster.gpus_per_node
+    nodes = (torchrun and torchrun.nodes) or options.nodes
+    smallest = min(node.gpus_per_node for node in cluster.node_types(nodes))
+    visible = options.gpus_per_node or smallest
     if torchrun is None:
         ranks = options.ranks
         if ranks is None and options.nodes is None and options.gpus_per_node is None:
@@ -55,7 +57,6 @@ def lay_out(cluster: Cluster, options: RunOptions, torchrun: TorchrunCommand | N
         raise UsageError(
             f"--nodes {options.nodes} contradicts torchrun --nnodes {torchrun.nodes}; give one."
         )
-    nodes = torchrun.nodes or options.nodes
     if options.ranks is not None and nodes is not None and options.ranks != nodes * processes:
         raise UsageError(
             f"--ranks {options.ranks} contradicts the torchrun command, which starts "

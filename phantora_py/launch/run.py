@@ -46,9 +46,9 @@ from sim_server import simulation_pb2 as wire
 from sim_server.cluster import Cluster, load_cluster
 from sim_server.collectives.environment import NcclEnvironment, nccl_variables
 from sim_server.errors import UsageError
-from sim_server.gpu import GpuProfile, load_gpu
+from sim_server.gpu import GpuProfile
 from sim_server.records import PROTOCOL_VERSION
-from sim_server.settings import Settings
+from sim_server.settings import Settings, load_gpus
 from sim_server.timing_cache import Damaged, TimingCache, put_away
 
 # A server that somebody else started should be there (assumed: time to start it a little late).
@@ -83,6 +83,7 @@ class Prepared:
     nccl_variables: dict[str, str] = field(default_factory=dict)
     host_gaps: HostGaps | None = None
     expert_load: ExpertLoad = field(default_factory=ExpertLoad)
+    other_gpus: dict[str, GpuProfile] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
@@ -114,11 +115,12 @@ def prepare(options: RunOptions) -> Prepared:
     """Finds every error that can be found before a process is started. Raises: UsageError."""
     command = understand(options.command, os.environ)
     cluster = load_cluster(options.cluster)
-    gpu = load_gpu(cluster.gpu)
     torchrun = command.torchrun
     layout = lay_out(cluster, options, torchrun)
+    gpu, other_gpus = load_gpus(cluster, layout.nodes)
     variables = nccl_variables(os.environ)
-    NcclEnvironment.read(variables).used_nics(cluster.nic.per_node)  # raises what is wrong
+    for node in cluster.node_types(layout.nodes):
+        NcclEnvironment.read(variables).used_nics(node.nic.per_node)  # raises what is wrong
     if options.server is not None and not options.token:
         raise UsageError("--server needs --token, the token that the server was started with.")
     _check_cache(options)
@@ -140,6 +142,7 @@ def prepare(options: RunOptions) -> Prepared:
         command=command,
         cluster=cluster,
         gpu=gpu,
+        other_gpus=other_gpus,
         layout=layout,
         isolation=isolation,
         output=output,
@@ -313,6 +316,7 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
         **interpreter.shim_keys(prepared.command.program.torch),
     }
     rundir.write_settings(directory, settings)
+    _write_other_nodes(prepared, directory)
     prepared.expert_load.write(directory.path)
     if prepared.host_gaps is not None:
         directory.host_gaps.write_text(prepared.host_gaps.to_text(), encoding="utf-8")
@@ -320,6 +324,19 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
     if "mnt" in prepared.isolation.namespaces:
         for node in range(layout.nodes):
             container.make_shared_memory(directory.path, node_name(node))
+
+
+def _write_other_nodes(prepared: Prepared, directory: RunDirectory) -> None:
+    """What ranks find whose nodes are not of the first one's type."""
+    cluster, layout = prepared.cluster, prepared.layout
+    first = cluster.node(0)
+    for rank in range(layout.ranks):
+        node = cluster.node(layout.node(rank))
+        if node is first:
+            continue
+        gpu = prepared.other_gpus.get(node.gpu, prepared.gpu)
+        gpus = prepared.options.gpus_per_node or node.gpus_per_node
+        rundir.write_rank_settings(directory, rank, {**gpu.shim_keys(), "gpu.count": str(gpus)})
 
 
 def _server(prepared: Prepared, directory: RunDirectory) -> tuple[Server | None, str, str]:
@@ -420,6 +437,7 @@ def _settings(prepared: Prepared) -> Settings:
         gpu=prepared.gpu,
         nccl_environment=prepared.nccl_variables,
         cache=_cache_settings(prepared),
+        other_gpus=prepared.other_gpus,
     )
 
 

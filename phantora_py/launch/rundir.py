@@ -86,8 +86,17 @@ def write_settings(directory: RunDirectory, settings: Mapping[str, str]) -> None
         "epoch.realtime_ns": str(time.time_ns()),
         "epoch.monotonic_ns": str(time.monotonic_ns()),
     }
-    lines = [f"{key} = {value}\n" for key, value in sorted({**settings, **epoch}.items())]
-    directory.settings.write_text("".join(lines), encoding="utf-8")
+    directory.settings.write_text(_settings_text({**settings, **epoch}), encoding="utf-8")
+
+
+def write_rank_settings(directory: RunDirectory, rank: int, settings: Mapping[str, str]) -> None:
+    """Writes rank-<r>.conf: what is different for one rank."""
+    path = directory.path / f"rank-{rank}.conf"
+    path.write_text(_settings_text(settings), encoding="utf-8")
+
+
+def _settings_text(settings: Mapping[str, str]) -> str:
+    return "".join(f"{key} = {value}\n" for key, value in sorted(settings.items()))
 
 
 def write_hosts(directory: RunDirectory, nodes: int, own_network: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,9 +12,10 @@ from typing import Any
 from phantora_py.data import RunData
 from phantora_py.resimulate import resimulate
 from phantora_py.what_if import WhatIf
-from sim_server.gpu import GpuProfile
-from sim_server.kernels import KernelScale, KernelTimer, Timer, Timing
+from sim_server.kernels import KernelScale, Timer, Timing
+from sim_server.settings import Settings
 from sim_server.timing_cache.entry import signature_key
+from sim_server.timings import model_timer
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,7 +26,7 @@ class TimedBy(WhatIf):
     # Something is changed, so that the replay does not insist on the recorded times.
     kernels: tuple[KernelScale, ...] = (KernelScale("*", 1.0),)
 
-    def timer(self, data: RunData, gpu: GpuProfile) -> Timer:
+    def timer(self, data: RunData, settings: Settings) -> Timer:
         """The one that was given."""
         assert self.own is not None
         return self.own
@@ -45,7 +47,8 @@ class _Listener:
 
 def signatures_of(data: RunData) -> list[Mapping[str, Any]]:
     """Each once."""
-    listener = _Listener(KernelTimer(GpuProfile.from_dict(data.settings["gpu"])))
+    listener = _Listener(model_timer(Settings.from_json(json.dumps(data.settings))))
     with tempfile.TemporaryDirectory() as folder:
         resimulate(data, TimedBy(own=listener), Path(folder) / "again.phr")
-    return list(listener.signatures.values())
+    # A signature that names its GPU is of another model than the run's first.
+    return [one for one in listener.signatures.values() if "gpu" not in one]

@@ -6,6 +6,7 @@ The shape is public (docs/json.md): keys may be added, these stay.
 from __future__ import annotations
 
 from collections import Counter
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -102,11 +103,13 @@ def _critical_path(data: RunData, iterations: Iterations) -> dict[str, Any] | No
 
 def _memory(data: RunData) -> dict[str, Any]:
     per_rank = data.memory["per_rank"]
+    worst: dict[str, Any] = max(per_rank, key=itemgetter("device_peak_bytes"), default={})
     failures = [
         {"rank": rank, **oom} for rank, memory in enumerate(per_rank) for oom in memory["oom"]
     ]
     return {
-        "capacity_bytes": data.memory["capacity_bytes"],
+        # Of the rank whose peak is highest; files of earlier versions have one for all.
+        "capacity_bytes": worst.get("capacity_bytes", data.memory["capacity_bytes"]),
         "peak_reserved_bytes": [memory["reserved_peak_bytes"] for memory in per_rank],
         "peak_allocated_bytes": [memory["allocated_peak_bytes"] for memory in per_rank],
         "peak_device_bytes": [memory["device_peak_bytes"] for memory in per_rank],

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Annotated, Any
 
-from sim_server.cluster.graph import GraphLink, parse_links
+from sim_server.cluster.graph import GraphLink, check_nic, parse_links
 from sim_server.cluster.settings import (
     Setting,
     check_choice,
@@ -151,12 +151,10 @@ class Calibration:
     """On the part of the network's capacity that carries payload."""
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """A cluster of equal nodes, each with its GPUs on one NVSwitch."""
+@dataclass(frozen=True, kw_only=True)
+class NodeType:
+    """What a node is made of."""
 
-    name: Annotated[str, Setting("name", check_name)]
-    """As the user reads it in reports."""
     gpu: Annotated[str, Setting("gpu", check_name)]
     """Name of the GPU profile."""
     gpus_per_node: Annotated[int, Setting("gpus_per_node", check_count)]
@@ -167,25 +165,90 @@ class Cluster:
     """Links inside a node."""
     nic: Nic
     """Links out of a node."""
-    fabric: Fabric
-    """Switches between nodes."""
-    nodes: Annotated[int | None, Setting("nodes", check_count)] = None
-    """How many nodes there are; None is as many as asked for."""
     gpu_links: Annotated[GpuLinks, Setting("gpu_links", check_choice(GpuLinks))] = GpuLinks.NVSWITCH
     """How GPUs of a node reach each other."""
     host: Host = Host()
     """PCIe of a node."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeGroup(NodeType):
+    """Nodes of one type in a mixed cluster, after those of the groups before it.
+
+    In a file a group says what differs from the cluster, or from another one that is its `base`.
+    """
+
+    nodes: Annotated[int, Setting("nodes", check_count)]
+    """How many."""
+
+
+@dataclass(frozen=True)
+class NicException:
+    """One NIC that is not like the others of its node."""
+
+    nic: Annotated[str, Setting("nic", check_nic)]
+    """As "nic N.I": NIC I of node N."""
+    bandwidth_bytes_per_s: Annotated[int, Setting("bandwidth", parse_bytes_per_s)]
+    """Of this NIC in one direction."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster(NodeType):
+    """A cluster of nodes that are all of its own type, unless it has groups."""
+
+    name: Annotated[str, Setting("name", check_name)]
+    """As the user reads it in reports."""
+    fabric: Fabric
+    """Switches between nodes; their links are those of a fabric for the cluster's own type."""
+    nodes: Annotated[int | None, Setting("nodes", check_count)] = None
+    """How many nodes there are; None is as many as asked for. Of groups: the sum."""
+    node_groups: tuple[NodeGroup, ...] = ()
+    """The types of the nodes where they are not all alike."""
+    nic_exceptions: tuple[NicException, ...] = ()
+    """NICs of other capacity."""
     sm_contention: Annotated[bool, Setting("sm_contention", check_flag)] = True
     """Whether NCCL's kernels take multiprocessors from the kernels beside them."""
     calibration: Calibration = Calibration()
     """What this cluster's own measurements say about the costs."""
 
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all nodes are alike, with all that is in them."""
+        return not self.node_groups and not self.nic_exceptions
+
+    def node(self, number: int) -> NodeType:
+        """What a node is made of."""
+        last = -1
+        for group in self.node_groups:
+            last += group.nodes
+            if number <= last:
+                return group
+        return self.node_groups[-1] if self.node_groups else self
+
+    def first_nic(self, node: int) -> int:
+        """Number of a node's first NIC when those of the whole cluster are counted through."""
+        count, before = 0, node
+        for group in self.node_groups:
+            count += min(before, group.nodes) * group.nic.per_node
+            before -= min(before, group.nodes)
+        return count + before * self.nic.per_node
+
+    def node_types(self, nodes: int | None = None) -> list[NodeType]:
+        """Those among the first `nodes` nodes, or among all."""
+        if not self.node_groups:
+            return [self]
+        if nodes is None:
+            return list(self.node_groups)
+        return list(dict.fromkeys(self.node(node) for node in range(nodes)))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values under the names of the fields, in base units, for JSON."""
+        groups = [asdict(one) | {"gpu_links": one.gpu_links.value} for one in self.node_groups]
         return asdict(self) | {
             "gpu_links": self.gpu_links.value,
             "fabric": asdict(self.fabric)
             | {"routing": self.fabric.routing.value, "kind": self.fabric.kind.value},
+            "node_groups": groups,
         }
 
     @staticmethod
@@ -195,12 +258,23 @@ class Cluster:
         fabric["kind"] = FabricKind(fabric.get("kind", "leaf-spine"))
         fabric["shape"] = tuple(fabric.get("shape", ()))
         fabric["links"] = tuple(GraphLink(**link) for link in fabric.get("links", ()))
+        groups = values.get("node_groups", ())
+        exceptions = values.get("nic_exceptions", ())
         parts = {
-            "nvlink": NvLink(**values["nvlink"]),
-            "nic": Nic(**values["nic"]),
             "fabric": Fabric(**fabric),
-            "gpu_links": GpuLinks(values.get("gpu_links", "nvswitch")),
-            "host": Host(**values.get("host", {})),
+            "node_groups": tuple(NodeGroup(**_node_parts(group)) for group in groups),
+            "nic_exceptions": tuple(NicException(**one) for one in exceptions),
             "calibration": Calibration(**values.get("calibration", {})),
         }
-        return Cluster(**{**values, **parts})
+        return Cluster(**{**_node_parts(values), **parts})
+
+
+def _node_parts(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of a type of nodes, its tables as records."""
+    return {
+        **values,
+        "nvlink": NvLink(**values["nvlink"]),
+        "nic": Nic(**values["nic"]),
+        "gpu_links": GpuLinks(values.get("gpu_links", "nvswitch")),
+        "host": Host(**values.get("host", {})),
+    }

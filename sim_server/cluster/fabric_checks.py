@@ -25,16 +25,29 @@ _SPREAD = (FabricKind.LEAF_SPINE, FabricKind.RAIL_OPTIMISED, FabricKind.RAIL_ONL
 
 def most_nodes(cluster: Cluster) -> int | None:
     """How many nodes the fabric has room for; None is any number."""
-    fabric, nics = cluster.fabric, cluster.nic.per_node
+    fabric = cluster.fabric
     if fabric.kind is FabricKind.FAT_TREE:
-        return (fabric.ports or 0) ** 3 // 4 // nics
+        return _nodes_at((fabric.ports or 0) ** 3 // 4, cluster)
     if fabric.kind is FabricKind.DRAGONFLY:
-        return (fabric.groups or 0) * (fabric.routers or 0) * (fabric.router_nics or 0) // nics
+        places = (fabric.groups or 0) * (fabric.routers or 0) * (fabric.router_nics or 0)
+        return _nodes_at(places, cluster)
     if fabric.kind is FabricKind.TORUS:
         return prod(fabric.shape)
     if fabric.kind is FabricKind.RAIL_ONLY:
         return fabric.leaf_downlinks
     return graph_nodes(fabric.links) if fabric.kind is FabricKind.GRAPH else None
+
+
+def _nodes_at(places: int, cluster: Cluster) -> int:
+    """How many nodes have NICs enough for so many places."""
+    nodes = 0
+    for group in cluster.node_groups:
+        fitting = min(group.nodes, places // group.nic.per_node)
+        nodes += fitting
+        places -= fitting * group.nic.per_node
+        if fitting < group.nodes:
+            return nodes
+    return nodes + places // cluster.nic.per_node
 
 
 def fabric_fault(cluster: Cluster) -> str | None:
@@ -71,12 +84,13 @@ def _settings_fault(cluster: Cluster) -> str | None:
 
 
 def _shape_fault(cluster: Cluster) -> str | None:
-    fabric, nics = cluster.fabric, cluster.nic.per_node
-    if fabric.kind is FabricKind.LEAF_SPINE and fabric.leaf_downlinks % nics != 0:
-        return (
-            f"fabric.leaf_downlinks = {fabric.leaf_downlinks} is not a multiple "
-            f"of nic.per_node = {nics}; all NICs of a node are on one leaf"
-        )
+    fabric = cluster.fabric
+    for nics in (one.nic.per_node for one in (cluster, *cluster.node_groups)):
+        if fabric.kind is FabricKind.LEAF_SPINE and fabric.leaf_downlinks % nics != 0:
+            return (
+                f"fabric.leaf_downlinks = {fabric.leaf_downlinks} is not a multiple "
+                f"of nic.per_node = {nics}; all NICs of a node are on one leaf"
+            )
     if fabric.ports is not None and fabric.ports % 2 != 0:
         return f"fabric.ports = {fabric.ports} is odd; half of a switch's ports lead up"
     if fabric.kind is FabricKind.TORUS and (len(fabric.shape) not in (2, 3) or 1 in fabric.shape):
@@ -85,6 +99,6 @@ def _shape_fault(cluster: Cluster) -> str | None:
             "least 2"
         )
     if fabric.kind is FabricKind.GRAPH:
-        fault = graph_fault(fabric.links, nics)
+        fault = graph_fault(fabric.links, lambda node: cluster.node(node).nic.per_node)
         return fault and f"fabric.links: {fault}"
     return None

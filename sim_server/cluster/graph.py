@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sim_server.cluster.units import parse_bytes_per_s, parse_ns
@@ -52,14 +52,28 @@ def _parse_link(number: int, table: object) -> GraphLink:
         raise ValueError(f"number {number}: {error}") from error
 
 
+def check_nic(value: object) -> str:
+    """The name of a NIC. Raises: ValueError."""
+    if not isinstance(value, str) or not _NIC.fullmatch(value):
+        raise ValueError(f'{value!r} is not a NIC; number I of node N is "nic N.I"')
+    return value
+
+
+def nic_place(name: str) -> tuple[int, int]:
+    """Node and number in the node of a NIC."""
+    found = _NIC.fullmatch(name)
+    assert found is not None, f"{name} was checked when the file was read"
+    return int(found[1]), int(found[2])
+
+
 def graph_nodes(links: tuple[GraphLink, ...]) -> int:
     """How many nodes' NICs the links name."""
     found = (_NIC.fullmatch(end) for link in links for end in (link.one, link.other))
     return 1 + max((int(one[1]) for one in found if one), default=-1)
 
 
-def graph_fault(links: tuple[GraphLink, ...], nics_per_node: int) -> str | None:
-    """What is wrong with a graph as a whole; None when nothing is."""
+def graph_fault(links: tuple[GraphLink, ...], nics_of: Callable[[int], int]) -> str | None:
+    """What is wrong with a graph as a whole, with so many NICs on a node; None when nothing is."""
     pairs = Counter(frozenset((link.one, link.other)) for link in links)
     for pair, count in pairs.items():
         if count > 1:
@@ -69,11 +83,12 @@ def graph_fault(links: tuple[GraphLink, ...], nics_per_node: int) -> str | None:
         neighbours[link.one].add(link.other)
         neighbours[link.other].add(link.one)
     nics = [
-        f"nic {node}.{nic}" for node in range(graph_nodes(links)) for nic in range(nics_per_node)
+        f"nic {node}.{nic}" for node in range(graph_nodes(links)) for nic in range(nics_of(node))
     ]
     for name in neighbours:
         if _NIC.fullmatch(name) and name not in nics:
-            return f"'{name}' is not a NIC: there are nic.per_node = {nics_per_node} a node"
+            per_node = nics_of(nic_place(name)[0])
+            return f"'{name}' is not a NIC: there are nic.per_node = {per_node} a node"
     for nic in nics:
         if nic not in neighbours:
             return f"'{nic}' has no link; every NIC of a node needs one"

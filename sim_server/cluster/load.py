@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from pathlib import Path
 from typing import Any
 
-from sim_server.cluster.description import Cluster
+from sim_server.cluster.description import Cluster, NodeType
 from sim_server.cluster.fabric_checks import fabric_fault
+from sim_server.cluster.node_checks import node_fault
 from sim_server.cluster.settings import read_record
 from sim_server.errors import UsageError
 from sim_server.toml_file import read_toml
@@ -40,6 +42,7 @@ def load_cluster(name_or_path: str) -> Cluster:
         )
     table = _read_with_bases(path, ())
     table.setdefault("name", path.stem)
+    _complete_groups(table, path)
     return _build(table, f"cluster {path}")
 
 
@@ -51,17 +54,36 @@ def _read_with_bases(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     base = table.pop("base", None)
     if base is None:
         return table
-    if base in builtin_names():
-        below = read_toml(_BUILTIN / f"{base}.toml", "cluster")
-    elif isinstance(base, str) and (path.parent / base).is_file():
-        below = _read_with_bases(path.parent / base, (*above, path.resolve()))
-    else:
-        raise UsageError(
-            f"cluster {path}: base = {base!r} is not a built-in cluster; use one of "
-            f"{', '.join(builtin_names())}, or the path of a file beside this one"
-        )
+    below = _read_base(base, path, (*above, path.resolve()), f"cluster {path}")
     below.pop("name", None)
     return _merge(below, table)
+
+
+def _read_base(base: object, path: Path, above: tuple[Path, ...], where: str) -> dict[str, Any]:
+    """What a table in the file at `path` starts from."""
+    if base in builtin_names():
+        return read_toml(_BUILTIN / f"{base}.toml", "cluster")
+    if isinstance(base, str) and (path.parent / base).is_file():
+        return _read_with_bases(path.parent / base, above)
+    raise UsageError(
+        f"{where}: base = {base!r} is not a built-in cluster; use one of "
+        f"{', '.join(builtin_names())}, or the path of a file beside this one"
+    )
+
+
+def _complete_groups(table: dict[str, Any], path: Path) -> None:
+    """Groups of nodes say what differs from their base, or else from the cluster."""
+    groups = table.get("node_groups")
+    if not isinstance(groups, list):
+        return  # none, or an error that is found with all others
+    keys = [field.name for field in dataclasses.fields(NodeType)]
+    for number, group in enumerate(groups, start=1):
+        if not isinstance(group, dict):
+            continue
+        where = f"cluster {path}: node_groups {number}"
+        base = group.pop("base", None)
+        below = table if base is None else _read_base(base, path, (path.resolve(),), where)
+        groups[number - 1] = _merge({key: below[key] for key in keys if key in below}, group)
 
 
 def _merge(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
@@ -75,18 +97,8 @@ def _merge(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
 
 def _build(table: dict[str, Any], where: str) -> Cluster:
     cluster = read_record(Cluster, table, "", where)
-    nics = cluster.nic.per_node
-    if cluster.gpus_per_node % nics != 0:
-        raise UsageError(
-            f"{where}: nic.per_node = {nics} does not divide gpus_per_node = "
-            f"{cluster.gpus_per_node}; every NIC serves the same number of GPUs"
-        )
-    if cluster.gpus_per_node % cluster.host.gpus_per_switch != 0:
-        raise UsageError(
-            f"{where}: host.gpus_per_switch = {cluster.host.gpus_per_switch} does not divide "
-            f"gpus_per_node = {cluster.gpus_per_node}; every PCIe switch has the same number of "
-            "GPUs"
-        )
-    if (fault := fabric_fault(cluster)) is not None:
+    if cluster.node_groups and cluster.nodes is None:
+        cluster = dataclasses.replace(cluster, nodes=sum(one.nodes for one in cluster.node_groups))
+    if (fault := node_fault(cluster) or fabric_fault(cluster)) is not None:
         raise UsageError(f"{where}: {fault}")
     return cluster

@@ -42,10 +42,11 @@ def place(
     if nodes is None:
         nodes = 1 if ranks is None else -(-ranks // gpus_per_node)
     layout = Layout(nodes, gpus_per_node)
-    if gpus_per_node > cluster.gpus_per_node:
+    fewest = min(node.gpus_per_node for node in cluster.node_types(nodes))
+    if gpus_per_node > fewest:
         raise UsageError(
             f"{gpus_per_node} ranks per node do not fit: a node of cluster {cluster.name} has "
-            f"{cluster.gpus_per_node} GPUs; use more nodes or a cluster with larger nodes"
+            f"{fewest} GPUs; use more nodes or a cluster with larger nodes"
         )
     if ranks is not None and layout.ranks != ranks:
         raise UsageError(
@@ -56,15 +57,23 @@ def place(
         raise UsageError(
             f"{layout.ranks} ranks need {nodes} nodes of {gpus_per_node} GPUs, but cluster "
             f"{cluster.name} has {cluster.nodes} nodes "
-            f"({cluster.nodes * cluster.gpus_per_node} GPUs); ask for fewer ranks or raise "
+            f"({_gpus(cluster, cluster.nodes)} GPUs); ask for fewer ranks or raise "
             "'nodes' in the cluster's file"
         )
     return layout
 
 
 def _fill_nodes(cluster: Cluster, ranks: int | None, nodes: int | None) -> int:
+    """On mixed nodes as many as the smallest has, for ranks are the same number everywhere."""
+    fewest = min(node.gpus_per_node for node in cluster.node_types(nodes))
+    if ranks is None and nodes is None:
+        return cluster.node(0).gpus_per_node
     if ranks is None:
-        return cluster.gpus_per_node
+        return fewest
     if nodes is None:
-        return min(ranks, cluster.gpus_per_node)
+        return min(ranks, fewest)
     return -(-ranks // nodes)
+
+
+def _gpus(cluster: Cluster, nodes: int) -> int:
+    return sum(cluster.node(node).gpus_per_node for node in range(nodes))

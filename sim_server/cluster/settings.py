@@ -10,7 +10,7 @@ import dataclasses
 import difflib
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, NamedTuple, TypeVar, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 from sim_server.errors import UsageError
 
@@ -33,12 +33,15 @@ class _Entry(NamedTuple):
     """None for a table, which is read as `record`."""
     record: type
     required: bool
+    repeated: bool = False
+    """Whether it is a list of such tables."""
 
 
 def read_record(record: type[Record], table: Mapping[str, Any], prefix: str, where: str) -> Record:
     """The record described by `table`.
 
-    Fields are annotated with a `Setting`; a field without one is a table of the field's name.
+    Fields are annotated with a `Setting`; a field without one is a table of the field's name, or a
+    list of such tables.
     `prefix` is the path of the table ("" or "nic."), `where` names the cluster in messages.
     Raises: UsageError.
     """
@@ -69,10 +72,20 @@ def _schema(record: type) -> dict[str, _Entry]:
             schema[setting.key] = _Entry(field.name, setting.parse, record, required)
         if dataclasses.is_dataclass(hints[field.name]):
             schema[field.name] = _Entry(field.name, None, hints[field.name], required)
+        elif dataclasses.is_dataclass(listed := next(iter(get_args(hints[field.name])), None)):
+            assert isinstance(listed, type), "a type hint names types"
+            schema[field.name] = _Entry(field.name, None, listed, required, repeated=True)
     return schema
 
 
 def _read_value(entry: _Entry, value: object, path: str, where: str) -> object:
+    if entry.parse is None and entry.repeated:
+        if not isinstance(value, list) or not all(isinstance(one, Mapping) for one in value):
+            raise UsageError(f"{where}: '{path}' is a list of tables; write each under [[{path}]]")
+        return tuple(
+            read_record(entry.record, one, f"{path} {number}: ", where)
+            for number, one in enumerate(value, start=1)
+        )
     if entry.parse is None:
         if not isinstance(value, Mapping):
             raise UsageError(f"{where}: '{path}' is a table; write its keys under [{path}]")

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import simpy
 
 from sim_server.cluster import Calibration, Cluster, place
-from sim_server.collectives.channels import CHANNEL_RATES
 from sim_server.collectives.environment import NcclEnvironment
 from sim_server.collectives.group import Group
+from sim_server.collectives.library import Library
 from sim_server.collectives.selection import Plan, Selection
-from sim_server.collectives.tuning import comm_init_ns, load_tuning
+from sim_server.collectives.tuning import comm_init_ns
 from sim_server.network import Batch, FlowNetwork, Gpu, LinkUse, Topology
 from sim_server.operations import Operation
 
@@ -58,11 +58,12 @@ class Communication:
         self._env = env
         self._gpus_per_node = gpus_per_node
         self._cluster = cluster
+        self._nodes = nodes
         variables = NcclEnvironment.read(environment or {})
         topology = Topology(
             cluster,
             nodes,
-            variables.used_nics(cluster.nic.per_node),
+            variables.used_nics,
             peer_to_peer=variables.peer_to_peer,
             pxn=variables.pxn,
         )
@@ -70,9 +71,8 @@ class Communication:
         capacities = [link.capacity_bytes_per_s for link in topology.links]
         self.flows = FlowNetwork(env, capacities, use=self.link_use)
         self._limits: dict[simpy.Event, str] = {}
-        tuning = load_tuning(cluster.collectives, cluster.nic.transport, cluster.calibration)
-        rates = CHANNEL_RATES[cluster.collectives]
-        self._selection = Selection(topology, tuning, rates, variables)
+        library = Library(cluster, nodes, cluster.calibration)
+        self._selection = Selection(topology, library, variables)
         self._groups: dict[tuple[int, ...], Group] = {}
         self._plans: dict[tuple[Operation, ...], Plan] = {}
         self._planned_flows = 0
@@ -109,10 +109,7 @@ class Communication:
 
     def calibrate(self, calibration: Calibration) -> None:
         """Replace the cluster's calibration for what starts from now on."""
-        cluster = self._cluster
-        self._selection.tuning = load_tuning(
-            cluster.collectives, cluster.nic.transport, calibration
-        )
+        self._selection.library = Library(self._cluster, self._nodes, calibration)
         self._plans.clear()
         self._planned_flows = 0
 
@@ -214,7 +211,8 @@ class Communication:
 
     def _copy_ns(self, operation: Operation) -> int:
         """A rank alone copies its buffer: assumed at the speed of NVLink after a launch of 2 us."""
-        speed_bytes_per_s = self._cluster.nvlink.bandwidth_bytes_per_s
+        node = operation.participants[0] // self._gpus_per_node
+        speed_bytes_per_s = self._cluster.node(node).nvlink.bandwidth_bytes_per_s
         return 2_000 + -(-operation.buffer_bytes * 10**9 // speed_bytes_per_s)
 
 

@@ -16,8 +16,10 @@ class Group:
         nodes: dict[int, list[int]] = {}
         for rank, gpu in self.gpu.items():
             nodes.setdefault(gpu.node, []).append(rank)
+        self.node_numbers = tuple(nodes)
+        """In the order in which the communicator first meets them."""
         self.nodes = list(nodes.values())
-        """Ranks of each node, nodes in the order in which the communicator first meets them."""
+        """Ranks of each node, in the same order."""
         self.rails = min(len(node) for node in self.nodes)
         """Ranks of a node that can each keep a NIC of their own busy."""
 

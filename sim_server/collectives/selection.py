@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from math import ceil, inf
 from typing import NamedTuple
+from typing import Protocol as TypingProtocol
 
 from sim_server.collectives.channels import ChannelRates, Channels, channels_of
 from sim_server.collectives.direct import exchange_shape, rooted_shape
@@ -177,20 +178,23 @@ def _folded_exchange(group: Group, topology: Topology) -> _Routed:
     return _Routed(pairwise_shape(group, folded=True), routes, topology, fold)
 
 
-class Selection:
-    """Plans for operations on one topology under one tuning."""
+class Costs(TypingProtocol):
+    """What the library costs; see `sim_server.collectives.library`."""
 
-    def __init__(
-        self,
-        topology: Topology,
-        tuning: Tuning,
-        rates: ChannelRates,
-        environment: NcclEnvironment,
-    ) -> None:
+    def tuning(self, group: Group) -> Tuning:
+        """Costs of the operations of these ranks."""
+
+    def rates(self, group: Group) -> ChannelRates:
+        """What a channel of these ranks carries."""
+
+
+class Selection:
+    """Plans for operations on one topology under one library's costs."""
+
+    def __init__(self, topology: Topology, library: Costs, environment: NcclEnvironment) -> None:
         self._topology = topology
-        self.tuning = tuning
+        self.library = library
         """May be changed: what has been planned stays as it is."""
-        self._rates = rates
         self._environment = environment
         self._routed: dict[tuple[NcclOpKind, tuple[int, ...], int], dict[Algorithm, _Routed]] = {}
 
@@ -218,7 +222,7 @@ class Selection:
         routed = _Routed(shape, _routes(shape, group, self._topology), self._topology)
         candidates = [
             self._candidate(algorithm, protocol, routed, cost, group)
-            for (algorithm, protocol), cost in self.tuning.items()
+            for (algorithm, protocol), cost in self.library.tuning(group).items()
             if algorithm is Algorithm.DIRECT and (cost.between or not routed.crosses)
         ]
         return _fastest(candidates, sum(size_bytes for _, _, size_bytes in sizes), group)
@@ -229,8 +233,10 @@ class Selection:
         shapes = self._routed.get(key)
         if shapes is None:
             shapes = self._routed[key] = dict(self._route_all(operation.kind, group, root))
-        for (algorithm, protocol), cost in self.tuning.items():
-            if algorithm not in shapes or not self._is_allowed(algorithm, protocol, len(shapes)):
+        for (algorithm, protocol), cost in self.library.tuning(group).items():
+            if algorithm not in shapes:
+                continue
+            if not self._is_allowed(algorithm, protocol, group, len(shapes)):
                 continue
             if cost.between is None and shapes[algorithm].crosses:
                 continue
@@ -251,7 +257,7 @@ class Selection:
             yield Algorithm.DIRECT, _folded_exchange(group, topology)
             return
         for algorithm, shape in _shapes(kind, group, root):
-            if algorithm in _NVLS and not topology.has_nvlink:
+            if algorithm in _NVLS and not topology.has_nvlink(group.node_numbers):
                 continue  # that it goes with peer-to-peer access is assumed
             yield algorithm, _Routed(shape, _routes(shape, group, topology), topology)
 
@@ -259,7 +265,7 @@ class Selection:
         self, algorithm: Algorithm, protocol: Protocol, routed: _Routed, cost: Cost, group: Group
     ) -> _Candidate:
         channels = channels_of(algorithm, group, self._environment)
-        bytes_per_s = self._rates.of(protocol) if channels.limited else inf
+        bytes_per_s = self.library.rates(group).of(protocol) if channels.limited else inf
         buffer_bytes = self._environment.buffer_bytes
         if buffer_bytes is not None and protocol is Protocol.SIMPLE:
             step_ns = max(routed.step_ns(cost), 1)
@@ -269,11 +275,13 @@ class Selection:
     def _switch_reduces(self, operation: Operation) -> bool:
         return self._environment.nvls and switch_can_reduce(operation)
 
-    def _is_allowed(self, algorithm: Algorithm, protocol: Protocol, choices: int) -> bool:
+    def _is_allowed(
+        self, algorithm: Algorithm, protocol: Protocol, group: Group, choices: int
+    ) -> bool:
         """Whether the user's variables leave this; as in NCCL they bind where there is a choice."""
         if algorithm is Algorithm.DIRECT:
             return True
-        if protocol is Protocol.LL128 and not self._topology.has_nvlink:
+        if protocol is Protocol.LL128 and not self._topology.has_nvlink(group.node_numbers):
             return False  # NCCL uses it over NVLink only (src/graph/tuning.cc of NCCL 2.20.3)
         named = choices == 1 or algorithm.value in self._environment.algorithms
         return named and protocol.value in self._environment.protocols

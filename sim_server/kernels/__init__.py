@@ -4,6 +4,7 @@ deserves.
 
 from sim_server.kernels.cached import CachedTimer, RecordedTimer
 from sim_server.kernels.copies import copy_rates, fill_rate
+from sim_server.kernels.mixed import MixedTimer, name_gpu
 from sim_server.kernels.scaled import KernelScale, ScaledTimer
 from sim_server.kernels.timer import KernelTimer, Timer
 from sim_server.kernels.timing import Interval, Tier, Timing
@@ -13,6 +14,7 @@ __all__ = [
     "Interval",
     "KernelScale",
     "KernelTimer",
+    "MixedTimer",
     "RecordedTimer",
     "ScaledTimer",
     "Tier",
@@ -20,4 +22,5 @@ __all__ = [
     "Timing",
     "copy_rates",
     "fill_rate",
+    "name_gpu",
 ]

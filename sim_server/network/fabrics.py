@@ -36,35 +36,47 @@ def connections(cluster: Cluster, nodes: int) -> Iterator[Connection]:
     yield from _KINDS[cluster.fabric.kind](cluster, nodes)
 
 
+def leaf_numbers(cluster: Cluster, nodes: int) -> list[int]:
+    """The leaf of each node where all NICs of a node are at one: the next one when it is full."""
+    numbers: list[int] = []
+    leaf, used = 0, 0
+    for node in range(nodes):
+        nics = cluster.node(node).nic.per_node
+        if used + nics > cluster.fabric.leaf_downlinks:
+            leaf, used = leaf + 1, 0
+        used += nics
+        numbers.append(leaf)
+    return numbers
+
+
 def _nic_links(
     cluster: Cluster, nodes: int, switch: Callable[[int, int], str]
 ) -> Iterator[Connection]:
     """Every NIC at the switch that `switch` says for its node and its number."""
-    nic = cluster.nic
+    others = {one.nic: one.bandwidth_bytes_per_s for one in cluster.nic_exceptions}
     for node in range(nodes):
+        nic = cluster.node(node).nic
         for number in range(nic.per_node):
-            yield Connection(
-                f"nic {node}.{number}",
-                switch(node, number),
-                nic.bandwidth_bytes_per_s,
-                nic.latency_ns,
-            )
+            name = f"nic {node}.{number}"
+            bandwidth_bytes_per_s = others.get(name, nic.bandwidth_bytes_per_s)
+            yield Connection(name, switch(node, number), bandwidth_bytes_per_s, nic.latency_ns)
 
 
 def _leaf_spine(cluster: Cluster, nodes: int) -> Iterator[Connection]:
     """All NICs of a node at one leaf."""
-    per_leaf = cluster.fabric.leaf_downlinks // cluster.nic.per_node
-    yield from _nic_links(cluster, nodes, lambda node, _: f"leaf {node // per_leaf}")
-    leaves = -(-nodes // per_leaf)
+    leaf = leaf_numbers(cluster, nodes)
+    yield from _nic_links(cluster, nodes, lambda node, _: f"leaf {leaf[node]}")
+    leaves = leaf[-1] + 1
     if leaves > 1:
-        yield from _uplinks(cluster, [f"leaf {leaf}" for leaf in range(leaves)])
+        yield from _uplinks(cluster, [f"leaf {number}" for number in range(leaves)])
 
 
 def _rail_optimised(cluster: Cluster, nodes: int) -> Iterator[Connection]:
     """NICs of equal number at one leaf, as many nodes as it has ports; spines above all leaves."""
     per_leaf = cluster.fabric.leaf_downlinks
     yield from _nic_links(cluster, nodes, lambda node, nic: f"leaf {node // per_leaf}.{nic}")
-    leaves = product(range(-(-nodes // per_leaf)), range(cluster.nic.per_node))
+    rails = max(node.nic.per_node for node in cluster.node_types(nodes))
+    leaves = product(range(-(-nodes // per_leaf)), range(rails))
     yield from _uplinks(cluster, [f"leaf {block}.{nic}" for block, nic in leaves])
 
 
@@ -94,14 +106,13 @@ def _fat_tree(cluster: Cluster, nodes: int) -> Iterator[Connection]:
     """
     assert cluster.fabric.ports is not None, "checked when the file was read"
     half = cluster.fabric.ports // 2
-    per_node = cluster.nic.per_node
 
     def edge(node: int, number: int) -> str:
-        pod, at = divmod((node * per_node + number) // half, half)
+        pod, at = divmod((cluster.first_nic(node) + number) // half, half)
         return f"edge {pod}.{at}"
 
     yield from _nic_links(cluster, nodes, edge)
-    pods = -(-nodes * per_node // half**2)
+    pods = -(-cluster.first_nic(nodes) // half**2)
     speed = _switch_link(cluster)
     for pod, one, other in product(range(pods), range(half), range(half)):
         yield Connection(f"edge {pod}.{one}", f"aggregation {pod}.{other}", *speed)
@@ -115,14 +126,14 @@ def _dragonfly(cluster: Cluster, nodes: int) -> Iterator[Connection]:
     The connections of a group are dealt out to its routers in turn. Source: Kim, Dally, Scott and
     Abts, "Technology-driven, highly-scalable dragonfly topology", ISCA 2008.
     """
-    fabric, per_node = cluster.fabric, cluster.nic.per_node
+    fabric = cluster.fabric
     assert fabric.groups is not None, "checked when the file was read"
     assert fabric.routers is not None
     assert fabric.router_nics is not None
     routers, router_nics = fabric.routers, fabric.router_nics
 
     def router(node: int, number: int) -> str:
-        group, at = divmod((node * per_node + number) // router_nics, routers)
+        group, at = divmod((cluster.first_nic(node) + number) // router_nics, routers)
         return f"router {group}.{at}"
 
     yield from _nic_links(cluster, nodes, router)

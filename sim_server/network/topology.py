@@ -10,14 +10,14 @@ PCIe.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
 from sim_server.cluster import Cluster, FabricKind, GpuLinks, Host, Routing
 from sim_server.errors import UsageError
-from sim_server.network.fabrics import connections
+from sim_server.network.fabrics import connections, leaf_numbers
 from sim_server.network.routes import Routes, UnreachableError
 from sim_server.network.routing import ecmp_spine, single_path_spine
 
@@ -59,32 +59,31 @@ class Topology:
         self,
         cluster: Cluster,
         nodes: int,
-        nics: Sequence[int] | None = None,
+        nics: Callable[[int], Sequence[int]] = range,
         *,
         peer_to_peer: bool = True,
         pxn: bool = True,
     ) -> None:
-        """`nics` are those in use on every node, all when None; `pxn` is NCCL's, over NVLink to
+        """`nics` are those in use of a node that has so many; `pxn` is NCCL's, over NVLink to
         the GPU of the right rail.
 
         A GPU whose own is not among them uses the nearest by number.
         """
-        self._nics = range(cluster.nic.per_node) if nics is None else nics
-        over_nvlink = peer_to_peer and cluster.gpu_links is GpuLinks.NVSWITCH
-        self._inside = "nvswitch" if over_nvlink else "host"
+        self._types = [cluster.node(node) for node in range(nodes)]
+        self._nics = [nics(one.nic.per_node) for one in self._types]
+        self._peer_to_peer = peer_to_peer
         self.links: list[Link] = []
         self._cluster = cluster
         self._by_ends: dict[tuple[str, str], int] = {}
         self._paths: dict[tuple[Gpu, Gpu], tuple[int, ...]] = {}
         self._pxn = pxn
-        self._nodes_per_leaf = max(cluster.fabric.leaf_downlinks // cluster.nic.per_node, 1)
-        self._has_spines = nodes > self._nodes_per_leaf
+        self._leaf = leaf_numbers(cluster, nodes)
         for node in range(nodes):
             self._add_node(node)
         unused = {
             f"nic {node}.{nic}"
-            for node in range(nodes)
-            for nic in set(range(cluster.nic.per_node)) - set(self._nics)
+            for node, one in enumerate(self._types)
+            for nic in set(range(one.nic.per_node)) - set(self._nics[node])
         }
         neighbours: dict[str, list[str]] = defaultdict(list)
         for one in connections(cluster, nodes):
@@ -94,27 +93,28 @@ class Topology:
                 neighbours[one.other].append(one.one)
         self._routes = Routes(neighbours, cluster.fabric.routing, cluster.fabric.seed)
 
-    @property
-    def has_nvlink(self) -> bool:
-        """Whether GPUs of a node reach each other over it."""
-        return self._inside == "nvswitch"
+    def has_nvlink(self, nodes: Iterable[int]) -> bool:
+        """Whether GPUs of each of these nodes reach each other over it."""
+        return all(self._inside(node) == "nvswitch" for node in nodes)
 
     @property
     def is_symmetric(self) -> bool:
         """Whether a route depends on no more than the places of its ends."""
-        if self._inside == "host" and self._cluster.host != Host():
+        if not self._cluster.is_uniform:
+            return False
+        if self._inside(0) == "host" and self._cluster.host != Host():
             return False
         if self._cluster.fabric.kind is not FabricKind.LEAF_SPINE:
             return False
-        return not self._has_spines or self._cluster.fabric.routing is Routing.ADAPTIVE
+        return self._leaf[-1] == 0 or self._cluster.fabric.routing is Routing.ADAPTIVE
 
     def place(self, gpu: Gpu) -> Place:
         """Where a GPU sits."""
         return Place(
             f"gpu {gpu.node}.{gpu.number}",
             self._nic(gpu),
-            f"{self._inside} {gpu.node}",
-            f"leaf {gpu.node // self._nodes_per_leaf}",
+            f"{self._inside(gpu.node)} {gpu.node}",
+            f"leaf {self._leaf[gpu.node]}",
         )
 
     def path(self, source: Gpu, destination: Gpu) -> tuple[int, ...]:
@@ -145,7 +145,7 @@ class Topology:
         if self._cluster.fabric.kind is not FabricKind.LEAF_SPINE:
             return self._through_fabric(source, destination)
         out_nic, in_nic = self._nic(source), self._nic(destination)
-        out_leaf, in_leaf = (gpu.node // self._nodes_per_leaf for gpu in (source, destination))
+        out_leaf, in_leaf = (self._leaf[gpu.node] for gpu in (source, destination))
         middle = [f"leaf {out_leaf}"]
         if out_leaf != in_leaf:
             middle += [self._spine(source, destination), f"leaf {in_leaf}"]
@@ -155,7 +155,7 @@ class Topology:
         """Between nodes, on the rail of the destination where there are rails and PXN."""
         sender, before = source, [_name(source)]
         on_rails = self._cluster.fabric.kind in (FabricKind.RAIL_OPTIMISED, FabricKind.RAIL_ONLY)
-        if on_rails and self._pxn and self.has_nvlink:
+        if on_rails and self._pxn and self.has_nvlink([source.node]):
             sender = self._on_rail(source, self._nic_number(destination))
             if sender != source:
                 before += [*self._inside_path(source, sender), _name(sender)]
@@ -175,30 +175,38 @@ class Topology:
         """The GPU of the same node that uses a NIC; the same GPU if it does."""
         if self._nic_number(gpu) == nic:
             return gpu
-        others = (Gpu(gpu.node, number) for number in range(self._cluster.gpus_per_node))
+        gpus = self._types[gpu.node].gpus_per_node
+        others = (Gpu(gpu.node, number) for number in range(gpus))
         return next((one for one in others if self._nic_number(one) == nic), gpu)
 
     def _nic_ids(self, source: Gpu, destination: Gpu) -> tuple[int, int]:
         """Numbers of their NICs in the cluster."""
-        per_node = self._cluster.nic.per_node
-        out, in_ = (gpu.node * per_node + self._nic_number(gpu) for gpu in (source, destination))
+        out, in_ = (
+            self._cluster.first_nic(gpu.node) + self._nic_number(gpu)
+            for gpu in (source, destination)
+        )
         return out, in_
+
+    def _inside(self, node: int) -> str:
+        """What joins the GPUs of a node."""
+        over_nvlink = self._peer_to_peer and self._types[node].gpu_links is GpuLinks.NVSWITCH
+        return "nvswitch" if over_nvlink else "host"
 
     def _inside_path(self, source: Gpu, destination: Gpu) -> list[str]:
         """Vertices between two GPUs of a node."""
         node = source.node
-        if self._inside == "nvswitch":
+        if self._inside(node) == "nvswitch":
             return [f"nvswitch {node}"]
         host = [f"host {node}"]
-        if self._cluster.host.bandwidth_bytes_per_s is not None:
+        if self._types[node].host.bandwidth_bytes_per_s is not None:
             host.append(f"memory {node}")
-        if self._cluster.host.gpus_per_switch == 1:
+        if self._types[node].host.gpus_per_switch == 1:
             return host
         one, other = self._pcie_switch(source), self._pcie_switch(destination)
         return [one] if one == other else [one, *host, other]
 
     def _pcie_switch(self, gpu: Gpu) -> str:
-        return f"pcie {gpu.node}.{gpu.number // self._cluster.host.gpus_per_switch}"
+        return f"pcie {gpu.node}.{gpu.number // self._types[gpu.node].host.gpus_per_switch}"
 
     def _along(self, *vertices: str) -> tuple[int, ...]:
         return tuple(self._by_ends[ends] for ends in pairwise(vertices))
@@ -208,8 +216,9 @@ class Topology:
 
     def _nic_number(self, gpu: Gpu) -> int:
         """Number in the node of the NIC that a GPU uses."""
-        own = gpu.number * self._cluster.nic.per_node // self._cluster.gpus_per_node
-        return min(self._nics, key=lambda nic: abs(nic - own))
+        node = self._types[gpu.node]
+        own = gpu.number * node.nic.per_node // node.gpus_per_node
+        return min(self._nics[gpu.node], key=lambda nic: abs(nic - own))
 
     def _spine(self, source: Gpu, destination: Gpu) -> str:
         fabric = self._cluster.fabric
@@ -221,26 +230,28 @@ class Topology:
         return f"spine {ecmp_spine(fabric.seed, out_nic, in_nic, fabric.spines)}"
 
     def _add_node(self, node: int) -> None:
-        nvlink, nic = self._cluster.nvlink, self._cluster.nic
+        made_of = self._types[node]
+        nvlink, nic = made_of.nvlink, made_of.nic
         pcie = (nic.pcie_bandwidth_bytes_per_s, nic.pcie_latency_ns)
-        for index in range(self._cluster.gpus_per_node):
+        for index in range(made_of.gpus_per_node):
             gpu = f"gpu {node}.{index}"
-            if self._cluster.gpu_links is GpuLinks.NVSWITCH:
+            if made_of.gpu_links is GpuLinks.NVSWITCH:
                 nvswitch = f"nvswitch {node}"
                 self._connect(gpu, nvswitch, nvlink.bandwidth_bytes_per_s, nvlink.latency_ns)
             self._connect(gpu, self._nic(Gpu(node, index)), *pcie)
-        if self._inside == "host":
+        if self._inside(node) == "host":
             self._add_host(node)
 
     def _add_host(self, node: int) -> None:
         """PCIe between the GPUs of a node. What it is limited by in all is one link, "memory"."""
-        nic, host = self._cluster.nic, self._cluster.host
+        made_of = self._types[node]
+        nic, host = made_of.nic, made_of.host
         pcie = (nic.pcie_bandwidth_bytes_per_s, nic.pcie_latency_ns)
         entry = leave = f"host {node}"
         if host.bandwidth_bytes_per_s is not None:
             leave = f"memory {node}"
             self._connect(entry, leave, host.bandwidth_bytes_per_s, 0)
-        gpus = [Gpu(node, index) for index in range(self._cluster.gpus_per_node)]
+        gpus = [Gpu(node, index) for index in range(made_of.gpus_per_node)]
         ends = [f"gpu {node}.{gpu.number}" for gpu in gpus]
         slot = pcie
         if host.gpus_per_switch > 1:

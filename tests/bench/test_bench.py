@@ -24,9 +24,11 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def rows(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, Any]]:
+def rows(
+    capsys: pytest.CaptureFixture[str], *arguments: str, cluster: str = ROUND
+) -> list[dict[str, Any]]:
     """What --json prints."""
-    assert main(["bench", *arguments, "--cluster", ROUND, "--json"]) == 0
+    assert main(["bench", *arguments, "--cluster", cluster, "--json"]) == 0
     printed: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
     return printed
 
@@ -61,6 +63,16 @@ def test_gather_is_bound_by_the_root(capsys: pytest.CaptureFixture[str]) -> None
     """The root's link takes what seven others send."""
     (row,) = rows(capsys, "gather", "--ranks", "8", "-b", "80000000", "-e", "80000000")
     assert (row["time_us"], row["busbw_gb_per_s"]) == (7_000, pytest.approx(10))
+
+
+def test_a_slow_nic_holds_up_its_ring(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Each of eight NICs of a node carries an eighth of 15/16 of 80 MB, one at 1 byte/ns."""
+    file = tmp_path / "slow.toml"
+    slow = '[[nic_exceptions]]\nnic = "nic 1.5"\nbandwidth = "1 GB/s"\n'
+    file.write_text(Path(ROUND).read_text(encoding="utf-8") + slow, encoding="utf-8")
+    arguments = ["all_gather", "--ranks", "16", "-b", "80000000", "-e", "80000000"]
+    (row,) = rows(capsys, *arguments, cluster=str(file))
+    assert row["time_us"] == 9_375
 
 
 def test_subsets_share_links(capsys: pytest.CaptureFixture[str]) -> None:

@@ -46,6 +46,43 @@ def test_show(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     ]
 
 
+MIXED = """
+base = "h100"
+[[node_groups]]
+nodes = 3
+[[node_groups]]
+base = "a100"
+nodes = 1
+[[nic_exceptions]]
+nic = "nic 1.3"
+bandwidth = "100 Gb/s"
+"""
+
+
+def test_mixed_nodes_are_shown_and_drawn(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Groups and slow NICs have lines; in the picture GPUs of different models differ in colour."""
+    file, picture = tmp_path / "mine.toml", tmp_path / "mine.svg"
+    file.write_text(MIXED)
+    assert main(["cluster", "show", str(file), "--svg", str(picture)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == [
+        "mine: 4 nodes of 2 groups",
+        "  nodes 0-2    8 GPUs (h100), 8 NICs each; collectives as on hopper",
+        "  node 3       8 GPUs (a100), 8 NICs each; collectives as on ampere",
+        "nic 1.3 has 12.5 GB/s",
+    ]
+    assert "  nic - leaf           1 of  12.5 GB/s, 600 ns" in lines
+    drawn = picture.read_text(encoding="utf-8")
+    colours = {
+        name: drawn.split(f"<title>gpu {name}</title>")[0].rpartition('fill="')[2][:7]
+        for name in ("0.0: h100", "2.7: h100", "3.0: a100")
+    }
+    assert colours["0.0: h100"] == colours["2.7: h100"] != colours["3.0: a100"]
+    assert "nic 1.3 - leaf 0: 12.5 GB/s" in drawn
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

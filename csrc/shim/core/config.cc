@@ -1,5 +1,7 @@
 #include "shim/core/config.h"
 
+#include <unistd.h>
+
 #include <charconv>
 #include <cstdlib>
 #include <fstream>
@@ -32,9 +34,9 @@ Settings read_settings(const std::string& path) {
   return settings;
 }
 
-const Settings& settings() {
+Settings& settings() {
   // Never destroyed: threads still ask while the process ends.
-  static const Settings& loaded = *new Settings([] {
+  static Settings& loaded = *new Settings([] {
     const char* run_dir = std::getenv("PHANTORA_RUN_DIR");
     if (run_dir == nullptr) fail_usage("PHANTORA_RUN_DIR is not set; start the program with `phantora run`");
     return read_settings(std::string(run_dir) + "/shim.conf");
@@ -63,6 +65,35 @@ Unsupported unsupported(const std::string& name) {
   fail_internal("shim.conf: unknown answer to unsupported calls " + name);
 }
 
+Config read_config() {
+  Config c{};
+  const auto unsigned_number = [&c](const char* key) { return static_cast<std::uint64_t>(c.number(key)); };
+  c.run_dir = std::getenv("PHANTORA_RUN_DIR") != nullptr ? std::getenv("PHANTORA_RUN_DIR") : "";
+  c.ranks = static_cast<std::uint32_t>(unsigned_number("ranks"));
+  c.device_count = static_cast<std::uint32_t>(unsigned_number("gpu.count"));
+  if (c.device_count > kMaxDevices) fail_usage("a node has more than " + std::to_string(kMaxDevices) + " GPUs");
+  c.host_time = host_time(c.text("host_time"));
+  c.unsupported = unsupported(c.text("unsupported"));
+  c.cpu_factor = std::strtod(c.text("host.cpu_factor").c_str(), nullptr);
+  static constexpr const char* kCosts[] = {"light", "launch", "copy", "event", "sync", "alloc", "collective", "setup"};
+  static_assert(std::size(kCosts) == static_cast<std::size_t>(HostCost::kCount));
+  for (std::size_t i = 0; i < std::size(kCosts); ++i) {
+    c.cost_ns[i] = unsigned_number((std::string("host.") + kCosts[i] + "_ns").c_str());
+    c.driver_ns[i] = unsigned_number((std::string("host.driver_") + kCosts[i] + "_ns").c_str());
+  }
+  c.clock_read_ns = unsigned_number("host.clock_read_ns");
+  c.query_ns = unsigned_number("host.query_ns");
+  c.value_bytes = unsigned_number("values.threshold_bytes");
+  c.epoch_realtime_ns = unsigned_number("epoch.realtime_ns");
+  c.epoch_monotonic_ns = unsigned_number("epoch.monotonic_ns");
+  return c;
+}
+
+Config& loaded_config() {
+  static Config& loaded = *new Config(read_config());
+  return loaded;
+}
+
 }  // namespace
 
 std::int64_t Config::number(const char* key) const {
@@ -79,32 +110,13 @@ const std::string& Config::text(const char* key) const { return required(key); }
 
 bool Config::has(const char* key) const { return settings().contains(key); }
 
-const Config& config() noexcept {
-  static const Config& loaded = *new Config([] {
-    Config c{};
-    const auto unsigned_number = [&c](const char* key) { return static_cast<std::uint64_t>(c.number(key)); };
-    c.run_dir = std::getenv("PHANTORA_RUN_DIR") != nullptr ? std::getenv("PHANTORA_RUN_DIR") : "";
-    c.ranks = static_cast<std::uint32_t>(unsigned_number("ranks"));
-    c.device_count = static_cast<std::uint32_t>(unsigned_number("gpu.count"));
-    if (c.device_count > kMaxDevices) fail_usage("a node has more than " + std::to_string(kMaxDevices) + " GPUs");
-    c.host_time = host_time(c.text("host_time"));
-    c.unsupported = unsupported(c.text("unsupported"));
-    c.cpu_factor = std::strtod(c.text("host.cpu_factor").c_str(), nullptr);
-    static constexpr const char* kCosts[] = {"light", "launch", "copy",       "event",
-                                             "sync",  "alloc",  "collective", "setup"};
-    static_assert(std::size(kCosts) == static_cast<std::size_t>(HostCost::kCount));
-    for (std::size_t i = 0; i < std::size(kCosts); ++i) {
-      c.cost_ns[i] = unsigned_number((std::string("host.") + kCosts[i] + "_ns").c_str());
-      c.driver_ns[i] = unsigned_number((std::string("host.driver_") + kCosts[i] + "_ns").c_str());
-    }
-    c.clock_read_ns = unsigned_number("host.clock_read_ns");
-    c.query_ns = unsigned_number("host.query_ns");
-    c.value_bytes = unsigned_number("values.threshold_bytes");
-    c.epoch_realtime_ns = unsigned_number("epoch.realtime_ns");
-    c.epoch_monotonic_ns = unsigned_number("epoch.monotonic_ns");
-    return c;
-  }());
-  return loaded;
+const Config& config() noexcept { return loaded_config(); }
+
+void read_rank_settings(const std::string& directory, std::uint32_t rank) noexcept {
+  const std::string path = directory + "/rank-" + std::to_string(rank) + ".conf";
+  if (access(path.c_str(), F_OK) != 0) return;
+  for (auto& [key, value] : read_settings(path)) settings()[key] = value;
+  loaded_config() = read_config();
 }
 
 }  // namespace ph

@@ -39,4 +39,8 @@ struct PH_EXPORT Config {
 
 PH_EXPORT const Config& config() noexcept;
 
+// What is different for one rank of a mixed cluster, `rank-<rank>.conf` beside shim.conf, if there is such a file:
+// when the process becomes the rank, before anything else asks.
+void read_rank_settings(const std::string& directory, std::uint32_t rank) noexcept;
+
 }  // namespace ph

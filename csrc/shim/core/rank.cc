@@ -267,6 +267,7 @@ void see_as(Channel* channel, const std::string& directory, std::uint32_t rank) 
 bool follow(const char* run_dir, std::uint32_t rank) noexcept {
   Channel* channel = map_channel(run_dir, rank);
   if (channel->owner_pid.load() == 0) return false;
+  read_rank_settings(run_dir, rank);
   see_as(channel, run_dir, rank);
   return true;
 }
@@ -275,6 +276,7 @@ bool attach(const char* run_dir, std::uint32_t rank) noexcept {
   // Read before the clock is virtual: reading allocates, and an allocator may ask for the time.
   config();
   const std::string directory(run_dir);
+  read_rank_settings(directory, rank);
   Channel* channel = map_channel(directory, rank);
   const auto self = static_cast<std::uint32_t>(getpid());
   std::uint32_t owner = 0;
