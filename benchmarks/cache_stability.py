@@ -24,7 +24,7 @@ from phantora_py.report.iterations import find_iterations
 from phantora_py.resimulate import resimulate
 from sim_server.gpu import GpuProfile
 from sim_server.kernels import CachedTimer, KernelTimer
-from sim_server.timing_cache import Entry
+from sim_server.timing_cache import Entry, Environment
 
 DELETED = (0.10, 0.25, 0.50, 1.00)
 
@@ -32,7 +32,7 @@ DELETED = (0.10, 0.25, 0.50, 1.00)
 def iteration_ns(data: RunData, entries: list[Entry], scratch: Path) -> float:
     """Median iteration of the run with this cache."""
     models = KernelTimer(GpuProfile.from_dict(data.settings["gpu"]))
-    timer = CachedTimer(models, entries, data.run["versions"]["cuda"])
+    timer = CachedTimer(models, entries, Environment("", "", data.run["versions"]["cuda"], ""))
     resimulate(data, TimedBy(own=timer, host_time_off=True), scratch)
     durations_ns = find_iterations(RunData(scratch)).durations_ns
     assert len(durations_ns), f"{data.path} has no iteration after its first"

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 from sim_server.errors import UsageError
 from sim_server.gpu import GpuProfile
 from sim_server.kernels import CachedTimer, KernelTimer, MixedTimer, Timer
 from sim_server.settings import Settings
-from sim_server.timing_cache import Damaged, TimingCache
+from sim_server.timing_cache import Damaged, Environment, TimingCache
 
 
 def make_timer(settings: Settings) -> Timer:
@@ -41,4 +42,9 @@ def _timer_of(gpu: GpuProfile, settings: Settings) -> Timer:
             entries = cache.entries(gpu.name)
     except Damaged as error:
         raise UsageError(f"the cache {path} is damaged: {error}") from error
-    return CachedTimer(models, entries, settings.cache["cuda"])
+    return CachedTimer(models, entries, wanted_environment(gpu, settings.cache))
+
+
+def wanted_environment(gpu: GpuProfile, cache: Mapping[str, Any]) -> Environment:
+    """What the program runs on as far as that is known: it has no driver."""
+    return Environment(gpu.name, "", cache["cuda"], cache.get("libraries", ""))

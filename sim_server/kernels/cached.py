@@ -15,10 +15,12 @@ import numpy as np
 from sim_server.kernels.neighbours import Neighbours, place
 from sim_server.kernels.timer import Timer
 from sim_server.kernels.timing import Interval, Tier, Timing
-from sim_server.timing_cache.entry import Entry, signature_key
+from sim_server.timing_cache.entry import Entry, Environment, signature_key
 
 # What another card of the model, or another day, adds to the spread of the samples (assumed).
 _OTHER_CARD = 0.03
+# Likewise another driver, which runs the same kernels (assumed).
+_OTHER_DRIVER = 0.05
 # Likewise another version of CUDA and its libraries, whose kernels may be others (assumed).
 _OTHER_VERSION = 0.1
 
@@ -26,16 +28,20 @@ _OTHER_VERSION = 0.1
 class CachedTimer:
     """Times as `models` does what was not measured. Equal signatures give equal timings."""
 
-    def __init__(self, models: Timer, entries: Iterable[Entry], cuda: str) -> None:
-        """`entries`: of one GPU. `cuda`: the version that the program runs on, "13.2"."""
-        self._models = models
-        self._cuda = cuda
+    def __init__(self, models: Timer, entries: Iterable[Entry], wanted: Environment) -> None:
+        """`entries`: of one GPU. `wanted`: what the program runs on; what is empty of it is
+        not known.
+        """
+        self.models = models
+        self._wanted = wanted
         self._entries: dict[str, Entry] = {}
         for entry in entries:
             key = signature_key(entry.signature)
             before = self._entries.get(key)
             if before is None or self._preference(entry) > self._preference(before):
                 self._entries[key] = entry
+        # What is added later is nobody's neighbour: it may come in another order at another run.
+        self._neighbours = dict(self._entries)
         self._families: dict[str, Neighbours] | None = None
         self._timings: dict[str, Timing] = {}
 
@@ -45,27 +51,49 @@ class CachedTimer:
         timing = self._timings.get(key)
         if timing is None:
             entry = self._entries.get(key)
-            found = self._models.time(signature)
+            found = self.models.time(signature)
             timing = self._measured(found, entry) if entry else self._interpolated(found, signature)
             self._timings[key] = timing
         return timing
 
-    def _preference(self, entry: Entry) -> tuple[bool, str, str]:
-        """The same version of CUDA, then the latest."""
-        environment = entry.environment
-        return environment.cuda == self._cuda, entry.date, environment.driver
+    def has(self, signature: Mapping[str, Any], environment: Environment) -> bool:
+        """Whether this very signature was measured there."""
+        entry = self._entries.get(signature_key(signature))
+        return entry is not None and entry.environment == environment
+
+    def add(self, entry: Entry) -> None:
+        """A measurement of a signature that was not asked for yet."""
+        key = signature_key(entry.signature)
+        assert key not in self._timings, "its timing has been told"
+        self._entries[key] = entry
+
+    def _preference(self, entry: Entry) -> tuple[object, ...]:
+        """The program's own environment, as far as it goes; then the newest driver, so that one
+        environment serves a whole run; then the latest.
+        """
+        differences = entry.environment.differences(self._wanted)
+        return (
+            -len(differences.kernels),
+            not differences.driver,
+            entry.environment.driver_version,
+            entry.environment.libraries,
+            entry.date,
+        )
 
     def _measured(self, model: Timing, entry: Entry) -> Timing:
         """Warm, as most kernels find what the kernel before wrote; cold is an end of the
         interval.
         """
         median_ns, samples = entry.median_ns, entry.warm_ns
-        same = entry.environment.cuda == self._cuda
-        margin = _OTHER_CARD if same else _OTHER_VERSION
+        differences = entry.environment.differences(self._wanted)
+        same = not differences.kernels
+        margin = _OTHER_VERSION
+        if same:
+            margin = _OTHER_DRIVER if differences.driver else _OTHER_CARD
         low, high = np.quantile(samples, (0.05, 0.95)) / median_ns
         if entry.cold_ns:
             high = max(high, median(entry.cold_ns) / median_ns)
-        version = "" if same else f", CUDA {entry.environment.cuda}"
+        version = f", {differences.text}" if differences.text else ""
         return dataclasses.replace(
             model,
             duration_ns=max(1, ceil(median_ns)),
@@ -95,10 +123,10 @@ class CachedTimer:
 
     def _find_families(self) -> dict[str, Neighbours]:
         families: dict[str, Neighbours] = {}
-        for key in sorted(self._entries):
-            entry = self._entries[key]
+        for key in sorted(self._neighbours):
+            entry = self._neighbours[key]
             family, coordinates = place(entry.signature)
-            ratio = entry.median_ns / self._models.time(entry.signature).duration_ns
+            ratio = entry.median_ns / self.models.time(entry.signature).duration_ns
             families.setdefault(family, Neighbours()).add(coordinates, ratio)
         return families
 

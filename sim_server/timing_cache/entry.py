@@ -20,6 +20,39 @@ class Environment:
     cuda: str
     libraries: str
 
+    def differences(self, wanted: Environment) -> Differences:
+        """Where it is not as `wanted`, whose empty fields stand for anything."""
+        theirs, ours = _versions(wanted.libraries), _versions(self.libraries)
+        others = [
+            f"{name} {ours[name]}"
+            for name in sorted(theirs.keys() & ours.keys())
+            if not _is_same(theirs[name], ours[name])
+        ]
+        if wanted.cuda and wanted.cuda != self.cuda:
+            others.insert(0, f"CUDA {self.cuda}")
+        other_driver = bool(wanted.driver) and wanted.driver != self.driver
+        return Differences(tuple(others), f"driver {self.driver}" if other_driver else "")
+
+    @property
+    def driver_version(self) -> tuple[int, ...]:
+        """The driver's, to be compared."""
+        return tuple(int(part) for part in self.driver.split(".") if part.isdigit())
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Between the environment of a measurement and that of a program. `kernels`: versions that
+    bring kernels, as "CUDA 12.8". Empty ones: none.
+    """
+
+    kernels: tuple[str, ...]
+    driver: str
+
+    @property
+    def text(self) -> str:
+        """All of them."""
+        return ", ".join((*self.kernels, *([self.driver] if self.driver else [])))
+
 
 @dataclass(frozen=True)
 class Measurement:
@@ -37,6 +70,12 @@ class Measurement:
     """ISO 8601, UTC."""
     origin: str
     """Who measured: a command, a file, a person."""
+    memory_khz: int | None = None
+    """The memory's clock meanwhile. None here and below: it is not known."""
+    temperature_c: int | None = None
+    """The GPU's, in degrees Celsius, at the end."""
+    outliers: int | None = None
+    """Samples that were left out."""
 
     def __post_init__(self) -> None:
         if not self.warm_ns or min((*self.warm_ns, *self.cold_ns)) <= 0:
@@ -49,7 +88,8 @@ class Measurement:
 
     def to_json(self) -> str:
         """Canonical: equal measurements have equal texts."""
-        return json.dumps(asdict(self), sort_keys=True)
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        return json.dumps(known, sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str) -> Measurement:
@@ -100,6 +140,17 @@ class Entry:
     def date(self) -> str:
         """Of the latest measurement."""
         return max(one.date for one in self.measurements)
+
+
+def _versions(libraries: str) -> dict[str, str]:
+    """By name, of "cublas 13.2, cudnn 9.26"."""
+    parts = (part.strip().partition(" ") for part in libraries.split(","))
+    return {name: version.strip() for name, _, version in parts if version}
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Whether two versions agree as far as both tell: 13.4 and 13.4.0.1 do."""
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
 def signature_key(signature: Mapping[str, Any]) -> str:

@@ -23,7 +23,9 @@ from sim_server.errors import UsageError
 from sim_server.timing_cache.entry import Entry, Environment, Measurement
 
 _APPLICATION = 0x50485443
-_VERSION = 1
+_VERSION = 2
+# Measurements had fewer fields then; what is missing is not known.
+_OLD_VERSION = 1
 _MAGIC = b"SQLite format 3\0"
 # A writer holds the lock for some milliseconds; a disk that hangs should not be taken for it.
 _BUSY_S = 30.0
@@ -65,7 +67,10 @@ class TimingCache:
         _check_header(path)
         self._connection = _connect(path, write)
         try:
-            self._check()
+            version = self._check()
+            if write and version == _OLD_VERSION:
+                # An earlier phantora would not understand what is about to be added.
+                self._connection.execute(f"PRAGMA user_version = {_VERSION}")
         except BaseException:
             self.close()
             raise
@@ -80,7 +85,8 @@ class TimingCache:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _check(self) -> None:
+    def _check(self) -> int:
+        """Returns the version of the format."""
         with _reading(self.path):
             (found,) = self._connection.execute("PRAGMA quick_check(1)").fetchone()
             (application,) = self._connection.execute("PRAGMA application_id").fetchone()
@@ -89,11 +95,12 @@ class TimingCache:
             raise Damaged(f"SQLite finds: {found}")
         if application != _APPLICATION:
             raise Damaged("it is a database of another program")
-        if version != _VERSION:
+        if version not in (_OLD_VERSION, _VERSION):
             raise UsageError(
                 f"{self.path} was written by another version of phantora (format {version}, this "
                 f"one knows {_VERSION}); `phantora cache export` of that version makes a text of it"
             )
+        return int(version)
 
     def measurements(self, gpu: str | None = None) -> Iterator[tuple[Environment, Measurement]]:
         """All, or those of a GPU; in the order of environment and signature. Raises: Damaged."""

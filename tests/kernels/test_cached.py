@@ -16,7 +16,7 @@ from sim_server.kernels import CachedTimer, Interval, KernelTimer, RecordedTimer
 from sim_server.timing_cache import Entry, Environment
 
 MODELS = KernelTimer(load_gpu("h100"))
-NEW = "13.2"
+NEW = Environment("", "", "13.2", "")
 
 
 def entry(
@@ -98,6 +98,49 @@ def test_another_version_of_cuda_is_a_neighbour() -> None:
     current = entry(product(64), 2e5)
     for entries in ([current, outdated], [outdated, current]):
         assert CachedTimer(MODELS, entries, NEW).time(product(64)).duration_ns == 200_000
+
+
+def test_other_libraries_are_neighbours_where_both_tell() -> None:
+    """A version that one side alone tells says nothing; a longer one may be the same."""
+    one = entry(product(64), 1e5)  # cublas 13.4
+    for libraries, tier in (
+        ("torch 2.15", Tier.MEASURED),
+        ("cublas 13.4.0.1", Tier.MEASURED),
+        ("cublas 13.3, torch 2.15", Tier.INTERPOLATED),
+    ):
+        wanted = dataclasses.replace(NEW, libraries=libraries)
+        timing = CachedTimer(MODELS, [one], wanted).time(product(64))
+        assert timing.tier is tier
+        assert timing.interval is not None
+        told = ", cublas 13.4" if tier is Tier.INTERPOLATED else ""
+        assert timing.interval.source == f"1 samples{told}"
+
+
+def test_the_same_driver_comes_first_and_another_is_told() -> None:
+    """It runs the same kernels, so the tier stays; of several that nobody asked for the newest."""
+    drivers = ("570.9", "580.105.08", "575.1")
+    times_ns = dict(zip(drivers, (1e5, 2e5, 3e5), strict=True))
+    entries = [
+        entry(product(64), times_ns[driver], environment=dataclasses.replace(H100, driver=driver))
+        for driver in drivers
+    ]
+    assert CachedTimer(MODELS, entries, NEW).time(product(64)).duration_ns == 200_000
+    wanted = dataclasses.replace(NEW, driver="570.9")
+    timing = CachedTimer(MODELS, entries, wanted).time(product(64))
+    assert (timing.duration_ns, timing.tier) == (100_000, Tier.MEASURED)
+    other = CachedTimer(MODELS, entries, dataclasses.replace(NEW, driver="590.1"))
+    assert other.time(product(64)).tier is Tier.MEASURED
+    told = other.time(product(64)).interval
+    assert told == Interval(0.95, 1.05, "1 samples, driver 580.105.08")
+
+
+def test_what_is_added_later_is_nobodys_neighbour() -> None:
+    """Its own signature takes it; the time of others does not hang on the order of arrivals."""
+    timer = CachedTimer(MODELS, [], NEW)
+    timer.add(entry(product(64), 1e5))
+    assert timer.time(product(64)).duration_ns == 100_000
+    assert timer.has(product(64), H100)
+    assert timer.time(product(65)) == MODELS.time(product(65))
 
 
 def test_every_kind_of_signature_has_neighbours() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import sqlite3
 import subprocess
@@ -117,10 +118,37 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         TimingCache(tmp_path / "text")
     path = make_cache(tmp_path / "c")
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 2")
+        connection.execute("PRAGMA user_version = 3")
     connection.close()
-    with pytest.raises(UsageError, match="format 2"):
+    with pytest.raises(UsageError, match="format 3"):
         TimingCache(path)
+
+
+def test_a_file_of_the_first_version_is_read_and_goes_on_as_one_of_today(tmp_path: Path) -> None:
+    """What measurements did not tell then is not known; rows of both kinds can be removed."""
+    one = measurement(product(8), 100.0)
+    path = make_cache(tmp_path / "c", one)
+
+    def version() -> int:
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        (content,) = connection.execute("SELECT content FROM measurement").fetchone()
+        connection.execute("PRAGMA user_version = 1")
+    assert "temperature_c" not in content
+    with TimingCache(path) as cache:
+        assert list(cache.measurements()) == [(H100, one)]
+    assert version() == 1
+    warm = measurement(product(9), 100.0, temperature_c=55, memory_khz=2_619_000, outliers=1)
+    with TimingCache(path, write=True) as cache:
+        cache.add([(H100, warm)])
+        assert {found.key: found for _, found in cache.measurements()} == {
+            one.key: one,
+            warm.key: warm,
+        }
+        assert cache.remove([(H100, one), (H100, warm)]) == 2
+    assert version() == 2
 
 
 def test_what_is_set_aside_is_out_of_the_way(tmp_path: Path) -> None:
