@@ -47,6 +47,7 @@ def test_memory_peaks() -> None:
             {
                 **{"allocated_peak_bytes": 900, "reserved_peak_bytes": 1000},
                 **{"device_peak_bytes": 1542, "context_bytes": 500, "nccl_bytes": 42},
+                "capacity_bytes": make_settings(1).gpu.memory_bytes,
                 "oom": [],
             }
         ],
