@@ -132,6 +132,8 @@ class Fabric:
     """Nodes along each dimension of a torus."""
     links: Annotated[tuple[GraphLink, ...], Setting("links", parse_links)] = ()
     """Of a free-form graph."""
+    sharp: Annotated[bool, Setting("sharp", check_flag)] = False
+    """Whether the switches can add up (NVIDIA SHARP, for NCCL's CollNet)."""
 
 
 @dataclass(frozen=True)

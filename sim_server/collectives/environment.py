@@ -15,10 +15,6 @@ from sim_server.errors import UsageError
 MOST_CHANNELS = 64
 """MAXCHANNELS. Source: src/include/device.h of NCCL 2.24 and later."""
 
-# Names that NCCL_ALGO may hold, of algorithms that need hardware which no cluster here has
-# (reductions in the network's switches) or are not modelled yet (PAT).
-_NEVER_CHOSEN = ["CollnetDirect", "CollnetChain", "PAT"]
-
 _HONOURED = frozenset(
     {
         "NCCL_ALGO",
@@ -32,8 +28,9 @@ _HONOURED = frozenset(
         "NCCL_IB_HCA",
         "NCCL_PXN_DISABLE",
         "NCCL_BUFFSIZE",
-        # Rings that change the NIC meet no other links on one leaf; on rails PXN keeps to them.
         "NCCL_CROSS_NIC",
+        "NCCL_COLLNET_ENABLE",
+        "NCCL_PAT_ENABLE",
     }
 )
 
@@ -92,6 +89,12 @@ class NcclEnvironment:
     """NCCL_PXN_DISABLE is not 1: on rails, bytes go over NVLink to the GPU of the right rail."""
     buffer_bytes: int | None = None
     """NCCL_BUFFSIZE; None for NCCL's own 4 MiB."""
+    cross_nic: int = 2
+    """NCCL_CROSS_NIC: rings keep to a NIC (0), change it (1), or change it where needed."""
+    collnet: bool = False
+    """NCCL_COLLNET_ENABLE is 1: switches of the network add up, where they can."""
+    pat: bool = True
+    """NCCL_PAT_ENABLE is not 0."""
 
     @staticmethod
     def read(variables: Mapping[str, str]) -> NcclEnvironment:
@@ -99,9 +102,7 @@ class NcclEnvironment:
         min_channels = _channels(variables, "NCCL_MIN_NCHANNELS", "NCCL_MIN_NRINGS", 0)
         max_channels = _channels(variables, "NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS", MOST_CHANNELS)
         return NcclEnvironment(
-            algorithms=_names(
-                "NCCL_ALGO", variables, [one.value for one in Algorithm] + _NEVER_CHOSEN
-            ),
+            algorithms=_names("NCCL_ALGO", variables, [one.value for one in Algorithm]),
             protocols=_names("NCCL_PROTO", variables, [one.value for one in Protocol]),
             min_channels=max(min_channels, 0),
             max_channels=max(max_channels, 1),
@@ -110,6 +111,9 @@ class NcclEnvironment:
             pxn=_number(variables, "NCCL_PXN_DISABLE", 0) != 1,
             hca=variables.get("NCCL_IB_HCA", "").strip(),
             buffer_bytes=_buffer_bytes(variables),
+            cross_nic=_number(variables, "NCCL_CROSS_NIC", 2),
+            collnet=_number(variables, "NCCL_COLLNET_ENABLE", 0) == 1,
+            pat=_number(variables, "NCCL_PAT_ENABLE", 2) != 0,
         )
 
     def channels(self, default: int) -> int:

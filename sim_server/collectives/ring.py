@@ -8,32 +8,44 @@ Across nodes there are as many rings as ranks per node, each with an equal part 
 c enters each node at its rank c, visits the others in order and leaves from rank c-1. So every NIC
 has one ring in and one ring out. Flows of different rings on the same edge are merged into one,
 which counts once, not several times, when it shares a link with other traffic.
+
+That changes the rail between two nodes: ring c leaves by NIC c-1 and enters by NIC c, unless PXN
+carries the bytes over NVLink to the GPU of NIC c first. Alternating rings keep to the rail without
+that: they go through every other node backwards, so that what has left by NIC c-1 enters by NIC
+c-1. They need an even number of equal nodes. Source: release notes of NCCL 2.20.3, "alternating
+rings, allow for cross-nic rings without cross-rail communication".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from sim_server.collectives.group import Group
 from sim_server.collectives.shape import Shape, Transfer
 from sim_server.records import NcclOpKind
 
+Rings = Sequence[Sequence[int]]
+"""The ranks of each ring, in order."""
 
-def ring_shape(kind: NcclOpKind, group: Group, root: int) -> Shape | None:
+
+def ring_shape(
+    kind: NcclOpKind, group: Group, root: int, *, alternating: bool = False
+) -> Shape | None:
     """Flows of a ring; None for operations that are not done in rings. `root` is a global rank."""
+    rings = _rings(group, alternating)
     n, nodes = group.size, len(group.nodes)
     if kind is NcclOpKind.ALL_REDUCE:
         share, steps, turns = 2 * (n - 1) / n, 2 * (n - 1), 2
     elif kind in (NcclOpKind.ALL_GATHER, NcclOpKind.REDUCE_SCATTER):
         share, steps, turns = (n - 1) / n, n - 1, 1
     elif kind in (NcclOpKind.BROADCAST, NcclOpKind.REDUCE):
-        return _chain(kind, group, root)
+        return _chain(kind, group, root, rings)
     else:
         return None
     network_steps = min(steps, turns * nodes) if nodes > 1 else 0
     return Shape(
-        _merge(group, share, lambda ring: zip(ring, ring[1:] + ring[:1], strict=True)),
+        _merge(rings, share, lambda ring: zip(ring, [*ring[1:], ring[0]], strict=True)),
         nvlink_steps=steps - network_steps,
         network_steps=network_steps,
         sent_share=share,
@@ -41,12 +53,12 @@ def ring_shape(kind: NcclOpKind, group: Group, root: int) -> Shape | None:
     )
 
 
-def _chain(kind: NcclOpKind, group: Group, root: int) -> Shape:
+def _chain(kind: NcclOpKind, group: Group, root: int, rings: Rings) -> Shape:
     """Broadcast away from the root, or reduce towards it along the same ring."""
 
-    def edges(ring: list[int]) -> Iterable[tuple[int, int]]:
+    def edges(ring: Sequence[int]) -> Iterable[tuple[int, int]]:
         at = ring.index(root)
-        order = ring[at:] + ring[:at]
+        order = [*ring[at:], *ring[:at]]
         if kind is NcclOpKind.REDUCE:
             order = order[1:] + order[:1]
         return pairwise(order)
@@ -54,17 +66,16 @@ def _chain(kind: NcclOpKind, group: Group, root: int) -> Shape:
     steps = group.size - 1
     network_steps = min(steps, len(group.nodes)) if len(group.nodes) > 1 else 0
     return Shape(
-        _merge(group, 1.0, edges),
+        _merge(rings, 1.0, edges),
         nvlink_steps=steps - network_steps,
         network_steps=network_steps,
     )
 
 
 def _merge(
-    group: Group, share: float, edges: Callable[[list[int]], Iterable[tuple[int, int]]]
+    rings: Rings, share: float, edges: Callable[[Sequence[int]], Iterable[tuple[int, int]]]
 ) -> tuple[Transfer, ...]:
     used: dict[tuple[int, int], int] = {}
-    rings = _rings(group)
     for ring in rings:
         for edge in edges(ring):
             used[edge] = used.get(edge, 0) + 1
@@ -74,10 +85,15 @@ def _merge(
     )
 
 
-def _rings(group: Group) -> list[list[int]]:
+def _rings(group: Group, alternating: bool) -> Rings:
     if len(group.nodes) == 1:
         return [list(group.ranks)]
-    return [
-        [rank for node in group.nodes for rank in node[first:] + node[:first]]
-        for first in range(group.rails)
-    ]
+    backwards = alternating and len(group.nodes) % 2 == 0 and len(set(map(len, group.nodes))) == 1
+    rings = []
+    for first in range(group.rails):
+        ring: list[int] = []
+        for number, node in enumerate(group.nodes):
+            order = node[first:] + node[:first]
+            ring += order[::-1] if backwards and number % 2 else order
+        rings.append(ring)
+    return rings

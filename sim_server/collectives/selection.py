@@ -9,22 +9,20 @@ restrict the choice as they do in NCCL (`sim_server.collectives.environment`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from math import ceil, inf
 from typing import NamedTuple
 from typing import Protocol as TypingProtocol
 
+from sim_server.collectives.algorithms import abilities, can_compute, shapes
 from sim_server.collectives.channels import ChannelRates, Channels, channels_of
-from sim_server.collectives.direct import exchange_shape, rooted_shape
+from sim_server.collectives.direct import exchange_shape
 from sim_server.collectives.environment import NcclEnvironment
 from sim_server.collectives.group import Group
-from sim_server.collectives.nvls import nvls_shape, nvls_tree_shape, switch_can_reduce
 from sim_server.collectives.pairwise import pairwise_shape
-from sim_server.collectives.ring import ring_shape
-from sim_server.collectives.shape import Shape
-from sim_server.collectives.tree import tree_shape
+from sim_server.collectives.shape import Shape, Switch
 from sim_server.collectives.tuning import Algorithm, Cost, Protocol, Tuning, Way
 from sim_server.errors import UsageError
 from sim_server.network import Demand, Fold, Topology
@@ -33,8 +31,6 @@ from sim_server.records import NcclOpKind
 
 # An exchange of fewer ranks is not folded: it would save nothing.
 _FOLDED_RANKS = 16
-
-_NVLS = (Algorithm.NVLS, Algorithm.NVLS_TREE)
 
 
 @dataclass(frozen=True)
@@ -152,11 +148,13 @@ class _Candidate(NamedTuple):
 
 def _routes(shape: Shape, group: Group, topology: Topology) -> Iterator[_Route]:
     for source, destination, share in shape.transfers:
-        if source is None:
-            assert destination is not None, "a flow has a rank at one end at least"
-            yield _Route(topology.from_switch(group.gpu[destination]), share, False)
-        elif destination is None:
-            yield _Route(topology.to_switch(group.gpu[source]), share, False)
+        if isinstance(source, Switch):
+            assert not isinstance(destination, Switch), "a flow has a rank at one end at least"
+            down = topology.from_switch if source is Switch.NVLINK else topology.from_fabric
+            yield _Route(down(group.gpu[destination]), share, source is Switch.FABRIC)
+        elif isinstance(destination, Switch):
+            up = topology.to_switch if destination is Switch.NVLINK else topology.to_fabric
+            yield _Route(up(group.gpu[source]), share, destination is Switch.FABRIC)
         else:
             path = topology.path(group.gpu[source], group.gpu[destination])
             yield _Route(path, share, group.crosses(source, destination))
@@ -230,24 +228,23 @@ class Selection:
     def _candidates(self, operation: Operation, group: Group) -> Iterator[_Candidate]:
         root = group.ranks[operation.root]
         key = (operation.kind, group.ranks, root)
-        shapes = self._routed.get(key)
-        if shapes is None:
-            shapes = self._routed[key] = dict(self._route_all(operation.kind, group, root))
+        routed = self._routed.get(key)
+        if routed is None:
+            routed = self._routed[key] = dict(self._route_all(operation.kind, group, root))
+        named = self._named(operation.kind, routed)
         for (algorithm, protocol), cost in self.library.tuning(group).items():
-            if algorithm not in shapes:
+            if algorithm not in named or not self._is_allowed(protocol, algorithm, group):
                 continue
-            if not self._is_allowed(algorithm, protocol, group, len(shapes)):
+            if cost.between is None and routed[algorithm].crosses:
                 continue
-            if cost.between is None and shapes[algorithm].crosses:
-                continue
-            if algorithm in _NVLS and not self._switch_reduces(operation):
+            if not can_compute(algorithm, operation, self._environment):
                 continue
             # Inside a node a ring moves less than a tree in as many steps; the fitted costs do not
             # tell them apart, so a tree is used there only when rings are forbidden.
             ring_is_allowed = Algorithm.RING.value in self._environment.algorithms
             if algorithm is Algorithm.TREE and len(group.nodes) == 1 and ring_is_allowed:
                 continue
-            yield self._candidate(algorithm, protocol, shapes[algorithm], cost, group)
+            yield self._candidate(algorithm, protocol, routed[algorithm], cost, group)
 
     def _route_all(
         self, kind: NcclOpKind, group: Group, root: int
@@ -256,9 +253,8 @@ class Selection:
         if kind is NcclOpKind.ALL_TO_ALL and topology.is_symmetric and group.size >= _FOLDED_RANKS:
             yield Algorithm.DIRECT, _folded_exchange(group, topology)
             return
-        for algorithm, shape in _shapes(kind, group, root):
-            if algorithm in _NVLS and not topology.has_nvlink(group.node_numbers):
-                continue  # that it goes with peer-to-peer access is assumed
+        has = abilities(topology, self._environment, group)
+        for algorithm, shape in shapes(kind, group, root, has):
             yield algorithm, _Routed(shape, _routes(shape, group, topology), topology)
 
     def _candidate(
@@ -272,37 +268,22 @@ class Selection:
             bytes_per_s = min(bytes_per_s, buffer_bytes * 1e9 / step_ns)
         return _Candidate(algorithm, protocol, routed, cost, channels, channels.count * bytes_per_s)
 
-    def _switch_reduces(self, operation: Operation) -> bool:
-        return self._environment.nvls and switch_can_reduce(operation)
+    def _named(self, kind: NcclOpKind, routed: Collection[Algorithm]) -> Collection[Algorithm]:
+        """Algorithms that NCCL_ALGO leaves. It binds where there is a choice: an operation of which
+        it names no algorithm is done in rings, the backup of NCCL 2.20.3.
+        """
+        named = [one for one in routed if one.value in self._environment.algorithms]
+        if named or kind is NcclOpKind.ALL_REDUCE:
+            return named
+        return [Algorithm.RING] if Algorithm.RING in routed else routed
 
-    def _is_allowed(
-        self, algorithm: Algorithm, protocol: Protocol, group: Group, choices: int
-    ) -> bool:
-        """Whether the user's variables leave this; as in NCCL they bind where there is a choice."""
+    def _is_allowed(self, protocol: Protocol, algorithm: Algorithm, group: Group) -> bool:
+        """Whether the user's variables leave this protocol."""
         if algorithm is Algorithm.DIRECT:
             return True
         if protocol is Protocol.LL128 and not self._topology.has_nvlink(group.node_numbers):
             return False  # NCCL uses it over NVLink only (src/graph/tuning.cc of NCCL 2.20.3)
-        named = choices == 1 or algorithm.value in self._environment.algorithms
-        return named and protocol.value in self._environment.protocols
-
-
-def _shapes(kind: NcclOpKind, group: Group, root: int) -> Iterator[tuple[Algorithm, Shape]]:
-    """Every algorithm that can do this operation."""
-    if kind is NcclOpKind.ALL_TO_ALL:
-        yield Algorithm.DIRECT, pairwise_shape(group)
-    elif kind in (NcclOpKind.GATHER, NcclOpKind.SCATTER):
-        yield Algorithm.DIRECT, rooted_shape(kind, group, root)
-    else:
-        shapes = (
-            (Algorithm.RING, ring_shape(kind, group, root)),
-            (Algorithm.TREE, tree_shape(kind, group)),
-            (Algorithm.NVLS, nvls_shape(kind, group)),
-            (Algorithm.NVLS_TREE, nvls_tree_shape(kind, group)),
-        )
-        for algorithm, shape in shapes:
-            if shape is not None:
-                yield algorithm, shape
+        return protocol.value in self._environment.protocols
 
 
 def _fastest(candidates: Iterable[_Candidate], buffer_bytes: int, group: Group) -> Plan:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 
-class Transfer(NamedTuple):
-    """A steady flow between two ranks, or between a rank and the NVSwitch of its node."""
+class Switch(Enum):
+    """An end of a flow that is no rank."""
 
-    source: int | None
-    """Global rank; None is the NVSwitch of the destination's node."""
-    destination: int | None
-    """Global rank; None is the NVSwitch of the source's node."""
+    NVLINK = "the NVSwitch of the other end's node"
+    FABRIC = "the switch above the other end's NIC"
+
+
+class Transfer(NamedTuple):
+    """A steady flow between two ranks, or between a rank and a switch."""
+
+    source: int | Switch
+    """Global rank, or a switch."""
+    destination: int | Switch
+    """Likewise."""
     share: float
     """Bytes on the flow per byte of the buffer."""
 

@@ -23,23 +23,25 @@ def tree_shape(kind: NcclOpKind, group: Group) -> Shape | None:
     """Flows of the two trees and the chains; None for other operations."""
     if kind is not NcclOpKind.ALL_REDUCE:
         return None
-    share = 1 / group.rails
-    transfers: dict[tuple[int | None, int | None], float] = {}
+    longest_chain = max(len(node) for node in group.nodes) - 1
+    return Shape(
+        chains(group) + tuple(between_nodes(group)),
+        nvlink_steps=2 * longest_chain,
+        network_steps=2 * tree_depth(len(group.nodes)),
+        sent_share=2.0,
+    )
+
+
+def chains(group: Group) -> tuple[Transfer, ...]:
+    """Flows inside the nodes: up and down a chain from each rank that has a NIC of its own."""
+    amounts: dict[tuple[int, int], float] = {}
     for rail in range(group.rails):
         for node in group.nodes:
             chain = node[rail:] + node[:rail]
             for upper, lower in pairwise(chain):
                 for edge in ((upper, lower), (lower, upper)):
-                    transfers[edge] = transfers.get(edge, 0.0) + share
-    for transfer in between_nodes(group):
-        transfers[transfer.source, transfer.destination] = transfer.share
-    longest_chain = max(len(node) for node in group.nodes) - 1
-    return Shape(
-        tuple(Transfer(*edge, amount) for edge, amount in transfers.items()),
-        nvlink_steps=2 * longest_chain,
-        network_steps=2 * tree_depth(len(group.nodes)),
-        sent_share=2.0,
-    )
+                    amounts[edge] = amounts.get(edge, 0.0) + 1 / group.rails
+    return tuple(Transfer(*edge, amount) for edge, amount in amounts.items())
 
 
 def between_nodes(group: Group) -> Iterator[Transfer]:

@@ -31,6 +31,9 @@ class Algorithm(str, Enum):
     TREE = "Tree"
     NVLS = "NVLS"
     NVLS_TREE = "NVLSTree"
+    COLLNET_DIRECT = "CollNetDirect"
+    COLLNET_CHAIN = "CollNetChain"
+    PAT = "PAT"
     DIRECT = "Direct"
 
 
@@ -85,14 +88,46 @@ def load_tuning(gpus: str, network: str, calibration: Calibration) -> Tuning:
     Raises: UsageError for names that are not known.
     """
     inside = _load("gpus", gpus, "collectives")
-    network = gpus if gpus == "ideal" else network
-    between = _load("networks", network, "nic.transport")
+    between = _load("networks", gpus if gpus == "ideal" else network, "nic.transport")
+    if gpus == "ideal":
+        return {way: Cost(part, between[way]) for way, part in inside.items()}
     return calibrated(combine(inside, between), calibration)
 
 
 def combine(inside: Parts, between: Parts) -> Tuning:
-    """The costs of a kind of GPU and of a network, together."""
-    return {way: Cost(part, between.get(way)) for way, part in inside.items()}
+    """The costs of a kind of GPU and of a network, together, and what follows from them."""
+    measured = {way: Cost(part, between.get(way)) for way, part in inside.items()}
+    return {**measured, **_unmeasured(measured)}
+
+
+def _unmeasured(measured: Tuning) -> Tuning:
+    """Ways of which no measurements were at hand: what their steps cost in NCCL's own model, and
+    the rest as of those that they resemble (assumed).
+
+    Source: hwLat and the factors on bandwidths in src/graph/tuning.cc of NCCL 2.20.3 (commit
+    b6475625); for PAT that of 2.24, a logarithmic and a linear part.
+    """
+    ring = measured[Algorithm.RING, Protocol.SIMPLE]
+    assert ring.between is not None, "rings go everywhere"
+    efficiency = ring.between.efficiency
+    inside = replace(ring.inside, fill_limit_bytes=0, fill_ns_per_mb=0)
+    found = {
+        Algorithm.PAT: Cost(
+            replace(inside, step_ns=0, message_ns=2_800),
+            Part(step_ns=28_000 / 3.5, efficiency=0.75 * efficiency),
+        ),
+        Algorithm.COLLNET_DIRECT: Cost(
+            replace(inside, step_ns=3_700, message_ns=400),
+            Part(step_ns=31_000, efficiency=0.85 * efficiency),
+        ),
+        Algorithm.COLLNET_CHAIN: Cost(
+            replace(inside, step_ns=2_800), Part(step_ns=30_000, efficiency=efficiency)
+        ),
+    }
+    nvls = measured.get((Algorithm.NVLS, Protocol.SIMPLE))
+    if nvls is not None:
+        found[Algorithm.NVLS] = Cost(nvls.inside, Part(step_ns=18_000, efficiency=efficiency))
+    return {(algorithm, Protocol.SIMPLE): cost for algorithm, cost in found.items()}
 
 
 def calibrated(tuning: Tuning, calibration: Calibration) -> Tuning:

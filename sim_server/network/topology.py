@@ -76,7 +76,8 @@ class Topology:
         self._cluster = cluster
         self._by_ends: dict[tuple[str, str], int] = {}
         self._paths: dict[tuple[Gpu, Gpu], tuple[int, ...]] = {}
-        self._pxn = pxn
+        self.pxn = pxn
+        """Whether bytes for another rail may go over NVLink to its GPU."""
         self._leaf = leaf_numbers(cluster, nodes)
         for node in range(nodes):
             self._add_node(node)
@@ -85,12 +86,16 @@ class Topology:
             for node, one in enumerate(self._types)
             for nic in set(range(one.nic.per_node)) - set(self._nics[node])
         }
+        self._above: dict[str, str] = {}
         neighbours: dict[str, list[str]] = defaultdict(list)
         for one in connections(cluster, nodes):
             if one.one not in unused and one.other not in unused:
                 self._connect(*one)
                 neighbours[one.one].append(one.other)
                 neighbours[one.other].append(one.one)
+                for nic, switch in ((one.one, one.other), (one.other, one.one)):
+                    if nic.startswith("nic "):
+                        self._above.setdefault(nic, switch)
         self._routes = Routes(neighbours, cluster.fabric.routing, cluster.fabric.seed)
 
     def has_nvlink(self, nodes: Iterable[int]) -> bool:
@@ -107,6 +112,20 @@ class Topology:
         if self._cluster.fabric.kind is not FabricKind.LEAF_SPINE:
             return False
         return self._leaf[-1] == 0 or self._cluster.fabric.routing is Routing.ADAPTIVE
+
+    @property
+    def has_rails(self) -> bool:
+        """Whether NICs of equal number are at one switch, and others of a node are not."""
+        return self._cluster.fabric.kind in (FabricKind.RAIL_OPTIMISED, FabricKind.RAIL_ONLY)
+
+    @property
+    def has_sharp(self) -> bool:
+        """Whether the switches between nodes can add up."""
+        return self._cluster.fabric.sharp
+
+    def nics_of(self, node: int) -> int:
+        """How many NICs of a node are in use."""
+        return len(self._nics[node])
 
     def place(self, gpu: Gpu) -> Place:
         """Where a GPU sits."""
@@ -133,6 +152,16 @@ class Topology:
         """The link to a GPU from the NVSwitch of its node."""
         return self._along(f"nvswitch {gpu.node}", f"gpu {gpu.node}.{gpu.number}")
 
+    def to_fabric(self, gpu: Gpu) -> tuple[int, ...]:
+        """Links from a GPU to the switch above its NIC."""
+        nic = self._nic(gpu)
+        return self._along(_name(gpu), nic, self._above[nic])
+
+    def from_fabric(self, gpu: Gpu) -> tuple[int, ...]:
+        """Links to a GPU from the switch above its NIC."""
+        nic = self._nic(gpu)
+        return self._along(self._above[nic], nic, _name(gpu))
+
     def latency_ns(self, path: tuple[int, ...]) -> int:
         """Latency of a route: the sum over its links."""
         return sum(self.links[link].latency_ns for link in path)
@@ -154,8 +183,7 @@ class Topology:
     def _through_fabric(self, source: Gpu, destination: Gpu) -> tuple[int, ...]:
         """Between nodes, on the rail of the destination where there are rails and PXN."""
         sender, before = source, [_name(source)]
-        on_rails = self._cluster.fabric.kind in (FabricKind.RAIL_OPTIMISED, FabricKind.RAIL_ONLY)
-        if on_rails and self._pxn and self.has_nvlink([source.node]):
+        if self.has_rails and self.pxn and self.has_nvlink([source.node]):
             sender = self._on_rail(source, self._nic_number(destination))
             if sender != source:
                 before += [*self._inside_path(source, sender), _name(sender)]
