@@ -132,6 +132,8 @@ class Fabric:
     """Nodes along each dimension of a torus."""
     links: Annotated[tuple[GraphLink, ...], Setting("links", parse_links)] = ()
     """Of a free-form graph."""
+    convergence_ns: Annotated[int, Setting("convergence", parse_ns)] = 0
+    """Time constant of congestion control; 0: rates are fair at once."""
     sharp: Annotated[bool, Setting("sharp", check_flag)] = False
     """Whether the switches can add up (NVIDIA SHARP, for NCCL's CollNet)."""
 

@@ -69,7 +69,8 @@ class Communication:
         )
         self.link_use = LinkUse(topology.links)
         capacities = [link.capacity_bytes_per_s for link in topology.links]
-        self.flows = FlowNetwork(env, capacities, use=self.link_use)
+        settling = topology.settling
+        self.flows = FlowNetwork(env, capacities, use=self.link_use, settling=settling)
         self._limits: dict[simpy.Event, str] = {}
         library = Library(cluster, nodes, cluster.calibration)
         self._selection = Selection(topology, library, variables)

@@ -8,6 +8,8 @@ not matter.
 Flows that are alike can be one (`sim_server.network.folding`): they are taken apart when something
 else uses one of their links.
 
+With `sim_server.network.settling` these rates are what flows approach.
+
 The rates come from a pure function of (capacities, paths, caps); another implementation of it can
 be given to `FlowNetwork`. Its results are remembered by what the connected flows look like, because
 a training loop starts the same flows again and again.
@@ -25,6 +27,7 @@ import simpy
 from sim_server.network.folding import Fold
 from sim_server.network.link_use import LinkUse, Load, Measured, Tightness
 from sim_server.network.maxmin import max_min_rates
+from sim_server.network.settling import Settling
 
 Solver = Callable[..., list[float]]
 """As `max_min_rates`; the counts are given where flows are folded only."""
@@ -106,6 +109,7 @@ class _Flow:
         "batch",
         "demand",
         "end_ns",
+        "excess",
         "left_bytes",
         "number",
         "position",
@@ -125,6 +129,7 @@ class _Flow:
         self.position = position
         self.left_bytes = float(demand.size_bytes)
         self.rate = 0.0
+        self.excess = 0.0  # over that rate at since_ns, where rates settle
         self.since_ns = 0
         self.end_ns = _NEVER
         self.stretch: _Stretch | None = None
@@ -163,10 +168,12 @@ class FlowNetwork:
         capacities_bytes_per_s: Iterable[float],
         solver: Solver = max_min_rates,
         use: LinkUse | None = None,
+        settling: Settling | None = None,
     ) -> None:
-        """`use`: watches how busy links are."""
+        """`use`: watches how busy links are. `settling`: rates take time to change."""
         self._env = env
         self._use = use
+        self._control = settling
         self._solver = solver
         self._capacities = list(capacities_bytes_per_s)
         self._on_link: list[dict[int, _Flow]] = [{} for _ in self._capacities]
@@ -246,7 +253,7 @@ class FlowNetwork:
             demand = of.demand._replace(path=path, flows_on_link=None, flows=1)
             flow = self._start(demand, of.batch, of.position)
             flow.left_bytes, flow.rate, flow.since_ns = of.left_bytes, of.rate, of.since_ns
-            flow.end_ns = of.end_ns
+            flow.end_ns, flow.excess = of.end_ns, of.excess
             if flow.end_ns != _NEVER:
                 heapq.heappush(self._ends, (flow.end_ns, flow.number, flow))
         for flow in folded.flows:
@@ -323,12 +330,24 @@ class FlowNetwork:
         if measured is not None:
             self._begin_stretch(component, measured)
         now_ns = int(self._env.now)
+        control = self._control
+        settles = control is not None and control.holds(flow.demand.path for flow in component)
         for flow, rate in zip(component, rates, strict=True):
             if rate != flow.rate:
-                flow.left_bytes -= flow.rate * (now_ns - flow.since_ns) / 1e9
+                if control is None:
+                    flow.left_bytes -= flow.rate * (now_ns - flow.since_ns) / 1e9
+                else:
+                    self._approach(flow, rate if settles else None, (now_ns - flow.since_ns) / 1e9)
                 flow.rate = rate
                 flow.since_ns = now_ns
                 self._schedule_end(flow)
+
+    def _approach(self, flow: _Flow, rate: float | None, seconds: float) -> None:
+        """Before a new fair rate; None where rates jump."""
+        assert self._control is not None, "asked for only then"
+        flow.left_bytes -= self._control.moved_bytes(flow.rate, flow.excess, seconds)
+        now = flow.rate + self._control.excess(flow.excess, seconds)
+        flow.excess = 0.0 if rate is None else now - rate
 
     def _begin_stretch(self, component: list[_Flow], measured: Measured) -> None:
         stretch = _Stretch(int(self._env.now), measured.load)
@@ -366,7 +385,10 @@ class FlowNetwork:
             flow.end_ns = _NEVER
             return
         left_bytes = flow.left_bytes - flow.demand.size_bytes * _FORGIVEN
-        flow.end_ns = flow.since_ns + max(ceil(left_bytes / flow.rate * 1e9), 1)
+        seconds = left_bytes / flow.rate
+        if flow.excess and self._control is not None:
+            seconds = self._control.seconds_for(left_bytes, flow.rate, flow.excess)
+        flow.end_ns = flow.since_ns + max(ceil(seconds * 1e9), 1)
         heapq.heappush(self._ends, (flow.end_ns, flow.number, flow))
 
     def _set_alarm(self) -> None:

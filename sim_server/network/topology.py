@@ -20,6 +20,7 @@ from sim_server.errors import UsageError
 from sim_server.network.fabrics import connections, leaf_numbers
 from sim_server.network.routes import Routes, UnreachableError
 from sim_server.network.routing import ecmp_spine, single_path_spine
+from sim_server.network.settling import Settling
 
 
 class Gpu(NamedTuple):
@@ -122,6 +123,17 @@ class Topology:
     def has_sharp(self) -> bool:
         """Whether the switches between nodes can add up."""
         return self._cluster.fabric.sharp
+
+    @property
+    def settling(self) -> Settling | None:
+        """How rates of flows between nodes settle, if they take time for it."""
+        time_ns = self._cluster.fabric.convergence_ns
+        if time_ns == 0:
+            return None
+        ends = (f"{link.source} {link.target}".split() for link in self.links)
+        return Settling(
+            time_ns / 1e9, frozenset(i for i, names in enumerate(ends) if "nic" in names)
+        )
 
     def nics_of(self, node: int) -> int:
         """How many NICs of a node are in use."""
