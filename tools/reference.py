@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 ROOT = Path(__file__).resolve().parents[1]
 # Where a data file can be made without a run.
@@ -145,16 +145,32 @@ def record_rows(
 ) -> Iterator[tuple[str, str, str]]:
     """Keys of a record and of those within."""
     hints = get_type_hints(record, include_extras=True)
-    documented = docstrings(record)
+    documented = {
+        name: text
+        for one in reversed(record.__mro__[:-1])
+        for name, text in docstrings(one).items()
+    }
     for field in dataclasses.fields(record):
         hint, value = hints[field.name], values[field.name]
         if dataclasses.is_dataclass(hint):
             assert isinstance(hint, type)
             yield from record_rows(hint, value, f"{prefix}{field.name}.")
+        elif dataclasses.is_dataclass(listed := next(iter(get_args(hint)), None)):
+            assert isinstance(listed, type)
+            yield f"`[[{prefix}{field.name}]]`", "", documented[field.name]
+            yield from list_rows(listed, f"{prefix}{field.name}.")
         else:
             (setting,) = hint.__metadata__
             shown = "" if value is None else f"{value} {unit_of(field.name)}".strip()
             yield f"`{prefix}{setting.key}`", shown, documented[field.name]
+
+
+def list_rows(record: type, prefix: str) -> Iterator[tuple[str, str, str]]:
+    """Keys of a record in a list: its own, as those that it inherits are the cluster's."""
+    hints = get_type_hints(record, include_extras=True)
+    for name, text in docstrings(record).items():
+        (setting,) = hints[name].__metadata__
+        yield f"`{prefix}{setting.key}`", "", text
 
 
 def unit_of(name: str) -> str:
