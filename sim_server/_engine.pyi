@@ -247,8 +247,8 @@ class Engine:
     def stirs(self) -> int:
         """How often something happened that may set a rank going."""
 
-    def background_acts(self) -> int:
-        """How many helper threads wait for their time to act outside."""
+    def helper_waits(self) -> int:
+        """How many helper threads wait: for work, or for their time to act outside."""
 
     def is_running(self, rank: int) -> bool: ...
     def alarmed_ranks(self) -> list[int]:

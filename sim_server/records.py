@@ -130,6 +130,7 @@ class WaitKind(IntEnum):
     RESUME = 9
     OUTSIDE = 10
     ALARM = 11
+    WITHDRAW = 12
 
 
 class ReplyStatus(IntEnum):

@@ -187,7 +187,7 @@ class Simulation:
         they are still; empty while nobody waits.
         """
         engine = self._engine
-        held_up = engine.background_acts() > 0 or self.alarmed() or engine.waiting_ranks()
+        held_up = engine.helper_waits() > 0 or self.alarmed() or engine.waiting_ranks()
         return engine.running_ranks() + engine.unproven_ranks() if held_up else []
 
     def alarmed(self) -> list[int]:

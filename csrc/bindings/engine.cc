@@ -170,7 +170,7 @@ PYBIND11_MODULE(_engine, module) {
           },
           py::arg("limit_ns"), py::arg("inclusive"), py::call_guard<py::gil_scoped_release>())
       .def("stirs", &Engine::stirs)
-      .def("background_acts", &Engine::background_acts)
+      .def("helper_waits", &Engine::helper_waits)
       .def("is_running", &Engine::is_running, py::arg("rank"))
       .def("alarmed_ranks", &Engine::alarmed_ranks)
       .def("unproven_ranks", &Engine::unproven_ranks)

@@ -181,6 +181,12 @@ std::vector<std::uint32_t> Engine::ranks_that(Predicate holds) const {
   return found;
 }
 
+std::uint32_t Engine::helper_waits() const {
+  std::uint32_t waits = 0;
+  for (const auto& rank : ranks_) waits += rank->helper_waits();
+  return waits;
+}
+
 std::vector<std::uint32_t> Engine::waiting_ranks() const {
   return ranks_that([](const Rank& rank) { return rank.waiting(); });
 }

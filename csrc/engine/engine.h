@@ -39,7 +39,7 @@ class Engine {
   Stop advance(Nanoseconds limit_ns, bool inclusive);
 
   std::uint64_t stirs() const { return world_.stirs; }
-  std::uint32_t background_acts() const { return world_.background_acts; }
+  std::uint32_t helper_waits() const;  // of ranks that live
   bool is_running(std::uint32_t rank) const { return ranks_.at(rank)->running(); }
   std::vector<std::uint32_t> waiting_ranks() const;
   std::vector<std::uint32_t> running_ranks() const;

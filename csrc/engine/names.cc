@@ -57,6 +57,7 @@ std::string name(WaitKind kind) {
     case WaitKind::Resume: return "resume";
     case WaitKind::Outside: return "turn to act outside";
     case WaitKind::Alarm: return "alarm";
+    case WaitKind::Withdraw: return "withdrawal";
   }
   return "wait " + std::to_string(static_cast<unsigned>(kind));
 }

@@ -35,7 +35,6 @@ struct World {
   std::uint64_t stirs = 0;     // what may have set a rank going: acts outside, answers to drivers, ends
   std::uint32_t alarms_in_a_row = 0;  // that have rung since a rank has got on
   bool acts = false;           // somebody just got leave to act outside
-  std::uint32_t background_acts = 0;  // helper threads that wait for leave
 };
 
 class Rank {
@@ -70,6 +69,7 @@ class Rank {
   bool rings_next() const { return next_.source == Source::Alarm; }
   bool exited() const { return exited_; }
   bool acts_next() const;  // the event at next_moment() is that a driver acts outside
+  std::uint32_t helper_waits() const { return exited_ ? 0 : helper_waits_; }
   void add_host_waits(std::vector<HostWait>& waits) const;
   Nanoseconds oldest_issue_ns() const { return items_.oldest_issue_ns(); }
   std::uint32_t last_site() const { return last_site_; }
@@ -151,6 +151,7 @@ class Rank {
   void feed_event_record(const Record& record);
   void feed_wait(const Record& record, Queued queued);
   void feed_alarm(const Record& record);
+  void withdraw(std::uint64_t slot);
   void announce(const Record& record, std::string_view payload, std::vector<Announcement>& announcements);
   void forget_processed();
 
@@ -205,6 +206,7 @@ class Rank {
   Nanoseconds roused_ns_ = 0;      // from then on
   std::multiset<Nanoseconds> alarms_;
   std::uint32_t alarm_slot_ = 0;
+  std::uint32_t helper_waits_ = 0;  // that helper threads have not been answered
   std::vector<Queued> queue_;
   std::size_t queue_head_ = 0;
   std::array<Wait, kReplySlots> waits_{};

@@ -118,9 +118,10 @@ void Rank::feed_event_record(const Record& record) {
 void Rank::feed_wait(const Record& record, Queued queued) {
   const std::uint64_t slot = record.arg[4];
   if (slot >= kReplySlots) reader_.fail("reply slot " + std::to_string(slot));
-  if (record.id < 1 || record.id > static_cast<std::uint32_t>(WaitKind::Alarm))
+  if (record.id < 1 || record.id > static_cast<std::uint32_t>(WaitKind::Withdraw))
     reader_.fail("kind of wait " + std::to_string(record.id));
   if (record.id == static_cast<std::uint32_t>(WaitKind::Alarm)) return feed_alarm(record);
+  if (record.id == static_cast<std::uint32_t>(WaitKind::Withdraw)) return withdraw(slot);
   Wait& wait = waits_[slot];
   if (wait.open) reader_.fail("reply slot " + std::to_string(slot) + " still waits");
   wait = {.kind = static_cast<WaitKind>(record.id),
@@ -137,10 +138,10 @@ void Rank::feed_wait(const Record& record, Queued queued) {
     if (wait.stream == kNone) reader_.fail("stream " + std::to_string(record.stream) + " does not exist");
   }
   const std::uint64_t key = wait.serial * kReplySlots + slot;
+  if (wait.background) ++helper_waits_;
   if (!wait.background) {
     waiting_ = true;
   } else if (wait.kind == WaitKind::Outside) {
-    ++world_.background_acts;
     helper_acts_.push_back({fed_ns_, key});
     return;
   } else if (wait.kind == WaitKind::QueryStream || wait.kind == WaitKind::QueryEvent ||
@@ -165,6 +166,12 @@ void Rank::feed_alarm(const Record& record) {
   } else if (const auto found = alarms_.find(deadline_ns); found != alarms_.end()) {
     alarms_.erase(found);
   }
+}
+
+void Rank::withdraw(std::uint64_t slot) {
+  const Wait& wait = waits_[slot];
+  if (wait.open && !wait.background) reader_.fail("a driver's wait is withdrawn");
+  if (wait.open) reply(wait.serial * kReplySlots + slot, ReplyStatus::NotReady, 0);
 }
 
 void Rank::announce(const Record& record, std::string_view payload, std::vector<Announcement>& announcements) {

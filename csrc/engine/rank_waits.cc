@@ -157,7 +157,12 @@ void Rank::reply(std::uint64_t key, ReplyStatus status, std::uint64_t value) {
   const Nanoseconds time_ns = wait->background ? world_.now_ns : std::max(wait->issue_ns, world_.now_ns);
   world_.stop.answers.push_back(
       {rank_, slot, wait->kind, wait->background, wait->asked_ns, status, time_ns, value, news(*wait)});
+  const bool sets_helper_going = wait->background && status == ReplyStatus::Done && !is_query(wait->kind);
   close_wait(*wait, time_ns);
+  if (!sets_helper_going) return;
+  // It may set its driver going, at this time.
+  ++world_.stirs;
+  wake();
 }
 
 void Rank::answer(std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns) {
@@ -173,7 +178,7 @@ void Rank::answer(std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns) {
 void Rank::close_wait(Wait& wait, Nanoseconds time_ns) {
   wait.open = false;
   if (wait.background) {
-    if (wait.kind == WaitKind::Outside) --world_.background_acts;
+    --helper_waits_;
     return;
   }
   ++world_.stirs;

@@ -107,6 +107,8 @@ enum class WaitKind : std::uint32_t {
   Alarm = 11,       // arg[0]: a deadline in virtual time, the one absolute time there is: a thread waits, but not
                     // beyond it; arg[1]: 1: it does no longer. Always in the background. The slot is that of all
                     // alarms of the rank: whenever one has run out, it is answered with that time
+  Withdraw = 12,    // a helper thread waits no longer in this slot: if it has not been answered, it is now, with
+                    // status NotReady
 };
 
 // What is known about the events of one stream, so that the rank need not ask: programs poll events all the time.

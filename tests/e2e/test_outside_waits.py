@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -96,3 +97,19 @@ def test_a_helper_that_acts_is_not_held_up_by_one_that_spins(phantora: Phantora)
     runs = [phantora.run(["--ranks", "2"], [PROGRAMS / "gloo_after_gpu.py"]) for _ in range(3)]
     assert [run.exit_code for run in runs] == [0, 0, 0], runs[0].errors
     assert len({run.summary["digest"] for run in runs}) == 1
+
+
+@pytest.mark.torch
+def test_a_helper_that_waits_for_the_device_is_waited_for(phantora: Phantora) -> None:
+    """Where no rank asks for anything itself: each goes on when its own device is done."""
+    runs = [phantora.run(["--ranks", "2"], [PROGRAMS / "helpers_that_wait.py"]) for _ in range(3)]
+    assert [run.exit_code for run in runs] == [0, 0, 0], runs[0].errors
+    assert len({run.summary["digest"] for run in runs}) == 1
+    for run in runs:
+        told = [json.loads(line) for line in re.findall(r"{.*}", run.output)]
+        took = {rank: ways for one in told for rank, ways in one.items()}
+        assert took["1"]["main thread"] > 1.9 * took["0"]["main thread"]
+        for ways in took.values():
+            assert len(ways) == 3
+            for way in ways.values():
+                assert way == pytest.approx(ways["main thread"], abs=50 * ACT_NS)

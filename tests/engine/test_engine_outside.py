@@ -3,7 +3,14 @@
 from engine_harness import cell, make_engine
 
 from sim_server._engine import Answer, Engine
-from sim_server.records import RecordKind, WaitFlags, WaitKind
+from sim_server.records import (
+    CopyKind,
+    RecordKind,
+    ReplyStatus,
+    StreamFlags,
+    WaitFlags,
+    WaitKind,
+)
 
 SLOT = 6
 
@@ -20,6 +27,27 @@ def act(engine: Engine, rank: int, clock_ns: int, gap_ns: int = 0, *, helper: bo
 def resume(engine: Engine, rank: int, clock_ns: int, gap_ns: int = 0) -> None:
     wait = cell(RecordKind.WAIT, 0, 0, 0, 0, SLOT, id=int(WaitKind.RESUME), host_gap_ns=gap_ns)
     engine.feed(rank, wait, clock_ns)
+
+
+def issue_copy(engine: Engine, rank: int) -> int:
+    """Work of the rank's stream 2 and event 1 after it; when it will be done."""
+    stream = cell(RecordKind.STREAM_CREATE, stream=2, flags=int(StreamFlags.NON_BLOCKING))
+    copy = cell(RecordKind.COPY, 90, stream=2, id=int(CopyKind.HOST_TO_DEVICE))
+    engine.feed(rank, stream + copy + cell(RecordKind.EVENT_RECORD, 1, stream=2), 0)
+    return 10 + 90
+
+
+def wait_as_helper(engine: Engine, rank: int) -> None:
+    engine.feed(rank, helper_wait(WaitKind.EVENT, 1), 0)
+
+
+def withdraw(engine: Engine, rank: int) -> None:
+    engine.feed(rank, helper_wait(WaitKind.WITHDRAW, 0), 0)
+
+
+def helper_wait(kind: WaitKind, event: int) -> bytes:
+    flags = int(WaitFlags.BACKGROUND)
+    return cell(RecordKind.WAIT, event, 0, 0, 0, SLOT, id=int(kind), flags=flags)
 
 
 def answers(engine: Engine) -> list[tuple[int, int]]:
@@ -89,10 +117,10 @@ def test_a_helper_s_act_is_not_held_up_by_its_own_rank() -> None:
     engine = make_engine(2)
     act(engine, 0, 50, helper=True, gap_ns=50)
     engine.feed(1, b"", 49)
-    assert (answers(engine), engine.background_acts()) == ([], 1)
+    assert (answers(engine), engine.helper_waits()) == ([], 1)
     engine.feed(1, b"", 50)
     assert answers(engine) == [(0, 50)]
-    assert (engine.background_acts(), engine.running_ranks()) == (0, [0, 1])
+    assert (engine.helper_waits(), engine.running_ranks()) == (0, [0, 1])
 
 
 def test_a_helper_s_act_is_not_held_up_by_what_its_rank_has_issued() -> None:
@@ -122,6 +150,35 @@ def test_a_helper_s_act_in_a_rank_that_is_aside_happens_now() -> None:
     resume(engine, 0, 10, gap_ns=10)
     engine.exited(1)
     assert answers(engine) == [(0, 500)]
+
+
+def test_what_a_helper_has_waited_for_wakes_its_rank() -> None:
+    """At that time, for the helper may set its driver going; ranks that are aside stay so."""
+    engine = make_engine(2)
+    work_ns = issue_copy(engine, 0)
+    wait_as_helper(engine, 0)
+    assert (answers(engine), engine.helper_waits(), engine.running_ranks()) == ([], 1, [0, 1])
+    engine.set_aside(1)
+    stirs = engine.stirs()
+    engine.set_aside(0)
+    assert answers(engine) == [(0, work_ns)]
+    assert (engine.helper_waits(), engine.aside_ranks(), engine.bound()) == (0, [1], work_ns)
+    assert engine.stirs() == stirs + 1
+    resume(engine, 0, 0)
+    assert answers(engine) == [(0, work_ns)]
+
+
+def test_a_helper_may_stop_waiting() -> None:
+    """Then what it waited for wakes nobody. One that has been answered may do so in vain."""
+    engine = make_engine()
+    issue_copy(engine, 0)
+    wait_as_helper(engine, 0)
+    withdraw(engine, 0)
+    (answer,) = engine.advance(None, True).answers
+    assert (answer.status, engine.helper_waits()) == (ReplyStatus.NOT_READY, 0)
+    withdraw(engine, 0)
+    engine.set_aside(0)
+    assert (answers(engine), engine.aside_ranks()) == ([], [0])
 
 
 def test_the_end_of_a_rank_wakes_those_that_are_aside() -> None:

@@ -272,6 +272,26 @@ def test_a_helper_that_waits_for_its_turn_is_held_up_by_ranks_that_run() -> None
     assert simulation.held_up_by() == []
 
 
+def test_a_helper_that_waits_for_work_is_held_up_by_ranks_that_run() -> None:
+    """Nobody else need wait: its own rank may be waiting for it alone."""
+    simulation = Simulation(make_settings(1))
+    stream = cell(RecordKind.STREAM_CREATE, stream=2)
+    work = cell(RecordKind.FILL, 1 << 20, stream=2)
+    wait = cell(
+        *(RecordKind.WAIT, 0, 0, 0, 0, 1),
+        id=int(WaitKind.STREAM),
+        flags=int(WaitFlags.BACKGROUND),
+        stream=2,
+    )
+    simulation.feed(0, stream + work + wait, 0)
+    assert simulation.advance() == []
+    assert simulation.held_up_by() == [0]
+    assert simulation.set_aside(0, simulation.stirs)
+    (reply,) = simulation.advance()
+    assert reply.time_ns > 0
+    assert simulation.held_up_by() == []
+
+
 def test_no_deadlock_while_a_rank_is_aside() -> None:
     """It may come back and end the others' waiting."""
     simulation = Simulation(make_settings(2))

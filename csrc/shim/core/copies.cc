@@ -4,9 +4,6 @@
 #include <ctime>
 #include <utility>
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include "shim/core/capture.h"
 #include "shim/core/config.h"
 #include "shim/core/event_progress.h"
@@ -80,37 +77,65 @@ Record event_record(WaitKind kind, EventRef event) noexcept {
 constexpr std::uint64_t kFreeQueries = 16;
 SpinWatch queries;
 
-// A helper that does nothing but ask while its rank's clock stands (PyTorch 2.8's watchdog, when its process group is
-// destroyed) would be taken for one at work, and hold up what it asks for. So it rests, in real time. The simulation may
-// have gone on meanwhile, though the clock stands.
-struct Restlessness {
-  static constexpr std::uint32_t kMost = 10'000;  // a watchdog that sleeps between its rounds asks less (assumed)
-  std::uint32_t asked = 0;
-  std::uint64_t clock_ns = 0;
-
-  bool rests() const noexcept { return asked > kMost; }
-  void note() noexcept {
-    constexpr timespec kRest{0, 10'000'000};
-    const std::uint64_t now_ns = host_clock_ns();
-    if (std::exchange(clock_ns, now_ns) != now_ns) asked = 0;
-    if (rests()) syscall(SYS_nanosleep, &kRest, nullptr);
-    else ++asked;
-  }
-};
-thread_local Restlessness helper;
-
-// "Not ready" costs time where the program does nothing but ask.
-void charge_not_ready() noexcept {
-  if (!is_driver()) return helper.note();
-  if (queries.note() > kFreeQueries) queries.charge(config().query_ns);
-}
-
 // Waits, and remembers what the answer tells about events.
 ReplyStatus ask(const Record& record) noexcept {
   Reply reply;
   wait(record, reply);
   learn_events({reply.payload, reply.payload_bytes});
   return reply.status;
+}
+
+// A helper that does nothing but ask while its rank's clock stands (PyTorch's watchdog up to 2.8, when its process group
+// is destroyed) would be taken for one at work, and hold up what it asks for. So it waits for that, up to `kRest` at each
+// question. What it waits for it goes on waiting for until it asks after something else: the simulation must not pass it
+// in between. A thread that gives up asking keeps its reply slot.
+class Restlessness {
+ public:
+  bool rests() const noexcept { return asked_ > kMost; }
+  // "Not ready" was the answer.
+  void note() noexcept {
+    const std::uint64_t now_ns = host_clock_ns();
+    if (std::exchange(clock_ns_, now_ns) != now_ns) asked_ = 0;
+    if (!rests()) ++asked_;
+  }
+  // `wait`: for what the question is about.
+  ReplyStatus rest(const Record& wait) noexcept {
+    if (!awaits(wait)) {
+      const std::uint32_t slot = begin_wait(wait);
+      if (awaits_) withdraw_wait(slot_);
+      awaited_ = wait;
+      slot_ = slot;
+    }
+    Reply reply;
+    awaits_ = !await_reply(slot_, kRest, reply);
+    if (awaits_) return ReplyStatus::NotReady;
+    learn_events({reply.payload, reply.payload_bytes});
+    return reply.status;
+  }
+
+ private:
+  static constexpr std::uint32_t kMost = 10'000;  // a watchdog that sleeps between its rounds asks less (assumed)
+  static constexpr timespec kRest{0, 100'000'000};  // as PyTorch's between its rounds (ProcessGroupNCCL.hpp)
+
+  bool awaits(const Record& wait) const noexcept {
+    return awaits_ && awaited_.id == wait.id && awaited_.device == wait.device && awaited_.stream == wait.stream &&
+           awaited_.arg[0] == wait.arg[0];
+  }
+
+  std::uint32_t asked_ = 0;
+  std::uint64_t clock_ns_ = 0;
+  bool awaits_ = false;
+  Record awaited_{};
+  std::uint32_t slot_ = 0;
+};
+thread_local Restlessness helper;
+
+bool is_restless() noexcept { return attached() && !is_driver() && helper.rests(); }
+
+// "Not ready" costs time where the program does nothing but ask.
+void charge_not_ready() noexcept {
+  if (!is_driver()) return helper.note();
+  if (queries.note() > kFreeQueries) queries.charge(config().query_ns);
 }
 
 }  // namespace
@@ -180,7 +205,9 @@ void wait_device(int device) noexcept {
 }
 
 bool query_stream(StreamRef stream) noexcept {
-  if (ask(stream_record(WaitKind::QueryStream, stream)) == ReplyStatus::NotReady) {
+  const ReplyStatus status = is_restless() ? helper.rest(stream_record(WaitKind::Stream, stream))
+                                           : ask(stream_record(WaitKind::QueryStream, stream));
+  if (status == ReplyStatus::NotReady) {
     charge_not_ready();
     return false;
   }
@@ -191,11 +218,10 @@ bool query_stream(StreamRef stream) noexcept {
 bool query_event(EventRef event) noexcept {
   if (event.instance == 0) return true;
   const EventProgress known = event_progress(event.stream, event.instance);
-  if (known == EventProgress::Pending && !helper.rests()) {
-    charge_not_ready();
-    return false;
-  }
-  if (known != EventProgress::Done && ask(event_record(WaitKind::QueryEvent, event)) == ReplyStatus::NotReady) {
+  ReplyStatus status = known == EventProgress::Done ? ReplyStatus::Done : ReplyStatus::NotReady;
+  if (known != EventProgress::Done && is_restless()) status = helper.rest(event_record(WaitKind::Event, event));
+  else if (known == EventProgress::Unknown) status = ask(event_record(WaitKind::QueryEvent, event));
+  if (status == ReplyStatus::NotReady) {
     charge_not_ready();
     return false;
   }

@@ -236,7 +236,7 @@ std::uint32_t emit_wait(Record& record, Recipient recipient = kNobody, std::uint
 // While it lives this thread, if it is a helper, is about to be told something: its rank is not still.
 class Question {
  public:
-  explicit Question(const Record& record) noexcept : asks_(!thread_drives && is_question(record)) {
+  explicit Question(bool asks) noexcept : asks_(asks && !thread_drives) {
     if (asks_) state.channel->asking.fetch_add(1);
   }
   ~Question() noexcept {
@@ -246,13 +246,39 @@ class Question {
   Question& operator=(const Question&) = delete;
 
  private:
-  static bool is_question(const Record& record) noexcept {
-    const auto kind = static_cast<WaitKind>(record.id);
-    return kind == WaitKind::QueryStream || kind == WaitKind::QueryEvent || kind == WaitKind::Elapsed;
-  }
-
   const bool asks_;
 };
+
+bool is_question(const Record& record) noexcept {
+  const auto kind = static_cast<WaitKind>(record.id);
+  return kind == WaitKind::QueryStream || kind == WaitKind::QueryEvent || kind == WaitKind::Elapsed;
+}
+
+void take_reply(std::uint32_t index, Reply& reply) noexcept {
+  const ReplySlot& slot = sleep_on(index, thread_drives);
+  reply.status = slot.status;
+  reply.time_ns = slot.time_ns;
+  reply.value = slot.value;
+  reply.payload_bytes = slot.payload_bytes;
+  std::memcpy(reply.payload, slot.payload, slot.payload_bytes);
+  release_slot(index);
+}
+
+// Takes no host time and brings no rank back: when a thread begins or ends to wait is a matter of luck.
+void tell_of_wait(WaitKind kind, std::uint32_t slot, std::uint64_t first = 0, std::uint64_t second = 0) noexcept {
+  Record record{};
+  record.kind = RecordKind::Wait;
+  record.flags = kWaitBackground;
+  record.id = static_cast<std::uint32_t>(kind);
+  record.arg[0] = first;
+  record.arg[1] = second;
+  record.arg[4] = slot;
+  const SharedLock lock(state.channel->lock);
+  sleep_until_consumed(1);
+  const std::uint64_t cell = state.channel->head.load(std::memory_order_relaxed);
+  put_bytes(cell, &record, sizeof record);
+  state.channel->head.store(cell + 1, std::memory_order_release);
+}
 
 // From now on this process sees the rank's clock and the switchboard.
 void see_as(Channel* channel, const std::string& directory, std::uint32_t rank) noexcept {
@@ -345,22 +371,8 @@ std::uint32_t claim_alarm_slot() noexcept {
   return slot;
 }
 
-// Takes no host time and brings no rank back: when a thread gets to wait is a matter of luck.
 void tell_alarm(std::uint32_t slot, std::uint64_t deadline_ns, bool withdrawn) noexcept {
-  Record record{};
-  record.kind = RecordKind::Wait;
-  record.flags = kWaitBackground;
-  record.id = static_cast<std::uint32_t>(WaitKind::Alarm);
-  record.arg[0] = deadline_ns;
-  record.arg[1] = withdrawn ? 1 : 0;
-  record.arg[4] = slot;
-  {
-    const SharedLock lock(state.channel->lock);
-    sleep_until_consumed(1);
-    const std::uint64_t cell = state.channel->head.load(std::memory_order_relaxed);
-    put_bytes(cell, &record, sizeof record);
-    state.channel->head.store(cell + 1, std::memory_order_release);
-  }
+  tell_of_wait(WaitKind::Alarm, slot, deadline_ns, withdrawn ? 1 : 0);
   if (!withdrawn) ring_doorbell();
 }
 
@@ -409,7 +421,7 @@ void emit(std::span<Record> records, bool locate) noexcept {
 
 ReplyStatus wait(Record record, std::uint64_t* value) noexcept {
   if (!attached()) return ReplyStatus::Done;
-  const Question question(record);
+  const Question question(is_question(record));
   const std::uint32_t index = emit_wait(record);
   const ReplySlot& slot = sleep_on(index, thread_drives);
   if (value != nullptr) *value = slot.value;
@@ -430,14 +442,28 @@ void wait(Record record, Reply& reply) noexcept {
   reply.status = ReplyStatus::Done;
   reply.payload_bytes = 0;
   if (!attached()) return;
-  const Question question(record);
+  const Question question(is_question(record));
+  take_reply(emit_wait(record), reply);
+}
+
+std::uint32_t begin_wait(Record record) noexcept {
   const std::uint32_t index = emit_wait(record);
-  const ReplySlot& slot = sleep_on(index, thread_drives);
-  reply.status = slot.status;
-  reply.time_ns = slot.time_ns;
-  reply.value = slot.value;
-  reply.payload_bytes = slot.payload_bytes;
-  std::memcpy(reply.payload, slot.payload, slot.payload_bytes);
+  ring_doorbell();
+  return index;
+}
+
+bool await_reply(std::uint32_t index, const timespec& limit, Reply& reply) noexcept {
+  const ReplySlot& slot = state.channel->slots[index];
+  futex_wait(slot.answered, 0, &limit);
+  if (slot.answered.load(std::memory_order_acquire) == 0) return false;
+  take_reply(index, reply);
+  return true;
+}
+
+void withdraw_wait(std::uint32_t index) noexcept {
+  const Question question(true);
+  tell_of_wait(WaitKind::Withdraw, index);
+  sleep_on(index, false);
   release_slot(index);
 }
 
