@@ -90,6 +90,24 @@ def test_a_call_without_a_status(failing_phantora: Phantora) -> None:
     assert "went on" not in one.output
 
 
+def test_a_form_of_a_call(failing_phantora: Phantora, phantora: Phantora) -> None:
+    """It is answered as a call is: by the mode, and never with success."""
+    one = run(failing_phantora, "stop", "graph")
+    assert one.exit_code == 3
+    form = "cudaGraphAddEmptyNode of cudart (on a graph that was captured)"
+    assert f"called {form}, which is not modelled" in one.errors
+    code = NOT_SUPPORTED
+    for mode in ("error", "warn"):
+        one = run(phantora, mode, "graph")
+        assert one.exit_code == 0, one.errors
+        said = f"added {code} as None, freed {code}, last {code}, destroyed 0"
+        assert one.output.count(said) == 2
+        assert counts(one) == {
+            ("cudaGraphAddEmptyNode", "error"): (2, 2),
+            ("cudaFree", "error"): (2, 2),
+        }
+
+
 def test_a_failure_after_a_refusal(failing_phantora: Phantora) -> None:
     """The message names the call that was refused: it may be why."""
     one = run(failing_phantora, "error", "fail")

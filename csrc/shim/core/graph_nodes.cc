@@ -225,6 +225,16 @@ bool remove_dependencies(const void* graph, const void* const* from, const void*
   return true;
 }
 
+bool is_captured(const void* handle) noexcept {
+  const auto graph = find_graph(handle);
+  return graph != nullptr && !graph->is_built;
+}
+
+bool is_node_of_captured(const void* handle) noexcept {
+  const GraphNode* node = find_graph_node(handle);
+  return node != nullptr && is_captured(node->graph);
+}
+
 GraphNodes root_nodes(const Graph& graph) {
   GraphNodes roots;
   for (void* node : graph.nodes) {

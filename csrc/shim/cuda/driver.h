@@ -27,6 +27,11 @@ CUcontext current_context() noexcept;
 // What a check of core/capture.h found, as a call returns it.
 inline CUresult result_of(CaptureError error) noexcept { return static_cast<CUresult>(error); }
 
+// A form of a modelled call that is not modelled itself.
+inline CUresult refused(const char* call, const char* form) noexcept {
+  return static_cast<CUresult>(library::unsupported(call, form));
+}
+
 #define PH_FIND_STREAM(name, handle)                         \
   const ::ph::StreamRef name = ::ph::resolve_stream(handle); \
   if (!name.valid) return CUDA_ERROR_INVALID_HANDLE

@@ -13,22 +13,6 @@ using namespace ph::driver;
 
 namespace {
 
-// `issue` gets a stream whose work is kept; its error means that there is none.
-template <typename Issue>
-CUresult make_work(GraphWork& work, Issue issue) noexcept {
-  CUresult result = CUDA_SUCCESS;
-  work = capture_apart([&](StreamRef stream) { result = issue(stream); });
-  return result;
-}
-
-// Nodes of a captured graph keep what they do in the capture's own form.
-void refuse_captured(const char* call, const std::shared_ptr<Graph>& graph) noexcept {
-  if (graph && !graph->is_built) stop_unsupported("cuda", call, "on a graph that was captured");
-}
-void refuse_captured(const char* call, CUgraphNode node) noexcept {
-  if (const GraphNode* found = find_graph_node(node)) refuse_captured(call, find_graph(found->graph));
-}
-
 // Where in a graph a node is added.
 struct Place {
   const char* call;
@@ -42,7 +26,7 @@ const void* const* handles(const CUgraphNode* nodes) noexcept { return reinterpr
 
 CUresult add(const Place& place, NodeKind kind, GraphWork work) noexcept {
   if (!place.out) return CUDA_ERROR_INVALID_VALUE;
-  refuse_captured(place.call, find_graph(place.graph));
+  if (is_captured(place.graph)) return refused(place.call, kOnCaptured);
   *place.out = static_cast<CUgraphNode>(
       add_graph_node(place.graph, kind, handles(place.dependencies), place.count, std::move(work)));
   return *place.out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
@@ -61,7 +45,7 @@ CUresult make_kernel(GraphWork& work, const CUDA_KERNEL_NODE_PARAMS* of) noexcep
 CUresult make_copy(GraphWork& work, const CUDA_MEMCPY3D* of) noexcept {
   if (!of) return CUDA_ERROR_INVALID_VALUE;
   if (of->srcMemoryType == CU_MEMORYTYPE_ARRAY || of->dstMemoryType == CU_MEMORYTYPE_ARRAY) {
-    stop_unsupported("cuda", "cuGraphAddMemcpyNode", "of a CUDA array");
+    return refused("cuGraphAddMemcpyNode", "of a CUDA array");
   }
   const void* source = of->srcMemoryType == CU_MEMORYTYPE_HOST ? of->srcHost : to_pointer(of->srcDevice);
   void* destination = of->dstMemoryType == CU_MEMORYTYPE_HOST ? of->dstHost : to_pointer(of->dstDevice);
@@ -190,7 +174,7 @@ PH_EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode* node, CUgraph graph, co
 PH_EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node,
                                                      const CUDA_KERNEL_NODE_PARAMS* of) noexcept {
   PH_CALL(cuGraphExecKernelNodeSetParams_v2);
-  refuse_captured("cuGraphExecKernelNodeSetParams", node);
+  if (is_node_of_captured(node)) return refused("cuGraphExecKernelNodeSetParams", kOnCaptured);
   PH_MAKE(work, make_kernel(work, of));
   return set_exec_work(exec, node, NodeKind::Kernel, work) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -220,15 +204,15 @@ PH_EXPORT CUresult cuGraphNodeGetType(CUgraphNode node, CUgraphNodeType* type) n
 
 PH_EXPORT CUresult cuGraphDestroyNode(CUgraphNode node) noexcept {
   PH_CALL(cuGraphDestroyNode);
-  refuse_captured("cuGraphDestroyNode", node);
+  if (is_node_of_captured(node)) return refused("cuGraphDestroyNode", kOnCaptured);
   return destroy_graph_node(node) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 PH_EXPORT CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
                                              const CUgraphEdgeData* edges, size_t count) noexcept {
   PH_CALL(cuGraphAddDependencies_v2);
-  refuse_captured("cuGraphAddDependencies", find_graph(graph));
-  if (!are_plain(edges, count)) stop_unsupported("cuda", "cuGraphAddDependencies", "with programmatic launches");
+  if (is_captured(graph)) return refused("cuGraphAddDependencies", kOnCaptured);
+  if (!are_plain(edges, count)) return refused("cuGraphAddDependencies", "with programmatic launches");
   const bool is_done = find_graph(graph) && add_dependencies(graph, handles(from), handles(to), count);
   return is_done ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -83,7 +83,7 @@ PH_EXPORT CUresult cuGraphLaunch(CUgraphExec exec, CUstream handle) noexcept {
   PH_CALL(cuGraphLaunch, HostCost::Launch);
   PH_RESOLVE_STREAM(stream, handle);
   if (capture_info(stream).status != CaptureStatus::None) {
-    return static_cast<CUresult>(library::unsupported("cuGraphLaunch", "into a stream that is being captured"));
+    return refused("cuGraphLaunch", "into a stream that is being captured");
   }
   return launch_graph(exec, stream) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }

@@ -39,11 +39,6 @@ CUresult allocate_host(void** pointer, std::size_t bytes) noexcept {
   return *pointer ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-// The graph may be launched again.
-void refuse_graph_memory(const char* call, CUdeviceptr address) noexcept {
-  if (is_graph_memory(to_pointer(address))) stop_unsupported("cuda", call, "of memory that a graph has allocated");
-}
-
 // Array copies are not modelled: both ends must be linear memory.
 CUresult copy_rows(const CUDA_MEMCPY2D* of, CUstream handle, bool synchronous) noexcept {
   if (!of) return CUDA_ERROR_INVALID_VALUE;
@@ -84,7 +79,7 @@ PH_EXPORT CUresult cuMemFree_v2(CUdeviceptr address) noexcept {
   Allocation allocation;
   if (!find_allocation(to_pointer(address), allocation) || allocation.device < 0) return CUDA_ERROR_INVALID_VALUE;
   PH_CHECK_CAPTURE(check_unsafe_call());
-  refuse_graph_memory("cuMemFree", address);
+  if (is_graph_memory(to_pointer(address))) return refused("cuMemFree", kOfGraphMemory);
   wait_device(allocation.device);
   return free_device(to_pointer(address)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
@@ -108,7 +103,7 @@ PH_EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) noexcept
     capture_work(stream, NodeKind::Free, [](StreamRef) {});
     return CUDA_SUCCESS;
   }
-  refuse_graph_memory("cuMemFreeAsync", address);
+  if (is_graph_memory(to_pointer(address))) return refused("cuMemFreeAsync", kOfGraphMemory);
   return free_device(to_pointer(address)) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -86,7 +86,7 @@ PH_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCa
 
 // Of programs that were built with CUDA 11: its structure is another.
 PH_EXPORT cudaError_t cudaGetDeviceProperties(void*, int) noexcept {
-  return static_cast<cudaError_t>(ph::library::unsupported("cudaGetDeviceProperties", "of CUDA 11"));
+  return ph::cudart::refused("cudaGetDeviceProperties", "of CUDA 11");
 }
 
 }  // extern "C"

@@ -30,6 +30,11 @@ namespace ph::cudart {
 // Remembers `error` for cudaGetLastError, as the runtime does for every call that fails, and returns it.
 cudaError_t returned(cudaError_t error) noexcept;
 
+// A form of a modelled call that is not modelled itself.
+inline cudaError_t refused(const char* call, const char* form) noexcept {
+  return static_cast<cudaError_t>(library::unsupported(call, form));
+}
+
 inline bool is_device(int device) noexcept {
   return device >= 0 && static_cast<std::uint32_t>(device) < config().device_count;
 }
@@ -52,11 +57,6 @@ cudaError_t fill_on(StreamRef stream, void* pointer, unsigned value, std::size_t
                     std::size_t count) noexcept;
 // As many as there is room for; the rest of the room is filled with null. Source: runtime API, cudaGraphGetNodes.
 void give_nodes(const GraphNodes& all, cudaGraphNode_t* nodes, std::size_t* count) noexcept;
-// Stops the run: nodes of a captured graph keep what they do in the capture's own form.
-void refuse_captured(const char* call, const std::shared_ptr<Graph>& graph) noexcept;
-void refuse_captured(const char* call, cudaGraphNode_t node) noexcept;
-// Stops the run where the program frees what a graph has allocated: the graph may be launched again.
-void refuse_graph_memory(const char* call, const void* pointer) noexcept;
 // Memory is given back: it leaves the pool if it came from one.
 void leave_pool(const void* pointer) noexcept;
 

@@ -20,9 +20,7 @@ bool are_plain(const cudaGraphEdgeData* edges, std::size_t count) noexcept {
          });
 }
 
-void refuse_ports(const char* call, const cudaGraphEdgeData* edges, std::size_t count) noexcept {
-  if (!are_plain(edges, count)) stop_unsupported("cudart", call, "with programmatic launches");
-}
+constexpr const char* kWithPorts = "with programmatic launches";
 
 }  // namespace
 
@@ -38,7 +36,7 @@ PH_EXPORT cudaError_t cudaGraphNodeGetType(cudaGraphNode_t node, cudaGraphNodeTy
 
 PH_EXPORT cudaError_t cudaGraphDestroyNode(cudaGraphNode_t node) noexcept {
   PH_CALL(cudaGraphDestroyNode);
-  refuse_captured("cudaGraphDestroyNode", node);
+  if (is_node_of_captured(node)) return refused("cudaGraphDestroyNode", kOnCaptured);
   return destroy_graph_node(node) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }
 
@@ -46,8 +44,8 @@ PH_EXPORT cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGrap
                                                const cudaGraphNode_t* to, const cudaGraphEdgeData* edges,
                                                std::size_t count) noexcept {
   PH_CALL(cudaGraphAddDependencies);
-  refuse_captured("cudaGraphAddDependencies", find_graph(graph));
-  refuse_ports("cudaGraphAddDependencies", edges, count);
+  if (is_captured(graph)) return refused("cudaGraphAddDependencies", kOnCaptured);
+  if (!are_plain(edges, count)) return refused("cudaGraphAddDependencies", kWithPorts);
   return find_graph(graph) != nullptr && add_dependencies(graph, handles(from), handles(to), count)
              ? cudaSuccess
              : returned(cudaErrorInvalidValue);
@@ -57,8 +55,8 @@ PH_EXPORT cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaG
                                                   const cudaGraphNode_t* to, const cudaGraphEdgeData* edges,
                                                   std::size_t count) noexcept {
   PH_CALL(cudaGraphRemoveDependencies);
-  refuse_captured("cudaGraphRemoveDependencies", find_graph(graph));
-  refuse_ports("cudaGraphRemoveDependencies", edges, count);
+  if (is_captured(graph)) return refused("cudaGraphRemoveDependencies", kOnCaptured);
+  if (!are_plain(edges, count)) return refused("cudaGraphRemoveDependencies", kWithPorts);
   return find_graph(graph) != nullptr && remove_dependencies(graph, handles(from), handles(to), count)
              ? cudaSuccess
              : returned(cudaErrorInvalidValue);

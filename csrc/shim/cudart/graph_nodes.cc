@@ -12,14 +12,6 @@ using namespace ph::cudart;
 
 namespace {
 
-// `issue` gets a stream whose work is kept; its error means that there is none.
-template <typename Issue>
-cudaError_t make_work(GraphWork& work, Issue issue) noexcept {
-  cudaError_t error = cudaSuccess;
-  work = capture_apart([&](StreamRef stream) { error = issue(stream); });
-  return error;
-}
-
 // Where in a graph a node is added.
 struct Place {
   const char* call;
@@ -31,27 +23,27 @@ struct Place {
 
 cudaError_t add(const Place& place, NodeKind kind, GraphWork work) noexcept {
   if (place.out == nullptr) return returned(cudaErrorInvalidValue);
-  refuse_captured(place.call, find_graph(place.graph));
+  if (is_captured(place.graph)) return refused(place.call, kOnCaptured);
   *place.out = static_cast<cudaGraphNode_t>(add_graph_node(
       place.graph, kind, reinterpret_cast<const void* const*>(place.dependencies), place.count, std::move(work)));
   return *place.out != nullptr ? cudaSuccess : returned(cudaErrorInvalidValue);
 }
 
-cudaError_t make_kernel(GraphWork& work, const cudaKernelNodeParams* of) noexcept {
+cudaError_t make_kernel(const char* call, GraphWork& work, const cudaKernelNodeParams* of) noexcept {
   if (of == nullptr) return returned(cudaErrorInvalidValue);
   KernelFunction* function = find_kernel(of->func);
   if (function == nullptr) return returned(cudaErrorInvalidDeviceFunction);
-  if (of->extra != nullptr) stop_unsupported("cudart", "cudaKernelNodeParams", "with arguments in `extra`");
+  if (of->extra != nullptr) return refused(call, "with arguments in `extra`");
   return make_work(work, [&](StreamRef stream) {
     return launch_on(stream, *function, of->gridDim, of->blockDim, of->kernelParams, of->sharedMemBytes);
   });
 }
 
 // Planes of rows; arrays are not modelled.
-cudaError_t make_copy(GraphWork& work, const cudaMemcpy3DParms* of) noexcept {
+cudaError_t make_copy(const char* call, GraphWork& work, const cudaMemcpy3DParms* of) noexcept {
   if (of == nullptr) return returned(cudaErrorInvalidValue);
   if (of->srcArray != nullptr || of->dstArray != nullptr) {
-    stop_unsupported("cudart", "cudaMemcpy3DParms", "of a CUDA array");
+    return refused(call, "of a CUDA array");
   }
   const auto first = [](const cudaPitchedPtr& at, const cudaPos& from) {
     return static_cast<char*>(at.ptr) + (from.z * at.ysize + from.y) * at.pitch + from.x;
@@ -107,29 +99,17 @@ cudaError_t make_event(GraphWork& work, NodeKind kind, cudaEvent_t event) noexce
 }
 
 cudaError_t set_work(const char* call, cudaGraphNode_t node, NodeKind kind, GraphWork work) noexcept {
-  refuse_captured(call, node);
+  if (is_node_of_captured(node)) return refused(call, kOnCaptured);
   return set_node_work(node, kind, std::move(work)) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }
 
 cudaError_t set_work(const char* call, cudaGraphExec_t exec, cudaGraphNode_t node, NodeKind kind,
                      GraphWork work) noexcept {
-  refuse_captured(call, node);
+  if (is_node_of_captured(node)) return refused(call, kOnCaptured);
   return set_exec_work(exec, node, kind, std::move(work)) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }
 
 }  // namespace
-
-namespace ph::cudart {
-
-void refuse_captured(const char* call, const std::shared_ptr<Graph>& graph) noexcept {
-  if (graph != nullptr && !graph->is_built) stop_unsupported("cudart", call, "on a graph that was captured");
-}
-
-void refuse_captured(const char* call, cudaGraphNode_t node) noexcept {
-  if (const GraphNode* found = find_graph_node(node); found != nullptr) refuse_captured(call, find_graph(found->graph));
-}
-
-}  // namespace ph::cudart
 
 #define PH_MAKE(work, make) \
   GraphWork work;           \
@@ -148,7 +128,7 @@ PH_EXPORT cudaError_t cudaGraphAddKernelNode(cudaGraphNode_t* node, cudaGraph_t 
                                              const cudaGraphNode_t* dependencies, std::size_t count,
                                              const cudaKernelNodeParams* of) noexcept {
   PH_CALL(cudaGraphAddKernelNode);
-  PH_MAKE(work, make_kernel(work, of));
+  PH_MAKE(work, make_kernel("cudaGraphAddKernelNode", work, of));
   return add({"cudaGraphAddKernelNode", node, graph, dependencies, count}, NodeKind::Kernel, work);
 }
 
@@ -156,7 +136,7 @@ PH_EXPORT cudaError_t cudaGraphAddMemcpyNode(cudaGraphNode_t* node, cudaGraph_t 
                                              const cudaGraphNode_t* dependencies, std::size_t count,
                                              const cudaMemcpy3DParms* of) noexcept {
   PH_CALL(cudaGraphAddMemcpyNode);
-  PH_MAKE(work, make_copy(work, of));
+  PH_MAKE(work, make_copy("cudaGraphAddMemcpyNode", work, of));
   return add({"cudaGraphAddMemcpyNode", node, graph, dependencies, count}, NodeKind::Copy, work);
 }
 
@@ -246,13 +226,13 @@ PH_EXPORT cudaError_t cudaGraphAddMemFreeNode(cudaGraphNode_t* node, cudaGraph_t
 
 PH_EXPORT cudaError_t cudaGraphKernelNodeSetParams(cudaGraphNode_t node, const cudaKernelNodeParams* of) noexcept {
   PH_CALL(cudaGraphKernelNodeSetParams);
-  PH_MAKE(work, make_kernel(work, of));
+  PH_MAKE(work, make_kernel("cudaGraphKernelNodeSetParams", work, of));
   return set_work("cudaGraphKernelNodeSetParams", node, NodeKind::Kernel, work);
 }
 
 PH_EXPORT cudaError_t cudaGraphMemcpyNodeSetParams(cudaGraphNode_t node, const cudaMemcpy3DParms* of) noexcept {
   PH_CALL(cudaGraphMemcpyNodeSetParams);
-  PH_MAKE(work, make_copy(work, of));
+  PH_MAKE(work, make_copy("cudaGraphMemcpyNodeSetParams", work, of));
   return set_work("cudaGraphMemcpyNodeSetParams", node, NodeKind::Copy, work);
 }
 
@@ -271,14 +251,14 @@ PH_EXPORT cudaError_t cudaGraphHostNodeSetParams(cudaGraphNode_t node, const cud
 PH_EXPORT cudaError_t cudaGraphExecKernelNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                        const cudaKernelNodeParams* of) noexcept {
   PH_CALL(cudaGraphExecKernelNodeSetParams);
-  PH_MAKE(work, make_kernel(work, of));
+  PH_MAKE(work, make_kernel("cudaGraphExecKernelNodeSetParams", work, of));
   return set_work("cudaGraphExecKernelNodeSetParams", exec, node, NodeKind::Kernel, work);
 }
 
 PH_EXPORT cudaError_t cudaGraphExecMemcpyNodeSetParams(cudaGraphExec_t exec, cudaGraphNode_t node,
                                                        const cudaMemcpy3DParms* of) noexcept {
   PH_CALL(cudaGraphExecMemcpyNodeSetParams);
-  PH_MAKE(work, make_copy(work, of));
+  PH_MAKE(work, make_copy("cudaGraphExecMemcpyNodeSetParams", work, of));
   return set_work("cudaGraphExecMemcpyNodeSetParams", exec, node, NodeKind::Copy, work);
 }
 

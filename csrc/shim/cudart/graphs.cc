@@ -123,7 +123,7 @@ PH_EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handle)
   PH_CALL(cudaGraphLaunch, HostCost::Launch);
   PH_RESOLVE_STREAM(stream, handle);
   if (capture_info(stream).status != CaptureStatus::None) {
-    return static_cast<cudaError_t>(library::unsupported("cudaGraphLaunch", "into a stream that is being captured"));
+    return refused("cudaGraphLaunch", "into a stream that is being captured");
   }
   return launch_graph(exec, stream) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }

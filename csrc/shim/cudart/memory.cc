@@ -3,6 +3,7 @@
 
 #include "shim/core/config.h"
 #include "shim/core/copies.h"
+#include "shim/core/graph_nodes.h"
 
 using namespace ph;
 using namespace ph::cudart;
@@ -103,7 +104,7 @@ PH_EXPORT cudaError_t cudaFree(void* pointer) noexcept {
   PH_CHECK_CAPTURE(check_unsafe_call());
   Allocation allocation;
   if (!find_allocation(pointer, allocation) || allocation.device < 0) return returned(cudaErrorInvalidValue);
-  refuse_graph_memory("cudaFree", pointer);
+  if (is_graph_memory(pointer)) return refused("cudaFree", kOfGraphMemory);
   wait_device(allocation.device);  // cudaFree waits for the device. Source: as core/copies.h
   leave_pool(pointer);
   return free_device(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);

@@ -120,10 +120,6 @@ void leave_pool(const void* pointer) noexcept {
   pooled.erase(entry);
 }
 
-void refuse_graph_memory(const char* call, const void* pointer) noexcept {
-  if (is_graph_memory(pointer)) stop_unsupported("cudart", call, "of memory that a graph has allocated");
-}
-
 }  // namespace ph::cudart
 
 extern "C" {
@@ -159,7 +155,7 @@ PH_EXPORT cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) noexcept
     capture_work(stream, NodeKind::Free, [](StreamRef) {});
     return cudaSuccess;
   }
-  refuse_graph_memory("cudaFreeAsync", pointer);
+  if (is_graph_memory(pointer)) return refused("cudaFreeAsync", kOfGraphMemory);
   leave_pool(pointer);
   return free_device(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }

@@ -1,9 +1,30 @@
-"""Calls that are not modelled: hints, one that hands something back, one that returns no status."""
+"""Calls that are not modelled: hints, one that hands something back, one that returns no status,
+and forms of calls that are modelled otherwise.
+"""
 
 import ctypes
 import sys
 
 runtime = ctypes.CDLL("libcudart.so.13")
+
+
+def misuse_captured_graph() -> None:
+    """Adds a node to it, and frees what it allocates."""
+    stream, graph, node, memory = (ctypes.c_void_p() for _ in range(4))
+    assert runtime.cudaStreamCreate(ctypes.byref(stream)) == 0
+    assert runtime.cudaStreamBeginCapture(stream, 2) == 0
+    assert runtime.cudaMallocAsync(ctypes.byref(memory), ctypes.c_size_t(4096), stream) == 0
+    assert runtime.cudaStreamEndCapture(stream, ctypes.byref(graph)) == 0
+    added = runtime.cudaGraphAddEmptyNode(ctypes.byref(node), graph, None, ctypes.c_size_t(0))
+    freed = runtime.cudaFree(memory)
+    last = runtime.cudaGetLastError()
+    destroyed = runtime.cudaGraphDestroy(graph)
+    print(f"added {added} as {node.value}, freed {freed}, last {last}, destroyed {destroyed}")
+
+
+if "graph" in sys.argv:
+    misuse_captured_graph()
+    sys.exit()
 hints = [runtime.cudaDeviceSetCacheConfig(1) for _ in range(3)]
 # Before anything is made: the pointer that a success would have filled.
 memory = ctypes.c_void_p(0)
