@@ -97,7 +97,13 @@ def _name(source: Any, options: Any) -> str:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Holds a file's lock, which the kernel takes from a process that dies."""
+    """Holds a file's lock, which the kernel takes from a process that dies.
+
+    Closing would be no release while a child that was forked meanwhile has the file open.
+    """
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            fcntl.flock(file, fcntl.LOCK_UN)

@@ -59,6 +59,15 @@ def hidden_product(launch: Launch, gpu: GpuProfile) -> Work:
     return Work(bytes=0, serial_ns=launch.blocks * _HIDDEN_TILE_FLOPS / rate, sound=False)
 
 
+def template(launch: Launch, gpu: GpuProfile) -> Work:
+    """A product or attention that Inductor made of a template: it loops over a depth that it hides.
+
+    No less is taken than for other hidden products, so that a guess does not win an autotuning
+    against a library whose time is modelled.
+    """
+    return triton(launch, gpu) if launch.thread_bytes else hidden_product(launch, gpu)
+
+
 RULES = (
     _rule(r"multi_tensor_apply_kernel$", "optimizer", optimizer.multi_tensor),
     _rule(r"lpnorm_cleanup$|lpmax_cleanup$", "optimizer", optimizer.norm_cleanup),
@@ -106,6 +115,8 @@ RULES = (
         elementwise.pointwise,
     ),
     _rule(r"cutlass\w*::(device_kernel|Kernel)|^_ZN\d+cutlass", "gemm", hidden_product),
+    # Under the template's own name while it is being timed.
+    _rule(r"^triton_(tem_|mm|bmm|grouped_mm|convolution|flex_)", "triton", template),
     _rule(r"^triton_", "triton", triton),
     _rule(r"", "other", unknown),
 )

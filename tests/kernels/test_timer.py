@@ -159,6 +159,20 @@ def test_chunk_cat_of_several_types_moves_each_byte_once(
     assert most < whole < most + little
 
 
+def test_templates_do_not_win_by_a_guess(
+    timers: dict[str, KernelTimer], launch: MakeLaunch
+) -> None:
+    """Inductor's product of hidden depth takes longer than cuBLAS's; one that tells is believed."""
+    sizes = dict.fromkeys("mnk", 1024) | dict.fromkeys("abcd", "bf16") | {"compute": "f32"}
+    rival = timers["h100"].time({"kind": "gemm", **sizes})
+    for name in ("triton_mm", "triton_tem_fused_mm_relu_0"):
+        hidden = launch(name, (1024, 1, 1), (128, 1, 1))
+        timing = timers["h100"].time(hidden)
+        assert timing.tier is Tier.ASSUMED
+        assert timing.duration_ns > rival.duration_ns
+        assert timers["h100"].time({**hidden, "thread_bytes": 32}).tier is Tier.MODELLED
+
+
 def test_library_calls_cost(timers: dict[str, KernelTimer]) -> None:
     """A call of another library is timed by its sizes, as assumed."""
     call = {"kind": "library", "library": "cublas", "operation": "dot", "type": "f32"}
