@@ -52,13 +52,12 @@ def least_ns(first: Run) -> float:
 
 def input_text(one: Mapping[str, Any]) -> str:
     """An input that differs."""
-    name = one["name"] or "command"
-    first, this = one["first"], one["this"]
+    name, first, this = one["name"], one["first"], one["this"]
     if first is None:
-        return f"{name} {shlex.quote(this) if this else ''}".rstrip() + " added"
+        return f"{name} {shlex.quote(this) if this else ''}".strip() + " added"
     if this is None:
-        return f"{name} {first}".rstrip() + " left out"
-    return f"{name} {first} -> {this}"
+        return f"{name} {first}".strip() + " left out"
+    return f"{name} {first} -> {this}".lstrip()
 
 
 def signed_text(change_ns: float) -> str:

@@ -20,6 +20,7 @@ from phantora_py.compare.figures import (
     least_ns,
     signed_text,
 )
+from phantora_py.compare.figures_table import figures_tables
 
 # The rest is in the JSON.
 _MOST_ROWS = 8
@@ -44,8 +45,11 @@ def print_comparison(comparison: Mapping[str, Any], console: Console | None = No
 def print_figures(comparison: Mapping[str, Any], console: Console) -> None:
     """Prints the table of runs and what should be known of it."""
     console = _wide(console)
-    console.print(run_table(comparison["runs"]))
-    console.print()
+    runs = comparison["runs"]
+    names = [run["name"] for run in runs]
+    for table in figures_tables(names, figure_columns(runs), console.width):
+        console.print(table)
+        console.print()
     for note in comparison["notes"]:
         console.print(Text(note))
 
@@ -53,20 +57,6 @@ def print_figures(comparison: Mapping[str, Any], console: Console) -> None:
 def _wide(console: Console) -> Console:
     width = console.width if console.is_terminal else _PLAIN_WIDTH
     return Console(file=console.file, width=width, highlight=False)
-
-
-def run_table(runs: Sequence[Run]) -> Table:
-    """One row per run; columns that no run has anything for are left out."""
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    table.add_column("", overflow="fold")
-    rows = [[Text(run["name"], style="bold")] for run in runs]
-    for column in figure_columns(runs):
-        table.add_column(column.title, overflow="fold")
-        for row, one in zip(rows, column.texts, strict=True):
-            row.append(Text(one))
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 # What changed
@@ -120,7 +110,7 @@ def _print_collectives(
     table = _table("collectives that grew", "first", "now", "change")
     for row in shown:
         table.add_row(
-            f"{row['kind']} of {row['participants']} ranks",
+            Text(f"{row['kind']} of {row['participants']} ranks"),
             *(collective_text(row[which]) for which in ("first", "this")),
             signed_text(change_ns(row)),
         )
@@ -129,7 +119,8 @@ def _print_collectives(
 
 def _table(title: str, *columns: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    table.add_column(f"{title}, per rank and iteration", no_wrap=True, max_width=72)
+    # The one column that gives way on a narrow terminal.
+    table.add_column(f"{title}, per rank and iteration", max_width=72)
     for column in columns:
         table.add_column(column, no_wrap=True, justify="right")
     return table

@@ -8,12 +8,14 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
+from rich.text import Text
 
 from phantora_py.data import RunData
 from phantora_py.report.deadlock import print_deadlock
 from phantora_py.report.summary import summarise
 from phantora_py.report.units import duration_text, percent_text, size_text
 from phantora_py.report.unsupported import mark, unsupported_lines
+from phantora_py.report.wrapping import wrapped
 
 MOST_SITES = 5
 MOST_CLASSES = 3
@@ -27,7 +29,9 @@ def print_summary(path: Path, console: Console | None = None) -> None:
     console = console or Console(highlight=False, soft_wrap=True)
     data = RunData(path)
     for line in summary_lines(summarise(data)):
-        console.print(line)
+        text = Text.from_markup(line)
+        for part in wrapped(text, console.width) if console.is_terminal else [text]:
+            console.print(part)
     print_deadlock(console, data.run.get("deadlock", []))
 
 
