@@ -28,6 +28,7 @@ def make_comparison_page(comparison: Mapping[str, Any]) -> str:
     runs = comparison["runs"]
     views = {
         "version": __version__,
+        "title": f"{', '.join(run['name'] for run in runs)} - phantora compare",
         "names": [run["name"] for run in runs],
         "commands": {run["name"]: shlex.join(run["command"]) for run in runs},
         "columns": figure_columns(runs),

@@ -72,6 +72,7 @@ def _views(data: RunData) -> dict[str, Any]:
     timeline = make_timeline(data, last, path)
     summary = summarise(data)
     return {
+        "title": f"{data.path.name} - phantora",
         "file_name": data.path.name,
         "version": __version__,
         "command": shlex.join(data.run["command"]),
