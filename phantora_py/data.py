@@ -72,6 +72,8 @@ class RunData:
         self.broke_off = False
         self._archive = self._open()
         self.run: dict[str, Any] = self._json("start.json" if self.broke_off else "run.json")
+        if not isinstance(self.run, dict) or not isinstance(self.run.get("schema"), int):
+            raise UsageError(f"{path} is not a data file of phantora: its run.json is another's")
         if self.run["schema"] != SCHEMA:
             age = "a later" if self.run["schema"] > SCHEMA else "an earlier"
             raise UsageError(
@@ -282,7 +284,13 @@ class RunData:
         return [row for piece in self._pieces(name) for row in self._json(piece)]
 
     def _json(self, name: str) -> Any:
-        return json.loads(self._read(name))
+        content = self._read(name)
+        try:
+            return json.loads(content)
+        except ValueError as error:
+            raise UsageError(
+                f"{self.path} is not a data file of phantora: {name} is not JSON: {error}"
+            ) from error
 
     def _read(self, name: str) -> bytes:
         """A member. Raises: UsageError if it is missing or damaged."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,24 @@ def test_a_missing_member(capsys: pytest.CaptureFixture[str], tmp_path: Path, na
     else:
         make_run(make, leave_out=[name])
     assert f"it has no {name}" in report_error(capsys, make)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"name": "x"}', "its run.json is another's"),
+        ("[1]", "its run.json is another's"),
+        ("<html>", "run.json is not JSON: Expecting value"),
+    ],
+)
+def test_the_archive_of_another_program(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, content: str, message: str
+) -> None:
+    """That has a member of the same name."""
+    path = tmp_path / "a.phr"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("run.json", content)
+    assert f"{path} is not a data file of phantora: {message}" in report_error(capsys, path)
 
 
 def test_a_file_of_another_version(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
