@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import resource
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,11 @@ from sim_server.replay import replay
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
 
+Watch = Callable[[Simulation], AbstractContextManager[object]]
+"""Looks at a simulation while it goes on, from another thread."""
 
-def resimulate(data: RunData, what_if: WhatIf, output: Path) -> Outcome:
+
+def resimulate(data: RunData, what_if: WhatIf, output: Path, watch: Watch = nullcontext) -> Outcome:
     """Simulates `data`, with the changes of `what_if`, into a data file at `output`.
 
     Raises: UsageError if the recording does not allow that.
@@ -53,7 +58,9 @@ def resimulate(data: RunData, what_if: WhatIf, output: Path) -> Outcome:
     start_s, cpu_start_s = time.monotonic(), _cpu_s()
     file = DataFile(output, start, settings.to_json())
     try:
-        outcome = _simulate(Simulation(settings, timer), ranks, data, file)
+        simulation = Simulation(settings, timer)
+        with watch(simulation):
+            outcome = _simulate(simulation, ranks, data, file)
         resimulation = {
             "of": data.path.name,
             "cluster_name": data.run["cluster_name"],

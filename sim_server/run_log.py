@@ -291,8 +291,10 @@ class RunLog:
         return self._sites.get((rank, identifier), "an unknown line")
 
     def iterations(self) -> int:
-        """How often rank 0 has passed its most frequent marker, for the progress line."""
-        return max(self._iterations.values(), default=0)
+        """How often rank 0 has passed its most frequent marker, for the progress line; also asked
+        by other threads.
+        """
+        return max(tuple(self._iterations.values()), default=0)
 
     # What has gathered
 

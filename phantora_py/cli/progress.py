@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -18,8 +18,8 @@ from phantora_py.launch.run import Prepared
 from phantora_py.report.units import duration_text
 from sim_server import simulation_pb2 as wire
 
-_FIRST_SHOWN_S = 1.0
-_REFRESHES_PER_S = 2
+FIRST_SHOWN_S = 1.0
+REFRESHES_PER_S = 2
 # Where a line cannot be rewritten it is printed after so long, then each time that this has
 # doubled, at least every few minutes.
 _FIRST_PRINTED_S = 30.0
@@ -28,10 +28,9 @@ _PRINTED_EVERY_S = 300.0
 _RATE_OVER = 8
 
 
-def print_headline(prepared: Prepared) -> None:
+def print_headline(prepared: Prepared, console: Console) -> None:
     """Says what is simulated, where the words of the user leave it open, and what was ignored."""
     layout = prepared.layout
-    console = error_console()
     console.print(
         f"phantora {__version__}   {_count(layout.ranks, 'rank')} on "
         f"{_count(layout.nodes, 'node')} ({prepared.cluster.name})   "
@@ -48,10 +47,12 @@ def _count(number: int, noun: str) -> str:
 class State:
     """How far a run has come, as a line. Times are wall time unless they say virtual."""
 
-    def __init__(self, ranks: int) -> None:
+    def __init__(self, ranks: int, iterations: int | None) -> None:
+        """`iterations`: what the program will do, if the user has told."""
         self.start_s = time.monotonic()
         self.started = False
         self._ranks = ranks
+        self._iterations = iterations
         self._up = 0
         self._last = wire.Progress()
         self._steps: deque[tuple[float, int]] = deque(maxlen=_RATE_OVER + 1)
@@ -65,20 +66,23 @@ class State:
         self._last = progress
 
     def line(self) -> str:
-        minutes, seconds = divmod(int(time.monotonic() - self.start_s), 60)
-        wall = f"   wall {minutes}m{seconds:02d}s"
+        wall = f"   wall {_clock_text(time.monotonic() - self.start_s)}"
         if not self.started:
             return f"  starting{wall}"
         if not self._last.iterations and self._up < self._ranks:
             return f"  {self._up} of {_count(self._ranks, 'rank')} up{wall}"
         virtual = f"virtual {self._last.virtual_time_ns / 1e9:.3g} s"
-        return f"  iteration {self._last.iterations}   {virtual}{wall}{self._rate()}"
+        of = f" of {self._iterations}" if self._iterations else ""
+        return f"  iteration {self._last.iterations}{of}   {virtual}{wall}{self._rate()}"
 
     def _rate(self) -> str:
         if len(self._steps) < 2:
             return ""
         (first_s, first), (last_s, last) = self._steps[0], self._steps[-1]
-        return f" ({(last_s - first_s) / (last - first):.3g} s an iteration)"
+        each_s = (last_s - first_s) / (last - first)
+        left_s = each_s * ((self._iterations or 0) - last) - (time.monotonic() - last_s)
+        left = f", {_clock_text(max(left_s, 0))} left" if (self._iterations or 0) > last else ""
+        return f" ({each_s:.3g} s an iteration{left})"
 
 
 class Progress:
@@ -89,7 +93,7 @@ class Progress:
     def __init__(self, prepared: Prepared, shown: bool) -> None:
         self._prepared = prepared
         self._shown = shown
-        self._state = State(prepared.layout.ranks)
+        self._state = State(prepared.layout.ranks, prepared.options.iterations)
         self._ranks: Sequence[RankState] = ()
         self._told_steady = False
         self._print_at_s = self._state.start_s + _FIRST_PRINTED_S
@@ -102,7 +106,7 @@ class Progress:
                 console=console,
                 transient=True,
                 get_renderable=self._render,
-                refresh_per_second=_REFRESHES_PER_S,
+                refresh_per_second=REFRESHES_PER_S,
             )
 
     def started(self) -> None:
@@ -111,7 +115,7 @@ class Progress:
         if self._live is not None and not self._prepared.streams:
             self._live.stop()
         if self._shown:
-            print_headline(self._prepared)
+            print_headline(self._prepared, self._console)
 
     def ranks_up(self, count: int) -> None:
         """Takes what the agent saw."""
@@ -179,7 +183,7 @@ class Progress:
         self._console.out(data.decode(errors="replace"), end="", highlight=False)
 
     def _render(self) -> RenderableType:
-        if time.monotonic() - self._state.start_s < _FIRST_SHOWN_S:
+        if time.monotonic() - self._state.start_s < FIRST_SHOWN_S:
             return Text("")
         shown: list[RenderableType] = [Text(self._state.line(), no_wrap=True)]
         if self._unfinished:
@@ -188,6 +192,11 @@ class Progress:
         if self._prepared.options.live and self._ranks:
             shown.append(rank_table(self._ranks))
         return Group(*shown)
+
+
+def _clock_text(duration_s: float) -> str:
+    minutes, seconds = divmod(int(duration_s), 60)
+    return f"{minutes}m{seconds:02d}s"
 
 
 def _steady_text(steady: wire.Steady, stops: bool) -> str:

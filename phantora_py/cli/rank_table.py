@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.table import Table
+from rich.table import Column, Table
 
 from phantora_py.agent.states import Doing, RankState
 from phantora_py.report.units import duration_text
@@ -16,7 +16,11 @@ _MOST_ROWS = 16
 
 def rank_table(states: Sequence[RankState]) -> Table:
     """What every rank does, and how far its host has come."""
-    table = Table("rank", "state", "host at, virtual", box=None, pad_edge=False, padding=(0, 2))
+    # As wide as the longest word, lest what is right of it move whenever a state changes.
+    states_column = Column("state", min_width=max(len(doing.value) for doing in Doing))
+    table = Table(
+        "rank", states_column, "host at, virtual", box=None, pad_edge=False, padding=(0, 2)
+    )
     if len(states) <= _MOST_ROWS:
         for rank, state in enumerate(states):
             table.add_row(str(rank), state.doing.value, duration_text(state.host_ns))

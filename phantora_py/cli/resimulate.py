@@ -2,17 +2,28 @@
 
 import argparse
 import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
+
+from rich.live import Live
+from rich.text import Text
 
 from phantora_py.agent.simulation import error_of
 from phantora_py.cli.messages import error_console
+from phantora_py.cli.progress import FIRST_SHOWN_S, REFRESHES_PER_S, State
 from phantora_py.data import RunData
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
-from phantora_py.resimulate import resimulate
+from phantora_py.resimulate import Watch, resimulate
 from phantora_py.what_if import WhatIf, parse_scales, parse_variables
 from sim_server import simulation_pb2 as wire
 from sim_server.cluster import load_cluster
+from sim_server.records import MarkerKind
+from sim_server.simulation import Simulation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +68,10 @@ def run(options: argparse.Namespace) -> int:
         host_time_off=options.host_time == "off",
         kernels=parse_scales(options.scale_kernel),
     )
-    outcome = resimulate(data, what_if, output)
+    watch: Watch = nullcontext
+    if not (options.quiet or options.json):
+        watch = partial(_shown, data)
+    outcome = resimulate(data, what_if, output, watch)
     if outcome.exit_code == 0 and options.json:
         print(json.dumps(summarise(RunData(output)), indent=1), flush=True)
     elif outcome.exit_code == 0 and not options.quiet:
@@ -72,3 +86,33 @@ def run(options: argparse.Namespace) -> int:
             )
         )
     return 0
+
+
+@contextmanager
+def _shown(data: RunData, simulation: Simulation) -> Iterator[None]:
+    """Shows on a terminal how far the simulation has come."""
+    console = error_console()
+    if not console.is_terminal:
+        yield
+        return
+    steps = (
+        name
+        for rank, _, kind, name in data.markers
+        if rank == 0 and kind in (MarkerKind.OPTIMIZER_STEP, MarkerKind.ITERATION)
+    )
+    state = State(data.ranks, max(Counter(steps).values(), default=None))
+    state.started = True
+
+    def render() -> Text:
+        done, now_ns = simulation.log.iterations(), simulation.virtual_time_ns
+        state.update(wire.Progress(iterations=done, virtual_time_ns=now_ns))
+        is_early = time.monotonic() - state.start_s < FIRST_SHOWN_S
+        return Text("" if is_early else state.line(), no_wrap=True)
+
+    with Live(
+        console=console,
+        transient=True,
+        get_renderable=render,
+        refresh_per_second=REFRESHES_PER_S,
+    ):
+        yield

@@ -22,7 +22,7 @@ from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from phantora_py.report.trust import doubts_of
 from sim_server import simulation_pb2 as wire
-from sim_server.errors import LowTrust
+from sim_server.errors import LowTrust, UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -155,6 +155,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--log-dir", type=Path, metavar="DIR", help="also write the ranks' output to files there"
     )
     output.add_argument(
+        "--iterations",
+        type=int,
+        metavar="N",
+        help="how many the program will do: with it the progress line says how long that takes",
+    )
+    output.add_argument(
         "--live", action="store_true", help="on a terminal: show the state of the ranks as a table"
     )
     output.add_argument("--quiet", action="store_true", help="print errors only")
@@ -162,6 +168,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Runs the command, then prints its summary."""
+    if options.iterations is not None and options.iterations < 1:
+        raise UsageError("--iterations takes a number of at least 1.")
     chosen = RunOptions(
         command=tuple(options.command),
         cluster=options.cluster,
@@ -194,6 +202,7 @@ def run(options: argparse.Namespace) -> int:
         if options.memory_limit is None
         else parse_size_bytes(options.memory_limit),
         until_steady=options.until_steady,
+        iterations=options.iterations,
         live=options.live,
         quiet=options.quiet,
     )

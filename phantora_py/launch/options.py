@@ -67,6 +67,8 @@ class RunOptions:
     """What the run may take of this machine; None: all but a margin."""
     until_steady: bool = False
     """Stop the ranks once the iteration time has settled (sim_server/steady.py)."""
+    iterations: int | None = None
+    """What the program will do, for the progress line; None: not told."""
     live: bool = False
     """On a terminal show the state of the ranks as a table."""
     quiet: bool = False

@@ -18,12 +18,14 @@ from phantora_py.agent.states import Doing, RankState
 from phantora_py.cli import progress
 from sim_server import simulation_pb2 as wire
 
-progress._FIRST_SHOWN_S = 0.0
-progress.print_headline = lambda _: None
+progress.FIRST_SHOWN_S = 0.0
 prepared = SimpleNamespace(
-    layout=SimpleNamespace(ranks=8),
+    layout=SimpleNamespace(ranks=8, nodes=1),
+    cluster=SimpleNamespace(name="h100"),
+    isolation=SimpleNamespace(tier="T3"),
+    notes=["something"],
     streams=("log",),
-    options=SimpleNamespace(live=True, until_steady=False),
+    options=SimpleNamespace(live=True, until_steady=False, iterations=20, host_time="fixed"),
 )
 with progress.Progress(prepared, shown=True) as shown:
     shown._live.refresh()
@@ -56,12 +58,16 @@ def test_progress_names_iteration_and_both_clocks(tmp_path: Path) -> None:
     assert child.returncode == 0, shown
     stages = (
         "starting   wall 0m00s",
+        # The line above has made room.
+        "\x1b[2Kphantora 0.1.0   8 ranks on 1 node (h100)   host time: fixed   isolation: T3",
+        "note: something",
         "3 of 8 ranks up   wall 0m00s",
         "a line",
         "40%",
         "50%",
         "[rank1]: another",
-        "iteration 3   virtual 1.5 s   wall 0m00s (",
+        "iteration 3 of 20   virtual 1.5 s   wall 0m00s (",
+        "s an iteration, 0m0",
         "note: the iteration time has settled after iteration 6, at virtual 2.50 s: 400 ms (",
         "running",
         "waits for its GPU or for other ranks",
