@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from phantora_py.bench.operations import bus_factor
 from phantora_py.data import RunData
+from phantora_py.flow_table import FlowRow, flow_rows
 from phantora_py.report.breakdown import rank_times
 from phantora_py.report.iterations import find_iterations
 from sim_server.errors import UsageError
@@ -168,6 +169,18 @@ def _parts(data: RunData) -> Columns:
     }
 
 
+def _flows(data: RunData) -> Columns:
+    """What moved over which links, for each operation."""
+    rows = list(flow_rows(data))
+    texts = ("source", "target", "links")
+    return {
+        name: _texts(column) if name in texts else np.array(column)
+        for name, column in (
+            (name, [getattr(one, name) for one in rows]) for name in FlowRow._fields
+        )
+    }
+
+
 def _waits(data: RunData) -> Columns:
     """When hosts waited for their devices."""
     spans = data.spans[data.spans["kind"] == HOST_WAIT_SPAN]
@@ -264,6 +277,7 @@ TABLES: dict[str, Callable[[RunData], Columns]] = {
     "kernels": _kernels,
     "collectives": _collectives,
     "collective_parts": _parts,
+    "flows": _flows,
     "host_waits": _waits,
     "iterations": _iterations,
     "memory": _memory,

@@ -116,7 +116,7 @@ class History:
     def add_operation(self, operation: Mapping[str, Any], derived: Mapping[str, Any]) -> None:
         """Keep an operation, in the order in which the engine is told that they finish.
 
-        `derived` follows from operations and settings; the digest is without it.
+        `derived` follows from the rest of the run; the digest is without it.
         """
         self._operation_rows.add(operation, derived)
 

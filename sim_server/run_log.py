@@ -191,6 +191,12 @@ class RunLog:
             "site": self.site(operation.participants[0], ready.site),
         }
         derived = {} if way is None else way._asdict()
+        # What its flows hang on besides, where it is not as mostly.
+        derived |= {
+            name: value
+            for name, value in (("root", operation.root), ("reduction", operation.reduction))
+            if value
+        }
         self._hold(now_ns, -1, functools.partial(self.history.add_operation, row, derived))
 
     def add_announcement(self, announcement: Announcement) -> None:

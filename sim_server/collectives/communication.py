@@ -67,6 +67,8 @@ class Communication:
             peer_to_peer=variables.peer_to_peer,
             pxn=variables.pxn,
         )
+        self.links = topology.links
+        """What demands name by number."""
         self.link_use = LinkUse(topology.links)
         capacities = [link.capacity_bytes_per_s for link in topology.links]
         settling = topology.settling

@@ -11,13 +11,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_runs import FILL, HOST_WAIT, KERNEL, make_run
-from test_page import two_iterations
+from test_page import OPERATION, two_iterations
 
 import phantora_py
 from phantora_py.tables import TABLES
+from sim_server.cluster import load_cluster
 from sim_server.errors import UsageError
+from sim_server.gpu import load_gpu
 from sim_server.network.link_use import USE_TYPE
 from sim_server.records import MarkerKind, MemoryKind
+from sim_server.settings import Settings
+
+SETTINGS = json.loads(Settings(2, 1, 2, load_cluster("h100"), load_gpu("h100")).to_json())
 
 
 def test_kernels(tmp_path: Path) -> None:
@@ -62,6 +67,38 @@ def test_collectives(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, {("gpu 0.0", "gpu 0.1"), ("gpu 0.1", "gpu 0.0")}),
+        ({"kind": "broadcast", "root": 1}, {("gpu 0.1", "gpu 0.0")}),
+        ({"kind": "send", "members": [1, 0], "algorithm": "Direct"}, {("gpu 0.1", "gpu 0.0")}),
+    ],
+)
+def test_flows(tmp_path: Path, changes: dict[str, object], expected: set[tuple[str, str]]) -> None:
+    """Those of the operation, over the recorded cluster's links, while its bytes move."""
+    operations = [OPERATION | {"algorithm": ""}, OPERATION | changes]
+    data = two_iterations(tmp_path / "a.phr", operations=operations, settings=SETTINGS)
+    flows = data.table("flows")
+    assert set(zip(flows["source"], flows["target"], strict=True)) == expected
+    assert set(flows["operation"]) == {1}
+    assert all(
+        f"{flow.source} > nvswitch 0 > {flow.target}" == flow.links for flow in flows.itertuples()
+    )
+    assert flows["link_bytes"].between(1 << 20, 4 << 20).all()
+    assert flows["begin_ns"].between(2_000_001, 2_249_999).all()
+    assert set(flows["end_ns"]) == {2_250_000}
+
+
+@pytest.mark.parametrize("changes", [{"algorithm": "Tree"}, {"ends_ns": [2_000_100] * 2}])
+def test_flows_of_another_version(tmp_path: Path, changes: dict[str, object]) -> None:
+    """An operation that would be done otherwise now, or not be in time, has others than it had."""
+    operations = [OPERATION | changes]
+    data = two_iterations(tmp_path / "a.phr", operations=operations, settings=SETTINGS)
+    with pytest.raises(UsageError, match=r"another version of phantora, .* operation 0"):
+        data.table("flows")
+
+
 def test_iterations(tmp_path: Path) -> None:
     """The parts of an iteration add up on every rank."""
     iterations = two_iterations(tmp_path / "a.phr").table("iterations")
@@ -102,7 +139,7 @@ def test_link_use(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_arrow_has_the_same(tmp_path: Path, name: str) -> None:
     """Both libraries have the same columns and rows."""
-    data = two_iterations(tmp_path / "a.phr")
+    data = two_iterations(tmp_path / "a.phr", settings=SETTINGS)
     frame, table = data.table(name), data.table(name, "arrow")
     assert list(frame.columns) == table.column_names
     assert frame.to_dict("records") == table.to_pylist()
@@ -112,7 +149,7 @@ def test_arrow_has_the_same(tmp_path: Path, name: str) -> None:
 def test_tables_of_an_empty_run(tmp_path: Path, name: str) -> None:
     """No rows, but all columns, in both libraries; peaks of memory there are always."""
     data = make_run(tmp_path / "a.phr", [[]])
-    full = two_iterations(tmp_path / "b.phr").table(name)
+    full = two_iterations(tmp_path / "b.phr", settings=SETTINGS).table(name)
     for library in ("pandas", "arrow"):
         table = data.table(name, library)
         assert len(table) == (1 if name == "memory" else 0)
@@ -134,7 +171,7 @@ def test_without_the_library(
 def test_what_there_is_not(tmp_path: Path) -> None:
     """A wrong name is answered with the right ones."""
     data = make_run(tmp_path / "a.phr", [[]])
-    with pytest.raises(UsageError, match="no table 'flows'; there are kernels, collectives"):
-        data.table("flows")
+    with pytest.raises(UsageError, match="no table 'bytes'; there are kernels, collectives"):
+        data.table("bytes")
     with pytest.raises(UsageError, match="of pandas or arrow, not of 'polars'"):
         data.table("kernels", "polars")
