@@ -21,6 +21,7 @@ from phantora_py.sweep.drawing import write_drawing
 from phantora_py.sweep.pareto import costs_of, front
 from phantora_py.sweep.plan import Configuration, read_plan
 from phantora_py.sweep.results import Result, Results
+from phantora_py.sweep.room import Room
 from phantora_py.sweep.runner import run_all
 from sim_server.errors import RankFailed, UsageError
 
@@ -38,7 +39,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "default: named after FILE, in the working directory",
     )
     parser.add_argument(
-        "--jobs", type=int, default=1, metavar="N", help="runs at a time; default: 1"
+        "--jobs",
+        default="auto",
+        metavar="auto|N",
+        help="runs at a time; auto: as many as processors and memory allow, by what those before "
+        "have taken; default: auto",
     )
     parser.add_argument(
         "--svg", type=Path, metavar="FILE", help="also draw time against memory, as SVG"
@@ -55,9 +60,8 @@ def run(options: argparse.Namespace) -> int:
     """Runs and compares. Raises: UsageError before anything is run; RankFailed if none finished."""
     if not options.command:
         raise UsageError("There is no command. It follows a '--', with {placeholders} in it.")
-    if options.jobs < 1:
-        raise UsageError("--jobs takes a number of at least 1.")
     plan = read_plan(options.file, options.command)
+    room = Room(_jobs(options.jobs, plan))
     works = _works(options.per_iteration, plan)
     prices = parse_prices(options.price)
     if options.svg is not None and not options.svg.resolve().parent.is_dir():
@@ -70,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
             told = f"{plan[number].name}   runs" if result is None else _told(result)
             error_console().print(Text(f"[{number + 1}/{len(plan)}] {told}"))
 
-    ended = run_all(plan, results, options.jobs, options.retry, tell)
+    ended = run_all(plan, results, room, options.retry, tell)
     comparison = _compare(plan, ended, works, prices)
     finished = any(costs_of(one) is not None for one in comparison["runs"])
     if options.svg is not None and finished:
@@ -82,6 +86,16 @@ def run(options: argparse.Namespace) -> int:
     if not any(result.exit_code == 0 for result in ended):
         raise RankFailed("No configuration finished.", f"What each said: {results.directory}.")
     return 0
+
+
+def _jobs(text: str, plan: Sequence[Configuration]) -> int | None:
+    """How many at a time; None: as many as there is room for."""
+    if text == "auto":
+        # Runs beside each other would find each other's load in their host time.
+        return 1 if any(one.run.get("host-time") == "measured" for one in plan) else None
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError("--jobs takes a number of at least 1, or auto.")
+    return int(text)
 
 
 def _works(texts: Sequence[str], plan: Sequence[Configuration]) -> list[Work | None]:

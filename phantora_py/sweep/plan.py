@@ -26,9 +26,15 @@ Values = dict[str, Any]
 
 RUN_OPTIONS = (
     *("cluster", "ranks", "nodes", "gpus-per-node", "host-time", "host-tensors", "network"),
-    *("values-threshold", "stall-limit", "memory-limit"),
+    *("values-threshold", "stall-limit", "memory-limit", "until-steady", "cache", "host-gaps"),
+    *("expert-load", "unsupported"),
 )
 """Of `phantora run`: those that a sweep may set."""
+
+RUN_FLAGS = ("until-steady",)
+"""Of these: what is `true` or `false`."""
+
+_RESIMULATE = ("phantora", "resimulate")
 
 # `{name}`; doubled braces are braces, and others are left alone.
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][\w.-]*)\}")
@@ -44,6 +50,16 @@ class Configuration:
     environment: Mapping[str, str]
     values: Mapping[str, Any]
     """What placeholders stand for."""
+
+    @property
+    def resimulates(self) -> bool:
+        """Whether the command simulates a recorded run again, instead of being one to run."""
+        return self.command[:2] == _RESIMULATE
+
+    @property
+    def ranks(self) -> int:
+        """How much of this machine it takes against others: its ranks, 1 if it does not say."""
+        return max(1, int(self.run.get("ranks", "1")))
 
     def fill(self, text: str, where: str) -> str:
         """`text` with its placeholders replaced. Raises: UsageError."""
@@ -155,7 +171,18 @@ def _configuration(name: str, command: Sequence[str], values: Values) -> Configu
             if key.startswith(prefix)
         }
 
-    return Configuration(name, tuple(words), of("run"), of("env"), values)
+    configuration = Configuration(name, tuple(words), of("run"), of("env"), values)
+    for option in RUN_FLAGS:
+        if configuration.run.get(option, "true") not in ("true", "false"):
+            raise UsageError(f"configuration '{name}': '{option}' is true or false.")
+    if not configuration.run.get("ranks", "1").isdecimal():
+        raise UsageError(f"configuration '{name}': 'ranks' is a number.")
+    if configuration.resimulates and (configuration.run or configuration.environment):
+        raise UsageError(
+            f"configuration '{name}': a resimulation takes no options of phantora run and no "
+            "environment; its own, as --cluster and --env, stand in the command."
+        )
+    return configuration
 
 
 def _words(word: str, values: Values, where: str) -> list[str]:

@@ -1,7 +1,8 @@
 """What has been run: one record and one data file per configuration, found again by its inputs.
 
-The inputs are what decides the outcome, as far as it is known before: command, files named in it,
-environment, cluster and GPU in full, options, version. What a script imports is not among them.
+The inputs are what decides the outcome, as far as it is known before: command, environment, cluster
+and GPU in full, options, files named in command and options, version. What a script imports is not
+among them.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -50,12 +51,18 @@ def inputs_of(configuration: Configuration) -> dict[str, Any]:
         "version": __version__,
         "command": list(command),
         "program": shutil.which(command[0]),
-        "files": {word: _digest(Path(word)) for word in command if Path(word).is_file()},
+        "files": _digests([*command, *options.values()]),
         "environment": recorded_environment(os.environ) | dict(configuration.environment),
         "options": options,
         "cluster": cluster.to_dict(),
         "gpu": load_gpu(cluster.gpu).to_dict(),
     }
+
+
+def _digests(words: Sequence[str]) -> dict[str, str]:
+    """Of the files that are named, also as `--option=FILE`."""
+    names = [*words, *(word.partition("=")[2] for word in words)]
+    return {name: _digest(Path(name)) for name in names if Path(name).is_file()}
 
 
 def _digest(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Runs the configurations of a sweep, each in a `phantora run` of its own."""
+"""Runs the configurations of a sweep, each in a `phantora` of its own."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pathlib import Path
 
 from phantora_py.data import RunData
 from phantora_py.launch.module import module_command
-from phantora_py.sweep.plan import Configuration
+from phantora_py.sweep.plan import RUN_FLAGS, Configuration
 from phantora_py.sweep.results import Result, Results, inputs_of
+from phantora_py.sweep.room import Room
 from sim_server.errors import Interrupted, UsageError
 
 Tell = Callable[[int, Result | None], None]
@@ -23,9 +24,9 @@ thread, one at a time.
 
 
 def run_all(
-    plan: Sequence[Configuration], results: Results, jobs: int, retry: bool, tell: Tell
+    plan: Sequence[Configuration], results: Results, room: Room, retry: bool, tell: Tell
 ) -> list[Result]:
-    """Runs what has not been run, `jobs` at a time. Failures are results.
+    """Runs what has not been run, as many at a time as there is room. Failures are results.
 
     Raises: UsageError before anything is run; KeyboardInterrupt once what runs has been stopped.
     """
@@ -39,18 +40,24 @@ def run_all(
     lock = threading.Lock()
 
     def carry_out(number: int) -> Result:
-        name, key = plan[number].name, keys[number]
+        name, key, ranks = plan[number].name, keys[number], plan[number].ranks
         result = results.find(key, name, retry)
         if result is None:
-            with lock:
-                tell(number, None)
-            result = running.run(plan[number], results.data(key), results.log(key))
-            results.keep(key, inputs[number], result)
+            room.enter(ranks)
+            try:
+                with lock:
+                    tell(number, None)
+                result = running.run(plan[number], results.data(key), results.log(key))
+                results.keep(key, inputs[number], result)
+            finally:
+                room.leave(ranks)
+        if taken_bytes := _taken_bytes(result):
+            room.learn(ranks, taken_bytes)
         with lock:
             tell(number, result)
         return result
 
-    with ThreadPoolExecutor(jobs) as pool:
+    with ThreadPoolExecutor(room.most) as pool:
         futures = [pool.submit(carry_out, number) for number in range(len(plan))]
         try:
             return [future.result() for future in futures]
@@ -72,14 +79,13 @@ class _Running:
         """One run to its end. Raises: Interrupted if it was stopped."""
         start_s = time.monotonic()
         data.unlink(missing_ok=True)
-        options = [f"--{name}={value}" for name, value in configuration.run.items()]
-        words = [*module_command("phantora_py"), "run", "--quiet", "-o", str(data), *options]
+        words = _words(configuration, data)
         with log.open("wb") as output:
             with self._lock:
                 if self._stopped:
                     raise Interrupted("the sweep was stopped.")
                 process = subprocess.Popen(
-                    [*words, "--", *configuration.command],
+                    words,
                     env={**os.environ, **configuration.environment},
                     stdin=subprocess.DEVNULL,
                     stdout=output,
@@ -101,6 +107,26 @@ class _Running:
             self._stopped = True
             for process in self._processes:
                 process.terminate()
+
+
+def _words(configuration: Configuration, data: Path) -> list[str]:
+    """What is executed."""
+    ours = [*module_command("phantora_py")]
+    output = ["--quiet", "-o", str(data)]
+    if configuration.resimulates:
+        return [*ours, "resimulate", *output, *configuration.command[2:]]
+    options = [
+        f"--{name}" if name in RUN_FLAGS else f"--{name}={value}"
+        for name, value in configuration.run.items()
+        if name not in RUN_FLAGS or value == "true"
+    ]
+    return [*ours, "run", *output, *options, "--", *configuration.command]
+
+
+def _taken_bytes(result: Result) -> int:
+    """What a run has taken of this machine; 0 if that is not known."""
+    weighed = RunData(result.data).run.get("host_memory") if result.data else None
+    return int(weighed["total_bytes"]) if weighed else 0
 
 
 def _result(name: str, exit_code: int, wall_s: float, data: Path, log: Path) -> Result:

@@ -37,6 +37,30 @@ def sweep(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int = 0)
 
 
 @pytest.mark.torch
+def test_conditions_of_a_recorded_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that resimulates is not run under phantora, and its results are kept likewise."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("STEPS", "7")
+    program = [sys.executable, str(PROGRAMS / "products.py"), "8192"]
+    words = ["--quiet", "--ranks", "1", "-o", "a.phr"]
+    assert main(["run", *words, "--", *program]) == 0
+    Path("c.toml").write_text('grid = {factor = [2, 1], cluster = ["h100", "b200"]}')
+    command = ["phantora", "resimulate", "a.phr", "--cluster={cluster}"]
+    command += ["--scale-kernel", "*={factor}"]
+    assert main(["sweep", "c.toml", "--", *command]) == 0
+    told = " ".join(capsys.readouterr().err.split())
+    assert "[3/4] factor=1 cluster=h100 finished (in" in told
+    assert "[4/4] factor=1 cluster=b200 exit code 2" in told
+    assert main(["sweep", "c.toml", "--json", "--", *command]) == 0
+    captured = capsys.readouterr()
+    slow, recorded = json.loads(captured.out)["runs"]
+    assert slow["iteration"]["median_ns"] > recorded["iteration"]["median_ns"]
+    assert RunData(Path(slow["file"])).run["resimulation"]["of"] == "a.phr"
+
+
+@pytest.mark.torch
 def test_configurations_are_run_once_and_compared(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

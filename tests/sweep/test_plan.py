@@ -58,6 +58,14 @@ def test_placeholders(tmp_path: Path) -> None:
     assert first.fill("{run.ranks}x4 tokens", "--per-iteration") == "8x4 tokens"
 
 
+def test_a_command_that_resimulates(tmp_path: Path) -> None:
+    """Is told from one to run."""
+    text = 'grid = {cluster = ["h100", "slow.toml"]}'
+    command = "resimulate a.phr --cluster {cluster}"
+    assert [one.resimulates for one in plan(tmp_path, text, f"phantora {command}")] == [True] * 2
+    assert [one.resimulates for one in plan(tmp_path, text, f"other {command}")] == [False] * 2
+
+
 @pytest.mark.parametrize(
     ("text", "command", "message"),
     [
@@ -83,6 +91,13 @@ def test_placeholders(tmp_path: Path) -> None:
             "{a} is a list of words, and stands within a word: x{a",
         ),
         ("grid = {", "p", "is not TOML"),
+        ('grid = {run.until-steady = ["yes"]}', "p", "'until-steady' is true or false"),
+        ('grid = {run.ranks = ["many"]}', "p", "'ranks' is a number"),
+        (
+            "grid = {run.ranks = [2]}",
+            "phantora resimulate a.phr",
+            "a resimulation takes no options of phantora run",
+        ),
     ],
 )
 def test_what_a_file_may_not_say(tmp_path: Path, text: str, command: str, message: str) -> None:
