@@ -7,7 +7,7 @@ import nox
 import nox.project
 
 nox.options.default_venv_backend = "venv"
-nox.options.sessions = ["lint", "types", "generated", "tests", "cuda12"]
+nox.options.sessions = ["lint", "types", "generated", "docs", "tests", "cuda12"]
 
 TORCH = "torch==2.15.*"
 TORCH_CUDA_12 = "torch==2.8.*"
@@ -77,6 +77,16 @@ def generated(session: nox.Session) -> None:
     session.install(*group("generated"))
     session.run("python", "tools/generate_protobuf.py")
     session.run("git", "diff", "--exit-code", "sim_server/simulation_pb2*", external=True)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation as a site in build/docs; any warning fails, also of a link to nowhere."""
+    session.install(*group("docs"))
+    session.run(
+        *("sphinx-build", "--fail-on-warning", "--keep-going", "--quiet"),
+        *("--conf-dir", "docs", ".", "build/docs"),
+    )
 
 
 @nox.session
