@@ -181,9 +181,5 @@ def hunt(session: nox.Session) -> None:
 def benchmarks(session: nox.Session) -> None:
     """What docs/benchmarks.md reports. Wants a machine that does nothing else."""
     session.install(TORCH, ".", *group("test"))
-    for name in session.posargs or [
-        "launch_cost",
-        "overhead",
-        "training_accuracy",
-    ]:
-        session.run("python", f"benchmarks/{name}.py")
+    for name in session.posargs or ["launch_cost.py", "overhead.py", "accuracy"]:
+        session.run("python", f"benchmarks/{name}")

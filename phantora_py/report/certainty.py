@@ -3,11 +3,12 @@ added up.
 
 The rule (docs/kernels.md): within a class errors are the same for all, so they add; between
 classes they are independent, so their sums add as squares. What a device waits for others is their
-work, and errs as work does.
+work, and errs as work does. What published trainings differ by beyond all that is one more class.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from sim_server.kernels import Tier
 CONFIDENCE = 0.9
 _FROM_CACHE = (Tier.MEASURED.value, Tier.INTERPOLATED.value)
 _COPIES = "copy by the copy engines"
+WHOLE_TRAINING = "whole training"
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,16 @@ def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Cer
     whole_ns = breakdown.compute_ns + breakdown.idle_ns + breakdown.host_ns
     whole_ns += breakdown.exposed_communication_ns
     found = sorted(
-        (one for one in classes if one.time_ns > 0),
+        [*(one for one in classes if one.time_ns > 0), *_whole_training(whole_ns, table)],
         key=lambda one: (-max(one.shorter_ns, one.longer_ns), one.kernel_class),
     )
     return Certainty(tuple(found), whole_ns)
+
+
+def _whole_training(whole_ns: int, table: dict[str, Any]) -> Iterator[ClassDoubt]:
+    """No work of its own, but a doubt about all of it; files of earlier versions have none."""
+    if WHOLE_TRAINING in table:
+        yield replace(_doubt(WHOLE_TRAINING, whole_ns, table[WHOLE_TRAINING]), time_ns=0.0)
 
 
 def _communication(data: RunData, table: dict[str, Any]) -> str:

@@ -99,6 +99,21 @@ def test_errors_within_a_class_add(tmp_path: Path) -> None:
     assert gemm["sources"] == ["fit", "guess"]
 
 
+def test_whole_trainings_add_a_doubt_of_their_own(tmp_path: Path) -> None:
+    """One more independent error, of all the iteration; no work, so shares still add up to one."""
+    table = TABLE | {"whole training": [0.7, 1.5, "published runs"]}
+    gpu = {"properties": {"totalGlobalMem": 80 << 30}, "intervals": table}
+    settings = {"gpu": gpu, "nccl_environment": {}}
+    without = summarise(make(tmp_path / "a.phr"))["trust"]["interval"]
+    interval = summarise(make(tmp_path / "b.phr", settings=settings))["trust"]["interval"]
+    (whole,) = (one for one in interval["classes"] if one["class"] == "whole training")
+    assert (whole["shorter"], whole["longer"]) == pytest.approx((0.3, 0.5))
+    assert whole["sources"] == ["published runs"]
+    assert sum(one["share"] for one in interval["classes"]) == pytest.approx(1)
+    assert 1000 - interval["low_ns"] == round(math.hypot(1000 - without["low_ns"], 300))
+    assert interval["high_ns"] - 1000 == round(math.hypot(without["high_ns"] - 1000, 500))
+
+
 def test_files_without_intervals_have_none(tmp_path: Path) -> None:
     """Of earlier versions: nothing is made up, and nothing is printed."""
     data = make(
