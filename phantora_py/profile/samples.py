@@ -1,0 +1,105 @@
+"""How long a call takes on the GPU: series of launches, and which of the samples count."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from phantora_py.profile.calls import Call, Refusal, make_calls
+from phantora_py.profile.launches import launched
+
+_WARM_UP, _WARM, _COLD = 3, 9, 5
+# Launches that are timed together, so that the events' own time does not count.
+_TOGETHER = 8
+# The GPU sleeps while the host queues what is timed; cycles for some milliseconds (assumed).
+_HEAD_START_CYCLES = 10_000_000
+_FLUSHED_BYTES = 512 << 20  # several times the largest L2 cache
+# A sample counts if it is within so many standard deviations of the median, which the median
+# deviation tells without minding outliers, or within a share that clocks alone explain (assumed).
+_DEVIATIONS = 3.5
+_SIGMA_PER_DEVIATION = 1.4826  # of a normal distribution
+_SHARE = 0.02
+_LEAST, _MOST_ROUNDS = 5, 3
+# How far apart samples that count may be, as a share of their median (assumed).
+_SETTLED = 0.1
+
+
+def measure(torch: Any, signature: Mapping[str, Any]) -> dict[str, Any]:
+    """The samples of a signature. Raises: Refusal."""
+    if signature["kind"] != "kernel":
+        (call,) = make_calls(torch, signature)
+        return _timed(torch, call, partial(_elapsed_ns, torch, call))
+    for call in make_calls(torch, signature):
+        try:
+            found = launched(torch, call)
+        except (RuntimeError, TypeError) as error:
+            if "CUDA error" in str(error):
+                raise
+            continue  # An operation that does not take such numbers is not the one.
+        if not any(one.is_of(signature) for one in found):
+            continue
+        if len(found) == 1:
+            return _timed(torch, call, partial(_elapsed_ns, torch, call))
+        return _timed(torch, call, partial(_duration_ns, torch, call, signature))
+    raise Refusal("no operation that was tried launches this kernel")
+
+
+def without_outliers(samples: Sequence[float]) -> list[float]:
+    """Those that count, in their order."""
+    middle = statistics.median(samples)
+    deviation = statistics.median(abs(sample - middle) for sample in samples)
+    reach = max(_DEVIATIONS * _SIGMA_PER_DEVIATION * deviation, _SHARE * middle)
+    return [sample for sample in samples if abs(sample - middle) <= reach]
+
+
+def series(sample: Callable[[], float], count: int) -> tuple[list[float], int]:
+    """`count` samples, and as many again while too few of them count or they are far apart; and how
+    many were left out. What does not settle is kept with its spread, which tells of it.
+    """
+    samples: list[float] = []
+    kept: list[float] = []
+    for _ in range(_MOST_ROUNDS):
+        samples += [sample() for _ in range(count)]
+        kept = without_outliers(samples)
+        if len(kept) >= _LEAST and max(kept) - min(kept) <= _SETTLED * statistics.median(kept):
+            break
+    return kept, len(samples) - len(kept)
+
+
+def _timed(torch: Any, call: Call, elapsed_ns: Callable[[int], float]) -> dict[str, Any]:
+    """Warm: several in a row; cold: one after the cache was filled with something else."""
+    for _ in range(_WARM_UP):
+        call()
+    torch.cuda.synchronize()
+    warm_ns, outliers = series(lambda: elapsed_ns(_TOGETHER), _WARM)
+    flushed = torch.empty(_FLUSHED_BYTES, dtype=torch.uint8, device="cuda")
+
+    def cold() -> float:
+        flushed.zero_()
+        torch.cuda.synchronize()
+        return elapsed_ns(1)
+
+    cold_ns, more = series(cold, _COLD)
+    return {"warm_ns": warm_ns, "cold_ns": cold_ns, "outliers": outliers + more}
+
+
+def _elapsed_ns(torch: Any, call: Call, launches: int) -> float:
+    """Of one launch, between events around some of them."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda._sleep(_HEAD_START_CYCLES)
+    start.record()
+    for _ in range(launches):
+        call()
+    end.record()
+    torch.cuda.synchronize()
+    return float(start.elapsed_time(end)) * 1e6 / launches
+
+
+def _duration_ns(torch: Any, call: Call, signature: Mapping[str, Any], _launches: int) -> float:
+    """Of a kernel that its call does not launch alone."""
+    found = [one.duration_ns for one in launched(torch, call) if one.is_of(signature)]
+    if not found:
+        raise Refusal("the operation does not launch this kernel each time")
+    return statistics.median(found)
