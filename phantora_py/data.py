@@ -212,6 +212,15 @@ class RunData:
         return {"skipped": [], "used": []} if self.broke_off else self._json("host_tensors.json")
 
     @cached_property
+    def measuring(self) -> dict[str, Any] | None:
+        """What a GPU executor did for the run: its `environment`, how many signatures were
+        `measured` and `known`, `restarts`, and what was `refused`. None: there was none.
+        """
+        if "measuring.json" not in self._archive.namelist():
+            return None
+        return dict(self._json("measuring.json"))
+
+    @cached_property
     def routing(self) -> list[dict[str, Any]]:
         """Routings that were made up: `experts`, `top`, `follows` (the distribution), `calls`.
 

@@ -12,6 +12,7 @@ import threading
 import traceback
 from collections.abc import Iterator
 from concurrent import futures
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 
 import grpc
@@ -19,10 +20,12 @@ import grpc
 from sim_server import simulation_pb2 as messages
 from sim_server import simulation_pb2_grpc as rpc
 from sim_server.errors import Deadlock, InternalError, PhantoraError, RankFailed
+from sim_server.kernels import MeasuringTimer
 from sim_server.records import PROTOCOL_VERSION
 from sim_server.run_log import Reply
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
+from sim_server.timings import open_measuring_timer
 
 # Ranks hold each other up all the time, mostly not for long, and agents need not know. Who is told
 # in vain is told later the next time, until an agent has found a rank that waits outside.
@@ -100,6 +103,8 @@ class Run:
         self._links: list[AgentLink] = []
         self._link_of_rank: dict[int, AgentLink] = {}
         self._simulation: Simulation | None = None
+        self._measuring: MeasuringTimer | None = None
+        self._opened = ExitStack()
         self._iterations = 0
         self._until_steady = False
         self._is_steady = False
@@ -125,6 +130,7 @@ class Run:
         except Exception:  # every fault of ours must reach the user; the process ends with it
             self._fail(InternalError(f"the simulation failed\n{traceback.format_exc()}"))
         finally:
+            self._opened.close()
             for link in self._links:
                 link.outbox.put(None)
         return self._exit_code
@@ -180,7 +186,8 @@ class Run:
             assert self._simulation is not None
             aside = message.ranks_aside
             for rank in aside.ranks:
-                self._simulation.set_aside(rank, aside.stirs, rank in aside.proven)
+                stirs = aside.stirs - self._measurements()
+                self._simulation.set_aside(rank, stirs, rank in aside.proven)
             self._patience_s = FIRST_STALLED_S
             # The agent has crossed it off: if it holds the others up still or again, that is news.
             self._told_stalled = messages.Stalled()
@@ -198,7 +205,11 @@ class Run:
         if len(self._links) == self._agents:
             self._until_steady = link.hello.until_steady
             settings = Settings.from_json(link.hello.settings)
-            self._simulation = Simulation(settings, until_steady=self._until_steady)
+            timer = None
+            if settings.executor is not None:
+                opened = open_measuring_timer(settings, self._tell_measuring)
+                timer, self._measuring = self._opened.enter_context(opened)
+            self._simulation = Simulation(settings, timer, self._until_steady)
             welcome = messages.Welcome(protocol_version=PROTOCOL_VERSION)
             self._broadcast(messages.ToAgent(welcome=welcome))
 
@@ -213,7 +224,7 @@ class Run:
             self._links[0].outbox.put(messages.ToAgent(data_chunk=chunk))
         self._stalled = messages.Stalled(
             held_up_by=simulation.held_up_by(),
-            stirs=simulation.stirs,
+            stirs=simulation.stirs + self._measurements(),
             alarmed=simulation.alarmed(),
             roused=simulation.roused(),
         )
@@ -231,6 +242,23 @@ class Run:
             self._is_steady = True
             self._is_over = self._until_steady
             progress.steady.CopyFrom(messages.Steady(**asdict(steady)))
+        self._broadcast(messages.ToAgent(progress=progress))
+
+    def _measurements(self) -> int:
+        """How often the real GPU was asked. Each counts as a stir: meanwhile nobody is answered,
+        and a rank may sleep for that, say for a lock of a thread that asked us.
+        """
+        return 0 if self._measuring is None else self._measuring.asked
+
+    def _tell_measuring(self) -> None:
+        """Nobody gets on meanwhile, which is no stall."""
+        if self._simulation is None or self._measuring is None:
+            return
+        progress = messages.Progress(
+            iterations=self._iterations,
+            virtual_time_ns=self._simulation.virtual_time_ns,
+            measuring=self._measurements(),
+        )
         self._broadcast(messages.ToAgent(progress=progress))
 
     def _answer(self, replies: list[Reply]) -> None:
@@ -263,6 +291,10 @@ class Run:
     def _send_data(self) -> None:
         """What is left of the data file. All of it goes to the first agent, which writes it."""
         assert self._simulation is not None
+        if self._measuring is not None:
+            content = json.dumps(self._measuring.to_dict(), sort_keys=True).encode()
+            chunk = messages.DataChunk(name="measuring.json", content=content)
+            self._links[0].outbox.put(messages.ToAgent(data_chunk=chunk))
         last: messages.DataChunk | None = None
         for name, content in self._simulation.files():
             if last is not None:

@@ -26,8 +26,11 @@ class Settings:
     nccl_environment: Mapping[str, str] = field(default_factory=dict)
     """The NCCL_* variables of the program."""
     cache: Mapping[str, str] | None = None
-    """The timing cache: `path`, and `cuda`, the version that the program runs on. The data file
-    has what was taken from it."""
+    """The timing cache: `path`, and `cuda` and `libraries`, what the program runs on (see
+    `timing_cache.Environment`). The data file has what was taken from it."""
+    executor: Mapping[str, Any] | None = None
+    """What measures on a real GPU while the run goes on: `command`, `origin`, and `limit_s` for
+    one signature (`sim_server/executor.py`)."""
     other_gpus: Mapping[str, GpuProfile] = field(default_factory=dict)
     """By profile, those of other nodes that are not the first's."""
 
@@ -48,6 +51,7 @@ class Settings:
                 "nccl_environment": dict(self.nccl_environment),
                 "cache": self.cache and dict(self.cache),
                 "other_gpus": {name: gpu.to_dict() for name, gpu in self.other_gpus.items()},
+                "executor": self.executor and dict(self.executor),
             },
             sort_keys=True,
         )
@@ -68,6 +72,7 @@ class Settings:
                 name: GpuProfile.from_dict(gpu)
                 for name, gpu in values.get("other_gpus", {}).items()
             },
+            executor=values.get("executor"),
         )
 
 

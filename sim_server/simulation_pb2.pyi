@@ -128,14 +128,16 @@ class Stalled(_message.Message):
     def __init__(self, held_up_by: _Optional[_Iterable[int]] = ..., stirs: _Optional[int] = ..., alarmed: _Optional[_Iterable[int]] = ..., roused: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ("iterations", "virtual_time_ns", "steady")
+    __slots__ = ("iterations", "virtual_time_ns", "steady", "measuring")
     ITERATIONS_FIELD_NUMBER: _ClassVar[int]
     VIRTUAL_TIME_NS_FIELD_NUMBER: _ClassVar[int]
     STEADY_FIELD_NUMBER: _ClassVar[int]
+    MEASURING_FIELD_NUMBER: _ClassVar[int]
     iterations: int
     virtual_time_ns: int
     steady: Steady
-    def __init__(self, iterations: _Optional[int] = ..., virtual_time_ns: _Optional[int] = ..., steady: _Optional[_Union[Steady, _Mapping]] = ...) -> None: ...
+    measuring: int
+    def __init__(self, iterations: _Optional[int] = ..., virtual_time_ns: _Optional[int] = ..., steady: _Optional[_Union[Steady, _Mapping]] = ..., measuring: _Optional[int] = ...) -> None: ...
 
 class Steady(_message.Message):
     __slots__ = ("iterations", "time_ns", "median_ns")

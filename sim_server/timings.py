@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from sim_server.errors import UsageError
+from sim_server.executor import ANSWER_LIMIT_S, Executor
 from sim_server.gpu import GpuProfile
-from sim_server.kernels import CachedTimer, KernelTimer, MixedTimer, Timer
+from sim_server.kernels import CachedTimer, KernelTimer, MeasuringTimer, MixedTimer, Timer
 from sim_server.settings import Settings
 from sim_server.timing_cache import Damaged, Environment, TimingCache
 
@@ -24,6 +26,45 @@ def make_timer(settings: Settings) -> Timer:
 def model_timer(settings: Settings) -> Timer:
     """The models of the GPUs alone."""
     return _by_gpu(settings, KernelTimer)
+
+
+@contextmanager
+def open_measuring_timer(
+    settings: Settings, tell: Callable[[], None]
+) -> Iterator[tuple[Timer, MeasuringTimer]]:
+    """Starts the GPU executor of the settings, and ends it. What the cache lacks is measured and
+    kept there. `tell` is called now and then while somebody waits for it.
+
+    Yields: the timer of all GPUs, and the one in it that measures.
+    Raises: UsageError if the executor does not start, has another GPU, or the cache cannot be used.
+    """
+    assert settings.cache is not None, "what is measured has to be kept"
+    assert settings.executor is not None
+    command, origin = settings.executor["command"], settings.executor["origin"]
+    limit_s = settings.executor.get("limit_s", ANSWER_LIMIT_S)
+    path = Path(settings.cache["path"])
+    try:
+        with (
+            Executor(command, origin, limit_s, tell) as executor,
+            TimingCache(path, write=True) as cache,
+        ):
+            own = _simulated(executor.environment, settings)
+            measuring = MeasuringTimer(
+                CachedTimer(KernelTimer(own), cache.entries(own.name), executor.environment),
+                executor,
+                lambda environment, measurement: cache.add([(environment, measurement)]),
+            )
+            timer = _by_gpu(
+                settings, lambda gpu: measuring if gpu is own else _timer_of(gpu, settings)
+            )
+            yield timer, measuring
+    except Damaged as error:
+        raise UsageError(f"the cache {path} is damaged: {error}") from error
+
+
+def wanted_environment(gpu: GpuProfile, cache: Mapping[str, Any]) -> Environment:
+    """What the program runs on as far as that is known: it has no driver."""
+    return Environment(gpu.name, "", cache["cuda"], cache.get("libraries", ""))
 
 
 def _by_gpu(settings: Settings, make: Callable[[GpuProfile], Timer]) -> Timer:
@@ -45,6 +86,15 @@ def _timer_of(gpu: GpuProfile, settings: Settings) -> Timer:
     return CachedTimer(models, entries, wanted_environment(gpu, settings.cache))
 
 
-def wanted_environment(gpu: GpuProfile, cache: Mapping[str, Any]) -> Environment:
-    """What the program runs on as far as that is known: it has no driver."""
-    return Environment(gpu.name, "", cache["cuda"], cache.get("libraries", ""))
+def _simulated(environment: Environment, settings: Settings) -> GpuProfile:
+    """The cluster's GPU that is the one that measures. Raises: UsageError if none is."""
+    gpus = [settings.gpu, *settings.other_gpus.values()]
+    for gpu in gpus:
+        if gpu.name == environment.gpu:
+            return gpu
+    names = " and ".join(repr(gpu.name) for gpu in gpus)
+    raise UsageError(
+        f"this machine's GPU is {environment.gpu!r} and the simulated cluster has {names}: times "
+        "of one are none of the other. Name a cluster with this machine's GPU (`phantora cluster "
+        "list` shows some), or leave --gpu out."
+    )

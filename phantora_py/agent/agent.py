@@ -205,6 +205,8 @@ class HostAgent:
             case "stalled":
                 self._on_stalled(message.stalled)
             case "progress":
+                # Somebody may be measuring for all of them.
+                self._stall.got_on()
                 self._watcher.update(message.progress)
                 if message.progress.iterations:
                     self._memory.iterates()

@@ -70,10 +70,15 @@ class State:
         if not self.started:
             return f"  starting{wall}"
         if not self._last.iterations and self._up < self._ranks:
-            return f"  {self._up} of {_count(self._ranks, 'rank')} up{wall}"
+            return f"  {self._up} of {_count(self._ranks, 'rank')} up{wall}{self._doing()}"
         virtual = f"virtual {self._last.virtual_time_ns / 1e9:.3g} s"
         of = f" of {self._iterations}" if self._iterations else ""
-        return f"  iteration {self._last.iterations}{of}   {virtual}{wall}{self._rate()}"
+        done = f"iteration {self._last.iterations}{of}"
+        return f"  {done}   {virtual}{wall}{self._rate()}{self._doing()}"
+
+    def _doing(self) -> str:
+        number = self._last.measuring
+        return f"   measuring kernel {number} on the GPU" if number else ""
 
     def _rate(self) -> str:
         if len(self._steps) < 2:

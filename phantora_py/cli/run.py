@@ -69,6 +69,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="measured kernel times, see `phantora cache`; what is not there is modelled",
     )
     model.add_argument(
+        "--gpu",
+        action="store_true",
+        help="measure on this machine's GPU, once for all ranks, what the cache lacks, and keep it "
+        "there; the cluster's GPU must be of this model",
+    )
+    model.add_argument(
+        "--executor",
+        metavar="COMMAND",
+        help="for --gpu: what measures, see sim_server/executor.py; default: PyTorch on this GPU",
+    )
+    model.add_argument(
         "--expert-load",
         default="uniform",
         metavar="uniform|zipf:S|FILE",
@@ -193,6 +204,8 @@ def run(options: argparse.Namespace) -> int:
         strict=options.strict,
         values_threshold_bytes=parse_size_bytes(options.values_threshold),
         cache=options.cache,
+        gpu=options.gpu,
+        executor=options.executor,
         server=options.server,
         token=options.token,
         stall_limit_s=options.stall_limit,

@@ -56,6 +56,16 @@ class Program:
         return (self.interpreter or inspect_interpreter(sys.executable)).torch
 
     @property
+    def versions(self) -> dict[str, str]:
+        """Of Python, PyTorch and its CUDA; empty for what there is not."""
+        torch = self.interpreter.torch if self.interpreter else None
+        return {
+            "python": self.interpreter.version if self.interpreter else "",
+            "torch": torch.version if torch else "",
+            "cuda": (torch.cuda or "") if torch else "",
+        }
+
+    @property
     def name(self) -> str:
         """A short name, for file names and messages."""
         match self.form:

@@ -10,13 +10,23 @@ import runpy, sys
 sys.path[0] = {path!r}
 runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
 """
+# Another interpreter's own modules come first: its PyTorch beside ours, above all.
+_RUN_ELSEWHERE = """\
+import runpy, sys
+sys.path[0:1] = []
+sys.path.append({path!r})
+runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
+"""
 
 
-def module_command(module: str, *flags: str) -> list[str]:
-    """The command for `module`, to be followed by its arguments. `flags`: of the interpreter.
+def module_command(module: str, *flags: str, interpreter: str | None = None) -> list[str]:
+    """The command for `module`, to be followed by its arguments. `flags`: of the interpreter, which
+    is ours unless it is named.
 
     `python -m` looks into the working directory first, where a checkout of phantora without its
     compiled parts may lie.
     """
     path = str(Path(phantora_py.__file__).parent.parent)
-    return [sys.executable, *flags, "-c", _RUN.format(path=path, module=module)]
+    program = _RUN if interpreter is None else _RUN_ELSEWHERE
+    text = program.format(path=path, module=module)
+    return [interpreter or sys.executable, *flags, "-c", text]

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from sim_server.executor import ANSWER_LIMIT_S
+
 HOST_TIMES = ("fixed", "measured", "recorded", "off")
 HOST_TENSORS = ("lazy", "real")
 UNSUPPORTED = ("stop", "error", "warn")
@@ -53,6 +55,12 @@ class RunOptions:
     """Copies and collectives up to this size move real data."""
     cache: Path | None = None
     """A timing cache."""
+    gpu: bool = False
+    """Measure on this machine's GPU what `cache` lacks, and keep it there."""
+    executor: str | None = None
+    """The command of what measures (sim_server/executor.py); None: PyTorch on this GPU."""
+    executor_limit_s: float = ANSWER_LIMIT_S
+    """For one signature; after that it counts as hung."""
     server: str | None = None
     """Address of a running sim_server; None: start one."""
     token: str | None = None

@@ -29,8 +29,9 @@ from phantora_py.isolation import backend, container, probe, readonly
 from phantora_py.isolation.nodes import MAX_NODES, Node, node_address, node_name
 from phantora_py.isolation.probe import Isolation
 from phantora_py.launch import environment, interpreter, limits, rundir
-from phantora_py.launch.command import Command, Program, understand
+from phantora_py.launch.command import Command, understand
 from phantora_py.launch.expert_load import choose_expert_load
+from phantora_py.launch.gpu import cache_settings, check_cache, executor_settings
 from phantora_py.launch.host_gaps import HostGaps, choose_host_gaps
 from phantora_py.launch.interrupts import Interrupts
 from phantora_py.launch.layout import RunLayout, lay_out
@@ -46,10 +47,10 @@ from sim_server import simulation_pb2 as wire
 from sim_server.cluster import Cluster, load_cluster
 from sim_server.collectives.environment import NcclEnvironment, nccl_variables
 from sim_server.errors import UsageError
+from sim_server.executor import START_LIMIT_S as EXECUTOR_START_LIMIT_S
 from sim_server.gpu import GpuProfile
 from sim_server.records import PROTOCOL_VERSION
 from sim_server.settings import Settings, load_gpus
-from sim_server.timing_cache import Damaged, TimingCache, put_away
 
 # A server that somebody else started should be there (assumed: time to start it a little late).
 _ANSWER_LIMIT_S = 20.0
@@ -123,10 +124,11 @@ def prepare(options: RunOptions) -> Prepared:
         NcclEnvironment.read(variables).used_nics(node.nic.per_node)  # raises what is wrong
     if options.server is not None and not options.token:
         raise UsageError("--server needs --token, the token that the server was started with.")
-    _check_cache(options)
+    measured = check_cache(options, gpu, command.program)
     limits.require_files(layout.ranks)
     notes = list(torchrun.notes) if torchrun else []
     notes += interpreter.note_untested(command.program.torch)
+    notes += measured
     isolation = backend.choose(options.backend, options.isolation, options.network)
     if isolation.own_network and layout.nodes > MAX_NODES:
         raise UsageError(
@@ -153,7 +155,7 @@ def prepare(options: RunOptions) -> Prepared:
         log_dir=log_dir,
         nccl_variables=variables,
         expert_load=choose_expert_load(options.expert_load, command.program.torch),
-        host_gaps=choose_host_gaps(options, _versions(command.program)),
+        host_gaps=choose_host_gaps(options, command.program.versions),
         notes=notes,
     )
 
@@ -181,19 +183,6 @@ def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
         partial.unlink(missing_ok=True)
         raise
     return outcome
-
-
-def _check_cache(options: RunOptions) -> None:
-    """Raises: UsageError if the cache that the user named cannot be used."""
-    if options.cache is None:
-        return
-    if options.server is not None:
-        raise UsageError("--cache is for a server of the run's own, not for --server.")
-    try:
-        with TimingCache(options.cache) as cache:
-            list(cache.measurements())
-    except Damaged as error:
-        raise put_away(options.cache, error) from error
 
 
 def _writable(options: RunOptions, isolation: Isolation) -> list[str] | None:
@@ -276,7 +265,8 @@ def _serve(
         simulation = Simulation(address, token, channels)
         stack.callback(simulation.close)
         if server is not None:
-            simulation.join(_hello(prepared), server.check, START_LIMIT_S)
+            executor_s = EXECUTOR_START_LIMIT_S if prepared.options.gpu else 0.0
+            simulation.join(_hello(prepared), server.check, START_LIMIT_S + executor_s)
         else:
             simulation.join(_hello(prepared), lambda: None, _ANSWER_LIMIT_S)
         try:
@@ -436,16 +426,10 @@ def _settings(prepared: Prepared) -> Settings:
         cluster=prepared.cluster,
         gpu=prepared.gpu,
         nccl_environment=prepared.nccl_variables,
-        cache=_cache_settings(prepared),
         other_gpus=prepared.other_gpus,
+        cache=cache_settings(prepared.options, prepared.gpu, prepared.command.program),
+        executor=executor_settings(prepared.options, prepared.command),
     )
-
-
-def _cache_settings(prepared: Prepared) -> dict[str, str] | None:
-    path = prepared.options.cache
-    if path is None:
-        return None
-    return {"path": str(path.resolve()), "cuda": _versions(prepared.command.program)["cuda"]}
 
 
 def _hello(prepared: Prepared) -> wire.Hello:
@@ -479,7 +463,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
         "host_gaps": None if prepared.host_gaps is None else prepared.host_gaps.origin,
         "isolation": {"tier": prepared.isolation.tier, "reason": prepared.isolation.reason},
         "notes": prepared.notes,
-        "versions": {**_versions(prepared.command.program), "phantora": __version__},
+        "versions": {**prepared.command.program.versions, "phantora": __version__},
         "seed": 0,
     }
 
@@ -495,15 +479,6 @@ def describe_end(outcome: Outcome, digest: str, wall: dict[str, float]) -> dict[
         "host_memory": outcome.host_memory,
         "steady": outcome.steady,
         "digest": digest,
-    }
-
-
-def _versions(program: Program) -> dict[str, str]:
-    torch = program.interpreter.torch if program.interpreter else None
-    return {
-        "python": program.interpreter.version if program.interpreter else "",
-        "torch": torch.version if torch else "",
-        "cuda": (torch.cuda or "") if torch else "",
     }
 
 

@@ -6,25 +6,34 @@ import argparse
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from rich.text import Text
+
 from phantora_py.cli.messages import error_console
 from phantora_py.data import RunData
-from phantora_py.launch.module import module_command
-from phantora_py.profile.executor import ANSWER_LIMIT_S, Executor, Refused
+from phantora_py.launch.gpu import executor_command
 from phantora_py.profile.needs import signatures_of
+from phantora_py.profile.program import run_program
 from phantora_py.profile.suite import suite
 from sim_server.errors import UsageError
+from sim_server.executor import ANSWER_LIMIT_S, Executor, Refused
+from sim_server.gpu import load_gpu
+from sim_server.kernels import KernelTimer
 from sim_server.timing_cache import Damaged, TimingCache, put_away
 from sim_server.timing_cache.entry import signature_key
 
-_MOST_REASONS = 8
+_MOST_REASONS = 12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declares the options."""
+    """Declares the options; those of the command follow `--`."""
+    parser.usage = (
+        "phantora profile --cache FILE [OPTIONS] RUN ... | --suite\n"
+        "       phantora profile --cache FILE [OPTIONS] -- COMMAND ..."
+    )
     parser.add_argument(
         "runs", type=Path, nargs="*", metavar="RUN", help="data files: what these runs launch"
     )
@@ -35,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--executor",
         metavar="COMMAND",
-        help="what measures, see phantora_py/profile/executor.py; default: PyTorch on this GPU",
+        help="what measures, see sim_server/executor.py; default: PyTorch on this GPU",
     )
     parser.add_argument(
         "--limit",
@@ -44,14 +53,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="for one signature; default: %(default)g",
     )
+    command = parser.add_argument_group("a command, which is run once for what it launches")
+    command.add_argument("--cluster", default="h100", metavar="NAME|FILE", help="default: h100")
+    command.add_argument("--ranks", type=int, metavar="N", help="ranks in all")
+    command.add_argument("--nodes", type=int, metavar="N", help="nodes in use")
+    command.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs in use on each node")
+    command.add_argument("-o", "--output", type=Path, metavar="FILE", help="the data file (.phr)")
 
 
 def run(options: argparse.Namespace) -> int:
     """Measures. Raises: UsageError if nothing could be measured."""
-    if not options.runs and not options.suite:
-        raise UsageError("profile needs data files of runs, or --suite.")
+    sources = bool(options.runs) + options.suite + bool(options.command)
+    if sources == 0:
+        raise UsageError("profile needs data files of runs, --suite, or a command after '--'.")
+    if options.command:
+        if sources > 1:
+            raise UsageError("profile runs a command, or it measures for data files and --suite.")
+        return _profile_program(options)
     wanted = {signature_key(one): one for one in _wanted(options)}
-    command = shlex.split(options.executor) if options.executor else _own_executor()
+    command = shlex.split(options.executor) if options.executor else executor_command()
     try:
         with (
             Executor(command, shlex.join(["phantora", *sys.argv[1:]]), options.limit) as executor,
@@ -63,8 +83,17 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _own_executor() -> list[str]:
-    return list(module_command("phantora_py.profile.torch_executor"))
+def _profile_program(options: argparse.Namespace) -> int:
+    data = run_program(options)
+    found = data.measuring
+    assert found is not None, "the run had an executor"
+    environment = found["environment"]
+    print(
+        f"{_name(environment)}: {found['measured']:,} measured, {found['known']:,} known already, "
+        f"{len(found['refused']):,} refused, {found['restarts']:,} restarts"
+    )
+    _tell_refused((row["class"], row["reason"]) for row in found["refused"])
+    return 0
 
 
 def _wanted(options: argparse.Namespace) -> Iterator[Mapping[str, Any]]:
@@ -83,20 +112,39 @@ def _measure(
     environment = executor.environment
     known = {one.key for where, one in cache.measurements(environment.gpu) if where == environment}
     lacking = [one for key, one in wanted.items() if key not in known]
-    refusals: Counter[str] = Counter()
+    refusals: list[tuple[str, str]] = []
     for signature in lacking:
         try:
             measurement = executor.measure(signature)
         except Refused as refusal:
-            refusals[str(refusal)] += 1
+            refusals.append((_class_of(signature), str(refusal)))
             continue
         cache.add([(environment, measurement)])
-    measured = len(lacking) - refusals.total()
+    measured = len(lacking) - len(refusals)
     print(
-        f"{environment.gpu}, CUDA {environment.cuda}: {measured:,} measured, "
-        f"{len(wanted) - len(lacking):,} known already, {refusals.total():,} refused"
+        f"{_name(vars(environment))}: {measured:,} measured, "
+        f"{len(wanted) - len(lacking):,} known already, {len(refusals):,} refused, "
+        f"{executor.restarts:,} restarts"
     )
-    for reason, count in refusals.most_common(_MOST_REASONS):
-        error_console().print(f"  refused {count:,} x: {reason}")
+    _tell_refused(refusals)
     if lacking and not measured:
         raise UsageError("nothing could be measured; what was refused, and why, is above.")
+
+
+def _name(environment: Mapping[str, str]) -> str:
+    return f"{environment['gpu']}, driver {environment['driver']}, CUDA {environment['cuda']}"
+
+
+def _class_of(signature: Mapping[str, Any]) -> str:
+    """By the models of any GPU: classes do not depend on it."""
+    return KernelTimer(load_gpu("h100")).time(signature).kernel_class
+
+
+def _tell_refused(refusals: Iterable[tuple[str, str]]) -> None:
+    """The most frequent ones, by class."""
+    counted = Counter(refusals)
+    for (kernel_class, reason), count in counted.most_common(_MOST_REASONS):
+        error_console().print(Text(f"  refused {count:,} x {kernel_class}: {reason}"))
+    rest = sum(counted.values()) - sum(dict(counted.most_common(_MOST_REASONS)).values())
+    if rest:
+        error_console().print(Text(f"  refused {rest:,} x for other reasons"))

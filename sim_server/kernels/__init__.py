@@ -4,6 +4,7 @@ deserves.
 
 from sim_server.kernels.cached import CachedTimer, RecordedTimer
 from sim_server.kernels.copies import copy_rates, fill_rate
+from sim_server.kernels.measuring import MeasuringTimer
 from sim_server.kernels.mixed import MixedTimer, name_gpu
 from sim_server.kernels.scaled import KernelScale, ScaledTimer
 from sim_server.kernels.timer import KernelTimer, Timer
@@ -14,6 +15,7 @@ __all__ = [
     "Interval",
     "KernelScale",
     "KernelTimer",
+    "MeasuringTimer",
     "MixedTimer",
     "RecordedTimer",
     "ScaledTimer",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -10,9 +11,9 @@ import pytest
 from caches import product
 
 from phantora_py.cli import main
-from phantora_py.profile.executor import Executor, Refused
 from phantora_py.profile.suite import suite
 from sim_server.errors import UsageError
+from sim_server.executor import Executor, Refused
 from sim_server.gpu import load_gpu
 from sim_server.kernels import KernelTimer, Tier
 from sim_server.timing_cache import TimingCache
@@ -22,23 +23,63 @@ MODELS = KernelTimer(load_gpu("h100"))
 
 
 def test_an_executor_measures() -> None:
-    """Its environment and its samples arrive, with the origin that we gave."""
+    """Its environment and its samples arrive, with clocks, temperature and the origin we gave."""
     with Executor(FAKE, "a test") as executor:
         assert executor.environment.gpu == load_gpu("h100").name
         found = executor.measure(product(64))
     assert found.warm_ns == (2.0 * MODELS.time(product(64)).duration_ns,) * 5
     assert (found.origin, found.signature) == ("a test", product(64))
+    assert (found.sm_khz, found.memory_khz, found.temperature_c, found.outliers) == (1, 2, 40, 0)
 
 
-def test_a_signature_that_kills_or_hangs_costs_a_restart() -> None:
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("die", "died of it, with status -6"),
+        ("hang", "no answer within 0.5 s"),
+        ("lie", "an answer that is none"),
+        ("short", "2 warm samples of at least 5"),
+        ("print", 'an answer that is none: "a library\'s remark"'),
+    ],
+)
+def test_a_signature_that_breaks_it_costs_a_restart(fault: str, words: str) -> None:
     """It is refused, and what comes after it is measured."""
-    with Executor(FAKE, "a test", answer_limit_s=20.0) as executor:
+    limit_s = 0.5 if fault == "hang" else 20.0
+    with Executor([*FAKE, f'{fault}="m": 13,'], "a test", limit_s) as executor:
+        with pytest.raises(Refused, match=re.escape(words)):
+            executor.measure(product(13))
+        assert executor.restarts == 1
+        assert executor.measure(product(64)).signature == product(64)
+
+
+def test_an_executor_that_does_not_come_back_is_done_without(tmp_path: Path) -> None:
+    """Whatever is asked then is refused at once, and nothing is raised that would end a run."""
+    command = [*FAKE, 'die="m": 13,', f"once={tmp_path / 'started'}"]
+    with Executor(command, "a test") as executor:
         with pytest.raises(Refused, match="died of it"):
             executor.measure(product(13))
+        for size in (64, 65):
+            with pytest.raises(Refused, match=r"could not be started again.*lost the device"):
+                executor.measure(product(size))
+
+
+def test_an_executor_that_always_fails_is_given_up() -> None:
+    """Restarts cost time; with nothing measured between five of them there is no sixth."""
+    with Executor([*FAKE, "die=."], "a test") as executor:
+        for size in range(1, 8):
+            with pytest.raises(Refused) as refusal:
+                executor.measure(product(size))
+    assert "failed 5 times in a row" in str(refusal.value)
+    assert executor.restarts == 5
+
+
+def test_whoever_waits_is_told() -> None:
+    """Somebody may have to know that this is no stall."""
+    told: list[None] = []
+    with Executor(FAKE, "a test", tell=lambda: told.append(None)) as executor:
+        before = len(told)
         executor.measure(product(64))
-    impatient = Executor(FAKE, "a test", answer_limit_s=0.5)
-    with impatient as executor, pytest.raises(Refused, match="no answer within"):
-        executor.measure(product(14))
+    assert len(told) > before > 0
 
 
 @pytest.mark.parametrize(
@@ -78,7 +119,7 @@ def test_signatures_of_the_suite_are_of_their_kind() -> None:
 
 
 def test_what_to_measure_has_to_be_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither runs nor the suite is an error, and no cache is made."""
+    """Neither runs nor the suite nor a command is an error, and no cache is made."""
     assert main(["profile", "--cache", str(tmp_path / "c")]) == 2
-    assert "needs data files of runs, or --suite" in capsys.readouterr().err
+    assert "needs data files of runs, --suite, or a command" in capsys.readouterr().err
     assert not (tmp_path / "c").exists()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import queue
 import random
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from sim_server.history import KERNEL_SPAN
 from sim_server.records import PROTOCOL_VERSION, RecordKind
 from sim_server.service import TOKEN_KEY, AgentLink, Inbound, Run, serve
 from sim_server.simulation_pb2_grpc import SimulationStub
+from sim_server.timing_cache import TimingCache
 
 TOKEN = "secret"
 LIMIT_S = 30.0
@@ -336,3 +338,38 @@ def test_a_rank_that_holds_others_up_again_is_told_again() -> None:
     inbox.put(link, wire.FromAgent(finish=wire.Finish()))
     server.join(LIMIT_S)
     assert not server.is_alive()
+
+
+def test_what_was_found_asleep_before_a_measurement_is_void(tmp_path: Path) -> None:
+    """A rank may have slept for an answer that the server was too busy to give."""
+    fake = Path(__file__).parent.parent / "profile" / "fake_executor.py"
+    cache = {"path": str(tmp_path / "cache"), "cuda": "13.2", "libraries": ""}
+    executor = {"command": [sys.executable, str(fake)], "origin": "a test"}
+    settings = replace(make_settings(2), cache=cache, executor=executor)
+    ranks = PlayedRanks([Script().gemm(gap=10).synchronise(), Script(streams=0)])
+    inbox: Any = Bursts()
+    link = AgentLink(wire.Hello(local_ranks=[0, 1], settings=settings.to_json()))
+    waits = wire.Batch()
+    waits.ranks.add(rank=0, host_clock_ns=10, cells=ranks.take(0))
+    server = threading.Thread(target=Run(inbox, agents=1).serve, daemon=True)
+    server.start()
+
+    def told(kind: str) -> wire.ToAgent:
+        while (message := link.outbox.get(timeout=LIMIT_S)) is not None:
+            if message.WhichOneof("message") == kind:
+                return message
+        raise AssertionError(f"no {kind}")
+
+    inbox.put(link, wire.FromAgent(hello=link.hello), wire.FromAgent(batch=waits))
+    assert told("progress").progress.measuring == 1
+    stirs = told("stalled").stalled.stirs
+    assert stirs == 1
+    inbox.put(link, wire.FromAgent(ranks_aside=wire.RanksAside(ranks=[1], stirs=stirs - 1)))
+    assert list(told("stalled").stalled.held_up_by) == [1]
+    inbox.put(link, wire.FromAgent(ranks_aside=wire.RanksAside(ranks=[1], stirs=stirs)))
+    assert told("answers").answers.answers[0].rank == 0
+    inbox.put(link, wire.FromAgent(finish=wire.Finish()))
+    server.join(LIMIT_S)
+    assert not server.is_alive()
+    with TimingCache(tmp_path / "cache") as made:
+        assert len(made.entries()) == 1

@@ -1,0 +1,229 @@
+"""The process that owns the GPU, from our side: started once, and again if it dies.
+
+Both sides write JSON objects, one a line. The executor begins with its environment, then answers
+each {"signature": ...} with {"warm_ns": [...], "cold_ns": [...], "sm_khz": ..., "memory_khz": ...,
+"temperature_c": ..., "outliers": ...}, the last three where they are known, or with {"refused":
+"why"} for what it cannot do. `phantora_py.profile.torch_executor` is one; tests have another. A
+signature that kills it, takes too long or makes it talk nonsense is refused too: it costs a restart
+and never the run.
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timezone
+from math import isfinite
+from typing import IO, Any
+
+from sim_server.errors import UsageError
+from sim_server.timing_cache import Environment, Measurement
+
+# Importing PyTorch and making a context; one series of measurements (both assumed, generously).
+START_LIMIT_S = 120.0
+ANSWER_LIMIT_S = 60.0
+# A killed process that a driver holds on to is left to whoever sweeps up after the run (assumed).
+_END_LIMIT_S = 10.0
+LEAST_SAMPLES = 5
+# Restarts with nothing measured between them, after which it is not tried again (assumed).
+_MOST_FAILURES = 5
+_TELL_EVERY_S = 1.0
+_LAST_WORDS_BYTES = 2000
+# Of a measurement, beside what every answer has.
+_EXTRAS = ("memory_khz", "temperature_c", "outliers")
+
+
+class Refused(Exception):  # noqa: N818 - says what happened
+    """The executor has no figure for a signature. The message says why."""
+
+
+class Executor:
+    """Close it, or use it in a `with`."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        origin: str,
+        answer_limit_s: float = ANSWER_LIMIT_S,
+        tell: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`origin`: what measurements say of where they are from. `tell` is called now and then
+        while somebody waits for an answer.
+
+        Raises: UsageError if it does not start.
+        """
+        self._command = list(command)
+        self._origin = origin
+        self._answer_limit_s = answer_limit_s
+        self._tell = tell
+        self._process: subprocess.Popen[str]
+        self._lines: queue.SimpleQueue[str | None]
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._failures = 0
+        self._given_up = ""
+        self.restarts = 0
+        try:
+            self.environment = self._start()
+        except UsageError:
+            self._errors.close()
+            raise
+
+    def measure(self, signature: Mapping[str, Any]) -> Measurement:
+        """A series of launches. Raises: Refused, whatever goes wrong with the process."""
+        if self._given_up:
+            raise Refused(self._given_up)
+        try:
+            answer = self._ask(signature)
+            if "refused" in answer:
+                raise Refused(str(answer["refused"]))
+            measurement = self._measurement(signature, answer)
+        except (BrokenPipeError, _Gone) as reason:
+            self._restart()
+            raise Refused(str(reason)) from reason
+        self._failures = 0
+        return measurement
+
+    def close(self) -> None:
+        """Ends the process."""
+        self._end()
+        self._errors.close()
+
+    def __enter__(self) -> Executor:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, signature: Mapping[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(json.dumps({"signature": signature}) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise _Gone("the executor had died") from error
+        return self._receive(self._answer_limit_s)
+
+    def _measurement(self, signature: Mapping[str, Any], answer: dict[str, Any]) -> Measurement:
+        """Raises: _Gone for an answer that is none."""
+        try:
+            warm_ns = tuple(float(sample) for sample in answer["warm_ns"])
+            cold_ns = tuple(float(sample) for sample in answer["cold_ns"])
+            if len(warm_ns) < LEAST_SAMPLES or not all(map(isfinite, (*warm_ns, *cold_ns))):
+                raise ValueError(f"{len(warm_ns)} warm samples of at least {LEAST_SAMPLES}")
+            return Measurement(
+                signature=signature,
+                warm_ns=warm_ns,
+                cold_ns=cold_ns,
+                sm_khz=int(answer["sm_khz"]),
+                date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                origin=self._origin,
+                **{name: int(answer[name]) for name in _EXTRAS if answer.get(name) is not None},
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise _Gone(f"it gave an answer that is none: {error!r}") from error
+
+    def _restart(self) -> None:
+        """What cannot be started again, or fails time after time, is done without from now on."""
+        self._end()
+        self._failures += 1
+        self.restarts += 1
+        if self._failures >= _MOST_FAILURES:
+            self._given_up = f"the executor failed {self._failures} times in a row"
+            return
+        try:
+            found = self._start()
+        except UsageError as error:
+            self._given_up = f"the executor could not be started again: {error}"
+            return
+        if found != self.environment:
+            self._end()
+            self._given_up = "the executor came back in another environment"
+
+    def _end(self) -> None:
+        self._process.kill()
+        try:
+            self._process.wait(_END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            return
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            try:
+                pipe.close()
+            except BrokenPipeError:
+                continue  # What it was being asked was still on its way.
+
+    def _start(self) -> Environment:
+        self._errors.seek(0)
+        self._errors.truncate()
+        try:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                text=True,
+            )
+        except OSError as error:
+            raise UsageError(
+                f"the GPU executor {self._command[0]} does not start: {error}"
+            ) from error
+        assert self._process.stdout is not None
+        self._lines = queue.SimpleQueue()
+        reading = (self._process.stdout, self._lines)
+        threading.Thread(target=_read, args=reading, daemon=True).start()
+        try:
+            first = self._receive(START_LIMIT_S)
+            if "refused" in first:
+                self._end()
+                raise UsageError(f"the GPU executor cannot work here: {first['refused']}")
+            return Environment(**first)
+        except (_Gone, TypeError) as reason:
+            self._end()
+            raise UsageError(f"the GPU executor did not start: {reason}{self._said()}") from reason
+
+    def _receive(self, limit_s: float) -> dict[str, Any]:
+        line = self._next_line(limit_s)
+        if line is None:
+            raise _Gone(f"the executor died of it, with status {self._process.wait()}")
+        try:
+            answer = json.loads(line)
+        except ValueError as error:
+            raise _Gone(f"it gave an answer that is none: {line.strip()[:80]!r}") from error
+        if not isinstance(answer, dict):
+            raise _Gone(f"it gave an answer that is none: {line.strip()[:80]!r}")
+        return answer
+
+    def _next_line(self, limit_s: float) -> str | None:
+        end_s = time.monotonic() + limit_s
+        while (left_s := end_s - time.monotonic()) > 0:
+            self._tell()
+            try:
+                return self._lines.get(timeout=min(left_s, _TELL_EVERY_S))
+            except queue.Empty:
+                continue
+        raise _Gone(f"no answer within {limit_s:g} s")
+
+    def _said(self) -> str:
+        """The last that it wrote on its standard error, for a message."""
+        size = self._errors.seek(0, 2)
+        self._errors.seek(max(0, size - _LAST_WORDS_BYTES))
+        lines = self._errors.read().decode(errors="replace").strip().splitlines()
+        return f". Its last words: {lines[-1]}" if lines else ""
+
+
+class _Gone(Exception):  # noqa: N818 - says what happened
+    """The process has ended, hangs or talks nonsense."""
+
+
+def _read(pipe: IO[str], lines: queue.SimpleQueue[str | None]) -> None:
+    try:
+        for line in pipe:
+            lines.put(line)
+    except ValueError:
+        pass  # closed while reading: it was ended by us
+    lines.put(None)
