@@ -1,5 +1,6 @@
 """The tasks of this repository. `nox -l` lists them, `nox` alone runs what CI runs."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -20,7 +21,14 @@ NATIVE_TESTS = [
     "tests/shim",
     "tests/sim_server",
 ]
-CUDA_12_TESTS = ["tests/e2e/test_examples.py", "tests/e2e/test_parallelism.py"]
+# Real training, and what PyTorch's helper threads do.
+TRAINING_TESTS = [
+    "tests/e2e/test_examples.py",
+    "tests/e2e/test_outside_waits.py",
+    "tests/e2e/test_parallelism.py",
+]
+# Python with PyTorch, from the oldest pair to the newest.
+VERSIONS = [("3.10", "2.6.0"), ("3.11", "2.8.0"), ("3.12", "2.11.0"), ("3.13", "2.15.0")]
 # Not under sanitizers: their dlopen hides its caller's RUNPATH, time is not what it is without, and
 # the thread sanitizer leaves addresses for eight GPUs.
 NOT_SANITIZED = [
@@ -100,7 +108,16 @@ def tests(session: nox.Session) -> None:
 def cuda12(session: nox.Session) -> None:
     """Real training under a PyTorch that was built for CUDA 12."""
     session.install(TORCH_CUDA_12, ".", *group("test"))
-    session.run("pytest", *(session.posargs or CUDA_12_TESTS))
+    session.run("pytest", *(session.posargs or TRAINING_TESTS))
+
+
+@nox.session
+@nox.parametrize("python,torch", VERSIONS)
+def versions(session: nox.Session, torch: str) -> None:
+    """Real training under each PyTorch that is tested. One environment, of 6 GB, at a time."""
+    session.install(f"torch=={torch}", ".", *group("test"))
+    session.run("pytest", *(session.posargs or TRAINING_TESTS))
+    shutil.rmtree(session.virtualenv.location)
 
 
 def library(session: nox.Session, name: str) -> str:
