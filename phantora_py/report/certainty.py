@@ -77,9 +77,10 @@ class Certainty:
 
 
 def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Certainty | None:
-    """None without iterations, and for files that are older than intervals."""
-    table = data.settings["gpu"].get("intervals")
-    if breakdown is None or not table or any("interval" not in row for row in data.timings):
+    """None without iterations, and for files that are older than intervals, also resimulated."""
+    table = data.settings["gpu"].get("intervals", {})
+    has_all = {_COPIES, "communication", "host"} <= table.keys()
+    if breakdown is None or not has_all or any("interval" not in row for row in data.timings):
         return None
     shares = data.ranks * window.iterations
     sums = _kernels(data, window, shares)

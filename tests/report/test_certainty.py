@@ -123,6 +123,13 @@ def test_files_without_intervals_have_none(tmp_path: Path) -> None:
     assert "confidence" not in shown(tmp_path / "a.phr")
 
 
+def test_resimulations_of_such_files_have_none(tmp_path: Path) -> None:
+    """Their kernels have intervals, their recorded GPU has not those of the rest."""
+    gpu = {"properties": {"totalGlobalMem": 80 << 30}, "intervals": {"assumed": [0.5, 2.0, "x"]}}
+    data = make(tmp_path / "a.phr", settings={"gpu": gpu, "nccl_environment": {}})
+    assert summarise(data)["trust"]["interval"] is None
+
+
 def test_the_terminal_shows_it(tmp_path: Path) -> None:
     """The range, and the classes that it comes from."""
     make(tmp_path / "a.phr")
