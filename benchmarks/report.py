@@ -5,8 +5,8 @@
 FILE is of a run; without one the GPT example is run first, data-parallel, for ten iterations after
 the first. Views are commands of their own: CPU seconds with the interpreter's start, wall seconds
 beside it. Writing is done again with what is in FILE: the server orders, numbers and packs spans,
-operations and markers, the agent compresses every member; what brings them from the one to the
-other is not counted. Its share is that of all CPU time of the run, as the file tells it.
+operations, markers, allocations and records, gRPC carries every member, the agent compresses it.
+Its share is that of all CPU time of the run, as the file tells it.
 """
 
 from __future__ import annotations
@@ -16,23 +16,18 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+from data_file_writing import Carrier, compress, members_of, pack, streams_of
 from measurement import Results, median, parser
 
-from phantora_py.agent.datafile import DataFile
 from phantora_py.data import RunData
 from phantora_py.launch.module import module_command
-from sim_server.history import KERNEL_SPAN, PIECE_ROWS, SPAN_TYPE, History, Rows
-from sim_server.kernels import Tier, Timing
+from sim_server.history import KERNEL_SPAN
 
 ROOT = Path(__file__).resolve().parents[1]
 ITERATIONS = 10
-WRITTEN_LAST = {"run.json", "start.json", "settings.json"}
 
 
 def make_file(folder: Path, ranks: int) -> Path:
@@ -69,40 +64,6 @@ def cpu_s(act: Callable[[], object]) -> float:
     return time.process_time() - begin_s
 
 
-def pack_again(data: RunData) -> list[tuple[str, bytes]]:
-    """What the server does for the file, as it did in the run."""
-    history, markers = History(), Rows("markers")
-    for number, row in enumerate(data.timings):
-        tier, name = Tier(row["tier"]), row["name"]
-        timing = Timing(row["duration_ns"], tier, row["class"], name, sm_demand=1.0)
-        history.add_timing(str(number).encode(), timing)
-    for row in data.operations:
-        derived: dict[str, Any] = {key: row[key] for key in ("algorithm", "protocol") if key in row}
-        history.add_operation({key: row[key] for key in row if key not in derived}, derived)
-    for marker in data.markers:
-        markers.add(marker)
-    members: list[tuple[str, bytes]] = []
-    spans = data.spans[np.argsort(data.spans["end_ns"], kind="stable")].astype(SPAN_TYPE)
-    for begin in range(0, len(spans), PIECE_ROWS):
-        piece = spans[begin : begin + PIECE_ROWS]
-        history.add_spans(piece, int(piece["end_ns"][-1]))
-        members += history.take()
-    history.add_spans(spans[:0], 1 << 62)
-    return [*members, *history.take(), *markers.take()]
-
-
-def compress_again(data: RunData, folder: Path) -> None:
-    """What the agent does for the file."""
-    with zipfile.ZipFile(data.path) as archive:
-        members = [
-            (name, archive.read(name)) for name in archive.namelist() if name not in WRITTEN_LAST
-        ]
-    file = DataFile(folder / "again.phr", {}, "{}")
-    for name, content in members:
-        file.write(name, content)
-    file.complete({})
-
-
 def measure(path: Path, folder: Path, rounds: int) -> Results:
     """Everything of one file."""
     data = RunData(path)
@@ -118,28 +79,27 @@ def measure(path: Path, folder: Path, rounds: int) -> Results:
         size = None if output is None else (folder / output).stat().st_size / 2**20
         cpu, wall = (median(column) for column in zip(*times, strict=True))
         results.add(name, cpu, wall, size, aim)
-    data.spans, data.operations, data.markers, data.timings  # noqa: B018 - read before the clock
-    packing = median(cpu_s(lambda: pack_again(data)) for _ in range(rounds))
-    reading = median(cpu_s(lambda: read_members(path)) for _ in range(rounds))
-    compressing = median(cpu_s(lambda: compress_again(data, folder)) for _ in range(rounds))
-    size = path.stat().st_size / 2**20
-    results.add("packing, by the server", packing, None, None, "-")
-    results.add("compressing, by the agent", compressing - reading, None, size, "-")
+    data.spans, data.operations, data.markers, data.timings, data.allocations  # noqa: B018 - now
+    members, streams = members_of(path), streams_of(data)
+    carrier = Carrier(members, folder)
+    acts: dict[str, Callable[[], object]] = {
+        "packing, by the server": lambda: pack(data, streams),
+        "carrying, to the agent": carrier.carry,
+        "compressing, by the agent": lambda: compress(members, folder),
+    }
+    parts = {name: median(cpu_s(act) for _ in range(rounds)) for name, act in acts.items()}
+    carrier.close()
+    for name, time_s in parts.items():
+        size = path.stat().st_size / 2**20 if name.startswith("compressing") else None
+        results.add(name, time_s, None, size, "-")
     whole = data.run["wall"]["core_seconds"]
-    share = (packing + compressing - reading) / whole
+    share = sum(parts.values()) / whole
     kernels = int((data.spans["kind"] == KERNEL_SPAN).sum())
     results.notes.append(
         f"{data.ranks} ranks, {len(data.spans):,} spans, {kernels:,} of kernels. Writing is "
         f"{share:.1%} of the run's {whole:.1f} core seconds; the aim is 3 %."
     )
     return results
-
-
-def read_members(path: Path) -> None:
-    """What `compress_again` does before it compresses."""
-    with zipfile.ZipFile(path) as archive:
-        for name in archive.namelist():
-            archive.read(name)
 
 
 def main() -> int:
