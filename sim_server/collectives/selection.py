@@ -73,13 +73,15 @@ class _Routed:
         load: dict[int, float] = {}
         self.seconds_per_byte = {False: 0.0, True: 0.0}
         self.latency_ns = {False: 0, True: 0}
+        links = topology.links
         for path, share, crosses, flows_on_link, _ in self.routes:
-            latency_ns = topology.latency_ns(path)
+            latency_ns, most_seconds = 0, self.seconds_per_byte[crosses]
+            for link, flows in zip(path, flows_on_link or repeat(1), strict=False):
+                load[link] = share_of_link = load.get(link, 0.0) + flows * share
+                most_seconds = max(most_seconds, share_of_link / links[link].capacity_bytes_per_s)
+                latency_ns += links[link].latency_ns
+            self.seconds_per_byte[crosses] = most_seconds
             self.latency_ns[crosses] = max(self.latency_ns[crosses], latency_ns)
-            for link, flows in zip(path, flows_on_link or repeat(1, len(path)), strict=True):
-                load[link] = load.get(link, 0.0) + flows * share
-                seconds = load[link] / topology.links[link].capacity_bytes_per_s
-                self.seconds_per_byte[crosses] = max(self.seconds_per_byte[crosses], seconds)
 
     def startup_ns(self, cost: Cost, buffer_bytes: int) -> float:
         """Time until the pipeline is full."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -39,10 +38,13 @@ class Place(NamedTuple):
     inside: str
     """What joins the GPUs of its node."""
     leaf: str
+    up: tuple[int, ...]
+    """Links from the GPU to the leaf; none where the fabric is no leaves and spines."""
+    down: tuple[int, ...]
+    """Links from there to the GPU."""
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(NamedTuple):
     """One direction of a connection."""
 
     source: str
@@ -77,6 +79,7 @@ class Topology:
         self._cluster = cluster
         self._by_ends: dict[tuple[str, str], int] = {}
         self._paths: dict[tuple[Gpu, Gpu], tuple[int, ...]] = {}
+        self._places: dict[Gpu, Place] = {}
         self.pxn = pxn
         """Whether bytes for another rail may go over NVLink to its GPU."""
         self._leaf = leaf_numbers(cluster, nodes)
@@ -141,20 +144,39 @@ class Topology:
 
     def place(self, gpu: Gpu) -> Place:
         """Where a GPU sits."""
-        return Place(
-            f"gpu {gpu.node}.{gpu.number}",
-            self._nic(gpu),
-            f"{self._inside(gpu.node)} {gpu.node}",
-            f"leaf {self._leaf[gpu.node]}",
-        )
+        place = self._places.get(gpu)
+        if place is None:
+            name, nic, leaf = _name(gpu), self._nic(gpu), f"leaf {self._leaf[gpu.node]}"
+            has_leaves = self._cluster.fabric.kind is FabricKind.LEAF_SPINE
+            place = self._places[gpu] = Place(
+                name,
+                nic,
+                f"{self._inside(gpu.node)} {gpu.node}",
+                leaf,
+                self._along(name, nic, leaf) if has_leaves else (),
+                self._along(leaf, nic, name) if has_leaves else (),
+            )
+        return place
 
     def path(self, source: Gpu, destination: Gpu) -> tuple[int, ...]:
         """Links from one GPU to another."""
         key = (source, destination)
         path = self._paths.get(key)
         if path is None:
-            path = self._paths[key] = self._find(source, destination)
+            path = self._paths[key] = self.find_path(source, destination)
         return path
+
+    def find_path(self, source: Gpu, destination: Gpu) -> tuple[int, ...]:
+        """As `path`, for routes that are not asked for again."""
+        one, other = self.place(source), self.place(destination)
+        if source.node == destination.node:
+            return self._along(one.gpu, *self._inside_path(source, destination), other.gpu)
+        if self._cluster.fabric.kind is not FabricKind.LEAF_SPINE:
+            return self._through_fabric(source, destination)
+        if one.leaf == other.leaf:
+            return one.up + other.down
+        spine = self._spine(source, destination)
+        return one.up + self._along(one.leaf, spine, other.leaf) + other.down
 
     def to_switch(self, gpu: Gpu) -> tuple[int, ...]:
         """The link from a GPU to the NVSwitch of its node."""
@@ -177,20 +199,6 @@ class Topology:
     def latency_ns(self, path: tuple[int, ...]) -> int:
         """Latency of a route: the sum over its links."""
         return sum(self.links[link].latency_ns for link in path)
-
-    def _find(self, source: Gpu, destination: Gpu) -> tuple[int, ...]:
-        start = f"gpu {source.node}.{source.number}"
-        end = f"gpu {destination.node}.{destination.number}"
-        if source.node == destination.node:
-            return self._along(start, *self._inside_path(source, destination), end)
-        if self._cluster.fabric.kind is not FabricKind.LEAF_SPINE:
-            return self._through_fabric(source, destination)
-        out_nic, in_nic = self._nic(source), self._nic(destination)
-        out_leaf, in_leaf = (self._leaf[gpu.node] for gpu in (source, destination))
-        middle = [f"leaf {out_leaf}"]
-        if out_leaf != in_leaf:
-            middle += [self._spine(source, destination), f"leaf {in_leaf}"]
-        return self._along(start, out_nic, *middle, in_nic, end)
 
     def _through_fabric(self, source: Gpu, destination: Gpu) -> tuple[int, ...]:
         """Between nodes, on the rail of the destination where there are rails and PXN."""
@@ -249,7 +257,7 @@ class Topology:
         return f"pcie {gpu.node}.{gpu.number // self._types[gpu.node].host.gpus_per_switch}"
 
     def _along(self, *vertices: str) -> tuple[int, ...]:
-        return tuple(self._by_ends[ends] for ends in pairwise(vertices))
+        return tuple(map(self._by_ends.__getitem__, pairwise(vertices)))
 
     def _nic(self, gpu: Gpu) -> str:
         return f"nic {gpu.node}.{self._nic_number(gpu)}"
