@@ -22,11 +22,11 @@ import simpy
 from measurement import Results, median, parser
 
 from sim_server._engine import Engine
+from sim_server._network import max_min_rates
 from sim_server.cluster import load_cluster
 from sim_server.collectives import Communication
 from sim_server.gpu import load_gpu
 from sim_server.kernels import copy_rates, fill_rate
-from sim_server.network.maxmin import max_min_rates
 from sim_server.operations import Operation
 from sim_server.records import RECORD_TYPE, NcclOpKind, RecordKind, StreamFlags, WaitKind
 

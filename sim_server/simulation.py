@@ -224,7 +224,7 @@ class Simulation:
         link_use = self._communication.link_use
         # Where a run will have ended is not known before it has settled.
         if not self._until_steady and (due or len(link_use) >= PIECE_ROWS):
-            yield from link_use.take(self._environment.now)
+            yield from link_use.take(int(self._environment.now))
 
     def files(self) -> Iterator[Piece]:
         """At the end of the run: what is left of its data file, the digest last."""

@@ -52,13 +52,15 @@ class Fold:
         self.links = frozenset(self._find_links())
         """All links that the flows use."""
 
-    def members(self) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Every flow, as the index of its class and its own path."""
+    def paths(self) -> list[list[tuple[int, ...]]]:
+        """Of every flow, by the index of its class."""
+        paths: list[list[tuple[int, ...]]] = [[] for _ in self.classes]
         for source in self._gpus:
             for destination in self._gpus:
-                if source != destination:
+                if source is not destination:
                     index = self._index[self._class_key(source, destination)]
-                    yield index, self._topology.path(source, destination)
+                    paths[index].append(self._topology.find_path(source, destination))
+        return paths
 
     def _find_classes(self) -> Iterator[FlowClass]:
         """Ranks of one key send alike, so that one of each is looked at."""
@@ -96,8 +98,9 @@ class Fold:
 
     def _class_key(self, source: Gpu, destination: Gpu) -> _Key:
         one, other = self._places[source], self._places[destination]
+        keys = self._vertex_keys
         met = (one.nic == other.nic, one.inside == other.inside, one.leaf == other.leaf)
-        return (self._gpu_key(source), self._gpu_key(destination), *met)
+        return (keys[one.gpu], keys[other.gpu], met)
 
     def _ends(self, link: int) -> tuple[_Key, _Key]:
         ends = self._topology.links[link]

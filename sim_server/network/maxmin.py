@@ -1,4 +1,6 @@
-"""Max-min fair rates by progressive filling: a pure function.
+"""Max-min fair rates by progressive filling: a pure function, the definition.
+
+Flows under way get theirs from C++ (csrc/network/max_min.cc), which tests hold to this, bit by bit.
 
 All rates grow together from zero; a flow stops growing when it reaches its own cap or when a link
 of its path is full. The result is the only allocation in which no flow can gain without a loss to

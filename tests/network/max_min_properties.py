@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import inf
 
 from hypothesis import strategies as st
+
+Solver = Callable[..., list[float]]
 
 _CLOSE = 1e-9
 
@@ -52,3 +54,15 @@ def problems(draw: st.DrawFn) -> tuple[list[float], list[list[int]], list[float]
         paths,
         draw(st.lists(cap, min_size=len(paths), max_size=len(paths))),
     )
+
+
+@st.composite
+def counted_problems(
+    draw: st.DrawFn,
+) -> tuple[list[float], list[list[int]], list[float], list[list[int]]]:
+    """Problems and how many flows each of theirs puts on the links of its path."""
+    capacities, paths, caps = draw(problems())
+    counts = [
+        draw(st.lists(st.integers(1, 7), min_size=len(one), max_size=len(one))) for one in paths
+    ]
+    return capacities, paths, caps, counts

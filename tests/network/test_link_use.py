@@ -46,7 +46,7 @@ def run(starts: Sequence[tuple[int, Sequence[Demand]]]) -> tuple[list[Row], list
 
 def noted(use: LinkUse) -> list[Row]:
     """Taken in two parts."""
-    pieces = [*use.take(100 * MS), *use.take(float("inf"))]
+    pieces = [*use.take(100 * MS), *use.take(1 << 60)]
     loads = [load for name, text in pieces if name.endswith("json") for load in json.loads(text)]
     arrays = [np.load(io.BytesIO(text)) for name, text in pieces if name.endswith("npy")]
     return [(begin, end, loads[load]) for rows in arrays for begin, end, load in rows.tolist()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from fractions import Fraction
 from math import inf
@@ -9,13 +10,14 @@ from math import inf
 import pytest
 from hypothesis import find, given, settings
 from hypothesis.errors import NoSuchExample
-from max_min_properties import find_fault, problems
+from max_min_properties import Solver, counted_problems, find_fault, problems
 from wrong_solvers import WRONG_SOLVERS
 
+from sim_server import _network
 from sim_server.network import max_min_rates
-from sim_server.network.flows import Solver
 
 Problem = tuple[list[float], list[list[int]], list[float]]
+CountedProblem = tuple[list[float], list[list[int]], list[float], list[list[int]]]
 
 
 @given(problems())
@@ -23,6 +25,23 @@ Problem = tuple[list[float], list[list[int]], list[float]]
 def test_rates_are_max_min_fair(problem: Problem) -> None:
     """No link or flow is over its limit, and every flow has a reason for its rate."""
     assert find_fault(*problem, max_min_rates(*problem)) is None
+
+
+@given(counted_problems())
+@settings(max_examples=2000, deadline=None)
+def test_compiled_rates_equal_the_definition(problem: CountedProblem) -> None:
+    """To the last bit, also where flows stand for others."""
+    assert _network.max_min_rates(*problem) == max_min_rates(*problem)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_compiled_rates_of_many_flows(seed: int) -> None:
+    """Likewise where hundreds of flows stop one after the other, some of them together."""
+    chance = random.Random(seed)
+    capacities = [chance.choice([1e9, 2e9, chance.uniform(1e8, 1e10)]) for _ in range(60)]
+    paths = [chance.sample(range(60), chance.randint(1, 5)) for _ in range(400)]
+    caps = [chance.choice([inf, 1e7, chance.uniform(1e6, 1e9)]) for _ in paths]
+    assert _network.max_min_rates(capacities, paths, caps) == max_min_rates(capacities, paths, caps)
 
 
 @given(problems())
