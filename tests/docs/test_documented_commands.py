@@ -64,9 +64,11 @@ def options_of_verb(verb: str) -> set[str]:
 
 
 def check_script(command: str) -> None:
-    """`python FILE ...`: the file is there, and it or what lies beside it knows the options."""
+    """`python FILE ...`: the file or folder is there, and it or what lies beside it knows the options."""
     _, script, *words = command.split()
     path = ROOT / script
+    if path.is_dir():
+        path /= "__main__.py"
     assert path.is_file(), script
     texts = [one.read_text(encoding="utf-8") for one in path.parent.glob("*.py")]
     for option in filter(OPTION.fullmatch, words):
