@@ -64,7 +64,7 @@ def options_of_verb(verb: str) -> set[str]:
 
 
 def check_script(command: str) -> None:
-    """`python FILE ...`: the file or folder is there, and it or what lies beside it knows the options."""
+    """`python FILE ...`: file or folder is there, and it or its neighbours know the options."""
     _, script, *words = command.split()
     path = ROOT / script
     if path.is_dir():
