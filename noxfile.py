@@ -17,6 +17,7 @@ NATIVE_TESTS = [
     "tests/agent",
     "tests/engine",
     "tests/kernels/test_kernel_arguments.py",
+    "tests/network",
     "tests/programs",
     "tests/shim",
     "tests/sim_server",
