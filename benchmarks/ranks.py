@@ -35,6 +35,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 GPUS_PER_NODE = 8
 FIRST_STEPS = 2
 LAYOUTS = {
+    "ddp": ("train_gpt_ddp.py", []),
     "gpt": ("train_gpt_fsdp.py", []),
     "fsdp": ("train_llama.py", []),
     "hsdp": ("train_llama.py", ["--fsdp", "8"]),
@@ -118,7 +119,11 @@ def ranks_pss_mib(run: psutil.Process) -> float:
     """Of everything that was forked for the ranks."""
     starters = [child for child in run.children() if "starter" in " ".join(child.cmdline())]
     forked = [process for starter in starters for process in starter.children(recursive=True)]
-    return sum(process.memory_full_info().pss for process in forked) / 2**20
+    pss_bytes = 0
+    for process in forked:
+        with contextlib.suppress(psutil.NoSuchProcess):  # a loader that has nothing left to load
+            pss_bytes += process.memory_full_info().pss
+    return pss_bytes / 2**20
 
 
 @dataclass(frozen=True)
