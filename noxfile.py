@@ -107,9 +107,9 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def cuda12(session: nox.Session) -> None:
-    """Real training under a PyTorch that was built for CUDA 12."""
+    """Real training, and programs in C, with a PyTorch and the headers of CUDA 12."""
     session.install(TORCH_CUDA_12, ".", *group("test"))
-    session.run("pytest", *(session.posargs or TRAINING_TESTS))
+    session.run("pytest", *(session.posargs or [*TRAINING_TESTS, "tests/programs"]))
 
 
 @nox.session
