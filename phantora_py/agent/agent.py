@@ -402,8 +402,8 @@ def describe_end(status: int, oom_killed: bool) -> str:
     """
     if status >= 0:
         return f"ended with exit code {status}."
-    name = signal.Signals(-status).name if -status in signal.valid_signals() else "unknown"
-    reason = f"was killed by signal {-status} ({name})."
+    names = {one.value: one.name for one in signal.Signals}
+    reason = f"was killed by signal {-status} ({names.get(-status, 'real-time')})."
     if -status == signal.SIGKILL and oom_killed:
         reason += " The kernel has just killed a process for lack of memory (see dmesg)."
     if -status == signal.SIGBUS:

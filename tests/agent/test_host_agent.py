@@ -388,6 +388,7 @@ def test_an_interrupt_stops_the_ranks_and_keeps_the_data() -> None:
         (1, True, "ended with exit code 1."),
         (-11, True, "was killed by signal 11 (SIGSEGV)."),
         (-9, False, "was killed by signal 9 (SIGKILL)."),
+        (-60, False, "was killed by signal 60 (real-time)."),
         (
             -9,
             True,

@@ -56,6 +56,12 @@ def test_a_timer_rings_in_the_middle_of_the_training(took: dict[str, int]) -> No
     assert 3 * 10**9 <= until_ns < 3 * 10**9 + until_ns / took["iterations until the timer"]
 
 
+def test_handlers_may_be_put_back(phantora: Phantora) -> None:
+    """Also those that Python does not know of: a time-out ends, and the rank does not."""
+    run = phantora.run(["--ranks", "1"], [PROGRAMS / "handlers.py"])
+    assert (run.exit_code, run.output) == (0, "waited twice\n"), run.errors
+
+
 @pytest.mark.parametrize("context", ["fork", "spawn"])
 def test_workers_see_the_clock_of_their_rank(took: dict[str, int], context: str) -> None:
     """However they were started; and that takes no virtual time."""
