@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import torch
 
-from phantora_py.launch import zygote
+from phantora_py.launch import imports, zygote
 
 
 def run_rank(script: str, arguments: list[str]) -> NoReturn:
@@ -33,9 +33,8 @@ def main() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    reason = zygote.preload("script", script)
-    if reason is not None:
-        raise SystemExit(f"cannot fork: {reason}")
+    if unfit := imports.preload("script", script, left_out=(), of_ranks=()):
+        raise SystemExit(f"cannot fork: {unfit}")
     torch.backends.cuda.enable_cudnn_sdp(False)
     zygote.freeze()
     os.environ |= {

@@ -82,7 +82,7 @@ class ContainerStarter:
             case {"prepare": True}:
                 try:
                     self._start_containers()
-                    self._send({"not_forkable": None})
+                    self._send({"unfit": {}})
                 except EngineFailed as failure:
                     self._send({"failed": f"A container could not be started: {failure}"})
             case {"start": rank}:

@@ -25,7 +25,14 @@ _STOP_LIMIT_S = 10.0
 
 
 class NotForkable(Exception):  # noqa: N818 - says what was found
-    """Ranks cannot be forked from the zygote; the message says why."""
+    """Ranks cannot be forked from the zygote because of some packages that it has imported.
+
+    `unfit`: their names, and why.
+    """
+
+    def __init__(self, unfit: Mapping[str, str]) -> None:
+        super().__init__("; ".join(f"{package}: {why}" for package, why in unfit.items()))
+        self.unfit = dict(unfit)
 
 
 class RankProcesses:
@@ -69,8 +76,8 @@ class RankProcesses:
         ready = self._receive()
         if "failed" in ready:
             raise UsageError(ready["failed"])
-        if ready["not_forkable"] is not None:
-            raise NotForkable(ready["not_forkable"])
+        if ready["unfit"]:
+            raise NotForkable(ready["unfit"])
 
     def start(self, rank: int) -> None:
         """Forks an announced rank. Its pid is known when it returns."""

@@ -26,29 +26,26 @@ from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
 from phantora_py.data import SCHEMA
 from phantora_py.isolation import backend, container, probe, readonly
-from phantora_py.isolation.nodes import MAX_NODES, Node, node_address, node_name
+from phantora_py.isolation.nodes import MAX_NODES, node_name
 from phantora_py.isolation.probe import Isolation
 from phantora_py.launch import environment, interpreter, limits, rundir
 from phantora_py.launch.command import Command, understand
 from phantora_py.launch.expert_load import choose_expert_load
 from phantora_py.launch.gpu import cache_settings, check_cache, executor_settings
-from phantora_py.launch.host_gaps import HostGaps, choose_host_gaps
+from phantora_py.launch.host_gaps import choose_host_gaps
 from phantora_py.launch.interrupts import Interrupts
 from phantora_py.launch.layout import RunLayout, lay_out
 from phantora_py.launch.options import RunOptions
-from phantora_py.launch.ranks import NotForkable, RankProcesses
+from phantora_py.launch.prepared import Prepared
+from phantora_py.launch.rank_start import await_ready, start_processes
 from phantora_py.launch.rundir import RunDirectory
-from phantora_py.launch.spool import Stream, choose_streams, output_paths
-from phantora_py.launch.starter import Plan, RankStart
+from phantora_py.launch.spool import choose_streams
 from phantora_py.launch.torchrun import TorchrunCommand
-from phantora_py.libraries import CUDA_MAJOR
-from phantora_py.rank.expert_load import ExpertLoad
 from sim_server import simulation_pb2 as wire
-from sim_server.cluster import Cluster, load_cluster
+from sim_server.cluster import load_cluster
 from sim_server.collectives.environment import NcclEnvironment, nccl_variables
 from sim_server.errors import UsageError
 from sim_server.executor import START_LIMIT_S as EXECUTOR_START_LIMIT_S
-from sim_server.gpu import GpuProfile
 from sim_server.records import PROTOCOL_VERSION
 from sim_server.settings import Settings, load_gpus
 
@@ -61,31 +58,6 @@ class Watcher(AgentWatcher, Listener, Protocol):
 
     def started(self) -> None:
         """The ranks are about to run."""
-
-
-@dataclass
-class Prepared:
-    """What is known before anything is started. `notes`: what the user should be told.
-    `nccl_variables`: those of our own environment, which the ranks inherit. `streams`: what becomes
-    of the ranks' output, see `spool`; that of `shown_ranks` is shown."""
-
-    options: RunOptions
-    command: Command
-    cluster: Cluster
-    gpu: GpuProfile
-    layout: RunLayout
-    isolation: Isolation
-    output: Path
-    fork: bool
-    writable: list[str] | None = None
-    streams: tuple[Stream, ...] = ()
-    shown_ranks: frozenset[int] = frozenset()
-    log_dir: Path | None = None
-    nccl_variables: dict[str, str] = field(default_factory=dict)
-    host_gaps: HostGaps | None = None
-    expert_load: ExpertLoad = field(default_factory=ExpertLoad)
-    other_gpus: dict[str, GpuProfile] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
 
 
 def _cpu_s() -> float:
@@ -259,7 +231,7 @@ def _serve(
         server, address, token = _server(prepared, directory)
         if server is not None:
             stack.enter_context(server)
-        processes = stack.enter_context(_rank_processes(prepared, directory, prepared.fork))
+        processes = stack.enter_context(start_processes(prepared, directory))
         channels = ChannelSet(str(directory.path), ranks)
         stack.callback(channels.close)
         simulation = Simulation(address, token, channels)
@@ -269,12 +241,7 @@ def _serve(
             simulation.join(_hello(prepared), server.check, START_LIMIT_S + executor_s)
         else:
             simulation.join(_hello(prepared), lambda: None, _ANSWER_LIMIT_S)
-        try:
-            processes.wait_ready()
-        except NotForkable as reason:
-            prepared.notes.append(f"ranks are executed, not forked: {reason}")
-            processes = stack.enter_context(_rank_processes(prepared, directory, fork=False))
-            processes.wait_ready()
+        processes = await_ready(processes, prepared, directory, stack)
         watcher.started()
         clocks.started_s = time.monotonic()
         for rank in ranks:
@@ -340,62 +307,6 @@ def _server(prepared: Prepared, directory: RunDirectory) -> tuple[Server | None,
     own = {**os.environ, "PHANTORA_RUN_DIR": str(directory.path), "OPENBLAS_NUM_THREADS": "1"}
     server = Server(directory, own)
     return server, server.address, token
-
-
-def _rank_processes(prepared: Prepared, directory: RunDirectory, fork: bool) -> RankProcesses:
-    program = prepared.command.program
-    torch = program.torch
-    cuda_major = torch.cuda_major if torch and torch.cuda else CUDA_MAJOR
-    shim = environment.shim_environment(directory.path, os.environ, cuda_major)
-    common = environment.common_environment(
-        prepared.layout, prepared.command.torchrun, prepared.isolation
-    )
-    # Pythons that a forked rank executes are its children, and see its clock.
-    executed = environment.executed_environment(os.environ) | ({} if fork else shim)
-    plan = Plan(
-        ranks=prepared.layout.ranks,
-        fork=fork,
-        argv=list(program.argv),
-        form=program.form.value,
-        target=program.target,
-        arguments=list(program.arguments),
-        namespaces=sorted(prepared.isolation.namespaces),
-        environment={**common, **executed},
-        writable=prepared.writable,
-        backend=prepared.options.backend,
-    )
-    # A process that is to execute the ranks does without the shim itself.
-    own = shim if fork else {"PHANTORA_RUN_DIR": str(directory.path)}
-    # Thread pools take their size from these at import, and NumPy's OpenBLAS starts its threads
-    # there.
-    threads = {"OMP_NUM_THREADS": common["OMP_NUM_THREADS"], "OPENBLAS_NUM_THREADS": "1"}
-    own_environment = {**threads, **os.environ, **own} if fork else {**os.environ, **own}
-    processes = RankProcesses(plan, own_environment, prepared.options.json)
-    for rank in range(prepared.layout.ranks):
-        processes.announce(_rank_start(prepared, directory, rank))
-    processes.prepare()
-    return processes
-
-
-def _rank_start(prepared: Prepared, directory: RunDirectory, rank: int) -> RankStart:
-    layout, torchrun = prepared.layout, prepared.command.torchrun
-    name = node_name(layout.node(rank))
-    own_network = prepared.isolation.own_network
-    local_rank = layout.local_rank(rank)
-    passes_local_rank = torchrun is not None and torchrun.passes_local_rank
-    return RankStart(
-        rank=rank,
-        environment=environment.rank_environment(rank, layout),
-        node=Node(
-            name=name,
-            address=node_address(layout.node(rank), own_network),
-            hosts=str(directory.hosts),
-            shared_memory=container.shared_memory(directory.path, name),
-            resolver=str(directory.resolver) if own_network else "",
-        ),
-        arguments=[f"--local-rank={local_rank}"] if passes_local_rank else [],
-        outputs=output_paths(directory.path, rank, prepared.streams),
-    )
 
 
 def _shown_ranks(

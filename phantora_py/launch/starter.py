@@ -8,7 +8,8 @@ that rank's namespaces; then to get ready, and to start one rank after the other
 rank's pid and, later, exit status. When the other end closes it kills what is left and ends, so
 that no rank outlives the run.
 
-If the plan says so it is a zygote (see `zygote`); otherwise its children execute the command.
+If the plan says so it is a zygote (see `imports` and `zygote`); otherwise its children execute the
+command.
 """
 
 import contextlib
@@ -26,7 +27,7 @@ from typing import Any, NoReturn
 from phantora_py.isolation import container, first, system
 from phantora_py.isolation.names import Names
 from phantora_py.isolation.nodes import SHARED, Node, Nodes
-from phantora_py.launch import spool, zygote
+from phantora_py.launch import imports, spool, zygote
 
 MAX_PACKET_BYTES = 1 << 16
 
@@ -34,7 +35,7 @@ MAX_PACKET_BYTES = 1 << 16
 @dataclass(frozen=True)
 class Plan:
     """What is common to all ranks. `fork`: be a zygote; `environment` is added to the starter's
-    own. `writable`: see `container.enter`.
+    own. `left_out`: packages that a zygote does not import. `writable`: see `container.enter`.
     """
 
     ranks: int
@@ -45,6 +46,7 @@ class Plan:
     arguments: list[str]
     namespaces: list[str]
     environment: dict[str, str]
+    left_out: list[str] = field(default_factory=list)
     writable: list[str] | None = None
     backend: str = "native"
 
@@ -115,14 +117,26 @@ class Starter:
                 if "pid" in self._namespaces:
                     self._make_first(start)
             case {"prepare": True}:
-                reason = None
-                if self.plan.fork:
-                    reason = zygote.preload(self.plan.form, self.plan.target)
-                    zygote.freeze()
-                self._send({"not_forkable": reason})
+                unfit = self._import() if self.plan.fork else {}
+                self._send({"unfit": unfit})
             case {"start": rank}:
                 return self._fork(self._starts[rank])
         return None
+
+    def _import(self) -> dict[str, str]:
+        """What ranks will share. Returns packages that stand in the way, and why."""
+        plan = self.plan
+        environments = [plan.environment, *(start.environment for start in self._starts.values())]
+        of_ranks = {
+            name
+            for environment in environments
+            for name, value in environment.items()
+            # Those of Python itself are for programs that ranks start.
+            if os.environ.get(name) != value and not name.startswith("PYTHON")
+        }
+        unfit = imports.preload(plan.form, plan.target, plan.left_out, of_ranks)
+        zygote.freeze()
+        return unfit
 
     def end(self) -> None:
         """Kills every descendant that is left. Those of a killed parent become our own children."""

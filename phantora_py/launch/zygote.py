@@ -1,62 +1,18 @@
-"""Imports once what every rank needs, and turns a forked child into the user's Python program.
+"""Turns a child, forked from the process that has the imports, into the user's Python program."""
 
-What happens here must leave the process with one thread, no device context and no thread pool: all
-three would be broken in the children.
-"""
-
-import ast
 import atexit
 import contextlib
 import ctypes
 import gc
-import importlib
-import importlib.util
 import io
 import os
 import runpy
 import sys
 import threading
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.machinery import BuiltinImporter, SourceFileLoader
-from pathlib import Path
 from typing import NoReturn
-
-# What training programs load later than their imports, at a cost per rank above that of the fork
-# itself.
-_ALWAYS = (
-    "torch",
-    "torch.distributed",
-    "torch.distributed.fsdp",
-    "torch.distributed.tensor",
-    "torch.nn.parallel",
-    "torch.optim",
-    "torch.utils.data",
-    "torch._dynamo",
-)
-
-
-def preload(form: str, target: str) -> str | None:
-    """Imports torch and what the program imports at its top level.
-
-    The program's own modules are left to the ranks: they may look at a rank's environment. Returns
-    the reason why ranks cannot be forked from this process afterwards, or None.
-    """
-    source, own_directory = _locate(form, target)
-    for name in (*_ALWAYS, *_top_level_imports(source)):
-        if name in sys.modules or _is_own(name, own_directory):
-            continue
-        try:
-            importlib.import_module(name)
-        except ModuleNotFoundError:
-            continue  # Whether the program can do without it is for the ranks to find out.
-        except (Exception, SystemExit) as error:
-            # What is half imported may not be imported again.
-            return f"the import of {name} failed ({type(error).__name__}: {error})"
-    threads = len(os.listdir("/proc/self/task"))
-    if threads > 1:
-        return f"the imports of the program started {threads - 1} more threads"
-    return None
 
 
 def freeze() -> None:
@@ -146,55 +102,3 @@ def _without_our_frames(trace: types.TracebackType | None) -> types.TracebackTyp
     while trace is not None and trace.tb_frame.f_code.co_filename in (__file__, "<frozen runpy>"):
         trace = trace.tb_next
     return trace
-
-
-def _locate(form: str, target: str) -> tuple[bytes, Path]:
-    """The program's source, empty if it cannot be read, and the directory whose modules are its
-    own.
-    """
-    if form == "text":
-        return os.fsencode(target), Path.cwd()
-    if form == "script":
-        return _read(Path(target)), Path(target).resolve().parent
-    top, *rest = target.split(".")
-    directory = Path.cwd()
-    found = importlib.util.find_spec(top)
-    roots = list(found.submodule_search_locations or ()) if found else [str(directory / top)]
-    for root in roots:
-        for file in (Path(root, *rest).with_suffix(".py"), Path(root, *rest, "__main__.py")):
-            if file.is_file():
-                return _read(file), directory
-    return b"", directory
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError:
-        return b""  # The ranks will say so in Python's own words.
-
-
-def _top_level_imports(source: bytes) -> Iterator[str]:
-    """Names of the modules that a program imports outside its functions and classes."""
-    try:
-        pending: list[ast.stmt] = ast.parse(source).body
-    except (SyntaxError, ValueError):
-        return  # The ranks will say so in Python's own words.
-    while pending:
-        statement = pending.pop(0)
-        match statement:
-            case ast.Import(names=names):
-                yield from (alias.name for alias in names)
-            case ast.ImportFrom(module=str(module), level=0):
-                yield module
-            case ast.Try(body=body):
-                pending = [*body, *pending]
-
-
-def _is_own(name: str, own_directory: Path) -> bool:
-    """Whether a module lies in the program's directory, other than in an environment kept there."""
-    top = name.partition(".")[0]
-    if top in sys.stdlib_module_names:
-        return False
-    candidates = (own_directory / top, own_directory / f"{top}.py")
-    return any(candidate.exists() for candidate in candidates)

@@ -100,21 +100,40 @@ def test_a_traceback_holds_the_program_only(tmp_path: Path) -> None:
     assert (run["exit_code"], run["failed_rank"]) == (4, 0)
 
 
-def test_imports_that_start_threads_are_left_to_the_ranks(
+# Modules of the environment, by what they do when they are imported.
+LIBRARY = {
+    "busy": "from threading import *\nThread(target=Event().wait, daemon=True).start()",
+    "role": "import os\nRANK = os.environ.get('RANK')",
+    "device": "import torch\nNAME = torch.cuda.get_device_name()",
+    "available": "import os, torch\nWHERE, CUDA = os.getpid(), torch.cuda.is_available()",
+}
+IMPORTER = """
+import os
+import available, busy, device, role
+import torch
+assert available.CUDA and device.NAME and role.RANK == os.environ["RANK"]
+assert available.WHERE != os.getpid()
+torch.ones(1, device="cuda")
+"""
+
+
+def test_imports_that_are_no_rank_s_are_left_to_the_ranks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A process with threads cannot be forked; the ranks are executed and the report says why."""
+    """What cannot be forked or depends on the rank is imported by every rank, and the report says
+    why; whether there is a GPU may be asked before.
+    """
     library = tmp_path / "library"
     library.mkdir()
-    (library / "busy.py").write_text(
-        "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
-    )
+    for name, text in LIBRARY.items():
+        (library / f"{name}.py").write_text(text + "\n")
     monkeypatch.setenv("PYTHONPATH", str(library))
-    (tmp_path / "train.py").write_text("import busy\n")
-    done = phantora(tmp_path, "--", sys.executable, "train.py")
+    (tmp_path / "train.py").write_text(IMPORTER)
+    done = phantora(tmp_path, "--ranks", "2", "--", sys.executable, "train.py")
     assert done.returncode == 0, done.stderr
     assert read_json(tmp_path, "run.json")["notes"] == [
-        "ranks are executed, not forked: the imports of the program started 1 more threads"
+        "every rank imports for itself: busy: it starts threads when it is imported; "
+        "device: it uses the GPU when it is imported; role: it reads RANK when it is imported"
     ]
 
 

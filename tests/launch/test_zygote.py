@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from phantora_py.launch import zygote
+from phantora_py.launch import imports
 
 RUN = """
 import sys
@@ -80,18 +80,18 @@ def test_imports_of_the_program_are_found() -> None:
         b"try:\n    import f\nexcept ImportError:\n    f = None\n"
         b"def main():\n    import g\n"
     )
-    assert list(zygote._top_level_imports(source)) == ["os", "a.b", "c", "f"]
+    assert list(imports._top_level_imports(source)) == ["os", "a.b", "c", "f"]
 
 
 def test_own_modules_are_left_to_the_ranks(tmp_path: Path) -> None:
     """What lies beside the script may look at a rank's environment when it is imported."""
     (tmp_path / "model.py").touch()
     (tmp_path / "package").mkdir()
-    assert zygote._is_own("model", tmp_path)
-    assert zygote._is_own("package.part", tmp_path)
-    assert not zygote._is_own("numpy.linalg", tmp_path)
+    assert imports._is_own("model", tmp_path)
+    assert imports._is_own("package.part", tmp_path)
+    assert not imports._is_own("numpy.linalg", tmp_path)
 
 
 def test_a_program_that_cannot_be_read_is_left_to_the_ranks() -> None:
     """Python's own message is the best one."""
-    assert list(zygote._top_level_imports(b"this is no Python")) == []
+    assert list(imports._top_level_imports(b"this is no Python")) == []

@@ -52,6 +52,11 @@ def main() -> None:
     unknown = torch.randn(4096, 8, device="cuda") @ torch.randn(8, 8, device="cuda")
     loads = unknown.topk(2).indices.flatten().bincount(minlength=8).tolist()
     print(f"experts: {loads}", flush=True)
+    # What PyTorch reads back while it selects lies where known values have been.
+    known = [torch.ones((), device="cuda") for _ in range(8)]
+    del known
+    selected = unknown[0].masked_select(unknown[0] > 0)
+    print(f"of values that nobody knows: {selected.numel()}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,182 @@
+"""What is imported once for all ranks, before they are forked, and what is not.
+
+A rank must not see that its imports were not its own: they must leave one thread and no device
+context, which would be broken in the children, and must not have looked at what differs between
+ranks. A module that does any of it is left to the ranks.
+"""
+
+import ast
+import contextlib
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+# What training programs load later than their imports, at a cost per rank above that of the fork
+# itself.
+_ALWAYS = (
+    "torch",
+    "torch.distributed",
+    "torch.distributed.fsdp",
+    "torch.distributed.tensor",
+    "torch.nn.parallel",
+    "torch.optim",
+    "torch.utils.data",
+    "torch._dynamo",
+)
+# With it `torch.cuda.is_available` asks NVML, after which a process can be forked. Source:
+# torch/cuda/__init__.py.
+_ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
+
+
+def preload(
+    form: str, target: str, left_out: Collection[str], of_ranks: Collection[str]
+) -> dict[str, str]:
+    """Imports torch and what the program imports at its top level.
+
+    The program's own modules are left to the ranks, and all of the packages `left_out`. `of_ranks`:
+    environment variables that only ranks have, or that differ between them. Returns packages that
+    have to be left out next time, with the reasons; if there are any, no rank can be forked from
+    this process.
+    """
+    source, own_directory = _locate(form, target)
+    unfit: dict[str, str] = {}
+    with _asking_nvml():
+        for name in (*_ALWAYS, *_top_level_imports(source)):
+            package = name.partition(".")[0]
+            if name in sys.modules or package in left_out or _is_own(name, own_directory):
+                continue
+            reason = _import(name, of_ranks)
+            if reason is not None:
+                unfit.setdefault(package, reason)
+    return unfit
+
+
+def _import(name: str, of_ranks: Collection[str]) -> str | None:
+    """Imports a module; returns why it has to be left to the ranks, if it has."""
+    threads, was_forkable = _threads(), _cuda_is_forkable()
+    try:
+        with _watching_environment(of_ranks) as read:
+            importlib.import_module(name)
+    except ModuleNotFoundError:
+        return None  # Whether the program can do without it is for the ranks to find out.
+    except (Exception, SystemExit) as error:
+        # What is half imported may not be imported again.
+        return f"its import failed ({type(error).__name__}: {error})"
+    if _threads() > threads:
+        return "it starts threads when it is imported"
+    if read:
+        return f"it reads {', '.join(sorted(read))} when it is imported"
+    if was_forkable and not _cuda_is_forkable():
+        return "it uses the GPU when it is imported"
+    return None
+
+
+def _threads() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def _cuda_is_forkable() -> bool:
+    """Whether PyTorch will let forked children use the GPU. Only such a child knows."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return True
+    pid = os.fork()
+    if pid == 0:
+        os._exit(int(torch.cuda._is_in_bad_fork()))
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
+@contextlib.contextmanager
+def _asking_nvml() -> Iterator[None]:
+    if _ASK_NVML in os.environ:
+        yield
+        return
+    os.environ[_ASK_NVML] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_ASK_NVML]
+
+
+@contextlib.contextmanager
+def _watching_environment(names: Collection[str]) -> Iterator[set[str]]:
+    """Yields a set, into which go those of the variables that are read by others than PyTorch."""
+    read: set[str] = set()
+    usual: Any = type(os.environ)
+
+    class Watched(usual):  # type: ignore[misc]
+        def __getitem__(self, name: str) -> Any:
+            if name in names and not _is_read_by_torch():
+                read.add(name)
+            return usual.__getitem__(self, name)
+
+    os.environ.__class__ = Watched
+    try:
+        yield read
+    finally:
+        os.environ.__class__ = usual
+
+
+def _is_read_by_torch() -> bool:
+    """PyTorch's own modules may be shared: what they ask for at import is none of a rank's role."""
+    frame = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") in ("os", "_collections_abc"):
+        frame = frame.f_back  # type: ignore[assignment]
+    name = "" if frame is None else str(frame.f_globals.get("__name__"))
+    return name.partition(".")[0] == "torch"
+
+
+def _locate(form: str, target: str) -> tuple[bytes, Path]:
+    """The program's source, empty if it cannot be read, and the directory whose modules are its
+    own.
+    """
+    if form == "text":
+        return os.fsencode(target), Path.cwd()
+    if form == "script":
+        return _read(Path(target)), Path(target).resolve().parent
+    top, *rest = target.split(".")
+    directory = Path.cwd()
+    found = importlib.util.find_spec(top)
+    roots = list(found.submodule_search_locations or ()) if found else [str(directory / top)]
+    for root in roots:
+        for file in (Path(root, *rest).with_suffix(".py"), Path(root, *rest, "__main__.py")):
+            if file.is_file():
+                return _read(file), directory
+    return b"", directory
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:
+        return b""  # The ranks will say so in Python's own words.
+
+
+def _top_level_imports(source: bytes) -> Iterator[str]:
+    """Names of the modules that a program imports outside its functions and classes."""
+    try:
+        pending: list[ast.stmt] = ast.parse(source).body
+    except (SyntaxError, ValueError):
+        return  # The ranks will say so in Python's own words.
+    while pending:
+        statement = pending.pop(0)
+        match statement:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), level=0):
+                yield module
+            case ast.Try(body=body):
+                pending = [*body, *pending]
+
+
+def _is_own(name: str, own_directory: Path) -> bool:
+    """Whether a module lies in the program's directory, other than in an environment kept there."""
+    top = name.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        return False
+    candidates = (own_directory / top, own_directory / f"{top}.py")
+    return any(candidate.exists() for candidate in candidates)

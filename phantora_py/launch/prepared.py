@@ -1,0 +1,40 @@
+"""What is known of a run before anything is started."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from phantora_py.isolation.probe import Isolation
+from phantora_py.launch.command import Command
+from phantora_py.launch.host_gaps import HostGaps
+from phantora_py.launch.layout import RunLayout
+from phantora_py.launch.options import RunOptions
+from phantora_py.launch.spool import Stream
+from phantora_py.rank.expert_load import ExpertLoad
+from sim_server.cluster import Cluster
+from sim_server.gpu import GpuProfile
+
+
+@dataclass
+class Prepared:
+    """`notes`: what the user should be told. `nccl_variables`: those of our own environment, which
+    the ranks inherit. `streams`: what becomes of the ranks' output, see `spool`; that of
+    `shown_ranks` is shown.
+    """
+
+    options: RunOptions
+    command: Command
+    cluster: Cluster
+    gpu: GpuProfile
+    layout: RunLayout
+    isolation: Isolation
+    output: Path
+    fork: bool
+    writable: list[str] | None = None
+    streams: tuple[Stream, ...] = ()
+    shown_ranks: frozenset[int] = frozenset()
+    log_dir: Path | None = None
+    nccl_variables: dict[str, str] = field(default_factory=dict)
+    host_gaps: HostGaps | None = None
+    expert_load: ExpertLoad = field(default_factory=ExpertLoad)
+    other_gpus: dict[str, GpuProfile] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
