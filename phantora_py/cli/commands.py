@@ -21,6 +21,7 @@ class Command(Protocol):
 # Module and help text: the others need not be imported to run one.
 VERBS = {
     "run": ("phantora_py.cli.run", "run a training command on a virtual cluster"),
+    "exec": ("phantora_py.cli.exec", "run one program on one GPU of a virtual cluster, unreported"),
     "resimulate": (
         "phantora_py.cli.resimulate",
         "simulate a recorded run again, also on another cluster",

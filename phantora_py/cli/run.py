@@ -228,7 +228,7 @@ def run(options: argparse.Namespace) -> int:
     if speaks:
         error_console().print(f"Wrote {prepared.output}")
         error_console().print(f"Next: phantora report {prepared.output}")
-    return _verdict(chosen, prepared.output, outcome)
+    return verdict(chosen, prepared.output, outcome)
 
 
 def _print_summary(options: RunOptions, path: Path) -> None:
@@ -239,8 +239,8 @@ def _print_summary(options: RunOptions, path: Path) -> None:
         print_summary(path)
 
 
-def _verdict(options: RunOptions, path: Path, outcome: Outcome) -> int:
-    """Exit code 0, or the error that the outcome amounts to."""
+def verdict(options: RunOptions, path: Path, outcome: Outcome) -> int:
+    """Exit code 0, or raises the error that the outcome amounts to."""
     if outcome.exit_code != 0:
         raise error_of(
             wire.Failure(

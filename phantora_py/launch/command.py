@@ -14,10 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import phantora_py
 from phantora_py.launch.interpreter import Interpreter, Torch, check_torch, inspect_interpreter
 from phantora_py.launch.torchrun import TorchrunCommand, parse_torchrun
 from sim_server.errors import UsageError
 
+PROGRAMS = Path(phantora_py.__file__).parent / "rank" / "bin"
+"""What a simulated node has instead of this machine's."""
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
 _TORCHRUN_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 # Options of the interpreter itself that take a value, and those that change nothing in a forked
@@ -190,8 +193,11 @@ def _other_program(words: Sequence[str]) -> Program:
 
 
 def _executable(word: str) -> str:
-    """The file a word names, in PATH or, failing that, beside our own interpreter."""
-    found = shutil.which(word) or shutil.which(word, path=os.path.dirname(sys.executable))
+    """The file a word names: a program of the simulated node, one in PATH or, failing that, beside
+    our own interpreter.
+    """
+    places = (str(PROGRAMS), None, os.path.dirname(sys.executable))
+    found = next(filter(None, (shutil.which(word, path=place) for place in places)), None)
     if found is None:
         raise UsageError(f"There is no program {word} in PATH. Check the command after '--'.")
     return found

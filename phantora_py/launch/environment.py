@@ -6,12 +6,14 @@ PyTorch 2.15.
 
 import os
 import socket
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import phantora_py
 from phantora_py.isolation.nodes import node_address, node_name
 from phantora_py.isolation.probe import Isolation
+from phantora_py.launch.command import PROGRAMS
 from phantora_py.launch.layout import RunLayout
 from phantora_py.launch.torchrun import TorchrunCommand
 from phantora_py.libraries import preload_list, preload_value, shim_directory
@@ -52,11 +54,16 @@ def shim_environment(
 
 
 def executed_environment(inherited: Mapping[str, str]) -> dict[str, str]:
-    """What a Python that was executed, not forked, needs to set itself up as a rank."""
+    """What programs that a rank executes find: a Python what sets it up as the rank, and all of
+    them the simulated node's nvidia-smi.
+    """
     site = Path(phantora_py.__file__).parent / "rank" / "site"
     path = [str(site), *inherited.get("PYTHONPATH", "").split(os.pathsep)]
     return {
+        "PATH": os.pathsep.join([str(PROGRAMS), inherited.get("PATH", os.defpath)]),
         "PYTHONPATH": os.pathsep.join(entry for entry in path if entry),
+        # Of the programs of ours: that of the rank may be any.
+        "PHANTORA_PYTHON": sys.executable,
         # What it prints is seen at once; torchrun says `python -u`.
         "PYTHONUNBUFFERED": inherited.get("PYTHONUNBUFFERED", "1"),
     }

@@ -291,9 +291,9 @@ void see_as(Channel* channel, const std::string& directory, std::uint32_t rank) 
 }  // namespace
 
 bool follow(const char* run_dir, std::uint32_t rank) noexcept {
+  read_rank_settings(run_dir, rank);
   Channel* channel = map_channel(run_dir, rank);
   if (channel->owner_pid.load() == 0) return false;
-  read_rank_settings(run_dir, rank);
   see_as(channel, run_dir, rank);
   return true;
 }
