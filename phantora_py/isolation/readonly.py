@@ -4,6 +4,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from phantora_py.isolation import system
@@ -12,16 +13,24 @@ from phantora_py.isolation import system
 _KERNEL = ("/dev", "/proc")
 # Where PyTorch and its companions keep what they download and compile, unless told otherwise.
 _CACHES = (".cache", ".triton")
-_CACHE_VARIABLES = ("XDG_CACHE_HOME", "HF_HOME", "TORCH_HOME", "TRITON_CACHE_DIR")
+_CACHE_VARIABLES = (
+    *("XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE"),
+    *("TORCH_HOME", "TORCH_EXTENSIONS_DIR", "TORCHINDUCTOR_CACHE_DIR", "PYTORCH_KERNEL_CACHE_PATH"),
+    *("TRITON_CACHE_DIR", "TRITON_HOME"),
+)
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
 def writable_directories(named: Sequence[Path], environment: Mapping[str, str]) -> list[str]:
     """What an unchanged program writes to: working directory, temporary files, caches; and what
-    the user named. Outermost first.
+    the user named. Outermost first. A cache that the user has named is made, as its first user
+    would: nothing can be bound to what is not there.
     """
-    caches = [Path.home() / cache for cache in _CACHES]
-    caches += [Path(environment[name]) for name in _CACHE_VARIABLES if environment.get(name)]
+    caches = [Path(environment[name]) for name in _CACHE_VARIABLES if environment.get(name)]
+    for cache in caches:
+        with suppress(OSError):  # Then the program cannot make it either.
+            cache.mkdir(parents=True, exist_ok=True)
+    caches += [Path.home() / cache for cache in _CACHES]
     wanted = [Path.cwd(), Path("/tmp"), Path(tempfile.gettempdir()), *caches, *named]
     return sorted({os.path.realpath(path) for path in wanted if path.is_dir()})
 

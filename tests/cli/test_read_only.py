@@ -84,3 +84,16 @@ def test_what_cannot_be_had_is_said(tmp_path: Path, options: list[str], message:
     assert done.returncode == 2
     assert message in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+@needs_mounts
+def test_caches_of_compilers_are_written(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the user has PyTorch and Triton keep what they compile, there or not yet."""
+    (home / "kernels").mkdir()
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(home / "graphs" / "new"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(home / "kernels"))
+    script = "touch $TORCHINDUCTOR_CACHE_DIR/a-$RANK $TRITON_CACHE_DIR/b-$RANK && ! touch ../c"
+    done = run(home / "project", "--read-only", script=script)
+    assert done.returncode == 0, done.stderr
+    found = sorted(path.name for path in home.rglob("?-[01]"))
+    assert found == ["a-0", "a-1", "b-0", "b-1"]
