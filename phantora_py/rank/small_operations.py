@@ -48,6 +48,8 @@ IN_PLACE = (
     "scatter_.src",
     "scatter_.value",
 )
+# Of matrices that nobody knows PyTorch asks first whether they are finite.
+ASKING = ("linalg_eig", "_linalg_eigvals")
 
 
 class SmallOperations:
@@ -65,8 +67,10 @@ class SmallOperations:
             "topk": self._topk,
             "_amp_foreach_non_finite_check_and_unscale_": self._check_finite,
             "_amp_update_scale_": self._update_scale,
+            "linalg_eig": self._eigen,
+            "_linalg_eigvals": self._eigen,
         }
-        for name in (*FUNCTIONS, *IN_PLACE):
+        for name in (*FUNCTIONS, *IN_PLACE, *ASKING):
             operator, _, overload = name.partition(".")
             on_cpu = getattr(getattr(torch.ops.aten, operator), overload or "default")
             make = special.get(name, self._in_place if name in IN_PLACE else self._function)
@@ -165,6 +169,17 @@ class SmallOperations:
 
         return check_finite
 
+    def _eigen(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
+        """PyTorch reads back a flag, whether all of the matrix is finite, and refuses it if not."""
+
+        def eigen(keys: Any, matrix: Any) -> Any:
+            if self._read((matrix,)) is not None:
+                return usual(keys, matrix)
+            with self._promised_read(1, ctypes.c_bool):
+                return usual(keys, matrix)
+
+        return eigen
+
     def _update_scale(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
         """Two tensors change."""
 
@@ -183,10 +198,11 @@ class SmallOperations:
     # Values
 
     @contextmanager
-    def _promised_read(self, count: int) -> Iterator[None]:
-        """What PyTorch reads back of so many bytes meanwhile is `count`."""
-        value = ctypes.c_int32(count)
-        self._shim.ph_promise_read(ctypes.byref(value), ctypes.c_uint64(4))
+    def _promised_read(self, number: int, kind: Any = ctypes.c_int32) -> Iterator[None]:
+        """What PyTorch reads back of so many bytes meanwhile is `number`."""
+        value = kind(number)
+        size_bytes = ctypes.c_uint64(ctypes.sizeof(value))
+        self._shim.ph_promise_read(ctypes.byref(value), size_bytes)
         try:
             yield
         finally:
