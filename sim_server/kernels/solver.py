@@ -30,6 +30,8 @@ STEPS = {
     "potrs": Steps(64, 10_000),
     "getrf": Steps(32, 40_000),
     "getrs": Steps(64, 10_000),
+    "sytrf": Steps(32, 40_000),
+    "sytrs": Steps(64, 10_000),
     "geqrf": Steps(32, 60_000),
     "orgqr": Steps(32, 15_000),
     "ormqr": Steps(32, 15_000),

@@ -1,7 +1,8 @@
 """Products and conversions of sparse matrices, as cuSPARSE takes them: by their bytes, assumed.
 
 What is not zero is anywhere, so for each such element a row of the dense operand is fetched. From
-the cache, where the operand fits it: then it comes from memory once.
+the cache, where the operand fits it: then it comes from memory once. A triangular solve is counted
+as the product with its matrix: how many rows wait for others hangs on where its elements are.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from sim_server.kernels.work import Work
 
 # Share of a streaming kernel's rate that scattered rows reach.
 _EFFICIENCY = 0.5
+# Of a sparse matrix with a dense one; those of square blocks have an index for many elements.
+_BLOCK_PRODUCTS = ("bsrmm", "bsrmv", "bsrsm", "bsrsv")
+_PRODUCTS = ("spmm", "spmv", "spsm", "spsv", *_BLOCK_PRODUCTS)
 # Passes of a radix sort by bytes of the key, and what each moves of key and permutation.
 _SORT_PASSES = 8
 _SORTED_BYTES = 2 * (8 + 4)
@@ -42,12 +46,9 @@ def time_sparse(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
 
 def _width(operation: str, signature: Mapping[str, Any]) -> int:
     """Products for each element that is not zero."""
-    match operation:
-        case "spmm" | "spmv":
-            return int(signature["n"])
-        case "sddmm":
-            return int(signature["k"])
-    return 0
+    if operation in _PRODUCTS:
+        return int(signature["n"])
+    return {"sddmm": int(signature["k"]), "spgemm": 1}.get(operation, 0)
 
 
 def _bytes(operation: str, signature: Mapping[str, Any], gpu: GpuProfile) -> int:
@@ -56,10 +57,13 @@ def _bytes(operation: str, signature: Mapping[str, Any], gpu: GpuProfile) -> int
     nonzeros, index = int(signature["nonzeros"]), int(signature["index_bytes"])
     if operation == "coosort":
         return _SORT_PASSES * _SORTED_BYTES * nonzeros
-    if operation not in ("spmm", "spmv", "sddmm"):
-        return (m + nonzeros) * index
     number = number_bytes(str(signature["type"]))
-    structure = nonzeros * (number + index) + (m + 1) * index
+    if operation in ("spgemm", "spgemm copy", "csrgeam"):
+        # Each element that is added, or product of two, is read and written with its place.
+        return 2 * nonzeros * (number + index) + m * index
+    if operation not in (*_PRODUCTS, "sddmm"):
+        return (m + nonzeros) * index
+    structure = nonzeros * (number + index * (operation not in _BLOCK_PRODUCTS)) + (m + 1) * index
     # The dense operand that is looked into, and the one that is gone through from top to bottom.
     scattered, streamed = (n * k, m * k) if operation == "sddmm" else (k * n, m * n)
     if scattered * number > gpu.l2_bytes:

@@ -267,6 +267,7 @@ def test_vendor_libraries(phantora: Phantora, tmp_path: Path) -> None:
     assert counts["cufft c2c"] == 2 * steps
     for operation in ("potrf", "potrs", "syevd", "geqrf", "orgqr", "gesvd", "getrf"):
         assert counts[f"cusolver {operation} 256x256"] >= steps
+    assert counts["cusolver geev 256x256"] == 2 * steps
     for operation in ("potrf", "syevd", "geqrf", "orgqr", "gesvd", "getrf"):
         assert counts[f"cusolver {operation} 128x128"] == steps
     products = Counter(
@@ -279,5 +280,27 @@ def test_vendor_libraries(phantora: Phantora, tmp_path: Path) -> None:
     assert [path.name.split("_arch")[0] for path in tmp_path.glob("swish*")] == [
         "swish_vectorized8"
     ]
-    # How many places the transposed coordinates have.
-    assert synthetic_reads(run) == steps
+    # How many places the transposed coordinates have; eigenvectors, made complex on the host.
+    assert synthetic_reads(run) == 2 * steps
+
+
+def test_sparse_pairs_and_symmetric_systems(phantora: Phantora) -> None:
+    """Sparse matrices are multiplied, added and solved for, also those of blocks; the numbers of
+    elements that nobody computes are counted as made up.
+    """
+    script = PROGRAMS / "vendor_libraries.py"
+    run = phantora.run(["--ranks", "1"], [script, "symmetric", "pairs"])
+    assert run.exit_code == 0, run.errors
+    counts = {str(timing["name"]): int(timing["count"]) for timing in run.data.timings}
+    solvers = {name for name in counts if name.startswith("cusolver")}
+    assert solvers == {"cusolver sytrf 96x96", "cusolver sytrs 96x96", "cusolver syevd 24x24"}
+    products = {name for name in counts if name.startswith("cusparse")}
+    for name in ("spgemm 256x256x256 of 256", "csrgeam 256x256 of 512", "bsrmv 256x1x256 of 4096"):
+        assert f"cusparse {name}" in products
+    for kind, nonzeros in (("sp", 256), ("bsr", 4096)):
+        assert f"cusparse {kind}sv 256x1x256 of {nonzeros}" in products
+        assert f"cusparse {kind}sm 256x32x256 of {nonzeros}" in products
+    # This product has a kernel of Triton.
+    assert any(name.startswith("_bsr_strided_addmm_kernel") for name in counts)
+    steps = 3
+    assert synthetic_reads(run) == 3 * steps

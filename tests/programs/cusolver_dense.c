@@ -22,7 +22,13 @@
    cusolverDnZungqr_bufferSize cusolverDnZungqr cusolverDnZunmqr_bufferSize cusolverDnZunmqr
    cusolverDnZgesvd_bufferSize cusolverDnZgesvd cusolverDnZgesvdj_bufferSize cusolverDnZgesvdj
    cusolverDnZgesvdjBatched_bufferSize cusolverDnZgesvdjBatched cusolverDnZgesvdaStridedBatched_bufferSize
-   cusolverDnZgesvdaStridedBatched */
+   cusolverDnZgesvdaStridedBatched cusolverDnXsytrs_bufferSize cusolverDnXsytrs cusolverDnCreateSyevjInfo
+   cusolverDnDestroySyevjInfo cusolverDnSsytrf_bufferSize cusolverDnSsytrf cusolverDnSsyevj_bufferSize
+   cusolverDnSsyevj cusolverDnSsyevjBatched_bufferSize cusolverDnSsyevjBatched cusolverDnDsytrf_bufferSize
+   cusolverDnDsytrf cusolverDnDsyevj_bufferSize cusolverDnDsyevj cusolverDnDsyevjBatched_bufferSize
+   cusolverDnDsyevjBatched cusolverDnCsytrf_bufferSize cusolverDnCsytrf cusolverDnCheevj_bufferSize cusolverDnCheevj
+   cusolverDnCheevjBatched_bufferSize cusolverDnCheevjBatched cusolverDnZsytrf_bufferSize cusolverDnZsytrf
+   cusolverDnZheevj_bufferSize cusolverDnZheevj cusolverDnZheevjBatched_bufferSize cusolverDnZheevjBatched */
 #include <cuComplex.h>
 #include <cuda_runtime_api.h>
 #include <library_types.h>
@@ -72,6 +78,12 @@ STATUS cusolverDnXgeev_bufferSize(HANDLE, cusolverDnParams_t, cusolverEigMode_t,
 STATUS cusolverDnXgeev(HANDLE, cusolverDnParams_t, cusolverEigMode_t, cusolverEigMode_t, int64_t, cudaDataType, void*,
                        int64_t, cudaDataType, void*, cudaDataType, void*, int64_t, cudaDataType, void*, int64_t,
                        cudaDataType, void*, size_t, void*, size_t, int*);
+STATUS cusolverDnXsytrs_bufferSize(HANDLE, cublasFillMode_t, int64_t, int64_t, cudaDataType, const void*, int64_t,
+                                   const int64_t*, cudaDataType, void*, int64_t, size_t*, size_t*);
+STATUS cusolverDnXsytrs(HANDLE, cublasFillMode_t, int64_t, int64_t, cudaDataType, const void*, int64_t, const int64_t*,
+                        cudaDataType, void*, int64_t, void*, size_t, void*, size_t, int*);
+STATUS cusolverDnCreateSyevjInfo(syevjInfo_t*);
+STATUS cusolverDnDestroySyevjInfo(syevjInfo_t);
 
 static HANDLE handle;
 static int *info, *pivots;
@@ -153,6 +165,32 @@ static void check_info(void) {
     check_info();                                                                                                      \
   }
 
+/* The same for symmetric, or Hermitian, matrices. */
+#define SYMMETRIC(X, T, R, evj)                                                                                     \
+  STATUS cusolverDn##X##sytrf_bufferSize(HANDLE, int, T*, int, int*);                                               \
+  STATUS cusolverDn##X##sytrf(HANDLE, cublasFillMode_t, int, T*, int, int*, T*, int, int*);                         \
+  STATUS cusolverDn##X##evj##_bufferSize(HANDLE, cusolverEigMode_t, cublasFillMode_t, int, const T*, int, const R*, \
+                                         int*, syevjInfo_t);                                                        \
+  STATUS cusolverDn##X##evj(HANDLE, cusolverEigMode_t, cublasFillMode_t, int, T*, int, R*, T*, int, int*,           \
+                            syevjInfo_t);                                                                           \
+  STATUS cusolverDn##X##evj##Batched_bufferSize(HANDLE, cusolverEigMode_t, cublasFillMode_t, int, const T*, int,    \
+                                                const R*, int*, syevjInfo_t, int);                                  \
+  STATUS cusolverDn##X##evj##Batched(HANDLE, cusolverEigMode_t, cublasFillMode_t, int, T*, int, R*, T*, int, int*,  \
+                                     syevjInfo_t, int);                                                             \
+  static void check_symmetric_##X(syevjInfo_t jacobi) {                                                             \
+    const cublasFillMode_t lower = CUBLAS_FILL_MODE_LOWER;                                                          \
+    const cusolverEigMode_t vectors = CUSOLVER_EIG_MODE_VECTOR;                                                     \
+    int size = 0;                                                                                                   \
+    OK(cusolverDn##X##evj##_bufferSize(handle, vectors, lower, N, a, N, b, &size, jacobi));                         \
+    OK(cusolverDn##X##evj(handle, vectors, lower, N, a, N, b, work, size, info, jacobi));                           \
+    OK(cusolverDn##X##evj##Batched_bufferSize(handle, vectors, lower, 16, a, 16, b, &size, jacobi, BATCH));         \
+    OK(cusolverDn##X##evj##Batched(handle, vectors, lower, 16, a, 16, b, work, size, info, jacobi, BATCH));         \
+    check_info();                                                                                                   \
+    OK(cusolverDn##X##sytrf_bufferSize(handle, N, a, N, &size));                                                    \
+    OK(cusolverDn##X##sytrf(handle, lower, N, a, N, pivots, work, size, info));                                     \
+    EXPECT(cusolverDn##X##sytrf(NULL, lower, N, a, N, pivots, work, size, info), CUSOLVER_STATUS_NOT_INITIALIZED);  \
+  }
+
 static void point_at(void** matrices, char* first, size_t bytes) {
   void* pointers[BATCH];
   for (int i = 0; i < BATCH; ++i) pointers[i] = first + i * bytes;
@@ -163,6 +201,28 @@ PRECISION(S, float, float, orgqr, ormqr)
 PRECISION(D, double, double, orgqr, ormqr)
 PRECISION(C, cuComplex, float, ungqr, unmqr)
 PRECISION(Z, cuDoubleComplex, double, ungqr, unmqr)
+SYMMETRIC(S, float, float, syevj)
+SYMMETRIC(D, double, double, syevj)
+SYMMETRIC(C, cuComplex, float, heevj)
+SYMMETRIC(Z, cuDoubleComplex, double, heevj)
+
+static void check_symmetric(void) {
+  const cudaDataType type = CUDA_R_32F;
+  syevjInfo_t jacobi;
+  size_t bytes = 0, host_bytes = 1;
+  OK(cusolverDnCreateSyevjInfo(&jacobi));
+  check_symmetric_S(jacobi);
+  check_symmetric_D(jacobi);
+  check_symmetric_C(jacobi);
+  check_symmetric_Z(jacobi);
+  OK(cusolverDnDestroySyevjInfo(jacobi));
+  OK(cusolverDnXsytrs_bufferSize(handle, CUBLAS_FILL_MODE_LOWER, N, 2, type, a, N, NULL, type, b, N, &bytes,
+                                 &host_bytes));
+  char* host = malloc(host_bytes + 1);
+  OK(cusolverDnXsytrs(handle, CUBLAS_FILL_MODE_LOWER, N, 2, type, a, N, NULL, type, b, N, work, bytes, host, host_bytes,
+                      info));
+  free(host);
+}
 
 static void check_general(cusolverDnParams_t params) {
   const cudaDataType real = CUDA_R_32F, complex = CUDA_C_32F;
@@ -223,6 +283,7 @@ int main(void) {
   check_C(jacobi);
   check_Z(jacobi);
   check_generic();
+  check_symmetric();
   OK(cusolverDnDestroyGesvdjInfo(jacobi));
   OK(cusolverDnDestroy(handle));
   EXPECT(cusolverDnDestroy(handle), CUSOLVER_STATUS_NOT_INITIALIZED);

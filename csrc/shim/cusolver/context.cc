@@ -49,6 +49,19 @@ Operation lu_solve(cudaDataType type, std::int64_t n, std::int64_t columns) noex
   return of;
 }
 
+// Of a symmetric matrix that need not be positive: as many as Cholesky's, and a search for pivots.
+Operation indefinite(cudaDataType type, std::int64_t n) noexcept {
+  Operation of = cholesky(type, n, 1);
+  of.name = "sytrf";
+  return of;
+}
+
+Operation indefinite_solve(cudaDataType type, std::int64_t n, std::int64_t columns) noexcept {
+  Operation of = cholesky_solve(type, n, columns, 1);
+  of.name = "sytrs";
+  return of;
+}
+
 Operation qr(cudaDataType type, std::int64_t m, std::int64_t n) noexcept {
   const double least = real(std::min(m, n)), most = real(std::max(m, n));
   return {"geqrf", type, m, n, 0, 1, 2 * least * least * (most - least / 3), 2 * real(m) * real(n)};

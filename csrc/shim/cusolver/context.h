@@ -24,6 +24,8 @@ Operation cholesky(cudaDataType type, std::int64_t n, std::int64_t batch) noexce
 Operation cholesky_solve(cudaDataType type, std::int64_t n, std::int64_t columns, std::int64_t batch) noexcept;
 Operation lu(cudaDataType type, std::int64_t m, std::int64_t n) noexcept;
 Operation lu_solve(cudaDataType type, std::int64_t n, std::int64_t columns) noexcept;
+Operation indefinite(cudaDataType type, std::int64_t n) noexcept;
+Operation indefinite_solve(cudaDataType type, std::int64_t n, std::int64_t columns) noexcept;
 Operation qr(cudaDataType type, std::int64_t m, std::int64_t n) noexcept;
 Operation make_q(cudaDataType type, std::int64_t m, std::int64_t n, std::int64_t columns) noexcept;
 Operation apply_q(cudaDataType type, std::int64_t m, std::int64_t n, std::int64_t columns) noexcept;

@@ -42,6 +42,21 @@ PH_EXPORT cusolverStatus_t cusolverDnXpotrs(cusolverDnHandle_t handle, cusolverD
   return record(handle, cholesky_solve(type, n, columns, 1), {b}, info);
 }
 
+PH_EXPORT cusolverStatus_t cusolverDnXsytrs_bufferSize(cusolverDnHandle_t handle, cublasFillMode_t, int64_t n,
+                                                       int64_t columns, cudaDataType type, const void*, int64_t,
+                                                       const int64_t*, cudaDataType, void*, int64_t,
+                                                       size_t* device_bytes, size_t* host_bytes) noexcept {
+  PH_CALL(cusolverDnXsytrs_bufferSize);
+  return tell_workspace(handle, indefinite_solve(type, n, columns), device_bytes, host_bytes);
+}
+
+PH_EXPORT cusolverStatus_t cusolverDnXsytrs(cusolverDnHandle_t handle, cublasFillMode_t, int64_t n, int64_t columns,
+                                            cudaDataType type, const void*, int64_t, const int64_t*, cudaDataType,
+                                            void* b, int64_t, void*, size_t, void*, size_t, int* info) noexcept {
+  PH_CALL(cusolverDnXsytrs, HostCost::Launch);
+  return record(handle, indefinite_solve(type, n, columns), {b}, info);
+}
+
 PH_EXPORT cusolverStatus_t cusolverDnXgeqrf_bufferSize(cusolverDnHandle_t handle, cusolverDnParams_t, int64_t m,
                                                        int64_t n, cudaDataType type, const void*, int64_t, cudaDataType,
                                                        const void*, cudaDataType, size_t* device_bytes,

@@ -7,30 +7,39 @@ using namespace ph::cusolver;
 
 #define PH_STATUS PH_EXPORT cusolverStatus_t
 
-#define PH_FACTORISATIONS(X, T, type)                                                                               \
-  PH_STATUS cusolverDn##X##getrf_bufferSize(cusolverDnHandle_t handle, int m, int n, T*, int, int* size) noexcept { \
-    PH_CALL(cusolverDn##X##getrf_bufferSize);                                                                       \
-    return tell_workspace(handle, lu(type, m, n), size);                                                            \
-  }                                                                                                                 \
-  PH_STATUS cusolverDn##X##getrf(cusolverDnHandle_t handle, int m, int n, T* a, int, T*, int* pivots,               \
-                                 int* info) noexcept {                                                              \
-    PH_CALL(cusolverDn##X##getrf, HostCost::Launch);                                                                \
-    return record(handle, lu(type, m, n), {a, pivots}, info);                                                       \
-  }                                                                                                                 \
-  PH_STATUS cusolverDn##X##getrs(cusolverDnHandle_t handle, cublasOperation_t, int n, int columns, const T*, int,   \
-                                 const int*, T* b, int, int* info) noexcept {                                       \
-    PH_CALL(cusolverDn##X##getrs, HostCost::Launch);                                                                \
-    return record(handle, lu_solve(type, n, columns), {b}, info);                                                   \
-  }                                                                                                                 \
-  PH_STATUS cusolverDn##X##potrfBatched(cusolverDnHandle_t handle, cublasFillMode_t, int n, T**, int, int* info,    \
-                                        int batch) noexcept {                                                       \
-    PH_CALL(cusolverDn##X##potrfBatched, HostCost::Launch);                                                         \
-    return record(handle, cholesky(type, n, batch), {}, info);                                                      \
-  }                                                                                                                 \
-  PH_STATUS cusolverDn##X##potrsBatched(cusolverDnHandle_t handle, cublasFillMode_t, int n, int columns, T**, int,  \
-                                        T**, int, int* info, int batch) noexcept {                                  \
-    PH_CALL(cusolverDn##X##potrsBatched, HostCost::Launch);                                                         \
-    return record(handle, cholesky_solve(type, n, columns, batch), {}, info);                                       \
+#define PH_FACTORISATIONS(X, T, type)                                                                                 \
+  PH_STATUS cusolverDn##X##getrf_bufferSize(cusolverDnHandle_t handle, int m, int n, T*, int, int* size) noexcept {   \
+    PH_CALL(cusolverDn##X##getrf_bufferSize);                                                                         \
+    return tell_workspace(handle, lu(type, m, n), size);                                                              \
+  }                                                                                                                   \
+  PH_STATUS cusolverDn##X##getrf(cusolverDnHandle_t handle, int m, int n, T* a, int, T*, int* pivots,                 \
+                                 int* info) noexcept {                                                                \
+    PH_CALL(cusolverDn##X##getrf, HostCost::Launch);                                                                  \
+    return record(handle, lu(type, m, n), {a, pivots}, info);                                                         \
+  }                                                                                                                   \
+  PH_STATUS cusolverDn##X##getrs(cusolverDnHandle_t handle, cublasOperation_t, int n, int columns, const T*, int,     \
+                                 const int*, T* b, int, int* info) noexcept {                                         \
+    PH_CALL(cusolverDn##X##getrs, HostCost::Launch);                                                                  \
+    return record(handle, lu_solve(type, n, columns), {b}, info);                                                     \
+  }                                                                                                                   \
+  PH_STATUS cusolverDn##X##sytrf_bufferSize(cusolverDnHandle_t handle, int n, T*, int, int* size) noexcept {          \
+    PH_CALL(cusolverDn##X##sytrf_bufferSize);                                                                         \
+    return tell_workspace(handle, indefinite(type, n), size);                                                         \
+  }                                                                                                                   \
+  PH_STATUS cusolverDn##X##sytrf(cusolverDnHandle_t handle, cublasFillMode_t, int n, T* a, int, int* pivots, T*, int, \
+                                 int* info) noexcept {                                                                \
+    PH_CALL(cusolverDn##X##sytrf, HostCost::Launch);                                                                  \
+    return record(handle, indefinite(type, n), {a, pivots}, info);                                                    \
+  }                                                                                                                   \
+  PH_STATUS cusolverDn##X##potrfBatched(cusolverDnHandle_t handle, cublasFillMode_t, int n, T**, int, int* info,      \
+                                        int batch) noexcept {                                                         \
+    PH_CALL(cusolverDn##X##potrfBatched, HostCost::Launch);                                                           \
+    return record(handle, cholesky(type, n, batch), {}, info);                                                        \
+  }                                                                                                                   \
+  PH_STATUS cusolverDn##X##potrsBatched(cusolverDnHandle_t handle, cublasFillMode_t, int n, int columns, T**, int,    \
+                                        T**, int, int* info, int batch) noexcept {                                    \
+    PH_CALL(cusolverDn##X##potrsBatched, HostCost::Launch);                                                           \
+    return record(handle, cholesky_solve(type, n, columns, batch), {}, info);                                         \
   }
 
 #define PH_ORTHOGONAL(X, T, type, gqr, mqr)                                                                          \
@@ -111,18 +120,43 @@ using namespace ph::cusolver;
     return record(handle, singular(type, mode == CUSOLVER_EIG_MODE_VECTOR, m, n, batch), {s, u, v}, info);             \
   }
 
+#define PH_JACOBI(X, T, R, type, evj)                                                                                 \
+  PH_STATUS cusolverDn##X##evj##_bufferSize(cusolverDnHandle_t handle, cusolverEigMode_t mode, cublasFillMode_t,      \
+                                            int n, const T*, int, const R*, int* size, syevjInfo_t) noexcept {        \
+    PH_CALL(cusolverDn##X##evj##_bufferSize);                                                                         \
+    return tell_workspace(handle, eigen(type, mode, n, 1), size);                                                     \
+  }                                                                                                                   \
+  PH_STATUS cusolverDn##X##evj(cusolverDnHandle_t handle, cusolverEigMode_t mode, cublasFillMode_t, int n, T* a, int, \
+                               R* w, T*, int, int* info, syevjInfo_t) noexcept {                                      \
+    PH_CALL(cusolverDn##X##evj, HostCost::Launch);                                                                    \
+    return record(handle, eigen(type, mode, n, 1), {a, w}, info);                                                     \
+  }                                                                                                                   \
+  PH_STATUS cusolverDn##X##evj##Batched_bufferSize(cusolverDnHandle_t handle, cusolverEigMode_t mode,                 \
+                                                   cublasFillMode_t, int n, const T*, int, const R*, int* size,       \
+                                                   syevjInfo_t, int batch) noexcept {                                 \
+    PH_CALL(cusolverDn##X##evj##Batched_bufferSize);                                                                  \
+    return tell_workspace(handle, eigen(type, mode, n, batch), size);                                                 \
+  }                                                                                                                   \
+  PH_STATUS cusolverDn##X##evj##Batched(cusolverDnHandle_t handle, cusolverEigMode_t mode, cublasFillMode_t, int n,   \
+                                        T* a, int, R* w, T*, int, int* info, syevjInfo_t, int batch) noexcept {       \
+    PH_CALL(cusolverDn##X##evj##Batched, HostCost::Launch);                                                           \
+    return record(handle, eigen(type, mode, n, batch), {a, w}, info);                                                 \
+  }
+
 // `R`: the type of singular values. `gqr`, `mqr`: names of what orthogonal, or unitary, matrices are made and applied by.
-#define PH_FAMILY(X, T, R, type, gqr, mqr) \
-  PH_FACTORISATIONS(X, T, type)            \
-  PH_ORTHOGONAL(X, T, type, gqr, mqr)      \
-  PH_SPECTRAL(X, T, R, type)
+// `evj`: of what finds the eigenvalues of symmetric, or Hermitian, ones by Jacobi's method.
+#define PH_FAMILY(X, T, R, type, gqr, mqr, evj) \
+  PH_FACTORISATIONS(X, T, type)                 \
+  PH_ORTHOGONAL(X, T, type, gqr, mqr)           \
+  PH_SPECTRAL(X, T, R, type)                    \
+  PH_JACOBI(X, T, R, type, evj)
 
 extern "C" {
 
-PH_FAMILY(S, float, float, CUDA_R_32F, orgqr, ormqr)
-PH_FAMILY(D, double, double, CUDA_R_64F, orgqr, ormqr)
-PH_FAMILY(C, cuComplex, float, CUDA_C_32F, ungqr, unmqr)
-PH_FAMILY(Z, cuDoubleComplex, double, CUDA_C_64F, ungqr, unmqr)
+PH_FAMILY(S, float, float, CUDA_R_32F, orgqr, ormqr, syevj)
+PH_FAMILY(D, double, double, CUDA_R_64F, orgqr, ormqr, syevj)
+PH_FAMILY(C, cuComplex, float, CUDA_C_32F, ungqr, unmqr, heevj)
+PH_FAMILY(Z, cuDoubleComplex, double, CUDA_C_64F, ungqr, unmqr, heevj)
 
 // How exact Jacobi's method is to be: any pointer that is not null will do.
 PH_STATUS cusolverDnCreateGesvdjInfo(gesvdjInfo_t* info) noexcept {
@@ -135,6 +169,19 @@ PH_STATUS cusolverDnCreateGesvdjInfo(gesvdjInfo_t* info) noexcept {
 
 PH_STATUS cusolverDnDestroyGesvdjInfo(gesvdjInfo_t info) noexcept {
   PH_CALL(cusolverDnDestroyGesvdjInfo);
+  return info ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_INVALID_VALUE;
+}
+
+PH_STATUS cusolverDnCreateSyevjInfo(syevjInfo_t* info) noexcept {
+  PH_CALL(cusolverDnCreateSyevjInfo);
+  static char parameters;
+  if (!info) return CUSOLVER_STATUS_INVALID_VALUE;
+  *info = reinterpret_cast<syevjInfo_t>(&parameters);
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+PH_STATUS cusolverDnDestroySyevjInfo(syevjInfo_t info) noexcept {
+  PH_CALL(cusolverDnDestroySyevjInfo);
   return info ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_INVALID_VALUE;
 }
 

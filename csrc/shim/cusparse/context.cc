@@ -24,6 +24,11 @@ namespace ph::cusparse {
 
 bool is_handle(cusparseHandle_t handle) noexcept { return contexts.get(handle) != nullptr; }
 
+bool numbers_on_device(cusparseHandle_t handle) noexcept {
+  const Context* context = contexts.get(handle);
+  return context && context->pointer_mode == CUSPARSE_POINTER_MODE_DEVICE;
+}
+
 cusparseStatus_t record(cusparseHandle_t handle, const Operation& of,
                         std::initializer_list<const void*> outputs) noexcept {
   const Context* context = contexts.get(handle);

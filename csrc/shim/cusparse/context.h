@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 
 #include "shim/core/device.h"
 #include "shim/cusparse/cusparse_types.h"
@@ -14,6 +15,8 @@ struct Sparse {
   std::int64_t index_bytes = 4;
   cudaDataType type = CUDA_R_32F;
   void* values = nullptr;
+  void* offsets = nullptr;  // of rows, where they have any
+  void* indices = nullptr;
 };
 
 // A vector is a matrix of one column.
@@ -24,11 +27,23 @@ struct Dense {
 };
 
 // Null: no such descriptor.
+Sparse* find_result(cusparseSpMatDescr_t descriptor) noexcept;
 const Sparse* find(cusparseConstSpMatDescr_t descriptor) noexcept;
 const Dense* find(cusparseConstDnMatDescr_t descriptor) noexcept;
 const Dense* find(cusparseConstDnVecDescr_t descriptor) noexcept;
 
+// For descriptors of which nothing is asked later: any pointer that is not null will do.
+template <class Handle>
+cusparseStatus_t give_state(Handle* handle) noexcept {
+  static char state;
+  if (!handle) return CUSPARSE_STATUS_INVALID_VALUE;
+  *handle = reinterpret_cast<Handle>(&state);
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
 bool is_handle(cusparseHandle_t handle) noexcept;
+// Whether numbers that a call takes or gives lie on the device.
+bool numbers_on_device(cusparseHandle_t handle) noexcept;
 
 // Rows, columns and inner size of the product that it is a part of; 0 where there is none.
 struct Operation {
@@ -37,6 +52,11 @@ struct Operation {
   std::int64_t m, n, k, nonzeros, index_bytes, batch;
 };
 
+// A sparse matrix times a dense one or a vector, or the solution of what such a product makes.
+cusparseStatus_t describe(cusparseHandle_t handle, const char* name, cusparseOperation_t operation, const Sparse* a,
+                          const Dense* b, const Dense* c, Operation& of) noexcept;
+// Assumed: where each row of the result begins.
+cusparseStatus_t tell_workspace(cusparseStatus_t status, const Operation& of, std::size_t* bytes) noexcept;
 // Results, of which nothing is known afterwards, are not computed.
 cusparseStatus_t record(cusparseHandle_t handle, const Operation& of,
                         std::initializer_list<const void*> outputs) noexcept;

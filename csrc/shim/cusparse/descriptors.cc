@@ -39,6 +39,7 @@ cusparseStatus_t set_batch(Value* matrix, int batch) noexcept {
 
 namespace ph::cusparse {
 
+Sparse* find_result(cusparseSpMatDescr_t descriptor) noexcept { return sparse_matrices.get(descriptor); }
 const Sparse* find(cusparseConstSpMatDescr_t descriptor) noexcept { return sparse_matrices.get(descriptor); }
 const Dense* find(cusparseConstDnMatDescr_t descriptor) noexcept { return dense_matrices.get(descriptor); }
 const Dense* find(cusparseConstDnVecDescr_t descriptor) noexcept { return dense_vectors.get(descriptor); }
@@ -48,12 +49,13 @@ const Dense* find(cusparseConstDnVecDescr_t descriptor) noexcept { return dense_
 extern "C" {
 
 PH_EXPORT cusparseStatus_t cusparseCreateCsr(cusparseSpMatDescr_t* matrix, int64_t rows, int64_t columns,
-                                             int64_t nonzeros, void*, void*, void* values, cusparseIndexType_t,
-                                             cusparseIndexType_t index, cusparseIndexBase_t,
+                                             int64_t nonzeros, void* offsets, void* indices, void* values,
+                                             cusparseIndexType_t, cusparseIndexType_t index, cusparseIndexBase_t,
                                              cudaDataType type) noexcept {
   PH_CALL(cusparseCreateCsr);
   if (nonzeros < 0) return CUSPARSE_STATUS_INVALID_VALUE;
-  return create(sparse_matrices, Sparse{rows, columns, nonzeros, 1, size_bytes(index), type, values}, matrix);
+  return create(sparse_matrices, Sparse{rows, columns, nonzeros, 1, size_bytes(index), type, values, offsets, indices},
+                matrix);
 }
 
 PH_EXPORT cusparseStatus_t cusparseCreateCoo(cusparseSpMatDescr_t* matrix, int64_t rows, int64_t columns,
@@ -86,7 +88,18 @@ PH_EXPORT cusparseStatus_t cusparseCsrSetPointers(cusparseSpMatDescr_t matrix, v
   Sparse* found = sparse_matrices.get(matrix);
   if (!found || !offsets || !indices || !values) return CUSPARSE_STATUS_INVALID_VALUE;
   found->values = values;
+  found->offsets = offsets;
+  found->indices = indices;
   return CUSPARSE_STATUS_SUCCESS;
+}
+
+// Which part of a matrix is solved for makes no difference to what is counted.
+PH_EXPORT cusparseStatus_t cusparseSpMatSetAttribute(cusparseSpMatDescr_t matrix, cusparseSpMatAttribute_t attribute,
+                                                     void* data, size_t bytes) noexcept {
+  PH_CALL(cusparseSpMatSetAttribute);
+  const bool is_known = attribute == CUSPARSE_SPMAT_FILL_MODE || attribute == CUSPARSE_SPMAT_DIAG_TYPE;
+  return find(matrix) && data && is_known && bytes == sizeof(cusparseFillMode_t) ? CUSPARSE_STATUS_SUCCESS
+                                                                                 : CUSPARSE_STATUS_INVALID_VALUE;
 }
 
 PH_EXPORT cusparseStatus_t cusparseCsrSetStridedBatch(cusparseSpMatDescr_t matrix, int batch, int64_t,

@@ -9,32 +9,12 @@ namespace {
 
 bool is_plain(cusparseOperation_t operation) noexcept { return operation == CUSPARSE_OPERATION_NON_TRANSPOSE; }
 
-// A sparse matrix times a dense one, or a vector.
-cusparseStatus_t describe(cusparseHandle_t handle, const char* name, cusparseOperation_t operation, const Sparse* a,
-                          const Dense* b, const Dense* c, Operation& of) noexcept {
-  if (!is_handle(handle)) return CUSPARSE_STATUS_NOT_INITIALIZED;
-  if (!a || !b || !c) return CUSPARSE_STATUS_INVALID_VALUE;
-  const std::int64_t m = is_plain(operation) ? a->rows : a->columns;
-  const std::int64_t k = is_plain(operation) ? a->columns : a->rows;
-  if (c->rows != m) return CUSPARSE_STATUS_INVALID_VALUE;
-  of = {name, a->type, m, c->columns, k, a->nonzeros, a->index_bytes, c->batch};
-  return CUSPARSE_STATUS_SUCCESS;
-}
-
 cusparseStatus_t describe(cusparseHandle_t handle, cusparseOperation_t operation, const Dense* a, const Sparse* c,
                           Operation& of) noexcept {
   if (!is_handle(handle)) return CUSPARSE_STATUS_NOT_INITIALIZED;
   if (!a || !c) return CUSPARSE_STATUS_INVALID_VALUE;
   const std::int64_t k = is_plain(operation) ? a->columns : a->rows;
   of = {"sddmm", c->type, c->rows, c->columns, k, c->nonzeros, c->index_bytes, c->batch};
-  return CUSPARSE_STATUS_SUCCESS;
-}
-
-// Assumed: where each row of the result begins.
-cusparseStatus_t tell_workspace(cusparseStatus_t status, const Operation& of, std::size_t* bytes) noexcept {
-  if (status != CUSPARSE_STATUS_SUCCESS) return status;
-  if (!bytes) return CUSPARSE_STATUS_INVALID_VALUE;
-  *bytes = static_cast<std::size_t>((of.m + 1) * of.index_bytes);
   return CUSPARSE_STATUS_SUCCESS;
 }
 
@@ -51,6 +31,28 @@ cusparseStatus_t tell_sort_workspace(cusparseHandle_t handle, int nonzeros, std:
 }
 
 }  // namespace
+
+namespace ph::cusparse {
+
+cusparseStatus_t describe(cusparseHandle_t handle, const char* name, cusparseOperation_t operation, const Sparse* a,
+                          const Dense* b, const Dense* c, Operation& of) noexcept {
+  if (!is_handle(handle)) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  if (!a || !b || !c) return CUSPARSE_STATUS_INVALID_VALUE;
+  const std::int64_t m = is_plain(operation) ? a->rows : a->columns;
+  const std::int64_t k = is_plain(operation) ? a->columns : a->rows;
+  if (c->rows != m) return CUSPARSE_STATUS_INVALID_VALUE;
+  of = {name, a->type, m, c->columns, k, a->nonzeros, a->index_bytes, c->batch};
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+cusparseStatus_t tell_workspace(cusparseStatus_t status, const Operation& of, std::size_t* bytes) noexcept {
+  if (status != CUSPARSE_STATUS_SUCCESS) return status;
+  if (!bytes) return CUSPARSE_STATUS_INVALID_VALUE;
+  *bytes = static_cast<std::size_t>((of.m + 1) * of.index_bytes);
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+}  // namespace ph::cusparse
 
 extern "C" {
 

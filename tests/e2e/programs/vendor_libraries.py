@@ -30,6 +30,17 @@ def factors() -> None:
     torch.linalg.inv(matrix)
     torch.linalg.solve(gram, matrix)
     torch.cholesky_solve(matrix, gram)
+    torch.linalg.eig(matrix)
+    torch.linalg.eigvals(matrix)
+
+
+def symmetric() -> None:
+    """Factors of matrices that need not be positive, and many small problems at once."""
+    for dtype in (torch.float32, torch.complex64):
+        matrix = torch.randn(96, 96, device="cuda", dtype=dtype)
+        factors, pivots = torch.linalg.ldl_factor(matrix + matrix.mT)
+        torch.linalg.ldl_solve(factors, pivots, matrix)
+        torch.linalg.eigh(torch.randn(8, 24, 24, device="cuda", dtype=dtype))
 
 
 def complex_factors() -> None:
@@ -61,6 +72,25 @@ def sparse() -> None:
     torch.sparse.sampled_addmm(by_rows, features, features.T)
 
 
+def sparse_pairs() -> None:
+    """Sparse matrices with one another, solved for, and made of blocks."""
+    nodes, size = 256, 16
+    unit = torch.eye(nodes).to_sparse_csr().cuda()
+    right = torch.randn(nodes, 32, device="cuda")
+    unit @ unit
+    coordinates = unit.to_sparse_coo()
+    torch.sparse.mm(coordinates, coordinates)
+    unit + torch.eye(nodes).roll(1, 0).to_sparse_csr().cuda()
+    torch.triangular_solve(right, unit, upper=False)
+    torch.triangular_solve(right[:, :1], unit, upper=False)
+    blocks = torch.block_diag(*[torch.ones(size, size)] * (nodes // size))
+    blocked = blocks.to_sparse_bsr((size, size)).cuda()
+    blocked @ right
+    torch.mv(blocked, right[:, 0].contiguous())
+    torch.triangular_solve(right, blocked, upper=False)
+    torch.triangular_solve(right[:, :1], blocked, upper=False)
+
+
 def snippet() -> None:
     """One element a thread."""
     swish = torch.cuda.jiterator._create_jit_fn(
@@ -72,8 +102,10 @@ def snippet() -> None:
 PARTS = {
     "fourier": fourier,
     "factors": factors,
+    "symmetric": symmetric,
     "complex": complex_factors,
     "sparse": sparse,
+    "pairs": sparse_pairs,
     "snippet": snippet,
 }
 

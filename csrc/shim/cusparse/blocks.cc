@@ -1,0 +1,178 @@
+// Matrices of square blocks, and the descriptors of the older interface that they come with.
+#include "shim/core/library.h"
+#include "shim/cusparse/context.h"
+
+using namespace ph;
+using namespace ph::cusparse;
+
+namespace {
+
+// `rows`, `columns` and `blocks` count blocks of `size` x `size` elements; `width`: columns of the dense operand.
+struct Blocks {
+  const char* name;
+  cudaDataType type;
+  int rows, columns, blocks, size, width;
+};
+
+cusparseStatus_t run(cusparseHandle_t handle, const Blocks& of, const void* output) noexcept {
+  if (!is_handle(handle)) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  if (of.rows < 0 || of.columns < 0 || of.blocks < 0 || of.size < 1 || of.width < 0) {
+    return CUSPARSE_STATUS_INVALID_VALUE;
+  }
+  const std::int64_t size = of.size;
+  return record(handle, {of.name, of.type, of.rows * size, of.width, of.columns * size, of.blocks * size * size, 4, 1},
+                {output});
+}
+
+// Assumed: where each row begins.
+cusparseStatus_t tell_bytes(cusparseHandle_t handle, int rows, int* bytes) noexcept {
+  if (!is_handle(handle)) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  if (rows < 0 || !bytes) return CUSPARSE_STATUS_INVALID_VALUE;
+  *bytes = 4 * (rows + 1);
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+// Of elements that nobody knows, those on the diagonal are not zero.
+cusparseStatus_t tell_no_zero(cusparseHandle_t handle, const void* info, int* position) noexcept {
+  if (!is_handle(handle)) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  if (!info || !position || numbers_on_device(handle)) return CUSPARSE_STATUS_INVALID_VALUE;
+  *position = -1;
+  return CUSPARSE_STATUS_SUCCESS;
+}
+
+cusparseStatus_t is_there(const void* handle) noexcept {
+  return handle ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_INVALID_VALUE;
+}
+
+}  // namespace
+
+#define PH_STATUS PH_EXPORT cusparseStatus_t
+#define PH_DESCRIPTOR const cusparseMatDescr_t
+
+#define PH_BLOCK_PRODUCTS(X, T, type)                                                                                  \
+  PH_STATUS cusparse##X##bsrmv(cusparseHandle_t handle, cusparseDirection_t, cusparseOperation_t, int rows,            \
+                               int columns, int blocks, const T*, PH_DESCRIPTOR, const T*, const int*, const int*,     \
+                               int size, const T*, const T*, T* y) noexcept {                                          \
+    PH_CALL(cusparse##X##bsrmv, HostCost::Launch);                                                                     \
+    return run(handle, {"bsrmv", type, rows, columns, blocks, size, 1}, y);                                            \
+  }                                                                                                                    \
+  PH_STATUS cusparse##X##bsrmm(cusparseHandle_t handle, cusparseDirection_t, cusparseOperation_t, cusparseOperation_t, \
+                               int rows, int n, int columns, int blocks, const T*, PH_DESCRIPTOR, const T*,            \
+                               const int*, const int*, int size, const T*, int, const T*, T* c, int) noexcept {        \
+    PH_CALL(cusparse##X##bsrmm, HostCost::Launch);                                                                     \
+    return run(handle, {"bsrmm", type, rows, columns, blocks, size, n}, c);                                            \
+  }
+
+#define PH_BLOCK_SOLVES(X, T, type)                                                                                    \
+  PH_STATUS cusparse##X##bsrsv2_bufferSize(cusparseHandle_t handle, cusparseDirection_t, cusparseOperation_t,          \
+                                           int rows, int, PH_DESCRIPTOR, T*, const int*, const int*, int,              \
+                                           bsrsv2Info_t, int* bytes) noexcept {                                        \
+    PH_CALL(cusparse##X##bsrsv2_bufferSize);                                                                           \
+    return tell_bytes(handle, rows, bytes);                                                                            \
+  }                                                                                                                    \
+  PH_STATUS cusparse##X##bsrsv2_analysis(cusparseHandle_t handle, cusparseDirection_t, cusparseOperation_t, int rows,  \
+                                         int blocks, PH_DESCRIPTOR, const T*, const int*, const int*, int size,        \
+                                         bsrsv2Info_t, cusparseSolvePolicy_t, void*) noexcept {                        \
+    PH_CALL(cusparse##X##bsrsv2_analysis, HostCost::Launch);                                                           \
+    return run(handle, {"bsrsv analysis", type, rows, rows, blocks, size, 1}, nullptr);                                \
+  }                                                                                                                    \
+  PH_STATUS cusparse##X##bsrsv2_solve(cusparseHandle_t handle, cusparseDirection_t, cusparseOperation_t, int rows,     \
+                                      int blocks, const T*, PH_DESCRIPTOR, const T*, const int*, const int*, int size, \
+                                      bsrsv2Info_t, const T*, T* x, cusparseSolvePolicy_t, void*) noexcept {           \
+    PH_CALL(cusparse##X##bsrsv2_solve, HostCost::Launch);                                                              \
+    return run(handle, {"bsrsv", type, rows, rows, blocks, size, 1}, x);                                               \
+  }                                                                                                                    \
+  PH_STATUS cusparse##X##bsrsm2_bufferSize(cusparseHandle_t handle, cusparseDirection_t, cusparseOperation_t,          \
+                                           cusparseOperation_t, int rows, int, int, PH_DESCRIPTOR, T*, const int*,     \
+                                           const int*, int, bsrsm2Info_t, int* bytes) noexcept {                       \
+    PH_CALL(cusparse##X##bsrsm2_bufferSize);                                                                           \
+    return tell_bytes(handle, rows, bytes);                                                                            \
+  }                                                                                                                    \
+  PH_STATUS cusparse##X##bsrsm2_analysis(cusparseHandle_t handle, cusparseDirection_t, cusparseOperation_t,            \
+                                         cusparseOperation_t, int rows, int n, int blocks, PH_DESCRIPTOR, const T*,    \
+                                         const int*, const int*, int size, bsrsm2Info_t, cusparseSolvePolicy_t,        \
+                                         void*) noexcept {                                                             \
+    PH_CALL(cusparse##X##bsrsm2_analysis, HostCost::Launch);                                                           \
+    return run(handle, {"bsrsm analysis", type, rows, rows, blocks, size, n}, nullptr);                                \
+  }                                                                                                                    \
+  PH_STATUS cusparse##X##bsrsm2_solve(cusparseHandle_t handle, cusparseDirection_t, cusparseOperation_t,               \
+                                      cusparseOperation_t, int rows, int n, int blocks, const T*, PH_DESCRIPTOR,       \
+                                      const T*, const int*, const int*, int size, bsrsm2Info_t, const T*, int, T* x,   \
+                                      int, cusparseSolvePolicy_t, void*) noexcept {                                    \
+    PH_CALL(cusparse##X##bsrsm2_solve, HostCost::Launch);                                                              \
+    return run(handle, {"bsrsm", type, rows, rows, blocks, size, n}, x);                                               \
+  }
+
+#define PH_BLOCKS(X, T, type)   \
+  PH_BLOCK_PRODUCTS(X, T, type) \
+  PH_BLOCK_SOLVES(X, T, type)
+
+extern "C" {
+
+PH_BLOCKS(S, float, CUDA_R_32F)
+PH_BLOCKS(D, double, CUDA_R_64F)
+PH_BLOCKS(C, cuComplex, CUDA_C_32F)
+PH_BLOCKS(Z, cuDoubleComplex, CUDA_C_64F)
+
+// What they say of a matrix makes no difference to what is counted.
+PH_STATUS cusparseCreateMatDescr(cusparseMatDescr_t* descriptor) noexcept {
+  PH_CALL(cusparseCreateMatDescr);
+  return give_state(descriptor);
+}
+
+PH_STATUS cusparseDestroyMatDescr(cusparseMatDescr_t descriptor) noexcept {
+  PH_CALL(cusparseDestroyMatDescr);
+  return is_there(descriptor);
+}
+
+PH_STATUS cusparseSetMatType(cusparseMatDescr_t descriptor, cusparseMatrixType_t) noexcept {
+  PH_CALL(cusparseSetMatType);
+  return is_there(descriptor);
+}
+
+PH_STATUS cusparseSetMatFillMode(cusparseMatDescr_t descriptor, cusparseFillMode_t) noexcept {
+  PH_CALL(cusparseSetMatFillMode);
+  return is_there(descriptor);
+}
+
+PH_STATUS cusparseSetMatDiagType(cusparseMatDescr_t descriptor, cusparseDiagType_t) noexcept {
+  PH_CALL(cusparseSetMatDiagType);
+  return is_there(descriptor);
+}
+
+PH_STATUS cusparseSetMatIndexBase(cusparseMatDescr_t descriptor, cusparseIndexBase_t) noexcept {
+  PH_CALL(cusparseSetMatIndexBase);
+  return is_there(descriptor);
+}
+
+PH_STATUS cusparseCreateBsrsv2Info(bsrsv2Info_t* info) noexcept {
+  PH_CALL(cusparseCreateBsrsv2Info);
+  return give_state(info);
+}
+
+PH_STATUS cusparseDestroyBsrsv2Info(bsrsv2Info_t info) noexcept {
+  PH_CALL(cusparseDestroyBsrsv2Info);
+  return is_there(info);
+}
+
+PH_STATUS cusparseCreateBsrsm2Info(bsrsm2Info_t* info) noexcept {
+  PH_CALL(cusparseCreateBsrsm2Info);
+  return give_state(info);
+}
+
+PH_STATUS cusparseDestroyBsrsm2Info(bsrsm2Info_t info) noexcept {
+  PH_CALL(cusparseDestroyBsrsm2Info);
+  return is_there(info);
+}
+
+PH_STATUS cusparseXbsrsv2_zeroPivot(cusparseHandle_t handle, bsrsv2Info_t info, int* position) noexcept {
+  PH_CALL(cusparseXbsrsv2_zeroPivot);
+  return tell_no_zero(handle, info, position);
+}
+
+PH_STATUS cusparseXbsrsm2_zeroPivot(cusparseHandle_t handle, bsrsm2Info_t info, int* position) noexcept {
+  PH_CALL(cusparseXbsrsm2_zeroPivot);
+  return tell_no_zero(handle, info, position);
+}
+
+}  // extern "C"
