@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import ceil
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels import attention, elementwise, indexing, optimizer, rows
@@ -55,17 +56,24 @@ _HIDDEN_EFFICIENCY = 0.6
 
 def hidden_product(launch: Launch, gpu: GpuProfile) -> Work:
     """A CUTLASS kernel that PyTorch brings itself (scaled, grouped, sparse products)."""
+    return _tiles(launch.blocks, gpu)
+
+
+def _tiles(count: int, gpu: GpuProfile) -> Work:
     rate = gpu.peak_flops_per_ns("bf16") * _HIDDEN_EFFICIENCY
-    return Work(bytes=0, serial_ns=launch.blocks * _HIDDEN_TILE_FLOPS / rate, sound=False)
+    return Work(bytes=0, serial_ns=count * _HIDDEN_TILE_FLOPS / rate, sound=False)
 
 
 def template(launch: Launch, gpu: GpuProfile) -> Work:
     """A product or attention that Inductor made of a template: it loops over a depth that it hides.
 
     No less is taken than for other hidden products, so that a guess does not win an autotuning
-    against a library whose time is modelled.
+    against a library whose time is modelled; and as few blocks as there are take as long as one for
+    each multiprocessor: they do not help each other.
     """
-    return triton(launch, gpu) if launch.thread_bytes else hidden_product(launch, gpu)
+    if launch.thread_bytes:
+        return triton(launch, gpu)
+    return _tiles(ceil(launch.blocks / gpu.sm_count) * gpu.sm_count, gpu)
 
 
 RULES = (
