@@ -71,3 +71,17 @@ print(*{line.split()[-1] for line in open("/proc/self/maps") if "/nvidia/" in li
     mapped = {Path(line).name for line in run_preloaded(code).splitlines()}
     ours = {path.name for path in preload_list(shim_directory())}
     assert mapped & ours == set()
+
+
+@pytest.mark.parametrize("cuda_major", [12, 13])
+def test_the_driver_can_be_linked_to(tmp_path: Path, cuda_major: int) -> None:
+    """With -lcuda and our folder, as older Triton does, one needs the driver's library."""
+    source, linked = tmp_path / "asks.c", tmp_path / "asks.so"
+    source.write_text("int cuInit(unsigned); int ask(void) { return cuInit(0); }\n")
+    folder = shim_directory(cuda_major)
+    compiler = os.environ.get("CC", "cc")
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", str(source), "-o", str(linked), f"-L{folder}", "-lcuda"],
+        check=True,
+    )
+    assert b"\0libcuda.so.1\0" in linked.read_bytes()

@@ -107,9 +107,9 @@ def test_exports_of_cuda_12_are_the_vendors_and_those_of_13(vendor: Vendor) -> N
 
 @pytest.mark.parametrize("cuda", CUDA_MAJORS)
 def test_a_set_is_complete(cuda: int) -> None:
-    """It has a library for every SONAME, and the core."""
+    """It has a library for every SONAME, the core, and what links to the driver."""
     files = {path.name for path in shim_directory(cuda).iterdir()}
-    assert files == {CORE, *recorded(cuda)}
+    assert files == {CORE, "libcuda.so", *recorded(cuda)}
 
 
 def test_core_exports_nothing_of_the_cpp_library() -> None:
