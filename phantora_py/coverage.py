@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from phantora_py.launch.interpreter import TESTED_TORCH
 from phantora_py.libraries import Row, Support, Table, read_tables, shim_directory
 from sim_server.errors import UsageError
 
@@ -22,7 +23,7 @@ NAME = "coverage"
 HELP = "list which CUDA calls are simulated"
 
 # The PyTorch releases whose calls were recorded (tools/record_symbols.py), the last one first.
-RELEASES = ("2.15", "2.11", "2.8")
+RELEASES = tuple(".".join(map(str, release)) for release in reversed(TESTED_TORCH))
 TORCH = RELEASES[0]
 
 SUPPORT_WORDS = {

@@ -1,5 +1,5 @@
 /* covers: cudaMalloc cudaFree cudaMemGetInfo cudaHostAlloc cudaMallocHost cudaFreeHost cudaHostRegister
-   cudaHostUnregister cudaPointerGetAttributes cudaGetLastError cudaPeekAtLastError */
+   cudaHostUnregister cudaHostGetDevicePointer cudaPointerGetAttributes cudaGetLastError cudaPeekAtLastError */
 #include <cuda_runtime_api.h>
 
 #include "program.h"
@@ -54,6 +54,7 @@ static void check_out_of_memory(void) {
 
 static void check_host_memory(void) {
   int *pinned, *mapped;
+  void* address;
   static char registered[1 << 16];
   OK(cudaMallocHost((void**)&pinned, 4096));
   OK(cudaHostAlloc((void**)&mapped, 4096, cudaHostAllocPortable | cudaHostAllocMapped));
@@ -65,7 +66,14 @@ static void check_host_memory(void) {
   OK(cudaHostRegister(registered, sizeof registered, cudaHostRegisterDefault));
   EXPECT(cudaHostRegister(registered, sizeof registered, 0), cudaErrorHostMemoryAlreadyRegistered);
   EXPECT(cudaHostRegister(registered, 0, 0), cudaErrorInvalidValue);
+  OK(cudaHostGetDevicePointer(&address, mapped + 8, 0));
+  CHECK(address == mapped + 8);
+  OK(cudaHostGetDevicePointer(&address, registered, 0));
+  CHECK(address == registered);
+  EXPECT(cudaHostGetDevicePointer(&address, mapped, 1), cudaErrorInvalidValue);
+  EXPECT(cudaHostGetDevicePointer(NULL, mapped, 0), cudaErrorInvalidValue);
   OK(cudaHostUnregister(registered));
+  EXPECT(cudaHostGetDevicePointer(&address, registered, 0), cudaErrorInvalidValue);
   EXPECT(cudaHostUnregister(registered), cudaErrorHostMemoryNotRegistered);
   OK(cudaFreeHost(pinned));
   EXPECT(cudaFreeHost(pinned), cudaErrorInvalidValue);

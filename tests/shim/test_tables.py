@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from record_symbols import CUDA_MAJORS, Vendor, read_vendors, recorded, run_nm
 
 from phantora_py import coverage
+from phantora_py.launch.interpreter import inspect_interpreter
 from phantora_py.libraries import CORE, Row, Support, read_tables, shim_directory
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -147,14 +148,15 @@ def test_recorded_uses_of_torch_have_rows(release: str) -> None:
 
 @pytest.mark.torch
 def test_imports_of_installed_torch_have_rows() -> None:
-    """Every CUDA symbol that the installed torch imports is in a table of ours."""
-    spec = importlib.util.find_spec("torch")
-    assert spec is not None
-    assert spec.origin is not None
-    ours = {row.name for library in LIBRARIES for row in read_rows(library)}
+    """Every CUDA symbol that the installed torch imports is in a table of ours for its CUDA."""
+    torch = inspect_interpreter(sys.executable).torch
+    assert torch is not None
+    tables = read_tables(shim_directory(torch.cuda_major))
+    ours = {row.name for table in tables for row in table.rows}
     imported: set[str] = set()
-    for library in (Path(spec.origin).parent / "lib").glob("*.so"):
+    for library in (torch.directory / "lib").glob("*.so"):
         imported.update(run_nm(library, "--undefined-only"))
-    cuda = re.compile(r"(__cuda|__nvrtc|cu|nccl|nvml|nvrtc|nvJitLink)[A-Z]?\w*")
+    # No name of CUDA ends as those of LAPACK do.
+    cuda = re.compile(r"(__cuda|__nvrtc|cu|nccl|nvml|nvrtc|nvJitLink)[A-Z]?\w*[^_]")
     foreign = {name for name in imported if name.startswith(NOT_OURS)}
     assert {name for name in imported - foreign if cuda.fullmatch(name)} - ours == set()

@@ -142,6 +142,15 @@ PH_EXPORT cudaError_t cudaHostUnregister(void* pointer) noexcept {
   return unregister_pinned(pointer) ? cudaSuccess : returned(cudaErrorHostMemoryNotRegistered);
 }
 
+PH_EXPORT cudaError_t cudaHostGetDevicePointer(void** address, void* pointer, unsigned flags) noexcept {
+  PH_CALL(cudaHostGetDevicePointer);
+  Allocation allocation;
+  const bool is_pinned = find_allocation(pointer, allocation) && allocation.device < 0;
+  if (address == nullptr || flags != 0 || !is_pinned) return returned(cudaErrorInvalidValue);
+  *address = pointer;
+  return cudaSuccess;
+}
+
 PH_EXPORT cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) noexcept {
   PH_CALL(cudaMemGetInfo);
   if (free_bytes == nullptr || total_bytes == nullptr) return returned(cudaErrorInvalidValue);
