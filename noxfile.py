@@ -28,6 +28,8 @@ TRAINING_TESTS = [
     "tests/e2e/test_outside_waits.py",
     "tests/e2e/test_parallelism.py",
 ]
+# Every CUDA symbol that the installed PyTorch imports is known.
+IMPORTS_TEST = "tests/shim/test_tables.py::test_imports_of_installed_torch_have_rows"
 # Python with PyTorch, from the oldest pair to the newest.
 VERSIONS = [("3.10", "2.6.0"), ("3.11", "2.8.0"), ("3.12", "2.11.0"), ("3.13", "2.15.0")]
 # Not under sanitizers: their dlopen hides its caller's RUNPATH, time is not what it is without, and
@@ -115,10 +117,15 @@ def cuda12(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize("python,torch", VERSIONS)
 def versions(session: nox.Session, torch: str) -> None:
-    """Real training under each PyTorch that is tested. One environment, of 6 GB, at a time."""
-    session.install(f"torch=={torch}", ".", *group("test"))
-    session.run("pytest", *(session.posargs or TRAINING_TESTS))
-    shutil.rmtree(session.virtualenv.location)
+    """Real training under each tested PyTorch, and its imports; skips a Python that is not here.
+
+    One environment, of 6 GB, at a time: that of a pair that failed is removed too.
+    """
+    try:
+        session.install(f"torch=={torch}", ".", *group("test"))
+        session.run("pytest", *(session.posargs or [*TRAINING_TESTS, IMPORTS_TEST]))
+    finally:
+        shutil.rmtree(session.virtualenv.location)
 
 
 def library(session: nox.Session, name: str) -> str:
