@@ -15,7 +15,12 @@ from pathlib import Path
 from phantora_py.bench.operations import DATA_TYPES
 from sim_server.errors import UsageError
 
-_TAG = re.compile(r"^(?:\[[^\]\s]+\]\s?(?:<std\w+>\s?:?)?|\d+:)\s*")
+_TAG = re.compile(r"^(?:\[[^\]\s]+\]|\d+:)\s*")
+# Of Open MPI, with the time it may put before it. A line that nccl-tests prints in pieces has one
+# before each.
+_OPEN_MPI_TAG = re.compile(r"(?:^\w{3} \w{3} +\d+ [\d:]{8} \d{4})?\[[^\]\s]+,\d+\]<std\w+>\s?:?")
+_START = re.compile(r"#\s+nThread\s")
+_WRONG = re.compile(r"#\s+Out of bounds values\s*:.*\bFAILED\b")
 _RANK = re.compile(r"#\s+Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\b")
 _PROGRAM = re.compile(r"#.*?\b(\w+)_perf\b")
 # Two numbers and a name of a type: nothing else that is printed looks so.
@@ -46,7 +51,10 @@ class Log:
 
 
 def read_log(path: Path) -> Log:
-    """The results in a file. Raises: UsageError, with the line that cannot be understood."""
+    """The results in a file of one run.
+
+    Raises: UsageError, with the line that cannot be understood, or should not be relied on.
+    """
     try:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
@@ -54,8 +62,20 @@ def read_log(path: Path) -> Log:
     rows: list[Measured] = []
     hosts: dict[int, str] = {}
     operation = None
+    starts = 0
     for number, raw in enumerate(text.splitlines(), start=1):
-        line = _TAG.sub("", raw.strip())
+        line = _TAG.sub("", _OPEN_MPI_TAG.sub("", raw.strip()).strip())
+        starts += _START.match(line) is not None
+        if starts > 1:
+            raise UsageError(
+                f"{path}, line {number}: a second run of nccl-tests starts here, or they were "
+                "built without MPI and every process runs alone; give each run a file of its own"
+            )
+        if _WRONG.match(line):
+            raise UsageError(
+                f"{path}, line {number}: nccl-tests found wrong results ('{line}'), so that its "
+                "times are not those of the work; mend that first"
+            )
         if rank := _RANK.match(line):
             hosts[int(rank[1])] = rank[2]
         elif program := _PROGRAM.match(line):

@@ -40,6 +40,9 @@ def test_header_and_results(tmp_path: Path) -> None:
         RESULT,
         RESULT + IN_PLACE,
         f"[1,0]<stdout>:{RESULT}{IN_PLACE}",
+        f"[1,0]<stdout>:{RESULT}[1,0]<stdout>:{IN_PLACE}",
+        f"[prterun-node-a-77@1,0]<stdout>: {RESULT}{IN_PLACE}",
+        f"Sat Nov  1 09:05:00 2025[1,0]<stdout>:{RESULT}{IN_PLACE}",
         f"0: {RESULT}{IN_PLACE}",
         RESULT.replace("sum      -1", "none      0"),
         RESULT.replace("sum      -1", ""),
@@ -65,6 +68,8 @@ def test_operation_of_later_versions(tmp_path: Path) -> None:
         ("nothing of the kind\n", "has no results of nccl-tests"),
         (f"{RESULT}\n{RESULT[:60]}\n", "log.txt, line 2: '1024 .* is the file cut off"),
         ("1024 256 float sum -1 11.00 fast 0.09 0\n", "line 1: .* no time and bandwidths"),
+        (f"{RESULT}\n# Out of bounds values : 3 FAILED\n", "line 2: .* found wrong results"),
+        (f"{HEADER}{RESULT}\n{HEADER}{RESULT}\n", "line 7: a second run .* without MPI"),
     ],
 )
 def test_bad_log(tmp_path: Path, text: str, message: str) -> None:
