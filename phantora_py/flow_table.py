@@ -52,6 +52,7 @@ def flow_rows(data: RunData) -> Iterator[FlowRow]:
     communication = Communication(
         *(simpy.Environment(), settings.cluster, settings.nodes, settings.gpus_per_node),
         settings.nccl_environment,
+        nccl_version=settings.nccl_version,
     )
     links = communication.links
     for index, row in moved:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sim_server.cluster import Cluster
+from sim_server.collectives.version import NEWEST
 from sim_server.gpu import GpuProfile, load_gpu
 
 
@@ -25,6 +26,8 @@ class Settings:
     """Of the first node."""
     nccl_environment: Mapping[str, str] = field(default_factory=dict)
     """The NCCL_* variables of the program."""
+    nccl_version: int = NEWEST
+    """Of the program's NCCL, as ncclGetVersion tells it."""
     cache: Mapping[str, str] | None = None
     """The timing cache: `path`, and `cuda` and `libraries`, what the program runs on (see
     `timing_cache.Environment`). The data file has what was taken from it."""
@@ -49,6 +52,7 @@ class Settings:
                 "cluster": self.cluster.to_dict(),
                 "gpu": self.gpu.to_dict(),
                 "nccl_environment": dict(self.nccl_environment),
+                "nccl_version": self.nccl_version,
                 "cache": self.cache and dict(self.cache),
                 "other_gpus": {name: gpu.to_dict() for name, gpu in self.other_gpus.items()},
                 "executor": self.executor and dict(self.executor),
@@ -67,6 +71,7 @@ class Settings:
             cluster=Cluster.from_dict(values["cluster"]),
             gpu=GpuProfile.from_dict(values["gpu"]),
             nccl_environment=values["nccl_environment"],
+            nccl_version=values.get("nccl_version", NEWEST),
             cache=values.get("cache"),
             other_gpus={
                 name: GpuProfile.from_dict(gpu)

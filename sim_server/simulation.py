@@ -98,6 +98,7 @@ class Simulation:
             settings.nodes,
             settings.gpus_per_node,
             settings.nccl_environment,
+            nccl_version=settings.nccl_version,
         )
         self._replies: list[Reply] = []
         self._ended: list[tuple[Ready, Operation, Way | None, list[int]]] = []

@@ -10,6 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from sim_server.collectives.version import NEWEST, version_code
 from sim_server.errors import UsageError
 
 # Releases from the oldest to the last that was tested are tried.
@@ -18,6 +19,7 @@ TESTED_TORCH = ((2, 6), (2, 8), (2, 11), (2, 15))
 SUPPORTED_CUDA_MAJORS = (12, 13)
 
 _RELEASE = re.compile(r"\d+\.\d+")
+_NCCL_REQUIREMENT = re.compile(r"^Requires-Dist: nvidia-nccl-cu\d+ ?\(?==([\d.]+)", re.MULTILINE)
 
 # Long enough for a cold start on a slow file system (assumed).
 _INSPECTION_LIMIT_S = 60
@@ -96,9 +98,28 @@ def inspect_interpreter(executable: str) -> Interpreter:
 
 
 def shim_keys(torch: Torch | None) -> dict[str, str]:
-    """What the shim has to know of it: see ListLimits in csrc/shim/core/kernel_structures.cc."""
+    """What the shim has to know of it: see ListLimits in csrc/shim/core/kernel_structures.cc, and
+    the version of NCCL."""
     is_large = torch is not None and torch.cuda_major >= 13 and torch.release >= (2, 12)
-    return {"torch.list_kib": "32" if is_large else "4"}
+    return {
+        "torch.list_kib": "32" if is_large else "4",
+        "nccl.version": str(nccl_version(torch)),
+    }
+
+
+def nccl_version(torch: Torch | None) -> int:
+    """Of the NCCL that a program with this torch would load: of the wheel beside it, or else of the
+    one that it asks for. A torch that was built with its own does not tell: the newest, then.
+    """
+    if torch is None or torch.cuda is None:
+        return NEWEST
+    wheels = f"nvidia_nccl_cu{torch.cuda_major}-*.dist-info"
+    packages = torch.directory.parent
+    versions = [path.name.split("-")[1] for path in sorted(packages.glob(wheels))]
+    for metadata in packages.glob(f"torch-{torch.version.partition('+')[0]}*.dist-info/METADATA"):
+        text = metadata.read_text(encoding="utf-8", errors="replace")
+        versions += _NCCL_REQUIREMENT.findall(text)
+    return next(filter(None, map(version_code, versions)), NEWEST)
 
 
 def check_torch(interpreter: Interpreter) -> Torch:

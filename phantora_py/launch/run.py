@@ -337,6 +337,7 @@ def _settings(prepared: Prepared) -> Settings:
         cluster=prepared.cluster,
         gpu=prepared.gpu,
         nccl_environment=prepared.nccl_variables,
+        nccl_version=interpreter.nccl_version(prepared.command.program.torch),
         other_gpus=prepared.other_gpus,
         cache=cache_settings(prepared.options, prepared.gpu, prepared.command.program),
         executor=executor_settings(prepared.options, prepared.command),

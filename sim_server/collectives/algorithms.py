@@ -6,7 +6,7 @@ trees, NVLS) and 2.24 (PAT, CollNet, NVLS for all-gather and reduce-scatter).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from sim_server.collectives.collnet import (
@@ -24,6 +24,7 @@ from sim_server.collectives.ring import ring_shape
 from sim_server.collectives.shape import Shape
 from sim_server.collectives.tree import tree_shape
 from sim_server.collectives.tuning import Algorithm
+from sim_server.collectives.version import came_later
 from sim_server.network import Topology
 from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
@@ -44,6 +45,9 @@ class Abilities:
     sharp: bool
     """Switches between nodes that add up, and leave to use them."""
     pat: bool
+    """Leave to use PAT."""
+    missing: Collection[Algorithm]
+    """What the version of the library does not have."""
     alternating_rings: bool
     """Rings change the NIC in every node (see `sim_server.collectives.ring`)."""
     nics_per_node: int
@@ -62,6 +66,7 @@ def abilities(topology: Topology, environment: NcclEnvironment, group: Group) ->
         nvswitch=topology.has_nvlink(nodes),
         sharp=topology.has_sharp and environment.collnet,
         pat=environment.pat,
+        missing=came_later(environment.version),
         alternating_rings=environment.cross_nic == 1
         or (environment.cross_nic != 0 and leaves_rail),
         nics_per_node=min(map(topology.nics_of, nodes)),
@@ -93,7 +98,11 @@ def shapes(
         direct = collnet_direct_shape(kind, group, has.nics_per_node)
         found[Algorithm.COLLNET_DIRECT] = direct
         found[Algorithm.NVLS] = found[Algorithm.NVLS] or nvls_sharp_shape(kind, group)
-    yield from ((algorithm, shape) for algorithm, shape in found.items() if shape is not None)
+    yield from (
+        (algorithm, shape)
+        for algorithm, shape in found.items()
+        if shape is not None and algorithm not in has.missing
+    )
 
 
 def can_compute(algorithm: Algorithm, operation: Operation, environment: NcclEnvironment) -> bool:

@@ -13,6 +13,7 @@ from sim_server.collectives.group import Group
 from sim_server.collectives.library import Library
 from sim_server.collectives.selection import Plan, Selection
 from sim_server.collectives.tuning import comm_init_ns
+from sim_server.collectives.version import NEWEST
 from sim_server.network import Batch, FlowNetwork, Gpu, LinkUse, Topology
 from sim_server.operations import Operation
 
@@ -48,6 +49,8 @@ class Communication:
         nodes: int,
         gpus_per_node: int,
         environment: Mapping[str, str] | None = None,
+        *,
+        nccl_version: int = NEWEST,
     ) -> None:
         """`environment` holds the NCCL_* variables of the program.
 
@@ -59,7 +62,7 @@ class Communication:
         self._gpus_per_node = gpus_per_node
         self._cluster = cluster
         self._nodes = nodes
-        variables = NcclEnvironment.read(environment or {})
+        variables = NcclEnvironment.read(environment or {}, nccl_version)
         topology = Topology(
             cluster,
             nodes,

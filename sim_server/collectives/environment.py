@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sim_server.collectives.tuning import Algorithm, Protocol
+from sim_server.collectives.version import NEWEST
 from sim_server.errors import UsageError
 
 MOST_CHANNELS = 64
@@ -95,9 +96,11 @@ class NcclEnvironment:
     """NCCL_COLLNET_ENABLE is 1: switches of the network add up, where they can."""
     pat: bool = True
     """NCCL_PAT_ENABLE is not 0."""
+    version: int = NEWEST
+    """Not a variable, but of whose these are: `sim_server.collectives.version`."""
 
     @staticmethod
-    def read(variables: Mapping[str, str]) -> NcclEnvironment:
+    def read(variables: Mapping[str, str], version: int = NEWEST) -> NcclEnvironment:
         """The variables as NCCL understands them. Raises: UsageError."""
         min_channels = _channels(variables, "NCCL_MIN_NCHANNELS", "NCCL_MIN_NRINGS", 0)
         max_channels = _channels(variables, "NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS", MOST_CHANNELS)
@@ -114,6 +117,7 @@ class NcclEnvironment:
             cross_nic=_number(variables, "NCCL_CROSS_NIC", 2),
             collnet=_number(variables, "NCCL_COLLNET_ENABLE", 0) == 1,
             pat=_number(variables, "NCCL_PAT_ENABLE", 2) != 0,
+            version=version,
         )
 
     def channels(self, default: int) -> int:

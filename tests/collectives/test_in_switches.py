@@ -14,6 +14,7 @@ from sim_server.cluster import Cluster, load_cluster
 from sim_server.collectives import Communication
 from sim_server.collectives.environment import not_modelled
 from sim_server.collectives.selection import Plan
+from sim_server.collectives.version import version_code
 from sim_server.errors import UsageError
 from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
@@ -112,6 +113,21 @@ def test_pat_is_for_one_rank_a_node() -> None:
     average = dataclasses.replace(small, reduction=AVERAGE)
     assert plan(h100, 64, 1, {}, average).algorithm.value == "Ring"
     assert plan(h100, 8, 8, {"NCCL_ALGO": "PAT"}, small).algorithm.value == "Ring"
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"), [("2.21.5", "Ring"), ("2.22.3", "Ring"), ("2.23.4", "PAT")]
+)
+def test_pat_came_with_nccl_2_23(version: str, expected: str) -> None:
+    """An older NCCL does without, also where NCCL_ALGO names it."""
+    code = version_code(version)
+    assert code is not None
+    small = Operation(NcclOpKind.REDUCE_SCATTER, 4096, HALF, tuple(range(64)))
+    for variables in ({}, {"NCCL_ALGO": "PAT"}):
+        network = Communication(
+            simpy.Environment(), load_cluster("h100"), 64, 1, variables, nccl_version=code
+        )
+        assert network.plan(small).algorithm.value == expected
 
 
 @pytest.mark.parametrize(

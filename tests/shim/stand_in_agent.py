@@ -48,6 +48,7 @@ def write_settings(run_dir: Path, ranks: int, changes: Mapping[str, str]) -> Non
         "host_tensors": "real",
         "unsupported": "stop",
         "torch.list_kib": "32",
+        "nccl.version": "23007",
         "host.cpu_factor": "1.0",
         "host.clock_read_ns": "20",
         "host.query_ns": "500",

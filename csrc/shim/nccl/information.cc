@@ -1,4 +1,5 @@
 // NCCL's version, messages, memory and registration.
+#include "shim/core/config.h"
 #include "shim/core/device.h"
 #include "shim/core/library.h"
 #include "shim/nccl/communicator.h"
@@ -12,7 +13,7 @@ extern "C" {
 PH_EXPORT ncclResult_t ncclGetVersion(int* version) noexcept {
   PH_CALL(ncclGetVersion);
   if (!version) return failed(ncclInvalidArgument, "ncclGetVersion : version is null");
-  *version = NCCL_VERSION_CODE;
+  *version = static_cast<int>(ph::config().number("nccl.version"));
   return ncclSuccess;
 }
 

@@ -6,7 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The version that PyTorch 2.15's wheel brings. A program may compare it with what it was compiled against.
+// The version that these declarations are of, which PyTorch 2.15's wheel brings. Programs are told that of their own
+// wheel ("nccl.version").
 #define NCCL_VERSION_CODE 23007
 #define NCCL_UNIQUE_ID_BYTES 128
 #define NCCL_API_MAGIC 0xcafebeef
