@@ -5,7 +5,8 @@ The shape is public (docs/json.md): keys may be added, these stay.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -35,13 +36,19 @@ class Configuration:
 
     name: str
     summary: dict[str, Any]
-    gpu: str
+    gpus: dict[str, int]
+    """How many ranks have which."""
     iterations: Spread | None
     """None if there was none after the first."""
     inputs: Inputs
     done: DoneWork
     work: Work | None = None
     """What an iteration gets through, if the user said so."""
+
+    @property
+    def gpu(self) -> str:
+        """Their names, in the order of ranks."""
+        return " + ".join(self.gpus)
 
     @property
     def doubts(self) -> Doubts:
@@ -59,12 +66,20 @@ def read_configuration(path: Path, name: str, work: Work | None = None) -> Confi
     return Configuration(
         name=name,
         summary=summarise(data),
-        gpu=data.run["cluster"].get("gpu", data.run["cluster_name"]),
+        gpus=_gpus(data.run),
         iterations=spread(durations_ns) if durations_ns else None,
         inputs=inputs_of(data),
         done=add_up(data, iterations),
         work=work,
     )
+
+
+def _gpus(run: Mapping[str, Any]) -> dict[str, int]:
+    cluster = run["cluster"]
+    alike = {"gpu": cluster.get("gpu", run["cluster_name"]), "nodes": run["nodes"]}
+    groups = cluster.get("node_groups") or [alike]
+    by_node = [group["gpu"] for group in groups for _ in range(group["nodes"])]
+    return Counter(by_node[rank // run["gpus_per_node"]] for rank in range(run["ranks"]))
 
 
 def names_of(paths: Sequence[Path]) -> list[str]:
@@ -106,6 +121,7 @@ def _figures(run: Configuration, first: Configuration, prices: Prices) -> dict[s
         "ranks": summary["ranks"],
         "cluster": summary["cluster"],
         "gpu": run.gpu,
+        "gpus": run.gpus,
         "host_time": summary["host_time"],
         "exit_code": summary["exit_code"],
         "broke_off": summary["broke_off"],
@@ -148,12 +164,18 @@ def _throughput(run: Configuration) -> dict[str, Any] | None:
 
 
 def _cost(run: Configuration, prices: Prices) -> dict[str, Any] | None:
-    price = prices.of(run.gpu)
-    if price is None or run.iterations is None:
+    per_hour = 0.0
+    for gpu, ranks in run.gpus.items():
+        price = prices.of(gpu)
+        if price is None:
+            return None
+        per_hour += price * ranks
+    if run.iterations is None:
         return None
-    cost = price * run.summary["ranks"] * run.iterations.median_ns / _HOUR_NS
+    cost = per_hour * run.iterations.median_ns / _HOUR_NS
     per_million = run.work and cost / run.work.amount * 1e6
-    return {"per_gpu_hour": price, "per_iteration": cost, "per_million": per_million}
+    mean = per_hour / run.summary["ranks"]
+    return {"per_gpu_hour": mean, "per_iteration": cost, "per_million": per_million}
 
 
 def _changes(first: Configuration, run: Configuration) -> dict[str, Any]:

@@ -30,7 +30,7 @@ class Column:
 def figure_columns(runs: Sequence[Run]) -> list[Column]:
     """Those that some run has anything for."""
     columns: list[tuple[str, Callable[[Run], str]]] = [
-        ("GPUs", lambda run: f"{run['ranks']} {run['gpu']}"),
+        ("GPUs", lambda run: " + ".join(f"{ranks} {gpu}" for gpu, ranks in run["gpus"].items())),
         ("virtual iteration", _iteration),
         ("speed-up", lambda run: _speed_up(run, run is runs[0])),
         (_throughput_title(runs), _throughput),

@@ -38,7 +38,7 @@ def inputs_of(data: RunData) -> Inputs:
         "command": options_of(run["command"]),
         "environment": run.get("environment", {}) | settings["nccl_environment"],
         "layout": layout,
-        "cluster": _flat(cluster),
+        "cluster": _cluster(cluster),
         f"GPU {cluster.get('gpu', '')}": _flat(profile),
         "host": host,
         "kernel times": {"cache": str(run.get("cache"))},
@@ -100,6 +100,15 @@ def _supposed(run: Mapping[str, Any]) -> dict[str, str]:
 
 def _is_option(word: str) -> bool:
     return word.startswith("-") and not word[1:2].isdigit() and word != "-"
+
+
+def _cluster(cluster: Mapping[str, Any]) -> dict[str, str]:
+    """Its settings; of groups of nodes what is other than the rest of the cluster."""
+    flat = _flat({key: value for key, value in cluster.items() if key != "node_groups"})
+    for number, group in enumerate(cluster.get("node_groups", ())):
+        own = {key: value for key, value in _flat(group).items() if flat.get(key) != value}
+        flat[f"node_groups {number}"] = ", ".join(f"{key} {value}" for key, value in own.items())
+    return flat
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

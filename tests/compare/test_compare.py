@@ -91,6 +91,27 @@ def test_what_changed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
     }
 
 
+def test_nodes_with_other_gpus_are_counted(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Each GPU at its own price, no cost without one; of a group of nodes what is different."""
+    rates = {"nic": {"per_node": 8}}
+    groups = [{"gpu": "h100", "nodes": 1, **rates}, {"gpu": "a100", "nodes": 1, **rates}]
+    mixed = {"cluster": {"gpu": "h100", **rates, "node_groups": groups}, "gpus_per_node": 1}
+    one = write_run(tmp_path / "alike.phr", [3600 * US] * 2)
+    other = write_run(tmp_path / "mixed.phr", [3600 * US] * 2, run=mixed | {"nodes": 2})
+    found = compared(capsys, one, other, "--price", "h100=3", "--price", "a100=1")
+    first, this = found["runs"]
+    assert (first["gpus"], this["gpus"]) == ({"h100": 2}, {"h100": 1, "a100": 1})
+    assert (this["gpu"], this["cost"]["per_gpu_hour"]) == ("h100 + a100", 2.0)
+    assert this["cost"]["per_iteration"] == pytest.approx(4e-6)
+    inputs = {each["name"]: each["this"] for each in found["changes"][0]["inputs"]}
+    assert inputs["node_groups 0"] == "nodes 1"
+    assert inputs["node_groups 1"] == "gpu a100, nodes 1"
+    assert compared(capsys, one, other, "--price", "h100=3")["runs"][1]["cost"] is None
+    assert "1 h100 + 1 a100" in said(capsys, one, other)
+
+
 def test_overlapping_runs_and_what_the_range_leaves_out(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
