@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import math
 import sys
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -27,10 +27,11 @@ from sim_server.collectives.channels import CHANNEL_RATES, ChannelRates
 from sim_server.collectives.environment import NcclEnvironment
 from sim_server.collectives.group import Group
 from sim_server.collectives.selection import Selection
-from sim_server.collectives.tuning import Algorithm, Part, Parts, Tuning, Way
+from sim_server.collectives.tuning import Algorithm, Part, Parts, Protocol, Tuning, Way
 from sim_server.network import Gpu, Topology
+from sim_server.operations import Operation
 
-_COSTS = Path(tuning.__file__).parent / "costs"
+COSTS = Path(tuning.__file__).parent / "costs"
 
 # Which costs are fitted to which systems, GPUs first: the networks build on them.
 TARGETS = [
@@ -40,8 +41,8 @@ TARGETS = [
     ("gpus", "pcie", ["RTX PRO 6000, PCIe"]),
     ("networks", "infiniband", ["DGX A100, HDR", "HGX H100, NDR"]),
     ("networks", "efa", ["p5 (H100), EFA"]),
-    ("networks", "slingshot", ["Polaris (A100), Slingshot"]),
-    ("networks", "sockets", ["Polaris, TCP, NCCL 2.18"]),
+    ("networks", "slingshot", ["Polaris, plugin, tuned"]),
+    ("networks", "sockets", ["Polaris, TCP, NCCL 2.21"]),
 ]
 
 # What the few measurements of the other networks leave open is as on this one.
@@ -58,6 +59,11 @@ SOURCES = {
 # Trees do inside a node what rings and NVLS do there.
 _INSIDE_AS = {Algorithm.TREE: Algorithm.RING, Algorithm.NVLS_TREE: Algorithm.NVLS}
 _SHARED = ("base_ns", "step_ns", "efficiency")
+# Between nodes a pipeline of full buffers loads the wire alike, whatever its order of ranks.
+_WIRED_AS = {
+    (Algorithm.TREE, Protocol.SIMPLE): (Algorithm.RING, Protocol.SIMPLE),
+    (Algorithm.NVLS_TREE, Protocol.SIMPLE): (Algorithm.RING, Protocol.SIMPLE),
+}
 
 # How far the first rounds look beyond the fastest way, as a factor's logarithm; then not at all.
 _SOFTNESS = (0.1, 0.0)
@@ -105,24 +111,44 @@ class Model:
                 selection = Selection(topology, self._tried, NcclEnvironment.read({}))
                 self._places[case.gpus] = selection, group
 
+        self._log_measured_ns = np.log(np.array(list(cases.values())) * 1e3)
+        groups: dict[tuple[int, Operation], list[int]] = defaultdict(list)
+        ordered = list(cases)
+        for place, case in enumerate(ordered):
+            groups[case.gpus, dataclasses.replace(case.operation, count=1)].append(place)
+        self._alike = [
+            (
+                [ordered[place] for place in places],
+                np.array([float(ordered[place].operation.buffer_bytes) for place in places]),
+                places,
+            )
+            for places in groups.values()
+        ]
+        """Cases that differ in size alone, their sizes, and where they stand."""
+
     def residuals(self, inside: Parts, between: Parts, softness: float) -> list[float]:
         """Logarithms of estimated over measured times."""
         self._tried.costs = tuning.combine(inside, between)
-        found = []
-        for case, measured_us in self.cases.items():
-            selection, group = self._places[case.gpus]
-            times_ns = selection.estimates_ns(case.operation, group).values()
-            found.append(_soft_minimum(list(times_ns), softness) - math.log(measured_us * 1e3))
-        return found
+        found = np.zeros(len(self.cases))
+        for cases, buffer_bytes, places in self._alike:
+            selection, group = self._places[cases[0].gpus]
+            times_ns = [
+                one.base_ns
+                + one.ns_per_byte * buffer_bytes
+                + one.fill_ns_per_byte * np.minimum(buffer_bytes, one.fill_bytes)
+                for one in selection.lines(cases[0].operation, group).values()
+            ]
+            found[places] = _soft_minimum(np.log(times_ns), softness)
+        return list(found - self._log_measured_ns)
 
 
-def _soft_minimum(times_ns: Sequence[float], softness: float) -> float:
-    """Logarithm of the least time, or of what smoothly approaches it."""
-    logs = [math.log(time_ns) for time_ns in times_ns]
-    least = min(logs)
+def _soft_minimum(logs: Vector, softness: float) -> Vector:
+    """The least logarithm in each column, or what smoothly approaches it."""
+    least: Vector = np.min(logs, axis=0)
     if softness == 0:
         return least
-    return least - softness * math.log(sum(math.exp((least - one) / softness) for one in logs))
+    beyond: Vector = np.log(np.sum(np.exp((least - logs) / softness), axis=0))
+    return least - softness * beyond
 
 
 class Constant(NamedTuple):
@@ -141,6 +167,7 @@ def constants_of(parts: Parts, folder: str) -> list[Constant]:
         if folder == "networks" or way[0] not in _INSIDE_AS
         for field in dataclasses.fields(Part)
         if (value := getattr(part, field.name)) > 0
+        and not (folder == "networks" and way in _WIRED_AS and field.name == "efficiency")
     ]
 
 
@@ -157,24 +184,27 @@ def with_constants(parts: Parts, constants: Sequence[Constant], values: Vector) 
             and (algorithm, protocol) not in {one.way for one in constants}
         ):
             part.update({field: source[field] for field in _SHARED})
+    if any(one.way in _WIRED_AS for one in constants):
+        for way, source_way in _WIRED_AS.items():
+            changed[way]["efficiency"] = changed[source_way]["efficiency"]
     return {way: Part(**part) for way, part in changed.items()}
 
 
 def fit_costs(
-    folder: str, name: str, models: Sequence[Model]
+    folder: str, name: str, models: Sequence[Model], start_parts: Parts | None = None
 ) -> tuple[Parts, set[tuple[Way, str]]]:
-    """Fitted costs, and what of them no measurement depends on."""
+    """Fitted costs, and what of them no measurement depends on; by default from what is there."""
     start_name = _FIRST_NETWORK if folder == "networks" else name
-    parts = tuning.read_parts(_COSTS / folder / f"{start_name}.toml")
+    parts = start_parts or tuning.read_parts(COSTS / folder / f"{start_name}.toml")
     constants = constants_of(parts, folder)
     start = np.array([one.start for one in constants])
     highest = np.array([_HIGHEST.get(one.field, 1e12) for one in constants])
     lowest = np.array([0.01 if one.field == "own_weight" else 1e-4 for one in constants])
     others = {
         model: tuning.read_parts(
-            _COSTS / f"networks/{model.network}.toml"
+            COSTS / f"networks/{model.network}.toml"
             if folder == "gpus"
-            else _COSTS / f"gpus/{model.gpus}.toml"
+            else COSTS / f"gpus/{model.gpus}.toml"
         )
         for model in models
     }
@@ -267,7 +297,7 @@ def main() -> int:
             f"# {SOURCES.get(name, SOURCES['gpus'])}.\n"
             "# Coefficients only; the other systems and layouts are in docs/accuracy.md.\n"
         )
-        path = _COSTS / folder / f"{name}.toml"
+        path = COSTS / folder / f"{name}.toml"
         path.write_text(text_of(parts, undetermined, header), encoding="utf-8")
         print(f"{path.name}: {count} times, {len(undetermined)} constants undetermined")
     return 0

@@ -23,7 +23,7 @@ from sim_server.collectives.environment import NcclEnvironment
 from sim_server.collectives.group import Group
 from sim_server.collectives.pairwise import pairwise_shape
 from sim_server.collectives.shape import Shape, Switch
-from sim_server.collectives.tuning import Algorithm, Cost, Protocol, Tuning, Way
+from sim_server.collectives.tuning import Algorithm, Cost, Part, Protocol, Tuning, Way
 from sim_server.errors import UsageError
 from sim_server.network import Demand, Fold, Topology
 from sim_server.operations import Operation
@@ -47,6 +47,16 @@ class Plan:
     """The flows that start then."""
     fold: Fold | None = None
     """What the flows stand for, where they are classes."""
+
+
+class Line(NamedTuple):
+    """An estimated time as a function of the buffer: straight, but for where filling ends."""
+
+    base_ns: float
+    ns_per_byte: float
+    fill_ns_per_byte: float
+    """On top of that, up to `fill_bytes`."""
+    fill_bytes: float
 
 
 class _Route(NamedTuple):
@@ -85,15 +95,13 @@ class _Routed:
 
     def startup_ns(self, cost: Cost, buffer_bytes: int) -> float:
         """Time until the pipeline is full."""
-        shape, fill = self.shape, cost.inside
+        shape, fill = self.shape, self.filling(cost)
         time_ns = (
             cost.inside.base_ns
             + shape.nvlink_steps * (cost.inside.step_ns + self.latency_ns[False])
             + shape.messages * cost.inside.message_ns
         )
         if shape.network_steps:
-            assert cost.between is not None, "it is no candidate between nodes"
-            fill = cost.between
             time_ns += (
                 fill.base_ns
                 + shape.network_steps * (fill.step_ns + self.latency_ns[True])
@@ -101,6 +109,13 @@ class _Routed:
             )
         sent_bytes = min(shape.sent_share * buffer_bytes, fill.fill_limit_bytes)
         return time_ns + sent_bytes / 1e6 * fill.fill_ns_per_mb
+
+    def filling(self, cost: Cost) -> Part:
+        """The costs that say how long filling takes."""
+        if not self.shape.network_steps:
+            return cost.inside
+        assert cost.between is not None, "it is no candidate between nodes"
+        return cost.between
 
     def seconds(self, cost: Cost, buffer_bytes: int) -> float:
         """Time that the links take from the full pipeline to the end when all are idle."""
@@ -146,6 +161,17 @@ class _Candidate(NamedTuple):
     def estimate_ns(self, buffer_bytes: int) -> float:
         """Time of the whole when nothing else uses the links."""
         return self.routed.startup_ns(self.cost, buffer_bytes) + self.seconds(buffer_bytes) * 1e9
+
+    def line(self) -> Line:
+        """`estimate_ns` of all sizes."""
+        shape = self.routed.shape
+        fill = self.routed.filling(self.cost)
+        return Line(
+            self.routed.startup_ns(self.cost, 0),
+            self.seconds(1) * 1e9,
+            shape.sent_share * fill.fill_ns_per_mb / 1e6,
+            fill.fill_limit_bytes / shape.sent_share,
+        )
 
 
 def _routes(shape: Shape, group: Group, topology: Topology) -> Iterator[_Route]:
@@ -213,6 +239,12 @@ class Selection:
         return {
             (one.algorithm, one.protocol): one.estimate_ns(operation.buffer_bytes)
             for one in self._candidates(operation, group)
+        }
+
+    def lines(self, operation: Operation, group: Group) -> dict[Way, Line]:
+        """`estimates_ns` of operations that are like this one but for their size."""
+        return {
+            (one.algorithm, one.protocol): one.line() for one in self._candidates(operation, group)
         }
 
     def plan_exchange(self, sends: Sequence[Operation], group: Group) -> Plan:

@@ -10,8 +10,13 @@ import simpy
 
 from sim_server.cluster import load_cluster
 from sim_server.collectives import Communication
+from sim_server.collectives.environment import NcclEnvironment
+from sim_server.collectives.group import Group
+from sim_server.collectives.library import Library
+from sim_server.collectives.selection import Selection
 from sim_server.collectives.tuning import Algorithm, Protocol
 from sim_server.errors import UsageError
+from sim_server.network import Gpu, Topology
 from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
 
@@ -123,3 +128,23 @@ def test_time_grows_with_size(name: str) -> None:
         time_ns = chosen.startup_ns + flow.size_bytes / flow.cap_bytes_per_s * 1e9
         assert time_ns >= last_ns
         last_ns = time_ns
+
+
+@pytest.mark.parametrize("kind", [NcclOpKind.ALL_REDUCE, NcclOpKind.ALL_GATHER])
+def test_lines_are_the_estimates_of_every_size(kind: NcclOpKind) -> None:
+    """What costs are fitted by is what the choice goes by, before and after the kink of filling."""
+    h100 = load_cluster("h100")
+    topology = Topology(h100, 2)
+    selection = Selection(topology, Library(h100, 2, h100.calibration), NcclEnvironment.read({}))
+    group = Group(range(16), [Gpu(*divmod(rank, 8)) for rank in range(16)])
+    for count in (1, 1 << 10, 1 << 20, 1 << 30):
+        operation = Operation(kind, count, 0, tuple(range(16)))
+        lines = selection.lines(dataclasses.replace(operation, count=7), group)
+        size = operation.buffer_bytes
+        found = {
+            way: line.base_ns
+            + line.ns_per_byte * size
+            + line.fill_ns_per_byte * min(size, line.fill_bytes)
+            for way, line in lines.items()
+        }
+        assert found == pytest.approx(selection.estimates_ns(operation, group), rel=1e-9)
