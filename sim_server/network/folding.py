@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from sim_server.network.topology import Gpu, Place, Topology
@@ -36,71 +37,87 @@ class FlowClass(NamedTuple):
     """How many flows of the class every link of the path carries."""
 
 
+class _Seat(NamedTuple):
+    """Where a rank sits, and what kind of seat that is."""
+
+    gpu: Gpu
+    place: Place
+    kind: int
+    """Equal for GPUs that a symmetry exchanges."""
+
+
 class Fold:
     """The classes of the exchange between GPUs of a symmetric topology."""
 
     def __init__(self, topology: Topology, gpus: Sequence[Gpu]) -> None:
         assert topology.is_symmetric, "routes must depend on the places of their ends only"
         self._topology = topology
-        self._gpus = gpus
-        self._places = {gpu: topology.place(gpu) for gpu in gpus}
-        self._vertex_keys = _vertex_keys(self._places)
+        places = {gpu: topology.place(gpu) for gpu in gpus}
+        self._vertex_keys = _vertex_keys(places)
         self._vertices = Counter(self._vertex_keys.values())
+        kinds: dict[_Key, int] = {}
+        self._seats = [
+            _Seat(gpu, place, kinds.setdefault(self._vertex_keys[place.gpu], len(kinds)))
+            for gpu, place in places.items()
+        ]
         self._stand_ins: dict[_Key, int] = {}
-        self._index: dict[_Key, int] = {}
+        # Of a class: by kind of source, what its ends share, and kind of destination.
+        self._index: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
         self.classes = tuple(self._find_classes())
         self.links = frozenset(self._find_links())
         """All links that the flows use."""
 
     def paths(self) -> list[list[tuple[int, ...]]]:
-        """Of every flow, by the index of its class."""
+        """Of every flow, by the index of its class: what `Topology.find_path` finds.
+
+        An exchange has as many as its ranks squared, so that the ways of its ranks are only joined.
+        """
         paths: list[list[tuple[int, ...]]] = [[] for _ in self.classes]
-        for source in self._gpus:
-            for destination in self._gpus:
-                if source is not destination:
-                    index = self._index[self._class_key(source, destination)]
-                    paths[index].append(self._topology.find_path(source, destination))
+        for source, one, kind in self._seats:
+            elsewhere, in_leaf = self._index[kind, 0], self._index[kind, 1]
+            for destination, other, other_kind in self._seats:
+                if other.leaf != one.leaf:
+                    paths[elsewhere[other_kind]].append(one.to_core + other.from_core)
+                elif other.inside != one.inside:
+                    paths[in_leaf[other_kind]].append(one.up + other.down)
+                elif destination != source:
+                    index = self._index[kind, _shared(one, other)][other_kind]
+                    paths[index].append(self._topology.path(source, destination))
         return paths
 
     def _find_classes(self) -> Iterator[FlowClass]:
-        """Ranks of one key send alike, so that one of each is looked at."""
-        senders = Counter(map(self._gpu_key, self._gpus))
-        one_of_each = {self._gpu_key(gpu): gpu for gpu in reversed(self._gpus)}
-        for key, source in one_of_each.items():
-            pairs: dict[_Key, list[Gpu]] = defaultdict(list)
-            for destination in self._gpus:
-                if destination != source:
-                    pairs[self._class_key(source, destination)].append(destination)
-            for pair, destinations in pairs.items():
-                self._index[pair] = len(self._index)
-                path = self._topology.path(source, destinations[0])
-                count = senders[key] * len(destinations)
+        """Ranks of one kind send alike, so that one of each is looked at."""
+        numbers = count()
+        senders = Counter(seat.kind for seat in self._seats)
+        one_of_each = {seat.kind: seat for seat in reversed(self._seats)}
+        for kind, source in one_of_each.items():
+            pairs: dict[tuple[int, int], list[Gpu]] = defaultdict(list)
+            for other in self._seats:
+                if other is not source:
+                    pairs[_shared(source.place, other.place), other.kind].append(other.gpu)
+            for (shared, other_kind), destinations in pairs.items():
+                self._index[kind, shared][other_kind] = next(numbers)
+                path = self._topology.path(source.gpu, destinations[0])
+                flows = senders[kind] * len(destinations)
                 stand_ins = tuple(map(self._stand_in, path))
-                on_link = tuple(self._share(link, count) for link in path)
-                yield FlowClass(source, destinations[0], count, stand_ins, on_link)
+                on_link = tuple(self._share(link, flows) for link in path)
+                yield FlowClass(source.gpu, destinations[0], flows, stand_ins, on_link)
 
     def _find_links(self) -> Iterator[int]:
-        """One peer in the node, one in the leaf and one elsewhere meet all links of a GPU."""
-        near: dict[str, dict[str, Gpu]] = defaultdict(dict)
-        for gpu, place in self._places.items():
-            near[place.inside][place.gpu] = gpu
-            near[place.leaf].setdefault(place.inside, gpu)
-            near[""].setdefault(place.leaf, gpu)
-        peers = {name: list(found.values())[:2] for name, found in near.items()}
-        for gpu, place in self._places.items():
-            for peer in peers[place.inside] + peers[place.leaf] + peers[""]:
-                if peer != gpu:
-                    yield from self._topology.path(gpu, peer)
-                    yield from self._topology.path(peer, gpu)
-
-    def _gpu_key(self, gpu: Gpu) -> _Key:
-        return self._vertex_keys[self._places[gpu].gpu]
-
-    def _class_key(self, source: Gpu, destination: Gpu) -> _Key:
-        one, other = self._places[source], self._places[destination]
-        keys = self._vertex_keys
-        met = (one.nic == other.nic, one.inside == other.inside, one.leaf == other.leaf)
-        return (keys[one.gpu], keys[other.gpu], met)
+        """Rings through the GPUs of each node and through the leaves meet all links but a GPU's to
+        its leaf.
+        """
+        mates: dict[str, list[Gpu]] = defaultdict(list)
+        for gpu, place, _ in self._seats:
+            mates[place.inside].append(gpu)
+        one_of_leaf = {place.leaf: gpu for gpu, place, _ in self._seats}
+        for ring in (*mates.values(), list(one_of_leaf.values())):
+            for one, other in zip(ring, ring[1:] + ring[:1], strict=True):
+                if one != other:
+                    yield from self._topology.path(one, other)
+        if len(mates) > 1:
+            for _, place, _ in self._seats:
+                yield from place.up + place.down
 
     def _ends(self, link: int) -> tuple[_Key, _Key]:
         ends = self._topology.links[link]
@@ -120,6 +137,11 @@ class Fold:
         links = max(self._vertices.get(key, 1) for key in self._ends(link))
         assert flows % links == 0, "links of a class carry alike"
         return flows // links
+
+
+def _shared(one: Place, other: Place) -> int:
+    """How many of leaf, node and NIC two places have in common."""
+    return (one.leaf == other.leaf) + (one.inside == other.inside) + (one.nic == other.nic)
 
 
 def _vertex_keys(places: Mapping[Gpu, Place]) -> dict[str, _Key]:

@@ -42,6 +42,10 @@ class Place(NamedTuple):
     """Links from the GPU to the leaf; none where the fabric is no leaves and spines."""
     down: tuple[int, ...]
     """Links from there to the GPU."""
+    to_core: tuple[int, ...]
+    """Links from the GPU to the core; none where spines are several vertices or there are none."""
+    from_core: tuple[int, ...]
+    """Links from there to the GPU."""
 
 
 class Link(NamedTuple):
@@ -101,21 +105,12 @@ class Topology:
                     if nic.startswith("nic "):
                         self._above.setdefault(nic, switch)
         self._routes = Routes(neighbours, cluster.fabric.routing, cluster.fabric.seed)
+        self.is_symmetric = self._find_symmetry()
+        """Whether a route depends on no more than the places of its ends."""
 
     def has_nvlink(self, nodes: Iterable[int]) -> bool:
         """Whether GPUs of each of these nodes reach each other over it."""
         return all(self._inside(node) == "nvswitch" for node in nodes)
-
-    @property
-    def is_symmetric(self) -> bool:
-        """Whether a route depends on no more than the places of its ends."""
-        if not self._cluster.is_uniform:
-            return False
-        if self._inside(0) == "host" and self._cluster.host != Host():
-            return False
-        if self._cluster.fabric.kind is not FabricKind.LEAF_SPINE:
-            return False
-        return self._leaf[-1] == 0 or self._cluster.fabric.routing is Routing.ADAPTIVE
 
     @property
     def has_rails(self) -> bool:
@@ -148,6 +143,7 @@ class Topology:
         if place is None:
             name, nic, leaf = _name(gpu), self._nic(gpu), f"leaf {self._leaf[gpu.node]}"
             has_leaves = self._cluster.fabric.kind is FabricKind.LEAF_SPINE
+            has_core = has_leaves and (leaf, "core") in self._by_ends
             place = self._places[gpu] = Place(
                 name,
                 nic,
@@ -155,6 +151,8 @@ class Topology:
                 leaf,
                 self._along(name, nic, leaf) if has_leaves else (),
                 self._along(leaf, nic, name) if has_leaves else (),
+                self._along(name, nic, leaf, "core") if has_core else (),
+                self._along("core", leaf, nic, name) if has_core else (),
             )
         return place
 
@@ -169,12 +167,14 @@ class Topology:
     def find_path(self, source: Gpu, destination: Gpu) -> tuple[int, ...]:
         """As `path`, for routes that are not asked for again."""
         one, other = self.place(source), self.place(destination)
-        if source.node == destination.node:
+        if one.inside == other.inside:
             return self._along(one.gpu, *self._inside_path(source, destination), other.gpu)
-        if self._cluster.fabric.kind is not FabricKind.LEAF_SPINE:
+        if not one.up:
             return self._through_fabric(source, destination)
         if one.leaf == other.leaf:
             return one.up + other.down
+        if one.to_core:
+            return one.to_core + other.from_core
         spine = self._spine(source, destination)
         return one.up + self._along(one.leaf, spine, other.leaf) + other.down
 
@@ -240,6 +240,15 @@ class Topology:
         over_nvlink = self._peer_to_peer and self._types[node].gpu_links is GpuLinks.NVSWITCH
         return "nvswitch" if over_nvlink else "host"
 
+    def _find_symmetry(self) -> bool:
+        if not self._cluster.is_uniform:
+            return False
+        if self._inside(0) == "host" and self._cluster.host != Host():
+            return False
+        if self._cluster.fabric.kind is not FabricKind.LEAF_SPINE:
+            return False
+        return self._leaf[-1] == 0 or self._cluster.fabric.routing is Routing.ADAPTIVE
+
     def _inside_path(self, source: Gpu, destination: Gpu) -> list[str]:
         """Vertices between two GPUs of a node."""
         node = source.node
@@ -270,8 +279,6 @@ class Topology:
 
     def _spine(self, source: Gpu, destination: Gpu) -> str:
         fabric = self._cluster.fabric
-        if fabric.routing is Routing.ADAPTIVE:
-            return "core"
         out_nic, in_nic = self._nic_ids(source, destination)
         if fabric.routing is Routing.SINGLE:
             return f"spine {single_path_spine(in_nic, fabric.spines)}"

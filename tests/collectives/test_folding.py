@@ -6,6 +6,7 @@ import dataclasses
 import io
 import json
 import random
+from collections import Counter
 from collections.abc import Generator
 from typing import Any
 
@@ -167,6 +168,28 @@ def test_classes_are_few() -> None:
     fold = Fold(topology, [Gpu(node, number) for node in range(16) for number in range(8)])
     assert sorted(one.flows for one in fold.classes) == [128 * 7, 128 * 24, 128 * 96]
     assert [len(paths) for paths in fold.paths()] == [one.flows for one in fold.classes]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_paths_are_those_of_single_flows(seed: int) -> None:
+    """Taken apart, an exchange has every path that the topology finds, in the class of its ends."""
+    chance = random.Random(2000 + seed)
+    cluster = random_cluster(chance)
+    nodes = chance.randint(2, 8)
+    everyone = [
+        Gpu(node, number) for node in range(nodes) for number in range(cluster.gpus_per_node)
+    ]
+    gpus = chance.sample(everyone, chance.randint(2, min(len(everyone), 24)))
+    topology = Topology(cluster, nodes)
+    fold = Fold(topology, gpus)
+    paths = fold.paths()
+    pairs = [(one, other) for one in gpus for other in gpus if one != other]
+    expected = Counter(topology.find_path(*pair) for pair in pairs)
+    assert Counter(path for of_class in paths for path in of_class) == expected
+    assert fold.links == {link for path in expected for link in path}
+    for one, of_class in zip(fold.classes, paths, strict=True):
+        assert len(of_class) == one.flows
+        assert topology.find_path(one.source, one.destination) in of_class
 
 
 def test_spines_that_differ_are_not_folded() -> None:
