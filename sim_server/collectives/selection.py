@@ -9,9 +9,8 @@ restrict the choice as they do in NCCL (`sim_server.collectives.environment`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 from math import ceil, inf
 from typing import NamedTuple
 from typing import Protocol as TypingProtocol
@@ -22,15 +21,20 @@ from sim_server.collectives.direct import exchange_shape
 from sim_server.collectives.environment import NcclEnvironment
 from sim_server.collectives.group import Group
 from sim_server.collectives.pairwise import pairwise_shape
-from sim_server.collectives.shape import Shape, Switch
-from sim_server.collectives.tuning import Algorithm, Cost, Part, Protocol, Tuning, Way
+from sim_server.collectives.routed import Route, Routed
+from sim_server.collectives.tuning import Algorithm, Cost, Protocol, Tuning, Way
 from sim_server.errors import UsageError
-from sim_server.network import Demand, Fold, Topology
+from sim_server.network import Demand, Fold, Gpu, Topology
 from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
 
 # An exchange of fewer ranks is not folded: it would save nothing.
 _FOLDED_RANKS = 16
+
+
+# What operations have in common that every algorithm carries out alike: kind, position of the root,
+# pattern of the GPUs.
+_Alike = tuple[NcclOpKind, int, tuple[Hashable, ...]]
 
 
 @dataclass(frozen=True)
@@ -59,92 +63,12 @@ class Line(NamedTuple):
     fill_bytes: float
 
 
-class _Route(NamedTuple):
-    """A flow of a shape, or a class of flows, on the links."""
-
-    path: tuple[int, ...]
-    share: float
-    crosses: bool
-    """Whether it leaves its node."""
-    flows_on_link: tuple[int, ...] | None = None
-    flows: int = 1
-
-
-class _Routed:
-    """A shape with its routes and what follows from them for any size and protocol."""
-
-    def __init__(
-        self, shape: Shape, routes: Iterable[_Route], topology: Topology, fold: Fold | None = None
-    ) -> None:
-        self.shape = shape
-        self.routes = list(routes)
-        self.fold = fold
-        self.crosses = any(route.crosses for route in self.routes)
-        load: dict[int, float] = {}
-        self.seconds_per_byte = {False: 0.0, True: 0.0}
-        self.latency_ns = {False: 0, True: 0}
-        links = topology.links
-        for path, share, crosses, flows_on_link, _ in self.routes:
-            latency_ns, most_seconds = 0, self.seconds_per_byte[crosses]
-            for link, flows in zip(path, flows_on_link or repeat(1), strict=False):
-                load[link] = share_of_link = load.get(link, 0.0) + flows * share
-                most_seconds = max(most_seconds, share_of_link / links[link].capacity_bytes_per_s)
-                latency_ns += links[link].latency_ns
-            self.seconds_per_byte[crosses] = most_seconds
-            self.latency_ns[crosses] = max(self.latency_ns[crosses], latency_ns)
-
-    def startup_ns(self, cost: Cost, buffer_bytes: int) -> float:
-        """Time until the pipeline is full."""
-        shape, fill = self.shape, self.filling(cost)
-        time_ns = (
-            cost.inside.base_ns
-            + shape.nvlink_steps * (cost.inside.step_ns + self.latency_ns[False])
-            + shape.messages * cost.inside.message_ns
-        )
-        if shape.network_steps:
-            time_ns += (
-                fill.base_ns
-                + shape.network_steps * (fill.step_ns + self.latency_ns[True])
-                + shape.network_messages * fill.message_ns
-            )
-        sent_bytes = min(shape.sent_share * buffer_bytes, fill.fill_limit_bytes)
-        return time_ns + sent_bytes / 1e6 * fill.fill_ns_per_mb
-
-    def filling(self, cost: Cost) -> Part:
-        """The costs that say how long filling takes."""
-        if not self.shape.network_steps:
-            return cost.inside
-        assert cost.between is not None, "it is no candidate between nodes"
-        return cost.between
-
-    def seconds(self, cost: Cost, buffer_bytes: int) -> float:
-        """Time that the links take from the full pipeline to the end when all are idle."""
-        inside, between = self.wire_factors(cost)
-        return buffer_bytes * max(
-            self.seconds_per_byte[False] * inside, self.seconds_per_byte[True] * between
-        )
-
-    def step_ns(self, cost: Cost) -> float:
-        """Time of the longest step."""
-        inside_ns = cost.inside.step_ns + self.latency_ns[False]
-        if not self.crosses or cost.between is None:
-            return inside_ns
-        return max(inside_ns, cost.between.step_ns + self.latency_ns[True])
-
-    def wire_factors(self, cost: Cost) -> tuple[float, float]:
-        """Capacity that a byte of payload takes, inside a node and between nodes."""
-        shape = self.shape
-        own = cost.inside.own_weight * shape.own_share / shape.sent_share
-        between = 1.0 if cost.between is None else 1 / cost.between.efficiency
-        return (1 + own) / cost.inside.efficiency, between
-
-
 class _Candidate(NamedTuple):
     """One way to carry out an operation."""
 
     algorithm: Algorithm
     protocol: Protocol
-    routed: _Routed
+    routed: Routed
     cost: Cost
     channels: Channels
     channels_bytes_per_s: float
@@ -174,36 +98,6 @@ class _Candidate(NamedTuple):
         )
 
 
-def _routes(shape: Shape, group: Group, topology: Topology) -> Iterator[_Route]:
-    for source, destination, share in shape.transfers:
-        if isinstance(source, Switch):
-            assert not isinstance(destination, Switch), "a flow has a rank at one end at least"
-            down = topology.from_switch if source is Switch.NVLINK else topology.from_fabric
-            yield _Route(down(group.gpu[destination]), share, source is Switch.FABRIC)
-        elif isinstance(destination, Switch):
-            up = topology.to_switch if destination is Switch.NVLINK else topology.to_fabric
-            yield _Route(up(group.gpu[source]), share, destination is Switch.FABRIC)
-        else:
-            path = topology.path(group.gpu[source], group.gpu[destination])
-            yield _Route(path, share, group.crosses(source, destination))
-
-
-def _folded_exchange(group: Group, topology: Topology) -> _Routed:
-    """All-to-all as classes of flows."""
-    fold = Fold(topology, list(group.gpu.values()))
-    routes = (
-        _Route(
-            one.path,
-            1 / group.size,
-            one.source.node != one.destination.node,
-            one.flows_on_link,
-            one.flows,
-        )
-        for one in fold.classes
-    )
-    return _Routed(pairwise_shape(group, folded=True), routes, topology, fold)
-
-
 class Costs(TypingProtocol):
     """What the library costs; see `sim_server.collectives.library`."""
 
@@ -222,7 +116,7 @@ class Selection:
         self.library = library
         """May be changed: what has been planned stays as it is."""
         self._environment = environment
-        self._routed: dict[tuple[NcclOpKind, tuple[int, ...], int], dict[Algorithm, _Routed]] = {}
+        self._routed: dict[_Alike, dict[Algorithm, Routed]] = {}
 
     def plan(self, operation: Operation, group: Group) -> Plan:
         """The fastest way to carry out an operation of at least two participants."""
@@ -232,7 +126,7 @@ class Selection:
                 f"NCCL_ALGO and NCCL_PROTO leave no way to do {operation.kind.name}; "
                 "unset one of them"
             )
-        return _fastest(candidates, operation.buffer_bytes, group)
+        return _fastest(candidates, operation.buffer_bytes, _by_position(group))
 
     def estimates_ns(self, operation: Operation, group: Group) -> dict[Way, float]:
         """Time of an operation alone in every way there is; the least is that of its plan."""
@@ -251,20 +145,20 @@ class Selection:
         """The fastest way to carry out sends of one launch; one demand for each."""
         sizes = [(send.source, send.destination, send.buffer_bytes) for send in sends]
         shape = exchange_shape(sizes, group)
-        routed = _Routed(shape, _routes(shape, group, self._topology), self._topology)
+        routed = Routed(shape, group.gpu, self._topology)
         candidates = [
             self._candidate(algorithm, protocol, routed, cost, group)
             for (algorithm, protocol), cost in self.library.tuning(group).items()
             if algorithm is Algorithm.DIRECT and (cost.between or not routed.crosses)
         ]
-        return _fastest(candidates, sum(size_bytes for _, _, size_bytes in sizes), group)
+        return _fastest(candidates, sum(size_bytes for _, _, size_bytes in sizes), group.gpu)
 
     def _candidates(self, operation: Operation, group: Group) -> Iterator[_Candidate]:
-        root = group.ranks[operation.root]
-        key = (operation.kind, group.ranks, root)
+        pattern = self._topology.pattern(list(group.gpu.values()))
+        key = (operation.kind, operation.root, pattern)
         routed = self._routed.get(key)
         if routed is None:
-            routed = self._routed[key] = dict(self._route_all(operation.kind, group, root))
+            routed = self._routed[key] = dict(self._route_all(operation, group))
         named = self._named(operation.kind, routed)
         for (algorithm, protocol), cost in self.library.tuning(group).items():
             if algorithm not in named or not self._is_allowed(protocol, algorithm, group):
@@ -280,19 +174,21 @@ class Selection:
                 continue
             yield self._candidate(algorithm, protocol, routed[algorithm], cost, group)
 
-    def _route_all(
-        self, kind: NcclOpKind, group: Group, root: int
-    ) -> Iterator[tuple[Algorithm, _Routed]]:
-        topology = self._topology
+    def _route_all(self, operation: Operation, group: Group) -> Iterator[tuple[Algorithm, Routed]]:
+        """Every algorithm, with positions in the group in place of its ranks."""
+        topology, kind = self._topology, operation.kind
+        gpus = _by_position(group)
+        alike = Group(tuple(gpus), list(gpus.values()))
         if kind is NcclOpKind.ALL_TO_ALL and topology.is_symmetric and group.size >= _FOLDED_RANKS:
-            yield Algorithm.DIRECT, _folded_exchange(group, topology)
+            shape = pairwise_shape(alike, folded=True)
+            yield Algorithm.DIRECT, Routed(shape, gpus, topology, folded=True)
             return
         has = abilities(topology, self._environment, group)
-        for algorithm, shape in shapes(kind, group, root, has):
-            yield algorithm, _Routed(shape, _routes(shape, group, topology), topology)
+        for algorithm, shape in shapes(kind, alike, operation.root, has):
+            yield algorithm, Routed(shape, gpus, topology)
 
     def _candidate(
-        self, algorithm: Algorithm, protocol: Protocol, routed: _Routed, cost: Cost, group: Group
+        self, algorithm: Algorithm, protocol: Protocol, routed: Routed, cost: Cost, group: Group
     ) -> _Candidate:
         channels = channels_of(algorithm, group, self._environment)
         bytes_per_s = self.library.rates(group).of(protocol) if channels.limited else inf
@@ -320,19 +216,27 @@ class Selection:
         return protocol.value in self._environment.protocols
 
 
-def _fastest(candidates: Iterable[_Candidate], buffer_bytes: int, group: Group) -> Plan:
+def _by_position(group: Group) -> dict[int, Gpu]:
+    return dict(enumerate(group.gpu.values()))
+
+
+def _fastest(candidates: Iterable[_Candidate], buffer_bytes: int, gpus: Mapping[int, Gpu]) -> Plan:
+    """`gpus` are those of the ranks that the candidates' shapes name."""
     best = min(candidates, key=lambda one: one.estimate_ns(buffer_bytes))
+    routes = best.routed.routes(gpus)
     return Plan(
         best.algorithm,
         best.protocol,
         ceil(best.routed.startup_ns(best.cost, buffer_bytes)),
-        best.channels.used(best.algorithm, best.protocol, group.size, buffer_bytes),
-        _demands(best, buffer_bytes),
-        best.routed.fold,
+        best.channels.used(best.algorithm, best.protocol, len(gpus), buffer_bytes),
+        _demands(best, routes.flows, buffer_bytes),
+        routes.fold,
     )
 
 
-def _demands(candidate: _Candidate, buffer_bytes: int) -> tuple[Demand, ...]:
+def _demands(
+    candidate: _Candidate, routes: Iterable[Route], buffer_bytes: int
+) -> tuple[Demand, ...]:
     """Flows of a plan.
 
     The flows of a pipeline advance together, so each is capped at the rate at which it ends with
@@ -344,7 +248,7 @@ def _demands(candidate: _Candidate, buffer_bytes: int) -> tuple[Demand, ...]:
     coupled = routed.shape.coupled
     seconds = (candidate.seconds if coupled else candidate.channel_seconds)(buffer_bytes)
     demands = []
-    for path, share, crosses, flows_on_link, flows in routed.routes:
+    for path, share, crosses, flows_on_link, flows in routes:
         size_bytes = share * buffer_bytes * (between if crosses else inside)
         cap_bytes_per_s = size_bytes / seconds if seconds else inf
         demands.append(Demand(path, size_bytes, cap_bytes_per_s, flows_on_link, flows))

@@ -10,7 +10,7 @@ PCIe.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -155,6 +155,17 @@ class Topology:
                 self._along("core", leaf, nic, name) if has_core else (),
             )
         return place
+
+    def pattern(self, gpus: Sequence[Gpu]) -> tuple[Hashable, ...]:
+        """Equal for GPUs that a symmetry maps to each other, one by one: so are their routes.
+
+        Where the network has none that is known (`is_symmetric`), only for the same ones.
+        """
+        if not self.is_symmetric:
+            return tuple(gpus)
+        numbers: dict[str, int] = {}
+        above = (name for gpu in gpus for name in self.place(gpu)[1:4])
+        return tuple(numbers.setdefault(name, len(numbers)) for name in above)
 
     def path(self, source: Gpu, destination: Gpu) -> tuple[int, ...]:
         """Links from one GPU to another."""
