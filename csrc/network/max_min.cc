@@ -66,7 +66,10 @@ void MaxMin::prepare(const std::vector<double>& capacities, const std::vector<Cl
   growing_.assign(claims.size(), true);
   by_cap_.resize(claims.size());
   std::iota(by_cap_.begin(), by_cap_.end(), Index{0});
-  std::sort(by_cap_.begin(), by_cap_.end(), [&](Index one, Index other) {
+  // Without a cap their order decides nothing: links stop them.
+  const auto capped =
+      std::partition(by_cap_.begin(), by_cap_.end(), [&](Index number) { return claims[number].cap < kInfinite; });
+  std::sort(by_cap_.begin(), capped, [&](Index one, Index other) {
     return claims[one].cap != claims[other].cap ? claims[one].cap < claims[other].cap : one > other;
   });
 }
