@@ -24,7 +24,8 @@ class Library:
         """Raises: UsageError when the cluster names an unknown tuning."""
         self._names = [cluster.node(node).collectives for node in range(nodes)]
         self._tunings = {
-            name: load_tuning(name, cluster.nic.transport, calibration) for name in self._names
+            name: load_tuning(name, cluster.nic.transport, calibration)
+            for name in dict.fromkeys(self._names)
         }
 
     def tuning(self, group: Group) -> Tuning:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 import numpy as np
 
@@ -76,7 +77,12 @@ class LinkUse:
 
 def link_class(link: Link) -> str:
     """What kind of link it is, as reports name it."""
-    ends = frozenset(name.partition(" ")[0] for name in (link.source, link.target))
+    return _class_between(link.source.partition(" ")[0], link.target.partition(" ")[0])
+
+
+@cache
+def _class_between(source: str, target: str) -> str:
+    ends = {source, target}
     if "nvswitch" in ends:
         return "NVLink"
     if ends <= _PCIE or ends == {"gpu", "nic"}:

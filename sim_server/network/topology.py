@@ -142,18 +142,18 @@ class Topology:
         place = self._places.get(gpu)
         if place is None:
             name, nic, leaf = _name(gpu), self._nic(gpu), f"leaf {self._leaf[gpu.node]}"
-            has_leaves = self._cluster.fabric.kind is FabricKind.LEAF_SPINE
-            has_core = has_leaves and (leaf, "core") in self._by_ends
-            place = self._places[gpu] = Place(
-                name,
-                nic,
-                f"{self._inside(gpu.node)} {gpu.node}",
-                leaf,
-                self._along(name, nic, leaf) if has_leaves else (),
-                self._along(leaf, nic, name) if has_leaves else (),
-                self._along(name, nic, leaf, "core") if has_core else (),
-                self._along("core", leaf, nic, name) if has_core else (),
-            )
+            inside = f"{self._inside(gpu.node)} {gpu.node}"
+            links = self._by_ends
+            none: tuple[int, ...] = ()
+            up = down = to_core = from_core = none
+            if self._cluster.fabric.kind is FabricKind.LEAF_SPINE:
+                up = (links[name, nic], links[nic, leaf])
+                down = (links[leaf, nic], links[nic, name])
+                if (leaf, "core") in links:
+                    to_core = (*up, links[leaf, "core"])
+                    from_core = (links["core", leaf], *down)
+            place = Place(name, nic, inside, leaf, up, down, to_core, from_core)
+            self._places[gpu] = place
         return place
 
     def pattern(self, gpus: Sequence[Gpu]) -> tuple[Hashable, ...]:
@@ -164,8 +164,11 @@ class Topology:
         if not self.is_symmetric:
             return tuple(gpus)
         numbers: dict[str, int] = {}
-        above = (name for gpu in gpus for name in self.place(gpu)[1:4])
-        return tuple(numbers.setdefault(name, len(numbers)) for name in above)
+        pattern = []
+        for gpu in gpus:
+            for name in self.place(gpu)[1:4]:
+                pattern.append(numbers.setdefault(name, len(numbers)))
+        return tuple(pattern)
 
     def path(self, source: Gpu, destination: Gpu) -> tuple[int, ...]:
         """Links from one GPU to another."""
@@ -286,6 +289,8 @@ class Topology:
         """Number in the node of the NIC that a GPU uses."""
         node = self._types[gpu.node]
         own = gpu.number * node.nic.per_node // node.gpus_per_node
+        if own in self._nics[gpu.node]:
+            return own
         return min(self._nics[gpu.node], key=lambda nic: abs(nic - own))
 
     def _spine(self, source: Gpu, destination: Gpu) -> str:
