@@ -1,6 +1,6 @@
 """Our network model and SimGrid on the same flows, in one run.
 
-    python benchmarks/network_speed.py [--ends 64 512 4096] [--json]
+    python benchmarks/network_speed.py [--work ring all_to_all mix] [--ends 64 512 4096] [--json]
 
 Work: a ring all-reduce, an all-to-all, and 500 collectives of subgroups that start within 20 ms or
 more. End points are GPUs of h100 nodes under leaves and spines; the collective library costs
@@ -78,6 +78,9 @@ def mix(ends: int) -> list[Start]:
     return starts
 
 
+_WORK = {"ring": ring, "all_to_all": all_to_all, "mix": mix}
+
+
 def make_communication(env: simpy.Environment, ends: int) -> Communication:
     """The end points, with a library that costs nothing and links without latency."""
     cluster = dataclasses.replace(load_cluster("h100"), collectives="ideal")
@@ -153,15 +156,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--work", choices=_WORK, nargs="+", default=list(_WORK))
     parser.add_argument("--ends", type=int, nargs="+", default=[64, 512, 4096])
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     rows = []
-    for make in (ring, all_to_all, mix):
+    for work in arguments.work:
         for ends in arguments.ends:
-            starts = make(ends)
+            starts = _WORK[work](ends)
             flows = flow_count(starts)
-            row = {"work": make.__name__, "ends": ends, "flows": flows, **run_ours(ends, starts)}
+            row = {"work": work, "ends": ends, "flows": flows, **run_ours(ends, starts)}
             if is_installed() and flows <= _MOST_FLOWS:
                 results = solve([as_problem(ends, starts)])
                 row |= {f"simgrid_{key}": results[key] for key in ("setup_s", "run_s")}
