@@ -7,6 +7,7 @@ of an algorithm: only the routes of the chosen one are found for each of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from itertools import repeat
 from typing import NamedTuple
 
@@ -34,8 +35,20 @@ class Routes(NamedTuple):
     """Whose classes they are, if they are classes."""
 
 
+class _Load(NamedTuple):
+    """What flows do to links, inside a node and (True) between nodes."""
+
+    seconds_per_byte: dict[bool, float]
+    """Of the buffer, on the link that takes longest."""
+    latency_ns: dict[bool, int]
+    """Of the longest route."""
+
+
 class Routed:
-    """A shape with its routes and what follows from them for any size and protocol."""
+    """A shape with its routes and what follows from them for any size and protocol.
+
+    Routes are found when they are asked for: not for algorithms that are out of the question.
+    """
 
     def __init__(
         self, shape: Shape, gpus: Mapping[int, Gpu], topology: Topology, *, folded: bool = False
@@ -47,15 +60,19 @@ class Routed:
         self.folded = folded
         self._topology = topology
         self._gpus = gpus
-        self._routes = self._find_routes(gpus)
-        self.crosses = any(route.crosses for route in self._routes.flows)
-        self.seconds_per_byte = {False: 0.0, True: 0.0}
-        self.latency_ns = {False: 0, True: 0}
-        self._load_links()
+
+    @cached_property
+    def crosses(self) -> bool:
+        """Whether a flow leaves its node."""
+        return any(route.crosses for route in self._routes.flows)
 
     def routes(self, gpus: Mapping[int, Gpu]) -> Routes:
         """Of ranks on GPUs of the same pattern."""
         return self._routes if gpus == self._gpus else self._find_routes(gpus)
+
+    @cached_property
+    def _routes(self) -> Routes:
+        return self._find_routes(self._gpus)
 
     def _find_routes(self, gpus: Mapping[int, Gpu]) -> Routes:
         if not self.folded:
@@ -74,32 +91,36 @@ class Routed:
         ]
         return Routes(flows, fold)
 
-    def _load_links(self) -> None:
+    @cached_property
+    def _load(self) -> _Load:
+        seconds_per_byte = {False: 0.0, True: 0.0}
+        longest_ns = {False: 0, True: 0}
         load: dict[int, float] = {}
         links = self._topology.links
         for path, share, crosses, flows_on_link, _ in self._routes.flows:
-            latency_ns, most_seconds = 0, self.seconds_per_byte[crosses]
+            latency_ns, most_seconds = 0, seconds_per_byte[crosses]
             for link, flows in zip(path, flows_on_link or repeat(1), strict=False):
                 load[link] = share_of_link = load.get(link, 0.0) + flows * share
                 _, _, capacity_bytes_per_s, link_latency_ns = links[link]
                 seconds = share_of_link / capacity_bytes_per_s
                 most_seconds = max(most_seconds, seconds)
                 latency_ns += link_latency_ns
-            self.seconds_per_byte[crosses] = most_seconds
-            self.latency_ns[crosses] = max(self.latency_ns[crosses], latency_ns)
+            seconds_per_byte[crosses] = most_seconds
+            longest_ns[crosses] = max(longest_ns[crosses], latency_ns)
+        return _Load(seconds_per_byte, longest_ns)
 
     def startup_ns(self, cost: Cost, buffer_bytes: int) -> float:
         """Time until the pipeline is full."""
         shape, fill = self.shape, self.filling(cost)
         time_ns = (
             cost.inside.base_ns
-            + shape.nvlink_steps * (cost.inside.step_ns + self.latency_ns[False])
+            + shape.nvlink_steps * (cost.inside.step_ns + self._load.latency_ns[False])
             + shape.messages * cost.inside.message_ns
         )
         if shape.network_steps:
             time_ns += (
                 fill.base_ns
-                + shape.network_steps * (fill.step_ns + self.latency_ns[True])
+                + shape.network_steps * (fill.step_ns + self._load.latency_ns[True])
                 + shape.network_messages * fill.message_ns
             )
         sent_bytes = min(shape.sent_share * buffer_bytes, fill.fill_limit_bytes)
@@ -116,15 +137,15 @@ class Routed:
         """Time that the links take from the full pipeline to the end when all are idle."""
         inside, between = self.wire_factors(cost)
         return buffer_bytes * max(
-            self.seconds_per_byte[False] * inside, self.seconds_per_byte[True] * between
+            self._load.seconds_per_byte[False] * inside, self._load.seconds_per_byte[True] * between
         )
 
     def step_ns(self, cost: Cost) -> float:
         """Time of the longest step."""
-        inside_ns = cost.inside.step_ns + self.latency_ns[False]
+        inside_ns = cost.inside.step_ns + self._load.latency_ns[False]
         if not self.crosses or cost.between is None:
             return inside_ns
-        return max(inside_ns, cost.between.step_ns + self.latency_ns[True])
+        return max(inside_ns, cost.between.step_ns + self._load.latency_ns[True])
 
     def wire_factors(self, cost: Cost) -> tuple[float, float]:
         """Capacity that a byte of payload takes, inside a node and between nodes."""

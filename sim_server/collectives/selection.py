@@ -163,14 +163,14 @@ class Selection:
         for (algorithm, protocol), cost in self.library.tuning(group).items():
             if algorithm not in named or not self._is_allowed(protocol, algorithm, group):
                 continue
-            if cost.between is None and routed[algorithm].crosses:
-                continue
             if not can_compute(algorithm, operation, self._environment):
                 continue
             # Inside a node a ring moves less than a tree in as many steps; the fitted costs do not
             # tell them apart, so a tree is used there only when rings are forbidden.
             ring_is_allowed = Algorithm.RING.value in self._environment.algorithms
             if algorithm is Algorithm.TREE and len(group.nodes) == 1 and ring_is_allowed:
+                continue
+            if cost.between is None and routed[algorithm].crosses:
                 continue
             yield self._candidate(algorithm, protocol, routed[algorithm], cost, group)
 
