@@ -42,6 +42,15 @@ def unknown(launch: Launch, _gpu: GpuProfile) -> Work:
     return Work(bytes=launch.blocks * launch.threads * _UNKNOWN_BYTES_PER_THREAD, sound=False)
 
 
+def spin(launch: Launch, gpu: GpuProfile) -> Work:
+    """spin_kernel(cycles) of torch.cuda._sleep: one thread looks at the clock until they are
+    over.
+    """
+    cycles = launch.integer(0)
+    serial_ns = (cycles or 0) * 1e6 / gpu.clocks["sm_khz"]
+    return Work(bytes=0, serial_ns=serial_ns, sound=cycles is not None)
+
+
 def triton(launch: Launch, _gpu: GpuProfile) -> Work:
     """A kernel that Inductor wrote: what its threads load and store, unless its code loops."""
     if launch.thread_bytes:
@@ -126,6 +135,7 @@ RULES = (
     # Under the template's own name while it is being timed.
     _rule(r"^triton_(tem_|mm|bmm|grouped_mm|convolution|flex_)", "triton", template),
     _rule(r"^triton_", "triton", triton),
+    _rule(r"spin_kernel$", "other", spin),
     _rule(r"", "other", unknown),
 )
 

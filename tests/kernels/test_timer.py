@@ -258,3 +258,16 @@ def test_copy_rates_cover_all_kinds() -> None:
         assert rates.keys() == {(kind, pageable) for kind in range(1, 6) for pageable in (0, 1)}
         assert all(latency > 0 and rate > 0 for latency, rate in rates.values())
         assert rates[1, True][1] < rates[1, False][1] < rates[3, False][1] < fill_rate(gpu)[1]
+
+
+def test_a_gpu_that_sleeps_does_so_for_its_cycles() -> None:
+    """torch.cuda._sleep looks at the multiprocessors' clock."""
+    gpu = load_gpu("h100")
+    signature = {
+        **{"kind": "kernel", "name": "_ZN2at4cuda11spin_kernelEl", "grid": [1, 1, 1]},
+        **{"block": [1, 1, 1], "shared_bytes": 0, "scalars": [[0, 10_000_000]]},
+    }
+    timing = KernelTimer(gpu).time(signature)
+    slept_ns = 10_000_000 * 1e6 / gpu.clocks["sm_khz"]
+    assert timing.duration_ns == pytest.approx(slept_ns, abs=gpu.execution["kernel_floor_ns"] + 1)
+    assert timing.tier is Tier.MODELLED
