@@ -1,11 +1,12 @@
 """The process that owns the GPU, from our side: started once, and again if it dies.
 
 Both sides write JSON objects, one a line. The executor begins with its environment, then answers
-each {"signature": ...} with {"warm_ns": [...], "cold_ns": [...], "sm_khz": ..., "memory_khz": ...,
-"temperature_c": ..., "outliers": ...}, the last three where they are known, or with {"refused":
-"why"} for what it cannot do. `phantora_py.profile.torch_executor` is one; tests have another. A
-signature that kills it, takes too long or makes it talk nonsense is refused too: it costs a restart
-and never the run.
+each {"signature": ..., "launch": ...} with {"warm_ns": [...], "cold_ns": [...], "sm_khz": ...,
+"memory_khz": ..., "temperature_c": ..., "outliers": ...}, the last three where they are known, or
+with {"refused": "why"} for what it cannot do. "launch" is there for kernels of the run that goes
+on: a file in which a rank has written down one (csrc/shim/core/launch_keeper.h).
+`phantora_py.profile.torch_executor` is one; tests have another. A signature that kills it, takes
+too long or makes it talk nonsense is refused too: it costs a restart and never the run.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from math import isfinite
+from pathlib import Path
 from typing import IO, Any
 
 from sim_server.errors import UsageError
@@ -51,9 +53,10 @@ class Executor:
         origin: str,
         answer_limit_s: float = ANSWER_LIMIT_S,
         tell: Callable[[], None] = lambda: None,
+        launches: Path | None = None,
     ) -> None:
         """`origin`: what measurements say of where they are from. `tell` is called now and then
-        while somebody waits for an answer.
+        while somebody waits for an answer. `launches`: where ranks write down what they launch.
 
         Raises: UsageError if it does not start.
         """
@@ -61,6 +64,7 @@ class Executor:
         self._origin = origin
         self._answer_limit_s = answer_limit_s
         self._tell = tell
+        self._launches = launches
         self._process: subprocess.Popen[str]
         self._lines: queue.SimpleQueue[str | None]
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
@@ -101,8 +105,12 @@ class Executor:
 
     def _ask(self, signature: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
+        question: dict[str, Any] = {"signature": signature}
+        kept = self._launches and self._launches / launch_name(signature)
+        if kept and kept.exists():
+            question["launch"] = str(kept)
         try:
-            self._process.stdin.write(json.dumps({"signature": signature}) + "\n")
+            self._process.stdin.write(json.dumps(question) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError as error:
             raise _Gone("the executor had died") from error
@@ -214,6 +222,14 @@ class Executor:
         self._errors.seek(max(0, size - _LAST_WORDS_BYTES))
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
         return f". Its last words: {lines[-1]}" if lines else ""
+
+
+def launch_name(signature: Mapping[str, Any]) -> str:
+    """Of the file in which ranks write down its launch: FNV-1a of its text as they write it."""
+    name = 0xCBF29CE484222325
+    for byte in json.dumps(signature).encode():
+        name = (name ^ byte) * 0x100000001B3 % (1 << 64)
+    return f"{name:016x}"
 
 
 class _Gone(Exception):  # noqa: N818 - says what happened

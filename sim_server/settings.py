@@ -32,8 +32,8 @@ class Settings:
     """The timing cache: `path`, and `cuda` and `libraries`, what the program runs on (see
     `timing_cache.Environment`). The data file has what was taken from it."""
     executor: Mapping[str, Any] | None = None
-    """What measures on a real GPU while the run goes on: `command`, `origin`, and `limit_s` for
-    one signature (`sim_server/executor.py`)."""
+    """What measures on a real GPU while the run goes on: `command`, `origin`, `limit_s` for
+    one signature, and `launches`, where ranks write down theirs (`sim_server/executor.py`)."""
     other_gpus: Mapping[str, GpuProfile] = field(default_factory=dict)
     """By profile, those of other nodes that are not the first's."""
 

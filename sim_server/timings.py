@@ -42,10 +42,11 @@ def open_measuring_timer(
     assert settings.executor is not None
     command, origin = settings.executor["command"], settings.executor["origin"]
     limit_s = settings.executor.get("limit_s", ANSWER_LIMIT_S)
+    kept = settings.executor.get("launches")
     path = Path(settings.cache["path"])
     try:
         with (
-            Executor(command, origin, limit_s, tell) as executor,
+            Executor(command, origin, limit_s, tell, kept and Path(kept)) as executor,
             TimingCache(path, write=True) as cache,
         ):
             own = _simulated(executor.environment, settings)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Set
+from pathlib import Path
 from typing import Any
 
 from phantora_py.launch.command import Command, Program
@@ -53,7 +54,9 @@ def cache_settings(options: RunOptions, gpu: GpuProfile, program: Program) -> di
     }
 
 
-def executor_settings(options: RunOptions, command: Command) -> dict[str, Any] | None:
+def executor_settings(
+    options: RunOptions, command: Command, launches: Path
+) -> dict[str, Any] | None:
     """`Settings.executor`."""
     if not options.gpu:
         return None
@@ -62,6 +65,7 @@ def executor_settings(options: RunOptions, command: Command) -> dict[str, Any] |
         "command": words or executor_command(command.program.interpreter),
         "origin": shlex.join(["phantora", "run", "--gpu", "--", *command.words]),
         "limit_s": options.executor_limit_s,
+        "launches": str(launches),
     }
 
 

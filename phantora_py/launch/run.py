@@ -143,7 +143,7 @@ def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
     partial = partial_path(output)
     try:
         with rundir.run_directory(prepared.layout.ranks, partial, output) as directory:
-            data = DataFile(output, _describe(prepared), _settings(prepared).to_json())
+            data = DataFile(output, _describe(prepared), _settings(prepared, directory).to_json())
             try:
                 outcome = _serve(prepared, directory, data, clocks, watcher)
                 end = describe_end(outcome, data.digest, clocks.to_dict())
@@ -238,9 +238,9 @@ def _serve(
         stack.callback(simulation.close)
         if server is not None:
             executor_s = EXECUTOR_START_LIMIT_S if prepared.options.gpu else 0.0
-            simulation.join(_hello(prepared), server.check, START_LIMIT_S + executor_s)
+            simulation.join(_hello(prepared, directory), server.check, START_LIMIT_S + executor_s)
         else:
-            simulation.join(_hello(prepared), lambda: None, _ANSWER_LIMIT_S)
+            simulation.join(_hello(prepared, directory), lambda: None, _ANSWER_LIMIT_S)
         processes = await_ready(processes, prepared, directory, stack)
         watcher.started()
         clocks.started_s = time.monotonic()
@@ -270,6 +270,7 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
         "host_tensors": options.host_tensors,
         "unsupported": options.unsupported,
         "values.threshold_bytes": str(options.values_threshold_bytes),
+        "launches": str(int(options.gpu)),
         **interpreter.shim_keys(prepared.command.program.torch),
     }
     rundir.write_settings(directory, settings)
@@ -328,7 +329,7 @@ def _shown_ranks(
     )
 
 
-def _settings(prepared: Prepared) -> Settings:
+def _settings(prepared: Prepared, directory: RunDirectory) -> Settings:
     layout = prepared.layout
     return Settings(
         ranks=layout.ranks,
@@ -340,17 +341,17 @@ def _settings(prepared: Prepared) -> Settings:
         nccl_version=interpreter.nccl_version(prepared.command.program.torch),
         other_gpus=prepared.other_gpus,
         cache=cache_settings(prepared.options, prepared.gpu, prepared.command.program),
-        executor=executor_settings(prepared.options, prepared.command),
+        executor=executor_settings(prepared.options, prepared.command, directory.launches),
     )
 
 
-def _hello(prepared: Prepared) -> wire.Hello:
+def _hello(prepared: Prepared, directory: RunDirectory) -> wire.Hello:
     ranks = prepared.layout.ranks
     return wire.Hello(
         protocol_version=PROTOCOL_VERSION,
         ranks=ranks,
         local_ranks=range(ranks),
-        settings=_settings(prepared).to_json(),
+        settings=_settings(prepared, directory).to_json(),
         until_steady=prepared.options.until_steady,
     )
 

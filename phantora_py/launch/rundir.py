@@ -39,6 +39,11 @@ class RunDirectory:
         return self.path / "resolv.conf"
 
     @property
+    def launches(self) -> Path:
+        """csrc/shim/core/launch_keeper.h; not there in a run without a GPU."""
+        return self.path / "launches"
+
+    @property
     def host_gaps(self) -> Path:
         return self.path / "host-gaps"
 

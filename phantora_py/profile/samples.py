@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from phantora_py.profile.calls import Call, Refusal, make_calls
-from phantora_py.profile.launches import launched
+from phantora_py.profile.calls import Call
 
 _WARM_UP, _WARM, _COLD = 3, 9, 5
 # Launches that are timed together, so that the events' own time does not count.
@@ -26,24 +24,23 @@ _LEAST, _MOST_ROUNDS = 5, 3
 _SETTLED = 0.1
 
 
-def measure(torch: Any, signature: Mapping[str, Any]) -> dict[str, Any]:
-    """The samples of a signature. Raises: Refusal."""
-    if signature["kind"] != "kernel":
-        (call,) = make_calls(torch, signature)
-        return _timed(torch, call, partial(_elapsed_ns, torch, call))
-    for call in make_calls(torch, signature):
-        try:
-            found = launched(torch, call)
-        except (RuntimeError, TypeError) as error:
-            if "CUDA error" in str(error):
-                raise
-            continue  # An operation that does not take such numbers is not the one.
-        if not any(one.is_of(signature) for one in found):
-            continue
-        if len(found) == 1:
-            return _timed(torch, call, partial(_elapsed_ns, torch, call))
-        return _timed(torch, call, partial(_duration_ns, torch, call, signature))
-    raise Refusal("no operation that was tried launches this kernel")
+def measure(torch: Any, call: Call) -> dict[str, Any]:
+    """Samples of a call. Warm: several in a row; cold: one after the cache was filled with
+    something else.
+    """
+    for _ in range(_WARM_UP):
+        call()
+    torch.cuda.synchronize()
+    warm_ns, outliers = series(lambda: _elapsed_ns(torch, call, _TOGETHER), _WARM)
+    flushed = torch.empty(_FLUSHED_BYTES, dtype=torch.uint8, device="cuda")
+
+    def cold() -> float:
+        flushed.zero_()
+        torch.cuda.synchronize()
+        return _elapsed_ns(torch, call, 1)
+
+    cold_ns, more = series(cold, _COLD)
+    return {"warm_ns": warm_ns, "cold_ns": cold_ns, "outliers": outliers + more}
 
 
 def without_outliers(samples: Sequence[float]) -> list[float]:
@@ -68,23 +65,6 @@ def series(sample: Callable[[], float], count: int) -> tuple[list[float], int]:
     return kept, len(samples) - len(kept)
 
 
-def _timed(torch: Any, call: Call, elapsed_ns: Callable[[int], float]) -> dict[str, Any]:
-    """Warm: several in a row; cold: one after the cache was filled with something else."""
-    for _ in range(_WARM_UP):
-        call()
-    torch.cuda.synchronize()
-    warm_ns, outliers = series(lambda: elapsed_ns(_TOGETHER), _WARM)
-    flushed = torch.empty(_FLUSHED_BYTES, dtype=torch.uint8, device="cuda")
-
-    def cold() -> float:
-        flushed.zero_()
-        torch.cuda.synchronize()
-        return elapsed_ns(1)
-
-    cold_ns, more = series(cold, _COLD)
-    return {"warm_ns": warm_ns, "cold_ns": cold_ns, "outliers": outliers + more}
-
-
 def _elapsed_ns(torch: Any, call: Call, launches: int) -> float:
     """Of one launch, between events around some of them."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -95,11 +75,3 @@ def _elapsed_ns(torch: Any, call: Call, launches: int) -> float:
     end.record()
     torch.cuda.synchronize()
     return float(start.elapsed_time(end)) * 1e6 / launches
-
-
-def _duration_ns(torch: Any, call: Call, signature: Mapping[str, Any], _launches: int) -> float:
-    """Of a kernel that its call does not launch alone."""
-    found = [one.duration_ns for one in launched(torch, call) if one.is_of(signature)]
-    if not found:
-        raise Refusal("the operation does not launch this kernel each time")
-    return statistics.median(found)

@@ -1,8 +1,9 @@
 """The GPU executor: `python -m phantora_py.profile.torch_executor`; `sim_server.executor` tells the
 protocol.
 
-It owns one real GPU and issues launches again as calls of PyTorch that come to the same kernels
-(`calls`), timed in `samples`. What it cannot issue so it refuses.
+It owns one real GPU and issues launches again, timed in `samples`: those of libraries as calls of
+PyTorch that come to the same (`calls`), kernels by name with the arguments that a rank gave them
+(`kernels`). What it cannot issue it refuses.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from phantora_py.profile.calls import Refusal
+from phantora_py.profile.calls import Refusal, make_call
+from phantora_py.profile.kernels import Kernels
 from phantora_py.profile.samples import measure
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -48,14 +50,20 @@ def main() -> int:
         return 1
     torch.manual_seed(0)
     say(_environment(torch))
+    kernels = Kernels(torch)
     for line in sys.stdin:
-        say(_answer(torch, json.loads(line)["signature"]))
+        say(_answer(torch, kernels, json.loads(line)))
     return 0
 
 
-def _answer(torch: Any, signature: Mapping[str, Any]) -> Mapping[str, Any]:
+def _answer(torch: Any, kernels: Kernels, asked: Mapping[str, Any]) -> Mapping[str, Any]:
+    signature = asked["signature"]
     try:
-        return measure(torch, signature) | _state(torch)
+        if signature["kind"] == "kernel":
+            call = kernels.call(signature, asked.get("launch"))
+        else:
+            call = make_call(torch, signature)
+        return measure(torch, call) | _state(torch)
     except Refusal as refusal:
         return {"refused": str(refusal)}
     except torch.cuda.OutOfMemoryError:

@@ -24,6 +24,29 @@ static void use_memory(CUdeviceptr address) {
   EXPECT(cuMemFree(address), CUDA_ERROR_INVALID_VALUE);
 }
 
+#ifdef PHANTORA_MODEL
+/* The vendor's may do otherwise. */
+static void follow_hints(size_t step) {
+  const CUdeviceptr far = (CUdeviceptr)256 << 30;
+  CUdeviceptr memory, first, second;
+  OK(cuMemAlloc(&memory, 4 * step));
+  const CUdeviceptr free_place = (memory + far) / step * step;
+  OK(cuMemAddressReserve(&first, 4 * step, 0, free_place, 0));
+  CHECK(first == free_place);
+  OK(cuMemAddressReserve(&second, 4 * step, 0, free_place + step, 0)); /* taken */
+  CHECK(second != free_place + step);
+  OK(cuMemAddressFree(second, 4 * step));
+  OK(cuMemAddressReserve(&second, step, 0, memory, 0)); /* memory */
+  CHECK(second != memory);
+  OK(cuMemAddressFree(second, step));
+  OK(cuMemAddressFree(first, 4 * step));
+  OK(cuMemAddressReserve(&first, 4 * step, 0, free_place, 0)); /* free again */
+  CHECK(first == free_place);
+  OK(cuMemAddressFree(first, 4 * step));
+  OK(cuMemFree(memory));
+}
+#endif
+
 int main(void) {
   CUcontext context;
   CUdeviceptr base;
@@ -39,6 +62,9 @@ int main(void) {
   OK(cuMemGetAllocationGranularity(&step, &properties, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED));
   const size_t before = free_bytes();
 
+#ifdef PHANTORA_MODEL
+  follow_hints(step);
+#endif
   OK(cuMemAddressReserve(&base, 64 * step, 0, 0, 0));
   CHECK(free_bytes() == before); /* addresses cost nothing */
   EXPECT(cuMemCreate(&handle, step + 1, &properties, 0), CUDA_ERROR_INVALID_VALUE);

@@ -39,6 +39,9 @@ PH_EXPORT bool is_device_pointer(const void* pointer) noexcept;           // a r
 PH_EXPORT bool take_memory(int device, std::size_t bytes, MemoryKind kind) noexcept;
 PH_EXPORT void give_memory(int device, std::size_t bytes, MemoryKind kind) noexcept;
 PH_EXPORT void memory_info(int device, std::size_t& free_bytes, std::size_t& total_bytes) noexcept;
+// Addresses out of a device's range that are no memory yet; false: they are not free, or the device has no context.
+PH_EXPORT bool take_range(std::uintptr_t base, std::size_t bytes) noexcept;
+PH_EXPORT bool give_range(std::uintptr_t base, std::size_t bytes) noexcept;  // false: they are in no device's range
 // Makes reserved addresses (see virtual_memory.cc of the driver) look like an allocation; counts nothing.
 PH_EXPORT void add_mapping(void* pointer, std::size_t bytes, int device) noexcept;
 PH_EXPORT void remove_mapping(void* pointer) noexcept;

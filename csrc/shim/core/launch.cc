@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "shim/core/capture.h"
 #include "shim/core/config.h"
@@ -52,8 +53,7 @@ struct LaunchHash {
 
 struct KernelFunction {
   std::string name;
-  std::uint64_t module_hash;
-  std::uint32_t thread_bytes;
+  KernelCode code;
   bool is_grouped_product;
   ArgumentPlan plan;
   KernelRule rule;
@@ -73,16 +73,23 @@ bool names_grouped_product(std::string_view name) noexcept {
 std::string launch_json(const KernelFunction& function, const LaunchShape& shape,
                         std::span<const std::int64_t> values) {
   std::string json = signature_json(function.name, shape, function.plan, values);
-  if (function.module_hash == 0) return json;
+  if (function.code.module_hash == 0) return json;
   char module[40];
   std::snprintf(module, sizeof module, ", \"module\": \"%016llx\"",
-                static_cast<unsigned long long>(function.module_hash));
+                static_cast<unsigned long long>(function.code.module_hash));
   json.replace(json.size() - 1, 1, module);
-  if (function.thread_bytes != 0) json += ", \"thread_bytes\": " + std::to_string(function.thread_bytes);
+  if (function.code.thread_bytes != 0) json += ", \"thread_bytes\": " + std::to_string(function.code.thread_bytes);
   return json + '}';
 }
 
-std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, void** arguments) {
+// Of a kernel whose name does not tell how many parameters it has, nothing can be kept.
+void keep(const KernelFunction& function, std::string_view signature, void** arguments, const LaunchForm& form) {
+  if (!keeps_launches() || (function.code.module_hash == 0 && !function.plan.understood)) return;
+  keep_launch(signature, function.code, function.plan.parameters, form, arguments);
+}
+
+std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, void** arguments,
+                           const LaunchForm& form) {
   if (function.is_grouped_product && stated_product != 0) return stated_product;
   LaunchKey key{shape, 0, {}};
   key.values =
@@ -90,7 +97,9 @@ std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, v
   const std::lock_guard lock(function.mutex);
   std::uint32_t& signature = function.signatures[key];
   if (signature == 0) {
-    signature = intern_signature(launch_json(function, shape, {key.value.data(), key.values}));
+    const std::string json = launch_json(function, shape, {key.value.data(), key.values});
+    keep(function, json, arguments, form);
+    signature = intern_signature(json);
   }
   return signature;
 }
@@ -166,9 +175,9 @@ void forget_outputs(const ArgumentPlan& plan, const LaunchShape& shape, void** a
 
 }  // namespace
 
-KernelFunction* make_kernel_function(const char* name, std::uint64_t module_hash, std::uint32_t thread_bytes) {
-  auto* function = new KernelFunction{name, module_hash, thread_bytes, names_grouped_product(name), {}, {}, {}, {}};
-  if (module_hash == 0) {
+KernelFunction* make_kernel_function(const char* name, KernelCode code) {
+  auto* function = new KernelFunction{name, std::move(code), names_grouped_product(name), {}, {}, {}, {}};
+  if (function->code.module_hash == 0) {
     function->plan = plan_arguments(function->name, config().number("torch.list_kib") == 32);
     function->rule = classify_kernel(function->name);
   }
@@ -179,8 +188,9 @@ void state_product(std::uint32_t signature) noexcept { stated_product = signatur
 
 const char* kernel_name(const KernelFunction& function) noexcept { return function.name.c_str(); }
 
-void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** arguments, StreamRef stream) noexcept {
-  const std::uint32_t signature = signature_of(function, shape, arguments);
+void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** arguments, StreamRef stream,
+                   const LaunchForm& form) noexcept {
+  const std::uint32_t signature = signature_of(function, shape, arguments, form);
   charge_launch(signature);
   become_driver();
   Record record{};

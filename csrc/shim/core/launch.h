@@ -6,6 +6,7 @@
 
 #include "shim/core/device.h"
 #include "shim/core/kernel_arguments.h"
+#include "shim/core/launch_keeper.h"
 
 namespace ph {
 
@@ -13,15 +14,12 @@ namespace ph {
 struct KernelFunction;
 
 // `name`: mangled for compiled kernels, plain for Triton and NVRTC; copied.
-// `module_hash`: 0, or identifies the code object of a run-time compiled kernel.
-// `thread_bytes`: what a thread of such a kernel moves, 0: not known.
-PH_EXPORT KernelFunction* make_kernel_function(const char* name, std::uint64_t module_hash = 0,
-                                               std::uint32_t thread_bytes = 0);
+PH_EXPORT KernelFunction* make_kernel_function(const char* name, KernelCode code);
 PH_EXPORT const char* kernel_name(const KernelFunction& function) noexcept;
 
 // `arguments` as in cudaLaunchKernel: a pointer to each parameter.
-PH_EXPORT void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** arguments,
-                             StreamRef stream) noexcept;
+PH_EXPORT void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** arguments, StreamRef stream,
+                             const LaunchForm& form = {}) noexcept;
 
 // The grouped products that this thread launches from now on have this signature, 0: nobody says. Their sizes are on the
 // device; phantora_py/rank/grouped_products.py knows them.

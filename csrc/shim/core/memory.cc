@@ -114,6 +114,14 @@ void give_addresses(DeviceAccount& account, std::uintptr_t base, std::size_t byt
   account.free_ranges[base] = bytes;
 }
 
+// Called with the mutex held. Null: no device with a context has these addresses.
+DeviceAccount* account_of(std::uintptr_t base, std::size_t bytes) noexcept {
+  if (base < kFirstDeviceAddress) return nullptr;
+  const std::uintptr_t device = (base - kFirstDeviceAddress) / kDeviceSpanBytes;
+  const std::uintptr_t left = kDeviceSpanBytes - (base - kFirstDeviceAddress) % kDeviceSpanBytes;
+  return device < accounts.size() && bytes <= left && accounts[device].reserved ? &accounts[device] : nullptr;
+}
+
 // The allocation that holds `address`, or end.
 auto allocation_at(std::uintptr_t address) {
   auto entry = allocations.upper_bound(address);
@@ -245,6 +253,27 @@ void memory_info(int device, std::size_t& free_bytes, std::size_t& total_bytes) 
   const std::lock_guard lock(mutex);
   total_bytes = capacity_bytes();
   free_bytes = total_bytes - accounts[device].used_bytes;
+}
+
+bool take_range(std::uintptr_t base, std::size_t bytes) noexcept {
+  const std::lock_guard lock(mutex);
+  DeviceAccount* account = account_of(base, bytes);
+  if (account == nullptr) return false;
+  auto range = account->free_ranges.upper_bound(base);
+  if (range == account->free_ranges.begin()) return false;
+  const auto [begin, size] = *--range;
+  if (base + bytes > begin + size) return false;
+  account->free_ranges.erase(range);
+  if (begin < base) account->free_ranges[begin] = base - begin;
+  if (base + bytes < begin + size) account->free_ranges[base + bytes] = begin + size - (base + bytes);
+  return true;
+}
+
+bool give_range(std::uintptr_t base, std::size_t bytes) noexcept {
+  const std::lock_guard lock(mutex);
+  DeviceAccount* account = account_of(base, bytes);
+  if (account != nullptr) give_addresses(*account, base, bytes);
+  return account != nullptr;
 }
 
 void add_mapping(void* pointer, std::size_t bytes, int device) noexcept {

@@ -56,6 +56,16 @@ class Elf {
     return section == sections_.end() ? nullptr : &*section;
   }
 
+  // To the end of the last part.
+  std::size_t size_bytes() const noexcept {
+    std::size_t end = header_.e_shoff + sections_.size_bytes();
+    if (header_.e_phnum != 0) end = std::max<std::size_t>(end, header_.e_phoff + header_.e_phnum * sizeof(Elf64_Phdr));
+    for (const Elf64_Shdr& section : sections_) {
+      if (section.sh_type != SHT_NOBITS) end = std::max<std::size_t>(end, section.sh_offset + section.sh_size);
+    }
+    return end;
+  }
+
   std::string_view bytes(const Elf64_Shdr& section) const noexcept {
     return {base_ + section.sh_offset, section.sh_size};
   }
@@ -119,6 +129,8 @@ void read_registers(const Elf& elf, std::vector<ImageKernel>& kernels) {
 void read_cubin(const void* data, Image& image) {
   const Elf elf(data);
   image.hash = fnv1a({});
+  image.data = data;
+  image.bytes = elf.size_bytes();
   image.lists_kernels = true;
   constexpr std::string_view kText = ".text.";
   for (const Elf64_Shdr& section : elf.sections()) {
@@ -172,6 +184,8 @@ std::vector<std::uint16_t> declared_parameters(std::string_view list) {
 
 void read_ptx(std::string_view text, Image& image) {
   image.hash = fnv1a(text);
+  image.data = text.data();
+  image.bytes = text.size() + 1;  // it ends with a zero
   image.lists_kernels = true;
   constexpr std::string_view kEntry = ".entry";
   for (auto at = text.find(kEntry); at != std::string_view::npos; at = text.find(kEntry, at)) {
@@ -205,7 +219,9 @@ bool read_image(const void* data, Image& image) {
   if (magic == kFatbinWrapperMagic) return read_image(static_cast<const FatbinWrapper*>(data)->data, image);
   if (magic == kFatbinMagic) {
     const auto& header = *static_cast<const FatbinHeader*>(data);
-    image.hash = fnv1a({static_cast<const char*>(data), header.header_bytes + header.bytes});
+    image.data = data;
+    image.bytes = header.header_bytes + header.bytes;
+    image.hash = fnv1a({static_cast<const char*>(data), image.bytes});
     return true;
   }
   if (std::memcmp(data, ELFMAG, SELFMAG) != 0) return false;

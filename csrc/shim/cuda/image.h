@@ -18,6 +18,8 @@ struct ImageKernel {
 
 struct Image {
   std::uint64_t hash = 0;
+  const void* data = nullptr;   // the caller's
+  std::size_t bytes = 0;
   bool lists_kernels = false;  // false: a fat binary, any name may be in it
   std::vector<ImageKernel> kernels;
 };

@@ -28,14 +28,24 @@ void forget_reached(const Function& function, void** parameters) noexcept {
 }
 
 // Arguments given as one packed buffer.
-void forget_reached(void** extra) noexcept {
-  const char* buffer = nullptr;
-  std::size_t bytes = 0;
-  for (; *extra != CU_LAUNCH_PARAM_END; extra += 2) {
-    if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER) buffer = static_cast<const char*>(extra[1]);
-    if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE) bytes = *static_cast<const std::size_t*>(extra[1]);
+void find_packed(void** extra, LaunchForm& form) noexcept {
+  for (; extra && *extra != CU_LAUNCH_PARAM_END; extra += 2) {
+    if (extra[0] == CU_LAUNCH_PARAM_BUFFER_POINTER) form.packed = extra[1];
+    if (extra[0] == CU_LAUNCH_PARAM_BUFFER_SIZE) form.packed_bytes = *static_cast<const std::size_t*>(extra[1]);
   }
-  if (buffer) forget_words(buffer, bytes);
+}
+
+LaunchForm form_of(const CUlaunchConfig& configuration) noexcept {
+  LaunchForm form;
+  for (unsigned i = 0; i < configuration.numAttrs; ++i) {
+    const CUlaunchAttribute& attribute = configuration.attrs[i];
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) form.cooperative = attribute.value.cooperative != 0;
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      const auto& size = attribute.value.clusterDim;
+      form = {form.cooperative, {size.x, size.y, size.z}};
+    }
+  }
+  return form;
 }
 
 bool shape_fits(const Function& function, const LaunchShape& shape) noexcept {
@@ -47,10 +57,10 @@ bool shape_fits(const Function& function, const LaunchShape& shape) noexcept {
          shared <= static_cast<std::uint64_t>(config().number("gpu.sharedMemPerBlockOptin"));
 }
 
-CUresult launch(CUfunction function, const LaunchShape& shape, CUstream handle, void** parameters,
-                void** extra) noexcept {
+CUresult launch(CUfunction function, const LaunchShape& shape, CUstream handle, void** parameters, void** extra,
+                const LaunchForm& form = {}) noexcept {
   PH_RESOLVE_STREAM(stream, handle);
-  return launch_on(stream, function, shape, parameters, extra);
+  return launch_on(stream, function, shape, parameters, extra, form);
 }
 
 CUresult active_blocks(int* blocks, CUfunction handle, int block_threads, std::size_t shared_bytes) noexcept {
@@ -65,15 +75,16 @@ CUresult active_blocks(int* blocks, CUfunction handle, int block_threads, std::s
 
 namespace ph::driver {
 
-CUresult launch_on(StreamRef stream, CUfunction handle, const LaunchShape& shape, void** parameters,
-                   void** extra) noexcept {
+CUresult launch_on(StreamRef stream, CUfunction handle, const LaunchShape& shape, void** parameters, void** extra,
+                   LaunchForm form) noexcept {
   const Function* function = find_function(handle);
   if (!function) return CUDA_ERROR_INVALID_HANDLE;
   if (!shape_fits(*function, shape)) return CUDA_ERROR_INVALID_VALUE;
-  launch_kernel(*function->kernel, shape, parameters, stream);
+  find_packed(extra, form);
+  launch_kernel(*function->kernel, shape, parameters, stream, form);
   if (!any_known()) return CUDA_SUCCESS;
   if (parameters) forget_reached(*function, parameters);
-  if (extra) forget_reached(extra);
+  if (form.packed) forget_words(static_cast<const char*>(form.packed), form.packed_bytes);
   return CUDA_SUCCESS;
 }
 
@@ -94,17 +105,17 @@ PH_EXPORT CUresult cuLaunchCooperativeKernel(CUfunction function, unsigned grid_
                                              unsigned shared_bytes, CUstream stream, void** parameters) noexcept {
   PH_CALL(cuLaunchCooperativeKernel, HostCost::Launch);
   const LaunchShape shape{{grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes};
-  return launch(function, shape, stream, parameters, nullptr);
+  return launch(function, shape, stream, parameters, nullptr, {.cooperative = true});
 }
 
-// Launch attributes (clusters, programmatic dependence, priority) do not reach the record.
+// Launch attributes (clusters, programmatic dependence, priority) do not reach the record; clusters reach the executor.
 PH_EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig* of, CUfunction function, void** parameters,
                                     void** extra) noexcept {
   PH_CALL(cuLaunchKernelEx, HostCost::Launch);
   if (!of) return CUDA_ERROR_INVALID_VALUE;
   const LaunchShape shape{
       {of->gridDimX, of->gridDimY, of->gridDimZ}, {of->blockDimX, of->blockDimY, of->blockDimZ}, of->sharedMemBytes};
-  return launch(function, shape, of->hStream, parameters, extra);
+  return launch(function, shape, of->hStream, parameters, extra, form_of(*of));
 }
 
 PH_EXPORT CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int block_threads,

@@ -31,6 +31,7 @@ CUresult load(Modules& table, void** handle, const void* data) noexcept {
   if (!handle || !data) return CUDA_ERROR_INVALID_VALUE;
   auto module = std::make_shared<Module>();
   if (!read_image(data, module->image)) return CUDA_ERROR_INVALID_IMAGE;
+  if (keeps_launches()) keep_image(module->image.hash, module->image.data, module->image.bytes);
   *handle = table.create(std::move(module));
   return *handle ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -71,7 +72,9 @@ CUresult get_function(Modules& table, void** result, void* handle, const char* n
   if (!function) {
     Function made;
     if (!find_kernel((*module)->image, name, made.facts)) return CUDA_ERROR_NOT_FOUND;
-    made.kernel = make_kernel_function(name, (*module)->image.hash, made.facts.thread_bytes);
+    made.kernel = make_kernel_function(name, {.module_hash = (*module)->image.hash,
+                                              .thread_bytes = made.facts.thread_bytes,
+                                              .parameter_bytes = made.facts.parameter_bytes});
     made.owner = handle;
     function = functions.create(std::move(made));
   }

@@ -22,7 +22,7 @@ struct Function {
 Function* find_function(const void* handle) noexcept;
 
 // What a launch does once it has its stream.
-CUresult launch_on(StreamRef stream, CUfunction function, const LaunchShape& shape, void** parameters,
-                   void** extra) noexcept;
+CUresult launch_on(StreamRef stream, CUfunction function, const LaunchShape& shape, void** parameters, void** extra,
+                   LaunchForm form = {}) noexcept;
 
 }  // namespace ph::driver

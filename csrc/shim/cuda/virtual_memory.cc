@@ -1,7 +1,8 @@
 // Virtual memory management: addresses, physical memory and the mapping between them, each on its own.
 //
 // Physical memory is an amount taken from the device's account; addresses are host addresses that nothing backs,
-// drawn in order and never drawn again.
+// drawn in order and never drawn again, but where a hint names free ones of a device's own range: there a GPU executor
+// that is simulated itself lays memory (docs/decisions/kernels-by-name.md).
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -74,12 +75,17 @@ PH_EXPORT CUresult cuMemGetAllocationGranularity(size_t* bytes, const CUmemAlloc
   return CUDA_SUCCESS;
 }
 
-PH_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t alignment, CUdeviceptr,
+PH_EXPORT CUresult cuMemAddressReserve(CUdeviceptr* address, size_t bytes, size_t alignment, CUdeviceptr hint,
                                        unsigned long long flags) noexcept {
   PH_CALL(cuMemAddressReserve, HostCost::Alloc);
   if (!address || !is_whole(bytes) || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const std::size_t step = std::max(alignment, kGranularityBytes);
   const std::lock_guard lock(mutex);
+  if (hint != 0 && hint % step == 0 && take_range(hint, bytes)) {
+    reservations[hint] = bytes;
+    *address = hint;
+    return CUDA_SUCCESS;
+  }
   if (step > kEndOfReservable - next_address) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::uintptr_t base = (next_address + step - 1) / step * step;
   if (bytes > kEndOfReservable - base) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -98,7 +104,7 @@ PH_EXPORT CUresult cuMemAddressFree(CUdeviceptr address, size_t bytes) noexcept 
   const std::lock_guard lock(mutex);
   const auto entry = reservations.find(address);
   if (entry == reservations.end() || entry->second != bytes) return CUDA_ERROR_INVALID_VALUE;
-  munmap(to_pointer(address), bytes);
+  if (!give_range(address, bytes)) munmap(to_pointer(address), bytes);
   reservations.erase(entry);
   return CUDA_SUCCESS;
 }

@@ -49,7 +49,7 @@ cudaError_t copy(void* destination, const void* source, std::size_t bytes, cudaM
                  bool synchronous) noexcept;
 // What these calls do once they have their stream.
 cudaError_t launch_on(StreamRef stream, KernelFunction& function, dim3 grid, dim3 block, void** arguments,
-                      std::size_t shared_bytes) noexcept;
+                      std::size_t shared_bytes, const LaunchForm& form = {}) noexcept;
 cudaError_t copy_on(StreamRef stream, void* destination, std::size_t destination_pitch, const void* source,
                     std::size_t source_pitch, std::size_t width, std::size_t height, cudaMemcpyKind kind,
                     bool synchronous) noexcept;

@@ -42,13 +42,26 @@ Settings& settings_of(const KernelFunction* function) {
 }
 
 cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
-                   cudaStream_t handle) noexcept {
+                   cudaStream_t handle, const LaunchForm& form = {}) noexcept {
   KernelFunction* function = find_kernel(stub);
   if (function == nullptr) return returned(cudaErrorInvalidDeviceFunction);
   PH_RESOLVE_STREAM(stream, handle);
   // Source: CUDA C++ Programming Guide, "Stream and Event Behavior". Copies may name such a stream.
   if (stream.device != current_device()) return returned(cudaErrorInvalidResourceHandle);
-  return launch_on(stream, *function, grid, block, arguments, shared_bytes);
+  return launch_on(stream, *function, grid, block, arguments, shared_bytes, form);
+}
+
+LaunchForm form_of(const cudaLaunchConfig_t& configuration) noexcept {
+  LaunchForm form;
+  for (unsigned i = 0; i < configuration.numAttrs; ++i) {
+    const cudaLaunchAttribute& attribute = configuration.attrs[i];
+    if (attribute.id == cudaLaunchAttributeCooperative) form.cooperative = attribute.val.cooperative != 0;
+    if (attribute.id == cudaLaunchAttributeClusterDimension) {
+      const auto& size = attribute.val.clusterDim;
+      form = {form.cooperative, {size.x, size.y, size.z}};
+    }
+  }
+  return form;
 }
 
 cudaError_t set_attribute(const void* stub, cudaFuncAttribute attribute, int value) noexcept {
@@ -70,12 +83,12 @@ cudaError_t set_attribute(const void* stub, cudaFuncAttribute attribute, int val
 namespace ph::cudart {
 
 cudaError_t launch_on(StreamRef stream, KernelFunction& function, dim3 grid, dim3 block, void** arguments,
-                      std::size_t shared_bytes) noexcept {
+                      std::size_t shared_bytes, const LaunchForm& form) noexcept {
   if (!shape_fits(grid, block)) return returned(cudaErrorInvalidConfiguration);
   if (shared_bytes > static_cast<std::size_t>(most_shared_bytes())) return returned(cudaErrorInvalidValue);
   launch_kernel(function,
                 {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, static_cast<std::uint32_t>(shared_bytes)},
-                arguments, stream);
+                arguments, stream, form);
   return cudaSuccess;
 }
 
@@ -100,13 +113,13 @@ PH_EXPORT cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* configuratio
   PH_CALL(cudaLaunchKernelExC, HostCost::Launch);
   if (configuration == nullptr) return returned(cudaErrorInvalidValue);
   return launch(stub, configuration->gridDim, configuration->blockDim, arguments, configuration->dynamicSmemBytes,
-                configuration->stream);
+                configuration->stream, form_of(*configuration));
 }
 
 PH_EXPORT cudaError_t cudaLaunchCooperativeKernel(const void* stub, dim3 grid, dim3 block, void** arguments,
                                                   std::size_t shared_bytes, cudaStream_t stream) noexcept {
   PH_CALL(cudaLaunchCooperativeKernel, HostCost::Launch);
-  return launch(stub, grid, block, arguments, shared_bytes, stream);
+  return launch(stub, grid, block, arguments, shared_bytes, stream, {.cooperative = true});
 }
 
 PH_EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) noexcept {

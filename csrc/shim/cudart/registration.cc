@@ -41,7 +41,9 @@ KernelFunction* look_up(const void* stub) {
   const std::unique_lock lock(mutex);
   const auto entry = kernels.find(stub);
   if (entry == kernels.end()) return nullptr;
-  if (entry->second.function == nullptr) entry->second.function = make_kernel_function(entry->second.name);
+  if (entry->second.function == nullptr) {
+    entry->second.function = make_kernel_function(entry->second.name, {.stub = stub});
+  }
   return entry->second.function;
 }
 

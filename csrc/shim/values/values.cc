@@ -187,6 +187,11 @@ void forget_at(const void* pointer) noexcept {
   mark_unknown(pointer, bytes);
 }
 
+std::size_t known_bytes_from(const void* pointer) noexcept {
+  const std::lock_guard lock(issue.mutex);
+  return issue.expected.bytes_from(pointer);
+}
+
 bool is_known(const void* pointer, std::size_t bytes) noexcept {
   if (!is_device_pointer(pointer)) return true;
   const std::lock_guard lock(issue.mutex);

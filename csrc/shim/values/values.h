@@ -24,6 +24,8 @@ PH_EXPORT void forget_at(const void* pointer) noexcept;
 PH_EXPORT bool any_known() noexcept;  // cheap test for the launch path
 // May be known, as far as the issuing thread can tell; always true for host memory.
 PH_EXPORT bool is_known(const void* pointer, std::size_t bytes) noexcept;
+// From `pointer` to the end of the range that may be known there; 0: none.
+PH_EXPORT std::size_t known_bytes_from(const void* pointer) noexcept;
 // While a thread states itself what is known of all that its kernels write, they forget nothing.
 PH_EXPORT void state_writes(bool stated) noexcept;
 PH_EXPORT bool writes_stated() noexcept;

@@ -1,0 +1,44 @@
+// Launches that the GPU executor can do again (docs/decisions/kernels-by-name.md): one file for each signature in
+// `<run directory>/launches`, written by the rank that has it first, before the signature is announced.
+//
+// The files are beside the record stream, not in it: they hold what the program's stack happened to hold, and a run
+// without a GPU has no use for them. Off the hot path.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "shim/core/api.h"
+
+namespace ph {
+
+// Where the code of a kernel is.
+struct KernelCode {
+  const void* stub = nullptr;         // of a compiled kernel: its host function, which the runtime finds it by
+  std::uint64_t module_hash = 0;      // of one compiled at run time: identifies its code object, else 0
+  std::uint32_t thread_bytes = 0;     // likewise: what a thread moves, 0: not known
+  std::vector<std::uint16_t> parameter_bytes = {};  // likewise, in order
+};
+
+// What a launch has beside its shape.
+struct LaunchForm {
+  bool cooperative = false;
+  std::uint32_t cluster[3] = {1, 1, 1};
+  const void* packed = nullptr;  // the arguments as one buffer, where they are not given one by one
+  std::size_t packed_bytes = 0;
+};
+
+// Whether this run has an executor.
+PH_EXPORT bool keeps_launches() noexcept;
+
+// `parameters`: how many a compiled kernel has. Nothing is written where another rank was quicker, or there is no room:
+// then the executor says that it knows no launch.
+void keep_launch(std::string_view signature, const KernelCode& code, std::uint16_t parameters, const LaunchForm& form,
+                 void* const* arguments);
+
+// A code object, by its hash.
+PH_EXPORT void keep_image(std::uint64_t hash, const void* data, std::size_t bytes) noexcept;
+
+}  // namespace ph

@@ -1,0 +1,94 @@
+"""The GPU executor with a simulated GPU for the real one: what a run launches, another one under
+phantora launches again and times. So measured times are the models' own.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from phantora_runs import PROGRAMS, Phantora, Run
+
+from phantora_py.profile.suite import attention, linear
+from phantora_py.profile.suite import product as suite_product
+from sim_server.executor import Executor
+from sim_server.gpu import load_gpu
+from sim_server.kernels import KernelTimer
+from sim_server.timing_cache import Measurement, TimingCache
+
+pytestmark = pytest.mark.torch
+MODELS = KernelTimer(load_gpu("h100"))
+COMMAND = [sys.executable, str(PROGRAMS / "simulated_executor.py")]
+EXECUTOR = shlex.join(COMMAND)
+
+
+def measure(phantora: Phantora, folder: Path, program: list[str | Path], *options: str) -> Run:
+    gpu = ["--gpu", "--cache", str(folder / "cache"), "--executor", EXECUTOR]
+    run = phantora.run(["--ranks", "1", *gpu, *options], program)
+    assert run.exit_code == 0, run.errors
+    return run
+
+
+def measured(folder: Path) -> list[Measurement]:
+    with TimingCache(folder / "cache") as cache:
+        return [one for _, one in cache.measurements()]
+
+
+def wrong(measurements: list[Measurement]) -> list[tuple[str, float, float]]:
+    """Those that are not what the models say: signature, model, median."""
+    found = []
+    for one in measurements:
+        model_ns = float(MODELS.time(one.signature).duration_ns)
+        median_ns = sorted(one.warm_ns)[len(one.warm_ns) // 2]
+        if median_ns != pytest.approx(model_ns, rel=0.001) or min(one.cold_ns) < 0.99 * model_ns:
+            found.append((str(one.signature)[:200], model_ns, median_ns))
+    return found
+
+
+def test_library_calls_come_to_what_was_asked_for() -> None:
+    """Every kind that the suite has, batches and sums."""
+    batch = {**suite_product(64, 96, 32, "NT", "bf16"), "batch": 6}
+    batch["strides"] = [64 * 32, 32 * 96, 64 * 96]
+    added = {**suite_product(64, 96, 32, "NN", "f32"), "beta": True}
+    asked: list[Mapping[str, Any]] = [
+        *linear(256, 128, 384, "bf16"),
+        *linear(256, 128, 384, "f32"),
+        *attention(2, 4, 512, 64),
+        *attention(1, 2, 1024, 128),
+        *(batch, added),
+    ]
+    with Executor(COMMAND, "a test") as executor:
+        assert wrong([executor.measure(one) for one in asked]) == []
+
+
+def test_operations_of_every_class_are_measured(phantora: Phantora, tmp_path: Path) -> None:
+    """Kernels by name are launched again with their arguments; what is refused is known to be."""
+    run = measure(phantora, tmp_path, [PROGRAMS / "many_operations.py"])
+    found = run.data.measuring
+    assert found is not None
+    assert found["restarts"] == 0
+    assert {row["class"] for row in found["refused"]} <= {"embedding"}
+    assert all("indices that nobody knows" in row["reason"] for row in found["refused"])
+    measurements = measured(tmp_path)
+    assert found["measured"] == len(measurements) > 200
+    # The call for a grouped product prepares its groups with a kernel of its own.
+    assert [one for one in wrong(measurements) if "grouped" not in one[0]] == []
+    classes = {MODELS.time(one.signature).kernel_class for one in measurements}
+    assert classes >= {
+        *("gemm", "convolution", "attention", "norm", "loss", "optimizer", "embedding"),
+        *("elementwise", "reduction", "random", "sort", "concatenate"),
+    }
+
+
+def test_kernels_that_a_program_compiles_are_measured(phantora: Phantora, tmp_path: Path) -> None:
+    """Triton's and NVRTC's, from the code objects that the rank loaded."""
+    measure(phantora, tmp_path, [PROGRAMS / "own_kernels.py"])
+    measurements = measured(tmp_path)
+    assert wrong(measurements) == []
+    compiled = {one.signature["name"] for one in measurements if "module" in one.signature}
+    assert len(compiled) == 2
+    assert "scale" in compiled

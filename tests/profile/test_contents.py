@@ -1,0 +1,60 @@
+"""What is laid into memory before a kernel is launched again."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from phantora_py.profile.calls import Refusal
+from phantora_py.profile.contents import missing_contents
+from sim_server.kernels.work import Launch
+
+BACKWARD = (
+    "_ZN2at6native45_GLOBAL__N__495ba4d0_12_Embedding_cu_9c8c8d3a33embedding_backward_feature_kernel"
+    "IfflEEvPKT1_PKT_PS6_ili"
+)
+GATHER = "_ZN2at6native24vectorized_gather_kernelILi16ElEEvPcS2_PT0_illllb"
+
+
+def launch(name: str, *scalars: tuple[int, int]) -> Launch:
+    signature: dict[str, Any] = {
+        **{"kind": "kernel", "name": name, "grid": [2, 1, 1], "block": [32, 32, 1]},
+        **{"shared_bytes": 0, "scalars": [list(one) for one in scalars]},
+    }
+    return Launch.from_signature(signature)
+
+
+def pointers(*addresses: int) -> list[bytes]:
+    return [address.to_bytes(8, "little") + b"more" for address in addresses]
+
+
+def test_a_gather_finds_indices_of_all_rows() -> None:
+    """Each as often as the others, not in order, where the pointer to them points."""
+    gather = launch(GATHER, (3, 1000), (4, 256), (5, 100), (6, 256), (7, 256), (8, 0))
+    ((address, content),) = missing_contents(gather, pointers(1 << 20, 2 << 20, 3 << 20), [])
+    numbers = array("q", content)
+    assert address == 3 << 20
+    assert Counter(numbers) == {number: 10 for number in range(100)}
+    assert list(numbers[:100]) != sorted(numbers[:100])
+
+
+def test_gradients_of_an_embedding_go_to_the_rows_that_there_is_room_for() -> None:
+    """From the table's pointer to the end of its allocation."""
+    backward = launch(BACKWARD, (3, 48), (4, 64), (5, -1))
+    regions = [(0, 1 << 20), (1 << 20, 4096 + 8 * 64 * 4)]
+    ((address, content),) = missing_contents(backward, pointers(64, 0, (1 << 20) + 4096), regions)
+    assert address == 64
+    assert Counter(array("q", content)) == {number: 6 for number in range(8)}
+
+
+def test_others_find_zeros() -> None:
+    """But where the work hangs on what nobody knows, nothing is measured."""
+    assert missing_contents(launch("_Z4workPfj", (1, 5)), pointers(64, 5), []) == []
+    name = "_ZN2at6native19compute_grad_weightIflEEvPKT0_PKT_PS2_"
+    with pytest.raises(Refusal, match="nobody knows"):
+        missing_contents(launch(name), pointers(0, 0, 0), [])
+    with pytest.raises(Refusal, match="is not told"):
+        missing_contents(launch(BACKWARD, (3, 48), (4, 64)), pointers(64, 0, 64), [])
