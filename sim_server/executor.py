@@ -4,7 +4,8 @@ Both sides write JSON objects, one a line. The executor begins with its environm
 each {"signature": ..., "launch": ...} with {"warm_ns": [...], "cold_ns": [...], "sm_khz": ...,
 "memory_khz": ..., "temperature_c": ..., "outliers": ...}, the last three where they are known, or
 with {"refused": "why"} for what it cannot do. "launch" is there for kernels of the run that goes
-on: a file in which a rank has written down one (csrc/shim/core/launch_keeper.h).
+on: a file in which a rank has written down one (csrc/shim/core/launch_keeper.h). While the executor
+waits for the GPU it says {"waiting": "why"}, and has time again.
 `phantora_py.profile.torch_executor` is one; tests have another. A signature that kills it, takes
 too long or makes it talk nonsense is refused too: it costs a restart and never the run.
 """
@@ -195,15 +196,17 @@ class Executor:
             raise UsageError(f"the GPU executor did not start: {reason}{self._said()}") from reason
 
     def _receive(self, limit_s: float) -> dict[str, Any]:
-        line = self._next_line(limit_s)
-        if line is None:
-            raise _Gone(f"the executor died of it, with status {self._process.wait()}")
-        try:
-            answer = json.loads(line)
-        except ValueError as error:
-            raise _Gone(f"it gave an answer that is none: {line.strip()[:80]!r}") from error
-        if not isinstance(answer, dict):
-            raise _Gone(f"it gave an answer that is none: {line.strip()[:80]!r}")
+        answer = {"waiting": ""}
+        while "waiting" in answer:
+            line = self._next_line(limit_s)
+            if line is None:
+                raise _Gone(f"the executor died of it, with status {self._process.wait()}")
+            try:
+                answer = json.loads(line)
+            except ValueError as error:
+                raise _Gone(f"it gave an answer that is none: {line.strip()[:80]!r}") from error
+            if not isinstance(answer, dict):
+                raise _Gone(f"it gave an answer that is none: {line.strip()[:80]!r}")
         return answer
 
     def _next_line(self, limit_s: float) -> str | None:

@@ -21,6 +21,7 @@ from typing import Any
 
 from phantora_py.profile.calls import Refusal, make_call
 from phantora_py.profile.kernels import Kernels
+from phantora_py.profile.lock import GpuLock
 from phantora_py.profile.samples import measure
 
 _PR_SET_PDEATHSIG = 1  # prctl(2)
@@ -51,8 +52,11 @@ def main() -> int:
     torch.manual_seed(0)
     say(_environment(torch))
     kernels = Kernels(torch)
+    lock = GpuLock(str(torch.cuda.get_device_properties(0).uuid))
     for line in sys.stdin:
-        say(_answer(torch, kernels, json.loads(line)))
+        with lock.held(lambda: say({"waiting": "another executor measures on this GPU"})):
+            answer = _answer(torch, kernels, json.loads(line))
+        say(answer)
     return 0
 
 

@@ -1,9 +1,9 @@
 """An executor without a GPU. It says twice what the models say and refuses kernels by name.
 
 Arguments say what goes wrong, by patterns of signatures' texts: die=, hang=, lie=, short= (too few
-samples), print= (something of a library's on its output). `gpu=NAME` is another GPU, `no-gpu` none;
-`once=FILE` starts one time only; `asked=FILE` gets a line for each signature; `slow=SECONDS` passes
-before each answer.
+samples), print= (something of a library's on its output), wait= (for the GPU). `gpu=NAME` is
+another GPU, `no-gpu` none; `once=FILE` starts one time only; `asked=FILE` gets a line for each
+signature; `slow=SECONDS` passes before each answer.
 """
 
 import json
@@ -48,6 +48,8 @@ for line in sys.stdin:
         os.abort()
     if wants("hang", text):
         time.sleep(600)
+    for _ in range(3 if wants("wait", text) else 0):
+        print(json.dumps({"waiting": "another measures"}), flush=True)
     if wants("print", text):
         print("a library's remark", flush=True)
     duration_ns = 2.0 * models.time(signature).duration_ns

@@ -52,6 +52,13 @@ def test_a_signature_that_breaks_it_costs_a_restart(fault: str, words: str) -> N
         assert executor.measure(product(64)).signature == product(64)
 
 
+def test_one_that_waits_for_the_gpu_has_time() -> None:
+    """As long as it says so: another one measures."""
+    with Executor([*FAKE, 'wait="m": 13,'], "a test", 5.0) as executor:
+        assert executor.measure(product(13)).signature == product(13)
+        assert executor.restarts == 0
+
+
 def test_an_executor_that_does_not_come_back_is_done_without(tmp_path: Path) -> None:
     """Whatever is asked then is refused at once, and nothing is raised that would end a run."""
     command = [*FAKE, 'die="m": 13,', f"once={tmp_path / 'started'}"]
