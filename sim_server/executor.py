@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sim_server.errors import UsageError
-from sim_server.timing_cache import Environment, Measurement
+from sim_server.timing_cache import Environment, Failure, Measurement
 
 # Importing PyTorch and making a context; one series of measurements (both assumed, generously).
 START_LIMIT_S = 120.0
@@ -43,6 +43,10 @@ _EXTRAS = ("memory_khz", "temperature_c", "outliers")
 
 class Refused(Exception):  # noqa: N818 - says what happened
     """The executor has no figure for a signature. The message says why."""
+
+
+class Broke(Refused):
+    """The signature broke the executor, which works again."""
 
 
 class Executor:
@@ -79,7 +83,9 @@ class Executor:
             raise
 
     def measure(self, signature: Mapping[str, Any]) -> Measurement:
-        """A series of launches. Raises: Refused, whatever goes wrong with the process."""
+        """A series of launches. Raises: Refused, whatever goes wrong with the process; Broke where
+        it is the signature that it goes wrong with.
+        """
         if self._given_up:
             raise Refused(self._given_up)
         try:
@@ -89,9 +95,14 @@ class Executor:
             measurement = self._measurement(signature, answer)
         except (BrokenPipeError, _Gone) as reason:
             self._restart()
-            raise Refused(str(reason)) from reason
+            refusal = Refused if self._given_up else Broke
+            raise refusal(str(reason)) from reason
         self._failures = 0
         return measurement
+
+    def failure(self, signature: Mapping[str, Any], broke: Broke) -> Failure:
+        """What is to be remembered of a signature that broke it."""
+        return Failure(signature, str(broke), _now(), self._origin)
 
     def close(self) -> None:
         """Ends the process."""
@@ -129,7 +140,7 @@ class Executor:
                 warm_ns=warm_ns,
                 cold_ns=cold_ns,
                 sm_khz=int(answer["sm_khz"]),
-                date=datetime.now(timezone.utc).isoformat(timespec="seconds"),
+                date=_now(),
                 origin=self._origin,
                 **{name: int(answer[name]) for name in _EXTRAS if answer.get(name) is not None},
             )
@@ -233,6 +244,10 @@ def launch_name(signature: Mapping[str, Any]) -> str:
     for byte in json.dumps(signature).encode():
         name = (name ^ byte) * 0x100000001B3 % (1 << 64)
     return f"{name:016x}"
+
+
+def _now() -> str:
+    return datetime.now(timezone.utc).isoformat(timespec="seconds")
 
 
 class _Gone(Exception):  # noqa: N818 - says what happened

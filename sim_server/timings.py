@@ -50,10 +50,12 @@ def open_measuring_timer(
             TimingCache(path, write=True) as cache,
         ):
             own = _simulated(executor.environment, settings)
+            failures = cache.failures(own.name)
             measuring = MeasuringTimer(
                 CachedTimer(KernelTimer(own), cache.entries(own.name), executor.environment),
                 executor,
-                lambda environment, measurement: cache.add([(environment, measurement)]),
+                lambda environment, row: cache.add([(environment, row)]),
+                [one for environment, one in failures if environment == executor.environment],
             )
             timer = _by_gpu(
                 settings, lambda gpu: measuring if gpu is own else _timer_of(gpu, settings)

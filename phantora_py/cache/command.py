@@ -20,6 +20,7 @@ from sim_server.timing_cache import (
     Damaged,
     Entry,
     Environment,
+    Failure,
     Measurement,
     TimingCache,
     put_away,
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     made: dict[str, argparse.ArgumentParser] = {}
     add("ls", _ls, "where its measurements were made, and how many there are")
-    add("show", _show, "its entries: samples, median, spread, clock, date, origin")
+    add("show", _show, "its entries: samples, median, spread, clock, date, origin; what failed")
     add("export", _export, "all of it as text, one measurement a line")
     add("import", _import, "add measurements from texts that `export` wrote; makes the cache")
     add("merge", _merge, "add the measurements of other caches")
@@ -73,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _ls(options: argparse.Namespace) -> None:
     with TimingCache(options.file) as cache:
-        entries = cache.entries()
+        entries, failures = cache.entries(), list(cache.failures())
     table = _table("GPU", "driver", "CUDA", "libraries", "entries", "samples", "latest")
     for environment, some in _by_environment(entries).items():
         table.add_row(
@@ -84,6 +85,8 @@ def _ls(options: argparse.Namespace) -> None:
             max(one.date for one in some),
         )
     _print(table)
+    if failures:
+        print(f"{len(failures):,} signatures are not measured again: `show` tells why.")
 
 
 def _by_environment(entries: Iterable[Entry]) -> dict[Environment, list[Entry]]:
@@ -95,12 +98,12 @@ def _by_environment(entries: Iterable[Entry]) -> dict[Environment, list[Entry]]:
 
 def _show(options: argparse.Namespace) -> None:
     with TimingCache(options.file) as cache:
-        entries = cache.entries()
+        entries, failures = cache.entries(), list(cache.failures())
     table = _table("signature", "GPU", "CUDA", "median", "spread", "cold", "n", "clock", "date")
     table.add_column("origin", overflow="fold")
     for entry in entries:
         text = signature_key(entry.signature)
-        if not fnmatchcase(text.lower(), options.pattern.lower()):
+        if not _is_wanted(text, options):
             continue
         cold = entry.cold_ns
         clock_khz = entry.measurements[-1].sm_khz
@@ -116,11 +119,24 @@ def _show(options: argparse.Namespace) -> None:
             Text(", ".join(dict.fromkeys(one.origin for one in entry.measurements))),
         )
     _print(table)
+    table = _table("not measured again", "GPU", "driver", "CUDA", "why", "date", "origin")
+    for environment, failure in failures:
+        text = signature_key(failure.signature)
+        if _is_wanted(text, options):
+            where = (environment.gpu, environment.driver, environment.cuda)
+            what = (failure.failure, failure.date[:10], failure.origin)
+            table.add_row(*map(Text, (text, *where, *what)))
+    if table.rows:
+        _print(table)
+
+
+def _is_wanted(text: str, options: argparse.Namespace) -> bool:
+    return fnmatchcase(text.lower(), options.pattern.lower())
 
 
 def _export(options: argparse.Namespace) -> None:
     with TimingCache(options.file) as cache:
-        count = write_text(options.output, cache.measurements())
+        count = write_text(options.output, cache.rows())
     print(f"Wrote {options.output} ({count:,} measurements)")
 
 
@@ -131,11 +147,11 @@ def _import(options: argparse.Namespace) -> None:
 
 
 def _merge(options: argparse.Namespace) -> None:
-    found: list[tuple[Environment, Measurement]] = []
+    found: list[tuple[Environment, Measurement | Failure]] = []
     for source in options.sources:
         try:
             with TimingCache(source) as cache:
-                found += cache.measurements()
+                found += cache.rows()
         except Damaged as error:
             raise UsageError(f"{source} is damaged: {error}. Nothing was merged.") from error
     with TimingCache(options.file, write=True) as cache:
@@ -148,7 +164,7 @@ def _tell_added(path: Path, added: int, given: int) -> None:
 
 def _verify(options: argparse.Namespace) -> None:
     with TimingCache(options.file) as cache:
-        count = sum(1 for _ in cache.measurements())
+        count = sum(1 for _ in cache.rows())
     print(f"{options.file} is whole: {count:,} measurements")
 
 
@@ -165,8 +181,8 @@ def _prune(options: argparse.Namespace) -> None:
 
 def _matching(
     cache: TimingCache, options: argparse.Namespace
-) -> Iterator[tuple[Environment, Measurement]]:
-    for environment, one in cache.measurements():
+) -> Iterator[tuple[Environment, Measurement | Failure]]:
+    for environment, one in cache.rows():
         texts = {
             "gpu": environment.gpu,
             "driver": environment.driver,

@@ -1,4 +1,4 @@
-"""Measurements as text: one JSON object a line, for other machines and for reading."""
+"""What a cache holds as text: one JSON object a line, for other machines and for reading."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 
 from sim_server.errors import UsageError
-from sim_server.timing_cache import Environment, Measurement
+from sim_server.timing_cache import Environment, Failure, Measurement
+from sim_server.timing_cache.entry import row_of
 
 
-def write_text(path: Path, measurements: Iterable[tuple[Environment, Measurement]]) -> int:
+def write_text(path: Path, rows: Iterable[tuple[Environment, Measurement | Failure]]) -> int:
     """Returns how many there were. Raises: UsageError if `path` cannot be written."""
     lines = [
-        json.dumps(asdict(environment) | asdict(one), sort_keys=True)
-        for environment, one in measurements
+        json.dumps(asdict(environment) | asdict(one), sort_keys=True) for environment, one in rows
     ]
     try:
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
@@ -24,7 +24,7 @@ def write_text(path: Path, measurements: Iterable[tuple[Environment, Measurement
     return len(lines)
 
 
-def read_text(path: Path) -> Iterator[tuple[Environment, Measurement]]:
+def read_text(path: Path) -> Iterator[tuple[Environment, Measurement | Failure]]:
     """What `write_text` wrote. Raises: UsageError with the line that is wrong."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -34,7 +34,7 @@ def read_text(path: Path) -> Iterator[tuple[Environment, Measurement]]:
         try:
             values = json.loads(line)
             fields = {name: values.pop(name) for name in ("gpu", "driver", "cuda", "libraries")}
-            yield Environment(**fields), Measurement.from_json(json.dumps(values))
+            yield Environment(**fields), row_of(json.dumps(values))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise UsageError(
                 f"{path}, line {number} is no measurement: {error}. Nothing was added."

@@ -19,9 +19,10 @@ from phantora_py.profile.needs import signatures_of
 from phantora_py.profile.program import run_program
 from phantora_py.profile.suite import suite
 from sim_server.errors import UsageError
-from sim_server.executor import ANSWER_LIMIT_S, Executor, Refused
+from sim_server.executor import ANSWER_LIMIT_S, Broke, Executor, Refused
 from sim_server.gpu import load_gpu
 from sim_server.kernels import KernelTimer
+from sim_server.kernels.measuring import told_again
 from sim_server.timing_cache import Damaged, TimingCache, put_away
 from sim_server.timing_cache.entry import signature_key
 
@@ -111,13 +112,24 @@ def _measure(
     """
     environment = executor.environment
     known = {one.key for where, one in cache.measurements(environment.gpu) if where == environment}
+    failed = {
+        signature_key(one.signature): one
+        for where, one in cache.failures(environment.gpu)
+        if where == environment
+    }
     lacking = [one for key, one in wanted.items() if key not in known]
     refusals: list[tuple[str, str]] = []
     for signature in lacking:
+        failure = failed.get(signature_key(signature))
+        if failure is not None:
+            refusals.append((_class_of(signature), told_again(failure)))
+            continue
         try:
             measurement = executor.measure(signature)
         except Refused as refusal:
             refusals.append((_class_of(signature), str(refusal)))
+            if isinstance(refusal, Broke):
+                cache.add([(environment, executor.failure(signature, refusal))])
             continue
         cache.add([(environment, measurement)])
     measured = len(lacking) - len(refusals)

@@ -6,13 +6,13 @@ corrected. docs/decisions/timing-cache.md has the rules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
-from sim_server.executor import Refused
+from sim_server.executor import Broke, Refused
 from sim_server.kernels.cached import CachedTimer
 from sim_server.kernels.timing import Timing
-from sim_server.timing_cache.entry import Entry, Environment, Measurement, signature_key
+from sim_server.timing_cache.entry import Entry, Environment, Failure, Measurement, signature_key
 
 
 class Measurer(Protocol):
@@ -24,6 +24,9 @@ class Measurer(Protocol):
     def measure(self, signature: Mapping[str, Any]) -> Measurement:
         """A series of launches. Raises: Refused."""
 
+    def failure(self, signature: Mapping[str, Any], broke: Broke) -> Failure:
+        """What is to be remembered of it."""
+
 
 class MeasuringTimer:
     """Times as `cached` does, after measuring what that does not have."""
@@ -32,12 +35,16 @@ class MeasuringTimer:
         self,
         cached: CachedTimer,
         measurer: Measurer,
-        keep: Callable[[Environment, Measurement], object],
+        keep: Callable[[Environment, Measurement | Failure], object],
+        failures: Iterable[Failure] = (),
     ) -> None:
-        """`keep` is given every measurement at once, so that an interruption costs none."""
+        """`keep` is given every measurement at once, so that an interruption costs none, and what
+        broke the executor. `failures`: what did so earlier, in this environment.
+        """
         self._cached = cached
         self._measurer = measurer
         self._keep = keep
+        self._failed = {signature_key(one.signature): one for one in failures}
         self._asked: set[str] = set()
         self._measured = 0
         self._known = 0
@@ -74,12 +81,26 @@ class MeasuringTimer:
         if self._cached.has(signature, environment):
             self._known += 1
             return
+        failed = self._failed.get(signature_key(signature))
+        if failed is not None:
+            self._refuse(signature, told_again(failed))
+            return
         try:
             measurement = self._measurer.measure(signature)
         except Refused as refusal:
-            model = self._cached.models.time(signature)
-            self._refused.append((model.kernel_class, model.name, str(refusal)))
+            self._refuse(signature, str(refusal))
+            if isinstance(refusal, Broke):
+                self._keep(environment, self._measurer.failure(signature, refusal))
             return
         self._measured += 1
         self._keep(environment, measurement)
         self._cached.add(Entry(environment, [measurement]))
+
+    def _refuse(self, signature: Mapping[str, Any], reason: str) -> None:
+        model = self._cached.models.time(signature)
+        self._refused.append((model.kernel_class, model.name, reason))
+
+
+def told_again(failed: Failure) -> str:
+    """Why it is not measured."""
+    return f"not tried again since {failed.date[:10]}: {failed.failure}"

@@ -1,4 +1,4 @@
-"""What a cache holds: measurements of signatures, made in an environment."""
+"""What a cache holds: measurements of signatures, made in an environment, and what failed."""
 
 from __future__ import annotations
 
@@ -98,6 +98,28 @@ class Measurement:
         for name in ("warm_ns", "cold_ns"):
             values[name] = tuple(float(value) for value in values[name])
         return cls(**values)
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A signature that is not to be measured again: it killed whatever measured it, or hung."""
+
+    signature: Mapping[str, Any]
+    failure: str
+    """What happened."""
+    date: str
+    origin: str
+    """Both as of `Measurement`."""
+
+    def to_json(self) -> str:
+        """Canonical."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+
+def row_of(text: str) -> Measurement | Failure:
+    """What `to_json` of either wrote. Raises: ValueError, TypeError, KeyError for anything else."""
+    values = json.loads(text)
+    return Failure(**values) if "failure" in values else Measurement.from_json(text)
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,12 @@ from dataclasses import astuple
 from pathlib import Path
 
 from sim_server.errors import UsageError
-from sim_server.timing_cache.entry import Entry, Environment, Measurement
+from sim_server.timing_cache.entry import Entry, Environment, Failure, Measurement, row_of
 
 _APPLICATION = 0x50485443
-_VERSION = 2
-# Measurements had fewer fields then; what is missing is not known.
-_OLD_VERSION = 1
+_VERSION = 3
+# Without failures; in 1 measurements had fewer fields, and what is missing is not known.
+_OLD_VERSIONS = (1, 2)
 _MAGIC = b"SQLite format 3\0"
 # A writer holds the lock for some milliseconds; a disk that hangs should not be taken for it.
 _BUSY_S = 30.0
@@ -68,7 +68,7 @@ class TimingCache:
         self._connection = _connect(path, write)
         try:
             version = self._check()
-            if write and version == _OLD_VERSION:
+            if write and version in _OLD_VERSIONS:
                 # An earlier phantora would not understand what is about to be added.
                 self._connection.execute(f"PRAGMA user_version = {_VERSION}")
         except BaseException:
@@ -95,7 +95,7 @@ class TimingCache:
             raise Damaged(f"SQLite finds: {found}")
         if application != _APPLICATION:
             raise Damaged("it is a database of another program")
-        if version not in (_OLD_VERSION, _VERSION):
+        if version not in (*_OLD_VERSIONS, _VERSION):
             raise UsageError(
                 f"{self.path} was written by another version of phantora (format {version}, this "
                 f"one knows {_VERSION}); `phantora cache export` of that version makes a text of it"
@@ -104,6 +104,18 @@ class TimingCache:
 
     def measurements(self, gpu: str | None = None) -> Iterator[tuple[Environment, Measurement]]:
         """All, or those of a GPU; in the order of environment and signature. Raises: Damaged."""
+        for environment, row in self.rows(gpu):
+            if isinstance(row, Measurement):
+                yield environment, row
+
+    def failures(self, gpu: str | None = None) -> Iterator[tuple[Environment, Failure]]:
+        """Likewise. Raises: Damaged."""
+        for environment, row in self.rows(gpu):
+            if isinstance(row, Failure):
+                yield environment, row
+
+    def rows(self, gpu: str | None = None) -> Iterator[tuple[Environment, Measurement | Failure]]:
+        """Both. Raises: Damaged."""
         condition, values = ("", ()) if gpu is None else (" WHERE gpu = ?", (gpu,))
         with _reading(self.path):
             rows = self._connection.execute(_SELECT + condition, values).fetchall()
@@ -111,7 +123,7 @@ class TimingCache:
             environment = Environment(*fields)
             if _checksum(environment, content) != checksum:
                 raise Damaged(f"measurement {number} is not what was written")
-            yield environment, Measurement.from_json(content)
+            yield environment, row_of(content)
 
     def entries(self, gpu: str | None = None) -> list[Entry]:
         """The measurements, those of one signature and environment together. Raises: Damaged."""
@@ -120,12 +132,12 @@ class TimingCache:
             together.setdefault((environment, one.key), []).append(one)
         return [Entry(environment, found) for (environment, _), found in together.items()]
 
-    def add(self, measurements: Iterable[tuple[Environment, Measurement]]) -> int:
+    def add(self, rows: Iterable[tuple[Environment, Measurement | Failure]]) -> int:
         """Adds what is not there yet, all or nothing. Returns how many that were."""
         added = 0
         with _reading(self.path), self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
-            for environment, one in measurements:
+            for environment, one in rows:
                 fields, content = astuple(environment), one.to_json()
                 connection.execute(
                     "INSERT OR IGNORE INTO environment (gpu, driver, cuda, libraries) "
@@ -139,12 +151,12 @@ class TimingCache:
                 ).rowcount
         return added
 
-    def remove(self, measurements: Iterable[tuple[Environment, Measurement]]) -> int:
+    def remove(self, rows: Iterable[tuple[Environment, Measurement | Failure]]) -> int:
         """Removes these, and environments that nothing is left of. Returns how many there were."""
         removed = 0
         with _reading(self.path), self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
-            for environment, one in measurements:
+            for environment, one in rows:
                 removed += connection.execute(
                     "DELETE FROM measurement WHERE content = ? AND environment IN (SELECT id FROM "
                     "environment WHERE (gpu, driver, cuda, libraries) = (?, ?, ?, ?))",

@@ -15,8 +15,8 @@ from phantora_py.profile.suite import suite
 from sim_server.errors import UsageError
 from sim_server.executor import Executor, Refused
 from sim_server.gpu import load_gpu
-from sim_server.kernels import KernelTimer, Tier
-from sim_server.timing_cache import TimingCache
+from sim_server.kernels import CachedTimer, KernelTimer, MeasuringTimer, Tier
+from sim_server.timing_cache import Failure, Measurement, TimingCache
 
 FAKE = [sys.executable, str(Path(__file__).parent / "fake_executor.py")]
 MODELS = KernelTimer(load_gpu("h100"))
@@ -50,6 +50,29 @@ def test_a_signature_that_breaks_it_costs_a_restart(fault: str, words: str) -> N
             executor.measure(product(13))
         assert executor.restarts == 1
         assert executor.measure(product(64)).signature == product(64)
+
+
+def test_what_broke_it_is_not_tried_again() -> None:
+    """Not in the next run either; what it only refuses is."""
+    kernel = {
+        **{"kind": "kernel", "name": "k", "grid": [1, 1, 1], "block": [32, 1, 1]},
+        **{"shared_bytes": 0, "scalars": []},
+    }
+    kept: list[Measurement | Failure] = []
+    with Executor([*FAKE, 'die="m": 13,'], "a test") as executor:
+        for run in range(2):
+            failures = [one for one in kept if isinstance(one, Failure)]
+            cached = CachedTimer(MODELS, [], executor.environment)
+            timer = MeasuringTimer(cached, executor, lambda _, row: kept.append(row), failures)
+            timings = [timer.time(one) for one in (product(13), product(64), kernel)]
+            assert [one.tier for one in timings[:2]] == [Tier.MODELLED, Tier.MEASURED]
+            refused = [row["reason"] for row in timer.to_dict()["refused"]]
+            assert refused[1] == "a kernel by name"
+            assert refused[0].startswith("not tried again since 2") == (run == 1)
+        assert executor.restarts == 1
+    assert [one.failure for one in kept if isinstance(one, Failure)] == [
+        "the executor died of it, with status -6"
+    ]
 
 
 def test_one_that_waits_for_the_gpu_has_time() -> None:

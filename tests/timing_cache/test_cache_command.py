@@ -9,7 +9,7 @@ import pytest
 from caches import H100, make_cache, measurement, product
 
 from phantora_py.cli import main
-from sim_server.timing_cache import TimingCache
+from sim_server.timing_cache import Failure, TimingCache
 
 
 def cache(*words: object) -> int:
@@ -30,6 +30,30 @@ def test_listing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = " ".join(capsys.readouterr().out.split())
     assert "300 us 16.7 % 600 us 3 1.98 GHz 2026-01-02 test" in said
     assert "1.00 us" not in said
+
+
+def test_failures_are_told_exported_and_pruned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the reason; after `prune` they are tried again."""
+    path = make_cache(tmp_path / "c", measurement(product(8), 2e5))
+    failure = Failure(product(9), "the executor died of it", "2026-01-02T03:04:05", "phantora run")
+    with TimingCache(path, write=True) as opened:
+        opened.add([(H100, failure)])
+    assert cache("ls", path) == 0
+    assert "1 signatures are not measured again" in capsys.readouterr().out
+    assert cache("show", path) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "the executor died of it" in said
+    assert "2026-01-02 phantora run" in said
+    assert cache("export", path, "-o", tmp_path / "c.jsonl") == 0
+    assert cache("import", tmp_path / "d", tmp_path / "c.jsonl") == 0
+    with TimingCache(tmp_path / "d") as opened:
+        assert list(opened.failures()) == [(H100, failure)]
+    assert cache("prune", path, "--origin", "phantora run") == 0
+    with TimingCache(path) as opened:
+        assert list(opened.failures()) == []
+        assert len(opened.entries()) == 1
 
 
 def test_text_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

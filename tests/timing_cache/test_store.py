@@ -14,7 +14,14 @@ import pytest
 from caches import H100, make_cache, measurement, product
 
 from sim_server.errors import UsageError
-from sim_server.timing_cache import Damaged, Environment, Measurement, TimingCache, set_aside
+from sim_server.timing_cache import (
+    Damaged,
+    Environment,
+    Failure,
+    Measurement,
+    TimingCache,
+    set_aside,
+)
 
 WRITER = """
 import sys
@@ -118,13 +125,30 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         TimingCache(tmp_path / "text")
     path = make_cache(tmp_path / "c")
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute("PRAGMA user_version = 4")
     connection.close()
-    with pytest.raises(UsageError, match="format 3"):
+    with pytest.raises(UsageError, match="format 4"):
         TimingCache(path)
 
 
-def test_a_file_of_the_first_version_is_read_and_goes_on_as_one_of_today(tmp_path: Path) -> None:
+def test_what_failed_is_kept_beside_what_was_measured(tmp_path: Path) -> None:
+    """It is no measurement, so that nobody takes a time from it, and can be removed."""
+    one = measurement(product(8), 100.0)
+    failure = Failure(product(9), "the executor died of it", "2026-01-02T03:04:05", "a test")
+    path = make_cache(tmp_path / "c", one)
+    with TimingCache(path, write=True) as cache:
+        assert cache.add([(H100, failure), (H100, failure)]) == 1
+    with TimingCache(path, write=True) as cache:
+        assert list(cache.measurements(H100.gpu)) == [(H100, one)]
+        assert list(cache.failures(H100.gpu)) == [(H100, failure)]
+        assert len(cache.entries()) == 1
+        assert cache.remove(cache.rows()) == 2
+
+
+@pytest.mark.parametrize("old_version", [1, 2])
+def test_a_file_of_the_first_version_is_read_and_goes_on_as_one_of_today(
+    old_version: int, tmp_path: Path
+) -> None:
     """What measurements did not tell then is not known; rows of both kinds can be removed."""
     one = measurement(product(8), 100.0)
     path = make_cache(tmp_path / "c", one)
@@ -135,11 +159,11 @@ def test_a_file_of_the_first_version_is_read_and_goes_on_as_one_of_today(tmp_pat
 
     with contextlib.closing(sqlite3.connect(path)) as connection:
         (content,) = connection.execute("SELECT content FROM measurement").fetchone()
-        connection.execute("PRAGMA user_version = 1")
+        connection.execute(f"PRAGMA user_version = {old_version}")
     assert "temperature_c" not in content
     with TimingCache(path) as cache:
         assert list(cache.measurements()) == [(H100, one)]
-    assert version() == 1
+    assert version() == old_version
     warm = measurement(product(9), 100.0, temperature_c=55, memory_khz=2_619_000, outliers=1)
     with TimingCache(path, write=True) as cache:
         cache.add([(H100, warm)])
@@ -148,7 +172,7 @@ def test_a_file_of_the_first_version_is_read_and_goes_on_as_one_of_today(tmp_pat
             warm.key: warm,
         }
         assert cache.remove([(H100, one), (H100, warm)]) == 2
-    assert version() == 2
+    assert version() == 3
 
 
 def test_what_is_set_aside_is_out_of_the_way(tmp_path: Path) -> None:
