@@ -1,149 +1,141 @@
 """Gradients added up in single precision, and the optimizer that works on them.
 
-Facts are from huggingface/nanotron (src/nanotron/optim/gradient_accumulator.py, zero.py): bf16
-gradients are added to single-precision ones after every backward pass; in the last one this is done
-bucket by bucket, and each bucket is reduced over the data-parallel ranks while the pass goes on
-(reduce-scatter with ZeRO-1, else all-reduce); the optimizer has single-precision parameters, a
-share of them with ZeRO-1, which are copied to the bf16 ones.
+Facts are from huggingface/nanotron (trainer.py, distributed.py and, in optim, gradient_accumulator,
+zero and clip_grads): the bf16 gradients of a backward pass are all there before they are added to
+the single-precision ones, which are one piece of memory. Without ZeRO data-parallel ranks have
+PyTorch's DDP around the stage, in whose buckets the last pass's gradients are added and reduced
+while it goes on. With ZeRO-1 there is no DDP: all gradients are reduced to all ranks after the last
+pass, each rank updates its share of every parameter in single precision, and the shares are
+gathered by way of two copies of the whole stage.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 
-_BUCKET_BYTES = 25 << 20  # of bf16 gradients: ddp_bucket_cap_mb
+_BUCKET_MIB = 25  # of bf16 gradients: ddp_bucket_cap_mb
 _LARGEST_NORM = 1.0
 
 
-@dataclass
-class Bucket:
-    """Parameters in a row, whose memory is one. `owned`: the rank's part, of 4-byte elements."""
-
-    parameters: list[nn.Parameter]
-    values: torch.Tensor
-    gradients: torch.Tensor
-    owned: slice
-    missing: int = 0
-
-
 class Fp32Gradients:
-    """Of a stage's parameters, over the data-parallel `group`."""
+    """Of a stage's parameters, over the data-parallel `group`. `wrapped`: the stage as it has to be
+    called.
+    """
 
     def __init__(self, stage: nn.Module, group: dist.ProcessGroup, zero: bool) -> None:
         self.group = group
         self.zero = zero
-        parameters = list(reversed(list(stage.parameters())))
-        self.buckets = [self._bucket(part) for part in _parts(parameters)]
-        self._slices = {}
-        self._bucket_of = {}
-        self._works: list[dist.Work] = []
-        self._last = False
-        for bucket in self.buckets:
-            at = 0
-            for parameter in bucket.parameters:
-                part = bucket.gradients[at : at + parameter.numel()]
-                self._slices[parameter] = part.view_as(parameter)
-                self._bucket_of[parameter] = bucket
-                parameter.register_post_accumulate_grad_hook(self._add)
-                at += parameter.numel()
+        self.parameters = list(stage.parameters())
+        self._whole, parts = _single_precision(self.parameters)
+        self._gradients = dict(zip(self.parameters, parts, strict=True))
+        self._owned = [self._shares(one)[group.rank() if zero else 0] for one in self.parameters]
+        memory, copies = _single_precision(self._owned)
         self.masters = [
-            nn.Parameter(bucket.values[bucket.owned].float()) for bucket in self.buckets
+            nn.Parameter(copy.copy_(own)) for copy, own in zip(copies, self._owned, strict=True)
         ]
         # A stage that only has the loss has nothing to update and steps all the same.
-        updated = self.masters or [nn.Parameter(torch.zeros(1, device="cuda"))]
+        updated = self.masters or [nn.Parameter(memory)]
         self.optimizer = torch.optim.AdamW(updated, lr=3e-4, betas=(0.9, 0.95), fused=True)
+        self._works: list[dist.Work] = []
+        self._ddp = None
+        if group.size() > 1 and not zero and self.parameters:
+            self._ddp = DistributedDataParallel(
+                stage, process_group=group, broadcast_buffers=False, bucket_cap_mb=_BUCKET_MIB
+            )
+            self._ddp.require_backward_grad_sync = False
+            self._ddp.register_comm_hook(self, lambda state, bucket: state.reduce_bucket(bucket))
+        self.wrapped = self._ddp or stage
 
     def of(self, parameter: nn.Parameter) -> torch.Tensor:
         """A parameter's gradient."""
-        return self._slices[parameter]
+        return self._gradients[parameter]
 
-    @contextlib.contextmanager
-    def accumulating(self, last: bool) -> Iterator[None]:
-        """Around a backward pass."""
-        self._last = last
-        for bucket in self.buckets:
-            bucket.missing = len(bucket.parameters)
-        yield
+    def backward(self, outputs: torch.Tensor, grad: torch.Tensor | None, last: bool) -> None:
+        """A backward pass. `last`: of the step."""
+        in_buckets = False
+        if last and self._ddp is not None:
+            in_buckets = True
+            self._ddp.reducer.prepare_for_backward([])
+        outputs.backward(grad)
+        for parameter in self.parameters:
+            if not in_buckets:
+                self._gradients[parameter].add_(parameter.grad)
+            parameter.grad = None
 
-    def step(self, model_group: dist.ProcessGroup) -> None:
-        """Clips and updates, once the last backward pass is through. `model_group`: the ranks that
-        have the other parts of the model.
-        """
+    def reduce_bucket(self, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """What DDP does with a bucket of gradients."""
+        parts = [self._gradients[parameter] for parameter in bucket.parameters()]
+        for part, grad in zip(parts, bucket.gradients(), strict=True):
+            part.add_(grad.view_as(part))
+        average = dist.ReduceOp.AVG
+        with dist._coalescing_manager(self.group, async_ops=True) as works:
+            for part in parts:
+                dist.all_reduce(part, average, group=self.group)
+        self._works.append(works)
+        done: torch.futures.Future[torch.Tensor] = torch.futures.Future()
+        done.set_result(bucket.buffer())
+        return done
+
+    def reduce(self) -> None:
+        """Over the data-parallel ranks, once the last backward pass is through."""
         for work in self._works:
             work.wait()
         self._works.clear()
-        for master, bucket in zip(self.masters, self.buckets, strict=True):
-            master.grad = bucket.gradients[bucket.owned]
+        if self.zero and self.parameters:
+            dist.all_reduce(self._whole, dist.ReduceOp.AVG, group=self.group)
+
+    def step(self, model_group: dist.ProcessGroup) -> None:
+        """Clips and updates. `model_group`: the ranks that have the other parts of the model."""
         self._clip(model_group)
+        for master, parameter in zip(self.masters, self.parameters, strict=True):
+            shares = self._shares(self._gradients[parameter])
+            master.grad = shares[self.group.rank() if self.zero else 0].view_as(master)
         self.optimizer.step()
         with torch.no_grad():
-            for master, bucket in zip(self.masters, self.buckets, strict=True):
-                bucket.values[bucket.owned].copy_(master)
-                if self.zero:
-                    own = bucket.values[bucket.owned]
-                    dist.all_gather_into_tensor(bucket.values, own, group=self.group)
-                bucket.gradients.zero_()
+            for master, own in zip(self.masters, self._owned, strict=True):
+                own.copy_(master)
+            if self.zero and self.parameters:
+                self._gather()
+            self._whole.zero_()
 
-    def _bucket(self, parameters: list[nn.Parameter]) -> Bucket:
-        """Moves the parameters' values into one piece of memory."""
-        ranks = self.group.size()
-        elements = sum(parameter.numel() for parameter in parameters)
-        elements = -(-elements // ranks) * ranks
-        device = parameters[0].device
-        values = torch.zeros(elements, dtype=torch.bfloat16, device=device)
-        at = 0
-        for parameter in parameters:
-            part = values[at : at + parameter.numel()].view_as(parameter)
-            part.copy_(parameter.detach())
-            parameter.data = part
-            at += parameter.numel()
-        share = elements // ranks
-        mine = slice(share * self.group.rank(), share * (self.group.rank() + 1))
-        gradients = torch.zeros(elements, dtype=torch.float, device=device)
-        return Bucket(parameters, values, gradients, mine if self.zero else slice(0, elements))
+    def _shares(self, tensor: torch.Tensor) -> Sequence[torch.Tensor]:
+        """The ranks' parts of a parameter or its gradient; without ZeRO the whole."""
+        ranks = self.group.size() if self.zero else 1
+        return list(tensor.detach().view(-1).tensor_split(ranks))
 
-    def _add(self, parameter: nn.Parameter) -> None:
-        self._slices[parameter].add_(parameter.grad)
-        parameter.grad = None
-        bucket = self._bucket_of[parameter]
-        bucket.missing -= 1
-        if self._last and bucket.missing == 0 and self.group.size() > 1:
-            self._works.append(self._reduce(bucket.gradients, bucket.owned))
-
-    def _reduce(self, gradients: torch.Tensor, owned: slice) -> dist.Work:
-        average = dist.ReduceOp.AVG
-        if not self.zero:
-            return dist.all_reduce(gradients, average, group=self.group, async_op=True)
-        own = gradients[owned]
-        return dist.reduce_scatter_tensor(own, gradients, average, group=self.group, async_op=True)
+    def _gather(self) -> None:
+        shares = list(zip(*map(self._shares, self.parameters), strict=True))
+        copies = [torch.cat(of_rank) for of_rank in shares]
+        # PyTorch's all_gather of the time: it filled one tensor and copied from there.
+        filled = copies[0].new_empty(len(copies), copies[0].numel())
+        dist.all_gather_into_tensor(filled, torch.cat(self._owned), group=self.group)
+        for copy, part in zip(copies, filled, strict=True):
+            copy.copy_(part)
+        for copy, of_rank in zip(copies, shares, strict=True):
+            parts = copy.split([part.numel() for part in of_rank])
+            for part, gathered in zip(of_rank, parts, strict=True):
+                part.copy_(gathered)
 
     def _clip(self, model_group: dist.ProcessGroup) -> None:
         """To the norm over all ranks' parts."""
-        norms = [torch.linalg.vector_norm(master.grad) for master in self.masters]
+        norms = [torch.linalg.vector_norm(grad) for grad in self._gradients.values()]
         total = torch.stack(norms).square().sum() if norms else torch.zeros((), device="cuda")
         dist.all_reduce(total, group=model_group)
-        if self.zero:
-            dist.all_reduce(total, group=self.group)
         factor = (_LARGEST_NORM / (total.sqrt() + 1e-6)).clamp(max=1.0)
-        for master in self.masters:
-            master.grad.mul_(factor)
+        for grad in self._gradients.values():
+            grad.mul_(factor)
 
 
-def _parts(parameters: list[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
-    """Runs of parameters that come to the size of a bucket."""
-    part: list[nn.Parameter] = []
-    size_bytes = 0
-    for parameter in parameters:
-        part.append(parameter)
-        size_bytes += parameter.numel() * parameter.element_size()
-        if size_bytes >= _BUCKET_BYTES:
-            yield part
-            part, size_bytes = [], 0
-    if part:
-        yield part
+def _single_precision(
+    tensors: Sequence[torch.Tensor],
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """Zeros in one piece, and the parts of it that have the shapes of `tensors`."""
+    sizes = [tensor.numel() for tensor in tensors]
+    memory = torch.zeros(sum(sizes) or 1, dtype=torch.float, device="cuda")
+    parts = memory[: sum(sizes)].split(sizes) if sizes else ()
+    return memory, [part.view(like.shape) for part, like in zip(parts, tensors, strict=True)]

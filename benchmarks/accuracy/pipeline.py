@@ -130,7 +130,7 @@ class Schedule:
         if self.line.stage > 0:
             x, mask = self.line.activations.receive(2)
             x.requires_grad_()
-        outputs = self.stage(x, mask, targets)
+        outputs = self.gradients.wrapped(x, mask, targets)
         if self.stage.loss:
             outputs = outputs / self.count
             self.losses.append(outputs.detach())
@@ -144,8 +144,7 @@ class Schedule:
         if self.line.stage < self.line.stages - 1:
             (grad,) = self.line.gradients.receive(1)
         self._done += 1
-        with self.gradients.accumulating(last=self._done == self.count):
-            passed.outputs.backward(grad)
+        self.gradients.backward(passed.outputs, grad, last=self._done == self.count)
         if self.line.stage > 0:
             assert passed.inputs.grad is not None
             self.line.gradients.send([passed.inputs.grad])

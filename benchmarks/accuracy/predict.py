@@ -23,6 +23,8 @@ STEPS = 2  # the first is warm-up; without measured host time all others are ali
 class Prediction:
     """Of an iteration. `as_is_s`: with the kernels of today. `shorter` and `longer`: the shares of
     its time that the models' errors leave open, without what is added for whole trainings.
+    `memory_gib`: what rank 0's allocator reserved; nanotron's rank 0 wrote the published tables
+    (log_throughput in its helpers.py).
     """
 
     seconds: float
@@ -83,7 +85,7 @@ def predict(run: Run) -> Prediction:
         longer=math.hypot(*(one["longer"] for one in classes)),
         host_share=breakdown["host"] / whole_ns,
         exposed_share=breakdown["exposed_communication"] / whole_ns,
-        memory_gib=max(as_is["memory"]["peak_reserved_bytes"]) / 2**30,
+        memory_gib=as_is["memory"]["peak_reserved_bytes"][0] / 2**30,
         classes={one["class"]: one["share"] for one in classes},
     )
 

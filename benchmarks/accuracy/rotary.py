@@ -14,24 +14,24 @@ _PAIRS = 1024
 
 @triton.jit
 def _rotate_pairs(  # noqa: PLR0917
-    source, target, angles, pairs, heads, row_stride, length, sign, half, many: tl.constexpr
+    values, angles, pairs, heads, row_stride, length, sign, half, many: tl.constexpr
 ):
-    """Pairs of neighbours, as complex numbers times those of `angles`. Heads of a token follow each
-    other, tokens in `source` after `row_stride`.
+    """Pairs of neighbours, in place, as complex numbers times those of `angles`. Heads of a token
+    follow each other, tokens after `row_stride`.
     """
     pair = tl.program_id(0) * many + tl.arange(0, many)
     inside = pair < pairs
     token = pair // (heads * half)
     begin = token * row_stride + (pair % (heads * half)) * 2
-    real = tl.load(source + begin, mask=inside).to(tl.float32)
-    imaginary = tl.load(source + begin + 1, mask=inside).to(tl.float32)
+    real = tl.load(values + begin, mask=inside).to(tl.float32)
+    imaginary = tl.load(values + begin + 1, mask=inside).to(tl.float32)
     angle = ((token % length) * half + pair % half) * 2
     cosine = tl.load(angles + angle, mask=inside).to(tl.float32)
     sine = tl.load(angles + angle + 1, mask=inside).to(tl.float32) * sign
     turned = (real * cosine - imaginary * sine).to(tl.bfloat16)
-    tl.store(target + pair * 2, turned, mask=inside)
+    tl.store(values + begin, turned, mask=inside)
     turned = (real * sine + imaginary * cosine).to(tl.bfloat16)
-    tl.store(target + pair * 2 + 1, turned, mask=inside)
+    tl.store(values + begin + 1, turned, mask=inside)
 
 
 @functools.cache
@@ -44,14 +44,13 @@ def _angles(length: int, depth: int, device: torch.device) -> torch.Tensor:
 
 def _launch(x: torch.Tensor, sign: float) -> torch.Tensor:
     _, length, heads, depth = x.shape
-    rotated = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-    pairs = rotated.numel() // 2
+    pairs = x.numel() // 2
     _rotate_pairs[(triton.cdiv(pairs, _PAIRS),)](
-        *(x, rotated, _angles(length, depth, x.device), pairs, heads, x.stride(1), length),
+        *(x, _angles(length, depth, x.device), pairs, heads, x.stride(1), length),
         *(sign, depth // 2),
         many=_PAIRS,
     )
-    return rotated
+    return x
 
 
 class _Rotate(torch.autograd.Function):
@@ -65,5 +64,5 @@ class _Rotate(torch.autograd.Function):
 
 
 def rotate(x: torch.Tensor) -> torch.Tensor:
-    """Shape: [batch, length, heads, depth]; heads and depth contiguous."""
+    """In place. Shape: [batch, length, heads, depth]; heads and depth contiguous."""
     return _Rotate.apply(x)

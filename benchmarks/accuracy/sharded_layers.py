@@ -5,6 +5,10 @@ mode REDUCE_SCATTER with asynchronous communication): activations are sharded al
 dimension, the sequence, between layers; a rank multiplies what it has while the rest is gathered;
 gathered inputs are not kept but gathered again for the backward pass; the cross entropy works on
 sharded logits in single precision.
+
+And a fact of PyTorch before 2.8, which is younger than the published runs: memory that a collective
+worked on is not reused before the device is through with it, however far ahead the host is
+(removed by pytorch/pytorch#150398; pytorch/torchtitan#737 says what it costs).
 """
 
 from __future__ import annotations
@@ -19,6 +23,16 @@ from torch.nn import functional
 Group: TypeAlias = dist.ProcessGroup
 
 _buffers: dict[str, torch.Tensor] = {}
+_streams: dict[Group, torch.cuda.Stream] = {}
+
+
+def held(work: dist.Work, tensor: torch.Tensor, group: Group) -> dist.Work:
+    """The collective, until whose end on the device the allocator leaves `tensor` alone."""
+    stream = _streams.setdefault(group, torch.cuda.Stream())
+    with torch.cuda.stream(stream):
+        work.wait()
+    tensor.record_stream(stream)
+    return work
 
 
 def shared_buffer(name: str, shape: tuple[int, ...], like: torch.Tensor) -> torch.Tensor:
@@ -34,7 +48,9 @@ def shared_buffer(name: str, shape: tuple[int, ...], like: torch.Tensor) -> torc
 
 def _gather(name: str, x: torch.Tensor, group: Group) -> tuple[torch.Tensor, dist.Work]:
     whole = shared_buffer(name, (x.shape[0] * group.size(), *x.shape[1:]), x)
-    return whole, dist.all_gather_into_tensor(whole, x.contiguous(), group=group, async_op=True)
+    own = x.contiguous()
+    work = dist.all_gather_into_tensor(whole, own, group=group, async_op=True)
+    return whole, held(work, own, group)
 
 
 def _multiply_while_gathering(
@@ -79,9 +95,7 @@ class _Column(torch.autograd.Function):
         grad_x, reducing = grad_whole, None
         if gathering is not None:
             grad_x = torch.empty_like(x)
-            reducing = dist.reduce_scatter_tensor(
-                grad_x, grad_whole, group=ctx.group, async_op=True
-            )
+            reducing = _scatter(grad_x, grad_whole, ctx.group)
             gathering.wait()
         grad_weight = grad.t().matmul(whole.flatten(0, -2))
         if reducing is not None:
@@ -112,10 +126,15 @@ class _Row(torch.autograd.Function):
         return grad_x, grad_weight, None
 
 
+def _scatter(own: torch.Tensor, whole: torch.Tensor, group: Group) -> dist.Work:
+    work = dist.reduce_scatter_tensor(own, whole, group=group, async_op=True)
+    return held(work, whole, group)
+
+
 def scatter_sum(whole: torch.Tensor, group: Group) -> torch.Tensor:
     """The rank's rows of the sum over ranks."""
     own = whole.new_empty(whole.shape[0] // group.size(), *whole.shape[1:])
-    dist.reduce_scatter_tensor(own, whole.contiguous(), group=group)
+    _scatter(own, whole.contiguous(), group).wait()
     return own
 
 
@@ -128,7 +147,8 @@ class _ScatterSum(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
         whole = grad.new_empty(grad.shape[0] * ctx.group.size(), *grad.shape[1:])
-        dist.all_gather_into_tensor(whole, grad.contiguous(), group=ctx.group)
+        work = dist.all_gather_into_tensor(whole, grad.contiguous(), group=ctx.group, async_op=True)
+        held(work, whole, ctx.group).wait()
         return whole, None
 
 

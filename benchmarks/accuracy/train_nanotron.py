@@ -6,7 +6,8 @@ runs of its playbook.
 Facts are from huggingface/nanotron (scripts/scaling_benchmarks.py,
 examples/config_tiny_llama_bench.yaml and the modules that `sharded_layers`, `sharded_llama`,
 `pipeline` and `fp32_gradients` name): tensor-parallel ranks are neighbours, then data-parallel
-ones, and stages lie furthest apart; CUDA_DEVICE_MAX_CONNECTIONS=1, no recomputation.
+ones, and stages lie furthest apart; CUDA_DEVICE_MAX_CONNECTIONS=1, no recomputation; every step
+ends for all ranks together (trainer.py).
 """
 
 from __future__ import annotations
@@ -81,12 +82,14 @@ def main() -> None:
     ties = tied_group(mesh, [0, head]) if shape.tied and head > 0 else None
     zero = options.zero == 1 and options.dp > 1
     gradients = Fp32Gradients(stage, mesh.get_group("dp"), zero)
+    torch.cuda.empty_cache()
 
     for step in range(options.steps):
         size = (options.accumulate, options.batch, options.sequence + 1)
         tokens = torch.randint(VOCABULARY, size, device=device)
         schedule = Schedule(line, stage, gradients, options.accumulate)
         schedule.run([(part[:, :-1].contiguous(), part[:, 1:]) for part in tokens])
+        gradients.reduce()
         tied = stage.tied_weight()
         if ties is not None and tied is not None:
             dist.all_reduce(gradients.of(tied), group=ties)
@@ -98,6 +101,8 @@ def main() -> None:
             loss = torch.stack(schedule.losses).sum()
             dist.all_reduce(loss, dist.ReduceOp.AVG, group=mesh.get_group("dp"))
             print(f"step {step}: loss {loss.item():.3f}", flush=True)
+        dist.barrier()
+        torch.cuda.synchronize()
     dist.destroy_process_group()
 
 

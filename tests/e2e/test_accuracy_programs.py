@@ -53,3 +53,15 @@ def test_nanotron(phantora: Phantora) -> None:
     assert found["all_gather"] == MICRO_BATCHES * (layers * (2 + 2 + 2) + 2 * head + embedding)
     assert found["reduce_scatter"] == MICRO_BATCHES * (layers * (2 + 2) + head + embedding)
     assert found["send"] == MICRO_BATCHES * 2 * 3 * (2 + 1)  # activations and mask; gradients
+
+
+@pytest.mark.parametrize(("zero", "reduced", "gathered"), [(0, 4 * 6 + 2, 0), (1, 1, 1)])
+def test_nanotron_data_parallel(phantora: Phantora, zero: int, reduced: int, gathered: int) -> None:
+    """Without ZeRO each parameter's gradient is reduced on its own (four layers have six each,
+    embedding and last norm one); with it all are at once, and the shares are gathered.
+    """
+    options = ["--model", "tiny", "--sequence", "512", "--accumulate", str(MICRO_BATCHES)]
+    options += ["--dp", "2", "--zero", str(zero)]
+    found = last_iteration(phantora.run(["--ranks", "2"], [SUITE / "train_nanotron.py", *options]))
+    assert found["all_reduce"] == reduced + 2  # the loss; the barrier at the end of a step
+    assert found["all_gather"] == gathered
