@@ -29,7 +29,7 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path, nargs="?", help="of the measurements")
-    parser.add_argument("--gpus", type=int, default=8, help="at most; default: 8")
+    parser.add_argument("--gpus", type=int, default=32, help="at most; default: 32")
     parser.add_argument(
         "--every", type=int, default=13, help="take every so many of a family; default: 13"
     )

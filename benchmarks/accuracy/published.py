@@ -20,6 +20,7 @@ _MPT_CLUSTERS = {
     "A100-40GB-SXM": str(CLUSTERS / "a100_40.toml"),
 }
 _NANOTRON_CLUSTER = str(CLUSTERS / "p5.toml")
+GPUS_PER_NODE = 8
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,9 @@ def mpt(
         *("--accumulate", str(accumulate)),
         *(["--checkpoint"] if checkpoint else []),
     )
+    on = gpu.partition("-SXM")[0] if gpus <= GPUS_PER_NODE else "several nodes"
     return Run(
-        family=f"MPT, {gpu.partition('-SXM')[0]}",
+        family=f"MPT, {on}",
         model=f"MPT-{model}",
         gpu=gpu,
         gpus=gpus,
