@@ -131,8 +131,8 @@ class Starter:
             name
             for environment in environments
             for name, value in environment.items()
-            # Those of Python itself are for programs that ranks start.
-            if os.environ.get(name) != value and not name.startswith("PYTHON")
+            # PATH and Python's own are for programs that ranks start.
+            if os.environ.get(name) != value and not name.startswith(("PATH", "PYTHON"))
         }
         unfit = imports.preload(plan.form, plan.target, plan.left_out, of_ranks)
         zygote.freeze()
