@@ -6,6 +6,7 @@ The same rows make the terminal's tables and docs/coverage.md.
 from __future__ import annotations
 
 import argparse
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -156,6 +157,27 @@ def markdown(
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
+def json_rows(tables: Iterable[Table], uses: Sequence[TorchUse]) -> list[dict[str, str]]:
+    """Every call with what is said of it; if there are `uses`, those of them that are missing."""
+    if uses:
+        return [
+            {"library": library, "soname": use.soname, "call": use.name, "reached": use.how}
+            for library, gap in torch_gaps(tables, uses).items()
+            for use in gap
+        ]
+    return [
+        {
+            "library": table.library,
+            "soname": table.soname,
+            "call": row.name,
+            "support": support_word(row),
+            "note": row.note,
+        }
+        for table in tables
+        for row in table.rows
+    ]
+
+
 def _markdown_table(head: Sequence[str], cells: Iterable[Sequence[str]]) -> list[str]:
     rows = [head, ["---"] * len(head), *cells]
     return ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
@@ -164,25 +186,30 @@ def _markdown_table(head: Sequence[str], cells: Iterable[Sequence[str]]) -> list
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `phantora coverage`."""
     parser.add_argument("--library", metavar="NAME", help="every call of one library, e.g. cudart")
-    kind = parser.add_mutually_exclusive_group()
-    kind.add_argument(
+    parser.add_argument(
         "--torch",
         nargs="?",
         const=TORCH,
         metavar="RELEASE",
         help=f"what torch may call and we do not model; RELEASE: {', '.join(RELEASES)}",
     )
-    kind.add_argument("--markdown", action="store_true", help="the page docs/coverage.md")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print a list of calls as JSON")
+    form.add_argument("--markdown", action="store_true", help="the page docs/coverage.md")
 
 
 def run(options: argparse.Namespace) -> int:
     """Prints what was asked for; returns the exit code."""
+    if options.markdown and options.torch:
+        raise UsageError("--markdown makes the page of all releases; leave --torch out.")
     uses = read_torch_uses(options.torch) if options.torch else ()
     tables = read_tables_for(uses) if uses else read_tables(shim_directory())
     if options.library:
         tables = _select(tables, options.library)
     console = Console()
-    if options.markdown:
+    if options.json:
+        print(json.dumps(json_rows(tables, uses), indent=1))
+    elif options.markdown:
         print(markdown(tables, read_torch_uses(), gaps_beyond()), end="")
     elif options.torch:
         _print_torch_gaps(console, tables, uses, options.torch)

@@ -54,6 +54,21 @@ def test_markdown_escapes_the_cell_separator() -> None:
     )
 
 
+def test_json_has_every_call_or_the_gaps() -> None:
+    """Partial support reads so; with what torch calls, those that would stop a run."""
+    every = coverage.json_rows([TABLE], [])
+    assert [(row["call"], row["support"]) for row in every][1:4] == [
+        ("cudaMalloc", "partial"),
+        ("cudaProfilerStart", "ignored"),
+        ("cudaRare", "unsupported"),
+    ]
+    uses = [coverage.TorchUse(TABLE.soname, name, "imported") for name in ("cudaFree", "cudaRare")]
+    gaps = coverage.json_rows([TABLE], uses)
+    assert gaps == [
+        {"library": "cudart", "soname": TABLE.soname, "call": "cudaRare", "reached": "imported"}
+    ]
+
+
 def test_unknown_library_is_answered_with_the_known_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong name after --library is a usage error that lists the right ones."""
     monkeypatch.setattr(coverage, "shim_directory", lambda: None)
