@@ -196,6 +196,13 @@ def hta(session: nox.Session) -> None:
 
 
 @nox.session
+def frameworks(session: nox.Session) -> None:
+    """Training frameworks from PyPI: DeepSpeed, Lightning, Megatron-Core, timm, torchtitan."""
+    session.install(TORCH, ".", *group("test"), *group("frameworks"))
+    session.run("pytest", "-m", "frameworks", "tests/e2e/test_frameworks.py", *session.posargs)
+
+
+@nox.session
 def hunt(session: nox.Session) -> None:
     """Thousands of random programs in oracle and system (docs/oracle.md)."""
     session.install(".", *group("test"))

@@ -1,0 +1,37 @@
+"""DeepSpeed's ZeRO: `with_deepspeed.py STAGE`."""
+
+from __future__ import annotations
+
+import sys
+
+import deepspeed
+import torch
+from torch import nn
+
+WIDTH, BATCH, STEPS = 512, 16, 4
+
+
+def main() -> None:
+    model = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+    config = {
+        "train_micro_batch_size_per_gpu": BATCH,
+        "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "torch_adam": True}},
+        "bf16": {"enabled": True},
+        "zero_optimization": {"stage": int(sys.argv[1])},
+        "gradient_clipping": 1.0,
+    }
+    count = sum(one.numel() for one in model.parameters())
+    engine, *_ = deepspeed.initialize(
+        model=model, model_parameters=model.parameters(), config=config
+    )
+    for _ in range(STEPS):
+        inputs = torch.randn(BATCH, WIDTH, device=engine.device, dtype=torch.bfloat16)
+        engine.backward(engine(inputs).float().pow(2).mean())
+        engine.step()
+    torch.cuda.synchronize()
+    print(f"{count} parameters", flush=True)
+    deepspeed.comm.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

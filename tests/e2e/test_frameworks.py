@@ -1,0 +1,96 @@
+"""Training frameworks that PyTorch does not bring along, as they come from PyPI.
+
+nox -s frameworks
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+from phantora_runs import PROGRAMS, Phantora, Run
+from test_scripts import SINGLE, traffic
+
+pytestmark = [pytest.mark.torch, pytest.mark.frameworks]
+HALF = 2
+TORCHRUN = ["-m", "torch.distributed.run", "--nproc-per-node"]
+
+
+def train(phantora: Phantora, framework: str, ranks: int, *command: str) -> Run:
+    """A run that ended well, met no call that is not modelled, and whose iterations were found."""
+    if importlib.util.find_spec(framework) is None:
+        pytest.skip(f"{framework} is not installed: nox -s frameworks")
+    run = phantora.run([], [*TORCHRUN, str(ranks), *command])
+    assert run.exit_code == 0, run.errors
+    assert run.summary["trust"]["calls"]["unsupported"] == 0
+    assert run.summary["iterations"]["count"] >= 3
+    return run
+
+
+def parameters(run: Run) -> int:
+    """What every rank says."""
+    (count,) = set(re.findall(r"(\d+) parameters", run.output))
+    return int(count)
+
+
+def test_lightning(phantora: Phantora) -> None:
+    """Gradients are reduced once, in single precision; Lightning's end leaves the ranks alive."""
+    run = train(phantora, "lightning", 2, str(PROGRAMS / "with_lightning.py"))
+    assert sum(traffic(run, "all_reduce").elements()) == SINGLE * parameters(run)
+
+
+@pytest.mark.parametrize("stage", [2, 3])
+def test_deepspeed(phantora: Phantora, stage: int) -> None:
+    """Every parameter is gathered once in an iteration, every gradient reduced once."""
+    run = train(phantora, "deepspeed", 2, str(PROGRAMS / "with_deepspeed.py"), str(stage))
+    whole = HALF * parameters(run)
+    assert sum(traffic(run, "all_gather").elements()) == whole
+    assert traffic(run, {2: "all_reduce", 3: "reduce_scatter"}[stage])[whole] == 1
+
+
+def test_megatron_core(phantora: Phantora) -> None:
+    """Four reductions of a layer and two of the embeddings, of each half of the ranks."""
+    run = train(phantora, "megatron", 4, str(PROGRAMS / "with_megatron_core.py"))
+    layers, width, length, batch, microbatches = 2, 256, 128, 2, 2
+    activations = HALF * batch * length * width
+    assert traffic(run, "all_reduce")[activations] == 2 * microbatches * (4 * layers + 2)
+
+
+@pytest.mark.parametrize("model", ["vit_tiny_patch16_224", "convnext_atto", "efficientnet_b0"])
+def test_timm(phantora: Phantora, model: str) -> None:
+    """Gradients are reduced once."""
+    run = train(phantora, "timm", 2, str(PROGRAMS / "with_timm.py"), model)
+    assert sum(traffic(run, "all_reduce").elements()) == SINGLE * parameters(run)
+
+
+def test_torchtitan(phantora: Phantora) -> None:
+    """Compiled, tensor parallel and sharded: its own trainer, with a tokenizer made here."""
+    if importlib.util.find_spec("torchtitan") is not None:
+        make_assets(phantora.directory / "tests" / "assets")
+    options = ["--module", "llama3", "--config", "llama3_debugmodel"]
+    options += ["--training.steps", "4", "--parallelism.tensor_parallel_degree", "2"]
+    run = train(phantora, "torchtitan", 4, "-m", "torchtitan.train", *options)
+    assert traffic(run, "reduce_scatter").total() > 0
+
+
+def make_assets(folder: Path) -> None:
+    """What torchtitan's own tests train with."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers  # noqa: PLC0415
+
+    texts = [file.read_text() for file in sorted(Path(__file__).parents[2].rglob("*.md"))]
+    ends = {"bos_token": "<|begin_of_text|>", "eos_token": "<|end_of_text|>"}
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
+    special = list(ends.values())
+    tokenizer.train_from_iterator(
+        texts, trainers.BpeTrainer(vocab_size=2000, special_tokens=special)
+    )
+    for name in ("tokenizer", "c4_test"):
+        (folder / name).mkdir(parents=True)
+    tokenizer.save(str(folder / "tokenizer" / "tokenizer.json"))
+    (folder / "tokenizer" / "tokenizer_config.json").write_text(json.dumps(ends))
+    lines = [json.dumps({"text": text}) for text in texts]
+    (folder / "c4_test" / "data.json").write_text("\n".join(lines))
