@@ -154,6 +154,28 @@ def sort_rows(launch: Launch, _gpu: GpuProfile) -> Work:
     return Work(bytes=rows * length * 2 * (size + _INDEX_BYTES), efficiency=_SORT)
 
 
+def top_k(launch: Launch, _gpu: GpuProfile) -> Work:
+    """topk::computeBlockDigitCounts(input, length, places, slices, ...) and
+    topk::gatherTopK(input, length, k, largest, slices, ...): one pass over all slices; further ones
+    of a block over its slice are taken to find it in the cache (assumed). Source:
+    aten/src/ATen/native/cuda/TensorTopK.cu.
+    """
+    is_gather = launch.name.family.endswith("gatherTopK")
+    length, slices = launch.parameter(1), launch.parameter(4 if is_gather else 3)
+    if length is None or slices is None:
+        return _unknown(launch)
+    size = type_bytes(launch.name.template[0]) or 4
+    return Work(bytes=length * slices * size, efficiency=_SORT)
+
+
+def top_k_fill(launch: Launch, _gpu: GpuProfile) -> Work:
+    """topk::fill(output, value, count)."""
+    count = launch.parameter(2)
+    if count is None:
+        return _unknown(launch)
+    return Work(bytes=count * (type_bytes(launch.name.template[0]) or 4))
+
+
 def device_wide(launch: Launch, _gpu: GpuProfile) -> Work:
     """CUB's and PyTorch's sorts, scans, selections: the largest integer argument is the number of
     items.

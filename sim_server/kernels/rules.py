@@ -118,6 +118,8 @@ RULES = (
     _rule(r"chunk_cat_cuda_kernel$", "concatenate", indexing.chunk_cat),
     _rule(r"split_with_sizes_copy_out", "concatenate", indexing.split_copy),
     _rule(r"SortKVInPlace$", "sort", indexing.sort_rows),
+    _rule(r"topk::(gatherTopK|computeBlockDigitCounts)$", "sort", indexing.top_k),
+    _rule(r"topk::fill$", "fill", indexing.top_k_fill),
     _rule(
         r"cub::|thrust::|Sort|sort|topk::|tensor_kernel_scan|krn_|unique",
         "sort",

@@ -159,6 +159,32 @@ def test_chunk_cat_of_several_types_moves_each_byte_once(
     assert most < whole < most + little
 
 
+def test_top_k_reads_its_slices(timers: dict[str, KernelTimer], launch: MakeLaunch) -> None:
+    """Not what else is an integer: the digits looked for are a mask, and a fill has its value."""
+    slices, length, mask = 64, 32_000, 0xFFFF0000
+    inside = "mbtopk::computeBlockDigitCounts<float, unsigned int, unsigned int, 2>"
+    counts = launch(
+        f"at::native::{inside}",
+        (768, 1, 1),
+        (256, 1, 1),
+        ((1, length), (3, slices), (4, 1), (5, 8), (6, 11), (7, 12), (8, mask)),
+    )
+    gather = launch(
+        "at::native::mbtopk::gatherTopK<float, unsigned int, 2>",
+        (768, 1, 1),
+        (256, 1, 1),
+        ((1, length), (2, 50), (3, 1), (4, slices), (5, 1), (7, 1), (9, 1), (10, 11)),
+    )
+    fill = launch(
+        "at::native::mbtopk::fill<unsigned int, unsigned int>", scalars=((1, mask), (2, slices))
+    )
+    timer = timers["h100"]
+    least_ns = slices * length * 4 / load_gpu("h100").bandwidth_bytes_per_ns
+    assert timer.time(counts).duration_ns == timer.time(gather).duration_ns
+    assert least_ns < timer.time(counts).duration_ns < 10 * least_ns
+    assert timer.time(fill).duration_ns < 3_000
+
+
 @pytest.mark.parametrize(("sizes", "blocks"), [((1024, 1024, 1024), 1024), ((512, 1024, 4096), 16)])
 def test_templates_do_not_win_by_a_guess(
     timers: dict[str, KernelTimer], launch: MakeLaunch, sizes: tuple[int, int, int], blocks: int
