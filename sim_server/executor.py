@@ -86,6 +86,8 @@ class Executor:
         """A series of launches. Raises: Refused, whatever goes wrong with the process; Broke where
         it is the signature that it goes wrong with.
         """
+        if not self._given_up and self._process.poll() is not None:
+            self._restart()  # Nobody asked it anything when it died.
         if self._given_up:
             raise Refused(self._given_up)
         try:

@@ -52,6 +52,15 @@ def test_a_signature_that_breaks_it_costs_a_restart(fault: str, words: str) -> N
         assert executor.measure(product(64)).signature == product(64)
 
 
+def test_one_that_dies_unasked_is_started_again() -> None:
+    """What is measured next is not taken for the cause."""
+    with Executor(FAKE, "a test") as executor:
+        executor._process.kill()
+        executor._process.wait()
+        assert executor.measure(product(64)).signature == product(64)
+        assert executor.restarts == 1
+
+
 def test_what_broke_it_is_not_tried_again() -> None:
     """Not in the next run either; what it only refuses is."""
     kernel = {
