@@ -21,6 +21,7 @@ class GpuLock:
         path = Path(tempfile.gettempdir()) / f"phantora-gpu-{uuid}.lock"
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            os.fchmod(self._file, 0o644)  # whatever the umask
         except PermissionError:  # another user's
             self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
