@@ -20,6 +20,11 @@ GOLDEN = {
         ["run"],
         "phantora: usage: No command was given. Usage: phantora run [OPTIONS] -- COMMAND ...\n",
     ),
+    "no program": (
+        ["exec"],
+        "phantora: usage: No program was given. Usage: phantora exec [--cluster NAME|FILE] -- "
+        "PROGRAM ...\n",
+    ),
     "no dashes": (
         ["run", "sh", "-c", "true"],
         "phantora: usage: unrecognized arguments: sh -c true. The command to run, with its own "
