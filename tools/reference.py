@@ -23,7 +23,7 @@ sys.path.append(str(ROOT / "tests" / "report"))
 
 from made_runs import COMMUNICATION, KERNEL, make_run, run_json  # noqa: E402
 
-from phantora_py.cli.commands import VERBS, Command, Parser  # noqa: E402
+from phantora_py.cli.commands import VERBS, Command, Parser, sentence  # noqa: E402
 from phantora_py.compare.comparison import compare, read_configuration  # noqa: E402
 from phantora_py.compare.quantities import parse_prices, parse_work  # noqa: E402
 from phantora_py.data import RunData  # noqa: E402
@@ -93,7 +93,7 @@ def command_lines(verb: str, command: Command, purpose: str) -> Iterator[str]:
     parser = Parser(prog=f"phantora {verb}")
     command.add_arguments(parser)
     yield f"### phantora {verb}\n"
-    yield f"{purpose.capitalize()}.\n"
+    yield f"{sentence(purpose)}\n"
     rows = list(argument_rows(parser))
     if rows:
         yield from table(("argument", "what"), rows)

@@ -64,6 +64,11 @@ class _LazyParser(Parser):
         return super().parse_known_args(args, namespace)
 
 
+def sentence(help_text: str) -> str:
+    """A verb's help text as one: GPU and CUDA stay as they are."""
+    return f"{help_text[0].upper()}{help_text[1:]}."
+
+
 def make_parser() -> Parser:
     """The parser of the whole command line; the namespace it makes has the verb's `run`."""
     parser = Parser(
@@ -73,6 +78,6 @@ def make_parser() -> Parser:
     parser.add_argument("--version", action="version", version=f"phantora {__version__}")
     verbs = parser.add_subparsers(metavar="VERB", required=True, parser_class=_LazyParser)
     for name, (module, help_text) in VERBS.items():
-        verb = verbs.add_parser(name, help=help_text, description=help_text.capitalize() + ".")
+        verb = verbs.add_parser(name, help=help_text, description=sentence(help_text))
         verb.module = module
     return parser
