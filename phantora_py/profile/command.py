@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "       phantora profile --cache FILE [OPTIONS] -- COMMAND ..."
     )
     parser.add_argument(
-        "runs", type=Path, nargs="*", metavar="RUN", help="data files: what these runs launch"
+        "runs", type=Path, nargs="*", metavar="RUN", help="data files: library calls of these runs"
     )
     parser.add_argument(
         "--suite", action="store_true", help="products and attention of common models"

@@ -39,7 +39,10 @@ class Kernels:
         as it should be. Raises: Refusal.
         """
         if kept is None:
-            raise Refusal("its launch was not kept: only a run with --gpu tells of arguments")
+            raise Refusal(
+                "its arguments are not known: data files have none, and a run with --gpu has those "
+                "of kernels whose names tell how many there are"
+            )
         try:
             launch = _Kept(Path(kept))
         except OSError as error:
