@@ -61,6 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     prune.add_argument("--cuda", metavar="PATTERN")
     prune.add_argument("--origin", metavar="PATTERN")
     prune.add_argument("--before", metavar="DATE", help="measured before, as 2026-01-31")
+    prune.add_argument(
+        "--failures", action="store_true", help="only what failed: it is tried again"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -86,7 +89,10 @@ def _ls(options: argparse.Namespace) -> None:
         )
     _print(table)
     if failures:
-        print(f"{len(failures):,} signatures are not measured again: `show` tells why.")
+        print(
+            f"{len(failures):,} signatures are not measured again: `show` tells why, "
+            "`prune --failures` has them tried."
+        )
 
 
 def _by_environment(entries: Iterable[Entry]) -> dict[Environment, list[Entry]]:
@@ -170,13 +176,15 @@ def _verify(options: argparse.Namespace) -> None:
 
 def _prune(options: argparse.Namespace) -> None:
     wanted = ("gpu", "driver", "cuda", "origin", "before")
-    if all(getattr(options, name) is None for name in wanted):
+    if not options.failures and all(getattr(options, name) is None for name in wanted):
         raise UsageError(
-            "prune needs to know what: give --gpu, --driver, --cuda, --origin or --before."
+            "prune needs to know what: give --gpu, --driver, --cuda, --origin, --before or "
+            "--failures."
         )
     with TimingCache(options.file, write=options.file.exists()) as cache:
         removed = cache.remove(list(_matching(cache, options)))
-    print(f"{removed:,} measurements were removed from {options.file}")
+    what = "failures" if options.failures else "measurements"
+    print(f"{removed:,} {what} were removed from {options.file}")
 
 
 def _matching(
@@ -191,6 +199,8 @@ def _matching(
         }
         patterns = {name: getattr(options, name) for name in texts}
         if options.before is not None and one.date >= options.before:
+            continue
+        if options.failures and not isinstance(one, Failure):
             continue
         if all(
             pattern is None or fnmatchcase(texts[name].lower(), pattern.lower())

@@ -35,8 +35,8 @@ def test_listing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_failures_are_told_exported_and_pruned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the reason; after `prune` they are tried again."""
-    path = make_cache(tmp_path / "c", measurement(product(8), 2e5))
+    """With the reason; after `prune` they are tried again, and measurements stay."""
+    path = make_cache(tmp_path / "c", measurement(product(8), 2e5, origin="phantora run"))
     failure = Failure(product(9), "the executor died of it", "2026-01-02T03:04:05", "phantora run")
     with TimingCache(path, write=True) as opened:
         opened.add([(H100, failure)])
@@ -50,7 +50,8 @@ def test_failures_are_told_exported_and_pruned(
     assert cache("import", tmp_path / "d", tmp_path / "c.jsonl") == 0
     with TimingCache(tmp_path / "d") as opened:
         assert list(opened.failures()) == [(H100, failure)]
-    assert cache("prune", path, "--origin", "phantora run") == 0
+    assert cache("prune", path, "--origin", "phantora run", "--failures") == 0
+    assert "1 failures were removed" in capsys.readouterr().out
     with TimingCache(path) as opened:
         assert list(opened.failures()) == []
         assert len(opened.entries()) == 1
