@@ -19,7 +19,8 @@ _HEAD = """### Which of two is faster
 Pairs of cases of the same operation and size that differ in one thing, and whose measured times
 differ by more than 10 %. Equal virtual times are wrong. "System" is also the same machine with
 other NCCL variables, and the same GPUs on another network. The files have no pair that differs in
-`NCCL_ALGO`, `NCCL_PROTO` or the number of channels alone, so that these are not compared.
+`NCCL_ALGO`, `NCCL_PROTO` or the number of channels alone, so that these are not compared. Costs go
+by bytes and not by data type, so that nearly all pairs of data types have equal virtual times.
 
 | what differs | fitted | pairs | right | wrong | |
 | --- | --- | ---: | ---: | ---: | ---: |"""
