@@ -39,6 +39,12 @@ def test_without_a_wheel_torch_tells_what_it_asks_for(tmp_path: Path, form: str)
     assert nccl_version(torch) == 22105
 
 
+def test_the_newest_is_what_is_declared() -> None:
+    """The server and our NCCL each have a number of their own."""
+    header = Path(__file__).parents[2] / "csrc" / "shim" / "nccl" / "nccl_types.h"
+    assert f"#define NCCL_VERSION_CODE {NEWEST}\n" in header.read_text(encoding="utf-8")
+
+
 def test_what_nobody_tells_is_the_newest(tmp_path: Path) -> None:
     """A program without torch, and a torch that was built with NCCL inside."""
     assert nccl_version(None) == NEWEST
