@@ -19,7 +19,7 @@ def await_ready(
     processes: RankProcesses, prepared: Prepared, directory: RunDirectory, stack: ExitStack
 ) -> RankProcesses:
     """Waits for the zygote, or for another that imports less, for as long as one finds that it has
-    imported what it should not have. All are left to `stack` to end.
+    imported what it should not have. The one that is returned is left to `stack` to end.
     """
     left_out: set[str] = set()
     while True:
@@ -31,6 +31,7 @@ def await_ready(
             left_out |= found.unfit.keys()
             way = "every rank imports for itself" if fork else "ranks are executed, not forked"
             prepared.notes.append(f"{way}: {found}")
+            processes.close()  # It holds all that it has imported.
             following = start_processes(prepared, directory, fork, sorted(left_out))
             processes = stack.enter_context(following)
 

@@ -111,6 +111,9 @@ class RankProcesses:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
         """Ends the starter, which takes along whatever its ranks left running."""
         self._connection.close()
         try:
