@@ -80,7 +80,8 @@ def make_assets(folder: Path) -> None:
     """What torchtitan's own tests train with."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers  # noqa: PLC0415
 
-    texts = [file.read_text() for file in sorted(Path(__file__).parents[2].rglob("*.md"))]
+    docs = Path(__file__).parents[2] / "docs"
+    texts = [file.read_text() for file in sorted(docs.rglob("*.md"))]
     ends = {"bos_token": "<|begin_of_text|>", "eos_token": "<|end_of_text|>"}
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
