@@ -30,8 +30,8 @@ _RELATIVES = {
 }
 
 # Latencies of a step between nodes. Source: hwLat in src/graph/tuning.cc of NCCL 2.20.3. That a
-# message costs as much as a step, and the efficiencies (half a line of LL is flags, an eighth of a
-# sixteenth of LL128 is) are assumed.
+# message costs as much as a step, and the efficiencies (half a line of LL is flags, a sixteenth of
+# one of LL128) are assumed.
 _STEPS_NS: Mapping[Way, float] = {
     (Algorithm.RING, Protocol.LL): 2_700,
     (Algorithm.RING, Protocol.LL128): 4_000,
