@@ -72,7 +72,7 @@ def _answer(torch: Any, kernels: Kernels, asked: Mapping[str, Any]) -> Mapping[s
         return {"refused": str(refusal)}
     except torch.cuda.OutOfMemoryError:
         return {"refused": "it does not fit into the GPU's memory"}
-    except (RuntimeError, TypeError, ValueError, AttributeError) as error:
+    except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
         # After a fault nothing works any more: the next start will.
         if "CUDA error" in str(error):
             raise
