@@ -1,5 +1,5 @@
-"""Calls of cuDNN: its fused attention, convolutions, batch normalisation, and graphs that have no
-name.
+"""Calls of cuDNN: its fused attention, convolutions, batch normalisation, recurrent networks, and
+graphs that have no name.
 
 One signature is one call, also where the library launches several kernels. Coefficients and errors:
 docs/kernels.md.
@@ -16,6 +16,7 @@ from sim_server.gpu import GpuProfile
 from sim_server.gpu.profile import PassRates
 from sim_server.kernels.attention import Strips, pass_ns, pass_region
 from sim_server.kernels.gemm import Product, product_ns
+from sim_server.kernels.recurrent import is_recurrent, time_recurrent
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.work import Work
 
@@ -44,6 +45,8 @@ def time_cudnn(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
         return _time_attention(signature, gpu)
     if operation.startswith("convolution"):
         return _time_convolution(signature, gpu)
+    if is_recurrent(operation):
+        return time_recurrent(signature, gpu)
     passes = _NORM_PASSES.get(operation, 1)
     rate = gpu.peak_flops_per_ns(str(signature["type"]))
     arithmetic_ns = signature.get("flops", 0) / (0.6 * rate)  # assumed share of the peak

@@ -218,6 +218,26 @@ def test_attentions(phantora: Phantora) -> None:
     assert run.output.count("done") == 5
 
 
+def test_recurrent_networks(phantora: Phantora) -> None:
+    """Every pass of cuDNN's LSTM and GRU runs in every step; their gradients are reduced."""
+    hidden, features, letters = 192, 80, 32
+    run = run_script(phantora, "recurrent.py", "--hidden", str(hidden))
+    passes = {one["name"]: one["count"] for one in run.data.timings if one["class"] == "recurrent"}
+    assert passes == {
+        f"cudnn {cell}_{direction} f16 h{hidden} x{layers}": 4 * RANKS
+        for cell, layers in (("lstm", 2), ("gru", 1))
+        for direction in ("forward", "backward_data", "backward_weights")
+    }
+    # Of a gate: columns of the input and of the hidden state, and two biases.
+    lstm = 2 * 4 * hidden * (features + hidden + 2) + 2 * 4 * hidden * (2 * hidden + hidden + 2)
+    gru = 3 * hidden * (2 * hidden + hidden + 2)
+    reduced = sum(traffic(run, "all_reduce").elements())
+    assert reduced == SINGLE * (lstm + gru + letters * (hidden + 1))
+    assert run.output.count("16 sequences") == RANKS
+    # PyTorch draws the seed of the dropout on the GPU and reads it back.
+    assert synthetic_reads(run) == RANKS
+
+
 def test_context_parallel(phantora: Phantora) -> None:
     """Each rank has half of the sequence; keys and values pass by in every step."""
     run = run_script(phantora, "context_parallel.py", "allgather")

@@ -229,6 +229,18 @@ def test_batch_norm_signatures(tmp_path: Path) -> None:
     ]
 
 
+def test_recurrent_signatures(tmp_path: Path) -> None:
+    """A pass over a recurrent network is one record, with its sizes and those of the batch."""
+    _, *passes = signatures(run_program(HERE / "cudnn_recurrent.c", tmp_path))
+    names = ["lstm_forward", "lstm_backward_data", "lstm_backward_weights"]
+    assert [one.pop("operation") for one in passes] == names
+    assert passes == [{
+        "kind": "library", "library": "cudnn", "type": "f32", "layers": 2, "directions": 2,
+        "seqlen": 6, "batch": 4, "tokens": 24, "input": 32, "hidden": 64, "projection": 0,
+        "persistent": 0, "tensor_cores": 0, "dropout": 1,
+    }] * 3  # fmt: skip
+
+
 @pytest.mark.parametrize("source", PROGRAMS, ids=lambda path: path.stem)
 def test_covers(source: Path) -> None:
     """A program names the rows that it covers, and they are rows that we model."""

@@ -50,6 +50,29 @@ for allowed in (True, False):
 torch.cuda.synchronize()
 """
 
+RECURRENT = """
+import torch
+from torch import nn
+
+def run(network, inputs):
+    output = network.cuda()(inputs)[0]
+    packed = isinstance(output, nn.utils.rnn.PackedSequence)
+    (output.data if packed else output).sum().backward()
+
+inputs = torch.randn(20, 8, 128, device="cuda", requires_grad=True)
+run(nn.LSTM(128, 256), inputs)
+run(nn.GRU(128, 256, 2, bidirectional=True, batch_first=True), inputs)
+run(nn.RNN(128, 64, bias=False), inputs)
+run(nn.LSTM(128, 256, 2, proj_size=32, bias=False), inputs)
+run(nn.LSTM(128, 256).bfloat16(), inputs.bfloat16())
+run(nn.LSTM(128, 256).half(), inputs.half())
+pack = nn.utils.rnn.pack_padded_sequence
+run(nn.GRU(128, 256, 2, dropout=0.1), pack(inputs[:, :3], torch.tensor([20, 11, 2])))
+torch.backends.cudnn.allow_tf32 = False
+run(nn.LSTM(128, 256), inputs)
+torch.cuda.synchronize()
+"""
+
 
 def cudnn_calls(program: str, directory: Path) -> list[dict[str, Any]]:
     """Signatures of cuDNN's records of the program on one H100, in order."""
@@ -110,3 +133,30 @@ def test_convolution_and_batch_norm(tmp_path: Path) -> None:
             [4, 16, 32, 32], [32, 16, 3, 3], [4, 32, 16, 16],
         )  # fmt: skip
         assert (call["stride"], call["padding"], call["groups"]) == ([2, 2], [1, 1], 1)
+
+
+def test_recurrent_networks(tmp_path: Path) -> None:
+    """One call a pass; 16 bits take a persistent kernel, sequences packed together have tokens."""
+    calls = cudnn_calls(RECURRENT, tmp_path)
+    assert [call["operation"] for call in calls if "bytes" in call] == ["dropout_states"]
+    passes = [call for call in calls if "bytes" not in call]
+    cells = ["lstm", "gru", "rnn_tanh", "lstm", "lstm", "lstm", "gru", "lstm"]
+    assert [call["operation"] for call in passes] == [
+        f"{cell}_{direction}"
+        for cell in cells
+        for direction in ("forward", "backward_data", "backward_weights")
+    ]
+    keys = ("layers", "directions", "seqlen", "batch", "tokens", "hidden", "projection")
+    flags = ("persistent", "tensor_cores", "dropout")
+    for at in range(0, len(passes), 3):
+        for key in ("type", "input", *keys, *flags):
+            assert passes[at][key] == passes[at + 1][key] == passes[at + 2][key]
+    assert [tuple(call[key] for key in ("type", *keys)) for call in passes[::3]] == [
+        ("f32", 1, 1, 20, 8, 160, 256, 0), ("f32", 2, 2, 8, 20, 160, 256, 0),
+        ("f32", 1, 1, 20, 8, 160, 64, 0), ("f32", 2, 1, 20, 8, 160, 256, 32),
+        ("bf16", 1, 1, 20, 8, 160, 256, 0), ("f16", 1, 1, 20, 8, 160, 256, 0),
+        ("f32", 2, 1, 20, 3, 33, 256, 0), ("f32", 1, 1, 20, 8, 160, 256, 0),
+    ]  # fmt: skip
+    assert [tuple(call[flag] for flag in flags) for call in passes[::3]] == [
+        (0, 1, 0), (0, 1, 0), (1, 1, 0), (0, 1, 0), (0, 1, 0), (1, 1, 0), (0, 1, 1), (0, 0, 0),
+    ]  # fmt: skip

@@ -44,6 +44,9 @@ enum class HandleTag : std::uint8_t {
   SparseMatrix,
   DenseMatrix,
   DenseVector,
+  Dropout,
+  Recurrent,
+  Sequences,
 };
 
 // `T` is default constructible and movable. The pointer that `get` gives is good until the handle is

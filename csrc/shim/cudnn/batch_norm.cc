@@ -13,11 +13,13 @@
 using namespace ph;
 using namespace ph::cudnn;
 
+namespace ph::cudnn {
+constinit HandleTable<Tensor> tensors(HandleTag::Tensor);
+}
+
 namespace {
 
 constexpr int kMaxDimensions = 8;  // CUDNN_DIM_MAX
-
-constinit HandleTable<Tensor> tensors(HandleTag::Tensor);
 
 // Assumed: every multiprocessor leaves two partial sums in single precision per channel.
 std::size_t workspace_bytes(const Tensor& x) {

@@ -1,8 +1,8 @@
-// What a cuDNN handle remembers.
+// What a cuDNN handle remembers, and the descriptors of the older interface that several of its parts read.
 #pragma once
 
 #include "shim/core/handles.h"
-#include "shim/cudnn/cudnn_types.h"
+#include "shim/cudnn/tensor.h"
 
 namespace ph::cudnn {
 
@@ -10,6 +10,12 @@ struct Context {
   cudaStream_t stream = nullptr;
 };
 
+struct Dropout {
+  bool drops = false;
+};
+
 extern HandleTable<Context> contexts;
+extern HandleTable<Tensor> tensors;
+extern HandleTable<Dropout> dropouts;
 
 }  // namespace ph::cudnn

@@ -10,6 +10,7 @@
 #include <library_types.h>
 
 #ifdef PH_VENDOR_HEADERS
+#include <cudnn_adv.h>
 #include <cudnn_graph.h>
 #include <cudnn_ops.h>
 #include <cudnn_version.h>
@@ -200,5 +201,64 @@ typedef enum {
 } cudnnBatchNormMode_t;
 
 typedef enum { CUDNN_BATCHNORM_OPS_BN = 0 } cudnnBatchNormOps_t;
+
+// Recurrent networks.
+typedef struct cudnnDropoutStruct* cudnnDropoutDescriptor_t;
+typedef struct cudnnRNNStruct* cudnnRNNDescriptor_t;
+typedef struct cudnnRNNDataStruct* cudnnRNNDataDescriptor_t;
+
+typedef enum {
+  CUDNN_DEFAULT_MATH = 0,
+  CUDNN_TENSOR_OP_MATH = 1,
+  CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION = 2,
+  CUDNN_FMA_MATH = 3,
+} cudnnMathType_t;
+
+typedef enum {
+  CUDNN_RNN_ALGO_STANDARD = 0,
+  CUDNN_RNN_ALGO_PERSIST_STATIC = 1,
+  CUDNN_RNN_ALGO_PERSIST_DYNAMIC = 2,
+  CUDNN_RNN_ALGO_PERSIST_STATIC_SMALL_H = 3,
+} cudnnRNNAlgo_t;
+
+typedef enum {
+  CUDNN_RNN_RELU = 0,
+  CUDNN_RNN_TANH = 1,
+  CUDNN_LSTM = 2,
+  CUDNN_GRU = 3,
+} cudnnRNNMode_t;
+
+typedef enum {
+  CUDNN_RNN_NO_BIAS = 0,
+  CUDNN_RNN_SINGLE_INP_BIAS = 1,
+  CUDNN_RNN_DOUBLE_BIAS = 2,
+  CUDNN_RNN_SINGLE_REC_BIAS = 3,
+} cudnnRNNBiasMode_t;
+
+typedef enum {
+  CUDNN_UNIDIRECTIONAL = 0,
+  CUDNN_BIDIRECTIONAL = 1,
+} cudnnDirectionMode_t;
+
+typedef enum {
+  CUDNN_LINEAR_INPUT = 0,
+  CUDNN_SKIP_INPUT = 1,
+} cudnnRNNInputMode_t;
+
+typedef enum {
+  CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED = 0,
+  CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED = 1,
+  CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED = 2,
+} cudnnRNNDataLayout_t;
+
+typedef enum {
+  CUDNN_FWD_MODE_INFERENCE = 0,
+  CUDNN_FWD_MODE_TRAINING = 1,
+} cudnnForwardMode_t;
+
+typedef enum {
+  CUDNN_WGRAD_MODE_ADD = 0,
+  CUDNN_WGRAD_MODE_SET = 1,
+} cudnnWgradMode_t;
 
 #endif  // PH_VENDOR_HEADERS
