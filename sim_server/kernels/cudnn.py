@@ -36,6 +36,8 @@ _NORM_PASSES = {
     "batch_norm_forward_inference": 1,
     "batch_norm_backward": 5 / 3,
 }
+# Assumed: every step of the variables of a CTC loss is a barrier of a block and a trip to memory.
+_CTC_STEP_NS = 500
 
 
 def time_cudnn(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
@@ -50,7 +52,10 @@ def time_cudnn(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     passes = _NORM_PASSES.get(operation, 1)
     rate = gpu.peak_flops_per_ns(str(signature["type"]))
     arithmetic_ns = signature.get("flops", 0) / (0.6 * rate)  # assumed share of the peak
-    work = Work(bytes=signature["bytes"] * passes, serial_ns=arithmetic_ns)
+    serial_ns = arithmetic_ns
+    if operation == "ctc_loss":
+        serial_ns += 2 * _CTC_STEP_NS * signature["seqlen"]  # forward and backward variables
+    work = Work(bytes=signature["bytes"] * passes, serial_ns=serial_ns)
     return Timing(
         duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),
         tier=Tier.ASSUMED,

@@ -149,3 +149,13 @@ def test_the_rest_moves_bytes(timers: dict[str, KernelTimer], operation: str) ->
     timing = timers["h100"].time({**call, "bytes": 10**9})
     assert timing.duration_ns >= 10**9 / load_gpu("h100").bandwidth_bytes_per_ns
     assert timing.tier is Tier.ASSUMED
+
+
+def test_ctc_losses_take_steps(timers: dict[str, KernelTimer]) -> None:
+    """The steps of a CTC loss wait for each other: twice as many take nearly twice as long."""
+    call = {"kind": "library", "library": "cudnn", "operation": "ctc_loss", "type": "f32"}
+    sizes = {"batch": 16, "channels": 32, "labels": 20, "bytes": 1000}
+    time = timers["h100"].time
+    one, two = (time({**call, **sizes, "seqlen": steps}) for steps in (500, 1000))
+    assert 1.9 < two.duration_ns / one.duration_ns < 2
+    assert one.tier is Tier.ASSUMED

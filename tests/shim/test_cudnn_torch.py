@@ -73,6 +73,20 @@ run(nn.LSTM(128, 256), inputs)
 torch.cuda.synchronize()
 """
 
+CTC_LOSS = """
+import torch
+
+scores = torch.randn(50, 4, 32, device="cuda", requires_grad=True)
+targets = torch.randint(1, 32, (40,), dtype=torch.int32)
+lengths = torch.full((4,), 50)
+label_lengths = torch.tensor([10, 12, 8, 10])
+for device, kind in (("cpu", torch.int64), ("cuda", torch.int32)):
+    sizes = [one.to(device, kind) for one in (lengths, label_lengths)]
+    loss = torch.nn.functional.ctc_loss(scores.log_softmax(2), targets.to(device), *sizes)
+    loss.backward()
+torch.cuda.synchronize()
+"""
+
 
 def cudnn_calls(program: str, directory: Path) -> list[dict[str, Any]]:
     """Signatures of cuDNN's records of the program on one H100, in order."""
@@ -160,3 +174,13 @@ def test_recurrent_networks(tmp_path: Path) -> None:
     assert [tuple(call[flag] for flag in flags) for call in passes[::3]] == [
         (0, 1, 0), (0, 1, 0), (1, 1, 0), (0, 1, 0), (0, 1, 0), (1, 1, 0), (0, 1, 1), (0, 0, 0),
     ]  # fmt: skip
+
+
+def test_ctc_loss(tmp_path: Path) -> None:
+    """The loss and its gradient are one call; of labels on the GPU their most is known."""
+    calls = cudnn_calls(CTC_LOSS, tmp_path)
+    assert [call.pop("labels") for call in calls] == [12, 255]
+    assert calls == [{
+        "kind": "library", "library": "cudnn", "operation": "ctc_loss", "type": "f32",
+        "seqlen": 50, "batch": 4, "channels": 32, "bytes": 2 * 4 * 50 * 4 * 32,
+    }] * 2  # fmt: skip

@@ -47,6 +47,7 @@ enum class HandleTag : std::uint8_t {
   Dropout,
   Recurrent,
   Sequences,
+  CtcLoss,
 };
 
 // `T` is default constructible and movable. The pointer that `get` gives is good until the handle is

@@ -261,4 +261,27 @@ typedef enum {
   CUDNN_WGRAD_MODE_SET = 1,
 } cudnnWgradMode_t;
 
+// Losses over sequences.
+typedef struct cudnnCTCLossStruct* cudnnCTCLossDescriptor_t;
+
+typedef enum {
+  CUDNN_NOT_PROPAGATE_NAN = 0,
+  CUDNN_PROPAGATE_NAN = 1,
+} cudnnNanPropagation_t;
+
+typedef enum {
+  CUDNN_LOSS_NORMALIZATION_NONE = 0,
+  CUDNN_LOSS_NORMALIZATION_SOFTMAX = 1,
+} cudnnLossNormalizationMode_t;
+
+typedef enum {
+  CUDNN_CTC_ZERO_OOB_GRADIENTS = 0,
+  CUDNN_CTC_SKIP_OOB_GRADIENTS = 1,
+} cudnnCTCGradMode_t;
+
+typedef enum {
+  CUDNN_CTC_LOSS_ALGO_DETERMINISTIC = 0,
+  CUDNN_CTC_LOSS_ALGO_NON_DETERMINISTIC = 1,
+} cudnnCTCLossAlgo_t;
+
 #endif  // PH_VENDOR_HEADERS
