@@ -13,13 +13,15 @@ import tempfile
 import threading
 from pathlib import Path
 
+from phantora_py.launch.module import module_command
+
 
 def _outside() -> int:
     with tempfile.TemporaryDirectory() as folder:
         questions, answers = Path(folder) / "questions", Path(folder) / "answers"
         os.mkfifo(questions)
         os.mkfifo(answers)
-        words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "--ranks", "1"]
+        words = [*module_command("phantora_py"), "run", "--quiet", "--ranks", "1"]
         words += ["--isolation", "process"]  # The files of the run that asks are to be seen.
         inside = [sys.executable, __file__, str(questions), str(answers)]
         environment = {
