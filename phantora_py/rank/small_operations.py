@@ -83,11 +83,10 @@ class SmallOperations:
     def _function(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
         def function(keys: Any, *arguments: Any, **options: Any) -> Any:
             inputs = self._read(arguments)
+            result = self._launch(usual, keys, *arguments, **options)
             if inputs is None:
-                result = self._launch_unknown(usual, keys, *arguments, **options)
                 self._forget(result)
             else:
-                result = self._launch(usual, keys, *arguments, **options)
                 self._write(result, self._compute(on_cpu, inputs, options))
             return result
 
@@ -99,7 +98,7 @@ class SmallOperations:
         def in_place(keys: Any, tensor: Any, *arguments: Any, **options: Any) -> Any:
             inputs = self._read((tensor, *arguments))
             if inputs is None:
-                return self._launch_unknown(usual, keys, tensor, *arguments, **options)
+                return usual(keys, tensor, *arguments, **options)
             self._launch(usual, keys, tensor, *arguments, **options)
             self._write(tensor, self._compute(on_cpu, inputs, options))
             return tensor
@@ -112,7 +111,8 @@ class SmallOperations:
         def nonzero(keys: Any, tensor: Any) -> Any:
             inputs = self._read((tensor,))
             if inputs is None:
-                return self._launch_unknown(usual, keys, tensor)
+                with self._stated_writes(0):  # It may be part of an operation whose results are.
+                    return usual(keys, tensor)
             values = self._compute(on_cpu, inputs, {})
             with self._promised_read(values.shape[0]):
                 result = self._launch(usual, keys, tensor)
@@ -144,11 +144,10 @@ class SmallOperations:
 
         def topk(keys: Any, tensor: Any, k: int, dim: int = -1, *order: Any) -> Any:
             inputs = self._read((tensor, k, dim, *order))
+            result = self._launch(usual, keys, tensor, k, dim, *order)
             if inputs is not None:
-                result = self._launch(usual, keys, tensor, k, dim, *order)
                 self._write(result, self._compute(on_cpu, inputs, {}))
                 return result
-            result = self._launch_unknown(usual, keys, tensor, k, dim, *order)
             self._forget(result)
             if tensor.dim() > 0 and self._is_small(result[1]):
                 made_up = self._spread(result[1], dim, tensor.shape[dim])
@@ -186,7 +185,7 @@ class SmallOperations:
         def update_scale(keys: Any, scale: Any, steps: Any, found: Any, *factors: Any) -> Any:
             inputs = self._read((scale, steps, found, *factors))
             if inputs is None:
-                return self._launch_unknown(usual, keys, scale, steps, found, *factors)
+                return usual(keys, scale, steps, found, *factors)
             self._launch(usual, keys, scale, steps, found, *factors)
             self._compute(on_cpu, inputs, {})
             self._write(scale, inputs[0])
@@ -211,13 +210,6 @@ class SmallOperations:
     def _launch(self, usual: Kernel, *arguments: Any, **options: Any) -> Any:
         """Starts PyTorch's own kernels. The caller says what is known of all they write."""
         with self._stated_writes(1):
-            return usual(*arguments, **options)
-
-    def _launch_unknown(self, usual: Kernel, *arguments: Any, **options: Any) -> Any:
-        """Starts PyTorch's own kernels, also as part of an operation whose results are stated. What
-        they write is no longer known, that which PyTorch reads back meanwhile too.
-        """
-        with self._stated_writes(0):
             return usual(*arguments, **options)
 
     @contextmanager
