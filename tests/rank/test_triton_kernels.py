@@ -79,7 +79,8 @@ def test_one_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every device has the first one's folder, unless the user has named one."""
     folders = ModuleType("folders")
     folders.triton_cache_dir = "/cache/triton/{}".format  # type: ignore[attr-defined]
-    monkeypatch.delenv("TRITON_CACHE_DIR", raising=False)
+    monkeypatch.setenv("TRITON_CACHE_DIR", "")  # so that it is put back to what it was
+    monkeypatch.delenv("TRITON_CACHE_DIR")
     share_cache(folders)
     assert os.environ["TRITON_CACHE_DIR"] == "/cache/triton/0"
     monkeypatch.setenv("TRITON_CACHE_DIR", "/own")
