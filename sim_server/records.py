@@ -131,6 +131,7 @@ class WaitKind(IntEnum):
     OUTSIDE = 10
     ALARM = 11
     WITHDRAW = 12
+    LAUNCH_QUEUE = 13
 
 
 class ReplyStatus(IntEnum):

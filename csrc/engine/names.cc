@@ -58,6 +58,7 @@ std::string name(WaitKind kind) {
     case WaitKind::Outside: return "turn to act outside";
     case WaitKind::Alarm: return "alarm";
     case WaitKind::Withdraw: return "withdrawal";
+    case WaitKind::LaunchQueue: return "room in the launch queue";
   }
   return "wait " + std::to_string(static_cast<unsigned>(kind));
 }

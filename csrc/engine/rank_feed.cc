@@ -118,7 +118,7 @@ void Rank::feed_event_record(const Record& record) {
 void Rank::feed_wait(const Record& record, Queued queued) {
   const std::uint64_t slot = record.arg[4];
   if (slot >= kReplySlots) reader_.fail("reply slot " + std::to_string(slot));
-  if (record.id < 1 || record.id > static_cast<std::uint32_t>(WaitKind::Withdraw))
+  if (record.id < 1 || record.id > static_cast<std::uint32_t>(WaitKind::LaunchQueue))
     reader_.fail("kind of wait " + std::to_string(record.id));
   if (record.id == static_cast<std::uint32_t>(WaitKind::Alarm)) return feed_alarm(record);
   if (record.id == static_cast<std::uint32_t>(WaitKind::Withdraw)) return withdraw(slot);

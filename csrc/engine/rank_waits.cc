@@ -97,7 +97,7 @@ void Rank::begin_wait(const Queued& record) {
     streams_.work(wait->stream, depend);
   } else if (wait->kind == WaitKind::Device) {
     streams_.tails(wait->device, depend);
-  } else if (wait->kind == WaitKind::Event) {
+  } else if (wait->kind == WaitKind::Event || wait->kind == WaitKind::LaunchQueue) {
     const Index recording = event(wait->args[0]).item;
     if (recording != kNone) depend(recording);
   } else if (wait->kind == WaitKind::Outside) {

@@ -109,6 +109,7 @@ enum class WaitKind : std::uint32_t {
                     // alarms of the rank: whenever one has run out, it is answered with that time
   Withdraw = 12,    // a helper thread waits no longer in this slot: if it has not been answered, it is now, with
                     // status NotReady
+  LaunchQueue = 13, // arg[0]: event instance, as Event: the stream's queue of launches is full until then
 };
 
 // What is known about the events of one stream, so that the rank need not ask: programs poll events all the time.

@@ -39,6 +39,7 @@ _LASTING_WAITS = (
     WaitKind.STREAM,
     WaitKind.EVENT,
     WaitKind.DEVICE,
+    WaitKind.LAUNCH_QUEUE,
     WaitKind.COMM_INIT,
     WaitKind.COMM_SPLIT,
 )
@@ -189,7 +190,7 @@ class _Walk:
             return
         if what == WaitKind.STREAM:
             awaited = self._work_of(stream)
-        elif what == WaitKind.EVENT:
+        elif what in (WaitKind.EVENT, WaitKind.LAUNCH_QUEUE):
             awaited = self._events.get(value, _IDLE)
         elif what == WaitKind.DEVICE:
             on_device = [tail for (device, _), tail in self._tails.items() if device == stream[0]]

@@ -7,6 +7,7 @@
 #include "shim/core/capture.h"
 #include "shim/core/config.h"
 #include "shim/core/event_progress.h"
+#include "shim/core/launch_queue.h"
 #include "shim/core/rank.h"
 #include "shim/core/spin_watch.h"
 #include "shim/values/values.h"
@@ -24,7 +25,7 @@ bool is_pageable(const void* pointer) noexcept {
 }
 
 void record_copy(CopyKind kind, bool pageable, std::size_t bytes, StreamRef stream) noexcept {
-  become_driver();
+  enter_queue(stream);
   Record record{};
   record.kind = RecordKind::Copy;
   record.flags = pageable ? kCopyPageable : 0;
@@ -176,7 +177,7 @@ void copy_2d(void* destination, std::size_t destination_pitch, const void* sourc
 void fill_async(void* destination, unsigned value, std::size_t element_bytes, std::size_t count,
                 StreamRef stream) noexcept {
   if (count == 0) return;
-  become_driver();
+  enter_queue(stream);
   Record record{};
   record.kind = RecordKind::Fill;
   record.device = stream.device;

@@ -6,6 +6,7 @@
 
 #include "shim/core/graph_nodes.h"
 #include "shim/core/handles.h"
+#include "shim/core/launch_queue.h"
 #include "shim/core/rank.h"
 
 namespace ph {
@@ -87,7 +88,7 @@ GraphExec::GraphExec(std::shared_ptr<const Graph> graph, GraphSnapshot snapshot)
 }
 
 void GraphExec::launch(StreamRef stream) noexcept {
-  become_driver();
+  enter_queue(stream);
   std::vector<StreamRef> streams{stream};
   for (const void* side : side_streams_) streams.push_back(resolve_stream(side));
   Launch launch(*graph_, std::move(streams));

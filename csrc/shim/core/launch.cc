@@ -12,6 +12,7 @@
 #include "shim/core/capture.h"
 #include "shim/core/config.h"
 #include "shim/core/host_time.h"
+#include "shim/core/launch_queue.h"
 #include "shim/core/rank.h"
 #include "shim/values/value_kernels.h"
 #include "shim/values/values.h"
@@ -192,7 +193,7 @@ void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** ar
                    const LaunchForm& form) noexcept {
   const std::uint32_t signature = signature_of(function, shape, arguments, form);
   charge_launch(signature);
-  become_driver();
+  enter_queue(stream);
   Record record{};
   record.kind = RecordKind::Kernel;
   record.device = stream.device;

@@ -1,6 +1,7 @@
 #include "shim/core/work.h"
 
 #include "shim/core/host_time.h"
+#include "shim/core/launch_queue.h"
 #include "shim/core/rank.h"
 #include "shim/values/values.h"
 
@@ -8,7 +9,7 @@ namespace ph {
 
 void emit_kernel(StreamRef stream, std::uint32_t signature) noexcept {
   charge_launch(signature);
-  become_driver();
+  enter_queue(stream);
   Record record{};
   record.kind = RecordKind::Kernel;
   record.device = stream.device;
@@ -23,7 +24,7 @@ void emit_kernel(StreamRef stream, std::string_view signature_json) noexcept {
 }
 
 void launch_host_function(StreamRef stream, std::function<void()> function) noexcept {
-  become_driver();
+  enter_queue(stream);
   Record record{};
   record.kind = RecordKind::HostFunction;
   record.device = stream.device;

@@ -8,6 +8,7 @@
 #include "shim/core/capture.h"
 #include "shim/core/device.h"
 #include "shim/core/failure.h"
+#include "shim/core/launch_queue.h"
 #include "shim/core/rank.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/failure_text.h"
@@ -118,6 +119,7 @@ SmallCollective value_operation(const Communicator& comm, const Request& r, std:
 
 // One launch: what the group holds for one communicator and stream, in issue order.
 void emit_launch(Communicator& comm, std::span<const Queued> launch, std::vector<SmallCollective>& values) {
+  enter_queue(launch.front().stream);
   std::vector<Record> records(1);
   for (const Queued& queued : launch) {
     const std::uint64_t sequence = next_sequence(comm, queued.request);

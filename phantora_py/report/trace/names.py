@@ -28,6 +28,7 @@ _WAITS = {
     WaitKind.QUERY_STREAM: "cudaStreamQuery",
     WaitKind.QUERY_EVENT: "cudaEventQuery",
     WaitKind.ELAPSED: "cudaEventElapsedTime",
+    WaitKind.LAUNCH_QUEUE: "cudaLaunchKernel: queue full",
     WaitKind.COMM_INIT: "ncclCommInitRank",
     WaitKind.COMM_SPLIT: "ncclCommSplit",
 }
