@@ -43,6 +43,7 @@ NOT_SANITIZED = [
 # allocator that nobody has any more (gcc 12).
 NOT_WITH_ADDRESS = ["tests/shim/test_stress.py"]
 GROUPS = nox.project.load_toml("pyproject.toml")
+WHEELS: list[str] = []  # see `wheel`
 
 
 def group(name: str) -> list[str]:
@@ -56,6 +57,17 @@ def native_sources() -> list[str]:
         ["git", "ls-files", "*.cc", "*.h", "*.c"], check=True, capture_output=True, text=True
     )
     return listed.stdout.split()
+
+
+def wheel(session: nox.Session) -> str:
+    """Our package for this Python, built once for all sessions: that takes minutes."""
+    if not WHEELS:
+        folder = Path("build/wheel")
+        shutil.rmtree(folder, ignore_errors=True)
+        session.run("pip", "wheel", "--no-deps", "--wheel-dir", str(folder), ".")
+        WHEELS.extend(map(str, folder.iterdir()))
+    (built,) = WHEELS
+    return built
 
 
 @nox.session
@@ -103,14 +115,14 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """All tests, under the stock CUDA wheel of PyTorch."""
-    session.install(TORCH, ".", *group("test"), *group("scripts"))
+    session.install(TORCH, wheel(session), *group("test"), *group("scripts"))
     session.run("pytest", *session.posargs)
 
 
 @nox.session
 def cuda12(session: nox.Session) -> None:
     """Real training, and programs in C, with a PyTorch and the headers of CUDA 12."""
-    session.install(TORCH_CUDA_12, ".", *group("test"))
+    session.install(TORCH_CUDA_12, wheel(session), *group("test"))
     session.run("pytest", *(session.posargs or [*TRAINING_TESTS, "tests/programs"]))
 
 
@@ -184,34 +196,34 @@ def simgrid(session: nox.Session) -> None:
     constraints = Path(session.create_tmp()) / "constraints.txt"
     constraints.write_text("pybind11<3\n")  # for the isolated build of SimGrid's bindings
     session.install(*group("simgrid"), env={"PIP_CONSTRAINT": str(constraints)})
-    session.install(".", *group("test"))
+    session.install(wheel(session), *group("test"))
     session.run("pytest", "-m", "simgrid", "tests/simgrid", *session.posargs)
 
 
 @nox.session
 def hta(session: nox.Session) -> None:
     """Traces in Holistic Trace Analysis."""
-    session.install(TORCH, ".", *group("test"), *group("hta"))
+    session.install(TORCH, wheel(session), *group("test"), *group("hta"))
     session.run("pytest", "-m", "hta", "tests/e2e/test_hta.py", *session.posargs)
 
 
 @nox.session
 def frameworks(session: nox.Session) -> None:
     """Training frameworks from PyPI: DeepSpeed, Lightning, Megatron-Core, timm, torchtitan."""
-    session.install(TORCH, ".", *group("test"), *group("frameworks"))
+    session.install(TORCH, wheel(session), *group("test"), *group("frameworks"))
     session.run("pytest", "-m", "frameworks", "tests/e2e/test_frameworks.py", *session.posargs)
 
 
 @nox.session
 def hunt(session: nox.Session) -> None:
     """Thousands of random programs in oracle and system (docs/oracle.md)."""
-    session.install(".", *group("test"))
+    session.install(wheel(session), *group("test"))
     session.run("python", "tests/oracle/hunt.py", *session.posargs)
 
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
     """What docs/benchmarks.md reports. Wants a machine that does nothing else."""
-    session.install(TORCH, ".", *group("test"))
+    session.install(TORCH, wheel(session), *group("test"))
     for name in session.posargs or ["launch_cost.py", "overhead.py", "accuracy"]:
         session.run("python", f"benchmarks/{name}")

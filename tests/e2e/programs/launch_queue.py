@@ -1,4 +1,4 @@
-"""Launches many long kernels, and says what its host waited for while it launched them, and after."""
+"""Launches many long kernels; says how long its host took to launch them, and waited afterwards."""
 
 import json
 import time
