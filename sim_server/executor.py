@@ -48,6 +48,11 @@ class Refused(Exception):  # noqa: N818 - says what happened
 class Broke(Refused):
     """The signature broke the executor, which works again."""
 
+    def __init__(self, what: str, limit_s: float | None) -> None:
+        """`limit_s`: see `Failure`."""
+        super().__init__(what)
+        self.limit_s = limit_s
+
 
 class Executor:
     """Close it, or use it in a `with`."""
@@ -67,7 +72,7 @@ class Executor:
         """
         self._command = list(command)
         self._origin = origin
-        self._answer_limit_s = answer_limit_s
+        self.answer_limit_s = answer_limit_s
         self._tell = tell
         self._launches = launches
         self._process: subprocess.Popen[str]
@@ -97,14 +102,16 @@ class Executor:
             measurement = self._measurement(signature, answer)
         except (BrokenPipeError, _Gone) as reason:
             self._restart()
-            refusal = Refused if self._given_up else Broke
-            raise refusal(str(reason)) from reason
+            if self._given_up:
+                raise Refused(str(reason)) from reason
+            limit_s = self.answer_limit_s if isinstance(reason, _Late) else None
+            raise Broke(str(reason), limit_s) from reason
         self._failures = 0
         return measurement
 
     def failure(self, signature: Mapping[str, Any], broke: Broke) -> Failure:
         """What is to be remembered of a signature that broke it."""
-        return Failure(signature, str(broke), _now(), self._origin)
+        return Failure(signature, str(broke), _now(), self._origin, broke.limit_s)
 
     def close(self) -> None:
         """Ends the process."""
@@ -128,7 +135,7 @@ class Executor:
             self._process.stdin.flush()
         except BrokenPipeError as error:
             raise _Gone("the executor had died") from error
-        return self._receive(self._answer_limit_s)
+        return self._receive(self.answer_limit_s)
 
     def _measurement(self, signature: Mapping[str, Any], answer: dict[str, Any]) -> Measurement:
         """Raises: _Gone for an answer that is none."""
@@ -230,7 +237,7 @@ class Executor:
                 return self._lines.get(timeout=min(left_s, _TELL_EVERY_S))
             except queue.Empty:
                 continue
-        raise _Gone(f"no answer within {limit_s:g} s")
+        raise _Late(f"no answer within {limit_s:g} s")
 
     def _said(self) -> str:
         """The last that it wrote on its standard error, for a message."""
@@ -254,6 +261,10 @@ def _now() -> str:
 
 class _Gone(Exception):  # noqa: N818 - says what happened
     """The process has ended, hangs or talks nonsense."""
+
+
+class _Late(_Gone):
+    """It hangs, or needs more time."""
 
 
 def _read(pipe: IO[str], lines: queue.SimpleQueue[str | None]) -> None:

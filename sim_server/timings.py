@@ -51,11 +51,12 @@ def open_measuring_timer(
         ):
             own = _simulated(executor.environment, settings)
             failures = cache.failures(own.name)
+            here = executor.environment
             measuring = MeasuringTimer(
-                CachedTimer(KernelTimer(own), cache.entries(own.name), executor.environment),
+                CachedTimer(KernelTimer(own), cache.entries(own.name), here),
                 executor,
                 lambda environment, row: cache.add([(environment, row)]),
-                [one for environment, one in failures if environment == executor.environment],
+                [one for where, one in failures if where == here and one.holds(limit_s)],
             )
             timer = _by_gpu(
                 settings, lambda gpu: measuring if gpu is own else _timer_of(gpu, settings)

@@ -77,7 +77,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _ls(options: argparse.Namespace) -> None:
     with TimingCache(options.file) as cache:
-        entries, failures = cache.entries(), list(cache.failures())
+        entries = cache.entries()
+        failures = _standing(entries, cache.failures())
     table = _table("GPU", "driver", "CUDA", "libraries", "entries", "samples", "latest")
     for environment, some in _by_environment(entries).items():
         table.add_row(
@@ -88,9 +89,10 @@ def _ls(options: argparse.Namespace) -> None:
             max(one.date for one in some),
         )
     _print(table)
-    if failures:
+    failed = {(where, signature_key(one.signature)) for where, one in failures}
+    if failed:
         print(
-            f"{len(failures):,} signatures are not measured again: `show` tells why, "
+            f"{len(failed):,} signatures are not measured again: `show` tells why, "
             "`prune --failures` has them tried."
         )
 
@@ -104,7 +106,8 @@ def _by_environment(entries: Iterable[Entry]) -> dict[Environment, list[Entry]]:
 
 def _show(options: argparse.Namespace) -> None:
     with TimingCache(options.file) as cache:
-        entries, failures = cache.entries(), list(cache.failures())
+        entries = cache.entries()
+        failures = _standing(entries, cache.failures())
     table = _table("signature", "GPU", "CUDA", "median", "spread", "cold", "n", "clock", "date")
     table.add_column("origin", overflow="fold")
     for entry in entries:
@@ -134,6 +137,18 @@ def _show(options: argparse.Namespace) -> None:
             table.add_row(*map(Text, (text, *where, *what)))
     if table.rows:
         _print(table)
+
+
+def _standing(
+    entries: Iterable[Entry], failures: Iterable[tuple[Environment, Failure]]
+) -> list[tuple[Environment, Failure]]:
+    """Those of signatures that were not measured all the same, with more time."""
+    measured = {(entry.environment, signature_key(entry.signature)) for entry in entries}
+    return [
+        (where, one)
+        for where, one in failures
+        if (where, signature_key(one.signature)) not in measured
+    ]
 
 
 def _is_wanted(text: str, options: argparse.Namespace) -> bool:

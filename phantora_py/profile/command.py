@@ -115,7 +115,7 @@ def _measure(
     failed = {
         signature_key(one.signature): one
         for where, one in cache.failures(environment.gpu)
-        if where == environment
+        if where == environment and one.holds(executor.answer_limit_s)
     }
     lacking = [one for key, one in wanted.items() if key not in known]
     refusals: list[tuple[str, str]] = []

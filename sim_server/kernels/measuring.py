@@ -39,7 +39,7 @@ class MeasuringTimer:
         failures: Iterable[Failure] = (),
     ) -> None:
         """`keep` is given every measurement at once, so that an interruption costs none, and what
-        broke the executor. `failures`: what did so earlier, in this environment.
+        broke the executor. `failures`: those in this environment that hold for its limit.
         """
         self._cached = cached
         self._measurer = measurer
@@ -103,4 +103,7 @@ class MeasuringTimer:
 
 def told_again(failed: Failure) -> str:
     """Why it is not measured."""
-    return f"not tried again since {failed.date[:10]}: {failed.failure}"
+    told = f"not tried again since {failed.date[:10]}: {failed.failure}"
+    if failed.limit_s is None:
+        return told
+    return f"{told}; `phantora profile` with a longer --limit tries it"

@@ -110,10 +110,17 @@ class Failure:
     date: str
     origin: str
     """Both as of `Measurement`."""
+    limit_s: float | None = None
+    """The time that it ran out of. None: it failed in another way."""
+
+    def holds(self, limit_s: float) -> bool:
+        """Whether a measurement with this limit would come to the same."""
+        return self.limit_s is None or limit_s <= self.limit_s
 
     def to_json(self) -> str:
-        """Canonical."""
-        return json.dumps(asdict(self), sort_keys=True)
+        """Canonical, as of `Measurement`."""
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        return json.dumps(known, sort_keys=True)
 
 
 def row_of(text: str) -> Measurement | Failure:

@@ -23,9 +23,10 @@ from sim_server.errors import UsageError
 from sim_server.timing_cache.entry import Entry, Environment, Failure, Measurement, row_of
 
 _APPLICATION = 0x50485443
-_VERSION = 3
-# Without failures; in 1 measurements had fewer fields, and what is missing is not known.
-_OLD_VERSIONS = (1, 2)
+_VERSION = 4
+# 3: failures without a limit; 1 and 2: none. In 1 measurements had fewer fields, and what is
+# missing is not known.
+_OLD_VERSIONS = (1, 2, 3)
 _MAGIC = b"SQLite format 3\0"
 # A writer holds the lock for some milliseconds; a disk that hangs should not be taken for it.
 _BUSY_S = 30.0

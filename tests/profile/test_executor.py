@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,11 +13,14 @@ from caches import product
 
 from phantora_py.cli import main
 from phantora_py.profile.suite import suite
+from sim_server.cluster import load_cluster
 from sim_server.errors import UsageError
 from sim_server.executor import Executor, Refused
 from sim_server.gpu import load_gpu
 from sim_server.kernels import CachedTimer, KernelTimer, MeasuringTimer, Tier
+from sim_server.settings import Settings
 from sim_server.timing_cache import Failure, Measurement, TimingCache
+from sim_server.timings import open_measuring_timer
 
 FAKE = [sys.executable, str(Path(__file__).parent / "fake_executor.py")]
 MODELS = KernelTimer(load_gpu("h100"))
@@ -82,6 +86,43 @@ def test_what_broke_it_is_not_tried_again() -> None:
     assert [one.failure for one in kept if isinstance(one, Failure)] == [
         "the executor died of it, with status -6"
     ]
+
+
+def measured_by_a_run(cache: Path, limit_s: float, *faults: str) -> bool:
+    """Whether a run with this limit has a measurement of one product."""
+    settings = Settings(
+        *(1, 1, 1, load_cluster("h100"), load_gpu("h100")),
+        cache={"path": str(cache), "cuda": "13.2"},
+        executor={"command": [*FAKE, *faults], "origin": "a run", "limit_s": limit_s},
+    )
+    with open_measuring_timer(settings, lambda: None) as (timer, _):
+        return timer.time(product(13)).tier is Tier.MEASURED
+
+
+def measured_by_profile(cache: Path, limit_s: float, *faults: str) -> bool:
+    """Likewise `phantora profile`, of a suite of that product."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("phantora_py.profile.command.suite", lambda: [product(13)])
+        words = ["--cache", str(cache), "--limit", str(limit_s), "--suite"]
+        return main(["profile", *words, "--executor", shlex.join([*FAKE, *faults])]) == 0
+
+
+@pytest.mark.parametrize("measured", [measured_by_a_run, measured_by_profile])
+def test_what_ran_out_of_time_is_tried_again_with_more_of_it(
+    measured: Callable[..., bool], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Not with as much or less; what died is not tried again however long it may take."""
+    late, dead = tmp_path / "late", tmp_path / "dead"
+    assert not measured(late, 0.5, "hang=.")
+    for limit_s in (0.5, 0.25):
+        assert not measured(late, limit_s)
+    assert main(["cache", "ls", str(late)]) == 0
+    assert "1 signatures are not measured again" in capsys.readouterr().out
+    assert measured(late, 60.0)
+    assert main(["cache", "ls", str(late)]) == 0
+    assert "not measured again" not in capsys.readouterr().out
+    assert not measured(dead, 20.0, "die=.")
+    assert not measured(dead, 60.0)
 
 
 def test_one_that_waits_for_the_gpu_has_time() -> None:

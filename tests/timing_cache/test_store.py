@@ -125,27 +125,29 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
         TimingCache(tmp_path / "text")
     path = make_cache(tmp_path / "c")
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 4")
+        connection.execute("PRAGMA user_version = 5")
     connection.close()
-    with pytest.raises(UsageError, match="format 4"):
+    with pytest.raises(UsageError, match="format 5"):
         TimingCache(path)
 
 
 def test_what_failed_is_kept_beside_what_was_measured(tmp_path: Path) -> None:
     """It is no measurement, so that nobody takes a time from it, and can be removed."""
     one = measurement(product(8), 100.0)
-    failure = Failure(product(9), "the executor died of it", "2026-01-02T03:04:05", "a test")
+    what = (product(9), "the executor died of it", "2026-01-02T03:04:05", "a test")
+    failure, late = Failure(*what), Failure(*what, limit_s=2.5)
+    assert "limit_s" not in failure.to_json()  # as those of format 3 are
     path = make_cache(tmp_path / "c", one)
     with TimingCache(path, write=True) as cache:
-        assert cache.add([(H100, failure), (H100, failure)]) == 1
+        assert cache.add([(H100, failure), (H100, failure), (H100, late)]) == 2
     with TimingCache(path, write=True) as cache:
         assert list(cache.measurements(H100.gpu)) == [(H100, one)]
-        assert list(cache.failures(H100.gpu)) == [(H100, failure)]
+        assert list(cache.failures(H100.gpu)) == [(H100, late), (H100, failure)]
         assert len(cache.entries()) == 1
-        assert cache.remove(cache.rows()) == 2
+        assert cache.remove(cache.rows()) == 3
 
 
-@pytest.mark.parametrize("old_version", [1, 2])
+@pytest.mark.parametrize("old_version", [1, 2, 3])
 def test_a_file_of_the_first_version_is_read_and_goes_on_as_one_of_today(
     old_version: int, tmp_path: Path
 ) -> None:
@@ -172,7 +174,7 @@ def test_a_file_of_the_first_version_is_read_and_goes_on_as_one_of_today(
             warm.key: warm,
         }
         assert cache.remove([(H100, one), (H100, warm)]) == 2
-    assert version() == 3
+    assert version() == 4
 
 
 def test_what_is_set_aside_is_out_of_the_way(tmp_path: Path) -> None:
