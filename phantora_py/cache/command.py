@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from sim_server.timing_cache import (
     Entry,
     Environment,
     Failure,
-    Measurement,
+    Row,
     TimingCache,
     put_away,
 )
@@ -44,11 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     made: dict[str, argparse.ArgumentParser] = {}
     add("ls", _ls, "where its measurements were made, and how many there are")
     add("show", _show, "its entries: samples, median, spread, clock, date, origin; what failed")
-    add("export", _export, "all of it as text, one measurement a line")
-    add("import", _import, "add measurements from texts that `export` wrote; makes the cache")
-    add("merge", _merge, "add the measurements of other caches")
+    add("export", _export, "all of it as text, one measurement or failure a line")
+    add("import", _import, "add what is in texts that `export` wrote; makes the cache")
+    add("merge", _merge, "add what is in other caches")
     add("verify", _verify, "read everything; a damaged file is set aside")
-    add("prune", _prune, "remove measurements that match all of the options")
+    add("prune", _prune, "remove measurements and failures that match all of the options")
     made["show"].add_argument(
         "pattern", nargs="?", default="*", help="of signatures, as '*bf16*'; default: all"
     )
@@ -157,18 +157,19 @@ def _is_wanted(text: str, options: argparse.Namespace) -> bool:
 
 def _export(options: argparse.Namespace) -> None:
     with TimingCache(options.file) as cache:
-        count = write_text(options.output, cache.rows())
-    print(f"Wrote {options.output} ({count:,} measurements)")
+        rows = list(cache.rows())
+    write_text(options.output, rows)
+    print(f"Wrote {options.output} ({_counted(rows)})")
 
 
 def _import(options: argparse.Namespace) -> None:
     found = [row for source in options.sources for row in read_text(source)]
     with TimingCache(options.file, write=True) as cache:
-        _tell_added(options.file, cache.add(found), len(found))
+        _tell_added(options.file, cache.add(found), found)
 
 
 def _merge(options: argparse.Namespace) -> None:
-    found: list[tuple[Environment, Measurement | Failure]] = []
+    found: list[Row] = []
     for source in options.sources:
         try:
             with TimingCache(source) as cache:
@@ -176,17 +177,30 @@ def _merge(options: argparse.Namespace) -> None:
         except Damaged as error:
             raise UsageError(f"{source} is damaged: {error}. Nothing was merged.") from error
     with TimingCache(options.file, write=True) as cache:
-        _tell_added(options.file, cache.add(found), len(found))
+        _tell_added(options.file, cache.add(found), found)
 
 
-def _tell_added(path: Path, added: int, given: int) -> None:
-    print(f"{added:,} of {given:,} measurements are new to {path}")
+def _tell_added(path: Path, added: Sequence[Row], given: Sequence[Row]) -> None:
+    new = _counts(added)
+    told = (f"{new.get(kind, 0):,} of {count:,} {kind}" for kind, count in _counts(given).items())
+    print(f"{' and '.join(told)} are new to {path}")
+
+
+def _counted(rows: Sequence[Row]) -> str:
+    return " and ".join(f"{count:,} {kind}" for kind, count in _counts(rows).items())
+
+
+def _counts(rows: Sequence[Row]) -> dict[str, int]:
+    """By kind; failures only if there are any."""
+    failures = sum(isinstance(one, Failure) for _, one in rows)
+    found = {"measurements": len(rows) - failures}
+    return found | {"failures": failures} if failures else found
 
 
 def _verify(options: argparse.Namespace) -> None:
     with TimingCache(options.file) as cache:
-        count = sum(1 for _ in cache.rows())
-    print(f"{options.file} is whole: {count:,} measurements")
+        rows = list(cache.rows())
+    print(f"{options.file} is whole: {_counted(rows)}")
 
 
 def _prune(options: argparse.Namespace) -> None:
@@ -198,13 +212,10 @@ def _prune(options: argparse.Namespace) -> None:
         )
     with TimingCache(options.file, write=options.file.exists()) as cache:
         removed = cache.remove(list(_matching(cache, options)))
-    what = "failures" if options.failures else "measurements"
-    print(f"{removed:,} {what} were removed from {options.file}")
+    print(f"{_counted(removed)} were removed from {options.file}")
 
 
-def _matching(
-    cache: TimingCache, options: argparse.Namespace
-) -> Iterator[tuple[Environment, Measurement | Failure]]:
+def _matching(cache: TimingCache, options: argparse.Namespace) -> Iterator[Row]:
     for environment, one in cache.rows():
         texts = {
             "gpu": environment.gpu,

@@ -8,12 +8,12 @@ from dataclasses import asdict
 from pathlib import Path
 
 from sim_server.errors import UsageError
-from sim_server.timing_cache import Environment, Failure, Measurement
+from sim_server.timing_cache import Environment, Row
 from sim_server.timing_cache.entry import row_of
 
 
-def write_text(path: Path, rows: Iterable[tuple[Environment, Measurement | Failure]]) -> int:
-    """Returns how many there were. Raises: UsageError if `path` cannot be written."""
+def write_text(path: Path, rows: Iterable[Row]) -> None:
+    """Raises: UsageError if `path` cannot be written."""
     lines = [
         json.dumps(asdict(environment) | asdict(one), sort_keys=True) for environment, one in rows
     ]
@@ -21,10 +21,9 @@ def write_text(path: Path, rows: Iterable[tuple[Environment, Measurement | Failu
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
-    return len(lines)
 
 
-def read_text(path: Path) -> Iterator[tuple[Environment, Measurement | Failure]]:
+def read_text(path: Path) -> Iterator[Row]:
     """What `write_text` wrote. Raises: UsageError with the line that is wrong."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

@@ -1,6 +1,6 @@
 """What was measured on real GPUs, kept from run to run: one file, read and written by many."""
 
-from sim_server.timing_cache.entry import Entry, Environment, Failure, Measurement
+from sim_server.timing_cache.entry import Entry, Environment, Failure, Measurement, Row
 from sim_server.timing_cache.store import Damaged, TimingCache, put_away, set_aside
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "Environment",
     "Failure",
     "Measurement",
+    "Row",
     "TimingCache",
     "put_away",
     "set_aside",

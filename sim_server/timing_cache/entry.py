@@ -123,6 +123,9 @@ class Failure:
         return json.dumps(known, sort_keys=True)
 
 
+Row = tuple[Environment, Measurement | Failure]
+
+
 def row_of(text: str) -> Measurement | Failure:
     """What `to_json` of either wrote. Raises: ValueError, TypeError, KeyError for anything else."""
     values = json.loads(text)

@@ -20,7 +20,7 @@ from dataclasses import astuple
 from pathlib import Path
 
 from sim_server.errors import UsageError
-from sim_server.timing_cache.entry import Entry, Environment, Failure, Measurement, row_of
+from sim_server.timing_cache.entry import Entry, Environment, Failure, Measurement, Row, row_of
 
 _APPLICATION = 0x50485443
 _VERSION = 4
@@ -115,7 +115,7 @@ class TimingCache:
             if isinstance(row, Failure):
                 yield environment, row
 
-    def rows(self, gpu: str | None = None) -> Iterator[tuple[Environment, Measurement | Failure]]:
+    def rows(self, gpu: str | None = None) -> Iterator[Row]:
         """Both. Raises: Damaged."""
         condition, values = ("", ()) if gpu is None else (" WHERE gpu = ?", (gpu,))
         with _reading(self.path):
@@ -133,9 +133,9 @@ class TimingCache:
             together.setdefault((environment, one.key), []).append(one)
         return [Entry(environment, found) for (environment, _), found in together.items()]
 
-    def add(self, rows: Iterable[tuple[Environment, Measurement | Failure]]) -> int:
-        """Adds what is not there yet, all or nothing. Returns how many that were."""
-        added = 0
+    def add(self, rows: Iterable[Row]) -> list[Row]:
+        """Adds what is not there yet, all or nothing. Returns that."""
+        added = []
         with _reading(self.path), self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
             for environment, one in rows:
@@ -145,24 +145,28 @@ class TimingCache:
                     "VALUES (?, ?, ?, ?)",
                     fields,
                 )
-                added += connection.execute(
+                is_new = connection.execute(
                     "INSERT OR IGNORE INTO measurement SELECT id, ?, ? FROM environment "
                     "WHERE (gpu, driver, cuda, libraries) = (?, ?, ?, ?)",
                     (content, _checksum(environment, content), *fields),
                 ).rowcount
+                if is_new:
+                    added.append((environment, one))
         return added
 
-    def remove(self, rows: Iterable[tuple[Environment, Measurement | Failure]]) -> int:
-        """Removes these, and environments that nothing is left of. Returns how many there were."""
-        removed = 0
+    def remove(self, rows: Iterable[Row]) -> list[Row]:
+        """Removes these, and environments that nothing is left of. Returns those there were."""
+        removed = []
         with _reading(self.path), self._connection as connection:
             connection.execute("BEGIN IMMEDIATE")
             for environment, one in rows:
-                removed += connection.execute(
+                was_there = connection.execute(
                     "DELETE FROM measurement WHERE content = ? AND environment IN (SELECT id FROM "
                     "environment WHERE (gpu, driver, cuda, libraries) = (?, ?, ?, ?))",
                     (one.to_json(), *astuple(environment)),
                 ).rowcount
+                if was_there:
+                    removed.append((environment, one))
             connection.execute(
                 "DELETE FROM environment WHERE id NOT IN (SELECT environment FROM measurement)"
             )

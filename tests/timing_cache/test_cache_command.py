@@ -35,7 +35,9 @@ def test_listing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_failures_are_told_exported_and_pruned(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With the reason; after `prune` they are tried again, and measurements stay."""
+    """With the reason, and counted apart; after `prune` they are tried again, and measurements
+    stay.
+    """
     path = make_cache(tmp_path / "c", measurement(product(8), 2e5, origin="phantora run"))
     failure = Failure(product(9), "the executor died of it", "2026-01-02T03:04:05", "phantora run")
     with TimingCache(path, write=True) as opened:
@@ -46,12 +48,22 @@ def test_failures_are_told_exported_and_pruned(
     said = " ".join(capsys.readouterr().out.split())
     assert "the executor died of it" in said
     assert "2026-01-02 phantora run" in said
-    assert cache("export", path, "-o", tmp_path / "c.jsonl") == 0
-    assert cache("import", tmp_path / "d", tmp_path / "c.jsonl") == 0
-    with TimingCache(tmp_path / "d") as opened:
+    text, copy = tmp_path / "c.jsonl", tmp_path / "d"
+    both = "1 measurements and 1 failures"
+    for words, told in (
+        (("verify", path), f"{path} is whole: {both}\n"),
+        (("export", path, "-o", text), f"Wrote {text} ({both})\n"),
+        (("import", copy, text), f"1 of 1 measurements and 1 of 1 failures are new to {copy}\n"),
+        (("merge", copy, path), f"0 of 1 measurements and 0 of 1 failures are new to {copy}\n"),
+    ):
+        assert cache(*words) == 0
+        assert capsys.readouterr().out == told
+    with TimingCache(copy) as opened:
         assert list(opened.failures()) == [(H100, failure)]
     assert cache("prune", path, "--origin", "phantora run", "--failures") == 0
-    assert "1 failures were removed" in capsys.readouterr().out
+    assert f"0 measurements and 1 failures were removed from {path}" in capsys.readouterr().out
+    assert cache("prune", copy, "--origin", "phantora run") == 0
+    assert f"{both} were removed from {copy}" in capsys.readouterr().out
     with TimingCache(path) as opened:
         assert list(opened.failures()) == []
         assert len(opened.entries()) == 1
