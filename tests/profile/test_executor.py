@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import queue
 import re
 import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from caches import product
 
 from phantora_py.cli import main
 from phantora_py.profile.suite import suite
+from sim_server import executor as executor_module
 from sim_server.cluster import load_cluster
 from sim_server.errors import UsageError
 from sim_server.executor import Executor, Refused
@@ -125,10 +128,36 @@ def test_what_ran_out_of_time_is_tried_again_with_more_of_it(
     assert not measured(dead, 60.0)
 
 
-def test_one_that_waits_for_the_gpu_has_time() -> None:
-    """As long as it says so: another one measures."""
+class SlowLines:
+    """A queue every line of which takes 4 s, by a clock that nothing else moves."""
+
+    now_s = 0
+
+    def __init__(self) -> None:
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._left_s = 4
+        self.put = self._lines.put
+
+    def get(self, timeout: float) -> str | None:
+        assert timeout >= 1
+        SlowLines.now_s += 1
+        self._left_s -= 1
+        if self._left_s > 0:
+            raise queue.Empty
+        self._left_s = 4
+        return self._lines.get(timeout=60.0)
+
+
+def test_one_that_waits_for_the_gpu_has_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its limit begins anew whenever it says so: three times here, and then it measures."""
+    monkeypatch.setattr(
+        executor_module, "queue", SimpleNamespace(SimpleQueue=SlowLines, Empty=queue.Empty)
+    )
+    monkeypatch.setattr(executor_module, "time", SimpleNamespace(monotonic=lambda: SlowLines.now_s))
     with Executor([*FAKE, 'wait="m": 13,'], "a test", 5.0) as executor:
+        before_s = SlowLines.now_s
         assert executor.measure(product(13)).signature == product(13)
+        assert SlowLines.now_s - before_s == 4 * 4
         assert executor.restarts == 0
 
 
