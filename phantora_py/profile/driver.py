@@ -9,6 +9,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any
 
+DRIVER = "libcuda.so.1"
 # Sources: cuda.h and driver_types.h of CUDA 12.0 to 13.2.
 _OUT_OF_MEMORY = 2
 _DEVICE_LOCATION, _PINNED_ALLOCATION, _READ_AND_WRITE = 1, 1, 3
@@ -17,6 +18,19 @@ _MOST_SHARED_BYTES = 8  # attribute of functions, both of driver and runtime
 _PARAMETER_BUFFER, _PARAMETER_BYTES = 1, 2  # CU_LAUNCH_PARAM_*
 # What a kernel may use without asking for more.
 _ORDINARY_SHARED_BYTES = 48 << 10
+
+
+class Loaded(ctypes.Structure):
+    """Where a library lies in memory, and the path that it was loaded from. Source: `struct
+    link_map` in link.h of glibc, which begins so and is what dlopen returns.
+    """
+
+    _fields_ = [("base", ctypes.c_void_p), ("path", ctypes.c_char_p)]
+
+
+def load(library: str) -> Loaded:
+    """Loads it unless it is there already. Raises: OSError."""
+    return Loaded.from_address(ctypes.CDLL(library)._handle)
 
 
 class CallFailed(Exception):  # noqa: N818 - says what happened
@@ -108,7 +122,7 @@ class Driver:
     """Both libraries, for the device that is current."""
 
     def __init__(self, cuda_major: int) -> None:
-        self._driver = ctypes.CDLL("libcuda.so.1")
+        self._driver = ctypes.CDLL(DRIVER)
         self._runtime = ctypes.CDLL(f"libcudart.so.{cuda_major}")
         self._runtime.cudaFuncGetName.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
 

@@ -7,7 +7,6 @@ compiled at run time in its code object, which the rank has kept.
 
 from __future__ import annotations
 
-import ctypes
 import json
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -16,7 +15,7 @@ from typing import Any
 
 from phantora_py.profile.calls.common import Call, Refusal
 from phantora_py.profile.contents import missing_contents
-from phantora_py.profile.driver import Arguments, CallFailed, Driver, Shape
+from phantora_py.profile.driver import Arguments, CallFailed, Driver, Shape, load
 from phantora_py.profile.memory import Memory
 from sim_server.kernels.work import Launch
 
@@ -120,9 +119,6 @@ def _contents(launch: _Kept, signature: Mapping[str, Any]) -> list[tuple[int, by
 def _base(library: str) -> int:
     """Where it is loaded; it may have to be. Raises: Refusal."""
     try:
-        handle = ctypes.CDLL(library)._handle
+        return load(library).base or 0
     except OSError as error:
         raise Refusal(str(error)) from error
-    # A handle is the address of a `struct link_map`, which begins so. Source: link.h of glibc.
-    base = ctypes.c_void_p.from_address(handle).value
-    return base or 0

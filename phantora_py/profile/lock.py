@@ -1,29 +1,24 @@
-"""One executor at a time on a GPU, whoever started them."""
+"""One executor at a time on a machine's GPUs, whoever started them and in whatever container."""
 
 from __future__ import annotations
 
 import fcntl
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 # Often enough that whoever waits for an answer hears of it (assumed).
 _LOOK_EVERY_S = 0.5
 
 
 class GpuLock:
-    """A lock on the file of one GPU, in the directory that all users share."""
+    """A lock on the driver's library, which all containers have from the machine: to lock a file
+    takes no right to write to it. docs/decisions/kernels-by-name.md tells why this file.
+    """
 
-    def __init__(self, uuid: str) -> None:
-        path = Path(tempfile.gettempdir()) / f"phantora-gpu-{uuid}.lock"
-        try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            os.fchmod(self._file, 0o644)  # whatever the umask
-        except PermissionError:  # another user's
-            self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    def __init__(self, library: str) -> None:
+        self._file = os.open(library, os.O_RDONLY | os.O_CLOEXEC)
 
     @contextmanager
     def held(self, wait: Callable[[], None]) -> Iterator[None]:

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from phantora_py.profile.calls import Refusal, make_call
+from phantora_py.profile.driver import DRIVER, load
 from phantora_py.profile.kernels import Kernels
 from phantora_py.profile.lock import GpuLock
 from phantora_py.profile.samples import measure
@@ -52,9 +53,9 @@ def main() -> int:
     torch.manual_seed(0)
     say(_environment(torch))
     kernels = Kernels(torch)
-    lock = GpuLock(str(torch.cuda.get_device_properties(0).uuid))
+    lock = GpuLock(os.fsdecode(load(DRIVER).path))
     for line in sys.stdin:
-        with lock.held(lambda: say({"waiting": "another executor measures on this GPU"})):
+        with lock.held(lambda: say({"waiting": "another executor measures on this machine"})):
             answer = _answer(torch, kernels, json.loads(line))
         say(answer)
     return 0

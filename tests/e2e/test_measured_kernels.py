@@ -4,7 +4,9 @@ phantora launches again and times. So measured times are the models' own.
 
 from __future__ import annotations
 
+import json
 import shlex
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +15,9 @@ from typing import Any
 import pytest
 from phantora_runs import PROGRAMS, Phantora, Run
 
+from phantora_py.libraries import shim_directory
+from phantora_py.profile.driver import DRIVER
+from phantora_py.profile.lock import GpuLock
 from phantora_py.profile.suite import attention, linear
 from phantora_py.profile.suite import product as suite_product
 from sim_server.executor import Executor
@@ -92,3 +97,21 @@ def test_kernels_that_a_program_compiles_are_measured(phantora: Phantora, tmp_pa
     compiled = {one.signature["name"] for one in measurements if "module" in one.signature}
     assert len(compiled) == 2
     assert "scale" in compiled
+
+
+def test_executors_take_turns() -> None:
+    """One tells that it waits as long as somebody else has the driver's library locked."""
+    lock = GpuLock(str(shim_directory() / DRIVER))
+    question = json.dumps({"signature": next(iter(linear(256, 128, 384, "bf16")))})
+    pipe = subprocess.PIPE
+    with subprocess.Popen(COMMAND, stdin=pipe, stdout=pipe, text=True) as executor:
+        assert executor.stdin is not None
+        assert executor.stdout is not None
+        assert "gpu" in json.loads(executor.stdout.readline())
+        with lock.held(lambda: None):
+            print(question, file=executor.stdin, flush=True)
+            assert "waiting" in json.loads(executor.stdout.readline())
+        answers = (json.loads(line) for line in executor.stdout)
+        assert "warm_ns" in next(answer for answer in answers if "waiting" not in answer)
+        executor.stdin.close()
+    assert executor.returncode == 0
