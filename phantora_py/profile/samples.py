@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from phantora_py.profile.calls import Call
+from phantora_py.profile.calls import Call, Refusal, Remainder
 
 _WARM_UP, _WARM, _COLD = 3, 9, 5
 # Launches that are timed together, so that the events' own time does not count.
@@ -24,10 +24,12 @@ _LEAST, _MOST_ROUNDS = 5, 3
 _SETTLED = 0.1
 
 
-def measure(torch: Any, call: Call) -> dict[str, Any]:
+def measure(torch: Any, call: Call | Remainder) -> dict[str, Any]:
     """Samples of a call. Warm: several in a row; cold: one after the cache was filled with
-    something else.
+    something else. Raises: Refusal.
     """
+    if isinstance(call, Remainder):
+        return difference(measure(torch, call.whole), measure(torch, call.part))
     for _ in range(_WARM_UP):
         call()
     torch.cuda.synchronize()
@@ -41,6 +43,19 @@ def measure(torch: Any, call: Call) -> dict[str, Any]:
 
     cold_ns, more = series(cold, _COLD)
     return {"warm_ns": warm_ns, "cold_ns": cold_ns, "outliers": outliers + more}
+
+
+def difference(whole: Mapping[str, Any], part: Mapping[str, Any]) -> dict[str, Any]:
+    """Samples of what the whole takes longer than its part's median. Raises: Refusal if one is not
+    above 0.
+    """
+    found = {
+        name: [sample - statistics.median(part[name]) for sample in whole[name]]
+        for name in ("warm_ns", "cold_ns")
+    }
+    if min(min(samples) for samples in found.values()) <= 0:
+        raise Refusal("it takes too little time beside what has to be called with it")
+    return found | {"outliers": whole["outliers"] + part["outliers"]}
 
 
 def without_outliers(samples: Sequence[float]) -> list[float]:

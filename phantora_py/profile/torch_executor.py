@@ -65,10 +65,10 @@ def _answer(torch: Any, kernels: Kernels, asked: Mapping[str, Any]) -> Mapping[s
     signature = asked["signature"]
     try:
         if signature["kind"] == "kernel":
-            call = kernels.call(signature, asked.get("launch"))
+            found = measure(torch, kernels.call(signature, asked.get("launch")))
         else:
-            call = make_call(torch, signature)
-        return measure(torch, call) | _state(torch)
+            found = measure(torch, make_call(torch, signature))
+        return found | _state(torch)
     except Refusal as refusal:
         return {"refused": str(refusal)}
     except torch.cuda.OutOfMemoryError:

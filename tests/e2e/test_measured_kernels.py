@@ -54,6 +54,37 @@ def wrong(measurements: list[Measurement]) -> list[tuple[str, float, float]]:
     return found
 
 
+def recurrent(cell: str, **changes: Any) -> list[Mapping[str, Any]]:
+    """The passes over a network of one layer of 256 from 128, with 20 steps of 8 sequences."""
+    sizes = {"layers": 1, "directions": 1, "seqlen": 20, "batch": 8, "tokens": 160}
+    sizes |= {"input": 128, "hidden": 256, "projection": 0}
+    flags = {"persistent": 0, "tensor_cores": 1, "dropout": 0}
+    network = {"kind": "library", "library": "cudnn", "type": "f32", **sizes, **flags, **changes}
+    directions = ("forward", "backward_data", "backward_weights")
+    return [{**network, "operation": f"{cell}_{direction}"} for direction in directions]
+
+
+def test_passes_over_recurrent_networks_come_to_what_was_asked_for() -> None:
+    """By cell, type and algorithm, in both directions, projected, dropped and packed; and the loss
+    that often follows, with labels on the host and on the GPU.
+    """
+    loss: dict[str, Any] = {"seqlen": 50, "batch": 4, "channels": 32, "bytes": 2 * 4 * 50 * 4 * 32}
+    loss |= {"kind": "library", "library": "cudnn", "operation": "ctc_loss", "type": "f32"}
+    asked: list[Mapping[str, Any]] = [
+        *recurrent("lstm"),
+        *recurrent("lstm", tensor_cores=0),
+        *recurrent("lstm", type="f16", persistent=1),
+        *recurrent("lstm", type="bf16", layers=2, projection=32),
+        *recurrent("gru", type="f64", tensor_cores=0, layers=2, directions=2),
+        *recurrent("gru", layers=2, dropout=1, batch=3, tokens=33),
+        *recurrent("rnn_tanh", hidden=64, persistent=1),
+        *recurrent("rnn_relu", batch=1, tokens=20, persistent=1),
+        *({**loss, "labels": labels} for labels in (12, 255)),
+    ]
+    with Executor(COMMAND, "a test") as executor:
+        assert wrong([executor.measure(one) for one in asked]) == []
+
+
 def test_library_calls_come_to_what_was_asked_for() -> None:
     """Every kind that the suite has, batches and sums."""
     batch = {**suite_product(64, 96, 32, "NT", "bf16"), "batch": 6}
@@ -85,7 +116,7 @@ def test_operations_of_every_class_are_measured(phantora: Phantora, tmp_path: Pa
     classes = {MODELS.time(one.signature).kernel_class for one in measurements}
     assert classes >= {
         *("gemm", "convolution", "attention", "norm", "loss", "optimizer", "embedding"),
-        *("elementwise", "reduction", "random", "sort", "concatenate"),
+        *("elementwise", "reduction", "random", "sort", "concatenate", "recurrent"),
     }
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from phantora_py.profile.samples import series, without_outliers
+import pytest
+
+from phantora_py.profile.calls import Refusal
+from phantora_py.profile.samples import difference, series, without_outliers
 
 
 def test_an_interruption_is_left_out() -> None:
@@ -25,3 +28,12 @@ def test_a_series_goes_on_until_enough_samples_count() -> None:
     assert series(lambda: next(values), 5) == ([100.0] * 8, 2)
     restless = sampler(*(100 + 2 * number for number in range(50)))
     assert series(lambda: next(restless), 9) == ([100.0 + 2 * number for number in range(27)], 0)
+
+
+def test_a_difference_that_is_none_is_refused() -> None:
+    """A time of 0 or less is not a measurement; outliers of both are counted."""
+    whole = {"warm_ns": [30.0, 32.0], "cold_ns": [50.0], "outliers": 1}
+    part = {"warm_ns": [9.0, 10.0, 12.0], "cold_ns": [20.0], "outliers": 2}
+    assert difference(whole, part) == {"warm_ns": [20.0, 22.0], "cold_ns": [30.0], "outliers": 3}
+    with pytest.raises(Refusal, match="too little time"):
+        difference(whole, {**part, "cold_ns": [50.0]})

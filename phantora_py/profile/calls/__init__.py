@@ -5,19 +5,26 @@ PyTorch is a parameter: whoever only reads this needs none.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from phantora_py.profile.calls.common import Call, Refusal
-from phantora_py.profile.calls.cudnn import attention, batch_norm, convolution
+from phantora_py.profile.calls.common import Call, Refusal, Remainder
+from phantora_py.profile.calls.cudnn import attention, batch_norm, convolution, ctc_loss
 from phantora_py.profile.calls.products import product
+from phantora_py.profile.calls.recurrent import CELLS, recurrent
 
-__all__ = ["Call", "Refusal", "make_call"]
+__all__ = ["Call", "Refusal", "Remainder", "make_call"]
 
-_CUDNN = {"attention_": attention, "convolution_": convolution, "batch_norm_": batch_norm}
+_CUDNN: Mapping[str, Callable[[Any, Mapping[str, Any]], Call | Remainder]] = {
+    "attention_": attention,
+    "convolution_": convolution,
+    "batch_norm_": batch_norm,
+    "ctc_loss": ctc_loss,
+    **{f"{cell}_": recurrent for cell in CELLS},
+}
 
 
-def make_call(torch: Any, signature: Mapping[str, Any]) -> Call:
+def make_call(torch: Any, signature: Mapping[str, Any]) -> Call | Remainder:
     """What comes to the launch of a library's signature. Raises: Refusal."""
     kind, operation = signature["kind"], str(signature.get("operation", ""))
     if kind == "gemm":

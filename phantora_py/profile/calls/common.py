@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 Call = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """What `whole` does after `part`: a launch that PyTorch has no call for alone."""
+
+    whole: Call
+    part: Call
+
 
 # PyTorch's names of the types of docs/records.md.
 _TYPES = {

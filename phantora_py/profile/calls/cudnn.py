@@ -1,4 +1,4 @@
-"""Calls of cuDNN: attention, convolutions, batch normalisation."""
+"""Calls of cuDNN: attention, convolutions, batch normalisation, CTC losses."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from phantora_py.profile.calls.common import Call, Refusal, filled, number
+
+# What PyTorch tells cuDNN of sequences of labels whose lengths are on the GPU.
+_MOST_LABELS = 255
 
 
 def attention(torch: Any, signature: Mapping[str, Any]) -> Call:
@@ -101,3 +104,20 @@ def batch_norm(torch: Any, signature: Mapping[str, Any]) -> Call:
     return lambda: torch.ops.aten.cudnn_batch_norm_backward(
         x, gradient, weight, mean, variance, saved_mean, saved_variance, 1e-5, reserve
     )
+
+
+def ctc_loss(torch: Any, signature: Mapping[str, Any]) -> Call:
+    """With its gradient, of sequences that are all as long as the longest. A sequence of labels has
+    no more than it has steps, or cuDNN leaves its memory.
+    """
+    steps, batch, channels = (signature[key] for key in ("seqlen", "batch", "channels"))
+    labels = min(signature["labels"], steps)
+    scores = filled(torch, [steps, batch, channels], torch.float32).log_softmax(2)
+    # 0 is the blank; equal neighbours would need one between them.
+    targets = torch.arange(batch * labels, dtype=torch.int32) % max(1, channels - 1) + 1
+    lengths: list[Any] = [[steps] * batch, [labels] * batch]
+    loss = torch.ops.aten._cudnn_ctc_loss.default
+    if signature["labels"] == _MOST_LABELS:
+        loss, targets = torch.ops.aten._cudnn_ctc_loss.Tensor, targets.cuda()
+        lengths = [torch.tensor(one, dtype=torch.int32, device="cuda") for one in lengths]
+    return lambda: loss(scores, targets, *lengths, 0, False, False)

@@ -64,6 +64,16 @@ def convolutions() -> None:
     f.avg_pool2d(made(4, 8, 32, 32, kind=F32), 2)
 
 
+def sequences() -> None:
+    listen, speak = nn.LSTM(80, 256, 2, bidirectional=True).cuda(), nn.GRU(512, 64).cuda().half()
+    sound = made(40, 8, 80, kind=F32).requires_grad_()
+    heard, _ = listen(sound)
+    spoken, _ = speak(heard.half())
+    lengths = torch.full((8,), 40), torch.full((8,), 12)
+    labels = torch.ones(96, dtype=torch.int32)
+    f.ctc_loss(spoken.float().log_softmax(2), labels, *lengths).backward()
+
+
 def pointwise() -> None:
     x, y = made(1000, 1000), made(1000, 1000)
     wide, other = x.float(), y.float()
@@ -146,6 +156,8 @@ def attention() -> None:
             )
 
 
-for one in (products, convolutions, pointwise, rows, movements, optimizers, attention):
+for one in (
+    *(products, convolutions, sequences, pointwise, rows, movements, optimizers, attention),
+):
     one()
 torch.cuda.synchronize()
