@@ -110,6 +110,7 @@ def test_attributes_agree_with_the_properties(gpu: GpuProfile) -> None:
         ("h100", (79.1, 79.3), 132, 227 * 1024),
         ("h200", (139.7, 139.9), 132, 227 * 1024),
         ("b200", (178.3, 178.4), 148, 227 * 1024),
+        ("gb200", (184.30, 184.32), 152, 227 * 1024),
     ],
 )
 def test_published_facts(
