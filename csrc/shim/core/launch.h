@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "shim/core/device.h"
 #include "shim/core/kernel_arguments.h"
@@ -20,6 +21,22 @@ PH_EXPORT const char* kernel_name(const KernelFunction& function) noexcept;
 // `arguments` as in cudaLaunchKernel: a pointer to each parameter.
 PH_EXPORT void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** arguments, StreamRef stream,
                              const LaunchForm& form = {}) noexcept;
+
+// What a launch's attributes say of its form. Runtime and driver API have the same ones under different names: `value` is
+// what an attribute calls its union.
+template <class Attribute, class Id, class Value>
+LaunchForm form_of(std::span<const Attribute> attributes, Id cooperative, Id cluster,
+                   Value Attribute::* value) noexcept {
+  LaunchForm form;
+  for (const Attribute& attribute : attributes) {
+    if (attribute.id == cooperative) form.cooperative = (attribute.*value).cooperative != 0;
+    if (attribute.id == cluster) {
+      const auto& size = (attribute.*value).clusterDim;
+      form = {form.cooperative, {size.x, size.y, size.z}};
+    }
+  }
+  return form;
+}
 
 // The grouped products that this thread launches from now on have this signature, 0: nobody says. Their sizes are on the
 // device; phantora_py/rank/grouped_products.py knows them.

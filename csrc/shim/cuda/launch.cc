@@ -36,16 +36,8 @@ void find_packed(void** extra, LaunchForm& form) noexcept {
 }
 
 LaunchForm form_of(const CUlaunchConfig& configuration) noexcept {
-  LaunchForm form;
-  for (unsigned i = 0; i < configuration.numAttrs; ++i) {
-    const CUlaunchAttribute& attribute = configuration.attrs[i];
-    if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) form.cooperative = attribute.value.cooperative != 0;
-    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-      const auto& size = attribute.value.clusterDim;
-      form = {form.cooperative, {size.x, size.y, size.z}};
-    }
-  }
-  return form;
+  return ph::form_of(std::span<const CUlaunchAttribute>(configuration.attrs, configuration.numAttrs),
+                     CU_LAUNCH_ATTRIBUTE_COOPERATIVE, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &CUlaunchAttribute::value);
 }
 
 bool shape_fits(const Function& function, const LaunchShape& shape) noexcept {

@@ -52,16 +52,8 @@ cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, st
 }
 
 LaunchForm form_of(const cudaLaunchConfig_t& configuration) noexcept {
-  LaunchForm form;
-  for (unsigned i = 0; i < configuration.numAttrs; ++i) {
-    const cudaLaunchAttribute& attribute = configuration.attrs[i];
-    if (attribute.id == cudaLaunchAttributeCooperative) form.cooperative = attribute.val.cooperative != 0;
-    if (attribute.id == cudaLaunchAttributeClusterDimension) {
-      const auto& size = attribute.val.clusterDim;
-      form = {form.cooperative, {size.x, size.y, size.z}};
-    }
-  }
-  return form;
+  return ph::form_of(std::span<const cudaLaunchAttribute>(configuration.attrs, configuration.numAttrs),
+                     cudaLaunchAttributeCooperative, cudaLaunchAttributeClusterDimension, &cudaLaunchAttribute::val);
 }
 
 cudaError_t set_attribute(const void* stub, cudaFuncAttribute attribute, int value) noexcept {
