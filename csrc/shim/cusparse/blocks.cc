@@ -24,24 +24,12 @@ cusparseStatus_t run(cusparseHandle_t handle, const Blocks& of, const void* outp
                 {output});
 }
 
-// Assumed: where each row begins.
-cusparseStatus_t tell_bytes(cusparseHandle_t handle, int rows, int* bytes) noexcept {
-  if (!is_handle(handle)) return CUSPARSE_STATUS_NOT_INITIALIZED;
-  if (rows < 0 || !bytes) return CUSPARSE_STATUS_INVALID_VALUE;
-  *bytes = 4 * (rows + 1);
-  return CUSPARSE_STATUS_SUCCESS;
-}
-
 // Of elements that nobody knows, those on the diagonal are not zero.
 cusparseStatus_t tell_no_zero(cusparseHandle_t handle, const void* info, int* position) noexcept {
   if (!is_handle(handle)) return CUSPARSE_STATUS_NOT_INITIALIZED;
   if (!info || !position || numbers_on_device(handle)) return CUSPARSE_STATUS_INVALID_VALUE;
   *position = -1;
   return CUSPARSE_STATUS_SUCCESS;
-}
-
-cusparseStatus_t is_there(const void* handle) noexcept {
-  return handle ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_INVALID_VALUE;
 }
 
 }  // namespace
@@ -68,7 +56,7 @@ cusparseStatus_t is_there(const void* handle) noexcept {
                                            int rows, int, PH_DESCRIPTOR, T*, const int*, const int*, int,              \
                                            bsrsv2Info_t, int* bytes) noexcept {                                        \
     PH_CALL(cusparse##X##bsrsv2_bufferSize);                                                                           \
-    return tell_bytes(handle, rows, bytes);                                                                            \
+    return tell_workspace(handle, rows, bytes);                                                                        \
   }                                                                                                                    \
   PH_STATUS cusparse##X##bsrsv2_analysis(cusparseHandle_t handle, cusparseDirection_t, cusparseOperation_t, int rows,  \
                                          int blocks, PH_DESCRIPTOR, const T*, const int*, const int*, int size,        \
@@ -86,7 +74,7 @@ cusparseStatus_t is_there(const void* handle) noexcept {
                                            cusparseOperation_t, int rows, int, int, PH_DESCRIPTOR, T*, const int*,     \
                                            const int*, int, bsrsm2Info_t, int* bytes) noexcept {                       \
     PH_CALL(cusparse##X##bsrsm2_bufferSize);                                                                           \
-    return tell_bytes(handle, rows, bytes);                                                                            \
+    return tell_workspace(handle, rows, bytes);                                                                        \
   }                                                                                                                    \
   PH_STATUS cusparse##X##bsrsm2_analysis(cusparseHandle_t handle, cusparseDirection_t, cusparseOperation_t,            \
                                          cusparseOperation_t, int rows, int n, int blocks, PH_DESCRIPTOR, const T*,    \
@@ -114,17 +102,11 @@ PH_BLOCKS(D, double, CUDA_R_64F)
 PH_BLOCKS(C, cuComplex, CUDA_C_32F)
 PH_BLOCKS(Z, cuDoubleComplex, CUDA_C_64F)
 
-// What they say of a matrix makes no difference to what is counted.
-PH_STATUS cusparseCreateMatDescr(cusparseMatDescr_t* descriptor) noexcept {
-  PH_CALL(cusparseCreateMatDescr);
-  return give_state(descriptor);
-}
+PH_STATE(cusparseMatDescr_t, cusparseCreateMatDescr, cusparseDestroyMatDescr)
+PH_STATE(bsrsv2Info_t, cusparseCreateBsrsv2Info, cusparseDestroyBsrsv2Info)
+PH_STATE(bsrsm2Info_t, cusparseCreateBsrsm2Info, cusparseDestroyBsrsm2Info)
 
-PH_STATUS cusparseDestroyMatDescr(cusparseMatDescr_t descriptor) noexcept {
-  PH_CALL(cusparseDestroyMatDescr);
-  return is_there(descriptor);
-}
-
+// What is said of a matrix makes no difference to what is counted.
 PH_STATUS cusparseSetMatType(cusparseMatDescr_t descriptor, cusparseMatrixType_t) noexcept {
   PH_CALL(cusparseSetMatType);
   return is_there(descriptor);
@@ -143,26 +125,6 @@ PH_STATUS cusparseSetMatDiagType(cusparseMatDescr_t descriptor, cusparseDiagType
 PH_STATUS cusparseSetMatIndexBase(cusparseMatDescr_t descriptor, cusparseIndexBase_t) noexcept {
   PH_CALL(cusparseSetMatIndexBase);
   return is_there(descriptor);
-}
-
-PH_STATUS cusparseCreateBsrsv2Info(bsrsv2Info_t* info) noexcept {
-  PH_CALL(cusparseCreateBsrsv2Info);
-  return give_state(info);
-}
-
-PH_STATUS cusparseDestroyBsrsv2Info(bsrsv2Info_t info) noexcept {
-  PH_CALL(cusparseDestroyBsrsv2Info);
-  return is_there(info);
-}
-
-PH_STATUS cusparseCreateBsrsm2Info(bsrsm2Info_t* info) noexcept {
-  PH_CALL(cusparseCreateBsrsm2Info);
-  return give_state(info);
-}
-
-PH_STATUS cusparseDestroyBsrsm2Info(bsrsm2Info_t info) noexcept {
-  PH_CALL(cusparseDestroyBsrsm2Info);
-  return is_there(info);
 }
 
 PH_STATUS cusparseXbsrsv2_zeroPivot(cusparseHandle_t handle, bsrsv2Info_t info, int* position) noexcept {

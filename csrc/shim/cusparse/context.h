@@ -32,13 +32,16 @@ const Sparse* find(cusparseConstSpMatDescr_t descriptor) noexcept;
 const Dense* find(cusparseConstDnMatDescr_t descriptor) noexcept;
 const Dense* find(cusparseConstDnVecDescr_t descriptor) noexcept;
 
-// For descriptors of which nothing is asked later: any pointer that is not null will do.
-template <class Handle>
-cusparseStatus_t give_state(Handle* handle) noexcept {
+// Descriptors of which nothing is asked later: any pointer that is not null will do.
+template <class Descriptor>
+cusparseStatus_t give_state(Descriptor* descriptor) noexcept {
   static char state;
-  if (!handle) return CUSPARSE_STATUS_INVALID_VALUE;
-  *handle = reinterpret_cast<Handle>(&state);
+  if (!descriptor) return CUSPARSE_STATUS_INVALID_VALUE;
+  *descriptor = reinterpret_cast<Descriptor>(&state);
   return CUSPARSE_STATUS_SUCCESS;
+}
+inline cusparseStatus_t is_there(const void* descriptor) noexcept {
+  return descriptor ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_INVALID_VALUE;
 }
 
 bool is_handle(cusparseHandle_t handle) noexcept;
@@ -57,8 +60,27 @@ cusparseStatus_t describe(cusparseHandle_t handle, const char* name, cusparseOpe
                           const Dense* b, const Dense* c, Operation& of) noexcept;
 // Assumed: where each row of the result begins.
 cusparseStatus_t tell_workspace(cusparseStatus_t status, const Operation& of, std::size_t* bytes) noexcept;
+// Likewise; the older interface has no descriptors, and some of it tells sizes as int.
+template <class Size>
+cusparseStatus_t tell_workspace(cusparseHandle_t handle, int rows, Size* bytes) noexcept {
+  if (!is_handle(handle)) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  if (rows < 0 || !bytes) return CUSPARSE_STATUS_INVALID_VALUE;
+  *bytes = static_cast<Size>(4 * (std::int64_t{rows} + 1));
+  return CUSPARSE_STATUS_SUCCESS;
+}
 // Results, of which nothing is known afterwards, are not computed.
 cusparseStatus_t record(cusparseHandle_t handle, const Operation& of,
                         std::initializer_list<const void*> outputs) noexcept;
 
 }  // namespace ph::cusparse
+
+// The calls that make and destroy such a descriptor.
+#define PH_STATE(Descriptor, create, destroy)                          \
+  PH_EXPORT cusparseStatus_t create(Descriptor* descriptor) noexcept { \
+    PH_CALL(create);                                                   \
+    return ph::cusparse::give_state(descriptor);                       \
+  }                                                                    \
+  PH_EXPORT cusparseStatus_t destroy(Descriptor descriptor) noexcept { \
+    PH_CALL(destroy);                                                  \
+    return ph::cusparse::is_there(descriptor);                         \
+  }

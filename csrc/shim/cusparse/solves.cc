@@ -20,15 +20,8 @@ cusparseStatus_t describe_solve(cusparseHandle_t handle, const char* name, cuspa
 
 extern "C" {
 
-PH_EXPORT cusparseStatus_t cusparseSpSV_createDescr(cusparseSpSVDescr_t* descriptor) noexcept {
-  PH_CALL(cusparseSpSV_createDescr);
-  return give_state(descriptor);
-}
-
-PH_EXPORT cusparseStatus_t cusparseSpSV_destroyDescr(cusparseSpSVDescr_t descriptor) noexcept {
-  PH_CALL(cusparseSpSV_destroyDescr);
-  return descriptor ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_INVALID_VALUE;
-}
+PH_STATE(cusparseSpSVDescr_t, cusparseSpSV_createDescr, cusparseSpSV_destroyDescr)
+PH_STATE(cusparseSpSMDescr_t, cusparseSpSM_createDescr, cusparseSpSM_destroyDescr)
 
 PH_EXPORT cusparseStatus_t cusparseSpSV_bufferSize(cusparseHandle_t handle, cusparseOperation_t operation, const void*,
                                                    cusparseConstSpMatDescr_t a, cusparseConstDnVecDescr_t x,
@@ -57,16 +50,6 @@ PH_EXPORT cusparseStatus_t cusparseSpSV_solve(cusparseHandle_t handle, cusparseO
   Operation of{};
   const cusparseStatus_t status = describe_solve(handle, "spsv", operation, a, x, y, of);
   return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {find(y)->values}) : status;
-}
-
-PH_EXPORT cusparseStatus_t cusparseSpSM_createDescr(cusparseSpSMDescr_t* descriptor) noexcept {
-  PH_CALL(cusparseSpSM_createDescr);
-  return give_state(descriptor);
-}
-
-PH_EXPORT cusparseStatus_t cusparseSpSM_destroyDescr(cusparseSpSMDescr_t descriptor) noexcept {
-  PH_CALL(cusparseSpSM_destroyDescr);
-  return descriptor ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_INVALID_VALUE;
 }
 
 PH_EXPORT cusparseStatus_t cusparseSpSM_bufferSize(cusparseHandle_t handle, cusparseOperation_t operation,

@@ -46,14 +46,6 @@ Operation sum(const char* name, cudaDataType type, int m, int n, int nonzeros) n
 
 bool is_sum(int m, int n, int first, int second) noexcept { return m >= 0 && n >= 0 && first >= 0 && second >= 0; }
 
-// Assumed: where each row of the result begins.
-cusparseStatus_t tell_sum_workspace(cusparseHandle_t handle, int m, std::size_t* bytes) noexcept {
-  if (!is_handle(handle)) return CUSPARSE_STATUS_NOT_INITIALIZED;
-  if (!bytes || m < 0) return CUSPARSE_STATUS_INVALID_VALUE;
-  *bytes = 4 * (static_cast<std::size_t>(m) + 1);
-  return CUSPARSE_STATUS_SUCCESS;
-}
-
 cusparseStatus_t add(cusparseHandle_t handle, cudaDataType type, int m, int n, int first, int second, void* values,
                      int* columns) noexcept {
   if (!is_sum(m, n, first, second)) return CUSPARSE_STATUS_INVALID_VALUE;
@@ -64,15 +56,7 @@ cusparseStatus_t add(cusparseHandle_t handle, cudaDataType type, int m, int n, i
 
 extern "C" {
 
-PH_EXPORT cusparseStatus_t cusparseSpGEMM_createDescr(cusparseSpGEMMDescr_t* descriptor) noexcept {
-  PH_CALL(cusparseSpGEMM_createDescr);
-  return give_state(descriptor);
-}
-
-PH_EXPORT cusparseStatus_t cusparseSpGEMM_destroyDescr(cusparseSpGEMMDescr_t descriptor) noexcept {
-  PH_CALL(cusparseSpGEMM_destroyDescr);
-  return descriptor ? CUSPARSE_STATUS_SUCCESS : CUSPARSE_STATUS_INVALID_VALUE;
-}
+PH_STATE(cusparseSpGEMMDescr_t, cusparseSpGEMM_createDescr, cusparseSpGEMM_destroyDescr)
 
 PH_EXPORT cusparseStatus_t cusparseSpGEMM_workEstimation(cusparseHandle_t handle, cusparseOperation_t,
                                                          cusparseOperation_t, const void*, cusparseConstSpMatDescr_t a,
@@ -144,7 +128,7 @@ PH_EXPORT cusparseStatus_t cusparseXcsrgeam2Nnz(cusparseHandle_t handle, int m, 
       const T*, const cusparseMatDescr_t, int, const T*, const int*, const int*, const cusparseMatDescr_t, const T*,  \
       const int*, const int*, size_t* bytes) noexcept {                                                               \
     PH_CALL(cusparse##X##csrgeam2_bufferSizeExt);                                                                     \
-    return tell_sum_workspace(handle, m, bytes);                                                                      \
+    return tell_workspace(handle, m, bytes);                                                                          \
   }                                                                                                                   \
   PH_EXPORT cusparseStatus_t cusparse##X##csrgeam2(                                                                   \
       cusparseHandle_t handle, int m, int n, const T*, const cusparseMatDescr_t, int first, const T*, const int*,     \
