@@ -151,6 +151,20 @@ using namespace ph::cusolver;
   PH_SPECTRAL(X, T, R, type)                    \
   PH_JACOBI(X, T, R, type, evj)
 
+// How exact Jacobi's method is to be: any pointer that is not null will do.
+#define PH_INFO(Info, create, destroy)                                     \
+  PH_STATUS create(Info* info) noexcept {                                  \
+    PH_CALL(create);                                                       \
+    static char parameters;                                                \
+    if (!info) return CUSOLVER_STATUS_INVALID_VALUE;                       \
+    *info = reinterpret_cast<Info>(&parameters);                           \
+    return CUSOLVER_STATUS_SUCCESS;                                        \
+  }                                                                        \
+  PH_STATUS destroy(Info info) noexcept {                                  \
+    PH_CALL(destroy);                                                      \
+    return info ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_INVALID_VALUE; \
+  }
+
 extern "C" {
 
 PH_FAMILY(S, float, float, CUDA_R_32F, orgqr, ormqr, syevj)
@@ -158,32 +172,8 @@ PH_FAMILY(D, double, double, CUDA_R_64F, orgqr, ormqr, syevj)
 PH_FAMILY(C, cuComplex, float, CUDA_C_32F, ungqr, unmqr, heevj)
 PH_FAMILY(Z, cuDoubleComplex, double, CUDA_C_64F, ungqr, unmqr, heevj)
 
-// How exact Jacobi's method is to be: any pointer that is not null will do.
-PH_STATUS cusolverDnCreateGesvdjInfo(gesvdjInfo_t* info) noexcept {
-  PH_CALL(cusolverDnCreateGesvdjInfo);
-  static char parameters;
-  if (!info) return CUSOLVER_STATUS_INVALID_VALUE;
-  *info = reinterpret_cast<gesvdjInfo_t>(&parameters);
-  return CUSOLVER_STATUS_SUCCESS;
-}
-
-PH_STATUS cusolverDnDestroyGesvdjInfo(gesvdjInfo_t info) noexcept {
-  PH_CALL(cusolverDnDestroyGesvdjInfo);
-  return info ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_INVALID_VALUE;
-}
-
-PH_STATUS cusolverDnCreateSyevjInfo(syevjInfo_t* info) noexcept {
-  PH_CALL(cusolverDnCreateSyevjInfo);
-  static char parameters;
-  if (!info) return CUSOLVER_STATUS_INVALID_VALUE;
-  *info = reinterpret_cast<syevjInfo_t>(&parameters);
-  return CUSOLVER_STATUS_SUCCESS;
-}
-
-PH_STATUS cusolverDnDestroySyevjInfo(syevjInfo_t info) noexcept {
-  PH_CALL(cusolverDnDestroySyevjInfo);
-  return info ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_INVALID_VALUE;
-}
+PH_INFO(gesvdjInfo_t, cusolverDnCreateGesvdjInfo, cusolverDnDestroyGesvdjInfo)
+PH_INFO(syevjInfo_t, cusolverDnCreateSyevjInfo, cusolverDnDestroySyevjInfo)
 
 PH_STATUS cusolverDnXgesvdjSetTolerance(gesvdjInfo_t info, double) noexcept {
   PH_CALL(cusolverDnXgesvdjSetTolerance);
