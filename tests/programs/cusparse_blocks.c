@@ -8,20 +8,8 @@
    cusparseCbsrsv2_analysis cusparseCbsrsv2_solve cusparseCbsrsm2_bufferSize cusparseCbsrsm2_analysis
    cusparseCbsrsm2_solve cusparseZbsrmv cusparseZbsrmm cusparseZbsrsv2_bufferSize cusparseZbsrsv2_analysis
    cusparseZbsrsv2_solve cusparseZbsrsm2_bufferSize cusparseZbsrsm2_analysis cusparseZbsrsm2_solve */
-#include <cuComplex.h>
-#include <cuda_runtime_api.h>
+#include "cusparse_calls.h"
 
-#include "program.h"
-#include "shim/cusparse/cusparse_types.h"
-
-#define OK(call) REQUIRE(call, CUSPARSE_STATUS_SUCCESS)
-#define STATUS cusparseStatus_t
-#define HANDLE cusparseHandle_t
-
-STATUS cusparseCreate(HANDLE*);
-STATUS cusparseDestroy(HANDLE);
-STATUS cusparseCreateMatDescr(cusparseMatDescr_t*);
-STATUS cusparseDestroyMatDescr(cusparseMatDescr_t);
 STATUS cusparseSetMatType(cusparseMatDescr_t, cusparseMatrixType_t);
 STATUS cusparseSetMatFillMode(cusparseMatDescr_t, cusparseFillMode_t);
 STATUS cusparseSetMatDiagType(cusparseMatDescr_t, cusparseDiagType_t);
@@ -37,9 +25,7 @@ STATUS cusparseXbsrsm2_zeroPivot(HANDLE, bsrsm2Info_t, int*);
 enum { N = 2, SIZE = 2, WIDTH = 2 };
 
 static const cusparseDirection_t by_row = CUSPARSE_DIRECTION_ROW;
-static const cusparseOperation_t plain = CUSPARSE_OPERATION_NON_TRANSPOSE;
 static const cusparseSolvePolicy_t policy = CUSPARSE_SOLVE_POLICY_NO_LEVEL;
-static HANDLE handle;
 static int *offsets, *columns;
 static void *values, *in, *out;
 static char* work;
@@ -77,14 +63,14 @@ static char* work;
                           N * SIZE, one, out, N * SIZE));                                                              \
     OK(cusparse##X##bsrsv2_bufferSize(handle, by_row, plain, N, N, of, values, offsets, columns, SIZE, vector,         \
                                       &bytes));                                                                        \
-    CHECK(bytes <= 1 << 20);                                                                                           \
+    CHECK(bytes <= WORK_BYTES);                                                                                        \
     OK(cusparse##X##bsrsv2_analysis(handle, by_row, plain, N, N, of, values, offsets, columns, SIZE, vector, policy,   \
                                     work));                                                                            \
     OK(cusparse##X##bsrsv2_solve(handle, by_row, plain, N, N, one, of, values, offsets, columns, SIZE, vector, in,     \
                                  out, policy, work));                                                                  \
     OK(cusparse##X##bsrsm2_bufferSize(handle, by_row, plain, plain, N, WIDTH, N, of, values, offsets, columns, SIZE,   \
                                       matrix, &bytes));                                                                \
-    CHECK(bytes <= 1 << 20);                                                                                           \
+    CHECK(bytes <= WORK_BYTES);                                                                                        \
     OK(cusparse##X##bsrsm2_analysis(handle, by_row, plain, plain, N, WIDTH, N, of, values, offsets, columns, SIZE,     \
                                     matrix, policy, work));                                                            \
     OK(cusparse##X##bsrsm2_solve(handle, by_row, plain, plain, N, WIDTH, N, one, of, values, offsets, columns, SIZE,   \
@@ -143,20 +129,15 @@ static void check(void) {
 }
 
 int main(void) {
-  char* memory;
-  REQUIRE(cudaMalloc((void**)&memory, 2 << 20), cudaSuccess);
-  REQUIRE(cudaMemset(memory, 0, 2 << 20), cudaSuccess);
+  char* memory = make_memory();
   offsets = (int*)memory;
   columns = offsets + 256;
   values = memory + (16 << 10);
   in = memory + (32 << 10);
   out = memory + (48 << 10);
-  work = memory + (1 << 20);
+  work = memory + WORK_BYTES;
   fill();
   OK(cusparseCreate(&handle));
   check();
-  REQUIRE(cudaDeviceSynchronize(), cudaSuccess);
-  OK(cusparseDestroy(handle));
-  REQUIRE(cudaFree(memory), cudaSuccess);
-  return differences;
+  return finish(memory);
 }

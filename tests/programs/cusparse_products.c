@@ -3,30 +3,12 @@
    cusparseCreateDnVec cusparseDestroyDnVec cusparseSpMM_bufferSize cusparseSpMM cusparseSpMV_bufferSize cusparseSpMV
    cusparseSDDMM_bufferSize cusparseSDDMM_preprocess cusparseSDDMM cusparseXcoo2csr cusparseCreateIdentityPermutation
    cusparseXcoosort_bufferSizeExt cusparseXcoosortByRow */
-#include <cuda_runtime_api.h>
+#include "cusparse_calls.h"
 
-#include "program.h"
-#include "shim/cusparse/cusparse_types.h"
-
-#define OK(call) REQUIRE(call, CUSPARSE_STATUS_SUCCESS)
-#define STATUS cusparseStatus_t
-#define HANDLE cusparseHandle_t
-
-STATUS cusparseCreate(HANDLE*);
-STATUS cusparseDestroy(HANDLE);
-STATUS cusparseCreateCsr(cusparseSpMatDescr_t*, int64_t, int64_t, int64_t, void*, void*, void*, cusparseIndexType_t,
-                         cusparseIndexType_t, cusparseIndexBase_t, cudaDataType);
 STATUS cusparseCreateCoo(cusparseSpMatDescr_t*, int64_t, int64_t, int64_t, void*, void*, void*, cusparseIndexType_t,
                          cusparseIndexBase_t, cudaDataType);
-STATUS cusparseDestroySpMat(cusparseConstSpMatDescr_t);
-STATUS cusparseSpMatGetSize(cusparseConstSpMatDescr_t, int64_t*, int64_t*, int64_t*);
-STATUS cusparseCsrSetPointers(cusparseSpMatDescr_t, void*, void*, void*);
 STATUS cusparseCsrSetStridedBatch(cusparseSpMatDescr_t, int, int64_t, int64_t);
-STATUS cusparseCreateDnMat(cusparseDnMatDescr_t*, int64_t, int64_t, int64_t, void*, cudaDataType, cusparseOrder_t);
-STATUS cusparseDestroyDnMat(cusparseConstDnMatDescr_t);
 STATUS cusparseDnMatSetStridedBatch(cusparseDnMatDescr_t, int, int64_t);
-STATUS cusparseCreateDnVec(cusparseDnVecDescr_t*, int64_t, void*, cudaDataType);
-STATUS cusparseDestroyDnVec(cusparseConstDnVecDescr_t);
 STATUS cusparseSpMM_bufferSize(HANDLE, cusparseOperation_t, cusparseOperation_t, const void*, cusparseConstSpMatDescr_t,
                                cusparseConstDnMatDescr_t, const void*, cusparseDnMatDescr_t, cudaDataType,
                                cusparseSpMMAlg_t, size_t*);
@@ -54,9 +36,7 @@ STATUS cusparseXcoosortByRow(HANDLE, int, int, int, int*, int*, int*, void*);
 
 enum { ROWS = 4, COLUMNS = 3, NONZEROS = 5, WIDTH = 2 };
 
-static const cusparseOperation_t plain = CUSPARSE_OPERATION_NON_TRANSPOSE, turned = CUSPARSE_OPERATION_TRANSPOSE;
-static const float one = 1, zero = 0;
-static HANDLE handle;
+static const cusparseOperation_t turned = CUSPARSE_OPERATION_TRANSPOSE;
 static int *coordinates, *columns, *offsets, *permutation;
 static float *values, *dense, *result;
 static void* work;
@@ -69,7 +49,7 @@ static void convert(void) {
   REQUIRE(cudaMemcpy(columns, places, sizeof places, cudaMemcpyHostToDevice), cudaSuccess);
   OK(cusparseCreateIdentityPermutation(handle, NONZEROS, permutation));
   OK(cusparseXcoosort_bufferSizeExt(handle, ROWS, COLUMNS, NONZEROS, coordinates, columns, &bytes));
-  CHECK(bytes <= 1 << 20);
+  CHECK(bytes <= WORK_BYTES);
   OK(cusparseXcoosortByRow(handle, ROWS, COLUMNS, NONZEROS, coordinates, columns, permutation, work));
   OK(cusparseXcoo2csr(handle, coordinates, NONZEROS, ROWS, offsets, CUSPARSE_INDEX_BASE_ZERO));
   EXPECT(cusparseXcoo2csr(NULL, coordinates, NONZEROS, ROWS, offsets, CUSPARSE_INDEX_BASE_ZERO),
@@ -137,9 +117,7 @@ static void multiply_vector(void) {
 }
 
 int main(void) {
-  char* memory;
-  REQUIRE(cudaMalloc((void**)&memory, 2 << 20), cudaSuccess);
-  REQUIRE(cudaMemset(memory, 0, 2 << 20), cudaSuccess);
+  char* memory = make_memory();
   coordinates = (int*)memory;
   columns = coordinates + 256;
   offsets = coordinates + 512;
@@ -147,13 +125,10 @@ int main(void) {
   values = (float*)memory + 1024;
   dense = values + 256;
   result = values + 512;
-  work = memory + (1 << 20);
+  work = memory + WORK_BYTES;
   OK(cusparseCreate(&handle));
   convert();
   multiply();
   multiply_vector();
-  REQUIRE(cudaDeviceSynchronize(), cudaSuccess);
-  OK(cusparseDestroy(handle));
-  REQUIRE(cudaFree(memory), cudaSuccess);
-  return differences;
+  return finish(memory);
 }

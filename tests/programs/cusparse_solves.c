@@ -1,26 +1,9 @@
 /* covers: cusparseSpMatSetAttribute cusparseSpSV_createDescr cusparseSpSV_destroyDescr cusparseSpSV_bufferSize
    cusparseSpSV_analysis cusparseSpSV_solve cusparseSpSM_createDescr cusparseSpSM_destroyDescr
    cusparseSpSM_bufferSize cusparseSpSM_analysis cusparseSpSM_solve */
-#include <cuComplex.h>
-#include <cuda_runtime_api.h>
+#include "cusparse_calls.h"
 
-#include "program.h"
-#include "shim/cusparse/cusparse_types.h"
-
-#define OK(call) REQUIRE(call, CUSPARSE_STATUS_SUCCESS)
-#define STATUS cusparseStatus_t
-#define HANDLE cusparseHandle_t
-
-STATUS cusparseCreate(HANDLE*);
-STATUS cusparseDestroy(HANDLE);
-STATUS cusparseCreateCsr(cusparseSpMatDescr_t*, int64_t, int64_t, int64_t, void*, void*, void*, cusparseIndexType_t,
-                         cusparseIndexType_t, cusparseIndexBase_t, cudaDataType);
-STATUS cusparseDestroySpMat(cusparseConstSpMatDescr_t);
 STATUS cusparseSpMatSetAttribute(cusparseSpMatDescr_t, cusparseSpMatAttribute_t, void*, size_t);
-STATUS cusparseCreateDnMat(cusparseDnMatDescr_t*, int64_t, int64_t, int64_t, void*, cudaDataType, cusparseOrder_t);
-STATUS cusparseDestroyDnMat(cusparseConstDnMatDescr_t);
-STATUS cusparseCreateDnVec(cusparseDnVecDescr_t*, int64_t, void*, cudaDataType);
-STATUS cusparseDestroyDnVec(cusparseConstDnVecDescr_t);
 STATUS cusparseSpSV_createDescr(cusparseSpSVDescr_t*);
 STATUS cusparseSpSV_destroyDescr(cusparseSpSVDescr_t);
 STATUS cusparseSpSV_bufferSize(HANDLE, cusparseOperation_t, const void*, cusparseConstSpMatDescr_t,
@@ -46,23 +29,9 @@ STATUS cusparseSpSM_solve(HANDLE, cusparseOperation_t, cusparseOperation_t, cons
 
 enum { N = 4, WIDTH = 2 };
 
-static const cusparseOperation_t plain = CUSPARSE_OPERATION_NON_TRANSPOSE;
-static const float one = 1;
-static HANDLE handle;
 static int *offsets, *columns;
 static float *values, *right, *left;
 static char* work;
-
-/* The unit matrix, by rows. */
-static void fill(void) {
-  int places[N + 1];
-  float ones[2 * N];
-  for (int i = 0; i <= N; ++i) places[i] = i;
-  for (int i = 0; i < 2 * N; ++i) ones[i] = 1;
-  REQUIRE(cudaMemcpy(offsets, places, sizeof places, cudaMemcpyHostToDevice), cudaSuccess);
-  REQUIRE(cudaMemcpy(columns, places, N * sizeof *places, cudaMemcpyHostToDevice), cudaSuccess);
-  REQUIRE(cudaMemcpy(values, ones, sizeof ones, cudaMemcpyHostToDevice), cudaSuccess);
-}
 
 static cusparseSpMatDescr_t make_lower(int64_t width) {
   cusparseSpMatDescr_t matrix;
@@ -85,7 +54,7 @@ static void solve_vector(cusparseSpMatDescr_t a) {
   OK(cusparseCreateDnVec(&x, N, left, CUDA_R_32F));
   OK(cusparseSpSV_createDescr(&state));
   OK(cusparseSpSV_bufferSize(handle, plain, &one, a, b, x, CUDA_R_32F, CUSPARSE_SPSV_ALG_DEFAULT, state, &bytes));
-  CHECK(bytes > 0 && bytes < 1 << 20);
+  CHECK(bytes > 0 && bytes < WORK_BYTES);
   OK(cusparseSpSV_analysis(handle, plain, &one, a, b, x, CUDA_R_32F, CUSPARSE_SPSV_ALG_DEFAULT, state, work));
   OK(cusparseSpSV_solve(handle, plain, &one, a, b, x, CUDA_R_32F, CUSPARSE_SPSV_ALG_DEFAULT, state));
   EXPECT(cusparseSpSV_solve(NULL, plain, &one, a, b, x, CUDA_R_32F, CUSPARSE_SPSV_ALG_DEFAULT, state),
@@ -104,7 +73,7 @@ static void solve_matrix(cusparseSpMatDescr_t a) {
   OK(cusparseSpSM_createDescr(&state));
   OK(cusparseSpSM_bufferSize(handle, plain, plain, &one, a, b, x, CUDA_R_32F, CUSPARSE_SPSM_ALG_DEFAULT, state,
                              &bytes));
-  CHECK(bytes < 1 << 20);
+  CHECK(bytes < WORK_BYTES);
   OK(cusparseSpSM_analysis(handle, plain, plain, &one, a, b, x, CUDA_R_32F, CUSPARSE_SPSM_ALG_DEFAULT, state, work));
   OK(cusparseSpSM_solve(handle, plain, plain, &one, a, b, x, CUDA_R_32F, CUSPARSE_SPSM_ALG_DEFAULT, state));
 #ifdef PHANTORA_MODEL
@@ -119,23 +88,18 @@ static void solve_matrix(cusparseSpMatDescr_t a) {
 }
 
 int main(void) {
-  char* memory;
-  REQUIRE(cudaMalloc((void**)&memory, 2 << 20), cudaSuccess);
-  REQUIRE(cudaMemset(memory, 0, 2 << 20), cudaSuccess);
+  char* memory = make_memory();
   offsets = (int*)memory;
   columns = offsets + 256;
   values = (float*)memory + 1024;
   right = values + 256;
   left = values + 512;
-  work = memory + (1 << 20);
-  fill();
+  work = memory + WORK_BYTES;
+  make_unit(N, offsets, columns, values);
   OK(cusparseCreate(&handle));
   cusparseSpMatDescr_t lower = make_lower(N);
   solve_vector(lower);
   solve_matrix(lower);
   OK(cusparseDestroySpMat(lower));
-  REQUIRE(cudaDeviceSynchronize(), cudaSuccess);
-  OK(cusparseDestroy(handle));
-  REQUIRE(cudaFree(memory), cudaSuccess);
-  return differences;
+  return finish(memory);
 }

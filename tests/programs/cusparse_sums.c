@@ -2,25 +2,8 @@
    cusparseSpGEMM_compute cusparseSpGEMM_copy cusparseXcsrgeam2Nnz cusparseScsrgeam2_bufferSizeExt cusparseScsrgeam2
    cusparseDcsrgeam2_bufferSizeExt cusparseDcsrgeam2 cusparseCcsrgeam2_bufferSizeExt cusparseCcsrgeam2
    cusparseZcsrgeam2_bufferSizeExt cusparseZcsrgeam2 */
-#include <cuComplex.h>
-#include <cuda_runtime_api.h>
+#include "cusparse_calls.h"
 
-#include "program.h"
-#include "shim/cusparse/cusparse_types.h"
-
-#define OK(call) REQUIRE(call, CUSPARSE_STATUS_SUCCESS)
-#define STATUS cusparseStatus_t
-#define HANDLE cusparseHandle_t
-
-STATUS cusparseCreate(HANDLE*);
-STATUS cusparseDestroy(HANDLE);
-STATUS cusparseCreateMatDescr(cusparseMatDescr_t*);
-STATUS cusparseDestroyMatDescr(cusparseMatDescr_t);
-STATUS cusparseCreateCsr(cusparseSpMatDescr_t*, int64_t, int64_t, int64_t, void*, void*, void*, cusparseIndexType_t,
-                         cusparseIndexType_t, cusparseIndexBase_t, cudaDataType);
-STATUS cusparseDestroySpMat(cusparseConstSpMatDescr_t);
-STATUS cusparseSpMatGetSize(cusparseConstSpMatDescr_t, int64_t*, int64_t*, int64_t*);
-STATUS cusparseCsrSetPointers(cusparseSpMatDescr_t, void*, void*, void*);
 STATUS cusparseSpGEMM_createDescr(cusparseSpGEMMDescr_t*);
 STATUS cusparseSpGEMM_destroyDescr(cusparseSpGEMMDescr_t);
 STATUS cusparseSpGEMM_workEstimation(HANDLE, cusparseOperation_t, cusparseOperation_t, const void*,
@@ -39,24 +22,10 @@ STATUS cusparseXcsrgeam2Nnz(HANDLE, int, int, const cusparseMatDescr_t, int, con
 
 enum { N = 4 };
 
-static const cusparseOperation_t plain = CUSPARSE_OPERATION_NON_TRANSPOSE;
 static const cusparseSpGEMMAlg_t usual = CUSPARSE_SPGEMM_DEFAULT;
-static const float one = 1, zero = 0;
-static HANDLE handle;
 static int *offsets, *columns, *result_offsets, *result_columns;
 static float *values, *result_values;
 static char* work;
-
-/* The unit matrix, by rows. */
-static void fill(void) {
-  int places[N + 1];
-  float ones[2 * N];
-  for (int i = 0; i <= N; ++i) places[i] = i;
-  for (int i = 0; i < 2 * N; ++i) ones[i] = 1;
-  REQUIRE(cudaMemcpy(offsets, places, sizeof places, cudaMemcpyHostToDevice), cudaSuccess);
-  REQUIRE(cudaMemcpy(columns, places, N * sizeof *places, cudaMemcpyHostToDevice), cudaSuccess);
-  REQUIRE(cudaMemcpy(values, ones, sizeof ones, cudaMemcpyHostToDevice), cudaSuccess);
-}
 
 static void multiply(void) {
   cusparseSpMatDescr_t a, c, wide;
@@ -71,7 +40,7 @@ static void multiply(void) {
   OK(cusparseSpGEMM_workEstimation(handle, plain, plain, &one, a, a, &zero, c, CUDA_R_32F, usual, state, &bytes, NULL));
   OK(cusparseSpGEMM_workEstimation(handle, plain, plain, &one, a, a, &zero, c, CUDA_R_32F, usual, state, &bytes, work));
   OK(cusparseSpGEMM_compute(handle, plain, plain, &one, a, a, &zero, c, CUDA_R_32F, usual, state, &more, NULL));
-  CHECK(bytes > 0 && more > 0 && bytes + more < 1 << 20);
+  CHECK(bytes > 0 && more > 0 && bytes + more < WORK_BYTES);
   OK(cusparseSpGEMM_compute(handle, plain, plain, &one, a, a, &zero, c, CUDA_R_32F, usual, state, &more, work + bytes));
   OK(cusparseSpMatGetSize(c, &rows, &width, &nonzeros));
   CHECK(rows == N && width == N);
@@ -108,7 +77,7 @@ static void multiply(void) {
     T *in = (T*)values, *out = (T*)result_values;                                                                      \
     OK(cusparse##X##csrgeam2_bufferSizeExt(handle, N, N, factor, of, N, in, offsets, columns, factor, of, N, in,       \
                                            offsets, columns, of, out, result_offsets, result_columns, &bytes));        \
-    CHECK(bytes <= 1 << 20);                                                                                           \
+    CHECK(bytes <= WORK_BYTES);                                                                                        \
     OK(cusparseXcsrgeam2Nnz(handle, N, N, of, N, offsets, columns, of, N, offsets, columns, of, result_offsets,        \
                             &nonzeros, work));                                                                         \
     CHECK(nonzeros >= N && nonzeros <= 2 * N);                                                                         \
@@ -135,22 +104,17 @@ static void add(void) {
 }
 
 int main(void) {
-  char* memory;
-  REQUIRE(cudaMalloc((void**)&memory, 2 << 20), cudaSuccess);
-  REQUIRE(cudaMemset(memory, 0, 2 << 20), cudaSuccess);
+  char* memory = make_memory();
   offsets = (int*)memory;
   columns = offsets + 256;
   result_offsets = offsets + 512;
   result_columns = offsets + 768;
   values = (float*)memory + 1024;
   result_values = values + 512;
-  work = memory + (1 << 20);
-  fill();
+  work = memory + WORK_BYTES;
+  make_unit(N, offsets, columns, values);
   OK(cusparseCreate(&handle));
   multiply();
   add();
-  REQUIRE(cudaDeviceSynchronize(), cudaSuccess);
-  OK(cusparseDestroy(handle));
-  REQUIRE(cudaFree(memory), cudaSuccess);
-  return differences;
+  return finish(memory);
 }
