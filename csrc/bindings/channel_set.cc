@@ -180,8 +180,11 @@ void ChannelSet::answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus stat
   if (!payload.empty()) std::memcpy(reply.payload, payload.data(), payload.size());
   if (reply.recipient != kNobody) board().calls(rank, reply.recipient).begun.fetch_add(1);
   to.answers->fetch_add(1);
-  reply.answered.store(1, std::memory_order_release);
+  reply.answered.store(1);
   futex_wake(reply.answered);
+  // After the answer: whoever did not see it has set the word before.
+  std::atomic<std::uint32_t>& awaits_any = to.channel().awaits_any;
+  if (awaits_any.exchange(0) != 0) futex_wake(awaits_any);
 }
 
 bool ChannelSet::set_aside(std::uint32_t rank) {

@@ -45,6 +45,7 @@ struct Channel {
   std::atomic<std::uint32_t> napping;     // drivers that do so now
   std::atomic<std::uint32_t> awaiting_values;  // threads that wait for values of tensors, in no virtual time
   std::atomic<std::uint32_t> asking;      // helper threads with a question that the server answers at once
+  std::atomic<std::uint32_t> awaits_any;  // futex word, 1: helper threads sleep until one of several waits is answered
   alignas(64) std::atomic<std::uint64_t> head;  // cells written
   alignas(64) std::atomic<std::uint64_t> tail;  // cells consumed
   alignas(64) ReplySlot slots[kReplySlots];

@@ -106,10 +106,13 @@ def test_a_helper_that_waits_for_the_device_is_waited_for(phantora: Phantora) ->
     assert [run.exit_code for run in runs] == [0, 0, 0], runs[0].errors
     assert len({run.summary["digest"] for run in runs}) == 1
     for run in runs:
-        told = [json.loads(line) for line in re.findall(r"{.*}", run.output)]
-        took = {rank: ways for one in told for rank, ways in one.items()}
+        lines = [json.loads(line) for line in re.findall(r"{.*}", run.output)]
+        told = {rank: one for line in lines for rank, one in line.items()}
+        took = {rank: one["took"] for rank, one in told.items()}
         assert took["1"]["main thread"] > 1.9 * took["0"]["main thread"]
         for ways in took.values():
             assert len(ways) == 3
             for way in ways.values():
                 assert way == pytest.approx(ways["main thread"], abs=50 * ACT_NS)
+        for one in told.values():
+            assert 0 <= one["heard of first"] <= 50 * ACT_NS

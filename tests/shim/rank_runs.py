@@ -28,19 +28,21 @@ class RankRun:
         run_dir: Path,
         ranks: int = 1,
         settings: Mapping[str, str] | None = None,
+        *,
+        agent: type[StandInAgent] = StandInAgent,
     ) -> None:
         write_settings(run_dir, ranks, settings or {})
-        agent = StandInAgent(run_dir, ranks)
+        serving = agent(run_dir, ranks)
         command = [sys.executable, str(Path(__file__).with_name(program)), scenario]
         try:
             processes = [_start(command, run_dir, rank, ranks) for rank in range(ranks)]
             ended = [(p.communicate(timeout=120), p.returncode) for p in processes]
         finally:
-            agent.close()
+            serving.close()
         for (_, errors), code in ended:
             assert code == 0, errors
         self.results: list[dict[str, Any]] = [json.loads(output) for (output, _), _ in ended]
-        self.records = agent.records
+        self.records = serving.records
 
     def everywhere(self, name: str) -> str:
         """A result that all ranks must agree on."""

@@ -23,9 +23,9 @@ SLOT_BYTES = (PAYLOAD_AT + 16384 + 7) // 8 * 8
 SLOTS_AT = 192
 CELLS_AT = (SLOTS_AT + 16 * SLOT_BYTES + 4095) // 4096 * 4096
 CHANNEL_BYTES = CELLS_AT + RING_CELLS * CELL_BYTES
-HEAD_AT, TAIL_AT = 64, 128
+AWAITS_ANY_AT, HEAD_AT, TAIL_AT = 56, 64, 128
 ADDRESSES, ADDRESS_BYTES, CALLS_BYTES = 1 << 16, 16, 8
-SYS_FUTEX, FUTEX_WAKE = 202, 1
+SYS_FUTEX, FUTEX_WAKE, EVERYBODY = 202, 1, 0x7FFFFFFF
 
 WAIT, COMM_INIT, COMM_SPLIT, RESUME, ALARM = 32, 7, 8, 9, 11
 # Before the next alarm rings; generous for a thread that is about to wake another (assumed).
@@ -175,12 +175,24 @@ class StandInAgent:
                 self._answer(rank, slot, communicator, members if communicator else [])
 
     def _answer(
-        self, rank: int, slot: int, value: int, members: list[int], time_ns: int = 0
+        self,
+        rank: int,
+        slot: int,
+        value: int,
+        members: list[int],
+        time_ns: int = 0,
+        *,
+        status: int = 0,
     ) -> None:
         channel = self._channels[rank]
         at = SLOTS_AT + slot * SLOT_BYTES
-        struct.pack_into("<IIQQ", channel, at + 8, 0, 4 * len(members), time_ns, value)
+        struct.pack_into("<IIQQ", channel, at + 8, status, 4 * len(members), time_ns, value)
         struct.pack_into(f"<{len(members)}I", channel, at + PAYLOAD_AT, *members)
-        struct.pack_into("<I", channel, at + 4, 1)
-        word = ctypes.addressof(ctypes.c_char.from_buffer(channel, at + 4))
-        ctypes.CDLL(None).syscall(SYS_FUTEX, ctypes.c_void_p(word), FUTEX_WAKE, 1, None, None, 0)
+        for place, word in ((at + 4, 1), (AWAITS_ANY_AT, 0)):
+            struct.pack_into("<I", channel, place, word)
+            _wake(channel, place)
+
+
+def _wake(channel: mmap.mmap, at: int) -> None:
+    word = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(channel, at)))
+    ctypes.CDLL(None).syscall(SYS_FUTEX, word, FUTEX_WAKE, EVERYBODY, None, None, 0)

@@ -1,8 +1,11 @@
 #include "shim/core/copies.h"
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <ctime>
 #include <utility>
+#include <vector>
 
 #include "shim/core/capture.h"
 #include "shim/core/config.h"
@@ -86,13 +89,23 @@ ReplyStatus ask(const Record& record) noexcept {
   return reply.status;
 }
 
+// Waits that restless helpers keep, all of the rank together.
+std::atomic<std::uint32_t> kept_waits{0};
+
 // A helper that does nothing but ask while its rank's clock stands (PyTorch's watchdog up to 2.8, when its process group
 // is destroyed) would be taken for one at work, and hold up what it asks for. So it waits for that, up to `kRest` at each
-// question. What it waits for it goes on waiting for until it asks after something else: the simulation must not pass it
-// in between. A thread that gives up asking keeps its reply slot.
+// question, and goes on waiting for it when it asks after something else: the simulation must not pass it in between,
+// and who asks after the same few things in turn has nothing more to tell, so that the rank is found still.
 class Restlessness {
  public:
-  bool rests() const noexcept { return asked_ > kMost; }
+  Restlessness() = default;
+  Restlessness(const Restlessness&) = delete;
+  Restlessness& operator=(const Restlessness&) = delete;
+  ~Restlessness() noexcept {
+    while (attached() && !kept_.empty()) give_up_oldest();
+  }
+
+  bool rests() const noexcept { return asked_ > kMostAsked; }
   // "Not ready" was the answer.
   void note() noexcept {
     const std::uint64_t now_ns = host_clock_ns();
@@ -101,33 +114,64 @@ class Restlessness {
   }
   // `wait`: for what the question is about.
   ReplyStatus rest(const Record& wait) noexcept {
-    if (!awaits(wait)) {
-      const std::uint32_t slot = begin_wait(wait);
-      if (awaits_) withdraw_wait(slot_);
-      awaited_ = wait;
-      slot_ = slot;
-    }
-    Reply reply;
-    awaits_ = !await_reply(slot_, kRest, reply);
-    if (awaits_) return ReplyStatus::NotReady;
-    learn_events({reply.payload, reply.payload_bytes});
-    return reply.status;
+    keep(wait);
+    std::vector<std::uint32_t> slots;
+    for (const Kept& one : kept_) slots.push_back(one.slot);
+    await_any_reply(slots, kRest);
+    const ReplyStatus status = take_replies(wait);
+    while (!kept_.empty() && kept_waits.load() > kMostKept) give_up_oldest();
+    return status;
   }
 
  private:
-  static constexpr std::uint32_t kMost = 10'000;  // a watchdog that sleeps between its rounds asks less (assumed)
-  static constexpr timespec kRest{0, 100'000'000};  // as PyTorch's between its rounds (ProcessGroupNCCL.hpp)
+  struct Kept {
+    Record wait;
+    std::uint32_t slot;
+  };
 
-  bool awaits(const Record& wait) const noexcept {
-    return awaits_ && awaited_.id == wait.id && awaited_.device == wait.device && awaited_.stream == wait.stream &&
-           awaited_.arg[0] == wait.arg[0];
+  static constexpr std::uint32_t kMostAsked = 10'000;  // a watchdog that sleeps between its rounds asks less (assumed)
+  static constexpr timespec kRest{0, 100'000'000};  // as PyTorch's between its rounds (ProcessGroupNCCL.hpp)
+  static constexpr std::uint32_t kMostKept = kReplySlots / 2;  // the others are for whoever cannot go on without
+
+  static bool are_same(const Record& one, const Record& other) noexcept {
+    return one.id == other.id && one.device == other.device && one.stream == other.stream && one.arg[0] == other.arg[0];
+  }
+
+  // As the last asked after.
+  void keep(const Record& wait) {
+    const auto found =
+        std::find_if(kept_.begin(), kept_.end(), [&](const Kept& one) { return are_same(one.wait, wait); });
+    if (found != kept_.end()) {
+      std::rotate(found, found + 1, kept_.end());
+      return;
+    }
+    kept_.push_back({wait, begin_wait(wait)});
+    ++kept_waits;
+  }
+
+  // All that have come; tells the one to `wait`.
+  ReplyStatus take_replies(const Record& wait) {
+    ReplyStatus status = ReplyStatus::NotReady;
+    std::erase_if(kept_, [&](const Kept& one) {
+      Reply reply;
+      if (!take_reply(one.slot, reply)) return false;
+      --kept_waits;
+      learn_events({reply.payload, reply.payload_bytes});
+      if (are_same(one.wait, wait)) status = reply.status;
+      return true;
+    });
+    return status;
+  }
+
+  void give_up_oldest() {
+    withdraw_wait(kept_.front().slot);
+    kept_.erase(kept_.begin());
+    --kept_waits;
   }
 
   std::uint32_t asked_ = 0;
   std::uint64_t clock_ns_ = 0;
-  bool awaits_ = false;
-  Record awaited_{};
-  std::uint32_t slot_ = 0;
+  std::vector<Kept> kept_;  // as they were asked after
 };
 thread_local Restlessness helper;
 

@@ -254,7 +254,7 @@ bool is_question(const Record& record) noexcept {
   return kind == WaitKind::QueryStream || kind == WaitKind::QueryEvent || kind == WaitKind::Elapsed;
 }
 
-void take_reply(std::uint32_t index, Reply& reply) noexcept {
+void await_reply(std::uint32_t index, Reply& reply) noexcept {
   const ReplySlot& slot = sleep_on(index, thread_drives);
   reply.status = slot.status;
   reply.time_ns = slot.time_ns;
@@ -443,7 +443,7 @@ void wait(Record record, Reply& reply) noexcept {
   reply.payload_bytes = 0;
   if (!attached()) return;
   const Question question(is_question(record));
-  take_reply(emit_wait(record), reply);
+  await_reply(emit_wait(record), reply);
 }
 
 std::uint32_t begin_wait(Record record) noexcept {
@@ -452,11 +452,17 @@ std::uint32_t begin_wait(Record record) noexcept {
   return index;
 }
 
-bool await_reply(std::uint32_t index, const timespec& limit, Reply& reply) noexcept {
-  const ReplySlot& slot = state.channel->slots[index];
-  futex_wait(slot.answered, 0, &limit);
-  if (slot.answered.load(std::memory_order_acquire) == 0) return false;
-  take_reply(index, reply);
+void await_any_reply(std::span<const std::uint32_t> slots, const timespec& limit) noexcept {
+  Channel& channel = *state.channel;
+  channel.awaits_any.store(1);  // before the look; the agent, who clears it, answers first
+  const bool any = std::any_of(slots.begin(), slots.end(),
+                               [&](std::uint32_t index) { return channel.slots[index].answered.load() != 0; });
+  if (!any) futex_wait(channel.awaits_any, 1, &limit);
+}
+
+bool take_reply(std::uint32_t index, Reply& reply) noexcept {
+  if (state.channel->slots[index].answered.load(std::memory_order_acquire) == 0) return false;
+  await_reply(index, reply);
   return true;
 }
 

@@ -50,10 +50,12 @@ PH_EXPORT void emit(std::span<Record> records, bool locate) noexcept;
 // The first form is for the many waits whose payload nobody needs.
 PH_EXPORT ReplyStatus wait(Record record, std::uint64_t* value = nullptr) noexcept;
 PH_EXPORT void wait(Record record, Reply& reply) noexcept;
-// A helper thread's wait, in steps: begins it, which tells its slot; sleeps until it is answered, which ends it, or
-// `limit` is over, in real time, which does not (false); ends it without an answer.
+// Waits of a helper thread, in steps: begins one, which tells its slot; sleeps until one of several is answered, in vain
+// where another of the rank is or `limit` is over, in real time; ends one that is answered, or else does not (false);
+// ends one without an answer.
 PH_EXPORT std::uint32_t begin_wait(Record record) noexcept;
-PH_EXPORT bool await_reply(std::uint32_t slot, const timespec& limit, Reply& reply) noexcept;
+PH_EXPORT void await_any_reply(std::span<const std::uint32_t> slots, const timespec& limit) noexcept;
+PH_EXPORT bool take_reply(std::uint32_t slot, Reply& reply) noexcept;
 PH_EXPORT void withdraw_wait(std::uint32_t slot) noexcept;
 
 // Marks the calling thread as one that drives the GPU. Called by every body that issues device work.

@@ -1,6 +1,7 @@
 """A helper thread waits for the device while the main thread only waits for the helper.
 
-Prints a JSON object for the rank: how long each way took in virtual time, in nanoseconds.
+Prints a JSON object for the rank: how long each way took in virtual time, in nanoseconds, and how
+long after the first of two things was done the main thread heard of it.
 """
 
 import json
@@ -21,6 +22,11 @@ def poll(events: list[torch.cuda.Event]) -> None:
         pass
 
 
+def poll_for_any(events: list[torch.cuda.Event]) -> None:
+    while not any([event.query() for event in events]):
+        pass
+
+
 def in_thread(wait: Callable[[list[torch.cuda.Event]], None]) -> Callable[..., None]:
     def join(events: list[torch.cuda.Event]) -> None:
         thread = threading.Thread(target=wait, args=(events,))
@@ -33,6 +39,23 @@ def in_thread(wait: Callable[[list[torch.cuda.Event]], None]) -> Callable[..., N
 def synchronize(events: list[torch.cuda.Event]) -> None:
     for event in events:
         event.synchronize()
+
+
+def heard_of_first_after_ns(matrix: torch.Tensor) -> float:
+    """The helper asks after what is done last, and after what is done first."""
+    begin, *ends = [torch.cuda.Event(enable_timing=True) for _ in range(3)]
+    torch.cuda.synchronize()
+    start_ns = time.monotonic_ns()
+    begin.record()
+    for end, count in zip(ends, (MATRICES * 3, MATRICES), strict=True):
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for _ in range(count):
+                matrix @ matrix
+            end.record()
+    in_thread(poll_for_any)(ends)
+    heard_ns = time.monotonic_ns() - start_ns
+    torch.cuda.synchronize()
+    return heard_ns - float(1e6 * begin.elapsed_time(ends[1]))
 
 
 def main() -> None:
@@ -54,7 +77,8 @@ def main() -> None:
             events[-1].record()
         wait(events)
         took[name] = time.monotonic_ns() - start_ns
-    print(json.dumps({RANK: took}), flush=True)
+    told = {"took": took, "heard of first": heard_of_first_after_ns(matrix)}
+    print(json.dumps({RANK: told}), flush=True)
 
 
 if __name__ == "__main__":
