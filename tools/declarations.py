@@ -1,29 +1,20 @@
 """Which calls that we do not model can be answered with an error: those that return a status.
 
-    python tools/declarations.py SITE [SITE ...] [--cuda 13]
-
-SITE is a site-packages folder with the vendors' wheels, as for record_symbols.py. Of the rows that
-are not modelled, those that a header declares to return their library's status become Unsupported,
-all others Undeclared: an integer would be no answer where a pointer or nothing is returned.
-
-Needs `gcc` (the preprocessor), nothing else.
+An integer would be no answer where a pointer or nothing is returned. Needs `gcc`, the
+preprocessor.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
-from record_symbols import (
-    CUDA_MAJORS,
-    DRIVER_CONFIGURATIONS,
-    NVML_CONFIGURATIONS,
-    SHIM,
-    read_vendors,
-)
+# Each configuration of a header shows other names: a default stream per thread, and versions kept
+# for old programs.
+DRIVER_CONFIGURATIONS = ("CUDA_API_PER_THREAD_DEFAULT_STREAM", "__CUDA_API_VERSION_INTERNAL")
+NVML_CONFIGURATIONS = ("NVML_NO_UNVERSIONED_FUNC_DEFS",)
 
 # By library: its headers, and the type in which its calls say how they went.
 HEADERS = {
@@ -44,7 +35,6 @@ HEADERS = {
     "nvml": (("nvml.h",), "nvmlReturn_t"),
     "nvrtc": (("nvrtc.h",), "nvrtcResult"),
 }
-_ROW = re.compile(r'API\((\w+), (Unsupported|Undeclared), "(.*)"\)')
 
 
 def read_statuses(library: str, directories: Iterable[Path]) -> set[str] | None:
@@ -77,43 +67,3 @@ def _declared(
     # Calling conventions and attributes may stand between type and name.
     pattern = rf"\b(?:{status})\s+(?:__attribute__\s*\(\([^;]*?\)\)\s*)?(\w+)\s*\("
     return set(re.findall(pattern, text))
-
-
-def mark(row: str, statuses: set[str]) -> str:
-    """The row of a table as the headers have it; one that is modelled stays."""
-    match = _ROW.fullmatch(row)
-    if match is None:
-        return row
-    kind = "Unsupported" if match[1] in statuses else "Undeclared"
-    return f'API({match[1]}, {kind}, "{match[3]}")'
-
-
-def table_path(library: str, cuda: int) -> Path:
-    """The table of a CUDA major: of an earlier one, what only that has."""
-    folder = SHIM / "api"
-    return (folder if cuda == CUDA_MAJORS[-1] else folder / f"cuda{cuda}") / f"{library}.def"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("sites", type=Path, nargs="+", metavar="SITE")
-    parser.add_argument("--cuda", type=int, choices=CUDA_MAJORS, default=CUDA_MAJORS[-1])
-    arguments = parser.parse_args()
-    directories = [one for site in arguments.sites for one in sorted(site.glob("nvidia/*/include"))]
-    for vendor in read_vendors(arguments.cuda):
-        path = table_path(vendor.name, arguments.cuda)
-        statuses = read_statuses(vendor.name, directories)
-        if statuses is None:
-            raise SystemExit(f"no wheel there has all headers of {vendor.name}")
-        if path.exists():
-            rows = [mark(row, statuses) for row in path.read_text().splitlines()]
-            path.write_text("\n".join(rows) + "\n")
-            counts = [
-                sum(f", {kind}," in row for row in rows) for kind in ("Unsupported", "Undeclared")
-            ]
-            print(f"{vendor.name}: {counts[0]} return a status, {counts[1]} do not")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -4,13 +4,11 @@
     python tools/record_symbols.py SITE [SITE ...] [--cuda 13] [--library NAME ...] [--torch-only]
 
 SITE is a site-packages folder with the stock CUDA wheel of torch; NVML's header may lie in another
-one. Writes tests/symbols/<set>/<library>.txt and phantora_py/symbols/torch-<version>.txt, and adds
-rows that a table lacks as Undeclared; tools/declarations.py tells which of them return a status. A
-row is never dropped or changed: rows that the vendor no longer exports are reported, and the exit
-code is then 1. With `--cuda 12` these are the libraries
-with another SONAME, and the rows that only they have; with `--torch-only` no library is recorded.
+one. Writes csrc/shim/symbols/<set>/<library>.txt and phantora_py/symbols/torch-<version>.txt. Rows
+of csrc/shim/api that the vendor no longer exports are reported, and the exit code is then 1. With
+`--cuda 12` these are the libraries with another SONAME; with `--torch-only` no library is recorded.
 
-Needs `nm` and `gcc` (the preprocessor, for cuda.h and nvml.h), nothing else.
+Needs `nm` and `gcc` (the preprocessor), nothing else.
 """
 
 from __future__ import annotations
@@ -24,26 +22,20 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from declarations import DRIVER_CONFIGURATIONS, NVML_CONFIGURATIONS, read_statuses
+from interception_tables import (
+    CUDA_MAJORS,
+    Vendor,
+    read_rows,
+    read_symbols,
+    read_vendors,
+    write_symbols,
+)
+
 ROOT = Path(__file__).resolve().parent.parent
-SHIM = ROOT / "csrc" / "shim"
-CUDA_MAJORS = (12, 13)
 
 # The driver's libraries, whose entry points torch mostly finds with dlsym.
 LOOKED_UP = ("libcuda.so.1", "libnvidia-ml.so.1")
-
-# Each configuration of a header shows other names: a default stream per thread, and versions kept
-# for old programs.
-DRIVER_CONFIGURATIONS = ("CUDA_API_PER_THREAD_DEFAULT_STREAM", "__CUDA_API_VERSION_INTERNAL")
-NVML_CONFIGURATIONS = ("NVML_NO_UNVERSIONED_FUNC_DEFS",)
-
-
-@dataclass(frozen=True)
-class Vendor:
-    """One line of vendors.cmake."""
-
-    name: str
-    soname: str
-    version_node: str
 
 
 @dataclass(frozen=True)
@@ -54,18 +46,6 @@ class Recording:
     names: frozenset[str]
 
 
-def read_vendors(cuda: int = CUDA_MAJORS[-1]) -> list[Vendor]:
-    """The libraries that we replace, from the list the build uses; of CUDA 12 those that differ."""
-    pattern = re.compile(r'^vendor_library\((\w+) (\S+) "?([^"\s)]*)"?\)', re.MULTILINE)
-    name = "vendors.cmake" if cuda == CUDA_MAJORS[-1] else f"vendors-cuda{cuda}.cmake"
-    return [Vendor(*match.groups()) for match in pattern.finditer((SHIM / name).read_text())]
-
-
-def recording_path(vendor: Vendor, cuda: int) -> Path:
-    """Where the names that a library exports are kept."""
-    return ROOT / "tests" / "symbols" / f"cuda{cuda}" / f"{vendor.name}.txt"
-
-
 def recorded(cuda: int) -> dict[str, frozenset[str]]:
     """By SONAME, what the libraries of a CUDA major export."""
     own = read_vendors(cuda)
@@ -73,16 +53,7 @@ def recorded(cuda: int) -> dict[str, frozenset[str]]:
     newest = CUDA_MAJORS[-1]
     common = [vendor for vendor in read_vendors() if vendor.name not in replaced]
     places = [(vendor, cuda) for vendor in own] + [(vendor, newest) for vendor in common]
-    return {
-        vendor.soname: frozenset(recording_path(vendor, major).read_text().splitlines()[1:])
-        for vendor, major in places
-    }
-
-
-def read_rows(path: Path) -> dict[str, str]:
-    """The rows of a table by name; none of a table that there is not."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    return {line.partition("(")[2].partition(",")[0]: line for line in lines}
+    return {vendor.soname: frozenset(read_symbols(vendor.name, major)) for vendor, major in places}
 
 
 def run_nm(library: Path, *options: str) -> list[str]:
@@ -146,28 +117,16 @@ def record(vendor: Vendor, sites: list[Path]) -> Recording:
     return Recording(source, frozenset(names))
 
 
-def write_recording(vendor: Vendor, recording: Recording, cuda: int) -> None:
-    """One name a line below a line that says where they come from."""
-    path = recording_path(vendor, cuda)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [f"# {vendor.soname}, {recording.source}", *sorted(recording.names)]
-    path.write_text("\n".join(lines) + "\n")
-
-
-def update_table(vendor: Vendor, names: frozenset[str], cuda: int) -> list[str]:
-    """Adds missing rows to the library's table; returns rows that the vendor does not export."""
-    path = table = SHIM / "api" / f"{vendor.name}.def"
-    if cuda != CUDA_MAJORS[-1]:
-        path = table.parent / f"cuda{cuda}" / table.name
-        names -= read_rows(table).keys()
-    rows = read_rows(path)
-    missing = names - rows.keys()
-    if missing:
-        rows |= {name: f'API({name}, Undeclared, "")' for name in missing}
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(rows[name] for name in sorted(rows)) + "\n")
-    print(f"{vendor.name}: {len(names)} symbols, {len(missing)} rows added")
-    return sorted(rows.keys() - names)
+def keep(vendor: Vendor, recording: Recording, sites: list[Path], cuda: int) -> list[str]:
+    """Writes what a library exports; returns the rows of ours that it does not export."""
+    headers = [folder for site in sites for folder in sorted(site.glob("nvidia/*/include"))]
+    statuses = read_statuses(vendor.name, headers)
+    if statuses is None:
+        raise SystemExit(f"no wheel there has all headers of {vendor.name}")
+    symbols = {name: name in statuses for name in recording.names}
+    write_symbols(vendor.name, cuda, f"{vendor.soname}, {recording.source}", symbols)
+    print(f"{vendor.name}: {len(symbols)} symbols, {sum(symbols.values())} return a status")
+    return sorted(read_rows(vendor.name, cuda).keys() - symbols.keys())
 
 
 def strings_in(library: Path, prefixes: tuple[str, ...]) -> set[str]:
@@ -219,12 +178,12 @@ def main() -> int:
         if arguments.library and vendor.name not in arguments.library:
             continue
         recording = record(vendor, arguments.sites)
-        write_recording(vendor, recording, cuda)
-        stale += [f"{vendor.name}: {name}" for name in update_table(vendor, recording.names, cuda)]
+        unknown = keep(vendor, recording, arguments.sites, cuda)
+        stale += [f"{vendor.name}: {name}" for name in unknown]
     if not arguments.library:
         record_torch(arguments.sites, recorded(cuda))
     for row in stale:
-        print(f"not exported by the vendor any more: {row}", file=sys.stderr)
+        print(f"a row of csrc/shim/api that the vendor does not export: {row}", file=sys.stderr)
     return 1 if stale else 0
 
 

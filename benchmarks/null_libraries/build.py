@@ -10,15 +10,14 @@ through. Needs gcc and the CUDA headers that come with PyTorch's CUDA wheel.
 from __future__ import annotations
 
 import importlib.util
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SHIM = HERE.parents[1] / "csrc" / "shim"
-VENDOR = re.compile(r'^vendor_library\((\S+) (\S+) (?:""|(\S+))\)$', re.MULTILINE)
-ROW = re.compile(r"^API\((\w+),", re.MULTILINE)
+sys.path.insert(0, str(HERE.parents[1] / "tools"))
+
+from interception_tables import CUDA_MAJORS, Vendor, read_vendors, whole_table  # noqa: E402
 
 
 def cuda_headers() -> Path:
@@ -34,21 +33,22 @@ def cuda_headers() -> Path:
 def build(directory: Path) -> list[Path]:
     """Builds all libraries into `directory`; returns what LD_PRELOAD must name."""
     headers = cuda_headers()
-    vendors = VENDOR.findall((SHIM / "vendors.cmake").read_text("ascii"))
-    return [_build_one(directory, headers, *vendor) for vendor in vendors]
+    return [_build_one(directory, headers, vendor) for vendor in read_vendors()]
 
 
-def _build_one(directory: Path, headers: Path, name: str, soname: str, version_node: str) -> Path:
-    table = SHIM / "api" / f"{name}.def"
-    exported = "; ".join(ROW.findall(table.read_text("ascii")))
-    versions = directory / f"{name}.map"
-    versions.write_text(f"{version_node} {{ global: {exported}; local: *; }};\n", "ascii")
-    library = directory / soname
-    bodies = HERE / f"{name}.c"
+def _build_one(directory: Path, headers: Path, vendor: Vendor) -> Path:
+    rows = whole_table(vendor.name, CUDA_MAJORS[-1])
+    table = directory / f"{vendor.name}.def"
+    table.write_text("\n".join(rows) + "\n", "ascii")
+    exported = "; ".join(row.partition("(")[2].partition(",")[0] for row in rows)
+    versions = directory / f"{vendor.name}.map"
+    versions.write_text(f"{vendor.version_node} {{ global: {exported}; local: *; }};\n", "ascii")
+    library = directory / vendor.soname
+    bodies = HERE / f"{vendor.name}.c"
     sources = [str(HERE / "stubs.c"), *([str(bodies)] if bodies.exists() else [])]
     command = ["gcc", "-std=gnu17", "-O2", "-fPIC", "-shared", "-Wall", "-Werror", "-fno-builtin"]
     command += [f"-isystem{headers}", f'-DTABLE="{table}"', *sources, "-o", str(library)]
-    command += [f"-Wl,-soname,{soname}", f"-Wl,--version-script,{versions}"]
+    command += [f"-Wl,-soname,{vendor.soname}", f"-Wl,--version-script,{versions}"]
     subprocess.run(command, check=True)
     return library
 

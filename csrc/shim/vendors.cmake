@@ -1,5 +1,5 @@
 # The libraries of the CUDA 13 set: table name, SONAME, version node ("" where the vendor has none).
-# tools/record_symbols.py reads this list too, so keep one call a line.
+# tools/interception_tables.py reads this list too, so keep one call a line.
 vendor_library(cublas libcublas.so.13 libcublas.so.13)
 vendor_library(cublasLt libcublasLt.so.13 libcublasLt.so.13)
 vendor_library(cuda libcuda.so.1 "")

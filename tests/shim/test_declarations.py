@@ -1,4 +1,4 @@
-"""Which calls can be answered with an error: the tables say what the vendors' headers say."""
+"""Which calls can be answered with an error: the lists say what the vendors' headers say."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from declarations import HEADERS, mark, read_statuses, table_path
+from declarations import HEADERS, read_statuses
+from interception_tables import read_symbols, symbols_path
 
-# Of the wheels that the tables were recorded from (tests/symbols).
+# Of the wheels that the lists were recorded from (csrc/shim/symbols).
 WHEELS = {
     "cublas": "nvidia-cublas",
     "cublasLt": "nvidia-cublas",
@@ -25,34 +26,21 @@ WHEELS = {
     "nvml": "nvidia-nvml-dev",
     "nvrtc": "nvidia-cuda-nvrtc",
 }
-RECORDED = Path(__file__).parents[1] / "symbols" / "cuda13"
 
 
 @pytest.mark.parametrize("library", HEADERS)
-def test_tables_agree_with_the_headers(library: str) -> None:
-    """A row that is not modelled is Unsupported if a header declares a status, else Undeclared."""
-    recorded_from = (RECORDED / f"{library}.txt").read_text().partition("\n")[0].split()[-1]
+def test_lists_agree_with_the_headers(library: str) -> None:
+    """A name is undeclared unless a header says that it returns a status."""
+    recorded_from = symbols_path(library, 13).read_text().partition("\n")[0].split()[-1]
     try:
         wheel = importlib.metadata.distribution(WHEELS[library])
     except importlib.metadata.PackageNotFoundError:
         pytest.skip(f"{WHEELS[library]} is not installed")
     if wheel.version != recorded_from or shutil.which("gcc") is None:
-        pytest.skip(f"the table is that of {WHEELS[library]} {recorded_from}, and needs gcc")
+        pytest.skip(f"the list is that of {WHEELS[library]} {recorded_from}, and needs gcc")
     site = Path(str(wheel.locate_file("")))
     statuses = read_statuses(library, sorted(site.glob("nvidia/*/include")))
     if statuses is None:
         pytest.skip("other wheels with headers are not installed")
-    rows = table_path(library, 13).read_text().splitlines()
-    assert rows == [mark(row, statuses) for row in rows]
-
-
-def test_marks() -> None:
-    """Rows that are modelled or ignored stay; a note stays."""
-    statuses = {"cudaOne", "cudaTwo"}
-    rows = {
-        'API(cudaOne, Undeclared, "")': 'API(cudaOne, Unsupported, "")',
-        'API(cudaTwo, Unsupported, "a hint")': 'API(cudaTwo, Unsupported, "a hint")',
-        'API(cudaThree, Unsupported, "")': 'API(cudaThree, Undeclared, "")',
-        'API(cudaFour, Ignored, "why")': 'API(cudaFour, Ignored, "why")',
-    }
-    assert [mark(row, statuses) for row in rows] == list(rows.values())
+    symbols = read_symbols(library, 13)
+    assert symbols == {name: name in statuses for name in symbols}

@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import interception_tables
 import pytest
-from record_symbols import CUDA_MAJORS, Vendor, read_vendors, recorded, run_nm
+from interception_tables import CUDA_MAJORS, SHIM, Vendor, read_symbols, read_vendors, whole_table
+from record_symbols import recorded, run_nm
 
 from phantora_py import coverage
 from phantora_py.launch.interpreter import inspect_interpreter
@@ -28,22 +30,19 @@ SUPPORT = {
 # CUDA libraries that torch links and that are left to the vendor: they work without a GPU.
 NOT_OURS = ("cuFile", "cupti", "nvshmem")
 
-
-API = ROOT / "csrc" / "shim" / "api"
 VENDORS = [(v.name, v.soname, v.version_node) for v in read_vendors()]
 LIBRARIES = [name for name, _, _ in VENDORS]
 RECORDED = recorded(13)
-# Rows that only CUDA 12 has, beyond those of CUDA 13: libraries whose SONAME differs.
-ONLY_12 = [f"cuda12/{path.stem}" for path in sorted(API.glob("cuda12/*.def"))]
+WRITTEN = sorted((SHIM / "api").rglob("*.def"))
 
 
-def read_definition(library: str) -> list[str]:
-    return (API / f"{library}.def").read_text("ascii").splitlines()
-
-
-def read_rows(library: str) -> list[Row]:
-    matches = [ROW.fullmatch(line) for line in read_definition(library)]
+def parse_rows(lines: list[str]) -> list[Row]:
+    matches = [ROW.fullmatch(line) for line in lines]
     return [Row(m[1], SUPPORT[m[2]], m[3]) for m in matches if m is not None]
+
+
+def read_rows(library: str, cuda: int = 13) -> list[Row]:
+    return parse_rows(whole_table(library, cuda))
 
 
 def exported(library: Path) -> dict[str, str]:
@@ -55,13 +54,20 @@ def exported(library: Path) -> dict[str, str]:
     return {name: node for name, _, node in names}
 
 
-@pytest.mark.parametrize("library", [*LIBRARIES, *ONLY_12])
-def test_form(library: str) -> None:
-    """Every line is a row of at most 100 columns; rows are sorted and unique."""
-    lines = read_definition(library)
+@pytest.mark.parametrize(
+    "path", WRITTEN, ids=lambda path: path.relative_to(SHIM / "api").as_posix()
+)
+def test_form(path: Path) -> None:
+    """Every line is a row of at most 100 columns; rows are sorted, unique, and say what no default
+    would.
+    """
+    lines = path.read_text("ascii").splitlines()
     assert [line for line in lines if not ROW.fullmatch(line) or len(line) > 100] == []
-    names = [row.name for row in read_rows(library)]
+    rows = parse_rows(lines)
+    names = [row.name for row in rows]
     assert names == sorted(set(names))
+    defaults = {Support.UNSUPPORTED, Support.UNDECLARED}
+    assert [row.name for row in rows if row.support in defaults and not row.note] == []
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -71,19 +77,20 @@ def test_ignored_rows_say_why(library: str) -> None:
     assert silent == []
 
 
-@pytest.mark.parametrize(("library", "soname", "_node"), VENDORS)
-def test_rows_are_the_vendors_symbols(library: str, soname: str, _node: str) -> None:
-    """The table has exactly the symbols recorded from the vendor's library."""
-    assert [row.name for row in read_rows(library)] == sorted(RECORDED[soname])
+def test_names_without_a_row_get_a_default() -> None:
+    """What the list says of a call decides whether it may answer with an error."""
+    rows = {row.name: row.support for row in read_rows("cudart")}
+    assert read_symbols("cudart", 13)["cudaChooseDevice"]
+    assert rows["cudaChooseDevice"] is Support.UNSUPPORTED
+    assert not read_symbols("cudart", 13)["__cudaInitModule"]
+    assert rows["__cudaInitModule"] is Support.UNDECLARED
 
 
-@pytest.mark.parametrize("vendor", read_vendors(12), ids=lambda vendor: str(vendor.name))
-def test_rows_of_cuda_12_are_what_it_has_beyond_13(vendor: Vendor) -> None:
-    """Together with the table of CUDA 13 they are all that the vendor's library exports."""
-    own = API / "cuda12" / f"{vendor.name}.def"
-    only_12 = read_rows(f"cuda12/{vendor.name}") if own.exists() else []
-    shared = {row.name for row in read_rows(vendor.name)}
-    assert {row.name for row in only_12} == recorded(12)[vendor.soname] - shared
+def test_row_without_a_symbol_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table may not have what the vendor's library does not export."""
+    monkeypatch.setattr(interception_tables, "read_symbols", lambda *_: {"cudaMalloc": True})
+    with pytest.raises(ValueError, match=r"cudart\.def.*does not export .*cudaStreamQuery"):
+        whole_table("cudart", 13)
 
 
 def test_every_symbol_has_one_library() -> None:
@@ -101,7 +108,7 @@ def test_exports_are_the_vendors_symbols(library: str, soname: str, node: str) -
 @pytest.mark.parametrize("vendor", read_vendors(12), ids=lambda vendor: str(vendor.name))
 def test_exports_of_cuda_12_are_the_vendors_and_those_of_13(vendor: Vendor) -> None:
     """A name that CUDA 12 does not have is in nobody's way."""
-    names = recorded(12)[vendor.soname] | {row.name for row in read_rows(vendor.name)}
+    names = recorded(12)[vendor.soname] | read_symbols(vendor.name, 13).keys()
     expected = dict.fromkeys(names, vendor.version_node)
     assert exported(shim_directory(12) / vendor.soname) == expected
 
@@ -122,7 +129,7 @@ def test_core_exports_nothing_of_the_cpp_library() -> None:
 
 
 def test_compiled_tables_are_the_definitions() -> None:
-    """What the libraries say about themselves is what the .def files say."""
+    """What the libraries say about themselves is what the tables say."""
     compiled = {table.library: list(table.rows) for table in read_tables(shim_directory())}
     assert compiled == {library: read_rows(library) for library in LIBRARIES}
 

@@ -1,11 +1,12 @@
 // The interception tables: one row per exported symbol of a vendor library, and the guard that every
 // modelled body starts with.
 //
-// A table is a file `csrc/shim/api/<library>.def` of rows
+// A table is a file of rows
 //     API(cudaStreamQuery, Modelled, "note")
-// sorted by name. It includes no vendor header: many API names are macros there. Modelled bodies are
-// written by hand in `csrc/shim/<library>/` with the vendor's header included, so that a wrong signature
-// does not compile; all other rows get generated stubs (`table_stubs.cc`).
+// sorted by name, which the build makes from `csrc/shim/symbols` and `csrc/shim/api` (api/README.md). It includes no
+// vendor header: many API names are macros there. Modelled bodies are written by hand in `csrc/shim/<library>/` with
+// the vendor's header included, so that a wrong signature does not compile; all other rows get generated stubs
+// (`table_stubs.cc`).
 #pragma once
 
 #include <atomic>

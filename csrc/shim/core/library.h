@@ -1,6 +1,6 @@
 // What a vendor library's sources share: row numbers of its table, the table, the guard by name.
 //
-// CMake compiles each library with PH_TABLE (path of its .def), PH_LIBRARY and PH_SONAME defined.
+// CMake compiles each library with PH_TABLE (path of its whole table), PH_LIBRARY and PH_SONAME defined.
 #pragma once
 
 #include "shim/core/api.h"
