@@ -33,11 +33,12 @@ from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
 from phantora_py.agent.states import RankState
 from phantora_py.launch.interrupts import Interrupts
-from phantora_py.launch.rundir import RunDirectory, write_token
+from phantora_py.launch.rundir import RunDirectory
 from sim_server import simulation_pb2 as wire
+from sim_server.access.offer import Offer, make_hello
 from sim_server.cluster import load_cluster
 from sim_server.gpu import load_gpu
-from sim_server.records import PROTOCOL_VERSION, RECORD_TYPE, RecordKind, WaitKind
+from sim_server.records import RECORD_TYPE, RecordKind, WaitKind
 from sim_server.settings import Settings
 
 GEMM = {
@@ -147,20 +148,13 @@ def measure(ranks: int, seconds: float) -> tuple[float, float]:
     """Synchronisations per second, and core microseconds that agent and server take for one."""
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name, ExitStack() as stack:
         directory = RunDirectory(Path(name))
-        token = write_token(directory)
-        server = stack.enter_context(Server(directory, os.environ))
+        settings = Settings(ranks, 1, ranks, load_cluster("h100"), load_gpu("h100"))
+        server = stack.enter_context(Server(directory, Offer(settings.cluster), os.environ))
         channels = ChannelSet(name, list(range(ranks)))
         stack.callback(channels.close)
-        simulation = Simulation(server.address, token, channels)
+        simulation = Simulation(server.endpoint, channels)
         stack.callback(simulation.close)
-        settings = Settings(ranks, 1, ranks, load_cluster("h100"), load_gpu("h100"))
-        hello = wire.Hello(
-            protocol_version=PROTOCOL_VERSION,
-            ranks=ranks,
-            local_ranks=range(ranks),
-            settings=settings.to_json(),
-        )
-        simulation.join(hello, server.check, START_LIMIT_S)
+        simulation.join(make_hello(settings, range(ranks)), server.check, START_LIMIT_S)
         context = multiprocessing.get_context("spawn")
         told, tells = context.Pipe(duplex=False)
         process = context.Process(target=play, args=(name, ranks, seconds, tells))

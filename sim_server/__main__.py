@@ -1,4 +1,6 @@
-"""`python -m sim_server`: one server for one run. See `sim_server.service`."""
+"""`python -m sim_server`: one server for one run, started by `phantora run`. See
+`sim_server.service`; `phantora serve` is the one for users.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +8,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from sim_server.access import Endpoint
+from sim_server.access.offer import Offer
+from sim_server.access.tokens import take_token
 from sim_server.service import serve
 
 
@@ -17,11 +22,13 @@ def main() -> int:
         "--token-file", required=True, type=Path, help="file with the token agents must show"
     )
     parser.add_argument(
-        "--agents", type=int, default=1, help="how many host agents join (default 1)"
+        "--offer", required=True, type=Path, help="file with what is simulated, and with what"
     )
     options = parser.parse_args()
-    token = options.token_file.read_text(encoding="ascii").strip()
-    return serve(options.listen, token, options.agents)
+    token = take_token(options.token_file, {})
+    assert token is not None
+    offer = Offer.from_json(options.offer.read_text(encoding="utf-8"))
+    return serve(Endpoint.of(options.listen, token), 1, offer)
 
 
 if __name__ == "__main__":

@@ -9,99 +9,101 @@ from __future__ import annotations
 import json
 import queue
 import threading
+import time
 import traceback
 from collections.abc import Iterator
 from concurrent import futures
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from sim_server import simulation_pb2 as messages
-from sim_server import simulation_pb2_grpc as rpc
+from sim_server.access.agents import AgentLink, Agents
+from sim_server.access.endpoint import (
+    MAX_REQUEST_BYTES,
+    MAX_RESPONSE_BYTES,
+    TOKEN_KEY,
+    Endpoint,
+)
+from sim_server.access.offer import PROTOCOL_VERSION, Offer, Refused, refused
+from sim_server.access.tokens import same_token
+from sim_server.deadlock import ranges_text
 from sim_server.errors import Deadlock, InternalError, PhantoraError, RankFailed
 from sim_server.kernels import MeasuringTimer
-from sim_server.records import PROTOCOL_VERSION
 from sim_server.run_log import Reply
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
 from sim_server.timings import open_measuring_timer
 
+MAX_AGENTS = 1024
+"""Of one run. Each takes two threads here."""
 # Ranks hold each other up all the time, mostly not for long, and agents need not know. Who is told
 # in vain is told later the next time, until an agent has found a rank that waits outside.
 FIRST_STALLED_S = 0.002
 LAST_STALLED_S = 0.032
 # An agent that has not left by then reads no more (assumed enough).
 FAREWELL_S = 2.0
-TOKEN_KEY = "phantora-token"
-# Records of many iterations may come in one batch.
-MAX_MESSAGE_BYTES = 1 << 30
-CHANNEL_OPTIONS = [
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-]
-
-
-@dataclass(eq=False)
-class AgentLink:
-    """One attached agent: its ranks and what is to be sent to it. `None` in the outbox ends the
-    stream.
-    """
-
-    hello: messages.Hello
-    outbox: queue.SimpleQueue[messages.ToAgent | None] = field(default_factory=queue.SimpleQueue)
-    finished: bool = False
-    gone: bool = False
+# After a failure agents stop their ranks, say Finish and take the rest of the data; an agent that
+# has not done so by then is not waited for (assumed enough).
+FINISH_LIMIT_S = 300.0
+# An agent says Hello at once; a stream without one is closed (assumed enough).
+HELLO_LIMIT_S = 10.0
+# Strangers may hold that many connections beside the agents; one that carries no call is closed.
+_OTHER_CONNECTIONS = 64
+_IDLE_CONNECTION_MS = 10_000
+_HANDSHAKE_LIMIT_MS = 10_000
+_SERVICE = messages.DESCRIPTOR.services_by_name["Simulation"].full_name
 
 
 Inbound = tuple[AgentLink, messages.FromAgent | None]
 
 
-class SimulationService(rpc.SimulationServicer):
+class SimulationService:
     """Accepts agents and passes their messages to the simulating thread."""
 
     def __init__(self, token: str, inbox: queue.SimpleQueue[Inbound]) -> None:
         self._token = token
         self._inbox = inbox
 
-    def Attach(  # noqa: N802 - the name of the RPC
+    def attach(
         self, request_iterator: Iterator[messages.FromAgent], context: grpc.ServicerContext
     ) -> Iterator[messages.ToAgent]:
         """Serve one agent until the run has ended or the agent has gone."""
-        if dict(context.invocation_metadata()).get(TOKEN_KEY) != self._token:
+        shown = [value for key, value in context.invocation_metadata() if key == TOKEN_KEY]
+        if len(shown) != 1 or not same_token(shown[0], self._token):
             context.abort(
-                grpc.StatusCode.UNAUTHENTICATED, "wrong token; pass the server's with --token"
+                grpc.StatusCode.UNAUTHENTICATED,
+                "wrong token; give the server's with --token-file or PHANTORA_TOKEN",
             )
-        hello = next(request_iterator).hello
-        if hello.protocol_version != PROTOCOL_VERSION:
-            context.abort(
-                grpc.StatusCode.FAILED_PRECONDITION,
-                f"the agent speaks protocol version {hello.protocol_version}, this server "
-                f"{PROTOCOL_VERSION}; install the same version of phantora on both",
-            )
-        link = AgentLink(hello)
+        link = AgentLink()
         threading.Thread(target=self._read, args=(link, request_iterator), daemon=True).start()
+        if not link.has_spoken.wait(HELLO_LIMIT_S):
+            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, f"no Hello within {HELLO_LIMIT_S:g} s")
         while (message := link.outbox.get()) is not None:
+            if isinstance(message, Refused):
+                context.abort(message.code, str(message))
             yield message
 
     def _read(self, link: AgentLink, request_iterator: Iterator[messages.FromAgent]) -> None:
-        self._inbox.put((link, messages.FromAgent(hello=link.hello)))
         try:
             for message in request_iterator:
                 self._inbox.put((link, message))
+                link.has_spoken.set()
         except grpc.RpcError:
-            pass  # the agent has gone, which the next line says
+            pass  # the agent has gone, which the next lines say
         self._inbox.put((link, None))
+        link.has_spoken.set()
 
 
 class Run:
     """The simulating side: one run from the last Hello to the last data chunk."""
 
-    def __init__(self, inbox: queue.SimpleQueue[Inbound], agents: int) -> None:
+    def __init__(self, inbox: queue.SimpleQueue[Inbound], agents: int, offer: Offer) -> None:
         self._inbox = inbox
-        self._agents = agents
-        self._links: list[AgentLink] = []
-        self._link_of_rank: dict[int, AgentLink] = {}
+        self._agents = Agents(agents)
+        self._offer = offer
         self._simulation: Simulation | None = None
         self._measuring: MeasuringTimer | None = None
         self._opened = ExitStack()
@@ -114,11 +116,13 @@ class Run:
         self._told_stalled = messages.Stalled()
         self._patience_s = FIRST_STALLED_S
         self._exit_code = 0
+        self._finish_by_s: float | None = None
+        """After a failure, when those that have not finished are left alone."""
 
     def serve(self) -> int:
         """Simulate until every agent has finished or gone. Returns the exit code of the run."""
         try:
-            while len(self._links) < self._agents or not all(link.finished for link in self._links):
+            while not self._is_finished():
                 for link, message in self._take():
                     self._receive(link, message)
                 if self._simulation is not None and not (self._exit_code or self._is_over):
@@ -131,16 +135,23 @@ class Run:
             self._fail(InternalError(f"the simulation failed\n{traceback.format_exc()}"))
         finally:
             self._opened.close()
-            for link in self._links:
+            for link in self._agents.links:
                 link.outbox.put(None)
         return self._exit_code
+
+    def _is_finished(self) -> bool:
+        """Whether every agent has finished or gone, or is not waited for any more."""
+        if not self._agents.are_complete:
+            return False
+        is_late = self._finish_by_s is not None and time.monotonic() > self._finish_by_s
+        return is_late or all(link.finished for link in self._agents.links)
 
     def _await_farewell(self) -> None:
         """The agent leaves once it has the data. A server that left first could break the
         connection under what is still on its way.
         """
         try:
-            while not self._links[0].gone:
+            while not self._agents.links[0].gone:
                 self._receive(*self._inbox.get(timeout=FAREWELL_S))
         except queue.Empty:
             return
@@ -149,9 +160,14 @@ class Run:
         """All messages that are there; waits for one, and tells the agents if that takes long."""
         held_up_by, told = self._stalled.held_up_by, self._told_stalled
         news = held_up_by != told.held_up_by or (held_up_by and self._stalled != told)
+        patience_s = self._patience_s if news else None
+        if self._finish_by_s is not None:
+            news, patience_s = False, max(self._finish_by_s - time.monotonic(), 0.0)
         try:
-            taken = [self._inbox.get(timeout=self._patience_s if news else None)]
+            taken = [self._inbox.get(timeout=patience_s)]
         except queue.Empty:
+            if not news:
+                return []
             self._told_stalled = self._stalled
             self._patience_s = min(2 * self._patience_s, LAST_STALLED_S)
             self._broadcast(messages.ToAgent(stalled=self._stalled))
@@ -161,57 +177,84 @@ class Run:
         return taken
 
     def _receive(self, link: AgentLink, message: messages.FromAgent | None) -> None:
-        if message is None:
-            link.gone = True
-            if not link.finished:
-                link.finished = True
-                ranks = ", ".join(map(str, link.hello.local_ranks))
-                self._fail(RankFailed(f"the host agent of ranks {ranks} has gone"))
-            return
-        content = message.WhichOneof("message")
-        if content == "hello":
-            self._join(link)
-        elif content == "finish":
+        is_over = bool(self._exit_code) or self._is_over
+        if link not in self._agents.links:
+            self._join(link, message)
+        elif message is None:
+            self._leave(link)
+        elif not is_over and (fault := link.fault(message)):
+            self._cut_off(link, fault)
+        elif message.HasField("finish"):
             link.finished = True
-        elif self._exit_code or self._is_over:
-            return
-        elif content == "batch":
-            assert self._simulation is not None
+        elif self._simulation is not None and not is_over:
             try:
-                for records in message.batch.ranks:
-                    self._simulation.feed(records.rank, records.cells, records.host_clock_ns)
+                self._apply(self._simulation, message)
             except PhantoraError as error:
                 self._fail(error)
+
+    def _apply(self, simulation: Simulation, message: messages.FromAgent) -> None:
+        content = message.WhichOneof("message")
+        if content == "batch":
+            for records in message.batch.ranks:
+                simulation.feed(records.rank, records.cells, records.host_clock_ns)
         elif content == "ranks_aside":
-            assert self._simulation is not None
             aside = message.ranks_aside
             for rank in aside.ranks:
                 stirs = aside.stirs - self._measurements()
-                self._simulation.set_aside(rank, stirs, rank in aside.proven)
+                simulation.set_aside(rank, stirs, rank in aside.proven)
             self._patience_s = FIRST_STALLED_S
             # The agent has crossed it off: if it holds the others up still or again, that is news.
             self._told_stalled = messages.Stalled()
         elif content == "rank_exited":
-            assert self._simulation is not None
             rank, status = message.rank_exited.rank, message.rank_exited.status
-            self._simulation.exited(rank, status)
+            simulation.exited(rank, status)
             if status != 0:
-                self._fail(self._simulation.failure_of(rank, status))
+                raise simulation.failure_of(rank, status)
 
-    def _join(self, link: AgentLink) -> None:
-        self._links.append(link)
-        for rank in link.hello.local_ranks:
-            self._link_of_rank[rank] = link
-        if len(self._links) == self._agents:
-            self._until_steady = link.hello.until_steady
-            settings = Settings.from_json(link.hello.settings)
-            timer = None
-            if settings.executor is not None:
-                opened = open_measuring_timer(settings, self._tell_measuring)
-                timer, self._measuring = self._opened.enter_context(opened)
-            self._simulation = Simulation(settings, timer, self._until_steady)
-            welcome = messages.Welcome(protocol_version=PROTOCOL_VERSION)
-            self._broadcast(messages.ToAgent(welcome=welcome))
+    def _join(self, link: AgentLink, message: messages.FromAgent | None) -> None:
+        if message is None or link.finished:
+            link.outbox.put(None)
+            return
+        try:
+            self._agents.join(link, message, self._offer)
+        except Refused as why:
+            link.finished = True
+            link.outbox.put(why)
+            return
+        if self._agents.are_complete:
+            assert self._agents.settings is not None
+            self._begin(self._agents.settings, link.hello.wanted.until_steady)
+
+    def _begin(self, settings: Settings, until_steady: bool) -> None:
+        self._until_steady = until_steady
+        timer = None
+        if settings.executor is not None:
+            opened = open_measuring_timer(settings, self._tell_measuring)
+            timer, self._measuring = self._opened.enter_context(opened)
+        self._simulation = Simulation(settings, timer, until_steady)
+        welcome = messages.Welcome(protocol_version=PROTOCOL_VERSION)
+        self._broadcast(messages.ToAgent(welcome=welcome))
+
+    def _leave(self, link: AgentLink) -> None:
+        """Its stream has ended. The others would wait for its ranks for ever."""
+        link.gone = True
+        if not self._agents.are_complete:
+            self._agents.leave(link)
+            link.outbox.put(None)
+        elif not link.finished:
+            link.finished = True
+            self._fail(RankFailed(f"the host agent of ranks {ranges_text(link.ranks)} has gone"))
+
+    def _cut_off(self, link: AgentLink, fault: str) -> None:
+        """It says what no agent says. Nothing of it is believed from here on."""
+        link.finished = True
+        who = f"the host agent of ranks {ranges_text(link.ranks)}"
+        if self._agents.are_complete:
+            self._fail(InternalError(f"{who} {fault}; the run cannot go on"))
+            link.outbox.put(None)
+        else:
+            self._agents.leave(link)
+            link.outbox.put(refused(f"this agent {fault}"))
 
     def _advance(self, simulation: Simulation) -> None:
         try:
@@ -221,7 +264,7 @@ class Run:
             return
         for name, content in simulation.pieces():
             chunk = messages.DataChunk(name=name, content=content)
-            self._links[0].outbox.put(messages.ToAgent(data_chunk=chunk))
+            self._agents.links[0].outbox.put(messages.ToAgent(data_chunk=chunk))
         self._stalled = messages.Stalled(
             held_up_by=simulation.held_up_by(),
             stirs=simulation.stirs + self._measurements(),
@@ -264,7 +307,7 @@ class Run:
     def _answer(self, replies: list[Reply]) -> None:
         answers: dict[AgentLink, messages.Answers] = {}
         for reply in replies:
-            link = self._link_of_rank[reply.rank]
+            link = self._agents.by_rank[reply.rank]
             answers.setdefault(link, messages.Answers()).answers.add(
                 rank=reply.rank,
                 slot=reply.slot,
@@ -281,6 +324,8 @@ class Run:
         sent.
         """
         self._exit_code = self._exit_code or error.exit_code
+        if self._finish_by_s is None:
+            self._finish_by_s = time.monotonic() + FINISH_LIMIT_S
         tables = json.dumps(error.tables) if isinstance(error, Deadlock) else ""
         detail = error.detail if isinstance(error, RankFailed) else ""
         failure = messages.Failure(
@@ -294,39 +339,68 @@ class Run:
         if self._measuring is not None:
             content = json.dumps(self._measuring.to_dict(), sort_keys=True).encode()
             chunk = messages.DataChunk(name="measuring.json", content=content)
-            self._links[0].outbox.put(messages.ToAgent(data_chunk=chunk))
+            self._agents.links[0].outbox.put(messages.ToAgent(data_chunk=chunk))
         last: messages.DataChunk | None = None
         for name, content in self._simulation.files():
             if last is not None:
-                self._links[0].outbox.put(messages.ToAgent(data_chunk=last))
+                self._agents.links[0].outbox.put(messages.ToAgent(data_chunk=last))
             last = messages.DataChunk(name=name, content=content)
         assert last is not None
         last.last = True
-        self._links[0].outbox.put(messages.ToAgent(data_chunk=last))
+        self._agents.links[0].outbox.put(messages.ToAgent(data_chunk=last))
 
     def _broadcast(self, message: messages.ToAgent) -> None:
-        for link in self._links:
+        for link in self._agents.links:
             link.outbox.put(message)
 
 
-def serve(listen: str, token: str, agents: int) -> int:
-    """Serve one run on `listen` (unix:PATH or HOST:PORT). Returns the run's exit code.
+def serve(endpoint: Endpoint, agents: int, offer: Offer) -> int:
+    """Serve one run of so many agents. Returns the run's exit code.
 
-    Raises: PhantoraError when the address cannot be used.
+    Raises: UsageError when the address cannot be used.
     """
     inbox: queue.SimpleQueue[Inbound] = queue.SimpleQueue()
-    server = grpc.server(
-        futures.ThreadPoolExecutor(max_workers=agents + 1), options=CHANNEL_OPTIONS
+    server = _make_server(endpoint, agents)
+    handler = grpc.stream_stream_rpc_method_handler(
+        SimulationService(endpoint.token, inbox).attach,
+        request_deserializer=_read_message,
+        response_serializer=messages.ToAgent.SerializeToString,
     )
-    rpc.add_SimulationServicer_to_server(SimulationService(token, inbox), server)
-    try:
-        port = server.add_insecure_port(listen)
-    except RuntimeError as error:
-        raise PhantoraError(f"cannot listen on {listen}: {error}") from error
-    if port == 0:
-        raise PhantoraError(f"cannot listen on {listen}")
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler(_SERVICE, {"Attach": handler}),)
+    )
+    endpoint.bind(server)
     server.start()
     try:
-        return Run(inbox, agents).serve()
+        return Run(inbox, agents, offer).serve()
     finally:
         server.stop(grace=5).wait()
+
+
+def _make_server(endpoint: Endpoint, agents: int) -> grpc.Server:
+    connections = agents + _OTHER_CONNECTIONS
+    return grpc.server(
+        futures.ThreadPoolExecutor(max_workers=connections),
+        maximum_concurrent_rpcs=connections,
+        options=[
+            *endpoint.keepalive(),
+            ("grpc.max_receive_message_length", MAX_REQUEST_BYTES),
+            ("grpc.max_send_message_length", MAX_RESPONSE_BYTES),
+            ("grpc.max_concurrent_streams", _OTHER_CONNECTIONS),
+            ("grpc.max_allowed_incoming_connections", connections),
+            ("grpc.max_connection_idle_ms", _IDLE_CONNECTION_MS),
+            ("grpc.server_handshake_timeout_ms", _HANDSHAKE_LIMIT_MS),
+            # Nobody else can listen at the same address, and so take the agents' token.
+            ("grpc.so_reuseport", 0),
+        ],
+    )
+
+
+def _read_message(content: bytes) -> messages.FromAgent:
+    """An agent that sends what is none is told so, as of any other message that it may not send;
+    gRPC would write a traceback.
+    """
+    try:
+        return messages.FromAgent.FromString(content)
+    except DecodeError:
+        return messages.FromAgent()

@@ -36,18 +36,47 @@ class ToAgent(_message.Message):
     def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., answers: _Optional[_Union[Answers, _Mapping]] = ..., stalled: _Optional[_Union[Stalled, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., data_chunk: _Optional[_Union[DataChunk, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol_version", "ranks", "local_ranks", "settings", "until_steady")
+    __slots__ = ("protocol_version", "records_version", "local_ranks", "wanted")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
-    RANKS_FIELD_NUMBER: _ClassVar[int]
+    RECORDS_VERSION_FIELD_NUMBER: _ClassVar[int]
     LOCAL_RANKS_FIELD_NUMBER: _ClassVar[int]
-    SETTINGS_FIELD_NUMBER: _ClassVar[int]
-    UNTIL_STEADY_FIELD_NUMBER: _ClassVar[int]
+    WANTED_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
-    ranks: int
+    records_version: int
     local_ranks: _containers.RepeatedScalarFieldContainer[int]
-    settings: str
+    wanted: Wanted
+    def __init__(self, protocol_version: _Optional[int] = ..., records_version: _Optional[int] = ..., local_ranks: _Optional[_Iterable[int]] = ..., wanted: _Optional[_Union[Wanted, _Mapping]] = ...) -> None: ...
+
+class Wanted(_message.Message):
+    __slots__ = ("ranks", "nodes", "gpus_per_node", "cluster", "simulated", "nccl_environment", "nccl_version", "cuda", "libraries", "until_steady")
+    class NcclEnvironmentEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    RANKS_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    GPUS_PER_NODE_FIELD_NUMBER: _ClassVar[int]
+    CLUSTER_FIELD_NUMBER: _ClassVar[int]
+    SIMULATED_FIELD_NUMBER: _ClassVar[int]
+    NCCL_ENVIRONMENT_FIELD_NUMBER: _ClassVar[int]
+    NCCL_VERSION_FIELD_NUMBER: _ClassVar[int]
+    CUDA_FIELD_NUMBER: _ClassVar[int]
+    LIBRARIES_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_STEADY_FIELD_NUMBER: _ClassVar[int]
+    ranks: int
+    nodes: int
+    gpus_per_node: int
+    cluster: str
+    simulated: bytes
+    nccl_environment: _containers.ScalarMap[str, str]
+    nccl_version: int
+    cuda: str
+    libraries: str
     until_steady: bool
-    def __init__(self, protocol_version: _Optional[int] = ..., ranks: _Optional[int] = ..., local_ranks: _Optional[_Iterable[int]] = ..., settings: _Optional[str] = ..., until_steady: bool = ...) -> None: ...
+    def __init__(self, ranks: _Optional[int] = ..., nodes: _Optional[int] = ..., gpus_per_node: _Optional[int] = ..., cluster: _Optional[str] = ..., simulated: _Optional[bytes] = ..., nccl_environment: _Optional[_Mapping[str, str]] = ..., nccl_version: _Optional[int] = ..., cuda: _Optional[str] = ..., libraries: _Optional[str] = ..., until_steady: bool = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("protocol_version",)

@@ -45,8 +45,9 @@ class SimulationServicer(object):
     """Missing associated documentation comment in .proto file."""
 
     def Attach(self, request_iterator, context):
-        """The agent's first message is Hello; the server answers Welcome or ends the stream with an error status.
-        The call's metadata carries the token as ("phantora-token", TOKEN).
+        """The agent's first message is Hello; once all agents have come the server answers Welcome. It ends the stream with an
+        error status instead if it takes none from this agent. The call's metadata carries the token as
+        ("phantora-token", TOKEN). An agent that says what it may not say later is told Failure, and so are the others.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from phantora_py.agent.channels import Channels
 from phantora_py.agent.datafile import DataSink
 from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch, is_proven_still
-from phantora_py.agent.simulation import Simulation
+from phantora_py.agent.simulation import Simulation, batches
 from phantora_py.agent.stall import StallWatch
 from phantora_py.agent.states import RankState, RankStates
 from phantora_py.launch.interrupts import Interrupts
@@ -198,7 +198,8 @@ class HostAgent:
                 self._idle.forget(record.rank)
                 self._stall.got_on()
                 self._aside.discard(record.rank)
-        self._simulation.send(wire.FromAgent(batch=wire.Batch(ranks=records)))
+        for batch in batches(records):
+            self._simulation.send(wire.FromAgent(batch=batch))
 
     def _handle(self, message: wire.ToAgent) -> None:
         match message.WhichOneof("message"):

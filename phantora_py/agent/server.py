@@ -5,6 +5,9 @@ from collections.abc import Mapping
 
 from phantora_py.launch.module import module_command
 from phantora_py.launch.rundir import RunDirectory
+from sim_server.access import Endpoint
+from sim_server.access.offer import Offer
+from sim_server.access.tokens import make_token_file, take_token
 from sim_server.errors import InternalError
 
 START_LIMIT_S = 60.0
@@ -16,14 +19,22 @@ _SHOWN_LINES = 20
 class Server:
     """The server process. Its output is shown only if it fails."""
 
-    def __init__(self, directory: RunDirectory, environment: Mapping[str, str]) -> None:
-        self.address = f"unix:{directory.server_socket}"
+    def __init__(
+        self, directory: RunDirectory, offer: Offer, environment: Mapping[str, str]
+    ) -> None:
+        """`offer`: what it simulates, and with what."""
+        address = f"unix:{directory.server_socket}"
+        make_token_file(directory.token)
+        token = take_token(directory.token, {})
+        assert token is not None
+        self.endpoint = Endpoint.of(address, token)
+        directory.offer.write_text(offer.to_json(), encoding="utf-8")
         self._output = directory.server_output
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
                 [
-                    *(*module_command("sim_server"), "--listen", self.address),
-                    *("--token-file", str(directory.token), "--agents", "1"),
+                    *(*module_command("sim_server"), "--listen", address),
+                    *("--token-file", str(directory.token), "--offer", str(directory.offer)),
                 ],
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,

@@ -6,27 +6,26 @@ costs a rank that waits some ten microseconds. Everything else is the loop's bus
 
 import json
 import queue
+import re
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from phantora_py.agent.channels import Channels
 from sim_server import simulation_pb2 as wire
+from sim_server.access.endpoint import MAX_BATCH_BYTES, TOKEN_KEY, Endpoint
 from sim_server.errors import Deadlock, InternalError, PhantoraError, UsageError
-from sim_server.simulation_pb2_grpc import SimulationStub
 
-CHANNEL_OPTIONS = (
-    # One message may hold a ring's content of every rank.
-    ("grpc.max_send_message_length", -1),
-    ("grpc.max_receive_message_length", -1),
-    # A server that is just starting is tried again soon.
-    ("grpc.initial_reconnect_backoff_ms", 20),
-    ("grpc.min_reconnect_backoff_ms", 20),
-    ("grpc.max_reconnect_backoff_ms", 200),
-)
 _CHECK_INTERVAL_S = 0.05
+_OBSTACLE_LIMIT_S = 1.0
+_METHOD = "/phantora.Simulation/Attach"
+# Members of the data file that a server may write, and those that it may not.
+_MEMBER = re.compile(r"[A-Za-z0-9_-]+([./][A-Za-z0-9_-]+)*")
+_OWN_MEMBERS = ("start.json", "settings.json", "run.json")
+_FAILURES = {kind.exit_code for kind in PhantoraError.__subclasses__()}
 
 
 def error_of(failure: wire.Failure) -> PhantoraError:
@@ -37,20 +36,39 @@ def error_of(failure: wire.Failure) -> PhantoraError:
     return kinds.get(failure.exit_code, InternalError)(failure.message)
 
 
+def batches(records: Sequence[wire.RankRecords]) -> Iterator[wire.Batch]:
+    """What was found in the rings, in messages of a size that the server takes."""
+    batch, size_bytes = wire.Batch(), 0
+    for one in records:
+        if size_bytes + len(one.cells) > MAX_BATCH_BYTES:
+            yield batch
+            batch, size_bytes = wire.Batch(), 0
+        batch.ranks.append(one)
+        size_bytes += len(one.cells)
+    yield batch
+
+
 class Simulation:
     """A joined simulation. Messages are taken in order; `ended` is set once no more will come."""
 
-    def __init__(self, address: str, token: str, channels: Channels) -> None:
-        """`address`: unix:PATH or HOST:PORT. Another thread brings answers to their ranks and wakes
-        whoever polls `channels` at any other message.
+    def __init__(self, endpoint: Endpoint, channels: Channels) -> None:
+        """Another thread brings answers to their ranks and wakes whoever polls `channels` at any
+        other message.
         """
-        self._address = address
-        self._metadata = (("phantora-token", token),)
+        self._address = endpoint.address.text
+        self._metadata = ((TOKEN_KEY, endpoint.token),)
         self._channels = channels
-        self._channel = grpc.insecure_channel(address, options=CHANNEL_OPTIONS)
+        self._channel = endpoint.connect()
+        self._attach = self._channel.stream_stream(
+            _METHOD,
+            request_serializer=wire.FromAgent.SerializeToString,
+            response_deserializer=_read_message,
+        )
         self._outgoing: queue.SimpleQueue[wire.FromAgent | None] = queue.SimpleQueue()
         self._incoming: queue.SimpleQueue[wire.ToAgent | None] = queue.SimpleQueue()
-        self._error: grpc.RpcError | None = None
+        self._fault = ""
+        """What was wrong with the connection, or with what came over it."""
+        self._members: set[str] = set()
         self._receiver: threading.Thread | None = None
         self.ended = False
 
@@ -62,8 +80,7 @@ class Simulation:
         error that the server had with the settings in `hello`.
         """
         self.send(wire.FromAgent(hello=hello))
-        stub = SimulationStub(self._channel)
-        responses = stub.Attach(
+        responses = self._attach(
             iter(self._outgoing.get, None), metadata=self._metadata, wait_for_ready=True
         )
         self._receiver = threading.Thread(target=self._receive, args=(responses,), daemon=True)
@@ -72,7 +89,9 @@ class Simulation:
         if first is not None and first.HasField("failure"):
             raise error_of(first.failure)
         if first is None or not first.HasField("welcome"):
-            raise UsageError(f"The server at {self._address} turned us away: {self._reason()}")
+            raise UsageError(
+                f"The server at {self._address} turned us away: {self._fault or 'no Welcome'}"
+            )
 
     def _wait_for_first(self, check: Callable[[], None], limit_s: float) -> wire.ToAgent | None:
         deadline_s = time.monotonic() + limit_s
@@ -81,7 +100,18 @@ class Simulation:
                 return self._incoming.get(timeout=_CHECK_INTERVAL_S)
             except queue.Empty:
                 check()
-        raise UsageError(f"Nobody answers at {self._address} (waited {limit_s:g} s).")
+        raise UsageError(
+            f"Nobody answers at {self._address} (waited {limit_s:g} s): {self._obstacle()}"
+        )
+
+    def _obstacle(self) -> str:
+        """What keeps a connection from being made, as gRPC says it: that of TLS, for one."""
+        try:
+            next(self._attach(iter(()), metadata=self._metadata, timeout=_OBSTACLE_LIMIT_S), None)
+        except grpc.RpcError as error:
+            if _code(error) != grpc.StatusCode.INVALID_ARGUMENT:
+                return f"{_details(error)}."
+        return "it is there and waits for other agents; its --agents says for how many."
 
     def send(self, message: wire.FromAgent) -> None:
         """Sends in the background, in order."""
@@ -104,8 +134,8 @@ class Simulation:
 
     def check_orderly_end(self) -> None:
         """Raises: InternalError if the stream ended before the server had said everything."""
-        if self._error is not None:
-            raise InternalError(f"The connection to sim_server broke: {self._reason()}")
+        if self._fault:
+            raise InternalError(f"The connection to sim_server broke: {self._fault}")
 
     def close(self) -> None:
         """Ends the connection; the channels are left alone from then on."""
@@ -117,13 +147,18 @@ class Simulation:
     def _receive(self, responses: Iterator[wire.ToAgent]) -> None:
         try:
             for message in responses:
+                if fault := self._fault_of(message):
+                    self._fault = fault
+                    break
                 if message.HasField("answers"):
                     self._deliver(message.answers)
                 else:
                     self._incoming.put(message)
                     self._channels.wake()
         except grpc.RpcError as error:
-            self._error = error
+            self._fault = _details(error)
+        except (TypeError, ValueError) as error:
+            self._fault = f"the server sent an answer that is none ({error})"
         self._incoming.put(None)
         self._channels.wake()
 
@@ -133,8 +168,42 @@ class Simulation:
                 one.rank, one.slot, one.status, one.time_ns, one.value, one.payload
             )
 
-    def _reason(self) -> str:
-        error = self._error
-        if isinstance(error, grpc.Call):
-            return f"{error.details()} ({error.code().name})"
-        return "it closed the connection"
+    def _fault_of(self, message: wire.ToAgent) -> str:
+        """What no server sends: it would end the run as if all were well, or spoil its data."""
+        content = message.WhichOneof("message")
+        if content is None:
+            return "the server sent a message that cannot be read"
+        if content == "failure" and not _is_failure(message.failure):
+            return f"the server sent a failure that is none, with code {message.failure.exit_code}"
+        if content == "data_chunk":
+            name = message.data_chunk.name
+            if name in self._members or name in _OWN_MEMBERS or not _MEMBER.fullmatch(name):
+                return f"the server sent {name[:80]!a} for the data file"
+            self._members.add(name)
+        return ""
+
+
+def _is_failure(failure: wire.Failure) -> bool:
+    try:
+        tables = json.loads(failure.tables or "[]")
+    except ValueError:
+        return False
+    return failure.exit_code in _FAILURES and isinstance(tables, list)
+
+
+def _read_message(content: bytes) -> wire.ToAgent:
+    """What is none is found by `_fault_of`; gRPC would write a traceback."""
+    try:
+        return wire.ToAgent.FromString(content)
+    except DecodeError:
+        return wire.ToAgent()
+
+
+def _code(error: grpc.RpcError) -> grpc.StatusCode:
+    assert isinstance(error, grpc.Call)
+    return error.code()
+
+
+def _details(error: grpc.RpcError) -> str:
+    assert isinstance(error, grpc.Call)
+    return f"{error.details()} ({error.code().name})"

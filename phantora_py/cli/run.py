@@ -6,6 +6,7 @@ from pathlib import Path
 
 from phantora_py.agent.agent import Outcome
 from phantora_py.agent.simulation import error_of
+from phantora_py.cli.access import add_access_arguments, chosen_tls
 from phantora_py.cli.messages import (
     error_console,
     parse_ranks,
@@ -93,8 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="at a call that is not modelled: stop the run, let the call fail as not supported, or "
         "(warn) let it succeed where that harms nothing but times; default: stop",
     )
-    model.add_argument("--server", metavar="ADDRESS", help="use a running `phantora serve`")
-    model.add_argument("--token", help="the token of that server")
+    _add_server_arguments(parser.add_argument_group("a server elsewhere"))
     machine = parser.add_argument_group("this machine")
     machine.add_argument(
         "--isolation",
@@ -177,6 +177,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--quiet", action="store_true", help="print errors only")
 
 
+def _add_server_arguments(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--server", metavar="ADDRESS", help="use a running `phantora serve`")
+    add_access_arguments(group)
+
+
 def run(options: argparse.Namespace) -> int:
     """Runs the command, then prints its summary."""
     if options.iterations is not None and options.iterations < 1:
@@ -207,7 +212,9 @@ def run(options: argparse.Namespace) -> int:
         gpu=options.gpu,
         executor=options.executor,
         server=options.server,
-        token=options.token,
+        token_file=options.token_file,
+        tls=chosen_tls(options),
+        insecure=options.insecure,
         stall_limit_s=options.stall_limit,
         shown_ranks=None if options.rank is None else parse_ranks(",".join(options.rank)),
         log_dir=options.log_dir,

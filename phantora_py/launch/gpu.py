@@ -34,19 +34,24 @@ def check_cache(options: RunOptions, gpu: GpuProfile, program: Program) -> list[
         return []
     if options.server is not None:
         raise UsageError("--cache is for a server of the run's own, not for --server.")
+    environments = open_cache(options.cache, write=options.gpu)
+    return [] if options.gpu else cache_notes(environments, program_environment(gpu, program))
+
+
+def open_cache(path: Path, *, write: bool) -> set[Environment]:
+    """Where its measurements are from. Raises: UsageError if it cannot be used."""
     try:
-        with TimingCache(options.cache, write=options.gpu) as cache:
-            environments = {environment for environment, _ in cache.measurements()}
+        with TimingCache(path, write=write) as cache:
+            return {environment for environment, _ in cache.measurements()}
     except Damaged as error:
-        raise put_away(options.cache, error) from error
-    return [] if options.gpu else cache_notes(environments, _environment(gpu, program))
+        raise put_away(path, error) from error
 
 
 def cache_settings(options: RunOptions, gpu: GpuProfile, program: Program) -> dict[str, str] | None:
     """`Settings.cache`."""
     if options.cache is None:
         return None
-    environment = _environment(gpu, program)
+    environment = program_environment(gpu, program)
     return {
         "path": str(options.cache.resolve()),
         "cuda": environment.cuda,
@@ -101,7 +106,7 @@ def cache_notes(environments: Set[Environment], wanted: Environment) -> list[str
     return []
 
 
-def _environment(gpu: GpuProfile, program: Program) -> Environment:
+def program_environment(gpu: GpuProfile, program: Program) -> Environment:
     """What the program runs on, as far as that is known."""
     torch = program.versions["torch"]
     return Environment(gpu.name, "", program.versions["cuda"], f"torch {torch}" if torch else "")

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from sim_server.access import Tls
 from sim_server.executor import ANSWER_LIMIT_S
 
 HOST_TIMES = ("fixed", "measured", "recorded", "off")
@@ -62,9 +63,13 @@ class RunOptions:
     executor_limit_s: float = ANSWER_LIMIT_S
     """For one signature; after that it counts as hung."""
     server: str | None = None
-    """Address of a running sim_server; None: start one."""
-    token: str | None = None
-    """The token of `server`."""
+    """Address of a running `phantora serve`; None: start a server for this run."""
+    token_file: Path | None = None
+    """With the token of `server`; None: PHANTORA_TOKEN has it."""
+    tls: Tls | None = None
+    """For a server beyond this machine."""
+    insecure: bool = False
+    """Do without `tls` there."""
     stall_limit_s: float | None = None
     """After so long in which no rank gets on the run fails; None: never."""
     shown_ranks: frozenset[int] | None = None

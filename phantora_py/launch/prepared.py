@@ -10,6 +10,7 @@ from phantora_py.launch.layout import RunLayout
 from phantora_py.launch.options import RunOptions
 from phantora_py.launch.spool import Stream
 from phantora_py.rank.expert_load import ExpertLoad
+from sim_server.access import Endpoint
 from sim_server.cluster import Cluster
 from sim_server.gpu import GpuProfile
 
@@ -37,4 +38,6 @@ class Prepared:
     host_gaps: HostGaps | None = None
     expert_load: ExpertLoad = field(default_factory=ExpertLoad)
     other_gpus: dict[str, GpuProfile] = field(default_factory=dict)
+    server: Endpoint | None = None
+    """One that somebody else started."""
     notes: list[str] = field(default_factory=list)

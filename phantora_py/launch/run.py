@@ -31,7 +31,12 @@ from phantora_py.isolation.probe import Isolation
 from phantora_py.launch import environment, interpreter, limits, rundir
 from phantora_py.launch.command import Command, understand
 from phantora_py.launch.expert_load import choose_expert_load
-from phantora_py.launch.gpu import cache_settings, check_cache, executor_settings
+from phantora_py.launch.gpu import (
+    cache_settings,
+    check_cache,
+    executor_settings,
+    program_environment,
+)
 from phantora_py.launch.host_gaps import choose_host_gaps
 from phantora_py.launch.interrupts import Interrupts
 from phantora_py.launch.layout import RunLayout, lay_out
@@ -39,14 +44,15 @@ from phantora_py.launch.options import RunOptions
 from phantora_py.launch.prepared import Prepared
 from phantora_py.launch.rank_start import await_ready, start_processes
 from phantora_py.launch.rundir import RunDirectory
+from phantora_py.launch.server import choose_server
 from phantora_py.launch.spool import choose_streams
 from phantora_py.launch.torchrun import TorchrunCommand
 from sim_server import simulation_pb2 as wire
+from sim_server.access.offer import Offer, make_hello
 from sim_server.cluster import load_cluster
 from sim_server.collectives.environment import NcclEnvironment, nccl_variables
 from sim_server.errors import UsageError
 from sim_server.executor import START_LIMIT_S as EXECUTOR_START_LIMIT_S
-from sim_server.records import PROTOCOL_VERSION
 from sim_server.settings import Settings, load_gpus
 
 # A server that somebody else started should be there (assumed: time to start it a little late).
@@ -94,8 +100,7 @@ def prepare(options: RunOptions) -> Prepared:
     variables = nccl_variables(os.environ)
     for node in cluster.node_types(layout.nodes):
         NcclEnvironment.read(variables).used_nics(node.nic.per_node)  # raises what is wrong
-    if options.server is not None and not options.token:
-        raise UsageError("--server needs --token, the token that the server was started with.")
+    server = choose_server(options, os.environ)
     measured = check_cache(options, gpu, command.program)
     limits.require_files(layout.ranks)
     notes = list(torchrun.notes) if torchrun else []
@@ -128,6 +133,7 @@ def prepare(options: RunOptions) -> Prepared:
         nccl_variables=variables,
         expert_load=choose_expert_load(options.expert_load, command.program.torch),
         host_gaps=choose_host_gaps(options, command.program.versions),
+        server=server,
         notes=notes,
     )
 
@@ -228,13 +234,15 @@ def _serve(
             )
         )
         # The server starts and the zygote imports at the same time.
-        server, address, token = _server(prepared, directory)
-        if server is not None:
-            stack.enter_context(server)
+        server = None
+        if prepared.server is None:
+            server = stack.enter_context(_start_server(prepared, directory))
         processes = stack.enter_context(start_processes(prepared, directory))
         channels = ChannelSet(str(directory.path), ranks)
         stack.callback(channels.close)
-        simulation = Simulation(address, token, channels)
+        endpoint = prepared.server if server is None else server.endpoint
+        assert endpoint is not None
+        simulation = Simulation(endpoint, channels)
         stack.callback(simulation.close)
         if server is not None:
             executor_s = EXECUTOR_START_LIMIT_S if prepared.options.gpu else 0.0
@@ -297,17 +305,14 @@ def _write_other_nodes(prepared: Prepared, directory: RunDirectory) -> None:
         rundir.write_rank_settings(directory, rank, {**gpu.shim_keys(), "gpu.count": str(gpus)})
 
 
-def _server(prepared: Prepared, directory: RunDirectory) -> tuple[Server | None, str, str]:
-    """The server with its address and token: our own unless the user named one."""
-    options = prepared.options
-    if options.server is not None:
-        assert options.token is not None
-        return None, options.server, options.token
-    token = rundir.write_token(directory)
+def _start_server(prepared: Prepared, directory: RunDirectory) -> Server:
+    """A server of the run's own."""
+    settings = _settings(prepared, directory)
+    cache = prepared.options.cache
+    offer = Offer(settings.cluster, cache and cache.resolve(), settings.executor)
     # It has no use for the threads that NumPy's OpenBLAS starts at import.
     own = {**os.environ, "PHANTORA_RUN_DIR": str(directory.path), "OPENBLAS_NUM_THREADS": "1"}
-    server = Server(directory, own)
-    return server, server.address, token
+    return Server(directory, offer, own)
 
 
 def _shown_ranks(
@@ -346,12 +351,12 @@ def _settings(prepared: Prepared, directory: RunDirectory) -> Settings:
 
 
 def _hello(prepared: Prepared, directory: RunDirectory) -> wire.Hello:
-    ranks = prepared.layout.ranks
-    return wire.Hello(
-        protocol_version=PROTOCOL_VERSION,
-        ranks=ranks,
-        local_ranks=range(ranks),
-        settings=_settings(prepared, directory).to_json(),
+    environment = program_environment(prepared.gpu, prepared.command.program)
+    return make_hello(
+        _settings(prepared, directory),
+        range(prepared.layout.ranks),
+        cuda=environment.cuda,
+        libraries=environment.libraries,
         until_steady=prepared.options.until_steady,
     )
 

@@ -2,7 +2,6 @@
 is.
 """
 
-import secrets
 import shutil
 import subprocess
 import sys
@@ -57,7 +56,13 @@ class RunDirectory:
 
     @property
     def token(self) -> Path:
+        """What our own agent shows our own server; only this user can read it."""
         return self.path / "token"
+
+    @property
+    def offer(self) -> Path:
+        """What our own server simulates (sim_server/access/offer.py)."""
+        return self.path / "offer.json"
 
 
 @contextmanager
@@ -115,11 +120,3 @@ def write_hosts(directory: RunDirectory, nodes: int, own_network: bool) -> None:
     directory.hosts.write_text(names + own, encoding="utf-8")
     if own_network:
         directory.resolver.write_text(resolver_text(), encoding="utf-8")
-
-
-def write_token(directory: RunDirectory) -> str:
-    """A fresh secret that only this user can read."""
-    token = secrets.token_hex(16)
-    directory.token.touch(mode=0o600)
-    directory.token.write_text(token)
-    return token

@@ -11,6 +11,7 @@ import pytest
 from phantora_py.agent.simulation import Simulation
 from sim_server import simulation_pb2 as wire
 from sim_server import simulation_pb2_grpc as rpc
+from sim_server.access import Endpoint
 from sim_server.errors import InternalError, UsageError
 
 
@@ -26,7 +27,7 @@ class Played(rpc.SimulationServicer):
     ) -> Iterator[wire.ToAgent]:
         if dict(context.invocation_metadata())["phantora-token"] != "secret":
             context.abort(grpc.StatusCode.UNAUTHENTICATED, "wrong token")
-        assert next(requests).hello.settings == "{}"
+        assert next(requests).hello == HELLO
         yield from self._script
         if self._breaks:
             context.abort(grpc.StatusCode.INTERNAL, "fell over")
@@ -57,7 +58,7 @@ def connected(
     server.add_insecure_port(address)
     server.start()
     channels = Channels()
-    simulation = Simulation(address, token, channels)  # type: ignore[arg-type]
+    simulation = Simulation(Endpoint.of(address, token), channels)  # type: ignore[arg-type]
     try:
         yield simulation, channels
     finally:
@@ -65,7 +66,7 @@ def connected(
         server.stop(grace=None).wait()
 
 
-HELLO = wire.Hello(protocol_version=1, ranks=1, local_ranks=[0], settings="{}")
+HELLO = wire.Hello(protocol_version=1, local_ranks=[0])
 WELCOME = wire.ToAgent(welcome=wire.Welcome(protocol_version=1))
 
 
@@ -124,7 +125,7 @@ def test_a_broken_connection_is_told_from_an_end(tmp_path: Path) -> None:
 
 def test_nobody_there(tmp_path: Path) -> None:
     """A server that is not running is found out within the limit."""
-    simulation = Simulation(f"unix:{tmp_path}/nobody", "", Channels())  # type: ignore[arg-type]
+    simulation = Simulation(Endpoint.of(f"unix:{tmp_path}/nobody", "x"), Channels())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="Nobody answers"):
         simulation.join(HELLO, lambda: None, limit_s=0.2)
     simulation.close()
@@ -136,7 +137,7 @@ def test_a_server_that_died(tmp_path: Path) -> None:
     def died() -> None:
         raise InternalError("it died")
 
-    simulation = Simulation(f"unix:{tmp_path}/nobody", "", Channels())  # type: ignore[arg-type]
+    simulation = Simulation(Endpoint.of(f"unix:{tmp_path}/nobody", "x"), Channels())  # type: ignore[arg-type]
     with pytest.raises(InternalError, match="it died"):
         simulation.join(HELLO, died, limit_s=10)
     simulation.close()

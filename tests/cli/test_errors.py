@@ -52,7 +52,22 @@ GOLDEN = {
     ),
     "server without token": (
         ["run", "--server", "127.0.0.1:1", "--", "sh"],
-        "phantora: usage: --server needs --token, the token that the server was started with.\n",
+        "phantora: usage: --server needs the token that the server was started with: --token-file "
+        "FILE or the variable PHANTORA_TOKEN.\n",
+    ),
+    "token on the command line": (
+        ["run", "--server", "127.0.0.1:1", "--token", "secret", "--", "sh"],
+        "phantora: usage: --token is not taken: every user of a machine can read its command "
+        "lines. Give the token in a file with --token-file, or in the variable PHANTORA_TOKEN.\n",
+    ),
+    "token for nobody": (
+        ["run", "--insecure", "--", "sh"],
+        "phantora: usage: --insecure is for --server, which was not given.\n",
+    ),
+    "serve without token": (
+        ["serve"],
+        "phantora: usage: A server needs a token, which its agents show: --token-file FILE, which "
+        "is made if new, or the variable PHANTORA_TOKEN.\n",
     ),
     "output nowhere": (
         ["run", "-o", "/no/such/directory/a.phr", "--", "sh"],

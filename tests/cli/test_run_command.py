@@ -382,17 +382,18 @@ def test_full_disks(
 
 def test_a_server_elsewhere(tmp_path: Path) -> None:
     """A run can use a server that somebody else started, if it knows the token."""
-    token = tmp_path / "token"
-    token.write_text("secret")
+    token, guess = tmp_path / "token", tmp_path / "guess"
+    guess.write_text("guess")
     address = f"unix:{tmp_path}/server"
     serve = ["serve", "--listen", address, "--token-file", str(token)]
     words = [sys.executable, "-m", "phantora_py", *serve]
     with subprocess.Popen(words, cwd=tmp_path) as server:
         try:
-            wrong = phantora(tmp_path, "--server", address, "--token", "guess", script="true")
+            agent = ("--server", address, "--token-file")
+            wrong = phantora(tmp_path, *agent, str(guess), script="true")
             assert wrong.returncode == 2
             assert "wrong token" in wrong.stderr
-            done = phantora(tmp_path, "--server", address, "--token", "secret", script="true")
+            done = phantora(tmp_path, *agent, str(token), script="true")
             assert done.returncode == 0, done.stderr
             assert server.wait(LIMIT_S) == 0
         finally:

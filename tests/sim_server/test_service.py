@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +19,18 @@ from engine_harness import Program
 from played_ranks import PlayedRanks, Script, make_settings, training, whole_files
 
 from sim_server import simulation_pb2 as wire
+from sim_server.access.agents import AgentLink
+from sim_server.access.endpoint import TOKEN_KEY, Endpoint
+from sim_server.access.offer import PROTOCOL_VERSION, Offer, make_hello
+from sim_server.cluster import load_cluster
 from sim_server.history import KERNEL_SPAN
-from sim_server.records import PROTOCOL_VERSION, RecordKind
-from sim_server.service import TOKEN_KEY, AgentLink, Inbound, Run, serve
+from sim_server.records import RecordKind
+from sim_server.service import Inbound, Run, serve
 from sim_server.simulation_pb2_grpc import SimulationStub
 from sim_server.timing_cache import TimingCache
 
 TOKEN = "secret"
+OFFER = Offer(load_cluster("h100"))
 LIMIT_S = 30.0
 
 
@@ -58,12 +63,8 @@ class PlayedAgent:
         self._outgoing: queue.SimpleQueue[wire.FromAgent | None] = queue.SimpleQueue()
         self._channel = grpc.insecure_channel(address)
         self._ending = Ending()
-        hello = wire.Hello(
-            protocol_version=version,
-            ranks=ranks,
-            local_ranks=self._local,
-            settings=make_settings(ranks).to_json(),
-        )
+        hello = make_hello(make_settings(ranks), self._local)
+        hello.protocol_version = version
         self._send(hello=hello)
         self.messages = SimulationStub(self._channel).Attach(
             iter(self._outgoing.get, None),
@@ -136,7 +137,7 @@ class Served:
         self._thread.start()
 
     def _serve(self, agents: int) -> None:
-        self._exit_code = serve(self.address, TOKEN, agents)
+        self._exit_code = serve(Endpoint.of(self.address, TOKEN), agents, OFFER)
 
     @property
     def exit_code(self) -> int | None:
@@ -169,7 +170,10 @@ def test_a_wrong_token_is_turned_away(tmp_path: Path) -> None:
         with pytest.raises(grpc.RpcError) as caught:
             next(PlayedAgent(served.address, 1, token="guess").messages)
         assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
-        assert caught.value.details() == "wrong token; pass the server's with --token"
+        assert (
+            caught.value.details()
+            == "wrong token; give the server's with --token-file or PHANTORA_TOKEN"
+        )
         PlayedAgent(served.address, 1).play([Script()])
     assert served.exit_code == 0
 
@@ -307,9 +311,16 @@ class Bursts:
         return not self._burst
 
 
+THE_END = [
+    *(wire.FromAgent(rank_exited=wire.RankExited(rank=rank)) for rank in range(2)),
+    wire.FromAgent(finish=wire.Finish()),
+]
+
+
 def next_told(link: AgentLink) -> str | None:
     """The kind of the next message to an agent that is no piece of the data file."""
     while (message := link.outbox.get(timeout=LIMIT_S)) is not None:
+        assert isinstance(message, wire.ToAgent)
         kind = message.WhichOneof("message")
         if kind != "data_chunk":
             return str(kind)
@@ -320,13 +331,13 @@ def test_a_rank_that_holds_others_up_again_is_told_again() -> None:
     """Set aside, a rank is off the agent's list: if it is back at once, the agent must hear it."""
     ranks = PlayedRanks([Script().gemm(gap=10).synchronise(), Script(streams=0).resume()])
     inbox: Any = Bursts()
-    link = AgentLink(wire.Hello(local_ranks=[0, 1], settings=make_settings(2).to_json()))
+    link, hello = AgentLink(), make_hello(make_settings(2), [0, 1])
     waits, resumes = wire.Batch(), wire.Batch()
     waits.ranks.add(rank=0, host_clock_ns=10, cells=ranks.take(0))
     resumes.ranks.add(rank=1, host_clock_ns=0, cells=ranks.take(1))
-    server = threading.Thread(target=Run(inbox, agents=1).serve, daemon=True)
+    server = threading.Thread(target=Run(inbox, 1, OFFER).serve, daemon=True)
     server.start()
-    inbox.put(link, wire.FromAgent(hello=link.hello), wire.FromAgent(batch=waits))
+    inbox.put(link, wire.FromAgent(hello=hello), wire.FromAgent(batch=waits))
     told = [next_told(link) for _ in range(2)]
     inbox.put(
         link,
@@ -335,7 +346,7 @@ def test_a_rank_that_holds_others_up_again_is_told_again() -> None:
     )
     told += [next_told(link) for _ in range(2)]
     assert told == ["welcome", "stalled", "answers", "stalled"]
-    inbox.put(link, wire.FromAgent(finish=wire.Finish()))
+    inbox.put(link, *THE_END)
     server.join(LIMIT_S)
     assert not server.is_alive()
 
@@ -343,24 +354,24 @@ def test_a_rank_that_holds_others_up_again_is_told_again() -> None:
 def test_what_was_found_asleep_before_a_measurement_is_void(tmp_path: Path) -> None:
     """A rank may have slept for an answer that the server was too busy to give."""
     fake = Path(__file__).parent.parent / "profile" / "fake_executor.py"
-    cache = {"path": str(tmp_path / "cache"), "cuda": "13.2", "libraries": ""}
     executor = {"command": [sys.executable, str(fake)], "origin": "a test"}
-    settings = replace(make_settings(2), cache=cache, executor=executor)
+    offer = Offer(load_cluster("h100"), tmp_path / "cache", executor)
     ranks = PlayedRanks([Script().gemm(gap=10).synchronise(), Script(streams=0)])
     inbox: Any = Bursts()
-    link = AgentLink(wire.Hello(local_ranks=[0, 1], settings=settings.to_json()))
+    link, hello = AgentLink(), make_hello(make_settings(2), [0, 1], cuda="13.2")
     waits = wire.Batch()
     waits.ranks.add(rank=0, host_clock_ns=10, cells=ranks.take(0))
-    server = threading.Thread(target=Run(inbox, agents=1).serve, daemon=True)
+    server = threading.Thread(target=Run(inbox, 1, offer).serve, daemon=True)
     server.start()
 
     def told(kind: str) -> wire.ToAgent:
         while (message := link.outbox.get(timeout=LIMIT_S)) is not None:
+            assert isinstance(message, wire.ToAgent)
             if message.WhichOneof("message") == kind:
                 return message
         raise AssertionError(f"no {kind}")
 
-    inbox.put(link, wire.FromAgent(hello=link.hello), wire.FromAgent(batch=waits))
+    inbox.put(link, wire.FromAgent(hello=hello), wire.FromAgent(batch=waits))
     assert told("progress").progress.measuring == 1
     stirs = told("stalled").stalled.stirs
     assert stirs == 1
@@ -368,7 +379,7 @@ def test_what_was_found_asleep_before_a_measurement_is_void(tmp_path: Path) -> N
     assert list(told("stalled").stalled.held_up_by) == [1]
     inbox.put(link, wire.FromAgent(ranks_aside=wire.RanksAside(ranks=[1], stirs=stirs)))
     assert told("answers").answers.answers[0].rank == 0
-    inbox.put(link, wire.FromAgent(finish=wire.Finish()))
+    inbox.put(link, *THE_END)
     server.join(LIMIT_S)
     assert not server.is_alive()
     with TimingCache(tmp_path / "cache") as made:
