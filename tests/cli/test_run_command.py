@@ -400,6 +400,32 @@ def test_a_server_elsewhere(tmp_path: Path) -> None:
             server.kill()
 
 
+def test_nobody_can_read_the_token(tmp_path: Path) -> None:
+    """That of the run's own server is in no command line and no environment, and its file is this
+    user's alone; a token that the user gave for another server is not for ranks.
+    """
+    script = (
+        "cd $PHANTORA_RUN_DIR && stat -c %a . token && cat token && echo &&"
+        "echo mine=$PHANTORA_TOKEN. &&"
+        "! grep -l -f token /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null"
+    )
+    environment = {**os.environ, "PHANTORA_TOKEN": "of-another-server"}
+    words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", "run.phr"]
+    done = subprocess.run(
+        [*words, "--isolation", "process", "--", "sh", "-c", script],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    directory_mode, file_mode, token, mine = done.stdout.split()
+    assert (directory_mode, file_mode, mine) == ("700", "600", "mine=.")
+    assert len(token) == 32
+
+
 def test_the_output_is_named_after_the_program_and_the_time(tmp_path: Path) -> None:
     """Without -o nothing is overwritten."""
     words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "--", "sh", "-c", "true"]
