@@ -14,14 +14,14 @@ import grpc
 import numpy as np
 
 from phantora_py.agent.datafile import DataFile
-from phantora_py.agent.simulation import CHANNEL_OPTIONS as AGENT_OPTIONS
 from phantora_py.data import RunData
 from sim_server import simulation_pb2 as wire
 from sim_server import simulation_pb2_grpc as rpc
+from sim_server.access import Endpoint
+from sim_server.access.endpoint import MAX_RESPONSE_BYTES
 from sim_server.history import PIECE_ROWS, SPAN_TYPE, History, Rows
 from sim_server.kernels import Tier, Timing
 from sim_server.run_log import Cells
-from sim_server.service import CHANNEL_OPTIONS as SERVER_OPTIONS
 
 # Of operations: what is not part of the digest.
 DERIVED = ("algorithm", "protocol", "limited_by")
@@ -94,12 +94,15 @@ class Carrier(rpc.SimulationServicer):
 
     def __init__(self, members: list[Member], folder: Path) -> None:
         self._members = members
-        self._server = grpc.server(futures.ThreadPoolExecutor(2), options=SERVER_OPTIONS)
+        self._server = grpc.server(
+            futures.ThreadPoolExecutor(2),
+            options=[("grpc.max_send_message_length", MAX_RESPONSE_BYTES)],
+        )
         rpc.add_SimulationServicer_to_server(self, self._server)
-        address = f"unix:{folder / 'carrier.socket'}"
-        self._server.add_insecure_port(address)
+        endpoint = Endpoint.of(f"unix:{folder / 'carrier.socket'}", "nobody's")
+        endpoint.bind(self._server)
         self._server.start()
-        self._channel = grpc.insecure_channel(address, options=AGENT_OPTIONS)
+        self._channel = endpoint.connect()
         grpc.channel_ready_future(self._channel).result()
 
     def Attach(  # noqa: N802 - the name of the RPC

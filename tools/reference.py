@@ -103,7 +103,7 @@ def command_lines(verb: str, command: Command, purpose: str) -> Iterator[str]:
 def argument_rows(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
     """Arguments of a parser."""
     for action in parser._actions:  # there is no public way to list them
-        if not isinstance(action, argparse._HelpAction):
+        if not isinstance(action, argparse._HelpAction) and action.help != argparse.SUPPRESS:
             yield f"`{argument_text(action)}`", help_text(action, parser.prog)
 
 

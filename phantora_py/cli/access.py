@@ -15,7 +15,8 @@ def add_access_arguments(group: argparse.ArgumentParser | argparse._ArgumentGrou
         "--token-file",
         type=Path,
         metavar="FILE",
-        help="the token that agents show the server; default: the variable PHANTORA_TOKEN",
+        help="the token that agents show the server, which makes the file if it is new; default: "
+        "the variable PHANTORA_TOKEN",
     )
     group.add_argument("--token", action=_NoToken, help=argparse.SUPPRESS)
     group.add_argument(

@@ -75,7 +75,7 @@ def test_a_server_that_lies_is_not_believed(tmp_path: Path, name: str) -> None:
     handler = grpc.method_handlers_generic_handler(
         service, {method: grpc.stream_stream_rpc_method_handler(attach)}
     )
-    server = grpc.server(futures.ThreadPoolExecutor(max_workers=2), (handler,))
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=2), [handler])
     endpoint = Endpoint.of(f"unix:{tmp_path}/socket", TOKEN)
     endpoint.bind(server)
     server.start()
