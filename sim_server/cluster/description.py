@@ -19,6 +19,7 @@ from sim_server.cluster.settings import (
     check_counts,
     check_factor,
     check_flag,
+    check_lower_name,
     check_name,
     check_non_negative,
     check_ratio,
@@ -159,8 +160,8 @@ class Calibration:
 class NodeType:
     """What a node is made of."""
 
-    gpu: Annotated[str, Setting("gpu", check_name)]
-    """Name of the GPU profile."""
+    gpu: Annotated[str, Setting("gpu", check_lower_name)]
+    """Name of the GPU profile; in capitals it is the same one."""
     gpus_per_node: Annotated[int, Setting("gpus_per_node", check_count)]
     """GPUs of a node."""
     collectives: Annotated[str, Setting("collectives", check_name)]

@@ -33,6 +33,8 @@ def load_cluster(name_or_path: str) -> Cluster:
             read_toml(_BUILTIN / f"{name_or_path}.toml", "cluster"), f"cluster {name_or_path}"
         )
     path = Path(name_or_path)
+    if not path.is_file() and name_or_path.lower() in builtin_names():
+        return load_cluster(name_or_path.lower())
     if not path.is_file():
         near = difflib.get_close_matches(name_or_path, builtin_names(), n=1)
         hint = f"did you mean '{near[0]}'? " if near else ""
@@ -65,6 +67,8 @@ def _read_base(base: object, path: Path, above: tuple[Path, ...], where: str) ->
         return read_toml(_BUILTIN / f"{base}.toml", "cluster")
     if isinstance(base, str) and (path.parent / base).is_file():
         return _read_with_bases(path.parent / base, above)
+    if isinstance(base, str) and base.lower() in builtin_names():
+        return read_toml(_BUILTIN / f"{base.lower()}.toml", "cluster")
     raise UsageError(
         f"{where}: base = {base!r} is not a built-in cluster; use one of "
         f"{', '.join(builtin_names())}, or the path of a file beside this one"

@@ -152,6 +152,11 @@ def check_name(value: object) -> str:
     return value
 
 
+def check_lower_name(value: object) -> str:
+    """A name that means the same in capitals. Raises: ValueError."""
+    return check_name(value).lower()
+
+
 Choice = TypeVar("Choice", bound=Enum)
 
 

@@ -19,6 +19,10 @@ _BYTES = {f"{prefix}B": Fraction(n) for prefix, n in (_DECIMAL | _BINARY).items(
 _BYTES_PER_S = {f"{unit}/s": size for unit, size in _BYTES.items()} | {
     f"{prefix}b/s": Fraction(n, 8) for prefix, n in _DECIMAL.items()
 }
+# As data sheets write them.
+_ALSO = {f"{unit.removesuffix('/s')}ps": unit for unit in _BYTES_PER_S} | {
+    f"{prefix}bit/s": f"{prefix}b/s" for prefix in _DECIMAL
+}
 _NANOSECONDS = {
     "ns": Fraction(1),
     "us": Fraction(10**3),
@@ -33,7 +37,10 @@ def parse_bytes(text: object) -> int:
 
 
 def parse_bytes_per_s(text: object) -> int:
-    """Bytes per second in a quantity such as "400 Gb/s" or "450 GB/s". Raises: ValueError."""
+    """Bytes per second in a quantity such as "400 Gb/s", also as "400 Gbps", or "450 GB/s".
+
+    Raises: ValueError.
+    """
     value = _parse(text, "bandwidth", _BYTES_PER_S, "400 Gb/s")
     if value == 0:
         raise ValueError(f'"{text}" is no capacity: nothing would ever arrive; write more than 0')
@@ -52,6 +59,7 @@ def _parse(text: object, what: str, units: Mapping[str, Fraction], example: str)
     if match is None:
         raise ValueError(f'"{text}" is not a {what}; write a number and a unit, as "{example}"')
     number, unit = match.groups()
+    unit = _ALSO.get(unit, unit)
     if not unit:
         raise ValueError(f'"{text}" has no unit; write a {what} with one, as "{example}"')
     if unit not in units:

@@ -22,6 +22,7 @@ def profile_names() -> list[str]:
 def load_gpu(name: str) -> GpuProfile:
     """The built-in profile of this name, such as "h100". Raises: UsageError."""
     names = profile_names()
+    name = name.lower()
     if name not in names:
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean '{near[0]}'? " if near else ""

@@ -10,6 +10,7 @@ import pytest
 import sim_server.cluster
 from sim_server.cluster import Cluster, Routing, builtin_names, load_cluster
 from sim_server.errors import UsageError
+from sim_server.gpu import load_gpu
 
 
 def write(tmp_path: Path, text: str) -> str:
@@ -148,6 +149,15 @@ def test_unknown_cluster_names_the_nearest() -> None:
         "there is no cluster 'h10'; did you mean 'h100'? Built in are a100, b200, gb200, h100, "
         "h200; anything else is the path of a TOML file"
     )
+
+
+def test_capitals_name_the_same(tmp_path: Path) -> None:
+    """Of clusters, of what they start from, and of GPUs, as data sheets write them."""
+    assert load_cluster("H100") == load_cluster("h100")
+    text = 'name = "capitals"\nbase = "H100"\ngpu = "H100-PCIe"\n'
+    cluster = load_cluster(write(tmp_path, text))
+    assert cluster.gpu == "h100-pcie"
+    assert load_gpu("H200") == load_gpu("h200")
 
 
 def test_base_may_be_a_file(tmp_path: Path) -> None:

@@ -18,6 +18,10 @@ from sim_server.cluster.units import parse_bytes, parse_bytes_per_s, parse_ns
         (parse_bytes, "1e3 B", 1000),
         (parse_bytes_per_s, "400 Gb/s", 50 * 10**9),
         (parse_bytes_per_s, "450 GB/s", 450 * 10**9),
+        (parse_bytes_per_s, "400 Gbps", 50 * 10**9),
+        (parse_bytes_per_s, "450GBps", 450 * 10**9),
+        (parse_bytes_per_s, "1 GiBps", 2**30),
+        (parse_bytes_per_s, "400 Gbit/s", 50 * 10**9),
         (parse_bytes_per_s, "31.5 GB/s", 31_500_000_000),
         (parse_bytes_per_s, "1 GiB/s", 2**30),
         (parse_ns, "2 us", 2000),
@@ -46,8 +50,8 @@ def test_quantity_has_value(parse: Callable[[str], int], text: str, value: int) 
         ),
         (
             parse_bytes_per_s,
-            "400 Gbps",
-            "'Gbps' is not a unit of bandwidth; use one of B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, "
+            "400 Gpbs",
+            "'Gpbs' is not a unit of bandwidth; use one of B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, "
             "MiB/s, GiB/s, TiB/s, b/s, kb/s, Mb/s, Gb/s, Tb/s",
         ),
         (parse_ns, 2, '2 has no unit; write a time as text with one, as "2 us"'),
