@@ -55,7 +55,8 @@ def make_table(data: RunData, name: str, library: str) -> Any:
         imported = importlib.import_module(module)
     except ImportError as error:
         raise UsageError(
-            f"Tables of {library} need {module}, which is not installed: pip install {module}"
+            f"Tables of {library} need {module}, which is not installed: pip install "
+            "'phantora[tables]'"
         ) from error
     return convert(imported, TABLES[name](data))
 

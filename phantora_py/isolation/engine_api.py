@@ -37,7 +37,9 @@ def find(name: str) -> Any:
     try:
         import docker  # noqa: PLC0415 - an extra of the installation
     except ImportError as error:
-        raise EngineFailed("the Python package docker is missing: pip install docker") from error
+        raise EngineFailed(
+            "the Python package docker is missing: pip install 'phantora[containers]'"
+        ) from error
     variable = "DOCKER_HOST" if name == "docker" else "CONTAINER_HOST"
     address = os.environ.get(variable) or _default_address(name)
     try:

@@ -163,7 +163,7 @@ def test_without_the_library(
     """What is missing and how to get it; the rest of the reader does without."""
     data = make_run(tmp_path / "a.phr", [[]])
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(UsageError, match=f"pip install {module}"):
+    with pytest.raises(UsageError, match=rf"{module}, .* pip install 'phantora\[tables\]'"):
         data.table("kernels", library)
     assert data.ranks == 1
 
