@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with _interruptible():
             options = _parse(sys.argv[1:] if arguments is None else arguments)
             code: int = options.run(options)
+            sys.stdout.flush()
     except PhantoraError as error:
         print_error(error)
         return error.exit_code
@@ -34,15 +35,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_error(Interrupted("everything was stopped at once."))
         return Interrupted.exit_code
     except BrokenPipeError:
-        # The reader of our output has gone (`| head`); Python must not complain at its exit either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
+        return _end_at_closed_pipe()
+    except SystemExit as end:
+        # What rich makes of it.
+        if isinstance(end.__context__, BrokenPipeError):
+            return _end_at_closed_pipe()
+        raise
     except Exception:
         # A fault of ours: whoever mends it needs the traceback.
         traceback.print_exc()
         print_error(InternalError("this is a fault of phantora; please report it with the above."))
         return InternalError.exit_code
     return code
+
+
+def _end_at_closed_pipe() -> int:
+    """The reader of our output has gone (`| head`); Python must not complain at its exit either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return PIPE_CLOSED
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

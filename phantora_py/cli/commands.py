@@ -1,7 +1,9 @@
 """The verbs, and what a verb is."""
 
 import argparse
+import difflib
 import importlib
+from collections.abc import Sequence
 from typing import NoReturn, Protocol, cast
 
 from phantora_py import __version__
@@ -49,7 +51,16 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if message.startswith("unrecognized arguments"):
             message += ". The command to run, with its own options, follows a '--'"
-        raise UsageError(f"{message}. See: {self.prog} --help")
+        stop = "" if message.endswith("?") else "."
+        raise UsageError(f"{message}{stop} See: {self.prog} --help")
+
+    def check_options(self, left: Sequence[str]) -> None:
+        """Of what no argument takes, names the option that is meant. Raises: UsageError."""
+        known = [name for action in self._actions for name in action.option_strings]
+        for word in left:
+            typed = word.partition("=")[0]
+            if near := difflib.get_close_matches(typed, known, n=1):
+                self.error(f"there is no option {typed}; did you mean {near[0]}?")
 
 
 class _LazyParser(Parser):
@@ -61,7 +72,9 @@ class _LazyParser(Parser):
         command = cast(Command, importlib.import_module(self.module))
         command.add_arguments(self)
         self.set_defaults(run=command.run)
-        return super().parse_known_args(args, namespace)
+        found, left = super().parse_known_args(args, namespace)
+        self.check_options([word for word in left if word.startswith("--")])
+        return found, left
 
 
 def sentence(help_text: str) -> str:
