@@ -42,6 +42,19 @@ NOT_SANITIZED = [
 # It forks while other threads allocate; the child then waits for locks of the address sanitizer's
 # allocator that nobody has any more (gcc 12).
 NOT_WITH_ADDRESS = ["tests/shim/test_stress.py"]
+# What `fast` runs, by the beginning of the path of a changed file.
+FAST_TESTS = {
+    "csrc/engine": ["tests/engine"],
+    "csrc/network": ["tests/network/test_maxmin.py", "tests/network/test_settling.py"],
+    "csrc/shim": ["tests/programs/test_programs.py"],
+    "sim_server/access": ["tests/sim_server/test_access.py", "tests/attack/test_connections.py"],
+    "sim_server/cluster": ["tests/cluster"],
+    "sim_server/kernels": ["tests/kernels/test_kernel_models.py"],
+    "sim_server": ["tests/sim_server"],
+    "phantora_py/agent": ["tests/agent"],
+    "phantora_py/launch": ["tests/launch"],
+    "phantora_py/report": ["tests/report"],
+}
 GROUPS = nox.project.load_toml("pyproject.toml")
 WHEELS: list[str] = []  # see `wheel`
 
@@ -117,6 +130,44 @@ def tests(session: nox.Session) -> None:
     """All tests, under the stock CUDA wheel of PyTorch."""
     session.install(TORCH, wheel(session), *group("test"), *group("scripts"))
     session.run("pytest", *session.posargs)
+
+
+def changed_files(base: str) -> list[str]:
+    """Files that are not as in the commit `base`, new ones among them."""
+    listings = (
+        ["git", "diff", "--name-only", base],
+        ["git", "ls-files", "--others", "--exclude-standard"],
+    )
+    texts = [
+        subprocess.run(words, check=True, capture_output=True, text=True).stdout
+        for words in listings
+    ]
+    return "".join(texts).splitlines()
+
+
+def fast_tests(changed: list[str]) -> list[str]:
+    """The quick tests of these files, and tests that are among them; all quick ones if none is."""
+    own = [path for path in changed if Path(path).match("tests/**/test_*.py")]
+    found = {path: None for path in own if Path(path).exists()}
+    for path in changed:
+        beginnings = [one for one in FAST_TESTS if path.startswith(f"{one}/")]
+        for one in sorted(beginnings, key=len)[-1:]:
+            found |= dict.fromkeys(FAST_TESTS[one])
+    return list(found) or [test for tests in FAST_TESTS.values() for test in tests]
+
+
+@nox.session(reuse_venv=True)
+def fast(session: nox.Session) -> None:
+    """What has changed since the last commit is built and tested, without PyTorch.
+
+    Objects are kept in build/fast, and the packages that they are built with in .nox, so that only
+    what depends on a change is compiled. Arguments: tests to run instead.
+    """
+    requirements = GROUPS["build-system"]["requires"]
+    session.install(*requirements, "cmake", "ninja", *group("test"))
+    session.install("--no-build-isolation", "--config-settings=build-dir=build/fast", ".")
+    tests = session.posargs or fast_tests(changed_files("HEAD"))
+    session.run("pytest", "-m", "not torch", *tests)
 
 
 @nox.session

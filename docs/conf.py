@@ -5,7 +5,13 @@ from typing import Any
 project = "Phantora"
 extensions = ["myst_parser"]
 root_doc = "docs/README"
-include_patterns = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "containers/README.md", "docs/**"]
+include_patterns = [
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "containers/README.md",
+    "docs/**",
+]
 # Not searched for pages.
 exclude_patterns = [".*", "build", "dist"]
 myst_heading_anchors = 3
