@@ -180,9 +180,10 @@ std::size_t number_bytes(std::uint32_t data_type) noexcept {
 }
 
 void emit_gemm(const Gemm& gemm, StreamRef stream, const void* d) noexcept {
-  if (any_known()) forget_at(d);
   if (!attached()) return;  // a signature met here would never be announced
   emit_kernel(stream, signature_of(gemm));
+  if (gemm.batch == GemmBatch::PointerArray) forget_pointed(d, gemm.batch_count);
+  else forget_reached({d});
 }
 
 }  // namespace ph

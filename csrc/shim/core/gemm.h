@@ -36,7 +36,7 @@ struct Gemm {
 };
 static_assert(std::has_unique_object_representations_v<Gemm> && sizeof(Gemm) % 8 == 0);
 
-// Records the product on `stream`; `d` is its output, of which nothing is known afterwards.
+// Records the product on `stream`; `d` is its output (or the array of pointers to it), of which nothing is known afterwards.
 PH_EXPORT void emit_gemm(const Gemm& gemm, StreamRef stream, const void* d) noexcept;
 
 // The signature's name of a type, "bf16"; "?" for one that no product has.

@@ -91,61 +91,14 @@ bool integer_type(std::string_view type, ArgumentPlan::Integer& out) {
   return false;
 }
 
-bool floating_type(std::string_view type) {
-  return type == "float" || type == "double" || type == "c10::Half" || type == "c10::BFloat16" || type == "__half" ||
-         type == "__nv_bfloat16";
-}
-
-// n of "std::array<char*, nul>" or at::detail::Array<char*, n>; 0 for every other type.
-std::uint16_t pointer_array_size(std::string_view type) {
-  if (!type.starts_with("std::array<char*, ") && !type.starts_with("at::detail::Array<char*, ")) return 0;
-  const std::string digits(type.substr(type.find(", ") + 2));
-  const long count = std::strtol(digits.c_str(), nullptr, 10);
-  return count > 0 && count < 64 ? static_cast<std::uint16_t>(count) : 0;
-}
-
 void plan_parameter(std::string_view type, std::uint16_t index, bool large_lists, ArgumentPlan& plan) {
   if (type.ends_with("__restrict")) type = trim(type.substr(0, type.size() - std::strlen("__restrict")));
   ArgumentPlan::Integer integer{index, 0, false};
   if (integer_type(type, integer)) {
     plan.integers.push_back(integer);
-  } else if (type.ends_with("*")) {
-    if (!type.ends_with("const*")) plan.written_pointers.push_back(index);
-  } else if (const std::uint16_t count = pointer_array_size(type)) {
-    plan.pointer_arrays.push_back({index, count});
-  } else if (!floating_type(type)) {
-    plan.structures.push_back(index);
+  } else if (!type.ends_with("*")) {
     for (const SizeReader& reader : plan_structure(type, index, large_lists)) plan.readers.push_back(reader);
   }
-}
-
-bool is_list(const SizeReader& reader) noexcept {
-  return reader.kind == SizeReader::Kind::TensorList || reader.kind == SizeReader::Kind::Addresses;
-}
-
-// Which integers count the elements of the results, by the kernel's name; none: they do not.
-// Source: aten/src/ATen/native/cuda, Normalization.cuh (channels come last) and DilatedMaxPool2d.cu (images, channels,
-// height, width, pooled height and width come first).
-std::vector<std::uint8_t> counts_of(std::string_view name, const ArgumentPlan& plan) {
-  const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
-  const std::size_t integers = plan.integers.size();
-  if (integers == 0) return {};
-  // Elementwise kernels begin with the number of elements.
-  if (!plan.pointer_arrays.empty() && plan.integers.front().parameter == 0) return {0};
-  if (has("batch_norm_collect_statistics_channels_last_kernel<") ||
-      has("batch_norm_backward_reduce_channels_last_kernel<")) {
-    return {static_cast<std::uint8_t>(integers - 1)};
-  }
-  if (has("max_pool_forward_nhwc<") && integers > 6) return {0, 1, 4, 5};
-  if (has("max_pool_backward_nhwc<") && integers > 6) return {0, 1, 2, 3};
-  return {};
-}
-
-ArgumentPlan::Reach reach_of(std::string_view name, const ArgumentPlan& plan) noexcept {
-  if (!plan.counts.empty()) return ArgumentPlan::Reach::Counted;
-  if (std::none_of(plan.readers.begin(), plan.readers.end(), is_list)) return ArgumentPlan::Reach::Threads;
-  const bool is_norm = name.find("LpNormFunctor<") != std::string_view::npos;
-  return is_norm ? ArgumentPlan::Reach::Norms : ArgumentPlan::Reach::Lists;
 }
 
 std::int64_t read_integer(const ArgumentPlan::Integer& integer, const void* argument) noexcept {
@@ -187,26 +140,24 @@ void append_sizes(std::string& json, const ArgumentPlan& plan, std::span<const s
 
 }  // namespace
 
+bool parameter_types(std::string_view mangled, std::string& name, std::vector<std::string>& types) {
+  name = demangle(mangled);
+  std::string_view list;
+  std::vector<std::string_view> found;
+  if (!parameter_list(name, list) || !split(list, found) || found.size() > 1024) return false;
+  types.assign(found.begin(), found.end());
+  return true;
+}
+
 ArgumentPlan plan_arguments(std::string_view mangled, bool large_lists) {
   ArgumentPlan plan;
-  const std::string text = demangle(mangled);
-  std::string_view list;
-  std::vector<std::string_view> types;
-  if (!parameter_list(text, list) || !split(list, types) || types.size() > 1024) return plan;
+  std::string name;
+  std::vector<std::string> types;
+  if (!parameter_types(mangled, name, types)) return plan;
   plan.understood = true;
   plan.parameters = static_cast<std::uint16_t>(types.size());
   for (std::uint16_t index = 0; index < plan.parameters; ++index)
     plan_parameter(types[index], index, large_lists, plan);
-  for (SizeReader& reader : plan.readers) {
-    const std::size_t functor = reader.parameter + std::size_t{1};
-    if (functor < types.size()) reader.element_bytes = largest_element_bytes(types[functor]);
-  }
-  plan.counts = counts_of(text, plan);
-  plan.reach = reach_of(text, plan);
-  if (!plan.pointer_arrays.empty() && types.size() > 1) plan.element_bytes = largest_element_bytes(types[1]);
-  for (const std::uint16_t parameter : plan.written_pointers) {
-    plan.pointed_bytes.push_back(largest_element_bytes(types[parameter]));
-  }
   return plan;
 }
 

@@ -1,5 +1,5 @@
-// What a kernel's mangled name tells about its arguments: which of them are integers, which are pointers
-// that it may write through, and where known structures hold sizes.
+// What a kernel's mangled name tells about its arguments: which of them are integers, and where known structures hold
+// sizes. What it tells of memory that a launch may write is in argument_reach.h.
 //
 // A plan is made once per function; reading a launch's values with it is on the hot path. The plan reads only
 // what the name proves: a type it does not know is left alone, and a size inside a structure is used only if
@@ -28,30 +28,8 @@ struct ArgumentPlan {
     std::uint8_t bytes;
     bool is_signed;
   };
-  // Consecutive pointers inside one argument (std::array<char*, n> of PyTorch's elementwise kernels; the first
-  // ones are outputs).
-  struct PointerArray {
-    std::uint16_t parameter;
-    std::uint16_t count;
-  };
-
-  // How far a kernel writes from its pointers.
-  enum class Reach : std::uint8_t {
-    Threads,   // not known: 8 bytes a thread
-    Lists,     // the pointers stand beside lists of tensors: scalars
-    Norms,     // likewise, but a partial norm per block
-    Counted,   // as many elements as `counts` say
-  };
-
-  Reach reach = Reach::Threads;
-  std::vector<std::uint8_t> counts;  // positions among `integers` whose product is the number of elements
-  std::uint32_t element_bytes = 8;   // of Counted where it is an elementwise kernel, at the most
   std::vector<Integer> integers;
   std::vector<SizeReader> readers;
-  std::vector<std::uint16_t> written_pointers;  // arguments of type T* with T not const
-  std::vector<std::uint32_t> pointed_bytes;     // of their types
-  std::vector<PointerArray> pointer_arrays;
-  std::vector<std::uint16_t> structures;        // arguments by value whose layout is not known here
   std::uint16_t parameters = 0;
   bool understood = false;                      // false: the name could not be split, nothing may be read
 };
@@ -60,6 +38,9 @@ struct ArgumentPlan {
 // `understood` and reads nothing. A plain C name (extern "C") carries no types and is not understood either.
 // `large_lists`: as the build of PyTorch has them (kernel_structures.cc).
 ArgumentPlan plan_arguments(std::string_view mangled, bool large_lists);
+
+// A function's name and the types of its parameters, as the demangler prints them. False: as above.
+bool parameter_types(std::string_view mangled, std::string& name, std::vector<std::string>& types);
 
 // Most values that `read_scalars` writes for this plan.
 std::size_t value_count(const ArgumentPlan& plan) noexcept;

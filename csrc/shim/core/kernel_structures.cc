@@ -207,23 +207,6 @@ bool has(std::string_view type, std::string_view part) { return type.find(part) 
 
 }  // namespace
 
-std::uint32_t largest_element_bytes(std::string_view functor) noexcept {
-  static constexpr std::pair<std::string_view, std::uint32_t> kTypes[] = {{"double", 8},   {"long", 8},  {"float", 4},
-                                                                          {"int", 4},      {"short", 2}, {"Half", 2},
-                                                                          {"BFloat16", 2}, {"char", 1},  {"bool", 1}};
-  constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz0123456789";
-  std::uint32_t largest = 0;
-  for (std::string_view rest = functor; !rest.empty();) {
-    const std::string_view word = rest.substr(0, rest.find_first_not_of(kLetters));
-    for (const auto& [name, bytes] : kTypes) {
-      if (word == name) largest = std::max(largest, bytes);
-    }
-    rest.remove_prefix(std::min(word.size() + 1, rest.size()));
-  }
-  if (largest == 0) return 8;
-  return has(functor, "complex<") ? 2 * largest : largest;
-}
-
 std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t index, bool large_lists) {
   if (type.starts_with("at::native::ReduceOp<")) return {{.kind = Kind::Reduction, .parameter = index}};
   if (type.starts_with("at::native::memory::LoadWithCast<"))
@@ -249,12 +232,12 @@ std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t inde
   return {};
 }
 
-std::vector<ListedTensor> listed_tensors(const SizeReader& reader, const LaunchShape& shape, const void* argument) {
-  std::vector<ListedTensor> listed;
+std::vector<const void*> listed_tensors(const SizeReader& reader, const LaunchShape& shape, const void* argument) {
+  std::vector<const void*> listed;
   if (reader.kind == Kind::Addresses) {
     // Source: aten/src/ATen/native/cuda/ForeachReduceOp.cu, lpnorm_cleanup: a block writes one tensor of one element.
     for (std::size_t block = 0; block < std::min(shape.grid[0], limits(reader).tensors[0]); ++block) {
-      listed.push_back({at<const void*>(argument, sizeof(void*) * block), reader.element_bytes});
+      listed.push_back(at<const void*>(argument, sizeof(void*) * block));
     }
     return listed;
   }
@@ -264,10 +247,8 @@ std::vector<ListedTensor> listed_tensors(const SizeReader& reader, const LaunchS
   for (std::size_t block = 0; block < shape.grid[0]; ++block) {
     const std::size_t tensor = owner_of(block, reader, list, argument);
     if (std::exchange(before, tensor) == tensor) continue;
-    const auto elements = static_cast<std::size_t>(at<std::int64_t>(argument, list.numel + 8 * tensor));
     for (std::size_t depth = 0; depth < reader.count; ++depth) {
-      listed.push_back({at<const void*>(argument, sizeof(void*) * (depth * list.tensors + tensor)),
-                        elements * reader.element_bytes});
+      listed.push_back(at<const void*>(argument, sizeof(void*) * (depth * list.tensors + tensor)));
     }
   }
   return listed;

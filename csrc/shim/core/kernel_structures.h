@@ -37,12 +37,13 @@ struct SizeReader {
   std::uint32_t count = 0;        // n of the template, or the rows of a block of queries
   std::uint32_t width_bytes = 0;  // of an index, or of a scalar per tensor
   bool with_scalars = false;      // TensorList: one scalar per tensor
-  std::uint32_t element_bytes = 8;  // TensorList: at the most
   bool large_list = true;         // TensorList: 32 KB of kernel arguments, not 4
 };
 
-// Size of the largest element type that the functor of a list names; 8 bytes where it names none.
-std::uint32_t largest_element_bytes(std::string_view functor) noexcept;
+// Whether a reader's structure lists tensors (listed_tensors below).
+inline bool lists_tensors(SizeReader::Kind kind) noexcept {
+  return kind == SizeReader::Kind::TensorList || kind == SizeReader::Kind::Addresses;
+}
 
 // The readers that parameter `index` of type `type` (demangled) needs; none for most types.
 std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t index, bool large_lists);
@@ -50,15 +51,9 @@ std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t inde
 // Names of a reader's sizes in the signature, in the order in which read_sizes writes them.
 std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept;
 
-// A tensor in the lists of multi_tensor_apply.
-struct ListedTensor {
-  const void* data;
-  std::size_t bytes;  // at the most
-};
-
 // The tensors of all lists that the launch works on, outputs and inputs; none for another kind of reader, and where the
 // structure disagrees with the launch.
-std::vector<ListedTensor> listed_tensors(const SizeReader& reader, const LaunchShape& shape, const void* argument);
+std::vector<const void*> listed_tensors(const SizeReader& reader, const LaunchShape& shape, const void* argument);
 
 // Writes size_names(reader.kind).size() values.
 void read_sizes(const SizeReader& reader, const LaunchShape& shape, const void* argument, std::int64_t* out) noexcept;

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "shim/core/argument_reach.h"
 #include "shim/core/capture.h"
 #include "shim/core/config.h"
 #include "shim/core/host_time.h"
@@ -57,6 +58,7 @@ struct KernelFunction {
   KernelCode code;
   bool is_grouped_product;
   ArgumentPlan plan;
+  ReachPlan reach;
   KernelRule rule;
   std::mutex mutex;
   std::unordered_map<LaunchKey, std::uint32_t, LaunchHash> signatures;
@@ -105,81 +107,14 @@ std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, v
   return signature;
 }
 
-bool is_list(const ArgumentPlan& plan, std::uint16_t parameter) noexcept {
-  return std::any_of(plan.readers.begin(), plan.readers.end(),
-                     [parameter](const SizeReader& reader) { return reader.parameter == parameter; });
-}
-
-// The tensors in lists; which of them a kernel writes is not known. False: the parameter is no list that can be read.
-bool forget_lists(const ArgumentPlan& plan, std::uint16_t parameter, const LaunchShape& shape, const void* argument) {
-  bool found = false;
-  for (const SizeReader& reader : plan.readers) {
-    if (reader.parameter != parameter) continue;
-    for (const ListedTensor& tensor : listed_tensors(reader, shape, argument)) {
-      mark_unknown(tensor.data, tensor.bytes);
-      found = true;
-    }
-  }
-  return found;
-}
-
-std::size_t counted_elements(const ArgumentPlan& plan, void** arguments) noexcept {
-  std::size_t elements = 1;
-  for (const std::uint8_t position : plan.counts) {
-    const ArgumentPlan::Integer& count = plan.integers[position];
-    std::uint64_t value = 0;
-    std::memcpy(&value, arguments[count.parameter], count.bytes);
-    elements *= value;
-  }
-  return elements;
-}
-
-// From a pointer. Where nothing tells, a thread is taken to write 8 bytes, and a block of PyTorch's allocator
-// (512) is the least.
-std::size_t reach_bytes(const ArgumentPlan& plan, const LaunchShape& shape, void** arguments,
-                        std::uint32_t element_bytes) noexcept {
-  std::size_t blocks = 1;
-  std::size_t threads = 1;
-  for (int i = 0; i < 3; ++i) {
-    blocks *= shape.grid[i];
-    threads *= shape.block[i];
-  }
-  switch (plan.reach) {
-    case ArgumentPlan::Reach::Counted: return counted_elements(plan, arguments) * element_bytes;
-    case ArgumentPlan::Reach::Lists: return 8;
-    case ArgumentPlan::Reach::Norms: return std::max<std::size_t>(512, 8 * blocks);
-    case ArgumentPlan::Reach::Threads: break;
-  }
-  return std::max<std::size_t>(512, 8 * blocks * threads);
-}
-
-// Values that the kernel may overwrite are no longer known. Too much forgotten is reported when it is read; too little
-// would be a wrong value.
-void forget_outputs(const ArgumentPlan& plan, const LaunchShape& shape, void** arguments) {
-  const auto forget = [&](std::uint16_t parameter, std::uint32_t element_bytes) {
-    const void* pointer;
-    std::memcpy(&pointer, arguments[parameter], sizeof pointer);
-    mark_unknown(pointer, reach_bytes(plan, shape, arguments, element_bytes));
-  };
-  for (std::size_t i = 0; i < plan.written_pointers.size(); ++i) {
-    forget(plan.written_pointers[i], plan.pointed_bytes[i]);
-  }
-  for (const auto& array : plan.pointer_arrays) forget(array.parameter, plan.element_bytes);
-  const bool has_lists = plan.reach == ArgumentPlan::Reach::Lists || plan.reach == ArgumentPlan::Reach::Norms;
-  // Many structures begin with the pointer to their data (TensorInfo, iterators). Those beside pointer arrays and lists
-  // are functors.
-  for (const std::uint16_t parameter : plan.structures) {
-    const bool is_read = forget_lists(plan, parameter, shape, arguments[parameter]);
-    if (!is_read && (!has_lists || is_list(plan, parameter)) && plan.pointer_arrays.empty()) forget(parameter, 8);
-  }
-}
-
 }  // namespace
 
 KernelFunction* make_kernel_function(const char* name, KernelCode code) {
-  auto* function = new KernelFunction{name, std::move(code), names_grouped_product(name), {}, {}, {}, {}};
+  auto* function = new KernelFunction{name, std::move(code), names_grouped_product(name), {}, {}, {}, {}, {}};
+  const bool large_lists = config().number("torch.list_kib") == 32;
+  function->reach = plan_reach(function->name, function->code, large_lists);
   if (function->code.module_hash == 0) {
-    function->plan = plan_arguments(function->name, config().number("torch.list_kib") == 32);
+    function->plan = plan_arguments(function->name, large_lists);
     function->rule = classify_kernel(function->name);
   }
   return function;
@@ -202,7 +137,7 @@ void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** ar
   emit(record);
   // The values that a rule would take are those of the graph's launch, which are not known yet.
   if (!call_is_captured() && (apply_kernel(function.rule, shape, arguments) || writes_stated())) return;
-  if (any_known()) forget_outputs(function.plan, shape, arguments);
+  if (any_known()) forget_arguments(function.reach, shape, arguments, form);
 }
 
 int max_active_blocks(int block_threads, std::size_t dynamic_shared_bytes) noexcept {

@@ -14,18 +14,15 @@
 #include <unistd.h>
 
 #include "shim/core/config.h"
-#include "shim/core/device.h"
+#include "shim/core/extents.h"
 #include "shim/core/json.h"
+#include "shim/core/own_memory.h"
 #include "shim/core/rank.h"
 #include "shim/values/values.h"
 
 namespace ph {
 
 namespace {
-
-// The most that a kernel's parameters take together. Source: CUDA C++ Programming Guide, "__global__ Function
-// Parameters".
-constexpr std::size_t kMostParameterBytes = 32764;
 
 using Bytes = std::vector<unsigned char>;
 
@@ -53,16 +50,6 @@ void write_file(const std::string& name, std::string_view content) {
 
 bool is_written(const std::string& name) { return access((folder() + '/' + name).c_str(), F_OK) == 0; }
 
-// As many of the bytes as there are: an argument may be the last that the stack holds.
-Bytes read_memory(const void* pointer, std::size_t bytes) {
-  Bytes found(bytes);
-  const int memory = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
-  const ssize_t count = memory < 0 ? -1 : pread(memory, found.data(), bytes, reinterpret_cast<off_t>(pointer));
-  if (memory >= 0) close(memory);
-  found.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-  return found;
-}
-
 // The types of most parameters are not known here, but two do not share bytes: each reaches to the next one at most. The
 // runtime takes of it what it needs.
 std::vector<Bytes> read_compiled(std::span<void* const> arguments) {
@@ -73,7 +60,7 @@ std::vector<Bytes> read_compiled(std::span<void* const> arguments) {
       if (other > argument)
         bytes = std::min<std::size_t>(bytes, static_cast<char*>(other) - static_cast<char*>(argument));
     }
-    all.push_back(read_memory(argument, bytes));
+    all.push_back(read_own_memory(argument, bytes));
   }
   return all;
 }
@@ -93,34 +80,19 @@ struct Reached {
   std::map<std::uintptr_t, Bytes> contents;  // what this rank knows of it, at the words that point there
 };
 
-// A program that maps memory itself uses what lies side by side as one.
-std::pair<std::uintptr_t, std::size_t> region_of(const Allocation& allocation) {
-  std::uintptr_t begin = allocation.base;
-  std::uintptr_t end = allocation.base + allocation.bytes;
-  Allocation beside;
-  const auto is_beside = [&beside](std::uintptr_t address) {
-    return find_allocation(reinterpret_cast<const void*>(address), beside) && beside.mapped;
-  };
-  if (allocation.mapped) {
-    while (is_beside(begin - 1)) begin = beside.base;
-    while (is_beside(end)) end = beside.base + beside.bytes;
-  }
-  return {begin, end - begin};
-}
-
 // Every aligned word that points into device memory, and what is known there: lists of pointers, sizes, indices.
 void reach(std::span<const unsigned char> bytes, Reached& reached) {
   for (std::size_t at = 0; at + sizeof(void*) <= bytes.size(); at += sizeof(void*)) {
     const void* pointer = nullptr;
     std::memcpy(&pointer, bytes.data() + at, sizeof pointer);
-    Allocation allocation;
-    if (!is_device_pointer(pointer) || !find_allocation(pointer, allocation)) continue;
-    reached.regions.insert(region_of(allocation));
+    const Extent region = region_of(pointer);
+    if (region.empty()) continue;
+    reached.regions.emplace(region.begin, region.bytes());
     const auto address = reinterpret_cast<std::uintptr_t>(pointer);
     const std::size_t known = std::min<std::size_t>(known_bytes_from(pointer), config().value_bytes);
     if (known == 0 || reached.contents.contains(address)) continue;
     // An operation that is still queued may write there; then these are values of another time.
-    Bytes& content = reached.contents[address] = read_memory(pointer, known);
+    Bytes& content = reached.contents[address] = read_own_memory(pointer, known);
     reach(content, reached);
   }
 }
@@ -169,7 +141,7 @@ void keep_launch(std::string_view signature, const KernelCode& code, std::uint16
   if (where.empty() || is_written(name)) return;
   std::vector<Bytes> values;
   if (form.packed != nullptr) {
-    values.push_back(read_memory(form.packed, form.packed_bytes));
+    values.push_back(read_own_memory(form.packed, form.packed_bytes));
   } else if (arguments != nullptr) {
     values =
         code.module_hash != 0 ? read_sized(code.parameter_bytes, arguments) : read_compiled({arguments, parameters});

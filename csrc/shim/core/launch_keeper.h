@@ -20,6 +20,7 @@ struct KernelCode {
   std::uint64_t module_hash = 0;      // of one compiled at run time: identifies its code object, else 0
   std::uint32_t thread_bytes = 0;     // likewise: what a thread moves, 0: not known
   std::vector<std::uint16_t> parameter_bytes = {};  // likewise, in order
+  bool lists_parameters = false;      // likewise: its code object tells of them
 };
 
 // What a launch has beside its shape.

@@ -62,9 +62,9 @@ extern "C" {
 #define PH_GEMM_BATCHED(name, Index, T, type, compute)                                                              \
   PH_EXPORT cublasStatus_t name(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, Index m, \
                                 Index n, Index k, const T* alpha, const T* const[], Index lda, const T* const[],    \
-                                Index ldb, const T* beta, T* const[], Index ldc, Index count) noexcept {            \
+                                Index ldb, const T* beta, T* const C[], Index ldc, Index count) noexcept {          \
     PH_CALL(name, HostCost::Launch);                                                                                \
-    return multiply(handle, pointer_array(PH_SAME_TYPE(type, compute), count), alpha, beta, nullptr);               \
+    return multiply(handle, pointer_array(PH_SAME_TYPE(type, compute), count), alpha, beta, C);                     \
   }
 
 #define PH_GEMM_FAMILY(letter, T, type, compute, suffix)                                 \
@@ -81,39 +81,39 @@ PH_GEMM_FAMILY(C, cuComplex, CUDA_C_32F, CUBLAS_COMPUTE_32F, _v2)
 PH_GEMM_FAMILY(Z, cuDoubleComplex, CUDA_C_64F, CUBLAS_COMPUTE_64F, _v2)
 PH_GEMM_FAMILY(H, __half, CUDA_R_16F, CUBLAS_COMPUTE_16F, )
 
-#define PH_GEMM_EX(suffix, Index)                                                                                   \
-  PH_EXPORT cublasStatus_t cublasGemmEx##suffix(                                                                    \
-      cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, Index m, Index n, Index k,         \
-      const void* alpha, const void*, cudaDataType a_type, Index lda, const void*, cudaDataType b_type, Index ldb,  \
-      const void* beta, void* C, cudaDataType c_type, Index ldc, cublasComputeType_t compute,                       \
-      cublasGemmAlgo_t) noexcept {                                                                                  \
-    PH_CALL(cublasGemmEx##suffix, HostCost::Launch);                                                                \
-    return multiply(handle, typed(PH_SIZES, a_type, b_type, c_type, compute), alpha, beta, C);                      \
-  }                                                                                                                 \
-  PH_EXPORT cublasStatus_t cublasGemmStridedBatchedEx##suffix(                                                      \
-      cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, Index m, Index n, Index k,         \
-      const void* alpha, const void*, cudaDataType a_type, Index lda, long long int stride_a, const void*,          \
-      cudaDataType b_type, Index ldb, long long int stride_b, const void* beta, void* C, cudaDataType c_type,       \
-      Index ldc, long long int stride_c, Index count, cublasComputeType_t compute, cublasGemmAlgo_t) noexcept {     \
-    PH_CALL(cublasGemmStridedBatchedEx##suffix, HostCost::Launch);                                                  \
-    const Gemm gemm = typed(PH_SIZES, a_type, b_type, c_type, compute);                                             \
-    return multiply(handle, strided(gemm, stride_a, stride_b, stride_c, count), alpha, beta, C);                    \
-  }                                                                                                                 \
-  PH_EXPORT cublasStatus_t cublasGemmBatchedEx##suffix(                                                             \
-      cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, Index m, Index n, Index k,         \
-      const void* alpha, const void* const[], cudaDataType a_type, Index lda, const void* const[],                  \
-      cudaDataType b_type, Index ldb, const void* beta, void* const[], cudaDataType c_type, Index ldc, Index count, \
-      cublasComputeType_t compute, cublasGemmAlgo_t) noexcept {                                                     \
-    PH_CALL(cublasGemmBatchedEx##suffix, HostCost::Launch);                                                         \
-    const Gemm gemm = typed(PH_SIZES, a_type, b_type, c_type, compute);                                             \
-    return multiply(handle, pointer_array(gemm, count), alpha, beta, nullptr);                                      \
-  }                                                                                                                 \
-  PH_EXPORT cublasStatus_t cublasSgemmEx##suffix(                                                                   \
-      cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, Index m, Index n, Index k,         \
-      const float* alpha, const void*, cudaDataType a_type, Index lda, const void*, cudaDataType b_type, Index ldb, \
-      const float* beta, void* C, cudaDataType c_type, Index ldc) noexcept {                                        \
-    PH_CALL(cublasSgemmEx##suffix, HostCost::Launch);                                                               \
-    return multiply(handle, typed(PH_SIZES, a_type, b_type, c_type, CUBLAS_COMPUTE_32F), alpha, beta, C);           \
+#define PH_GEMM_EX(suffix, Index)                                                                                     \
+  PH_EXPORT cublasStatus_t cublasGemmEx##suffix(                                                                      \
+      cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, Index m, Index n, Index k,           \
+      const void* alpha, const void*, cudaDataType a_type, Index lda, const void*, cudaDataType b_type, Index ldb,    \
+      const void* beta, void* C, cudaDataType c_type, Index ldc, cublasComputeType_t compute,                         \
+      cublasGemmAlgo_t) noexcept {                                                                                    \
+    PH_CALL(cublasGemmEx##suffix, HostCost::Launch);                                                                  \
+    return multiply(handle, typed(PH_SIZES, a_type, b_type, c_type, compute), alpha, beta, C);                        \
+  }                                                                                                                   \
+  PH_EXPORT cublasStatus_t cublasGemmStridedBatchedEx##suffix(                                                        \
+      cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, Index m, Index n, Index k,           \
+      const void* alpha, const void*, cudaDataType a_type, Index lda, long long int stride_a, const void*,            \
+      cudaDataType b_type, Index ldb, long long int stride_b, const void* beta, void* C, cudaDataType c_type,         \
+      Index ldc, long long int stride_c, Index count, cublasComputeType_t compute, cublasGemmAlgo_t) noexcept {       \
+    PH_CALL(cublasGemmStridedBatchedEx##suffix, HostCost::Launch);                                                    \
+    const Gemm gemm = typed(PH_SIZES, a_type, b_type, c_type, compute);                                               \
+    return multiply(handle, strided(gemm, stride_a, stride_b, stride_c, count), alpha, beta, C);                      \
+  }                                                                                                                   \
+  PH_EXPORT cublasStatus_t cublasGemmBatchedEx##suffix(                                                               \
+      cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, Index m, Index n, Index k,           \
+      const void* alpha, const void* const[], cudaDataType a_type, Index lda, const void* const[],                    \
+      cudaDataType b_type, Index ldb, const void* beta, void* const C[], cudaDataType c_type, Index ldc, Index count, \
+      cublasComputeType_t compute, cublasGemmAlgo_t) noexcept {                                                       \
+    PH_CALL(cublasGemmBatchedEx##suffix, HostCost::Launch);                                                           \
+    const Gemm gemm = typed(PH_SIZES, a_type, b_type, c_type, compute);                                               \
+    return multiply(handle, pointer_array(gemm, count), alpha, beta, C);                                              \
+  }                                                                                                                   \
+  PH_EXPORT cublasStatus_t cublasSgemmEx##suffix(                                                                     \
+      cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, Index m, Index n, Index k,           \
+      const float* alpha, const void*, cudaDataType a_type, Index lda, const void*, cudaDataType b_type, Index ldb,   \
+      const float* beta, void* C, cudaDataType c_type, Index ldc) noexcept {                                          \
+    PH_CALL(cublasSgemmEx##suffix, HostCost::Launch);                                                                 \
+    return multiply(handle, typed(PH_SIZES, a_type, b_type, c_type, CUBLAS_COMPUTE_32F), alpha, beta, C);             \
   }
 
 PH_GEMM_EX(, int)

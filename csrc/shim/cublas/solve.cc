@@ -22,14 +22,19 @@ struct Problem {
   double elements;  // read or written, of one matrix
 };
 
-cublasStatus_t record(cublasHandle_t handle, const Problem& of, const void* output) noexcept {
+// What a call writes on the device: directly, and through arrays of pointers.
+struct Outputs {
+  std::initializer_list<const void*> direct;
+  std::initializer_list<const void*> arrays;
+};
+
+cublasStatus_t record(cublasHandle_t handle, const Problem& of, const Outputs& outputs) noexcept {
   const Context* context = contexts.get(handle);
   if (!context) return CUBLAS_STATUS_NOT_INITIALIZED;
   if (of.m < 0 || of.n < 0 || of.columns < 0 || of.batch < 0) return CUBLAS_STATUS_INVALID_VALUE;
   const StreamRef stream = resolve_stream(context->stream);
   if (!stream.valid) return CUBLAS_STATUS_EXECUTION_FAILED;
 
-  if (output) forget_at(output);
   const auto batch = static_cast<double>(of.batch);
   const double bytes = of.elements * batch * static_cast<double>(number_bytes(of.type));
   emit_kernel(stream, library_signature("cublas", of.operation, number_name(of.type),
@@ -39,11 +44,13 @@ cublasStatus_t record(cublasHandle_t handle, const Problem& of, const void* outp
                                          {"batch", of.batch},
                                          {"flops", static_cast<std::int64_t>(of.flops * batch)},
                                          {"bytes", static_cast<std::int64_t>(bytes)}}));
+  forget_reached(outputs.direct);
+  for (const void* array : outputs.arrays) forget_pointed(array, static_cast<std::size_t>(of.batch));
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t record(cublasHandle_t handle, const Problem& of, int* host_info, const void* output) noexcept {
-  const cublasStatus_t status = record(handle, of, output);
+cublasStatus_t record(cublasHandle_t handle, const Problem& of, int* host_info, const Outputs& outputs) noexcept {
+  const cublasStatus_t status = record(handle, of, outputs);
   if (status == CUBLAS_STATUS_SUCCESS && host_info) *host_info = 0;
   return status;
 }
@@ -90,43 +97,43 @@ extern "C" {
   PH_EXPORT cublasStatus_t name(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t, cublasOperation_t,     \
                                 cublasDiagType_t, Index m, Index n, const T*, const T*, Index, T* B, Index) noexcept { \
     PH_CALL(name, HostCost::Launch);                                                                                   \
-    return ph::cublas::record(handle, ph::cublas::trsm(type, side, m, n, 1), B);                                       \
+    return ph::cublas::record(handle, ph::cublas::trsm(type, side, m, n, 1), {{B}, {}});                               \
   }
 
-#define PH_TRSM_BATCHED(name, Index, T, type)                                                                      \
-  PH_EXPORT cublasStatus_t name(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t, cublasOperation_t, \
-                                cublasDiagType_t, Index m, Index n, const T*, const T* const[], Index, T* const[], \
-                                Index, Index count) noexcept {                                                     \
-    PH_CALL(name, HostCost::Launch);                                                                               \
-    return ph::cublas::record(handle, ph::cublas::trsm(type, side, m, n, count), nullptr);                         \
+#define PH_TRSM_BATCHED(name, Index, T, type)                                                                        \
+  PH_EXPORT cublasStatus_t name(cublasHandle_t handle, cublasSideMode_t side, cublasFillMode_t, cublasOperation_t,   \
+                                cublasDiagType_t, Index m, Index n, const T*, const T* const[], Index, T* const B[], \
+                                Index, Index count) noexcept {                                                       \
+    PH_CALL(name, HostCost::Launch);                                                                                 \
+    return ph::cublas::record(handle, ph::cublas::trsm(type, side, m, n, count), {{}, {B}});                         \
   }
 
-#define PH_FACTORISATIONS(letter, T, type)                                                                             \
-  PH_TRSM(cublas##letter##trsm_v2, int, T, type)                                                                       \
-  PH_TRSM(cublas##letter##trsm_v2_64, std::int64_t, T, type)                                                           \
-  PH_TRSM_BATCHED(cublas##letter##trsmBatched, int, T, type)                                                           \
-  PH_TRSM_BATCHED(cublas##letter##trsmBatched_64, std::int64_t, T, type)                                               \
-  PH_EXPORT cublasStatus_t cublas##letter##getrfBatched(cublasHandle_t handle, int n, T* const[], int, int*,           \
-                                                        int* info, int count) noexcept {                               \
-    PH_CALL(cublas##letter##getrfBatched, HostCost::Launch);                                                           \
-    return ph::cublas::record(handle, ph::cublas::getrf(type, n, count), info);                                        \
-  }                                                                                                                    \
-  PH_EXPORT cublasStatus_t cublas##letter##getrsBatched(cublasHandle_t handle, cublasOperation_t, int n, int columns,  \
-                                                        const T* const[], int, const int*, T* const[], int, int* info, \
-                                                        int count) noexcept {                                          \
-    PH_CALL(cublas##letter##getrsBatched, HostCost::Launch);                                                           \
-    return ph::cublas::record(handle, ph::cublas::getrs(type, n, columns, count), info, nullptr);                      \
-  }                                                                                                                    \
-  PH_EXPORT cublasStatus_t cublas##letter##geqrfBatched(cublasHandle_t handle, int m, int n, T* const[], int,          \
-                                                        T* const[], int* info, int count) noexcept {                   \
-    PH_CALL(cublas##letter##geqrfBatched, HostCost::Launch);                                                           \
-    return ph::cublas::record(handle, ph::cublas::geqrf(type, m, n, count), info, nullptr);                            \
-  }                                                                                                                    \
-  PH_EXPORT cublasStatus_t cublas##letter##gelsBatched(cublasHandle_t handle, cublasOperation_t, int m, int n,         \
-                                                       int columns, T* const[], int, T* const[], int, int* info,       \
-                                                       int* device_info, int count) noexcept {                         \
-    PH_CALL(cublas##letter##gelsBatched, HostCost::Launch);                                                            \
-    return ph::cublas::record(handle, ph::cublas::gels(type, m, n, columns, count), info, device_info);                \
+#define PH_FACTORISATIONS(letter, T, type)                                                                            \
+  PH_TRSM(cublas##letter##trsm_v2, int, T, type)                                                                      \
+  PH_TRSM(cublas##letter##trsm_v2_64, std::int64_t, T, type)                                                          \
+  PH_TRSM_BATCHED(cublas##letter##trsmBatched, int, T, type)                                                          \
+  PH_TRSM_BATCHED(cublas##letter##trsmBatched_64, std::int64_t, T, type)                                              \
+  PH_EXPORT cublasStatus_t cublas##letter##getrfBatched(cublasHandle_t handle, int n, T* const A[], int, int* pivots, \
+                                                        int* info, int count) noexcept {                              \
+    PH_CALL(cublas##letter##getrfBatched, HostCost::Launch);                                                          \
+    return ph::cublas::record(handle, ph::cublas::getrf(type, n, count), {{pivots, info}, {A}});                      \
+  }                                                                                                                   \
+  PH_EXPORT cublasStatus_t cublas##letter##getrsBatched(cublasHandle_t handle, cublasOperation_t, int n, int columns, \
+                                                        const T* const[], int, const int*, T* const B[], int,         \
+                                                        int* info, int count) noexcept {                              \
+    PH_CALL(cublas##letter##getrsBatched, HostCost::Launch);                                                          \
+    return ph::cublas::record(handle, ph::cublas::getrs(type, n, columns, count), info, {{}, {B}});                   \
+  }                                                                                                                   \
+  PH_EXPORT cublasStatus_t cublas##letter##geqrfBatched(cublasHandle_t handle, int m, int n, T* const A[], int,       \
+                                                        T* const tau[], int* info, int count) noexcept {              \
+    PH_CALL(cublas##letter##geqrfBatched, HostCost::Launch);                                                          \
+    return ph::cublas::record(handle, ph::cublas::geqrf(type, m, n, count), info, {{}, {A, tau}});                    \
+  }                                                                                                                   \
+  PH_EXPORT cublasStatus_t cublas##letter##gelsBatched(cublasHandle_t handle, cublasOperation_t, int m, int n,        \
+                                                       int columns, T* const A[], int, T* const C[], int, int* info,  \
+                                                       int* device_info, int count) noexcept {                        \
+    PH_CALL(cublas##letter##gelsBatched, HostCost::Launch);                                                           \
+    return ph::cublas::record(handle, ph::cublas::gels(type, m, n, columns, count), info, {{device_info}, {A, C}});   \
   }
 
 PH_FACTORISATIONS(S, float, CUDA_R_32F)

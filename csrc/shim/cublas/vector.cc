@@ -17,7 +17,7 @@ namespace {
 // A result in host memory is waited for, and nothing computed it: zero, and the record says so.
 void give_result(const Context& context, StreamRef stream, void* result, cudaDataType_t type) noexcept {
   if (context.pointer_mode == CUBLAS_POINTER_MODE_DEVICE) {
-    forget_at(result);
+    forget_reached({result});
     return;
   }
   wait_stream(stream);

@@ -101,12 +101,12 @@ Gemm gemm_of(const Operands& of, const void* beta) noexcept {
 }
 
 // What the epilogue writes beside D.
-void forget_outputs(const MatmulDescription& matmul) noexcept {
-  if (!any_known()) return;
+void forget_outputs(const MatmulDescription& matmul, const void* workspace) noexcept {
+  ph::forget_reached({workspace, matmul.d_out_scale, matmul.aux_amax});
   constexpr std::uint32_t kGradients = 16 | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB;
-  if (matmul.epilogue & kGradients) forget_at(matmul.bias);
-  if (matmul.aux) forget_at(matmul.aux);
-  if (matmul.amax_d) forget_at(matmul.amax_d);
+  if (matmul.epilogue & kGradients) forget_reached({matmul.bias});
+  if (matmul.aux) forget_reached({matmul.aux});
+  if (matmul.amax_d) forget_reached({matmul.amax_d});
 }
 
 cublasLtMatmulHeuristicResult_t the_algorithm() noexcept {
@@ -243,7 +243,7 @@ PH_EXPORT cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatm
 PH_EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t matmul, const void* alpha,
                                         const void*, cublasLtMatrixLayout_t a, const void*, cublasLtMatrixLayout_t b,
                                         const void* beta, const void*, cublasLtMatrixLayout_t c, void* D,
-                                        cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t*, void*, size_t,
+                                        cublasLtMatrixLayout_t d, const cublasLtMatmulAlgo_t*, void* workspace, size_t,
                                         cudaStream_t stream_handle) noexcept {
   PH_CALL(cublasLtMatmul, HostCost::Launch);
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -255,8 +255,8 @@ PH_EXPORT cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulD
   if (!stream.valid) return CUBLAS_STATUS_EXECUTION_FAILED;
   if (of.d->rows == 0 || of.d->columns == 0) return CUBLAS_STATUS_SUCCESS;
 
-  forget_outputs(*of.matmul);
   ph::emit_gemm(gemm_of(of, beta), stream, D);
+  forget_outputs(*of.matmul, workspace);
   return CUBLAS_STATUS_SUCCESS;
 }
 

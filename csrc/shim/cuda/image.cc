@@ -138,6 +138,7 @@ void read_cubin(const void* data, Image& image) {
     if (!name.starts_with(kText)) continue;
     ImageKernel kernel;
     kernel.name = name.substr(kText.size());
+    kernel.lists_parameters = true;
     // Instructions alone: debug information names the file, which another rank has in another place.
     image.hash = fnv1a(elf.bytes(section), fnv1a(name, image.hash));
     kernel.thread_bytes = thread_bytes(elf.bytes(section));
@@ -196,6 +197,7 @@ void read_ptx(std::string_view text, Image& image) {
     kernel.name = text.substr(at, end - at);
     if (const auto opening = text.find_first_not_of(" \t\r\n", end);
         opening != std::string_view::npos && text[opening] == '(') {
+      kernel.lists_parameters = true;
       kernel.parameter_bytes = declared_parameters(text.substr(opening + 1, text.find(')', opening) - opening - 1));
     }
     image.kernels.push_back(std::move(kernel));

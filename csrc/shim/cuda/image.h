@@ -14,6 +14,7 @@ struct ImageKernel {
   std::uint32_t static_shared_bytes = 0;
   std::uint32_t thread_bytes = 0;              // see machine_code.h
   std::vector<std::uint16_t> parameter_bytes;  // in order
+  bool lists_parameters = false;               // else it is not known how many there are
 };
 
 struct Image {

@@ -1,31 +1,12 @@
 // Launches of loaded functions, and occupancy.
 #include <algorithm>
-#include <cstring>
 
-#include "shim/values/values.h"
 #include "shim/cuda/modules.h"
 
 using namespace ph;
 using namespace ph::driver;
 
 namespace {
-
-// Every aligned word that is a pointer to device memory.
-void forget_words(const char* words, std::size_t bytes) noexcept {
-  for (std::size_t offset = 0; offset + sizeof(void*) <= bytes; offset += sizeof(void*)) {
-    const void* pointer = nullptr;
-    std::memcpy(&pointer, words + offset, sizeof pointer);
-    if (is_device_pointer(pointer)) forget_at(pointer);
-  }
-}
-
-// Whatever an argument reaches may have been written. The image tells the sizes of the parameters but not their types:
-// pointers, tensor maps and structures of them.
-void forget_reached(const Function& function, void** parameters) noexcept {
-  for (std::size_t i = 0; i < function.facts.parameter_bytes.size(); ++i) {
-    forget_words(static_cast<const char*>(parameters[i]), function.facts.parameter_bytes[i]);
-  }
-}
 
 // Arguments given as one packed buffer.
 void find_packed(void** extra, LaunchForm& form) noexcept {
@@ -74,9 +55,6 @@ CUresult launch_on(StreamRef stream, CUfunction handle, const LaunchShape& shape
   if (!shape_fits(*function, shape)) return CUDA_ERROR_INVALID_VALUE;
   find_packed(extra, form);
   launch_kernel(*function->kernel, shape, parameters, stream, form);
-  if (!any_known()) return CUDA_SUCCESS;
-  if (parameters) forget_reached(*function, parameters);
-  if (form.packed) forget_words(static_cast<const char*>(form.packed), form.packed_bytes);
   return CUDA_SUCCESS;
 }
 

@@ -74,7 +74,8 @@ CUresult get_function(Modules& table, void** result, void* handle, const char* n
     if (!find_kernel((*module)->image, name, made.facts)) return CUDA_ERROR_NOT_FOUND;
     made.kernel = make_kernel_function(name, {.module_hash = (*module)->image.hash,
                                               .thread_bytes = made.facts.thread_bytes,
-                                              .parameter_bytes = made.facts.parameter_bytes});
+                                              .parameter_bytes = made.facts.parameter_bytes,
+                                              .lists_parameters = made.facts.lists_parameters});
     made.owner = handle;
     function = functions.create(std::move(made));
   }

@@ -43,6 +43,7 @@ inline bool is_device(int device) noexcept {
 KernelFunction* find_kernel(const void* host_stub) noexcept;
 // The size of a registered variable, by its host symbol; 0: not registered.
 std::size_t variable_bytes(const void* symbol) noexcept;
+bool is_constant_variable(const void* symbol) noexcept;
 
 // cudaMemcpy and cudaMemcpyAsync: checks, record, values.
 cudaError_t copy(void* destination, const void* source, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream,

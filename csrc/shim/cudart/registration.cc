@@ -19,7 +19,11 @@ struct Registered {
 // Not destroyed: static destructors of the program unregister after ours would have run.
 auto& mutex = *new std::shared_mutex;
 auto& kernels = *new std::unordered_map<const void*, Registered>(32768);
-auto& variables = *new std::unordered_map<const void*, std::size_t>;
+struct Variable {
+  std::size_t bytes;
+  bool is_constant;
+};
+auto& variables = *new std::unordered_map<const void*, Variable>;
 
 // Consecutive launches of a thread come from few stubs.
 constexpr std::size_t kCachedStubs = 256;
@@ -58,7 +62,13 @@ KernelFunction* find_kernel(const void* stub) noexcept {
 std::size_t variable_bytes(const void* symbol) noexcept {
   const std::shared_lock lock(mutex);
   const auto entry = variables.find(symbol);
-  return entry == variables.end() ? 0 : entry->second;
+  return entry == variables.end() ? 0 : entry->second.bytes;
+}
+
+bool is_constant_variable(const void* symbol) noexcept {
+  const std::shared_lock lock(mutex);
+  const auto entry = variables.find(symbol);
+  return entry != variables.end() && entry->second.is_constant;
 }
 
 }  // namespace ph::cudart
@@ -80,9 +90,10 @@ PH_EXPORT void __cudaRegisterFunction(void**, const char* stub, char*, const cha
   kernels[stub] = {name, nullptr};
 }
 
-PH_EXPORT void __cudaRegisterVar(void**, char* symbol, char*, const char*, int, std::size_t bytes, int, int) noexcept {
+PH_EXPORT void __cudaRegisterVar(void**, char* symbol, char*, const char*, int, std::size_t bytes, int constant,
+                                 int) noexcept {
   const std::unique_lock lock(mutex);
-  variables[symbol] = bytes;
+  variables[symbol] = {bytes, constant != 0};
 }
 
 PH_EXPORT unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, std::size_t shared_bytes, void* stream) noexcept {

@@ -6,6 +6,8 @@
 #include <mutex>
 #include <utility>
 
+#include "shim/core/extents.h"
+
 using namespace ph;
 using namespace ph::cudart;
 
@@ -22,8 +24,11 @@ cudaError_t find(const void* symbol, std::size_t offset, std::size_t count, char
   if (offset > bytes || count > bytes - offset) return returned(cudaErrorInvalidValue);
   const std::lock_guard lock(mutex);
   char*& base = addresses[{current_device(), symbol}];
-  if (base == nullptr) base = static_cast<char*>(allocate_device(current_device(), bytes));
-  if (base == nullptr) return returned(cudaErrorMemoryAllocation);
+  if (base == nullptr) {
+    base = static_cast<char*>(allocate_device(current_device(), bytes));
+    if (base == nullptr) return returned(cudaErrorMemoryAllocation);
+    note_variable(base, is_constant_variable(symbol));
+  }
   *address = base + offset;
   return cudaSuccess;
 }

@@ -133,10 +133,7 @@ cudnnStatus_t finalize_plan(Descriptor& plan) {
                                                            : CUDNN_STATUS_NOT_SUPPORTED_GRAPH_PATTERN;
 }
 
-void forget(std::int64_t address, std::int64_t bytes) {
-  const auto* pointer = reinterpret_cast<const void*>(address);
-  if (is_device_pointer(pointer)) mark_unknown(pointer, static_cast<std::size_t>(bytes));
-}
+void forget(std::int64_t address) { forget_reached({reinterpret_cast<const void*>(address)}); }
 
 // What a plan wrote is not computed, so nothing there is known any more.
 void forget_outputs(const GraphWork& work, const Descriptor& pack) {
@@ -144,10 +141,10 @@ void forget_outputs(const GraphWork& work, const Descriptor& pack) {
   const std::vector<std::int64_t> addresses = integers(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   for (const Output& output : work.outputs) {
     const auto place = static_cast<std::size_t>(std::find(uids.begin(), uids.end(), output.uid) - uids.begin());
-    if (place < std::min(uids.size(), addresses.size())) forget(addresses[place], output.bytes);
+    if (place < std::min(uids.size(), addresses.size())) forget(addresses[place]);
   }
   for (const std::int64_t workspace : integers(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE)) {
-    forget(workspace, work.workspace_bytes);
+    forget(workspace);
   }
 }
 

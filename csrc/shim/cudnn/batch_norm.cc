@@ -44,12 +44,8 @@ cudnnStatus_t record(cudnnHandle_t handle, const char* operation, cudnnTensorDes
                                          {"channels", x->sizes[1]},
                                          {"pixels", product_of(x->sizes, 2)},
                                          {"bytes", operands * x->bytes()}}));
-  if (!any_known()) return CUDNN_STATUS_SUCCESS;
-  const auto forget = [](const void* pointer, const Tensor& tensor) {
-    if (is_device_pointer(pointer)) mark_unknown(pointer, static_cast<std::size_t>(tensor.span_bytes()));
-  };
-  for (const void* pointer : written) forget(pointer, *x);
-  for (const void* pointer : written_parameters) forget(pointer, *scale);
+  forget_reached(written);
+  forget_reached(written_parameters);
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -85,13 +85,7 @@ cudnnStatus_t record(const LossCall& call, const void* costs, const void* gradie
                                          {"channels", probabilities.sizes[2]},
                                          {"labels", labels},
                                          {"bytes", operands * probabilities.bytes()}}));
-  if (!any_known()) return CUDNN_STATUS_SUCCESS;
-  const auto forget = [](const void* pointer, std::size_t size) {
-    if (is_device_pointer(pointer)) mark_unknown(pointer, size);
-  };
-  forget(costs, sizeof(float) * static_cast<std::size_t>(batch));
-  if (gradients) forget(gradients, static_cast<std::size_t>(tensors.get(call.gradients)->span_bytes()));
-  forget(workspace, needed);
+  forget_reached({costs, gradients, workspace});
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -67,7 +67,7 @@ PH_EXPORT cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t handl
   if (!stream.valid) return CUDNN_STATUS_EXECUTION_FAILED;
   emit_kernel(stream, library_signature("cudnn", "dropout_states", "i32",
                                         {{"bytes", static_cast<std::int64_t>(states_bytes())}}));
-  if (any_known() && is_device_pointer(states)) mark_unknown(states, states_bytes());
+  forget_reached({states});
   return CUDNN_STATUS_SUCCESS;
 }
 

@@ -60,15 +60,7 @@ bool fits(const Network& network, const Sequences& x, const States& states, std:
          product_of(tensor->sizes, 3) == 1;
 }
 
-void forget(const void* pointer, std::int64_t bytes) {
-  if (is_device_pointer(pointer)) mark_unknown(pointer, static_cast<std::size_t>(bytes));
-}
-
-// The size of what a pass writes beside states.
-using ResultBytes = std::int64_t (*)(const Network&, const Sequences& x, const Sequences& y);
-
-cudnnStatus_t record(const Pass& pass, const States& hidden, const States& cells, const void* result,
-                     ResultBytes result_bytes) {
+cudnnStatus_t record(const Pass& pass, const States& hidden, const States& cells, const void* result) {
   const Context* context = contexts.get(pass.context);
   const Network* network = networks.get(pass.network);
   const Sequences *x = sequences.get(pass.x), *y = sequences.get(pass.y);
@@ -82,13 +74,9 @@ cudnnStatus_t record(const Pass& pass, const States& hidden, const States& cells
   const StreamRef stream = resolve_stream(context->stream);
   if (!stream.valid) return CUDNN_STATUS_EXECUTION_FAILED;
   emit_kernel(stream, signature_of(*network, *x, pass.name));
-  if (!any_known()) return CUDNN_STATUS_SUCCESS;
-  const std::int64_t state_bytes = network->pseudo_layers() * x->batch * type_bytes(network->data_type);
-  forget(result, result_bytes(*network, *x, *y));
-  for (const void* pointer : hidden.written) forget(pointer, state_bytes * network->output);
-  for (const void* pointer : cells.written) forget(has_cells ? pointer : nullptr, state_bytes * network->hidden);
-  forget(pass.workspace, workspace_bytes(*network, *x));
-  forget(pass.training ? pass.reserve : nullptr, reserve_bytes(*network, *x));
+  forget_reached({result, pass.workspace, pass.reserve});
+  forget_reached(hidden.written);
+  forget_reached(cells.written);
   return CUDNN_STATUS_SUCCESS;
 }
 
@@ -109,8 +97,7 @@ PH_EXPORT cudnnStatus_t cudnnRNNForward(cudnnHandle_t context, cudnnRNNDescripto
   const Pass pass = {"forward", context,       network, x,
                      y,         weight_bytes,  weights, workspace_bytes,
                      workspace, reserve_bytes, reserve, mode == CUDNN_FWD_MODE_TRAINING};
-  return record(pass, {h, {hx}, {hy}}, {c, {cx}, {cy}}, y_data,
-                [](const Network&, const Sequences&, const Sequences& written) { return written.bytes(); });
+  return record(pass, {h, {hx}, {hy}}, {c, {cx}, {cy}}, y_data);
 }
 
 PH_EXPORT cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t context, cudnnRNNDescriptor_t network, const int32_t*,
@@ -124,8 +111,7 @@ PH_EXPORT cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t context, cudnnRNND
   if (!y_data || !dy || !dx) return CUDNN_STATUS_BAD_PARAM;
   const Pass pass = {"backward_data", context,   network,       x,      y, weight_bytes, weights,
                      workspace_bytes, workspace, reserve_bytes, reserve};
-  return record(pass, {h, {hx, dhy}, {dhx}}, {c, {cx, dcy}, {dcx}}, dx,
-                [](const Network&, const Sequences& written, const Sequences&) { return written.bytes(); });
+  return record(pass, {h, {hx, dhy}, {dhx}}, {c, {cx, dcy}, {dcx}}, dx);
 }
 
 PH_EXPORT cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t context, cudnnRNNDescriptor_t network,
@@ -139,9 +125,7 @@ PH_EXPORT cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t context, cudnnR
   if (mode != CUDNN_WGRAD_MODE_ADD) return CUDNN_STATUS_NOT_SUPPORTED;  // assumed
   const Pass pass = {"backward_weights", context,   network,       x,      y, weight_bytes, dweights,
                      workspace_bytes,    workspace, reserve_bytes, reserve};
-  return record(pass, {h, {hx}, {}}, {}, dweights, [](const Network& written, const Sequences&, const Sequences&) {
-    return ph::cudnn::weight_bytes(written);
-  });
+  return record(pass, {h, {hx}, {}}, {}, dweights);
 }
 
 }  // extern "C"

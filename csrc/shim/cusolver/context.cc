@@ -137,11 +137,16 @@ cusolverStatus_t record(cusolverDnHandle_t handle, const Operation& of, std::ini
                                  {"batch", of.batch},
                                  {"flops", static_cast<std::int64_t>(flops)},
                                  {"bytes", static_cast<std::int64_t>(of.elements * batch * number_bytes(of.type))}}));
-  for (const void* output : outputs) {
-    if (output) forget_at(output);
-  }
-  if (info) fill_values(info, 0, sizeof *info, static_cast<std::size_t>(of.batch));
+  forget_reached(outputs);
+  forget_reached({info});
   return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t record_pointed(cusolverDnHandle_t handle, const Operation& of, const void* pointers,
+                                int* info) noexcept {
+  const cusolverStatus_t status = record(handle, of, {}, info);
+  if (status == CUSOLVER_STATUS_SUCCESS) forget_pointed(pointers, static_cast<std::size_t>(of.batch));
+  return status;
 }
 
 }  // namespace ph::cusolver

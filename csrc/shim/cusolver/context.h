@@ -38,8 +38,11 @@ std::int64_t workspace_elements(const Operation& of) noexcept;
 cusolverStatus_t tell_workspace(cusolverDnHandle_t handle, const Operation& of, int* elements) noexcept;
 cusolverStatus_t tell_workspace(cusolverDnHandle_t handle, const Operation& of, std::size_t* device_bytes,
                                 std::size_t* host_bytes) noexcept;
-// Results are not computed. `info`, on the device, says that every matrix was a good one.
+// Nothing is known afterwards of `outputs`, workspaces among them, and `info`.
 cusolverStatus_t record(cusolverDnHandle_t handle, const Operation& of, std::initializer_list<const void*> outputs,
                         int* info) noexcept;
+// The same where the results lie where the `of.batch` pointers at `pointers` point.
+cusolverStatus_t record_pointed(cusolverDnHandle_t handle, const Operation& of, const void* pointers,
+                                int* info) noexcept;
 
 }  // namespace ph::cusolver

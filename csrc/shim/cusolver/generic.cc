@@ -29,10 +29,10 @@ PH_EXPORT cusolverStatus_t cusolverDnXpotrf_bufferSize(cusolverDnHandle_t handle
 }
 
 PH_EXPORT cusolverStatus_t cusolverDnXpotrf(cusolverDnHandle_t handle, cusolverDnParams_t, cublasFillMode_t, int64_t n,
-                                            cudaDataType type, void* a, int64_t, cudaDataType, void*, size_t, void*,
-                                            size_t, int* info) noexcept {
+                                            cudaDataType type, void* a, int64_t, cudaDataType, void* work, size_t,
+                                            void* host_work, size_t, int* info) noexcept {
   PH_CALL(cusolverDnXpotrf, HostCost::Launch);
-  return record(handle, cholesky(type, n, 1), {a}, info);
+  return record(handle, cholesky(type, n, 1), {a, work, host_work}, info);
 }
 
 PH_EXPORT cusolverStatus_t cusolverDnXpotrs(cusolverDnHandle_t handle, cusolverDnParams_t, cublasFillMode_t, int64_t n,
@@ -52,9 +52,10 @@ PH_EXPORT cusolverStatus_t cusolverDnXsytrs_bufferSize(cusolverDnHandle_t handle
 
 PH_EXPORT cusolverStatus_t cusolverDnXsytrs(cusolverDnHandle_t handle, cublasFillMode_t, int64_t n, int64_t columns,
                                             cudaDataType type, const void*, int64_t, const int64_t*, cudaDataType,
-                                            void* b, int64_t, void*, size_t, void*, size_t, int* info) noexcept {
+                                            void* b, int64_t, void* work, size_t, void* host_work, size_t,
+                                            int* info) noexcept {
   PH_CALL(cusolverDnXsytrs, HostCost::Launch);
-  return record(handle, indefinite_solve(type, n, columns), {b}, info);
+  return record(handle, indefinite_solve(type, n, columns), {b, work, host_work}, info);
 }
 
 PH_EXPORT cusolverStatus_t cusolverDnXgeqrf_bufferSize(cusolverDnHandle_t handle, cusolverDnParams_t, int64_t m,
@@ -67,9 +68,9 @@ PH_EXPORT cusolverStatus_t cusolverDnXgeqrf_bufferSize(cusolverDnHandle_t handle
 
 PH_EXPORT cusolverStatus_t cusolverDnXgeqrf(cusolverDnHandle_t handle, cusolverDnParams_t, int64_t m, int64_t n,
                                             cudaDataType type, void* a, int64_t, cudaDataType, void* tau, cudaDataType,
-                                            void*, size_t, void*, size_t, int* info) noexcept {
+                                            void* work, size_t, void* host_work, size_t, int* info) noexcept {
   PH_CALL(cusolverDnXgeqrf, HostCost::Launch);
-  return record(handle, qr(type, m, n), {a, tau}, info);
+  return record(handle, qr(type, m, n), {a, tau, work, host_work}, info);
 }
 
 PH_EXPORT cusolverStatus_t cusolverDnXsyevd_bufferSize(cusolverDnHandle_t handle, cusolverDnParams_t,
@@ -83,10 +84,10 @@ PH_EXPORT cusolverStatus_t cusolverDnXsyevd_bufferSize(cusolverDnHandle_t handle
 
 PH_EXPORT cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverDnParams_t, cusolverEigMode_t mode,
                                             cublasFillMode_t, int64_t n, cudaDataType type, void* a, int64_t,
-                                            cudaDataType, void* w, cudaDataType, void*, size_t, void*, size_t,
-                                            int* info) noexcept {
+                                            cudaDataType, void* w, cudaDataType, void* work, size_t, void* host_work,
+                                            size_t, int* info) noexcept {
   PH_CALL(cusolverDnXsyevd, HostCost::Launch);
-  return record(handle, eigen(type, mode, n, 1), {a, w}, info);
+  return record(handle, eigen(type, mode, n, 1), {a, w, work, host_work}, info);
 }
 
 PH_EXPORT cusolverStatus_t cusolverDnXsyevBatched_bufferSize(cusolverDnHandle_t handle, cusolverDnParams_t,
@@ -100,10 +101,10 @@ PH_EXPORT cusolverStatus_t cusolverDnXsyevBatched_bufferSize(cusolverDnHandle_t 
 
 PH_EXPORT cusolverStatus_t cusolverDnXsyevBatched(cusolverDnHandle_t handle, cusolverDnParams_t, cusolverEigMode_t mode,
                                                   cublasFillMode_t, int64_t n, cudaDataType type, void* a, int64_t,
-                                                  cudaDataType, void* w, cudaDataType, void*, size_t, void*, size_t,
-                                                  int* info, int64_t batch) noexcept {
+                                                  cudaDataType, void* w, cudaDataType, void* work, size_t,
+                                                  void* host_work, size_t, int* info, int64_t batch) noexcept {
   PH_CALL(cusolverDnXsyevBatched, HostCost::Launch);
-  return record(handle, eigen(type, mode, n, batch), {a, w}, info);
+  return record(handle, eigen(type, mode, n, batch), {a, w, work, host_work}, info);
 }
 
 PH_EXPORT cusolverStatus_t cusolverDnXgeev_bufferSize(cusolverDnHandle_t handle, cusolverDnParams_t,
@@ -119,10 +120,10 @@ PH_EXPORT cusolverStatus_t cusolverDnXgeev_bufferSize(cusolverDnHandle_t handle,
 PH_EXPORT cusolverStatus_t cusolverDnXgeev(cusolverDnHandle_t handle, cusolverDnParams_t, cusolverEigMode_t left,
                                            cusolverEigMode_t right, int64_t n, cudaDataType type, void* a, int64_t,
                                            cudaDataType, void* w, cudaDataType, void* vl, int64_t, cudaDataType,
-                                           void* vr, int64_t, cudaDataType, void*, size_t, void*, size_t,
+                                           void* vr, int64_t, cudaDataType, void* work, size_t, void* host_work, size_t,
                                            int* info) noexcept {
   PH_CALL(cusolverDnXgeev, HostCost::Launch);
-  return record(handle, general_eigen(type, left, right, n), {a, w, vl, vr}, info);
+  return record(handle, general_eigen(type, left, right, n), {a, w, vl, vr, work, host_work}, info);
 }
 
 }  // extern "C"

@@ -12,10 +12,10 @@ using namespace ph::cusolver;
     PH_CALL(cusolverDn##X##getrf_bufferSize);                                                                         \
     return tell_workspace(handle, lu(type, m, n), size);                                                              \
   }                                                                                                                   \
-  PH_STATUS cusolverDn##X##getrf(cusolverDnHandle_t handle, int m, int n, T* a, int, T*, int* pivots,                 \
+  PH_STATUS cusolverDn##X##getrf(cusolverDnHandle_t handle, int m, int n, T* a, int, T* work, int* pivots,            \
                                  int* info) noexcept {                                                                \
     PH_CALL(cusolverDn##X##getrf, HostCost::Launch);                                                                  \
-    return record(handle, lu(type, m, n), {a, pivots}, info);                                                         \
+    return record(handle, lu(type, m, n), {a, pivots, work}, info);                                                   \
   }                                                                                                                   \
   PH_STATUS cusolverDn##X##getrs(cusolverDnHandle_t handle, cublasOperation_t, int n, int columns, const T*, int,     \
                                  const int*, T* b, int, int* info) noexcept {                                         \
@@ -26,20 +26,20 @@ using namespace ph::cusolver;
     PH_CALL(cusolverDn##X##sytrf_bufferSize);                                                                         \
     return tell_workspace(handle, indefinite(type, n), size);                                                         \
   }                                                                                                                   \
-  PH_STATUS cusolverDn##X##sytrf(cusolverDnHandle_t handle, cublasFillMode_t, int n, T* a, int, int* pivots, T*, int, \
-                                 int* info) noexcept {                                                                \
+  PH_STATUS cusolverDn##X##sytrf(cusolverDnHandle_t handle, cublasFillMode_t, int n, T* a, int, int* pivots, T* work, \
+                                 int, int* info) noexcept {                                                           \
     PH_CALL(cusolverDn##X##sytrf, HostCost::Launch);                                                                  \
-    return record(handle, indefinite(type, n), {a, pivots}, info);                                                    \
+    return record(handle, indefinite(type, n), {a, pivots, work}, info);                                              \
   }                                                                                                                   \
-  PH_STATUS cusolverDn##X##potrfBatched(cusolverDnHandle_t handle, cublasFillMode_t, int n, T**, int, int* info,      \
+  PH_STATUS cusolverDn##X##potrfBatched(cusolverDnHandle_t handle, cublasFillMode_t, int n, T** a, int, int* info,    \
                                         int batch) noexcept {                                                         \
     PH_CALL(cusolverDn##X##potrfBatched, HostCost::Launch);                                                           \
-    return record(handle, cholesky(type, n, batch), {}, info);                                                        \
+    return record_pointed(handle, cholesky(type, n, batch), a, info);                                                 \
   }                                                                                                                   \
   PH_STATUS cusolverDn##X##potrsBatched(cusolverDnHandle_t handle, cublasFillMode_t, int n, int columns, T**, int,    \
-                                        T**, int, int* info, int batch) noexcept {                                    \
+                                        T** b, int, int* info, int batch) noexcept {                                  \
     PH_CALL(cusolverDn##X##potrsBatched, HostCost::Launch);                                                           \
-    return record(handle, cholesky_solve(type, n, columns, batch), {}, info);                                         \
+    return record_pointed(handle, cholesky_solve(type, n, columns, batch), b, info);                                  \
   }
 
 #define PH_ORTHOGONAL(X, T, type, gqr, mqr)                                                                          \
@@ -47,20 +47,20 @@ using namespace ph::cusolver;
     PH_CALL(cusolverDn##X##geqrf_bufferSize);                                                                        \
     return tell_workspace(handle, qr(type, m, n), size);                                                             \
   }                                                                                                                  \
-  PH_STATUS cusolverDn##X##geqrf(cusolverDnHandle_t handle, int m, int n, T* a, int, T* tau, T*, int,                \
+  PH_STATUS cusolverDn##X##geqrf(cusolverDnHandle_t handle, int m, int n, T* a, int, T* tau, T* work, int,           \
                                  int* info) noexcept {                                                               \
     PH_CALL(cusolverDn##X##geqrf, HostCost::Launch);                                                                 \
-    return record(handle, qr(type, m, n), {a, tau}, info);                                                           \
+    return record(handle, qr(type, m, n), {a, tau, work}, info);                                                     \
   }                                                                                                                  \
   PH_STATUS cusolverDn##X##gqr##_bufferSize(cusolverDnHandle_t handle, int m, int n, int k, const T*, int, const T*, \
                                             int* size) noexcept {                                                    \
     PH_CALL(cusolverDn##X##gqr##_bufferSize);                                                                        \
     return tell_workspace(handle, make_q(type, m, n, k), size);                                                      \
   }                                                                                                                  \
-  PH_STATUS cusolverDn##X##gqr(cusolverDnHandle_t handle, int m, int n, int k, T* a, int, const T*, T*, int,         \
+  PH_STATUS cusolverDn##X##gqr(cusolverDnHandle_t handle, int m, int n, int k, T* a, int, const T*, T* work, int,    \
                                int* info) noexcept {                                                                 \
     PH_CALL(cusolverDn##X##gqr, HostCost::Launch);                                                                   \
-    return record(handle, make_q(type, m, n, k), {a}, info);                                                         \
+    return record(handle, make_q(type, m, n, k), {a, work}, info);                                                   \
   }                                                                                                                  \
   PH_STATUS cusolverDn##X##mqr##_bufferSize(cusolverDnHandle_t handle, cublasSideMode_t, cublasOperation_t, int m,   \
                                             int n, int k, const T*, int, const T*, const T*, int,                    \
@@ -69,9 +69,9 @@ using namespace ph::cusolver;
     return tell_workspace(handle, apply_q(type, m, n, k), size);                                                     \
   }                                                                                                                  \
   PH_STATUS cusolverDn##X##mqr(cusolverDnHandle_t handle, cublasSideMode_t, cublasOperation_t, int m, int n, int k,  \
-                               const T*, int, const T*, T* c, int, T*, int, int* info) noexcept {                    \
+                               const T*, int, const T*, T* c, int, T* work, int, int* info) noexcept {               \
     PH_CALL(cusolverDn##X##mqr, HostCost::Launch);                                                                   \
-    return record(handle, apply_q(type, m, n, k), {c}, info);                                                        \
+    return record(handle, apply_q(type, m, n, k), {c, work}, info);                                                  \
   }
 
 #define PH_SPECTRAL(X, T, R, type)                                                                                     \
@@ -80,9 +80,9 @@ using namespace ph::cusolver;
     return tell_workspace(handle, singular(type, true, m, n, 1), size);                                                \
   }                                                                                                                    \
   PH_STATUS cusolverDn##X##gesvd(cusolverDnHandle_t handle, signed char jobu, signed char jobvt, int m, int n, T* a,   \
-                                 int, R* s, T* u, int, T* v, int, T*, int, R*, int* info) noexcept {                   \
+                                 int, R* s, T* u, int, T* v, int, T* work, int, R* real_work, int* info) noexcept {    \
     PH_CALL(cusolverDn##X##gesvd, HostCost::Launch);                                                                   \
-    return record(handle, singular(type, jobu != 'N' || jobvt != 'N', m, n, 1), {a, s, u, v}, info);                   \
+    return record(handle, singular(type, jobu != 'N' || jobvt != 'N', m, n, 1), {a, s, u, v, work, real_work}, info);  \
   }                                                                                                                    \
   PH_STATUS cusolverDn##X##gesvdj_bufferSize(cusolverDnHandle_t handle, cusolverEigMode_t mode, int, int m, int n,     \
                                              const T*, int, const R*, const T*, int, const T*, int, int* size,         \
@@ -91,9 +91,9 @@ using namespace ph::cusolver;
     return tell_workspace(handle, singular(type, mode == CUSOLVER_EIG_MODE_VECTOR, m, n, 1), size);                    \
   }                                                                                                                    \
   PH_STATUS cusolverDn##X##gesvdj(cusolverDnHandle_t handle, cusolverEigMode_t mode, int, int m, int n, T* a, int,     \
-                                  R* s, T* u, int, T* v, int, T*, int, int* info, gesvdjInfo_t) noexcept {             \
+                                  R* s, T* u, int, T* v, int, T* work, int, int* info, gesvdjInfo_t) noexcept {        \
     PH_CALL(cusolverDn##X##gesvdj, HostCost::Launch);                                                                  \
-    return record(handle, singular(type, mode == CUSOLVER_EIG_MODE_VECTOR, m, n, 1), {a, s, u, v}, info);              \
+    return record(handle, singular(type, mode == CUSOLVER_EIG_MODE_VECTOR, m, n, 1), {a, s, u, v, work}, info);        \
   }                                                                                                                    \
   PH_STATUS cusolverDn##X##gesvdjBatched_bufferSize(cusolverDnHandle_t handle, cusolverEigMode_t mode, int m, int n,   \
                                                     const T*, int, const R*, const T*, int, const T*, int, int* size,  \
@@ -102,10 +102,10 @@ using namespace ph::cusolver;
     return tell_workspace(handle, singular(type, mode == CUSOLVER_EIG_MODE_VECTOR, m, n, batch), size);                \
   }                                                                                                                    \
   PH_STATUS cusolverDn##X##gesvdjBatched(cusolverDnHandle_t handle, cusolverEigMode_t mode, int m, int n, T* a, int,   \
-                                         R* s, T* u, int, T* v, int, T*, int, int* info, gesvdjInfo_t,                 \
+                                         R* s, T* u, int, T* v, int, T* work, int, int* info, gesvdjInfo_t,            \
                                          int batch) noexcept {                                                         \
     PH_CALL(cusolverDn##X##gesvdjBatched, HostCost::Launch);                                                           \
-    return record(handle, singular(type, mode == CUSOLVER_EIG_MODE_VECTOR, m, n, batch), {a, s, u, v}, info);          \
+    return record(handle, singular(type, mode == CUSOLVER_EIG_MODE_VECTOR, m, n, batch), {a, s, u, v, work}, info);    \
   }                                                                                                                    \
   PH_STATUS cusolverDn##X##gesvdaStridedBatched_bufferSize(                                                            \
       cusolverDnHandle_t handle, cusolverEigMode_t mode, int, int m, int n, const T*, int, long long, const R*,        \
@@ -113,11 +113,12 @@ using namespace ph::cusolver;
     PH_CALL(cusolverDn##X##gesvdaStridedBatched_bufferSize);                                                           \
     return tell_workspace(handle, singular(type, mode == CUSOLVER_EIG_MODE_VECTOR, m, n, batch), size);                \
   }                                                                                                                    \
-  PH_STATUS cusolverDn##X##gesvdaStridedBatched(cusolverDnHandle_t handle, cusolverEigMode_t mode, int, int m, int n,  \
-                                                const T*, int, long long, R* s, long long, T* u, int, long long, T* v, \
-                                                int, long long, T*, int, int* info, double*, int batch) noexcept {     \
+  PH_STATUS cusolverDn##X##gesvdaStridedBatched(                                                                       \
+      cusolverDnHandle_t handle, cusolverEigMode_t mode, int, int m, int n, const T*, int, long long, R* s, long long, \
+      T* u, int, long long, T* v, int, long long, T* work, int, int* info, double* residuals, int batch) noexcept {    \
     PH_CALL(cusolverDn##X##gesvdaStridedBatched, HostCost::Launch);                                                    \
-    return record(handle, singular(type, mode == CUSOLVER_EIG_MODE_VECTOR, m, n, batch), {s, u, v}, info);             \
+    return record(handle, singular(type, mode == CUSOLVER_EIG_MODE_VECTOR, m, n, batch), {s, u, v, work, residuals},   \
+                  info);                                                                                               \
   }
 
 #define PH_JACOBI(X, T, R, type, evj)                                                                                 \
@@ -127,9 +128,9 @@ using namespace ph::cusolver;
     return tell_workspace(handle, eigen(type, mode, n, 1), size);                                                     \
   }                                                                                                                   \
   PH_STATUS cusolverDn##X##evj(cusolverDnHandle_t handle, cusolverEigMode_t mode, cublasFillMode_t, int n, T* a, int, \
-                               R* w, T*, int, int* info, syevjInfo_t) noexcept {                                      \
+                               R* w, T* work, int, int* info, syevjInfo_t) noexcept {                                 \
     PH_CALL(cusolverDn##X##evj, HostCost::Launch);                                                                    \
-    return record(handle, eigen(type, mode, n, 1), {a, w}, info);                                                     \
+    return record(handle, eigen(type, mode, n, 1), {a, w, work}, info);                                               \
   }                                                                                                                   \
   PH_STATUS cusolverDn##X##evj##Batched_bufferSize(cusolverDnHandle_t handle, cusolverEigMode_t mode,                 \
                                                    cublasFillMode_t, int n, const T*, int, const R*, int* size,       \
@@ -138,9 +139,9 @@ using namespace ph::cusolver;
     return tell_workspace(handle, eigen(type, mode, n, batch), size);                                                 \
   }                                                                                                                   \
   PH_STATUS cusolverDn##X##evj##Batched(cusolverDnHandle_t handle, cusolverEigMode_t mode, cublasFillMode_t, int n,   \
-                                        T* a, int, R* w, T*, int, int* info, syevjInfo_t, int batch) noexcept {       \
+                                        T* a, int, R* w, T* work, int, int* info, syevjInfo_t, int batch) noexcept {  \
     PH_CALL(cusolverDn##X##evj##Batched, HostCost::Launch);                                                           \
-    return record(handle, eigen(type, mode, n, batch), {a, w}, info);                                                 \
+    return record(handle, eigen(type, mode, n, batch), {a, w, work}, info);                                           \
   }
 
 // `R`: the type of singular values. `gqr`, `mqr`: names of what orthogonal, or unitary, matrices are made and applied by.

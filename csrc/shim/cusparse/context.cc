@@ -42,9 +42,7 @@ cusparseStatus_t record(cusparseHandle_t handle, const Operation& of,
                                          {"nonzeros", of.nonzeros},
                                          {"index_bytes", of.index_bytes},
                                          {"batch", of.batch}}));
-  for (const void* output : outputs) {
-    if (output) forget_at(output);
-  }
+  forget_reached(outputs);
   return CUSPARSE_STATUS_SUCCESS;
 }
 

@@ -68,11 +68,11 @@ PH_EXPORT cusparseStatus_t cusparseSpMM_bufferSize(cusparseHandle_t handle, cusp
 PH_EXPORT cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOperation_t operation, cusparseOperation_t,
                                         const void*, cusparseConstSpMatDescr_t a, cusparseConstDnMatDescr_t b,
                                         const void*, cusparseDnMatDescr_t c, cudaDataType, cusparseSpMMAlg_t,
-                                        void*) noexcept {
+                                        void* work) noexcept {
   PH_CALL(cusparseSpMM, HostCost::Launch);
   Operation of{};
   const cusparseStatus_t status = describe(handle, "spmm", operation, find(a), find(b), find(c), of);
-  return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {find(c)->values}) : status;
+  return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {find(c)->values, work}) : status;
 }
 
 PH_EXPORT cusparseStatus_t cusparseSpMV_bufferSize(cusparseHandle_t handle, cusparseOperation_t operation, const void*,
@@ -86,11 +86,11 @@ PH_EXPORT cusparseStatus_t cusparseSpMV_bufferSize(cusparseHandle_t handle, cusp
 
 PH_EXPORT cusparseStatus_t cusparseSpMV(cusparseHandle_t handle, cusparseOperation_t operation, const void*,
                                         cusparseConstSpMatDescr_t a, cusparseConstDnVecDescr_t x, const void*,
-                                        cusparseDnVecDescr_t y, cudaDataType, cusparseSpMVAlg_t, void*) noexcept {
+                                        cusparseDnVecDescr_t y, cudaDataType, cusparseSpMVAlg_t, void* work) noexcept {
   PH_CALL(cusparseSpMV, HostCost::Launch);
   Operation of{};
   const cusparseStatus_t status = describe(handle, "spmv", operation, find(a), find(x), find(y), of);
-  return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {find(y)->values}) : status;
+  return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {find(y)->values, work}) : status;
 }
 
 PH_EXPORT cusparseStatus_t cusparseSDDMM_bufferSize(cusparseHandle_t handle, cusparseOperation_t operation,
@@ -114,11 +114,11 @@ PH_EXPORT cusparseStatus_t cusparseSDDMM_preprocess(cusparseHandle_t handle, cus
 PH_EXPORT cusparseStatus_t cusparseSDDMM(cusparseHandle_t handle, cusparseOperation_t operation, cusparseOperation_t,
                                          const void*, cusparseConstDnMatDescr_t a, cusparseConstDnMatDescr_t,
                                          const void*, cusparseSpMatDescr_t c, cudaDataType, cusparseSDDMMAlg_t,
-                                         void*) noexcept {
+                                         void* work) noexcept {
   PH_CALL(cusparseSDDMM, HostCost::Launch);
   Operation of{};
   const cusparseStatus_t status = describe(handle, operation, find(a), find(c), of);
-  return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {find(c)->values}) : status;
+  return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {find(c)->values, work}) : status;
 }
 
 PH_EXPORT cusparseStatus_t cusparseXcoo2csr(cusparseHandle_t handle, const int*, int nonzeros, int rows, int* offsets,
@@ -142,10 +142,10 @@ PH_EXPORT cusparseStatus_t cusparseXcoosort_bufferSizeExt(cusparseHandle_t handl
 }
 
 PH_EXPORT cusparseStatus_t cusparseXcoosortByRow(cusparseHandle_t handle, int m, int, int nonzeros, int* rows,
-                                                 int* columns, int* permutation, void*) noexcept {
+                                                 int* columns, int* permutation, void* work) noexcept {
   PH_CALL(cusparseXcoosortByRow, HostCost::Launch);
   if (m < 0 || nonzeros < 0) return CUSPARSE_STATUS_INVALID_VALUE;
-  return record(handle, on_indices("coosort", m, nonzeros), {rows, columns, permutation});
+  return record(handle, on_indices("coosort", m, nonzeros), {rows, columns, permutation, work});
 }
 
 }  // extern "C"

@@ -35,11 +35,11 @@ PH_EXPORT cusparseStatus_t cusparseSpSV_bufferSize(cusparseHandle_t handle, cusp
 PH_EXPORT cusparseStatus_t cusparseSpSV_analysis(cusparseHandle_t handle, cusparseOperation_t operation, const void*,
                                                  cusparseConstSpMatDescr_t a, cusparseConstDnVecDescr_t x,
                                                  cusparseDnVecDescr_t y, cudaDataType, cusparseSpSVAlg_t,
-                                                 cusparseSpSVDescr_t, void*) noexcept {
+                                                 cusparseSpSVDescr_t, void* work) noexcept {
   PH_CALL(cusparseSpSV_analysis, HostCost::Launch);
   Operation of{};
   const cusparseStatus_t status = describe_solve(handle, "spsv analysis", operation, a, x, y, of);
-  return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {}) : status;
+  return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {work}) : status;
 }
 
 PH_EXPORT cusparseStatus_t cusparseSpSV_solve(cusparseHandle_t handle, cusparseOperation_t operation, const void*,
@@ -64,11 +64,11 @@ PH_EXPORT cusparseStatus_t cusparseSpSM_bufferSize(cusparseHandle_t handle, cusp
 PH_EXPORT cusparseStatus_t cusparseSpSM_analysis(cusparseHandle_t handle, cusparseOperation_t operation,
                                                  cusparseOperation_t, const void*, cusparseConstSpMatDescr_t a,
                                                  cusparseConstDnMatDescr_t b, cusparseDnMatDescr_t c, cudaDataType,
-                                                 cusparseSpSMAlg_t, cusparseSpSMDescr_t, void*) noexcept {
+                                                 cusparseSpSMAlg_t, cusparseSpSMDescr_t, void* work) noexcept {
   PH_CALL(cusparseSpSM_analysis, HostCost::Launch);
   Operation of{};
   const cusparseStatus_t status = describe_solve(handle, "spsm analysis", operation, a, b, c, of);
-  return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {}) : status;
+  return status == CUSPARSE_STATUS_SUCCESS ? record(handle, of, {work}) : status;
 }
 
 PH_EXPORT cusparseStatus_t cusparseSpSM_solve(cusparseHandle_t handle, cusparseOperation_t operation,

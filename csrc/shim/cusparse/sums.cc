@@ -105,13 +105,14 @@ PH_EXPORT cusparseStatus_t cusparseSpGEMM_copy(cusparseHandle_t handle, cusparse
 PH_EXPORT cusparseStatus_t cusparseXcsrgeam2Nnz(cusparseHandle_t handle, int m, int n, const cusparseMatDescr_t,
                                                 int first, const int*, const int*, const cusparseMatDescr_t, int second,
                                                 const int*, const int*, const cusparseMatDescr_t, int* offsets,
-                                                int* nonzeros, void*) noexcept {
+                                                int* nonzeros, void* work) noexcept {
   PH_CALL(cusparseXcsrgeam2Nnz, HostCost::Launch);
   if (!is_sum(m, n, first, second) || !offsets || !nonzeros) return CUSPARSE_STATUS_INVALID_VALUE;
-  const cusparseStatus_t status = record(handle, sum("csrgeam count", CUDA_R_32I, m, n, first + second), {offsets});
+  const cusparseStatus_t status =
+      record(handle, sum("csrgeam count", CUDA_R_32I, m, n, first + second), {offsets, work});
   if (status != CUSPARSE_STATUS_SUCCESS) return status;
   if (numbers_on_device(handle)) {
-    forget_at(nonzeros);
+    forget_reached({nonzeros});
     return CUSPARSE_STATUS_SUCCESS;
   }
   // Of two that lie alike there are as many as of one; assumed, they do not.

@@ -302,4 +302,17 @@ std::optional<ElementFunction> parse_function(std::string_view functor) {
   return parse_lambda(functor);
 }
 
+std::size_t operand_count(std::string_view functor) {
+  if (const auto function = parse_function(functor)) return 1 + function->loads();
+  if (functor.ends_with('}') && functor.rfind("{lambda(") != std::string_view::npos) {
+    const std::size_t begin = functor.rfind("{lambda(") + 8;
+    const std::size_t end = functor.rfind(")#");
+    if (end == std::string_view::npos || end < begin) return 0;
+    return end == begin ? 1 : 1 + split(functor.substr(begin, end - begin)).size();
+  }
+  strip(functor, "at::native::");
+  if (functor.starts_with("BinaryFunctor<")) return 3;
+  return functor.starts_with("AUnaryFunctor<") || functor.starts_with("BUnaryFunctor<") ? 2 : 0;
+}
+
 }  // namespace ph

@@ -60,6 +60,9 @@ struct ElementFunction {
 // `functor`: its demangled type. Nothing: not one that we compute.
 std::optional<ElementFunction> parse_function(std::string_view functor);
 
+// Of an elementwise kernel with this functor: its inputs and its output; 0: not known.
+std::size_t operand_count(std::string_view functor);
+
 // The arguments of the first template argument list in `text`, "A" and "B<C, D>" of "F<A, B<C, D> >::G".
 std::vector<std::string_view> template_arguments(std::string_view text);
 

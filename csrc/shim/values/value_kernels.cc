@@ -74,17 +74,6 @@ const unsigned char* array_after_calculator(const unsigned char* closure, std::s
   return closure + (calculator_bytes(operands) + 7) / 8 * 8;
 }
 
-// The output of a strided kernel with any number of operands. Null: not found. Unused strides are zero, so the first
-// device pointer is the right one.
-const void* strided_output(const void* closure) noexcept {
-  for (std::size_t operands = 1; operands <= kMostTensors; ++operands) {
-    const void* output;
-    std::memcpy(&output, array_after_calculator(static_cast<const unsigned char*>(closure), operands), sizeof output);
-    if (is_device_pointer(output)) return output;
-  }
-  return nullptr;
-}
-
 bool read_strided(const KernelRule& rule, const unsigned char* closure, Launch& launch) {
   launch.strided = true;
   if (!read_calculator(closure, rule.operands, launch.dimensions)) return false;
@@ -209,9 +198,7 @@ std::string demangled(std::string_view mangled) {
 
 KernelRule rule_for(Form form, std::string_view functor) {
   const auto function = parse_function(functor);
-  if (function) return {form, true, 1 + function->loads(), *function, {}, {}};
-  // The output of the others is an argument, which whoever launches sees; but here it hides in the lambda.
-  if (form == Form::Strided || form == Form::StridedCast) return {form, false, 0, {}, {}, {}};
+  if (function) return {form, 1 + function->loads(), *function, {}, {}};
   return {};
 }
 
@@ -225,7 +212,7 @@ KernelRule arange_rule(std::string_view name) {
   };
   for (const auto& [lambda, type] : kLambdas) {
     if (name.find(lambda) == std::string_view::npos) continue;
-    KernelRule rule{Form::Arange, true, 1, {}, {}, {}};
+    KernelRule rule{Form::Arange, 1, {}, {}, {}};
     rule.function.output = type;
     rule.function.state_bytes = 2 * size_of(type);
     return rule;
@@ -280,10 +267,6 @@ bool apply_kernel(const KernelRule& rule, const LaunchShape& shape, void* const*
   if (rule.form == Form::Reduction) return apply_reduction(rule.reduction, shape, arguments[0]);
   if (rule.form == Form::Concatenation) return apply_concatenation(rule.concatenation, shape, arguments);
   if (!any_known() && rule.operands != 1) return false;
-  if (!rule.computes) {
-    forget_at(strided_output(arguments[1]));
-    return true;
-  }
   Launch launch;
   if (!read_launch(rule, arguments, launch)) return false;
   const Tensor& output = launch.tensors[0];

@@ -29,7 +29,6 @@ struct KernelRule {
     Concatenation,
   };
   Form form = Form::None;
-  bool computes = false;     // false: only where the output lies is known
   std::size_t operands = 0;  // the output and the inputs in memory
   ElementFunction function;
   ReductionRule reduction;

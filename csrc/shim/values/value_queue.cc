@@ -156,6 +156,18 @@ void await_host_writes() noexcept {
   });
 }
 
+bool writes_are_queued(const void* pointer, std::size_t bytes) noexcept {
+  const auto* begin = static_cast<const char*>(pointer);
+  const std::lock_guard lock(queue.mutex);
+  return std::any_of(queue.waiting.begin(), queue.waiting.end(), [begin, bytes](const Operation& operation) {
+    return operation.may_touch_anything() ||
+           std::any_of(operation.touches.begin(), operation.touches.end(), [begin, bytes](const Touch& touch) {
+             const auto* other = static_cast<const char*>(touch.pointer);
+             return touch.writes && other < begin + bytes && begin < other + touch.bytes;
+           });
+  });
+}
+
 void await_values_of(const void* pointer, std::size_t bytes) noexcept {
   const auto* begin = static_cast<const char*>(pointer);
   await_operations([begin, bytes](const Operation& operation) {

@@ -25,6 +25,8 @@ void enqueue_value_operation(std::function<bool()> operation, Needs needs, Touch
 // Until no operation issued so far is left that writes host memory; that touches these bytes.
 void await_host_writes() noexcept;
 void await_values_of(const void* pointer, std::size_t bytes) noexcept;
+// Whether one that is not done yet writes some of these bytes.
+bool writes_are_queued(const void* pointer, std::size_t bytes) noexcept;
 // Until none is left at all, or none has got done for `patience_ns` of real time.
 void await_all_values(std::uint64_t patience_ns) noexcept;
 

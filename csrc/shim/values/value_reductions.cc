@@ -29,6 +29,8 @@ struct Reduction {
   const unsigned char* source = nullptr;
   unsigned char* destination[2] = {};
   float factor = 0;         // MeanOps begins with it
+  const void* buffers[3] = {};  // between blocks, and between launches
+  bool is_whole = false;    // one launch makes the one result
 };
 
 template <class T>
@@ -52,7 +54,8 @@ std::optional<std::size_t> find_config(const LaunchShape& shape, const void* ope
 }
 
 // ReduceOp: configuration, OffsetCalculator<1> of the reduced dimensions, OffsetCalculator<2> of the kept ones,
-// source, two destinations.
+// source, two destinations, three buffers, the first index, whether it adds to the output, whether it is the last of several
+// launches, the number of outputs.
 bool read_reduction(const LaunchShape& shape, const void* operation, Reduction& r) {
   const auto config = find_config(shape, operation);
   if (!config) return false;
@@ -66,6 +69,10 @@ bool read_reduction(const LaunchShape& shape, const void* operation, Reduction& 
   r.source = at<const unsigned char*>(base, pointers);
   r.destination[0] = at<unsigned char*>(base, pointers + 8);
   r.destination[1] = at<unsigned char*>(base, pointers + 16);
+  for (std::size_t i = 0; i < 3; ++i) r.buffers[i] = at<const void*>(base, pointers + 24 + 8 * i);
+  const bool accumulates = base[pointers + 56] != 0;
+  const bool is_final = base[pointers + 57] != 0;
+  r.is_whole = !accumulates && is_final && at<std::int32_t>(base, pointers + 60) == 1;
   r.factor = at<float>(base, 0);
   return is_device_pointer(r.source) && is_device_pointer(r.destination[0]) && r.reduced.elements() == r.inputs &&
          r.kept.elements() == r.outputs;
@@ -161,11 +168,11 @@ bool apply_reduction(const ReductionRule& rule, const LaunchShape& shape, const 
   if (!any_known()) return false;
   Reduction r;
   if (!read_reduction(shape, operation, r)) return false;
-  const std::size_t output_bytes = rule.output == Scalar::None ? sizeof(double) : size_of(rule.output);
-  const std::size_t extent = r.kept.extent(0) + output_bytes;
+  forget_reached({r.buffers[0], r.buffers[1], r.buffers[2]});
+  const std::size_t extent = r.kept.extent(0) + size_of(rule.output);
   const bool small = r.inputs * r.outputs <= kMostElements && extent <= config().value_bytes;
-  if (rule.reducer == Reducer::Unknown || !small || !is_known(r.source, size_of(rule.input))) {
-    for (unsigned char* destination : r.destination) mark_unknown(destination, extent);
+  if (rule.reducer == Reducer::Unknown || !r.is_whole || !small || !is_known(r.source, size_of(rule.input))) {
+    forget_reached({r.destination[0], r.destination[1]});
     return true;
   }
   expect_known(r.destination[0], extent);
@@ -176,35 +183,121 @@ bool apply_reduction(const ReductionRule& rule, const LaunchShape& shape, const 
 }
 
 std::optional<ConcatenationRule> parse_concatenation(std::string_view name) {
-  if (name.find("::CatArrayBatchedCopy_") == std::string_view::npos) return {};
-  if (name.find("_contig<") == std::string_view::npos && name.find("_vectorized<") == std::string_view::npos) return {};
+  if (name.find("::CatArrayBatchedCopy") == std::string_view::npos) return {};
   const auto arguments = template_arguments(name);
   constexpr std::string_view kOpaque = "at::native::(anonymous namespace)::OpaqueType<";
-  if (arguments.size() < 4 || !arguments[0].starts_with(kOpaque)) return {};
+  if (arguments.size() < 5 || !arguments[0].starts_with(kOpaque)) return {};
   ConcatenationRule rule;
   rule.element_bytes = number_in(arguments[0].substr(kOpaque.size()));
   rule.index_bytes = arguments[1] == "unsigned int" ? 4 : 8;
+  rule.dimensions = number_in(arguments[2]);
   rule.capacity = number_in(arguments[3]);
-  if (rule.element_bytes == 0 || rule.capacity == 0) return {};
+  rule.has_strides = number_in(arguments[4]) > 1;
+  if (name.find("::CatArrayBatchedCopy_vectorized<") != std::string_view::npos) {
+    rule.unit_elements = number_in(arguments[6]);
+    if (rule.unit_elements == 0) return {};
+  }
+  if (rule.element_bytes == 0 || rule.capacity == 0 || rule.dimensions < 1 || rule.dimensions > kMostCatDimensions) {
+    return {};
+  }
   return rule;
 }
+
+namespace {
+
+// The arguments: output, inputs (pointers; then offset, size along the dimension and number of elements of each; whether
+// each is contiguous; and, where the kernel has them, sizes and strides of each), sizes and strides of the output, the
+// dimension, and its stride. The vectorized kernel's sizes and strides are in vectors, its offsets along the dimension in
+// elements, which the last argument makes elements of the output.
+class Concatenation {
+ public:
+  Concatenation(const ConcatenationRule& rule, void* const* arguments) noexcept
+      : rule_(rule), arguments_(arguments), inputs_(arguments[1]) {}
+
+  std::size_t elements(std::size_t input) const noexcept { return field(input, 2); }
+  const unsigned char* source(std::size_t input) const noexcept {
+    return at<const unsigned char*>(inputs_, input * sizeof(void*));
+  }
+  std::size_t unit_bytes() const noexcept { return rule_.element_bytes * rule_.unit_elements; }
+  std::size_t units(std::size_t input) const noexcept { return elements(input) / rule_.unit_elements; }
+
+  unsigned char* destination(std::size_t input, std::size_t unit) const noexcept {
+    const std::size_t start = field(input, 0) * index(arguments_[4], 0) / rule_.unit_elements;
+    return at<unsigned char*>(arguments_[0], 0) +
+           unit_bytes() * (start + offset(arguments_[2], dimension_size(input), unit));
+  }
+  const unsigned char* source(std::size_t input, std::size_t unit) const noexcept {
+    const std::size_t contiguous = 3 * rule_.capacity * rule_.index_bytes + rule_.capacity * sizeof(void*);
+    if (!rule_.has_strides || at<bool>(inputs_, contiguous + input)) return source(input) + unit_bytes() * unit;
+    const std::size_t first =
+        (contiguous + rule_.capacity + rule_.index_bytes - 1) / rule_.index_bytes * rule_.index_bytes;
+    const auto* strides =
+        static_cast<const unsigned char*>(inputs_) + first + input * 2 * kMostCatDimensions * rule_.index_bytes;
+    return source(input) + unit_bytes() * offset(strides, dimension_size(input), unit);
+  }
+  // Whether the input lies in the output as it is.
+  bool is_one_piece(std::size_t input) const noexcept {
+    return at<std::int32_t>(arguments_[3], 0) == 0 && !rule_.has_strides &&
+           units(input) * rule_.unit_elements == elements(input) &&
+           destination(input, units(input) - 1) == destination(input, 0) + unit_bytes() * (units(input) - 1);
+  }
+
+ private:
+  std::size_t index(const void* base, std::size_t offset) const noexcept {
+    return rule_.index_bytes == 4 ? at<std::uint32_t>(base, offset) : at<std::uint64_t>(base, offset);
+  }
+  std::size_t field(std::size_t input, std::size_t which) const noexcept {
+    return index(inputs_, rule_.capacity * sizeof(void*) + (which * rule_.capacity + input) * rule_.index_bytes);
+  }
+  std::size_t dimension_size(std::size_t input) const noexcept {
+    const std::size_t size = field(input, 1);
+    return rule_.unit_elements == 1 ? size : size * index(arguments_[4], 0) / rule_.unit_elements;
+  }
+  // `shape`: sizes, then strides.
+  std::size_t offset(const void* shape, std::size_t dimension_size, std::size_t linear) const noexcept {
+    const auto dimension = static_cast<std::size_t>(at<std::int32_t>(arguments_[3], 0));
+    std::size_t sum = 0;
+    for (std::size_t d = rule_.dimensions - 1; d >= 1; --d) {
+      const std::size_t size = d == dimension ? dimension_size : index(shape, d * rule_.index_bytes);
+      if (size == 0) return 0;
+      sum += linear % size * index(shape, (kMostCatDimensions + d) * rule_.index_bytes);
+      linear /= size;
+    }
+    return sum + linear * index(shape, kMostCatDimensions * rule_.index_bytes);
+  }
+
+  const ConcatenationRule& rule_;
+  void* const* arguments_;
+  const void* inputs_;
+};
+
+}  // namespace
 
 // The grid's y is the number of inputs.
 bool apply_concatenation(const ConcatenationRule& rule, const LaunchShape& shape, void* const* arguments) noexcept {
   if (!any_known()) return false;
   const std::size_t inputs = shape.grid[1];
-  if (inputs > rule.capacity || at<std::int32_t>(arguments[3], 0) != 0) return false;
-  const auto index = [&rule](const void* base, std::size_t offset) -> std::size_t {
-    return rule.index_bytes == 4 ? at<std::uint32_t>(base, offset) : at<std::uint64_t>(base, offset);
-  };
-  auto* output = at<unsigned char*>(arguments[0], 0);
-  const std::size_t stride = index(arguments[4], 0);
+  if (inputs > rule.capacity) return false;
+  const Concatenation of(rule, arguments);
+  std::size_t pieces = 0;
   for (std::size_t i = 0; i < inputs; ++i) {
-    const std::size_t fields = rule.capacity * sizeof(void*) + i * rule.index_bytes;
-    const std::size_t offset = index(arguments[1], fields);
-    const std::size_t elements = index(arguments[1], fields + 2 * rule.capacity * rule.index_bytes);
-    const auto* source = at<const unsigned char*>(arguments[1], i * sizeof(void*));
-    copy_values(output + offset * stride * rule.element_bytes, source, elements * rule.element_bytes, false);
+    if (of.elements(i) == 0) continue;
+    if (!is_device_pointer(of.source(i))) return false;
+    pieces += of.is_one_piece(i) ? 1 : of.units(i);
+  }
+  if (pieces > kMostElements) {
+    forget_reached({at<const void*>(arguments[0], 0)});
+    return true;
+  }
+  for (std::size_t i = 0; i < inputs; ++i) {
+    if (of.elements(i) == 0) continue;
+    if (of.is_one_piece(i)) {
+      copy_values(of.destination(i, 0), of.source(i), of.elements(i) * rule.element_bytes, false);
+      continue;
+    }
+    for (std::size_t unit = 0; unit < of.units(i); ++unit) {
+      copy_values(of.destination(i, unit), of.source(i, unit), of.unit_bytes(), false);
+    }
   }
   return true;
 }

@@ -28,11 +28,16 @@ std::optional<ReductionRule> parse_reduction(std::string_view name);
 // False: the structure is not what the name promises.
 bool apply_reduction(const ReductionRule& rule, const LaunchShape& shape, const void* operation) noexcept;
 
-// Contiguous inputs along the outermost dimension; the arguments are output, inputs, sizes, dimension, its stride.
+inline constexpr std::size_t kMostCatDimensions = 4;
+
+// Of CatArrayBatchedCopy and its variants.
 struct ConcatenationRule {
   std::size_t element_bytes = 0;
+  std::size_t unit_elements = 1;  // that are moved as one
   std::size_t index_bytes = 4;
+  std::size_t dimensions = 0;
   std::size_t capacity = 0;  // inputs that the structure has room for
+  bool has_strides = false;  // of the inputs
 };
 
 std::optional<ConcatenationRule> parse_concatenation(std::string_view name);

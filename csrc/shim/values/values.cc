@@ -35,16 +35,18 @@ std::atomic<std::uint64_t> late_synthetic_bytes{0};
 // Called with the lock held.
 void update_flag() noexcept { anything_expected.store(!issue.expected.empty(), std::memory_order_relaxed); }
 
-bool may_be_known(const void* pointer, std::size_t bytes) noexcept {
-  if (!any_known()) return false;
-  const std::lock_guard lock(issue.mutex);
-  return issue.expected.known_bytes(pointer, bytes) != 0;
-}
-
 constexpr std::size_t kMostPromisedBytes = 8;
 thread_local std::array<unsigned char, kMostPromisedBytes> promised;
 thread_local std::size_t promised_bytes = 0;
 thread_local bool stating_writes = false;
+
+void enqueue_now(std::function<void()> operation, Touches touches) noexcept {
+  const auto run = [operation = std::move(operation)] {
+    operation();
+    return true;
+  };
+  enqueue_value_operation(run, Needs::Nothing, std::move(touches));
+}
 
 // By the thread that reads, at a point that the program determines: the record stream stays reproducible.
 void read_late_synthetic() noexcept {
@@ -168,23 +170,33 @@ void mark_known(const void* pointer, std::size_t bytes) noexcept {
 void mark_unknown(const void* pointer, std::size_t bytes) noexcept {
   if (!any_known() || !attached()) return;
   if (call_is_captured()) return capture_values([=] { mark_unknown(pointer, bytes); });
+  forget_freed(pointer, bytes);
+}
+
+void forget_freed(const void* pointer, std::size_t bytes) noexcept {
+  if (!anything_expected.load(std::memory_order_relaxed) || !attached()) return;
   {
     const std::lock_guard lock(issue.mutex);
     if (!issue.expected.remove(pointer, bytes)) return;
     update_flag();
   }
-  enqueue_value([=] { known_now().remove(pointer, bytes); }, {{pointer, bytes, true}});
+  enqueue_now([=] { known_now().remove(pointer, bytes); }, {{pointer, bytes, true}});
 }
 
-void forget_at(const void* pointer) noexcept {
-  if (!any_known()) return;
-  if (call_is_captured()) return capture_values([=] { forget_at(pointer); });
-  std::size_t bytes;
+bool may_be_known(const void* pointer, std::size_t bytes) noexcept {
+  if (!any_known()) return false;
+  const std::lock_guard lock(issue.mutex);
+  return issue.expected.known_bytes(pointer, bytes) != 0;
+}
+
+void each_expected(const void* pointer, std::size_t bytes,
+                   const std::function<void(std::uintptr_t, std::size_t)>& visit) {
+  std::vector<std::pair<std::uintptr_t, std::size_t>> parts;
   {
     const std::lock_guard lock(issue.mutex);
-    bytes = issue.expected.bytes_from(pointer);
+    issue.expected.each_in(pointer, bytes, [&](std::uintptr_t at, std::size_t part) { parts.emplace_back(at, part); });
   }
-  mark_unknown(pointer, bytes);
+  for (const auto& [at, part] : parts) visit(at, part);
 }
 
 std::size_t known_bytes_from(const void* pointer) noexcept {
@@ -201,11 +213,7 @@ bool is_known(const void* pointer, std::size_t bytes) noexcept {
 void enqueue_value(std::function<void()> operation, Touches touches) noexcept {
   if (!attached()) return;
   if (call_is_captured()) return capture_values([=] { enqueue_value(operation, touches); });
-  const auto run = [operation = std::move(operation)] {
-    operation();
-    return true;
-  };
-  enqueue_value_operation(run, Needs::Nothing, std::move(touches));
+  enqueue_now(std::move(operation), std::move(touches));
 }
 
 void enqueue_exchange(std::function<bool()> operation, Touches touches) noexcept {

@@ -11,19 +11,31 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <span>
 #include <vector>
 
 #include "shim/core/api.h"
 
 namespace ph {
 
-// `forget_at` is for what an unmodelled kernel may have written: from `pointer` to the end of the range there.
 PH_EXPORT void mark_known(const void* pointer, std::size_t bytes) noexcept;
 PH_EXPORT void mark_unknown(const void* pointer, std::size_t bytes) noexcept;
-PH_EXPORT void forget_at(const void* pointer) noexcept;
+// What a call that nobody carries out may have written: the blocks (core/extents.h) that `written` points into, and those
+// that are pointed to out of them or out of the blocks of `read`. Null pointers and host memory are allowed.
+PH_EXPORT void forget_reached(std::span<const void* const> written, std::span<const void* const> read = {}) noexcept;
+PH_EXPORT void forget_reached(std::initializer_list<const void*> written) noexcept;
+// What `count` pointers at `pointers`, in host or device memory, point into; anything, where they are not known.
+PH_EXPORT void forget_pointed(const void* pointers, std::size_t count) noexcept;
+// Memory that the program's allocator has taken back: at once, also while this thread captures a graph.
+PH_EXPORT void forget_freed(const void* pointer, std::size_t bytes) noexcept;
 PH_EXPORT bool any_known() noexcept;  // cheap test for the launch path
 // May be known, as far as the issuing thread can tell; always true for host memory.
 PH_EXPORT bool is_known(const void* pointer, std::size_t bytes) noexcept;
+PH_EXPORT bool may_be_known(const void* pointer, std::size_t bytes) noexcept;  // some of it
+// Calls visit(begin, bytes) for each part that may be known.
+PH_EXPORT void each_expected(const void* pointer, std::size_t bytes,
+                             const std::function<void(std::uintptr_t, std::size_t)>& visit);
 // From `pointer` to the end of the range that may be known there; 0: none.
 PH_EXPORT std::size_t known_bytes_from(const void* pointer) noexcept;
 // While a thread states itself what is known of all that its kernels write, they forget nothing.

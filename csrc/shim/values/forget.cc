@@ -1,0 +1,101 @@
+// What a launch or a library call may have written is no longer known.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "shim/core/capture.h"
+#include "shim/core/device.h"
+#include "shim/core/extents.h"
+#include "shim/values/value_queue.h"
+#include "shim/values/values.h"
+
+namespace ph {
+
+namespace {
+
+using Extents = std::vector<Extent>;
+
+void add(Extents& extents, const Extent& extent) {
+  if (extent.empty()) return;
+  const auto is_there = [&extent](const Extent& one) { return one.begin <= extent.begin && extent.end <= one.end; };
+  if (std::none_of(extents.begin(), extents.end(), is_there)) extents.push_back(extent);
+}
+
+Extents extents_of(std::span<const void* const> pointers) {
+  Extents extents;
+  for (const void* pointer : pointers) add(extents, extent_of(pointer));
+  return extents;
+}
+
+// Adds to `written` what pointers in known memory lead to, from all that the call reaches. `each_part` visits the known
+// parts of an extent.
+template <class EachPart>
+void follow(Extents& written, const Extents& read, EachPart&& each_part) {
+  const auto look_into = [&](const Extent& extent) {
+    each_part(extent, [&](std::uintptr_t from, std::size_t bytes) {
+      each_device_pointer(reinterpret_cast<const char*>(from), bytes,
+                          [&](const void* pointer) { add(written, extent_of(pointer)); });
+    });
+  };
+  for (const Extent& extent : read) look_into(extent);
+  for (std::size_t i = 0; i < written.size(); ++i) look_into(Extent(written[i]));
+}
+
+void each_known_now(const Extent& extent, const std::function<void(std::uintptr_t, std::size_t)>& visit) {
+  known_now().each_in(extent.pointer(), extent.bytes(), visit);
+}
+
+// What is not in place yet hangs on peers; then the memory is looked at when all before has been done.
+bool is_pending(const Extents& extents) noexcept {
+  return std::any_of(extents.begin(), extents.end(), [](const Extent& extent) {
+    return may_be_known(extent.pointer(), extent.bytes()) && writes_are_queued(extent.pointer(), extent.bytes());
+  });
+}
+
+void forget(Extents written, const Extents& read) noexcept {
+  if (is_pending(written) || is_pending(read)) {
+    enqueue_value(
+        [written, read] {
+          Extents all = written;
+          follow(all, read, each_known_now);
+          for (const Extent& extent : all) known_now().remove(extent.pointer(), extent.bytes());
+        },
+        {});
+    return;
+  }
+  follow(written, read,
+         [](const Extent& extent, const auto& visit) { each_expected(extent.pointer(), extent.bytes(), visit); });
+  for (const Extent& extent : written) mark_unknown(extent.pointer(), extent.bytes());
+}
+
+}  // namespace
+
+// A captured call's blocks are those of now: the program may have given them back when the graph is launched.
+void forget_reached(std::span<const void* const> written, std::span<const void* const> read) noexcept {
+  if (!any_known()) return;
+  Extents to = extents_of(written);
+  Extents from = extents_of(read);
+  if (to.empty() && from.empty()) return;
+  if (call_is_captured()) return capture_values([to, from] { forget(to, from); });
+  forget(std::move(to), from);
+}
+
+void forget_reached(std::initializer_list<const void*> written) noexcept {
+  forget_reached(std::span(written.begin(), written.size()));
+}
+
+void forget_pointed(const void* pointers, std::size_t count) noexcept {
+  if (!any_known() || pointers == nullptr || count == 0) return;
+  if (!is_device_pointer(pointers)) {
+    forget_reached({static_cast<const void* const*>(pointers), count});
+  } else if (call_is_captured()) {
+    capture_values([=] { forget_pointed(pointers, count); });
+  } else if (is_known(pointers, count * sizeof(void*))) {
+    forget_reached({}, {&pointers, 1});
+  } else {
+    mark_unknown(nullptr, ~std::size_t{0});
+  }
+}
+
+}  // namespace ph
