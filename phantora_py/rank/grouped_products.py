@@ -12,7 +12,7 @@ import json
 from types import ModuleType
 from typing import Any
 
-from .operators import Kernel, Operators
+from .operators import Kernel, replaceable
 
 OPERATORS = ("_grouped_mm", "_scaled_grouped_mm")
 # Types of docs/records.md, by PyTorch's names.
@@ -31,7 +31,7 @@ class GroupedProducts:
     def __init__(self, torch: ModuleType, shim: ctypes.CDLL) -> None:
         self._shim = shim
         self._signatures: dict[str, int] = {}
-        self._operators = Operators(torch, "CUDA")
+        self._operators = replaceable(torch, "CUDA")
         for name in OPERATORS:
             self._operators.replace(name, self._kernel)
 

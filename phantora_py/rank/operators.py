@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Any
 
 Kernel = Callable[..., Any]
+_NUMBERS = (bool, int, float, complex)
 
 
 class Operators:
@@ -19,6 +20,7 @@ class Operators:
     def __init__(self, torch: ModuleType, device: str) -> None:
         if not hasattr(torch.library, "get_kernel"):
             raise OSError(f"PyTorch {torch.__version__} does not tell the kernels that we replace")
+        self._torch = torch
         self._get_kernel = torch.library.get_kernel
         self._library = torch.library.Library("aten", "IMPL")
         self._device = device
@@ -27,7 +29,94 @@ class Operators:
         """Registers what `make` makes of the usual kernel. It gets the dispatch keys first, which
         the usual one wants too.
         """
-        kernel = make(self._get_kernel(f"aten::{name}", self._device).call_boxed)
+        usual = self._get_kernel(f"aten::{name}", self._device).call_boxed
+        operator = overload(self._torch, name)
+        if takes_numbers(operator):
+            usual = taking_numbers(self._torch, operator, usual)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # some releases warn of what we want
-            self._library.impl(name, kernel, self._device, with_keyset=True)
+            self._library.impl(name, make(usual), self._device, with_keyset=True)
+
+
+class SelectedOperators:
+    """The same for PyTorch before 2.9, and any device.
+
+    The kernels have the dispatch key BackendSelect, which is the last one before the devices' own:
+    so the usual kernel is the one that a call finds without that key. Operators that get numbers
+    where their schema has tensors stay as they are, because such a call cannot be repeated.
+    """
+
+    def __init__(self, torch: ModuleType, device: str) -> None:
+        self._torch = torch
+        self._library = torch.library.Library("aten", "IMPL")
+        key = torch._C.DispatchKey
+        self._device = getattr(key, device)
+        self._below = torch._C._dispatch_keyset_full_after(key.BackendSelect)
+
+    def replace(self, name: str, make: Callable[[Kernel], Kernel]) -> None:
+        """See Operators.replace."""
+        operator = overload(self._torch, name)
+        if takes_numbers(operator):
+            return
+        redispatch, below, device = operator.redispatch, self._below, self._device
+
+        def usual(keys: Any, *arguments: Any, **options: Any) -> Any:
+            return redispatch(keys & below, *arguments, **options)
+
+        ours = make(usual)
+
+        def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
+            kernel = ours if keys.has(device) else usual
+            return kernel(keys, *arguments, **options)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._library.impl(name, kernel, "BackendSelect", with_keyset=True)
+
+
+def replaceable(torch: ModuleType, device: str) -> Operators | SelectedOperators:
+    """The way in which this release's kernels can be replaced."""
+    has_kernels = hasattr(torch.library, "get_kernel")
+    return (Operators if has_kernels else SelectedOperators)(torch, device)
+
+
+def overload(torch: ModuleType, name: str) -> Any:
+    """The operator "index.Tensor", "nonzero"."""
+    packet, _, its_overload = name.partition(".")
+    return getattr(getattr(torch.ops.aten, packet), its_overload or "default")
+
+
+def takes_numbers(operator: Any) -> bool:
+    """Whether a kernel may get a number where the schema has a tensor: the operator has another
+    overload with a number there, whose kernel makes it a tensor that counts as a number.
+    """
+    tensors = {one.name for one in operator._schema.arguments if str(one.type) == "Tensor"}
+    packet = operator.overloadpacket
+    numbers = {
+        one.name
+        for name in packet.overloads()
+        for one in getattr(packet, name)._schema.arguments
+        if str(one.type) == "number"
+    }
+    return bool(tensors & numbers)
+
+
+def taking_numbers(torch: ModuleType, operator: Any, usual: Kernel) -> Kernel:
+    """`usual` with a tensor of the same effect on the result's type for each such number."""
+    schema = operator._schema.arguments
+    places = [at for at, one in enumerate(schema) if str(one.type) == "Tensor" and not one.is_out]
+    # A condition has no part in the result's type.
+    typed = places[1:] if operator.overloadpacket.__name__ == "where" else places
+
+    def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
+        numbers = [at for at in places if at < len(arguments) and type(arguments[at]) in _NUMBERS]
+        if numbers:
+            others = [arguments[at] for at in typed if at not in numbers and at < len(arguments)]
+            given = list(arguments)
+            for at in numbers:
+                dtype = torch.result_type(others[0] if others else given[at], given[at])
+                given[at] = torch.scalar_tensor(given[at], dtype=dtype, device="cpu")
+            return usual(keys, *given, **options)
+        return usual(keys, *arguments, **options)
+
+    return kernel

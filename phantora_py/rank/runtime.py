@@ -139,8 +139,7 @@ class _Runtime:
         """From now on some of PyTorch's kernels do less than they would, and some do more."""
         if self._shim.ph_lazy_host_tensors():
             self.leave_host_tensors(torch)
-        # Builds for the CPU have no such kernels, and PyTorch before 2.9 does not hand them out.
-        if hasattr(sys.modules.get("torch.library"), "get_kernel") and torch.version.cuda:
+        if torch.version.cuda:  # Builds for the CPU have no such kernels.
             load = ExpertLoad.read(self._run_dir)
             self._small_operations = SmallOperations(torch, self._shim, load)
             self._grouped_products = GroupedProducts(torch, self._shim)

@@ -1,55 +1,34 @@
-"""Operations on small tensors that a program's course hangs on, carried out on the CPU as well.
+"""PyTorch's operators on small tensors, carried out on the CPU as well.
 
-docs/decisions/small-operations.md has the rule. Owns the CUDA kernels of these operations: each
-starts PyTorch's own, which takes the time, and then gives the result the values that PyTorch's CPU
-kernel finds, if those of all inputs are known. Decides no times.
+docs/decisions/small-operations.md has the rule. Owns the CUDA kernels of these operators: each
+starts PyTorch's own, which takes the time, and then gives what it writes the values that PyTorch's
+CPU kernel finds, if those of all inputs are known. Decides no times.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
 
-from .expert_load import ExpertLoad, borders
-from .operators import Kernel, Operators
+from .expert_load import ExpertLoad
+from .operator_choice import carried_out, promised_count
+from .operators import Kernel, overload, replaceable
+from .special_operations import SpecialOperations
+from .tensor_values import TensorValues, UnknownValueError
 
-# Of integers and flags: the routing tables of experts are larger than what else programs read
-# back. Assumed to be enough: 8 experts each for 64 Ki tokens.
-MOST_INDEX_BYTES = 4 << 20
-
-# Operations whose CPU kernel takes what the CUDA kernel takes, by operator and overload.
-FUNCTIONS = (
-    "aminmax",
-    "bincount",
-    "cumsum",
-    "gather",
-    "histc",
-    "index.Tensor",
-    "index_select",
-    "masked_select",
-    "max",
-    "min",
-    "nonzero",
-    "repeat_interleave.Tensor",
-    "scatter.src",
-    "scatter.value",
-    "searchsorted.Tensor",
-    "sort.stable",
-    "topk",
-)
-IN_PLACE = (
-    "_amp_foreach_non_finite_check_and_unscale_",
-    "_amp_update_scale_",
-    "scatter_.src",
-    "scatter_.value",
-)
-# Of matrices that nobody knows PyTorch asks first whether they are finite.
-ASKING = ("linalg_eig", "_linalg_eigvals")
+# Beyond so many elements a tensor with gaps stays unknown: each is a range of its own.
+MOST_SCATTERED = 8192
+# What PyTorch says of a CPU kernel that does not take a type, and a type whose numbers hold those.
+WIDER = {
+    **dict.fromkeys(("Half", "BFloat16"), "float32"),
+    **dict.fromkeys(("Bool", "Byte", "Char", "Short", "Int", "Long"), "float64"),
+}
+TYPES = {
+    **{"Half": "float16", "BFloat16": "bfloat16", "Bool": "bool", "Byte": "uint8"},
+    **{"Char": "int8", "Short": "int16", "Int": "int32", "Long": "int64"},
+}
 
 
 class SmallOperations:
@@ -57,273 +36,235 @@ class SmallOperations:
 
     def __init__(self, torch: ModuleType, shim: ctypes.CDLL, load: ExpertLoad) -> None:
         self._torch = torch
-        self._shim = shim
-        self._load = load
-        self._routings: Counter[tuple[int, int, bool]] = Counter()
-        self._most_bytes = int(shim.ph_value_bytes())
-        self._operators = Operators(torch, "CUDA")
-        special = {
-            "nonzero": self._nonzero,
-            "topk": self._topk,
-            "_amp_foreach_non_finite_check_and_unscale_": self._check_finite,
-            "_amp_update_scale_": self._update_scale,
-            "linalg_eig": self._eigen,
-            "_linalg_eigvals": self._eigen,
-        }
-        for name in (*FUNCTIONS, *IN_PLACE, *ASKING):
-            operator, _, overload = name.partition(".")
-            on_cpu = getattr(getattr(torch.ops.aten, operator), overload or "default")
-            make = special.get(name, self._in_place if name in IN_PLACE else self._function)
-            self._operators.replace(name, functools.partial(make, on_cpu=on_cpu))
-        self._sparse_operators = Operators(torch, "SparseCUDA")
-        self._sparse_operators.replace("_coalesce", self._coalesce)
+        self._values = TensorValues(torch, shim)
+        self._operators = replaceable(torch, "CUDA")
+        special = SpecialOperations(torch, self._values, load)
+        self.statistics = special.statistics
+        kernels = special.kernels()
+        for name in carried_out(torch):
+            make = kernels.pop(name, None)
+            operator = overload(torch, name)
+            ours = functools.partial(self._kernel, operator=operator)
+            self._operators.replace(name, ours if make is None else functools.partial(make, ours))
+        assert not kernels, kernels
+        self._sparse_operators = replaceable(torch, "SparseCUDA")
+        self._sparse_operators.replace("_coalesce", special.coalesce)
 
-    # The kernels
+    def _kernel(self, usual: Kernel, operator: Any) -> Kernel:
+        is_capturing = self._torch.cuda.is_current_stream_capturing
+        carry_out = _CarriedOut(self._torch, self._values, operator)
 
-    def _function(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
-        def function(keys: Any, *arguments: Any, **options: Any) -> Any:
-            inputs = self._read(arguments)
-            result = self._launch(usual, keys, *arguments, **options)
-            if inputs is None:
-                self._forget(result)
-            else:
-                self._write(result, self._compute(on_cpu, inputs, options))
-            return result
+        def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
+            if not self._is_small(arguments) or is_capturing():
+                return usual(keys, *arguments, **options)
+            return carry_out(usual, keys, arguments, options)
 
-        return function
+        return kernel
 
-    def _in_place(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
-        """The first argument is the result."""
+    def _is_small(self, arguments: tuple[Any, ...]) -> bool:
+        """False for most calls of a training, at little cost."""
+        for one in arguments:
+            first = one[0] if type(one) in (list, tuple) and one else one
+            if isinstance(first, self._torch.Tensor) and first.nbytes > self._values.most_bytes:
+                return False
+        return True
 
-        def in_place(keys: Any, tensor: Any, *arguments: Any, **options: Any) -> Any:
-            inputs = self._read((tensor, *arguments))
-            if inputs is None:
-                return usual(keys, tensor, *arguments, **options)
-            self._launch(usual, keys, tensor, *arguments, **options)
-            self._write(tensor, self._compute(on_cpu, inputs, options))
-            return tensor
 
-        return in_place
+class _CarriedOut:
+    """One operator on small tensors."""
 
-    def _nonzero(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
-        """PyTorch reads the number of elements back before it makes the result."""
+    def __init__(self, torch: ModuleType, values: TensorValues, operator: Any) -> None:
+        self._torch = torch
+        self._values = values
+        self._operator = operator
+        self._has_counted_result = torch.Tag.dynamic_output_shape in operator.tags
+        schema = operator._schema
+        self._names = [one.name for one in schema.arguments]
+        self._results = {one.name for one in schema.arguments if one.is_out}
+        self._written = [
+            (at, one.name)
+            for at, one in enumerate(schema.arguments)
+            if one.alias_info and one.alias_info.is_write
+        ]
+        self._is_returned_new = [not one.alias_info for one in schema.returns]
 
-        def nonzero(keys: Any, tensor: Any) -> Any:
-            inputs = self._read((tensor,))
-            if inputs is None:
-                with self._stated_writes(0):  # It may be part of an operation whose results are.
-                    return usual(keys, tensor)
-            values = self._compute(on_cpu, inputs, {})
-            with self._promised_read(values.shape[0]):
-                result = self._launch(usual, keys, tensor)
-            self._write(result, values)
-            return result
-
-        return nonzero
-
-    def _coalesce(self, usual: Kernel) -> Kernel:
-        """PyTorch reads back how many places the elements have: one each, where nobody knows."""
-
-        def coalesce(keys: Any, tensor: Any) -> Any:
-            places = self._read((tensor._indices(),))
-            if places is None:
-                count = tensor._nnz()
-                self._shim.ph_note_made_up(ctypes.c_uint64(4))
-            else:
-                unique = functools.partial(self._torch.unique, dim=1)
-                count = self._compute(unique, places, {}).shape[1]
-            with self._promised_read(count):
-                return usual(keys, tensor)
-
-        return coalesce
-
-    def _topk(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
-        """Of values that nobody knows the indices are made up, as the user says that experts are
-        loaded.
-        """
-
-        def topk(keys: Any, tensor: Any, k: int, dim: int = -1, *order: Any) -> Any:
-            inputs = self._read((tensor, k, dim, *order))
-            result = self._launch(usual, keys, tensor, k, dim, *order)
-            if inputs is not None:
-                self._write(result, self._compute(on_cpu, inputs, {}))
-                return result
-            self._forget(result)
-            if tensor.dim() > 0 and self._is_small(result[1]):
-                made_up = self._spread(result[1], dim, tensor.shape[dim])
-                self._write(result[1], made_up)
-                self._shim.ph_note_made_up(ctypes.c_uint64(made_up.nbytes))
-            return result
-
-        return topk
-
-    def _check_finite(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
-        """Gradients that nobody knows are finite: what was found before stays found."""
-
-        def check_finite(keys: Any, gradients: Any, found: Any, factor: Any) -> None:
-            before = self._read((found,))
-            usual(keys, gradients, found, factor)
-            if before is not None:
-                self._write(found, before[0])
-
-        return check_finite
-
-    def _eigen(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
-        """PyTorch reads back a flag, whether all of the matrix is finite, and refuses it if not."""
-
-        def eigen(keys: Any, matrix: Any) -> Any:
-            if self._read((matrix,)) is not None:
-                return usual(keys, matrix)
-            with self._promised_read(1, ctypes.c_bool):
-                return usual(keys, matrix)
-
-        return eigen
-
-    def _update_scale(self, usual: Kernel, on_cpu: Kernel) -> Kernel:
-        """Two tensors change."""
-
-        def update_scale(keys: Any, scale: Any, steps: Any, found: Any, *factors: Any) -> Any:
-            inputs = self._read((scale, steps, found, *factors))
-            if inputs is None:
-                return usual(keys, scale, steps, found, *factors)
-            self._launch(usual, keys, scale, steps, found, *factors)
-            self._compute(on_cpu, inputs, {})
-            self._write(scale, inputs[0])
-            self._write(steps, inputs[1])
-            return scale
-
-        return update_scale
-
-    # Values
-
-    @contextmanager
-    def _promised_read(self, number: int, kind: Any = ctypes.c_int32) -> Iterator[None]:
-        """What PyTorch reads back of so many bytes meanwhile is `number`."""
-        value = kind(number)
-        size_bytes = ctypes.c_uint64(ctypes.sizeof(value))
-        self._shim.ph_promise_read(ctypes.byref(value), size_bytes)
+    def __call__(self, usual: Kernel, keys: Any, arguments: Any, options: Any) -> Any:
         try:
-            yield
-        finally:
-            self._shim.ph_promise_read(None, ctypes.c_uint64(0))
+            with self._values.own_code():
+                inputs, named = self._inputs(arguments, options)
+            if self._has_counted_result:
+                return self._count_first(usual, keys, arguments, options, (inputs, named))
+            result = self._launch(usual, keys, arguments, options)
+            with self._values.own_code():
+                self._carry_out(arguments, options, result, inputs, named)
+        except UnknownValueError:
+            return self._launch_unknown(usual, keys, arguments, options)
+        return result
 
-    def _launch(self, usual: Kernel, *arguments: Any, **options: Any) -> Any:
-        """Starts PyTorch's own kernels. The caller says what is known of all they write."""
-        with self._stated_writes(1):
-            return usual(*arguments, **options)
+    # The usual kernel
 
-    @contextmanager
-    def _stated_writes(self, stated: int) -> Iterator[None]:
-        before = self._shim.ph_state_writes(stated)
-        try:
-            yield
-        finally:
-            self._shim.ph_state_writes(before)
+    def _launch(self, usual: Kernel, keys: Any, arguments: Any, options: Any) -> Any:
+        with self._values.stated_writes(1):
+            return usual(keys, *arguments, **options)
 
-    def _is_small(self, tensor: Any) -> bool:
-        is_index = not (tensor.is_floating_point() or tensor.is_complex())
-        most_bytes = max(self._most_bytes, MOST_INDEX_BYTES if is_index else 0)
-        return bool(0 < tensor.nbytes <= most_bytes)
+    def _launch_unknown(self, usual: Kernel, keys: Any, arguments: Any, options: Any) -> Any:
+        # What PyTorch reads back of its own results meanwhile is as unknown as they are.
+        with self._values.stated_writes(0 if self._has_counted_result else 1):
+            result = usual(keys, *arguments, **options)
+        for one in self._tensors_written(arguments, options, result):
+            self._values.forget(one)
+        return result
 
-    def _read(self, arguments: Any) -> list[Any] | None:
-        """`arguments` with the tensors' values on the CPU; None if one of them is not known, as
-        those that a graph's launches will find.
-        """
-        if self._torch.cuda.is_current_stream_capturing():
-            return None
-        self._shim.ph_enter()
-        try:
-            return self._all_read(arguments)
-        finally:
-            self._shim.ph_leave()
-
-    def _all_read(self, arguments: Any) -> list[Any] | None:
-        read: list[Any] = []
-        for argument in arguments:
-            value = argument
-            if isinstance(argument, (list, tuple)):
-                value = self._all_read(argument)
-            elif isinstance(argument, self._torch.Tensor) and argument.device.type == "cuda":
-                value = self._values_of(argument)
-            if value is None and argument is not None:
-                return None
-            read.append(value)
-        return read
-
-    def _values_of(self, tensor: Any) -> Any:
-        if tensor.numel() == 0:
-            return self._torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
-        if not self._is_small(tensor):
-            return None
-        values = self._torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
-        numbers = ctypes.c_int64 * tensor.dim()
-        known = self._shim.ph_read_values(
-            ctypes.c_void_p(tensor.data_ptr()),
-            ctypes.c_uint64(tensor.element_size()),
-            ctypes.c_uint64(tensor.dim()),
-            numbers(*tensor.shape),
-            numbers(*tensor.stride()),
-            ctypes.c_void_p(values.data_ptr()),
-        )
-        return values if known else None
-
-    def _compute(self, on_cpu: Kernel, inputs: list[Any], options: dict[str, Any]) -> Any:
-        self._shim.ph_enter()
-        try:
-            return on_cpu(*inputs, **options)
-        finally:
-            self._shim.ph_leave()
-
-    def _write(self, result: Any, values: Any) -> None:
-        """Large values, and those of a result that is not dense, stay unknown."""
-        if isinstance(result, (list, tuple)):
-            for one, its_values in zip(result, values, strict=True):
-                self._write(one, its_values)
-        elif not (result.is_contiguous() and self._is_small(result)):
-            self._forget(result)
+    def _count_first(
+        self, usual: Kernel, keys: Any, arguments: Any, options: Any, inputs: tuple[Any, Any]
+    ) -> Any:
+        """PyTorch reads back how large the result is: it finds what the CPU's is."""
+        with self._values.own_code():
+            if self._operator.overloadpacket.__name__ == "repeat_interleave":
+                self._refuse_large(inputs[0][0].sum())
+            found = self._compute(*inputs)
+        count = promised_count(self._operator, inputs[0], found)
+        if count is None:
+            result = self._launch(usual, keys, arguments, options)
         else:
-            self._shim.ph_enter()
-            values = values.to(result.dtype).contiguous()
-            self._shim.ph_write_values(
-                ctypes.c_void_p(result.data_ptr()),
-                ctypes.c_void_p(values.data_ptr()),
-                ctypes.c_uint64(result.nbytes),
-            )
-            self._shim.ph_leave()
+            with self._values.promised_reads(count):
+                result = self._launch(usual, keys, arguments, options)
+        with self._values.own_code():
+            result = self._with_shapes(result, found)
+            self._write_all((arguments, options), result, found, inputs)
+        return result
 
-    def _forget(self, result: Any) -> None:
+    def _with_shapes(self, result: Any, found: Any) -> Any:
+        """`result` in the CPU's sizes, where PyTorch has read back something else."""
         if isinstance(result, (list, tuple)):
-            for one in result:
-                self._forget(one)
-        elif result.numel():
-            last = sum(
-                (n - 1) * step for n, step in zip(result.shape, result.stride(), strict=True)
+            return type(result)(
+                self._with_shapes(*pair) for pair in zip(result, found, strict=True)
             )
-            extent = ctypes.c_uint64((last + 1) * result.element_size())
-            self._shim.ph_mark_unknown(ctypes.c_void_p(result.data_ptr()), extent)
+        if result.shape == found.shape:
+            return result
+        if self._is_returned_new[0]:
+            return self._torch.empty(found.shape, dtype=result.dtype, device=result.device)
+        return result.resize_(found.shape)
 
-    def _spread(self, result: Any, dim: int, choices: int) -> Any:
-        """Indices below `choices`, different ones along `dim`, as often as the load says; each as
-        often as any other where it says nothing.
+    # On the CPU
+
+    def _inputs(self, arguments: Any, options: Any) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments with the values of tensors, those that are changed as copies.
+
+        Raises: UnknownValueError
         """
-        torch = self._torch
-        self._shim.ph_enter()
-        try:
-            lined = result.movedim(dim, -1).shape
-            top = lined[-1]
-            weights = None if self._load.is_uniform else self._load.of(choices)
-            self._routings[choices, top, weights is not None or self._load.is_uniform] += 1
-            indices = torch.arange(result.numel(), device="cpu")
-            if weights is None:
-                indices = indices.remainder_(choices)
-            else:
-                ends = torch.tensor(borders(weights, result.numel() // top, top), device="cpu")
-                indices = torch.bucketize(indices, ends, right=True).view(top, -1).t()
-            return indices.reshape(lined).movedim(-1, dim)
-        finally:
-            self._shim.ph_leave()
+        inputs = [self._input(name, one) for name, one in zip(self._names, arguments, strict=False)]
+        return inputs, {name: self._input(name, one) for name, one in options.items()}
 
-    def statistics(self) -> dict[str, Any]:
-        """What docs/records.md says, once, at the end."""
-        calls = [[*key, count] for key, count in self._routings.items()]
-        return {"kind": "routing", "calls": calls}
+    def _input(self, name: str, argument: Any) -> Any:
+        if isinstance(argument, (list, tuple)):
+            return [self._input(name, one) for one in argument]
+        if isinstance(argument, self._torch.device):
+            return self._torch.device("cpu") if argument.type == "cuda" else argument
+        if isinstance(argument, self._torch.Generator):
+            raise UnknownValueError
+        if not isinstance(argument, self._torch.Tensor):
+            return argument
+        if name in self._results:
+            return self._torch.empty(0, dtype=argument.dtype, device="cpu")
+        if argument.device.type != "cuda":
+            return argument
+        return self._values.read(argument)
+
+    def _compute(self, inputs: list[Any], named: dict[str, Any]) -> Any:
+        """Raises: UnknownValueError if the CPU cannot: the device may do something else then."""
+        has_number = any(
+            type(one) in (bool, int, float, complex) and str(expected.type) == "Tensor"
+            for one, expected in zip(inputs, self._operator._schema.arguments, strict=False)
+        )
+        on_cpu = self._operator.overloadpacket if has_number else self._operator
+        try:
+            return on_cpu(*inputs, **named)
+        except (RuntimeError, IndexError, ValueError, TypeError) as error:
+            for name, wider in WIDER.items():
+                if f"not implemented for '{name}'" in str(error):
+                    return self._compute_wider(inputs, named, TYPES[name], wider)
+            raise UnknownValueError from error
+
+    def _compute_wider(self, inputs: Any, named: Any, name: str, wider: str) -> Any:
+        narrow, wide = getattr(self._torch, name), getattr(self._torch, wider)
+
+        def widen(one: Any) -> Any:
+            if isinstance(one, list):
+                return [widen(part) for part in one]
+            if isinstance(one, self._torch.Tensor) and one.dtype is narrow:
+                return one.to(wide)
+            return wide if one is narrow else one
+
+        inputs[:] = widen(inputs)
+        named.update({name: widen(one) for name, one in named.items()})
+        try:
+            return self._operator(*inputs, **named)
+        except (RuntimeError, IndexError, ValueError, TypeError) as error:
+            raise UnknownValueError from error
+
+    # What is written
+
+    def _carry_out(
+        self, arguments: Any, options: Any, result: Any, inputs: Any, named: Any
+    ) -> None:
+        written = self._tensors_written(arguments, options, result)
+        try:
+            if not all(self._values.is_small(one) for one in written):
+                raise UnknownValueError
+            found = self._compute(inputs, named)
+        except UnknownValueError:
+            for one in written:
+                self._values.forget(one)
+        else:
+            self._write_all((arguments, options), result, found, (inputs, named))
+
+    def _write_all(self, given: Any, result: Any, found: Any, inputs: Any) -> None:
+        (arguments, options), (positional, named) = given, inputs
+        for at, name in self._written:
+            if at < len(arguments):
+                self._write(arguments[at], positional[at])
+            elif name in options:
+                self._write(options[name], named[name])
+        for one, its_values in self._new_results(result, found):
+            self._write(one, its_values)
+
+    def _write(self, tensor: Any, values: Any) -> None:
+        if isinstance(tensor, (list, tuple)):
+            for one, its_values in zip(tensor, values, strict=True):
+                self._write(one, its_values)
+        elif isinstance(tensor, self._torch.Tensor) and tensor.device.type == "cuda":
+            if tensor.numel() > MOST_SCATTERED and not tensor.is_contiguous():
+                self._values.forget(tensor)
+            else:
+                self._values.write(tensor, values)
+
+    def _new_results(self, result: Any, found: Any) -> list[tuple[Any, Any]]:
+        if len(self._is_returned_new) == 1:
+            return [(result, found)] if self._is_returned_new[0] else []
+        return [
+            (one, its_values)
+            for one, its_values, is_new in zip(
+                result or (), found or (), self._is_returned_new, strict=False
+            )
+            if is_new
+        ]
+
+    def _tensors_written(self, arguments: Any, options: Any, result: Any) -> list[Any]:
+        written = [
+            arguments[at] if at < len(arguments) else options.get(name)
+            for at, name in self._written
+        ]
+        written += [one for one, _ in self._new_results(result, result)]
+        return list(self._tensors(written))
+
+    def _tensors(self, values: Any) -> Any:
+        for one in values:
+            if isinstance(one, (list, tuple)):
+                yield from self._tensors(one)
+            elif isinstance(one, self._torch.Tensor) and one.device.type == "cuda":
+                yield one
+
+    def _refuse_large(self, count: Any) -> None:
+        if int(count) * 8 > self._values.most_bytes:
+            raise UnknownValueError

@@ -27,24 +27,57 @@ struct Strided {
   }
 };
 
-// One element after the other to `to`. False: one of them is not known.
-bool gather(const Strided& tensor, unsigned char* to) {
+// In one piece, without gaps, and in row-major order.
+bool is_contiguous(const Strided& tensor) {
+  std::size_t step = 1;
+  for (std::size_t d = tensor.sizes.size(); d-- > 0;) {
+    if (tensor.sizes[d] != 1 && tensor.strides[d] != step) return false;
+    step *= tensor.sizes[d];
+  }
+  return true;
+}
+
+// Calls visit(offset) with each element's offset in bytes, in row-major order, until it returns false. False: it did.
+template <class Visit>
+bool each_element(const Strided& tensor, Visit&& visit) {
   std::size_t elements = 1;
   for (const std::size_t size : tensor.sizes) elements *= size;
-  const std::size_t bytes = tensor.element_bytes;
-  if (tensor.extent_bytes() == elements * bytes && std::is_sorted(tensor.strides.rbegin(), tensor.strides.rend())) {
-    if (!ph::known_now().covers(tensor.data, elements * bytes)) return false;
-    std::memcpy(to, tensor.data, elements * bytes);
-    return true;
-  }
   for (std::size_t e = 0; e < elements; ++e) {
     std::size_t offset = 0;
     for (std::size_t d = tensor.sizes.size(), rest = e; d-- > 0; rest /= tensor.sizes[d]) {
       offset += rest % tensor.sizes[d] * tensor.strides[d];
     }
-    const unsigned char* from = tensor.data + offset * bytes;
-    if (!ph::known_now().covers(from, bytes)) return false;
-    std::memcpy(to + e * bytes, from, bytes);
+    if (!visit(offset * tensor.element_bytes)) return false;
+  }
+  return true;
+}
+
+// One element after the other to `to`. False: one of them is not known.
+bool gather(const Strided& tensor, unsigned char* to) {
+  std::size_t elements = 1;
+  for (const std::size_t size : tensor.sizes) elements *= size;
+  const std::size_t bytes = tensor.element_bytes;
+  if (is_contiguous(tensor)) {
+    if (!ph::known_now().covers(tensor.data, elements * bytes)) return false;
+    std::memcpy(to, tensor.data, elements * bytes);
+    return true;
+  }
+  return each_element(tensor, [&tensor, &to, bytes](std::size_t offset) {
+    if (!ph::known_now().covers(tensor.data + offset, bytes)) return false;
+    std::memcpy(to, tensor.data + offset, bytes);
+    to += bytes;
+    return true;
+  });
+}
+
+// False: not a tensor with elements that can be reached.
+bool make_strided(const void* data, std::uint64_t element_bytes, std::uint64_t dimensions, const std::int64_t* sizes,
+                  const std::int64_t* strides, Strided& tensor) {
+  tensor = {static_cast<const unsigned char*>(data), element_bytes, {}, {}};
+  for (std::uint64_t d = 0; d < dimensions; ++d) {
+    if (sizes[d] <= 0 || strides[d] < 0) return false;
+    tensor.sizes.push_back(static_cast<std::size_t>(sizes[d]));
+    tensor.strides.push_back(static_cast<std::size_t>(strides[d]));
   }
   return true;
 }
@@ -59,12 +92,8 @@ PH_EXPORT std::uint64_t ph_value_bytes() noexcept { return ph::config().value_by
 // so does the caller.
 PH_EXPORT int ph_read_values(const void* data, std::uint64_t element_bytes, std::uint64_t dimensions,
                              const std::int64_t* sizes, const std::int64_t* strides, void* to) noexcept {
-  Strided tensor{static_cast<const unsigned char*>(data), element_bytes, {}, {}};
-  for (std::uint64_t d = 0; d < dimensions; ++d) {
-    if (sizes[d] <= 0 || strides[d] < 0) return 0;
-    tensor.sizes.push_back(static_cast<std::size_t>(sizes[d]));
-    tensor.strides.push_back(static_cast<std::size_t>(strides[d]));
-  }
+  Strided tensor;
+  if (!make_strided(data, element_bytes, dimensions, sizes, strides, tensor)) return 0;
   // The last element too, for where the first one is known alone.
   const std::size_t extent = tensor.extent_bytes();
   if (!ph::is_known(data, element_bytes) || !ph::is_known(tensor.data + extent - element_bytes, element_bytes)) {
@@ -76,19 +105,42 @@ PH_EXPORT int ph_read_values(const void* data, std::uint64_t element_bytes, std:
   return known ? 1 : 0;
 }
 
-// A contiguous tensor's, as if a kernel had written them now.
-PH_EXPORT void ph_write_values(void* data, const void* values, std::uint64_t bytes) noexcept {
-  if (bytes == 0 || !ph::attached()) return;
-  std::vector<unsigned char> kept(static_cast<const unsigned char*>(values),
-                                  static_cast<const unsigned char*>(values) + bytes);
-  ph::expect_known(data, bytes);
+// As if a kernel had written them now: `values` in row-major order.
+PH_EXPORT void ph_write_values(void* data, std::uint64_t element_bytes, std::uint64_t dimensions,
+                               const std::int64_t* sizes, const std::int64_t* strides, const void* values) noexcept {
+  Strided tensor;
+  if (!ph::attached() || !make_strided(data, element_bytes, dimensions, sizes, strides, tensor)) return;
+  std::size_t bytes = element_bytes;
+  for (const std::size_t size : tensor.sizes) bytes *= size;
+  const auto* first = static_cast<const unsigned char*>(values);
+  std::vector<unsigned char> kept(first, first + bytes);
+  const std::size_t extent = tensor.extent_bytes();
+  const bool is_dense = extent == bytes;
+  if (is_dense) {
+    ph::expect_known(data, bytes);
+  } else {
+    each_element(tensor, [data, element_bytes](std::size_t offset) {
+      ph::expect_known(static_cast<unsigned char*>(data) + offset, element_bytes);
+      return true;
+    });
+  }
   ph::enqueue_value(
-      [data, kept = std::move(kept)] {
-        std::memcpy(data, kept.data(), kept.size());
-        ph::known_now().add(data, kept.size());
+      [data, is_dense, tensor = std::move(tensor), kept = std::move(kept)] {
+        auto* to = static_cast<unsigned char*>(data);
+        if (is_dense) ph::known_now().add(to, kept.size());
+        std::size_t done = 0;
+        each_element(tensor, [&](std::size_t offset) {
+          std::memcpy(to + offset, kept.data() + done, tensor.element_bytes);
+          if (!is_dense) ph::known_now().add(to + offset, tensor.element_bytes);
+          done += tensor.element_bytes;
+          return true;
+        });
       },
-      {{data, bytes, true}});
+      {{data, extent, true}});
 }
+
+// Whether the first byte may be known: a quick no.
+PH_EXPORT int ph_may_be_known(const void* data) noexcept { return ph::any_known() && ph::is_known(data, 1) ? 1 : 0; }
 
 // Returns what was said before.
 PH_EXPORT int ph_state_writes(int stated) noexcept {
@@ -98,7 +150,7 @@ PH_EXPORT int ph_state_writes(int stated) noexcept {
 }
 PH_EXPORT void ph_mark_unknown(const void* data, std::uint64_t bytes) noexcept { ph::mark_unknown(data, bytes); }
 
-// The next copy of so many bytes to the host by this thread finds these.
+// Copies of at most so many bytes to the host by this thread find these, until none are promised.
 PH_EXPORT void ph_promise_read(const void* values, std::uint64_t bytes) noexcept { ph::promise_read(values, bytes); }
 
 // Values that no rule produced were made up, and the program may read them.

@@ -48,6 +48,11 @@ void enqueue_now(std::function<void()> operation, Touches touches) noexcept {
   enqueue_value_operation(run, Needs::Nothing, std::move(touches));
 }
 
+// A flag, or an integer of 4 or 8 bytes (of which the first 4 are the number too: the machine's order).
+bool is_promised(std::size_t bytes) noexcept {
+  return bytes != 0 && (bytes == promised_bytes || (promised_bytes == 8 && bytes == 4));
+}
+
 // By the thread that reads, at a point that the program determines: the record stream stays reproducible.
 void read_late_synthetic() noexcept {
   if (!is_driver()) return;
@@ -88,8 +93,7 @@ void upload(void* destination, const void* source, std::size_t bytes) noexcept {
 }
 
 void download(void* destination, const void* source, std::size_t bytes) noexcept {
-  if (bytes == promised_bytes) {
-    promised_bytes = 0;
+  if (is_promised(bytes)) {
     return enqueue_host_write(destination, source, bytes,
                               [=, values = promised] { std::memcpy(destination, values.data(), bytes); });
   }

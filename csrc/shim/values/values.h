@@ -66,7 +66,8 @@ PH_EXPORT void drain_values() noexcept;
 // host-to-device copy is read at issue. A copy above the threshold moves nothing: on the device its destination
 // becomes unknown, on the host it keeps its bytes, and the read is recorded.
 PH_EXPORT void copy_values(void* destination, const void* source, std::size_t bytes, bool synchronous) noexcept;
-// The next copy of so many (at most 8) bytes to the host by this thread finds `values`; of none: no promise.
+// Copies of so many bytes (1, 4 or 8; of 8 also their first 4) to the host by this thread find `values`, until none are
+// promised.
 PH_EXPORT void promise_read(const void* values, std::size_t bytes) noexcept;
 // The program gets values that no rule produced; the report counts them by Python line.
 PH_EXPORT void record_synthetic(std::uint64_t bytes) noexcept;

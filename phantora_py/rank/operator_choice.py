@@ -1,0 +1,74 @@
+"""Which of PyTorch's operators are carried out on the CPU as well: all but those named here.
+
+docs/decisions/small-operations.md has the reasons. Imports the standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+from .operators import overload
+
+# Their result hangs on memory that nobody has written, or they have none; or they change tensors
+# that their schema does not say (running statistics).
+WITHOUT_VALUES = {
+    *("empty", "empty_strided", "set", "resize", "record_stream", "is_pinned", "_pin_memory"),
+    *("_copy_from", "_copy_from_and_resize", "_local_scalar_dense", "_nested_from_padded"),
+    *("native_batch_norm", "batch_norm_update_stats", "_batch_norm_with_update"),
+}
+# What training starts for each layer and each parameter, on tensors that nobody knows. A call of
+# Python each would take as long as all else that a launch takes. Those whose kernels the shim
+# recognises (csrc/shim/values) keep their values all the same.
+FREQUENT = {
+    *("add", "sub", "mul", "div", "neg", "copy", "fill", "zero", "cat", "sum", "mean"),
+    *("sqrt", "rsqrt", "reciprocal", "exp", "pow", "lerp", "addcmul", "addcdiv", "norm"),
+    *("mm", "addmm", "bmm", "baddbmm", "linalg_vector_norm"),
+    *("silu", "gelu", "relu", "sigmoid", "tanh", "threshold", "hardtanh", "leaky_relu"),
+    *("_softmax", "_log_softmax", "native_layer_norm", "native_group_norm", "_fused_rms_norm"),
+    *("_native_batch_norm_legit", "nll_loss_forward", "max_pool2d_with_indices"),
+    *("_adaptive_avg_pool2d", "avg_pool2d", "upsample_nearest2d", "upsample_bilinear2d"),
+}
+# Gradients, optimizers' steps, convolutions, attention: as above.
+FREQUENT_PARTS = ("backward", "_fused_ada", "_fused_sgd", "conv", "attention", "_thnn_", "_rnn")
+
+
+def carried_out(torch: ModuleType) -> Iterator[str]:
+    """Names of the operators, such as "index.Tensor"."""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    for name in sorted(torch._C._dispatch_get_all_op_names()):
+        if name.startswith("aten::") and has_kernel(name, "CUDA"):
+            operator = name.removeprefix("aten::")
+            if reason_against(torch, operator) is None:
+                yield operator
+
+
+def reason_against(torch: ModuleType, name: str) -> str | None:
+    """Why an operator with a kernel for CUDA is left alone; None: it is not."""
+    operator = overload(torch, name)
+    plain = operator.overloadpacket.__name__.removeprefix("_foreach_").rstrip("_")
+    if plain in WITHOUT_VALUES:
+        return "no values"
+    if torch.Tag.nondeterministic_seeded in operator.tags:
+        return "random"
+    if any(one.alias_info and not one.alias_info.is_write for one in operator._schema.returns):
+        return "view"
+    if plain in FREQUENT or any(part in name for part in FREQUENT_PARTS):
+        return "frequent"
+    if not torch._C._dispatch_has_computed_kernel_for_dispatch_key(f"aten::{name}", "CPU"):
+        return "no kernel for the CPU"
+    return None
+
+
+def promised_count(operator: Any, inputs: list[Any], results: Any) -> int | None:
+    """What PyTorch reads back to size the result: how many elements there are.
+
+    `inputs` of the kernel, `results` of the CPU's. None: nothing that can be told.
+    """
+    name = operator.overloadpacket.__name__
+    first = results[0] if isinstance(results, (tuple, list)) else results
+    if name == "bincount" or not hasattr(first, "shape") or first.dim() == 0:
+        return None  # The least and the greatest value, by operators of their own.
+    dim = inputs[1] % first.dim() if name.startswith("unique_dim") else 0
+    return int(first.shape[dim])

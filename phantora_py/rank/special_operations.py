@@ -1,0 +1,135 @@
+"""Operators of which more is known than their inputs' values.
+
+docs/decisions/small-operations.md has the rule for each. Owns their CUDA kernels, and the counts of
+routings that were made up.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from .expert_load import ExpertLoad, borders
+from .operators import Kernel
+from .tensor_values import TensorValues, UnknownValueError
+
+# Given what makes the usual rule's kernel, and PyTorch's own kernel.
+Make = Callable[[Callable[[Kernel], Kernel], Kernel], Kernel]
+
+
+class SpecialOperations:
+    """The kernels of one process."""
+
+    def __init__(self, torch: ModuleType, values: TensorValues, load: ExpertLoad) -> None:
+        self._torch = torch
+        self._values = values
+        self._load = load
+        self._routings: Counter[tuple[int, int, bool]] = Counter()
+
+    def kernels(self) -> dict[str, Make]:
+        """By operator."""
+        return {
+            "topk": self._topk,
+            "_amp_foreach_non_finite_check_and_unscale_": self._check_finite,
+            "linalg_eig": self._eigen,
+            "_linalg_eigvals": self._eigen,
+        }
+
+    def coalesce(self, usual: Kernel) -> Kernel:
+        """PyTorch reads back how many places the elements have: one each, where nobody knows."""
+
+        def coalesce(keys: Any, tensor: Any) -> Any:
+            places = self._known(tensor._indices())
+            if places is None:
+                count = tensor._nnz()
+                self._values.note_made_up(4)
+            else:
+                with self._values.own_code():
+                    count = self._torch.unique(places, dim=1).shape[1]
+            with self._values.promised_reads(count):
+                return usual(keys, tensor)
+
+        return coalesce
+
+    def _topk(self, make: Callable[[Kernel], Kernel], usual: Kernel) -> Kernel:
+        """Of values that nobody knows the indices are made up, as the user says that experts are
+        loaded.
+        """
+        by_values = make(usual)
+
+        def topk(keys: Any, tensor: Any, k: int, dim: int = -1, *order: Any) -> Any:
+            result = by_values(keys, tensor, k, dim, *order)
+            if tensor.dim() == 0 or self._is_known(tensor):
+                return result
+            if self._torch.cuda.is_current_stream_capturing() or result[1].numel() == 0:
+                return result
+            if self._values.is_small(result[1]):
+                with self._values.own_code():
+                    made_up = self._spread(result[1], dim, tensor.shape[dim])
+                    self._values.write(result[1], made_up)
+                self._values.note_made_up(made_up.nbytes)
+            return result
+
+        return topk
+
+    def _check_finite(self, _make: Callable[[Kernel], Kernel], usual: Kernel) -> Kernel:
+        """Gradients that nobody knows are finite: what was found before stays found."""
+
+        def check_finite(keys: Any, gradients: Any, found: Any, factor: Any) -> None:
+            before = self._known(found)
+            usual(keys, gradients, found, factor)
+            if before is not None:
+                with self._values.own_code():
+                    self._values.write(found, before)
+
+        return check_finite
+
+    def _eigen(self, make: Callable[[Kernel], Kernel], usual: Kernel) -> Kernel:
+        """PyTorch reads back a flag, whether all of the matrix is finite, and refuses it if not."""
+        by_values = make(usual)
+
+        def eigen(keys: Any, matrix: Any) -> Any:
+            if self._is_known(matrix):
+                return by_values(keys, matrix)
+            with self._values.promised_reads(1, ctypes.c_bool):
+                return usual(keys, matrix)
+
+        return eigen
+
+    def _known(self, tensor: Any) -> Any:
+        """None: not known, as what a graph's launches will find."""
+        if self._torch.cuda.is_current_stream_capturing():
+            return None
+        try:
+            with self._values.own_code():
+                return self._values.read(tensor)
+        except UnknownValueError:
+            return None
+
+    def _is_known(self, tensor: Any) -> bool:
+        return self._known(tensor) is not None
+
+    def _spread(self, result: Any, dim: int, choices: int) -> Any:
+        """Indices below `choices`, different ones along `dim`, as often as the load says; each as
+        often as any other where it says nothing.
+        """
+        torch = self._torch
+        lined = result.movedim(dim, -1).shape
+        top = lined[-1]
+        weights = None if self._load.is_uniform else self._load.of(choices)
+        self._routings[choices, top, weights is not None or self._load.is_uniform] += 1
+        indices = torch.arange(result.numel(), device="cpu")
+        if weights is None:
+            indices = indices.remainder_(choices)
+        else:
+            ends = torch.tensor(borders(weights, result.numel() // top, top), device="cpu")
+            indices = torch.bucketize(indices, ends, right=True).view(top, -1).t()
+        return indices.reshape(lined).movedim(-1, dim)
+
+    def statistics(self) -> dict[str, Any]:
+        """What docs/records.md says, once, at the end."""
+        calls = [[*key, count] for key, count in self._routings.items()]
+        return {"kind": "routing", "calls": calls}

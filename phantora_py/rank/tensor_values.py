@@ -1,0 +1,120 @@
+"""What is known of a CUDA tensor, read and written through the shim (csrc/shim/values)."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+# Of integers and flags: the routing tables of experts are larger than what else programs read
+# back. Assumed to be enough: 8 experts each for 64 Ki tokens.
+MOST_INDEX_BYTES = 4 << 20
+
+
+class UnknownValueError(Exception):
+    """A value that is needed is not known."""
+
+
+class TensorValues:
+    """The values that one process knows."""
+
+    def __init__(self, torch: ModuleType, shim: ctypes.CDLL) -> None:
+        self._torch = torch
+        self._shim = shim
+        self._most_bytes = int(shim.ph_value_bytes())
+        self.most_bytes = max(self._most_bytes, MOST_INDEX_BYTES)
+
+    @contextmanager
+    def own_code(self) -> Iterator[None]:
+        """Around what is none of the program's: no mode of the program sees it."""
+        self._shim.ph_enter()
+        try:
+            with self._torch._C.DisableTorchFunction():
+                yield
+        finally:
+            self._shim.ph_leave()
+
+    @contextmanager
+    def stated_writes(self, stated: int) -> Iterator[None]:
+        """The caller says what is known of all that kernels write meanwhile."""
+        before = self._shim.ph_state_writes(stated)
+        try:
+            yield
+        finally:
+            self._shim.ph_state_writes(before)
+
+    @contextmanager
+    def promised_reads(self, number: int, kind: Any = ctypes.c_int64) -> Iterator[None]:
+        """What PyTorch reads back of integers meanwhile is `number`."""
+        value = kind(number)
+        size_bytes = ctypes.c_uint64(ctypes.sizeof(value))
+        self._shim.ph_promise_read(ctypes.byref(value), size_bytes)
+        try:
+            yield
+        finally:
+            self._shim.ph_promise_read(None, ctypes.c_uint64(0))
+
+    def note_made_up(self, size_bytes: int) -> None:
+        """The report counts it as read at the line of the call."""
+        self._shim.ph_note_made_up(ctypes.c_uint64(size_bytes))
+
+    def is_small(self, tensor: Any) -> bool:
+        """Whether its values may be known."""
+        size_bytes = tensor.nbytes
+        if size_bytes <= self._most_bytes:
+            return True
+        return size_bytes <= self.most_bytes and not (
+            tensor.is_floating_point() or tensor.is_complex()
+        )
+
+    def read(self, tensor: Any) -> Any:
+        """A CPU tensor of the same values.
+
+        Raises: UnknownValueError
+        """
+        empty = self._torch.empty
+        if tensor.layout is not self._torch.strided or tensor.is_conj() or tensor.is_neg():
+            raise UnknownValueError
+        if tensor.numel() == 0:
+            return empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+        pointer = tensor.data_ptr()
+        if not (pointer and self.is_small(tensor)):
+            raise UnknownValueError
+        if not self._shim.ph_may_be_known(ctypes.c_void_p(pointer)):
+            raise UnknownValueError
+        values = empty(tensor.shape, dtype=tensor.dtype, device="cpu")
+        if not self._shim.ph_read_values(*self._place(tensor), ctypes.c_void_p(values.data_ptr())):
+            raise UnknownValueError
+        return values
+
+    def write(self, tensor: Any, values: Any) -> None:
+        """What a kernel has written. Large values stay unknown."""
+        if tensor.numel() == 0:
+            return
+        if tensor.shape != values.shape or not self.is_small(tensor):
+            self.forget(tensor)
+            return
+        values = values.detach().resolve_conj().resolve_neg().to(tensor.dtype).contiguous()
+        self._shim.ph_write_values(*self._place(tensor), ctypes.c_void_p(values.data_ptr()))
+
+    def forget(self, tensor: Any) -> None:
+        """Nothing in it is known any more."""
+        if tensor.numel() and tensor.layout is self._torch.strided:
+            last = sum(
+                (n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True)
+            )
+            extent = ctypes.c_uint64((last + 1) * tensor.element_size())
+            self._shim.ph_mark_unknown(ctypes.c_void_p(tensor.data_ptr()), extent)
+
+    def _place(self, tensor: Any) -> tuple[Any, ...]:
+        dimensions = tensor.dim()
+        numbers = ctypes.c_int64 * dimensions
+        return (
+            ctypes.c_void_p(tensor.data_ptr()),
+            ctypes.c_uint64(tensor.element_size()),
+            ctypes.c_uint64(dimensions),
+            numbers(*tensor.shape),
+            numbers(*tensor.stride()),
+        )
