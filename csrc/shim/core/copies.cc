@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <cstring>
 #include <ctime>
 #include <utility>
@@ -183,7 +184,26 @@ void charge_not_ready() noexcept {
   if (queries.note() > kFreeQueries) queries.charge(config().query_ns);
 }
 
+// From the first row's begin to the last one's end; beyond all memory where the numbers are.
+std::size_t rows_bytes(std::size_t pitch, std::size_t width, std::size_t height) noexcept {
+  std::size_t bytes;
+  const bool is_more =
+      __builtin_mul_overflow(height - 1, pitch, &bytes) || __builtin_add_overflow(bytes, width, &bytes);
+  return is_more ? SIZE_MAX : bytes;
+}
+
 }  // namespace
+
+bool can_copy(const void* destination, std::size_t destination_pitch, const void* source, std::size_t source_pitch,
+              std::size_t width, std::size_t height) noexcept {
+  return width == 0 || height == 0 ||
+         (is_writable(destination, rows_bytes(destination_pitch, width, height)) &&
+          is_readable(source, rows_bytes(source_pitch, width, height)));
+}
+
+bool can_fill(const void* destination, std::size_t element_bytes, std::size_t count) noexcept {
+  return count <= SIZE_MAX / element_bytes && is_writable(destination, element_bytes * count);
+}
 
 CopyKind copy_kind(const void* destination, const void* source) noexcept {
   const bool to_device = is_device_pointer(destination);

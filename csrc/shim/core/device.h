@@ -18,12 +18,15 @@ PH_EXPORT bool set_current_device(int device) noexcept;  // false: no such devic
 // ---- memory --------------------------------------------------------------------------------------------
 // Device memory is a reserved range of host addresses, one range per device; a page costs nothing until touched.
 
+enum class Access : std::uint8_t { None, Read, ReadWrite };
+
 struct Allocation {
   std::uintptr_t base;
   std::size_t bytes;
   int device;          // -1 for pinned host memory
   MemoryKind kind;
   bool mapped = false; // by the program itself, through the driver's virtual memory calls
+  Access access = Access::ReadWrite;  // of the device that may do most
 };
 
 PH_EXPORT void* allocate_device(int device, std::size_t bytes) noexcept;  // nullptr: out of memory, recorded
@@ -35,6 +38,10 @@ PH_EXPORT bool unregister_pinned(void* pointer) noexcept;
 // The allocation that holds `pointer`; false for ordinary host memory.
 PH_EXPORT bool find_allocation(const void* pointer, Allocation& out) noexcept;
 PH_EXPORT bool is_device_pointer(const void* pointer) noexcept;           // a range check, for hot paths
+// What copies and fills may read and write: host memory; device memory that lies in one allocation or in mappings side
+// by side (expandable segments of PyTorch's allocator are such) which the program has made accessible.
+PH_EXPORT bool is_readable(const void* pointer, std::size_t bytes) noexcept;
+PH_EXPORT bool is_writable(const void* pointer, std::size_t bytes) noexcept;
 // Memory that a library or the context takes beside the program's own; counted, not backed.
 PH_EXPORT bool take_memory(int device, std::size_t bytes, MemoryKind kind) noexcept;
 PH_EXPORT void give_memory(int device, std::size_t bytes, MemoryKind kind) noexcept;
@@ -42,8 +49,10 @@ PH_EXPORT void memory_info(int device, std::size_t& free_bytes, std::size_t& tot
 // Addresses out of a device's range that are no memory yet; false: they are not free, or the device has no context.
 PH_EXPORT bool take_range(std::uintptr_t base, std::size_t bytes) noexcept;
 PH_EXPORT bool give_range(std::uintptr_t base, std::size_t bytes) noexcept;  // false: they are in no device's range
-// Makes reserved addresses (see virtual_memory.cc of the driver) look like an allocation; counts nothing.
+// Makes reserved addresses (see virtual_memory.cc of the driver) look like an allocation, which nobody may use yet;
+// counts nothing.
 PH_EXPORT void add_mapping(void* pointer, std::size_t bytes, int device) noexcept;
+PH_EXPORT void set_mapping_access(void* pointer, Access access) noexcept;
 PH_EXPORT void remove_mapping(void* pointer) noexcept;
 // The primary context: taken on first use of a device.
 PH_EXPORT void ensure_context(int device) noexcept;

@@ -17,6 +17,7 @@
 #include "shim/core/addresses.h"
 #include "shim/core/config.h"
 #include "shim/core/failure.h"
+#include "shim/core/free_ranges.h"
 #include "shim/core/rank.h"
 #include "shim/values/values.h"
 
@@ -39,7 +40,7 @@ struct DeviceAccount {
   bool reserved = false;
   bool has_context = false;
   std::size_t used_bytes = 0;
-  std::map<std::uintptr_t, std::size_t> free_ranges;
+  FreeRanges free_addresses;
 };
 
 // Never destroyed: the program's static destructors still free memory.
@@ -82,39 +83,17 @@ void reserve_addresses(int device) {
     fail_internal("cannot reserve addresses for the simulated GPU; is a limit on virtual memory set (ulimit -v)?");
   }
   madvise(mapped, kDeviceSpanBytes, MADV_DONTDUMP);
-  accounts[device].free_ranges[base] = kDeviceSpanBytes;
+  accounts[device].free_addresses.give(base, kDeviceSpanBytes);
   accounts[device].reserved = true;
 }
 
-// First fit; called with the mutex held. Zero: no addresses left, which the span makes a program error.
-std::uintptr_t take_addresses(DeviceAccount& account, std::size_t bytes) {
-  const auto range = std::find_if(account.free_ranges.begin(), account.free_ranges.end(),
-                                  [bytes](const auto& entry) { return entry.second >= bytes; });
-  if (range == account.free_ranges.end()) return 0;
-  const auto [base, size] = *range;
-  account.free_ranges.erase(range);
-  if (size > bytes) account.free_ranges[base + bytes] = size - bytes;
-  return base;
-}
-
+// Called with the mutex held, as what follows.
 void give_addresses(DeviceAccount& account, std::uintptr_t base, std::size_t bytes) {
   madvise(reinterpret_cast<void*>(base), bytes, MADV_DONTNEED);
-  auto next = account.free_ranges.lower_bound(base);
-  if (next != account.free_ranges.end() && base + bytes == next->first) {
-    bytes += next->second;
-    next = account.free_ranges.erase(next);
-  }
-  if (next != account.free_ranges.begin()) {
-    const auto before = std::prev(next);
-    if (before->first + before->second == base) {
-      before->second += bytes;
-      return;
-    }
-  }
-  account.free_ranges[base] = bytes;
+  account.free_addresses.give(base, bytes);
 }
 
-// Called with the mutex held. Null: no device with a context has these addresses.
+// Null: no device with a context has these addresses.
 DeviceAccount* account_of(std::uintptr_t base, std::size_t bytes) noexcept {
   if (base < kFirstDeviceAddress) return nullptr;
   const std::uintptr_t device = (base - kFirstDeviceAddress) / kDeviceSpanBytes;
@@ -128,6 +107,26 @@ auto allocation_at(std::uintptr_t address) {
   if (entry == allocations.begin()) return allocations.end();
   --entry;
   return address < entry->first + entry->second.bytes ? entry : allocations.end();
+}
+
+// Whether all of a range may be used so: it lies in one allocation, or in mappings side by side.
+bool has_access(const void* pointer, std::size_t bytes, Access access) noexcept {
+  if (!is_device_pointer(pointer)) return pointer != nullptr;
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  const std::lock_guard lock(mutex);
+  auto entry = allocation_at(address);
+  if (entry == allocations.end() || entry->second.access < access) return false;
+  // No sum of the caller's numbers, which may be anything.
+  std::size_t reached = entry->first + entry->second.bytes - address;
+  while (reached < bytes) {
+    const auto next = std::next(entry);
+    const bool goes_on = next != allocations.end() && next->first == entry->first + entry->second.bytes &&
+                         entry->second.mapped && next->second.mapped && next->second.access >= access;
+    if (!goes_on) return false;
+    reached += next->second.bytes;
+    entry = next;
+  }
+  return true;
 }
 
 }  // namespace
@@ -145,7 +144,7 @@ void* allocate_device(int device, std::size_t bytes) noexcept {
     return nullptr;
   }
   const std::size_t charged = charged_bytes(bytes);
-  const std::uintptr_t base = take_addresses(account, charged);
+  const std::uintptr_t base = account.free_addresses.take(charged);
   if (base == 0) fail_internal("the addresses of a simulated GPU are used up");
   account.used_bytes += charged;
   allocations[base] = {base, bytes, device, MemoryKind::Device};
@@ -219,6 +218,11 @@ bool find_allocation(const void* pointer, Allocation& out) noexcept {
   return true;
 }
 
+bool is_readable(const void* pointer, std::size_t bytes) noexcept { return has_access(pointer, bytes, Access::Read); }
+bool is_writable(const void* pointer, std::size_t bytes) noexcept {
+  return has_access(pointer, bytes, Access::ReadWrite);
+}
+
 bool is_device_pointer(const void* pointer) noexcept {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
   return address >= kFirstDeviceAddress && address < kEndOfReservable;
@@ -258,15 +262,7 @@ void memory_info(int device, std::size_t& free_bytes, std::size_t& total_bytes) 
 bool take_range(std::uintptr_t base, std::size_t bytes) noexcept {
   const std::lock_guard lock(mutex);
   DeviceAccount* account = account_of(base, bytes);
-  if (account == nullptr) return false;
-  auto range = account->free_ranges.upper_bound(base);
-  if (range == account->free_ranges.begin()) return false;
-  const auto [begin, size] = *--range;
-  if (base + bytes > begin + size) return false;
-  account->free_ranges.erase(range);
-  if (begin < base) account->free_ranges[begin] = base - begin;
-  if (base + bytes < begin + size) account->free_ranges[base + bytes] = begin + size - (base + bytes);
-  return true;
+  return account != nullptr && account->free_addresses.take_at(base, bytes);
 }
 
 bool give_range(std::uintptr_t base, std::size_t bytes) noexcept {
@@ -279,7 +275,12 @@ bool give_range(std::uintptr_t base, std::size_t bytes) noexcept {
 void add_mapping(void* pointer, std::size_t bytes, int device) noexcept {
   const auto base = reinterpret_cast<std::uintptr_t>(pointer);
   const std::lock_guard lock(mutex);
-  allocations[base] = {base, bytes, device, MemoryKind::Device, true};
+  allocations[base] = {base, bytes, device, MemoryKind::Device, true, Access::None};
+}
+
+void set_mapping_access(void* pointer, Access access) noexcept {
+  const std::lock_guard lock(mutex);
+  allocations[reinterpret_cast<std::uintptr_t>(pointer)].access = access;
 }
 
 void remove_mapping(void* pointer) noexcept {

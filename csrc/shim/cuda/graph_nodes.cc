@@ -52,21 +52,24 @@ CUresult make_copy(GraphWork& work, const CUDA_MEMCPY3D* of) noexcept {
   if (!source || !destination) return CUDA_ERROR_INVALID_VALUE;
   return make_work(work, [&](StreamRef stream) {
     for (std::size_t plane = 0; plane < of->Depth; ++plane) {
-      const std::size_t to = ((of->dstZ + plane) * of->dstHeight + of->dstY) * of->dstPitch + of->dstXInBytes;
-      const std::size_t from = ((of->srcZ + plane) * of->srcHeight + of->srcY) * of->srcPitch + of->srcXInBytes;
-      copy_2d(static_cast<char*>(destination) + to, of->dstPitch, static_cast<const char*>(source) + from, of->srcPitch,
-              of->WidthInBytes, of->Height, stream, false);
+      auto* to = static_cast<char*>(destination) + ((of->dstZ + plane) * of->dstHeight + of->dstY) * of->dstPitch +
+                 of->dstXInBytes;
+      const auto* from = static_cast<const char*>(source) +
+                         ((of->srcZ + plane) * of->srcHeight + of->srcY) * of->srcPitch + of->srcXInBytes;
+      if (!can_copy(to, of->dstPitch, from, of->srcPitch, of->WidthInBytes, of->Height)) {
+        return CUDA_ERROR_INVALID_VALUE;
+      }
+      copy_2d(to, of->dstPitch, from, of->srcPitch, of->WidthInBytes, of->Height, stream, false);
     }
     return CUDA_SUCCESS;
   });
 }
 
 CUresult make_fill(GraphWork& work, const CUDA_MEMSET_NODE_PARAMS* of) noexcept {
-  Allocation allocation;
   if (!of || (of->elementSize != 1 && of->elementSize != 2 && of->elementSize != 4)) return CUDA_ERROR_INVALID_VALUE;
-  if (!find_allocation(to_pointer(of->dst), allocation)) return CUDA_ERROR_INVALID_VALUE;
   return make_work(work, [&](StreamRef stream) {
     for (std::size_t row = 0; row < of->height; ++row) {
+      if (!can_fill(to_pointer(of->dst + row * of->pitch), of->elementSize, of->width)) return CUDA_ERROR_INVALID_VALUE;
       fill_async(to_pointer(of->dst + row * of->pitch), of->value, of->elementSize, of->width, stream);
     }
     return CUDA_SUCCESS;

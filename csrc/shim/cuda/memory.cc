@@ -11,7 +11,7 @@ namespace {
 CUresult copy(void* destination, const void* source, std::size_t bytes, CUstream handle, bool synchronous) noexcept {
   PH_RESOLVE_STREAM(stream, handle);
   if (bytes == 0) return CUDA_SUCCESS;
-  if (!destination || !source) return CUDA_ERROR_INVALID_VALUE;
+  if (!can_copy(destination, bytes, source, bytes, bytes, 1)) return CUDA_ERROR_INVALID_VALUE;
   synchronous ? copy_sync(destination, source, bytes, stream) : copy_async(destination, source, bytes, stream);
   return CUDA_SUCCESS;
 }
@@ -19,10 +19,9 @@ CUresult copy(void* destination, const void* source, std::size_t bytes, CUstream
 CUresult fill(CUdeviceptr address, unsigned value, std::size_t element_bytes, std::size_t count,
               CUstream handle) noexcept {
   PH_RESOLVE_STREAM(stream, handle);
-  Allocation allocation;
   if (count == 0) return CUDA_SUCCESS;
   if (address % element_bytes != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (!find_allocation(to_pointer(address), allocation)) return CUDA_ERROR_INVALID_VALUE;
+  if (!can_fill(to_pointer(address), element_bytes, count)) return CUDA_ERROR_INVALID_VALUE;
   fill_async(to_pointer(address), value, element_bytes, count, stream);
   return CUDA_SUCCESS;
 }
@@ -48,9 +47,11 @@ CUresult copy_rows(const CUDA_MEMCPY2D* of, CUstream handle, bool synchronous) n
   PH_RESOLVE_STREAM(stream, handle);
   const void* source = of->srcMemoryType == CU_MEMORYTYPE_HOST ? of->srcHost : to_pointer(of->srcDevice);
   void* destination = of->dstMemoryType == CU_MEMORYTYPE_HOST ? of->dstHost : to_pointer(of->dstDevice);
-  copy_2d(static_cast<char*>(destination) + of->dstY * of->dstPitch + of->dstXInBytes, of->dstPitch,
-          static_cast<const char*>(source) + of->srcY * of->srcPitch + of->srcXInBytes, of->srcPitch, of->WidthInBytes,
-          of->Height, stream, synchronous);
+  if (!destination || !source) return CUDA_ERROR_INVALID_VALUE;
+  auto* to = static_cast<char*>(destination) + of->dstY * of->dstPitch + of->dstXInBytes;
+  const auto* from = static_cast<const char*>(source) + of->srcY * of->srcPitch + of->srcXInBytes;
+  if (!can_copy(to, of->dstPitch, from, of->srcPitch, of->WidthInBytes, of->Height)) return CUDA_ERROR_INVALID_VALUE;
+  copy_2d(to, of->dstPitch, from, of->srcPitch, of->WidthInBytes, of->Height, stream, synchronous);
   return CUDA_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 // Attributes of pointers.
 #include "shim/cuda/driver.h"
+#include "shim/cuda/virtual_memory.h"
 
 using namespace ph;
 using namespace ph::driver;
@@ -10,6 +11,16 @@ template <class T>
 CUresult give(void* data, T value) noexcept {
   *static_cast<T*>(data) = value;
   return CUDA_SUCCESS;
+}
+
+// Of memory that the program has mapped it is the reservation, mapped or not, while cuMemGetAddressRange tells the one
+// mapping. Source: the tests of NVIDIA DALI's cu_vm_test.cc.
+CUresult range_attribute(void* data, CUpointer_attribute which, const Reservation& of) noexcept {
+  return which == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR ? give(data, of.base) : give(data, of.bytes);
+}
+
+bool is_range(CUpointer_attribute which) noexcept {
+  return which == CU_POINTER_ATTRIBUTE_RANGE_START_ADDR || which == CU_POINTER_ATTRIBUTE_RANGE_SIZE;
 }
 
 CUresult attribute(void* data, CUpointer_attribute which, CUdeviceptr address, const Allocation& of) noexcept {
@@ -24,15 +35,29 @@ CUresult attribute(void* data, CUpointer_attribute which, CUdeviceptr address, c
     case CU_POINTER_ATTRIBUTE_IS_MANAGED: return give(data, 0u);
     case CU_POINTER_ATTRIBUTE_BUFFER_ID: return give(data, static_cast<unsigned long long>(of.base));
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: return give(data, on_host ? current_device() : of.device);
-    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return give(data, on_host ? 0u : 1u);
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR: return give(data, static_cast<CUdeviceptr>(of.base));
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return give(data, of.bytes);
+    case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE: return give(data, on_host || of.mapped ? 0u : 1u);
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE: return range_attribute(data, which, {of.base, of.bytes});
     case CU_POINTER_ATTRIBUTE_MAPPED: return give(data, 1u);
     case CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES: return give(data, 0ull);
     case CU_POINTER_ATTRIBUTE_IS_GPU_DIRECT_RDMA_CAPABLE: return give(data, on_host ? 0u : 1u);
     case CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE: return give(data, CUmemoryPool{});
     default: return CUDA_ERROR_NOT_SUPPORTED;
   }
+}
+
+// False: CUDA does not know the address.
+bool give_known(CUresult& result, void* data, CUpointer_attribute which, CUdeviceptr address) noexcept {
+  Allocation allocation;
+  Reservation reservation;
+  if (is_range(which) && find_reservation(address, reservation)) {
+    result = range_attribute(data, which, reservation);
+  } else if (find_allocation(to_pointer(address), allocation)) {
+    result = attribute(data, which, address, allocation);
+  } else {
+    return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -42,9 +67,8 @@ extern "C" {
 // An address that CUDA does not know is an error here; Triton tells host pointers from device pointers by it.
 PH_EXPORT CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdeviceptr address) noexcept {
   PH_CALL(cuPointerGetAttribute);
-  Allocation allocation;
-  if (!data || !find_allocation(to_pointer(address), allocation)) return CUDA_ERROR_INVALID_VALUE;
-  return attribute(data, which, address, allocation);
+  CUresult result;
+  return data && give_known(result, data, which, address) ? result : CUDA_ERROR_INVALID_VALUE;
 }
 
 // Here it is none: the attributes of an unknown address are null or zero, as the vendor documents.
@@ -52,12 +76,9 @@ PH_EXPORT CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* w
                                           CUdeviceptr address) noexcept {
   PH_CALL(cuPointerGetAttributes);
   if (!which || !data) return CUDA_ERROR_INVALID_VALUE;
-  Allocation allocation;
-  const bool known = find_allocation(to_pointer(address), allocation);
   for (unsigned i = 0; i < count; ++i) {
-    if (known) {
-      attribute(data[i], which[i], address, allocation);
-    } else if (which[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) {
+    if (CUresult ignored; give_known(ignored, data[i], which[i], address)) continue;
+    if (which[i] == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) {
       give(data[i], -2);  // "no device", as the driver answers
     } else if (which[i] == CU_POINTER_ATTRIBUTE_MEMORY_TYPE || which[i] == CU_POINTER_ATTRIBUTE_IS_MANAGED) {
       give(data[i], 0u);

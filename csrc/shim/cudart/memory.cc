@@ -24,14 +24,6 @@ bool direction_fits(cudaMemcpyKind kind, const void* destination, const void* so
   return false;
 }
 
-// A device range must lie inside one allocation.
-bool range_is_valid(const void* pointer, std::size_t bytes) noexcept {
-  if (!is_device_pointer(pointer)) return pointer != nullptr;
-  Allocation allocation;
-  return find_allocation(pointer, allocation) &&
-         reinterpret_cast<std::uintptr_t>(pointer) + bytes <= allocation.base + allocation.bytes;
-}
-
 cudaError_t copy_rows(void* destination, std::size_t destination_pitch, const void* source, std::size_t source_pitch,
                       std::size_t width, std::size_t height, cudaMemcpyKind kind, cudaStream_t handle,
                       bool synchronous) noexcept {
@@ -55,8 +47,8 @@ cudaError_t copy_on(StreamRef stream, void* destination, std::size_t destination
   if (!is_direction(kind)) return returned(cudaErrorInvalidMemcpyDirection);
   if (width == 0 || height == 0) return cudaSuccess;
   if (width > destination_pitch || width > source_pitch) return returned(cudaErrorInvalidPitchValue);
-  if (!range_is_valid(destination, (height - 1) * destination_pitch + width) ||
-      !range_is_valid(source, (height - 1) * source_pitch + width) || !direction_fits(kind, destination, source)) {
+  if (!can_copy(destination, destination_pitch, source, source_pitch, width, height) ||
+      !direction_fits(kind, destination, source)) {
     return returned(cudaErrorInvalidValue);
   }
   copy_2d(destination, destination_pitch, source, source_pitch, width, height, stream, synchronous);
@@ -66,7 +58,7 @@ cudaError_t copy_on(StreamRef stream, void* destination, std::size_t destination
 cudaError_t fill_on(StreamRef stream, void* pointer, unsigned value, std::size_t element_bytes,
                     std::size_t count) noexcept {
   if (count == 0) return cudaSuccess;
-  if (!range_is_valid(pointer, element_bytes * count)) return returned(cudaErrorInvalidValue);
+  if (!can_fill(pointer, element_bytes, count)) return returned(cudaErrorInvalidValue);
   fill_async(pointer, value, element_bytes, count, stream);
   return cudaSuccess;
 }
@@ -77,7 +69,7 @@ cudaError_t copy(void* destination, const void* source, std::size_t bytes, cudaM
   PH_RESOLVE_STREAM(stream, handle);
   if (bytes == 0) return cudaSuccess;
   if (!is_direction(kind)) return returned(cudaErrorInvalidMemcpyDirection);
-  if (!range_is_valid(destination, bytes) || !range_is_valid(source, bytes)) return returned(cudaErrorInvalidValue);
+  if (!is_writable(destination, bytes) || !is_readable(source, bytes)) return returned(cudaErrorInvalidValue);
   if (!direction_fits(kind, destination, source)) return returned(cudaErrorInvalidValue);
   synchronous ? copy_sync(destination, source, bytes, stream) : copy_async(destination, source, bytes, stream);
   return cudaSuccess;

@@ -19,6 +19,13 @@ class KnownRanges {
   void add(const void* pointer, std::size_t bytes) {
     remove(pointer, bytes);
     if (bytes != 0) ranges_[address(pointer)] = address(pointer) + bytes;
+    for (const auto& [from, to] : forbidden_) remove(reinterpret_cast<const void*>(from), to - from);
+  }
+
+  // Nothing in a range that is not allowed is known. A range is allowed again as it was forbidden.
+  void allow(const void* pointer, std::size_t bytes, bool allowed) {
+    allowed ? void(forbidden_.erase(address(pointer))) : void(forbidden_[address(pointer)] = address(pointer) + bytes);
+    remove(pointer, bytes);
   }
 
   // False: there was nothing to remove.
@@ -75,6 +82,7 @@ class KnownRanges {
   }
 
   Ranges ranges_;
+  Ranges forbidden_;  // few programs have any
 };
 
 }  // namespace ph

@@ -285,6 +285,20 @@ void release_values(const void* pointer, std::size_t bytes) noexcept {
   await_values_of(pointer, bytes);
 }
 
+void allow_values(const void* pointer, std::size_t bytes, bool allowed) noexcept {
+  if (!attached()) return;
+  {
+    const std::lock_guard lock(issue.mutex);
+    issue.expected.allow(pointer, bytes, allowed);
+    update_flag();
+  }
+  const auto run = [=] {
+    known_now().allow(pointer, bytes, allowed);
+    return true;
+  };
+  enqueue_value_operation(run, Needs::Nothing, {{pointer, bytes, true}});  // at once, also while a stream is captured
+}
+
 void finish_values() noexcept {
   // A collective that a peer never enters would hold up the end for ever, which it does not do on hardware. A peer
   // that comes later than this goes without values (assumed: none does).

@@ -76,6 +76,8 @@ PH_EXPORT void fill_values(void* destination, unsigned value, std::size_t elemen
 
 // Before device memory is freed: waits for operations that may use it, then nothing in it is known.
 PH_EXPORT void release_values(const void* pointer, std::size_t bytes) noexcept;
+// Memory that the program reaches at several addresses: nothing in it is ever known, until that is allowed again.
+PH_EXPORT void allow_values(const void* pointer, std::size_t bytes, bool allowed) noexcept;
 // At the rank's end: until all operations are done, so that peers have what they need, or nothing moves any more.
 PH_EXPORT void finish_values() noexcept;
 
