@@ -20,7 +20,8 @@ from phantora_py.agent.datafile import DataFile
 from phantora_py.data import END_KEYS, RunData
 from phantora_py.launch.run import describe_end
 from phantora_py.what_if import WhatIf
-from sim_server.errors import Deadlock, PhantoraError, UsageError
+from sim_server.errors import Deadlock, PhantoraError
+from sim_server.output_file import require_output
 from sim_server.recorded_rank import Acts, Approximations, RecordedRank
 from sim_server.replay import replay
 from sim_server.settings import Settings
@@ -35,10 +36,7 @@ def resimulate(data: RunData, what_if: WhatIf, output: Path, watch: Watch = null
 
     Raises: UsageError if the recording does not allow that.
     """
-    if not output.resolve().parent.is_dir():
-        raise UsageError(f"The directory of {output} does not exist.")
-    if output.resolve() == data.path.resolve():
-        raise UsageError(f"{output} is the recording itself; name another file with -o.")
+    require_output(output, "-o", [data.path])
     recorded = Settings.from_json(json.dumps(data.settings))
     settings = what_if.settings(data, recorded)
     free_host = what_if.host_time_off and data.run["host_time"] != "off"

@@ -14,16 +14,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sim_server.errors import UsageError
+from sim_server.output_file import partial_path, put_in_place
 
 # Records and spans are regular: the fastest level already shrinks them several times (assumed).
 _COMPRESSION_LEVEL = 1
 # Members that may wait to be written; who brings more waits himself.
 _PENDING = 8
-
-
-def partial_path(path: Path) -> Path:
-    """Where the file lies until it is complete."""
-    return path.with_name(f".{path.name}.partial")
 
 
 def cannot_write(path: Path, error: OSError) -> UsageError:
@@ -102,7 +98,7 @@ class DataFile:
             self._add("run.json", json.dumps(run, indent=1).encode())
             self._archive.close()
             self._file.close()
-            self.partial.replace(self.path)
+            put_in_place(self.partial, self.path)
         except OSError as error:
             raise cannot_write(self.path, error) from error
 

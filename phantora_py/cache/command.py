@@ -16,6 +16,7 @@ from phantora_py.cache.exchange import read_text, write_text
 from phantora_py.cli.commands import Parser
 from phantora_py.report.units import duration_text, percent_text
 from sim_server.errors import UsageError
+from sim_server.output_file import require_output
 from sim_server.timing_cache import (
     Damaged,
     Entry,
@@ -156,6 +157,7 @@ def _is_wanted(text: str, options: argparse.Namespace) -> bool:
 
 
 def _export(options: argparse.Namespace) -> None:
+    require_output(options.output, "-o", [options.file])
     with TimingCache(options.file) as cache:
         rows = list(cache.rows())
     write_text(options.output, rows)

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from sim_server.errors import UsageError
+from sim_server.output_file import write_file
 from sim_server.timing_cache import Environment, Row
 from sim_server.timing_cache.entry import row_of
 
@@ -17,10 +18,7 @@ def write_text(path: Path, rows: Iterable[Row]) -> None:
     lines = [
         json.dumps(asdict(environment) | asdict(one), sort_keys=True) for environment, one in rows
     ]
-    try:
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}") from error
+    write_file(path, "".join(f"{line}\n" for line in lines).encode(), "-o")
 
 
 def read_text(path: Path) -> Iterator[Row]:

@@ -16,6 +16,7 @@ from phantora_py.calibrate.least_squares import Fit, Vector, fit
 from phantora_py.calibrate.measurements import Measurements, all_residuals, count_rows
 from sim_server.cluster import Calibration, Cluster, builtin_names, load_cluster
 from sim_server.errors import UsageError
+from sim_server.output_file import require_output, write_file
 
 # Half as fast to twice as fast as the model is still the same cluster; beyond a factor of ten the
 # description is wrong, not its constants: assumed.
@@ -45,14 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Fits, writes the file, and says what came of it."""
     names = _names(options.constants)
+    require_output(options.output, "-o", options.logs)
     cluster = load_cluster(options.cluster)
     logs = [Measurements(path, cluster, options.operation) for path in options.logs]
     result = _fit(names, cluster, logs)
     text = "\n".join(_file(options, names, cluster, logs, result)) + "\n"
-    try:
-        options.output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{options.output}: cannot be written: {error.strerror}") from error
+    write_file(options.output, text.encode(), "-o")
     before = _median_error(all_residuals(logs, cluster.calibration))
     after = _median_error(result.residuals)
     for line in _constant_lines(names, result):

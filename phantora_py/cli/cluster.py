@@ -21,6 +21,7 @@ from sim_server.cluster import (
 from sim_server.errors import UsageError
 from sim_server.network import Gpu, Topology
 from sim_server.network.fabrics import leaf_numbers
+from sim_server.output_file import require_output, write_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +44,8 @@ def run(options: argparse.Namespace) -> int:
         return 0
     if options.cluster is None:
         raise UsageError("phantora cluster show needs a name or a file; see phantora cluster list")
+    if options.svg is not None:
+        require_output(options.svg, "--svg", [Path(options.cluster)])
     cluster = load_cluster(options.cluster)
     if options.json:
         print(json.dumps(cluster.to_dict(), indent=1))
@@ -58,10 +61,7 @@ def run(options: argparse.Namespace) -> int:
             for number in range(cluster.node(node).gpus_per_node)
         }
         picture = draw(links, f"{nodes} nodes of {cluster.name}", models)
-        try:
-            options.svg.write_text(picture, encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"{options.svg}: cannot be written: {error.strerror}") from error
+        write_file(options.svg, picture.encode(), "--svg")
         print(f"Wrote {options.svg}")
     return 0
 

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from phantora_py import __version__
 from phantora_py.agent.agent import HostAgent, Outcome
 from phantora_py.agent.agent import Watcher as AgentWatcher
-from phantora_py.agent.datafile import DataFile, cannot_write, partial_path
+from phantora_py.agent.datafile import DataFile, cannot_write
 from phantora_py.agent.memory import MemoryWatch
 from phantora_py.agent.output import Listener, RankOutput
 from phantora_py.agent.server import START_LIMIT_S, Server
@@ -53,6 +53,7 @@ from sim_server.cluster import load_cluster
 from sim_server.collectives.environment import NcclEnvironment, nccl_variables
 from sim_server.errors import UsageError
 from sim_server.executor import START_LIMIT_S as EXECUTOR_START_LIMIT_S
+from sim_server.output_file import partial_path, require_output, require_output_directory
 from sim_server.settings import Settings, load_gpus
 
 # A server that somebody else started should be there (assumed: time to start it a little late).
@@ -114,8 +115,9 @@ def prepare(options: RunOptions) -> Prepared:
         )
     log_dir = options.log_dir or (torchrun.log_dir if torchrun else None)
     output = options.output or _default_output(command)
-    if not output.resolve().parent.is_dir():
-        raise UsageError(f"The directory of {output} does not exist.")
+    require_output(output, "-o")
+    if log_dir is not None:
+        require_output_directory(Path(log_dir), "--log-dir")
     return Prepared(
         options=options,
         command=command,

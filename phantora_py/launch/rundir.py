@@ -75,7 +75,7 @@ def run_directory(ranks: int, partial: Path, output: Path) -> Iterator[RunDirect
     watcher = subprocess.Popen(
         [
             *(sys.executable, "-I", "-S", sweeper.__file__, str(path)),
-            *(str(partial.absolute()), str(output.absolute())),
+            *(str(partial.absolute()), str(output.resolve())),
         ],
         stdin=subprocess.PIPE,
         start_new_session=True,

@@ -14,6 +14,7 @@ import contextlib
 import os
 import shutil
 import signal
+import stat
 import sys
 import time
 
@@ -38,8 +39,17 @@ def main() -> None:
             kill(pid)
         time.sleep(_PAUSE_S)
     shutil.rmtree(run_dir, ignore_errors=True)
-    with contextlib.suppress(FileNotFoundError):
-        os.replace(partial_file, output_file)
+    if is_replaceable(output_file):
+        with contextlib.suppress(FileNotFoundError):
+            os.replace(partial_file, output_file)
+
+
+def is_replaceable(path: str) -> bool:
+    """Whether it is a regular file or nothing: a rename would also replace a device."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except FileNotFoundError:
+        return True
 
 
 def find_processes(run_dir: str) -> list[int]:

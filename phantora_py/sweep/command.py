@@ -24,6 +24,7 @@ from phantora_py.sweep.results import Result, Results
 from phantora_py.sweep.room import Room
 from phantora_py.sweep.runner import run_all
 from sim_server.errors import RankFailed, UsageError
+from sim_server.output_file import require_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,8 +65,8 @@ def run(options: argparse.Namespace) -> int:
     room = Room(_jobs(options.jobs, plan))
     works = _works(options.per_iteration, plan)
     prices = parse_prices(options.price)
-    if options.svg is not None and not options.svg.resolve().parent.is_dir():
-        raise UsageError(f"The directory of {options.svg} does not exist.")
+    if options.svg is not None:
+        require_output(options.svg, "--svg", [options.file])
     results = Results(options.output or Path(f"{options.file.stem}.sweep"))
     speaks = not (options.quiet or options.json)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from phantora_py.report.units import duration_text, size_text
 from phantora_py.sweep.pareto import Costs, costs_of
-from sim_server.errors import UsageError
+from sim_server.output_file import write_file
 
 # Units of the drawing; the legend is to the right of the chart.
 _LEFT, _TOP, _WIDTH, _HEIGHT = 70, 20, 520, 360
@@ -36,10 +36,7 @@ def write_drawing(path: Path, runs: Sequence[Mapping[str, Any]]) -> None:
     Raises: UsageError if `path` cannot be written.
     """
     points = [(run, costs) for run in runs if (costs := costs_of(run)) is not None]
-    try:
-        path.write_text("\n".join(_lines(points)) + "\n", encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}.") from error
+    write_file(path, ("\n".join(_lines(points)) + "\n").encode(), "--svg")
 
 
 def _lines(points: Sequence[tuple[Mapping[str, Any], Costs]]) -> Iterator[str]:

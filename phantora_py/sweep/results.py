@@ -22,6 +22,7 @@ from phantora_py.sweep.plan import Configuration
 from sim_server.cluster import load_cluster
 from sim_server.errors import UsageError
 from sim_server.gpu import load_gpu
+from sim_server.output_file import require_output_directory, write_file
 
 # How much of a file named in the command is looked at (assumed: scripts and settings are less).
 _MOST_BYTES = 64 << 20
@@ -84,11 +85,9 @@ class Results:
         self.directory = directory
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            probe = directory / f".probe-{os.getpid()}"
-            probe.touch()
-            probe.unlink()
         except OSError as error:
             raise _cannot_write(directory, error) from error
+        require_output_directory(directory, "-o")
 
     def key(self, inputs: Mapping[str, Any]) -> str:
         """The name of the files of these inputs."""
@@ -130,12 +129,7 @@ class Results:
         """Writes how it ended, whole or not at all. Raises: UsageError if that is not possible."""
         record = asdict(result) | {"inputs": dict(inputs), "data": result.data and result.data.name}
         del record["cached"]
-        partial = self._record(key).with_suffix(".partial")
-        try:
-            partial.write_text(json.dumps(record, indent=1), encoding="utf-8")
-            partial.replace(self._record(key))
-        except OSError as error:
-            raise _cannot_write(self.directory, error) from error
+        write_file(self._record(key), json.dumps(record, indent=1).encode(), "-o")
 
     def _record(self, key: str) -> Path:
         return self.directory / f"{key}.json"

@@ -20,6 +20,7 @@ from dataclasses import astuple
 from pathlib import Path
 
 from sim_server.errors import UsageError
+from sim_server.output_file import put_in_place, require_output
 from sim_server.timing_cache.entry import Entry, Environment, Failure, Measurement, Row, row_of
 
 _APPLICATION = 0x50485443
@@ -95,7 +96,7 @@ class TimingCache:
         if found != "ok":
             raise Damaged(f"SQLite finds: {found}")
         if application != _APPLICATION:
-            raise Damaged("it is a database of another program")
+            raise _another_s(self.path, "it is a database of another program")
         if version not in (*_OLD_VERSIONS, _VERSION):
             raise UsageError(
                 f"{self.path} was written by another version of phantora (format {version}, this "
@@ -180,7 +181,7 @@ def set_aside(path: Path) -> Path:
     for suffix in ("", "-wal", "-shm"):
         # Another process may have found the same.
         with contextlib.suppress(FileNotFoundError):
-            os.rename(f"{path}{suffix}", f"{aside}{suffix}")
+            put_in_place(Path(f"{path}{suffix}"), Path(f"{aside}{suffix}"))
     return aside
 
 
@@ -193,10 +194,16 @@ def put_away(path: Path, damage: Damaged) -> UsageError:
     )
 
 
+def _another_s(path: Path, reason: str) -> UsageError:
+    """Of a file that phantora has not written, and therefore does not move."""
+    return UsageError(
+        f"{path} is no timing cache: {reason}. It was left as it is; name another file."
+    )
+
+
 def _create(path: Path) -> None:
     """A new file, which appears whole; that of another process stays if it was quicker."""
-    if not path.resolve().parent.is_dir():
-        raise UsageError(f"The directory of {path} does not exist.")
+    require_output(path, "the cache")
     with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.resolve().parent) as folder:
         made = Path(folder) / "cache"
         with contextlib.closing(sqlite3.connect(made)) as connection:
@@ -212,6 +219,8 @@ def _check_header(path: Path) -> None:
     """What SQLite would take for an empty database, or find out only when it comes to it."""
     for attempt in range(_LOOKS):
         has_log = Path(f"{path}-wal").exists()  # then pages may be there only
+        if path.exists() and not path.is_file():
+            raise UsageError(f"{path} is no file, and so no cache.")
         try:
             with path.open("rb") as file:
                 header = file.read(100)
@@ -223,7 +232,7 @@ def _check_header(path: Path) -> None:
         except OSError as error:
             raise UsageError(f"{path} cannot be read: {error.strerror}") from error
         if len(header) < 100 or not header.startswith(_MAGIC):
-            raise Damaged("it does not begin as a cache does")
+            raise _another_s(path, "it does not begin as one")
         page_bytes = int.from_bytes(header[16:18], "big")
         page_bytes = 1 << 16 if page_bytes == 1 else page_bytes
         whole_bytes = page_bytes * int.from_bytes(header[28:32], "big")

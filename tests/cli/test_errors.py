@@ -71,7 +71,8 @@ GOLDEN = {
     ),
     "output nowhere": (
         ["run", "-o", "/no/such/directory/a.phr", "--", "sh"],
-        "phantora: usage: The directory of /no/such/directory/a.phr does not exist.\n",
+        "phantora: usage: -o /no/such/directory/a.phr cannot be written: the directory "
+        "/no/such/directory does not exist. Make it, or name another file.\n",
     ),
     "bad size": (
         ["run", "--values-threshold", "64k", "--", "sh"],

@@ -71,7 +71,7 @@ def test_the_recording_is_not_overwritten(
     """By whichever name it goes."""
     path = tmp_path / "a.phr"
     make_recording(path)
-    assert "is the recording itself" in error(capsys, str(path), "-o", f"{tmp_path}/./a.phr")
+    assert "is what is read" in error(capsys, str(path), "-o", f"{tmp_path}/./a.phr")
 
 
 def test_a_recording_that_broke_off(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

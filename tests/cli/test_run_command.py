@@ -313,6 +313,7 @@ def test_too_few_open_files(tmp_path: Path) -> None:
     )
 
 
+NO_OUTPUT = "-o output/run.phr cannot be written: No space left on"
 NO_DATA_FILE = "The data file output/run.phr cannot be written: No space left on"
 FULL_DISKS = """
 mount -t tmpfs -o size={shared} none /dev/shm
@@ -339,7 +340,7 @@ exit $code
             2,
             "usage: 1 ranks share 5 MiB of memory with the simulation, and there is no",
         ),
-        (("9m", "4k", "1m"), "exit 0", 2, f"usage: {NO_DATA_FILE}"),
+        (("9m", "4k", "1m"), "exit 0", 2, f"usage: {NO_OUTPUT}"),
         # Random text cannot be compressed much, and the run goes on until it is noticed.
         (
             ("9m", "1m", "1m"),

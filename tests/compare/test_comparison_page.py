@@ -78,7 +78,7 @@ def test_the_page_may_not_replace_a_run(tmp_path: Path, capsys: pytest.CaptureFi
     paths = [write_run(tmp_path / f"{name}.phr", [40 * US] * 2) for name in "ab"]
     before = paths[1].read_bytes()
     assert main(["compare", *map(str, paths), "--html", str(paths[1])]) == 2
-    assert "is the data file itself" in capsys.readouterr().err
+    assert "is what is read" in capsys.readouterr().err
     assert paths[1].read_bytes() == before
 
 

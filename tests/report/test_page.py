@@ -263,9 +263,9 @@ def test_broke_off(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("out", "message"),
     [
-        ("missing/a.html", "cannot be written: there is no folder"),
-        ("a.phr", "is the data file itself"),
-        (".", "cannot be written: Is a directory"),
+        ("missing/a.html", "cannot be written: the directory"),
+        ("a.phr", "is what is read"),
+        (".", "cannot be written: it is a directory"),
     ],
 )
 def test_where_no_page_can_be(

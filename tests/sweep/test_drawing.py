@@ -45,5 +45,5 @@ def test_points_lie_where_their_figures_are(tmp_path: Path) -> None:
 
 def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
     """Is named."""
-    with pytest.raises(UsageError, match="cannot be written: Is a directory"):
+    with pytest.raises(UsageError, match="cannot be written: it is a directory"):
         write_drawing(tmp_path, [run("a", 1000, 1 << 30, True)])

@@ -92,12 +92,14 @@ def test_a_batch_is_added_whole_or_not_at_all(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kept", [0, 50, 1000, 4096, 9000, -1])
 def test_a_truncated_file_is_damaged(tmp_path: Path, kept: int) -> None:
-    """Wherever it ends: it is not taken for an empty or a smaller cache."""
+    """Wherever it ends: it is not taken for an empty or a smaller cache. What is too short to be
+    known as a cache is not called one.
+    """
     many = [measurement(product(size), 1.0 * size) for size in range(1, 60)]
     path = make_cache(tmp_path / "c", *many)
     content = path.read_bytes()
     path.write_bytes(content[:kept])
-    with pytest.raises(Damaged):
+    with pytest.raises(UsageError if 0 <= kept < 100 else Damaged):
         read(path)
 
 
@@ -118,10 +120,10 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "other") as connection:
         connection.execute("CREATE TABLE t (a)")
     connection.close()
-    with pytest.raises(Damaged, match="another program"):
+    with pytest.raises(UsageError, match="no timing cache: it is a database of another program"):
         TimingCache(tmp_path / "other")
     (tmp_path / "text").write_text("hello " * 100)
-    with pytest.raises(Damaged, match="does not begin as a cache"):
+    with pytest.raises(UsageError, match="no timing cache: it does not begin as one"):
         TimingCache(tmp_path / "text")
     path = make_cache(tmp_path / "c")
     with sqlite3.connect(path) as connection:

@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 
 from phantora_py.report.page.text import FILTERS
-from sim_server.errors import UsageError
+from sim_server.output_file import require_output, write_file
 
 _ASSETS = Path(__file__).parent / "assets"
 
@@ -35,13 +35,7 @@ def write(path: Path, make: Callable[[], str], inputs: Sequence[Path]) -> int:
 
     Raises: UsageError if `path` cannot be written, or is one of the `inputs`.
     """
-    if path.exists() and any(path.samefile(one) for one in inputs):
-        raise UsageError(f"--html {path} is the data file itself; name another file")
-    if not path.parent.is_dir():  # before the work is done
-        raise UsageError(f"--html {path} cannot be written: there is no folder {path.parent}")
+    require_output(path, "--html", inputs)
     content = make().encode()
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise UsageError(f"--html {path} cannot be written: {error.strerror}") from error
+    write_file(path, content, "--html")
     return len(content)

@@ -16,7 +16,9 @@ from phantora_py.report.iterations import find_iterations
 from phantora_py.report.trace.events import Event, Trace
 from phantora_py.report.window import Window, whole_run
 from sim_server.errors import UsageError
+from sim_server.output_file import require_output, require_output_directory, writing
 
+_OPTION = "--trace"
 _SUFFIXES = (".json", ".json.gz")
 # Events are alike: the fast levels come close to the slow ones (assumed).
 _COMPRESSION_LEVEL = 2
@@ -30,24 +32,29 @@ def write_trace(
 
     Raises: UsageError for ranks or iterations that there are not, and if `path` cannot be written.
     """
+    is_one_file = path.name.endswith(_SUFFIXES)
+    if is_one_file:
+        require_output(path, _OPTION, [data.path])
+    else:
+        require_output_directory(path, _OPTION)
     chosen = _chosen(data, ranks)
     trace = Trace(data, _window(data, iterations))
+    if is_one_file:
+        everything = itertools.chain(
+            trace.run_events(),
+            *(trace.rank_events(rank, launches=False) for rank in sorted(chosen)),
+            trace.flow_events(chosen),
+        )
+        _write(path, _head(data, None), everything)
+        return [path]
     try:
-        if path.name.endswith(_SUFFIXES):
-            everything = itertools.chain(
-                trace.run_events(),
-                *(trace.rank_events(rank, launches=False) for rank in sorted(chosen)),
-                trace.flow_events(chosen),
-            )
-            _write(path, _head(data, None), everything)
-            return [path]
         path.mkdir(exist_ok=True)
-        digits = len(str(data.ranks - 1))
-        files = {rank: path / f"rank-{rank:0{digits}}.json.gz" for rank in sorted(chosen)}
-        for rank, file in files.items():
-            _write(file, _head(data, rank), trace.rank_events(rank, launches=True))
     except OSError as error:
-        raise UsageError(f"--trace {path} cannot be written: {error.strerror}") from error
+        raise UsageError(f"{_OPTION} {path} cannot be written: {error.strerror}") from error
+    digits = len(str(data.ranks - 1))
+    files = {rank: path / f"rank-{rank:0{digits}}.json.gz" for rank in sorted(chosen)}
+    for rank, file in files.items():
+        _write(file, _head(data, rank), trace.rank_events(rank, launches=True))
     return list(files.values())
 
 
@@ -113,7 +120,7 @@ def _write(path: Path, head: dict[str, Any], events: Iterable[Event]) -> None:
 @contextmanager
 def _open(path: Path) -> Iterator[TextIO]:
     """A file to write text to; the same events make the same bytes."""
-    with path.open("wb") as file:
+    with writing(path, _OPTION) as file:
         if not path.name.endswith(".gz"):
             with io.TextIOWrapper(file, "utf-8") as text:
                 yield text
