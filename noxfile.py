@@ -1,5 +1,6 @@
 """The tasks of this repository. `nox -l` lists them, `nox` alone runs what CI runs."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -270,6 +271,20 @@ def hunt(session: nox.Session) -> None:
     """Thousands of random programs in oracle and system (docs/oracle.md)."""
     session.install(wheel(session), *group("test"))
     session.run("python", "tests/oracle/hunt.py", *session.posargs)
+
+
+@nox.session
+def attack(session: nox.Session) -> None:
+    """Wrong inputs of every format, hostile connections, kills: what tests/attack does, at length.
+
+    PHANTORA_ATTACK_EXAMPLES: inputs of each format; PHANTORA_ATTACK_SEED: the first one's seed.
+    """
+    session.install(TORCH, wheel(session), *group("test"), "pytest-xdist>=3")
+    examples = os.environ.get("PHANTORA_ATTACK_EXAMPLES", "100000")
+    session.run(
+        *("pytest", "-n", "2", "tests/attack", *session.posargs),
+        env={"PHANTORA_ATTACK_EXAMPLES": examples},
+    )
 
 
 @nox.session

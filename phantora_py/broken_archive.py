@@ -23,6 +23,7 @@ _SIGNATURE = b"PK\3\4"
 class _Member:
     offset: int
     compressed_bytes: int
+    size_bytes: int
     method: int
     crc: int
 
@@ -54,13 +55,17 @@ class BrokenArchive:
         # Sizes are filled in once a member is written, and none is empty.
         if signature != _SIGNATURE or size == 0 or content + packed > file_bytes:
             return None
-        text = file.read(name).decode()
-        self._members[text] = _Member(content, packed, method, crc)
+        text = file.read(name).decode(errors="replace")
+        self._members[text] = _Member(content, packed, size, method, crc)
         return content + packed
 
     def namelist(self) -> list[str]:
         """Names of the members, in the order in which they were written."""
         return list(self._members)
+
+    def sizes(self) -> dict[str, int]:
+        """Of the members, as their headers tell them."""
+        return {name: member.size_bytes for name, member in self._members.items()}
 
     def read(self, name: str) -> bytes:
         """A member. Raises: KeyError if it is missing, BadZipFile if it is damaged."""
@@ -69,7 +74,9 @@ class BrokenArchive:
             file.seek(member.offset)
             packed = file.read(member.compressed_bytes)
         is_packed = member.method == zipfile.ZIP_DEFLATED
-        content = zlib.decompress(packed, wbits=-zlib.MAX_WBITS) if is_packed else packed
-        if zlib.crc32(content) != member.crc:
+        content = packed
+        if is_packed:  # no more than its header says
+            content = zlib.decompressobj(-zlib.MAX_WBITS).decompress(packed, member.size_bytes + 1)
+        if zlib.crc32(content) != member.crc or len(content) != member.size_bytes:
             raise zipfile.BadZipFile(f"Bad CRC-32 for file {name!r}")
         return content

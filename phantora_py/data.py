@@ -6,11 +6,12 @@ for. What grows with the run is in pieces, which are put together here.
 
 from __future__ import annotations
 
-import io
 import json
+import struct
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,9 +20,19 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.broken_archive import BrokenArchive
+from phantora_py.data_schema import (
+    check_link_use,
+    check_run,
+    check_sizes,
+    check_spans,
+    member_checks,
+    read_array,
+)
 from sim_server.errors import UsageError
 from sim_server.history import KERNEL_SPAN, SPAN_TYPE
 from sim_server.network.link_use import USE_TYPE
+from sim_server.schema import Check, Fault, anything, parse
+from sim_server.settings import Settings
 
 SCHEMA = 2
 
@@ -37,6 +48,13 @@ END_KEYS = (
     "resimulation",
 )
 """What only run.json has: start.json is without."""
+
+
+# What zipfile raises for an archive that it cannot read.
+_UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError),
+    *(OverflowError, RuntimeError, ValueError),
+)
 
 
 class Allocation(NamedTuple):
@@ -71,17 +89,67 @@ class RunData:
         self.path = path
         self.broke_off = False
         self._archive = self._open()
-        self.run: dict[str, Any] = self._json("start.json" if self.broke_off else "run.json")
-        if not isinstance(self.run, dict) or not isinstance(self.run.get("schema"), int):
-            raise UsageError(f"{path} is not a data file of phantora: its run.json is another's")
-        if self.run["schema"] != SCHEMA:
-            age = "a later" if self.run["schema"] > SCHEMA else "an earlier"
+        self._names = self._archive.namelist()
+        self._checks: Mapping[str, Check] = {}
+        self._members: dict[str, Any] = {}
+        self._check_sizes()
+        self.run = self._read_run()
+        self._checks = member_checks(self.ranks)
+        self._check()
+
+    def _read_run(self) -> dict[str, Any]:
+        name = "start.json" if self.broke_off else "run.json"
+        run = self._json(name)
+        if not isinstance(run, dict) or not isinstance(run.get("schema"), int):
             raise UsageError(
-                f"{path} was written by {age} version of phantora (schema {self.run['schema']}, "
+                f"{self.path} is not a data file of phantora: its run.json is another's"
+            )
+        if run["schema"] != SCHEMA:
+            age = "a later" if run["schema"] > SCHEMA else "an earlier"
+            raise UsageError(
+                f"{self.path} was written by {age} version of phantora (schema {run['schema']}, "
                 f"this one reads {SCHEMA}); install that version to read it"
             )
+        with self._damage(name):
+            check_run(run, ends=not self.broke_off)
+        return run
+
+    def _check_sizes(self) -> None:
+        """What the members would take is in proportion to the file."""
+        if isinstance(self._archive, BrokenArchive):
+            sizes = self._archive.sizes()
+        else:
+            listed = self._archive.infolist()
+            sizes = {one.filename: one.file_size for one in listed}
+            if len(sizes) < len(listed):
+                raise UsageError(f"{self.path} is damaged: several members have one name")
+        with self._damage("it"):
+            check_sizes(self.path.stat().st_size, sizes)
+
+    def _check_settings(self, settings: dict[str, Any]) -> None:
+        """A file of a run has all that a server is told. Raises: Fault."""
+        told = Settings.from_json(json.dumps(settings)) if "ranks" in settings else None
+        if told is not None and told.ranks != self.ranks:
+            raise Fault(f"it is of {told.ranks} ranks, and the run of {self.ranks}")
+
+    def _check(self) -> None:
+        """Reads and checks everything that views read as a whole."""
+        for name in self._checks:
+            if name in self._names:
+                self._json(name)
+        _ = self.settings, self.spans, self.link_use, self.timings, self.operations
+        _ = self.markers, self.allocations, self.link_loads, self.memory
+
+    @contextmanager
+    def _damage(self, name: str) -> Iterator[None]:
+        try:
+            yield
+        except Fault as fault:
+            raise UsageError(f"{self.path} is damaged: {name}: {fault}") from fault
 
     def _open(self) -> zipfile.ZipFile | BrokenArchive:
+        if self.path.exists() and not self.path.is_file() and not self.path.is_dir():
+            raise UsageError(f"{self.path} is no file: name one that `phantora run -o` wrote")
         try:
             return zipfile.ZipFile(self.path)
         except FileNotFoundError as error:
@@ -90,7 +158,7 @@ class RunData:
             ) from error
         except OSError as error:
             raise UsageError(f"{self.path} cannot be read: {error.strerror}") from error
-        except zipfile.BadZipFile as error:
+        except _UNREADABLE as error:
             self.broke_off = True
             broken = BrokenArchive(self.path)
             if "start.json" not in broken.namelist():
@@ -118,6 +186,8 @@ class RunData:
     def spans(self) -> npt.NDArray[np.void]:
         """Finished work and host waits: one structured row each, sorted by rank and issue time."""
         rows = self._arrays("spans", SPAN_TYPE)
+        with self._damage("spans"):
+            check_spans(rows, self.ranks, len(self._timing_rows), self.operations)
         # `take` copies whole rows, an index would go field by field.
         return rows.take(np.lexsort([rows["issue_ns"], rows["rank"]]))
 
@@ -134,10 +204,14 @@ class RunData:
     @cached_property
     def timings(self) -> list[dict[str, Any]]:
         """Kernels: name, class, tier, duration, count; kernel spans have indexes here as `id`."""
-        rows = self._rows("timings")
+        rows = self._timing_rows
         kernels = self.spans["id"][self.spans["kind"] == KERNEL_SPAN]
         counts = np.bincount(kernels, minlength=len(rows))
         return [row | {"count": int(count)} for row, count in zip(rows, counts, strict=True)]
+
+    @cached_property
+    def _timing_rows(self) -> list[dict[str, Any]]:
+        return self._rows("timings")
 
     @cached_property
     def operations(self) -> list[dict[str, Any]]:
@@ -165,7 +239,10 @@ class RunData:
 
         Empty in files of earlier versions.
         """
-        return self._arrays("link_use", USE_TYPE)
+        uses = self._arrays("link_use", USE_TYPE)
+        with self._damage("link_use"):
+            check_link_use(uses, len(self.link_loads))
+        return uses
 
     @cached_property
     def link_loads(self) -> list[dict[str, tuple[float, float, str]]]:
@@ -191,7 +268,7 @@ class RunData:
     @cached_property
     def calls_of(self) -> list[int]:
         """The ranks whose calls these are: one that was stopped has not told of its own."""
-        if "calls_of.json" in self._archive.namelist():
+        if "calls_of.json" in self._names:
             return list(self._json("calls_of.json"))
         return [] if self.broke_off else list(range(self.ranks))  # an earlier version's file
 
@@ -216,7 +293,7 @@ class RunData:
         """What a GPU executor did for the run: its `environment`, how many signatures were
         `measured` and `known`, `restarts`, and what was `refused`. None: there was none.
         """
-        if "measuring.json" not in self._archive.namelist():
+        if "measuring.json" not in self._names:
             return None
         return dict(self._json("measuring.json"))
 
@@ -249,7 +326,7 @@ class RunData:
     def log(self, rank: int) -> dict[str, bytes]:
         """What a rank has printed, by stream: `log`, or `stdout` and `stderr`."""
         prefix = f"logs/rank-{rank}."
-        names = {name.split("/")[1] for name in self._archive.namelist() if name.startswith(prefix)}
+        names = {name.split("/")[1] for name in self._names if name.startswith(prefix)}
         return {
             name.partition(".")[2]: b"".join(map(self._read, self._pieces(f"logs/{name}")))
             for name in sorted(names)
@@ -280,35 +357,56 @@ class RunData:
         return make_table(self, name, library)
 
     def _pieces(self, name: str) -> list[str]:
-        return sorted(one for one in self._archive.namelist() if one.rpartition("/")[0] == name)
+        return sorted(one for one in self._names if one.rpartition("/")[0] == name)
 
     def _arrays(self, name: str, row_type: np.dtype[np.void]) -> npt.NDArray[np.void]:
-        pieces = [
-            np.load(io.BytesIO(self._read(piece)), allow_pickle=False)
-            for piece in self._pieces(name)
-        ]
+        pieces = [self._array(piece, row_type) for piece in self._pieces(name)]
         return np.concatenate([np.empty(0, row_type), *pieces])
 
-    def _rows(self, name: str) -> list[Any]:
-        return [row for piece in self._pieces(name) for row in self._json(piece)]
-
-    def _json(self, name: str) -> Any:
+    def _array(self, name: str, row_type: np.dtype[np.void]) -> npt.NDArray[np.void]:
         content = self._read(name)
-        try:
-            return json.loads(content)
-        except ValueError as error:
-            raise UsageError(
-                f"{self.path} is not a data file of phantora: {name} is not JSON: {error}"
-            ) from error
+        with self._damage(name):
+            return read_array(content, row_type)
+
+    def _rows(self, name: str) -> list[Any]:
+        return [row for piece in self._pieces(name) for row in self._json(piece, name)]
+
+    def _json(self, name: str, kind: str | None = None) -> Any:
+        """A member that fulfils its schema. `kind`: of a piece, that of which it is one."""
+        if name in self._members:
+            return self._members[name]
+        content = self._read(name)
+        with self._damage(name):
+            value = parse(content)
+            self._checks.get(kind or name, anything)(value)
+            if name == "settings.json":
+                self._check_settings(value)
+        if kind is None:
+            self._members[name] = value
+        return value
 
     def _read(self, name: str) -> bytes:
         """A member. Raises: UsageError if it is missing or damaged."""
         try:
-            return self._archive.read(name)
+            if isinstance(self._archive, BrokenArchive):
+                return self._archive.read(name)
+            return _read_bounded(self._archive, name)
         except KeyError as error:
             raise UsageError(
                 f"{self.path} is not a data file of phantora, or of a run that broke off: it has "
                 f"no {name}"
             ) from error
-        except (zipfile.BadZipFile, zlib.error) as error:
+        except _UNREADABLE as error:
             raise UsageError(f"{self.path} is damaged: {name}: {error}") from error
+        except OSError as error:
+            raise UsageError(f"{self.path} cannot be read: {error.strerror}") from error
+
+
+def _read_bounded(archive: zipfile.ZipFile, name: str) -> bytes:
+    """A member, no more than its size says: `ZipFile.read` decompresses first and cuts then."""
+    size_bytes = archive.getinfo(name).file_size
+    with archive.open(name) as file:
+        content = file.read(size_bytes + 1)
+    if len(content) != size_bytes:
+        raise zipfile.BadZipFile(f"it has {len(content):,} bytes instead of {size_bytes:,}")
+    return content

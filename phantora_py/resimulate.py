@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import resource
+import struct
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -20,12 +21,16 @@ from phantora_py.agent.datafile import DataFile
 from phantora_py.data import END_KEYS, RunData
 from phantora_py.launch.run import describe_end
 from phantora_py.what_if import WhatIf
-from sim_server.errors import Deadlock, PhantoraError
+from sim_server.errors import Deadlock, PhantoraError, UsageError
 from sim_server.output_file import require_output
 from sim_server.recorded_rank import Acts, Approximations, RecordedRank
 from sim_server.replay import replay
+from sim_server.schema import Fault
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
+
+# What engine and server raise for records that no rank writes.
+_NO_RECORDS = (ValueError, LookupError, ArithmeticError, TypeError, struct.error)
 
 Watch = Callable[[Simulation], AbstractContextManager[object]]
 """Looks at a simulation while it goes on, from another thread."""
@@ -37,7 +42,10 @@ def resimulate(data: RunData, what_if: WhatIf, output: Path, watch: Watch = null
     Raises: UsageError if the recording does not allow that.
     """
     require_output(output, "-o", [data.path])
-    recorded = Settings.from_json(json.dumps(data.settings))
+    try:
+        recorded = Settings.from_json(json.dumps(data.settings))
+    except Fault as fault:
+        raise UsageError(f"{data.path} is damaged: settings.json: {fault}") from fault
     settings = what_if.settings(data, recorded)
     free_host = what_if.host_time_off and data.run["host_time"] != "off"
     changed = settings.to_json() != recorded.to_json() or free_host or what_if.kernels
@@ -93,6 +101,10 @@ def _simulate(
     )
     try:
         replay(simulation, ranks, data.exits, file.write, broke_off=data.is_cut)
+    except _NO_RECORDS as error:
+        raise UsageError(
+            f"{data.path} is damaged: what its ranks recorded cannot be simulated: {error!r}"
+        ) from error
     except PhantoraError as error:
         tables = json.dumps(error.tables) if isinstance(error, Deadlock) else ""
         outcome = Outcome(error.exit_code, str(error), outcome.failed_rank, tables)

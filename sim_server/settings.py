@@ -8,8 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sim_server.cluster import Cluster
+from sim_server.cluster.recorded import check_recorded
 from sim_server.collectives.version import NEWEST
 from sim_server.gpu import GpuProfile, load_gpu
+from sim_server.schema import Fault, anything, mapping, number, optional, parse, text, whole
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,29 @@ class Settings:
         )
 
     @classmethod
-    def from_json(cls, text: str) -> Settings:
-        """Inverse of `to_json`."""
-        values: dict[str, Any] = json.loads(text)
+    def from_json(cls, content: str) -> Settings:
+        """Inverse of `to_json`. Raises: Fault for anything else."""
+        values: dict[str, Any] = parse(content)
+        try:
+            settings = cls._from_dict(values)
+            check_recorded(settings.cluster)
+            _check_numbers(values["gpu"], values.get("other_gpus", {}))
+        except Fault:
+            raise
+        except (*_MISSHAPEN, AssertionError) as error:
+            raise Fault(f"it is not what a server is told: {error!r}") from error
+        if settings.ranks > settings.nodes * settings.gpus_per_node:
+            raise Fault(f"{settings.ranks} ranks do not fit on its nodes")
+        return settings
+
+    @classmethod
+    def _from_dict(cls, values: Mapping[str, Any]) -> Settings:
+        for name in ("ranks", "nodes", "gpus_per_node"):
+            whole(1, 1 << 20)(values[name])
+        mapping(text)(values["nccl_environment"])
+        whole()(values.get("nccl_version", NEWEST))
+        for name in ("cache", "executor"):
+            optional(mapping(anything))(values.get(name))
         return cls(
             ranks=values["ranks"],
             nodes=values["nodes"],
@@ -79,6 +101,20 @@ class Settings:
             },
             executor=values.get("executor"),
         )
+
+
+def _check_numbers(*values: Any) -> None:
+    """All of a GPU are finite. Raises: Fault."""
+    for value in values:
+        if isinstance(value, Mapping):
+            _check_numbers(*value.values())
+        elif isinstance(value, list):
+            _check_numbers(*value)
+        elif not isinstance(value, str | bool):
+            number()(value)
+
+
+_MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
 
 
 def load_gpus(cluster: Cluster, nodes: int) -> tuple[GpuProfile, dict[str, GpuProfile]]:

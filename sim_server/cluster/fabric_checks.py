@@ -7,6 +7,8 @@ from math import prod
 
 from sim_server.cluster.description import Cluster, FabricKind, Routing
 from sim_server.cluster.graph import graph_fault, graph_nodes
+from sim_server.cluster.limits import MOST_VERTICES
+from sim_server.schema import shown
 
 # What each kind needs beside leaf_downlinks, spines, oversubscription, routing, seed and latency,
 # which every file has from its base.
@@ -52,7 +54,7 @@ def _nodes_at(places: int, cluster: Cluster) -> int:
 
 def fabric_fault(cluster: Cluster) -> str | None:
     """What is wrong with a cluster's fabric; None when nothing is."""
-    fault = _settings_fault(cluster) or _shape_fault(cluster)
+    fault = _settings_fault(cluster) or _size_fault(cluster) or _shape_fault(cluster)
     most = None if fault else most_nodes(cluster)
     if most is not None and (cluster.nodes or 1) > most:
         fault = (
@@ -60,6 +62,43 @@ def fabric_fault(cluster: Cluster) -> str | None:
             f"for {most}"
         )
     return fault
+
+
+def _size_fault(cluster: Cluster) -> str | None:
+    """Switches and links that no machine has the memory for: counts are products."""
+    fabric = cluster.fabric
+    counts = {
+        "fabric.ports": (fabric.ports or 0) ** 3 // 4,
+        "fabric.groups, routers and router_nics": (fabric.groups or 0)
+        * (fabric.routers or 0)
+        * ((fabric.routers or 0) + (fabric.router_nics or 0)),
+        "fabric.groups": (fabric.groups or 0) ** 2,
+        "fabric.shape": prod(fabric.shape),
+        "fabric.spines": fabric.spines,
+        "nodes": sum(
+            (one.nodes or 0) * max(one.gpus_per_node, one.nic.per_node)
+            for one in cluster.node_groups or (cluster,)
+        ),
+    }
+    for name, count in counts.items():
+        if count > MOST_VERTICES:
+            return f"{name}: a cluster of {shown(count)} parts or more is not simulated"
+    return None
+
+
+def nodes_fault(cluster: Cluster, nodes: int) -> str | None:
+    """Whether so many nodes are more than can be simulated."""
+    gpus = max(max(one.gpus_per_node, one.nic.per_node) for one in cluster.node_types())
+    leaves = -(-nodes * cluster.nic.per_node // cluster.fabric.leaf_downlinks)
+    for what, count in (
+        ("GPUs", nodes * gpus),
+        ("links of spines", leaves * cluster.fabric.spines),
+    ):
+        if count > MOST_VERTICES:
+            return f"{nodes:,} nodes of cluster {cluster.name} have {count:,} {what}; at most " + (
+                f"{MOST_VERTICES:,} are simulated"
+            )
+    return None
 
 
 def _settings_fault(cluster: Cluster) -> str | None:

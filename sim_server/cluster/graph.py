@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from sim_server.cluster.units import parse_bytes_per_s, parse_ns
 
-_NIC = re.compile(r"nic ([0-9]+)\.([0-9]+)")
+_NIC = re.compile(r"nic ([0-9]{1,7})\.([0-9]{1,7})")
 _EXAMPLE = '{ from = "nic 0.0", to = "switch a", bandwidth = "400 Gb/s", latency = "600 ns" }'
 _TAKEN = ("gpu", "nvswitch", "host", "memory", "pcie")
 _KEYS = {"from", "to", "bandwidth", "latency"}
@@ -82,6 +82,8 @@ def graph_fault(links: tuple[GraphLink, ...], nics_of: Callable[[int], int]) -> 
     for link in links:
         neighbours[link.one].add(link.other)
         neighbours[link.other].add(link.one)
+    if graph_nodes(links) > len(links):
+        return f"they name {graph_nodes(links)} nodes and are {len(links)}: nodes without a link"
     nics = [
         f"nic {node}.{nic}" for node in range(graph_nodes(links)) for nic in range(nics_of(node))
     ]

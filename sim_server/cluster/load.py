@@ -12,9 +12,12 @@ from sim_server.cluster.fabric_checks import fabric_fault
 from sim_server.cluster.node_checks import node_fault
 from sim_server.cluster.settings import read_record
 from sim_server.errors import UsageError
+from sim_server.gpu import load_gpu
 from sim_server.toml_file import read_toml
 
 _BUILTIN = Path(__file__).parent / "builtin"
+# Files that start from each other (assumed).
+_MOST_BASES = 16
 
 
 def builtin_names() -> list[str]:
@@ -33,9 +36,9 @@ def load_cluster(name_or_path: str) -> Cluster:
             read_toml(_BUILTIN / f"{name_or_path}.toml", "cluster"), f"cluster {name_or_path}"
         )
     path = Path(name_or_path)
-    if not path.is_file() and name_or_path.lower() in builtin_names():
+    if not _is_file(path) and name_or_path.lower() in builtin_names():
         return load_cluster(name_or_path.lower())
-    if not path.is_file():
+    if not _is_file(path):
         near = difflib.get_close_matches(name_or_path, builtin_names(), n=1)
         hint = f"did you mean '{near[0]}'? " if near else ""
         raise UsageError(
@@ -50,6 +53,8 @@ def load_cluster(name_or_path: str) -> Cluster:
 
 def _read_with_bases(path: Path, above: tuple[Path, ...]) -> dict[str, Any]:
     """What a file says on top of what its base says. `above` are the files it is the base of."""
+    if len(above) >= _MOST_BASES:
+        raise UsageError(f"cluster {path}: is the base of a base, and so on, {len(above)} times")
     if path.resolve() in above:
         raise UsageError(f"cluster {path}: is its own base; start one of the files from another")
     table = read_toml(path, "cluster")
@@ -65,7 +70,7 @@ def _read_base(base: object, path: Path, above: tuple[Path, ...], where: str) ->
     """What a table in the file at `path` starts from."""
     if base in builtin_names():
         return read_toml(_BUILTIN / f"{base}.toml", "cluster")
-    if isinstance(base, str) and (path.parent / base).is_file():
+    if isinstance(base, str) and _is_file(path.parent / base):
         return _read_with_bases(path.parent / base, above)
     if isinstance(base, str) and base.lower() in builtin_names():
         return read_toml(_BUILTIN / f"{base.lower()}.toml", "cluster")
@@ -73,6 +78,13 @@ def _read_base(base: object, path: Path, above: tuple[Path, ...], where: str) ->
         f"{where}: base = {base!r} is not a built-in cluster; use one of "
         f"{', '.join(builtin_names())}, or the path of a file beside this one"
     )
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # no name that a file can have
+        return False
 
 
 def _complete_groups(table: dict[str, Any], path: Path) -> None:
@@ -105,4 +117,9 @@ def _build(table: dict[str, Any], where: str) -> Cluster:
         cluster = dataclasses.replace(cluster, nodes=sum(one.nodes for one in cluster.node_groups))
     if (fault := node_fault(cluster) or fabric_fault(cluster)) is not None:
         raise UsageError(f"{where}: {fault}")
+    for node in (cluster, *cluster.node_groups):
+        try:
+            load_gpu(node.gpu)
+        except UsageError as error:
+            raise UsageError(f"{where}: gpu: {error}") from error
     return cluster

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sim_server.cluster.description import Cluster
+from sim_server.cluster.fabric_checks import nodes_fault
 from sim_server.errors import UsageError
 
 
@@ -42,6 +43,8 @@ def place(
     if nodes is None:
         nodes = 1 if ranks is None else -(-ranks // gpus_per_node)
     layout = Layout(nodes, gpus_per_node)
+    if (fault := nodes_fault(cluster, nodes)) is not None:
+        raise UsageError(fault)
     fewest = min(node.gpus_per_node for node in cluster.node_types(nodes))
     if gpus_per_node > fewest:
         raise UsageError(

@@ -12,7 +12,9 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
+from sim_server.cluster.limits import MOST_COUNT
 from sim_server.errors import UsageError
+from sim_server.schema import shown
 
 Record = TypeVar("Record")
 
@@ -106,7 +108,9 @@ def _suggest(key: str, known: Mapping[str, object], prefix: str) -> str:
 def check_count(value: object) -> int:
     """A whole number of at least one. Raises: ValueError."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ValueError(f"{value!r} is not a count; write a whole number of at least 1")
+        raise ValueError(f"{shown(value)} is not a count; write a whole number of at least 1")
+    if value > MOST_COUNT:
+        raise ValueError(f"{shown(value)} is more than there can be; write at most {MOST_COUNT:,}")
     return value
 
 
@@ -120,7 +124,9 @@ def check_counts(value: object) -> tuple[int, ...]:
 def check_non_negative(value: object) -> int:
     """A whole number of at least zero. Raises: ValueError."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{value!r} is not a whole number of at least 0")
+        raise ValueError(f"{shown(value)} is not a whole number of at least 0")
+    if value >= 1 << 63:
+        raise ValueError(f"{shown(value)} is too large; write a number below 2 ** 63")
     return value
 
 

@@ -10,7 +10,13 @@ import re
 from collections.abc import Mapping
 from fractions import Fraction
 
-_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)\s*([A-Za-z/]*)\s*")
+from sim_server.cluster.limits import MOST_BYTES_PER_S, MOST_LATENCY_NS
+from sim_server.schema import shown
+
+_QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?)\s*([A-Za-z/]*)\s*")
+
+# Longer ones are no quantity, and take long to compute with.
+_MOST_CHARACTERS = 60
 
 _DECIMAL = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40}
@@ -44,20 +50,30 @@ def parse_bytes_per_s(text: object) -> int:
     value = _parse(text, "bandwidth", _BYTES_PER_S, "400 Gb/s")
     if value == 0:
         raise ValueError(f'"{text}" is no capacity: nothing would ever arrive; write more than 0')
+    if value > MOST_BYTES_PER_S:
+        raise ValueError(f"{shown(text)} is more than any link has; write at most 10000000 GB/s")
     return value
 
 
 def parse_ns(text: object) -> int:
     """Nanoseconds in a quantity such as "2 us". Raises: ValueError."""
-    return _parse(text, "time", _NANOSECONDS, "2 us")
+    value = _parse(text, "time", _NANOSECONDS, "2 us")
+    if value > MOST_LATENCY_NS:
+        raise ValueError(f"{shown(text)} is longer than any link takes; write at most 100 s")
+    return value
 
 
 def _parse(text: object, what: str, units: Mapping[str, Fraction], example: str) -> int:
     if not isinstance(text, str):
-        raise ValueError(f'{text!r} has no unit; write a {what} as text with one, as "{example}"')
-    match = _QUANTITY.fullmatch(text)
+        raise ValueError(
+            f'{shown(text)} has no unit; write a {what} as text with one, as "{example}"'
+        )
+    match = _QUANTITY.fullmatch(text) if len(text) <= _MOST_CHARACTERS else None
     if match is None:
-        raise ValueError(f'"{text}" is not a {what}; write a number and a unit, as "{example}"')
+        raise ValueError(
+            f'"{text[:_MOST_CHARACTERS]}" is not a {what}; write a number and a unit, as '
+            f'"{example}"'
+        )
     number, unit = match.groups()
     unit = _ALSO.get(unit, unit)
     if not unit:

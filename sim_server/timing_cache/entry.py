@@ -5,8 +5,24 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from datetime import datetime
 from typing import Any
+
+from sim_server.schema import (
+    Fault,
+    anything,
+    mapping,
+    number,
+    optional,
+    parse,
+    printable,
+    record,
+    rows,
+    shown,
+    text,
+    whole,
+)
 
 
 @dataclass(frozen=True, order=True)
@@ -92,9 +108,15 @@ class Measurement:
         return json.dumps(known, sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str) -> Measurement:
-        """Inverse of `to_json`. Raises: ValueError, TypeError, KeyError for anything else."""
-        values = json.loads(text)
+    def from_json(cls, content: str) -> Measurement:
+        """Inverse of `to_json`. Raises: Fault for anything else."""
+        return cls.from_values(parse(content))
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Any]) -> Measurement:
+        """Of what JSON says. Raises: Fault."""
+        _MEASUREMENT(values)
+        values = _only(values, cls)
         for name in ("warm_ns", "cold_ns"):
             values[name] = tuple(float(value) for value in values[name])
         return cls(**values)
@@ -126,10 +148,64 @@ class Failure:
 Row = tuple[Environment, Measurement | Failure]
 
 
-def row_of(text: str) -> Measurement | Failure:
-    """What `to_json` of either wrote. Raises: ValueError, TypeError, KeyError for anything else."""
-    values = json.loads(text)
-    return Failure(**values) if "failure" in values else Measurement.from_json(text)
+def row_of(content: str) -> Measurement | Failure:
+    """What `to_json` of either wrote. Raises: Fault for anything else."""
+    return row_of_values(parse(content))
+
+
+def row_of_values(values: Any) -> Measurement | Failure:
+    """Likewise, of what JSON says. Raises: Fault."""
+    if isinstance(values, dict) and "failure" in values:
+        _FAILURE(values)
+        return Failure(**_only(values, Failure))
+    return Measurement.from_values(values)
+
+
+def environment_of(values: Any) -> Environment:
+    """Of what JSON says; other keys are let be. Raises: Fault."""
+    _ENVIRONMENT(values)
+    return Environment(*(values[field.name] for field in fields(Environment)))
+
+
+def _only(values: Mapping[str, Any], record_type: type) -> dict[str, Any]:
+    """Raises: Fault for a key that is none of the record's."""
+    unknown = values.keys() - {field.name for field in fields(record_type)}
+    if unknown:
+        raise Fault(f"{shown(min(unknown))} is no key of a {record_type.__name__.lower()}")
+    return dict(values)
+
+
+def _date(value: Any) -> None:
+    text(value)
+    try:
+        datetime.fromisoformat(value.replace("Z", "+00:00"))
+    except ValueError:
+        raise Fault(f"{shown(value)} is no date; write it as 2026-01-31T12:00:00+00:00") from None
+
+
+_sample_ns = number(1e-3, 1e15)
+_clock_khz = whole(0, 10**9)
+_SIGNATURE = mapping(anything)
+_ENVIRONMENT = record(dict.fromkeys(("gpu", "driver", "cuda", "libraries"), printable))
+_MEASUREMENT = record(
+    {
+        "signature": _SIGNATURE,
+        "warm_ns": rows(_sample_ns, least=1),
+        "cold_ns": rows(_sample_ns),
+        "sm_khz": _clock_khz,
+        "date": _date,
+        "origin": printable,
+    },
+    {
+        "memory_khz": optional(_clock_khz),
+        "temperature_c": optional(whole(-273, 1000)),
+        "outliers": optional(whole(0, 10**9)),
+    },
+)
+_FAILURE = record(
+    {"signature": _SIGNATURE, "failure": printable, "date": _date, "origin": printable},
+    {"limit_s": optional(number(0, 1e9))},
+)
 
 
 @dataclass(frozen=True)

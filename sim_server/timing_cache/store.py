@@ -21,6 +21,7 @@ from pathlib import Path
 
 from sim_server.errors import UsageError
 from sim_server.output_file import put_in_place, require_output
+from sim_server.schema import Fault
 from sim_server.timing_cache.entry import Entry, Environment, Failure, Measurement, Row, row_of
 
 _APPLICATION = 0x50485443
@@ -121,11 +122,17 @@ class TimingCache:
         condition, values = ("", ()) if gpu is None else (" WHERE gpu = ?", (gpu,))
         with _reading(self.path):
             rows = self._connection.execute(_SELECT + condition, values).fetchall()
-        for *fields, content, checksum, number in sorted(rows):
+        for *fields, content, checksum, number in sorted(rows, key=repr):
             environment = Environment(*fields)
+            if not all(isinstance(one, str) for one in (*fields, content)):
+                raise Damaged(f"measurement {number} is no text")
             if _checksum(environment, content) != checksum:
                 raise Damaged(f"measurement {number} is not what was written")
-            yield environment, row_of(content)
+            try:
+                row = row_of(content)
+            except Fault as fault:
+                raise Damaged(f"measurement {number}: {fault}") from fault
+            yield environment, row
 
     def entries(self, gpu: str | None = None) -> list[Entry]:
         """The measurements, those of one signature and environment together. Raises: Damaged."""
@@ -269,8 +276,12 @@ def _reading(path: Path) -> Iterator[None]:
         yield
     except sqlite3.OperationalError as error:
         raise UsageError(f"{path} cannot be used: {error}") from error
+    except (sqlite3.ProgrammingError, sqlite3.InterfaceError):
+        raise  # a fault of ours, not of the file
     except sqlite3.DatabaseError as error:
         raise Damaged(f"SQLite says: {error}") from error
+    except UnicodeDecodeError as error:
+        raise Damaged(f"a text of it is none: {error}") from error
 
 
 def _checksum(environment: Environment, content: str) -> int:

@@ -79,6 +79,12 @@ def make_run(
         name: content.pop(name) for name in ("timings", "operations", "markers", "allocations")
     }
     rows = span_rows(by_rank) if spans is None else spans
+    if not pieces["operations"] and COMMUNICATION in rows["kind"]:
+        pieces["operations"] = [_operation_of_all(ranks)]
+    pieces["operations"] = [
+        one | {"members": [member % ranks for member in one["members"]]}
+        for one in pieces["operations"]
+    ]
     start = run_json(ranks) | (run or {})
     files = {"start.json": _json({key: start[key] for key in start if key not in END_KEYS})}
     settings = {"gpu": {"properties": {"totalGlobalMem": 80 << 30}}, "nccl_environment": {}}
@@ -98,6 +104,15 @@ def make_run(
             if name not in leave_out:
                 archive.writestr(name, data)
     return RunData(path)
+
+
+def _operation_of_all(ranks: int) -> dict[str, Any]:
+    """What spans refer to that are of no operation in particular."""
+    return {
+        **{"kind": "all_reduce", "comm": 1, "bytes": 8, "count": 2, "dtype": 7},
+        **{"members": [*range(ranks)], "arrivals_ns": [0] * ranks, "moves_ns": 0},
+        **{"ends_ns": [0] * ranks, "site": "train.py:1 main"},
+    }
 
 
 def _json(value: object) -> bytes:

@@ -116,9 +116,8 @@ def test_whole_trainings_add_a_doubt_of_their_own(tmp_path: Path) -> None:
 
 def test_files_without_intervals_have_none(tmp_path: Path) -> None:
     """Of earlier versions: nothing is made up, and nothing is printed."""
-    data = make(
-        tmp_path / "a.phr", timings=[{"name": "a", "class": "gemm", "tier": "modelled"}] * 2
-    )
+    timing = {"name": "a", "class": "gemm", "tier": "modelled", "duration_ns": 1}
+    data = make(tmp_path / "a.phr", timings=[timing] * 2)
     assert summarise(data)["trust"]["interval"] is None
     assert "confidence" not in shown(tmp_path / "a.phr")
 

@@ -24,10 +24,11 @@ from phantora_py.report.window import Window, steady_window
 
 def operation(number: int, **changes: Any) -> dict[str, Any]:
     """An all-reduce of four ranks on two nodes, which moves for 100 ns."""
+    members = changes.get("members", [0, 1, 2, 3])
     return {
         **{"kind": "all_reduce", "comm": 1, "bytes": 4000, "count": 1000, "dtype": 7},
-        **{"members": [0, 1, 2, 3], "arrivals_ns": [10, 20, 30, 40], "moves_ns": 40},
-        **{"ends_ns": [140] * 4, "site": f"train.py:{number} main", **changes},
+        **{"members": members, "arrivals_ns": [10, 20, 30, 40][: len(members)], "moves_ns": 40},
+        **{"ends_ns": [140] * len(members), "site": f"train.py:{number} main", **changes},
     }
 
 
@@ -94,7 +95,8 @@ def test_operations_that_are_alike(tmp_path: Path) -> None:
         operation(5, kind="send", members=[0, 2], arrivals_ns=[10, 40]),
         operation(6, kind="broadcast", members=[0], arrivals_ns=[40]),
     ]
-    data = make_run(tmp_path / "a.phr", [[]] * 4, operations=operations, run={"gpus_per_node": 2})
+    two_nodes = {"nodes": 2, "gpus_per_node": 2}
+    data = make_run(tmp_path / "a.phr", [[]] * 4, operations=operations, run=two_nodes)
     rows = communication_rows(data, Window(0, 500, 1))
     assert [(row.kind, row.algorithm, row.operations, row.communicators) for row in rows] == [
         ("all_reduce", "", 2, 2),

@@ -69,7 +69,7 @@ def make(path: Path, **changes: Any) -> RunData:
         for name, tier in (("a", "modelled"), ("b", "assumed"))
     ]
     spans = span_rows(by_rank)
-    spans["id"] = np.where(spans["issue_ns"] == 900_000, 1, 0)
+    spans["id"] = np.where(spans["kind"] == COMMUNICATION, 0, spans["issue_ns"] == 900_000)
     calls = {"modelled": {"cudaMalloc": 1200}, "ignored": {"x": 3}, "passthrough": {}}
     arguments: dict[str, Any] = {
         "timings": timings,

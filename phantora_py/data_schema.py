@@ -1,0 +1,438 @@
+"""What a data file may hold (docs/data-file.md): types, ranges, sizes, references.
+
+Everything that a view reads is checked here, once, when the file is opened, so that views need not
+expect anything else. Keys that are not listed are of later versions, or only shown.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sim_server.history import (
+    COMMUNICATION_SPAN,
+    COPY_SPAN,
+    FILL_SPAN,
+    HOST_WAIT_SPAN,
+    KERNEL_SPAN,
+)
+from sim_server.host_gaps import SOURCES
+from sim_server.kernels import Tier
+from sim_server.records import (
+    RECORD_TYPE,
+    CopyKind,
+    MarkerKind,
+    MemoryKind,
+    NcclOpKind,
+    WaitKind,
+)
+from sim_server.run_log import ANSWER
+from sim_server.schema import (
+    MOST_BYTES,
+    MOST_NS,
+    Check,
+    Fault,
+    anything,
+    flag,
+    key_of,
+    mapping,
+    number,
+    one_of,
+    optional,
+    record,
+    row,
+    rows,
+    text,
+    whole,
+    wholes,
+)
+
+MOST_RANKS = 1 << 16
+"""Assumed: no machine runs more."""
+MOST_MEMBERS = 1 << 20
+"""Of the archive."""
+
+# What is kept in memory of a file may be so many times its own size, and so much beside. Spans
+# shrink to a tenth, operations of 64 ranks to a thirtieth; records, which are the most of a file,
+# are read a piece at a time and have a limit of their own.
+_MOST_JSON = (16, 16 << 20)
+_MOST_ARRAYS = (64, 64 << 20)
+_MOST_PIECE_BYTES = 16 << 20
+_ROW_BYTES = {"records": RECORD_TYPE.itemsize, "answers": ANSWER.size}
+
+_time_ns = whole(0, MOST_NS)
+_size_bytes = whole(0, MOST_BYTES)
+_count = whole(0, MOST_BYTES)
+_signed_bytes = whole(-MOST_BYTES, MOST_BYTES)
+_seconds = number(0, 1e12)
+_share = number(0, 1)
+
+
+def _run(ends: bool) -> Check:
+    """start.json; with `ends` run.json."""
+    start: dict[str, Check] = {
+        "schema": whole(),
+        "command": rows(text),
+        "ranks": whole(1, MOST_RANKS),
+        "nodes": whole(1, MOST_RANKS),
+        "gpus_per_node": whole(1, MOST_RANKS),
+        "cluster": _CLUSTER,
+        "cluster_name": text,
+        "host_time": text,
+        "isolation": record({"tier": text, "reason": text}),
+        "notes": rows(text),
+        "versions": mapping(text),
+    }
+    end: dict[str, Check] = {
+        "exit_code": whole(0, 255),
+        "failed_rank": optional(whole(0, MOST_RANKS)),
+        "message": text,
+        "wall": record({"total_s": _seconds, "startup_s": _seconds, "core_seconds": _seconds}),
+        "digest": text,
+    }
+    known: dict[str, Check] = {
+        "environment": mapping(text),
+        "host_tensors": text,
+        "cache": optional(text),
+        "expert_load": _EXPERT_LOAD,
+        "unsupported": text,
+        "host_gaps": optional(record({"file": text, "sha256": text})),
+        "deadlock": rows(_DEADLOCK_TABLE),
+        "host_memory": optional(_HOST_MEMORY),
+        "steady": optional(record({"iterations": _count}, {"median_ns": _time_ns})),
+        "resimulation": _RESIMULATION,
+    }
+    return record(start | end if ends else start, known)
+
+
+_CLUSTER = record(
+    {},
+    {
+        "gpu": text,
+        "nodes": optional(whole(1)),
+        "node_groups": rows(record({"gpu": text, "nodes": whole(1, MOST_RANKS)})),
+    },
+)
+_EXPERT_LOAD = record(
+    {"name": text},
+    {"exponent": optional(number(0)), "weights": optional(rows(number(0)))},
+)
+_DEADLOCK_TABLE = record(
+    {
+        "title": text,
+        "rows": rows(
+            record(
+                {
+                    "ranks": wholes(0, MOST_RANKS),
+                    "state": text,
+                    "since_ns": optional(_time_ns),
+                    "site": text,
+                }
+            )
+        ),
+    }
+)
+_HOST_MEMORY = record(
+    {"pss_bytes": mapping(_size_bytes, key_of(0, MOST_RANKS)), "total_bytes": _size_bytes},
+    {"limit_bytes": optional(_size_bytes)},
+)
+_RESIMULATION = optional(
+    record(
+        {},
+        {
+            **{"of": text, "same_settings": flag, "same_history": optional(flag)},
+            **{"cluster_name": text, "what_if": mapping(anything)},
+        },
+    )
+)
+_SETTINGS = record(
+    {
+        "gpu": record(
+            {"properties": record({"totalGlobalMem": whole(1, MOST_BYTES)})},
+            {
+                "name": text,
+                "intervals": mapping(row(number(0, 1), number(1), text)),
+            },
+        ),
+        "nccl_environment": mapping(text),
+    },
+    {
+        "ranks": whole(1, MOST_RANKS),
+        "nodes": whole(1, MOST_RANKS),
+        "gpus_per_node": whole(1, MOST_RANKS),
+        "cluster": mapping(anything),
+        "other_gpus": mapping(mapping(anything)),
+    },
+)
+_TIMING = record(
+    {
+        "name": text,
+        "class": text,
+        "tier": one_of([tier.value for tier in Tier]),
+        "duration_ns": _time_ns,
+    },
+    {
+        "interval": row(number(0, 1), number(1)),
+        "interval_source": text,
+        "signature": mapping(anything),
+        "gpu": text,
+    },
+    together=("interval", "interval_source"),
+)
+
+
+def _by_rank(ranks: int) -> dict[str, Check]:
+    """Members that name ranks. Those that come in pieces are lists."""
+    rank = whole(0, ranks - 1)
+    site = {"rank": rank, "site": text}
+    memory = record(
+        {
+            **dict.fromkeys(
+                (
+                    *("allocated_peak_bytes", "reserved_peak_bytes", "device_peak_bytes"),
+                    *("context_bytes", "nccl_bytes"),
+                ),
+                _size_bytes,
+            ),
+            "oom": rows(
+                record({"asked_bytes": _size_bytes, "free_bytes": _size_bytes, "site": text})
+            ),
+        },
+        {"capacity_bytes": _size_bytes},
+    )
+    return {
+        "communicators.json": mapping(wholes(0, ranks - 1), key_of(0, (1 << 64) - 1)),
+        "operations": rows(_operation(ranks)),
+        "markers": rows(row(rank, _time_ns, one_of([*map(int, MarkerKind)]), text)),
+        "allocations": rows(
+            row(
+                *(rank, _time_ns, whole(0, MOST_RANKS), one_of([*map(int, MemoryKind)])),
+                *(_signed_bytes, _signed_bytes, whole(0, (1 << 64) - 1), text),
+            )
+        ),
+        "memory.json": record({"capacity_bytes": _size_bytes, "per_rank": rows(memory, ranks)}),
+        "calls_of.json": wholes(0, ranks - 1),
+        "synthetic.json": rows(record(site | {"bytes": _size_bytes, "count": _count})),
+        "host_tensors.json": record(
+            {
+                "skipped": rows(
+                    record(site | {"what": text, "bytes": _size_bytes, "operations": _count})
+                ),
+                "used": rows(record(site | {"bytes": _size_bytes, "tensors": _count})),
+            }
+        ),
+        "unsupported.json": rows(
+            record(
+                site
+                | dict.fromkeys(("library", "symbol", "detail", "answer"), text)
+                | {"count": _count}
+            )
+        ),
+        "exits.json": mapping(whole(-(1 << 31), 1 << 31), key_of(0, ranks - 1)),
+    }
+
+
+def _operation(ranks: int) -> Check:
+    kinds = [kind.name.lower() for kind in NcclOpKind]
+    fields = record(
+        {
+            "kind": one_of(kinds),
+            "comm": whole(0, (1 << 64) - 1),
+            "bytes": _size_bytes,
+            "members": wholes(0, ranks - 1, fewest=1),
+            "arrivals_ns": wholes(0, MOST_NS, fewest=1),
+            "moves_ns": _time_ns,
+            "ends_ns": wholes(0, MOST_NS, fewest=1),
+            "site": text,
+        },
+        {
+            "count": _count,
+            "dtype": whole(0, 255),
+            "algorithm": text,
+            "protocol": text,
+            "limited_by": text,
+            "root": whole(0, ranks - 1),
+            "reduction": whole(0, (1 << 32) - 1),
+        },
+    )
+
+    def check(value: Any) -> None:
+        fields(value)
+        members = len(value["members"])
+        for name in ("arrivals_ns", "ends_ns"):
+            if len(value[name]) != members:
+                raise Fault(f"it has {len(value[name])} times for {members} members").below(
+                    f".{name}"
+                )
+        if value["kind"] in ("send", "recv") and members != 2:
+            raise Fault(f"a {value['kind']} has 2 members, not {members}")
+        if ("algorithm" in value) != ("protocol" in value):
+            raise Fault("it has an algorithm or a protocol, and not both")
+
+    return check
+
+
+_WITHOUT_RANKS: Mapping[str, Check] = {
+    "settings.json": _SETTINGS,
+    "timings": rows(_TIMING),
+    "link_loads": rows(mapping(row(number(0), number(0), text))),
+    "calls.json": mapping(
+        record(
+            {
+                "modelled": mapping(_count),
+                "ignored": mapping(_count),
+                "passthrough": mapping(_count),
+            }
+        )
+    ),
+    "host_gaps.json": record(
+        {
+            "measured": rows(record({"key": text, "calls": whole(1), "gap_ns": _time_ns})),
+            "replayed": record(
+                dict.fromkeys(SOURCES, record({"calls": _count, "charged_ns": _time_ns}))
+            ),
+        }
+    ),
+    "routing.json": rows(record({"experts": whole(1), "top": _count, "calls": _count})),
+    "measuring.json": record(
+        {
+            "environment": mapping(text),
+            **dict.fromkeys(("measured", "known", "restarts"), _count),
+            "refused": rows(record({"class": text, "name": text, "reason": text})),
+        }
+    ),
+}
+
+
+def check_run(value: Any, ends: bool) -> None:
+    """start.json, or, with `ends`, run.json. Raises: Fault."""
+    _run(ends)(value)
+    if value["ranks"] > value["nodes"] * value["gpus_per_node"]:
+        raise Fault(
+            f"{value['ranks']} ranks do not fit on {value['nodes']} nodes of "
+            f"{value['gpus_per_node']} GPUs"
+        )
+
+
+def member_checks(ranks: int) -> Mapping[str, Check]:
+    """By name of a JSON member, or of the list that comes in pieces of that name."""
+    return {**_WITHOUT_RANKS, **_by_rank(ranks)}
+
+
+def is_kept(name: str) -> bool:
+    """Whether a member is read as a whole, and not a piece at a time."""
+    return not name.startswith(("records/", "answers/", "logs/"))
+
+
+def check_sizes(file_bytes: int, sizes: Mapping[str, int]) -> None:
+    """`sizes`: of the members, as the archive tells them. Raises: Fault for more than `file_bytes`
+    of it can hold.
+    """
+    if len(sizes) > MOST_MEMBERS:
+        raise Fault(f"it has {len(sizes):,} members")
+    for suffix, (times, beside_bytes) in ((".json", _MOST_JSON), (".npy", _MOST_ARRAYS)):
+        kept = {name: size for name, size in sizes.items() if is_kept(name)}
+        whole_bytes = sum(size for name, size in kept.items() if name.endswith(suffix))
+        if whole_bytes > times * file_bytes + beside_bytes:
+            raise Fault(
+                f"its {suffix} members would take {whole_bytes:,} bytes, and the file has "
+                f"{file_bytes:,}"
+            )
+    for name, size in sizes.items():
+        if not is_kept(name) and size > _MOST_PIECE_BYTES:
+            raise Fault(f"{name} would take {size:,} bytes")
+        if size % _ROW_BYTES.get(name.partition("/")[0], 1) != 0:
+            raise Fault(f"{name} has {size:,} bytes, which are no whole rows")
+
+
+def check_spans(
+    spans: npt.NDArray[np.void], ranks: int, timings: int, operations: Sequence[Mapping[str, Any]]
+) -> None:
+    """Ranges and references. Raises: Fault."""
+    if not len(spans):
+        return
+    kinds = spans["kind"]
+    limits = np.zeros(256, np.int64)
+    limits[KERNEL_SPAN] = timings
+    limits[COPY_SPAN] = max(CopyKind) + 1
+    limits[FILL_SPAN] = 1 << 32
+    limits[COMMUNICATION_SPAN] = len(operations)
+    limits[HOST_WAIT_SPAN] = max(WaitKind) + 1
+    wrong = {
+        "is of a rank that there is not": spans["rank"] >= ranks,
+        "is of no kind": ~np.isin(
+            kinds, (KERNEL_SPAN, COPY_SPAN, FILL_SPAN, COMMUNICATION_SPAN, HOST_WAIT_SPAN)
+        ),
+        "refers to nothing": spans["id"] >= limits[kinds],
+        "ends before it starts": spans["end_ns"] < spans["start_ns"],
+        "starts before it was issued": spans["start_ns"] < spans["issue_ns"],
+        "was issued before the run": spans["issue_ns"] < 0,
+        "ends after all time": spans["end_ns"] > MOST_NS,
+    }
+    for what, rows_of in wrong.items():
+        if rows_of.any():
+            raise Fault(f"span {int(np.argmax(rows_of))} {what}")
+    _check_parts(spans[kinds == COMMUNICATION_SPAN], ranks, operations)
+
+
+def _check_parts(
+    parts: npt.NDArray[np.void], ranks: int, operations: Sequence[Mapping[str, Any]]
+) -> None:
+    """Ranks take part in operations that they are members of."""
+    members = [len(one["members"]) for one in operations]
+    of = np.repeat(np.arange(len(operations)), members) * ranks
+    known = of + np.fromiter(
+        (rank for one in operations for rank in one["members"]), np.int64, sum(members)
+    )
+    wrong = ~np.isin(parts["id"].astype(np.int64) * ranks + parts["rank"], known)
+    if wrong.any():
+        one = parts[wrong][0]
+        raise Fault(f"rank {one['rank']} has a part of operation {one['id']}, and is no member")
+
+
+def check_link_use(uses: npt.NDArray[np.void], loads: int) -> None:
+    """Likewise. Raises: Fault."""
+    if not len(uses):
+        return
+    wrong = {
+        "refers to no load": uses["load"] >= loads,
+        "ends before it begins": uses["end_ns"] < uses["begin_ns"],
+        "begins before the run": uses["begin_ns"] < 0,
+        "ends after all time": uses["end_ns"] > MOST_NS,
+    }
+    for what, rows_of in wrong.items():
+        if rows_of.any():
+            raise Fault(f"row {int(np.argmax(rows_of))} {what}")
+
+
+def read_array(content: bytes, row_type: np.dtype[np.void]) -> npt.NDArray[np.void]:
+    """The rows of a .npy file, which must be of that type. Raises: Fault."""
+    head = _ArrayHead(content)
+    if head.dtype != row_type or len(head.shape) != 1:
+        raise Fault(f"its rows are not of the type {row_type}")
+    size_bytes = len(content) - head.offset_bytes
+    if size_bytes != math.prod(head.shape) * row_type.itemsize:
+        raise Fault(f"it has {size_bytes:,} bytes for {head.shape[0]:,} rows")
+    return np.frombuffer(content, row_type, offset=head.offset_bytes)
+
+
+class _ArrayHead:
+    """What a .npy file says of itself."""
+
+    def __init__(self, content: bytes) -> None:
+        file = io.BytesIO(content)
+        try:
+            version = np.lib.format.read_magic(file)
+            if version != (1, 0):
+                raise Fault(f"it is of version {version} of the format")
+            self.shape, _, self.dtype = np.lib.format.read_array_header_1_0(file)
+        except Fault:
+            raise
+        except Exception as error:  # whatever numpy's parser finds
+            raise Fault(f"it is no array: {error}") from error
+        self.offset_bytes = file.tell()
