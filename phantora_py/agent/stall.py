@@ -4,29 +4,21 @@ A program that loops or waits for ever outside the simulation cannot be told fro
 long. So this is news for the user, not a failure, unless the user set a limit.
 """
 
-import contextlib
-import os
-import re
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from phantora_py.process_tree import tree
-from phantora_py.rank.runtime import STACK_SIGNAL, stack_path
+from phantora_py.agent.whereabouts import whereabouts
 from sim_server.deadlock import ranges_text
 
 # Told first after this time, then each time that it has doubled (assumed: longer than most silent
 # parts of a healthy start).
 FIRST_TOLD_S = 10.0
-# Of how many ranks the Python line is looked up, and how long a rank may take to answer (assumed).
+# Of how many ranks is said where they are (assumed: more could not be read).
 _MOST_LINES = 8
-_ANSWER_LIMIT_S = 0.3
-_PAUSE_S = 0.01
 _RUNNING = "running without a GPU call"
 _OUTSIDE = "waiting outside the simulation"
-_FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
-_NOT_THE_USERS = ("/site-packages/", "/dist-packages/", "/lib/python3", "/phantora_py/", "<frozen")
 
 
 class StallWatch:
@@ -68,7 +60,7 @@ class StallWatch:
         for rank in sorted(suspects):
             where = ""
             if sum(map(len, states.values())) < _MOST_LINES:
-                where = _python_line(stack_path(self._run_directory, rank), pids[rank])
+                where = whereabouts(self._run_directory, rank, pids[rank])
             what = _OUTSIDE if rank in outside else _RUNNING
             states[what + where].append(rank)
         parts = "; ".join(
@@ -82,38 +74,3 @@ class StallWatch:
 
     def _silence_s(self) -> float:
         return self._clock_s() - self._last_s
-
-
-def _python_line(stack: Path, pid: int) -> str:
-    """The line at which the main thread of a rank is, as the end of a phrase; empty: not known."""
-    for process in tree(pid):
-        if not _answers(process):
-            continue
-        os.truncate(stack, 0)
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(process, STACK_SIGNAL)
-        deadline_s = time.monotonic() + _ANSWER_LIMIT_S
-        while time.monotonic() < deadline_s:
-            time.sleep(_PAUSE_S)
-            line = _users_line(stack.read_text(errors="replace"))
-            if line:
-                return f", at {line}"
-    return ""
-
-
-def _answers(pid: int) -> bool:
-    """Whether a process has a handler for the signal, which would kill any other."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False  # It has ended.
-    caught = re.search(r"^SigCgt:\s*([0-9a-f]+)$", status, re.MULTILINE)
-    return caught is not None and bool(int(caught[1], 16) >> (STACK_SIGNAL - 1) & 1)
-
-
-def _users_line(stack: str) -> str:
-    """The innermost line of the user's in what `faulthandler` wrote; any line if there is none."""
-    frames = _FRAME.findall(stack)
-    users = [frame for frame in frames if not any(part in frame[0] for part in _NOT_THE_USERS)]
-    file, line, function = (users or frames or [("", "", "")])[0]
-    return f"{file}:{line} {function}" if file else ""

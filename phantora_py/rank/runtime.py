@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import atexit
 import ctypes
-import faulthandler
 import functools
 import importlib.abc
 import importlib.machinery
 import json
 import os
-import signal
 import sys
 import weakref
 from collections.abc import Callable, Sequence
@@ -40,8 +38,6 @@ from .triton_kernels import (
 
 OPTIMIZER_STEP = 1  # ph::MarkerKind in csrc/protocol/records.h
 OPTIMIZER_MODULE = "torch.optim.optimizer"
-# Upon it a rank writes where its main thread is. Nobody else uses this one (assumed).
-STACK_SIGNAL = signal.SIGRTMAX - 3
 
 
 def start() -> bool:
@@ -54,11 +50,8 @@ def start() -> bool:
     run_dir, rank = os.environb[b"PHANTORA_RUN_DIR"], int(os.environ["PHANTORA_RANK"])
     if not shim.ph_attach(run_dir, rank):
         return False
-    # With the GIL held, so that the shim can check how it reads frames (core/python_frame.cc).
-    ctypes.PyDLL(None).ph_current_site()
-    # Kept open, and by O_APPEND never written beyond its end, which the agent moves.
-    stack = stack_path(Path(os.fsdecode(run_dir)), rank).open("a")
-    faulthandler.register(STACK_SIGNAL, stack, all_threads=False)
+    # With the GIL held, so that the shim can check how it reads frames (core/python_layout.cc).
+    ctypes.PyDLL(None).ph_write_whereabouts()
     rank_runtime = _Runtime(shim, Path(os.fsdecode(run_dir)))
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
     after_import("torch", rank_runtime.replace_kernels)
@@ -83,11 +76,6 @@ def follow() -> bool:
     """
     run_dir, rank = os.environb[b"PHANTORA_RUN_DIR"], int(os.environ["PHANTORA_RANK"])
     return bool(_load_shim().ph_follow(run_dir, rank))
-
-
-def stack_path(run_dir: Path, rank: int) -> Path:
-    """Where a rank writes its stack when it gets STACK_SIGNAL."""
-    return run_dir / f"rank-{rank}.stack"
 
 
 def after_import(name: str, action: Callable[[ModuleType], None]) -> None:
@@ -188,6 +176,7 @@ class _Runtime:
             self._shim.ph_statistics(json.dumps(self._host_tensors.statistics()).encode())
         if self._small_operations is not None:
             self._shim.ph_statistics(json.dumps(self._small_operations.statistics()).encode())
+        self._shim.ph_end_other_walks()
         self._shim.ph_exit_at_end()
 
     def _tell_memory(self, devices: Sequence[int]) -> None:

@@ -18,6 +18,7 @@ namespace ph {
 namespace {
 
 thread_local int depth = 0;
+thread_local const char* call_name = nullptr;
 thread_local std::uint64_t cpu_at_last_exit_ns = 0;
 thread_local std::uint64_t unattributed_ns = 0;  // measured, and not yet counted for a key
 
@@ -66,8 +67,13 @@ bool enter_own_code() noexcept {
 }
 
 void leave_own_code() noexcept {
-  if (--depth == 0 && measures()) cpu_at_last_exit_ns = thread_cpu_ns();
+  if (--depth != 0) return;
+  call_name = nullptr;
+  if (measures()) cpu_at_last_exit_ns = thread_cpu_ns();
 }
+
+void name_call(const char* name) noexcept { call_name = name; }
+const char* const* current_call() noexcept { return &call_name; }
 
 void charge_call(const ApiTable& table, std::size_t row, HostCost cost) noexcept {
   if (cost == HostCost::None) return;

@@ -8,6 +8,10 @@ namespace ph {
 __attribute__((visibility("default"))) bool enter_own_code() noexcept;
 __attribute__((visibility("default"))) void leave_own_code() noexcept;
 
+// The call of the program that this thread is in, by name, until its outermost end; and where that is kept.
+void name_call(const char* name) noexcept;
+const char* const* current_call() noexcept;
+
 class OwnCode {
  public:
   OwnCode() noexcept : outermost_(enter_own_code()) {}

@@ -127,5 +127,5 @@ std::uint32_t current_site() noexcept {
 
 }  // namespace ph
 
-// For phantora_py/rank/runtime.py, which calls it once with the GIL held so that the layout is checked early.
+// For phantora_py/rank/host_tensors.py.
 extern "C" PH_EXPORT std::uint32_t ph_current_site() noexcept { return ph::current_site(); }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include <dlfcn.h>
+#include <sched.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -16,7 +17,8 @@ namespace {
 using Object = void;  // PyObject; the shim includes no Python header
 
 // Offsets in bytes. Source: offsetof() compiled with the headers of CPython 3.10.13, 3.11.7, 3.12.1 and 3.13.0 for
-// x86-64 (PyThreadState, _PyCFrame, PyFrameObject or _PyInterpreterFrame, PyCodeObject); fixed within a minor version.
+// x86-64 (PyThreadState, _PyCFrame, PyFrameObject or _PyInterpreterFrame, PyCodeObject, PyASCIIObject and
+// PyCompactUnicodeObject); fixed within a minor version.
 struct Layout {
   const char* version;             // of Py_GetVersion()
   std::size_t thread_frames;       // in the thread state: its innermost frame, or
@@ -28,13 +30,17 @@ struct Layout {
   int code_instructions;           // -1: frame_instruction is a number
   std::size_t code_file;
   std::size_t code_name;
+  std::size_t code_first_line;
+  std::size_t code_line_table;
+  std::size_t text_ascii;          // where the characters of a str begin that is ASCII
+  std::size_t text_wide;           // ... that is not
 };
 
 constexpr Layout kLayouts[] = {
-    {"3.10.", 24, -1, 32, 24, 96, -1, -1, 104, 112},
-    {"3.11.", 56, 8, 32, 48, 56, -1, 184, 112, 120},
-    {"3.12.", 56, 0, 0, 8, 56, 70, 192, 112, 120},
-    {"3.13.", 72, -1, 0, 8, 56, 70, 200, 112, 120},
+    {"3.10.", 24, -1, 32, 24, 96, -1, -1, 104, 112, 40, 120, 48, 72},
+    {"3.11.", 56, 8, 32, 48, 56, -1, 184, 112, 120, 72, 136, 48, 72},
+    {"3.12.", 56, 0, 0, 8, 56, 70, 192, 112, 120, 68, 136, 40, 56},
+    {"3.13.", 72, -1, 0, 8, 56, 70, 200, 112, 120, 68, 136, 40, 56},
 };
 constexpr std::size_t kObjectType = 8;
 constexpr char kOwnedByCStack = 3;  // FRAME_OWNED_BY_CSTACK: the entry of an evaluation loop, no frame of the program
@@ -157,11 +163,14 @@ bool next_frame(const void*& frame, Frame& out) noexcept {
   return false;
 }
 
-const void* function_name(const Frame& frame) noexcept {
-  const void* name = nullptr;
-  std::memcpy(&name, static_cast<const char*>(frame.code) + api().layout->code_name, sizeof name);
-  return name;
+const void* member(const Frame& frame, std::size_t offset) noexcept {
+  const void* object = nullptr;
+  std::memcpy(&object, static_cast<const char*>(frame.code) + offset, sizeof object);
+  return object;
 }
+
+const void* function_name(const Frame& frame) noexcept { return member(frame, api().layout->code_name); }
+const void* line_table(const Frame& frame) noexcept { return member(frame, api().layout->code_line_table); }
 
 // Whether attribute `name` of a code object is the object at `expected`.
 bool is_attribute(Object* code, const char* name, const void* expected) {
@@ -181,7 +190,8 @@ bool layout_holds() {
     Frame ours{};
     Object* const code = api().frame_code(frame);
     same = next_frame<Checked>(place, ours) && ours.code == code && line_of(ours) == api().frame_line(frame) &&
-           is_attribute(code, "co_filename", ours.file) && is_attribute(code, "co_name", function_name(ours));
+           is_attribute(code, "co_filename", ours.file) && is_attribute(code, "co_name", function_name(ours)) &&
+           is_attribute(code, "co_linetable", line_table(ours));
     api().release(code);
     Object* const previous = api().frame_previous(frame);
     api().release(frame);
@@ -203,6 +213,20 @@ bool is_trusted() {
   }
   return now == Trust::Trusted;
 }
+
+// A thread state may be gone once the interpreter has ended.
+bool has_thread_state() noexcept {
+  return api().layout != nullptr && api().is_initialized() != 0 && api().thread_state() != nullptr;
+}
+
+bool on_main_thread() noexcept {
+  static thread_local const bool answer = gettid() == getpid();
+  return answer;
+}
+
+// As an interpreter ends, it frees the states and frames of threads other than the main one, which may be here.
+std::atomic<int> other_walks{0};
+std::atomic<bool> walks_are_over{false};
 
 // UTF-8 of a str, through functions that only read it.
 std::string text_of(const void* object) {
@@ -227,10 +251,47 @@ std::string text_of(const void* object) {
 
 }  // namespace
 
-Walk::Walk() noexcept : frame_(nullptr) {
-  // A thread state may be gone once the interpreter has ended.
-  if (api().layout == nullptr || api().is_initialized() == 0 || api().thread_state() == nullptr) return;
-  if (is_trusted()) frame_ = innermost_frame<Direct>();
+std::string stack_description() {
+  if (!on_main_thread() || !has_thread_state() || !is_trusted()) return "";
+  const Layout& layout = *api().layout;
+  std::string json = "{";
+  const auto add = [&json](const char* name, auto value) {
+    if (json.size() > 1) json += ", ";
+    json += std::string("\"") + name + "\": " + std::to_string(value);
+  };
+  add("thread", reinterpret_cast<std::uintptr_t>(api().thread_state()));
+  add("code_type", reinterpret_cast<std::uintptr_t>(api().code_type));
+  add("thread_frames", layout.thread_frames);
+  add("cframe_current", layout.cframe_current);
+  add("frame_code", layout.frame_code);
+  add("frame_previous", layout.frame_previous);
+  add("frame_instruction", layout.frame_instruction);
+  add("frame_owner", layout.frame_owner);
+  add("code_instructions", layout.code_instructions);
+  add("code_file", layout.code_file);
+  add("code_name", layout.code_name);
+  add("code_first_line", layout.code_first_line);
+  add("code_line_table", layout.code_line_table);
+  add("text_ascii", layout.text_ascii);
+  add("text_wide", layout.text_wide);
+  return json + "}";
+}
+
+void end_other_walks() noexcept {
+  walks_are_over.store(true);
+  while (other_walks.load() != 0) sched_yield();
+}
+
+Walk::Walk() noexcept : frame_(nullptr), counted_(!on_main_thread()) {
+  if (counted_) {
+    other_walks.fetch_add(1);
+    if (walks_are_over.load()) return;
+  }
+  if (has_thread_state() && is_trusted()) frame_ = innermost_frame<Direct>();
+}
+
+Walk::~Walk() noexcept {
+  if (counted_) other_walks.fetch_sub(1);
 }
 
 const Frame* Walk::next() noexcept {

@@ -17,12 +17,24 @@ struct Frame {
 class Walk {
  public:
   Walk() noexcept;
+  ~Walk() noexcept;
+  Walk(const Walk&) = delete;
+  Walk& operator=(const Walk&) = delete;
   const Frame* next() noexcept;
 
  private:
   const void* frame_;
+  const bool counted_;
   Frame current_{};
 };
+
+// Waits until no thread but the calling one walks, and lets none but the main one begin: they find no frames from now
+// on. To be called by the main thread before its interpreter ends.
+void end_other_walks() noexcept;
+
+// What another process needs to read the main thread's frames (phantora_py/agent/frames.py), as JSON: addresses and
+// offsets. To be called by the main thread. Empty if its layout is not trusted.
+std::string stack_description();
 
 std::string file_of(const Frame& frame);
 std::string function_of(const Frame& frame);

@@ -158,7 +158,7 @@ void Timekeeper::note_next() noexcept {
   set_next_alarm(next_ns);
 }
 
-// Assumed to be nobody else's. phantora_py/rank/runtime.py has the next.
+// Assumed to be nobody else's.
 int alarm_signal() noexcept { return SIGRTMAX - 4; }
 
 bool sets_alarms() noexcept { return attached() && is_owner() && (is_driver() || is_programs_thread()); }

@@ -1,0 +1,103 @@
+"""Where a rank is: the Python line of its main thread, and the call it is in of a GPU's library.
+
+The rank has no part in it. When it started, it left behind what there is to know about its
+interpreter (csrc/shim/core/whereabouts.cc); the kernel copies the memory that this names. The
+frames are in use meanwhile: an address that is stale is an error here, and what has been read
+counts as far as two looks agree.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from phantora_py.agent.frames import Frame, common, line_of, look
+from phantora_py.agent.process_memory import ProcessMemory, Unreadable
+from phantora_py.process_tree import tree
+
+# Frames that are made and freed all the time need several tries (assumed enough).
+_MOST_TRIES = 20
+_LONGEST_NAME_BYTES = 100
+_NOT_THE_USERS = ("/site-packages/", "/dist-packages/", "/lib/python3", "/phantora_py/", "<frozen")
+
+
+def whereabouts(run_directory: Path, rank: int, pid: int) -> str:
+    """As the end of a phrase, of a rank whose first process is `pid`."""
+    try:
+        left = json.loads((run_directory / f"rank-{rank}.whereabouts").read_text())
+    except FileNotFoundError:
+        return ", before its first line of Python and its first GPU call"
+    process = _find(pid, left["pid"])
+    if process is None:
+        return ", without the process that has used the GPU"
+    memory = ProcessMemory(process)
+    try:
+        call = _call(memory, left["call"])
+        line = _users_line(memory, left["python"]) if "python" in left else ""
+    except PermissionError:
+        return ", at a line that this machine does not let us read"
+    except (Unreadable, ProcessLookupError):
+        return ", at a line that could not be read"
+    if line:
+        return f", at {line} (in {call})" if call else f", at {line}"
+    return f", in {call}" if call else ", outside Python"
+
+
+def _find(top: int, own_pid: int) -> int | None:
+    """The process of a tree that has this id in its own pid namespace."""
+    for process in tree(top):
+        with contextlib.suppress(OSError):  # It has ended.
+            status = Path(f"/proc/{process}/status").read_text()
+            ids = re.search(r"^NSpid:(.*)$", status, re.MULTILINE)
+            if ids and int(ids[1].split()[-1]) == own_pid:
+                return process
+    return None
+
+
+def _call(memory: ProcessMemory, address: int) -> str:
+    """The name of the call that the main thread is in, or nothing."""
+    name = memory.pointer(address)
+    if name == 0:
+        return ""
+    # It may end at the end of a mapping.
+    text = b""
+    while b"\0" not in text and len(text) < _LONGEST_NAME_BYTES:
+        text += memory.read(name + len(text), 1)
+    return text.rstrip(b"\0").decode("ascii", "replace")
+
+
+def _users_line(memory: ProcessMemory, layout: Mapping[str, int]) -> str:
+    """The innermost line of the user's, any line if there is none; nothing if no Python runs.
+
+    Raises: Unreadable if the frames never stood still for long enough.
+    """
+    for _ in range(_MOST_TRIES):
+        try:
+            before, frames = look(memory, layout), look(memory, layout)
+            if not before and not frames:
+                return ""
+            frames = common(before, frames)
+            while frames:
+                # A name that was read counts if its frame is still there afterwards.
+                frame, line = _innermost(memory, layout, frames)
+                frames = common(frames, look(memory, layout))
+                if frame in frames:
+                    return line
+        except Unreadable:
+            continue
+    raise Unreadable
+
+
+def _innermost(
+    memory: ProcessMemory, layout: Mapping[str, int], frames: Sequence[Frame]
+) -> tuple[Frame, str]:
+    """The first of `frames` that is the user's, else the first."""
+    lines = []
+    for frame in frames:
+        lines.append(line_of(memory, layout, frame))
+        if not any(part in lines[-1] for part in _NOT_THE_USERS):
+            return frame, lines[-1]
+    return frames[0], lines[0]
