@@ -88,7 +88,10 @@ def counts(text: str) -> list[int]:
 def host_share(summary: dict[str, Any]) -> float:
     """Part of the iteration in which the device waits for the host."""
     parts = summary["breakdown_ns"]
-    whole_ns = sum(parts[key] for key in ("compute", "exposed_communication", "host", "idle"))
+    whole_ns = sum(
+        parts[key]
+        for key in ("compute", "exposed_communication", "waiting_for_ranks", "host", "idle")
+    )
     return float((parts["host"] + parts["idle"]) / whole_ns)
 
 

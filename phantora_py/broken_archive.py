@@ -17,6 +17,7 @@ from typing import BinaryIO
 # compressed size, size, length of the name, length of the extra field.
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _SIGNATURE = b"PK\3\4"
+_DIRECTORY = b"PK\1\2"
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,9 @@ class BrokenArchive:
         """Raises: OSError if it cannot be read."""
         self._path = path
         self._members: dict[str, _Member] = {}
+        self.cut = ""
+        """What of it is missing, if a complete member or directory was cut: no writer leaves that,
+        whose members are whole before their sizes are told."""
         with path.open("rb") as file:
             offset: int | None = 0
             while offset is not None:
@@ -52,10 +56,16 @@ class BrokenArchive:
         signature, method, crc = fields[0], fields[3], fields[6]
         packed, size, name, extra = map(int, fields[7:])
         content = offset + _LOCAL_HEADER.size + name + extra
+        # The directory is written when the file is complete.
+        if signature == _DIRECTORY:
+            self.cut = "its directory"
         # Sizes are filled in once a member is written, and none is empty.
-        if signature != _SIGNATURE or size == 0 or content + packed > file_bytes:
+        if signature != _SIGNATURE or size == 0 or packed == 0:
             return None
         text = file.read(name).decode(errors="replace")
+        if content + packed > file_bytes:
+            self.cut = f"its member {text}"
+            return None
         self._members[text] = _Member(content, packed, size, method, crc)
         return content + packed
 

@@ -84,7 +84,7 @@ class RunData:
     def __init__(self, path: Path) -> None:
         """Open `path`.
 
-        Raises: UsageError if it is missing, not a data file, or of another version.
+        Raises: UsageError if it is missing, not a data file, cut short, or of another version.
         """
         self.path = path
         self.broke_off = False
@@ -161,7 +161,12 @@ class RunData:
         except _UNREADABLE as error:
             self.broke_off = True
             broken = BrokenArchive(self.path)
-            if "start.json" not in broken.namelist():
+            if broken.cut or "run.json" in broken.namelist():
+                raise UsageError(
+                    f"{self.path} is cut short: {broken.cut or 'its end'} is not whole "
+                    f"({self.path.stat().st_size:,} bytes are there); copy it again."
+                ) from error
+            if not {"start.json", "settings.json"} <= {*broken.namelist()}:
                 raise UsageError(
                     f"{self.path} is not a data file of phantora, or is not complete: {error}"
                 ) from error
@@ -217,6 +222,11 @@ class RunData:
     def operations(self) -> list[dict[str, Any]]:
         """Communication operations; the `id` of communication spans is an index here."""
         return self._rows("operations")
+
+    @cached_property
+    def moves_ns(self) -> npt.NDArray[np.int64]:
+        """When the last rank had arrived at each operation, and its bytes began to move."""
+        return np.array([one["moves_ns"] for one in self.operations], np.int64)
 
     @cached_property
     def markers(self) -> list[tuple[int, int, int, str]]:
@@ -279,6 +289,14 @@ class RunData:
         Empty if the run broke off.
         """
         return [] if self.broke_off else list(self._json("synthetic.json"))
+
+    @cached_property
+    def unknown_reads(self) -> list[tuple[int, int, str]]:
+        """When values were read that no rule had produced: rank, host time in ns, Python line.
+
+        Empty in files of earlier versions.
+        """
+        return [(rank, time_ns, site) for rank, time_ns, site in self._rows("unknown_reads")]
 
     @cached_property
     def host_tensors(self) -> dict[str, list[dict[str, Any]]]:

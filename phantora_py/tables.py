@@ -198,11 +198,11 @@ def _iterations(data: RunData) -> Columns:
     """Each iteration after the first, on each rank, and where its time went (docs/json.md)."""
     boundaries_ns = find_iterations(data).boundaries_ns
     count, ranks = max(len(boundaries_ns) - 1, 0), data.ranks
-    parts = np.empty((5, 0), np.int64)
+    parts = np.empty((6, 0), np.int64)
     if count:
         by_rank = [rank_times(data, rank, boundaries_ns) for rank in range(ranks)]
         parts = np.concatenate(by_rank, axis=1)
-    compute, communication, exposed, host, idle = parts
+    compute, communication, exposed, waiting, host, idle = parts
     return {
         "rank": np.repeat(np.arange(ranks), count),
         "iteration": np.tile(np.arange(1, count + 1), ranks),
@@ -211,6 +211,7 @@ def _iterations(data: RunData) -> Columns:
         "compute_ns": compute,
         "communication_ns": communication,
         "exposed_communication_ns": exposed,
+        "waiting_for_ranks_ns": waiting,
         "host_ns": host,
         "idle_ns": idle,
     }

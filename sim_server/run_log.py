@@ -36,6 +36,9 @@ _PIECE_BYTES = 3 << 16
 ANSWER = struct.Struct("<BBHxxxxqq")
 
 
+# A site without one.
+UNKNOWN_LINE = "an unknown line"
+
 # What a program reads at once to decide something, not to print it (assumed).
 _LARGE_READ_BYTES = 1024
 
@@ -88,6 +91,7 @@ class RunLog:
         self._sites: dict[tuple[int, int], str] = {}
         self._markers = Rows("markers")
         self._allocations = Rows("allocations")
+        self._unknown_reads = Rows("unknown_reads")
         self._iterations: Counter[str] = Counter()
         self._memory = [
             RankMemory(capacity_bytes=settings.gpu_of(rank).memory_bytes)
@@ -233,7 +237,9 @@ class RunLog:
             call = json.loads(announcement.payload)
             self._unsupported.add_first(rank, call, self.site(rank, announcement.site))
         elif kind is RecordKind.SYNTHETIC_READ:
-            totals = self._synthetic.setdefault((rank, self.site(rank, announcement.site)), [0, 0])
+            site = self.site(rank, announcement.site)
+            self._unknown_reads.add([rank, announcement.host_time_ns, site])
+            totals = self._synthetic.setdefault((rank, site), [0, 0])
             totals[0] += announcement.args[0]
             totals[1] += 1
 
@@ -294,7 +300,7 @@ class RunLog:
 
     def site(self, rank: int, identifier: int) -> str:
         """The Python line behind a call site of a rank."""
-        return self._sites.get((rank, identifier), "an unknown line")
+        return self._sites.get((rank, identifier), UNKNOWN_LINE)
 
     def iterations(self) -> int:
         """How often rank 0 has passed its most frequent marker, for the progress line; also asked
@@ -313,7 +319,7 @@ class RunLog:
 
     def pieces(self, everything: bool) -> Iterator[Piece]:
         """Members of the data file that are complete, or `everything` as far as it has settled."""
-        rows = (self._markers, self._allocations)
+        rows = (self._markers, self._allocations, self._unknown_reads)
         if everything or self.history.is_full() or max(map(len, rows)) >= PIECE_ROWS:
             yield from self.history.take()
             for one in rows:

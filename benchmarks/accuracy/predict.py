@@ -76,7 +76,10 @@ def predict(run: Run) -> Prediction:
             scales = [word for scale in run.scales for word in ("--scale-kernel", scale)]
             summary = _summary("resimulate", first, "-o", second, *scales)
     interval, breakdown = summary["trust"]["interval"], summary["breakdown_ns"]
-    whole_ns = sum(breakdown[name] for name in ("compute", "exposed_communication", "host", "idle"))
+    whole_ns = sum(
+        breakdown[name]
+        for name in ("compute", "exposed_communication", "waiting_for_ranks", "host", "idle")
+    )
     classes = [one for one in interval["classes"] if one["class"] != WHOLE_TRAINING]
     return Prediction(
         seconds=summary["iterations"]["median_ns"] / 1e9,

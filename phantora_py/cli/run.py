@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 from phantora_py.agent.agent import Outcome
@@ -22,6 +23,7 @@ from phantora_py.launch.options import HOST_TENSORS, HOST_TIMES, UNSUPPORTED, Ru
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from phantora_py.report.trust import doubts_of
+from phantora_py.report.unknown_reads import parse_places
 from sim_server import simulation_pb2 as wire
 from sim_server.errors import LowTrust, UsageError
 
@@ -154,7 +156,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="fail if anything puts the iteration time in doubt: a 90%% interval that reaches "
         "further than 25%% from it, 1%% of the GPU time merely assumed, variables of NCCL "
-        "that are not modelled",
+        "that are not modelled, values read that no rule produced",
+    )
+    output.add_argument(
+        "--accept-unknown",
+        action="append",
+        default=[],
+        metavar="FILE:LINE",
+        help="with --strict: values that no rule produced may be read there, because they are only "
+        "printed, as losses are; may be repeated",
     )
     output.add_argument(
         "--rank",
@@ -207,6 +217,7 @@ def run(options: argparse.Namespace) -> int:
         json=options.json,
         min_trust=None if options.min_trust is None else parse_share(options.min_trust),
         strict=options.strict,
+        accepted_reads=_accepted_reads(options),
         values_threshold_bytes=parse_size_bytes(options.values_threshold),
         cache=options.cache,
         gpu=options.gpu,
@@ -246,6 +257,17 @@ def _print_summary(options: RunOptions, path: Path) -> None:
         print_summary(path)
 
 
+def _accepted_reads(options: argparse.Namespace) -> tuple[str, ...]:
+    if options.accept_unknown and not options.strict:
+        raise UsageError("--accept-unknown says what --strict lets pass; give --strict too.")
+    return parse_places(options.accept_unknown)
+
+
+def _doubts(options: RunOptions, path: Path) -> Iterator[str]:
+    summary = summarise(RunData(path))
+    return doubts_of(summary, options.min_trust, options.strict, options.accepted_reads)
+
+
 def verdict(options: RunOptions, path: Path, outcome: Outcome) -> int:
     """Exit code 0, or raises the error that the outcome amounts to."""
     if outcome.exit_code != 0:
@@ -255,7 +277,7 @@ def verdict(options: RunOptions, path: Path, outcome: Outcome) -> int:
             )
         )
     if options.min_trust is not None or options.strict:
-        doubts = list(doubts_of(summarise(RunData(path)), options.min_trust, options.strict))
+        doubts = list(_doubts(options, path))
         if doubts:
             raise LowTrust(f"{' '.join(doubts)} To see where: phantora report {path}")
     return 0

@@ -10,7 +10,7 @@ from typing import Any
 
 from phantora_py.compare.comparison import compare, names_of, read_configuration
 from phantora_py.compare.gates import judge, require
-from phantora_py.compare.quantities import parse_gate, parse_prices, parse_work
+from phantora_py.compare.quantities import check_prices, parse_gate, parse_prices, parse_work
 from phantora_py.compare.terminal import print_comparison
 from phantora_py.report.units import size_text
 from sim_server.errors import UsageError
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="GATE",
         help="fail with exit code 6 if a run is worse: 'iteration_time<=1.02', the ratio to the "
-        "first; also exposed_communication, peak_memory; may be repeated",
+        "first; also exposed_communication, waiting_for_ranks, peak_memory; may be repeated",
     )
     view = parser.add_mutually_exclusive_group()
     view.add_argument(
@@ -69,6 +69,7 @@ def run(options: argparse.Namespace) -> int:
         read_configuration(path, name, work)
         for path, name, work in zip(options.files, names_of(options.files), works, strict=True)
     ]
+    check_prices(prices, [gpu for one in runs for gpu in one.gpus])
     comparison = compare(runs, prices)
     comparison["gates"] = judge(comparison, gates)
     if options.json:

@@ -1,6 +1,6 @@
 """Several runs against the first of them: the object that `--json` prints and the tables show.
 
-The shape is public (docs/json.md): keys may be added, these stay.
+The shape is public (docs/json.md): keys may be added; the schema's number changes with a meaning.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from phantora_py.compare.inputs import Inputs, differences, inputs_of, program_of
 from phantora_py.compare.interval import Doubts, Spread, speed_up, spread
@@ -25,8 +25,9 @@ from phantora_py.compare.work import Work as DoneWork
 from phantora_py.data import RunData
 from phantora_py.report.iterations import find_iterations
 from phantora_py.report.summary import summarise
+from phantora_py.report.unknown_reads import difference_text
 
-SCHEMA = 1
+SCHEMA = 2
 _HOUR_NS = 3600 * 10**9
 
 
@@ -108,7 +109,7 @@ def _figures(run: Configuration, first: Configuration, prices: Prices) -> dict[s
     interval = iterations.interval if iterations else None
     model = summary["trust"]["interval"]
     ratio = None
-    if run is not first and iterations and first.iterations:
+    if run is not first and _takes_time(iterations) and _takes_time(first.iterations):
         ratio = speed_up(
             *(first.iterations, iterations, _relative_work(run, first)),
             doubts=(first.doubts, run.doubts),
@@ -138,12 +139,18 @@ def _figures(run: Configuration, first: Configuration, prices: Prices) -> dict[s
         "speed_up": ratio and asdict(ratio),
         "throughput": _throughput(run),
         "breakdown_ns": summary["breakdown_ns"],
+        "unknown_reads": summary["trust"]["unknown_reads"],
         "exposed_communication_ns": summary["breakdown_ns"]["exposed_communication"],
+        "waiting_for_ranks_ns": summary["breakdown_ns"]["waiting_for_ranks"],
         "peak_memory_bytes": max(memory["peak_device_bytes"], default=None),
         "capacity_bytes": memory["capacity_bytes"],
         "fits": memory["fits"],
         "cost": _cost(run, prices),
     }
+
+
+def _takes_time(iterations: Spread | None) -> TypeGuard[Spread]:
+    return iterations is not None and iterations.median_ns > 0
 
 
 def _same_models(run: Configuration, first: Configuration) -> bool:
@@ -157,7 +164,7 @@ def _relative_work(run: Configuration, first: Configuration) -> float:
 
 
 def _throughput(run: Configuration) -> dict[str, Any] | None:
-    if run.work is None or run.iterations is None:
+    if run.work is None or run.iterations is None or not run.iterations.median_ns:
         return None
     per_s = run.work.amount / run.iterations.median_ns * 1e9
     return {"unit": run.work.unit, "per_iteration": run.work.amount, "per_s": per_s}
@@ -223,6 +230,26 @@ def _ends(runs: Sequence[Configuration]) -> list[str]:
                 f"{run.name} has no iteration after its first; its kernels and collectives are "
                 "those of the whole run."
             )
+        elif not run.iterations.median_ns:
+            notes.append(
+                f"Iterations of {run.name} take no virtual time: nothing was done on a GPU between "
+                "two of them."
+            )
+    return notes
+
+
+def _reads(runs: Sequence[Configuration]) -> list[str]:
+    """Lines that read unknown values, by which the runs may have decided what they do."""
+    notes = []
+    for run in runs:
+        rows = run.summary["trust"]["unknown_reads"]
+        if rows:
+            total = sum(row["count"] for row in rows)
+            differs = next(filter(None, map(difference_text, rows)), "")
+            notes.append(
+                f"{run.name} read {total:,} values that no rule produced, most at "
+                f"{rows[0]['site']}{f'; {differs}' if differs else ''}."
+            )
     return notes
 
 
@@ -272,4 +299,6 @@ def _uncertainty(runs: Sequence[Configuration]) -> list[str]:
     return [f"{spread_text}, and the models' own 90 % intervals: runs {rest}"]
 
 
-_NOTES: list[Callable[[Sequence[Configuration]], list[str]]] = [_ends, _work, _equal, _uncertainty]
+_NOTES: list[Callable[[Sequence[Configuration]], list[str]]] = [
+    *(_ends, _reads, _work, _equal, _uncertainty)
+]

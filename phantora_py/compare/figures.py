@@ -32,9 +32,11 @@ def figure_columns(runs: Sequence[Run]) -> list[Column]:
     columns: list[tuple[str, Callable[[Run], str]]] = [
         ("GPUs", lambda run: " + ".join(f"{ranks} {gpu}" for gpu, ranks in run["gpus"].items())),
         ("virtual iteration", _iteration),
+        ("interval", _interval),
         ("speed-up", lambda run: _speed_up(run, run is runs[0])),
         (_throughput_title(runs), _throughput),
         ("exposed", lambda run: _optional(duration_text, run["exposed_communication_ns"])),
+        ("waiting", lambda run: _optional(duration_text, run["waiting_for_ranks_ns"])),
         ("peak memory", _memory),
         ("cost", lambda run: _cost(run, "per_iteration")),
         (_cost_title(runs), lambda run: _cost(run, "per_million")),
@@ -92,6 +94,12 @@ def _iteration(run: Run) -> str:
     return duration_text(run["iteration"]["median_ns"]) if run["iteration"] else NONE
 
 
+def _interval(run: Run) -> str:
+    """As the run's own report says it."""
+    known = run["iteration"] and run["iteration"]["model_interval_ns"]
+    return f"{duration_text(known[0])} to {duration_text(known[1])}" if known else NONE
+
+
 def _speed_up(run: Run, is_first: bool) -> str:
     ratio = run["speed_up"]
     if is_first:
@@ -99,7 +107,7 @@ def _speed_up(run: Run, is_first: bool) -> str:
     if ratio is None:
         return NONE
     if ratio["distinguishable"] is None:
-        return f"{ratio['value']:#.3g} (of one iteration)"
+        return f"{ratio['value']:#.3g} (range not known)"
     if not ratio["distinguishable"]:
         return f"{ratio['value']:#.3g}, not distinguishable"
     low, high = f"{ratio['low']:#.3g}", f"{ratio['high']:#.3g}"

@@ -11,6 +11,7 @@ from sim_server.errors import GateFailed
 _FIGURES = {
     "iteration_time": lambda run: run["iteration"] and run["iteration"]["median_ns"],
     "exposed_communication": lambda run: run["exposed_communication_ns"],
+    "waiting_for_ranks": lambda run: run["waiting_for_ranks_ns"],
     "peak_memory": lambda run: run["peak_memory_bytes"],
 }
 

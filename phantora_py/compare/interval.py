@@ -83,7 +83,7 @@ def speed_up(
     first and of this. `common`: both runs are on the same models, whose errors are the same.
     """
     value = work * first.median_ns / this.median_ns
-    if first.interval is None or this.interval is None:
+    if any(one.interval is None or one.interval.low_ns <= 0 for one in (first, this)):
         return SpeedUp(value, None, None, None)
     slower, faster = _model_range(*doubts, common)
     low = work * first.interval.low_ns / this.interval.high_ns

@@ -20,7 +20,7 @@ from phantora_py.compare.figures import (
 from phantora_py.report.page.template import fill
 
 _ASSETS = Path(__file__).parent / "assets"
-_PARTS = ("compute", "exposed_communication", "host", "idle")
+_PARTS = ("compute", "exposed_communication", "waiting_for_ranks", "host", "idle")
 
 
 def make_comparison_page(comparison: Mapping[str, Any]) -> str:
@@ -46,7 +46,15 @@ def make_comparison_page(comparison: Mapping[str, Any]) -> str:
 def _longest_ns(runs: list[dict[str, Any]]) -> int:
     """What the full width of the bars is."""
     known = [run["iteration"] for run in runs if run["iteration"]]
-    return max((max(one["per_iteration_ns"]) for one in known), default=1)
+    return max((max(_range_ns(one)[1], *one["per_iteration_ns"]) for one in known), default=1) or 1
+
+
+def _range_ns(iteration: Mapping[str, Any]) -> list[int]:
+    """The run's interval, as its report has it; the spread of the iterations where the models'
+    errors are not known.
+    """
+    known = iteration["model_interval_ns"] or iteration["interval_ns"]
+    return list(known or [iteration["median_ns"]] * 2)
 
 
 def _bar(run: Mapping[str, Any], longest_ns: int) -> dict[str, Any]:
@@ -62,10 +70,11 @@ def _bar(run: Mapping[str, Any], longest_ns: int) -> dict[str, Any]:
 
     parts_ns = {name: run["breakdown_ns"][name] for name in _PARTS}
     whole_ns = sum(parts_ns.values()) or 1
-    low_ns, high_ns = iteration["interval_ns"] or [iteration["median_ns"]] * 2
+    low_ns, high_ns = _range_ns(iteration)
     return {
         "name": run["name"],
         "iteration": iteration,
+        "range_ns": None if low_ns == high_ns else [low_ns, high_ns],
         "width": place(iteration["median_ns"]),
         "parts": [
             (name.replace("_", " "), time_ns, time_ns / whole_ns)

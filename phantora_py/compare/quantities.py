@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sim_server.errors import UsageError
 
 _WORK = re.compile(r"(\d+(?:\s*x\s*\d+)*)\s*([A-Za-z]*)")
 _GATE = re.compile(r"\s*(\w+)\s*<=\s*([0-9.]+)\s*")
-GATE_METRICS = ("iteration_time", "exposed_communication", "peak_memory")
+GATE_METRICS = ("iteration_time", "exposed_communication", "waiting_for_ranks", "peak_memory")
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,18 @@ class Prices:
     def of(self, gpu: str) -> float | None:
         """The price of a GPU, None if it was not told."""
         return self.by_gpu.get(gpu, self.other)
+
+
+def check_prices(prices: Prices, gpus: Iterable[str]) -> None:
+    """Raises: UsageError for a price of a GPU that no run has."""
+    known = sorted(set(gpus))
+    for gpu in prices.by_gpu:
+        if gpu not in known:
+            nearest = difflib.get_close_matches(gpu, known, 1, cutoff=0.0)[0]
+            raise UsageError(
+                f"--price {gpu}=...: no run has a GPU of that name; did you mean {nearest!r}? "
+                f"The runs have {', '.join(known)}."
+            )
 
 
 def parse_prices(texts: Sequence[str]) -> Prices:

@@ -52,6 +52,8 @@ class RunOptions:
     """Least share of GPU time, 0 to 1, whose times must not be merely assumed."""
     strict: bool = False
     """Fail on any doubt about the iteration time, see `report.trust`."""
+    accepted_reads: tuple[str, ...] = ()
+    """FILE:LINE where `strict` lets unknown values be read."""
     values_threshold_bytes: int = 64 * 1024
     """Copies and collectives up to this size move real data."""
     cache: Path | None = None

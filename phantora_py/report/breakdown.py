@@ -1,9 +1,10 @@
 """Where the time of an iteration goes on the devices.
 
-Within an iteration, at each instant a device computes (kernels, copies, fills), or only
-communicates (exposed communication), or does nothing: because the host had not issued the next work
-yet (host), or for another reason (idle). The four add up to the iteration; `communication` counts
-overlapped time too.
+Within an iteration, at each instant a device computes (kernels, copies, fills), or only moves bytes
+between ranks (exposed communication), or only waits for the other ranks of an operation, or does
+nothing: because the host had not issued the next work yet (host), or for another reason (idle). The
+five add up to the iteration; `communication` counts overlapped time too. An operation waits from
+its arrival on this rank to that of its last rank, and moves bytes from then on.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Breakdown:
     compute_ns: int
     communication_ns: int
     exposed_communication_ns: int
+    waiting_for_ranks_ns: int
     host_ns: int
     idle_ns: int
 
@@ -77,20 +79,20 @@ def break_down(data: RunData, iterations: Iterations) -> Breakdown | None:
     if not iterations.count:
         return None
     rows = [rank_times(data, rank, iterations.boundaries_ns) for rank in range(data.ranks)]
-    compute, communication, exposed, host, idle = (
-        np.mean(rows, axis=(0, 2)).round().astype(np.int64)
-    )
-    return Breakdown(int(compute), int(communication), int(exposed), int(host), int(idle))
+    return Breakdown(*np.mean(rows, axis=(0, 2)).round().astype(np.int64).tolist())
 
 
 @dataclass(frozen=True)
 class RankCovers:
-    """When a rank's device computes, communicates, and waits for its host."""
+    """When a rank's device computes, moves bytes, waits for other ranks, and for its host."""
 
     compute: Cover
     communication: Cover
-    busy: Cover
+    """Bytes move."""
+    used: Cover
     """Either of the two."""
+    busy: Cover
+    """Either of the two, or operations wait for other ranks."""
     host: Cover
 
 
@@ -102,23 +104,31 @@ def rank_covers(data: RunData, rank: int) -> RankCovers:
     spans = spans.compress(on_device)
     communicates = spans["kind"] == COMMUNICATION_SPAN
     busy = _cover(spans)
+    moving = spans.copy()
+    moving["start_ns"][communicates] = moves_from(data, spans.compress(communicates))
     return RankCovers(
         _cover(spans.compress(~communicates)),
-        _cover(spans.compress(communicates)),
+        _cover(moving.compress(communicates)),
+        _cover(moving),
         busy,
         _host_gaps(spans, busy),
     )
 
 
+def moves_from(data: RunData, spans: npt.NDArray[np.void]) -> Nanoseconds:
+    """When each of these communication spans begins to move bytes: at its end if it never does."""
+    return np.clip(data.moves_ns[spans["id"]], spans["start_ns"], spans["end_ns"])
+
+
 def rank_times(data: RunData, rank: int, boundaries_ns: Nanoseconds) -> npt.NDArray[np.int64]:
-    """Shape: [5, iterations], rows as the fields of Breakdown."""
+    """Shape: [6, iterations], rows as the fields of Breakdown."""
     covers = rank_covers(data, rank)
-    compute, communication, busy, host = (
+    compute, communication, used, busy, host = (
         cover.between(boundaries_ns)
-        for cover in (covers.compute, covers.communication, covers.busy, covers.host)
+        for cover in (covers.compute, covers.communication, covers.used, covers.busy, covers.host)
     )
     idle = np.diff(boundaries_ns) - busy - host
-    return np.stack([compute, communication, busy - compute, host, idle])
+    return np.stack([compute, communication, used - compute, busy - used, host, idle])
 
 
 def _cover(spans: npt.NDArray[np.void]) -> Cover:

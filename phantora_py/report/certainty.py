@@ -16,7 +16,6 @@ import numpy as np
 
 from phantora_py.data import RunData
 from phantora_py.report.breakdown import Breakdown
-from phantora_py.report.exposed import exposed_rows
 from phantora_py.report.window import Window
 from sim_server.history import COPY_SPAN, FILL_SPAN, KERNEL_SPAN
 from sim_server.kernels import Tier
@@ -24,6 +23,7 @@ from sim_server.kernels import Tier
 CONFIDENCE = 0.9
 _FROM_CACHE = (Tier.MEASURED.value, Tier.INTERPOLATED.value)
 _COPIES = "copy by the copy engines"
+COPIES_CLASS = "copies"
 WHOLE_TRAINING = "whole training"
 
 
@@ -77,7 +77,7 @@ class Certainty:
 
 
 def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Certainty | None:
-    """None without iterations, and for files that are older than intervals, also resimulated."""
+    """None without iterations, of iterations that take no time, and for files that are older than intervals, also resimulated."""
     table = data.settings["gpu"].get("intervals", {})
     has_all = {_COPIES, "communication", "host"} <= table.keys()
     if breakdown is None or not has_all or any("interval" not in row for row in data.timings):
@@ -86,13 +86,11 @@ def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Cer
     sums = _kernels(data, window, shares)
     copied_ns = _lasted_ns(data, window, (COPY_SPAN, FILL_SPAN)) / shares
     if copied_ns:
-        sums["copies"] = _doubt("copies", copied_ns, table[_COPIES])
-    exposed = exposed_rows(data, window)
-    moving_ns = sum(row.moving_ns for row in exposed) / shares
-    waiting_ns = breakdown.exposed_communication_ns - moving_ns
+        sums[COPIES_CLASS] = _doubt(COPIES_CLASS, copied_ns, table[_COPIES])
+    moving_ns = breakdown.exposed_communication_ns
     computed_ns = sum(one.time_ns for one in sums.values())
     # Kernels side by side count for the time that they cover; waiting is other devices' work.
-    covered_ns = breakdown.compute_ns + breakdown.idle_ns + waiting_ns
+    covered_ns = breakdown.compute_ns + breakdown.idle_ns + breakdown.waiting_for_ranks_ns
     factor = covered_ns / computed_ns if computed_ns else 0.0
     classes = [
         replace(
@@ -106,12 +104,22 @@ def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Cer
     classes.append(_doubt("communication", moving_ns, table[_communication(data, table)]))
     classes.append(_doubt("host", breakdown.host_ns, table["host"]))
     whole_ns = breakdown.compute_ns + breakdown.idle_ns + breakdown.host_ns
-    whole_ns += breakdown.exposed_communication_ns
+    whole_ns += breakdown.exposed_communication_ns + breakdown.waiting_for_ranks_ns
+    if not whole_ns:
+        return None
     found = sorted(
         [*(one for one in classes if one.time_ns > 0), *_whole_training(whole_ns, table)],
         key=lambda one: (-max(one.shorter_ns, one.longer_ns), one.kernel_class),
     )
     return Certainty(tuple(found), whole_ns)
+
+
+def class_of(kernel_class: str, tier: str) -> str:
+    """The class of a doubt that a row of the table of kernels belongs to."""
+    if kernel_class in ("copy", "fill"):
+        return COPIES_CLASS
+    # Errors of measurements have nothing to do with those of models.
+    return f"{kernel_class}, {tier}" if tier in _FROM_CACHE else kernel_class
 
 
 def _whole_training(whole_ns: int, table: dict[str, Any]) -> Iterator[ClassDoubt]:
@@ -137,11 +145,7 @@ def _kernels(data: RunData, window: Window, shares: int) -> dict[str, ClassDoubt
         if not total_ns:
             continue
         interval = [*timing["interval"], timing["interval_source"]]
-        # Errors of measurements have nothing to do with those of models.
-        kernel_class = timing["class"]
-        if timing["tier"] in _FROM_CACHE:
-            kernel_class = f"{kernel_class}, {timing['tier']}"
-        one = _doubt(kernel_class, total_ns, interval)
+        one = _doubt(class_of(timing["class"], timing["tier"]), total_ns, interval)
         before = sums.get(one.kernel_class)
         sums[one.kernel_class] = one if before is None else _added(before, one)
     return sums

@@ -51,21 +51,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the report. Returns the exit code."""
+    """Print the report. Raises: UsageError after that if the file is of a run that broke off."""
     if arguments.trace is None and (arguments.trace_ranks or arguments.trace_iterations):
         raise UsageError("--trace-ranks and --trace-iterations say what --trace OUT is to write.")
+    data = RunData(arguments.file)
     if arguments.trace is not None:
-        _write_trace(RunData(arguments.file), arguments)
+        _write_trace(data, arguments)
     elif arguments.rank is not None:
-        _print_log(RunData(arguments.file), arguments.rank)
+        _print_log(data, arguments.rank)
     elif arguments.json:
-        print(json.dumps(summarise(RunData(arguments.file)), indent=1))
+        print(json.dumps(summarise(data), indent=1))
     elif arguments.kernels:
-        print_kernels(RunData(arguments.file))
+        print_kernels(data)
     elif arguments.html is not None:
-        _write_page(RunData(arguments.file), arguments.html)
+        _write_page(data, arguments.html)
     else:
         print_summary(arguments.file)
+    if data.broke_off:
+        raise UsageError(
+            f"{arguments.file} is not complete: phantora was killed before the run ended, so that "
+            "this is what it had written by then. Run the command again for the whole."
+        )
     return 0
 
 

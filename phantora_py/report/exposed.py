@@ -1,8 +1,8 @@
 """Where exposed communication comes from: by communicator, operation and Python line.
 
-Exposed is the time in which a device communicates and does not compute (breakdown.py). Where
-several operations are under way at once it counts to the one that started first, so that the rows
-add up to the whole.
+Exposed is the time in which a device moves bytes and does not compute, and that in which it only
+waits for other ranks (breakdown.py). Where several operations do the same at once it counts to the
+one that began to first, so that the rows add up to the whole.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import RunData
-from phantora_py.report.breakdown import union
+from phantora_py.report.breakdown import Cover, moves_from, rank_covers
 from phantora_py.report.communication import Layouts
+from phantora_py.report.iterations import Nanoseconds
 from phantora_py.report.window import Window
-from sim_server.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN
+from sim_server.history import COMMUNICATION_SPAN
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class ExposedRow:
     total_ns: int
     """Also what is hidden."""
     waiting_ns: int
-    """Exposed, before the last rank had arrived."""
+    """Before the last rank had arrived, where nothing was computed and no bytes moved."""
     moving_ns: int
-    """Exposed, while bytes moved."""
+    """Bytes moved, and nothing was computed."""
 
     @property
     def exposed_ns(self) -> int:
@@ -44,9 +45,8 @@ class ExposedRow:
 def exposed_rows(data: RunData, window: Window) -> list[ExposedRow]:
     """What communicated within the window; most exposed first."""
     totals_ns = np.zeros((3, len(data.operations)), np.int64)
-    moves_ns = np.array([one["moves_ns"] for one in data.operations], np.int64)
     for rank in range(data.ranks):
-        _add_rank(data.spans_of(rank), window, moves_ns, totals_ns)
+        _add_rank(data, rank, window, totals_ns)
     layouts = Layouts(data)
     rows: dict[tuple[str, str, str], list[int]] = {}
     for number in np.flatnonzero(totals_ns[0]):
@@ -58,26 +58,37 @@ def exposed_rows(data: RunData, window: Window) -> list[ExposedRow]:
     return sorted(found, key=lambda row: (-row.exposed_ns, -row.total_ns, row.kind, row.site))
 
 
-def _add_rank(
-    spans: npt.NDArray[np.void],
-    window: Window,
-    moves_ns: npt.NDArray[np.int64],
-    totals_ns: npt.NDArray[np.int64],
-) -> None:
+def _add_rank(data: RunData, rank: int, window: Window, totals_ns: npt.NDArray[np.int64]) -> None:
     """Add a rank's share: total, exposed waiting and exposed moving, by operation."""
-    spans = spans[(spans["kind"] != HOST_WAIT_SPAN) & (spans["end_ns"] > spans["start_ns"])]
-    communicates = spans["kind"] == COMMUNICATION_SPAN
-    computes = union(spans["start_ns"][~communicates], spans["end_ns"][~communicates])
-    spans = spans[communicates]
-    spans = spans[np.argsort(spans["start_ns"], kind="stable")]
-    if not len(spans):
-        return
-    starts_ns = np.clip(spans["start_ns"], window.begin_ns, window.end_ns)
-    ends_ns = np.clip(spans["end_ns"], window.begin_ns, window.end_ns)
-    taken_ns = np.concatenate([[window.begin_ns], np.maximum.accumulate(ends_ns)[:-1]])
-    begins_ns = np.minimum(np.maximum(starts_ns, taken_ns), ends_ns)
-    splits_ns = np.clip(moves_ns[spans["id"]], begins_ns, ends_ns)
-    hidden_ns = [computes.covered_before(times) for times in (begins_ns, splits_ns, ends_ns)]
-    np.add.at(totals_ns[0], spans["id"], ends_ns - starts_ns)
-    np.add.at(totals_ns[1], spans["id"], splits_ns - begins_ns - (hidden_ns[1] - hidden_ns[0]))
-    np.add.at(totals_ns[2], spans["id"], ends_ns - splits_ns - (hidden_ns[2] - hidden_ns[1]))
+    spans = data.spans_of(rank)
+    spans = spans[(spans["kind"] == COMMUNICATION_SPAN) & (spans["end_ns"] > spans["start_ns"])]
+    covers = rank_covers(data, rank)
+    starts_ns, ends_ns = spans["start_ns"], spans["end_ns"]
+    moves_ns = moves_from(data, spans)
+    total_ns = np.subtract(*(np.clip(one, *window.borders_ns) for one in (ends_ns, starts_ns)))
+    np.add.at(totals_ns[0], spans["id"], total_ns)
+    for place, begins_ns, finishes_ns, hidden in (
+        (1, starts_ns, moves_ns, covers.used),
+        (2, moves_ns, ends_ns, covers.compute),
+    ):
+        order = np.argsort(begins_ns, kind="stable")
+        own_ns = _shared_out(begins_ns[order], finishes_ns[order], window, hidden)
+        np.add.at(totals_ns[place], spans["id"][order], own_ns)
+
+
+def _shared_out(
+    begins_ns: Nanoseconds, finishes_ns: Nanoseconds, window: Window, hidden: Cover
+) -> Nanoseconds:
+    """What of each interval lies in the window, is not hidden, and is not that of one before.
+    Intervals are sorted by their begin. Shape: as `begins_ns`.
+    """
+    if not len(begins_ns):
+        return begins_ns
+    begins_ns, finishes_ns = (
+        np.clip(times_ns, *window.borders_ns) for times_ns in (begins_ns, finishes_ns)
+    )
+    taken_ns = np.concatenate([[window.begin_ns], np.maximum.accumulate(finishes_ns)[:-1]])
+    begins_ns = np.minimum(np.maximum(begins_ns, taken_ns), finishes_ns)
+    hidden_ns = hidden.covered_before(finishes_ns) - hidden.covered_before(begins_ns)
+    own_ns: Nanoseconds = finishes_ns - begins_ns - hidden_ns
+    return own_ns

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from phantora_py.data import RunData
+from phantora_py.report.certainty import class_of
 from phantora_py.report.window import Window, whole_run
 from sim_server.history import COMMUNICATION_SPAN, COPY_SPAN, FILL_SPAN, KERNEL_SPAN
 from sim_server.kernels import Tier
@@ -30,12 +32,16 @@ class KernelRow:
 
 @dataclass(frozen=True)
 class Doubt:
-    """What takes GPU time that was not measured. `share`: of the busy time of all devices."""
+    """What makes the iteration time doubtful. `share`: of the busy time of all devices;
+    `shorter`, `longer`: of its class, as a share of the iteration, if that is known.
+    """
 
     tier: str
     kernel_class: str
     name: str
     share: float
+    shorter: float | None = None
+    longer: float | None = None
 
 
 def kernel_rows(data: RunData, window: Window) -> list[KernelRow]:
@@ -53,8 +59,10 @@ def kernel_rows(data: RunData, window: Window) -> list[KernelRow]:
     return sorted(rows, key=lambda row: (-row.total_ns, row.kernel_class, row.name))
 
 
-def doubts(data: RunData, most: int) -> list[Doubt]:
-    """Over the whole run, for each tier the `most` that take most time; assumed ones first."""
+def doubts(data: RunData, most: int, classes: Sequence[dict[str, Any]] = ()) -> list[Doubt]:
+    """Over the whole run. `classes`: those of the iteration's interval, whose order is kept, with
+    the `most` of each that take most time. Without them of each tier, assumed ones first.
+    """
     whole = whole_run(data)
     spans = data.spans[data.spans["kind"] == COMMUNICATION_SPAN]
     communication = [
@@ -63,11 +71,24 @@ def doubts(data: RunData, most: int) -> list[Doubt]:
     ]
     rows = sorted(kernel_rows(data, whole) + communication, key=lambda row: -row.total_ns)
     whole_ns = sum(row.total_ns for row in rows)
+    if classes:
+        return [
+            Doubt(
+                *(row.tier, row.kernel_class, row.name, row.total_ns / whole_ns),
+                *(one["shorter"], one["longer"]),
+            )
+            for one in classes
+            for row in [row for row in rows if _is_of(row, one) and row.total_ns][:most]
+        ]
     return [
         Doubt(row.tier, row.kernel_class, row.name, row.total_ns / whole_ns)
         for tier in _DOUBTED
         for row in [row for row in rows if row.tier == tier.value and row.total_ns][:most]
     ]
+
+
+def _is_of(row: KernelRow, one: dict[str, Any]) -> bool:
+    return class_of(row.kernel_class, row.tier) == one["class"]
 
 
 _Total = tuple[tuple[str, str, str], int, int]

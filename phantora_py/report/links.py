@@ -34,7 +34,9 @@ class ClassUse:
 
 
 def link_use(data: RunData, window: Window, slots: int) -> list[ClassUse]:
-    """Every class that the window used."""
+    """Every class that the window used; none if the window is empty."""
+    if window.end_ns <= window.begin_ns:
+        return []
     rows = data.link_use
     rows = rows[(rows["end_ns"] > window.begin_ns) & (rows["begin_ns"] < window.end_ns)]
     begins_ns = np.clip(rows["begin_ns"], window.begin_ns, window.end_ns)

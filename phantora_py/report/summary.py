@@ -1,6 +1,6 @@
 """The summary of a run: the object that `--json` prints and the terminal view is made from.
 
-The shape is public (docs/json.md): keys may be added, these stay.
+The shape is public (docs/json.md): keys may be added; the schema's number changes with a meaning.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from phantora_py.report.breakdown import break_down
 from phantora_py.report.certainty import certainty
 from phantora_py.report.critical_path import critical_path, times_by_cause
 from phantora_py.report.iterations import Iterations, find_iterations
+from phantora_py.report.unknown_reads import unknown_reads
 from phantora_py.report.unsupported import unsupported_calls
 from phantora_py.report.window import last_iteration, steady_window
 from sim_server.collectives.environment import not_modelled
 from sim_server.history import HOST_WAIT_SPAN, KERNEL_SPAN
 from sim_server.kernels import Tier
 
-SCHEMA = 1
+SCHEMA = 2
 
 # What a run that broke off could not say at its end.
 _NO_END: dict[str, Any] = {"exit_code": None, "message": "", "digest": None, "wall": None}
@@ -60,6 +61,7 @@ def summarise(data: RunData) -> dict[str, Any]:
             "compute": breakdown.compute_ns if breakdown else None,
             "communication": breakdown.communication_ns if breakdown else None,
             "exposed_communication": breakdown.exposed_communication_ns if breakdown else None,
+            "waiting_for_ranks": breakdown.waiting_for_ranks_ns if breakdown else None,
             "host": breakdown.host_ns if breakdown else None,
             "idle": breakdown.idle_ns if breakdown else None,
         },
@@ -73,6 +75,7 @@ def summarise(data: RunData) -> dict[str, Any]:
             "expert_load": _expert_load(data),
             "synthetic_reads": sum(read["count"] for read in data.synthetic_reads),
             "synthetic_read_sites": data.synthetic_reads,
+            "unknown_reads": unknown_reads(data),
             "nccl_not_modelled": not_modelled(data.settings["nccl_environment"]),
         },
         "virtual_time_ns": int(data.spans["end_ns"].max()) if len(data.spans) else 0,

@@ -14,10 +14,15 @@ from phantora_py.data import RunData
 from phantora_py.report.deadlock import print_deadlock
 from phantora_py.report.summary import summarise
 from phantora_py.report.units import duration_text, percent_text, size_text
+from phantora_py.report.unknown_reads import difference_text
 from phantora_py.report.unsupported import mark, unsupported_lines
 from phantora_py.report.wrapping import wrapped
 
 MOST_SITES = 5
+NO_TIME = (
+    "between two of them nothing was done on a GPU; are model and data on it (.cuda(), "
+    ".to(device))?"
+)
 MOST_CLASSES = 3
 
 
@@ -75,6 +80,8 @@ def _headline(summary: dict[str, Any]) -> list[str]:
             "steps, NVTX ranges or phantora_py.mark_iteration())"
         )
         return lines
+    if not iterations["median_ns"]:
+        lines.append(f"[red]iterations take no virtual time[/]   {NO_TIME}")
     lines.append(
         f"virtual iteration [bold]{duration_text(iterations['median_ns'])}[/] "
         f"(median of {iterations['count']}, p95 {duration_text(iterations['p95_ns'])}; found by "
@@ -119,14 +126,15 @@ def _breakdown(summary: dict[str, Any]) -> list[str]:
     parts = summary["breakdown_ns"]
     if parts["compute"] is None:
         return []
-    whole_ns = parts["compute"] + parts["exposed_communication"] + parts["host"] + parts["idle"]
+    whole_ns = sum(parts.values()) - parts["communication"]  # the exposed part of it is another
 
     def share(part: str) -> str:
         return percent_text(parts[part] / whole_ns if whole_ns else 0.0)
 
     return [
         f"  compute {share('compute')}   communication {share('communication')} "
-        f"(exposed {share('exposed_communication')})   host {share('host')}   idle {share('idle')}"
+        f"(exposed {share('exposed_communication')})   "
+        f"waiting for ranks {share('waiting_for_ranks')}   host {share('host')}   idle {share('idle')}"
     ]
 
 
@@ -182,11 +190,7 @@ def _trust(summary: dict[str, Any]) -> list[str]:
         lines.append(
             f"  values     {trust['synthetic_reads']:,} values read back that no rule produced:"
         )
-        by_site: dict[str, int] = {}
-        for read in trust["synthetic_read_sites"]:
-            by_site[read["site"]] = by_site.get(read["site"], 0) + read["count"]
-        ranked = sorted(by_site.items(), key=lambda item: (-item[1], item[0]))
-        lines += [f"    {count:,} at {escape(site)}" for site, count in ranked[:MOST_SITES]]
+        lines += [_unknown_read(row) for row in trust["unknown_reads"][:MOST_SITES]]
     lines += _host_tensors(summary["host_tensors"])
     if trust["nccl_not_modelled"]:
         variables = escape("   ".join(trust["nccl_not_modelled"]))
@@ -194,6 +198,12 @@ def _trust(summary: dict[str, Any]) -> list[str]:
     isolation = summary["isolation"]
     lines.append(f"  isolation  {isolation['tier']}: {escape(isolation['reason'])}")
     return lines
+
+
+def _unknown_read(row: dict[str, Any]) -> str:
+    differs = difference_text(row)
+    more = f"; [yellow]{differs}[/]" if differs else ""
+    return f"    {row['count']:,} at {escape(row['site'])}{more}"
 
 
 def _calls(calls: dict[str, int], ranks: int) -> str:

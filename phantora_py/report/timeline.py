@@ -173,12 +173,12 @@ class _Builder:
         return self._indexes.setdefault(name, len(self._indexes))
 
     def _states(self, rank: int) -> Columns:
-        """Compute, exposed communication and host gaps of the device as a whole."""
+        """What the device as a whole does, as the breakdown of the iteration counts it."""
         covers = rank_covers(self._data, rank)
         window = self._window
         borders = [
             one
-            for cover in (covers.compute, covers.communication, covers.host)
+            for cover in (covers.compute, covers.used, covers.busy, covers.host)
             for one in (cover.starts_ns, cover.ends_ns)
         ]
         edges = np.unique(np.clip(np.concatenate(borders), window.begin_ns, window.end_ns))
@@ -186,11 +186,12 @@ class _Builder:
         states = np.select(
             [
                 cover.covers(starts_ns)
-                for cover in (covers.compute, covers.communication, covers.host)
+                for cover in (covers.compute, covers.used, covers.busy, covers.host)
             ],
             [
                 self._index(Name(Category.COMPUTE, "compute", "")),
                 self._index(Name(Category.COMMUNICATION, "exposed communication", "")),
+                self._index(Name(Category.WAITING, "waiting for ranks", "")),
                 self._index(Name(Category.HOST, "waits for its host", "")),
             ],
             -1,

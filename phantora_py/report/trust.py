@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from phantora_py.report.unknown_reads import doubts_of_reads
 from sim_server.kernels import Tier
 
 # What `--strict` lets pass: of the GPU time without a rule or without sizes, and how far the
@@ -18,8 +19,15 @@ def trusted_share(summary: dict[str, Any]) -> float:
     return 1.0 - float(summary["trust"]["gpu_time_share"][Tier.ASSUMED.value])
 
 
-def doubts_of(summary: dict[str, Any], min_trust: float | None, strict: bool) -> Iterator[str]:
-    """What falls short of what was asked for, in sentences."""
+def doubts_of(
+    summary: dict[str, Any],
+    min_trust: float | None,
+    strict: bool,
+    accepted_reads: Sequence[str] = (),
+) -> Iterator[str]:
+    """What falls short of what was asked for, in sentences. `accepted_reads`: FILE:LINE where
+    unknown values may be read.
+    """
     skipped = summary["trust"]["unsupported"]["skipped"]
     if skipped and (strict or min_trust is not None):
         yield (
@@ -37,7 +45,9 @@ def doubts_of(summary: dict[str, Any], min_trust: float | None, strict: bool) ->
     if assumed > _STRICT_ASSUMED:
         yield f"--strict: the times behind {assumed:.1%} of the GPU time are merely assumed."
     interval, median_ns = summary["trust"]["interval"], summary["iterations"]["median_ns"]
-    if interval is None:
+    if median_ns == 0:
+        yield "--strict: iterations take no virtual time, so there is nothing to judge."
+    elif interval is None:
         yield "--strict: there is no iteration after the first whose time could be judged."
     else:
         shorter, longer = 1 - interval["low_ns"] / median_ns, interval["high_ns"] / median_ns - 1
@@ -46,6 +56,7 @@ def doubts_of(summary: dict[str, Any], min_trust: float | None, strict: bool) ->
                 f"--strict: an iteration may take {shorter:.1%} less or {longer:.1%} more than "
                 f"simulated, mostly because of {interval['classes'][0]['class']}."
             )
+    yield from doubts_of_reads(summary["trust"]["unknown_reads"], accepted_reads)
     variables = summary["trust"]["nccl_not_modelled"]
     if variables:
         yield f"--strict: variables of NCCL are not modelled: {', '.join(variables)}."

@@ -20,6 +20,11 @@ class Window:
     end_ns: int
     iterations: int
 
+    @property
+    def borders_ns(self) -> tuple[int, int]:
+        """Begin and end."""
+        return self.begin_ns, self.end_ns
+
     def ended_in(self, spans: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
         """The spans that ended in it: work that crosses its end counts to the next."""
         ends_ns = spans["end_ns"]

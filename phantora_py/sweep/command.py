@@ -15,12 +15,12 @@ from rich.text import Text
 from phantora_py.cli.messages import error_console
 from phantora_py.compare.command import add_comparing_arguments
 from phantora_py.compare.comparison import SCHEMA, compare, read_configuration, shortened
-from phantora_py.compare.quantities import Prices, Work, parse_prices, parse_work
+from phantora_py.compare.quantities import Prices, Work, check_prices, parse_prices, parse_work
 from phantora_py.compare.terminal import print_figures
 from phantora_py.sweep.drawing import write_drawing
 from phantora_py.sweep.pareto import costs_of, front
 from phantora_py.sweep.plan import Configuration, read_plan
-from phantora_py.sweep.results import Result, Results
+from phantora_py.sweep.results import Result, Results, gpus_of
 from phantora_py.sweep.room import Room
 from phantora_py.sweep.runner import run_all
 from sim_server.errors import RankFailed, UsageError
@@ -65,6 +65,7 @@ def run(options: argparse.Namespace) -> int:
     room = Room(_jobs(options.jobs, plan))
     works = _works(options.per_iteration, plan)
     prices = parse_prices(options.price)
+    check_prices(prices, gpus_of(plan))
     if options.svg is not None:
         require_output(options.svg, "--svg", [options.file])
     results = Results(options.output or Path(f"{options.file.stem}.sweep"))

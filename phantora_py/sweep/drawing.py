@@ -45,8 +45,8 @@ def _lines(points: Sequence[tuple[Mapping[str, Any], Costs]]) -> Iterator[str]:
     width = _LEGEND + 40 + 7 * longest
     yield f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">'
     yield f"<style>{_STYLE}</style>"
-    most_ns = max(costs[0] for _, costs in points)
-    most_bytes = max(costs[1] for _, costs in points)
+    most_ns = max(costs[0] for _, costs in points) or 1.0
+    most_bytes = max(costs[1] for _, costs in points) or 1.0
     x_scale = _WIDTH / (1.1 * most_ns)
     y_scale = _HEIGHT / (1.1 * most_bytes)
     bottom, per = _TOP + _HEIGHT, "a unit of work" if _by_work(points) else "an iteration"

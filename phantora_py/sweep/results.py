@@ -60,6 +60,13 @@ def inputs_of(configuration: Configuration) -> dict[str, Any]:
     }
 
 
+def gpus_of(plan: Sequence[Configuration]) -> set[str]:
+    """The GPUs of the clusters. Raises: UsageError for an unknown cluster."""
+    clusters = [load_cluster(one.run.get("cluster", "h100")).to_dict() for one in plan]
+    groups = [group for one in clusters for group in one.get("node_groups") or [one]]
+    return {group["gpu"] for group in groups}
+
+
 def _digests(words: Sequence[str]) -> dict[str, str]:
     """Of the files that are named, also as `--option=FILE`."""
     names = [*words, *(word.partition("=")[2] for word in words)]

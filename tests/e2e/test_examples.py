@@ -38,7 +38,10 @@ def check_training(run: Run, ranks: int, steps: int) -> None:
     timed_ns = [float(seconds) * 1e9 for _, _, seconds, _ in said[1:]]
     assert iterations["per_iteration_ns"] == pytest.approx(timed_ns, rel=0.02)
     mean_ns = np.mean(iterations["per_iteration_ns"])
-    whole_ns = sum(parts[key] for key in ("compute", "exposed_communication", "host", "idle"))
+    whole_ns = sum(
+        parts[key]
+        for key in ("compute", "exposed_communication", "waiting_for_ranks", "host", "idle")
+    )
     assert whole_ns == pytest.approx(mean_ns, abs=2)
     assert 0 < parts["exposed_communication"] <= parts["communication"]
     assert 0 < parts["compute"] < mean_ns

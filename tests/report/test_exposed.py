@@ -52,7 +52,8 @@ def test_the_rows_add_up(spans: list[Span], begin_ns: int, length_ns: int, moves
         whole = break_down(data, iterations)
         rows = exposed_rows(data, steady_window(data, iterations))
     assert whole is not None
-    assert sum(row.exposed_ns for row in rows) == whole.exposed_communication_ns
+    assert sum(row.moving_ns for row in rows) == whole.exposed_communication_ns
+    assert sum(row.waiting_ns for row in rows) == whole.waiting_for_ranks_ns
     assert all(row.waiting_ns >= 0 and row.moving_ns >= 0 for row in rows)
     assert all(row.exposed_ns <= row.total_ns for row in rows)
 

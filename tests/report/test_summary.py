@@ -30,7 +30,8 @@ SHAPE: dict[str, Any] = {
         "detected_by": str,
     },
     "breakdown_ns": dict.fromkeys(
-        ("compute", "communication", "exposed_communication", "host", "idle"), int
+        ("compute", "communication", "exposed_communication", "waiting_for_ranks", "host", "idle"),
+        int,
     ),
     "critical_path": {
         "length_ns": int,
@@ -114,7 +115,7 @@ def test_figures(tmp_path: Path) -> None:
     }
     assert summary["breakdown_ns"] == {
         **{"compute": 1_125_000, "communication": 125_000, "exposed_communication": 125_000},
-        **{"host": 0, "idle": 0},
+        **{"waiting_for_ranks": 0, "host": 0, "idle": 0},
     }
     assert summary["memory"] == {
         "capacity_bytes": 80 * GIB,

@@ -127,8 +127,13 @@ def test_the_device_is_the_breakdown(spans: list[Span], begin_ns: int, length_ns
     assert expected is not None
     assert [
         lasted_ns(timeline, device, text)
-        for text in ("compute", "exposed communication", "waits for its host")
-    ] == [expected.compute_ns, expected.exposed_communication_ns, expected.host_ns]
+        for text in ("compute", "exposed communication", "waiting for ranks", "waits for its host")
+    ] == [
+        expected.compute_ns,
+        expected.exposed_communication_ns,
+        expected.waiting_for_ranks_ns,
+        expected.host_ns,
+    ]
 
 
 def test_too_many_spans(tmp_path: Path) -> None:

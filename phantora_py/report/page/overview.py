@@ -14,7 +14,8 @@ _PARTS = ("context_bytes", "nccl_bytes")
 
 _MEANINGS = {
     "compute": "kernels, copies and fills run",
-    "exposed communication": "communication runs, or waits for other ranks, and nothing else does",
+    "exposed communication": "bytes move between ranks, and nothing is computed",
+    "waiting for ranks": "operations wait for their last rank, and nothing else happens",
     "host": "the device is empty because the host had not issued the next work",
     "idle": "the device is empty for another reason",
 }
@@ -71,14 +72,6 @@ def ignored_calls(data: RunData) -> list[tuple[str, int]]:
     for library in data.calls.values():
         counts.update(library["ignored"])
     return counts.most_common()
-
-
-def synthetic_sites(data: RunData) -> list[tuple[str, int]]:
-    """Where values were read that no rule had produced, and how often, by all ranks."""
-    counts: Counter[str] = Counter()
-    for read in data.synthetic_reads:
-        counts[read["site"]] += read["count"]
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
 
 
 def deadlock_tables(data: RunData) -> list[dict[str, Any]]:

@@ -19,14 +19,15 @@ from phantora_py.report.page.overview import (
     ignored_calls,
     iteration_parts,
     memory_rows,
-    synthetic_sites,
 )
 from phantora_py.report.page.path import path_tables
 from phantora_py.report.page.tables import Basis, exposed_table, kernel_tables, waiting_table
 from phantora_py.report.page.template import fill, write
 from phantora_py.report.page.timeline_data import timeline_data
 from phantora_py.report.summary import summarise
+from phantora_py.report.terminal import NO_TIME
 from phantora_py.report.timeline import make_timeline
+from phantora_py.report.unknown_reads import difference_text
 from phantora_py.report.unsupported import ANSWERS, mark
 from phantora_py.report.window import Window, last_iteration, steady_window
 
@@ -81,11 +82,12 @@ def _views(data: RunData) -> dict[str, Any]:
         "summary": summary,
         "parts": iteration_parts(summary),
         "longest_ns": max(summary["iterations"]["per_iteration_ns"], default=0),
-        "doubts": doubts(data, _DOUBTS),
+        "doubts": doubts(data, _DOUBTS, _doubtful_classes(summary)),
         "ignored": ignored_calls(data),
         "answers": ANSWERS,
+        "no_time": NO_TIME,
+        "difference_text": difference_text,
         "unsupported_mark": mark(summary["trust"]["unsupported"]),
-        "synthetic_sites": synthetic_sites(data),
         "timeline": timeline_data(timeline),
         **path_tables(data, path),
         "timeline_text": _timeline_text(window),
@@ -102,6 +104,11 @@ def _views(data: RunData) -> dict[str, Any]:
         **memory_chart(data, iterations),
         "deadlock": deadlock_tables(data),
     }
+
+
+def _doubtful_classes(summary: dict[str, Any]) -> list[dict[str, Any]]:
+    interval = summary["trust"]["interval"]
+    return interval["classes"] if interval else []
 
 
 def _timeline_text(window: Window) -> str:
