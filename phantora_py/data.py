@@ -81,12 +81,13 @@ class RunData:
     far as it had been written.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Open `path`.
+    def __init__(self, path: Path, iteration: str | None = None) -> None:
+        """Open `path`. `iteration`: what ends one, as `--iteration` says; None: as the run said.
 
         Raises: UsageError if it is missing, not a data file, cut short, or of another version.
         """
         self.path = path
+        self._iteration = iteration
         self.broke_off = False
         self._archive = self._open()
         self._names = self._archive.namelist()
@@ -186,6 +187,11 @@ class RunData:
     def settings(self) -> dict[str, Any]:
         """What the server simulated: cluster, GPU profile, NCCL_* variables."""
         return dict(self._json("settings.json"))
+
+    @property
+    def iteration(self) -> str | None:
+        """What ends an iteration, as `--iteration` says; None: that is found out."""
+        return self._iteration or self.settings.get("iteration")
 
     @cached_property
     def spans(self) -> npt.NDArray[np.void]:

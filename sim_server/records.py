@@ -55,6 +55,11 @@ class MarkerKind(IntEnum):
     ITERATION = 2
     RANGE_PUSH = 3
     RANGE_POP = 4
+    CLOCK_READ = 5
+    BACKWARD = 6
+    PROFILER_STEP = 7
+    SCHEDULER_STEP = 8
+    CALL = 9
 
 
 class StreamFlags(IntFlag):

@@ -217,9 +217,8 @@ class RunLog:
 
     def _keep(self, kind: RecordKind, rank: int, announcement: Announcement) -> None:
         if kind is RecordKind.MARKER:
-            self._add_marker(
-                rank, announcement.host_time_ns, announcement.id, announcement.payload.decode()
-            )
+            name = self.marker_name(announcement)
+            self._add_marker(rank, announcement.host_time_ns, announcement.id, name)
         elif kind is RecordKind.STATISTICS:
             self._add_statistics(rank, json.loads(announcement.payload))
         elif kind is RecordKind.OUT_OF_MEMORY:
@@ -301,6 +300,12 @@ class RunLog:
     def site(self, rank: int, identifier: int) -> str:
         """The Python line behind a call site of a rank."""
         return self._sites.get((rank, identifier), UNKNOWN_LINE)
+
+    def marker_name(self, announcement: Announcement) -> str:
+        """What it says, or the Python line that left it."""
+        if announcement.site:
+            return self.site(announcement.rank, announcement.site)
+        return announcement.payload.decode()
 
     def iterations(self) -> int:
         """How often rank 0 has passed its most frequent marker, for the progress line; also asked

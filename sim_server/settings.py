@@ -36,6 +36,8 @@ class Settings:
     executor: Mapping[str, Any] | None = None
     """What measures on a real GPU while the run goes on: `command`, `origin`, `limit_s` for
     one signature, and `launches`, where ranks write down theirs (`sim_server/executor.py`)."""
+    iteration: str | None = None
+    """What ends an iteration, as `--iteration` says; None: that is found out."""
     other_gpus: Mapping[str, GpuProfile] = field(default_factory=dict)
     """By profile, those of other nodes that are not the first's."""
 
@@ -58,6 +60,7 @@ class Settings:
                 "cache": self.cache and dict(self.cache),
                 "other_gpus": {name: gpu.to_dict() for name, gpu in self.other_gpus.items()},
                 "executor": self.executor and dict(self.executor),
+                "iteration": self.iteration,
             },
             sort_keys=True,
         )
@@ -100,6 +103,7 @@ class Settings:
                 for name, gpu in values.get("other_gpus", {}).items()
             },
             executor=values.get("executor"),
+            iteration=values.get("iteration"),
         )
 
 

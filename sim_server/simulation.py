@@ -24,6 +24,7 @@ from sim_server.deadlock import report_deadlock
 from sim_server.errors import Deadlock, Mismatch, RankFailed, UnsupportedCall
 from sim_server.gpu import GpuProfile
 from sim_server.history import PIECE_ROWS, Piece
+from sim_server.iterations import parse_choice
 from sim_server.kernels import Timer, copy_rates, fill_rate, name_gpu
 from sim_server.operations import Operation
 from sim_server.records import NcclOpKind, RecordKind, ReplyStatus, WaitKind
@@ -65,7 +66,9 @@ class Simulation:
         self.settings = settings
         self.log = RunLog(settings, is_held=until_steady)
         self._until_steady = until_steady
-        self._steady_watch = SteadyWatch(settings.ranks)
+        self._steady_watch = SteadyWatch(
+            settings.ranks, settings.iteration and parse_choice(settings.iteration)
+        )
         self._environment = simpy.Environment(initial_time=0)
         gpu = settings.gpu
         self._engine = Engine(
@@ -111,7 +114,6 @@ class Simulation:
         """
         self.log.add_records(rank, cells)
         for announcement in self._engine.feed(rank, cells, host_clock_ns):
-            self._steady_watch.hear(announcement)
             self._hear(announcement)
 
     def set_aside(self, rank: int, stirs: int, proven: bool = False) -> bool:
@@ -285,6 +287,8 @@ class Simulation:
         elif kind is RecordKind.UNSUPPORTED and _stops(announcement):
             raise UnsupportedCall(self._unsupported_message(announcement))
         else:
+            if kind is RecordKind.MARKER:
+                self._steady_watch.hear(announcement, self.log.marker_name(announcement))
             self.log.add_announcement(announcement)
 
     def _unsupported_message(self, announcement: Announcement) -> str:

@@ -32,7 +32,7 @@ void Rank::take(const RecordsReader::Unit& unit, std::vector<Announcement>& anno
     if (record.host_gap_ns > static_cast<std::uint64_t>(kLatest - fed_ns_)) reader_.fail("host time overflows");
     if (record.device >= kMostDevices) reader_.fail("device " + std::to_string(record.device));
     const bool was_running = running() && !waiting_;
-    if (record.site != 0) last_site_ = record.site;
+    if (record.site != 0 && record.kind != RecordKind::Marker) last_site_ = record.site;
     fed_ns_ += static_cast<Nanoseconds>(record.host_gap_ns);
     Queued queued{fed_ns_,       kNone,
                   record.id,     record.site,

@@ -21,7 +21,7 @@ enum class RecordKind : std::uint8_t {
   // Announcements: `id` is defined by the payload that follows in whole cells (arg[0] = payload bytes).
   Signature = 1,   // id: signature id; payload: JSON object, see docs/records.md
   Site = 2,        // id: call-site id; payload: "file:line function"
-  Marker = 3,      // id: MarkerKind; payload: name
+  Marker = 3,      // id: MarkerKind; payload: name; without one the Python line is its name
   Statistics = 4,  // payload: JSON object of the framework's memory statistics or of call counts
   Unsupported = 5, // payload: see docs/records.md; the rank may end with it
 
@@ -50,7 +50,17 @@ enum class RecordKind : std::uint8_t {
   SyntheticRead = 51, // arg[0]: bytes read back that no rule produced
 };
 
-enum class MarkerKind : std::uint32_t { OptimizerStep = 1, Iteration = 2, RangePush = 3, RangePop = 4 };
+enum class MarkerKind : std::uint32_t {
+  OptimizerStep = 1,
+  Iteration = 2,     // the program's own mark
+  RangePush = 3,     // NVTX
+  RangePop = 4,
+  ClockRead = 5,     // a line of the program has read a clock
+  Backward = 6,      // a backward pass that a line of the program asked for has been issued
+  ProfilerStep = 7,  // torch.profiler's step
+  SchedulerStep = 8, // a learning-rate scheduler's step
+  Call = 9,          // the function that `--iteration call:` names has returned
+};
 
 enum StreamFlags : std::uint8_t { kStreamNonBlocking = 1 };
 

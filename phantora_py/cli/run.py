@@ -8,6 +8,11 @@ from pathlib import Path
 from phantora_py.agent.agent import Outcome
 from phantora_py.agent.simulation import error_of
 from phantora_py.cli.access import add_access_arguments, chosen_tls
+from phantora_py.cli.iteration_option import (
+    ITERATION_FORMS,
+    ITERATION_HELP,
+    checked_iteration,
+)
 from phantora_py.cli.messages import (
     error_console,
     parse_ranks,
@@ -65,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="stop once the iteration time has settled: 5 iterations in a row, the first not among "
         "them, that differ by 1%% at most",
     )
+    model.add_argument("--iteration", metavar=ITERATION_FORMS, help=ITERATION_HELP)
     model.add_argument(
         "--cache",
         type=Path,
@@ -232,6 +238,7 @@ def run(options: argparse.Namespace) -> int:
         memory_limit_bytes=None
         if options.memory_limit is None
         else parse_size_bytes(options.memory_limit),
+        iteration=checked_iteration(options.iteration),
         until_steady=options.until_steady,
         iterations=options.iterations,
         live=options.live,

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from phantora_py.cli.iteration_option import ITERATION_FORMS, ITERATION_HELP, checked_iteration
 from phantora_py.compare.comparison import compare, names_of, read_configuration
 from phantora_py.compare.gates import judge, require
 from phantora_py.compare.quantities import check_prices, parse_gate, parse_prices, parse_work
@@ -56,6 +57,7 @@ def add_comparing_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PRICE",
         help="of a GPU-hour, as 2.49, or h100=2.49 for one kind of GPU; may be repeated",
     )
+    parser.add_argument("--iteration", metavar=ITERATION_FORMS, help=ITERATION_HELP)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -64,9 +66,10 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("compare takes two data files or more; `phantora report` shows one.")
     works = parse_work(options.per_iteration, len(options.files))
     prices = parse_prices(options.price)
+    iteration = checked_iteration(options.iteration)
     gates = [parse_gate(text) for text in options.gate]
     runs = [
-        read_configuration(path, name, work)
+        read_configuration(path, name, work, iteration)
         for path, name, work in zip(options.files, names_of(options.files), works, strict=True)
     ]
     check_prices(prices, [gpu for one in runs for gpu in one.gpus])

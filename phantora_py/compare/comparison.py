@@ -59,11 +59,13 @@ class Configuration:
         return {one["class"]: (one["shorter"], one["longer"]) for one in classes}
 
 
-def read_configuration(path: Path, name: str, work: Work | None = None) -> Configuration:
-    """Raises: UsageError if `path` cannot be read."""
-    data = RunData(path)
+def read_configuration(
+    path: Path, name: str, work: Work | None = None, iteration: str | None = None
+) -> Configuration:
+    """`iteration`: see `RunData`. Raises: UsageError if `path` cannot be read."""
+    data = RunData(path, iteration)
     iterations = find_iterations(data)
-    durations_ns = iterations.durations_ns.tolist()
+    durations_ns = iterations.compared_ns.tolist()
     return Configuration(
         name=name,
         summary=summarise(data),

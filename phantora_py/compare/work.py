@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from phantora_py.data import RunData
 from phantora_py.report.iterations import Iterations
+from phantora_py.report.window import steady_window
 from sim_server.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN, KERNEL_SPAN
 
 # Spans that have no timing, by their kind: the class and the name that they are listed under.
@@ -67,15 +68,14 @@ class Change(Generic[Key, Total]):
 
 def add_up(data: RunData, iterations: Iterations) -> Work:
     """The work of a run."""
-    boundaries_ns = iterations.boundaries_ns
-    if not iterations.count:
-        latest_ns = int(data.spans["end_ns"].max()) if len(data.spans) else 0
-        boundaries_ns = np.array([0, latest_ns + 1], np.int64)
-    begin_ns, end_ns = int(boundaries_ns[0]), int(boundaries_ns[-1])
-    shares = data.ranks * (len(boundaries_ns) - 1)
-    starts_ns = data.spans["start_ns"]
-    spans = data.spans[(starts_ns >= begin_ns) & (starts_ns < end_ns)]
-    operations = [one for one in data.operations if begin_ns <= one["moves_ns"] < end_ns]
+    window = steady_window(data, iterations)
+    shares = data.ranks * max(window.iterations, 1)
+    # Times are whole nanoseconds: what begins at a boundary belongs to what comes after it.
+    spans, operations = data.spans, data.operations
+    if window.iterations:
+        spans = spans[window.holds(spans["start_ns"] + 1)]
+        moves_ns = np.array([one["moves_ns"] for one in operations], np.int64)
+        operations = [operations[at] for at in np.flatnonzero(window.holds(moves_ns + 1))]
     return Work(_kernels(data, spans, shares), _collectives(operations, shares))
 
 

@@ -80,6 +80,8 @@ class RunOptions:
     """A directory for files of the ranks' output."""
     memory_limit_bytes: int | None = None
     """What the run may take of this machine; None: all but a margin."""
+    iteration: str | None = None
+    """What ends an iteration (sim_server/iterations.py); None: that is found out."""
     until_steady: bool = False
     """Stop the ranks once the iteration time has settled (sim_server/steady.py)."""
     iterations: int | None = None

@@ -47,6 +47,7 @@ from phantora_py.launch.rundir import RunDirectory
 from phantora_py.launch.server import choose_server
 from phantora_py.launch.spool import choose_streams
 from phantora_py.launch.torchrun import TorchrunCommand
+from phantora_py.rank.step_marks import CALL_FILE
 from sim_server import simulation_pb2 as wire
 from sim_server.access.offer import Offer, make_hello
 from sim_server.cluster import load_cluster
@@ -286,6 +287,10 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
     rundir.write_settings(directory, settings)
     _write_other_nodes(prepared, directory)
     prepared.expert_load.write(directory.path)
+    iteration = options.iteration or ""
+    if iteration.startswith("call:"):
+        call = iteration.removeprefix("call:")
+        (directory.path / CALL_FILE).write_text(call, encoding="utf-8")
     if prepared.host_gaps is not None:
         directory.host_gaps.write_text(prepared.host_gaps.to_text(), encoding="utf-8")
     rundir.write_hosts(directory, layout.nodes, prepared.isolation.own_network)
@@ -349,6 +354,7 @@ def _settings(prepared: Prepared, directory: RunDirectory) -> Settings:
         other_gpus=prepared.other_gpus,
         cache=cache_settings(prepared.options, prepared.gpu, prepared.command.program),
         executor=executor_settings(prepared.options, prepared.command, directory.launches),
+        iteration=prepared.options.iteration,
     )
 
 

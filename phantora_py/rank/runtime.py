@@ -25,6 +25,7 @@ from .expert_load import ExpertLoad
 from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
 from .small_operations import SmallOperations
+from .step_marks import StepMarks
 from .triton_kernels import (
     CACHE_FOLDERS,
     COMPILER,
@@ -55,6 +56,10 @@ def start() -> bool:
     rank_runtime = _Runtime(shim, Path(os.fsdecode(run_dir)))
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
     after_import("torch", rank_runtime.replace_kernels)
+    marks = StepMarks(shim, Path(os.fsdecode(run_dir)))
+    after_import("torch", marks.watch)
+    if (call := marks.chosen_call()) is not None:
+        after_import(call[0], functools.partial(marks.watch_call, call[1]))
     share_kernels()
     after_import(CACHE_FOLDERS, share_cache)
     after_import(CONFIG, compile_in_place)

@@ -78,7 +78,8 @@ def break_down(data: RunData, iterations: Iterations) -> Breakdown | None:
     """Breakdown of the mean iteration; None when no iteration was found."""
     if not iterations.count:
         return None
-    rows = [rank_times(data, rank, iterations.boundaries_ns) for rank in range(data.ranks)]
+    boundaries_ns, alike = iterations.boundaries_ns, iterations.alike
+    rows = [rank_times(data, rank, boundaries_ns)[:, alike] for rank in range(data.ranks)]
     return Breakdown(*np.mean(rows, axis=(0, 2)).round().astype(np.int64).tolist())
 
 

@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from phantora_py.cli.iteration_option import ITERATION_FORMS, ITERATION_HELP, checked_iteration
 from phantora_py.cli.messages import parse_ranks
 from phantora_py.data import RunData
 from phantora_py.report.listing import print_kernels
@@ -39,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="list kernels by class, tier and share of time, the largest unknown first",
     )
     view.add_argument("--rank", type=int, metavar="N", help="print what this rank has printed")
+    parser.add_argument("--iteration", metavar=ITERATION_FORMS, help=ITERATION_HELP)
     parser.add_argument(
         "--trace-ranks", metavar="RANKS", help="with --trace: these alone, as 3 or 0,8-15"
     )
@@ -54,7 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the report. Raises: UsageError after that if the file is of a run that broke off."""
     if arguments.trace is None and (arguments.trace_ranks or arguments.trace_iterations):
         raise UsageError("--trace-ranks and --trace-iterations say what --trace OUT is to write.")
-    data = RunData(arguments.file)
+    iteration = checked_iteration(arguments.iteration)
+    data = RunData(arguments.file, iteration)
     if arguments.trace is not None:
         _write_trace(data, arguments)
     elif arguments.rank is not None:
@@ -66,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.html is not None:
         _write_page(data, arguments.html)
     else:
-        print_summary(arguments.file)
+        print_summary(arguments.file, iteration=iteration)
     if data.broke_off:
         raise UsageError(
             f"{arguments.file} is not complete: phantora was killed before the run ended, so that "

@@ -46,7 +46,8 @@ def exposed_rows(data: RunData, window: Window) -> list[ExposedRow]:
     """What communicated within the window; most exposed first."""
     totals_ns = np.zeros((3, len(data.operations)), np.int64)
     for rank in range(data.ranks):
-        _add_rank(data, rank, window, totals_ns)
+        for part in window.parts():
+            _add_rank(data, rank, part, totals_ns)
     layouts = Layouts(data)
     rows: dict[tuple[str, str, str], list[int]] = {}
     for number in np.flatnonzero(totals_ns[0]):

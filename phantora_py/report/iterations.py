@@ -1,20 +1,33 @@
 """Where the iterations of a run begin and end, found without a word in the script.
 
-An iteration ends on a rank when the host has passed the boundary (an explicit marker, the first
-optimizer's step, the end of a repeated NVTX range) and the device has finished what was issued
-before it: the host runs ahead of the device, so the host's time alone would tell how fast work is
-queued. The iteration ends for the run when it has ended on the last rank.
+What ends an iteration is found as the server finds it while the run goes on
+(sim_server/iterations.py); where nothing is marked, in the launches themselves. An iteration ends
+on a rank when the host has passed the boundary and the device has finished what was issued before
+it: the host runs ahead of the device, so the host's time alone would tell how fast work is queued.
+The iteration ends for the run when it has ended on the last rank.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import RunData
-from sim_server.records import MarkerKind
+from phantora_py.report.launch_period import repeated_launches
+from sim_server.errors import UsageError
+from sim_server.history import HOST_WAIT_SPAN
+from sim_server.iterations import (
+    EVERY_RANK,
+    Choice,
+    RankMarks,
+    Rule,
+    are_alike,
+    choose,
+    parse_choice,
+)
 
 Nanoseconds = npt.NDArray[np.int64]
 
@@ -24,14 +37,28 @@ class Iterations:
     """Boundaries of the iterations of a run."""
 
     detected_by: str
-    """"marker", "optimizer", "nvtx" or "none"."""
+    """"marker", "optimizer", "profiler", "clock", "scheduler", "nvtx", "backward", "call",
+    "launches" or "none"."""
     boundaries_ns: Nanoseconds
     """Shape [count + 1]: the first is the end of the warm-up iteration. Empty if none was found."""
+    alike: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+    """Shape [count]: whether an iteration does the work that most of them do; all, unless told."""
+    rule: Rule | None = None
+    """Of the first rank whose marks were gone by."""
+
+    def __post_init__(self) -> None:
+        if not len(self.alike):
+            object.__setattr__(self, "alike", np.ones(self.count, np.bool_))
 
     @property
     def durations_ns(self) -> Nanoseconds:
-        """Shape [count]."""
+        """Of all after the warm-up. Shape [count]."""
         return np.diff(self.boundaries_ns)
+
+    @property
+    def compared_ns(self) -> Nanoseconds:
+        """Of those that are compared: equal work alone. Shape [compared]."""
+        return self.durations_ns[self.alike]
 
     @property
     def count(self) -> int:
@@ -39,74 +66,123 @@ class Iterations:
         return len(self.durations_ns)
 
     @property
+    def compared(self) -> int:
+        """Those that do equal work."""
+        return int(self.alike.sum())
+
+    @property
     def warmup_ns(self) -> int | None:
         """Virtual time from the start of the run to the end of its first iteration."""
         return int(self.boundaries_ns[0]) if len(self.boundaries_ns) else None
 
 
+@dataclass(frozen=True)
+class Steps:
+    """How iterations are found, and when each rank's host ends them."""
+
+    detected_by: str
+    rule: Rule | None = None
+    host_times: dict[int, Nanoseconds] = field(default_factory=dict)
+    marks: dict[int, RankMarks] = field(default_factory=dict)
+    """Of the ranks that have left any."""
+
+
+_found: WeakKeyDictionary[RunData, tuple[Steps, Iterations]] = WeakKeyDictionary()
+
+
 def find_iterations(data: RunData) -> Iterations:
-    """The iterations of a run."""
-    detected_by, host_times = find_steps(data)
-    if not host_times:
-        return Iterations(detected_by, np.empty(0, np.int64))
-    return Iterations(detected_by, _run_boundaries(data, host_times))
+    """The iterations of a run. Raises: UsageError if the run lacks what `data.iteration` names."""
+    return _find(data)[1]
 
 
-def find_steps(data: RunData) -> tuple[str, dict[int, Nanoseconds]]:
-    """How iterations are found, and when each rank's host ends them: by the first of explicit
-    markers, optimizer steps, NVTX ranges.
-    """
-    for detected_by, host_times in (
-        ("marker", _times_by_rank(data, MarkerKind.ITERATION, None)),
-        ("optimizer", _optimizer_steps(data)),
-        ("nvtx", _nvtx_ranges(data)),
-    ):
-        if host_times:
-            return detected_by, host_times
-    return "none", {}
+def find_steps(data: RunData) -> Steps:
+    """Of the hosts. Raises: as `find_iterations`."""
+    return _find(data)[0]
 
 
-def _times_by_rank(data: RunData, kind: MarkerKind, name: str | None) -> dict[int, Nanoseconds]:
-    times: dict[int, list[int]] = {}
-    for rank, time_ns, marker_kind, marker_name in data.markers:
-        if marker_kind == kind and name in (None, marker_name):
-            times.setdefault(rank, []).append(time_ns)
-    return {rank: np.array(sorted(values), np.int64) for rank, values in times.items()}
+def _find(data: RunData) -> tuple[Steps, Iterations]:
+    if data not in _found:
+        steps = _steps(data)
+        _found[data] = steps, _iterations(data, steps)
+    return _found[data]
 
 
-def _optimizer_steps(data: RunData) -> dict[int, Nanoseconds]:
-    """Steps of the optimizer that steps first: with several, each steps once in an iteration."""
-    steps = [marker for marker in data.markers if marker[2] == MarkerKind.OPTIMIZER_STEP]
-    if not steps:
-        return {}
-    first = min(steps, key=lambda marker: marker[1])
-    return _times_by_rank(data, MarkerKind.OPTIMIZER_STEP, first[3])
-
-
-def _nvtx_ranges(data: RunData) -> dict[int, Nanoseconds]:
-    """Ends of the range name that comes first among those that are repeated on rank 0."""
-    open_ranges: dict[int, list[str]] = {}
-    ends: dict[tuple[int, str], list[int]] = {}
-    for rank, time_ns, kind, name in data.markers:
-        if kind == MarkerKind.RANGE_PUSH:
-            open_ranges.setdefault(rank, []).append(name)
-            ends.setdefault((rank, name), [])
-        elif kind == MarkerKind.RANGE_POP and open_ranges.get(rank):
-            ends[rank, open_ranges[rank].pop()].append(time_ns)
-    repeated = next((key[1] for key, times in ends.items() if key[0] == 0 and len(times) > 1), None)
-    return {
-        rank: np.array(times, np.int64)
-        for (rank, name), times in ends.items()
-        if name == repeated and times
-    }
-
-
-def _run_boundaries(data: RunData, host_times: dict[int, Nanoseconds]) -> Nanoseconds:
-    """Ranks that took fewer steps than others limit what is reported."""
-    count = min(len(times) for times in host_times.values())
-    per_rank = [_device_boundaries(data, rank, times[:count]) for rank, times in host_times.items()]
+def _iterations(data: RunData, steps: Steps) -> Iterations:
+    if not steps.host_times:
+        return Iterations(steps.detected_by, np.empty(0, np.int64))
+    count = min(map(len, steps.host_times.values()))
+    host_times = {rank: times[:count] for rank, times in steps.host_times.items()}
+    per_rank = [_device_boundaries(data, rank, times) for rank, times in host_times.items()]
     latest: Nanoseconds = np.max(np.stack(per_rank), axis=0)
-    return latest
+    return Iterations(steps.detected_by, latest, _equal_work(data, host_times), steps.rule)
+
+
+def _marks_of(data: RunData) -> dict[int, RankMarks]:
+    """What each rank has marked, with the work between; ranks without marks are not there."""
+    by_rank: dict[int, RankMarks] = {}
+    for rank, time_ns, kind, name in data.markers:
+        by_rank.setdefault(rank, RankMarks()).hear(time_ns, kind, name)
+    for rank, marks in by_rank.items():
+        spans = data.spans_of(rank)
+        spans = spans.compress(spans["kind"] != HOST_WAIT_SPAN)
+        marks.add_work(spans["issue_ns"], spans["end_ns"])
+        while marks.next_time_ns() is not None:
+            marks.take()
+    return by_rank
+
+
+def _steps(data: RunData) -> Steps:
+    choice = None if data.iteration is None else parse_choice(data.iteration)
+    by_rank = _marks_of(data)
+    rules = {rank: choose(marks, choice) for rank, marks in by_rank.items()}
+    leading = next((rule for rule in rules.values() if rule is not None), None)
+    if leading is None:
+        if choice is not None:
+            raise _unknown(data, choice, by_rank)
+        times = repeated_launches(data)
+        return Steps("launches" if times else "none", None, times, by_rank)
+    host_times = {}
+    for rank, marks in by_rank.items():
+        own = rules[rank]
+        rule = leading if (leading.by, leading.name) in marks.series else own
+        if rule is None or rule.by != leading.by:
+            continue
+        times_ns = [marks.time_ns(place) for place in marks.ends(rule)]
+        if times_ns:
+            host_times[rank] = np.array(times_ns, np.int64)
+    if leading.by not in EVERY_RANK:
+        count = len(next(iter(host_times.values()), ()))
+        host_times = {rank: times for rank, times in host_times.items() if len(times) == count}
+    return Steps(leading.by, leading, host_times, by_rank)
+
+
+def _unknown(data: RunData, choice: Choice, by_rank: dict[int, RankMarks]) -> UsageError:
+    """What there is of the kind that was asked for."""
+    found = {name for marks in by_rank.values() for by, name in marks.series if by == choice.by}
+    listed = ", ".join(sorted(found)) or "none"
+    what = {
+        "optimizer": f"optimizers that stepped: {listed}",
+        "nvtx": f"NVTX ranges: {listed}",
+        "profiler": "steps of torch.profiler: none",
+        "call": f"functions that were watched: {listed}; `phantora run --iteration` names one",
+    }[choice.by]
+    return UsageError(f"--iteration {choice.text}: {data.path} has no such thing ({what}).")
+
+
+def _equal_work(data: RunData, host_times: dict[int, Nanoseconds]) -> npt.NDArray[np.bool_]:
+    """Which iterations have as many launches as the middle one; all, if these are not most."""
+    launches = np.sum([_launches(data, rank, times) for rank, times in host_times.items()], axis=0)
+    if not len(launches):
+        return np.empty(0, np.bool_)
+    middle = int(np.sort(launches)[len(launches) // 2])
+    alike = np.array([are_alike(one, middle, len(host_times)) for one in launches.tolist()])
+    return alike if 2 * alike.sum() >= len(alike) else np.ones_like(alike)
+
+
+def _launches(data: RunData, rank: int, host_times: Nanoseconds) -> npt.NDArray[np.int64]:
+    spans = data.spans_of(rank)
+    issues_ns = spans["issue_ns"].compress(spans["kind"] != HOST_WAIT_SPAN)
+    return np.diff(np.searchsorted(issues_ns, host_times, side="right"))
 
 
 def _device_boundaries(data: RunData, rank: int, host_times: Nanoseconds) -> Nanoseconds:

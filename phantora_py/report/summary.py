@@ -15,6 +15,7 @@ from phantora_py.data import RunData
 from phantora_py.report.breakdown import break_down
 from phantora_py.report.certainty import certainty
 from phantora_py.report.critical_path import critical_path, times_by_cause
+from phantora_py.report.iteration_contents import describe
 from phantora_py.report.iterations import Iterations, find_iterations
 from phantora_py.report.unknown_reads import unknown_reads
 from phantora_py.report.unsupported import unsupported_calls
@@ -34,7 +35,7 @@ def summarise(data: RunData) -> dict[str, Any]:
     run = _NO_END | data.run
     iterations = find_iterations(data)
     breakdown = break_down(data, iterations)
-    durations = iterations.durations_ns
+    durations = iterations.compared_ns
     sure = certainty(data, steady_window(data, iterations), breakdown)
     median_ns = int(np.median(durations)) if iterations.count else None
     unsupported = unsupported_calls(data)
@@ -50,12 +51,13 @@ def summarise(data: RunData) -> dict[str, Any]:
         "steady": run.get("steady"),
         "resimulation": run.get("resimulation"),
         "iterations": {
-            "count": iterations.count,
+            "count": iterations.compared,
             "median_ns": median_ns,
             "p95_ns": int(np.percentile(durations, 95)) if iterations.count else None,
             "per_iteration_ns": [int(value) for value in durations],
             "warmup_ns": iterations.warmup_ns,
             "detected_by": iterations.detected_by,
+            **describe(data, iterations),
         },
         "breakdown_ns": {
             "compute": breakdown.compute_ns if breakdown else None,

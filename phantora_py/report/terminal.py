@@ -12,6 +12,7 @@ from rich.text import Text
 
 from phantora_py.data import RunData
 from phantora_py.report.deadlock import print_deadlock
+from phantora_py.report.iteration_text import iteration_lines
 from phantora_py.report.summary import summarise
 from phantora_py.report.units import duration_text, percent_text, size_text
 from phantora_py.report.unknown_reads import difference_text
@@ -26,13 +27,13 @@ NO_TIME = (
 MOST_CLASSES = 3
 
 
-def print_summary(path: Path, console: Console | None = None) -> None:
-    """Print the summary of the data file at `path`.
+def print_summary(path: Path, console: Console | None = None, iteration: str | None = None) -> None:
+    """Print the summary of the data file at `path`. `iteration`: see `RunData`.
 
     Raises: UsageError if it cannot be read.
     """
     console = console or Console(highlight=False, soft_wrap=True)
-    data = RunData(path)
+    data = RunData(path, iteration)
     for line in summary_lines(summarise(data)):
         text = Text.from_markup(line)
         for part in wrapped(text, console.width) if console.is_terminal else [text]:
@@ -76,8 +77,9 @@ def _headline(summary: dict[str, Any]) -> list[str]:
     if not iterations["count"]:
         whole = duration_text(summary["virtual_time_ns"])
         lines.append(
-            f"virtual time [bold]{whole}[/]; no iteration after the first was found (by optimizer "
-            "steps, NVTX ranges or phantora_py.mark_iteration())"
+            f"virtual time [bold]{whole}[/]; no iteration after the first was found: nothing that "
+            "the program does repeats three times (--iteration and phantora_py.mark_iteration() "
+            "tell what one is)"
         )
         return lines
     if not iterations["median_ns"]:
@@ -88,7 +90,7 @@ def _headline(summary: dict[str, Any]) -> list[str]:
         f"{iterations['detected_by']}; first one apart, ended at "
         f"{duration_text(iterations['warmup_ns'])})"
     )
-    return lines
+    return lines + iteration_lines(iterations)
 
 
 def _resimulation(made: dict[str, Any]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from phantora_py.cli.iteration_option import checked_iteration
 from phantora_py.cli.messages import error_console
 from phantora_py.compare.command import add_comparing_arguments
 from phantora_py.compare.comparison import SCHEMA, compare, read_configuration, shortened
@@ -66,6 +67,7 @@ def run(options: argparse.Namespace) -> int:
     works = _works(options.per_iteration, plan)
     prices = parse_prices(options.price)
     check_prices(prices, gpus_of(plan))
+    iteration = checked_iteration(options.iteration)
     if options.svg is not None:
         require_output(options.svg, "--svg", [options.file])
     results = Results(options.output or Path(f"{options.file.stem}.sweep"))
@@ -77,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
             error_console().print(Text(f"[{number + 1}/{len(plan)}] {told}"))
 
     ended = run_all(plan, results, room, options.retry, tell)
-    comparison = _compare(plan, ended, works, prices)
+    comparison = _compare(plan, ended, works, prices, iteration)
     finished = any(costs_of(one) is not None for one in comparison["runs"])
     if options.svg is not None and finished:
         write_drawing(options.svg, comparison["runs"])
@@ -121,12 +123,13 @@ def _compare(
     ended: Sequence[Result],
     works: Sequence[Work | None],
     prices: Prices,
+    iteration: str | None,
 ) -> dict[str, Any]:
     """The comparison with the first that finished; what left no data file stands apart."""
     numbers = [number for number, result in enumerate(ended) if result.data is not None]
     numbers.sort(key=lambda number: ended[number].exit_code != 0)
     runs = [
-        read_configuration(data, ended[number].name, works[number])
+        read_configuration(data, ended[number].name, works[number], iteration)
         for number in numbers
         if (data := ended[number].data) is not None
     ]

@@ -26,7 +26,15 @@ Values = dict[str, Any]
 
 RUN_OPTIONS = (
     *("cluster", "ranks", "nodes", "gpus-per-node", "host-time", "host-tensors", "network"),
-    *("values-threshold", "stall-limit", "memory-limit", "until-steady", "cache", "host-gaps"),
+    *(
+        "values-threshold",
+        "stall-limit",
+        "memory-limit",
+        "until-steady",
+        "iteration",
+        "cache",
+        "host-gaps",
+    ),
     *("expert-load", "unsupported"),
 )
 """Of `phantora run`: those that a sweep may set."""

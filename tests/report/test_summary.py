@@ -112,6 +112,9 @@ def test_figures(tmp_path: Path) -> None:
     assert summary["iterations"] == {
         **{"count": 2, "median_ns": 1_250_000, "p95_ns": 1_250_000, "warmup_ns": 1_000_000},
         **{"per_iteration_ns": [1_250_000, 1_250_000], "detected_by": "optimizer"},
+        **{"holds": "1 optimizer step", "optimizer_steps": {"AdamW#0": 1}, "micro_batches": 0},
+        "rule": {"by": "optimizer", "name": "AdamW#0", "every": 1, "phase": 0},
+        **{"apart": [], "script_clock": None},
     }
     assert summary["breakdown_ns"] == {
         **{"compute": 1_125_000, "communication": 125_000, "exposed_communication": 125_000},
@@ -160,7 +163,9 @@ def test_no_iterations_are_null_and_not_zero(tmp_path: Path) -> None:
     summary = summarise(make_run(tmp_path / "a.phr"))
     assert summary["iterations"] == {
         **{"count": 0, "median_ns": None, "p95_ns": None, "warmup_ns": None},
-        **{"per_iteration_ns": [], "detected_by": "none"},
+        **{"per_iteration_ns": [], "detected_by": "none", "rule": None},
+        **{"holds": "", "optimizer_steps": {}, "micro_batches": 0, "apart": []},
+        "script_clock": None,
     }
     assert set(summary["breakdown_ns"].values()) == {None}
     assert summary["wall"]["per_iteration_s"] is None
@@ -243,6 +248,7 @@ def test_host_tensors_that_were_left(tmp_path: Path) -> None:
 GOLDEN = """\
 2 ranks on 1 node of h100   host time: fixed   python train.py
 virtual iteration 1.25 ms (median of 2, p95 1.25 ms; found by optimizer; first one apart, ended at 1.00 ms)
+  each is 1 optimizer step
   compute 90.0 %   communication 10.0 % (exposed 10.0 %)   host 0.0 %   idle 0.0 %
   critical path   copies 100.0 %   (of the last iteration)
   peak memory 4.00 GiB of 80.0 GiB (rank 0; PyTorch reserved 3.00 GiB, allocated 2.00 GiB)
@@ -258,7 +264,7 @@ wall 10.0 s (start-up 4.0 s), 18.5 core-seconds
 GOLDEN_FAILED = """\
 1 rank on 1 node of h100   host time: fixed   python train.py '[bold]x'
 exit code 4   Rank 0 ended with exit code 1. [red]
-virtual time 0 ns; no iteration after the first was found (by optimizer steps, NVTX ranges or phantora_py.mark_iteration())
+virtual time 0 ns; no iteration after the first was found: nothing that the program does repeats three times (--iteration and phantora_py.mark_iteration() tell what one is)
   peak memory 4.00 GiB of 80.0 GiB (rank 0; PyTorch reserved 3.00 GiB, allocated 2.00 GiB)
   rank 0 ran out of memory: asked 100 GiB, free 70.0 GiB, at train.py:9 main
 Trust

@@ -8,6 +8,7 @@
 #include "shim/core/host_time.h"
 #include "shim/core/json.h"
 #include "shim/core/launch.h"
+#include "shim/core/python_frame.h"
 #include "shim/core/rank.h"
 #include "shim/core/unsupported.h"
 #include "shim/libc/outside.h"
@@ -46,6 +47,19 @@ void emit_call_counts() {
   }
 }
 
+void emit_marker(std::uint32_t kind, std::string_view name, std::uint32_t site) noexcept {
+  ph::Record record{};
+  record.kind = ph::RecordKind::Marker;
+  record.id = kind;
+  record.site = site;
+  ph::emit(record, name);
+}
+
+bool ends_host_iteration(std::uint32_t kind) noexcept {
+  return kind == static_cast<std::uint32_t>(ph::MarkerKind::OptimizerStep) ||
+         kind == static_cast<std::uint32_t>(ph::MarkerKind::Iteration);
+}
+
 }  // namespace
 
 extern "C" {
@@ -55,13 +69,16 @@ PH_EXPORT int ph_follow(const char* run_dir, std::uint32_t rank) noexcept { retu
 
 PH_EXPORT void ph_marker(std::uint32_t kind, const char* name) noexcept {
   const auto mark = [kind, name = std::string(name)] {
-    ph::Record record{};
-    record.kind = ph::RecordKind::Marker;
-    record.id = kind;
-    ph::emit(record, std::string_view(name));
-    ph::end_host_iteration();
+    emit_marker(kind, name, 0);
+    if (ends_host_iteration(kind)) ph::end_host_iteration();
   };
   // An optimizer step that is captured is one at every launch of the graph.
+  if (!ph::capture_beside(mark)) mark();
+}
+
+// Named after the Python line that calls.
+PH_EXPORT void ph_marker_here(std::uint32_t kind) noexcept {
+  const auto mark = [kind, site = ph::current_site()] { emit_marker(kind, {}, site); };
   if (!ph::capture_beside(mark)) mark();
 }
 

@@ -125,6 +125,13 @@ std::uint32_t current_site() noexcept {
   return innermost.code != nullptr ? cached_site_of(innermost) : 0;
 }
 
+std::uint32_t users_own_site() noexcept {
+  if (!attached()) return 0;
+  python::Walk walk;
+  const Frame* frame = walk.next();
+  return frame != nullptr && is_users(*frame) ? cached_site_of(*frame) : 0;
+}
+
 }  // namespace ph
 
 // For phantora_py/rank/host_tensors.py.

@@ -12,4 +12,7 @@ namespace ph {
 // sight. 0: not attached, no Python frame, or an interpreter whose frames cannot be read.
 PH_EXPORT std::uint32_t current_site() noexcept;
 
+// Id of the calling thread's innermost Python frame if that is in the user's code; otherwise 0.
+PH_EXPORT std::uint32_t users_own_site() noexcept;
+
 }  // namespace ph

@@ -39,7 +39,7 @@ class Basis:
 
     def share(self, total_ns: int) -> float:
         """Of the whole time of all ranks."""
-        whole_ns = (self._window.end_ns - self._window.begin_ns) * self._ranks
+        whole_ns = self._window.length_ns * self._ranks
         return total_ns / whole_ns if whole_ns else 0.0
 
 

@@ -39,7 +39,7 @@ class Trace:
         self._window = window
         self._labels = Labels(data)
         self._moves_ns = np.array([one["moves_ns"] for one in data.operations], np.int64)
-        self._steps = find_steps(data)[1]
+        self._steps = find_steps(data).host_times
         self._ranges = _nvtx_ranges(data)
         self._correlations = itertools.count(1)
         self._allocations: dict[int, list[Allocation]] = {}

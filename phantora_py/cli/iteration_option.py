@@ -1,0 +1,17 @@
+"""`--iteration`: what ends an iteration, where the user knows better."""
+
+from __future__ import annotations
+
+from sim_server.iterations import parse_choice
+
+ITERATION_FORMS = "optimizer:N|profiler|nvtx:NAME|call:MODULE:FUNCTION"
+ITERATION_HELP = (
+    "what an iteration ends with: a step of the optimizer that was the N-th to step, from "
+    "0; one of torch.profiler; the end of an NVTX range; the return of a function; by "
+    "default that is found out"
+)
+
+
+def checked_iteration(text: str | None) -> str | None:
+    """Raises: UsageError if it is no way to end an iteration."""
+    return None if text is None else parse_choice(text).text

@@ -1,0 +1,161 @@
+"""What an iteration holds, in the user's words, and how long the program itself finds it to be."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from phantora_py.data import RunData
+from phantora_py.report.iterations import Iterations, Nanoseconds, find_steps
+from sim_server.iterations import RankMarks
+
+# A difference from the program's own clock that is told as a warning.
+DISAGREEMENT = 0.05
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Of an iteration of the first rank whose marks say what one is; the middle one of each."""
+
+    optimizer_steps: dict[str, int]
+    """By optimizer: several parts of one step, as DeepSpeed makes them, count once."""
+    micro_batches: int
+    """Backward passes that one line asks for; 0 if there are none."""
+
+    @property
+    def text(self) -> str:
+        """As "2 optimizer steps, 16 micro-batches"; empty if nothing is known."""
+        parts = []
+        if steps := sum(self.optimizer_steps.values()):
+            parts.append(_counted(steps, "optimizer step", "optimizer steps"))
+        if self.micro_batches > 1 or (self.micro_batches and not steps):
+            parts.append(_counted(self.micro_batches, "micro-batch", "micro-batches"))
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class ScriptClock:
+    """What the program's own readings of a clock make of an iteration."""
+
+    site: str
+    """The line that reads it; the last one, if several share an iteration."""
+    reads: int
+    """Of this line."""
+    iteration_ns: int
+    difference: float
+    """Of the report's iteration from it, as a share of it."""
+
+
+def describe(data: RunData, iterations: Iterations) -> dict[str, Any]:
+    """The members of `iterations` in the summary that say what an iteration is."""
+    steps = find_steps(data)
+    rank = min(steps.host_times, default=None)
+    marks = steps.marks.get(rank) if rank is not None else None
+    durations_ns = iterations.durations_ns
+    described: dict[str, Any] = {
+        "holds": "",
+        "optimizer_steps": {},
+        "micro_batches": 0,
+        "rule": iterations.rule and asdict(iterations.rule),
+        "apart": [
+            {"iteration": int(number) + 1, "duration_ns": int(durations_ns[number])}
+            for number in np.flatnonzero(~iterations.alike)
+        ],
+        "script_clock": None,
+    }
+    if rank is None or marks is None or not iterations.count:
+        return described
+    host_ns = steps.host_times[rank][: iterations.count + 1]
+    contents = _contents(marks, host_ns, iterations.alike)
+    clock = script_clock(marks, host_ns, iterations)
+    return described | {
+        "holds": contents.text,
+        "optimizer_steps": contents.optimizer_steps,
+        "micro_batches": contents.micro_batches,
+        "script_clock": clock and asdict(clock),
+    }
+
+
+def _contents(marks: RankMarks, host_ns: Nanoseconds, alike: npt.NDArray[np.bool_]) -> Contents:
+    counts = {key: _per_iteration(marks, key, host_ns)[alike] for key in marks.series}
+    middle = {key: int(np.median(count)) for key, count in counts.items()}
+    passes = [count for (by, _), count in middle.items() if by == "backward"]
+    steps = {name: count for (by, name), count in middle.items() if by == "optimizer" and count}
+    return Contents(steps, max(passes, default=0))
+
+
+def _per_iteration(
+    marks: RankMarks, key: tuple[str, str], host_ns: Nanoseconds
+) -> npt.NDArray[np.int64]:
+    """How many marks of a series each iteration has."""
+    return np.diff(np.searchsorted(_times_ns(marks, key), host_ns, side="right"))
+
+
+def _times_ns(marks: RankMarks, key: tuple[str, str]) -> Nanoseconds:
+    return np.array([marks.time_ns(place) for place in marks.series[key].places], np.int64)
+
+
+def script_clock(
+    marks: RankMarks, host_ns: Nanoseconds, iterations: Iterations
+) -> ScriptClock | None:
+    """By the lines that read a clock as often in each iteration, or once in so many; None without
+    such a line. What is between the reads of several lines is one iteration but for the shortest
+    part, which nobody may have timed.
+    """
+    median_ns = int(np.median(iterations.compared_ns))
+    lines = {key[1]: _times_ns(marks, key) for key in marks.series if key[0] == "clock"}
+    lines = {site: times for site, times in lines.items() if len(times) > 2}
+    once = {site: times for site, times in lines.items() if _is_once(times, host_ns, iterations)}
+    if len(once) > 1:
+        found_ns = _timed_ns(list(once.values()), iterations, host_ns)
+        site = max(once, key=lambda name: (len(once[name]), once[name][-1]))
+    else:
+        by_site = {site: _between_ns(times, host_ns) for site, times in lines.items()}
+        known = {site: ns for site, ns in by_site.items() if ns}
+        if not known:
+            return None
+        site = max(known, key=lambda name: len(lines[name]))
+        found_ns = known[site]
+    if not found_ns:
+        return None
+    return ScriptClock(site, len(lines[site]), found_ns, median_ns / found_ns - 1)
+
+
+def _is_once(times_ns: Nanoseconds, host_ns: Nanoseconds, iterations: Iterations) -> bool:
+    """Whether each of the iterations that are compared has one such read."""
+    reads = np.diff(np.searchsorted(times_ns, host_ns, side="right"))
+    return bool((reads[iterations.alike][:-1] == 1).all())
+
+
+def _timed_ns(lines: list[Nanoseconds], iterations: Iterations, host_ns: Nanoseconds) -> int:
+    """Of lines that read once in each: from read to read, without the shortest part."""
+    timed = []
+    times_ns = np.sort(np.concatenate(lines))
+    for number in np.flatnonzero(iterations.alike).tolist():
+        first = int(np.searchsorted(times_ns, host_ns[number], side="right"))
+        reads = times_ns[max(first - 1, 0) : first + len(lines)]
+        if len(reads) == len(lines) + 1:
+            parts = np.diff(reads)
+            timed.append(int(parts.sum() - parts.min()))
+    return int(np.median(timed)) if timed else 0
+
+
+def _between_ns(times_ns: Nanoseconds, host_ns: Nanoseconds) -> int:
+    """Of one line: from read to read, over the iterations between; 0 if that varies."""
+    times_ns = times_ns[(times_ns >= host_ns[0]) & (times_ns <= host_ns[-1])]
+    if len(times_ns) < 2:
+        return 0
+    passed = np.searchsorted(host_ns, times_ns, side="left")
+    reads_each = max(1, round((len(times_ns) - 1) / max(1, int(passed[-1] - passed[0]))))
+    begins, ends = times_ns[:-reads_each], times_ns[reads_each:]
+    iterations = passed[reads_each:] - passed[:-reads_each]
+    if not len(iterations) or (iterations != iterations[0]).any() or not iterations[0]:
+        return 0
+    return int(np.median(ends - begins) / iterations[0])
+
+
+def _counted(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}"

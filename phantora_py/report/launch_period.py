@@ -1,0 +1,109 @@
+"""What repeats in the launches of a rank: for programs that leave no mark of their iterations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from phantora_py.data import RunData
+from sim_server.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN, KERNEL_SPAN
+from sim_server.iterations import LEAST_REPEATS
+
+Integers = npt.NDArray[np.int64]
+
+_MOST_LAGS = 24
+"""So many periods are tried, the likeliest first (assumed to be enough)."""
+_NEARLY = 0.95
+"""A shorter period wins if it covers nearly as much."""
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """A stretch of a sequence that repeats after `length`."""
+
+    begin: int
+    length: int
+    count: int
+
+
+def repeated_launches(data: RunData) -> dict[int, Integers]:
+    """When the host of each rank had issued the last launch of each repetition; ranks whose
+    launches repeat otherwise than the first one's are not there.
+    """
+    found: dict[int, Integers] = {}
+    for rank in range(data.ranks):
+        spans = data.spans_of(rank)
+        spans = spans.compress(spans["kind"] != HOST_WAIT_SPAN)
+        repetition = find_repetition(_names(data, spans))
+        if repetition is not None:
+            ends_ns = _ends(spans["issue_ns"].astype(np.int64), repetition)
+            if not found or len(next(iter(found.values()))) == len(ends_ns):
+                found[rank] = ends_ns
+    return found
+
+
+def find_repetition(sequence: Integers) -> Repetition | None:
+    """The one that covers most of the sequence: layers repeat too, but never for as long as
+    iterations do. None if nothing does so three times in a row.
+    """
+    best: Repetition | None = None
+    for lag in _likely_lags(sequence):
+        begin, run = _longest_run(sequence[lag:] == sequence[:-lag])
+        one = Repetition(begin, lag, (run + lag) // lag)
+        if one.count >= LEAST_REPEATS and (best is None or _covers_more(one, best)):
+            best = one
+    return best
+
+
+def _covers_more(one: Repetition, other: Repetition) -> bool:
+    covered, needed = one.count * one.length, other.count * other.length
+    return covered > needed if one.length > other.length else covered >= _NEARLY * needed
+
+
+def _likely_lags(sequence: Integers) -> list[int]:
+    """Distances between neighbours of equal value, those of rare values first; shorter first."""
+    values, counts = np.unique(sequence, return_counts=True)
+    lags: dict[int, None] = {}
+    for value in values[np.argsort(counts, kind="stable")]:
+        places = np.flatnonzero(sequence == value)
+        if len(places) < LEAST_REPEATS:
+            continue
+        distances, often = np.unique(np.diff(places), return_counts=True)
+        lags[int(distances[np.argmax(often)])] = None
+        if len(places) % 2 == 0:  # twice in each
+            lags[int(places[2] - places[0])] = None
+        if len(lags) >= _MOST_LAGS:
+            break
+    return sorted(lags)
+
+
+def _longest_run(is_equal: npt.NDArray[np.bool_]) -> tuple[int, int]:
+    """Where the longest run of trues begins, and its length."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], is_equal, [False]]).astype(np.int8)))
+    if not len(edges):
+        return 0, 0
+    begins, lengths = edges[::2], np.diff(edges)[::2]
+    longest = int(np.argmax(lengths))
+    return int(begins[longest]), int(lengths[longest])
+
+
+def _names(data: RunData, spans: npt.NDArray[np.void]) -> Integers:
+    """A number for what each launch does, whatever its sizes."""
+    numbers: dict[str, int] = {}
+    timings = [numbers.setdefault(timing["name"], len(numbers)) for timing in data.timings]
+    operations = [numbers.setdefault(one["kind"], len(numbers)) for one in data.operations]
+    names = -(spans["kind"].astype(np.int64) * 8 + spans["id"] % 8)
+    for kind, table in ((KERNEL_SPAN, timings), (COMMUNICATION_SPAN, operations)):
+        of_kind = spans["kind"] == kind
+        names[of_kind] = np.array(table, np.int64)[spans["id"][of_kind]]
+    return names
+
+
+def _ends(issues_ns: Integers, repetition: Repetition) -> Integers:
+    """Each ends where its host pauses longest: after it has waited for the device, say."""
+    last = repetition.begin + repetition.length * repetition.count
+    pauses_ns = np.diff(issues_ns[repetition.begin : last], append=issues_ns[last - 1])
+    by_place = pauses_ns.reshape(repetition.count, repetition.length)[:-1].sum(axis=0)
+    return issues_ns[repetition.begin + int(np.argmax(by_place)) : last : repetition.length]

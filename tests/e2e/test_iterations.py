@@ -1,0 +1,57 @@
+"""The headline is what the program calls an iteration: what it prints by its own clock."""
+
+from __future__ import annotations
+
+import re
+import statistics
+
+import pytest
+from phantora_runs import PROGRAMS, Phantora, Run
+
+pytestmark = pytest.mark.torch
+TWO_RANKS = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
+
+
+def printed_ns(run: Run) -> float:
+    """The middle one of those after the first, or the only one."""
+    lasted_s = [float(one) for one in re.findall(r"iteration ([0-9.]+) s", run.output)]
+    return 1e9 * statistics.median(lasted_s[1:] or lasted_s)
+
+
+def loop(phantora: Phantora, kind: str, *options: str) -> Run:
+    """A run whose headline is the script's."""
+    run = phantora.run(options, [*TWO_RANKS, PROGRAMS / "loops.py", kind])
+    assert run.exit_code == 0, run.errors
+    return run
+
+
+def agrees(run: Run) -> bool:
+    return run.summary["iterations"]["median_ns"] == pytest.approx(printed_ns(run), rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("kind", "found_by", "holds"),
+    [
+        ("plain", "optimizer", "1 optimizer step"),
+        ("accumulating", "optimizer", "1 optimizer step, 4 micro-batches"),
+        ("gan", "optimizer", "3 optimizer steps, 2 micro-batches"),
+        ("muon", "optimizer", "2 optimizer steps"),
+        ("inference", "clock", ""),
+        ("inference+whole", "launches", ""),
+        ("forward_backward", "clock", "1 micro-batch"),
+        ("forward_backward+whole", "backward", "1 micro-batch"),
+        ("pipeline", "optimizer", "1 optimizer step, 4 micro-batches"),
+        ("policy", "optimizer", "3 optimizer steps, 3 micro-batches"),
+    ],
+)
+def test_headline_is_what_the_script_prints(
+    phantora: Phantora, kind: str, found_by: str, holds: str
+) -> None:
+    """Within 1 %, and said in words; the script's own clock agrees."""
+    run = loop(phantora, kind)
+    iterations = run.summary["iterations"]
+    assert (iterations["detected_by"], iterations["holds"]) == (found_by, holds)
+    assert agrees(run), (iterations, printed_ns(run))
+    clock = iterations["script_clock"]
+    assert (clock is None) == kind.endswith("whole")
+    assert clock is None or abs(clock["difference"]) < 0.01, clock
