@@ -67,7 +67,7 @@ class Simulation:
         self.log = RunLog(settings, is_held=until_steady)
         self._until_steady = until_steady
         self._steady_watch = SteadyWatch(
-            settings.ranks, settings.iteration and parse_choice(settings.iteration)
+            settings.ranks, None if settings.iteration is None else parse_choice(settings.iteration)
         )
         self._environment = simpy.Environment(initial_time=0)
         gpu = settings.gpu

@@ -56,10 +56,8 @@ def start() -> bool:
     rank_runtime = _Runtime(shim, Path(os.fsdecode(run_dir)))
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
     after_import("torch", rank_runtime.replace_kernels)
-    marks = StepMarks(shim, Path(os.fsdecode(run_dir)))
-    after_import("torch", marks.watch)
-    if (call := marks.chosen_call()) is not None:
-        after_import(call[0], functools.partial(marks.watch_call, call[1]))
+    for name, action in StepMarks(shim, rank_runtime.run_dir).actions().items():
+        after_import(name, action)
     share_kernels()
     after_import(CACHE_FOLDERS, share_cache)
     after_import(CONFIG, compile_in_place)
@@ -108,7 +106,7 @@ class _Runtime:
 
     def __init__(self, shim: ctypes.CDLL, run_dir: Path) -> None:
         self._shim = shim
-        self._run_dir = run_dir
+        self.run_dir = run_dir
         self._process = os.getpid()
         self._ordinals: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._optimizers = 0
@@ -133,7 +131,7 @@ class _Runtime:
         if self._shim.ph_lazy_host_tensors():
             self.leave_host_tensors(torch)
         if torch.version.cuda:  # Builds for the CPU have no such kernels.
-            load = ExpertLoad.read(self._run_dir)
+            load = ExpertLoad.read(self.run_dir)
             self._small_operations = SmallOperations(torch, self._shim, load)
             self._grouped_products = GroupedProducts(torch, self._shim)
 

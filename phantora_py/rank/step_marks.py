@@ -28,25 +28,32 @@ class StepMarks:
         self._run_dir = run_dir
         self._process = os.getpid()
 
-    def watch(self, torch: ModuleType) -> None:
-        """From now on marks are left; `torch` has been imported."""
-        self._mark_after(torch.autograd, "backward", self._mark_line)
-        profile = torch.profiler.profile
-        self._mark_after(profile, "step", functools.partial(self._mark, PROFILER_STEP))
-        schedulers = torch.optim.lr_scheduler
-        mark_scheduler = functools.partial(self._mark, SCHEDULER_STEP)
-        self._mark_after(schedulers.LRScheduler, "step", mark_scheduler)
-        self._mark_after(schedulers.ReduceLROnPlateau, "step", mark_scheduler)
+    def actions(self) -> dict[str, Callable[[ModuleType], None]]:
+        """By module, what is to be done once it has been imported."""
+        found = {
+            "torch.autograd": self._watch_backward,
+            "torch.profiler.profiler": self._watch_profiler,
+            "torch.optim.lr_scheduler": self._watch_schedulers,
+        }
+        call = self._run_dir / CALL_FILE
+        if call.exists():
+            module, _, function = call.read_text(encoding="utf-8").partition(":")
+            found[module] = functools.partial(self._watch_call, function)
+        return found
 
-    def chosen_call(self) -> tuple[str, str] | None:
-        """Module and function that the user named."""
-        path = self._run_dir / CALL_FILE
-        if not path.exists():
-            return None
-        module, _, function = path.read_text(encoding="utf-8").partition(":")
-        return module, function
+    def _watch_backward(self, autograd: ModuleType) -> None:
+        self._mark_after(autograd, "backward", self._mark_line)
 
-    def watch_call(self, function: str, module: ModuleType) -> None:
+    def _watch_profiler(self, profiler: ModuleType) -> None:
+        mark = functools.partial(self._mark, PROFILER_STEP)
+        self._mark_after(profiler.profile, "step", mark)
+
+    def _watch_schedulers(self, schedulers: ModuleType) -> None:
+        mark = functools.partial(self._mark, SCHEDULER_STEP)
+        self._mark_after(schedulers.LRScheduler, "step", mark)
+        self._mark_after(schedulers.ReduceLROnPlateau, "step", mark)
+
+    def _watch_call(self, function: str, module: ModuleType) -> None:
         """Marks each end of `function`, a name or `Class.method`, in `module`."""
         *path, name = function.split(".")
         owner: Any = functools.reduce(lambda one, part: getattr(one, part, None), path, module)

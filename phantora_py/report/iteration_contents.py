@@ -136,7 +136,7 @@ def _timed_ns(lines: list[Nanoseconds], iterations: Iterations, host_ns: Nanosec
     times_ns = np.sort(np.concatenate(lines))
     for number in np.flatnonzero(iterations.alike).tolist():
         first = int(np.searchsorted(times_ns, host_ns[number], side="right"))
-        reads = times_ns[max(first - 1, 0) : first + len(lines)]
+        reads = times_ns[first : first + len(lines) + 1]
         if len(reads) == len(lines) + 1:
             parts = np.diff(reads)
             timed.append(int(parts.sum() - parts.min()))

@@ -51,7 +51,7 @@ def apart_text(iterations: dict[str, Any]) -> str:
     )
     lasted = shortest if shortest == longest else f"{shortest} to {longest}"
     others = "1 iteration does" if len(apart) == 1 else f"{len(apart)} iterations do"
-    return f"{others} other work (evaluation, say), {lasted}; not in the figures below"
+    return f"{others} other work (evaluation, set-up), {lasted}; not in the figures below"
 
 
 def clock_warning(iterations: dict[str, Any]) -> str | None:

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "shim/core/capture.h"
+#include "shim/core/clock_marks.h"
 #include "shim/core/config.h"
 #include "shim/core/failure.h"
 #include "shim/core/futex.h"
@@ -205,6 +206,7 @@ void release_slot(std::uint32_t slot) noexcept {
 // second might wait for ever for threads that do the same.
 void write_or_resume(std::span<Record> records, std::string_view payload, std::optional<Claim> claim,
                      std::uint64_t extra_gap_ns = 0) noexcept {
+  if (!claim) mark_clock_read();
   const bool lent = claim.has_value();
   Writing how{claim, true, extra_gap_ns};
   for (;;) {
@@ -224,6 +226,7 @@ void write_or_resume(std::span<Record> records, std::string_view payload, std::o
 void resume() noexcept { write_or_resume({}, {}, std::nullopt); }
 
 std::uint32_t emit_wait(Record& record, Recipient recipient = kNobody, std::uint64_t extra_gap_ns = 0) noexcept {
+  mark_clock_read();
   record.kind = RecordKind::Wait;
   if (thread_drives) record.site = current_site();
   else record.flags |= kWaitBackground;
@@ -335,6 +338,7 @@ std::uint64_t host_clock_ns() noexcept {
 
 void advance_host_clock(std::uint64_t duration_ns) noexcept {
   if (!attached() || !thread_drives) return;
+  mark_clock_read();
   resume_if_aside();
   state.channel->host_clock_ns.fetch_add(duration_ns, std::memory_order_relaxed);
 }

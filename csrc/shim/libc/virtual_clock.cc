@@ -35,6 +35,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "shim/core/clock_marks.h"
 #include "shim/core/config.h"
 #include "shim/core/own_code.h"
 #include "shim/core/rank.h"
@@ -199,7 +200,10 @@ std::uint64_t read_virtual_ns() noexcept {
   return reading_ns;
 }
 
-void forget_read() noexcept { has_read = false; }
+void forget_read() noexcept {
+  has_read = false;
+  drop_clock_read();
+}
 void tell_no_lead() noexcept { told_lead = 0; }
 std::uint64_t told_lead_ns() noexcept { return told_lead; }
 

@@ -10,6 +10,7 @@ from phantora_py import __version__
 from phantora_py.data import RunData
 from phantora_py.report.communication import communication_rows
 from phantora_py.report.critical_path import known_path
+from phantora_py.report.iteration_text import apart_text, clock_warning, meaning
 from phantora_py.report.iterations import find_iterations
 from phantora_py.report.kernels import doubts
 from phantora_py.report.page.link_strips import link_strips
@@ -81,6 +82,9 @@ def _views(data: RunData) -> dict[str, Any]:
         "sections": _SECTIONS,
         "summary": summary,
         "parts": iteration_parts(summary),
+        "iteration_meaning": meaning(summary["iterations"]),
+        "iteration_apart": apart_text(summary["iterations"]),
+        "clock_warning": clock_warning(summary["iterations"]),
         "longest_ns": max(summary["iterations"]["per_iteration_ns"], default=0),
         "doubts": doubts(data, _DOUBTS, _doubtful_classes(summary)),
         "ignored": ignored_calls(data),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import statistics
 
@@ -26,7 +27,7 @@ def loop(phantora: Phantora, kind: str, *options: str) -> Run:
 
 
 def agrees(run: Run) -> bool:
-    return run.summary["iterations"]["median_ns"] == pytest.approx(printed_ns(run), rel=0.01)
+    return bool(run.summary["iterations"]["median_ns"] == pytest.approx(printed_ns(run), rel=0.01))
 
 
 @pytest.mark.parametrize(
@@ -55,3 +56,37 @@ def test_headline_is_what_the_script_prints(
     clock = iterations["script_clock"]
     assert (clock is None) == kind.endswith("whole")
     assert clock is None or abs(clock["difference"]) < 0.01, clock
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize(
+    ("framework", "program", "words", "holds"),
+    [
+        *(
+            ("deepspeed", "loops_deepspeed.py", f"{stage} {accumulation}", holds)
+            for stage in (1, 2, 3)
+            for accumulation, holds in (
+                (1, "1 optimizer step"),
+                (16, "1 optimizer step, 16 micro-batches"),
+            )
+        ),
+        ("lightning", "loops_lightning.py", "two_optimizers", "2 optimizer steps"),
+        (
+            *("lightning", "loops_lightning.py", "accumulating"),
+            "1 optimizer step, 2 micro-batches",
+        ),
+        ("transformers", "loops_hf_trainer.py", "", "1 optimizer step, 4 micro-batches"),
+    ],
+)
+def test_headline_of_frameworks(
+    phantora: Phantora, framework: str, program: str, words: str, holds: str
+) -> None:
+    """Within 1 % of what a clock in the user's own code says."""
+    if importlib.util.find_spec(framework) is None:
+        pytest.skip(f"{framework} is not installed: nox -s frameworks")
+    run = phantora.run([], [*TWO_RANKS, PROGRAMS / program, *words.split()])
+    assert run.exit_code == 0, run.errors
+    iterations = run.summary["iterations"]
+    assert (iterations["detected_by"], iterations["holds"]) == ("optimizer", holds)
+    assert agrees(run), (iterations, printed_ns(run))
+    assert abs(iterations["script_clock"]["difference"]) < 0.01, iterations["script_clock"]
