@@ -77,7 +77,9 @@ class Certainty:
 
 
 def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Certainty | None:
-    """None without iterations, of iterations that take no time, and for files that are older than intervals, also resimulated."""
+    """None without iterations, of iterations that take no time, and for files that are older than
+    intervals, also resimulated.
+    """
     table = data.settings["gpu"].get("intervals", {})
     has_all = {_COPIES, "communication", "host"} <= table.keys()
     if breakdown is None or not has_all or any("interval" not in row for row in data.timings):

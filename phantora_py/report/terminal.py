@@ -136,7 +136,8 @@ def _breakdown(summary: dict[str, Any]) -> list[str]:
     return [
         f"  compute {share('compute')}   communication {share('communication')} "
         f"(exposed {share('exposed_communication')})   "
-        f"waiting for ranks {share('waiting_for_ranks')}   host {share('host')}   idle {share('idle')}"
+        f"waiting for ranks {share('waiting_for_ranks')}   host {share('host')}   "
+        f"idle {share('idle')}"
     ]
 
 
