@@ -31,7 +31,7 @@ def test_figures_of_each_run(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     """Iteration, speed-up, throughput, exposed communication, memory and cost, by hand."""
     slow = write_run(tmp_path / "slow.phr", [40 * US] * 3, communicates_ns=20 * US)
     fast = write_run(tmp_path / "fast.phr", [20 * US] * 3, communicates_ns=5 * US)
-    words = ["--per-iteration", "4x8 tokens", "--price", "3.6", "--price", "a100=1"]
+    words = ["--per-iteration", "4x8 tokens", "--price", "3.6"]
     first, this = compared(capsys, slow, fast, *words)["runs"]
     assert first["iteration"]["interval_ns"] == [40 * US, 40 * US]
     assert (first["name"], first["speed_up"]) == ("slow", None)
@@ -206,8 +206,12 @@ def test_gates(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     ("words", "message"),
     [
         (["--gate", "speed<=1"], "'speed<=1' is not a gate"),
-        (["--gate", "iteration_time<1"], "of iteration_time, exposed_communication, peak_memory"),
+        (
+            ["--gate", "iteration_time<1"],
+            "of iteration_time, exposed_communication, waiting_for_ranks, peak_memory",
+        ),
         (["--gate", "iteration_time<=1.0.2"], "is not a gate"),
+        (["--price", "h10=2"], "no run has a GPU of that name; did you mean 'h100'?"),
         (["--price", "cheap"], "'cheap' is not a price per GPU-hour"),
         (["--price", "=2"], "'=2' is not a price per GPU-hour"),
         (["--per-iteration", "64x tokens"], "'64x tokens' is not an amount"),

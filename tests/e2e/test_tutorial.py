@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -43,7 +44,9 @@ def steps(text: str) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.timeout(LIMIT_S + 60)
 def test_every_command_works(tmp_path: Path) -> None:
-    """Files that the page shows are written as it shows them; no command fails."""
+    """Files that the page shows are written as it shows them; no command fails; and the tokens per
+    second of the comparison are those that the script prints.
+    """
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     commands = list(steps(TUTORIAL.read_text(encoding="utf-8")))
@@ -65,6 +68,15 @@ def test_every_command_works(tmp_path: Path) -> None:
         )
         print(f"$ {command}\n{done.stdout}{done.stderr}")
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        if command.startswith("phantora run -o ddp.phr"):
+            script_per_s = median(
+                float(found.replace(",", ""))
+                for found in re.findall(r"([0-9,]+) tokens/s", done.stdout)[1:]
+            )
+        if command.startswith("phantora compare ddp.phr"):
+            row = next(line for line in done.stdout.splitlines() if line.split()[:1] == ["ddp"])
+            said_per_s = max(float(one.replace(",", "")) for one in re.findall(r"[0-9,]{7,}", row))
+    assert said_per_s == pytest.approx(script_per_s, rel=0.02)
     assert (tmp_path / "fsdp.html").stat().st_size > 10_000
     assert "<svg" in (tmp_path / "front.svg").read_text()
 

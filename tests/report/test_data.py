@@ -73,23 +73,31 @@ def test_a_file_of_another_kind(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     )
 
 
-@pytest.mark.parametrize("share", [0.0, 0.5, 0.9, 0.999])
-def test_a_truncated_file(capsys: pytest.CaptureFixture[str], tmp_path: Path, share: float) -> None:
-    """A run that was killed: the report tells so, of what there is; nothing at all is an error."""
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.9, 0.999])
+def test_a_file_that_was_cut(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, share: float
+) -> None:
+    """Part of a complete file is an error, and not a run that was killed."""
     path = tmp_path / "a.phr"
     make_run(path, [[(KERNEL, 5, 6, 9), (KERNEL, 9, 9, 12)]])
     whole = path.read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
-    if share == 0:
-        assert "is not a data file of phantora, or is not complete" in report_error(capsys, path)
-        return
-    assert main(["report", str(path)]) == 0
-    said = capsys.readouterr().out
-    assert "phantora was killed   what follows is what it had written by then" in said
-    assert "peak memory is not known" in said
-    issued_ns = RunData(path).spans["issue_ns"].tolist()
-    assert issued_ns == [5, 9][: len(issued_ns)]
-    assert len(issued_ns) == 2 or share < 0.9
+    words = "is cut short" if share else "is not a data file of phantora, or is not complete"
+    assert words in report_error(capsys, path)
+
+
+def test_a_run_that_was_killed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """What it had written is reported, and the exit code is not 0."""
+    path = tmp_path / "a.phr"
+    make_run(path, [[(KERNEL, 5, 6, 9), (KERNEL, 9, 9, 12)]])
+    whole = path.read_bytes()
+    path.write_bytes(whole[: whole.rindex(b"PK\x03\x04")])  # without run.json and the directory
+    assert main(["report", str(path)]) == 2
+    said = capsys.readouterr()
+    assert "phantora was killed   what follows is what it had written by then" in said.out
+    assert "peak memory is not known" in said.out
+    assert "is not complete: phantora was killed before the run ended" in said.err
+    assert RunData(path).spans["issue_ns"].tolist() == [5, 9]
 
 
 def test_a_damaged_member(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

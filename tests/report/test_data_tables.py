@@ -103,10 +103,13 @@ def test_iterations(tmp_path: Path) -> None:
     """The parts of an iteration add up on every rank."""
     iterations = two_iterations(tmp_path / "a.phr").table("iterations")
     assert iterations[["rank", "iteration"]].values.tolist() == [[0, 1], [1, 1]]
-    parts = iterations[["compute_ns", "exposed_communication_ns", "host_ns", "idle_ns"]]
+    parts = iterations[
+        ["compute_ns", "exposed_communication_ns", "waiting_for_ranks_ns", "host_ns", "idle_ns"]
+    ]
     lasted_ns = iterations["end_ns"] - iterations["begin_ns"]
     assert parts.sum(axis=1).tolist() == lasted_ns.tolist() == [1_500_000, 1_500_000]
-    assert iterations["exposed_communication_ns"].tolist() == [250_000, 350_000]
+    assert iterations["exposed_communication_ns"].tolist() == [250_000, 250_000]
+    assert iterations["waiting_for_ranks_ns"].tolist() == [0, 100_000]
 
 
 def test_the_other_tables(tmp_path: Path) -> None:

@@ -53,7 +53,8 @@ def test_summary(tmp_path: Path) -> None:
     assert "1.50 ms iteration, median of 1" in iteration.text
     assert [row[:3] for row in iteration.rows()] == [
         ["compute", "76.7 %", "1.15 ms"],
-        ["exposed communication", "20.0 %", "300 us"],
+        ["exposed communication", "16.7 %", "250 us"],
+        ["waiting for ranks", "3.3 %", "50.0 us"],
         ["host", "0.0 %", "0 ns"],
         ["idle", "3.3 %", "50.0 us"],
     ]
@@ -74,8 +75,8 @@ def test_doubts(tmp_path: Path) -> None:
     spans["id"], spans["end_ns"] = range(3), (50, 10, 40)
     data = make_run(tmp_path / "a.phr", [[]], spans=spans, timings=timings)
     assert section(page_of(data, tmp_path / "a.html"), "trust").rows() == [
-        ["assumed", "gemm", "guess", "10.0 %"],
-        ["modelled", "gemm", "model", "40.0 %"],
+        ["assumed", "gemm", "guess", "10.0 %", "", ""],
+        ["modelled", "gemm", "model", "40.0 %", "", ""],
     ]
 
 

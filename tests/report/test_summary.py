@@ -74,6 +74,7 @@ def make(path: Path, **changes: Any) -> RunData:
     calls = {"modelled": {"cudaMalloc": 1200}, "ignored": {"x": 3}, "passthrough": {}}
     arguments: dict[str, Any] = {
         "timings": timings,
+        "operations": [OPERATION] * 2,
         "calls": {"cudart": calls, "nccl": {**calls, "passthrough": {"y": 5}}},
         "synthetic": [
             {"rank": rank, "site": "train.py:50 main", "bytes": 16, "count": 4} for rank in (0, 1)
@@ -86,6 +87,12 @@ def make(path: Path, **changes: Any) -> RunData:
         for time_ns in (500_000, 950_000, 2_200_000)
     ]
     return make_run(path, by_rank, markers, spans=spans, **arguments)
+
+
+OPERATION = {
+    **{"kind": "all_reduce", "comm": 1, "bytes": 8, "members": [0, 1], "site": "train.py:9 main"},
+    **{"arrivals_ns": [2_000_000] * 2, "moves_ns": 2_000_000, "ends_ns": [2_250_000] * 2},
+}
 
 
 def check_shape(value: Any, shape: Any, name: str = "summary") -> None:
@@ -249,7 +256,7 @@ GOLDEN = """\
 2 ranks on 1 node of h100   host time: fixed   python train.py
 virtual iteration 1.25 ms (median of 2, p95 1.25 ms; found by optimizer; first one apart, ended at 1.00 ms)
   each is 1 optimizer step
-  compute 90.0 %   communication 10.0 % (exposed 10.0 %)   host 0.0 %   idle 0.0 %
+  compute 90.0 %   communication 10.0 % (exposed 10.0 %)   waiting for ranks 0.0 %   host 0.0 %   idle 0.0 %
   critical path   copies 100.0 %   (of the last iteration)
   peak memory 4.00 GiB of 80.0 GiB (rank 0; PyTorch reserved 3.00 GiB, allocated 2.00 GiB)
 Trust

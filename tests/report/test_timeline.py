@@ -67,7 +67,8 @@ def test_tracks(tmp_path: Path) -> None:
         (
             "device",
             [
-                *((0, 20, "compute"), (30, 45, "compute"), (50, 80, "exposed communication")),
+                *((0, 20, "compute"), (30, 45, "compute"), (50, 60, "waiting for ranks")),
+                (60, 80, "exposed communication"),
                 *((80, 85, "waits for its host"), (85, 100, "compute")),
             ],
         ),

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from phantora_py.report.trust import doubts_of
+from phantora_py.report.unknown_reads import parse_places
+from sim_server.errors import UsageError
 
 
 def summary(
@@ -26,6 +28,7 @@ def summary(
             "interval": interval,
             "nccl_not_modelled": list(variables),
             "unsupported": {"skipped": skipped},
+            "unknown_reads": [],
         },
     }
 
@@ -66,3 +69,38 @@ def test_strict_refuses_each_doubt(found: dict[str, Any], words: str) -> None:
     (said,) = doubts_of(found, None, strict=True)
     assert said.startswith("--strict: ")
     assert words in said
+
+
+READ = {
+    **{"site": "a b/train.py:50 main", "place": "a b/train.py:50", "count": 80},
+    **{"differs_between_ranks": False, "differs_between_iterations": True},
+}
+
+
+@pytest.mark.parametrize(
+    ("accepted", "said"),
+    [
+        ((), ["add --accept-unknown 'a b/train.py:50'."]),
+        (("a b/train.py:50",), []),
+        (("train.py:50",), []),
+        (("ain.py:50",), ["read at a b/train.py:50", "ain.py:50: no unknown value was read"]),
+        (("train.py:50", "other.py:5"), ["other.py:5: no unknown value was read there"]),
+    ],
+)
+def test_strict_refuses_unknown_values_that_were_read(
+    accepted: tuple[str, ...], said: list[str]
+) -> None:
+    """Each line that --accept-unknown does not name, and each name that stands for nothing."""
+    found = summary()
+    found["trust"]["unknown_reads"] = [READ]
+    assert not list(doubts_of(found, 0.5, strict=False))
+    doubts = list(doubts_of(found, None, True, accepted))
+    assert len(doubts) == len(said)
+    assert all(words in doubt for words, doubt in zip(said, doubts, strict=True))
+
+
+@pytest.mark.parametrize("text", ["train.py", "train.py:", ":5", "train.py:0", "train.py:x", ""])
+def test_places_that_are_none(text: str) -> None:
+    """What is not FILE:LINE is refused before the run."""
+    with pytest.raises(UsageError, match="is no Python line; write FILE:LINE"):
+        parse_places([text])
