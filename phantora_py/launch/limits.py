@@ -1,5 +1,6 @@
 """What a run needs of this machine, looked at before anything is started."""
 
+import os
 import resource
 import shutil
 import tempfile
@@ -13,6 +14,10 @@ _BYTES_PER_RANK = 5 << 20
 # Two ranks of PyTorch run with 20 files each; rank 0 holds a connection or two to every other. With
 # room for the program's own (assumed).
 _FILES = 32
+# Names of sockets have 107 bytes (unix(7)); below the directory ours have 35 at most.
+_MOST_PATH_BYTES = 70
+# Channels, and a data file of some length; a larger one is refused when it comes to that.
+_FILE_BYTES = 64 << 20
 _FILES_PER_RANK = 4
 
 
@@ -39,13 +44,50 @@ def find_room(ranks: int) -> Path:
     Raises: UsageError if there is none.
     """
     needed = ranks * _BYTES_PER_RANK
-    places = (_SHARED_MEMORY, Path(tempfile.gettempdir()))
-    found = {place: shutil.disk_usage(place).free for place in places if place.is_dir()}
-    for place, free in found.items():
-        if free > needed:
+    found: list[str] = []
+    for place in _places():
+        why = _why_not(place, needed)
+        if why is None:
             return place
-    free_text = ", ".join(f"{free >> 20} MiB in {place}" for place, free in found.items())
+        found.append(why)
     raise UsageError(
         f"{ranks} ranks share {needed >> 20} MiB of memory with the simulation, and there is no "
-        f"room: {free_text} free. Make room there or set TMPDIR to a directory that has it."
+        f"room: {', '.join(found)}. Make room there or set TMPDIR to a directory that has it."
     )
+
+
+def _places() -> list[Path]:
+    try:
+        temporary = [Path(tempfile.gettempdir())]
+    except OSError:  # no directory that it can write to
+        temporary = []
+    return [_SHARED_MEMORY, *temporary]
+
+
+def _why_not(place: Path, needed: int) -> str | None:
+    """Why a run directory cannot lie there. None: it can."""
+    if not place.is_dir():
+        return f"{place} is no directory"
+    free = shutil.disk_usage(place).free
+    if free <= needed:
+        return f"{free >> 20} MiB in {place} free"
+    if len(os.fsencode(place)) > _MOST_PATH_BYTES:
+        return f"{place} is too long for the names of sockets, {_MOST_PATH_BYTES} bytes at most"
+    try:
+        with tempfile.TemporaryFile(dir=place):
+            return None
+    except OSError as error:
+        return f"{place} cannot be written to ({error.strerror})"
+
+
+def require_file_size(ranks: int) -> None:
+    """Raises: UsageError if files may not be as large as a run needs them (ulimit -f)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if soft == resource.RLIM_INFINITY or soft >= _FILE_BYTES:
+        return
+    if hard != resource.RLIM_INFINITY and hard < _FILE_BYTES:
+        raise UsageError(
+            f"A file may have {hard:,} bytes here, and a run of {ranks} ranks needs "
+            f"{_FILE_BYTES:,}. Raise the limit (ulimit -f unlimited)."
+        )
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))

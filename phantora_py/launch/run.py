@@ -105,6 +105,7 @@ def prepare(options: RunOptions) -> Prepared:
     server = choose_server(options, os.environ)
     measured = check_cache(options, gpu, command.program)
     limits.require_files(layout.ranks)
+    limits.require_file_size(layout.ranks)
     notes = list(torchrun.notes) if torchrun else []
     notes += interpreter.note_untested(command.program.torch)
     notes += measured

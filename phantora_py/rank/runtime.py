@@ -24,6 +24,7 @@ from .checkpoints import map_checkpoints
 from .expert_load import ExpertLoad
 from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
+from .scratch import keep_in
 from .small_operations import SmallOperations
 from .step_marks import StepMarks
 from .triton_kernels import (
@@ -58,6 +59,7 @@ def start() -> bool:
     after_import("torch", rank_runtime.replace_kernels)
     for name, action in StepMarks(shim, rank_runtime.run_dir).actions().items():
         after_import(name, action)
+    after_import("multiprocessing.util", functools.partial(keep_in, rank_runtime.run_dir))
     share_kernels()
     after_import(CACHE_FOLDERS, share_cache)
     after_import(CONFIG, compile_in_place)
