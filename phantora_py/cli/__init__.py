@@ -44,14 +44,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _end_at_closed_pipe()
         raise
     except Exception as error:
-        if (lack := lack_of(error)) is not None:
-            print_error(lack)
-            return lack.exit_code
-        # A fault of ours: whoever mends it needs the traceback.
-        traceback.print_exc()
-        print_error(InternalError("this is a fault of phantora; please report it with the above."))
-        return InternalError.exit_code
+        return _end_unexpectedly(error)
     return code
+
+
+def _end_unexpectedly(error: Exception) -> int:
+    """What this machine lacks is told in a sentence; all else is a fault of ours, and whoever mends
+    it needs the traceback.
+    """
+    told: UsageError | InternalError | None = lack_of(error)
+    if told is None:
+        traceback.print_exception(error)
+        told = InternalError("this is a fault of phantora; please report it with the above.")
+    print_error(told)
+    return told.exit_code
 
 
 def _end_at_closed_pipe() -> int:
