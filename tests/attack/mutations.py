@@ -48,7 +48,8 @@ def mutate_json(rng: random.Random, value: Any) -> Any:
 
 def _place(rng: random.Random, root: list[Any]) -> tuple[Any, Any]:
     """A container and a key or index of it, somewhere below."""
-    parent, key = root, 0
+    parent: Any = root
+    key: Any = 0
     for _ in range(rng.randint(0, 7)):
         inner = parent[key]
         if not isinstance(inner, dict | list) or not inner:

@@ -16,7 +16,7 @@ FORMATS = (
     *("archive", "cache", "cluster", "data", "import"),
     *("load", "log", "plan", "records", "resimulation"),
 )
-HUNT = Path(__file__).parent / "hunt.py"
+FUZZ = Path(__file__).parent / "fuzz.py"
 _S_PER_EXAMPLE = 0.5
 _START_S = 120
 
@@ -25,7 +25,7 @@ _START_S = 120
 @pytest.mark.parametrize("name", FORMATS)
 def test_wrong_inputs(name: str) -> None:
     """No traceback, no exit code that is not documented, no memory without bound, no hang."""
-    words = [sys.executable, "-P", str(HUNT), name, "--seed", str(SEED)]
+    words = [sys.executable, "-P", str(FUZZ), name, "--seed", str(SEED)]
     done = subprocess.run(
         [*words, "--examples", str(EXAMPLES)],
         check=False,
@@ -34,6 +34,6 @@ def test_wrong_inputs(name: str) -> None:
         timeout=_START_S + EXAMPLES * _S_PER_EXAMPLE,
     )
     found = [json.loads(line) for line in done.stdout.splitlines()]
-    again = f"python tests/attack/hunt.py {name} --examples 1 --seed"
+    again = f"python tests/attack/fuzz.py {name} --examples 1 --seed"
     told = "\n".join(f"{again} {one['seed']}\n{one['said']}" for one in found[:5])
     assert (done.returncode, found) == (0, []), f"{len(found)} found\n{told}\n{done.stderr[-4000:]}"

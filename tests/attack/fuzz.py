@@ -1,6 +1,6 @@
 """Feeds wrong inputs to phantora, in one process with limits on memory and time.
 
-    python tests/attack/hunt.py FORMAT [--seed N] [--examples N]
+    python tests/attack/fuzz.py FORMAT [--seed N] [--examples N]
 
 Prints `{"seed": ..., "said": ...}`, a line for each input that ended in anything but a result or a
 PhantoraError. One input again: its seed and `--examples 1`. Of an input that kills the process, or
