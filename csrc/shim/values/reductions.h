@@ -34,6 +34,7 @@ enum class ElementType : std::uint8_t {
 enum class ReductionKind : std::uint8_t { Sum, Product, Max, Min, Average, PremulSum };
 
 PH_EXPORT std::size_t element_bytes(ElementType type) noexcept;
+inline bool is_integral(ElementType type) noexcept { return type <= ElementType::Uint64; }
 
 // Contributions have equal size. PremulSum sums: each rank has scaled its own contribution before.
 // Average divides the sum once; of integers it keeps the quotient towards zero, as NCCL does.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "shim/core/config.h"
+#include "shim/values/large_uploads.h"
 #include "shim/values/part.h"
 #include "shim/core/rank.h"
 #include "shim/values/value_queue.h"
@@ -24,6 +25,13 @@ std::size_t ranks_of(const SmallCollective& op) noexcept { return op.members->si
 std::size_t send_bytes(const SmallCollective& op) noexcept {
   const bool per_rank = op.kind == NcclOpKind::ReduceScatter || op.kind == NcclOpKind::AllToAll;
   return chunk_bytes(op) * (per_rank ? ranks_of(op) : 1);
+}
+
+// By what all its ranks agree on. Integers and bytes are what objects, indices and counts are sent as, gradients are
+// neither; the limit keeps a rank's memory in bounds.
+bool carries_values(const SmallCollective& op) noexcept {
+  constexpr std::size_t kMostIntegerBytes = 256u << 20;
+  return send_bytes(op) <= (is_integral(op.type) ? kMostIntegerBytes : config().value_bytes);
 }
 
 // What this rank receives; 0: nothing.
@@ -263,7 +271,8 @@ void issue_collectives(std::vector<SmallCollective> operations) noexcept {
   if (!attached()) return;
   const auto small = std::make_shared<Group>();
   for (SmallCollective& op : operations) {
-    if (send_bytes(op) > config().value_bytes) {
+    if (op.send != nullptr) note_large_use(op.send, send_bytes(op));
+    if (!carries_values(op)) {
       mark_unknown(op.receive, receive_bytes(op));
     } else if (op.count != 0) {
       expect_known(op.receive, receive_bytes(op));

@@ -8,11 +8,15 @@
 #include <mutex>
 #include <utility>
 
+#include <sys/mman.h>
+
+#include "shim/core/addresses.h"
 #include "shim/core/capture.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
 #include "shim/values/known_ranges.h"
 #include "shim/core/rank.h"
+#include "shim/values/large_uploads.h"
 #include "shim/values/value_queue.h"
 
 namespace ph {
@@ -39,6 +43,16 @@ constexpr std::size_t kMostPromisedBytes = 8;
 thread_local std::array<unsigned char, kMostPromisedBytes> promised;
 thread_local std::size_t promised_bytes = 0;
 thread_local bool stating_writes = false;
+
+// Of what nobody knows any more: large uploads are elsewhere every time, and would stay in memory.
+void give_pages_back(const void* pointer, std::size_t bytes) noexcept {
+  constexpr std::uintptr_t kPageBytes = 4096;
+  constexpr std::size_t kLeastBytes = 1u << 20;
+  if (bytes < kLeastBytes || bytes > kDeviceSpanBytes) return;
+  const auto begin = (reinterpret_cast<std::uintptr_t>(pointer) + kPageBytes - 1) / kPageBytes * kPageBytes;
+  const auto end = (reinterpret_cast<std::uintptr_t>(pointer) + bytes) / kPageBytes * kPageBytes;
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
 
 void enqueue_now(std::function<void()> operation, Touches touches) noexcept {
   const auto run = [operation = std::move(operation)] {
@@ -128,6 +142,46 @@ void move_on_device(void* destination, const void* source, std::size_t bytes) no
       {{source, bytes, false}, {destination, bytes, true}});
 }
 
+// The known parts of a device's memory, to the same places of the destination.
+void move_parts(void* destination, const void* source, std::size_t bytes, bool to_device) noexcept {
+  const auto base = reinterpret_cast<std::uintptr_t>(source);
+  const auto to = [destination, base](std::uintptr_t from) { return static_cast<char*>(destination) + (from - base); };
+  if (to_device) {
+    mark_unknown(destination, bytes);
+    each_expected(source, bytes, [&](std::uintptr_t from, std::size_t part) { expect_known(to(from), part); });
+  }
+  const auto move = [=] {
+    if (to_device) known_now().remove(destination, bytes);
+    KnownRanges moved;
+    known_now().each_in(source, bytes, [&](std::uintptr_t from, std::size_t part) {
+      std::memmove(to(from), reinterpret_cast<const void*>(from), part);
+      moved.add(to(from), part);
+    });
+    if (!to_device) {
+      late_synthetic_bytes.fetch_add(bytes - known_now().known_bytes(source, bytes));
+      return;
+    }
+    moved.each_in(destination, bytes, [](std::uintptr_t at, std::size_t part) {
+      known_now().add(reinterpret_cast<const void*>(at), part);
+    });
+  };
+  if (to_device) enqueue_value(move, {{source, bytes, false}, {destination, bytes, true}});
+  else enqueue_host_write(destination, source, bytes, move);
+}
+
+// Above the threshold: what the host has written, and what is known of it on the device, keeps its values.
+void copy_large(void* destination, const void* source, std::size_t bytes) noexcept {
+  const bool to_device = is_device_pointer(destination);
+  if (!is_device_pointer(source)) {
+    keeps_upload(destination, source, bytes) ? upload(destination, source, bytes) : mark_unknown(destination, bytes);
+  } else if (may_be_known(source, bytes)) {
+    note_large_use(source, bytes);
+    move_parts(destination, source, bytes, to_device);
+  } else {
+    to_device ? mark_unknown(destination, bytes) : record_synthetic(bytes);
+  }
+}
+
 void fill_bytes(void* destination, unsigned value, std::size_t element_bytes, std::size_t count) noexcept {
   if (element_bytes == 1) {
     std::memset(destination, static_cast<int>(value), count);
@@ -178,13 +232,19 @@ void mark_unknown(const void* pointer, std::size_t bytes) noexcept {
 }
 
 void forget_freed(const void* pointer, std::size_t bytes) noexcept {
+  note_large_end(pointer, bytes);
   if (!anything_expected.load(std::memory_order_relaxed) || !attached()) return;
   {
     const std::lock_guard lock(issue.mutex);
     if (!issue.expected.remove(pointer, bytes)) return;
     update_flag();
   }
-  enqueue_now([=] { known_now().remove(pointer, bytes); }, {{pointer, bytes, true}});
+  enqueue_now(
+      [=] {
+        known_now().remove(pointer, bytes);
+        give_pages_back(pointer, bytes);
+      },
+      {{pointer, bytes, true}});
 }
 
 bool may_be_known(const void* pointer, std::size_t bytes) noexcept {
@@ -250,7 +310,7 @@ void copy_values(void* destination, const void* source, std::size_t bytes, bool 
   if (!to_device && !from_device) {
     enqueue_host_write(destination, source, bytes, [=] { std::memmove(destination, source, bytes); });
   } else if (bytes > config().value_bytes) {
-    to_device ? mark_unknown(destination, bytes) : record_synthetic(bytes);
+    copy_large(destination, source, bytes);
   } else if (!from_device) {
     upload(destination, source, bytes);
   } else if (to_device) {
