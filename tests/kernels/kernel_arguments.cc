@@ -20,10 +20,6 @@ void print_plan(const std::string& name) {
   for (const auto& integer : plan.integers)
     std::printf(" %d:%c%d", integer.parameter, integer.is_signed ? 'i' : 'u', 8 * integer.bytes);
   std::printf(" |");
-  for (const auto parameter : plan.written_pointers) std::printf(" %d", parameter);
-  std::printf(" |");
-  for (const auto& array : plan.pointer_arrays) std::printf(" %d:%d", array.parameter, array.count);
-  std::printf(" |");
   for (const auto& reader : plan.readers) std::printf(" %d:%d", reader.parameter, static_cast<int>(reader.kind));
   std::printf("\n");
 }
@@ -67,8 +63,7 @@ void tensor_list(const std::string& name, bool pointers) {
   const ph::LaunchShape shape{{3, 1, 1}, {512, 1, 1}, 0};
   if (pointers) {
     const ph::ArgumentPlan plan = ph::plan_arguments(name, large_lists);
-    for (const auto& tensor : ph::listed_tensors(plan.readers.at(0), shape, &list))
-      std::printf("%p %zu\n", tensor.data, tensor.bytes);
+    for (const void* tensor : ph::listed_tensors(plan.readers.at(0), shape, &list)) std::printf("%p\n", tensor);
     return;
   }
   unsigned char functor[16] = {};

@@ -51,26 +51,26 @@ def _run(program: Path, mode: str, name: str) -> str:
     ("name", "expected"),
     [
         # int, functor, std::array<char*, 3>
-        (_ADD, "1 3 | 0:i32 | | 2:3 |"),
-        (_SUM, "1 1 | | | | 0:0"),
+        (_ADD, "1 3 | 0:i32 |"),
+        (_SUM, "1 1 | | 0:0"),
         # float*, const float*, int, int, int, const bool*, int, bool
         (
             "_ZN43_GLOBAL__N__f71e7945_10_SoftMax_cu_9f978f6320softmax_warp_forwardIfffLi4ELb0ELb0ELi32"
             "EEEvPT0_PKT_iiiPKbib",
-            "1 8 | 2:i32 3:i32 4:i32 6:i32 7:u8 | 0 | |",
+            "1 8 | 2:i32 3:i32 4:i32 6:i32 7:u8 |",
         ),
         # char**, char**, long*, long*, long*, long, long
         (
             "_ZN2at6native6detail51split_with_sizes_copy_out_contiguous_no_cast_kernelEPPcS3_PlS4_S4_ll",
-            "1 7 | 5:i64 6:i64 | 0 1 2 3 4 | |",
+            "1 7 | 5:i64 6:i64 |",
         ),
-        ("_Z5emptyv", "1 0 | | | |"),
-        ("triton_poi_fused_add_0", "0 0 | | | |"),
-        ("_Znotmangled", "0 0 | | | |"),
+        ("_Z5emptyv", "1 0 | |"),
+        ("triton_poi_fused_add_0", "0 0 | |"),
+        ("_Znotmangled", "0 0 | |"),
     ],
 )
 def test_plan_of_a_name(program: Path, name: str, expected: str) -> None:
-    """Integers, written pointers and arrays of pointers are found at the right parameter."""
+    """Integers and structures with sizes are found at the right parameter."""
     assert _run(program, "plan", name).split() == expected.split()
 
 
@@ -107,8 +107,8 @@ def test_sizes_in_structures(
 
 @pytest.mark.parametrize("mode", ["tensor-pointers", "small-tensor-pointers"])
 def test_tensors_of_a_list_are_found(program: Path, mode: str) -> None:
-    """Each tensor of floats once, however many blocks work on it."""
-    assert _run(program, mode, _ZERO).splitlines() == ["0x1000 262184", "0x9000 28"]
+    """Each tensor once, however many blocks work on it."""
+    assert _run(program, mode, _ZERO).splitlines() == ["0x1000", "0x9000"]
 
 
 def test_scalars_are_index_and_value(program: Path) -> None:

@@ -1,4 +1,4 @@
-"""Small copies and fills keep their bytes; all else reads as zeros and is counted."""
+"""Copies and small fills keep their bytes; what a kernel may have written reads as zeros and is counted."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 from rank_runs import RankRun
 
+from sim_server.gpu import load_gpu
+
 
 @pytest.mark.parametrize(
     ("scenario", "expected", "synthetic_bytes"),
     [
         (
             "round_trip",
-            {"small": b"abc".hex(), "edge": "True", "large_start": "00000000"},
-            [4],
+            {"small": b"abc".hex(), "edge": "True", "large_start": "00010203", "large": "True"},
+            [],
         ),
         (
             "partial",
@@ -35,3 +37,16 @@ def test_copies_and_fills(
     run = RankRun("values_rank.py", scenario, tmp_path)
     assert run.results == [expected]
     assert run.synthetic_bytes() == synthetic_bytes
+
+
+def test_launches_forget_what_they_may_have_written(tmp_path: Path) -> None:
+    """Whatever way an argument leads to known memory, it is not known afterwards; only what is read stays."""
+    run = RankRun("values_rank.py", "launches", tmp_path, settings=load_gpu("h100").shim_keys())
+    known, unknown = "77" * 8, "00" * 8
+    (result,) = run.results
+    assert result == {
+        "read": known,
+        "bystander": known,
+        **{name: unknown for name in ("written", "plain", "number", "held", "listed", "after")},
+    }
+    assert run.synthetic_bytes() == [8] * 6

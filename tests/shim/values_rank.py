@@ -23,13 +23,14 @@ THRESHOLD = 64 << 10
 
 
 def round_trip() -> dict[str, str]:
-    """Small copies carry bytes; the edge of the threshold does, one byte more does not."""
+    """Uploads carry bytes below and above the threshold."""
     edge = bytes(i % 251 for i in range(THRESHOLD))
     large = upload(edge + b"\x01")
     return {
         "small": download(upload(b"abc"), 3),
         "edge": str(download(upload(edge), THRESHOLD) == edge.hex()),
         "large_start": download(large, 4),
+        "large": str(download(large, THRESHOLD + 1) == (edge + b"\x01").hex()),
     }
 
 
@@ -83,6 +84,49 @@ def freed() -> dict[str, str]:
     assert cuda.cudaFree(memory) == 0
     again = allocate(8)
     return {"same_place": str(again.value == address), "memory": download(again, 8)}
+
+
+class _Shape(ctypes.Structure):
+    """dim3."""
+
+    _fields_ = [("x", ctypes.c_uint), ("y", ctypes.c_uint), ("z", ctypes.c_uint)]
+
+
+class _Holder(ctypes.Structure):
+    """What a kernel takes by value, its pointer not first."""
+
+    _fields_ = [("count", ctypes.c_long), ("data", ctypes.c_void_p)]
+
+
+_stubs: list[object] = []
+
+
+def _launch(name: str, *arguments: ctypes._CData) -> None:
+    """Launches a kernel of that mangled name, as a program's own code does."""
+    stub = ctypes.create_string_buffer(16)
+    mangled = ctypes.c_char_p(name.encode())
+    _stubs.append((stub, mangled))
+    none = [None] * 5
+    cuda.__cudaRegisterFunction(None, stub, mangled, mangled, -1, *none)
+    addresses = (ctypes.c_void_p * (len(arguments) + 1))(
+        *(ctypes.addressof(argument) for argument in arguments), None
+    )
+    one = _Shape(1, 1, 1)
+    assert cuda.cudaLaunchKernel(stub, one, one, addresses, size_t(0), None) == 0
+
+
+def launches() -> dict[str, str]:
+    """Kernels that nobody knows, with known memory in all kinds of arguments."""
+    memory = {name: upload(b"\x77" * 8) for name in ("read", "written", "bystander", "plain")}
+    memory |= {name: upload(b"\x77" * 8) for name in ("number", "held", "listed", "after")}
+    _launch("_Z4copyPKiPi", memory["read"], memory["written"])
+    _launch("scale", memory["plain"])
+    _launch("_Z4fillm", ctypes.c_ulong(memory["number"].value or 0))
+    _launch("_Z4walk6Holder", _Holder(2, memory["held"].value))
+    pointers = upload((memory["listed"].value or 0).to_bytes(8, "little"))
+    _launch("_Z4manyPKPf", pointers)
+    _launch("_Z4backPi", part(memory["after"], 4))
+    return {name: download(pointer, 8) for name, pointer in memory.items()}
 
 
 if __name__ == "__main__":
