@@ -119,13 +119,9 @@ def test_a_rank_that_loops_for_ever(failing_phantora: Phantora) -> None:
 
 
 def test_objects_above_the_values_threshold(failing_phantora: Phantora) -> None:
-    """What the program says of it is a riddle; our message names the option, and it helps."""
+    """Objects arrive as they were sent, whatever the threshold."""
     run = failing_phantora.run(["--ranks", "2"], [PROGRAM, "objects"])
-    assert run.exit_code == 4, run.errors
-    assert f"bytes back at {PROGRAM}:{line_of('all_gather_object')} disagree that" in run.errors
-    assert "copies and collectives up to --values-threshold carry real data." in run.errors
-    options = ["--ranks", "2", "--values-threshold", "1MiB"]
-    assert failing_phantora.run(options, [PROGRAM, "objects"]).exit_code == 0
+    assert run.exit_code == 0, run.errors
 
 
 @pytest.mark.parametrize("victim", ["sim_server", "launch.starter"])

@@ -109,7 +109,7 @@ def unknown(comm: ctypes.c_void_p) -> dict[str, str]:
     marked = part(large, 64)
     copy(marked, b"\xaa" * 8, 8, TO_DEVICE)
     before = download(marked, 8)
-    check(nccl.ncclAllReduce(large, large, size_t(LARGE_BYTES), UINT8, SUM, comm, None))
+    check(nccl.ncclAllReduce(large, large, size_t(LARGE_BYTES // 4), F32, SUM, comm, None))
     return {
         "reduced": download(reduced, COUNT),
         "gathered": download(gathered, COUNT * RANKS),

@@ -1,4 +1,4 @@
-"""Copies and small fills keep their bytes; what a kernel may have written reads as zeros and is counted."""
+"""Copies and small fills keep their bytes; what a kernel may have written reads as zeros."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_copies_and_fills(
 
 
 def test_launches_forget_what_they_may_have_written(tmp_path: Path) -> None:
-    """Whatever way an argument leads to known memory, it is not known afterwards; only what is read stays."""
+    """However an argument leads to known memory, only what is read alone stays known."""
     run = RankRun("values_rank.py", "launches", tmp_path, settings=load_gpu("h100").shim_keys())
     known, unknown = "77" * 8, "00" * 8
     (result,) = run.results

@@ -55,7 +55,11 @@ def disagree(how: str, rank: int, tensor: torch.Tensor) -> None:
             dist.all_reduce(tensor, group=group)
             torch.cuda.synchronize()
     if how == "objects":
-        dist.all_gather_object([None, None], "x" * 100_000)
+        sizes = (100_000, 3_000_000)
+        for size in sizes:
+            gathered = [""] * dist.get_world_size()
+            dist.all_gather_object(gathered, str(dist.get_rank()) * size)
+            assert gathered == [str(rank) * size for rank in range(len(gathered))]
         sys.exit(0)
     torch.cuda.synchronize()  # before it fails
 
