@@ -43,6 +43,10 @@ class ChannelSet:
     def clock(self, rank: int) -> int: ...
     def owner_pid(self, rank: int) -> int:
         """The process that drives the rank's GPU; 0 until its first call."""
+    def damage(self) -> tuple[int | None, str] | None:
+        """What a rank has done to the memory that cannot be, first found: the rank if it is known,
+        and the end of a sentence about it. Its channel is not read any more.
+        """
     def wake(self) -> None:
         """End a `poll` of another thread."""
     def close(self) -> None:
@@ -57,6 +61,10 @@ class TestRank:
     def push(self, cells: bytes, host_clock_ns: int, ring: bool = True) -> None:
         """Set the clock and append cells, waiting while the ring is full."""
     def set_clock(self, host_clock_ns: int) -> None: ...
+    FIELDS: Final[list[str]]
+    """Of the shared memory, that the agent reads."""
+    def overwrite(self, field: str, value: int) -> None:
+        """Put the value's lowest bytes into a field: what a wild pointer may do."""
     def wait_reply(self, slot: int, timeout_ms: int) -> tuple[int, int, int, bytes] | None:
         """(status, time_ns, value, payload) of the next reply in a slot; None at the timeout."""
     def aside(self) -> bool: ...

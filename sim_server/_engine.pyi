@@ -17,6 +17,9 @@ def operation_name(kind: int) -> str:
 def data_type_name(dtype: int) -> str:
     """An ncclDataType_t in PyTorch's words: float32."""
 
+class MalformedInput(ValueError):  # noqa: N818 - as the engine has it
+    """Records that say what they may not say. The message names rank and record."""
+
 class Announcement:
     """A record that is the server's business and not the engine's."""
 
@@ -211,6 +214,10 @@ class Engine:
         """Take what a rank wrote, in whole cells; a cut may fall between any two.
 
         `host_clock_ns`: read before the ring was drained; no later record is issued before it.
+        """
+    def check_whole(self, rank: int) -> None:
+        """A rank writes at once what belongs together. Raises: MalformedInput if what it was fed
+        last ends in the middle of that.
         """
     def set_duration(
         self, rank: int, signature: int, duration_ns: int, sm_demand: float, timing_index: int

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from sim_server.errors import Mismatch
+from sim_server._engine import MalformedInput
+from sim_server.errors import Mismatch, UnsupportedCall
 
 # Source: nccl.h, NCCL_SPLIT_NOCOLOR. Every other number is a colour, negative ones too: NCCL
 # compares them (commGetSplitInfo in its src/init.cc), and PyTorch 2.5 asks for such.
@@ -71,15 +72,29 @@ class Communicators:
     def join(self, unique_id: int, size: int, joiner: Joiner) -> NewCommunicator | None:
         """A rank called ncclCommInitRank. Returns the communicator once all `size` ranks have.
 
-        Raises: Mismatch when two ranks claim the same position: on hardware that never returns.
+        Raises: Mismatch when two ranks claim the same position, or disagree about the size: on
+        hardware that never returns; UnsupportedCall when one rank comes twice; MalformedInput.
         """
-        _, waiting = self._initialising.setdefault(unique_id, (size, []))
+        if not 0 <= joiner.position < size:
+            raise MalformedInput(
+                f"rank {joiner.rank} joins a communicator of {size} as its rank {joiner.position}"
+            )
+        agreed, waiting = self._initialising.setdefault(unique_id, (size, []))
         for other in waiting:
+            if agreed != size:
+                raise Mismatch(
+                    f"rank {other.rank} joined a communicator of {agreed} ranks, and rank "
+                    f"{joiner.rank} joined it as one of {size}; on hardware that never returns"
+                )
             if other.position == joiner.position:
                 raise Mismatch(
                     f"ranks {other.rank} and {joiner.rank} both joined a communicator of {size} as "
                     f"its rank {joiner.position}; on hardware ncclCommInitRank would not return"
                 )
+        if any(other.rank == joiner.rank for other in waiting):
+            raise UnsupportedCall(
+                f"rank {joiner.rank} joins one communicator twice: a process drives one GPU here"
+            )
         waiting.append(joiner)
         if len(waiting) < size:
             return None
@@ -87,8 +102,15 @@ class Communicators:
         return self._create(sorted(waiting, key=lambda member: member.position))
 
     def split(self, parent: int, index: int, joiner: Joiner) -> list[NewCommunicator]:
-        """A rank called ncclCommSplit. Returns the new communicators once all of `parent` have."""
+        """A rank called ncclCommSplit. Returns the new communicators once all of `parent` have.
+
+        Raises: MalformedInput when the rank is not in `parent`.
+        """
+        if joiner.rank not in self._members.get(parent, ()):
+            raise MalformedInput(f"rank {joiner.rank} splits communicator {parent}, not its own")
         waiting = self._splitting[parent, index]
+        if any(other.rank == joiner.rank for other in waiting):
+            raise MalformedInput(f"rank {joiner.rank} splits communicator {parent} twice at once")
         waiting.append(joiner)
         order = {rank: position for position, rank in enumerate(self._members[parent])}
         if len(waiting) < len(order):

@@ -39,6 +39,17 @@ class RankFailed(PhantoraError):  # noqa: N818
         self.detail = detail
 
 
+def garbled_rank(who: str, what: str) -> RankFailed:
+    """What a rank says cannot be: `who` and `what` make the first sentence."""
+    # All of it in the detail: where such a rank dies a moment later, its end is told first.
+    return RankFailed(
+        "",
+        f"{who} {what}. Nothing that it says can be relied on, so the run ends here. Code of the "
+        "program that writes where it should not (an extension, ctypes) does that; if it has none, "
+        "this is a fault of phantora.",
+    )
+
+
 class Deadlock(PhantoraError):  # noqa: N818
     """No rank can proceed, or ranks disagree about a collective."""
 

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from sim_server.errors import Deadlock, InternalError, Mismatch, RankFailed, UnsupportedCall
+from sim_server._engine import MalformedInput
+from sim_server.errors import (
+    Deadlock,
+    InternalError,
+    Mismatch,
+    RankFailed,
+    UnsupportedCall,
+    UsageError,
+)
 from sim_server.recorded_rank import RecordedRank
 from sim_server.simulation import Simulation
 
@@ -87,6 +95,8 @@ class _Replay:
             self._simulation.feed(rank, cells, 0)
         except UnsupportedCall as error:
             self.unsupported = self.unsupported or error
+        except MalformedInput as error:
+            raise UsageError(f"the recording is damaged: {error}") from error
         if recorded.waits_for is not None:
             self._simulation.set_aside(rank, self._simulation.stirs)
         if recorded.ended and (rank in self._exits or not recorded.waiting):

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sim_server._engine import Announcement, Ready
+from sim_server.announced import signed, text_of
 from sim_server.collectives import Way
 from sim_server.history import PIECE_ROWS, History, Piece, Rows
 from sim_server.host_gaps import HostGapLog
@@ -208,9 +209,9 @@ class RunLog:
         rank = announcement.rank
         kind = RecordKind(announcement.kind)
         if kind is RecordKind.SITE:
-            self._sites[rank, announcement.id] = announcement.payload.decode()
+            self._sites[rank, announcement.id] = text_of(announcement)
         elif kind is RecordKind.EXIT:
-            self.add_exit(rank, announcement.args[0])
+            self.add_exit(rank, signed(announcement.args[0]))
         else:
             keep = functools.partial(self._keep, kind, rank, announcement)
             self._hold(announcement.host_time_ns, rank, keep)
@@ -311,7 +312,7 @@ class RunLog:
         """How often rank 0 has passed its most frequent marker, for the progress line; also asked
         by other threads.
         """
-        return max(tuple(self._iterations.values()), default=0)
+        return text_of(announcement)
 
     # What has gathered
 

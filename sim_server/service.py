@@ -20,6 +20,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from sim_server import simulation_pb2 as messages
+from sim_server._engine import MalformedInput
 from sim_server.access.agents import AgentLink, Agents
 from sim_server.access.endpoint import (
     MAX_REQUEST_BYTES,
@@ -30,7 +31,13 @@ from sim_server.access.endpoint import (
 from sim_server.access.offer import PROTOCOL_VERSION, Offer, Refused, refused
 from sim_server.access.tokens import same_token
 from sim_server.deadlock import ranges_text
-from sim_server.errors import Deadlock, InternalError, PhantoraError, RankFailed
+from sim_server.errors import (
+    Deadlock,
+    InternalError,
+    PhantoraError,
+    RankFailed,
+    garbled_rank,
+)
 from sim_server.kernels import MeasuringTimer
 from sim_server.run_log import Reply
 from sim_server.settings import Settings
@@ -131,6 +138,8 @@ class Run:
             self._await_farewell()
         except PhantoraError as error:
             self._fail(error)
+        except MalformedInput as error:  # by what was kept until the end
+            self._fail(_garbled_rank(error))
         except Exception:  # every fault of ours must reach the user; the process ends with it
             self._fail(InternalError(f"the simulation failed\n{traceback.format_exc()}"))
         finally:
@@ -191,12 +200,15 @@ class Run:
                 self._apply(self._simulation, message)
             except PhantoraError as error:
                 self._fail(error)
+            except MalformedInput as error:
+                self._fail(_garbled_rank(error))
 
     def _apply(self, simulation: Simulation, message: messages.FromAgent) -> None:
         content = message.WhichOneof("message")
         if content == "batch":
             for records in message.batch.ranks:
                 simulation.feed(records.rank, records.cells, records.host_clock_ns)
+                simulation.check_whole(records.rank)
         elif content == "ranks_aside":
             aside = message.ranks_aside
             for rank in aside.ranks:
@@ -261,6 +273,9 @@ class Run:
             self._answer(simulation.advance())
         except PhantoraError as error:
             self._fail(error)
+            return
+        except MalformedInput as error:
+            self._fail(_garbled_rank(error))
             return
         for name, content in simulation.pieces():
             chunk = messages.DataChunk(name=name, content=content)
@@ -352,6 +367,10 @@ class Run:
     def _broadcast(self, message: messages.ToAgent) -> None:
         for link in self._agents.links:
             link.outbox.put(message)
+
+
+def _garbled_rank(error: MalformedInput) -> RankFailed:
+    return garbled_rank("A rank has written records that cannot be:", str(error))
 
 
 def serve(endpoint: Endpoint, agents: int, offer: Offer) -> int:

@@ -16,16 +16,17 @@ from functools import partial
 
 import simpy
 
-from sim_server._engine import Announcement, Answer, Engine, Ready, Request
+from sim_server import announced
+from sim_server._engine import Announcement, Answer, Engine, MalformedInput, Ready, Request
 from sim_server.collectives import Communication, Way
 from sim_server.collectives.environment import NcclEnvironment
 from sim_server.communicators import Communicators, Joiner, NewCommunicator
 from sim_server.deadlock import report_deadlock
-from sim_server.errors import Deadlock, Mismatch, RankFailed, UnsupportedCall
+from sim_server.errors import Deadlock, Mismatch, PhantoraError, RankFailed, UnsupportedCall
 from sim_server.gpu import GpuProfile
 from sim_server.history import PIECE_ROWS, Piece
 from sim_server.iterations import parse_choice
-from sim_server.kernels import Timer, copy_rates, fill_rate, name_gpu
+from sim_server.kernels import Timer, Timing, copy_rates, fill_rate, name_gpu
 from sim_server.operations import Operation
 from sim_server.records import NcclOpKind, RecordKind, ReplyStatus, WaitKind
 from sim_server.run_log import Reply, RunLog
@@ -35,6 +36,8 @@ from sim_server.timings import make_timer
 
 # Later than the engine's latest time (kLatest in csrc/engine/common.h).
 _AFTER_ALL_NS = 1 << 62
+# As much as the engine takes for one rank (kMostWork there).
+_MOST_KERNEL_NS = 1 << 53
 _AGREE = (
     "On hardware this hangs or gives wrong results; every rank of a communicator must issue the "
     "same operations in the same order."
@@ -110,8 +113,11 @@ class Simulation:
     def feed(self, rank: int, cells: bytes, host_clock_ns: int) -> None:
         """Take what the agent found in a rank's ring.
 
-        Raises: UnsupportedCall if the rank ended itself at a call that is not modelled.
+        Raises: UnsupportedCall if the rank ended itself at a call that is not modelled;
+        MalformedInput if the rank says what cannot be.
         """
+        if not 0 <= host_clock_ns < _AFTER_ALL_NS:
+            raise MalformedInput(f"rank {rank}: its host clock is out of range")
         self.log.add_records(rank, cells)
         for announcement in self._engine.feed(rank, cells, host_clock_ns):
             self._hear(announcement)
@@ -268,28 +274,53 @@ class Simulation:
 
     # What ranks announce
 
+    def check_whole(self, rank: int) -> None:
+        """Raises: MalformedInput if what a live rank was fed last is not all of what it says."""
+        self._engine.check_whole(rank)
+
     def _hear(self, announcement: Announcement) -> None:
         kind = RecordKind(announcement.kind)
+        if kind is not RecordKind.SIGNATURE:
+            announced.check(announcement)
         if kind is RecordKind.SIGNATURE:
-            signature, history = announcement.payload, self.log.history
-            if (profile := self._other_gpus.get(announcement.rank)) is not None:
-                signature = name_gpu(signature, profile)
-            timing = history.timing(signature)
-            if timing is None:
-                timing = history.add_timing(signature, self._timer.time(json.loads(signature)))
-            self._engine.set_duration(
-                announcement.rank,
-                announcement.id,
-                timing.duration_ns,
-                timing.sm_demand,
-                history.timing_index(signature),
-            )
+            self._learn_signature(announcement)
         elif kind is RecordKind.UNSUPPORTED and _stops(announcement):
             raise UnsupportedCall(self._unsupported_message(announcement))
         else:
             if kind is RecordKind.MARKER:
                 self._steady_watch.hear(announcement, self.log.marker_name(announcement))
             self.log.add_announcement(announcement)
+
+    def _learn_signature(self, announcement: Announcement) -> None:
+        signature, history = announcement.payload, self.log.history
+        if history.timing(signature) is None:
+            announced.check(announcement)  # once for all ranks
+        if (profile := self._other_gpus.get(announcement.rank)) is not None:
+            signature = name_gpu(signature, profile)
+        timing = history.timing(signature)
+        if timing is None:
+            timing = history.add_timing(signature, self._time(signature, announcement))
+        self._engine.set_duration(
+            announcement.rank,
+            announcement.id,
+            timing.duration_ns,
+            timing.sm_demand,
+            history.timing_index(signature),
+        )
+
+    def _time(self, signature: bytes, announcement: Announcement) -> Timing:
+        try:
+            timing = self._timer.time(json.loads(signature))
+        except PhantoraError:
+            raise
+        except Exception as error:  # models do sums with whatever a signature holds
+            text = signature.decode(errors="replace")
+            what = f"no time can be told for {text}, {type(error).__name__}: {error}"
+            raise announced.malformed(announcement, what) from error
+        if timing.duration_ns > _MOST_KERNEL_NS:
+            text = signature.decode(errors="replace")
+            raise announced.malformed(announcement, f"it would take months: {text}")
+        return timing
 
     def _unsupported_message(self, announcement: Announcement) -> str:
         call: dict[str, str] = json.loads(announcement.payload)
@@ -326,8 +357,8 @@ class Simulation:
                 request.rank,
                 request.slot,
                 request.time_ns,
-                position=_signed(third),
-                colour=_signed(second),
+                position=announced.signed(third),
+                colour=announced.signed(second),
                 site=request.site,
             )
             for created in self._communicators.split(first, fourth, joiner):
@@ -430,8 +461,3 @@ def _stops(announcement: Announcement) -> bool:
     """Whether a rank ended at its unsupported call; early recordings have no other."""
     call: dict[str, str] = json.loads(announcement.payload)
     return call.get("answer", "stop") == "stop"
-
-
-def _signed(word: int) -> int:
-    """A 64-bit word of a record as the signed integer that the rank put there."""
-    return word - (1 << 64) if word >> 63 else word

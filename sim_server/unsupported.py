@@ -9,6 +9,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from sim_server._engine import MalformedInput
+
 Place = tuple[int, str, str, str, str]
 
 
@@ -26,7 +28,10 @@ class UnsupportedLog:
     def add_counts(self, rank: int, statistics: dict[str, Any], site: Callable[[int], str]) -> None:
         """How often in all, as a rank told at its end."""
         for library, symbol, detail, where, count in statistics["calls"]:
-            self._calls[rank, library, symbol, detail, site(where)]["count"] = count
+            known = self._calls.get((rank, library, symbol, detail, site(where)))
+            if known is None:
+                raise MalformedInput(f"rank {rank} counts calls of {symbol} that it never told of")
+            known["count"] = count
 
     def troubles(self, rank: int) -> list[str]:
         """What may have made a rank fail, in sentences."""

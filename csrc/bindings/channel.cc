@@ -118,6 +118,12 @@ PYBIND11_MODULE(_channel, module) {
            })
       .def(
           "hang_up", [](const Channels& self, std::uint32_t rank) { self.set().hang_up(rank); }, py::arg("rank"))
+      .def("damage",
+           [](const Channels& self) -> py::object {
+             const auto damage = self.set().damage();
+             if (!damage) return py::none();
+             return py::make_tuple(damage->rank, damage->what);
+           })
       .def("wake", [](const Channels& self) { self.set().wake(); })
       .def("close", &Channels::close);
 
@@ -127,6 +133,8 @@ PYBIND11_MODULE(_channel, module) {
       .def("push", &ph::TestRank::push, py::arg("cells"), py::arg("host_clock_ns"), py::arg("ring") = true,
            py::call_guard<py::gil_scoped_release>())
       .def("set_clock", &ph::TestRank::set_clock, py::arg("host_clock_ns"))
+      .def("overwrite", &ph::TestRank::overwrite, py::arg("field"), py::arg("value"))
+      .def_property_readonly_static("FIELDS", [](const py::object&) { return ph::TestRank::fields(); })
       .def(
           "wait_reply",
           [](ph::TestRank& self, std::uint32_t slot, int timeout_ms) -> py::object {

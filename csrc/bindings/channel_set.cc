@@ -1,28 +1,19 @@
 #include "bindings/channel_set.h"
 
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <climits>
 #include <cstring>
 #include <ctime>
-#include <new>
 #include <stdexcept>
-#include <system_error>
-#include <utility>
 
 namespace ph {
 
 namespace {
-
-[[noreturn]] void fail(const std::string& path) { throw std::system_error(errno, std::generic_category(), path); }
 
 // They are numbered over all hosts.
 std::uint32_t rows_for(const std::vector<std::uint32_t>& ranks) {
@@ -34,6 +25,9 @@ std::uint32_t rows_for(const std::vector<std::uint32_t>& ranks) {
 constexpr std::size_t kRanksPerProcessor = 2;
 constexpr int kMostLingers = 20;
 constexpr timespec kLinger{0, 1'000'000};
+
+// Of one rank, that wait, sleep or call at once (assumed: no program has more).
+constexpr std::uint32_t kMostThreads = 1u << 16;
 
 std::size_t count_processors() {
   cpu_set_t set;
@@ -49,30 +43,6 @@ std::string channel_path(const std::string& run_dir, std::uint32_t rank) {
 }
 
 std::string switchboard_path(const std::string& run_dir) { return run_dir + "/switchboard"; }
-
-Mapping::Mapping(const std::string& path, std::size_t size_bytes, Open open) : size_bytes_(size_bytes) {
-  const int flags = O_RDWR | O_CLOEXEC | (open == Open::Existing ? 0 : O_CREAT | O_EXCL);
-  const int fd = ::open(path.c_str(), flags, 0600);
-  if (fd < 0) fail(path);
-  // A new file is a hole: pages exist once touched.
-  bool sized = open == Open::Existing || ::ftruncate(fd, static_cast<off_t>(size_bytes)) == 0;
-  if (open == Open::Reserve && sized) {
-    errno = ::posix_fallocate(fd, 0, static_cast<off_t>(size_bytes));
-    sized = errno == 0;
-  }
-  data_ = sized ? ::mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
-  const int error = errno;
-  ::close(fd);
-  errno = error;
-  if (data_ == MAP_FAILED) fail(path);
-}
-
-Mapping::Mapping(Mapping&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_bytes_(other.size_bytes_) {}
-
-Mapping::~Mapping() {
-  if (data_) ::munmap(data_, size_bytes_);
-}
 
 // Not the PRIVATE kind: the other side is another process.
 void futex_wake(std::atomic<std::uint32_t>& word) {
@@ -100,8 +70,9 @@ void unlock(Channel& channel) {
 
 ChannelSet::ChannelSet(const std::string& run_dir, const std::vector<std::uint32_t>& ranks)
     : processors_(count_processors()),
-      board_(switchboard_path(run_dir), switchboard_bytes(rows_for(ranks)), Mapping::Open::Reserve) {
-  board().ranks = rows_for(ranks);
+      rows_(rows_for(ranks)),
+      board_(switchboard_path(run_dir), switchboard_bytes(rows_), Mapping::Open::Reserve) {
+  board().ranks = rows_;
   for (const std::uint32_t rank : ranks) {
     if (!by_rank_.emplace(rank, entries_.size()).second)
       throw std::invalid_argument("rank " + std::to_string(rank) + " is listed twice");
@@ -133,37 +104,73 @@ bool ChannelSet::keeps_processors_busy() const {
   std::size_t at_work = 0;
   for (const Entry& entry : entries_) {
     const Channel& channel = entry.channel();
-    if (channel.head.load() - channel.tail.load() > kRingCells / 2) return false;
+    if (channel.head.load() - entry.tail > kRingCells / 2) return false;
     const bool is_up = channel.owner_pid.load() != 0 && !entry.gone;
     at_work += is_up && channel.waiting.load() == 0 && channel.aside.load() == 0;
   }
   return at_work > kRanksPerProcessor * processors_;
 }
 
+std::string ChannelSet::fault(const Entry& entry) const {
+  const Channel& channel = entry.channel();
+  if (channel.magic.load() != kChannelMagic || channel.version != kProtocolVersion || channel.rank != entry.rank)
+    return "has overwritten the head of its channel";
+  if (channel.tail.load() != entry.tail) return "has overwritten how far its records were read";
+  if (channel.lock.load() > 2) return "has overwritten the lock of its channel";
+  if (channel.aside.load() > 1) return "has overwritten whether it is set aside";
+  for (const auto* count : {&channel.waiting, &channel.napping, &channel.awaiting_values, &channel.asking})
+    if (count->load() > kMostThreads) return "has overwritten what its channel says of its threads";
+  return {};
+}
+
 std::vector<ChannelSet::Poll> ChannelSet::collect() {
   rings_seen_ = board().rings.load(std::memory_order_acquire);
   std::vector<Poll> polls;
   for (Entry& entry : entries_) {
+    if (entry.damaged) continue;
     Channel& channel = entry.channel();
     // The clock first: no record that we do not see below is earlier than it.
     const std::uint64_t clock_ns = channel.host_clock_ns.load(std::memory_order_acquire);
     const std::uint64_t head = channel.head.load(std::memory_order_acquire);
-    const std::uint64_t tail = channel.tail.load(std::memory_order_relaxed);
-    if (head == tail && clock_ns == entry.reported_clock_ns) continue;
+    const std::uint64_t tail = entry.tail;
     const std::uint64_t count = head - tail;
-    if (count > kRingCells)
-      throw std::runtime_error("the channel of rank " + std::to_string(entry.rank) + " is corrupt");
+    std::string found = fault(entry);
+    if (found.empty() && count > kRingCells) found = "has overwritten how many records it has written";
+    if (!found.empty()) {
+      entry.damaged = true;
+      note(entry.rank, found);
+      continue;
+    }
+    if (count == 0 && clock_ns == entry.reported_clock_ns) continue;
     const std::uint64_t start = tail % kRingCells;
     const std::uint64_t before_wrap = std::min(count, kRingCells - start);
     Poll poll{entry.rank, clock_ns, {}};
     poll.cells.reserve(count * kCellBytes);
     poll.cells.append(reinterpret_cast<const char*>(channel.cells) + start * kCellBytes, before_wrap * kCellBytes);
     poll.cells.append(reinterpret_cast<const char*>(channel.cells), (count - before_wrap) * kCellBytes);
+    entry.tail = head;
     channel.tail.store(head, std::memory_order_release);
     entry.reported_clock_ns = clock_ns;
+    if (entry.mapping.lost_pages()) continue;  // they are zeros that nobody wrote
     polls.push_back(std::move(poll));
   }
   return polls;
+}
+
+void ChannelSet::note(std::optional<std::uint32_t> rank, const std::string& what) {
+  const std::lock_guard lock(damage_mutex_);
+  if (!damage_) damage_ = {rank, what};
+}
+
+std::optional<ChannelSet::Damage> ChannelSet::damage() {
+  // First: it explains the others, which zeros look like.
+  static constexpr char kLost[] = "has cut short, or the file system that it is in is full";
+  for (const Entry& entry : entries_)
+    if (entry.mapping.lost_pages()) return Damage{entry.rank, std::string("has a channel that it ") + kLost};
+  if (board_.lost_pages()) return Damage{std::nullopt, std::string("shares a switchboard that it ") + kLost};
+  if (board().ranks != rows_) note(std::nullopt, "has overwritten the head of the switchboard");
+  const std::lock_guard lock(damage_mutex_);
+  return damage_;
 }
 
 void ChannelSet::answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus status, std::uint64_t time_ns,
@@ -178,7 +185,13 @@ void ChannelSet::answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus stat
   reply.time_ns = time_ns;
   reply.value = value;
   if (!payload.empty()) std::memcpy(reply.payload, payload.data(), payload.size());
-  if (reply.recipient != kNobody) board().calls(rank, reply.recipient).begun.fetch_add(1);
+  const Recipient recipient = reply.recipient;
+  if (recipient != kNobody && recipient != kEveryone && recipient > rows_) {
+    note(rank,
+         "has overwritten a reply slot: the call that waits in it concerns rank " + std::to_string(recipient - 1));
+    return wake();
+  }
+  if (recipient != kNobody) calls(rank, recipient).begun.fetch_add(1);
   to.answers->fetch_add(1);
   reply.answered.store(1);
   futex_wake(reply.answered);
@@ -188,20 +201,22 @@ void ChannelSet::answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus stat
 }
 
 bool ChannelSet::set_aside(std::uint32_t rank) {
-  Channel& channel = entry(rank).channel();
-  if (!try_lock(channel)) return false;
-  const bool quiet = channel.head.load(std::memory_order_acquire) == channel.tail.load(std::memory_order_relaxed);
+  const Entry& of = entry(rank);
+  Channel& channel = of.channel();
+  if (of.damaged || !try_lock(channel)) return false;
+  const bool quiet = channel.head.load(std::memory_order_acquire) == of.tail;
   // A driver that waits for the server comes back by its answer.
   if (quiet && channel.waiting.load() == 0) channel.aside.store(1, std::memory_order_release);
   unlock(channel);
   return quiet;
 }
 
-std::vector<std::pair<std::uint32_t, ChannelSet::CallCount>> ChannelSet::calls() const {
+std::vector<std::pair<std::uint32_t, ChannelSet::CallCount>> ChannelSet::calls() {
   const auto add = [&](CallCount& count, std::uint32_t from, Recipient to) {
-    CallCounters& calls = board().calls(from, to);
-    const std::uint32_t ended = calls.ended.load();  // first: one that ends meanwhile was under way
-    const std::uint32_t begun = calls.begun.load();
+    CallCounters& counters = calls(from, to);
+    const std::uint32_t ended = counters.ended.load();  // first: one that ends meanwhile was under way
+    const std::uint32_t begun = counters.begun.load();
+    if (begun - ended > kMostThreads) note(from, "has overwritten how many calls to other ranks it has begun");
     count.begun += begun;
     count.under_way |= begun != ended;
   };
@@ -220,9 +235,9 @@ std::vector<std::pair<std::uint32_t, ChannelSet::CallCount>> ChannelSet::calls()
 
 void ChannelSet::hang_up(std::uint32_t rank) {
   entries_[place(rank)].gone = true;
-  for (std::uint32_t column = 0; column <= board().ranks; ++column) {
-    CallCounters& calls = board().calls(rank, column == board().ranks ? kEveryone : column + 1);
-    calls.ended.store(calls.begun.load());
+  for (std::uint32_t column = 0; column <= rows_; ++column) {
+    CallCounters& counters = calls(rank, column == rows_ ? kEveryone : column + 1);
+    counters.ended.store(counters.begun.load());
   }
 }
 

@@ -1,37 +1,25 @@
 // The agent's side of the channels of its ranks: creates and maps them, drains rings, writes replies.
 // The contract is protocol/channel.h. No Python in here.
+//
+// A rank may write anything there, at any time. Whatever is read is read once, and checked before it is used; what cannot
+// be is noted as damage, and the rank's channel is left alone from then on.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "bindings/mapping.h"
 #include "protocol/channel.h"
 
 namespace ph {
-
-// A shared mapping of a file; errors are std::system_error with the path.
-class Mapping {
- public:
-  // Reserve creates it with all its pages; otherwise they come when they are touched, if there is room then.
-  enum class Open { Create, Reserve, Existing };
-
-  Mapping(const std::string& path, std::size_t size_bytes, Open open);
-  ~Mapping();
-  Mapping(Mapping&& other) noexcept;
-  Mapping& operator=(Mapping&&) = delete;
-
-  void* data() const { return data_; }
-
- private:
-  void* data_;
-  std::size_t size_bytes_;
-};
 
 void futex_wake(std::atomic<std::uint32_t>& word);
 // Returns at a wake-up, when the word differs, at the timeout (negative: none), or at a signal.
@@ -63,13 +51,20 @@ class ChannelSet {
   const Channel& channel(std::uint32_t rank) const { return entry(rank).channel(); }
   void wake();
 
+  // What a rank has made of the memory that it shares with us, first found; from then on the run cannot go on.
+  struct Damage {
+    std::optional<std::uint32_t> rank;  // none: it may have been any of them
+    std::string what;  // the end of a sentence that begins with the rank
+  };
+  std::optional<Damage> damage();
+
   struct CallCount {
     std::uint32_t begun = 0;  // modulo 2^32
     bool under_way = false;  // or an answer that comes at once
     std::uint32_t answers = 0;
   };
   // The calls to each rank, and how often it was answered.
-  std::vector<std::pair<std::uint32_t, CallCount>> calls() const;
+  std::vector<std::pair<std::uint32_t, CallCount>> calls();
   // The rank has ended: what it was doing is done.
   void hang_up(std::uint32_t rank);
 
@@ -78,6 +73,8 @@ class ChannelSet {
     std::uint32_t rank;
     std::uint64_t reported_clock_ns;
     bool gone = false;
+    bool damaged = false;
+    std::uint64_t tail = 0;  // as we know it
     Mapping mapping;
     std::unique_ptr<std::atomic<std::uint32_t>> answers = std::make_unique<std::atomic<std::uint32_t>>(0);
     Channel& channel() const { return *static_cast<Channel*>(mapping.data()); }
@@ -89,12 +86,19 @@ class ChannelSet {
   // Whether so many ranks get on by themselves that an answer would give none of them a processor sooner.
   bool keeps_processors_busy() const;
   Switchboard& board() const { return *static_cast<Switchboard*>(board_.data()); }
+  CallCounters& calls(std::uint32_t from, Recipient to) const { return board().calls(rows_, from, to); }
+  void note(std::optional<std::uint32_t> rank, const std::string& what);
+  // Empty: what can be checked at a glance is as it must be.
+  std::string fault(const Entry& entry) const;
 
   const std::size_t processors_;
+  const std::uint32_t rows_;
   Mapping board_;
   std::uint32_t rings_seen_ = 0;
   std::vector<Entry> entries_;
   std::unordered_map<std::uint32_t, std::size_t> by_rank_;
+  std::mutex damage_mutex_;  // answers come from another thread
+  std::optional<Damage> damage_;
 };
 
 std::string channel_path(const std::string& run_dir, std::uint32_t rank);

@@ -45,6 +45,14 @@ py::array take_spans(ph::Engine& engine) {
   return py::array_t<ph::Span>(size, data, owner);
 }
 
+// Python lines are whatever bytes the programs' files have for names.
+py::object text(const std::optional<std::string>& of) {
+  if (!of) return py::none();
+  PyObject* decoded = PyUnicode_DecodeUTF8(of->data(), static_cast<py::ssize_t>(of->size()), "replace");
+  if (!decoded) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(decoded);
+}
+
 template <auto Member>
 auto number() {
   return [](const py::object& self) {
@@ -106,7 +114,7 @@ void bind_results(py::module_& module) {
       .def_readonly("ready", &Stop::ready)
       .def_readonly("requests", &Stop::requests)
       .def_readonly("answers", &Stop::answers)
-      .def_readonly("mismatch", &Stop::mismatch);
+      .def_property_readonly("mismatch", [](const Stop& self) { return text(self.mismatch); });
   py::class_<Pending>(module, "Pending")
       .def_property_readonly("kind", number<&Pending::kind>())
       .def_readonly("comm", &Pending::comm)
@@ -129,6 +137,7 @@ void bind_results(py::module_& module) {
 
 PYBIND11_MODULE(_engine, module) {
   PYBIND11_NUMPY_DTYPE(ph::Span, rank, kind, device, stream, id, issue_ns, start_ns, end_ns);
+  py::register_exception<ph::MalformedInput>(module, "MalformedInput", PyExc_ValueError);
   bind_results(module);
   module.def("operation_name", [](std::uint8_t kind) { return ph::name(static_cast<ph::NcclOpKind>(kind)); });
   module.def("data_type_name", &ph::data_type_name);
@@ -149,6 +158,7 @@ PYBIND11_MODULE(_engine, module) {
             return self.feed(rank, std::string_view(cells), host_clock_ns);
           },
           py::arg("rank"), py::arg("cells"), py::arg("host_clock_ns"))
+      .def("check_whole", &Engine::check_whole, py::arg("rank"))
       .def("set_duration", &Engine::set_duration, py::arg("rank"), py::arg("signature"), py::arg("duration_ns"),
            py::arg("sm_demand"), py::arg("timing_index"))
       .def("define_communicator", &Engine::define_communicator, py::arg("comm"), py::arg("members"))

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "bindings/channel_set.h"
 
@@ -24,12 +26,16 @@ class TestRank {
   void set_clock(std::uint64_t host_clock_ns);
   // The next reply of a slot; none at the timeout.
   std::optional<Reply> wait_reply(std::uint32_t slot, int timeout_ms);
+  // What a wild pointer may do: puts the value's lowest bytes into a field, by its name.
+  void overwrite(const std::string& field, std::uint64_t value);
+  static std::vector<std::string> fields();
   bool aside() const { return channel().aside.load() != 0; }
 
  private:
   Channel& channel() const { return *static_cast<Channel*>(channel_.data()); }
   void ring();
 
+  const std::uint32_t rank_;
   Mapping board_;
   Mapping channel_;
 };

@@ -17,6 +17,8 @@ using Nanoseconds = std::int64_t;
 inline constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
 // Some 36 years. Times and durations beyond it are malformed input, so that sums cannot overflow.
 inline constexpr Nanoseconds kLatest = Nanoseconds{1} << 60;
+// Of one rank's GPU in all, some 104 days: a thousand ranks that do it one after the other stay far from an overflow.
+inline constexpr Nanoseconds kMostWork = Nanoseconds{1} << 53;
 
 // What comes first at one time; docs/decisions/inbox-phases.md says why.
 enum class Phase : std::uint8_t {
@@ -58,13 +60,19 @@ struct Rate {
   std::int64_t bytes_per_s;
 };
 
+inline unsigned __int128 moving_ns(const Rate& rate, std::uint64_t size_bytes) {
+  const auto divisor = static_cast<unsigned __int128>(rate.bytes_per_s);
+  return (static_cast<unsigned __int128>(size_bytes) * 1'000'000'000 + divisor - 1) / divisor;
+}
+
+inline bool is_transferable(const Rate& rate, std::uint64_t size_bytes) {
+  return moving_ns(rate, size_bytes) <= static_cast<unsigned __int128>(kMostWork);
+}
+
 // Source of the rounding: completion times round up, once.
 inline Nanoseconds transfer_ns(const Rate& rate, std::uint64_t size_bytes) {
-  const auto scaled = static_cast<unsigned __int128>(size_bytes) * 1'000'000'000;
-  const auto divisor = static_cast<unsigned __int128>(rate.bytes_per_s);
-  const unsigned __int128 moving_ns = (scaled + divisor - 1) / divisor;
-  if (moving_ns > static_cast<unsigned __int128>(kLatest)) throw MalformedInput("a copy would take decades");
-  return rate.latency_ns + static_cast<Nanoseconds>(moving_ns);
+  if (!is_transferable(rate, size_bytes)) throw MalformedInput("a copy would take months");
+  return rate.latency_ns + static_cast<Nanoseconds>(moving_ns(rate, size_bytes));
 }
 
 inline constexpr std::size_t kCopyKinds = 6;  // CopyKind values are 1 to 5

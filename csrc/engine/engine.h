@@ -19,6 +19,7 @@ class Engine {
 
   void set_gpu(std::uint32_t rank, const Gpu& gpu);  // before anything is fed
   std::vector<Announcement> feed(std::uint32_t rank, std::string_view cells, Nanoseconds host_clock_ns);
+  void check_whole(std::uint32_t index) const { ranks_.at(index)->check_whole(); }
   void set_duration(std::uint32_t rank, std::uint32_t signature, Nanoseconds duration_ns, double sm_demand,
                     std::uint32_t timing_index);
   void define_communicator(std::uint32_t comm, const std::vector<std::uint32_t>& members);

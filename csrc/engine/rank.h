@@ -45,6 +45,7 @@ class Rank {
 
   // Input.
   std::vector<Announcement> feed(std::string_view cells, Nanoseconds host_clock_ns);
+  void check_whole() const;  // throws if what was fed ends within a record that belongs together with others
   void set_duration(std::uint32_t signature, Nanoseconds duration_ns, double sm_demand, std::uint32_t timing);
   void end_operation(const Participant& part, std::uint32_t number, Nanoseconds end_ns);  // `number`: as in Span
   void answer(std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns);
@@ -148,6 +149,8 @@ class Rank {
   // rank_feed.cc
   void take(const RecordsReader::Unit& unit, std::vector<Announcement>& announcements);
   void check_work(const Record& record, const Queued& queued);
+  void check_transfer(const Rate& rate, const Record& record);
+  void check_operation(const Record& record);
   void feed_event_record(const Record& record);
   void feed_wait(const Record& record, Queued queued);
   void feed_alarm(const Record& record);
@@ -224,6 +227,7 @@ class Rank {
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<Timer> timers_;  // heap: ends of copies and of launches
   std::uint64_t timer_serial_ = 0;
+  Nanoseconds work_ns_ = 0;  // durations of all that was given to streams
   std::vector<Index> ready_;  // items to start, in order
   Next next_;
   Round round_;  // its last

@@ -12,12 +12,17 @@ namespace {
 
 constexpr std::uint16_t kMostDevices = 1024;
 constexpr std::uint32_t kMostSignatures = 1u << 24;
+constexpr std::uint32_t kMostSignaturesAhead = 1u << 20;  // ranks number them one after the other
+// More than any GPU holds, little enough that sums of times cannot overflow.
+constexpr std::uint64_t kMostElements = std::uint64_t{1} << 41;
+constexpr std::uint64_t kDataTypes = 12;  // ncclNumTypes of NCCL 2.27
 constexpr std::size_t kRecordsRemembered = 8;
 
 }  // namespace
 
 std::vector<Announcement> Rank::feed(std::string_view cells, Nanoseconds host_clock_ns) {
-  if (host_clock_ns < 0 || host_clock_ns > kLatest) throw MalformedInput("a host clock is out of range");
+  if (host_clock_ns < 0 || host_clock_ns > kLatest)
+    throw MalformedInput("rank " + std::to_string(rank_) + ": its host clock is out of range");
   forget_processed();
   std::vector<Announcement> announcements;
   reader_.append(cells);
@@ -29,7 +34,8 @@ std::vector<Announcement> Rank::feed(std::string_view cells, Nanoseconds host_cl
 
 void Rank::take(const RecordsReader::Unit& unit, std::vector<Announcement>& announcements) {
   for (const Record& record : unit.records) {
-    if (record.host_gap_ns > static_cast<std::uint64_t>(kLatest - fed_ns_)) reader_.fail("host time overflows");
+    if (fed_ns_ > kLatest || record.host_gap_ns > static_cast<std::uint64_t>(kLatest - fed_ns_))
+      reader_.fail("host time overflows");
     if (record.device >= kMostDevices) reader_.fail("device " + std::to_string(record.device));
     const bool was_running = running() && !waiting_;
     if (record.site != 0 && record.kind != RecordKind::Marker) last_site_ = record.site;
@@ -45,8 +51,7 @@ void Rank::take(const RecordsReader::Unit& unit, std::vector<Announcement>& anno
         continue;
       case RecordKind::Wait: feed_wait(record, queued); break;
       case RecordKind::NcclOp:
-        if (record.flags < 1 || record.flags > static_cast<std::uint8_t>(NcclOpKind::Scatter))
-          reader_.fail("operation " + std::to_string(record.flags));
+        check_operation(record);
         queue_.push_back(queued);
         continue;
       case RecordKind::StreamDestroy:
@@ -77,6 +82,8 @@ void Rank::take(const RecordsReader::Unit& unit, std::vector<Announcement>& anno
     const bool returns =
         record.kind == RecordKind::Wait && record.id == static_cast<std::uint32_t>(WaitKind::Resume) && woken_ns_ > 0;
     if (!background) world_.alarms_in_a_row = 0;
+    if (was_running && !background && !returns && fed_ns_ < world_.now_ns && host_clock_ns_ > fed_ns_)
+      reader_.fail("comes from before the host clock that the rank had told");
     if (was_running && !background && !returns && fed_ns_ < world_.now_ns)
       throw BrokenInvariant("a running rank issued work before the time it had guaranteed");
   }
@@ -95,10 +102,24 @@ void Rank::check_work(const Record& record, const Queued& queued) {
     case RecordKind::Copy:
       if (record.id == 0 || record.id >= kCopyKinds || !gpu_.copy[record.id][0])
         reader_.fail("no rate for copies of kind " + std::to_string(record.id));
+      check_transfer(*gpu_.copy[record.id][0], record);
       return;
+    case RecordKind::Fill: check_transfer(gpu_.fill, record); return;
     case RecordKind::EventRecord: feed_event_record(record); return;
     default: return;
   }
+}
+
+void Rank::check_transfer(const Rate& rate, const Record& record) {
+  if (!is_transferable(rate, record.arg[0])) reader_.fail(std::to_string(record.arg[0]) + " bytes");
+}
+
+void Rank::check_operation(const Record& record) {
+  if (record.flags < 1 || record.flags > static_cast<std::uint8_t>(NcclOpKind::Scatter))
+    reader_.fail("operation " + std::to_string(record.flags));
+  if (record.arg[0] > kMostElements) reader_.fail(std::to_string(record.arg[0]) + " elements");
+  if (record.arg[1] >= kDataTypes) reader_.fail("data type " + std::to_string(record.arg[1]));
+  if (record.arg[2] > kPremulSum) reader_.fail("reduction " + std::to_string(record.arg[2]));
 }
 
 void Rank::feed_event_record(const Record& record) {
@@ -171,12 +192,15 @@ void Rank::feed_alarm(const Record& record) {
 void Rank::withdraw(std::uint64_t slot) {
   const Wait& wait = waits_[slot];
   if (wait.open && !wait.background) reader_.fail("a driver's wait is withdrawn");
+  if (wait.open && (wait.kind == WaitKind::CommInit || wait.kind == WaitKind::CommSplit))
+    reader_.fail("a wait for a communicator is withdrawn");
   if (wait.open) reply(wait.serial * kReplySlots + slot, ReplyStatus::NotReady, 0);
 }
 
 void Rank::announce(const Record& record, std::string_view payload, std::vector<Announcement>& announcements) {
   if (record.kind == RecordKind::Signature) {
-    if (record.id >= kMostSignatures) reader_.fail("signature " + std::to_string(record.id));
+    if (record.id >= kMostSignatures || record.id > timings_.size() + kMostSignaturesAhead)
+      reader_.fail("signature " + std::to_string(record.id));
     if (record.id >= timings_.size()) timings_.resize(record.id + 1);
     timings_[record.id].announced = true;
   } else if (record.kind == RecordKind::Site) {
@@ -204,6 +228,8 @@ void Rank::set_duration(std::uint32_t signature, Nanoseconds duration_ns, double
   const auto demand = static_cast<std::uint32_t>(std::ceil(sm_demand * ComputeShare::kUnits));
   timings_[signature] = {duration_ns, demand, timing, true};
 }
+
+void Rank::check_whole() const { reader_.check_whole(); }
 
 // The last records stay, to be shown if the engine finds itself wrong.
 void Rank::forget_processed() {

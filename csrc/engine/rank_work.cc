@@ -1,6 +1,7 @@
 // The device side of a rank: from records to items, from items to time.
 #include <algorithm>
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "engine/rank.h"
@@ -125,6 +126,9 @@ void Rank::add_to_stream(const Queued& record, Item item) {
   item.device = streams_[record.stream].device;
   item.site = record.site;
   item.issue_ns = std::max(record.issue_ns, world_.now_ns);
+  work_ns_ += item.duration_ns;
+  if (work_ns_ > kMostWork)
+    throw MalformedInput("rank " + std::to_string(rank_) + ": its GPU has more to do than months of work");
   item.stream_ns = streams_[record.stream].given_ns += item.duration_ns;
   const Index index = items_.add(item);
   Nanoseconds start_ns = item.issue_ns;

@@ -28,7 +28,8 @@ std::optional<RecordsReader::Unit> RecordsReader::next() {
 
   std::size_t more = 0;
   if (has_payload(first.kind) || first.kind == RecordKind::NcclLaunch) {
-    if (first.arg[0] > kRingCells * kCellBytes) fail("is longer than the ring");
+    const std::uint64_t most = has_payload(first.kind) ? kRingCells * kCellBytes : kRingCells;
+    if (first.arg[0] > most) fail("is longer than the ring");
     more = has_payload(first.kind) ? payload_cells(first.arg[0]) : first.arg[0];
   }
   if (more > cells_.size() - read_ - 1) return std::nullopt;
@@ -45,6 +46,10 @@ std::optional<RecordsReader::Unit> RecordsReader::next() {
   }
   read_ += 1 + more;
   return unit;
+}
+
+void RecordsReader::check_whole() const {
+  if (read_ != cells_.size()) fail("ends before it is whole");
 }
 
 void RecordsReader::fail(const std::string& what) const {

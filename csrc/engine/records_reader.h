@@ -22,6 +22,9 @@ class RecordsReader {
   void append(std::string_view cells);
   std::optional<Unit> next();  // good until the next append
 
+  // A rank writes at once what belongs together; throws if `next` has left an end.
+  void check_whole() const;
+
   // The record that `next` returned last says something it may not say.
   [[noreturn]] void fail(const std::string& what) const;
 

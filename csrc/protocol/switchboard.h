@@ -34,13 +34,14 @@ struct AddressEntry {
 
 struct Switchboard {
   std::atomic<std::uint32_t> rings;  // the doorbell: a futex word, incremented by ranks
-  std::uint32_t ranks;
+  std::uint32_t ranks;  // as the agent has made it; whoever uses it keeps it apart, because anybody may overwrite it
   AddressEntry addresses[kAddresses];
   // Followed by a row for each rank: its calls to every rank and, last, to everyone.
 
-  CallCounters& calls(std::uint32_t from, Recipient to) noexcept {
-    const std::size_t column = to == kEveryone ? ranks : to - 1;
-    return reinterpret_cast<CallCounters*>(this + 1)[from * (std::size_t{ranks} + 1) + column];
+  // `rows`: `ranks`, as it was at the start. A recipient that is no rank is everyone.
+  CallCounters& calls(std::uint32_t rows, std::uint32_t from, Recipient to) noexcept {
+    const std::size_t column = to == kNobody || to > rows ? rows : to - 1;
+    return reinterpret_cast<CallCounters*>(this + 1)[from * (std::size_t{rows} + 1) + column];
   }
 };
 

@@ -20,13 +20,23 @@ from phantora_py.agent.states import RankState, RankStates
 from phantora_py.launch.interrupts import Interrupts
 from phantora_py.launch.ranks import GRACE_S, RankProcesses
 from sim_server import simulation_pb2 as wire
-from sim_server.errors import Deadlock, InternalError, Interrupted, RankFailed, UsageError
+from sim_server.errors import (
+    Deadlock,
+    InternalError,
+    Interrupted,
+    RankFailed,
+    UsageError,
+    garbled_rank,
+)
 from sim_server.records import CELL_BYTES, RecordKind, WaitFlags
 
 # How often clocks of ranks that ring no bell are looked at: rarely, unless the simulation waits for
 # one.
 POLL_MS = 20
 FIRST_STALLED_POLL_MS = 1
+# Whose threads all sleep for so long on an answer that the server does not know of, has garbled the
+# question (assumed enough for one that is on its way).
+_UNASKED_S = 10.0
 # A rank that ends because of an unsupported call is gone before the server has read why (assumed
 # enough).
 _EXPLANATION_S = 0.5
@@ -140,6 +150,8 @@ class HostAgent:
         self._stirs = 0
         self._poll_ms = FIRST_STALLED_POLL_MS
         self._outcome = Outcome()
+        self._damaged = False
+        self._unasked_since_s: dict[int, float] = {}
         self._detail = ""
         self._last_words = ""
         self._stop_at_s: float | None = None
@@ -166,6 +178,7 @@ class HostAgent:
             self._show_states()
             self._tell_of_stall()
             self._note_interrupt()
+            self._note_damage()
             self._mind_memory()
             self._output.check()
             self._data.check()
@@ -195,6 +208,7 @@ class HostAgent:
             if not record.cells or not is_background(record.cells):
                 self._still.got_on(record.rank)
             if not is_background(record.cells):
+                self._unasked_since_s.pop(record.rank, None)
                 self._idle.forget(record.rank)
                 self._stall.got_on()
                 self._aside.discard(record.rank)
@@ -208,6 +222,7 @@ class HostAgent:
             case "progress":
                 # Somebody may be measuring for all of them.
                 self._stall.got_on()
+                self._unasked_since_s.clear()
                 self._watcher.update(message.progress)
                 if message.progress.iterations:
                     self._memory.iterates()
@@ -255,7 +270,7 @@ class HostAgent:
         self._detail = failure.detail
         seen = self._outcome.exit_code
         is_of_rank = failure.exit_code == RankFailed.exit_code
-        if seen == 0 or (seen == RankFailed.exit_code and not is_of_rank):
+        if seen == 0 or (seen == RankFailed.exit_code and not (is_of_rank or self._damaged)):
             rank = self._outcome.failed_rank
             self._outcome = Outcome(failure.exit_code, failure.message, rank, failure.tables)
         # The rank is about to end, and its end says more than its exit record.
@@ -355,6 +370,35 @@ class HostAgent:
                 Interrupted.exit_code, "every rank was stopped; the data file ends there."
             )
             self._stop_at_s = time.monotonic()
+
+    def _note_damage(self) -> None:
+        """A rank that writes where it should not is believed no more: all are stopped at once."""
+        if self._damaged or (damage := self._channels.damage() or self._unasked()) is None:
+            return
+        self._damaged = True
+        rank, what = damage
+        who = "One of the ranks" if rank is None else f"Rank {rank}"
+        if self._outcome.exit_code == 0:
+            error = garbled_rank(who, what)
+            self._outcome = Outcome(error.exit_code, str(error), rank)
+        self._stop_at_s = time.monotonic()
+
+    def _unasked(self) -> tuple[int, str] | None:
+        """A rank that waits for an answer, while the server waits for that rank."""
+        now_s = time.monotonic()
+        pids = self._processes.pids
+        found = {
+            rank
+            for rank in self._held_up_by - self._roused - self._aside
+            if rank in pids and self._channels.waiting(rank)
+        }
+        self._unasked_since_s = {
+            rank: self._unasked_since_s.get(rank, now_s) for rank in sorted(found)
+        }
+        for rank, since_s in self._unasked_since_s.items():
+            if now_s - since_s > _UNASKED_S and not self._still.runs(rank, pids[rank]):
+                return rank, "waits for the answer to a question that it has not asked"
+        return None
 
     def _mind_memory(self) -> None:
         warning = self._memory.take_warning()

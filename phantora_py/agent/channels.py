@@ -41,6 +41,11 @@ class Channels(Protocol):
     def hang_up(self, rank: int) -> None:
         """The rank has ended: none of its acts is under way."""
 
+    def damage(self) -> tuple[int | None, str] | None:
+        """What a rank has done to the shared memory that cannot be: the rank if it is known, and
+        the end of a sentence about it.
+        """
+
     def wake(self) -> None:
         """Ends a `poll` of another thread."""
 

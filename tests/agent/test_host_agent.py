@@ -48,6 +48,9 @@ class Channels:
     def calls(self) -> dict[int, tuple[int, int, bool]]:
         return {rank: (0, 0, False) for rank in range(2)}
 
+    def damage(self) -> tuple[int | None, str] | None:
+        return None
+
     def hang_up(self, rank: int) -> None:
         self.ended.append(rank)
 
@@ -443,3 +446,14 @@ def test_states_of_ranks() -> None:
     """Who has made no call yet starts, who has runs; clocks are as last heard."""
     *_, watcher = serve({0: (2, 0), 1: (2, 0)}, polls=[[(0, 5, WORK)]])
     assert watcher.states == [RankState(Doing.RUNNING, 5), RankState(Doing.STARTING, 0)]
+
+
+def test_a_rank_that_damages_what_it_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named, all are stopped at once, and what the server says later changes nothing."""
+    monkeypatch.setattr(Channels, "damage", lambda _: (1, "has overwritten its channel"))
+    failure = wire.ToAgent(failure=wire.Failure(exit_code=5, message="they disagree"))
+    outcome, _, _, processes, _ = serve({0: (50, 0), 1: (50, 0)}, lambda _: [failure])
+    assert outcome.exit_code == 4
+    assert outcome.failed_rank == 1
+    assert outcome.message.startswith("Rank 1 has overwritten its channel. Nothing that it says")
+    assert processes.stopped

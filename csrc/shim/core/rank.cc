@@ -31,6 +31,7 @@ namespace {
 struct Attachment {
   Channel* channel = nullptr;
   Switchboard* board = nullptr;
+  std::uint32_t board_rows = 0;  // as they were at the start
   std::uint32_t rank = 0;
   std::uint64_t last_record_clock_ns = 0;  // guarded by the channel's lock
 };
@@ -287,6 +288,7 @@ void tell_of_wait(WaitKind kind, std::uint32_t slot, std::uint64_t first = 0, st
 void see_as(Channel* channel, const std::string& directory, std::uint32_t rank) noexcept {
   state.channel = channel;
   state.board = static_cast<Switchboard*>(map_shared(directory + "/switchboard"));
+  state.board_rows = state.board->ranks;
   state.rank = rank;
   is_virtual.store(true);
 }
@@ -390,8 +392,8 @@ std::uint64_t await_alarms(std::uint32_t index, const timespec* timeout) noexcep
 
 void tell_host_clock() noexcept { ring_doorbell(); }
 Switchboard& switchboard() noexcept { return *state.board; }
-void begin_call(Recipient to) noexcept { state.board->calls(state.rank, to).begun.fetch_add(1); }
-void end_call(Recipient to) noexcept { state.board->calls(state.rank, to).ended.fetch_add(1); }
+void begin_call(Recipient to) noexcept { state.board->calls(state.board_rows, state.rank, to).begun.fetch_add(1); }
+void end_call(Recipient to) noexcept { state.board->calls(state.board_rows, state.rank, to).ended.fetch_add(1); }
 void begin_value_wait() noexcept {
   if (attached()) state.channel->awaiting_values.fetch_add(1);
 }
