@@ -17,6 +17,8 @@ constexpr std::uint32_t kMostSignaturesAhead = 1u << 20;  // ranks number them o
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 41;
 constexpr std::uint64_t kDataTypes = 12;  // ncclNumTypes of NCCL 2.27
 constexpr std::size_t kRecordsRemembered = 8;
+// Half of all time is left for what comes of it: work, collectives, answers.
+constexpr Nanoseconds kLatestIssue = kLatest / 2;
 
 }  // namespace
 
@@ -34,7 +36,7 @@ std::vector<Announcement> Rank::feed(std::string_view cells, Nanoseconds host_cl
 
 void Rank::take(const RecordsReader::Unit& unit, std::vector<Announcement>& announcements) {
   for (const Record& record : unit.records) {
-    if (fed_ns_ > kLatest || record.host_gap_ns > static_cast<std::uint64_t>(kLatest - fed_ns_))
+    if (fed_ns_ > kLatestIssue || record.host_gap_ns > static_cast<std::uint64_t>(kLatestIssue - fed_ns_))
       reader_.fail("host time overflows");
     if (record.device >= kMostDevices) reader_.fail("device " + std::to_string(record.device));
     const bool was_running = running() && !waiting_;
