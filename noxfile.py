@@ -262,8 +262,10 @@ def hta(session: nox.Session) -> None:
 @nox.session
 def frameworks(session: nox.Session) -> None:
     """Training frameworks from PyPI: DeepSpeed, Lightning, Megatron-Core, timm, torchtitan."""
-    session.install(TORCH, wheel(session), *group("test"), *group("frameworks"))
-    session.run("pytest", "-m", "frameworks", "tests/e2e/test_frameworks.py", *session.posargs)
+    groups = [*group("test"), *group("frameworks"), *group("scripts")]
+    session.install(TORCH, wheel(session), *groups)
+    files = ["tests/e2e/test_frameworks.py", "tests/e2e/test_user_loops.py"]
+    session.run("pytest", "-m", "frameworks", *files, *session.posargs)
 
 
 @nox.session

@@ -306,13 +306,13 @@ class RunLog:
         """What it says, or the Python line that left it."""
         if announcement.site:
             return self.site(announcement.rank, announcement.site)
-        return announcement.payload.decode()
+        return text_of(announcement)
 
     def iterations(self) -> int:
         """How often rank 0 has passed its most frequent marker, for the progress line; also asked
         by other threads.
         """
-        return text_of(announcement)
+        return max(tuple(self._iterations.values()), default=0)
 
     # What has gathered
 

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 
+#include "shim/core/clock_marks.h"
 #include "shim/core/rank.h"
 #include "shim/libc/interpreter.h"
 #include "shim/libc/real_clock.h"
@@ -43,9 +44,10 @@ PH_EXPORT int pthread_create(pthread_t* __restrict thread, const pthread_attr_t*
   return error;
 }
 
-// Python's locks without a time-out.
+// Python's locks without a time-out, for which it reads a clock too.
 PH_EXPORT int sem_wait(sem_t* semaphore) {
   static constinit ph::Next<int(sem_t*)> next{"sem_wait"};
+  if (ph::is_lock_of_python(__builtin_return_address(0))) ph::drop_clock_read();
   ph::grow_up();
   return next(semaphore);
 }

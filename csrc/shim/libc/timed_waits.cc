@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 
+#include "shim/core/clock_marks.h"
 #include "shim/core/rank.h"
 #include "shim/libc/deadlines.h"
 #include "shim/libc/interpreter.h"
@@ -97,6 +98,7 @@ PH_EXPORT int sem_timedwait(sem_t* __restrict semaphore, const timespec* __restr
 
 PH_EXPORT int sem_clockwait(sem_t* __restrict semaphore, clockid_t clock, const timespec* __restrict deadline) {
   static constinit ph::Next<int(sem_t*, clockid_t, const timespec*)> next{"sem_clockwait"};
+  if (ph::is_lock_of_python(__builtin_return_address(0))) ph::drop_clock_read();
   return wait_until_errno(clock, deadline, [&](const timespec* real) { return next(semaphore, clock, real); });
 }
 
