@@ -23,7 +23,8 @@ class Contents:
     optimizer_steps: dict[str, int]
     """By optimizer: several parts of one step, as DeepSpeed makes them, count once."""
     micro_batches: int
-    """Backward passes that one line asks for; 0 if there are none."""
+    """Backward passes that one line asks for, if it does so several times for a step of an
+    optimizer, or there is none; 0 otherwise."""
 
     @property
     def text(self) -> str:
@@ -82,9 +83,20 @@ def describe(data: RunData, iterations: Iterations) -> dict[str, Any]:
 def _contents(marks: RankMarks, host_ns: Nanoseconds, alike: npt.NDArray[np.bool_]) -> Contents:
     counts = {key: _per_iteration(marks, key, host_ns)[alike] for key in marks.series}
     middle = {key: int(np.median(count)) for key, count in counts.items()}
-    passes = [count for (by, _), count in middle.items() if by == "backward"]
+    passes = [
+        count for key, count in middle.items() if key[0] == "backward" and _accumulates(marks, key)
+    ]
     steps = {name: count for (by, name), count in middle.items() if by == "optimizer" and count}
     return Contents(steps, max(passes, default=0))
+
+
+def _accumulates(marks: RankMarks, key: tuple[str, str]) -> bool:
+    """Whether a line has several backward passes for one optimizer's step; also without any."""
+    ends_ns = [_times_ns(marks, other) for other in marks.series if other[0] == "optimizer"]
+    if not ends_ns:
+        return True
+    passes = np.diff(np.searchsorted(_times_ns(marks, key), np.sort(np.concatenate(ends_ns))))
+    return bool(len(passes[passes > 0]) and np.median(passes[passes > 0]) > 1)
 
 
 def _per_iteration(
