@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from phantora_py.data import RunData
 from phantora_py.report.iterations import Iterations, Nanoseconds, find_steps
-from sim_server.iterations import RankMarks
+from sim_server.iterations import RankMarks, are_alike
 
 # A difference from the program's own clock that is told as a warning.
 DISAGREEMENT = 0.05
@@ -122,8 +122,8 @@ def script_clock(
     lines = {site: times for site, times in lines.items() if len(times) > 2}
     once = {site: times for site, times in lines.items() if _is_once(times, host_ns, iterations)}
     if len(once) > 1:
-        found_ns = _timed_ns(list(once.values()), iterations, host_ns)
         site = max(once, key=lambda name: (len(once[name]), once[name][-1]))
+        found_ns = _timed_ns(marks, site, list(once.values()))
     else:
         by_site = {site: _between_ns(times, host_ns) for site, times in lines.items()}
         known = {site: ns for site, ns in by_site.items() if ns}
@@ -142,15 +142,20 @@ def _is_once(times_ns: Nanoseconds, host_ns: Nanoseconds, iterations: Iterations
     return bool((reads[iterations.alike][:-1] == 1).all())
 
 
-def _timed_ns(lines: list[Nanoseconds], iterations: Iterations, host_ns: Nanoseconds) -> int:
-    """Of lines that read once in each: from read to read, without the shortest part."""
-    timed = []
+def _timed_ns(marks: RankMarks, site: str, lines: list[Nanoseconds]) -> int:
+    """Of lines that read once in each: between reads of one of them around equal work, without
+    the shortest part between two reads.
+    """
+    places = marks.series["clock", site].places
+    work = marks.work(places)
+    middle = sorted(work)[len(work) // 2]
     times_ns = np.sort(np.concatenate(lines))
-    for number in np.flatnonzero(iterations.alike).tolist():
-        first = int(np.searchsorted(times_ns, host_ns[number], side="right"))
-        reads = times_ns[first : first + len(lines) + 1]
-        if len(reads) == len(lines) + 1:
-            parts = np.diff(reads)
+    timed = []
+    for number, launches in enumerate(work):
+        if are_alike(launches, middle):
+            ends_ns = marks.time_ns(places[number]), marks.time_ns(places[number + 1])
+            inside = (times_ns >= ends_ns[0]) & (times_ns <= ends_ns[1])
+            parts = np.diff(times_ns[inside][-len(lines) - 1 :])
             timed.append(int(parts.sum() - parts.min()))
     return int(np.median(timed)) if timed else 0
 
