@@ -135,6 +135,11 @@ class Starter:
             if os.environ.get(name) != value and not name.startswith(("PATH", "PYTHON"))
         }
         unfit = imports.preload(plan.form, plan.target, plan.left_out, of_ranks)
+        torch = sys.modules.get("torch")
+        if torch is not None and not unfit and torch.version.cuda:
+            from phantora_py.rank.small_operations import small_operations  # noqa: PLC0415
+
+            small_operations(torch)
         zygote.freeze()
         return unfit
 

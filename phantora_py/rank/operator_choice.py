@@ -22,7 +22,7 @@ WITHOUT_VALUES = {
 # Python each would take as long as all else that a launch takes. Those whose kernels the shim
 # recognises (csrc/shim/values) keep their values all the same.
 FREQUENT = {
-    *("add", "sub", "mul", "div", "neg", "copy", "fill", "zero", "cat", "sum", "mean"),
+    *("add", "sub", "mul", "div", "neg", "copy", "cat", "mean"),
     *("sqrt", "rsqrt", "reciprocal", "exp", "pow", "lerp", "addcmul", "addcdiv", "norm"),
     *("mm", "addmm", "bmm", "baddbmm", "linalg_vector_norm"),
     *("silu", "gelu", "relu", "sigmoid", "tanh", "threshold", "hardtanh", "leaky_relu"),
@@ -31,7 +31,16 @@ FREQUENT = {
     *("_adaptive_avg_pool2d", "avg_pool2d", "upsample_nearest2d", "upsample_bilinear2d"),
 }
 # Gradients, optimizers' steps, convolutions, attention: as above.
-FREQUENT_PARTS = ("backward", "_fused_ada", "_fused_sgd", "conv", "attention", "_thnn_", "_rnn")
+FREQUENT_PARTS = (
+    "_foreach_zero",
+    "backward",
+    "_fused_ada",
+    "_fused_sgd",
+    "conv",
+    "attention",
+    "_thnn_",
+    "_rnn",
+)
 
 
 def carried_out(torch: ModuleType) -> Iterator[str]:

@@ -25,7 +25,7 @@ from .expert_load import ExpertLoad
 from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
 from .scratch import keep_in
-from .small_operations import SmallOperations
+from .small_operations import SmallOperations, small_operations
 from .step_marks import StepMarks
 from .triton_kernels import (
     CACHE_FOLDERS,
@@ -134,7 +134,8 @@ class _Runtime:
             self.leave_host_tensors(torch)
         if torch.version.cuda:  # Builds for the CPU have no such kernels.
             load = ExpertLoad.read(self.run_dir)
-            self._small_operations = SmallOperations(torch, self._shim, load)
+            self._small_operations = small_operations(torch)
+            self._small_operations.attach(self._shim, load)
             self._grouped_products = GroupedProducts(torch, self._shim)
 
     def leave_host_tensors(self, torch: ModuleType) -> None:

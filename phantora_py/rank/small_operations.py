@@ -20,6 +20,8 @@ from .tensor_values import TensorValues, UnknownValueError
 
 # Beyond so many elements a tensor with gaps stays unknown: each is a range of its own.
 MOST_SCATTERED = 8192
+# What they are called on is not an input.
+OVERWRITING = ("fill_", "zero_")
 # What PyTorch says of a CPU kernel that does not take a type, and a type whose numbers hold those.
 WIDER = {
     **dict.fromkeys(("Half", "BFloat16"), "float32"),
@@ -31,14 +33,22 @@ TYPES = {
 }
 
 
-class SmallOperations:
-    """The kernels of one process."""
+@functools.cache
+def small_operations(torch: ModuleType) -> SmallOperations:
+    """Those of this process. It takes a third of a second, so ranks get them from the process that
+    they are forked from.
+    """
+    return SmallOperations(torch)
 
-    def __init__(self, torch: ModuleType, shim: ctypes.CDLL, load: ExpertLoad) -> None:
+
+class SmallOperations:
+    """The kernels of one process and its children."""
+
+    def __init__(self, torch: ModuleType) -> None:
         self._torch = torch
-        self._values = TensorValues(torch, shim)
+        self._values = TensorValues(torch)
         self._operators = replaceable(torch, "CUDA")
-        special = SpecialOperations(torch, self._values, load)
+        self._special = special = SpecialOperations(torch, self._values)
         self.statistics = special.statistics
         kernels = special.kernels()
         for name in carried_out(torch):
@@ -49,6 +59,11 @@ class SmallOperations:
         assert not kernels, kernels
         self._sparse_operators = replaceable(torch, "SparseCUDA")
         self._sparse_operators.replace("_coalesce", special.coalesce)
+
+    def attach(self, shim: ctypes.CDLL, load: ExpertLoad) -> None:
+        """Before the process uses a GPU."""
+        self._values.attach(shim)
+        self._special.attach(load)
 
     def _kernel(self, usual: Kernel, operator: Any) -> Kernel:
         is_capturing = self._torch.cuda.is_current_stream_capturing
@@ -78,6 +93,7 @@ class _CarriedOut:
         self._values = values
         self._operator = operator
         self._has_counted_result = torch.Tag.dynamic_output_shape in operator.tags
+        self._overwrites = operator.overloadpacket.__name__ in OVERWRITING
         schema = operator._schema
         self._names = [one.name for one in schema.arguments]
         self._results = {one.name for one in schema.arguments if one.is_out}
@@ -140,7 +156,7 @@ class _CarriedOut:
             return type(result)(
                 self._with_shapes(*pair) for pair in zip(result, found, strict=True)
             )
-        if result.shape == found.shape:
+        if result is None or found is None or result.shape == found.shape:
             return result
         if self._is_returned_new[0]:
             return self._torch.empty(found.shape, dtype=result.dtype, device=result.device)
@@ -163,8 +179,13 @@ class _CarriedOut:
             return self._torch.device("cpu") if argument.type == "cuda" else argument
         if isinstance(argument, self._torch.Generator):
             raise UnknownValueError
-        if not isinstance(argument, self._torch.Tensor):
-            return argument
+        if isinstance(argument, self._torch.Tensor):
+            return self._input_values(name, argument)
+        return argument
+
+    def _input_values(self, name: str, argument: Any) -> Any:
+        if name == "self" and self._overwrites and self._values.is_small(argument):
+            return self._torch.empty(argument.shape, dtype=argument.dtype, device="cpu")
         if name in self._results:
             return self._torch.empty(0, dtype=argument.dtype, device="cpu")
         if argument.device.type != "cuda":
@@ -234,7 +255,8 @@ class _CarriedOut:
             for one, its_values in zip(tensor, values, strict=True):
                 self._write(one, its_values)
         elif isinstance(tensor, self._torch.Tensor) and tensor.device.type == "cuda":
-            if tensor.numel() > MOST_SCATTERED and not tensor.is_contiguous():
+            is_scattered = tensor.numel() > MOST_SCATTERED and not tensor.is_contiguous()
+            if values is None or is_scattered:
                 self._values.forget(tensor)
             else:
                 self._values.write(tensor, values)

@@ -23,11 +23,14 @@ Make = Callable[[Callable[[Kernel], Kernel], Kernel], Kernel]
 class SpecialOperations:
     """The kernels of one process."""
 
-    def __init__(self, torch: ModuleType, values: TensorValues, load: ExpertLoad) -> None:
+    def __init__(self, torch: ModuleType, values: TensorValues) -> None:
         self._torch = torch
         self._values = values
-        self._load = load
         self._routings: Counter[tuple[int, int, bool]] = Counter()
+
+    def attach(self, load: ExpertLoad) -> None:
+        """Before a kernel is called."""
+        self._load = load
 
     def kernels(self) -> dict[str, Make]:
         """By operator."""

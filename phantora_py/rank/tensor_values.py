@@ -20,8 +20,11 @@ class UnknownValueError(Exception):
 class TensorValues:
     """The values that one process knows."""
 
-    def __init__(self, torch: ModuleType, shim: ctypes.CDLL) -> None:
+    def __init__(self, torch: ModuleType) -> None:
         self._torch = torch
+
+    def attach(self, shim: ctypes.CDLL) -> None:
+        """Before any of the others is called."""
         self._shim = shim
         self._most_bytes = int(shim.ph_value_bytes())
         self.most_bytes = max(self._most_bytes, MOST_INDEX_BYTES)

@@ -1,0 +1,42 @@
+"""Results of PyTorch's own table of operators are right, or known to be unknown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from phantora_runs import PROGRAMS, Phantora
+
+pytestmark = pytest.mark.torch
+# A few of each kind; `operator_table.py` without --only goes through all of them.
+SAMPLE = (
+    "argsort,bincount,bucketize,cummax,cumsum,eq,flip,gather,histc,index_add,index_put,index_select,"
+    "isin,masked_fill,masked_select,nonzero,put,remainder,repeat_interleave,roll,scatter_add,"
+    "searchsorted,sort,take,tril,unique,unique_consecutive,where,_foreach_maximum,_foreach_abs"
+)
+
+
+def test_a_sample_of_the_table_is_right(phantora: Phantora, tmp_path: Path) -> None:
+    """Functions, in-place and `out=`: none differs from the CPU's, most are known."""
+    rows = table_rows(phantora, tmp_path / "rows.json", "--only", SAMPLE, "--samples", "1")
+    wrong = [row for row in rows if row[3].startswith(("wrong", "raised"))]
+    assert wrong == []
+    # What is only read keeps its values.
+    assert [row for row in rows if row[4].startswith("wrong")] == []
+    count = {
+        verdict: sum(row[5] for row in rows if row[3] == verdict)
+        for verdict in ("right", "unknown")
+    }
+    assert count["right"] > 10 * count["unknown"], count
+    assert count["right"] > 100
+
+
+def table_rows(phantora: Phantora, path: Path, *options: str) -> list[list[Any]]:
+    run = phantora.run(
+        ["--ranks", "1"], [PROGRAMS / "operator_table.py", "--out", str(path), *options]
+    )
+    assert run.exit_code == 0, run.errors
+    rows: list[list[Any]] = json.loads(path.read_text())
+    return rows
