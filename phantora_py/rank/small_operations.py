@@ -92,7 +92,9 @@ class _CarriedOut:
         self._torch = torch
         self._values = values
         self._operator = operator
-        self._has_counted_result = torch.Tag.dynamic_output_shape in operator.tags
+        # An index of flags is counted by `nonzero`, which is an operator of its own.
+        is_index = operator.overloadpacket.__name__ == "index"
+        self._has_counted_result = torch.Tag.dynamic_output_shape in operator.tags and not is_index
         self._overwrites = operator.overloadpacket.__name__ in OVERWRITING
         schema = operator._schema
         self._names = [one.name for one in schema.arguments]
