@@ -1,4 +1,4 @@
-"""`python -m phantora_py` is `phantora`, and where `phantora` starts.
+"""`python -m phantora_py` is `phantora`, whose command line starts here once it heeds signals.
 
 In a checkout Python may find the checkout's packages first, which lack the compiled modules. Then
 the installed ones are meant.
@@ -34,4 +34,6 @@ def _leave_checkout() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    from phantora_py.start import main as begin
+
+    sys.exit(begin())

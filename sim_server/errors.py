@@ -6,6 +6,7 @@ our own (broken invariants) are assertions, not members of this family.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -78,9 +79,18 @@ class GateFailed(PhantoraError):  # noqa: N818
 
 
 class Interrupted(PhantoraError):  # noqa: N818
-    """The user asked for an early end."""
+    """The user asked for an early end, by a signal: the exit code is what a shell makes of it."""
 
     exit_code = 130
+
+    def __init__(self, message: str, number: int = signal.SIGINT) -> None:
+        super().__init__(message)
+        self.exit_code = 128 + number
+
+    @classmethod
+    def is_code(cls, exit_code: int) -> bool:
+        """Whether an exit code tells of such an end."""
+        return exit_code - 128 in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 
 
 class InternalError(PhantoraError):

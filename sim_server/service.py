@@ -52,6 +52,8 @@ FIRST_STALLED_S = 0.002
 LAST_STALLED_S = 0.032
 # An agent that has not left by then reads no more (assumed enough).
 FAREWELL_S = 2.0
+# For what is still on its way when the run is over (assumed).
+_STOP_S = 5.0
 # After a failure agents stop their ranks, say Finish and take the rest of the data; an agent that
 # has not done so by then is not waited for (assumed enough).
 FINISH_LIMIT_S = 300.0
@@ -390,10 +392,13 @@ def serve(endpoint: Endpoint, agents: int, offer: Offer) -> int:
     )
     endpoint.bind(server)
     server.start()
+    grace_s: float | None = None  # after an interrupt
     try:
-        return Run(inbox, agents, offer).serve()
+        exit_code = Run(inbox, agents, offer).serve()
+        grace_s = _STOP_S
+        return exit_code
     finally:
-        server.stop(grace=5).wait()
+        server.stop(grace_s).wait()
 
 
 def _make_server(endpoint: Endpoint, agents: int) -> grpc.Server:

@@ -365,10 +365,10 @@ class HostAgent:
             self._watcher.note(message)
 
     def _note_interrupt(self) -> None:
-        if self._interrupts.asked and self._stop_at_s is None:
-            self._outcome = Outcome(
-                Interrupted.exit_code, "every rank was stopped; the data file ends there."
-            )
+        number = self._interrupts.number
+        if number is not None and self._stop_at_s is None:
+            end = Interrupted("every rank was stopped; the data file ends there.", number)
+            self._outcome = Outcome(end.exit_code, str(end))
             self._stop_at_s = time.monotonic()
 
     def _note_damage(self) -> None:

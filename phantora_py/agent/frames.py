@@ -46,7 +46,7 @@ def look(memory: ProcessMemory, layout: Layout) -> list[Frame]:
     frame = memory.pointer(layout["thread"] + layout["thread_frames"])
     if layout["cframe_current"] >= 0:
         frame = memory.pointer(frame + layout["cframe_current"])
-    frames = []
+    frames: list[Frame] = []
     offsets = [value for name, value in layout.items() if name.startswith("frame_")]
     frame_bytes = max(offsets) + 8
     for _ in range(_DEEPEST):

@@ -17,7 +17,7 @@ from google.protobuf.message import DecodeError
 from phantora_py.agent.channels import Channels
 from sim_server import simulation_pb2 as wire
 from sim_server.access.endpoint import MAX_BATCH_BYTES, TOKEN_KEY, Endpoint
-from sim_server.errors import Deadlock, InternalError, PhantoraError, UsageError
+from sim_server.errors import Deadlock, InternalError, Interrupted, PhantoraError, UsageError
 
 _CHECK_INTERVAL_S = 0.05
 _OBSTACLE_LIMIT_S = 1.0
@@ -32,6 +32,8 @@ def error_of(failure: wire.Failure) -> PhantoraError:
     """The error behind a failure that the server reports."""
     if failure.exit_code == Deadlock.exit_code:
         return Deadlock(failure.message, json.loads(failure.tables or "[]"))
+    if Interrupted.is_code(failure.exit_code):
+        return Interrupted(failure.message, failure.exit_code - 128)
     kinds = {kind.exit_code: kind for kind in PhantoraError.__subclasses__()}
     return kinds.get(failure.exit_code, InternalError)(failure.message)
 
@@ -131,6 +133,12 @@ class Simulation:
         message = self._incoming.get()
         self.ended = message is None
         return message
+
+    def check_alive(self) -> None:
+        """Raises: InternalError if the connection has ended before anything was simulated."""
+        if self._receiver is not None and not self._receiver.is_alive():
+            self.check_orderly_end()
+            raise InternalError("sim_server closed the connection before the ranks were started")
 
     def check_orderly_end(self) -> None:
         """Raises: InternalError if the stream ended before the server had said everything."""

@@ -7,35 +7,32 @@ is the one place where an error becomes a message and an exit code.
 import argparse
 import errno
 import os
-import signal
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Sequence
 
 from phantora_py.cli.commands import make_parser
 from phantora_py.cli.messages import print_error
-from phantora_py.launch.interrupts import SIGNALS
-from sim_server.errors import InternalError, Interrupted, PhantoraError, UsageError
+from phantora_py.launch.interrupts import Interruptible
+from sim_server.errors import InternalError, PhantoraError, UsageError
 
 PIPE_CLOSED = 141  # as a shell reports SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command; returns its exit code."""
+    interruptible = Interruptible()
     try:
-        with _interruptible():
-            _require_streams()
-            options = _parse(sys.argv[1:] if arguments is None else arguments)
+        _require_streams()
+        options = _parse(sys.argv[1:] if arguments is None else arguments)
+        with interruptible:
             code: int = options.run(options)
             sys.stdout.flush()
     except PhantoraError as error:
         print_error(error)
         return error.exit_code
     except KeyboardInterrupt:
-        print_error(Interrupted("everything was stopped at once."))
-        return Interrupted.exit_code
+        return _tell_interrupt(interruptible)
     except BrokenPipeError:
         return _end_at_closed_pipe()
     except SystemExit as end:
@@ -44,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _end_at_closed_pipe()
         raise
     except Exception as error:
+        if interruptible.number is not None:
+            return _tell_interrupt(interruptible)
         return _end_unexpectedly(error)
     return code
 
@@ -111,30 +110,15 @@ _LACKS = {
 }
 
 
+def _tell_interrupt(interruptible: Interruptible) -> int:
+    error = interruptible.error()
+    print_error(error)
+    return error.exit_code
+
+
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     """What follows the first `--` is the user's command and none of our business here."""
     position = arguments.index("--") if "--" in arguments else len(arguments)
     options = make_parser().parse_args(arguments[:position])
     options.command = tuple(arguments[position + 1 :])
     return options
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Turns the signals that ask for an end into KeyboardInterrupt; what is ignored stays so."""
-    before = {number: signal.getsignal(number) for number in SIGNALS}
-    for number in SIGNALS:
-        if before[number] is not signal.SIG_IGN:
-            signal.signal(number, _interrupt)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    # One is enough: cleaning up is under way and takes seconds at most.
-    for other in SIGNALS:
-        signal.signal(other, signal.SIG_IGN)
-    raise KeyboardInterrupt

@@ -6,7 +6,7 @@ import sys
 from rich.console import Console
 from rich.text import Text
 
-from sim_server.errors import Deadlock, PhantoraError, UsageError
+from sim_server.errors import Deadlock, Interrupted, PhantoraError, UsageError
 
 _TITLES = {
     2: "usage",
@@ -15,7 +15,6 @@ _TITLES = {
     5: "collectives",
     6: "short of what was asked for",
     70: "internal error",
-    130: "interrupted",
 }
 _SIZE = re.compile(r"(\d+)\s*(B|KiB|MiB|GiB)?")
 _RANKS = re.compile(r"(\d+)(?:-(\d+))?")
@@ -30,7 +29,8 @@ def error_console() -> Console:
 def print_error(error: PhantoraError) -> None:
     """Prints an error as `phantora: kind: message`; beneath a deadlock, who waits for whom."""
     sys.stdout.flush()
-    title = _TITLES.get(error.exit_code, "error")
+    is_interrupt = isinstance(error, Interrupted)
+    title = "interrupted" if is_interrupt else _TITLES.get(error.exit_code, "error")
     console = error_console()
     console.print(Text.assemble((f"phantora: {title}: ", "bold red"), str(error)))
     if isinstance(error, Deadlock) and error.tables:

@@ -14,6 +14,8 @@ from typing import NoReturn
 from phantora_py.isolation import container, system
 from phantora_py.isolation.nodes import SHARED
 
+# PF_EXITING among the flags of /proc/PID/stat. Source: the kernel's sched.h.
+_EXITING = 0x4
 # What a process enters after its fork; it is in its pid namespace from birth.
 _ENTERED = (*SHARED, "mnt")
 
@@ -37,6 +39,7 @@ def make_first(enter: Callable[[], None], first_pid: int) -> int:
             os.write(reports, b"%d\n" % pid)
             os._exit(0)
         os.close(reports)
+        _heed_signals()
         _await_adoption(gate)
         container.mount_proc()
         _continue_pids(first_pid)
@@ -64,6 +67,22 @@ def fork_into(first_pid: int, namespaces: frozenset[str]) -> int:
                 system.join_process(first_pid, name)
         os.chdir(working_directory)
     return pid
+
+
+def is_ending(first_pid: int) -> bool:
+    """Whether a first process is on its way out, and takes what is in its namespace along."""
+    try:
+        stat = Path(f"/proc/{first_pid}/stat").read_text()
+    except FileNotFoundError:
+        return True
+    state, *numbers = stat.rpartition(") ")[2].split()
+    return state == "Z" or bool(int(numbers[5]) & _EXITING)
+
+
+def _heed_signals() -> None:
+    """The kernel withholds from a namespace's first process what that has no handler for."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _frame: os._exit(128 + number))
 
 
 def _await_adoption(gate: int) -> None:

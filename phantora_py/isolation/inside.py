@@ -9,11 +9,14 @@ starter its pid. See `phantora_py.launch.container_starter`.
 
 import json
 import os
+import signal
 import socket
 import sys
+from types import FrameType
 from typing import NoReturn
 
 OUTPUTS = 2
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def socket_path(run_dir: str) -> str:
@@ -29,9 +32,13 @@ def start_path(run_dir: str, rank: int) -> str:
 def main() -> None:
     """Ends with the rank."""
     run_dir, rank = sys.argv[1], int(sys.argv[2])
+    # The kernel withholds from a namespace's first process what that has no handler for.
+    before = {number: signal.signal(number, _end) for number in _ENDS}
     report = _connect(run_dir, {"rank": rank, "part": "first"})
     child = os.fork()
     if child == 0:
+        for number, handler in before.items():
+            signal.signal(number, handler)
         report.close()
         _become(run_dir, rank)
     while True:
@@ -40,6 +47,10 @@ def main() -> None:
             break
     report.send(json.dumps(status).encode())
     report.recv(1)  # The starter has it; the container may go, and what the rank left with it.
+
+
+def _end(number: int, _frame: FrameType | None) -> NoReturn:
+    os._exit(128 + number)
 
 
 def _become(run_dir: str, rank: int) -> NoReturn:

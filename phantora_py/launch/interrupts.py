@@ -1,41 +1,86 @@
-"""Ctrl-C once ends a run in good order, with its data so far; twice ends it at once."""
+"""What happens at Ctrl-C, and at the other signals that ask for an end.
+
+The command line's own work is `Interruptible`: a signal is a KeyboardInterrupt. Within that, a run
+has `Interrupts`: the first ends it in good order, with its data so far; the second is a
+KeyboardInterrupt. What may not be left half done is `uninterrupted`.
+"""
 
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
+
+from sim_server.errors import Interrupted
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_Self = TypeVar("_Self", bound="_Handlers")
 
 
-class Interrupts:
-    """While entered, the first signal that asks for an end sets `asked`.
-
-    The next is for who handled it before: for the command line it is a KeyboardInterrupt. What was
-    ignored stays so.
-    """
+class _Handlers:
+    """While entered, `_heed` handles the signals that ask for an end. What is ignored stays so."""
 
     def __init__(self) -> None:
-        self.asked = False
+        self.number: int | None = None
         self._before: dict[int, Any] = {}
 
-    def __enter__(self) -> "Interrupts":
+    def __enter__(self: _Self) -> _Self:
         self._before = {
             number: handler
             for number in SIGNALS
             if (handler := signal.getsignal(number)) is not signal.SIG_IGN
         }
         for number in self._before:
-            signal.signal(number, self._note)
+            signal.signal(number, self._heed)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._give_back()
 
-    def _note(self, _number: int, _frame: FrameType | None) -> None:
-        self.asked = True
-        self._give_back()
+    def _heed(self, number: int, frame: FrameType | None) -> None:
+        raise NotImplementedError
 
     def _give_back(self) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before = {}
+
+
+class Interruptible(_Handlers):
+    """While entered, a signal that asks for an end is a KeyboardInterrupt; its `number` is noted.
+
+    The number also tells that there was one where it has become another exception on its way, as in
+    some compiled modules while they are imported.
+    """
+
+    def error(self) -> Interrupted:
+        """What the user is told."""
+        return Interrupted("everything was stopped at once.", self.number or signal.SIGINT)
+
+    def _heed(self, number: int, frame: FrameType | None) -> None:
+        # One is enough: cleaning up is under way and takes seconds at most.
+        for other in SIGNALS:
+            signal.signal(other, signal.SIG_IGN)
+        self.number = number
+        raise KeyboardInterrupt
+
+
+class Interrupts(_Handlers):
+    """While entered, the first signal that asks for an end is noted as `number`.
+
+    The next is for who handled it before: for the command line it is a KeyboardInterrupt.
+    """
+
+    def _heed(self, number: int, frame: FrameType | None) -> None:
+        self.number = number
+        self._give_back()
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Signals that ask for an end come after this. What is started meanwhile never gets them."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -5,14 +5,19 @@ from pathlib import Path
 
 import phantora_py
 
-_RUN = """\
+# A signal ends it without a word, which is for who started it: Python would write a traceback.
+_HEAD = """\
+import signal
+if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 import runpy, sys
+"""
+_RUN = """\
 sys.path[0] = {path!r}
 runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
 """
 # Another interpreter's own modules come first: its PyTorch beside ours, above all.
 _RUN_ELSEWHERE = """\
-import runpy, sys
 sys.path[0:1] = []
 sys.path.append({path!r})
 runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
@@ -28,5 +33,5 @@ def module_command(module: str, *flags: str, interpreter: str | None = None) -> 
     """
     path = str(Path(phantora_py.__file__).parent.parent)
     program = _RUN if interpreter is None else _RUN_ELSEWHERE
-    text = program.format(path=path, module=module)
+    text = _HEAD + program.format(path=path, module=module)
     return [interpreter or sys.executable, *flags, "-c", text]

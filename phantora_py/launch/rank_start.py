@@ -1,7 +1,7 @@
 """Starts the processes of a run's ranks as far as possible before they run."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from phantora_py.isolation import container
@@ -16,15 +16,20 @@ from phantora_py.libraries import CUDA_MAJOR
 
 
 def await_ready(
-    processes: RankProcesses, prepared: Prepared, directory: RunDirectory, stack: ExitStack
+    processes: RankProcesses,
+    prepared: Prepared,
+    directory: RunDirectory,
+    stack: ExitStack,
+    check: Callable[[], None],
 ) -> RankProcesses:
     """Waits for the zygote, or for another that imports less, for as long as one finds that it has
-    imported what it should not have. The one that is returned is left to `stack` to end.
+    imported what it should not have. The one that is returned is left to `stack` to end. `check` is
+    called now and then and may raise.
     """
     left_out: set[str] = set()
     while True:
         try:
-            processes.wait_ready()
+            processes.wait_ready(check)
             return processes
         except NotForkable as found:
             fork = "torch" not in found.unfit

@@ -5,12 +5,13 @@ stops them.
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NoReturn
 
 import psutil
 
@@ -20,7 +21,9 @@ from phantora_py.process_tree import tree
 from sim_server.errors import InternalError, UsageError
 
 # Between asking a rank to end and killing it (assumed: what a handler needs to write a last line).
-GRACE_S = 2.0
+GRACE_S = 1.0
+# How soon the end of something else is noticed while the starter is getting ready.
+_CHECK_INTERVAL_S = 0.1
 _STOP_LIMIT_S = 10.0
 
 
@@ -42,6 +45,7 @@ class RankProcesses:
         """Starts the starter. Ranks are announced, then `wait_ready` waits until it can fork."""
         self.pids: dict[int, int] = {}
         self._ended: list[tuple[int, int]] = []
+        self._imports = plan.fork and plan.backend == "native"
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._connection = ours
         unbuffered = ["-u"] if "-u" in plan.argv else []
@@ -68,12 +72,15 @@ class RankProcesses:
         """Begins with the zygote's imports, once all ranks are announced."""
         self._send({"prepare": True})
 
-    def wait_ready(self) -> None:
-        """Waits for the zygote's imports, or for the containers.
+    def wait_ready(self, check: Callable[[], None]) -> None:
+        """Waits for the zygote's imports, or for the containers. `check` is called now and then.
 
-        Raises: NotForkable, or UsageError if an engine fails.
+        Raises: NotForkable, or UsageError if an engine fails, or what `check` does.
         """
+        while not select.select([self._connection], [], [], _CHECK_INTERVAL_S)[0]:
+            check()
         ready = self._receive()
+        self._imports = False
         if "failed" in ready:
             raise UsageError(ready["failed"])
         if ready["unfit"]:
@@ -92,9 +99,7 @@ class RankProcesses:
                 packet = self._connection.recv(MAX_PACKET_BYTES, socket.MSG_DONTWAIT)
             except BlockingIOError:
                 break
-            if not packet:
-                self._raise_starter_gone()
-            self._take(json.loads(packet))
+            self._take(self._read(packet))
         ended, self._ended = self._ended, []
         yield from ended
 
@@ -116,6 +121,9 @@ class RankProcesses:
     def close(self) -> None:
         """Ends the starter, which takes along whatever its ranks left running."""
         self._connection.close()
+        if self._imports:
+            # It would not notice before the end of its imports. What it has made dies with it.
+            self._starter.kill()
         try:
             self._starter.wait(_STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
@@ -139,20 +147,36 @@ class RankProcesses:
             self._ended.append((message["rank"], message["status"]))
 
     def _send(self, message: dict[str, Any]) -> None:
-        self._connection.sendall(json.dumps(message).encode())
+        try:
+            self._connection.sendall(json.dumps(message).encode())
+        except BrokenPipeError:
+            self._raise_starter_gone()
 
     def _receive(self) -> dict[str, Any]:
         packet = b""
         with contextlib.suppress(ConnectionResetError):  # closed without having read our last
             packet = self._connection.recv(MAX_PACKET_BYTES)
+        return self._read(packet)
+
+    def _read(self, packet: bytes) -> dict[str, Any]:
         if not packet:
             self._raise_starter_gone()
         message: dict[str, Any] = json.loads(packet)
+        if "lost" in message:
+            raise InternalError(
+                f"The process that holds the namespaces of rank {message['lost']} was killed, and "
+                "the rank with it."
+            )
         return message
 
-    def _raise_starter_gone(self) -> None:
+    def _raise_starter_gone(self) -> NoReturn:
+        status = self._starter.wait()
+        if status < 0:
+            raise InternalError(
+                f"The process that starts the ranks was killed by signal {-status}."
+            )
         raise InternalError(
-            f"The process that starts the ranks ended with status {self._starter.wait()}; "
+            f"The process that starts the ranks ended with status {status}; "
             "its own message is above."
         )
 

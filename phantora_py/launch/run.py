@@ -38,7 +38,7 @@ from phantora_py.launch.gpu import (
     program_environment,
 )
 from phantora_py.launch.host_gaps import choose_host_gaps
-from phantora_py.launch.interrupts import Interrupts
+from phantora_py.launch.interrupts import Interrupts, uninterrupted
 from phantora_py.launch.layout import RunLayout, lay_out
 from phantora_py.launch.options import RunOptions
 from phantora_py.launch.prepared import Prepared
@@ -149,10 +149,11 @@ def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
     ranks run or twice; then nothing is left behind, and no data file.
     """
     clocks = Clocks()
-    output = _reserve(prepared)
-    partial = partial_path(output)
+    output = None
     try:
-        with rundir.run_directory(prepared.layout.ranks, partial, output) as directory:
+        with uninterrupted():
+            output = _reserve(prepared)
+        with rundir.run_directory(prepared.layout.ranks, partial_path(output), output) as directory:
             data = DataFile(output, _describe(prepared), _settings(prepared, directory).to_json())
             try:
                 outcome = _serve(prepared, directory, data, clocks, watcher)
@@ -162,7 +163,8 @@ def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
                 data.discard()
                 raise
     except BaseException:
-        partial.unlink(missing_ok=True)
+        if output is not None:
+            partial_path(output).unlink(missing_ok=True)
         raise
     return outcome
 
@@ -253,7 +255,7 @@ def _serve(
             simulation.join(_hello(prepared, directory), server.check, START_LIMIT_S + executor_s)
         else:
             simulation.join(_hello(prepared, directory), lambda: None, _ANSWER_LIMIT_S)
-        processes = await_ready(processes, prepared, directory, stack)
+        processes = await_ready(processes, prepared, directory, stack, simulation.check_alive)
         watcher.started()
         clocks.started_s = time.monotonic()
         for rank in ranks:

@@ -15,6 +15,7 @@ from pathlib import Path
 from phantora_py.isolation.names import resolver_text
 from phantora_py.isolation.nodes import node_address, node_name
 from phantora_py.launch import limits, sweeper
+from phantora_py.launch.interrupts import uninterrupted
 
 _SWEEP_LIMIT_S = 20
 
@@ -70,24 +71,39 @@ def run_directory(ranks: int, partial: Path, output: Path) -> Iterator[RunDirect
     """Makes the directory, and removes it with every process that belongs to it, however the run
     ends. If a data file `partial` is left then, because phantora was killed, it becomes `output`.
     """
-    path = Path(tempfile.mkdtemp(prefix="phantora-", dir=limits.find_room(ranks)))
-    # A session of its own keeps Ctrl-C from it; it is done when our end of the pipe closes.
-    watcher = subprocess.Popen(
-        [
-            *(sys.executable, "-I", "-S", sweeper.__file__, str(path)),
-            *(str(partial.absolute()), str(output.resolve())),
-        ],
-        stdin=subprocess.PIPE,
-        start_new_session=True,
-    )
+    watcher = None
     try:
+        with uninterrupted():
+            path = Path(tempfile.mkdtemp(prefix="phantora-", dir=limits.find_room(ranks)))
+            watcher = _start_sweeper(path, partial, output)
         yield RunDirectory(path)
     finally:
-        assert watcher.stdin is not None
-        watcher.stdin.close()
-        if watcher.wait(_SWEEP_LIMIT_S) != 0:
-            # Somebody killed it. Our own processes have been waited for.
-            shutil.rmtree(path, ignore_errors=True)
+        if watcher is not None:
+            assert watcher.stdin is not None
+            watcher.stdin.close()
+            if watcher.wait(_SWEEP_LIMIT_S) != 0:
+                # Somebody killed it. Our own processes have been waited for.
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _start_sweeper(path: Path, partial: Path, output: Path) -> "subprocess.Popen[bytes]":
+    """It is done when our end of the pipe closes.
+
+    A session of its own and the signals that are blocked now keep Ctrl-C from it, a kill of the
+    process group and a terminal that closes.
+    """
+    try:
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-I", "-S", sweeper.__file__, str(path)),
+                *(str(partial.absolute()), str(output.resolve())),
+            ],
+            stdin=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError:
+        path.rmdir()
+        raise
 
 
 def write_settings(directory: RunDirectory, settings: Mapping[str, str]) -> None:

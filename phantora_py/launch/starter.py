@@ -159,7 +159,10 @@ class Starter:
         limit = int(Path("/proc/sys/kernel/pid_max").read_text())
         spacing = min(1000, limit // (self.plan.ranks + 1))
         first_pid = (start.rank + 1) * spacing
-        self._first_pids[start.rank] = first.make_first(lambda: self._enter(start), first_pid)
+        try:
+            self._first_pids[start.rank] = first.make_first(lambda: self._enter(start), first_pid)
+        except BrokenPipeError:  # it was killed at once
+            self._send({"lost": start.rank})
 
     def _enter(self, start: RankStart) -> None:
         """Moves a child into a rank's namespaces."""
@@ -170,10 +173,16 @@ class Starter:
 
     def _fork(self, start: RankStart) -> RankStart | None:
         """Forks a rank. Returns what it is to be in the rank, None here."""
-        parent_pid = os.getpid()
+        starter_pid = parent_pid = os.getpid()
         if start.rank in self._first_pids:
             parent_pid = 0  # It is in an outer namespace.
-            pid = first.fork_into(self._first_pids[start.rank], self._namespaces)
+            try:
+                pid = first.fork_into(self._first_pids[start.rank], self._namespaces)
+            except OSError:
+                if os.getpid() != starter_pid or not first.is_ending(self._first_pids[start.rank]):
+                    raise
+                self._send({"lost": start.rank})
+                return None
             if pid == 0:
                 self._release()
         else:
@@ -196,17 +205,29 @@ class Starter:
                 return
             if pid == 0:
                 return
-            rank = self._ranks.pop(pid, None)
-            if rank is not None:
-                self._send({"rank": rank, "status": os.waitstatus_to_exitcode(status)})
-                if rank in self._first_pids:
-                    # With it goes what the rank left running.
-                    os.kill(self._first_pids.pop(rank), signal.SIGKILL)
+            if pid in self._ranks:
+                self._report(self._ranks.pop(pid), os.waitstatus_to_exitcode(status))
+            for rank, first_pid in self._first_pids.items():
+                if first_pid == pid and rank not in self._ranks.values():
+                    self._send({"lost": rank})  # before it was started
+
+    def _report(self, rank: int, status: int) -> None:
+        first_pid = self._first_pids.pop(rank, None)
+        if first_pid is not None and status == -signal.SIGKILL and first.is_ending(first_pid):
+            self._send({"lost": rank})
+            return
+        self._send({"rank": rank, "status": status})
+        if first_pid is not None:
+            # With it goes what the rank left running.
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(first_pid, signal.SIGKILL)
 
     def _release(self) -> None:
         """Undoes, in a child, what makes a starter."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         self._nodes.close()
         for end in (self._connection, self._wake_reader, self._wake_writer):
             end.close()

@@ -7,7 +7,8 @@ A data file that is left unfinished then is one that phantora was killed over: i
 file, which can be read as far as it goes.
 
 It is a process of its own, so that it also works when phantora is killed, and it imports nothing of
-phantora. It knows the processes of a run by the PHANTORA_RUN_DIR in their environment.
+phantora. Whoever starts it has blocked the signals that would end it (`rundir`). It knows the
+processes of a run by the PHANTORA_RUN_DIR in their environment.
 """
 
 import contextlib
@@ -26,9 +27,6 @@ _PAUSE_S = 0.01
 
 def main() -> None:
     run_dir, partial_file, output_file = sys.argv[1:]
-    # A terminal that closes, or a kill of the process group, must not end the one who cleans up.
-    for ignored in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-        signal.signal(ignored, signal.SIG_IGN)
     sys.stdin.buffer.read()
     deadline = time.monotonic() + _LIMIT_S
     while time.monotonic() < deadline:

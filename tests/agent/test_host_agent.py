@@ -1,5 +1,6 @@
 """The agent's loop, with ranks, channels and a server that a test plays."""
 
+import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -377,7 +378,7 @@ def test_a_stall_is_told_and_ends_the_run_only_at_the_limit() -> None:
 def test_an_interrupt_stops_the_ranks_and_keeps_the_data() -> None:
     """Exit code 130; the ends of the ranks are no failures of theirs."""
     interrupts = Interrupts()
-    interrupts.asked = True
+    interrupts.number = signal.SIGINT
     outcome, _, server, processes, watcher = serve({0: (10**9, 0)}, interrupts=interrupts)
     assert processes.stopped
     assert (outcome.exit_code, outcome.failed_rank) == (130, None)

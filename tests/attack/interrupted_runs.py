@@ -1,0 +1,183 @@
+"""Commands of phantora that somebody interrupts or whose processes somebody kills."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+COMMAND = Path(sys.executable).with_name("phantora")
+LIMIT_S = 5.0  # for the end and for whatever is cleaned up after it
+_GIVEN_UP_S = 30.0
+_ROOMS = (Path("/dev/shm"), Path("/tmp"))
+_PAUSE_S = 0.01
+
+
+@dataclass(frozen=True)
+class End:
+    """How a command ended. `code`: as a shell tells it. `took_s`: since the signal."""
+
+    code: int
+    took_s: float
+    output: str
+
+
+class Command:
+    """One command under way. Its processes are known by a mark in their environment."""
+
+    def __init__(self, arguments: Sequence[str], directory: Path) -> None:
+        self._mark = f"PHANTORA_TEST_MARK={uuid.uuid4()}"
+        name, value = self._mark.split("=")
+        self._directories = _run_directories()
+        self._output = directory / "output.txt"
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                [str(COMMAND), *arguments],
+                cwd=directory,
+                env={**os.environ, name: value},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def output(self) -> str:
+        """What it has printed so far."""
+        return self._output.read_text(errors="replace")
+
+    def find(self, part: str) -> int | None:
+        """The process that plays a part in a run, once it is there."""
+        leader = self._process.pid
+        if part == "leader":
+            return leader
+        marked = self._marked()
+        words = {"server": "sim_server", "starter": "launch.starter", "sweeper": "sweeper.py"}
+        if part in words:
+            found = [pid for pid in marked if words[part] in _words(pid) and _parent(pid) == leader]
+            return found[0] if found else None
+        starter = self.find("starter")
+        below = [pid for pid in marked if starter is not None and _parent(pid) == starter]
+        first = [pid for pid in below if _own_pid(pid) == 1]
+        chosen = first if part == "helper" else [pid for pid in below if pid not in first]
+        return chosen[0] if chosen else None
+
+    def whereabouts(self, look: Callable[[Path, int, int], str]) -> list[str]:
+        """What `look` says of each rank that has begun: of a run directory, a rank and its pid."""
+        found = []
+        for pid in self._marked():
+            entries = dict(entry.partition("=")[::2] for entry in _environment(pid))
+            directory = Path(entries.get("PHANTORA_RUN_DIR", "/nowhere"))
+            for path in directory.glob("rank-*.whereabouts"):
+                rank = int(path.stem.partition("-")[2])
+                if json.loads(path.read_text())["pid"] == _own_pid(pid):
+                    found.append(look(directory, rank, pid))
+        return found
+
+    def wait_for(self, part: str) -> int:
+        """Waits until that process is there."""
+        deadline_s = time.monotonic() + _GIVEN_UP_S
+        while (pid := self.find(part)) is None:
+            assert time.monotonic() < deadline_s, f"no {part}: {self.output}"
+            assert self._process.poll() is None, self.output
+            time.sleep(_PAUSE_S)
+        return pid
+
+    def end(self, pid: int, number: signal.Signals) -> End:
+        """Sends a signal to one of its processes and waits until the command has ended."""
+        with contextlib.suppress(ProcessLookupError):  # it was faster
+            os.kill(pid, number)
+        return self.wait()
+
+    def wait(self) -> End:
+        """Waits until the command has ended."""
+        since_s = time.monotonic()
+        try:
+            code = self._process.wait(_GIVEN_UP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        return End(code if code >= 0 else 128 - code, time.monotonic() - since_s, self.output)
+
+    def is_under_way(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def left(self) -> list[str]:
+        """What is left of it in the end: processes, run directories."""
+        deadline_s = time.monotonic() + LIMIT_S
+        while (found := self._look()) and time.monotonic() < deadline_s:
+            time.sleep(_PAUSE_S)
+        return found
+
+    def kill(self) -> None:
+        """Ends whatever is left."""
+        for pid in self._marked():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._process.wait()
+
+    def _look(self) -> list[str]:
+        processes = [f"{pid}: {_words(pid)}" for pid in self._marked()]
+        # Other runs of this machine may be under way.
+        theirs = {_run_directory(pid) for pid in _processes()}
+        new = _run_directories() - self._directories - theirs
+        return processes + sorted(map(str, new))
+
+    def _marked(self) -> list[int]:
+        return [pid for pid in _processes() if self._mark in _environment(pid)]
+
+
+def _processes() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdecimal()]
+
+
+def _environment(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/environ").read_text(errors="replace").split("\0")
+    except OSError:
+        return []
+
+
+def _run_directory(pid: int) -> Path | None:
+    for entry in _environment(pid):
+        if entry.startswith("PHANTORA_RUN_DIR="):
+            return Path(entry.partition("=")[2])
+    return None
+
+
+def _run_directories() -> set[Path]:
+    return {path for room in _ROOMS for path in room.glob("phantora-*") if path.is_dir()}
+
+
+def _words(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def _status(pid: int, key: str) -> str:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return ""
+    found = re.search(rf"^{key}:(.*)$", status, re.MULTILINE)
+    return found[1].split()[-1] if found else ""
+
+
+def _parent(pid: int) -> int:
+    return int(_status(pid, "PPid") or 0)
+
+
+def _own_pid(pid: int) -> int:
+    return int(_status(pid, "NSpid") or 0)
