@@ -214,6 +214,9 @@ class Executor:
         except (_Gone, TypeError) as reason:
             self._end()
             raise UsageError(f"the GPU executor did not start: {reason}{self._said()}") from reason
+        except KeyboardInterrupt:
+            self._end()
+            raise
 
     def _receive(self, limit_s: float) -> dict[str, Any]:
         answer = {"waiting": ""}

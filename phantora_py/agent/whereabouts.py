@@ -74,11 +74,11 @@ def _users_line(memory: ProcessMemory, layout: Mapping[str, int]) -> str:
 
     Raises: Unreadable if the frames never stood still for long enough.
     """
+    is_idle = True
     for _ in range(_MOST_TRIES):
         try:
             before, frames = look(memory, layout), look(memory, layout)
-            if not before and not frames:
-                return ""
+            is_idle = is_idle and not before and not frames
             frames = common(before, frames)
             while frames:
                 # A name that was read counts if its frame is still there afterwards.
@@ -87,8 +87,10 @@ def _users_line(memory: ProcessMemory, layout: Mapping[str, int]) -> str:
                 if frame in frames:
                     return line
         except Unreadable:
-            continue
-    raise Unreadable
+            is_idle = False
+    if not is_idle:
+        raise Unreadable
+    return ""
 
 
 def _innermost(

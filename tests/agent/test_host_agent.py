@@ -372,7 +372,8 @@ def test_a_stall_is_told_and_ends_the_run_only_at_the_limit() -> None:
     assert len(watcher.notes) > 1
     for message in (*watcher.notes[1:], outcome.message):
         assert message.startswith("no rank has got on for ")
-        assert "rank 1 is running without a GPU call; waiting for that: 0" in message
+        assert "rank 1 is running without a GPU call, before its first line of Python" in message
+        assert "; waiting for that: 0" in message
 
 
 def test_an_interrupt_stops_the_ranks_and_keeps_the_data() -> None:

@@ -65,6 +65,10 @@ class Command:
         if part in words:
             found = [pid for pid in marked if words[part] in _words(pid) and _parent(pid) == leader]
             return found[0] if found else None
+        if part == "started":  # whatever the command was to do has begun
+            sleeping = [pid for pid in marked if _words(pid).startswith("sleep ")]
+            listens = (self._output.parent / "server.sock").exists()
+            return sleeping[0] if sleeping else leader if listens else None
         starter = self.find("starter")
         below = [pid for pid in marked if starter is not None and _parent(pid) == starter]
         first = [pid for pid in below if _own_pid(pid) == 1]

@@ -19,10 +19,13 @@ EXAMPLES = int(os.environ.get("PHANTORA_ATTACK_EXAMPLES", "12"))
 SEED = int(os.environ.get("PHANTORA_ATTACK_SEED", "18"))
 ENDS = (signal.SIGINT, signal.SIGTERM)
 RUN = ("run", "--quiet", "--ranks", "2", "-o", "run.phr", "--", "sh", "-c", "exec sleep 300")
-SWEEP = """
-[run]
-ranks = 2
-"""
+SWEEP = "grid = {run.ranks = [1, 2]}\n"
+# Verbs that go on until they are ended.
+AT_WORK = (
+    ("serve", "--listen", "unix:server.sock"),
+    ("sweep", "plan.toml", "--", "sh", "-c", "exec sleep 300"),
+    ("profile", "--cache", "cache", "--executor", "sleep 300", "--suite"),
+)
 
 Start = Callable[..., Command]
 
@@ -87,9 +90,7 @@ def test_interrupts_of_a_run(start: Start, tmp_path: Path) -> None:
         ("compare", "DATA", "DATA"),
         ("resimulate", "DATA", "-o", "again.phr"),
         ("bench", "all_reduce", "--cluster", "h100", "--ranks", "64"),
-        ("serve", "--listen", "unix:server.sock"),
-        ("sweep", "plan.toml", "--", "sh", "-c", "sleep 300"),
-        ("profile", "--cache", "cache", "--executor", "sleep 300", "--suite"),
+        *AT_WORK,
     ],
     ids=lambda arguments: arguments[0],
 )
@@ -104,9 +105,22 @@ def test_interrupts_of_other_verbs(
         time.sleep(after_s)
         is_over = not command.is_under_way()
         end = command.end(command.wait_for("leader"), number) if not is_over else command.wait()
-        ended_itself = arguments[0] not in ("serve", "sweep", "profile") and end.code == 0
+        ended_itself = arguments not in AT_WORK and end.code == 0
         code = end.code if ended_itself else 128 + number
         check(end, code, command, f"{number.name} after {after_s:.3f} s")
+
+
+@pytest.mark.parametrize("number", ENDS)
+@pytest.mark.parametrize("arguments", AT_WORK, ids=lambda arguments: arguments[0])
+def test_interrupts_of_verbs_at_work(
+    start: Start, tmp_path: Path, arguments: tuple[str, ...], number: signal.Signals
+) -> None:
+    """What they have started is gone with them."""
+    (tmp_path / "plan.toml").write_text(SWEEP)
+    command = start(*arguments)
+    command.wait_for("started")
+    end = command.end(command.wait_for("leader"), number)
+    check(end, 128 + number, command, "at work")
 
 
 def code_of(part: str, number: signal.Signals) -> int:

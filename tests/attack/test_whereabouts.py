@@ -85,10 +85,11 @@ print("alive")
 """
 
 IN_CALL = """
-import ctypes
+import ctypes, sys
 cuda = ctypes.CDLL(None)
 stream = ctypes.c_void_p()
 print("ready", flush=True)
+sys.stdin.readline()
 cuda.cudaStreamSynchronize(stream)
 """
 
@@ -189,6 +190,9 @@ def test_a_wild_pointer_among_the_frames(tmp_path: Path) -> None:
 def test_the_call_that_a_rank_is_in(tmp_path: Path) -> None:
     """It is named beside the line."""
     with rank(tmp_path, IN_CALL, answered=False) as process:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
         number = line(IN_CALL, "cuda.cudaStreamSynchronize")
         expected = f", at {tmp_path}/program.py:{number} <module> (in cudaStreamSynchronize)"
         assert until(expected, tmp_path, process) == expected

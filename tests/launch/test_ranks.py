@@ -78,7 +78,7 @@ def start_all(processes: RankProcesses, directory: RunDirectory) -> None:
         node = Node(name, node_address(rank, own_network=True), *files)
         processes.announce(RankStart(rank, {"RANK": str(rank)}, node))
     processes.prepare()
-    processes.wait_ready()
+    processes.wait_ready(lambda: None)
     for rank in range(2):
         processes.start(rank)
 
