@@ -79,7 +79,7 @@ class GateFailed(PhantoraError):  # noqa: N818
 
 
 class Interrupted(PhantoraError):  # noqa: N818
-    """The user asked for an early end, by a signal: the exit code is what a shell makes of it."""
+    """The user asked for an early end by Ctrl-C; 143 if it was by SIGTERM, 129 by SIGHUP."""
 
     exit_code = 130
 

@@ -49,7 +49,7 @@ def test_ranks_are_looked_at_while_they_start() -> None:
         with tempfile.TemporaryDirectory() as directory, load():
             command = Command(
                 (
-                    *("run", "--ranks", str(RANKS), "--", "python", str(EXAMPLE)),
+                    *("run", "--ranks", str(RANKS), "--", sys.executable, str(EXAMPLE)),
                     *("--layers", str(LAYERS), "--steps", "1", "--batch", "1"),
                 ),
                 Path(directory),

@@ -198,6 +198,22 @@ def test_the_call_that_a_rank_is_in(tmp_path: Path) -> None:
         assert until(expected, tmp_path, process) == expected
 
 
+def test_the_default_of_our_signal(tmp_path: Path) -> None:
+    """A program that sets all handlers to the default, by either function, outlives an alarm."""
+    program = """
+import ctypes, os, signal
+libc = ctypes.CDLL(None)
+ours = signal.SIGRTMAX - 4
+signal.signal(ours, lambda *_: None)
+libc.signal(ours, None)
+signal.signal(ours, signal.SIG_DFL)
+os.kill(os.getpid(), ours)
+print("alive")
+"""
+    run = FakeRun(tmp_path)
+    assert run.start(sys.executable, "-c", program).stdout == "alive\n"
+
+
 def test_a_process_that_is_no_rank_yet(tmp_path: Path) -> None:
     """A shell script before its first Python has left nothing behind, and that is what is said."""
     expected = ", before its first line of Python and its first GPU call"

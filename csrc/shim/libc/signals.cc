@@ -13,3 +13,11 @@ extern "C" PH_EXPORT int sigaction(int number, const struct sigaction* action, s
   const bool kept = action != nullptr && action->sa_handler == SIG_DFL && number == ph::alarm_signal();
   return next(number, kept ? nullptr : action, before);
 }
+
+extern "C" PH_EXPORT sighandler_t signal(int number, sighandler_t handler) noexcept {
+  static constinit ph::Next<sighandler_t(int, sighandler_t)> next{"signal"};
+  if (handler != SIG_DFL || number != ph::alarm_signal()) return next(number, handler);
+  struct sigaction now{};
+  sigaction(number, nullptr, &now);
+  return now.sa_handler;
+}
