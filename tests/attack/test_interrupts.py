@@ -22,7 +22,7 @@ RUN = ("run", "--quiet", "--ranks", "2", "-o", "run.phr", "--", "sh", "-c", "exe
 SWEEP = "grid = {run.ranks = [1, 2]}\n"
 # Verbs that go on until they are ended.
 AT_WORK = (
-    ("serve", "--listen", "unix:server.sock"),
+    ("serve", "--listen", "unix:server.sock", "--token-file", "token"),
     ("sweep", "plan.toml", "--", "sh", "-c", "exec sleep 300"),
     ("profile", "--cache", "cache", "--executor", "sleep 300", "--suite"),
 )
