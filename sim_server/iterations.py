@@ -172,7 +172,7 @@ class RankMarks:
             return self._add("nvtx", self._ranges.pop(), place) if self._ranges else None
         if kind == MarkerKind.BACKWARD:
             self._end_run()
-        by = _BY[kind]
+        by = _BY[MarkerKind(kind)]
         return self._add(by, name if by in _NAMED else "", place)
 
     def end_ns(self, place: int) -> int:

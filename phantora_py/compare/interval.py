@@ -83,11 +83,12 @@ def speed_up(
     first and of this. `common`: both runs are on the same models, whose errors are the same.
     """
     value = work * first.median_ns / this.median_ns
-    if any(one.interval is None or one.interval.low_ns <= 0 for one in (first, this)):
+    before, after = first.interval, this.interval
+    if before is None or after is None or min(before.low_ns, after.low_ns) <= 0:
         return SpeedUp(value, None, None, None)
     slower, faster = _model_range(*doubts, common)
-    low = work * first.interval.low_ns / this.interval.high_ns
-    high = work * first.interval.high_ns / this.interval.low_ns
+    low = work * before.low_ns / after.high_ns
+    high = work * before.high_ns / after.low_ns
     if slower or faster:
         low, high = value / _apart(value / low, slower), value * _apart(high / value, faster)
     return SpeedUp(value, low, high, distinguishable=not low <= 1 <= high)

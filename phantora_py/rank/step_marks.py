@@ -56,7 +56,9 @@ class StepMarks:
     def _watch_call(self, function: str, module: ModuleType) -> None:
         """Marks each end of `function`, a name or `Class.method`, in `module`."""
         *path, name = function.split(".")
-        owner: Any = functools.reduce(lambda one, part: getattr(one, part, None), path, module)
+        owner: Any = module
+        for part in path:
+            owner = getattr(owner, part, None)
         if not callable(getattr(owner, name, None)):
             print(
                 f"phantora: --iteration call: {module.__name__} has no function {function}",

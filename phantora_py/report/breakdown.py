@@ -118,7 +118,8 @@ def rank_covers(data: RunData, rank: int) -> RankCovers:
 
 def moves_from(data: RunData, spans: npt.NDArray[np.void]) -> Nanoseconds:
     """When each of these communication spans begins to move bytes: at its end if it never does."""
-    return np.clip(data.moves_ns[spans["id"]], spans["start_ns"], spans["end_ns"])
+    begins_ns: Nanoseconds = np.clip(data.moves_ns[spans["id"]], spans["start_ns"], spans["end_ns"])
+    return begins_ns
 
 
 def rank_times(data: RunData, rank: int, boundaries_ns: Nanoseconds) -> npt.NDArray[np.int64]:

@@ -88,7 +88,7 @@ def doubts(data: RunData, most: int, classes: Sequence[dict[str, Any]] = ()) -> 
 
 
 def _is_of(row: KernelRow, one: dict[str, Any]) -> bool:
-    return class_of(row.kernel_class, row.tier) == one["class"]
+    return bool(class_of(row.kernel_class, row.tier) == one["class"])
 
 
 _Total = tuple[tuple[str, str, str], int, int]

@@ -94,7 +94,7 @@ def _names(data: RunData, spans: npt.NDArray[np.void]) -> Integers:
     numbers: dict[str, int] = {}
     timings = [numbers.setdefault(timing["name"], len(numbers)) for timing in data.timings]
     operations = [numbers.setdefault(one["kind"], len(numbers)) for one in data.operations]
-    names = -(spans["kind"].astype(np.int64) * 8 + spans["id"] % 8)
+    names: Integers = -(spans["kind"].astype(np.int64) * 8 + spans["id"] % 8)
     for kind, table in ((KERNEL_SPAN, timings), (COMMUNICATION_SPAN, operations)):
         of_kind = spans["kind"] == kind
         names[of_kind] = np.array(table, np.int64)[spans["id"][of_kind]]
@@ -106,4 +106,6 @@ def _ends(issues_ns: Integers, repetition: Repetition) -> Integers:
     last = repetition.begin + repetition.length * repetition.count
     pauses_ns = np.diff(issues_ns[repetition.begin : last], append=issues_ns[last - 1])
     by_place = pauses_ns.reshape(repetition.count, repetition.length)[:-1].sum(axis=0)
-    return issues_ns[repetition.begin + int(np.argmax(by_place)) : last : repetition.length]
+    first = repetition.begin + int(np.argmax(by_place))
+    ends_ns: Integers = issues_ns[first : last : repetition.length]
+    return ends_ns

@@ -48,7 +48,7 @@ def _uneven_sites(data: RunData) -> set[str]:
     times_ns: dict[tuple[int, str], list[int]] = {}
     for rank, time_ns, site in data.unknown_reads:
         times_ns.setdefault((rank, site), []).append(time_ns)
-    steps = find_steps(data)[1]
+    steps = find_steps(data).host_times
     return {
         site
         for (rank, site), of_site_ns in times_ns.items()

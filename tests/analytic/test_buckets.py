@@ -138,6 +138,7 @@ def test_reported_iterations(overlapping: Run) -> None:
         compute_ns=busy_ns,
         communication_ns=LAYERS * reduce_ns,
         exposed_communication_ns=iteration_ns - busy_ns,
+        waiting_for_ranks_ns=0,
         host_ns=0,
         idle_ns=0,
     )

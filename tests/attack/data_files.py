@@ -16,7 +16,6 @@ from mutations import json_text, mutate_bytes, mutate_json
 from played_ranks import play, training
 
 from phantora_py.agent.datafile import DataFile
-from phantora_py.cli.resimulate import resimulate
 from phantora_py.compare.comparison import compare, read_configuration
 from phantora_py.compare.quantities import Prices
 from phantora_py.data import SCHEMA, RunData
@@ -27,6 +26,7 @@ from phantora_py.report.page.render import make_page
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from phantora_py.report.trace.write import write_trace
+from phantora_py.resimulate import resimulate
 from phantora_py.tables import TABLES
 from phantora_py.what_if import WhatIf
 from sim_server.errors import PhantoraError
@@ -216,7 +216,7 @@ def _check_good(use: Act) -> None:
             raise AssertionError(f"the good file is refused: {error}") from error
 
 
-DATA_TARGETS = {
+DATA_TARGETS: dict[str, Callable[[Path], Act]] = {
     "data": partial(_members, _views),
     "archive": _archive,
     "resimulation": partial(_members, _again),

@@ -158,7 +158,7 @@ def test_the_sweeper_leaves_devices(tmp_path: Path) -> None:
     os.mkfifo(place)
     directory = tmp_path / "run"
     directory.mkdir()
-    words = [sys.executable, "-I", "-S", sweeper.__file__, directory, partial, place]
+    words = [sys.executable, "-I", "-S", sweeper.__file__, *map(str, (directory, partial, place))]
     subprocess.run(words, check=True, input=b"", timeout=60)
     assert stat.S_ISFIFO(os.lstat(place).st_mode)
     assert partial.read_bytes() == b"half"

@@ -76,7 +76,7 @@ CASES: dict[str, tuple[list[Span], tuple[int, int, int, int, int, int]]] = {
 def test_counted_by_hand(tmp_path: Path, case: str) -> None:
     """One rank, one iteration of 100 ns."""
     spans, expected = CASES[case]
-    later = [(kind, *(1000 + time_ns for time_ns in times_ns)) for kind, *times_ns in spans]
+    later = [(kind, 1000 + issue, 1000 + start, 1000 + end) for kind, issue, start, end in spans]
     assert shares(tmp_path, [later], (1000, 1100)) == expected
 
 

@@ -86,10 +86,7 @@ def main() -> None:
     grow_and_shrink()
     found = {
         "values": [*before, *read_values()],
-        "expandable": any(
-            one["is_expandable"]
-            for one in torch.cuda.memory_snapshot()  # type: ignore[no-untyped-call]
-        ),
+        "expandable": any(one["is_expandable"] for one in torch.cuda.memory_snapshot()),
         "peak_allocated_mib": torch.cuda.max_memory_allocated() // MIB,
         "peak_reserved_mib": torch.cuda.max_memory_reserved() // MIB,
         "reserved_mib": torch.cuda.memory_reserved() // MIB,

@@ -103,9 +103,9 @@ def muon() -> Body:
 def inference() -> Body:
     model = layers()
 
-    @torch.inference_mode()
     def step(_: int) -> None:
-        model(batch())
+        with torch.inference_mode():
+            model(batch())
 
     return step
 
