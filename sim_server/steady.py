@@ -101,13 +101,19 @@ class SteadyWatch:
             if key is None or marks.series[key].count <= ALIKE_ITERATIONS:
                 continue
             rule = choose(marks, self._choice)
-            if rule is None or (rule.by, rule.name) != key:
+            if rule is None or (rule.by, rule.name) != key or self._is_early(rule):
                 continue
             ends = marks.ends(rule)
             if len(ends) > ALIKE_ITERATIONS and ends[-1] == marks.taken - 1:
                 self._open = marks.count(rule), rule
                 return True
         return False
+
+    def _is_early(self, rule: Rule) -> bool:
+        """Whether what repeats may be the micro-batches before the first optimizer step."""
+        kinds = {by for by, _ in self._marks[0].series}
+        is_training = "backward" in kinds and "optimizer" not in kinds
+        return is_training and self._choice is None and rule.by != "marker"
 
     def _judge_end(self, count: int, rule: Rule, now_ns: int) -> bool:
         """Whether it is known when this iteration ended; then the watch may have found what it

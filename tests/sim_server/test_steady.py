@@ -75,6 +75,22 @@ def test_marks_count_before_steps() -> None:
     assert simulation.steady.iterations == NEEDED
 
 
+def test_micro_batches_before_the_first_step_are_no_iterations() -> None:
+    """Many equal backward passes do not settle a training whose optimizer has not stepped yet."""
+    script = Script()
+    for iteration in range(NEEDED + 2):
+        for _ in range(2 * NEEDED):
+            script.gemm(k=4096)
+            script.announce(RecordKind.MARKER, b"train.py:3", id=int(MarkerKind.BACKWARD))
+            script.synchronise(gap=5)
+        if iteration == 0:
+            assert play([script])[0].steady is None
+        script.step().synchronise(gap=5)
+    simulation, _ = play([script])
+    assert simulation.steady is not None
+    assert simulation.steady.iterations == NEEDED
+
+
 def test_a_rank_without_steps_keeps_it_open() -> None:
     """An iteration ends on every rank, or it is not known when."""
     assert play([loop(20), Script().gemm().synchronise()])[0].steady is None
