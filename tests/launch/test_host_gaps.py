@@ -28,7 +28,8 @@ MEASURED = [
 
 def made(path: Path, model: str = "measured", measured: Any = MEASURED) -> Path:
     """The data file of a run."""
-    make_run(path, run={"host_time": model}, host_gaps={"measured": measured, "replayed": {}})
+    replayed = HostGapLog().to_dict()["replayed"]
+    make_run(path, run={"host_time": model}, host_gaps={"measured": measured, "replayed": replayed})
     return path
 
 
