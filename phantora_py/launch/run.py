@@ -102,8 +102,8 @@ def prepare(options: RunOptions) -> Prepared:
     variables = nccl_variables(os.environ)
     for node in cluster.node_types(layout.nodes):
         NcclEnvironment.read(variables).used_nics(node.nic.per_node)  # raises what is wrong
-    server = choose_server(options, os.environ)
     measured = check_cache(options, gpu, command.program)
+    server = choose_server(options, os.environ)
     limits.require_files(layout.ranks)
     limits.require_file_size(layout.ranks)
     notes = list(torchrun.notes) if torchrun else []

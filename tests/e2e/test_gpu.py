@@ -145,7 +145,7 @@ def test_a_machine_without_that_gpu_is_told_at_the_start(
     [
         (["--gpu"], "--gpu needs --cache FILE"),
         (["--executor", "x"], "--executor says what measures for --gpu"),
-        (["--gpu", "--cache", "c", "--server", "s", "--token", "t"], "not for --server"),
+        (["--gpu", "--cache", "c", "--server", "s"], "not for --server"),
     ],
 )
 def test_options_that_do_not_go_together(

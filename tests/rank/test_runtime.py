@@ -45,7 +45,8 @@ def run(tmp_path: Path) -> FakeRun:
     """A run of one rank, with a package `torch` that has what the runtime looks at."""
     packages = tmp_path / "packages"
     files = {
-        "torch/__init__.py": "",
+        "torch/__init__.py": "from . import version",
+        "torch/version.py": "cuda = None",
         "torch/optim/__init__.py": "",
         "torch/optim/optimizer.py": FAKE_OPTIMIZER,
         "torch/cuda.py": FAKE_CUDA,

@@ -80,11 +80,8 @@ def make_run(
     }
     rows = span_rows(by_rank) if spans is None else spans
     if not pieces["operations"] and COMMUNICATION in rows["kind"]:
-        pieces["operations"] = [_operation_of_all(ranks)]
-    pieces["operations"] = [
-        one | {"members": [member % ranks for member in one["members"]]}
-        for one in pieces["operations"]
-    ]
+        pieces["operations"] = [{}]
+    pieces["operations"] = [_operation(one, ranks) for one in pieces["operations"]]
     start = run_json(ranks) | (run or {})
     files = {"start.json": _json({key: start[key] for key in start if key not in END_KEYS})}
     settings = {"gpu": {"properties": {"totalGlobalMem": 80 << 30}}, "nccl_environment": {}}
@@ -106,13 +103,15 @@ def make_run(
     return RunData(path)
 
 
-def _operation_of_all(ranks: int) -> dict[str, Any]:
-    """What spans refer to that are of no operation in particular."""
-    return {
+def _operation(changes: dict[str, Any], ranks: int) -> dict[str, Any]:
+    """An operation of all ranks with these changes; its members are ranks that there are."""
+    operation: dict[str, Any] = {
         **{"kind": "all_reduce", "comm": 1, "bytes": 8, "count": 2, "dtype": 7},
         **{"members": [*range(ranks)], "arrivals_ns": [0] * ranks, "moves_ns": 0},
         **{"ends_ns": [0] * ranks, "site": "train.py:1 main"},
+        **changes,
     }
+    return operation | {"members": [member % ranks for member in operation["members"]]}
 
 
 def _json(value: object) -> bytes:

@@ -15,7 +15,8 @@ THREADS, ROUNDS = 24, 40
 def test_threads_of_a_rank_do_not_disturb_each_other(tmp_path: Path) -> None:
     """Values are those written, clocks never go back, events stand in order; none hangs."""
     run = FakeRun(tmp_path)
-    inputs = [HERE / "rank_stress.cc", CSRC / "bindings" / "channel_set.cc", run.core]
+    bindings = [CSRC / "bindings" / name for name in ("channel_set.cc", "mapping.cc")]
+    inputs = [HERE / "rank_stress.cc", *bindings, run.core]
     binary = compile_cxx(inputs, tmp_path / "rank_stress")
     result = subprocess.run(
         [str(binary), str(THREADS), str(ROUNDS)],
