@@ -22,7 +22,7 @@ WITHOUT_VALUES = {
 # Python each would take as long as all else that a launch takes. Those whose kernels the shim
 # recognises (csrc/shim/values) keep their values all the same.
 FREQUENT = {
-    *("add", "sub", "mul", "div", "neg", "copy", "cat", "mean"),
+    *("add", "sub", "mul", "div", "neg", "copy", "cat", "mean", "sum", "fill", "zero"),
     *("sqrt", "rsqrt", "reciprocal", "exp", "pow", "lerp", "addcmul", "addcdiv", "norm"),
     *("mm", "addmm", "bmm", "baddbmm", "linalg_vector_norm"),
     *("silu", "gelu", "relu", "sigmoid", "tanh", "threshold", "hardtanh", "leaky_relu"),
@@ -30,6 +30,8 @@ FREQUENT = {
     *("_native_batch_norm_legit", "nll_loss_forward", "max_pool2d_with_indices"),
     *("_adaptive_avg_pool2d", "avg_pool2d", "upsample_nearest2d", "upsample_bilinear2d"),
 }
+# Their tensors are more than a piece of memory. What they are made of comes from other operators.
+OTHER_LAYOUTS = ("sparse", "nested", "quantize", "mkldnn")
 # Gradients, optimizers' steps, convolutions, attention: as above.
 FREQUENT_PARTS = (
     "_foreach_zero",
@@ -57,17 +59,17 @@ def reason_against(torch: ModuleType, name: str) -> str | None:
     """Why an operator with a kernel for CUDA is left alone; None: it is not."""
     operator = overload(torch, name)
     plain = operator.overloadpacket.__name__.removeprefix("_foreach_").rstrip("_")
-    if plain in WITHOUT_VALUES:
-        return "no values"
-    if torch.Tag.nondeterministic_seeded in operator.tags:
-        return "random"
-    if any(one.alias_info and not one.alias_info.is_write for one in operator._schema.returns):
-        return "view"
-    if plain in FREQUENT or any(part in name for part in FREQUENT_PARTS):
-        return "frequent"
-    if not torch._C._dispatch_has_computed_kernel_for_dispatch_key(f"aten::{name}", "CPU"):
-        return "no kernel for the CPU"
-    return None
+    returns = operator._schema.returns
+    has_kernel = torch._C._dispatch_has_computed_kernel_for_dispatch_key
+    reasons = {
+        "no values": plain in WITHOUT_VALUES,
+        "random": torch.Tag.nondeterministic_seeded in operator.tags,
+        "view": any(one.alias_info and not one.alias_info.is_write for one in returns),
+        "other layouts": any(part in name for part in OTHER_LAYOUTS),
+        "frequent": plain in FREQUENT or any(part in name for part in FREQUENT_PARTS),
+        "no kernel for the CPU": not has_kernel(f"aten::{name}", "CPU"),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), None)
 
 
 def promised_count(operator: Any, inputs: list[Any], results: Any) -> int | None:

@@ -16,12 +16,10 @@ from .expert_load import ExpertLoad
 from .operator_choice import carried_out, promised_count
 from .operators import Kernel, overload, replaceable
 from .special_operations import SpecialOperations
-from .tensor_values import TensorValues, UnknownValueError
+from .tensor_values import Inputs, TensorValues, UnknownValueError
 
 # Beyond so many elements a tensor with gaps stays unknown: each is a range of its own.
 MOST_SCATTERED = 8192
-# What they are called on is not an input.
-OVERWRITING = ("fill_", "zero_")
 # What PyTorch says of a CPU kernel that does not take a type, and a type whose numbers hold those.
 WIDER = {
     **dict.fromkeys(("Half", "BFloat16"), "float32"),
@@ -67,22 +65,18 @@ class SmallOperations:
 
     def _kernel(self, usual: Kernel, operator: Any) -> Kernel:
         is_capturing = self._torch.cuda.is_current_stream_capturing
+        first_look = self._values.first_look
         carry_out = _CarriedOut(self._torch, self._values, operator)
 
         def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
-            if not self._is_small(arguments) or is_capturing():
+            inputs = first_look(arguments)
+            if inputs is Inputs.LEFT or is_capturing():
                 return usual(keys, *arguments, **options)
+            if inputs is Inputs.UNKNOWN:
+                return carry_out.launch_unknown(usual, keys, arguments, options)
             return carry_out(usual, keys, arguments, options)
 
         return kernel
-
-    def _is_small(self, arguments: tuple[Any, ...]) -> bool:
-        """False for most calls of a training, at little cost."""
-        for one in arguments:
-            first = one[0] if type(one) in (list, tuple) and one else one
-            if isinstance(first, self._torch.Tensor) and first.nbytes > self._values.most_bytes:
-                return False
-        return True
 
 
 class _CarriedOut:
@@ -95,7 +89,6 @@ class _CarriedOut:
         # An index of flags is counted by `nonzero`, which is an operator of its own.
         is_index = operator.overloadpacket.__name__ == "index"
         self._has_counted_result = torch.Tag.dynamic_output_shape in operator.tags and not is_index
-        self._overwrites = operator.overloadpacket.__name__ in OVERWRITING
         schema = operator._schema
         self._names = [one.name for one in schema.arguments]
         self._results = {one.name for one in schema.arguments if one.is_out}
@@ -107,49 +100,63 @@ class _CarriedOut:
         self._is_returned_new = [not one.alias_info for one in schema.returns]
 
     def __call__(self, usual: Kernel, keys: Any, arguments: Any, options: Any) -> Any:
+        """Starts the usual kernel once, whatever is known."""
+        found = None
         try:
             with self._values.own_code():
-                inputs, named = self._inputs(arguments, options)
-            if self._has_counted_result:
-                return self._count_first(usual, keys, arguments, options, (inputs, named))
-            result = self._launch(usual, keys, arguments, options)
-            with self._values.own_code():
-                self._carry_out(arguments, options, result, inputs, named)
+                inputs = self._inputs(arguments, options)
+                if self._has_counted_result:
+                    found = self._count_first(*inputs)
         except UnknownValueError:
-            return self._launch_unknown(usual, keys, arguments, options)
+            return self.launch_unknown(usual, keys, arguments, options)
+        if self._has_counted_result:
+            return self._launch_counted(usual, keys, (arguments, options), inputs, found)
+        result = self._launch(usual, keys, arguments, options)
+        with self._values.own_code():
+            self._carry_out(arguments, options, result, *inputs)
         return result
 
     # The usual kernel
 
-    def _launch(self, usual: Kernel, keys: Any, arguments: Any, options: Any) -> Any:
-        with self._values.stated_writes(1):
+    def _launch(
+        self, usual: Kernel, keys: Any, arguments: Any, options: Any, stated: int = 1
+    ) -> Any:
+        """`stated`: the caller says what is known of all that kernels write meanwhile."""
+        state_writes = self._values.state_writes
+        before = state_writes(stated)
+        try:
             return usual(keys, *arguments, **options)
+        finally:
+            state_writes(before)
 
-    def _launch_unknown(self, usual: Kernel, keys: Any, arguments: Any, options: Any) -> Any:
+    def launch_unknown(self, usual: Kernel, keys: Any, arguments: Any, options: Any) -> Any:
+        """An input is not known, so what is written is not either."""
         # What PyTorch reads back of its own results meanwhile is as unknown as they are.
-        with self._values.stated_writes(0 if self._has_counted_result else 1):
-            result = usual(keys, *arguments, **options)
+        stated = 0 if self._has_counted_result else 1
+        result = self._launch(usual, keys, arguments, options, stated)
         for one in self._tensors_written(arguments, options, result):
             self._values.forget(one)
         return result
 
-    def _count_first(
-        self, usual: Kernel, keys: Any, arguments: Any, options: Any, inputs: tuple[Any, Any]
+    def _count_first(self, inputs: list[Any], named: dict[str, Any]) -> Any:
+        """What the CPU finds. Raises: UnknownValueError"""
+        if self._operator.overloadpacket.__name__ == "repeat_interleave":
+            self._refuse_large(inputs[0].sum())
+        return self._compute(inputs, named)
+
+    def _launch_counted(
+        self, usual: Kernel, keys: Any, given: tuple[Any, Any], inputs: Any, found: Any
     ) -> Any:
         """PyTorch reads back how large the result is: it finds what the CPU's is."""
-        with self._values.own_code():
-            if self._operator.overloadpacket.__name__ == "repeat_interleave":
-                self._refuse_large(inputs[0][0].sum())
-            found = self._compute(*inputs)
         count = promised_count(self._operator, inputs[0], found)
         if count is None:
-            result = self._launch(usual, keys, arguments, options)
+            result = self._launch(usual, keys, *given)
         else:
             with self._values.promised_reads(count):
-                result = self._launch(usual, keys, arguments, options)
+                result = self._launch(usual, keys, *given)
         with self._values.own_code():
             result = self._with_shapes(result, found)
-            self._write_all((arguments, options), result, found, inputs)
+            self._write_all(given, result, found, inputs)
         return result
 
     def _with_shapes(self, result: Any, found: Any) -> Any:
@@ -186,8 +193,6 @@ class _CarriedOut:
         return argument
 
     def _input_values(self, name: str, argument: Any) -> Any:
-        if name == "self" and self._overwrites and self._values.is_small(argument):
-            return self._torch.empty(argument.shape, dtype=argument.dtype, device="cpu")
         if name in self._results:
             return self._torch.empty(0, dtype=argument.dtype, device="cpu")
         if argument.device.type != "cuda":
@@ -286,7 +291,7 @@ class _CarriedOut:
         for one in values:
             if isinstance(one, (list, tuple)):
                 yield from self._tensors(one)
-            elif isinstance(one, self._torch.Tensor) and one.device.type == "cuda":
+            elif isinstance(one, self._torch.Tensor) and one.is_cuda:
                 yield one
 
     def _refuse_large(self, count: Any) -> None:

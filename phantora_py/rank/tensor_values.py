@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import enum
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -17,15 +18,33 @@ class UnknownValueError(Exception):
     """A value that is needed is not known."""
 
 
+class Inputs(enum.Enum):
+    """What a first look at an operator's inputs tells."""
+
+    LEFT = enum.auto()  # large, or tensors that are more than a piece of memory
+    UNKNOWN = enum.auto()
+    PERHAPS_KNOWN = enum.auto()
+
+
 class TensorValues:
     """The values that one process knows."""
 
     def __init__(self, torch: ModuleType) -> None:
         self._torch = torch
+        self._tensor_types = (torch.Tensor, torch.nn.Parameter)
+        self._strided = torch.strided
 
     def attach(self, shim: ctypes.CDLL) -> None:
         """Before any of the others is called."""
         self._shim = shim
+        # These do not wait, so the interpreter's lock is kept: letting go of it takes longer.
+        quick = ctypes.PyDLL(None)
+        self._may_be_known = quick.ph_may_be_known
+        self._may_be_known.argtypes = [ctypes.c_void_p]
+        self.state_writes = quick.ph_state_writes
+        self.state_writes.argtypes = [ctypes.c_int]
+        shim.ph_mark_unknown.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+        self._mark_unknown = shim.ph_mark_unknown
         self._most_bytes = int(shim.ph_value_bytes())
         self.most_bytes = max(self._most_bytes, MOST_INDEX_BYTES)
 
@@ -38,15 +57,6 @@ class TensorValues:
                 yield
         finally:
             self._shim.ph_leave()
-
-    @contextmanager
-    def stated_writes(self, stated: int) -> Iterator[None]:
-        """The caller says what is known of all that kernels write meanwhile."""
-        before = self._shim.ph_state_writes(stated)
-        try:
-            yield
-        finally:
-            self._shim.ph_state_writes(before)
 
     @contextmanager
     def promised_reads(self, number: int, kind: Any = ctypes.c_int64) -> Iterator[None]:
@@ -63,6 +73,38 @@ class TensorValues:
         """The report counts it as read at the line of the call."""
         self._shim.ph_note_made_up(ctypes.c_uint64(size_bytes))
 
+    def first_look(self, arguments: tuple[Any, ...]) -> Inputs:
+        """At little cost: most calls of a training are on large or unknown tensors."""
+        found = Inputs.PERHAPS_KNOWN
+        for one in arguments:
+            first = one[0] if type(one) in (list, tuple) and one else one
+            if isinstance(first, self._torch.Tensor):
+                look = self._look(first)
+                if look is Inputs.LEFT:
+                    return look
+                if look is Inputs.UNKNOWN:
+                    found = look
+        return found
+
+    def _look(self, tensor: Any) -> Inputs:
+        if not self.is_plain(tensor) or tensor.nbytes > self.most_bytes:
+            return Inputs.LEFT
+        if not tensor.is_cuda:
+            return Inputs.PERHAPS_KNOWN if tensor.is_cpu else Inputs.LEFT
+        pointer = tensor.data_ptr()  # None has no elements.
+        if pointer and not self._may_be_known(pointer):
+            return Inputs.UNKNOWN
+        return Inputs.PERHAPS_KNOWN
+
+    def is_plain(self, tensor: Any) -> bool:
+        """Whether it is a piece of memory, and not of a class or layout of its own."""
+        return (
+            type(tensor) in self._tensor_types
+            and tensor.layout is self._strided
+            and not tensor.is_quantized
+            and not tensor.is_nested
+        )
+
     def is_small(self, tensor: Any) -> bool:
         """Whether its values may be known."""
         size_bytes = tensor.nbytes
@@ -78,14 +120,14 @@ class TensorValues:
         Raises: UnknownValueError
         """
         empty = self._torch.empty
-        if tensor.layout is not self._torch.strided or tensor.is_conj() or tensor.is_neg():
+        if not self.is_plain(tensor) or tensor.is_conj() or tensor.is_neg():
             raise UnknownValueError
         if tensor.numel() == 0:
             return empty(tensor.shape, dtype=tensor.dtype, device="cpu")
         pointer = tensor.data_ptr()
         if not (pointer and self.is_small(tensor)):
             raise UnknownValueError
-        if not self._shim.ph_may_be_known(ctypes.c_void_p(pointer)):
+        if not self._may_be_known(pointer):
             raise UnknownValueError
         values = empty(tensor.shape, dtype=tensor.dtype, device="cpu")
         if not self._shim.ph_read_values(*self._place(tensor), ctypes.c_void_p(values.data_ptr())):
@@ -96,7 +138,8 @@ class TensorValues:
         """What a kernel has written. Large values stay unknown."""
         if tensor.numel() == 0:
             return
-        if tensor.shape != values.shape or not self.is_small(tensor):
+        is_same = tensor.layout is values.layout and tensor.shape == values.shape
+        if not is_same or not self.is_small(tensor):
             self.forget(tensor)
             return
         values = values.detach().resolve_conj().resolve_neg().to(tensor.dtype).contiguous()
@@ -104,12 +147,17 @@ class TensorValues:
 
     def forget(self, tensor: Any) -> None:
         """Nothing in it is known any more."""
-        if tensor.numel() and tensor.layout is self._torch.strided:
-            last = sum(
-                (n - 1) * step for n, step in zip(tensor.shape, tensor.stride(), strict=True)
-            )
-            extent = ctypes.c_uint64((last + 1) * tensor.element_size())
-            self._shim.ph_mark_unknown(ctypes.c_void_p(tensor.data_ptr()), extent)
+        if tensor.layout is not self._strided:
+            return  # Kernels that make such tensors are left alone.
+        if tensor.is_contiguous():
+            extent = tensor.nbytes
+        elif tensor.numel() == 0:
+            return
+        else:
+            sizes = zip(tensor.shape, tensor.stride(), strict=True)
+            extent = (sum((n - 1) * step for n, step in sizes) + 1) * tensor.element_size()
+        if extent:
+            self._mark_unknown(tensor.data_ptr(), extent)
 
     def _place(self, tensor: Any) -> tuple[Any, ...]:
         dimensions = tensor.dim()
