@@ -157,6 +157,21 @@ def test_small_operations(phantora: Phantora) -> None:
     assert synthetic_reads(run) == 2
 
 
+def test_other_layouts_and_classes(phantora: Phantora) -> None:
+    """Sparse, nested and meta tensors, and classes of a program's own, go through as they are."""
+    run = run_script(phantora, "other_tensors.py", ranks=1)
+    assert run.output.splitlines() == [
+        "product (2,)",
+        "sparse product (2,)",
+        "elements 7 7",
+        "dense again (2, 4)",
+        "padded (2, 4)",
+        "named (2, 4)",
+        "wrapped True",
+        "meta (2, 4)",
+    ]
+
+
 def test_mixture_of_experts(phantora: Phantora) -> None:
     """Tokens go to their experts and back, and gradients come back, by counts from the GPU."""
     run = run_script(phantora, "experts.py")
