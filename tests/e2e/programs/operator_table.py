@@ -33,7 +33,7 @@ FOREACH = [name for name in dir(table) if name.startswith("foreach_") and name.e
 UNWRITTEN = ("empty", "new_empty", "resize_", "empty_permuted", "_upsample_bilinear2d_aa_unwritten")
 MOST_BYTES = 64 << 10
 # What PyTorch says of types and arguments that its CUDA kernels do not take.
-REFUSALS = ("not implemented for", "not supported", "only supports", "not support")
+REFUSALS = ("not implemented for", "Could not run", "not supported", "only supports", "not support")
 
 shim = ctypes.CDLL(None)
 
