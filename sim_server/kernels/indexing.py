@@ -10,6 +10,9 @@ from sim_server.gpu import GpuProfile
 from sim_server.kernels.names import number_types, split_list, type_bytes
 from sim_server.kernels.work import Launch, Work
 
+# More than any launch sorts or scans (assumed).
+_MOST_ITEMS = 2**31 - 1
+
 # Assumed: shares of a streaming kernel's rate.
 _ROWS = 0.8
 _ELEMENTS = 0.4
@@ -180,7 +183,8 @@ def device_wide(launch: Launch, _gpu: GpuProfile) -> Work:
     """CUB's and PyTorch's sorts, scans, selections: the largest integer argument is the number of
     items.
     """
-    items = max((value for _, value in launch.scalars), default=0)
+    # The value that a scan of integers begins with is an argument too, and may be the greatest.
+    items = max((value for _, value in launch.scalars if value < _MOST_ITEMS), default=0)
     if items <= 0:
         return _unknown(launch)
     # Key and value, read and written once a pass.
