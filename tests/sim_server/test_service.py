@@ -25,7 +25,9 @@ from sim_server.access.offer import PROTOCOL_VERSION, Offer, make_hello
 from sim_server.cluster import load_cluster
 from sim_server.history import KERNEL_SPAN
 from sim_server.records import RecordKind
+from sim_server.run_log import Reply
 from sim_server.service import Inbound, Run, serve
+from sim_server.simulation import Simulation
 from sim_server.simulation_pb2_grpc import SimulationStub
 from sim_server.timing_cache import TimingCache
 
@@ -239,13 +241,28 @@ def test_an_unsupported_call(tmp_path: Path) -> None:
     )
 
 
-def test_a_fault_of_ours_is_told_with_its_traceback(tmp_path: Path) -> None:
-    """Exit code 70: a signature that no rule knows must not end as a silent zero."""
+def test_a_signature_that_no_model_knows(tmp_path: Path) -> None:
+    """Exit code 4: it must not end as a silent zero, and the message names rank and signature."""
     script = Script().announce(RecordKind.SIGNATURE, b'{"kind": "nonsense"}', id=1)
-    ending = fail(tmp_path, [script], 70)
+    ending = fail(tmp_path, [script], 4)
     assert ending.failure is not None
-    assert "Traceback" in ending.failure.message
-    assert "nonsense" in ending.failure.message
+    for part in ("rank 0", '{"kind": "nonsense"}', "this is a fault of phantora"):
+        assert part in ending.failure.message
+
+
+def test_a_fault_of_ours_is_told_with_its_traceback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exit code 70, and the ranks are not left waiting."""
+
+    def broken(_: Simulation) -> list[Reply]:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(Simulation, "advance", broken)
+    ending = fail(tmp_path, [Script().synchronise()], 70)
+    assert ending.failure is not None
+    for part in ("Traceback", "in broken", "ZeroDivisionError: planted"):
+        assert part in ending.failure.message
 
 
 def test_an_agent_that_vanishes_ends_the_run_of_the_others(tmp_path: Path) -> None:
