@@ -44,8 +44,8 @@ def steps(text: str) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.timeout(LIMIT_S + 60)
 def test_every_command_works(tmp_path: Path) -> None:
-    """Files that the page shows are written as it shows them; no command fails; and the tokens per
-    second of the comparison are those that the script prints.
+    """Files that the page shows are written as it shows them; no command fails, and each prints the
+    times that the page shows; tokens per second in the comparison are those that the script prints.
     """
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -68,6 +68,8 @@ def test_every_command_works(tmp_path: Path) -> None:
         )
         print(f"$ {command}\n{done.stdout}{done.stderr}")
         assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+        for time in re.findall(r"^.*?([\d.]+ ms)", shown, flags=re.MULTILINE):
+            assert time in done.stdout, f"{command}: the page shows {time}"
         if command.startswith("phantora run -o ddp.phr"):
             script_per_s = median(
                 float(found.replace(",", ""))
