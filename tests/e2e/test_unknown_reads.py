@@ -1,0 +1,42 @@
+"""Reads of values that nobody computed, from the program to the report and --strict."""
+
+from __future__ import annotations
+
+import pytest
+from phantora_runs import PROGRAMS, Phantora
+
+pytestmark = pytest.mark.torch
+
+PROGRAM = PROGRAMS / "unknown_reads.py"
+LINES = PROGRAM.read_text(encoding="utf-8").splitlines()
+EVERYWHERE, ON_ONE_RANK = (
+    f"{PROGRAM}:{next(number for number, line in enumerate(LINES, 1) if words in line)}"
+    for words in ("# on every rank", "# on one rank")
+)
+
+
+def test_counts_that_differ(phantora: Phantora) -> None:
+    """Of each line, per rank; where ranks or iterations differ, control flow may have split."""
+    run = phantora.run(["--ranks", "2"], [PROGRAM])
+    assert run.exit_code == 0, run.errors
+    rows = {row["place"]: row for row in run.summary["trust"]["unknown_reads"]}
+    even, uneven = rows[EVERYWHERE], rows[ON_ONE_RANK]
+    assert even["per_rank"] == [8, 8]
+    assert not even["differs_between_ranks"]
+    assert not even["differs_between_iterations"]
+    assert uneven["per_rank"] == [0, 4]
+    assert uneven["differs_between_ranks"]
+    assert uneven["differs_between_iterations"]
+
+
+@pytest.mark.parametrize("accepted", [(), (EVERYWHERE,), (EVERYWHERE, ON_ONE_RANK)])
+def test_strict(phantora: Phantora, accepted: tuple[str, ...]) -> None:
+    """It fails on each line that is not accepted, and names the option that accepts it."""
+    options = ["--ranks", "2", "--strict", *(f"--accept-unknown={place}" for place in accepted)]
+    run = phantora.run(options, [PROGRAM])
+    told = " ".join(run.errors.split())
+    for place in (EVERYWHERE, ON_ONE_RANK):
+        assert (f"add --accept-unknown {place}" in told) == (place not in accepted), told
+    if len(accepted) < 2:
+        assert run.exit_code == 6
+        assert "control flow may have split" in told
