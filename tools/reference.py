@@ -38,8 +38,8 @@ from sim_server.records import MarkerKind  # noqa: E402
 HEAD = """# Reference
 
 Made from the code by `python tools/reference.py > docs/reference.md`; a test compares. What things
-mean is told where they belong: [running a program](running.md), [comparing](compare.md), [JSON](json.md),
-[network](network.md).
+mean is told where they belong: [running a program](running.md), [comparing](compare.md),
+[JSON](json.md), [network](network.md).
 """
 
 

@@ -122,3 +122,14 @@ def test_mistakes_are_found_before_anything_runs(
     assert main(["sweep", str(plan)]) == 2
     assert "There is no command. It follows a '--'" in capsys.readouterr().err
     assert list((tmp_path / "out").glob("*.phr")) == []
+
+
+def test_a_price_of_a_gpu_that_is_not_there(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused before anything is run, with the nearest name that is."""
+    monkeypatch.chdir(tmp_path)
+    Path("plan.toml").write_text('[grid]\nsize = [64]\n[grid.run]\ncluster = ["a100", "h100"]')
+    _, told = sweep(capsys, "plan.toml", "--price", "a1000=2.49", code=2)
+    assert "no run has a GPU of that name; did you mean 'a100'? The runs have a100, h100." in told
+    assert not Path("plan.sweep").exists()
