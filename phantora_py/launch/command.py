@@ -160,7 +160,8 @@ def _python_program(interpreter: str, words: Sequence[str]) -> Program:
                 raise UsageError(f"python {rest[0]} needs a value.")
             target, arguments = arguments[0], arguments[1:]
     elif target == "-":
-        form = Form.OTHER
+        form, target = Form.TEXT, _standard_input()
+        words = (*options, "-c", target, *arguments)
     elif not os.path.exists(target):
         raise UsageError(
             f"The script {target} does not exist (looked in {os.getcwd()}). "
@@ -169,12 +170,28 @@ def _python_program(interpreter: str, words: Sequence[str]) -> Program:
     return Program(
         argv=(interpreter, *words),
         form=form,
-        target=target if form is not Form.OTHER else os.path.basename(interpreter),
+        target=target,
         arguments=arguments,
         interpreter=inspect_interpreter(interpreter),
         ordinary=all(option in _HARMLESS_OPTIONS for option in options)
         and (form is not Form.SCRIPT or os.path.isfile(target)),
     )
+
+
+def _standard_input() -> str:
+    """The program that `python -` reads, for every rank. Raises: UsageError if there is none."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError(
+            "python - reads its program from the standard input, and nothing is redirected there. "
+            "Name a script instead, or add < SCRIPT."
+        )
+    try:
+        text = sys.stdin.read()
+    except (OSError, ValueError) as error:
+        raise UsageError(f"The standard input of python - cannot be read: {error}.") from error
+    if not text.strip():
+        raise UsageError("The standard input, from which python - reads its program, is empty.")
+    return text
 
 
 def _checked(program: Program) -> Program:

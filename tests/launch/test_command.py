@@ -1,5 +1,6 @@
 """The user's command: what every rank is to run."""
 
+import io
 import subprocess
 import sys
 from collections.abc import Callable
@@ -39,6 +40,23 @@ def test_module(make_python: MakePython, option: str) -> None:
     words = [make_python(), option, *(["pkg"] if option == "-m" else []), "x"]
     program = understand(words, {}).program
     assert (program.form, program.target, program.arguments) == (Form.MODULE, "pkg", ("x",))
+
+
+def test_a_program_from_the_standard_input(
+    make_python: MakePython, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`python - x` is a text that every rank runs; an empty one is refused."""
+    python = make_python()
+    monkeypatch.setattr(sys, "stdin", io.StringIO("import torch\n"))
+    program = understand([python, "-u", "-", "x"], {}).program
+    assert (program.form, program.target) == (Form.TEXT, "import torch\n")
+    assert program.arguments == ("x",)
+    assert program.argv == (python, "-u", "-c", "import torch\n", "x")
+    with pytest.raises(UsageError, match="is empty"):
+        understand([python, "-"], {})
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(UsageError, match="nothing is redirected there"):
+        understand([python, "-"], {})
 
 
 def test_the_launcher_before_torchrun(make_python: MakePython, script: str) -> None:
