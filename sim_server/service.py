@@ -123,6 +123,8 @@ class Run:
         """The iteration time has settled, and that is the end of the run."""
         self._stalled = messages.Stalled()
         self._told_stalled = messages.Stalled()
+        self._stalled_since_s = 0.0
+        """Since when the same ranks have held it up, or when the agents were told last."""
         self._patience_s = FIRST_STALLED_S
         self._exit_code = 0
         self._finish_by_s: float | None = None
@@ -168,20 +170,17 @@ class Run:
             return
 
     def _take(self) -> list[Inbound]:
-        """All messages that are there; waits for one, and tells the agents if that takes long."""
-        held_up_by, told = self._stalled.held_up_by, self._told_stalled
-        news = held_up_by != told.held_up_by or (held_up_by and self._stalled != told)
-        patience_s = self._patience_s if news else None
+        """All messages that are there; waits for one, but not past when the agents are to be told
+        whom the simulation waits for.
+        """
+        wait_s = None
         if self._finish_by_s is not None:
-            news, patience_s = False, max(self._finish_by_s - time.monotonic(), 0.0)
+            wait_s = max(self._finish_by_s - time.monotonic(), 0.0)
+        elif not self._is_over and self._has_news_of_stall():
+            wait_s = max(self._stalled_since_s + self._patience_s - time.monotonic(), 0.0)
         try:
-            taken = [self._inbox.get(timeout=patience_s)]
+            taken = [self._inbox.get(timeout=wait_s)]
         except queue.Empty:
-            if not news:
-                return []
-            self._told_stalled = self._stalled
-            self._patience_s = min(2 * self._patience_s, LAST_STALLED_S)
-            self._broadcast(messages.ToAgent(stalled=self._stalled))
             return []
         while not self._inbox.empty():
             taken.append(self._inbox.get())
@@ -217,6 +216,7 @@ class Run:
                 stirs = aside.stirs - self._measurements()
                 simulation.set_aside(rank, stirs, rank in aside.proven)
             self._patience_s = FIRST_STALLED_S
+            self._stalled_since_s = time.monotonic()
             # The agent has crossed it off: if it holds the others up still or again, that is news.
             self._told_stalled = messages.Stalled()
         elif content == "rank_exited":
@@ -282,13 +282,32 @@ class Run:
         for name, content in simulation.pieces():
             chunk = messages.DataChunk(name=name, content=content)
             self._agents.links[0].outbox.put(messages.ToAgent(data_chunk=chunk))
-        self._stalled = messages.Stalled(
+        self._tell_stalled(simulation)
+        self._tell_progress(simulation)
+
+    def _tell_stalled(self, simulation: Simulation) -> None:
+        """Whom the simulation waits for, once it has waited a little for the same ranks: mostly
+        they are about to ask. Also while messages come that do not change it, as of clocks.
+        """
+        stalled = messages.Stalled(
             held_up_by=simulation.held_up_by(),
             stirs=simulation.stirs + self._measurements(),
             alarmed=simulation.alarmed(),
             roused=simulation.roused(),
         )
-        self._tell_progress(simulation)
+        now_s = time.monotonic()
+        if stalled.held_up_by != self._stalled.held_up_by:
+            self._stalled_since_s = now_s
+        self._stalled = stalled
+        if self._has_news_of_stall() and now_s >= self._stalled_since_s + self._patience_s:
+            self._told_stalled = stalled
+            self._stalled_since_s = now_s
+            self._patience_s = min(2 * self._patience_s, LAST_STALLED_S)
+            self._broadcast(messages.ToAgent(stalled=stalled))
+
+    def _has_news_of_stall(self) -> bool:
+        held_up_by, told = self._stalled.held_up_by, self._told_stalled
+        return held_up_by != told.held_up_by or bool(held_up_by and self._stalled != told)
 
     def _tell_progress(self, simulation: Simulation) -> None:
         iterations, steady = simulation.log.iterations(), simulation.steady

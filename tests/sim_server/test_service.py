@@ -7,8 +7,9 @@ import queue
 import random
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -328,6 +329,25 @@ class Bursts:
         return not self._burst
 
 
+class Chatter(Bursts):
+    """While the server waits for no longer than it likes, a message comes that changes nothing."""
+
+    def __init__(self, link: AgentLink) -> None:
+        super().__init__()
+        self._link = link
+        self.left = 1000
+
+    def get(self, timeout: float | None = None) -> Inbound:
+        with suppress(queue.Empty):
+            return super().get(timeout if timeout is None or self.left == 0 else 0)
+        assert timeout is not None
+        if timeout == 0 or self.left == 0:
+            raise queue.Empty
+        time.sleep(min(timeout, 0.001))
+        self.left -= 1
+        return self._link, wire.FromAgent(batch=wire.Batch())
+
+
 THE_END = [
     *(wire.FromAgent(rank_exited=wire.RankExited(rank=rank)) for rank in range(2)),
     wire.FromAgent(finish=wire.Finish()),
@@ -342,6 +362,24 @@ def next_told(link: AgentLink) -> str | None:
         if kind != "data_chunk":
             return str(kind)
     return None
+
+
+def test_whom_the_simulation_waits_for_is_told_amid_chatter() -> None:
+    """Clocks of ranks that poll come all the time; the agent must hear of the one that does not."""
+    ranks = PlayedRanks([Script().gemm(gap=10).synchronise(), Script(streams=0)])
+    link, hello = AgentLink(), make_hello(make_settings(2), [0, 1])
+    inbox: Any = Chatter(link)
+    waits = wire.Batch()
+    waits.ranks.add(rank=0, host_clock_ns=10, cells=ranks.take(0))
+    server = threading.Thread(target=Run(inbox, 1, OFFER).serve, daemon=True)
+    server.start()
+    inbox.put(link, wire.FromAgent(hello=hello), wire.FromAgent(batch=waits))
+    assert [next_told(link) for _ in range(2)] == ["welcome", "stalled"]
+    assert inbox.left > 0
+    inbox.left = 0
+    inbox.put(link, *THE_END)
+    server.join(LIMIT_S)
+    assert not server.is_alive()
 
 
 def test_a_rank_that_holds_others_up_again_is_told_again() -> None:
