@@ -41,8 +41,10 @@ class Frame(NamedTuple):
         return self[:2] == other[:2]
 
 
-def look(memory: ProcessMemory, layout: Layout) -> list[Frame]:
-    """The main thread's frames, innermost first. Raises: Unreadable."""
+def look(memory: ProcessMemory, layout: Layout, codes: set[int]) -> list[Frame]:
+    """The main thread's frames, innermost first. `codes`: addresses of code objects, which each
+    look adds to: the quicker it is, the less changes meanwhile. Raises: Unreadable.
+    """
     frame = memory.pointer(layout["thread"] + layout["thread_frames"])
     if layout["cframe_current"] >= 0:
         frame = memory.pointer(frame + layout["cframe_current"])
@@ -55,8 +57,9 @@ def look(memory: ProcessMemory, layout: Layout) -> list[Frame]:
         content = memory.read(frame, frame_bytes)
         owner = content[layout["frame_owner"]] if layout["frame_owner"] >= 0 else 0
         (code,) = struct.unpack_from("<Q", content, layout["frame_code"])
-        is_code = memory.pointer(code + _OBJECT_TYPE) == layout["code_type"]
-        if owner != _OWNED_BY_C_STACK and is_code:
+        if code not in codes and memory.pointer(code + _OBJECT_TYPE) == layout["code_type"]:
+            codes.add(code)
+        if owner != _OWNED_BY_C_STACK and code in codes:
             frames.append(Frame(frame, code, _instruction(content, layout)))
         (frame,) = struct.unpack_from("<Q", content, layout["frame_previous"])
     raise Unreadable

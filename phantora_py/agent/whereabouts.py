@@ -9,8 +9,10 @@ counts as far as two looks agree.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import re
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -18,8 +20,10 @@ from phantora_py.agent.frames import Frame, common, line_of, look
 from phantora_py.agent.process_memory import ProcessMemory, Unreadable
 from phantora_py.process_tree import tree
 
-# Frames that are made and freed all the time need several tries (assumed enough).
-_MOST_TRIES = 20
+# Frames that are made and freed all the time need many tries, each of less than a millisecond
+# (assumed enough).
+_TRYING_S = 0.1
+_LEAST_TRIES = 20
 _LONGEST_NAME_BYTES = 100
 _NOT_THE_USERS = ("/site-packages/", "/dist-packages/", "/lib/python3", "/phantora_py/", "<frozen")
 
@@ -75,15 +79,19 @@ def _users_line(memory: ProcessMemory, layout: Mapping[str, int]) -> str:
     Raises: Unreadable if the frames never stood still for long enough.
     """
     is_idle = True
-    for _ in range(_MOST_TRIES):
+    codes: set[int] = set()
+    end_s = time.monotonic() + _TRYING_S
+    for tries in itertools.count():
+        if tries >= _LEAST_TRIES and (is_idle or time.monotonic() > end_s):
+            break
         try:
-            before, frames = look(memory, layout), look(memory, layout)
+            before, frames = look(memory, layout, codes), look(memory, layout, codes)
             is_idle = is_idle and not before and not frames
             frames = common(before, frames)
             while frames:
                 # A name that was read counts if its frame is still there afterwards.
                 frame, line = _innermost(memory, layout, frames)
-                frames = common(frames, look(memory, layout))
+                frames = common(frames, look(memory, layout, codes))
                 if frame in frames:
                     return line
         except Unreadable:
