@@ -12,7 +12,7 @@ namespace ph {
 
 namespace {
 
-// A loop that polls the clock leaves a mark in so much virtual time (assumed: less than whatever is worth timing).
+// A line leaves one mark in so much virtual time (assumed: less than whatever is worth timing).
 constexpr std::uint64_t kLeastApartNs = 1000;
 
 thread_local std::uint32_t read_at = 0;  // the line that may have read a clock
@@ -25,8 +25,11 @@ std::unordered_map<std::uint32_t, std::uint64_t>& marked_ns() {
 
 }  // namespace
 
-void note_clock_read() noexcept {
-  mark_clock_read();
+PendingClockRead::PendingClockRead() noexcept : read_at_(std::exchange(read_at, 0)) {}
+PendingClockRead::~PendingClockRead() { read_at = read_at_; }
+
+void note_clock_read(bool polls) noexcept {
+  if (!polls) mark_clock_read();
   const OwnCode own;
   read_at = users_own_site();
 }

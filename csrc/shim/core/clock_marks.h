@@ -4,12 +4,25 @@
 // comes after it. So a read is marked when the thread goes on, before its host clock moves or it writes a record.
 #pragma once
 
+#include <cstdint>
+
 #include "shim/core/api.h"
 
 namespace ph {
 
-// The interpreter reads a clock, on a driver thread that holds the GIL.
-void note_clock_read() noexcept;
+// The interpreter reads a clock, on a driver thread that holds the GIL. Of a loop that `polls` the last read is marked.
+void note_clock_read(bool polls) noexcept;
+// While it lives the host clock moves without a mark of the thread's last read.
+class PendingClockRead {
+ public:
+  PendingClockRead() noexcept;
+  ~PendingClockRead();
+  PendingClockRead(const PendingClockRead&) = delete;
+  PendingClockRead& operator=(const PendingClockRead&) = delete;
+
+ private:
+  std::uint32_t read_at_;
+};
 // The thread's last read was not the program's.
 void drop_clock_read() noexcept;
 // The thread goes on: a line of the user's own that has read a clock is marked, if the host clock has moved since that

@@ -80,7 +80,8 @@ Record event_record(WaitKind kind, EventRef event) noexcept {
 
 // Allocators ask once or twice before they do something else.
 constexpr std::uint64_t kFreeQueries = 16;
-SpinWatch queries;
+// Each query waits for the simulation, so that a loop should have few (assumed: a second of virtual time takes 60,000).
+SpinWatch queries{1'000};
 
 // Waits, and remembers what the answer tells about events.
 ReplyStatus ask(const Record& record) noexcept {

@@ -31,7 +31,7 @@ PH_EXPORT int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const auto epoch_ns = ph::clock_virtual() ? ph::clock_epoch_ns(clock) : std::nullopt;
   if (!epoch_ns) return ph::real_clock_gettime(clock, time);
   const bool costs = ph::drives_clock() && !ph::is_interpreters_own_read(__builtin_return_address(0));
-  if (costs && ph::is_of_python(__builtin_return_address(0))) ph::note_clock_read();
+  if (costs && ph::is_of_python(__builtin_return_address(0))) ph::note_clock_read(ph::polls_clock());
   costs ? ph::catch_up(__builtin_return_address(0)) : ph::tell_no_lead();
   const std::uint64_t now_ns = costs ? ph::read_virtual_ns() : ph::peek_virtual_ns();
   *time = ph::to_timespec(*epoch_ns + static_cast<std::int64_t>(now_ns));

@@ -10,6 +10,8 @@ namespace ph {
 // A driver's waits and clock reads move the rank's host clock; other threads, and processes forked from the
 // rank, only look at it.
 bool drives_clock() noexcept;
+// Whether the last clock reads of drivers, with nothing between them, were so many that each moves the host clock.
+bool polls_clock() noexcept;
 
 // Reading of libc's `clock` at virtual time 0; nothing for clocks that stay real (CPU time, dynamic clocks).
 std::optional<std::int64_t> clock_epoch_ns(clockid_t clock) noexcept;
