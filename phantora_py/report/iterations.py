@@ -170,13 +170,15 @@ def _unknown(data: RunData, choice: Choice, by_rank: dict[int, RankMarks]) -> Us
 
 
 def _equal_work(data: RunData, host_times: dict[int, Nanoseconds]) -> npt.NDArray[np.bool_]:
-    """Which iterations have as many launches as the middle one; all, if these are not most."""
+    """Which iterations have as many launches as the middle one; all, if these are not more than
+    half.
+    """
     launches = np.sum([_launches(data, rank, times) for rank, times in host_times.items()], axis=0)
     if not len(launches):
         return np.empty(0, np.bool_)
     middle = int(np.sort(launches)[len(launches) // 2])
     alike = np.array([are_alike(one, middle, len(host_times)) for one in launches.tolist()])
-    return alike if 2 * alike.sum() >= len(alike) else np.ones_like(alike)
+    return alike if 2 * alike.sum() > len(alike) else np.ones_like(alike)
 
 
 def _launches(data: RunData, rank: int, host_times: Nanoseconds) -> npt.NDArray[np.int64]:

@@ -24,10 +24,6 @@ SMALL: list[str | Path] = [
 NEEDED = ALIKE_ITERATIONS + 1
 
 
-@pytest.mark.xfail(
-    reason="the count of iterations is off by one since they are found by what repeats",
-    strict=False,
-)
 def test_until_steady(phantora: Phantora) -> None:
     """A script of many steps ends with exit code 0 after a few; its iterations are those of a run
     that goes on for longer, and a second run is equal.
@@ -39,17 +35,18 @@ def test_until_steady(phantora: Phantora) -> None:
     assert first.errors == ""
     steady = first.summary["steady"]
     assert NEEDED <= steady["iterations"] < 100
-    assert first.summary["iterations"]["count"] == steady["iterations"] - 1
+    # DDP makes its buckets anew in the second one, which is more work.
+    iterations = first.summary["iterations"]
+    assert iterations["count"] + len(iterations["apart"]) == steady["iterations"] - 1
     assert find_iterations(first.data).boundaries_ns[-1] == steady["time_ns"]
     assert first.summary["digest"] == second.summary["digest"]
     assert first.summary["memory"] == second.summary["memory"]
     whole = phantora.run(["--ranks", "2"], [*SMALL, "--steps", str(steady["iterations"] + 2)])
-    durations_ns = first.summary["iterations"]["per_iteration_ns"]
+    durations_ns = iterations["per_iteration_ns"]
     assert whole.summary["iterations"]["per_iteration_ns"][: len(durations_ns)] == durations_ns
     assert whole.summary["steady"] is None
 
 
-@pytest.mark.xfail(reason="as test_until_steady", strict=False)
 def test_a_short_run_ends_by_itself(phantora: Phantora) -> None:
     """It has not settled: all of it is there."""
     run = phantora.run(["--ranks", "1", "--until-steady"], [*SMALL, "--steps", "3"])
