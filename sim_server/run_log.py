@@ -23,7 +23,7 @@ from sim_server.history import PIECE_ROWS, History, Piece, Rows
 from sim_server.host_gaps import HostGapLog
 from sim_server.host_tensors import HostTensorLog
 from sim_server.operations import Operation
-from sim_server.records import MarkerKind, MemoryKind, RecordKind
+from sim_server.records import MemoryKind, RecordKind
 from sim_server.routing import RoutingLog
 from sim_server.settings import Settings
 from sim_server.unsupported import UnsupportedLog
@@ -93,7 +93,6 @@ class RunLog:
         self._markers = Rows("markers")
         self._allocations = Rows("allocations")
         self._unknown_reads = Rows("unknown_reads")
-        self._iterations: Counter[str] = Counter()
         self._memory = [
             RankMemory(capacity_bytes=settings.gpu_of(rank).memory_bytes)
             for rank in range(settings.ranks)
@@ -219,7 +218,7 @@ class RunLog:
     def _keep(self, kind: RecordKind, rank: int, announcement: Announcement) -> None:
         if kind is RecordKind.MARKER:
             name = self.marker_name(announcement)
-            self._add_marker(rank, announcement.host_time_ns, announcement.id, name)
+            self._markers.add([rank, announcement.host_time_ns, announcement.id, name])
         elif kind is RecordKind.STATISTICS:
             self._add_statistics(rank, json.loads(announcement.payload))
         elif kind is RecordKind.OUT_OF_MEMORY:
@@ -242,11 +241,6 @@ class RunLog:
             totals = self._synthetic.setdefault((rank, site), [0, 0])
             totals[0] += announcement.args[0]
             totals[1] += 1
-
-    def _add_marker(self, rank: int, time_ns: int, kind: int, name: str) -> None:
-        self._markers.add([rank, time_ns, kind, name])
-        if rank == 0 and kind in (MarkerKind.OPTIMIZER_STEP, MarkerKind.ITERATION):
-            self._iterations[name] += 1
 
     def _add_allocation(self, kind: RecordKind, rank: int, announcement: Announcement) -> None:
         """Device memory that is taken or given back."""
@@ -307,12 +301,6 @@ class RunLog:
         if announcement.site:
             return self.site(announcement.rank, announcement.site)
         return text_of(announcement)
-
-    def iterations(self) -> int:
-        """How often rank 0 has passed its most frequent marker, for the progress line; also asked
-        by other threads.
-        """
-        return max(tuple(self._iterations.values()), default=0)
 
     # What has gathered
 

@@ -310,7 +310,7 @@ class Run:
         return held_up_by != told.held_up_by or bool(held_up_by and self._stalled != told)
 
     def _tell_progress(self, simulation: Simulation) -> None:
-        iterations, steady = simulation.log.iterations(), simulation.steady
+        iterations, steady = simulation.iterations, simulation.steady
         if iterations == self._iterations and (steady is None or self._is_steady):
             return
         self._iterations = iterations

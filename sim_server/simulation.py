@@ -215,6 +215,11 @@ class Simulation:
         return self._steady_watch.steady
 
     @property
+    def iterations(self) -> int:
+        """How many the first rank's host has ended, as far as is known; also for other threads."""
+        return self._steady_watch.iterations
+
+    @property
     def stirs(self) -> int:
         """How often something happened that may set a rank going."""
         return self._engine.stirs()

@@ -40,6 +40,10 @@ class SteadyWatch:
     def __init__(self, ranks: int, choice: Choice | None = None) -> None:
         self._choice = choice
         self._marks = [RankMarks() for _ in range(ranks)]
+        self._passed = RankMarks()
+        """Those of the first rank as soon as it leaves them, without the work between."""
+        self._rule: Rule | None = None
+        """What ends iterations, by what is known so far."""
         self._open: tuple[int, Rule] | None = None
         """An iteration that has ended on the first rank: its number, and by what rule."""
         self._awaits = 0
@@ -50,9 +54,20 @@ class SteadyWatch:
 
     def hear(self, announcement: Announcement, name: str) -> None:
         """Takes the marks that ranks announce."""
+        mark = announcement.host_time_ns, announcement.id, name
         if self.steady is None:
-            marks = self._marks[announcement.rank]
-            marks.hear(announcement.host_time_ns, announcement.id, name)
+            self._marks[announcement.rank].hear(*mark)
+        if announcement.rank == 0:
+            self._passed.hear(*mark)
+            self._passed.take()
+            self._passed.forget()
+
+    @property
+    def iterations(self) -> int:
+        """How many the first rank's host has ended, the first one counted; 0 if nothing is known
+        to end them. Other threads may ask, too.
+        """
+        return 0 if self._rule is None else self._passed.count(self._rule)
 
     def is_due(self, now_ns: int, oldest_issue_ns: Callable[[int], int]) -> bool:
         """Whether an iteration may have ended: then `see` and `judge` are to be called.
@@ -98,10 +113,11 @@ class SteadyWatch:
         marks = self._marks[0]
         while _is_before(marks.next_time_ns(), limit_ns):
             key = marks.take()
-            if key is None or marks.series[key].count <= ALIKE_ITERATIONS:
+            rule = None if key is None else choose(marks, self._choice)
+            if rule is None or self._is_early(rule):
                 continue
-            rule = choose(marks, self._choice)
-            if rule is None or (rule.by, rule.name) != key or self._is_early(rule):
+            self._rule = rule
+            if (rule.by, rule.name) != key:
                 continue
             ends = marks.ends(rule)
             if len(ends) > ALIKE_ITERATIONS and ends[-1] == marks.taken - 1:

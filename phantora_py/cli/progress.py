@@ -61,6 +61,8 @@ class State:
         self._up = count
 
     def update(self, progress: wire.Progress) -> None:
+        if progress.iterations < self._last.iterations:
+            self._steps.clear()  # more is known of what an iteration is
         if progress.iterations != self._last.iterations:
             self._steps.append((time.monotonic(), progress.iterations))
         self._last = progress
@@ -72,9 +74,12 @@ class State:
         if not self._last.iterations and self._up < self._ranks:
             return f"  {self._up} of {_count(self._ranks, 'rank')} up{wall}{self._doing()}"
         virtual = f"virtual {self._last.virtual_time_ns / 1e9:.3g} s"
+        return f"  {self._iteration()}{virtual}{wall}{self._rate()}{self._doing()}"
+
+    def _iteration(self) -> str:
+        """Empty while nothing is known to end one."""
         of = f" of {self._iterations}" if self._iterations else ""
-        done = f"iteration {self._last.iterations}{of}"
-        return f"  {done}   {virtual}{wall}{self._rate()}{self._doing()}"
+        return f"iteration {self._last.iterations}{of}   " if self._last.iterations else ""
 
     def _doing(self) -> str:
         number = self._last.measuring

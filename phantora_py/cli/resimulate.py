@@ -3,7 +3,6 @@
 import argparse
 import json
 import time
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -16,13 +15,13 @@ from phantora_py.agent.simulation import error_of
 from phantora_py.cli.messages import error_console
 from phantora_py.cli.progress import FIRST_SHOWN_S, REFRESHES_PER_S, State
 from phantora_py.data import RunData
+from phantora_py.report.iterations import find_iterations
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from phantora_py.resimulate import Watch, resimulate
 from phantora_py.what_if import WhatIf, parse_scales, parse_variables
 from sim_server import simulation_pb2 as wire
 from sim_server.cluster import load_cluster
-from sim_server.records import MarkerKind
 from sim_server.simulation import Simulation
 
 
@@ -95,16 +94,11 @@ def _shown(data: RunData, simulation: Simulation) -> Iterator[None]:
     if not console.is_terminal:
         yield
         return
-    steps = (
-        name
-        for rank, _, kind, name in data.markers
-        if rank == 0 and kind in (MarkerKind.OPTIMIZER_STEP, MarkerKind.ITERATION)
-    )
-    state = State(data.ranks, max(Counter(steps).values(), default=None))
+    state = State(data.ranks, len(find_iterations(data).boundaries_ns) or None)
     state.started = True
 
     def render() -> Text:
-        done, now_ns = simulation.log.iterations(), simulation.virtual_time_ns
+        done, now_ns = simulation.iterations, simulation.virtual_time_ns
         state.update(wire.Progress(iterations=done, virtual_time_ns=now_ns))
         is_early = time.monotonic() - state.start_s < FIRST_SHOWN_S
         return Text("" if is_early else state.line(), no_wrap=True)

@@ -185,7 +185,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--iterations",
         type=int,
         metavar="N",
-        help="how many the program will do: with it the progress line says how long that takes",
+        help="how many the program will do, the first one counted: with it the progress line says "
+        "how long that takes. They are the report's iterations; none are counted in a loop that "
+        "has backward passes and no optimizer, or nothing that marks an iteration",
     )
     output.add_argument(
         "--live", action="store_true", help="on a terminal: show the state of the ranks as a table"

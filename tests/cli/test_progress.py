@@ -36,6 +36,10 @@ with progress.Progress(prepared, shown=True) as shown:
         shown.said(rank, 2, text)
         shown.rest()
         shown._live.refresh()
+    shown.ranks_up(8)
+    shown.update(wire.Progress(iterations=0, virtual_time_ns=900_000_000))
+    shown._live.refresh()
+    shown.update(wire.Progress(iterations=9, virtual_time_ns=900_000_000))
     shown.update(wire.Progress(iterations=1, virtual_time_ns=1_000_000_000))
     shown.update(wire.Progress(iterations=3, virtual_time_ns=1_500_000_000))
     shown._live.refresh()
@@ -66,6 +70,7 @@ def test_progress_names_iteration_and_both_clocks(tmp_path: Path) -> None:
         "40%",
         "50%",
         "[rank1]: another",
+        "  virtual 0.9 s   wall 0m0",
         "iteration 3 of 20   virtual 1.5 s   wall 0m00s (",
         "s an iteration, 0m0",
         "note: the iteration time has settled after iteration 6, at virtual 2.50 s: 400 ms (",
@@ -78,6 +83,7 @@ def test_progress_names_iteration_and_both_clocks(tmp_path: Path) -> None:
         position = shown.find(stage, position)
         assert position >= 0, (stage, shown)
     assert shown.count("has settled") == 1
+    assert "iteration 0" not in shown
 
 
 def test_table_of_many_ranks() -> None:

@@ -137,16 +137,6 @@ def test_markers_of_a_rank_stay_in_order() -> None:
     assert sorted(files_of(*scripts)["markers"], key=lambda marker: marker[0]) == expected
 
 
-def test_iterations_of_the_progress_line() -> None:
-    """Two optimizers that each step once make one iteration; other ranks do not count."""
-    scripts = [Script(), Script()]
-    for _ in range(3):
-        scripts[0].step("AdamW#0").step("SGD#1")
-        scripts[1].step("AdamW#0").step("AdamW#0")
-    simulation, _ = play(scripts)
-    assert simulation.log.iterations() == 3
-
-
 def test_records_are_kept_as_they_came() -> None:
     """Whole streams, so that a run can be simulated again."""
     script = Script().gemm().synchronise()

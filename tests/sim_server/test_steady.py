@@ -131,3 +131,52 @@ def test_without_being_asked_everything_is_kept() -> None:
     told, _ = play([training(rank, 2, iterations=12) for rank in range(2)])
     assert told.steady is not None
     assert len(kept(told)["markers"]) == 24
+
+
+def passes(script: Script, count: int) -> Script:
+    """Micro-batches, all of one line."""
+    for _ in range(count):
+        script.gemm(k=4096)
+        script.announce(RecordKind.MARKER, b"train.py:3", id=int(MarkerKind.BACKWARD))
+        script.synchronise(gap=5)
+    return script
+
+
+def two_optimizers(script: Script) -> None:
+    script.step("AdamW#0").step("SGD#1")
+
+
+def parts_of_an_optimizer(script: Script) -> None:
+    passes(script, 1)
+    for _ in range(4):
+        script.step("AdamW#0")
+
+
+def micro_batches(script: Script) -> None:
+    passes(script, 16).step()
+
+
+def timed_inference(script: Script) -> None:
+    for _ in range(3):
+        script.gemm(k=4096)
+    script.announce(RecordKind.MARKER, b"serve.py:9", id=int(MarkerKind.CLOCK_READ))
+
+
+@pytest.mark.parametrize(
+    "iteration", [two_optimizers, parts_of_an_optimizer, micro_batches, timed_inference]
+)
+def test_iterations_are_counted_as_the_report_does(iteration: Callable[[Script], None]) -> None:
+    """While the run goes on, also beyond where the time has settled; those of the first rank."""
+    script, idle = Script(), Script().gemm().synchronise()
+    for _ in range(30):
+        iteration(script)
+        script.synchronise(gap=50)
+    simulation, _ = play([script])
+    assert simulation.steady is not None
+    assert simulation.iterations == 30
+    assert play([script, idle])[0].iterations == 30
+
+
+def test_micro_batches_before_the_first_step_are_not_counted() -> None:
+    """What an iteration is shows when the optimizer has stepped."""
+    assert play([passes(Script(), 16)])[0].iterations == 0
