@@ -73,11 +73,24 @@ bool holds_numbers(std::string_view type) noexcept {
                      [type](std::string_view prefix) { return type.starts_with(prefix); });
 }
 
-// Structures that begin with their only pointer, to the type of the first template argument. Source:
-// aten/src/ATen/cuda/detail/TensorInfo.cuh and aten/src/ATen/core/TensorAccessor.h.
-bool is_tensor_structure(std::string_view type) noexcept {
-  return type.starts_with("at::cuda::detail::TensorInfo<") || type.starts_with("at::GenericPackedTensorAccessor<") ||
-         type.starts_with("at::PackedTensorAccessor");
+// What a structure points to that begins with its only pointer; empty: it is none that is known. Source:
+// aten/src/ATen/cuda/detail/TensorInfo.cuh, aten/src/ATen/core/TensorAccessor.h and, since 2.10,
+// torch/headeronly/core/TensorAccessor.h.
+std::string_view tensor_element(std::string_view type) {
+  struct Structure {
+    std::string_view prefix;
+    std::size_t element;  // which template argument
+  };
+  constexpr Structure kStructures[] = {{"at::cuda::detail::TensorInfo<", 0},
+                                       {"at::GenericPackedTensorAccessor<", 0},
+                                       {"at::PackedTensorAccessor", 0},
+                                       {"torch::headeronly::detail::GenericPackedTensorAccessor<", 2}};
+  for (const auto& [prefix, element] : kStructures) {
+    if (!type.starts_with(prefix)) continue;
+    const auto arguments = template_arguments(type);
+    return element < arguments.size() ? arguments[element] : std::string_view();
+  }
+  return {};
 }
 
 // n of an array of n pointers to the operands of an elementwise kernel.
@@ -131,9 +144,8 @@ Parameter plan_parameter(std::string_view kernel, std::string_view type, std::ui
   if (type.ends_with("*")) {
     return {.index = index, .how = how_of_pointer(type), .bytes = 8};
   }
-  if (is_tensor_structure(type)) {
-    const bool is_const = template_arguments(type).front().ends_with(" const");
-    return {.index = index, .how = is_const ? How::Read : How::Written, .bytes = 8};
+  if (const std::string_view element = tensor_element(type); !element.empty()) {
+    return {.index = index, .how = element.ends_with(" const") ? How::Read : How::Written, .bytes = 8};
   }
   if (type == "at::PhiloxCudaState") return {.index = index, .how = How::Words, .bytes = 32};
   if (const std::uint16_t operands = operands_of(type)) {
