@@ -116,7 +116,7 @@ def _line_number(memory: ProcessMemory, layout: Layout, frame: Frame) -> int:
     # A function that has not begun is before its first instruction.
     if not -_UNIT_BYTES <= offset < max(begin, 1):
         raise Unreadable
-    return found
+    return found or first  # since 3.11 a module begins in line 0
 
 
 def _ranges_of_pairs(table: bytes) -> Iterator[tuple[int, int | None]]:
