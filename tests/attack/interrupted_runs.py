@@ -72,7 +72,7 @@ class Command:
         starter = self.find("starter")
         below = [pid for pid in marked if starter is not None and _parent(pid) == starter]
         first = [pid for pid in below if _own_pid(pid) == 1]
-        chosen = first if part == "helper" else [pid for pid in below if pid not in first]
+        chosen = first if part == "helper" else [pid for pid in below if _leads_session(pid)]
         return chosen[0] if chosen else None
 
     def whereabouts(self, look: Callable[[Path, int, int], str]) -> list[str]:
@@ -139,6 +139,14 @@ class Command:
 
     def _marked(self) -> list[int]:
         return [pid for pid in _processes() if self._mark in _environment(pid)]
+
+
+def _leads_session(pid: int) -> bool:
+    """Whether it is a rank: other children of the starter are in its session, and soon gone."""
+    try:
+        return os.getsid(pid) == pid
+    except ProcessLookupError:
+        return False
 
 
 def _processes() -> list[int]:

@@ -131,16 +131,7 @@ def code_of(part: str, number: signal.Signals) -> int:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize(
-    "part",
-    [
-        *("leader", "server", "starter", "helper"),
-        pytest.param(
-            "rank",
-            marks=pytest.mark.xfail(reason="SIGINT to one rank alone is open", strict=False),
-        ),
-    ],
-)
+@pytest.mark.parametrize("part", ["leader", "server", "starter", "helper", "rank"])
 def test_kills_of_any_process(start: Start, part: str, number: signal.Signals) -> None:
     """Whichever it is and whenever, also while the others start: noticed, and nothing is left."""
     chooser = random.Random(f"{part} {number} {SEED}")
