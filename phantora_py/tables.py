@@ -18,6 +18,7 @@ from phantora_py.bench.operations import bus_factor
 from phantora_py.data import RunData
 from phantora_py.flow_table import FlowRow, flow_rows
 from phantora_py.report.breakdown import rank_times
+from phantora_py.report.certainty import COPIES_CLASS
 from phantora_py.report.iterations import find_iterations
 from sim_server.errors import UsageError
 from sim_server.history import (
@@ -104,8 +105,8 @@ def _kernels(data: RunData) -> Columns:
         fill,
     )
     copies = [""] + [f"copy, {_words(CopyKind(number))}" for number in range(1, max(CopyKind) + 1)]
-    named = [*data.timings, *({"name": name, "class": "copy"} for name in copies)]
-    named.append({"name": "fill of device memory", "class": "fill"})
+    named = [*data.timings, *({"name": name, "class": COPIES_CLASS} for name in copies)]
+    named.append({"name": "fill of device memory", "class": COPIES_CLASS})
     return {
         "rank": spans["rank"],
         "device": spans["device"],

@@ -24,6 +24,7 @@ CONFIDENCE = 0.9
 _FROM_CACHE = (Tier.MEASURED.value, Tier.INTERPOLATED.value)
 _COPIES = "copy by the copy engines"
 COPIES_CLASS = "copies"
+"""What the copy engines do, fills too; kernels that copy are of a class of their own."""
 WHOLE_TRAINING = "whole training"
 
 
@@ -118,8 +119,6 @@ def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Cer
 
 def class_of(kernel_class: str, tier: str) -> str:
     """The class of a doubt that a row of the table of kernels belongs to."""
-    if kernel_class in ("copy", "fill"):
-        return COPIES_CLASS
     # Errors of measurements have nothing to do with those of models.
     return f"{kernel_class}, {tier}" if tier in _FROM_CACHE else kernel_class
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from phantora_py.data import RunData
-from phantora_py.report.certainty import class_of
+from phantora_py.report.certainty import COPIES_CLASS, class_of
 from phantora_py.report.window import Window, whole_run
 from sim_server.history import COMMUNICATION_SPAN, COPY_SPAN, FILL_SPAN, KERNEL_SPAN
 from sim_server.kernels import Tier
@@ -51,7 +51,7 @@ def kernel_rows(data: RunData, window: Window) -> list[KernelRow]:
     for key, launches, total_ns in (
         *_by_timing(data, spans[spans["kind"] == KERNEL_SPAN]),
         *_by_copy_kind(spans[spans["kind"] == COPY_SPAN]),
-        *_together("fill", "fill of device memory", spans[spans["kind"] == FILL_SPAN]),
+        *_together(COPIES_CLASS, "fill of device memory", spans[spans["kind"] == FILL_SPAN]),
     ):
         before = found.get(key, (0, 0))
         found[key] = (before[0] + launches, before[1] + total_ns)
@@ -108,7 +108,7 @@ def _by_timing(data: RunData, spans: np.ndarray) -> Iterator[_Total]:
 def _by_copy_kind(spans: np.ndarray) -> Iterator[_Total]:
     for kind in CopyKind:
         name = f"copy, {kind.name.lower().replace('_', ' ')}"
-        yield from _together("copy", name, spans[spans["id"] == kind])
+        yield from _together(COPIES_CLASS, name, spans[spans["id"] == kind])
 
 
 def _together(kernel_class: str, name: str, spans: np.ndarray) -> Iterator[_Total]:

@@ -99,6 +99,15 @@ def test_errors_within_a_class_add(tmp_path: Path) -> None:
     assert gemm["sources"] == ["fit", "guess"]
 
 
+def test_kernels_that_copy_are_no_work_of_the_copy_engines(tmp_path: Path) -> None:
+    """They count with their own intervals, beside those of the engines."""
+    interval = summarise(make(tmp_path / "a.phr", ("gemm", "copy")))["trust"]["interval"]
+    found = {one["class"]: (one["shorter"], one["longer"]) for one in interval["classes"]}
+    assert found["gemm"] == pytest.approx((0.0401, 0.0401))
+    assert found["copy"] == pytest.approx((0.04, 0.08))
+    assert found["copies"] == pytest.approx((0.05, 0.1))
+
+
 def test_whole_trainings_add_a_doubt_of_their_own(tmp_path: Path) -> None:
     """One more independent error, of all the iteration; no work, so shares still add up to one."""
     table = TABLE | {"whole training": [0.7, 1.5, "published runs"]}

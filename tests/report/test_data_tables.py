@@ -32,7 +32,7 @@ def test_kernels(tmp_path: Path) -> None:
     assert kernels[kernels["rank"] == 1].drop(columns="rank").values.tolist() == [
         [0, 0, "k", "gemm", "modelled", 0, 0, 1_000_000, 0],
         [0, 0, "k", "gemm", "modelled", 900_000, 1_000_000, 1_900_000, 1],
-        [0, 0, "copy, host to device", "copy", "modelled", 2_100_000, 2_250_000, 2_500_000, 1],
+        [0, 0, "copy, host to device", "copies", "modelled", 2_100_000, 2_250_000, 2_500_000, 1],
     ]
     busy_ns = (kernels["end_ns"] - kernels["start_ns"]).groupby(kernels["rank"]).sum()
     assert busy_ns.tolist() == [2_150_000, 2_150_000]

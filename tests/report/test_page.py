@@ -93,9 +93,9 @@ def test_kernels(tmp_path: Path) -> None:
     kernels = section(page_of(data, tmp_path / "a.html"), "kernels")
     assert kernels.rows() == [
         ["gemm", "1", "900 us", "78.3 %", "", "", "", "", "78.3 %"],
-        ["copy", "1", "250 us", "21.7 %", "", "", "", "21.7 %", ""],
+        ["copies", "1", "250 us", "21.7 %", "", "", "", "21.7 %", ""],
         ["gemm", "matmul", "assumed", "1", "900 us", "900 us", "78.3 %"],
-        ["copy", "copy, host to device", "modelled", "1", "250 us", "250 us", "21.7 %"],
+        ["copies", "copy, host to device", "modelled", "1", "250 us", "250 us", "21.7 %"],
     ]
 
 
