@@ -21,6 +21,8 @@ Key = tuple[str, str]
 
 LEAST_REPEATS = 3
 """So often something happens that repeats (assumed)."""
+MOSTLY = 0.75
+"""So large a share of what repeats does equal work (assumed)."""
 _LOOKED_AT = 64
 """So many of the last intervals are looked at (assumed to be enough for any schedule)."""
 _ALIKE_SHARE = 0.02
@@ -295,9 +297,25 @@ def _timed(marks: RankMarks) -> Rule | None:
             continue
         work = marks.work(series.places[-_LOOKED_AT:])[1:]
         share = alike_share(work)
-        if sum(work) and share >= 0.75:
+        if sum(work) and share >= MOSTLY:
             found.append((share == 1, series.count, number, name))
-    return Rule("clock", max(found)[-1]) if found else None
+    if not found:
+        return None
+    rule = Rule("clock", max(found)[-1])
+    passes = _passed_backward(marks)
+    return passes if passes is not None and _reads_now_and_then(marks, rule, passes) else rule
+
+
+def _reads_now_and_then(marks: RankMarks, clock: Rule, passes: Rule) -> bool:
+    """Whether the clock is read once in several iterations that end with a backward pass, as for a
+    log. They do equal work: where passes are micro-batches, all but the first add to gradients.
+    """
+    ends = marks.ends(passes)[-_LOOKED_AT:]
+    if len(ends) <= LEAST_REPEATS or alike_share(marks.work(ends)[1:]) < MOSTLY:
+        return False
+    reads = [place for place in marks.ends(clock) if place > ends[0]]
+    between = np.diff(np.searchsorted(ends, reads))
+    return bool(len(between) and np.median(between) > 1)
 
 
 def _ranged(marks: RankMarks) -> Rule | None:

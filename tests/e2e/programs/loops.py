@@ -17,6 +17,7 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from torch.nn.parallel import DistributedDataParallel
 
 WIDTH, BATCH, STEPS, MANY_STEPS, MICRO_BATCHES, EVALUATE_EVERY = 512, 64, 8, 200, 4, 3
+LOG_EVERY = 10
 Body = Callable[[int], None]
 
 
@@ -119,6 +120,33 @@ def forward_backward() -> Body:
     return step
 
 
+def own_descent() -> Body:
+    """Without an optimizer of PyTorch's."""
+    model = parallel(layers())
+
+    def step(_: int) -> None:
+        model.zero_grad()
+        model(batch()).square().mean().backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(parameter.grad, alpha=-0.1)
+
+    return step
+
+
+def own_accumulation() -> Body:
+    """Likewise, with micro-batches."""
+    model = layers()
+
+    def step(_: int) -> None:
+        model.zero_grad()
+        for _ in range(MICRO_BATCHES):
+            model(batch()).square().mean().backward()
+        model[0].weight.data.add_(model[0].weight.grad, alpha=-0.1)
+
+    return step
+
+
 def pipeline() -> Body:
     """A stage on each rank, an optimizer on each stage."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -157,7 +185,10 @@ def policy() -> Body:
 
 KINDS: dict[str, Callable[[], Body]] = {
     one.__name__: one
-    for one in (*(plain, accumulating, gan, muon, inference, forward_backward, pipeline, policy),)
+    for one in (
+        *(plain, accumulating, gan, muon, inference, forward_backward),
+        *(own_descent, own_accumulation, pipeline, policy),
+    )
 }
 
 
@@ -168,6 +199,17 @@ def timed(step: Body) -> Iterator[float]:
         step(number)
         torch.cuda.synchronize()
         yield time.perf_counter() - begin_s
+
+
+def timed_for_a_log(step: Body) -> Iterator[float]:
+    """Several steps together, from log to log."""
+    begin_s = time.perf_counter()
+    for number in range(1, 6 * LOG_EVERY + 1):
+        step(number)
+        if number % LOG_EVERY == 0:
+            torch.cuda.synchronize()
+            yield (time.perf_counter() - begin_s) / LOG_EVERY
+            begin_s = time.perf_counter()
 
 
 def timed_as_a_whole(step: Body) -> Iterator[float]:
@@ -181,12 +223,19 @@ def timed_as_a_whole(step: Body) -> Iterator[float]:
     yield (time.perf_counter() - begin_s) / MANY_STEPS
 
 
+WAYS: dict[str, Callable[[Body], Iterator[float]]] = {
+    "": timed,
+    "log": timed_for_a_log,
+    "whole": timed_as_a_whole,
+}
+
+
 def main() -> None:
     kind, _, way = sys.argv[1].partition("+")
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
     step = KINDS[kind]()
-    for lasted_s in (timed_as_a_whole if way == "whole" else timed)(step):
+    for lasted_s in WAYS[way](step):
         if dist.get_rank() == 0:
             print(f"iteration {lasted_s:.9f} s", flush=True)
     dist.destroy_process_group()
