@@ -91,6 +91,8 @@ def _cases() -> dict[str, tuple[Callable[..., torch.Tensor], Tensors]]:
         cases |= {f"{name} {dtype}": (f, [x]) for name, f in UNARY.items()}
         cases |= {f"{name} {dtype}": (f, [x, y]) for name, f in BINARY.items()}
         cases |= {f"to {dtype} {to}": (lambda t, to=to: t.to(to), [x]) for to in DTYPES}
+        if dtype.is_floating_point:
+            cases[f"mean {dtype}"] = (lambda t: t[:4].mean(), [x])
         cases[f"add promoted {dtype}"] = (lambda a, b: a + b, [x, y.double()])
     flags = [torch.tensor([True, False, True]), torch.tensor([True, True, False])]
     cases |= {

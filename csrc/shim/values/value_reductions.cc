@@ -28,7 +28,7 @@ struct Reduction {
   Dimensions kept;          // two: output and input
   const unsigned char* source = nullptr;
   unsigned char* destination[2] = {};
-  float factor = 0;         // MeanOps begins with it
+  double factor = 1;        // of a mean
   const void* buffers[3] = {};  // between blocks, and between launches
   bool is_whole = false;    // one launch makes the one result
 };
@@ -56,7 +56,7 @@ std::optional<std::size_t> find_config(const LaunchShape& shape, const void* ope
 // ReduceOp: configuration, OffsetCalculator<1> of the reduced dimensions, OffsetCalculator<2> of the kept ones,
 // source, two destinations, three buffers, the first index, whether it adds to the output, whether it is the last of several
 // launches, the number of outputs.
-bool read_reduction(const LaunchShape& shape, const void* operation, Reduction& r) {
+bool read_reduction(const ReductionRule& rule, const LaunchShape& shape, const void* operation, Reduction& r) {
   const auto config = find_config(shape, operation);
   if (!config) return false;
   const auto* base = static_cast<const unsigned char*>(operation);
@@ -73,7 +73,7 @@ bool read_reduction(const LaunchShape& shape, const void* operation, Reduction& 
   const bool accumulates = base[pointers + 56] != 0;
   const bool is_final = base[pointers + 57] != 0;
   r.is_whole = !accumulates && is_final && at<std::int32_t>(base, pointers + 60) == 1;
-  r.factor = at<float>(base, 0);
+  if (rule.reducer == Reducer::Mean) r.factor = load(rule.factor, base).as_real();  // MeanOps begins with it
   return is_device_pointer(r.source) && is_device_pointer(r.destination[0]) && r.reduced.elements() == r.inputs &&
          r.kept.elements() == r.outputs;
 }
@@ -116,7 +116,7 @@ std::optional<Number> reduced_value(const ReductionRule& rule, const Reduction& 
     const Number next = first_of(rule, load(rule.input, from));
     value = i == 0 ? next : combined(rule.reducer, value, next);
   }
-  if (rule.reducer == Reducer::Mean) value = real(value.as_real() * static_cast<double>(r.factor));
+  if (rule.reducer == Reducer::Mean) value = real(value.as_real() * r.factor);
   return value;
 }
 
@@ -161,13 +161,18 @@ std::optional<ReductionRule> parse_reduction(std::string_view name) {
   if (operation.size() < 4) return {};
   ReductionRule rule{reducer_of(operation[1]), scalar_named(operation[0]), scalar_named(operation[3])};
   if (rule.input == Scalar::None || rule.output == Scalar::None) rule.reducer = Reducer::Unknown;
+  if (rule.reducer != Reducer::Mean) return rule;
+  // MeanOps<element, accumulator, factor, output>
+  const auto mean = template_arguments(operation[1]);
+  rule.factor = mean.size() == 4 ? scalar_named(mean[2]) : Scalar::None;
+  if (rule.factor == Scalar::None) rule.reducer = Reducer::Unknown;
   return rule;
 }
 
 bool apply_reduction(const ReductionRule& rule, const LaunchShape& shape, const void* operation) noexcept {
   if (!any_known()) return false;
   Reduction r;
-  if (!read_reduction(shape, operation, r)) return false;
+  if (!read_reduction(rule, shape, operation, r)) return false;
   forget_reached({r.buffers[0], r.buffers[1], r.buffers[2]});
   const std::size_t extent = r.kept.extent(0) + size_of(rule.output);
   const bool small = r.inputs * r.outputs <= kMostElements && extent <= config().value_bytes;

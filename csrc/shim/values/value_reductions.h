@@ -21,6 +21,7 @@ struct ReductionRule {
   Reducer reducer = Reducer::Unknown;  // Unknown: only the outputs are found
   Scalar input = Scalar::None;
   Scalar output = Scalar::None;
+  Scalar factor = Scalar::None;  // of a mean: what the sum is multiplied with
 };
 
 // `name`: demangled. Nothing: not a reduction.
