@@ -189,12 +189,16 @@ struct Reached {
   std::vector<const void*> read;
   std::vector<Extent> inputs;  // of an elementwise kernel
   std::vector<const void*> pointers;  // to pointers that are written through
+  std::vector<const void*> pinned;  // host memory that is written through
+  std::vector<const void*> pinned_read;
 
   void clear() noexcept {
     written.clear();
     read.clear();
     inputs.clear();
     pointers.clear();
+    pinned.clear();
+    pinned_read.clear();
   }
 };
 
@@ -289,7 +293,12 @@ void add_sized(const void* argument, std::size_t bytes, Reached& reached) {
   for (std::size_t offset = 0; offset + sizeof(void*) <= bytes; ++offset) {
     const void* pointer = pointer_at(argument, offset);
     if (is_device_pointer(pointer)) add_word(pointer, reached);
+    else if (may_be_pinned(pointer)) reached.pinned.push_back(pointer);
   }
+}
+
+void add_pointer(const void* pointer, std::vector<const void*>& device, std::vector<const void*>& pinned) {
+  (may_be_pinned(pointer) ? pinned : device).push_back(pointer);
 }
 
 void add_parameters(const ReachPlan& plan, const LaunchShape& shape, void* const* arguments, Reached& reached) {
@@ -301,9 +310,9 @@ void add_parameters(const ReachPlan& plan, const LaunchShape& shape, void* const
   }
   for (const Parameter& parameter : plan.parameters) {
     const void* argument = arguments[parameter.index];
-    if (parameter.how == How::Written) reached.written.push_back(pointer_at(argument, 0));
+    if (parameter.how == How::Written) add_pointer(pointer_at(argument, 0), reached.written, reached.pinned);
     else if (parameter.how == How::Pointers) reached.pointers.push_back(pointer_at(argument, 0));
-    else if (parameter.how == How::Read) reached.read.push_back(pointer_at(argument, 0));
+    else if (parameter.how == How::Read) add_pointer(pointer_at(argument, 0), reached.read, reached.pinned_read);
     else if (parameter.how == How::List && add_list(parameter.list, shape, argument, reached)) continue;
     else if (parameter.bytes == 0) add_words(argument, most_bytes(argument, all), reached);
     else if (parameter.how == How::Words) add_sized(argument, parameter.bytes, reached);
@@ -351,6 +360,7 @@ void forget_arguments(const ReachPlan& plan, const LaunchShape& shape, void* con
   else if (arguments != nullptr) add_unknown(arguments, reached);
   add_variables(reached.written, reached.read);
   for (const void* pointers : reached.pointers) forget_pointed(pointers, 1);
+  forget_pinned(reached.pinned, reached.pinned_read);
   forget_reached(reached.written, reached.read);
 }
 

@@ -38,6 +38,9 @@ PH_EXPORT bool unregister_pinned(void* pointer) noexcept;
 // The allocation that holds `pointer`; false for ordinary host memory.
 PH_EXPORT bool find_allocation(const void* pointer, Allocation& out) noexcept;
 PH_EXPORT bool is_device_pointer(const void* pointer) noexcept;           // a range check, for hot paths
+PH_EXPORT bool any_pinned() noexcept;  // or was
+// False: no pinned host memory is there. A range check too.
+PH_EXPORT bool may_be_pinned(const void* pointer) noexcept;
 // What copies and fills may read and write: host memory; device memory that lies in one allocation or in mappings side
 // by side (expandable segments of PyTorch's allocator are such) which the program has made accessible.
 PH_EXPORT bool is_readable(const void* pointer, std::size_t bytes) noexcept;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdlib>
 #include <map>
 #include <mutex>
@@ -47,6 +48,9 @@ struct DeviceAccount {
 std::mutex mutex;
 auto& accounts = *new std::array<DeviceAccount, kMaxDevices>;
 auto& allocations = *new std::map<std::uintptr_t, Allocation>;  // by base; device and pinned memory
+// All memory that was ever pinned lies between them.
+std::atomic<std::uintptr_t> pinned_begin{~std::uintptr_t{0}};
+std::atomic<std::uintptr_t> pinned_end{0};
 
 std::size_t capacity_bytes() noexcept {
   static const auto bytes = static_cast<std::size_t>(config().number("gpu.totalGlobalMem"));
@@ -191,6 +195,8 @@ bool register_pinned(void* pointer, std::size_t bytes) noexcept {
   {
     const std::lock_guard lock(mutex);
     if (!allocations.try_emplace(base, Allocation{base, bytes, -1, MemoryKind::PinnedHost}).second) return false;
+    pinned_begin = std::min(pinned_begin.load(), base);
+    pinned_end = std::max(pinned_end.load(), base + bytes);
   }
   record_memory(RecordKind::Alloc, MemoryKind::PinnedHost, 0, bytes, base, 0);
   return true;
@@ -216,6 +222,14 @@ bool find_allocation(const void* pointer, Allocation& out) noexcept {
   if (entry == allocations.end()) return false;
   out = entry->second;
   return true;
+}
+
+bool any_pinned() noexcept { return pinned_end.load(std::memory_order_relaxed) != 0; }
+
+bool may_be_pinned(const void* pointer) noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  return pinned_begin.load(std::memory_order_relaxed) <= address &&
+         address < pinned_end.load(std::memory_order_relaxed);
 }
 
 bool is_readable(const void* pointer, std::size_t bytes) noexcept { return has_access(pointer, bytes, Access::Read); }

@@ -7,6 +7,7 @@
 #include "shim/core/capture.h"
 #include "shim/core/device.h"
 #include "shim/core/extents.h"
+#include "shim/core/own_memory.h"
 #include "shim/values/value_queue.h"
 #include "shim/values/values.h"
 
@@ -15,6 +16,9 @@ namespace ph {
 namespace {
 
 using Extents = std::vector<Extent>;
+
+// Arrays of pointers and structures in pinned host memory are not larger; assumed.
+constexpr std::size_t kMostPinnedBytes = 64u << 10;
 
 void add(Extents& extents, const Extent& extent) {
   if (extent.empty()) return;
@@ -83,6 +87,28 @@ void forget_reached(std::span<const void* const> written, std::span<const void* 
 
 void forget_reached(std::initializer_list<const void*> written) noexcept {
   forget_reached(std::span(written.begin(), written.size()));
+}
+
+void forget_pinned(std::span<const void* const> written, std::span<const void* const> read) noexcept {
+  if (written.empty() && read.empty()) return;
+  if (call_is_captured()) {
+    const std::vector<const void*> to(written.begin(), written.end());
+    const std::vector<const void*> from(read.begin(), read.end());
+    return capture_values([to, from] { forget_pinned(to, from); });
+  }
+  std::vector<const void*> reached;
+  const auto look_into = [&reached](const void* pointer, bool writes) {
+    Allocation allocation;
+    if (!find_allocation(pointer, allocation) || allocation.device >= 0) return;
+    const std::size_t bytes = allocation.base + allocation.bytes - reinterpret_cast<std::uintptr_t>(pointer);
+    const auto words = read_own_memory(pointer, std::min(bytes, kMostPinnedBytes));
+    each_device_pointer(reinterpret_cast<const char*>(words.data()), words.size(),
+                        [&reached](const void* inner) { reached.push_back(inner); });
+    if (writes) record_synthetic(bytes);
+  };
+  for (const void* pointer : written) look_into(pointer, true);
+  for (const void* pointer : read) look_into(pointer, false);
+  forget_reached(reached);
 }
 
 void forget_pointed(const void* pointers, std::size_t count) noexcept {

@@ -25,6 +25,9 @@ PH_EXPORT void mark_unknown(const void* pointer, std::size_t bytes) noexcept;
 // that are pointed to out of them or out of the blocks of `read`. Null pointers and host memory are allowed.
 PH_EXPORT void forget_reached(std::span<const void* const> written, std::span<const void* const> read = {}) noexcept;
 PH_EXPORT void forget_reached(std::initializer_list<const void*> written) noexcept;
+// What pointers lead to that lie in pinned host memory, from `written` and `read` on. The host may find anything where it
+// is written: that counts as read back.
+PH_EXPORT void forget_pinned(std::span<const void* const> written, std::span<const void* const> read) noexcept;
 // What `count` pointers at `pointers`, in host or device memory, point into; anything, where they are not known.
 PH_EXPORT void forget_pointed(const void* pointers, std::size_t count) noexcept;
 // Memory that the program's allocator has taken back: at once, also while this thread captures a graph.

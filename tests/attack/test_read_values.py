@@ -1,0 +1,57 @@
+"""Values of small tensors in random programs, and in memory that the host and the device share.
+
+PHANTORA_ATTACK_EXAMPLES: how many programs; PHANTORA_ATTACK_SEED: the first one's seed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from phantora_runs import PROGRAMS, Phantora
+
+pytestmark = pytest.mark.torch
+
+EXAMPLES = min(int(os.environ.get("PHANTORA_ATTACK_EXAMPLES", "40")), 2000)
+SEED = int(os.environ.get("PHANTORA_ATTACK_SEED", "18"))
+
+
+@pytest.fixture
+def phantora(tmp_path: Path) -> Iterator[Phantora]:
+    phantora = Phantora(tmp_path)
+    yield phantora
+    phantora.close()
+
+
+def test_random_programs_read_no_wrong_value(phantora: Phantora) -> None:
+    """After each step every element equals the CPU's or is unknown; most are known."""
+    wrong = []
+    right = unknown = 0
+    for first in range(SEED, SEED + EXAMPLES, 200):
+        count = min(200, SEED + EXAMPLES - first)
+        numbers = ["--seed", str(first), "--programs", str(count)]
+        run = phantora.run(["--ranks", "1"], [PROGRAMS / "random_values.py", *numbers])
+        assert run.exit_code == 0, run.errors
+        wrong += re.findall(r"^seed \d+: .*$", run.output, re.MULTILINE)
+        counts = json.loads(re.findall(r"^\{.*\}$", run.output, re.MULTILINE)[-1])
+        right += counts["right"]
+        unknown += counts["unknown"]
+    assert wrong == []
+    assert right > unknown
+
+
+def test_pinned_memory_hides_no_write(phantora: Phantora) -> None:
+    """A kernel that finds pointers in pinned host memory writes through them; one that gets pinned
+    memory may write that, and the launch counts as a read.
+    """
+    pytest.importorskip("torch", minversion="2.9")  # compiles kernels
+    run = phantora.run(["--ranks", "1"], [PROGRAMS / "pinned_kernels.py"])
+    assert run.exit_code == 0, run.errors
+    assert "changed through a table: [0, 0, 0, 0]" in run.output
+    assert "not changed: [3, 4, 5, 6]" in run.output
+    # The launches with pinned memory, and the read of the numbers.
+    assert run.summary["trust"]["synthetic_reads"] == 3
