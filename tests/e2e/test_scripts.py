@@ -48,9 +48,6 @@ for width, blocks in zip((16, 32, 64, 128), (3, 4, 6, 3), strict=True):
     NORMALISATIONS[4 * width] += blocks + 1
 
 
-@pytest.mark.xfail(
-    reason="the loss scale reads as unknown when batches are normalised over ranks", strict=False
-)
 def test_convolutional_network(phantora: Phantora) -> None:
     """Statistics of every normalisation are exchanged, gradients reduced once; the scale holds."""
     run = run_script(phantora, "resnet.py", "--benchmark")

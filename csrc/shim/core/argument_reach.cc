@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "shim/core/extents.h"
+#include "shim/core/frames.h"
 #include "shim/core/kernel_arguments.h"
 #include "shim/core/own_memory.h"
 #include "shim/values/element_functions.h"
@@ -233,7 +234,8 @@ std::size_t stack_bytes_from(const void* pointer) noexcept {
 template <class Visit>
 void each_word(const void* from, std::size_t bytes, Visit&& visit) {
   if (const std::size_t most = stack_bytes_from(from)) {
-    each_device_pointer(static_cast<const char*>(from), std::min(bytes, most), visit);
+    const std::size_t in_frame = frame_bytes_from(from);
+    each_device_pointer(static_cast<const char*>(from), std::min(bytes, in_frame != 0 ? in_frame : most), visit);
     return;
   }
   const auto copy = read_own_memory(from, bytes);
