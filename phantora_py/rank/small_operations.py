@@ -55,6 +55,7 @@ class SmallOperations:
             ours = functools.partial(self._kernel, operator=operator)
             self._operators.replace(name, ours if make is None else functools.partial(make, ours))
         assert not kernels, kernels
+        self._operators.replace("zero_", special.zero)
         self._sparse_operators = replaceable(torch, "SparseCUDA")
         self._sparse_operators.replace("_coalesce", special.coalesce)
 

@@ -57,6 +57,20 @@ class SpecialOperations:
 
         return coalesce
 
+    def zero(self, usual: Kernel) -> Kernel:
+        """A large fill is left unknown, as its bytes do not tell what they are. Integers are kept."""
+        torch = self._torch
+        is_capturing = torch.cuda.is_current_stream_capturing
+
+        def zero(keys: Any, tensor: Any) -> Any:
+            result = usual(keys, tensor)
+            if self._values.is_large_index(tensor) and not is_capturing():
+                with self._values.own_code():
+                    self._values.write(tensor, torch.zeros(tensor.shape, dtype=tensor.dtype))
+            return result
+
+        return zero
+
     def _topk(self, make: Callable[[Kernel], Kernel], usual: Kernel) -> Kernel:
         """Of values that nobody knows the indices are made up, as the user says that experts are
         loaded.
@@ -83,9 +97,17 @@ class SpecialOperations:
 
         def check_finite(keys: Any, gradients: Any, found: Any, factor: Any) -> None:
             before = self._known(found)
-            usual(keys, gradients, found, factor)
-            if before is not None:
-                with self._values.own_code():
+            stated = self._values.state_writes(1)
+            try:
+                usual(keys, gradients, found, factor)
+            finally:
+                self._values.state_writes(stated)
+            with self._values.own_code():
+                for gradient in gradients:
+                    self._values.forget(gradient)
+                if before is None:
+                    self._values.forget(found)
+                else:
                     self._values.write(found, before)
 
         return check_finite

@@ -114,6 +114,15 @@ class TensorValues:
             tensor.is_floating_point() or tensor.is_complex()
         )
 
+    def is_large_index(self, tensor: Any) -> bool:
+        """Whether only its being integers in one piece lets its values be known."""
+        return (
+            self._most_bytes < tensor.nbytes <= self.most_bytes
+            and self.is_plain(tensor)
+            and tensor.is_contiguous()
+            and self.is_small(tensor)
+        )
+
     def read(self, tensor: Any) -> Any:
         """A CPU tensor of the same values.
 

@@ -175,12 +175,20 @@ void carry_out(const KernelRule& rule, const Launch& launch) {
   if (dense) known_now().add(output.data, extent);
 }
 
+// A fill needs no inputs. Of integers without gaps it may be as large as what operators keep
+// (phantora_py/rank/tensor_values.py, MOST_INDEX_BYTES).
+std::size_t most_bytes_of(const KernelRule& rule, const Launch& launch) noexcept {
+  constexpr std::size_t kMostIndexBytes = 4u << 20;
+  const bool is_large = rule.operands == 1 && !launch.strided && is_integral(launch.tensors[0].type);
+  return is_large ? std::max<std::size_t>(kMostIndexBytes, config().value_bytes) : config().value_bytes;
+}
+
 bool may_be_computed(const KernelRule& rule, const Launch& launch) noexcept {
-  const std::size_t most = rule.operands == 1 ? config().value_bytes : kMostElements;
-  if (launch.elements > most) return false;
+  const std::size_t most_bytes = most_bytes_of(rule, launch);
+  if (launch.elements > (rule.operands == 1 ? most_bytes : kMostElements)) return false;
   for (std::size_t i = 0; i < rule.operands; ++i) {
     const std::size_t extent = launch.extent_bytes(i);
-    if (extent > config().value_bytes) return false;
+    if (extent > most_bytes) return false;
     if (i != 0 && !is_known(launch.tensors[i].data, launch.strided ? launch.size(i) : extent)) return false;
   }
   return true;

@@ -106,13 +106,24 @@ Number first_of(const ReductionRule& rule, const Number& number) noexcept {
   return to_integer ? whole(number.as_integer()) : number;
 }
 
-// Nothing: some input of the output is not known.
-std::optional<Number> reduced_value(const ReductionRule& rule, const Reduction& r, std::size_t output) {
+// From its first byte to its last.
+std::size_t source_bytes(const ReductionRule& rule, const Reduction& r) noexcept {
+  return r.reduced.extent(0) + r.kept.extent(1) + size_of(rule.input);
+}
+
+// Integers take as much as operators keep of them (phantora_py/rank/tensor_values.py, MOST_INDEX_BYTES): counts of tokens.
+std::size_t most_elements(const ReductionRule& rule) noexcept {
+  constexpr std::size_t kMostIntegers = (4u << 20) / sizeof(std::int64_t);
+  return is_integral(rule.input) ? kMostIntegers : kMostElements;
+}
+
+// Nothing: some input of the output is not known. `all_known`: all are.
+std::optional<Number> reduced_value(const ReductionRule& rule, const Reduction& r, std::size_t output, bool all_known) {
   const unsigned char* base = r.source + r.kept.offset(1, output);
   Number value;
   for (std::size_t i = 0; i < r.inputs; ++i) {
     const unsigned char* from = base + r.reduced.offset(0, i);
-    if (!known_now().covers(from, size_of(rule.input))) return {};
+    if (!all_known && !known_now().covers(from, size_of(rule.input))) return {};
     const Number next = first_of(rule, load(rule.input, from));
     value = i == 0 ? next : combined(rule.reducer, value, next);
   }
@@ -121,9 +132,10 @@ std::optional<Number> reduced_value(const ReductionRule& rule, const Reduction& 
 }
 
 void carry_out(const ReductionRule& rule, const Reduction& r) {
+  const bool all_known = known_now().covers(r.source, source_bytes(rule, r));
   for (std::size_t o = 0; o < r.outputs; ++o) {
     unsigned char* to = r.destination[0] + r.kept.offset(0, o);
-    const auto value = reduced_value(rule, r, o);
+    const auto value = reduced_value(rule, r, o, all_known);
     if (!value) {
       known_now().remove(to, size_of(rule.output));
       continue;
@@ -175,14 +187,13 @@ bool apply_reduction(const ReductionRule& rule, const LaunchShape& shape, const 
   if (!read_reduction(rule, shape, operation, r)) return false;
   forget_reached({r.buffers[0], r.buffers[1], r.buffers[2]});
   const std::size_t extent = r.kept.extent(0) + size_of(rule.output);
-  const bool small = r.inputs * r.outputs <= kMostElements && extent <= config().value_bytes;
+  const bool small = r.inputs * r.outputs <= most_elements(rule) && extent <= config().value_bytes;
   if (rule.reducer == Reducer::Unknown || !r.is_whole || !small || !is_known(r.source, size_of(rule.input))) {
     forget_reached({r.destination[0], r.destination[1]});
     return true;
   }
   expect_known(r.destination[0], extent);
-  const std::size_t source_bytes = r.reduced.extent(0) + r.kept.extent(1) + size_of(rule.input);
-  Touches touches{{r.source, source_bytes, false}, {r.destination[0], extent, true}};
+  Touches touches{{r.source, source_bytes(rule, r), false}, {r.destination[0], extent, true}};
   enqueue_value([rule, r = std::move(r)] { carry_out(rule, r); }, std::move(touches));
   return true;
 }

@@ -108,8 +108,10 @@ void upload(void* destination, const void* source, std::size_t bytes) noexcept {
 
 void download(void* destination, const void* source, std::size_t bytes) noexcept {
   if (is_promised(bytes)) {
-    return enqueue_host_write(destination, source, bytes,
-                              [=, values = promised] { std::memcpy(destination, values.data(), bytes); });
+    enqueue_host_write(destination, source, bytes,
+                       [=, values = promised] { std::memcpy(destination, values.data(), bytes); });
+    if (bytes == 1) promised_bytes = 0;
+    return;
   }
   const bool may_be = may_be_known(source, bytes);
   if (!may_be) record_synthetic(bytes);

@@ -70,7 +70,7 @@ PH_EXPORT void drain_values() noexcept;
 // known bytes alone move: the host keeps what it had in place of the others, and the read is recorded.
 PH_EXPORT void copy_values(void* destination, const void* source, std::size_t bytes, bool synchronous) noexcept;
 // Copies of so many bytes (1, 4 or 8; of 8 also their first 4) to the host by this thread find `values`, until none are
-// promised.
+// promised; a flag is found once, as the next one that is read says something else.
 PH_EXPORT void promise_read(const void* values, std::size_t bytes) noexcept;
 // The program gets values that no rule produced; the report counts them by Python line.
 PH_EXPORT void record_synthetic(std::uint64_t bytes) noexcept;
