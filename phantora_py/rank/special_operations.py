@@ -58,7 +58,7 @@ class SpecialOperations:
         return coalesce
 
     def zero(self, usual: Kernel) -> Kernel:
-        """A large fill is left unknown, as its bytes do not tell what they are. Integers are kept."""
+        """A large fill is left unknown, as its bytes have no type. Integers are kept."""
         torch = self._torch
         is_capturing = torch.cuda.is_current_stream_capturing
 
