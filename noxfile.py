@@ -29,6 +29,14 @@ TRAINING_TESTS = [
     "tests/e2e/test_outside_waits.py",
     "tests/e2e/test_parallelism.py",
 ]
+# Whatever is wrong or hostile.
+ATTACKS = [
+    "tests/attack",
+    "tests/agent/test_damaged_channels.py",
+    "tests/e2e/test_garbled_ranks.py",
+    "tests/e2e/test_operator_table.py",
+    "tests/sim_server/test_garbled_records.py",
+]
 # Every CUDA symbol that the installed PyTorch imports is known.
 IMPORTS_TEST = "tests/shim/test_tables.py::test_imports_of_installed_torch_have_rows"
 # Python with PyTorch, from the oldest pair to the newest.
@@ -282,14 +290,14 @@ def hunt(session: nox.Session) -> None:
 
 @nox.session
 def attack(session: nox.Session) -> None:
-    """Wrong inputs of every format, hostile connections, kills: what tests/attack does, at length.
+    """Wrong inputs of every format, hostile connections, kills, values: at length.
 
     PHANTORA_ATTACK_EXAMPLES: inputs of each format; PHANTORA_ATTACK_SEED: the first one's seed.
     """
     session.install(TORCH, wheel(session), *group("test"), "pytest-xdist>=3")
     examples = os.environ.get("PHANTORA_ATTACK_EXAMPLES", "100000")
     session.run(
-        *("pytest", "-n", "2", "tests/attack", *session.posargs),
+        *("pytest", "-n", "2", *(session.posargs or ATTACKS)),
         env={"PHANTORA_ATTACK_EXAMPLES": examples},
     )
 

@@ -1,6 +1,6 @@
 """Ranks that start slowly, on a machine that is busy, and are looked at all the time.
 
-By default one start of eight ranks; PHANTORA_ATTACK_STARTS sets how many there are,
+By default one start of four ranks; PHANTORA_ATTACK_STARTS sets how many there are,
 PHANTORA_ATTACK_RANKS of how many ranks.
 """
 
@@ -22,9 +22,9 @@ from interrupted_runs import Command
 from phantora_py.agent.whereabouts import whereabouts
 
 STARTS = int(os.environ.get("PHANTORA_ATTACK_STARTS", "1"))
-RANKS = int(os.environ.get("PHANTORA_ATTACK_RANKS", "8"))
+RANKS = int(os.environ.get("PHANTORA_ATTACK_RANKS", "4"))
 EXAMPLE = Path(__file__).parents[2] / "examples" / "train_gpt_fsdp.py"
-LAYERS = 32
+LAYERS = 16
 
 
 @contextmanager
