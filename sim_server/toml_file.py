@@ -23,8 +23,9 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     return parse_toml(read_text(path, what), f"{what} {path}")
 
 
-def read_text(path: Path, what: str) -> str:
-    """A text that a person wrote, or a program for persons. `what` it is, for messages.
+def read_text(path: Path, what: str, errors: str = "strict") -> str:
+    """A text that a person wrote, or a program for persons. `what` it is, for messages. `errors`:
+    of bytes that are no UTF-8, as of `bytes.decode`.
 
     Raises: UsageError.
     """
@@ -36,7 +37,7 @@ def read_text(path: Path, what: str) -> str:
     if len(content) > _MOST_BYTES:
         raise UsageError(f"{what} {path}: is larger than {_MOST_BYTES >> 20} MiB")
     try:
-        return content.decode("utf-8")
+        return content.decode("utf-8", errors)
     except UnicodeDecodeError as error:
         raise UsageError(f"{what} {path}: is no text: {error}") from error
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from phantora_py.bench.operations import DATA_TYPES
 from sim_server.errors import UsageError
+from sim_server.toml_file import read_text
 
 _TAG = re.compile(r"^(?:\[[^\]\s]+\]|\d+:)\s*")
 # Of Open MPI, with the time it may put before it. A line that nccl-tests prints in pieces has one
@@ -55,10 +56,7 @@ def read_log(path: Path) -> Log:
 
     Raises: UsageError, with the line that cannot be understood, or should not be relied on.
     """
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
+    text = read_text(path, "log", errors="replace")
     rows: list[Measured] = []
     hosts: dict[int, str] = {}
     operation = None

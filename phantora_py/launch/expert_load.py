@@ -6,6 +6,7 @@ from pathlib import Path
 from phantora_py.launch.interpreter import Torch
 from phantora_py.rank.expert_load import ExpertLoad
 from sim_server.errors import UsageError
+from sim_server.toml_file import read_text
 
 # Before, PyTorch does not hand out its kernels, and no operation finds values
 # (docs/decisions/small-operations.md).
@@ -36,12 +37,11 @@ def _parse(text: str) -> ExpertLoad:
 
 
 def _read_weights(path: Path) -> tuple[float, ...]:
-    try:
-        words = path.read_text(encoding="utf-8").split()
-    except (OSError, UnicodeDecodeError) as error:
+    if not path.exists():
         raise UsageError(
-            f"--expert-load {path}: neither uniform nor zipf:S, and no file of weights: {error}"
-        ) from error
+            f"--expert-load {path}: neither uniform nor zipf:S, and there is no such file."
+        )
+    words = read_text(path, "--expert-load").split()
     weights = tuple(
         _number(word, f"{path}: weight {number}") for number, word in enumerate(words, 1)
     )

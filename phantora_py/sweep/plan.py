@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from typing import Any
 
 from sim_server.errors import UsageError
 from sim_server.toml_file import read_toml
+
+# A run takes seconds: these take a day (assumed to be a mistake beyond).
+_MOST_COMBINATIONS = 10_000
 
 Values = dict[str, Any]
 """By name; those of the tables `run` and `env` with that before a point."""
@@ -130,6 +134,11 @@ def _grid(table: object, path: Path) -> Iterator[Values]:
     for name, values in grid.items():
         if not isinstance(values, list):
             raise UsageError(f"{path}: [grid] {name} is not a list of values; write [{values!r}].")
+    count = math.prod(map(len, grid.values()))
+    if count > _MOST_COMBINATIONS:
+        raise UsageError(
+            f"{path}: [grid] has {count:,} combinations; {_MOST_COMBINATIONS:,} are the most."
+        )
     if grid:
         for chosen in itertools.product(*grid.values()):
             yield dict(zip(grid, chosen, strict=True))

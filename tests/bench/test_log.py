@@ -82,3 +82,12 @@ def test_missing_log(tmp_path: Path) -> None:
     """A path that is none is the user's error."""
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         read_log(tmp_path / "none.txt")
+
+
+def test_a_file_that_is_no_log(tmp_path: Path) -> None:
+    """It is refused before it fills the memory."""
+    path = tmp_path / "disk.img"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(UsageError, match="is larger than 64 MiB"):
+        read_log(path)

@@ -44,7 +44,7 @@ def test_a_file_that_is_wrong(tmp_path: Path, content: str, message: str) -> Non
     [
         ("zipf", "the exponent must be a number"),
         ("zipf:steep", "the exponent must be a number, 0 or more, not 'steep'"),
-        ("even", "neither uniform nor zipf:S, and no file of weights"),
+        ("even", "neither uniform nor zipf:S, and there is no such file"),
     ],
 )
 def test_no_distribution(text: str, message: str) -> None:

@@ -91,6 +91,11 @@ def test_a_command_that_resimulates(tmp_path: Path) -> None:
             "{a} is a list of words, and stands within a word: x{a",
         ),
         ("grid = {", "p", "is not TOML"),
+        (
+            f"grid = {{a = {[*range(101)]}, b = {[*range(100)]}}}",
+            "p {a} {b}",
+            "10,100 combinations",
+        ),
         ('grid = {run.until-steady = ["yes"]}', "p", "'until-steady' is true or false"),
         ('grid = {run.ranks = ["many"]}', "p", "'ranks' is a number"),
         (
