@@ -21,7 +21,7 @@ from synthetic_cache import synthetic_entries
 from phantora_py.data import RunData
 from phantora_py.profile.needs import TimedBy, signatures_of
 from phantora_py.report.iterations import find_iterations
-from phantora_py.resimulate import resimulate
+from phantora_py.runs.resimulate import resimulate
 from sim_server.gpu import GpuProfile
 from sim_server.kernels import CachedTimer, KernelTimer
 from sim_server.timing_cache import Entry, Environment

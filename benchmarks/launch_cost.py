@@ -21,8 +21,8 @@ from pathlib import Path
 from measurement import Results, median, parser
 
 from phantora_py._channel import ChannelSet
+from phantora_py.launch.libraries import preload_list, shim_directory
 from phantora_py.launch.rundir import RunDirectory, write_settings
-from phantora_py.libraries import preload_list, shim_directory
 from sim_server.gpu import load_gpu
 
 PROGRAM = Path(__file__).with_suffix(".c")

@@ -21,7 +21,7 @@ from typing import Any
 from phantora_py.data import RunData
 from phantora_py.launch.module import module_command
 from phantora_py.report.summary import summarise
-from phantora_py.report.units import duration_text, size_text
+from phantora_py.text.units import duration_text, size_text
 
 PROGRAMS = Path(__file__).parents[1] / "tests" / "e2e" / "programs"
 

@@ -1,7 +1,7 @@
 """Schemas of JSON values that come from a file: types, ranges and sizes, checked before use.
 
 A schema is a `Check`: a function that takes a value and raises `Fault` for another one. Tables of
-them say what a file may hold (`phantora_py/data_schema.py`, `sim_server/timing_cache/entry.py`).
+them say what a file may hold (`phantora_py/data/schema.py`, `sim_server/timing_cache/entry.py`).
 """
 
 from __future__ import annotations

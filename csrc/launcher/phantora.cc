@@ -1,5 +1,5 @@
 // The command `phantora`: executes the Python script `phantora-python` that lies beside it, with the signals that ask
-// for an end held back until that can heed them (phantora_py/start.py). An interpreter that gets one while it starts
+// for an end held back until that can heed them (phantora_py/__main__.py). An interpreter that gets one while it starts
 // ends with a traceback and exit code 1.
 #include <cerrno>
 #include <climits>

@@ -12,9 +12,9 @@ from typing import Any
 
 import psutil
 
-from phantora_py.host_memory import available_bytes, oom_kills, pss_bytes
-from phantora_py.process_tree import tree
-from phantora_py.report.units import size_text
+from phantora_py.machine.host_memory import available_bytes, oom_kills, pss_bytes
+from phantora_py.machine.process_tree import tree
+from phantora_py.text.units import size_text
 
 # How often it is looked how much is left: a process fills some hundred MiB meanwhile (assumed).
 _LOOK_EVERY_S = 0.1

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from phantora_py.agent.frames import Frame, common, line_of, look
 from phantora_py.agent.process_memory import ProcessMemory, Unreadable
-from phantora_py.process_tree import tree
+from phantora_py.machine.process_tree import tree
 
 # Frames that are made and freed all the time need many tries, each of less than a millisecond
 # (assumed enough).

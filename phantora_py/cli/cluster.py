@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from phantora_py.cli.cluster_drawing import draw
-from phantora_py.report.units import duration_text
+from phantora_py.text.units import duration_text
 from sim_server.cluster import (
     Cluster,
     FabricKind,

@@ -15,13 +15,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from phantora_py import host_memory
 from phantora_py.cli import prospects
 from phantora_py.isolation import backend, probe
 from phantora_py.isolation.advice import advise
 from phantora_py.isolation.engines import EngineFailed
 from phantora_py.launch.interpreter import SUPPORTED_CUDA_MAJORS, check_torch, inspect_interpreter
-from phantora_py.libraries import preload_list, shim_directory
+from phantora_py.launch.libraries import preload_list, shim_directory
+from phantora_py.machine import host_memory
 from sim_server.errors import PhantoraError, UsageError
 
 # A rank forked from the zygote takes some 100 MiB after its first steps (docs/benchmarks.md).

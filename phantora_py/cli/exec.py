@@ -6,8 +6,8 @@ from pathlib import Path
 
 from phantora_py.cli.progress import Progress
 from phantora_py.cli.run import verdict
-from phantora_py.launch import run as launch
 from phantora_py.launch.options import RunOptions
+from phantora_py.runs import run as launch
 from sim_server.errors import UsageError
 
 _USAGE = "phantora exec [--cluster NAME|FILE] -- PROGRAM ..."

@@ -15,7 +15,7 @@ from phantora_py.cli.messages import error_console
 from phantora_py.cli.mixer import Mixer
 from phantora_py.cli.rank_table import rank_table
 from phantora_py.launch.prepared import Prepared
-from phantora_py.report.units import duration_text
+from phantora_py.text.units import duration_text
 from sim_server import simulation_pb2 as wire
 
 FIRST_SHOWN_S = 1.0

@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from phantora_py.coverage import REACHES
-from phantora_py.forecast import NOT_KNOWN, Package, forecast
+from phantora_py.coverage.forecast import NOT_KNOWN, Package, forecast
 from phantora_py.launch.command import Command, understand
 from sim_server.errors import UnsupportedCall, UsageError
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Column, Table
 
 from phantora_py.agent.states import Doing, RankState
-from phantora_py.report.units import duration_text
+from phantora_py.text.units import duration_text
 from sim_server.deadlock import ranges_text
 
 # So many have a row each; of more, those that do the same share one (assumed to fit a terminal).

@@ -18,8 +18,8 @@ from phantora_py.data import RunData
 from phantora_py.report.iterations import find_iterations
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
-from phantora_py.resimulate import Watch, resimulate
-from phantora_py.what_if import WhatIf, parse_scales, parse_variables
+from phantora_py.runs.resimulate import Watch, resimulate
+from phantora_py.runs.what_if import WhatIf, parse_scales, parse_variables
 from sim_server import simulation_pb2 as wire
 from sim_server.cluster import load_cluster
 from sim_server.simulation import Simulation

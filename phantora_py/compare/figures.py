@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from phantora_py.report.units import amount_text, duration_text, percent_text, size_text
+from phantora_py.text.units import amount_text, duration_text, percent_text, size_text
 
 NONE = "-"
 # A change of less than this share of the iteration is not worth a line (assumed).

@@ -15,8 +15,8 @@ from phantora_py.isolation.nodes import node_address, node_name
 from phantora_py.isolation.probe import Isolation
 from phantora_py.launch.command import PROGRAMS
 from phantora_py.launch.layout import RunLayout
+from phantora_py.launch.libraries import preload_list, preload_value, shim_directory
 from phantora_py.launch.torchrun import TorchrunCommand
-from phantora_py.libraries import preload_list, preload_value, shim_directory
 
 # torchrun's own choice. Source: torch/distributed/run.py of PyTorch 2.15.
 _MASTER_PORT = 29500

@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from phantora_py.isolation import container
 from phantora_py.isolation.nodes import Node, node_address, node_name
 from phantora_py.launch import environment
+from phantora_py.launch.libraries import CUDA_MAJOR
 from phantora_py.launch.prepared import Prepared
 from phantora_py.launch.ranks import NotForkable, RankProcesses
 from phantora_py.launch.rundir import RunDirectory
 from phantora_py.launch.spool import output_paths
 from phantora_py.launch.starter import Plan, RankStart
-from phantora_py.libraries import CUDA_MAJOR
 
 
 def await_ready(

@@ -17,7 +17,7 @@ import psutil
 
 from phantora_py.launch.module import module_command
 from phantora_py.launch.starter import MAX_PACKET_BYTES, Plan, RankStart
-from phantora_py.process_tree import tree
+from phantora_py.machine.process_tree import tree
 from sim_server.errors import InternalError, UsageError
 
 # Between asking a rank to end and killing it (assumed: what a handler needs to write a last line).

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from phantora_py.data import RunData
-from phantora_py.resimulate import resimulate
-from phantora_py.what_if import WhatIf
+from phantora_py.runs.resimulate import resimulate
+from phantora_py.runs.what_if import WhatIf
 from sim_server.kernels import KernelScale, Timer, Timing
 from sim_server.settings import Settings
 from sim_server.timing_cache.entry import signature_key

@@ -8,8 +8,8 @@ from typing import Any
 from phantora_py.bench.operations import bus_factor
 from phantora_py.data import RunData
 from phantora_py.report.layout import layout_text, pair_text
-from phantora_py.report.units import percent_text
 from phantora_py.report.window import Window
+from phantora_py.text.units import percent_text
 from sim_server.records import NcclOpKind
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from phantora_py.report.units import duration_text
+from phantora_py.text.units import duration_text
 from sim_server.deadlock import ranges_text
 
 # The rest is in the data file.

@@ -7,7 +7,7 @@ from typing import Any
 from rich.markup import escape
 
 from phantora_py.report.iteration_contents import DISAGREEMENT
-from phantora_py.report.units import duration_text, percent_text
+from phantora_py.text.units import duration_text, percent_text
 
 _FOUND_BY = {
     "marker": "from mark to mark of phantora_py.mark_iteration()",

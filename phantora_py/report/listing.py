@@ -12,8 +12,8 @@ from rich.text import Text
 from phantora_py.data import RunData
 from phantora_py.report.iterations import find_iterations
 from phantora_py.report.kernels import KernelRow, kernel_rows
-from phantora_py.report.units import duration_text, percent_text
 from phantora_py.report.window import Window, steady_window
+from phantora_py.text.units import duration_text, percent_text
 from sim_server.kernels import Tier
 
 # Kernels without a rule; the first that a model would help.

@@ -14,10 +14,10 @@ from phantora_py.data import RunData
 from phantora_py.report.deadlock import print_deadlock
 from phantora_py.report.iteration_text import iteration_lines
 from phantora_py.report.summary import summarise
-from phantora_py.report.units import duration_text, percent_text, size_text
 from phantora_py.report.unknown_reads import difference_text
 from phantora_py.report.unsupported import mark, unsupported_lines
 from phantora_py.report.wrapping import wrapped
+from phantora_py.text.units import duration_text, percent_text, size_text
 
 MOST_SITES = 5
 NO_TIME = (

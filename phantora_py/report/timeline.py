@@ -18,8 +18,8 @@ from phantora_py.data import RunData
 from phantora_py.report.breakdown import rank_covers
 from phantora_py.report.communication import Layouts
 from phantora_py.report.critical_path import Cause, Step
-from phantora_py.report.units import duration_text, size_text
 from phantora_py.report.window import Window
+from phantora_py.text.units import duration_text, size_text
 from sim_server.history import (
     COMMUNICATION_SPAN,
     COPY_SPAN,

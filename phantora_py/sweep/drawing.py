@@ -10,8 +10,8 @@ from math import floor, log10
 from pathlib import Path
 from typing import Any
 
-from phantora_py.report.units import duration_text, size_text
 from phantora_py.sweep.pareto import Costs, costs_of
+from phantora_py.text.units import duration_text, size_text
 from sim_server.output_file import write_file
 
 # Units of the drawing; the legend is to the right of the chart.

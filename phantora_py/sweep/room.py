@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 
-from phantora_py.host_memory import available_bytes
+from phantora_py.machine.host_memory import available_bytes
 
 # Of what is available when the sweep begins: runs are weighed seldom, and not all alike (assumed).
 _MEMORY_SHARE = 0.8

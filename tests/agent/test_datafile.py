@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from phantora_py.agent.datafile import DataFile
-from phantora_py.broken_archive import BrokenArchive
+from phantora_py.data.broken_archive import BrokenArchive
 from sim_server.errors import UsageError
 
 LIMIT_S = 60.0

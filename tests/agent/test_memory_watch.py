@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from phantora_py import host_memory
 from phantora_py.agent.memory import MemoryWatch, margin_bytes
-from phantora_py.process_tree import tree
+from phantora_py.machine import host_memory
+from phantora_py.machine.process_tree import tree
 
 GIB = 1 << 30
 

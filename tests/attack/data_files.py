@@ -26,9 +26,9 @@ from phantora_py.report.page.render import make_page
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from phantora_py.report.trace.write import write_trace
-from phantora_py.resimulate import resimulate
-from phantora_py.tables import TABLES
-from phantora_py.what_if import WhatIf
+from phantora_py.runs.resimulate import resimulate
+from phantora_py.runs.what_if import WhatIf
+from phantora_py.tables import TABLES, Run
 from sim_server.errors import PhantoraError
 
 Act = Callable[[random.Random], None]
@@ -135,7 +135,7 @@ def _mutate_rows(rng: random.Random, content: bytes) -> bytes:
 
 
 def _views(directory: Path, path: Path, rng: random.Random) -> None:
-    data = RunData(path)
+    data = Run(path)
     chosen = rng.randrange(7)
     if chosen <= 1:
         print(json.dumps(summarise(data)))

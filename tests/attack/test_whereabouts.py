@@ -18,7 +18,7 @@ from test_python_frame import find_interpreter
 
 import phantora_py.rank
 from phantora_py.agent.whereabouts import whereabouts
-from phantora_py.libraries import CUDA_MAJOR, shim_directory
+from phantora_py.launch.libraries import CUDA_MAJOR, shim_directory
 
 SITE = Path(phantora_py.rank.__file__).parent / "site"
 EXAMPLES = int(os.environ.get("PHANTORA_ATTACK_EXAMPLES", "1000"))

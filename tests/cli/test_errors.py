@@ -136,7 +136,7 @@ def test_our_own_fault(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
     def fail(_: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("phantora_py.launch.run.prepare", fail)
+    monkeypatch.setattr("phantora_py.runs.run.prepare", fail)
     assert main(["run", "--", "sh"]) == 70
     said = capsys.readouterr().err
     assert "ZeroDivisionError: ours" in said

@@ -11,7 +11,7 @@ import pytest
 
 from phantora_py.cli import main
 from phantora_py.coverage import TORCH, read_tables_for, read_torch_uses, torch_gaps
-from phantora_py.forecast import Gap, Package, forecast
+from phantora_py.coverage.forecast import Gap, Package, forecast
 from phantora_py.launch.command import Form, Program, understand
 from phantora_py.launch.interpreter import Interpreter
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from phantora_runs import PROGRAMS, Phantora, Run
 
-from phantora_py.libraries import shim_directory
+from phantora_py.launch.libraries import shim_directory
 from phantora_py.profile.driver import DRIVER
 from phantora_py.profile.lock import GpuLock
 from phantora_py.profile.suite import attention, linear

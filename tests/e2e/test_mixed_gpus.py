@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from phantora_runs import PROGRAMS, Phantora, Run
 
-from phantora_py.resimulate import resimulate
-from phantora_py.what_if import WhatIf
+from phantora_py.runs.resimulate import resimulate
+from phantora_py.runs.what_if import WhatIf
 
 pytestmark = pytest.mark.torch
 

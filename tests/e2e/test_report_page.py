@@ -9,7 +9,7 @@ import pytest
 from pages import page_of, section
 from phantora_runs import Run
 
-from phantora_py.report.units import duration_text
+from phantora_py.text.units import duration_text
 
 pytestmark = pytest.mark.torch
 

@@ -105,7 +105,7 @@ def measured_by_a_run(cache: Path, limit_s: float, *faults: str) -> bool:
 def measured_by_profile(cache: Path, limit_s: float, *faults: str) -> bool:
     """Likewise `phantora profile`, of a suite of that product."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("phantora_py.profile.command.suite", lambda: [product(13)])
+        patch.setattr("phantora_py.cli.profile.suite", lambda: [product(13)])
         words = ["--cache", str(cache), "--limit", str(limit_s), "--suite"]
         return main(["profile", *words, "--executor", shlex.join([*FAKE, *faults])]) == 0
 

@@ -29,7 +29,7 @@ from program_runs import (
 )
 from stand_in_agent import StandInAgent, write_settings
 
-from phantora_py.libraries import preload_list, preload_value, shim_directory
+from phantora_py.launch.libraries import preload_list, preload_value, shim_directory
 from sim_server.gpu import load_gpu
 
 SIGNATURE, STATISTICS, KERNEL, COPY, FILL, HOST_FUNCTION = 1, 4, 18, 19, 20, 23

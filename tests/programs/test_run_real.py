@@ -11,7 +11,7 @@ import run_real
 from program_runs import CSRC, PROGRAMS, compile_program, find_cuda_headers
 from stand_in_agent import write_settings
 
-from phantora_py.libraries import preload_list, shim_directory
+from phantora_py.launch.libraries import preload_list, shim_directory
 from sim_server.gpu import load_gpu
 
 NO_GPU = """

@@ -17,7 +17,7 @@ from phantora_py.data import RunData
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from phantora_py.report.trust import trusted_share
-from phantora_py.report.units import duration_text, percent_text, size_text
+from phantora_py.text.units import duration_text, percent_text, size_text
 from sim_server.records import MarkerKind
 
 GIB = 1 << 30

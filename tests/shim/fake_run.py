@@ -11,7 +11,7 @@ from pathlib import Path
 
 from stand_in_agent import StandInAgent, write_settings
 
-from phantora_py.libraries import CORE, preload_value, shim_directory
+from phantora_py.launch.libraries import CORE, preload_value, shim_directory
 
 HOST_CLOCK_AT = 32  # ph::Channel::host_clock_ns
 CELL_BYTES = 64

@@ -13,7 +13,7 @@ from typing import Any
 
 from stand_in_agent import StandInAgent, write_settings
 
-from phantora_py.libraries import preload_list, preload_value, shim_directory
+from phantora_py.launch.libraries import preload_list, preload_value, shim_directory
 
 SYNTHETIC_READ = 51
 

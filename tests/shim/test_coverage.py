@@ -7,7 +7,7 @@ import argparse
 import pytest
 
 from phantora_py import coverage
-from phantora_py.libraries import Row, Support, Table
+from phantora_py.launch.libraries import Row, Support, Table
 from sim_server.errors import UsageError
 
 TABLE = Table(

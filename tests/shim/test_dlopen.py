@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from phantora_py.libraries import preload_list, preload_value, shim_directory
+from phantora_py.launch.libraries import preload_list, preload_value, shim_directory
 
 
 def run_preloaded(code: str, *arguments: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from fake_run import FakeRun
 from stand_in_agent import write_settings
 
-from phantora_py.libraries import preload_list, shim_directory
+from phantora_py.launch.libraries import preload_list, shim_directory
 
 STATISTICS = 4  # ph::RecordKind
 DRIVER_NS = 600

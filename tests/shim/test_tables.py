@@ -14,7 +14,7 @@ from record_symbols import recorded, run_nm
 
 from phantora_py import coverage
 from phantora_py.launch.interpreter import inspect_interpreter
-from phantora_py.libraries import CORE, Row, Support, read_tables, shim_directory
+from phantora_py.launch.libraries import CORE, Row, Support, read_tables, shim_directory
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(

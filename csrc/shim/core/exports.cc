@@ -1,5 +1,5 @@
 // The few C functions of the core that Python calls through ctypes: inside a rank (phantora_py/rank) and to read
-// the interception tables (phantora_py/coverage.py).
+// the interception tables (phantora_py/coverage).
 #include <string>
 
 #include "shim/core/capture.h"

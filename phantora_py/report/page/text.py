@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from phantora_py.report.units import duration_text, percent_text, size_text
+from phantora_py.text.units import duration_text, percent_text, size_text
 
 
 def site_text(site: str) -> str:

@@ -19,8 +19,8 @@ from phantora_py import __version__
 from phantora_py.agent.agent import Outcome
 from phantora_py.agent.datafile import DataFile
 from phantora_py.data import END_KEYS, RunData
-from phantora_py.launch.run import describe_end
-from phantora_py.what_if import WhatIf
+from phantora_py.runs.run import describe_end
+from phantora_py.runs.what_if import WhatIf
 from sim_server.errors import Deadlock, PhantoraError, UsageError
 from sim_server.output_file import require_output
 from sim_server.recorded_rank import Acts, Approximations, RecordedRank

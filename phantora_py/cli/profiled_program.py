@@ -7,8 +7,8 @@ import argparse
 from phantora_py.agent.simulation import error_of
 from phantora_py.cli.progress import Progress
 from phantora_py.data import RunData
-from phantora_py.launch import run as launch
 from phantora_py.launch.options import RunOptions
+from phantora_py.runs import run as launch
 from sim_server import simulation_pb2 as wire
 
 

@@ -16,10 +16,10 @@ import numpy.typing as npt
 
 from phantora_py.bench.operations import bus_factor
 from phantora_py.data import RunData
-from phantora_py.flow_table import FlowRow, flow_rows
 from phantora_py.report.breakdown import rank_times
 from phantora_py.report.certainty import COPIES_CLASS
 from phantora_py.report.iterations import find_iterations
+from phantora_py.tables.flow_table import FlowRow, flow_rows
 from sim_server.errors import UsageError
 from sim_server.history import (
     COMMUNICATION_SPAN,
@@ -42,11 +42,18 @@ class Coded:
 Columns = Mapping[str, "npt.NDArray[Any] | Coded | list[Any]"]
 
 
-def make_table(data: RunData, name: str, library: str) -> Any:
-    """A table as a `pandas.DataFrame` or a `pyarrow.Table`.
+class Run(RunData):
+    """The data file of a run, with its tables: what `phantora_py.open` returns."""
 
-    Raises: UsageError for a table or library that there is not, or that is not installed.
-    """
+    def table(self, name: str, library: str = "pandas") -> Any:
+        """A table of the run: a `pandas.DataFrame`, or a `pyarrow.Table` with `library="arrow"`.
+
+        What there is: docs/tables.md. Raises: UsageError, also if the library is not installed.
+        """
+        return _make_table(self, name, library)
+
+
+def _make_table(data: RunData, name: str, library: str) -> Any:
     if name not in TABLES:
         raise UsageError(f"There is no table {name!r}; there are {', '.join(TABLES)}.")
     if library not in _LIBRARIES:

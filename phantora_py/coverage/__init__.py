@@ -17,7 +17,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from phantora_py.launch.interpreter import TESTED_TORCH
-from phantora_py.libraries import Row, Support, Table, read_tables, shim_directory
+from phantora_py.launch.libraries import Row, Support, Table, read_tables, shim_directory
 from sim_server.errors import UsageError
 
 NAME = "coverage"

@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from phantora_py.coverage import MISSING, REACHES
-from phantora_py.elf import SharedLibrary, read_library
+from phantora_py.coverage.elf import SharedLibrary, read_library
 from phantora_py.launch.command import Form, Program
 from phantora_py.launch.interpreter import SUPPORTED_CUDA_MAJORS, Torch
-from phantora_py.libraries import CORE, CUDA_MAJOR, Table, read_tables, shim_directory
+from phantora_py.launch.libraries import CORE, CUDA_MAJOR, Table, read_tables, shim_directory
 
 NOT_KNOWN = (
     "which of these calls the program makes: most belong to features that it does not use",

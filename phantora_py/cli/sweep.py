@@ -12,9 +12,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from phantora_py.cli.compare import add_comparing_arguments
 from phantora_py.cli.iteration_option import checked_iteration
 from phantora_py.cli.messages import error_console
-from phantora_py.compare.command import add_comparing_arguments
 from phantora_py.compare.comparison import SCHEMA, compare, read_configuration, shortened
 from phantora_py.compare.quantities import Prices, Work, check_prices, parse_prices, parse_work
 from phantora_py.compare.terminal import print_figures

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from phantora_py.broken_archive import BrokenArchive
-from phantora_py.data_schema import (
+from phantora_py.data.broken_archive import BrokenArchive
+from phantora_py.data.schema import (
     check_link_use,
     check_run,
     check_sizes,
@@ -370,15 +370,6 @@ class RunData:
         with recorded host time charged it, by where the gaps came from.
         """
         return dict(self._json("host_gaps.json"))
-
-    def table(self, name: str, library: str = "pandas") -> Any:
-        """A table of the run: a `pandas.DataFrame`, or a `pyarrow.Table` with `library="arrow"`.
-
-        What there is: docs/tables.md. Raises: UsageError, also if the library is not installed.
-        """
-        from phantora_py.tables import make_table  # noqa: PLC0415 - it needs this module
-
-        return make_table(self, name, library)
 
     def _pieces(self, name: str) -> list[str]:
         return sorted(one for one in self._names if one.rpartition("/")[0] == name)

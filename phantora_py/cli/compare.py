@@ -13,7 +13,7 @@ from phantora_py.compare.comparison import compare, names_of, read_configuration
 from phantora_py.compare.gates import judge, require
 from phantora_py.compare.quantities import check_prices, parse_gate, parse_prices, parse_work
 from phantora_py.compare.terminal import print_comparison
-from phantora_py.report.units import size_text
+from phantora_py.text.units import size_text
 from sim_server.errors import UsageError
 
 

@@ -13,10 +13,10 @@ from typing import Any
 from rich.text import Text
 
 from phantora_py.cli.messages import error_console
+from phantora_py.cli.profiled_program import run_program
 from phantora_py.data import RunData
 from phantora_py.launch.gpu import executor_command
 from phantora_py.profile.needs import signatures_of
-from phantora_py.profile.program import run_program
 from phantora_py.profile.suite import suite
 from sim_server.errors import UsageError
 from sim_server.executor import ANSWER_LIMIT_S, Broke, Executor, Refused

@@ -13,7 +13,7 @@ from phantora_py.data import RunData
 from phantora_py.report.listing import print_kernels
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
-from phantora_py.report.units import size_text
+from phantora_py.text.units import size_text
 from sim_server.errors import UsageError
 
 

@@ -1,0 +1,1 @@
+"""A run from its start to its data file: live, or recorded and simulated again."""
