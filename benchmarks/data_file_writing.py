@@ -19,9 +19,9 @@ from sim_server import simulation_pb2 as wire
 from sim_server import simulation_pb2_grpc as rpc
 from sim_server.access import Endpoint
 from sim_server.access.endpoint import MAX_RESPONSE_BYTES
-from sim_server.history import PIECE_ROWS, SPAN_TYPE, History, Rows
 from sim_server.kernels import Tier, Timing
-from sim_server.run_log import Cells
+from sim_server.log.history import PIECE_ROWS, SPAN_TYPE, History, Rows
+from sim_server.log.run_log import Cells
 
 # Of operations: what is not part of the digest.
 DERIVED = ("algorithm", "protocol", "limited_by")

@@ -27,8 +27,8 @@ from sim_server.cluster import load_cluster
 from sim_server.collectives import Communication
 from sim_server.gpu import load_gpu
 from sim_server.kernels import copy_rates, fill_rate
-from sim_server.operations import Operation
 from sim_server.records import RECORD_TYPE, NcclOpKind, RecordKind, StreamFlags, WaitKind
+from sim_server.records.operations import Operation
 
 KERNEL_NS = 10_000
 KERNEL_GAP_NS = 4_000

@@ -34,8 +34,8 @@ from network_systems import (
 from phantora_py.bench.operations import bus_factor
 from sim_server.cluster import builtin_names, load_cluster
 from sim_server.collectives import Communication
-from sim_server.operations import DATA_TYPE_BYTES, PER_RANK_KINDS, Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import DATA_TYPE_BYTES, PER_RANK_KINDS, Operation
 
 _KINDS = (
     NcclOpKind.ALL_REDUCE,

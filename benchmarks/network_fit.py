@@ -29,7 +29,7 @@ from sim_server.collectives.group import Group
 from sim_server.collectives.selection import Selection
 from sim_server.collectives.tuning import Algorithm, Part, Parts, Protocol, Tuning, Way
 from sim_server.network import Gpu, Topology
-from sim_server.operations import Operation
+from sim_server.records.operations import Operation
 
 COSTS = Path(tuning.__file__).parent / "costs"
 

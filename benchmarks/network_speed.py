@@ -34,8 +34,8 @@ from simgrid_flows import is_installed, solve
 from sim_server.cluster import load_cluster
 from sim_server.collectives import Communication
 from sim_server.network import Topology
-from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import Operation
 
 Start = tuple[int, Operation]
 

@@ -20,8 +20,8 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from sim_server.operations import DATA_TYPE_BYTES, PER_RANK_KINDS, Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import DATA_TYPE_BYTES, PER_RANK_KINDS, Operation
 
 CLUSTERS = Path(__file__).parent / "clusters"
 

@@ -22,7 +22,7 @@ from report import cpu_s, make_file
 from phantora_py.data import RunData
 from phantora_py.profile.needs import signatures_of
 from phantora_py.report.summary import summarise
-from sim_server.history import History
+from sim_server.log.history import History
 from sim_server.settings import Settings
 from sim_server.timings import model_timer
 

@@ -24,7 +24,7 @@ from measurement import Results, median, parser
 
 from phantora_py.data import RunData
 from phantora_py.launch.module import module_command
-from sim_server.history import KERNEL_SPAN
+from sim_server.log.history import KERNEL_SPAN
 
 ROOT = Path(__file__).resolve().parents[1]
 ITERATIONS = 10

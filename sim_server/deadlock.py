@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from sim_server._engine import Engine, HostWait, Pending, data_type_name, operation_name
-from sim_server.communicators import Communicators, Meeting
 from sim_server.records import WaitKind
+from sim_server.records.communicators import Communicators, Meeting
 
 _CALLS = {
     WaitKind.STREAM: "stream synchronize",

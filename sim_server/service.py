@@ -39,7 +39,7 @@ from sim_server.errors import (
     garbled_rank,
 )
 from sim_server.kernels import MeasuringTimer
-from sim_server.run_log import Reply
+from sim_server.log.run_log import Reply
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
 from sim_server.timings import open_measuring_timer

@@ -10,8 +10,8 @@ from typing import Any
 from sim_server.cluster import Cluster
 from sim_server.cluster.recorded import check_recorded
 from sim_server.collectives.version import NEWEST
+from sim_server.files.schema import Fault, anything, mapping, number, optional, parse, text, whole
 from sim_server.gpu import GpuProfile, load_gpu
-from sim_server.schema import Fault, anything, mapping, number, optional, parse, text, whole
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Settings:
     `timing_cache.Environment`). The data file has what was taken from it."""
     executor: Mapping[str, Any] | None = None
     """What measures on a real GPU while the run goes on: `command`, `origin`, `limit_s` for
-    one signature, and `launches`, where ranks write down theirs (`sim_server/executor.py`)."""
+    one signature, and `launches`, where ranks write down theirs (`sim_server.kernels.executor`)."""
     iteration: str | None = None
     """What ends an iteration, as `--iteration` says; None: that is found out."""
     other_gpus: Mapping[str, GpuProfile] = field(default_factory=dict)

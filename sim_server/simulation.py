@@ -16,22 +16,21 @@ from functools import partial
 
 import simpy
 
-from sim_server import announced
 from sim_server._engine import Announcement, Answer, Engine, MalformedInput, Ready, Request
 from sim_server.collectives import Communication, Way
 from sim_server.collectives.environment import NcclEnvironment
-from sim_server.communicators import Communicators, Joiner, NewCommunicator
 from sim_server.deadlock import report_deadlock
 from sim_server.errors import Deadlock, Mismatch, PhantoraError, RankFailed, UnsupportedCall
 from sim_server.gpu import GpuProfile
-from sim_server.history import PIECE_ROWS, Piece
-from sim_server.iterations import parse_choice
 from sim_server.kernels import Timer, Timing, copy_rates, fill_rate, name_gpu
-from sim_server.operations import Operation
-from sim_server.records import NcclOpKind, RecordKind, ReplyStatus, WaitKind
-from sim_server.run_log import Reply, RunLog
+from sim_server.log.history import PIECE_ROWS, Piece
+from sim_server.log.iterations import parse_choice
+from sim_server.log.run_log import Reply, RunLog
+from sim_server.log.steady import Steady, SteadyWatch
+from sim_server.records import NcclOpKind, RecordKind, ReplyStatus, WaitKind, announced
+from sim_server.records.communicators import Communicators, Joiner, NewCommunicator
+from sim_server.records.operations import Operation
 from sim_server.settings import Settings
-from sim_server.steady import Steady, SteadyWatch
 from sim_server.timings import make_timer
 
 # Later than the engine's latest time (kLatest in csrc/engine/common.h).

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from sim_server.errors import UsageError
-from sim_server.executor import ANSWER_LIMIT_S, Executor
 from sim_server.gpu import GpuProfile
 from sim_server.kernels import CachedTimer, KernelTimer, MeasuringTimer, MixedTimer, Timer
+from sim_server.kernels.executor import ANSWER_LIMIT_S, Executor
 from sim_server.settings import Settings
 from sim_server.timing_cache import Damaged, Environment, TimingCache
 

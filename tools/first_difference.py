@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from phantora_py.data import RunData
+from sim_server.log.run_log import ANSWER
 from sim_server.records import (
     CELL_BYTES,
     RECORD_TYPE,
@@ -32,7 +33,6 @@ from sim_server.records import (
     WaitKind,
     payload_cells,
 )
-from sim_server.run_log import ANSWER
 
 CONTEXT = 4  # records shown before a difference
 # Waits of which an equal run may have more or fewer.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from sim_server.errors import UsageError
-from sim_server.output_file import partial_path, put_in_place
+from sim_server.files.output_file import partial_path, put_in_place
 
 # Records and spans are regular: the fastest level already shrinks them several times (assumed).
 _COMPRESSION_LEVEL = 1

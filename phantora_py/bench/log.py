@@ -14,7 +14,7 @@ from pathlib import Path
 
 from phantora_py.bench.operations import DATA_TYPES
 from sim_server.errors import UsageError
-from sim_server.toml_file import read_text
+from sim_server.files.toml_file import read_text
 
 _TAG = re.compile(r"^(?:\[[^\]\s]+\]|\d+:)\s*")
 # Of Open MPI, with the time it may put before it. A line that nccl-tests prints in pieces has one

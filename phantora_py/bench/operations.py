@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sim_server.errors import UsageError
-from sim_server.operations import DATA_TYPE_BYTES, PER_RANK_KINDS, Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import DATA_TYPE_BYTES, PER_RANK_KINDS, Operation
 
 DATA_TYPES = {
     **{"int8": 0, "uint8": 1, "int32": 2, "uint32": 3, "int64": 4, "uint64": 5},

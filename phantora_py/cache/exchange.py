@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from sim_server.errors import UsageError
+from sim_server.files.output_file import write_file
+from sim_server.files.schema import Fault, parse
 from sim_server.gpu import load_gpu
 from sim_server.kernels import KernelTimer
-from sim_server.output_file import write_file
-from sim_server.schema import Fault, parse
 from sim_server.timing_cache import Row
 from sim_server.timing_cache.entry import environment_of, row_of_values
 

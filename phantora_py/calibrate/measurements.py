@@ -18,8 +18,8 @@ from sim_server.cluster import Calibration, Cluster, place
 from sim_server.collectives import Communication
 from sim_server.collectives.environment import nccl_variables
 from sim_server.errors import UsageError
-from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import Operation
 
 
 @dataclass(frozen=True)

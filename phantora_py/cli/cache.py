@@ -16,7 +16,7 @@ from phantora_py.cache.exchange import read_text, write_text
 from phantora_py.cli.commands import Parser
 from phantora_py.text.units import duration_text, percent_text
 from sim_server.errors import UsageError
-from sim_server.output_file import require_output
+from sim_server.files.output_file import require_output
 from sim_server.timing_cache import (
     Damaged,
     Entry,

@@ -16,7 +16,7 @@ from phantora_py.calibrate.least_squares import Fit, Vector, fit
 from phantora_py.calibrate.measurements import Measurements, all_residuals, count_rows
 from sim_server.cluster import Calibration, Cluster, builtin_names, load_cluster
 from sim_server.errors import UsageError
-from sim_server.output_file import require_output, write_file
+from sim_server.files.output_file import require_output, write_file
 
 # Half as fast to twice as fast as the model is still the same cluster; beyond a factor of ten the
 # description is wrong, not its constants: assumed.

@@ -19,9 +19,9 @@ from sim_server.cluster import (
     place,
 )
 from sim_server.errors import UsageError
+from sim_server.files.output_file import require_output, write_file
 from sim_server.network import Gpu, Topology
 from sim_server.network.fabrics import leaf_numbers
-from sim_server.output_file import require_output, write_file
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

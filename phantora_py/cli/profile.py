@@ -19,9 +19,9 @@ from phantora_py.launch.gpu import executor_command
 from phantora_py.profile.needs import signatures_of
 from phantora_py.profile.suite import suite
 from sim_server.errors import UsageError
-from sim_server.executor import ANSWER_LIMIT_S, Broke, Executor, Refused
 from sim_server.gpu import load_gpu
 from sim_server.kernels import KernelTimer
+from sim_server.kernels.executor import ANSWER_LIMIT_S, Broke, Executor, Refused
 from sim_server.kernels.measuring import told_again
 from sim_server.timing_cache import Damaged, TimingCache, put_away
 from sim_server.timing_cache.entry import signature_key
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--executor",
         metavar="COMMAND",
-        help="what measures, see sim_server/executor.py; default: PyTorch on this GPU",
+        help="what measures, see sim_server/kernels/executor.py; default: PyTorch on this GPU",
     )
     parser.add_argument(
         "--limit",

@@ -86,7 +86,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument(
         "--executor",
         metavar="COMMAND",
-        help="for --gpu: what measures, see sim_server/executor.py; default: PyTorch on this GPU",
+        help="for --gpu: what measures, see sim_server/kernels/executor.py; default: PyTorch on "
+        "this GPU",
     )
     model.add_argument(
         "--expert-load",

@@ -41,7 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--executor",
         metavar="COMMAND",
-        help="for --gpu: what measures, see sim_server/executor.py; default: PyTorch on this GPU",
+        help="for --gpu: what measures, see sim_server/kernels/executor.py; default: PyTorch on "
+        "this GPU",
     )
     add_access_arguments(parser.add_argument_group("who may join"))
 

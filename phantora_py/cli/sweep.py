@@ -25,7 +25,7 @@ from phantora_py.sweep.results import Result, Results, gpus_of
 from phantora_py.sweep.room import Room
 from phantora_py.sweep.runner import run_all
 from sim_server.errors import RankFailed, UsageError
-from sim_server.output_file import require_output
+from sim_server.files.output_file import require_output
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from phantora_py.data import RunData
 from phantora_py.report.iterations import Iterations
 from phantora_py.report.window import steady_window
-from sim_server.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN, KERNEL_SPAN
+from sim_server.log.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN, KERNEL_SPAN
 
 # Spans that have no timing, by their kind: the class and the name that they are listed under.
 _COPIES = {2: ("copy", "copies of memory"), 3: ("fill", "fills of memory")}

@@ -29,9 +29,9 @@ from phantora_py.data.schema import (
     read_array,
 )
 from sim_server.errors import UsageError
-from sim_server.history import KERNEL_SPAN, SPAN_TYPE
+from sim_server.files.schema import Check, Fault, anything, parse
+from sim_server.log.history import KERNEL_SPAN, SPAN_TYPE
 from sim_server.network.link_use import USE_TYPE
-from sim_server.schema import Check, Fault, anything, parse
 from sim_server.settings import Settings
 
 SCHEMA = 2
@@ -361,7 +361,7 @@ class RunData:
         return map(self._read, self._pieces(f"records/rank-{rank}"))
 
     def answers(self, rank: int) -> Iterator[bytes]:
-        """What a rank that waited was told, in pieces of whole `sim_server.run_log.ANSWER`s."""
+        """What a rank that waited was told, in pieces of whole `sim_server.log.run_log.ANSWER`s."""
         return map(self._read, self._pieces(f"answers/rank-{rank}"))
 
     @cached_property

@@ -14,25 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sim_server.history import (
-    COMMUNICATION_SPAN,
-    COPY_SPAN,
-    FILL_SPAN,
-    HOST_WAIT_SPAN,
-    KERNEL_SPAN,
-)
-from sim_server.host_gaps import SOURCES
-from sim_server.kernels import Tier
-from sim_server.records import (
-    RECORD_TYPE,
-    CopyKind,
-    MarkerKind,
-    MemoryKind,
-    NcclOpKind,
-    WaitKind,
-)
-from sim_server.run_log import ANSWER
-from sim_server.schema import (
+from sim_server.files.schema import (
     MOST_BYTES,
     MOST_NS,
     Check,
@@ -50,6 +32,24 @@ from sim_server.schema import (
     text,
     whole,
     wholes,
+)
+from sim_server.kernels import Tier
+from sim_server.log.history import (
+    COMMUNICATION_SPAN,
+    COPY_SPAN,
+    FILL_SPAN,
+    HOST_WAIT_SPAN,
+    KERNEL_SPAN,
+)
+from sim_server.log.host_gaps import SOURCES
+from sim_server.log.run_log import ANSWER
+from sim_server.records import (
+    RECORD_TYPE,
+    CopyKind,
+    MarkerKind,
+    MemoryKind,
+    NcclOpKind,
+    WaitKind,
 )
 
 MOST_RANKS = 1 << 16

@@ -6,7 +6,7 @@ from pathlib import Path
 from phantora_py.launch.interpreter import Torch
 from phantora_py.rank.expert_load import ExpertLoad
 from sim_server.errors import UsageError
-from sim_server.toml_file import read_text
+from sim_server.files.toml_file import read_text
 
 # Before, PyTorch does not hand out its kernels, and no operation finds values
 # (docs/decisions/small-operations.md).

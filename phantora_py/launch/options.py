@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sim_server.access import Tls
-from sim_server.executor import ANSWER_LIMIT_S
+from sim_server.kernels.executor import ANSWER_LIMIT_S
 
 HOST_TIMES = ("fixed", "measured", "recorded", "off")
 HOST_TENSORS = ("lazy", "real")
@@ -61,7 +61,7 @@ class RunOptions:
     gpu: bool = False
     """Measure on this machine's GPU what `cache` lacks, and keep it there."""
     executor: str | None = None
-    """The command of what measures (sim_server/executor.py); None: PyTorch on this GPU."""
+    """The command of what measures (sim_server/kernels/executor.py); None: PyTorch on this GPU."""
     executor_limit_s: float = ANSWER_LIMIT_S
     """For one signature; after that it counts as hung."""
     server: str | None = None
@@ -81,9 +81,9 @@ class RunOptions:
     memory_limit_bytes: int | None = None
     """What the run may take of this machine; None: all but a margin."""
     iteration: str | None = None
-    """What ends an iteration (sim_server/iterations.py); None: that is found out."""
+    """What ends an iteration (sim_server/log/iterations.py); None: that is found out."""
     until_steady: bool = False
-    """Stop the ranks once the iteration time has settled (sim_server/steady.py)."""
+    """Stop the ranks once the iteration time has settled (sim_server/log/steady.py)."""
     iterations: int | None = None
     """What the program will do, for the progress line; None: not told."""
     live: bool = False

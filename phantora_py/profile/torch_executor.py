@@ -1,5 +1,6 @@
-"""The GPU executor: `python -m phantora_py.profile.torch_executor`; `sim_server.executor` tells the
-protocol.
+"""The GPU executor: `python -m phantora_py.profile.torch_executor`.
+
+`sim_server.kernels.executor` tells the protocol.
 
 It owns one real GPU and issues launches again, timed in `samples`: those of libraries as calls of
 PyTorch that come to the same (`calls`), kernels by name with the arguments that a rank gave them

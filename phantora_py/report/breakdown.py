@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from phantora_py.data import RunData
 from phantora_py.report.iterations import Iterations, Nanoseconds
-from sim_server.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN
+from sim_server.log.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ import numpy as np
 from phantora_py.data import RunData
 from phantora_py.report.breakdown import Breakdown
 from phantora_py.report.window import Window
-from sim_server.history import COPY_SPAN, FILL_SPAN, KERNEL_SPAN
 from sim_server.kernels import Tier
+from sim_server.log.history import COPY_SPAN, FILL_SPAN, KERNEL_SPAN
 
 CONFIDENCE = 0.9
 _FROM_CACHE = (Tier.MEASURED.value, Tier.INTERPOLATED.value)

@@ -17,7 +17,7 @@ import numpy as np
 from phantora_py.data import RunData
 from phantora_py.report.stream_order import NOTHING, RankOrder, rank_order
 from phantora_py.report.window import Window
-from sim_server.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN, KERNEL_SPAN
+from sim_server.log.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN, KERNEL_SPAN
 
 
 class Cause(Enum):

@@ -17,7 +17,7 @@ from phantora_py.report.breakdown import Cover, moves_from, rank_covers
 from phantora_py.report.communication import Layouts
 from phantora_py.report.iterations import Nanoseconds
 from phantora_py.report.window import Window
-from sim_server.history import COMMUNICATION_SPAN
+from sim_server.log.history import COMMUNICATION_SPAN
 
 
 @dataclass(frozen=True)

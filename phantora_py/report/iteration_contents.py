@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from phantora_py.data import RunData
 from phantora_py.report.iterations import Iterations, Nanoseconds, find_steps
-from sim_server.iterations import RankMarks, are_alike
+from sim_server.log.iterations import RankMarks, are_alike
 
 # A difference from the program's own clock that is told as a warning.
 DISAGREEMENT = 0.05

@@ -1,9 +1,10 @@
 """Where the iterations of a run begin and end, found without a word in the script.
 
 What ends an iteration is found as the server finds it while the run goes on
-(sim_server/iterations.py); where nothing is marked, in the launches themselves. An iteration ends
-on a rank when the host has passed the boundary and the device has finished what was issued before
-it: the host runs ahead of the device, so the host's time alone would tell how fast work is queued.
+(sim_server/log/iterations.py); where nothing is marked, in the launches themselves. An iteration
+ends on a rank when the host has passed the boundary and the device has finished what was issued
+before it: the host runs ahead of the device, so the host's time alone would tell how fast work is
+queued.
 The iteration ends for the run when it has ended on the last rank.
 """
 
@@ -18,8 +19,8 @@ import numpy.typing as npt
 from phantora_py.data import RunData
 from phantora_py.report.launch_period import repeated_launches
 from sim_server.errors import UsageError
-from sim_server.history import HOST_WAIT_SPAN
-from sim_server.iterations import (
+from sim_server.log.history import HOST_WAIT_SPAN
+from sim_server.log.iterations import (
     EVERY_RANK,
     Choice,
     RankMarks,

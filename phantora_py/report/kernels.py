@@ -11,8 +11,8 @@ import numpy as np
 from phantora_py.data import RunData
 from phantora_py.report.certainty import COPIES_CLASS, class_of
 from phantora_py.report.window import Window, whole_run
-from sim_server.history import COMMUNICATION_SPAN, COPY_SPAN, FILL_SPAN, KERNEL_SPAN
 from sim_server.kernels import Tier
+from sim_server.log.history import COMMUNICATION_SPAN, COPY_SPAN, FILL_SPAN, KERNEL_SPAN
 from sim_server.records import CopyKind
 
 # From the least to the most trustworthy of those that are not measured.

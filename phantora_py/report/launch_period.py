@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import RunData
-from sim_server.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN, KERNEL_SPAN
-from sim_server.iterations import LEAST_REPEATS
+from sim_server.log.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN, KERNEL_SPAN
+from sim_server.log.iterations import LEAST_REPEATS
 
 Integers = npt.NDArray[np.int64]
 

@@ -16,10 +16,16 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import RunData
-from sim_server.history import COMMUNICATION_SPAN, COPY_SPAN, FILL_SPAN, HOST_WAIT_SPAN, KERNEL_SPAN
-from sim_server.recorded_rank import records_in
+from sim_server.log.history import (
+    COMMUNICATION_SPAN,
+    COPY_SPAN,
+    FILL_SPAN,
+    HOST_WAIT_SPAN,
+    KERNEL_SPAN,
+)
+from sim_server.log.run_log import ANSWER
 from sim_server.records import RECORD_TYPE, RecordKind, StreamFlags, WaitFlags, WaitKind
-from sim_server.run_log import ANSWER
+from sim_server.replay.recorded_rank import records_in
 
 _SPAN_OF = {
     RecordKind.KERNEL: KERNEL_SPAN,

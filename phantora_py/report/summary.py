@@ -21,8 +21,8 @@ from phantora_py.report.unknown_reads import unknown_reads
 from phantora_py.report.unsupported import unsupported_calls
 from phantora_py.report.window import last_iteration, steady_window
 from sim_server.collectives.environment import not_modelled
-from sim_server.history import HOST_WAIT_SPAN, KERNEL_SPAN
 from sim_server.kernels import Tier
+from sim_server.log.history import HOST_WAIT_SPAN, KERNEL_SPAN
 
 SCHEMA = 2
 

@@ -20,7 +20,7 @@ from phantora_py.report.communication import Layouts
 from phantora_py.report.critical_path import Cause, Step
 from phantora_py.report.window import Window
 from phantora_py.text.units import duration_text, size_text
-from sim_server.history import (
+from sim_server.log.history import (
     COMMUNICATION_SPAN,
     COPY_SPAN,
     FILL_SPAN,

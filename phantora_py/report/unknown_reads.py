@@ -14,7 +14,7 @@ import numpy.typing as npt
 from phantora_py.data import RunData
 from phantora_py.report.iterations import find_steps
 from sim_server.errors import UsageError
-from sim_server.run_log import UNKNOWN_LINE
+from sim_server.log.run_log import UNKNOWN_LINE
 
 _PLACE = re.compile(r".+:[1-9][0-9]*")
 

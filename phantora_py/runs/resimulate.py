@@ -22,10 +22,10 @@ from phantora_py.data import END_KEYS, RunData
 from phantora_py.runs.run import describe_end
 from phantora_py.runs.what_if import WhatIf
 from sim_server.errors import Deadlock, PhantoraError, UsageError
-from sim_server.output_file import require_output
-from sim_server.recorded_rank import Acts, Approximations, RecordedRank
+from sim_server.files.output_file import require_output
+from sim_server.files.schema import Fault
 from sim_server.replay import replay
-from sim_server.schema import Fault
+from sim_server.replay.recorded_rank import Acts, Approximations, RecordedRank
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
 

@@ -53,8 +53,8 @@ from sim_server.access.offer import Offer, make_hello
 from sim_server.cluster import load_cluster
 from sim_server.collectives.environment import NcclEnvironment, nccl_variables
 from sim_server.errors import UsageError
-from sim_server.executor import START_LIMIT_S as EXECUTOR_START_LIMIT_S
-from sim_server.output_file import partial_path, require_output, require_output_directory
+from sim_server.files.output_file import partial_path, require_output, require_output_directory
+from sim_server.kernels.executor import START_LIMIT_S as EXECUTOR_START_LIMIT_S
 from sim_server.settings import Settings, load_gpus
 
 # A server that somebody else started should be there (assumed: time to start it a little late).

@@ -12,7 +12,7 @@ from typing import Any
 
 from phantora_py.sweep.pareto import Costs, costs_of
 from phantora_py.text.units import duration_text, size_text
-from sim_server.output_file import write_file
+from sim_server.files.output_file import write_file
 
 # Units of the drawing; the legend is to the right of the chart.
 _LEFT, _TOP, _WIDTH, _HEIGHT = 70, 20, 520, 360

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from sim_server.errors import UsageError
-from sim_server.toml_file import read_toml
+from sim_server.files.toml_file import read_toml
 
 # A run takes seconds: these take a day (assumed to be a mistake beyond).
 _MOST_COMBINATIONS = 10_000

@@ -21,8 +21,8 @@ from phantora_py.launch.environment import recorded_environment
 from phantora_py.sweep.plan import Configuration
 from sim_server.cluster import load_cluster
 from sim_server.errors import UsageError
+from sim_server.files.output_file import require_output_directory, write_file
 from sim_server.gpu import load_gpu
-from sim_server.output_file import require_output_directory, write_file
 
 # How much of a file named in the command is looked at (assumed: scripts and settings are less).
 _MOST_BYTES = 64 << 20

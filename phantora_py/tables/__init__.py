@@ -21,7 +21,7 @@ from phantora_py.report.certainty import COPIES_CLASS
 from phantora_py.report.iterations import find_iterations
 from phantora_py.tables.flow_table import FlowRow, flow_rows
 from sim_server.errors import UsageError
-from sim_server.history import (
+from sim_server.log.history import (
     COMMUNICATION_SPAN,
     COPY_SPAN,
     FILL_SPAN,

@@ -13,8 +13,8 @@ import simpy
 from phantora_py.data import RunData
 from sim_server.collectives.communication import Communication
 from sim_server.errors import UsageError
-from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import Operation
 from sim_server.settings import Settings
 
 

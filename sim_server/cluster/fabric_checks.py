@@ -8,7 +8,7 @@ from math import prod
 from sim_server.cluster.description import Cluster, FabricKind, Routing
 from sim_server.cluster.graph import graph_fault, graph_nodes
 from sim_server.cluster.limits import MOST_VERTICES
-from sim_server.schema import shown
+from sim_server.files.schema import shown
 
 # What each kind needs beside leaf_downlinks, spines, oversubscription, routing, seed and latency,
 # which every file has from its base.

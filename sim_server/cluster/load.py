@@ -12,8 +12,8 @@ from sim_server.cluster.fabric_checks import fabric_fault
 from sim_server.cluster.node_checks import node_fault
 from sim_server.cluster.settings import read_record
 from sim_server.errors import UsageError
+from sim_server.files.toml_file import read_toml
 from sim_server.gpu import load_gpu
-from sim_server.toml_file import read_toml
 
 _BUILTIN = Path(__file__).parent / "builtin"
 # Files that start from each other (assumed).

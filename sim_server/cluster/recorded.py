@@ -15,7 +15,7 @@ from sim_server.cluster.limits import MOST_BYTES_PER_S, MOST_LATENCY_NS
 from sim_server.cluster.node_checks import node_fault
 from sim_server.cluster.settings import Setting
 from sim_server.cluster.units import parse_bytes_per_s, parse_ns
-from sim_server.schema import Check, Fault, whole
+from sim_server.files.schema import Check, Fault, whole
 
 _bytes_per_s = whole(1, MOST_BYTES_PER_S)
 _latency_ns = whole(0, MOST_LATENCY_NS)

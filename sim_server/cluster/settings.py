@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar, get_args, get_type_hints
 
 from sim_server.cluster.limits import MOST_COUNT
 from sim_server.errors import UsageError
-from sim_server.schema import shown
+from sim_server.files.schema import shown
 
 Record = TypeVar("Record")
 

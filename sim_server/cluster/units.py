@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from sim_server.cluster.limits import MOST_BYTES_PER_S, MOST_LATENCY_NS
-from sim_server.schema import shown
+from sim_server.files.schema import shown
 
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?)\s*([A-Za-z/]*)\s*")
 

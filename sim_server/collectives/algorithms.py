@@ -26,8 +26,8 @@ from sim_server.collectives.tree import tree_shape
 from sim_server.collectives.tuning import Algorithm
 from sim_server.collectives.version import came_later
 from sim_server.network import Topology
-from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import Operation
 
 _BY_NVSWITCH = (Algorithm.NVLS, Algorithm.NVLS_TREE)
 _BY_NETWORK = (Algorithm.COLLNET_DIRECT, Algorithm.COLLNET_CHAIN)

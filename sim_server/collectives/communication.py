@@ -15,7 +15,7 @@ from sim_server.collectives.selection import Plan, Selection
 from sim_server.collectives.tuning import comm_init_ns
 from sim_server.collectives.version import NEWEST
 from sim_server.network import Batch, FlowNetwork, Gpu, LinkUse, Topology
-from sim_server.operations import Operation
+from sim_server.records.operations import Operation
 
 # Flows of the plans kept for operations that come again; beyond that many the memory starts anew.
 _PLANNED_FLOWS = 200_000

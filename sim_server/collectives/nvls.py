@@ -16,8 +16,8 @@ from __future__ import annotations
 from sim_server.collectives.group import Group
 from sim_server.collectives.shape import Shape, Switch, Transfer
 from sim_server.collectives.tree import between_nodes, tree_depth
-from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import Operation
 
 # The switch adds these: ncclInt32 to ncclBfloat16, without ncclInt8, ncclUint8 and the 8-bit
 # floats. Source: measured; nccl-tests with int8 on 8 H100 runs at the speed of a ring, with half it

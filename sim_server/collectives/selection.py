@@ -25,8 +25,8 @@ from sim_server.collectives.routed import Route, Routed
 from sim_server.collectives.tuning import Algorithm, Cost, Protocol, Tuning, Way
 from sim_server.errors import UsageError
 from sim_server.network import Demand, Fold, Gpu, Topology
-from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import Operation
 
 # An exchange of fewer ranks is not folded: it would save nothing.
 _FOLDED_RANKS = 16

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from sim_server.cluster import Calibration
 from sim_server.errors import UsageError
-from sim_server.toml_file import read_toml
+from sim_server.files.toml_file import read_toml
 
 _COSTS = Path(__file__).parent / "costs"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from sim_server.errors import UsageError
+from sim_server.files.toml_file import read_toml
 from sim_server.gpu.profile import GpuProfile
-from sim_server.toml_file import read_toml
 
 _BUILTIN = Path(__file__).parent / "builtin"
 _COMMON = "common"

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from sim_server.schema import (
+from sim_server.files.schema import (
     Fault,
     anything,
     mapping,

@@ -20,8 +20,8 @@ from dataclasses import astuple
 from pathlib import Path
 
 from sim_server.errors import UsageError
-from sim_server.output_file import put_in_place, require_output
-from sim_server.schema import Fault
+from sim_server.files.output_file import put_in_place, require_output
+from sim_server.files.schema import Fault
 from sim_server.timing_cache.entry import Entry, Environment, Failure, Measurement, Row, row_of
 
 _APPLICATION = 0x50485443

@@ -15,8 +15,8 @@ from clusters import LINK_BYTES_PER_S, round_cluster
 
 from sim_server.cluster import Cluster
 from sim_server.collectives import Communication
-from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import Operation
 
 S = 10**9
 MS = 10**6

@@ -14,8 +14,8 @@ import simpy
 from sim_server.cluster import load_cluster
 from sim_server.collectives import Communication
 from sim_server.errors import UsageError
-from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import Operation
 
 INT8, HALF = 0, 6
 
@@ -125,7 +125,7 @@ _HISTORY = """
 import dataclasses, hashlib, simpy
 from sim_server.cluster import Routing, load_cluster
 from sim_server.collectives import Communication
-from sim_server.operations import Operation
+from sim_server.records.operations import Operation
 from sim_server.records import NcclOpKind
 
 h100 = load_cluster("h100")

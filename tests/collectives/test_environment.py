@@ -14,8 +14,8 @@ from sim_server.collectives.environment import NcclEnvironment, nccl_variables, 
 from sim_server.collectives.selection import Plan
 from sim_server.collectives.tuning import Algorithm, Protocol, load_tuning
 from sim_server.errors import UsageError
-from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import Operation
 
 INT8, HALF = 0, 6
 GIB = 1 << 30

@@ -18,8 +18,8 @@ from clusters import LINK_BYTES_PER_S, round_cluster
 from sim_server.cluster import Cluster, Routing
 from sim_server.collectives import Communication, selection
 from sim_server.network import Fold, Gpu, Topology
-from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import Operation
 
 INT8 = 0
 NEVER = 1 << 60

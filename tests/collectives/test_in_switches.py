@@ -16,8 +16,8 @@ from sim_server.collectives.environment import not_modelled
 from sim_server.collectives.selection import Plan
 from sim_server.collectives.version import version_code
 from sim_server.errors import UsageError
-from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import Operation
 
 S = 10**9
 INT8, HALF = 0, 6

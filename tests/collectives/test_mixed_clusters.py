@@ -12,8 +12,8 @@ from sim_server.cluster import Cluster, GpuLinks, NicException, NodeGroup, NodeT
 from sim_server.collectives import Communication
 from sim_server.collectives.tuning import Algorithm, Protocol
 from sim_server.network import Gpu, Topology
-from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import Operation
 
 S = 10**9
 INT8, HALF = 0, 6

@@ -12,8 +12,8 @@ from sim_server.cluster import Cluster, FabricKind, Routing, load_cluster
 from sim_server.collectives import Communication
 from sim_server.collectives.selection import Plan
 from sim_server.network import Gpu, Topology
-from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import Operation
 
 NODES, GPUS = 12, 8
 FLOAT16 = 6

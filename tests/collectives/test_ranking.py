@@ -10,8 +10,8 @@ import simpy
 
 from sim_server.cluster import load_cluster
 from sim_server.collectives import Communication
-from sim_server.operations import PER_RANK_KINDS, Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import PER_RANK_KINDS, Operation
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks" / "clusters"
 HALF = 6

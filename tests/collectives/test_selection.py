@@ -17,8 +17,8 @@ from sim_server.collectives.selection import Selection
 from sim_server.collectives.tuning import Algorithm, Protocol
 from sim_server.errors import UsageError
 from sim_server.network import Gpu, Topology
-from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import Operation
 
 INT8, HALF = 0, 6
 AVERAGE = 4

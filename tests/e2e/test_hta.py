@@ -16,7 +16,7 @@ from phantora_py.cli import main
 from phantora_py.report.breakdown import union
 from phantora_py.report.iterations import find_iterations
 from phantora_py.report.window import Window, steady_window
-from sim_server.history import COMMUNICATION_SPAN, KERNEL_SPAN
+from sim_server.log.history import COMMUNICATION_SPAN, KERNEL_SPAN
 
 pytestmark = [
     pytest.mark.torch,

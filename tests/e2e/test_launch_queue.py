@@ -10,7 +10,7 @@ from phantora_runs import PROGRAMS, Phantora, Run
 
 from phantora_py.cli import main
 from phantora_py.data import RunData
-from sim_server.history import HOST_WAIT_SPAN
+from sim_server.log.history import HOST_WAIT_SPAN
 from sim_server.records import WaitKind
 
 pytestmark = pytest.mark.torch

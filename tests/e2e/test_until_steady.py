@@ -8,7 +8,7 @@ import pytest
 from phantora_runs import EXAMPLES, Phantora
 
 from phantora_py.report.iterations import find_iterations
-from sim_server.steady import ALIKE_ITERATIONS
+from sim_server.log.steady import ALIKE_ITERATIONS
 
 pytestmark = pytest.mark.torch
 

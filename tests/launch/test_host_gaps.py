@@ -14,7 +14,7 @@ from made_runs import make_run
 from phantora_py.launch.host_gaps import choose_host_gaps, family_of, load_host_gaps
 from phantora_py.launch.options import RunOptions
 from sim_server.errors import UsageError
-from sim_server.host_gaps import HostGapLog, weighted_median
+from sim_server.log.host_gaps import HostGapLog, weighted_median
 
 VERSIONS = {"python": "3.11.9", "torch": "2.15.0", "cuda": "13.2"}
 KERNEL = '{"kind": "kernel", "name": "_ZN3addILi4EE", "grid": [%d, 1, 1], "scalars": [[0, 8]]}'

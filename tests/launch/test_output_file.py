@@ -15,7 +15,7 @@ import pytest
 from phantora_py.cli import main
 from phantora_py.launch import sweeper
 from sim_server.errors import UsageError
-from sim_server.output_file import (
+from sim_server.files.output_file import (
     partial_path,
     put_in_place,
     require_output,

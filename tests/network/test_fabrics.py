@@ -16,8 +16,8 @@ from sim_server.collectives import Communication
 from sim_server.errors import UsageError
 from sim_server.network import Gpu, Topology
 from sim_server.network.link_use import link_class
-from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import Operation
 
 INT8 = 0
 SMALL = 'base = "h100"\ngpus_per_node = 2\n[nic]\nper_node = 2\n'

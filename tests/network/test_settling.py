@@ -15,8 +15,8 @@ from sim_server.cluster import load_cluster
 from sim_server.collectives import Communication
 from sim_server.network import Demand, FlowNetwork
 from sim_server.network.settling import Settling
-from sim_server.operations import Operation
 from sim_server.records import NcclOpKind
+from sim_server.records.operations import Operation
 
 # 10 bytes per ns, and a time constant of 50 us, in which a link carries 500 kB.
 CAPACITY, TIME_NS = 10e9, 50_000

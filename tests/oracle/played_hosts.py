@@ -11,8 +11,8 @@ from encoding import FIRST_STREAMS, Encoder, dated, outside_wait
 from histories import News
 from host_programs import Program, host
 
+from sim_server.log.run_log import Reply
 from sim_server.records import ReplyStatus, WaitKind
-from sim_server.run_log import Reply
 
 EVENT_NEWS = struct.Struct("<IIQQQ")
 

@@ -15,12 +15,12 @@ from caches import product
 
 from phantora_py.cli import main
 from phantora_py.profile.suite import suite
-from sim_server import executor as executor_module
 from sim_server.cluster import load_cluster
 from sim_server.errors import UsageError
-from sim_server.executor import Executor, Refused
 from sim_server.gpu import load_gpu
 from sim_server.kernels import CachedTimer, KernelTimer, MeasuringTimer, Tier
+from sim_server.kernels import executor as executor_module
+from sim_server.kernels.executor import Executor, Refused
 from sim_server.settings import Settings
 from sim_server.timing_cache import Failure, Measurement, TimingCache
 from sim_server.timings import open_measuring_timer

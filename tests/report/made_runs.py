@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from phantora_py.data import END_KEYS, SCHEMA, RunData
-from sim_server.history import SPAN_TYPE
+from sim_server.log.history import SPAN_TYPE
 from sim_server.records import CopyKind, MarkerKind, WaitKind
 
 KERNEL, COPY, FILL, COMMUNICATION, HOST_WAIT = range(1, 6)

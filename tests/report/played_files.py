@@ -11,8 +11,8 @@ from made_runs import make_run
 
 from phantora_py.data import RunData
 from sim_server._engine import Ready
+from sim_server.log.run_log import ANSWER
 from sim_server.records import NcclOpKind, WaitKind
-from sim_server.run_log import ANSWER
 
 
 def played_run(

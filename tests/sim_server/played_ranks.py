@@ -16,8 +16,8 @@ from engine_harness import Program, announcement, op
 
 from sim_server.cluster import load_cluster
 from sim_server.gpu import load_gpu
+from sim_server.log.run_log import Reply
 from sim_server.records import RECORD_TYPE, MarkerKind, NcclOpKind, RecordKind, WaitKind
-from sim_server.run_log import Reply
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
 

@@ -11,9 +11,9 @@ from engine_harness import Program
 from played_ranks import PlayedRanks, make_settings, whole_files
 
 from sim_server.errors import PhantoraError
-from sim_server.recorded_rank import Acts, Approximations, RecordedRank
+from sim_server.log.run_log import ANSWER
 from sim_server.replay import replay
-from sim_server.run_log import ANSWER
+from sim_server.replay.recorded_rank import Acts, Approximations, RecordedRank
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim_server.communicators import Communicators, Joiner, NewCommunicator
 from sim_server.errors import Deadlock
+from sim_server.records.communicators import Communicators, Joiner, NewCommunicator
 
 
 def joiner(rank: int, position: int, colour: int = 0, time_ns: int = 0) -> Joiner:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sim_server.errors import UsageError
-from sim_server.iterations import Choice, RankMarks, Rule, choose, parse_choice, period
+from sim_server.log.iterations import Choice, RankMarks, Rule, choose, parse_choice, period
 from sim_server.records import MarkerKind
 
 KINDS = {

@@ -12,8 +12,8 @@ from played_ranks import FLOAT, PlayedRanks, Script, make_settings, training, wh
 from recorded_runs import again, check_same, record, slow_gpu
 
 from sim_server.errors import Deadlock, PhantoraError
-from sim_server.recorded_rank import Approximations
 from sim_server.records import NcclOpKind, RecordKind, WaitFlags, WaitKind
+from sim_server.replay.recorded_rank import Approximations
 from sim_server.simulation import Simulation
 
 

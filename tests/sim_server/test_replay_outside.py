@@ -7,9 +7,9 @@ from typing import Any
 from played_ranks import PlayedRanks, Script, make_settings, whole_files
 from recorded_runs import again, check_same, slow_gpu
 
-from sim_server.recorded_rank import Approximations
+from sim_server.log.run_log import ANSWER
 from sim_server.records import WaitFlags, WaitKind
-from sim_server.run_log import ANSWER
+from sim_server.replay.recorded_rank import Approximations
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
 

@@ -10,7 +10,7 @@ import pytest
 from engine_harness import cell
 from played_ranks import Script, make_settings, play, training, whole_files
 
-from sim_server.history import COMMUNICATION_SPAN, KERNEL_SPAN, History
+from sim_server.log.history import COMMUNICATION_SPAN, KERNEL_SPAN, History
 from sim_server.records import MarkerKind, MemoryKind, RecordKind
 from sim_server.simulation import Simulation
 

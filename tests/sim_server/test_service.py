@@ -24,9 +24,9 @@ from sim_server.access.agents import AgentLink
 from sim_server.access.endpoint import TOKEN_KEY, Endpoint
 from sim_server.access.offer import PROTOCOL_VERSION, Offer, make_hello
 from sim_server.cluster import load_cluster
-from sim_server.history import KERNEL_SPAN
+from sim_server.log.history import KERNEL_SPAN
+from sim_server.log.run_log import Reply
 from sim_server.records import RecordKind
-from sim_server.run_log import Reply
 from sim_server.service import Inbound, Run, serve
 from sim_server.simulation import Simulation
 from sim_server.simulation_pb2_grpc import SimulationStub

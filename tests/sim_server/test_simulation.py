@@ -17,10 +17,10 @@ from played_ranks import FLOAT, GEMM, Script, make_settings, play, training, who
 from sim_server.collectives import Communication
 from sim_server.collectives.tuning import comm_init_ns
 from sim_server.errors import Deadlock, RankFailed, UnsupportedCall
-from sim_server.history import KERNEL_SPAN
 from sim_server.kernels import KernelTimer
-from sim_server.operations import Operation
+from sim_server.log.history import KERNEL_SPAN
 from sim_server.records import NcclOpKind, RecordKind, WaitFlags, WaitKind
+from sim_server.records.operations import Operation
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from played_ranks import Script, play, training, whole_files
 
+from sim_server.log.steady import ALIKE_ITERATIONS
 from sim_server.records import MarkerKind, RecordKind
 from sim_server.simulation import Simulation
-from sim_server.steady import ALIKE_ITERATIONS
 
 NEEDED = ALIKE_ITERATIONS + 1  # the first does not count
 

@@ -31,7 +31,7 @@ def test_a_change_brings_its_tests(noxfile: ModuleType) -> None:
     chosen = noxfile.fast_tests
     assert chosen(["csrc/engine/items.cc"]) == ["tests/engine"]
     assert chosen(["sim_server/cluster/units.py"]) == ["tests/cluster"]
-    assert chosen(["sim_server/steady.py", "README.md"]) == ["tests/sim_server"]
+    assert chosen(["sim_server/log/steady.py", "README.md"]) == ["tests/sim_server"]
     assert chosen(["tests/tools/test_fast.py"]) == ["tests/tools/test_fast.py"]
     assert "tests/report" in chosen(["README.md"])
 

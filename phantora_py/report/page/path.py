@@ -10,7 +10,7 @@ from phantora_py.data import RunData
 from phantora_py.report.communication import Layouts
 from phantora_py.report.critical_path import Cause, Step, times_by_cause
 from sim_server.deadlock import ranges_text
-from sim_server.history import FILL_SPAN
+from sim_server.log.history import FILL_SPAN
 
 _MEANINGS = {
     Cause.KERNELS: "kernels run that what follows waited for",

@@ -9,7 +9,7 @@ from typing import Any
 import jinja2
 
 from phantora_py.report.page.text import FILTERS
-from sim_server.output_file import require_output, write_file
+from sim_server.files.output_file import require_output, write_file
 
 _ASSETS = Path(__file__).parent / "assets"
 

@@ -17,7 +17,7 @@ from phantora_py.data import Allocation, RunData
 from phantora_py.report.iterations import Nanoseconds, find_iterations, find_steps
 from phantora_py.report.trace.names import Label, Labels
 from phantora_py.report.window import Window
-from sim_server.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN
+from sim_server.log.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN
 from sim_server.records import MarkerKind
 
 Event = dict[str, Any]

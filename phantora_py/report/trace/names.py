@@ -11,7 +11,7 @@ from typing import Any
 
 from phantora_py.data import RunData
 from phantora_py.report.communication import Layouts
-from sim_server.history import COPY_SPAN, FILL_SPAN, HOST_WAIT_SPAN, KERNEL_SPAN
+from sim_server.log.history import COPY_SPAN, FILL_SPAN, HOST_WAIT_SPAN, KERNEL_SPAN
 from sim_server.records import CopyKind, WaitKind
 
 _COPIES = {

@@ -16,7 +16,7 @@ from phantora_py.report.iterations import find_iterations
 from phantora_py.report.trace.events import Event, Trace
 from phantora_py.report.window import Window, whole_run
 from sim_server.errors import UsageError
-from sim_server.output_file import require_output, require_output_directory, writing
+from sim_server.files.output_file import require_output, require_output_directory, writing
 
 _OPTION = "--trace"
 _SUFFIXES = (".json", ".json.gz")

@@ -17,7 +17,7 @@ from sim_server.errors import (
     UnsupportedCall,
     UsageError,
 )
-from sim_server.recorded_rank import RecordedRank
+from sim_server.replay.recorded_rank import RecordedRank
 from sim_server.simulation import Simulation
 
 # Ranks that are named when a replay cannot go on; the others stand where these do (assumed).

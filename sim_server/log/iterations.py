@@ -1,7 +1,7 @@
 """What an iteration is: which of the marks that a rank leaves end one.
 
 The report (phantora_py/report/iterations.py) and the notice that the iteration time has settled
-(sim_server/steady.py) both go by it. docs/decisions/iterations.md has the rules.
+(sim_server/log/steady.py) both go by it. docs/decisions/iterations.md has the rules.
 """
 
 from __future__ import annotations

@@ -17,16 +17,16 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from sim_server._engine import Announcement, Ready
-from sim_server.announced import signed, text_of
 from sim_server.collectives import Way
-from sim_server.history import PIECE_ROWS, History, Piece, Rows
-from sim_server.host_gaps import HostGapLog
-from sim_server.host_tensors import HostTensorLog
-from sim_server.operations import Operation
+from sim_server.log.history import PIECE_ROWS, History, Piece, Rows
+from sim_server.log.host_gaps import HostGapLog
+from sim_server.log.host_tensors import HostTensorLog
+from sim_server.log.routing import RoutingLog
+from sim_server.log.unsupported import UnsupportedLog
 from sim_server.records import MemoryKind, RecordKind
-from sim_server.routing import RoutingLog
+from sim_server.records.announced import signed, text_of
+from sim_server.records.operations import Operation
 from sim_server.settings import Settings
-from sim_server.unsupported import UnsupportedLog
 
 # Of one rank's stream; whole cells and whole answers. Every rank may have as much pending
 # (assumed to suit a thousand).

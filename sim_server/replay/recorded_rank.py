@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from sim_server.log.run_log import ANSWER, Reply
 from sim_server.records import (
     FIRST_WITHOUT_PAYLOAD,
     RECORD_TYPE,
@@ -22,7 +23,6 @@ from sim_server.records import (
     WaitKind,
     payload_cells,
 )
-from sim_server.run_log import ANSWER, Reply
 
 # What an act outside costs with host time off. Source: kActNs in csrc/shim/libc/outside.cc.
 _ACT_NS = 1000

@@ -1,8 +1,8 @@
 """Notices that the iteration time has settled, from virtual times alone.
 
-An iteration ends as in the report (sim_server/iterations.py): when every host has passed its mark
-and the devices have done what was issued before. It is looked at once that is certain, in the order
-of the first rank's marks, so that it does not matter when records come.
+An iteration ends as in the report (sim_server/log/iterations.py): when every host has passed its
+mark and the devices have done what was issued before. It is looked at once that is certain, in the
+order of the first rank's marks, so that it does not matter when records come.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim_server._engine import Announcement
-from sim_server.history import HOST_WAIT_SPAN
-from sim_server.iterations import EVERY_RANK, Choice, RankMarks, Rule, choose
+from sim_server.log.history import HOST_WAIT_SPAN
+from sim_server.log.iterations import EVERY_RANK, Choice, RankMarks, Rule, choose
 
 # The time has settled when so many iterations in a row, the first not among them, are so much alike
 # (assumed: less than other errors of a simulation).
