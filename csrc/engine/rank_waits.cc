@@ -33,7 +33,7 @@ bool Rank::begins_local_wait(const Queued& record) {
 }
 
 // A driver's wait that follows something issued at the same time; see docs/decisions/inbox-phases.md. How often a rank
-// resumes, and what its helper threads ask, is a matter of luck.
+// resumes, and what its helper threads ask, differs from run to run.
 bool Rank::begins_round(const Queued& record) {
   return begins_local_wait(record) && (record.flags & kWaitBackground) == 0 &&
          record.id != static_cast<std::uint32_t>(WaitKind::Resume);
@@ -174,7 +174,7 @@ void Rank::answer(std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns) {
 }
 
 // Questions are not logged as time spent waiting: a polling loop asks too many. Nor are waits for the simulation, which
-// take no virtual time: whether a rank was set aside for a moment is a matter of luck.
+// take no virtual time: whether a rank was set aside for a moment differs from run to run.
 void Rank::close_wait(Wait& wait, Nanoseconds time_ns) {
   wait.open = false;
   if (wait.background) {

@@ -4,7 +4,7 @@
 // It holds no duration and no absolute time: those are the server's business, so that the same stream
 // can be simulated again under another GPU, network or setting. The stream is complete, typed and
 // versioned; every reader (engine, data file, reports) includes this header or mirrors it in
-// phantora_py/records.py, which a test compares with this file's layout.
+// sim_server/records, which a test compares with this file's layout.
 //
 // Rules: plain C++ with fixed-width integers, no dependency; little endian; one cell is 64 bytes.
 #pragma once

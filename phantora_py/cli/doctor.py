@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from phantora_py.cli import prospects
+from phantora_py.cli import program_check
 from phantora_py.isolation import backend, probe
 from phantora_py.isolation.advice import advise
 from phantora_py.isolation.engines import EngineFailed
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     if options.command:
         if options.python is not None:
             raise UsageError("--python is for a look at the machine; a command names its own.")
-        return prospects.run(options)
+        return program_check.run(options)
     findings = list(examine(options.python or sys.executable))
     if options.json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))

@@ -11,8 +11,8 @@ from rich.text import Text
 
 from phantora_py import __version__
 from phantora_py.agent.states import RankState
+from phantora_py.cli.line_merger import LineMerger
 from phantora_py.cli.messages import error_console
-from phantora_py.cli.mixer import Mixer
 from phantora_py.cli.rank_table import rank_table
 from phantora_py.launch.prepared import Prepared
 from phantora_py.text.units import duration_text
@@ -107,7 +107,7 @@ class Progress:
         self._ranks: Sequence[RankState] = ()
         self._told_steady = False
         self._print_at_s = self._state.start_s + _FIRST_PRINTED_S
-        self._mixers: dict[int, Mixer] = {}
+        self._mergers: dict[int, LineMerger] = {}
         self._unfinished = b""
         console = self._console = error_console()
         self._live: Live | None = None
@@ -149,18 +149,18 @@ class Progress:
 
     def said(self, rank: int, descriptor: int, data: bytes) -> None:
         """Shows what a rank has printed. This and `rest` are for one thread."""
-        mixer = self._mixers.get(descriptor)
-        if mixer is None:
-            mixer = self._mixers[descriptor] = self._make_mixer(descriptor)
-        mixer.add(rank, data)
+        merger = self._mergers.get(descriptor)
+        if merger is None:
+            merger = self._mergers[descriptor] = self._make_merger(descriptor)
+        merger.add(rank, data)
 
     def rest(self) -> None:
         """All that ranks have printed so far has been shown."""
-        for descriptor, mixer in self._mixers.items():
+        for descriptor, merger in self._mergers.items():
             if self._is_beneath(descriptor):
-                self._unfinished = mixer.unfinished()
+                self._unfinished = merger.unfinished()
             else:
-                mixer.show_stale()
+                merger.show_stale()
         now_s = time.monotonic()
         if self._shown and self._live is None and now_s >= self._print_at_s:
             elapsed_s = now_s - self._state.start_s
@@ -173,8 +173,8 @@ class Progress:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for descriptor, mixer in self._mixers.items():
-            mixer.end(fresh_line=os.isatty(descriptor))
+        for descriptor, merger in self._mergers.items():
+            merger.end(fresh_line=os.isatty(descriptor))
         if self._live is not None:
             self._unfinished = b""
             self._live.stop()
@@ -183,10 +183,10 @@ class Progress:
         """Whether the line of the state is beneath what goes there."""
         return self._live is not None and os.isatty(descriptor)
 
-    def _make_mixer(self, descriptor: int) -> Mixer:
+    def _make_merger(self, descriptor: int) -> LineMerger:
         if self._is_beneath(descriptor):
-            return Mixer(self._print_lines, by_line=True)
-        return Mixer(lambda data: _write_all(descriptor, data))
+            return LineMerger(self._print_lines, by_line=True)
+        return LineMerger(lambda data: _write_all(descriptor, data))
 
     def _print_lines(self, data: bytes) -> None:
         """The line of the state makes room for them."""

@@ -19,10 +19,10 @@ from phantora_py.compare.comparison import SCHEMA, compare, read_configuration, 
 from phantora_py.compare.quantities import Prices, Work, check_prices, parse_prices, parse_work
 from phantora_py.compare.terminal import print_figures
 from phantora_py.sweep.drawing import write_drawing
+from phantora_py.sweep.parallel_runs import ParallelRuns
 from phantora_py.sweep.pareto import costs_of, front
 from phantora_py.sweep.plan import Configuration, read_plan
 from phantora_py.sweep.results import Result, Results, gpus_of
-from phantora_py.sweep.room import Room
 from phantora_py.sweep.runner import run_all
 from sim_server.errors import RankFailed, UsageError
 from sim_server.files.output_file import require_output
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.command:
         raise UsageError("There is no command. It follows a '--', with {placeholders} in it.")
     plan = read_plan(options.file, options.command)
-    room = Room(_jobs(options.jobs, plan))
+    room = ParallelRuns(_jobs(options.jobs, plan))
     works = _works(options.per_iteration, plan)
     prices = parse_prices(options.price)
     check_prices(prices, gpus_of(plan))

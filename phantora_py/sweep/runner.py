@@ -12,9 +12,9 @@ from pathlib import Path
 
 from phantora_py.data import RunData
 from phantora_py.launch.module import module_command
+from phantora_py.sweep.parallel_runs import ParallelRuns
 from phantora_py.sweep.plan import RUN_FLAGS, Configuration
 from phantora_py.sweep.results import Result, Results, inputs_of
-from phantora_py.sweep.room import Room
 from sim_server.errors import Interrupted, UsageError
 
 Tell = Callable[[int, Result | None], None]
@@ -24,9 +24,9 @@ thread, one at a time.
 
 
 def run_all(
-    plan: Sequence[Configuration], results: Results, room: Room, retry: bool, tell: Tell
+    plan: Sequence[Configuration], results: Results, parallel: ParallelRuns, retry: bool, tell: Tell
 ) -> list[Result]:
-    """Runs what has not been run, as many at a time as there is room. Failures are results.
+    """Runs what has not been run, as many at a time as `parallel` lets in. Failures are results.
 
     Raises: UsageError before anything is run; KeyboardInterrupt once what runs has been stopped.
     """
@@ -43,21 +43,21 @@ def run_all(
         name, key, ranks = plan[number].name, keys[number], plan[number].ranks
         result = results.find(key, name, retry)
         if result is None:
-            room.enter(ranks)
+            parallel.enter(ranks)
             try:
                 with lock:
                     tell(number, None)
                 result = running.run(plan[number], results.data(key), results.log(key))
                 results.keep(key, inputs[number], result)
             finally:
-                room.leave(ranks)
+                parallel.leave(ranks)
         if taken_bytes := _taken_bytes(result):
-            room.learn(ranks, taken_bytes)
+            parallel.learn(ranks, taken_bytes)
         with lock:
             tell(number, result)
         return result
 
-    with ThreadPoolExecutor(room.most) as pool:
+    with ThreadPoolExecutor(parallel.most) as pool:
         futures = [pool.submit(carry_out, number) for number in range(len(plan))]
         try:
             return [future.result() for future in futures]

@@ -212,7 +212,7 @@ def test_what_may_set_a_rank_going_is_counted() -> None:
 
 
 def test_turns_leave_no_trace() -> None:
-    """Whether a rank was set aside for a moment is a matter of luck, not part of the history."""
+    """That a rank was set aside for a moment is not in the history: it differs from run to run."""
     engine = make_engine(1)
     act(engine, 0, 5, gap_ns=5)
     answers(engine)

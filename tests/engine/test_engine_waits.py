@@ -160,7 +160,7 @@ def test_a_rank_that_was_set_aside_resumes_at_the_engines_time() -> None:
     (answer,) = engine.advance(None, True).answers
     assert (answer.rank, answer.slot, answer.time_ns) == (0, 6, 500)
     assert (engine.running_ranks(), engine.bound()) == ([0], 500)
-    # Whether a rank that is slow was set aside is a matter of luck and leaves no trace.
+    # Whether a rank that is slow was set aside differs from run to run and leaves no trace.
     assert [span["rank"] for span in engine.take_spans()] == [1, 1]
 
 

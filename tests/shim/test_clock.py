@@ -298,7 +298,7 @@ print(host_clock_ns())
 
 
 def test_waiting_for_the_gil_moves_no_clock(run: FakeRun) -> None:
-    """Python takes turns by timed waits; their number is a matter of luck."""
+    """Python takes turns by timed waits; their number differs from run to run."""
     output = run.python("""
 def hold_gil():
     end = time.thread_time() + 0.3

@@ -56,7 +56,7 @@ def test_several_events_may_be_pending(program: Path) -> None:
 
 
 def test_drivers_know_only_what_drivers_were_told(program: Path) -> None:
-    """When helper threads ask is a matter of luck; they in turn may use all there is."""
+    """When helper threads ask differs from run to run; they in turn may use all there is."""
     told = ("learn 1 5 0 0", "driver 0", "learn 1 8 0 0")
     asked = ("ask 1 5", "ask 1 8", "driver 1", "ask 1 5", "ask 1 8")
     assert answers(program, *told, *asked) == ["done", "done", "done", "unknown"]

@@ -3,7 +3,7 @@
 //
 // Events of one stream are done in the order of their instances. So two facts per stream say much: the newest instance
 // that is done, and one that cannot be done before some time, nor any later one. A driver's question is answered only
-// from what drivers were told: when helper threads ask is a matter of luck, and the records must not depend on it.
+// from what drivers were told: when helper threads ask differs from run to run, and the records must not depend on it.
 #pragma once
 
 #include <cstdint>

@@ -268,7 +268,7 @@ void await_reply(std::uint32_t index, Reply& reply) noexcept {
   release_slot(index);
 }
 
-// Takes no host time and brings no rank back: when a thread begins or ends to wait is a matter of luck.
+// Takes no host time and brings no rank back: when a thread begins or ends to wait differs from run to run.
 void tell_of_wait(WaitKind kind, std::uint32_t slot, std::uint64_t first = 0, std::uint64_t second = 0) noexcept {
   Record record{};
   record.kind = RecordKind::Wait;

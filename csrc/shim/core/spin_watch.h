@@ -1,7 +1,7 @@
 // Tells a loop that does nothing but poll from a look now and then.
 //
 // How often a framework looks at a clock or an event while it waits for something outside, or before a helper thread
-// does it, is a matter of luck and must not move virtual time; a loop that only polls must move it, or it would not
+// does it, differs from run to run and must not move virtual time; a loop that only polls must move it, or it would not
 // end.
 #pragma once
 

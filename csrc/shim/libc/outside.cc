@@ -6,7 +6,7 @@
 // 2. A helper thread that has just taken a message (the daemon of a TCPStore, gloo's event loop) answers it at once:
 //    the simulation stands at that message's time, held by the ranks that it may set going.
 // 3. A driver that sleeps in a loop of the framework's own looks again at no time of its own: how many turns it takes
-//    is a matter of luck.
+//    differs from run to run.
 // 4. Calls that do nothing (an attempt that fails, a part of a message) are free; others cost a driver a little, so
 //    that ranks that act at the same time do it one after the other.
 #include "shim/libc/outside.h"

@@ -1,6 +1,6 @@
 // A thread that Python starts begins at the time of its creation.
 //
-// The creator goes on at once, and its clock with it; when the new thread gets a processor is a matter of luck. So a
+// The creator goes on at once, and its clock with it; when the new thread gets a processor differs from run to run. So a
 // timer would count from luck. Until the thread waits for something, its clock is the one that it was created at.
 #include <new>
 

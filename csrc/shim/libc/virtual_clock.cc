@@ -2,7 +2,7 @@
 //
 // 1. A clock reads its epoch plus the rank's host clock. While the host clock stands still a driver's reads differ by a
 //    nanosecond each, up to 499 ns, and leave it alone: how often a framework looks at the clock while it waits for
-//    something outside is a matter of luck. From the four thousandth read on, with no wait in between, each advances
+//    something outside differs from run to run. From the four thousandth read on, with no wait in between, each advances
 //    the host clock, so that loops which poll a clock end: by host.clock_read_ns, and by as much again for each ten
 //    thousand reads so far (SpinWatch). With `--host-time measured` a read first charges what the thread has computed. A sleep until
 //    a deadline counts from the last reading, not from the host clock behind it, or luck would get into virtual time

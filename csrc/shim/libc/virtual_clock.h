@@ -28,7 +28,7 @@ void forget_read() noexcept;
 void tell_no_lead() noexcept;
 
 // Before a driver's clock read: a rank that was set aside has stood still, so it comes back first. A loop of the
-// framework's own that looks outside does not: how often it looks at a clock is a matter of luck.
+// framework's own that looks outside does not: how often it looks at a clock differs from run to run.
 void catch_up(const void* caller) noexcept;
 
 // Longer waits count as endless; keeps sums of times far from overflow.

@@ -1,4 +1,4 @@
-"""A little of everything whose order is a matter of luck: data loaders, pinned memory, autograd
+"""A little of everything whose order differs from run to run: data loaders, pinned memory, autograd
 threads, watchdogs, several streams, blocks that wait for another stream, DDP and FSDP2.
 
 Prints what the first rank's own clock says.

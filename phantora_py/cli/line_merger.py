@@ -16,7 +16,7 @@ class _Unfinished:
     since_s: float
 
 
-class Mixer:
+class LineMerger:
     """As long as a single rank has printed, its output is passed on as it is. From the second on
     whole lines are, each with the name of its rank.
     """

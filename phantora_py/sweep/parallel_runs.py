@@ -14,7 +14,7 @@ _MEMORY_SHARE = 0.8
 _PROCESSORS_OF_A_RUN = 2
 
 
-class Room:
+class ParallelRuns:
     """Runs enter and leave. Without a number as many are in it as processors and memory allow, by
     what those before have taken; as long as that is not known, one.
     """
