@@ -12,6 +12,7 @@ from phantora_runs import EXAMPLES, Phantora, Run
 from phantora_py.cli import main
 from phantora_py.data import RunData
 from phantora_py.profile.needs import signatures_of
+from phantora_py.report.certainty import COPIES_CLASS
 from phantora_py.report.kernels import kernel_rows
 from phantora_py.report.summary import summarise
 from phantora_py.report.window import whole_run
@@ -53,7 +54,7 @@ def test_kernels_take_what_was_measured(ddp: Run, measured: Run, entries: list[E
     """Every kernel is of tier measured, and the iteration no longer than the synthetic bias."""
     assert measured.exit_code == 0, measured.errors
     kernels = [row for row in kernel_rows(measured.data, whole_run(measured.data)) if row.name]
-    tiers = {row.tier for row in kernels if row.kernel_class not in ("copy", "fill")}
+    tiers = {row.tier for row in kernels if row.kernel_class != COPIES_CLASS}
     assert tiers == {"measured"}
     assert len([row for row in measured.data.timings if "signature" in row]) == len(entries)
     before, after = (run.summary["iterations"]["median_ns"] for run in (ddp, measured))
