@@ -16,8 +16,13 @@ from phantora_py.isolation.nodes import SHARED
 
 # PF_EXITING among the flags of /proc/PID/stat. Source: the kernel's sched.h.
 _EXITING = 0x4
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 # What a process enters after its fork; it is in its pid namespace from birth.
 _ENTERED = (*SHARED, "mnt")
+
+
+class Killed(Exception):  # noqa: N818 - says what happened
+    """Somebody has killed a first process, or the one that makes it."""
 
 
 def make_first(enter: Callable[[], None], first_pid: int) -> int:
@@ -25,7 +30,7 @@ def make_first(enter: Callable[[], None], first_pid: int) -> int:
 
     The caller must adopt orphans. `enter` moves a child of the caller into the namespaces, and
     drops there what belongs to the caller. Process ids in the namespace go on from `first_pid`.
-    Raises: OSError.
+    Raises: OSError, Killed.
     """
     report, reports = os.pipe()
     gate, opens = os.pipe()
@@ -34,6 +39,8 @@ def make_first(enter: Callable[[], None], first_pid: int) -> int:
         os.close(report)
         os.close(opens)
         enter()
+        # Those that come before it has handlers wait for them.
+        signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
         pid = os.fork()
         if pid:
             os.write(reports, b"%d\n" % pid)
@@ -46,13 +53,17 @@ def make_first(enter: Callable[[], None], first_pid: int) -> int:
         _hold()
     os.close(reports)
     os.close(gate)
-    os.waitpid(helper, 0)
-    with os.fdopen(report, "rb") as pipe:
+    _, status = os.waitpid(helper, 0)
+    with os.fdopen(report, "rb") as pipe, os.fdopen(opens, "wb", buffering=0) as gate_opener:
         line = pipe.readline()
-    if not line:
-        raise ChildProcessError("a rank's namespaces could not be made")
-    os.write(opens, b"!")
-    os.close(opens)
+        if not line and os.WIFSIGNALED(status):
+            raise Killed
+        if not line:
+            raise ChildProcessError("a rank's namespaces could not be made")
+        try:
+            gate_opener.write(b"!")
+        except BrokenPipeError:
+            raise Killed from None
     return int(line)
 
 
@@ -81,8 +92,9 @@ def is_ending(first_pid: int) -> bool:
 
 def _heed_signals() -> None:
     """The kernel withholds from a namespace's first process what that has no handler for."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _ENDS:
         signal.signal(number, lambda number, _frame: os._exit(128 + number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDS)
 
 
 def _await_adoption(gate: int) -> None:

@@ -161,7 +161,7 @@ class Starter:
         first_pid = (start.rank + 1) * spacing
         try:
             self._first_pids[start.rank] = first.make_first(lambda: self._enter(start), first_pid)
-        except BrokenPipeError:  # it was killed at once
+        except first.Killed:
             self._send({"lost": start.rank})
 
     def _enter(self, start: RankStart) -> None:
@@ -226,8 +226,6 @@ class Starter:
         """Undoes, in a child, what makes a starter."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
         self._nodes.close()
         for end in (self._connection, self._wake_reader, self._wake_writer):
             end.close()
@@ -260,6 +258,9 @@ def _become(plan: Plan, start: RankStart) -> NoReturn:
     from phantora_py.rank import runtime  # noqa: PLC0415
 
     runtime.start()
+    # As Python does before a program. Up to here an interrupt just ends this process.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     arguments = [*start.arguments, *plan.arguments]
     zygote.end_rank(zygote.run_program(plan.form, plan.target, arguments))
 

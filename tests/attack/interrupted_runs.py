@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mmap
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -20,6 +22,8 @@ LIMIT_S = 5.0  # for the end and for whatever is cleaned up after it
 _GIVEN_UP_S = 30.0
 _ROOMS = (Path("/dev/shm"), Path("/tmp"))
 _PAUSE_S = 0.01
+# Of how many records a rank has written, in its channel (csrc/protocol/channel.h).
+_HEAD_AT = 64
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,36 @@ class Command:
             assert self._process.poll() is None, self.output
             time.sleep(_PAUSE_S)
         return pid
+
+    def wait_for_record(self, rank: int, number: int) -> None:
+        """Waits until a rank has written this record: 1 is its first."""
+        deadline_s = time.monotonic() + _GIVEN_UP_S
+        channel = self._channel(rank, deadline_s)
+        with channel.open("rb") as file, mmap.mmap(file.fileno(), 128, prot=mmap.PROT_READ) as seen:
+            while struct.unpack_from("<Q", seen, _HEAD_AT)[0] < number:
+                self._check_under_way(deadline_s)
+
+    def _channel(self, rank: int, deadline_s: float) -> Path:
+        while True:
+            for directory in set(filter(None, map(_run_directory, self._marked()))):
+                path = directory / f"rank-{rank}.channel"
+                if path.exists() and path.stat().st_size:
+                    return path
+            self._check_under_way(deadline_s)
+
+    def _check_under_way(self, deadline_s: float) -> None:
+        assert time.monotonic() < deadline_s, self.output
+        assert self._process.poll() is None, self.output
+
+    def wait_for_child(self, of: int, number: int) -> int:
+        """Waits until a process makes this child: 1 is its first."""
+        deadline_s = time.monotonic() + _GIVEN_UP_S
+        seen: list[int] = []
+        children = Path(f"/proc/{of}/task/{of}/children")
+        while len(seen) < number:
+            self._check_under_way(deadline_s)
+            seen += [pid for pid in map(int, children.read_text().split()) if pid not in seen]
+        return seen[number - 1]
 
     def end(self, pid: int, number: signal.Signals) -> End:
         """Sends a signal to one of its processes and waits until the command has ended."""

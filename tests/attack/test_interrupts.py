@@ -5,6 +5,7 @@ PHANTORA_ATTACK_EXAMPLES sets how many of each kind there are, PHANTORA_ATTACK_S
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
@@ -142,6 +143,29 @@ def test_kills_of_any_process(start: Start, part: str, number: signal.Signals) -
         time.sleep(after_s)
         end = command.end(pid, number)
         check(end, code_of(part, number), command, f"{part} after {after_s:.3f} s")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("child", range(1, 7))
+def test_kills_of_whatever_the_starter_makes(
+    start: Start, child: int, number: signal.Signals
+) -> None:
+    """As soon as it is there: what holds a rank's namespaces, what makes that, the ranks."""
+    command = start(*RUN)
+    pid = command.wait_for_child(command.wait_for("starter"), child)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
+    deadline_s = time.monotonic() + LIMIT_S
+    while command.is_under_way() and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    if command.is_under_way():  # it had come to its own end before
+        assert not Path(f"/proc/{pid}").exists()
+        end = command.end(command.wait_for("leader"), signal.SIGTERM)
+        check(end, 143, command, f"child {child}")
+    else:
+        end = command.wait()
+        check(end, end.code, command, f"child {child}")
+        assert end.code in (4, 70)
 
 
 def test_a_killed_sweeper(start: Start) -> None:
