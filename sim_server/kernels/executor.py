@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import json
 import queue
+import signal
 import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import datetime, timezone
 from math import isfinite
 from pathlib import Path
@@ -36,6 +38,7 @@ LEAST_SAMPLES = 5
 # Restarts with nothing measured between them, after which it is not tried again (assumed).
 _MOST_FAILURES = 5
 _TELL_EVERY_S = 1.0
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LAST_WORDS_BYTES = 2000
 # Of a measurement, beside what every answer has.
 _EXTRAS = ("memory_khz", "temperature_c", "outliers")
@@ -55,7 +58,7 @@ class Broke(Refused):
 
 
 class Executor:
-    """Close it, or use it in a `with`."""
+    """Starts when it is entered, and ends with that."""
 
     def __init__(
         self,
@@ -67,8 +70,6 @@ class Executor:
     ) -> None:
         """`origin`: what measurements say of where they are from. `tell` is called now and then
         while somebody waits for an answer. `launches`: where ranks write down what they launch.
-
-        Raises: UsageError if it does not start.
         """
         self._command = list(command)
         self._origin = origin
@@ -77,15 +78,11 @@ class Executor:
         self._launches = launches
         self._process: subprocess.Popen[str]
         self._lines: queue.SimpleQueue[str | None]
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
+        self._errors: IO[bytes]
         self._failures = 0
         self._given_up = ""
         self.restarts = 0
-        try:
-            self.environment = self._start()
-        except UsageError:
-            self._errors.close()
-            raise
+        self.environment: Environment
 
     def measure(self, signature: Mapping[str, Any]) -> Measurement:
         """A series of launches. Raises: Refused, whatever goes wrong with the process; Broke where
@@ -113,16 +110,19 @@ class Executor:
         """What is to be remembered of a signature that broke it."""
         return Failure(signature, str(broke), _now(), self._origin, broke.limit_s)
 
-    def close(self) -> None:
-        """Ends the process."""
-        self._end()
-        self._errors.close()
-
     def __enter__(self) -> Executor:
+        """Raises: UsageError if it does not start."""
+        self._errors = tempfile.TemporaryFile()
+        try:
+            self.environment = self._start()
+        except BaseException:
+            self._errors.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._end()
+        self._errors.close()
 
     def _ask(self, signature: Mapping[str, Any]) -> dict[str, Any]:
         assert self._process.stdin is not None
@@ -190,6 +190,21 @@ class Executor:
         self._errors.seek(0)
         self._errors.truncate()
         try:
+            with ExitStack() as stack:
+                self._spawn(stack)
+                first = self._receive(START_LIMIT_S)
+                if "refused" in first:
+                    raise UsageError(f"the GPU executor cannot work here: {first['refused']}")
+                environment = Environment(**first)
+                stack.pop_all()
+                return environment
+        except (_Gone, TypeError) as reason:
+            raise UsageError(f"the GPU executor did not start: {reason}{self._said()}") from reason
+
+    def _spawn(self, stack: ExitStack) -> None:
+        """Signals that ask for an end wait until `stack` ends the process; it never gets them."""
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
+        try:
             self._process = subprocess.Popen(
                 self._command,
                 stdin=subprocess.PIPE,
@@ -197,26 +212,17 @@ class Executor:
                 stderr=self._errors,
                 text=True,
             )
+            stack.callback(self._end)
         except OSError as error:
             raise UsageError(
                 f"the GPU executor {self._command[0]} does not start: {error}"
             ) from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         assert self._process.stdout is not None
         self._lines = queue.SimpleQueue()
         reading = (self._process.stdout, self._lines)
         threading.Thread(target=_read, args=reading, daemon=True).start()
-        try:
-            first = self._receive(START_LIMIT_S)
-            if "refused" in first:
-                self._end()
-                raise UsageError(f"the GPU executor cannot work here: {first['refused']}")
-            return Environment(**first)
-        except (_Gone, TypeError) as reason:
-            self._end()
-            raise UsageError(f"the GPU executor did not start: {reason}{self._said()}") from reason
-        except KeyboardInterrupt:
-            self._end()
-            raise
 
     def _receive(self, limit_s: float) -> dict[str, Any]:
         answer = {"waiting": ""}

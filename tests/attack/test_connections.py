@@ -9,6 +9,7 @@ import os
 import queue
 import random
 import socket
+import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -17,14 +18,15 @@ from typing import Any
 import grpc
 import pytest
 from attacked_server import EXAMPLES, LIMIT_S, OFFER, TOKEN, Agent, attacked, honest_hello
+from free_ports import free_port
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim_server import service
 from sim_server import simulation_pb2 as wire
-from sim_server.access.agents import AgentLink
+from sim_server.access.agents import AgentLink, Agents
 from sim_server.access.endpoint import MAX_REQUEST_BYTES, TOKEN_KEY
-from sim_server.access.offer import Refused, check_hello
+from sim_server.access.offer import Offer, Refused, check_hello
 from sim_server.service import Inbound, Run
 
 Code = grpc.StatusCode
@@ -171,13 +173,21 @@ def test_an_agent_too_many(tmp_path: Path) -> None:
         assert server.exit_code == 0
 
 
-def test_agents_go_together(tmp_path: Path) -> None:
+def test_agents_go_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ranks that somebody has, another wish, and ranks that nobody has are turned away."""
+    has_come = threading.Event()
+    join = Agents.join
+
+    def tell(self: Agents, link: AgentLink, first: wire.FromAgent, offer: Offer) -> None:
+        join(self, link, first, offer)
+        has_come.set()
+
+    monkeypatch.setattr(Agents, "join", tell)
     with attacked(tmp_path, agents=2) as server:
         first = Agent(server.endpoint).hello(honest_hello(4, [0, 1]))
         other = honest_hello(4, [2, 3])
         other.wanted.until_steady = True
-        time.sleep(0.5)
+        assert has_come.wait(LIMIT_S)
         attempts = {
             "another agent has ranks 1;": honest_hello(4, [1, 2, 3]),
             "the agents of this run ask for different things": other,
@@ -305,12 +315,6 @@ RAW: dict[str, bytes] = {
 }
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _connect(port: int) -> socket.socket:
     deadline_s = time.monotonic() + LIMIT_S
     while True:
@@ -328,7 +332,7 @@ def _send(connection: socket.socket, content: bytes) -> None:
 
 def test_bytes_that_are_no_call_do_no_harm(tmp_path: Path) -> None:
     """A run is served while connections of all these kinds are held open."""
-    port = _free_port()
+    port = free_port()
     random.seed(seed := int(os.environ.get("PHANTORA_ATTACK_SEED", time.time_ns())))
     print(f"PHANTORA_ATTACK_SEED={seed}")
     with attacked(tmp_path, address=f"127.0.0.1:{port}") as server, ExitStack() as stack:
@@ -345,7 +349,7 @@ def test_idle_connections_make_room(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """More connections than the server takes, which say nothing, keep no agent out for long."""
     monkeypatch.setattr(service, "_HANDSHAKE_LIMIT_MS", 500)
     monkeypatch.setattr(service, "_IDLE_CONNECTION_MS", 500)
-    port = _free_port()
+    port = free_port()
     with attacked(tmp_path, address=f"127.0.0.1:{port}") as server, ExitStack() as stack:
         for _ in range(100):
             stack.enter_context(_connect(port))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -119,10 +118,3 @@ class Phantora:
         while (left := self.left()) and time.monotonic() < deadline_s:
             time.sleep(0.05)
         assert not left, left
-
-
-def free_port() -> str:
-    """One that nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])

@@ -11,7 +11,8 @@ import re
 from pathlib import Path
 
 import pytest
-from phantora_runs import EXAMPLES, PROGRAMS, Phantora, free_port
+from free_ports import free_port
+from phantora_runs import EXAMPLES, PROGRAMS, Phantora
 
 REPEATS = 5
 # What an act costs, and what was read of clocks (csrc/shim/libc/outside.cc, virtual_clock.cc).
@@ -34,7 +35,7 @@ def repeat(phantora: Phantora, program: str, directory: Path) -> Readings:
             os.mkfifo(place / name)
         for name in ("file", "order"):
             (place / name).touch()
-        run = phantora.run(["--ranks", "3"], [PROGRAMS / program, place, free_port()])
+        run = phantora.run(["--ranks", "3"], [PROGRAMS / program, place, str(free_port())])
         assert run.exit_code == 0, run.errors
         seen.append([json.loads((place / f"rank-{rank}.json").read_text()) for rank in range(3)])
         histories.add(((place / "order").read_text(), run.summary["digest"]))

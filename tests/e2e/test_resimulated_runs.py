@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from phantora_runs import EXAMPLES, PROGRAMS, Phantora, Run, free_port
+from free_ports import free_port
+from phantora_runs import EXAMPLES, PROGRAMS, Phantora, Run
 
 from phantora_py.cli import main
 from phantora_py.data import RunData
@@ -68,7 +69,7 @@ def test_who_waited_outside_comes_back_when_it_would_have(
     """With the act that woke it, whenever that happens: on another cluster as if run there."""
     program = PROGRAMS / "meetings.py"
     slow, fast = (
-        phantora.run(["--ranks", "3", "--cluster", name], [program, free_port()])
+        phantora.run(["--ranks", "3", "--cluster", name], [program, str(free_port())])
         for name in ("h100", "h200")
     )
     same = again(slow.path, tmp_path / "same.phr")

@@ -200,8 +200,8 @@ def test_whoever_waits_is_told() -> None:
 )
 def test_a_machine_without_a_gpu_is_told(command: list[str], words: str) -> None:
     """Before anything is measured."""
-    with pytest.raises(UsageError, match=words):
-        Executor(command, "a test")
+    with pytest.raises(UsageError, match=words), Executor(command, "a test"):
+        pass
 
 
 def test_the_suite_fills_a_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from free_ports import free_port
 
 from phantora_py.agent.simulation import Simulation
 from sim_server import simulation_pb2 as wire
@@ -166,9 +167,7 @@ def connected(endpoint: Endpoint) -> Iterator[Simulation]:
 
 def test_both_sides_show_certificates_of_one_authority(certificates: dict[str, Tls]) -> None:
     """Who has none, another's, or another server's gets nowhere; who has one is served."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"localhost:{probe.getsockname()[1]}"
+    address = f"localhost:{free_port()}"
     endpoint = Endpoint.of(address, "secret", certificates["server"])
     codes: list[int] = []
     served = threading.Thread(target=lambda: codes.append(serve(endpoint, 1, OFFER)), daemon=True)
