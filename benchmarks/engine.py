@@ -17,7 +17,6 @@ import random
 import time
 from collections.abc import Callable
 
-import numpy as np
 import simpy
 from measurement import Results, median, parser
 
@@ -27,8 +26,9 @@ from sim_server.cluster import load_cluster
 from sim_server.collectives import Communication
 from sim_server.gpu import load_gpu
 from sim_server.kernels import copy_rates, fill_rate
-from sim_server.records import RECORD_TYPE, NcclOpKind, RecordKind, StreamFlags, WaitKind
+from sim_server.records import NcclOpKind, RecordKind, StreamFlags, WaitKind
 from sim_server.records.operations import Operation
+from sim_server.records.writer import record, signature, wait
 
 KERNEL_NS = 10_000
 KERNEL_GAP_NS = 4_000
@@ -39,29 +39,18 @@ ITERATIONS = 4
 COMPUTE, COMMUNICATION = 1, 2  # streams
 
 
-def cell(kind: RecordKind, *args: int, **fields: int) -> bytes:
-    """One record."""
-    record = np.zeros((), RECORD_TYPE)
-    record["kind"] = kind
-    for name, value in fields.items():
-        record[name] = value
-    record["arg"][: len(args)] = args
-    return record.tobytes()
-
-
 def beginning() -> bytes:
     """Streams, and the one kernel there is."""
     flags = int(StreamFlags.NON_BLOCKING)
     streams = [
-        cell(RecordKind.STREAM_CREATE, stream=s, flags=flags) for s in (COMPUTE, COMMUNICATION)
+        record(RecordKind.STREAM_CREATE, stream=s, flags=flags) for s in (COMPUTE, COMMUNICATION)
     ]
-    signature = cell(RecordKind.SIGNATURE, 2, id=1) + b"{}".ljust(64, b"\0")
-    return b"".join(streams) + signature
+    return b"".join(streams) + signature(1, {})
 
 
 def iteration(number: int) -> tuple[bytes, int]:
     """The records of one iteration, up to a wait for the device, and how many items they are."""
-    kernels = KERNELS_PER_ALL_REDUCE * cell(
+    kernels = KERNELS_PER_ALL_REDUCE * record(
         RecordKind.KERNEL, stream=COMPUTE, id=1, host_gap_ns=KERNEL_GAP_NS
     )
     pieces = []
@@ -69,17 +58,22 @@ def iteration(number: int) -> tuple[bytes, int]:
         before, after = 2 * position + 1, 2 * position + 2
         pieces += [
             kernels,
-            cell(RecordKind.EVENT_RECORD, before, stream=COMPUTE),
-            cell(RecordKind.STREAM_WAIT, before, stream=COMMUNICATION),
-            cell(RecordKind.NCCL_LAUNCH, 1, stream=COMMUNICATION),
-            cell(
-                RecordKind.NCCL_OP, 1000, 7, 0, 0, position, id=1, flags=int(NcclOpKind.ALL_REDUCE)
+            record(RecordKind.EVENT_RECORD, instance=before, stream=COMPUTE),
+            record(RecordKind.STREAM_WAIT, instance=before, stream=COMMUNICATION),
+            record(RecordKind.NCCL_LAUNCH, operations=1, stream=COMMUNICATION),
+            record(
+                RecordKind.NCCL_OP,
+                count=1000,
+                dtype=7,
+                sequence=position,
+                id=1,
+                flags=int(NcclOpKind.ALL_REDUCE),
             ),
-            cell(RecordKind.EVENT_RECORD, after, stream=COMMUNICATION),
+            record(RecordKind.EVENT_RECORD, instance=after, stream=COMMUNICATION),
         ]
     pieces += [
-        cell(RecordKind.STREAM_WAIT, (number + 1) * 2 * ALL_REDUCES, stream=COMPUTE),
-        cell(RecordKind.WAIT, id=int(WaitKind.DEVICE)),
+        record(RecordKind.STREAM_WAIT, instance=(number + 1) * 2 * ALL_REDUCES, stream=COMPUTE),
+        wait(WaitKind.DEVICE),
     ]
     return b"".join(pieces), ALL_REDUCES * (KERNELS_PER_ALL_REDUCE + 4) + 1
 

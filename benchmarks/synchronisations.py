@@ -9,7 +9,6 @@ its stream, and does nothing else. Core time is that of agent and server, per sy
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import tempfile
@@ -20,7 +19,6 @@ from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-import numpy as np
 import psutil
 from measurement import Results, parser
 
@@ -38,7 +36,8 @@ from sim_server import simulation_pb2 as wire
 from sim_server.access.offer import Offer, make_hello
 from sim_server.cluster import load_cluster
 from sim_server.gpu import load_gpu
-from sim_server.records import RECORD_TYPE, RecordKind, WaitKind
+from sim_server.records import RecordKind, WaitKind
+from sim_server.records.writer import record, signature, wait
 from sim_server.settings import Settings
 
 GEMM = {
@@ -51,24 +50,12 @@ GAP_NS = 1000
 REPLY_LIMIT_MS = 30_000
 
 
-def cell(kind: RecordKind, *args: int, **fields: int) -> bytes:
-    """One record."""
-    record = np.zeros((), RECORD_TYPE)
-    record["kind"] = kind
-    for name, value in fields.items():
-        record[name] = value
-    record["arg"][: len(args)] = args
-    return record.tobytes()
-
-
 def play_rank(directory: str, rank: int, until_s: float, counts: list[int]) -> None:
     """One rank: launches and waits until the time is over, then leaves."""
     channel = TestRank(directory, rank)
-    text = json.dumps(GEMM).encode()
-    padded = text.ljust(-(-len(text) // 64) * 64, b"\0")
-    channel.push(cell(RecordKind.SIGNATURE, len(text), id=1) + padded, 0, ring=False)
-    launch = cell(RecordKind.KERNEL, id=1, host_gap_ns=GAP_NS)
-    turn = launch + cell(RecordKind.WAIT, id=int(WaitKind.STREAM), host_gap_ns=GAP_NS)
+    channel.push(signature(1, GEMM), 0, ring=False)
+    launch = record(RecordKind.KERNEL, id=1, host_gap_ns=GAP_NS)
+    turn = launch + wait(WaitKind.STREAM, host_gap_ns=GAP_NS)
     clock_ns = 0
     while time.monotonic() < until_s:
         # The clock is seen before the records are: it must not be later than the first of them.
@@ -77,7 +64,7 @@ def play_rank(directory: str, rank: int, until_s: float, counts: list[int]) -> N
         assert reply is not None, "no answer came"
         clock_ns = reply[1]
         counts[rank] += 1
-    channel.push(cell(RecordKind.EXIT), clock_ns, ring=True)
+    channel.push(record(RecordKind.EXIT), clock_ns, ring=True)
 
 
 def play(directory: str, ranks: int, seconds: float, told: Connection) -> None:

@@ -22,7 +22,15 @@ from measurement import Results, median, parser
 
 from sim_server.cluster import load_cluster
 from sim_server.gpu import load_gpu
-from sim_server.records import RECORD_TYPE, NcclOpKind, RecordKind, StreamFlags, WaitKind
+from sim_server.records import (
+    RECORD_TYPE,
+    NcclOpKind,
+    RecordKind,
+    StreamFlags,
+    WaitKind,
+    position_of,
+)
+from sim_server.records.writer import record, signature, wait
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
 
@@ -35,44 +43,34 @@ COMPUTE, COMMUNICATION = 1, 2  # streams
 KERNEL_GAP_NS = 5_000
 TENSOR_COUNT, BUCKET_COUNT = 4 << 20, 16 << 20
 HALF = 6
-SIGNATURE = (
-    b'{"kind": "gemm", "library": "cublasLt", "m": 2048, "n": 2048, "k": 2048, "batch": 1,'
-    b' "transa": "N", "transb": "N", "lda": 2048, "ldb": 2048, "ldc": 2048, "a": "bf16",'
-    b' "b": "bf16", "c": "bf16", "d": "bf16", "compute": "f32", "epilogue": "none", "beta": false}'
-)
-
-
-def record(kind: RecordKind, *args: int, **fields: int) -> np.ndarray:
-    """One record."""
-    made = np.zeros(1, RECORD_TYPE)
-    made["kind"] = kind
-    for name, value in fields.items():
-        made[name] = value
-    made["arg"][0, : len(args)] = args
-    return made
+GEMM = {
+    **{"kind": "gemm", "library": "cublasLt", "m": 2048, "n": 2048, "k": 2048, "batch": 1},
+    **{"transa": "N", "transb": "N", "lda": 2048, "ldb": 2048, "ldc": 2048, "epilogue": "none"},
+    **dict.fromkeys("abcd", "bf16"),
+    **{"compute": "f32", "beta": False},
+}
+INSTANCE = position_of(RecordKind.EVENT_RECORD, "instance")
+SEQUENCE = position_of(RecordKind.NCCL_OP, "sequence")
 
 
 def beginning(rank: int) -> bytes:
     """Streams, and the one kernel there is."""
     flags = int(StreamFlags.NON_BLOCKING)
-    streams = [record(RecordKind.STREAM_CREATE, stream=s, flags=flags).tobytes() for s in (1, 2)]
-    payload = SIGNATURE.ljust(-(-len(SIGNATURE) // 64) * 64, b"\0")
-    return b"".join(
-        [*streams, record(RecordKind.SIGNATURE, len(SIGNATURE), id=1).tobytes(), payload]
-    )
+    streams = [record(RecordKind.STREAM_CREATE, stream=s, flags=flags) for s in (1, 2)]
+    return b"".join([*streams, signature(1, GEMM)])
 
 
 def joining(unique_id: int, size: int, position: int) -> bytes:
     """The creation of a communicator."""
-    return record(RecordKind.WAIT, unique_id, size, position, id=int(WaitKind.COMM_INIT)).tobytes()
+    return wait(WaitKind.COMM_INIT, unique_id=unique_id, size=size, position=position)
 
 
-def all_reduce(comm: int, sequence: int, count: int, stream: int) -> list[np.ndarray]:
+def all_reduce(comm: int, sequence: int, count: int, stream: int) -> list[bytes]:
     """A launch of one operation."""
-    kind = int(NcclOpKind.ALL_REDUCE)
+    fields = {"count": count, "dtype": HALF, "sequence": sequence}
     return [
-        record(RecordKind.NCCL_LAUNCH, 1, stream=stream, host_gap_ns=KERNEL_GAP_NS),
-        record(RecordKind.NCCL_OP, count, HALF, 0, 0, sequence, id=comm, flags=kind),
+        record(RecordKind.NCCL_LAUNCH, operations=1, stream=stream, host_gap_ns=KERNEL_GAP_NS),
+        record(RecordKind.NCCL_OP, id=comm, flags=int(NcclOpKind.ALL_REDUCE), **fields),
     ]
 
 
@@ -80,7 +78,7 @@ class Iterations:
     """The records of a rank's iterations, which differ in their running numbers only."""
 
     def __init__(self, node_comm: int, rail_comm: int) -> None:
-        pieces: list[np.ndarray] = []
+        pieces: list[bytes] = []
         events = 0
         for reduce in range(TENSOR_REDUCES):
             pieces += KERNELS_PER_REDUCE * [
@@ -90,14 +88,14 @@ class Iterations:
             if reduce % (TENSOR_REDUCES // BUCKETS) == 0:
                 events += 1
                 bucket = reduce // (TENSOR_REDUCES // BUCKETS)
-                pieces.append(record(RecordKind.EVENT_RECORD, events, stream=COMPUTE))
-                pieces.append(record(RecordKind.STREAM_WAIT, events, stream=COMMUNICATION))
+                pieces.append(record(RecordKind.EVENT_RECORD, instance=events, stream=COMPUTE))
+                pieces.append(record(RecordKind.STREAM_WAIT, instance=events, stream=COMMUNICATION))
                 pieces += all_reduce(rail_comm, bucket, BUCKET_COUNT, COMMUNICATION)
         events += 1
-        pieces.append(record(RecordKind.EVENT_RECORD, events, stream=COMMUNICATION))
-        pieces.append(record(RecordKind.STREAM_WAIT, events, stream=COMPUTE))
-        pieces.append(record(RecordKind.WAIT, id=int(WaitKind.DEVICE)))
-        self._records = np.concatenate(pieces)
+        pieces.append(record(RecordKind.EVENT_RECORD, instance=events, stream=COMMUNICATION))
+        pieces.append(record(RecordKind.STREAM_WAIT, instance=events, stream=COMPUTE))
+        pieces.append(wait(WaitKind.DEVICE))
+        self._records = np.frombuffer(b"".join(pieces), RECORD_TYPE)
         self._events = events
         kinds = self._records["kind"]
         self._is_event = (kinds == RecordKind.EVENT_RECORD) | (kinds == RecordKind.STREAM_WAIT)
@@ -111,9 +109,9 @@ class Iterations:
     def cells(self, number: int) -> bytes:
         """One iteration."""
         made = self._records.copy()
-        made["arg"][self._is_event, 0] += number * self._events
-        made["arg"][self._is_node_op, 4] += number * TENSOR_REDUCES
-        made["arg"][self._is_rail_op, 4] += number * BUCKETS
+        made["arg"][self._is_event, INSTANCE] += number * self._events
+        made["arg"][self._is_node_op, SEQUENCE] += number * TENSOR_REDUCES
+        made["arg"][self._is_rail_op, SEQUENCE] += number * BUCKETS
         return made.tobytes()
 
 

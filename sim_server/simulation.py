@@ -27,7 +27,14 @@ from sim_server.log.history import PIECE_ROWS, Piece
 from sim_server.log.iterations import parse_choice
 from sim_server.log.run_log import Reply, RunLog
 from sim_server.log.steady import Steady, SteadyWatch
-from sim_server.records import NcclOpKind, RecordKind, ReplyStatus, WaitKind, announced
+from sim_server.records import (
+    NcclOpKind,
+    RecordKind,
+    ReplyStatus,
+    WaitKind,
+    announced,
+    named_args,
+)
 from sim_server.records.communicators import Communicators, Joiner, NewCommunicator
 from sim_server.records.operations import Operation
 from sim_server.settings import Settings
@@ -348,12 +355,16 @@ class Simulation:
     # Communicators
 
     def _meet(self, request: Request) -> None:
-        first, second, third, fourth = request.args[:4]
+        args = named_args(RecordKind.WAIT, request.args, WaitKind(request.kind))
         if request.kind == WaitKind.COMM_INIT:
             joiner = Joiner(
-                request.rank, request.slot, request.time_ns, position=third, site=request.site
+                request.rank,
+                request.slot,
+                request.time_ns,
+                position=args["position"],
+                site=request.site,
             )
-            created = self._communicators.join(first, second, joiner)
+            created = self._communicators.join(args["unique_id"], args["size"], joiner)
             if created is not None:
                 self._welcome(created, WaitKind.COMM_INIT, request.time_ns)
         else:
@@ -361,11 +372,11 @@ class Simulation:
                 request.rank,
                 request.slot,
                 request.time_ns,
-                position=announced.signed(third),
-                colour=announced.signed(second),
+                position=announced.signed(args["key"]),
+                colour=announced.signed(args["color"]),
                 site=request.site,
             )
-            for created in self._communicators.split(first, fourth, joiner):
+            for created in self._communicators.split(args["parent"], args["index"], joiner):
                 self._welcome(created, WaitKind.COMM_SPLIT, request.time_ns)
 
     def _welcome(self, created: NewCommunicator, kind: WaitKind, complete_ns: int) -> None:

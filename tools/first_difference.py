@@ -31,6 +31,7 @@ from sim_server.records import (
     RecordKind,
     WaitFlags,
     WaitKind,
+    named_args,
     payload_cells,
 )
 
@@ -90,10 +91,12 @@ def steps(data: RunData, rank: int) -> Iterator[Step]:
     while position < len(stream):
         (record,) = np.frombuffer(stream, RECORD_TYPE, 1, position)
         position += CELL_BYTES
-        kind, args = RecordKind(record["kind"]), record["arg"].tolist()
+        kind = RecordKind(record["kind"])
+        wait = WaitKind(record["id"]) if kind is RecordKind.WAIT else None
+        args = named_args(kind, record["arg"].tolist(), wait)
         if kind.has_payload:
-            payload = stream[position : position + args[0]].decode()
-            position += payload_cells(args[0]) * CELL_BYTES
+            payload = stream[position : position + args["bytes"]].decode()
+            position += payload_cells(args["bytes"]) * CELL_BYTES
             names[kind, int(record["id"])] = payload
         gap_ns += int(record["host_gap_ns"])
         time_ns += int(record["host_gap_ns"])
@@ -117,7 +120,10 @@ def _is_luck(record: np.void, kind: RecordKind) -> bool:
 
 
 def _describe(
-    record: np.void, kind: RecordKind, args: list[int], names: dict[tuple[RecordKind, int], str]
+    record: np.void,
+    kind: RecordKind,
+    args: dict[str, int],
+    names: dict[tuple[RecordKind, int], str],
 ) -> str:
     """What a record says, without what may differ between equal runs: addresses and slots."""
     identifier = int(record["id"])
@@ -127,11 +133,13 @@ def _describe(
     if kind is RecordKind.KERNEL:
         return f"KERNEL {where} {names[RecordKind.SIGNATURE, identifier]}"
     if kind is RecordKind.WAIT:
-        return f"WAIT {WaitKind(identifier).name} {where} {args[:4]}"
+        asked = {name: value for name, value in args.items() if name != "slot"}
+        return f"WAIT {WaitKind(identifier).name} {where} {asked}"
     if kind is RecordKind.NCCL_OP:
         return f"NCCL_OP {NcclOpKind(record['flags']).name} communicator {identifier} {args}"
     if kind in _ADDRESSES:
-        return f"{kind.name} {MemoryKind(identifier).name} {args[0]} bytes, {args[2]} in use"
+        sizes = f"{args['bytes']} bytes, {args['used_bytes']} in use"
+        return f"{kind.name} {MemoryKind(identifier).name} {sizes}"
     return f"{kind.name} {where} {identifier} flags {record['flags']} {args}"
 
 

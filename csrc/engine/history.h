@@ -22,7 +22,7 @@ struct Announcement {
   std::uint32_t id;
   std::uint32_t site;
   Nanoseconds host_time_ns;
-  std::array<std::uint64_t, 5> args;
+  std::array<std::uint64_t, kRecordArgs> args;
   std::string payload;
 };
 
@@ -48,7 +48,7 @@ struct Request {
   std::uint32_t rank;
   std::uint32_t slot;
   WaitKind kind;
-  std::array<std::uint64_t, 4> args;
+  std::array<std::uint64_t, kRecordArgs> args;
   std::uint32_t site;
   Nanoseconds time_ns;
 };

@@ -29,10 +29,12 @@ std::string describe(NcclOpKind kind, std::uint64_t count, std::uint64_t dtype, 
 }
 
 bool agrees(const Operation& operation, const Arrival& arrival) {
-  if (operation.count != arrival.args[0] || operation.dtype != arrival.args[1]) return false;
+  if (operation.count != arrival.args[NcclOpArg::Count] || operation.dtype != arrival.args[NcclOpArg::Dtype])
+    return false;
   if (is_pair(arrival.kind)) return true;  // the key already holds the rest
-  return operation.kind == arrival.kind && (!has_reduction(arrival.kind) || operation.reduction == arrival.args[2]) &&
-         (!has_root(arrival.kind) || operation.root == arrival.args[3]);
+  return operation.kind == arrival.kind &&
+         (!has_reduction(arrival.kind) || operation.reduction == arrival.args[NcclOpArg::Reduction]) &&
+         (!has_root(arrival.kind) || operation.root == arrival.args[NcclOpArg::Root]);
 }
 
 }  // namespace
@@ -60,23 +62,23 @@ void Operations::arrive(const Arrival& arrival, Nanoseconds now_ns, Stop& stop) 
   const std::uint64_t size = comm.members.size();
   const std::uint32_t self = comm.position.at(arrival.rank);
   const bool pair = is_pair(arrival.kind);
-  const std::uint64_t peer = arrival.args[3];
+  const std::uint64_t peer = arrival.args[NcclOpArg::Root];
   if ((pair || has_root(arrival.kind)) && peer >= size)
     throw MalformedInput("rank " + std::to_string(arrival.rank) + " names rank " + std::to_string(peer) +
                          " of communicator " + std::to_string(arrival.comm) + ", which has " + std::to_string(size));
   const bool sends = arrival.kind == NcclOpKind::Send;
   const std::uint64_t channel = !pair ? 0 : 1 + (sends ? self * size + peer : peer * size + self);
-  const Key key{arrival.comm, channel, arrival.args[4]};
+  const Key key{arrival.comm, channel, arrival.args[NcclOpArg::Sequence]};
 
   auto found = open_.find(key);
   if (found == open_.end()) {
     Operation made{pair ? NcclOpKind::Send : arrival.kind,
                    arrival.comm,
-                   arrival.args[0],
-                   arrival.args[1],
-                   arrival.args[2],
-                   pair ? 0 : arrival.args[3],
-                   arrival.args[4],
+                   arrival.args[NcclOpArg::Count],
+                   arrival.args[NcclOpArg::Dtype],
+                   arrival.args[NcclOpArg::Reduction],
+                   pair ? 0 : arrival.args[NcclOpArg::Root],
+                   arrival.args[NcclOpArg::Sequence],
                    {},
                    0};
     if (pair) made.participants = {{comm.members[sends ? self : peer]}, {comm.members[sends ? peer : self]}};
@@ -93,8 +95,8 @@ void Operations::arrive(const Arrival& arrival, Nanoseconds now_ns, Stop& stop) 
   Participant& part = operation.participants[!pair ? self : sends ? 0 : 1];
   if (part.arrived)
     throw MalformedInput("rank " + std::to_string(arrival.rank) + " issued operation " +
-                         std::to_string(arrival.args[4]) + " of communicator " + std::to_string(arrival.comm) +
-                         " twice");
+                         std::to_string(arrival.args[NcclOpArg::Sequence]) + " of communicator " +
+                         std::to_string(arrival.comm) + " twice");
   part.arrived = true;
   part.launch = arrival.launch;
   part.kind = arrival.kind;
@@ -113,8 +115,9 @@ std::string Operations::mismatch(const Operation& operation, const Arrival& arri
          std::to_string(operation.comm) + ": rank " + std::to_string(first.rank) + " issued " +
          describe(first.kind, operation.count, operation.dtype, operation.reduction, operation.root) + " at " +
          sites_.text(first.rank, first.site) + "; rank " + std::to_string(arrival.rank) + " issued " +
-         describe(arrival.kind, arrival.args[0], arrival.args[1], arrival.args[2], arrival.args[3]) + " at " +
-         sites_.text(arrival.rank, arrival.site);
+         describe(arrival.kind, arrival.args[NcclOpArg::Count], arrival.args[NcclOpArg::Dtype],
+                  arrival.args[NcclOpArg::Reduction], arrival.args[NcclOpArg::Root]) +
+         " at " + sites_.text(arrival.rank, arrival.site);
 }
 
 Ready Operations::ready(const Operation& operation, std::uint64_t launch_id, Nanoseconds now_ns) {

@@ -17,7 +17,7 @@ struct Arrival {
   std::uint64_t launch_id;  // of the engine
   NcclOpKind kind;
   std::uint32_t comm;
-  std::array<std::uint64_t, 5> args;  // as in NcclOp
+  std::array<std::uint64_t, kRecordArgs> args;  // as in NcclOp
   std::uint32_t site;
 };
 

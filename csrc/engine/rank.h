@@ -86,7 +86,7 @@ class Rank {
     std::uint16_t device;
     RecordKind kind;
     std::uint8_t flags;
-    std::array<std::uint64_t, 5> args;
+    std::array<std::uint64_t, kRecordArgs> args;
   };
   struct Timing {
     Nanoseconds duration_ns = -1;  // announced, not known yet
@@ -118,7 +118,7 @@ class Rank {
     Index item = kNone;  // while it waits for work
     Nanoseconds asked_ns = 0;  // as the record says
     Nanoseconds issue_ns = 0;
-    std::array<std::uint64_t, 4> args{};
+    std::array<std::uint64_t, kRecordArgs> args{};
   };
   struct Timer {
     Nanoseconds time_ns;

@@ -42,10 +42,8 @@ void Rank::take(const RecordsReader::Unit& unit, std::vector<Announcement>& anno
     const bool was_running = running() && !waiting_;
     if (record.site != 0 && record.kind != RecordKind::Marker) last_site_ = record.site;
     fed_ns_ += static_cast<Nanoseconds>(record.host_gap_ns);
-    Queued queued{fed_ns_,       kNone,
-                  record.id,     record.site,
-                  record.device, record.kind,
-                  record.flags,  {record.arg[0], record.arg[1], record.arg[2], record.arg[3], record.arg[4]}};
+    Queued queued{fed_ns_,       kNone,       record.id,    record.site,
+                  record.device, record.kind, record.flags, std::to_array(record.arg)};
     switch (record.kind) {
       case RecordKind::StreamCreate:
         if (!streams_.create(record.stream, record.device, record.flags & kStreamNonBlocking))
@@ -113,24 +111,28 @@ void Rank::check_work(const Record& record, const Queued& queued) {
 }
 
 void Rank::check_transfer(const Rate& rate, const Record& record) {
-  if (!is_transferable(rate, record.arg[0])) reader_.fail(std::to_string(record.arg[0]) + " bytes");
+  if (!is_transferable(rate, record.arg[CopyArg::Bytes]))
+    reader_.fail(std::to_string(record.arg[CopyArg::Bytes]) + " bytes");
 }
 
 void Rank::check_operation(const Record& record) {
   if (record.flags < 1 || record.flags > static_cast<std::uint8_t>(NcclOpKind::Scatter))
     reader_.fail("operation " + std::to_string(record.flags));
-  if (record.arg[0] > kMostElements) reader_.fail(std::to_string(record.arg[0]) + " elements");
-  if (record.arg[1] >= kDataTypes) reader_.fail("data type " + std::to_string(record.arg[1]));
-  if (record.arg[2] > kPremulSum) reader_.fail("reduction " + std::to_string(record.arg[2]));
+  if (record.arg[NcclOpArg::Count] > kMostElements)
+    reader_.fail(std::to_string(record.arg[NcclOpArg::Count]) + " elements");
+  if (record.arg[NcclOpArg::Dtype] >= kDataTypes)
+    reader_.fail("data type " + std::to_string(record.arg[NcclOpArg::Dtype]));
+  if (record.arg[NcclOpArg::Reduction] > kPremulSum)
+    reader_.fail("reduction " + std::to_string(record.arg[NcclOpArg::Reduction]));
 }
 
 void Rank::feed_event_record(const Record& record) {
-  const std::uint64_t instance = record.arg[0];
+  const std::uint64_t instance = record.arg[EventRecordArg::Instance];
   if (instance == 0) reader_.fail("event instance 0");
   const bool timed = (record.flags & kEventUntimed) == 0;
   if (!events_.emplace(instance, Event{Event::kFed, kNone, timed}).second)
     reader_.fail("event instance " + std::to_string(instance) + " was recorded before");
-  for (std::size_t i = 1; i < 5; ++i) {
+  for (std::size_t i = EventRecordArg::Released; i < kRecordArgs; ++i) {
     const auto released = events_.find(record.arg[i]);
     if (released == events_.end()) continue;
     released->second.kept = false;
@@ -139,7 +141,7 @@ void Rank::feed_event_record(const Record& record) {
 }
 
 void Rank::feed_wait(const Record& record, Queued queued) {
-  const std::uint64_t slot = record.arg[4];
+  const std::uint64_t slot = record.arg[WaitArg::Slot];
   if (slot >= kReplySlots) reader_.fail("reply slot " + std::to_string(slot));
   if (record.id < 1 || record.id > static_cast<std::uint32_t>(WaitKind::LaunchQueue))
     reader_.fail("kind of wait " + std::to_string(record.id));
@@ -155,7 +157,7 @@ void Rank::feed_wait(const Record& record, Queued queued) {
           .device = record.device,
           .asked_ns = fed_ns_,
           .issue_ns = fed_ns_,
-          .args = {record.arg[0], record.arg[1], record.arg[2], record.arg[3]}};
+          .args = std::to_array(record.arg)};
   if (wait.kind == WaitKind::Stream || wait.kind == WaitKind::QueryStream) {
     wait.stream = streams_.find(record.stream, record.device);
     if (wait.stream == kNone) reader_.fail("stream " + std::to_string(record.stream) + " does not exist");
@@ -174,17 +176,18 @@ void Rank::feed_wait(const Record& record, Queued queued) {
     reply(key, status, value);
     return;
   }
-  queued.args[4] = key;
+  queued.args[WaitArg::Slot] = key;
   queue_.push_back(queued);
 }
 
 // One that has rung may be withdrawn in vain.
 void Rank::feed_alarm(const Record& record) {
   if ((record.flags & kWaitBackground) == 0) reader_.fail("an alarm holds a rank up");
-  if (record.arg[0] > static_cast<std::uint64_t>(kLatest)) reader_.fail("an alarm is out of range");
-  const auto deadline_ns = static_cast<Nanoseconds>(record.arg[0]);
-  alarm_slot_ = static_cast<std::uint32_t>(record.arg[4]);
-  if (record.arg[1] == 0) {
+  if (record.arg[AlarmWaitArg::DeadlineNs] > static_cast<std::uint64_t>(kLatest))
+    reader_.fail("an alarm is out of range");
+  const auto deadline_ns = static_cast<Nanoseconds>(record.arg[AlarmWaitArg::DeadlineNs]);
+  alarm_slot_ = static_cast<std::uint32_t>(record.arg[WaitArg::Slot]);
+  if (record.arg[AlarmWaitArg::Withdrawn] == 0) {
     alarms_.insert(deadline_ns);
   } else if (const auto found = alarms_.find(deadline_ns); found != alarms_.end()) {
     alarms_.erase(found);
@@ -210,15 +213,8 @@ void Rank::announce(const Record& record, std::string_view payload, std::vector<
   } else if (record.kind == RecordKind::Exit) {
     exited_ = true;
   }
-  announcements.push_back({record.kind,
-                           record.flags,
-                           record.device,
-                           rank_,
-                           record.id,
-                           record.site,
-                           fed_ns_,
-                           {record.arg[0], record.arg[1], record.arg[2], record.arg[3], record.arg[4]},
-                           std::string(payload)});
+  announcements.push_back({record.kind, record.flags, record.device, rank_, record.id, record.site, fed_ns_,
+                           std::to_array(record.arg), std::string(payload)});
 }
 
 void Rank::set_duration(std::uint32_t signature, Nanoseconds duration_ns, double sm_demand, std::uint32_t timing) {

@@ -78,7 +78,7 @@ void Rank::ring_alarm() {
 }
 
 void Rank::begin_wait(const Queued& record) {
-  const std::uint64_t key = record.args[4];
+  const std::uint64_t key = record.args[WaitArg::Slot];
   Wait* wait = open_wait(key);
   if (!wait) return;  // the server answered it early, to stop the rank
   wait->issue_ns = std::max(record.issue_ns, world_.now_ns);
@@ -98,7 +98,7 @@ void Rank::begin_wait(const Queued& record) {
   } else if (wait->kind == WaitKind::Device) {
     streams_.tails(wait->device, depend);
   } else if (wait->kind == WaitKind::Event || wait->kind == WaitKind::LaunchQueue) {
-    const Index recording = event(wait->args[0]).item;
+    const Index recording = event(wait->args[EventWaitArg::Instance]).item;
     if (recording != kNone) depend(recording);
   } else if (wait->kind == WaitKind::Outside) {
     world_.acts = true;
@@ -124,10 +124,10 @@ ReplyStatus Rank::query(const Wait& wait, bool background, std::uint64_t& value)
   const auto ready = [](bool is) { return is ? ReplyStatus::Done : ReplyStatus::NotReady; };
   if (wait.kind == WaitKind::QueryStream)
     return ready(streams_.idle(wait.stream) && !(background && queue_head_ < queue_.size()));
-  const Event& first = event(wait.args[0]);
+  const Event& first = event(wait.args[ElapsedWaitArg::First]);
   if (wait.kind == WaitKind::QueryEvent)
     return ready(first.item == kNone && !(background && first.time_ns == Event::kFed));
-  const Event& second = event(wait.args[1]);
+  const Event& second = event(wait.args[ElapsedWaitArg::Second]);
   if (first.time_ns < 0 || second.time_ns < 0) return ReplyStatus::NotReady;
   value = static_cast<std::uint64_t>(second.time_ns - first.time_ns);
   return ReplyStatus::Done;
@@ -145,8 +145,8 @@ std::vector<EventNews> Rank::news(const Wait& wait) const {
   streams_.with_events([&](const Stream& stream) {
     if (news.size() < kMostStreams) add(stream, stream.pending_events.empty() ? 0 : stream.pending_events.front());
   });
-  const Index asked = wait.kind == WaitKind::QueryEvent ? event(wait.args[0]).item : kNone;
-  if (asked != kNone) add(streams_[items_[asked].stream], wait.args[0]);
+  const Index asked = wait.kind == WaitKind::QueryEvent ? event(wait.args[QueryEventWaitArg::Instance]).item : kNone;
+  if (asked != kNone) add(streams_[items_[asked].stream], wait.args[QueryEventWaitArg::Instance]);
   return news;
 }
 
@@ -210,8 +210,8 @@ std::string Rank::describe(Index index) const {
   std::string text;
   for (const Queued& op : launches_[static_cast<Index>(item.value)].ops) {
     if (!text.empty()) text += ", ";
-    text += name(static_cast<NcclOpKind>(op.flags)) + " " + std::to_string(op.args[4]) + " of communicator " +
-            std::to_string(op.id);
+    text += name(static_cast<NcclOpKind>(op.flags)) + " " + std::to_string(op.args[NcclOpArg::Sequence]) +
+            " of communicator " + std::to_string(op.id);
   }
   return text;
 }

@@ -106,10 +106,10 @@ void Rank::carry_out(const Queued& record) {
       add_to_stream(record, {.kind = ItemKind::Compute,
                              .span = SpanKind::Fill,
                              .demand = ComputeShare::kUnits,
-                             .duration_ns = transfer_ns(gpu_.fill, record.args[0])});
+                             .duration_ns = transfer_ns(gpu_.fill, record.args[FillArg::Bytes])});
       return;
     case RecordKind::EventRecord:
-      add_to_stream(record, {.kind = ItemKind::EventRecord, .value = record.args[0]});
+      add_to_stream(record, {.kind = ItemKind::EventRecord, .value = record.args[EventRecordArg::Instance]});
       return;
     case RecordKind::StreamWait:
     case RecordKind::HostFunction: add_to_stream(record, {.kind = ItemKind::Order}); return;
@@ -138,11 +138,11 @@ void Rank::add_to_stream(const Queued& record, Item item) {
   };
   streams_.predecessors(record.stream, depend);
   if (record.kind == RecordKind::StreamWait) {
-    const Index recording = event(record.args[0]).item;
+    const Index recording = event(record.args[StreamWaitArg::Instance]).item;
     if (recording != kNone) depend(recording);
   } else if (record.kind == RecordKind::EventRecord) {
-    events_.at(record.args[0]).item = index;
-    streams_[record.stream].pending_events.push_back(record.args[0]);
+    events_.at(record.args[EventRecordArg::Instance]).item = index;
+    streams_[record.stream].pending_events.push_back(record.args[EventRecordArg::Instance]);
   } else if (record.kind == RecordKind::NcclLaunch) {
     launches_[static_cast<Index>(item.value)].item = index;
   }
@@ -166,7 +166,7 @@ void Rank::add_copy(const Queued& record) {
             .span = SpanKind::Copy,
             .id = record.id,
             .demand = ComputeShare::kUnits,
-            .duration_ns = transfer_ns(rate, record.args[0])};
+            .duration_ns = transfer_ns(rate, record.args[CopyArg::Bytes])};
   if (const auto engine = copy_engine(kind)) {
     item.kind = ItemKind::Transfer;
     item.copy_engine = *engine;
@@ -176,10 +176,10 @@ void Rank::add_copy(const Queued& record) {
 
 void Rank::add_launch(const Queued& record) {
   const auto first = queue_.begin() + static_cast<std::ptrdiff_t>(queue_head_);
-  const auto last = first + static_cast<std::ptrdiff_t>(record.args[0]);
-  const auto unfinished = static_cast<std::uint32_t>(record.args[0]);
+  const auto last = first + static_cast<std::ptrdiff_t>(record.args[NcclLaunchArg::Operations]);
+  const auto unfinished = static_cast<std::uint32_t>(record.args[NcclLaunchArg::Operations]);
   const Index launch = launches_.add({{first, last}, kNone, unfinished, world_.now_ns});
-  queue_head_ += record.args[0];
+  queue_head_ += record.args[NcclLaunchArg::Operations];
   add_to_stream(record, {.kind = ItemKind::Launch, .value = launch});
 }
 

@@ -29,14 +29,14 @@ std::optional<RecordsReader::Unit> RecordsReader::next() {
   std::size_t more = 0;
   if (has_payload(first.kind) || first.kind == RecordKind::NcclLaunch) {
     const std::uint64_t most = has_payload(first.kind) ? kRingCells * kCellBytes : kRingCells;
-    if (first.arg[0] > most) fail("is longer than the ring");
-    more = has_payload(first.kind) ? payload_cells(first.arg[0]) : first.arg[0];
+    if (first.arg[PayloadArg::Bytes] > most) fail("is longer than the ring");
+    more = has_payload(first.kind) ? payload_cells(first.arg[PayloadArg::Bytes]) : first.arg[NcclLaunchArg::Operations];
   }
   if (more > cells_.size() - read_ - 1) return std::nullopt;
 
   Unit unit{{&first, 1}, {}};
   if (has_payload(first.kind)) {
-    unit.payload = {reinterpret_cast<const char*>(&first + 1), first.arg[0]};
+    unit.payload = {reinterpret_cast<const char*>(&first + 1), first.arg[PayloadArg::Bytes]};
     records_ += 1;
   } else {
     unit.records = {&first, 1 + more};

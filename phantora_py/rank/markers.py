@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 
-ITERATION = 2  # ph::MarkerKind in csrc/protocol/records.h
+ITERATION = 2  # MarkerKind in sim_server/records/schema.py
 
 
 def mark_iteration(name: str = "iteration") -> None:

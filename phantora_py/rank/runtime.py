@@ -38,7 +38,7 @@ from .triton_kernels import (
     share_cache,
 )
 
-OPTIMIZER_STEP = 1  # ph::MarkerKind in csrc/protocol/records.h
+OPTIMIZER_STEP = 1  # MarkerKind in sim_server/records/schema.py
 OPTIMIZER_MODULE = "torch.optim.optimizer"
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-# ph::MarkerKind in csrc/protocol/records.h
+# MarkerKind in sim_server/records/schema.py
 BACKWARD, PROFILER_STEP, SCHEDULER_STEP, CALL = 6, 7, 8, 9
 CALL_FILE = "iteration-call"
 

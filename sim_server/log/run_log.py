@@ -23,7 +23,7 @@ from sim_server.log.host_gaps import HostGapLog
 from sim_server.log.host_tensors import HostTensorLog
 from sim_server.log.routing import RoutingLog
 from sim_server.log.unsupported import UnsupportedLog
-from sim_server.records import MemoryKind, RecordKind
+from sim_server.records import MemoryKind, RecordKind, named_args
 from sim_server.records.announced import signed, text_of
 from sim_server.records.operations import Operation
 from sim_server.settings import Settings
@@ -210,7 +210,7 @@ class RunLog:
         if kind is RecordKind.SITE:
             self._sites[rank, announcement.id] = text_of(announcement)
         elif kind is RecordKind.EXIT:
-            self.add_exit(rank, signed(announcement.args[0]))
+            self.add_exit(rank, signed(named_args(kind, announcement.args)["status"]))
         else:
             keep = functools.partial(self._keep, kind, rank, announcement)
             self._hold(announcement.host_time_ns, rank, keep)
@@ -222,11 +222,11 @@ class RunLog:
         elif kind is RecordKind.STATISTICS:
             self._add_statistics(rank, json.loads(announcement.payload))
         elif kind is RecordKind.OUT_OF_MEMORY:
-            asked_bytes, free_bytes = announcement.args[:2]
+            args = named_args(kind, announcement.args)
             self._memory[rank].oom.append(
                 {
-                    "asked_bytes": asked_bytes,
-                    "free_bytes": free_bytes,
+                    "asked_bytes": args["bytes"],
+                    "free_bytes": args["free_bytes"],
                     "site": self.site(rank, announcement.site),
                 }
             )
@@ -239,19 +239,20 @@ class RunLog:
             site = self.site(rank, announcement.site)
             self._unknown_reads.add([rank, announcement.host_time_ns, site])
             totals = self._synthetic.setdefault((rank, site), [0, 0])
-            totals[0] += announcement.args[0]
+            totals[0] += named_args(kind, announcement.args)["bytes"]
             totals[1] += 1
 
     def _add_allocation(self, kind: RecordKind, rank: int, announcement: Announcement) -> None:
         """Device memory that is taken or given back."""
         if announcement.id == MemoryKind.PINNED_HOST:
             return
-        size_bytes, pointer, in_use_bytes = announcement.args[:3]
+        args = named_args(kind, announcement.args)
+        size_bytes, in_use_bytes = args["bytes"], args["used_bytes"]
         is_taken = kind is RecordKind.ALLOC
         self._allocations.add(
             [
                 *(rank, announcement.host_time_ns, announcement.device, announcement.id),
-                *(size_bytes if is_taken else -size_bytes, in_use_bytes, pointer),
+                *(size_bytes if is_taken else -size_bytes, in_use_bytes, args["pointer"]),
                 self.site(rank, announcement.site) if is_taken else "",
             ]
         )

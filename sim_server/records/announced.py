@@ -10,7 +10,7 @@ import json
 from typing import Any, Final
 
 from sim_server._engine import Announcement, MalformedInput
-from sim_server.records import MemoryKind, RecordKind
+from sim_server.records import MemoryKind, RecordKind, named_args
 
 # Sizes, counts and times: as much as the data file's columns hold.
 MOST: Final = 1 << 62
@@ -53,7 +53,7 @@ def malformed(announcement: Announcement, what: str) -> MalformedInput:
 
 
 def _check(kind: RecordKind, announcement: Announcement) -> None:
-    args = announcement.args
+    args = named_args(kind, announcement.args)
     if kind is RecordKind.SIGNATURE:
         _check_signature(announcement.payload)
     elif kind is RecordKind.UNSUPPORTED:
@@ -66,11 +66,11 @@ def _check(kind: RecordKind, announcement: Announcement) -> None:
     elif kind in {RecordKind.ALLOC, RecordKind.FREE, RecordKind.OUT_OF_MEMORY}:
         if kind is not RecordKind.OUT_OF_MEMORY and announcement.id not in list(MemoryKind):
             raise ValueError(f"memory of kind {announcement.id}")
-        check_form(list(args[:3]), [int])
+        check_form(list(args.values()), [int])
     elif kind is RecordKind.SYNTHETIC_READ:
-        check_form(args[0], int)
-    elif kind is RecordKind.EXIT and signed(args[0]) not in _STATUSES:
-        raise ValueError(f"the status {args[0]}")
+        check_form(args["bytes"], int)
+    elif kind is RecordKind.EXIT and signed(args["status"]) not in _STATUSES:
+        raise ValueError(f"the status {args['status']}")
 
 
 def _check_statistics(told: object) -> None:

@@ -1,4 +1,4 @@
-"""Communication operations as the record stream names them (mirror of csrc/protocol/records.h)."""
+"""Communication operations as the record stream names them."""
 
 from __future__ import annotations
 

@@ -22,8 +22,11 @@ from sim_server.records import (
     WaitFlags,
     WaitKind,
     payload_cells,
+    position_of,
 )
 
+_SLOT = position_of(RecordKind.WAIT, "slot")
+_PAYLOAD_BYTES = position_of(RecordKind.SIGNATURE, "bytes")
 # What an act outside costs with host time off. Source: kActNs in csrc/shim/libc/outside.cc.
 _ACT_NS = 1000
 # A question that was answered "done" is a wait where times may differ.
@@ -194,14 +197,14 @@ class RecordedRank:
         if self.waits_for is None and self._resume is None and not self.literal:
             record = self._cells[position]
             if record["id"] == WaitKind.RESUME:
-                told = self._resume = self._told(int(record["arg"][4]))
+                told = self._resume = self._told(int(record["arg"][_SLOT]))
                 if told is not None and told.came_back_late:
                     self.waits_for = self.acts.wake(told.time_ns)
         return self.waits_for is not None and not self.acts.is_done(self.waits_for)
 
     def _begin_wait(self, position: int) -> None:
         record = self._cells[position]
-        slot, kind = int(record["arg"][4]), WaitKind(int(record["id"]))
+        slot, kind = int(record["arg"][_SLOT]), WaitKind(int(record["id"]))
         self._wait = _Wait(int(self._numbers[position]), kind, slot)
         told, self._resume = self._resume or self._told(slot), None
         woken, self.waits_for = self.waits_for is not None, None
@@ -276,7 +279,7 @@ def records_in(cells: Any) -> tuple[Any, int]:
     whole, after = len(cells), 0
     for header in np.flatnonzero(cells["kind"] < FIRST_WITHOUT_PAYLOAD):
         if header >= after:
-            after = int(header) + 1 + payload_cells(int(cells[header]["arg"][0]))
+            after = int(header) + 1 + payload_cells(int(cells[header]["arg"][_PAYLOAD_BYTES]))
             if after > len(cells):
                 whole = int(header)
                 break

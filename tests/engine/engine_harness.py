@@ -22,8 +22,8 @@ from sim_server.records import (
     StreamFlags,
     WaitFlags,
     WaitKind,
-    payload_cells,
 )
+from sim_server.records.writer import announcement, record, wait
 
 BYTES_PER_S = 1_000_000_000
 COPY_RATES = {(int(kind), False): (10, BYTES_PER_S) for kind in CopyKind} | {
@@ -43,21 +43,10 @@ def make_engine(ranks: int = 1) -> Engine:
 
 
 def cell(kind: RecordKind, *args: int, **fields: int) -> bytes:
-    """One record."""
-    record = np.zeros((), RECORD_TYPE)
-    record["kind"] = kind
-    for name, value in fields.items():
-        record[name] = value
-    words = [arg & (1 << 64) - 1 for arg in args]
-    record["arg"][: len(words)] = words
-    return record.tobytes()
-
-
-def announcement(kind: RecordKind, payload: bytes, **fields: int) -> bytes:
-    """A record and its payload."""
-    return cell(kind, len(payload), **fields) + payload.ljust(
-        payload_cells(len(payload)) * 64, b"\0"
-    )
+    """One record with these words, also such as no rank writes."""
+    made = np.frombuffer(record(kind, **fields), RECORD_TYPE).copy()
+    made["arg"][0, : len(args)] = [word & (1 << 64) - 1 for word in args]
+    return made.tobytes()
 
 
 @dataclass
@@ -75,10 +64,8 @@ class Program:
             flags = 0 if stream == 1 else StreamFlags.NON_BLOCKING
             self.do(RecordKind.STREAM_CREATE, stream=stream, flags=int(flags))
 
-    def do(
-        self, kind: RecordKind, *args: int, gap: int = 0, waits: bool = False, **fields: int
-    ) -> Program:
-        self.steps.append((cell(kind, *args, host_gap_ns=gap, **fields), gap, waits))
+    def do(self, kind: RecordKind, gap: int = 0, **fields: int) -> Program:
+        self.steps.append((record(kind, host_gap_ns=gap, **fields), gap, False))
         return self
 
     def kernel(
@@ -93,30 +80,28 @@ class Program:
         self, size: int, kind: CopyKind, stream: int = 2, gap: int = 0, pageable: bool = False
     ) -> Program:
         flags = int(CopyFlags.PAGEABLE) if pageable else 0
-        return self.do(RecordKind.COPY, size, stream=stream, id=int(kind), flags=flags, gap=gap)
+        fields = {"bytes": size, "stream": stream, "id": int(kind), "flags": flags}
+        return self.do(RecordKind.COPY, gap=gap, **fields)
 
     def fill(self, size: int, stream: int = 2) -> Program:
-        return self.do(RecordKind.FILL, size, stream=stream)
+        return self.do(RecordKind.FILL, bytes=size, stream=stream)
 
     def record(self, stream: int = 2, gap: int = 0) -> int:
         self.events += 1
-        self.do(RecordKind.EVENT_RECORD, self.events, stream=stream, gap=gap)
+        self.do(RecordKind.EVENT_RECORD, instance=self.events, stream=stream, gap=gap)
         return self.events
 
     def stream_wait(self, event: int, stream: int) -> Program:
-        return self.do(RecordKind.STREAM_WAIT, event, stream=stream)
+        return self.do(RecordKind.STREAM_WAIT, instance=event, stream=stream)
 
-    def wait(
-        self, kind: WaitKind, *args: int, slot: int = 0, gap: int = 0, **fields: int
-    ) -> Program:
-        words = [*args, 0, 0, 0, 0][:4]
-        background = fields.get("flags", 0) & WaitFlags.BACKGROUND
-        return self.do(
-            RecordKind.WAIT, *words, slot, id=int(kind), gap=gap, waits=not background, **fields
-        )
+    def wait(self, kind: WaitKind, slot: int = 0, gap: int = 0, **fields: int) -> Program:
+        holds_up = not fields.get("flags", 0) & WaitFlags.BACKGROUND
+        self.steps.append((wait(kind, slot, host_gap_ns=gap, **fields), gap, holds_up))
+        return self
 
     def nccl(self, *ops: bytes, stream: int = 3, gap: int = 0, site: int = 0) -> Program:
-        launch = cell(RecordKind.NCCL_LAUNCH, len(ops), stream=stream, host_gap_ns=gap, site=site)
+        fields = {"operations": len(ops), "stream": stream, "host_gap_ns": gap, "site": site}
+        launch = record(RecordKind.NCCL_LAUNCH, **fields)
         self.steps.append((launch + b"".join(ops), gap, False))
         return self
 
@@ -125,7 +110,8 @@ def op(
     kind: NcclOpKind, sequence: int, *, comm: int = 1, count: int = 8, root: int = 0, dtype: int = 7
 ) -> bytes:
     """An NCCL operation."""
-    return cell(RecordKind.NCCL_OP, count, dtype, 0, root, sequence, id=comm, flags=int(kind))
+    fields = {"count": count, "dtype": dtype, "root": root, "sequence": sequence}
+    return record(RecordKind.NCCL_OP, id=comm, flags=int(kind), **fields)
 
 
 @dataclass

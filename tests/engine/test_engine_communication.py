@@ -1,9 +1,10 @@
 """Operations meet by communicator and number; what does not meet is explained."""
 
 import pytest
-from engine_harness import Program, announcement, cell, make_engine, op, play
+from engine_harness import Program, cell, make_engine, op, play
 
 from sim_server.records import NcclOpKind, RecordKind, WaitKind
+from sim_server.records.writer import announcement
 
 
 def test_a_collective_moves_when_its_last_participant_arrives() -> None:

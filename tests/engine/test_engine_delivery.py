@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from sim_server._engine import Ready
 from sim_server.records import CopyKind, NcclOpKind, WaitKind
+from sim_server.records.schema import WAIT_LAYOUTS
 
 STREAMS = st.integers(0, 3)
 GAPS = st.integers(0, 200)
@@ -31,9 +32,11 @@ def add(program: Program, step: Step) -> None:
     elif what == "event":
         program.stream_wait(program.record(stream=first, gap=gap_ns), stream=stream)
     else:
-        program.wait(
-            WaitKind(first), program.events, program.events // 2, stream=stream, gap=gap_ns
-        )
+        # Of one event, of two, or of none, as the kind of wait has it.
+        names = dict.fromkeys(WAIT_LAYOUTS[WaitKind(first)].args, program.events)
+        if "second" in names:
+            names["second"] = program.events // 2
+        program.wait(WaitKind(first), stream=stream, gap=gap_ns, **names)
 
 
 def described(ready: Ready) -> tuple[int, int, int, list[int]]:

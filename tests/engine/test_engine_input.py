@@ -1,9 +1,10 @@
 """Malformed records are refused by rank and index; our own faults show the last records."""
 
 import pytest
-from engine_harness import Program, announcement, cell, make_engine
+from engine_harness import Program, cell, make_engine
 
 from sim_server.records import NcclOpKind, RecordKind, WaitKind
+from sim_server.records.writer import announcement
 
 CREATE = cell(RecordKind.STREAM_CREATE, stream=1)
 

@@ -1,9 +1,10 @@
 """Ranks are answered truthfully for their own clocks, and hold up time only while they run."""
 
-from engine_harness import Program, announcement, cell, make_engine, op, play
+from engine_harness import Program, cell, make_engine, op, play
 
 from sim_server._engine import Engine
 from sim_server.records import EventFlags, NcclOpKind, RecordKind, ReplyStatus, WaitFlags, WaitKind
+from sim_server.records.writer import announcement
 
 NOT_READY = int(ReplyStatus.NOT_READY)
 
@@ -22,8 +23,10 @@ def test_a_synchronisation_ends_with_its_work() -> None:
     program = Program().kernel(100, stream=2, demand=0.1)
     event = program.record(stream=2)
     program.kernel(300, stream=2, demand=0.1).kernel(500, stream=3, demand=0.1)
-    program.wait(WaitKind.EVENT, event).wait(WaitKind.STREAM, stream=2).wait(WaitKind.DEVICE)
-    program.wait(WaitKind.EVENT, 0, gap=50)
+    program.wait(WaitKind.EVENT, instance=event)
+    program.wait(WaitKind.STREAM, stream=2)
+    program.wait(WaitKind.DEVICE)
+    program.wait(WaitKind.EVENT, instance=0, gap=50)
     history = play([program])
     assert [time_ns for _, _, time_ns, _ in history.answers] == [100, 400, 500, 550]
     assert history.rows(5) == [(0, 100), (100, 400), (400, 500), (550, 550)]
@@ -46,9 +49,9 @@ def test_a_query_is_answered_for_the_time_at_which_it_is_asked() -> None:
     """Not ready one nanosecond before the end, ready at it; asking moves no clock."""
     program = Program().kernel(100)
     event = program.record()
-    program.wait(WaitKind.QUERY_EVENT, event, gap=99)
+    program.wait(WaitKind.QUERY_EVENT, instance=event, gap=99)
     program.wait(WaitKind.QUERY_STREAM, stream=2, gap=0)
-    program.wait(WaitKind.QUERY_EVENT, event, gap=1)
+    program.wait(WaitKind.QUERY_EVENT, instance=event, gap=1)
     assert play([program]).answers == [(0, NOT_READY, 99, 0), (0, NOT_READY, 99, 0), (0, 0, 100, 0)]
 
 
@@ -74,9 +77,10 @@ def test_elapsed_time_is_the_difference_of_two_events() -> None:
     first = program.record(gap=10)
     program.kernel(100)
     second = program.record()
-    program.wait(WaitKind.ELAPSED, first, second)
+    program.wait(WaitKind.ELAPSED, first=first, second=second)
     program.wait(WaitKind.STREAM, stream=2)
-    program.wait(WaitKind.ELAPSED, first, second).wait(WaitKind.ELAPSED, second, first)
+    program.wait(WaitKind.ELAPSED, first=first, second=second)
+    program.wait(WaitKind.ELAPSED, first=second, second=first)
     answers = play([program]).answers
     assert answers[0][1] == NOT_READY
     assert answers[2][3] == 100
@@ -224,7 +228,7 @@ def test_exit_ends_the_constraint_and_not_the_work() -> None:
     """A rank that has exited constrains nobody; what it launched still runs."""
     engine = make_engine(2)
     engine.define_communicator(1, [0, 1])
-    feed(engine, Program().nccl(op(NcclOpKind.ALL_REDUCE, 0)).do(RecordKind.EXIT, 0), rank=0)
+    feed(engine, Program().nccl(op(NcclOpKind.ALL_REDUCE, 0)).do(RecordKind.EXIT, status=0), rank=0)
     feed(engine, Program().nccl(op(NcclOpKind.ALL_REDUCE, 0)).wait(WaitKind.DEVICE), rank=1)
     (ready,) = engine.advance(None, True).ready
     engine.finish(ready.operation, [9, 9])
@@ -251,14 +255,16 @@ def test_an_event_is_forgotten_when_nobody_can_ask_for_its_time() -> None:
     """
     untimed, released, kept = 1, 2, 3
     program = Program().kernel(100, stream=2)
-    program.do(RecordKind.EVENT_RECORD, untimed, stream=2, flags=int(EventFlags.UNTIMED))
-    program.do(RecordKind.EVENT_RECORD, released, stream=2).kernel(50, stream=2)
-    program.do(RecordKind.EVENT_RECORD, kept, stream=2).wait(WaitKind.STREAM, stream=2)
-    program.wait(WaitKind.ELAPSED, released, kept)
-    program.do(RecordKind.EVENT_RECORD, 4, released, stream=2).wait(WaitKind.EVENT, 4)
+    program.do(RecordKind.EVENT_RECORD, instance=untimed, stream=2, flags=int(EventFlags.UNTIMED))
+    program.do(RecordKind.EVENT_RECORD, instance=released, stream=2).kernel(50, stream=2)
+    program.do(RecordKind.EVENT_RECORD, instance=kept, stream=2).wait(WaitKind.STREAM, stream=2)
+    program.wait(WaitKind.ELAPSED, first=released, second=kept)
+    program.do(RecordKind.EVENT_RECORD, instance=4, released=released, stream=2)
+    program.wait(WaitKind.EVENT, instance=4)
     for event in (untimed, released):
-        program.wait(WaitKind.ELAPSED, event, kept).wait(WaitKind.QUERY_EVENT, event)
-    program.wait(WaitKind.ELAPSED, kept, 4)
+        program.wait(WaitKind.ELAPSED, first=event, second=kept)
+        program.wait(WaitKind.QUERY_EVENT, instance=event)
+    program.wait(WaitKind.ELAPSED, first=kept, second=4)
     answers = [(status, value) for _, status, _, value in play([program]).answers]
     assert answers == [(0, 0), (0, 50), (0, 0), *[(NOT_READY, 0), (0, 0)] * 2, (0, 0)]
 
@@ -266,7 +272,7 @@ def test_an_event_is_forgotten_when_nobody_can_ask_for_its_time() -> None:
 def test_an_event_that_is_released_early_still_holds_others_up() -> None:
     """Its handle is gone before it is done; who waits for it waits all the same."""
     program = Program().kernel(100, stream=2)
-    program.do(RecordKind.EVENT_RECORD, 1, stream=2)
-    program.do(RecordKind.EVENT_RECORD, 2, 1, stream=3).stream_wait(1, stream=3)
+    program.do(RecordKind.EVENT_RECORD, instance=1, stream=2)
+    program.do(RecordKind.EVENT_RECORD, instance=2, released=1, stream=3).stream_wait(1, stream=3)
     program.kernel(10, stream=3).wait(WaitKind.DEVICE)
     assert play([program]).kernels == [(0, 100), (100, 110)]

@@ -63,7 +63,7 @@ def test_the_next_event_of_every_stream_is_told() -> None:
     second = program.kernel(300, stream=2).record(stream=2)
     program.stream_wait(second, stream=3)
     third = program.kernel(50, stream=3).record(stream=3)
-    program.wait(WaitKind.EVENT, first)
+    program.wait(WaitKind.EVENT, instance=first)
     program.wait(WaitKind.STREAM, stream=3)
     before, after = run(program)
     assert before.news == [News(100, 2, 0, first, second, 400), News(100, 3, 0, 0, third, 450)]
@@ -75,7 +75,7 @@ def test_the_event_that_was_asked_about_is_told_too() -> None:
     program = Program()
     first = program.kernel(100).record()
     second = program.kernel(100).record()
-    program.wait(WaitKind.QUERY_EVENT, second, gap=10)
+    program.wait(WaitKind.QUERY_EVENT, instance=second, gap=10)
     (told,) = run(program)
     assert told.status == ReplyStatus.NOT_READY
     assert [(news.pending, news.not_before_ns) for news in told.news] == [
@@ -88,7 +88,7 @@ def random_program(chance: random.Random) -> tuple[Program, int]:
     """Work on three streams with many queries; how many events; the first is done at 0."""
     program = Program()
     events = [program.record(stream=2)]
-    program.wait(WaitKind.EVENT, events[0])
+    program.wait(WaitKind.EVENT, instance=events[0])
     operations = 0
     for _ in range(120):
         stream = chance.randint(1, 3)
@@ -111,11 +111,11 @@ def random_program(chance: random.Random) -> tuple[Program, int]:
                 events.append(program.record(stream=stream))
             case _:
                 program.wait(
-                    WaitKind.QUERY_EVENT, chance.choice(events), gap=chance.randint(1, 200)
+                    WaitKind.QUERY_EVENT, instance=chance.choice(events), gap=chance.randint(1, 200)
                 )
     program.wait(WaitKind.DEVICE)
     for event in events:
-        program.wait(WaitKind.ELAPSED, events[0], event)
+        program.wait(WaitKind.ELAPSED, first=events[0], second=event)
     return program, len(events)
 
 

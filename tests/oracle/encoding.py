@@ -6,10 +6,11 @@ import struct
 from dataclasses import dataclass, field
 
 from calls import Call, Op, Stream
-from engine_harness import announcement, cell
+from engine_harness import cell
 from machine import stated_signature
 
 from sim_server.records import MarkerKind, MemoryKind, RecordKind, StreamFlags, WaitFlags, WaitKind
+from sim_server.records.writer import announcement
 
 PROGRAM_SLOT, OUTSIDE_SLOT = 0, 1
 HELPER_SLOTS = range(2, 16)

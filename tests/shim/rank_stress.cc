@@ -59,8 +59,8 @@ class Agent {
     for (std::size_t at = 0; at < cells.size(); at += ph::kCellBytes) {
       ph::Record record;
       std::memcpy(&record, cells.data() + at, sizeof record);
-      if (has_payload(record.kind)) at += ph::payload_cells(record.arg[0]) * ph::kCellBytes;
-      if (record.kind == RecordKind::EventRecord) instances.push_back(record.arg[0]);
+      if (has_payload(record.kind)) at += ph::payload_cells(record.arg[ph::PayloadArg::Bytes]) * ph::kCellBytes;
+      if (record.kind == RecordKind::EventRecord) instances.push_back(record.arg[ph::EventRecordArg::Instance]);
       if (record.kind == RecordKind::Exit) ended_ = true;
       if (record.kind == RecordKind::Wait) answer(record, poll.host_clock_ns);
     }
@@ -69,7 +69,8 @@ class Agent {
   void answer(const ph::Record& record, std::uint64_t clock_ns) {
     const ph::EventNews news{0, 0, 0, 0, 0};
     const std::string_view payload(reinterpret_cast<const char*>(&news), sizeof news);
-    channels_.answer(0, static_cast<std::uint32_t>(record.arg[4]), ph::ReplyStatus::Done, clock_ns + 1, 0, payload);
+    channels_.answer(0, static_cast<std::uint32_t>(record.arg[ph::WaitArg::Slot]), ph::ReplyStatus::Done, clock_ns + 1,
+                     0, payload);
   }
 
   ph::ChannelSet channels_;

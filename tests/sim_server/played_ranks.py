@@ -12,12 +12,20 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from engine_harness import Program, announcement, op
+from engine_harness import Program, op
 
 from sim_server.cluster import load_cluster
 from sim_server.gpu import load_gpu
 from sim_server.log.run_log import Reply
-from sim_server.records import RECORD_TYPE, MarkerKind, NcclOpKind, RecordKind, WaitKind
+from sim_server.records import (
+    RECORD_TYPE,
+    MarkerKind,
+    NcclOpKind,
+    RecordKind,
+    WaitKind,
+    position_of,
+)
+from sim_server.records.writer import announcement
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
 
@@ -56,11 +64,11 @@ class Script(Program):
         return self
 
     def join(self, unique_id: int, size: int, position: int, gap: int = 0) -> Script:
-        self.wait(WaitKind.COMM_INIT, unique_id, size, position, gap=gap)
+        self.wait(WaitKind.COMM_INIT, unique_id=unique_id, size=size, position=position, gap=gap)
         return self
 
     def split(self, parent: int, colour: int, key: int, index: int = 0) -> Script:
-        self.wait(WaitKind.COMM_SPLIT, parent, colour, key, index)
+        self.wait(WaitKind.COMM_SPLIT, parent=parent, color=colour, key=key, index=index)
         return self
 
     def all_reduce(
@@ -144,7 +152,7 @@ class PlayedRanks:
             return None
         record = np.frombuffer(steps[self._at[rank]][0], RECORD_TYPE)[0]
         return (
-            (int(record["id"]), int(record["arg"][4]))
+            (int(record["id"]), int(record["arg"][position_of(RecordKind.WAIT, "slot")]))
             if record["kind"] == RecordKind.WAIT
             else None
         )

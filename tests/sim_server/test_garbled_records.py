@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pytest
 from attack import attack, words
-from engine_harness import announcement
 from hypothesis import example, given
 from hypothesis import strategies as st
 from played_ranks import PlayedRanks, Script, make_settings, training
@@ -25,6 +24,7 @@ from sim_server.records import (
     RecordKind,
     WaitKind,
 )
+from sim_server.records.writer import announcement
 from sim_server.simulation import Simulation
 
 RANKS, LIAR = 3, 1
@@ -49,19 +49,33 @@ def everything(rank: int) -> Script:
     script = training(rank, RANKS, iterations=2)
     script.copy(4096, CopyKind.HOST_TO_DEVICE, gap=5).fill(64)
     first, second = script.record(gap=3), script.record(gap=4)
-    script.synchronise(gap=9).wait(WaitKind.ELAPSED, first, second).wait(
+    script.synchronise(gap=9).wait(WaitKind.ELAPSED, first=first, second=second).wait(
         WaitKind.QUERY_STREAM, stream=2
     )
     script.do(RecordKind.HOST_FUNCTION, stream=2).wait(WaitKind.STREAM, stream=2)
-    script.do(RecordKind.ALLOC, 1 << 21, 1 << 40, 1 << 22, id=int(MemoryKind.DEVICE))
-    script.do(RecordKind.FREE, 1 << 21, 1 << 40, 1 << 20, id=int(MemoryKind.DEVICE))
-    script.do(RecordKind.OUT_OF_MEMORY, 1 << 50, 5, 6).do(RecordKind.SYNTHETIC_READ, 4, site=1)
+    script.do(
+        RecordKind.ALLOC,
+        bytes=1 << 21,
+        pointer=1 << 40,
+        used_bytes=1 << 22,
+        id=int(MemoryKind.DEVICE),
+    )
+    script.do(
+        RecordKind.FREE,
+        bytes=1 << 21,
+        pointer=1 << 40,
+        used_bytes=1 << 20,
+        id=int(MemoryKind.DEVICE),
+    )
+    script.do(RecordKind.OUT_OF_MEMORY, bytes=1 << 50, free_bytes=5, used_bytes=6).do(
+        RecordKind.SYNTHETIC_READ, bytes=4, site=1
+    )
     script.announce(RecordKind.MARKER, b"step", id=int(MarkerKind.RANGE_PUSH))
     script.announce(RecordKind.UNSUPPORTED, json.dumps(UNSUPPORTED).encode(), site=1)
     for one in STATISTICS:
         script.announce(RecordKind.STATISTICS, json.dumps(one).encode())
     script.do(RecordKind.STREAM_DESTROY, stream=3).do(RecordKind.COMM_DESTROY, id=1)
-    script.synchronise().do(RecordKind.EXIT, 0)
+    script.synchronise().do(RecordKind.EXIT, status=0)
     return script
 
 

@@ -30,10 +30,12 @@ def pipeline() -> list[Script]:
             script.nccl(op(mine, position, comm=2, count=1 << 18, root=rank, dtype=FLOAT), stream=3)
             done = script.record(stream=3)
             for gap in (10, 500, 900_000):
-                script.wait(WaitKind.QUERY_EVENT, done, gap=gap)
+                script.wait(WaitKind.QUERY_EVENT, instance=done, gap=gap)
             script.wait(WaitKind.QUERY_STREAM, stream=2, gap=5)
-            script.wait(WaitKind.EVENT, done, slot=2, flags=int(WaitFlags.BACKGROUND))
-            script.wait(WaitKind.QUERY_EVENT, done, slot=3, flags=int(WaitFlags.BACKGROUND))
+            script.wait(WaitKind.EVENT, instance=done, slot=2, flags=int(WaitFlags.BACKGROUND))
+            script.wait(
+                WaitKind.QUERY_EVENT, instance=done, slot=3, flags=int(WaitFlags.BACKGROUND)
+            )
             script.wait(WaitKind.RESUME, gap=30_000)  # it sleeps
             script.synchronise(gap=20)
     return scripts
@@ -123,8 +125,8 @@ def test_a_poll_that_found_its_event_done_waits_for_it_under_other_settings() ->
     script = Script().gemm(k=8192)
     done = script.record(stream=2)
     for _ in range(3):
-        script.wait(WaitKind.QUERY_EVENT, done, gap=10)
-    script.wait(WaitKind.QUERY_EVENT, done, gap=10**9)
+        script.wait(WaitKind.QUERY_EVENT, instance=done, gap=10)
+    script.wait(WaitKind.QUERY_EVENT, instance=done, gap=10**9)
     script.gemm(gap=77).synchronise()
     settings = dataclasses.replace(slow_gpu(make_settings(1)))
     found, approximations = again(record([script]), settings)

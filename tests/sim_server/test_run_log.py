@@ -35,8 +35,10 @@ def test_memory_peaks() -> None:
         (MemoryKind.PINNED_HOST, 9999, 9999),
         (MemoryKind.DEVICE, 1000, 1542),
     ):
-        script.do(RecordKind.ALLOC, size_bytes, 0, in_use_bytes, id=int(kind))
-    script.do(RecordKind.FREE, 1000, 0, 542, id=int(MemoryKind.DEVICE))
+        script.do(
+            RecordKind.ALLOC, bytes=size_bytes, pointer=0, used_bytes=in_use_bytes, id=int(kind)
+        )
+    script.do(RecordKind.FREE, bytes=1000, pointer=0, used_bytes=542, id=int(MemoryKind.DEVICE))
     for reserved_bytes in (800, 1000, 900):
         peaks = {"allocated_peak_bytes": reserved_bytes - 100}
         statistics(script, kind="memory", device=0, reserved_peak_bytes=reserved_bytes, **peaks)
@@ -57,10 +59,30 @@ def test_memory_peaks() -> None:
 def test_allocations_are_kept_in_order() -> None:
     """What was taken and given back, with the host's time and the line that took it."""
     script = Script().site(6, "train.py:3 main")
-    script.do(RecordKind.ALLOC, 500, 0, 500, id=int(MemoryKind.CONTEXT), gap=10)
-    script.do(RecordKind.ALLOC, 64, 7, 64, id=int(MemoryKind.PINNED_HOST), gap=10)
-    script.do(RecordKind.ALLOC, 1000, 4096, 1500, id=int(MemoryKind.DEVICE), gap=10, site=6)
-    script.do(RecordKind.FREE, 1000, 4096, 500, id=int(MemoryKind.DEVICE), gap=10, site=6)
+    script.do(
+        RecordKind.ALLOC, bytes=500, pointer=0, used_bytes=500, id=int(MemoryKind.CONTEXT), gap=10
+    )
+    script.do(
+        RecordKind.ALLOC, bytes=64, pointer=7, used_bytes=64, id=int(MemoryKind.PINNED_HOST), gap=10
+    )
+    script.do(
+        RecordKind.ALLOC,
+        bytes=1000,
+        pointer=4096,
+        used_bytes=1500,
+        id=int(MemoryKind.DEVICE),
+        gap=10,
+        site=6,
+    )
+    script.do(
+        RecordKind.FREE,
+        bytes=1000,
+        pointer=4096,
+        used_bytes=500,
+        id=int(MemoryKind.DEVICE),
+        gap=10,
+        site=6,
+    )
     assert files_of(script)["allocations"] == [
         [0, 10, 0, MemoryKind.CONTEXT, 500, 500, 0, "an unknown line"],
         [0, 30, 0, MemoryKind.DEVICE, 1000, 1500, 4096, "train.py:3 main"],
@@ -71,7 +93,7 @@ def test_allocations_are_kept_in_order() -> None:
 def test_out_of_memory_is_kept_with_its_line() -> None:
     """Rank, asked, free and where."""
     script = Script().site(6, "train.py:3 main")
-    script.do(RecordKind.OUT_OF_MEMORY, 1 << 40, 1 << 30, 5, site=6)
+    script.do(RecordKind.OUT_OF_MEMORY, bytes=1 << 40, free_bytes=1 << 30, used_bytes=5, site=6)
     (_, memory) = files_of(Script(), script)["memory.json"]["per_rank"]
     assert memory["oom"] == [
         {"asked_bytes": 1 << 40, "free_bytes": 1 << 30, "site": "train.py:3 main"}
@@ -93,8 +115,8 @@ def test_synthetic_reads_are_added_by_rank_and_line() -> None:
     """Each line once, with how often and how much."""
     scripts = [Script().site(1, "a.py:1 f").site(2, "a.py:2 f") for _ in range(2)]
     for site, size_bytes in ((1, 4), (2, 8), (1, 16)):
-        scripts[1].do(RecordKind.SYNTHETIC_READ, size_bytes, site=site)
-    scripts[0].do(RecordKind.SYNTHETIC_READ, 2)
+        scripts[1].do(RecordKind.SYNTHETIC_READ, bytes=size_bytes, site=site)
+    scripts[0].do(RecordKind.SYNTHETIC_READ, bytes=2)
     assert files_of(*scripts)["synthetic.json"] == [
         {"rank": 0, "site": "an unknown line", "bytes": 2, "count": 1},
         {"rank": 1, "site": "a.py:1 f", "bytes": 20, "count": 2},

@@ -76,7 +76,7 @@ def test_a_split_begins_when_all_of_the_parent_have_come() -> None:
     """Also for those whose own colour is complete: rank 1 comes a second later than rank 0."""
     scripts = [Script().join(9, 2, rank) for rank in range(2)]
     for rank, script in enumerate(scripts):
-        script.wait(WaitKind.COMM_SPLIT, 1, rank, gap=rank * 10**9)
+        script.wait(WaitKind.COMM_SPLIT, parent=1, color=rank, gap=rank * 10**9)
     _, replies = play(scripts)
     ends_ns = {reply.time_ns for reply in replies[2:]}
     assert ends_ns == {comm_init_ns(2) + 10**9 + comm_init_ns(1)}
@@ -396,8 +396,10 @@ def test_what_is_known_of_a_rank_that_failed() -> None:
     """Its last line, what did not fit, and what it read that nothing had computed."""
     simulation = Simulation(make_settings(1))
     script = Script().site(1, "train.py:10 main").site(2, "train.py:20 load")
-    script.do(RecordKind.OUT_OF_MEMORY, 3 << 30, 1 << 30, 0, site=1)
-    script.do(RecordKind.SYNTHETIC_READ, 4, site=1).do(RecordKind.SYNTHETIC_READ, 70_016, site=2)
+    script.do(RecordKind.OUT_OF_MEMORY, bytes=3 << 30, free_bytes=1 << 30, used_bytes=0, site=1)
+    script.do(RecordKind.SYNTHETIC_READ, bytes=4, site=1).do(
+        RecordKind.SYNTHETIC_READ, bytes=70_016, site=2
+    )
     simulation.feed(0, b"".join(step for step, _, _ in script.steps), 0)
     assert str(simulation.failure_of(0, -9)) == (
         "Rank 0 was killed by signal 9. Its last GPU call was at train.py:20 load. It had asked "

@@ -36,7 +36,7 @@ void record_copy(CopyKind kind, bool pageable, std::size_t bytes, StreamRef stre
   record.device = stream.device;
   record.stream = stream.id;
   record.id = static_cast<std::uint32_t>(kind);
-  record.arg[0] = bytes;
+  record.arg[CopyArg::Bytes] = bytes;
   emit(record);
 }
 
@@ -74,7 +74,7 @@ Record stream_record(WaitKind kind, StreamRef stream) noexcept {
 
 Record event_record(WaitKind kind, EventRef event) noexcept {
   Record record = wait_record(kind);
-  record.arg[0] = event.instance;
+  record.arg[EventWaitArg::Instance] = event.instance;
   return record;
 }
 
@@ -136,7 +136,8 @@ class Restlessness {
   static constexpr std::uint32_t kMostKept = kReplySlots / 2;  // the others are for whoever cannot go on without
 
   static bool are_same(const Record& one, const Record& other) noexcept {
-    return one.id == other.id && one.device == other.device && one.stream == other.stream && one.arg[0] == other.arg[0];
+    return one.id == other.id && one.device == other.device && one.stream == other.stream &&
+           one.arg[EventWaitArg::Instance] == other.arg[EventWaitArg::Instance];
   }
 
   // As the last asked after.
@@ -247,7 +248,7 @@ void fill_async(void* destination, unsigned value, std::size_t element_bytes, st
   record.kind = RecordKind::Fill;
   record.device = stream.device;
   record.stream = stream.id;
-  record.arg[0] = element_bytes * count;
+  record.arg[FillArg::Bytes] = element_bytes * count;
   emit(record);
   fill_values(destination, value, element_bytes, count);
 }
@@ -302,7 +303,7 @@ void stream_wait_event(StreamRef stream, EventRef event) noexcept {
   record.kind = RecordKind::StreamWait;
   record.device = stream.device;
   record.stream = stream.id;
-  record.arg[0] = event.instance;
+  record.arg[StreamWaitArg::Instance] = event.instance;
   emit(record);
 }
 

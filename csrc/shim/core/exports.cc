@@ -110,7 +110,7 @@ PH_EXPORT void ph_exit(std::int64_t status) noexcept {
   ph::emit_host_time();
   ph::Record record{};
   record.kind = ph::RecordKind::Exit;
-  record.arg[0] = static_cast<std::uint64_t>(status);
+  record.arg[ph::ExitArg::Status] = static_cast<std::uint64_t>(status);
   ph::emit(record);
   ph::leave();
 }

@@ -58,7 +58,7 @@ class Launch {
   void add(GraphWait wait) {
     Record record{};
     record.kind = RecordKind::StreamWait;
-    record.arg[0] = instances_[wait.mark];
+    record.arg[StreamWaitArg::Instance] = instances_[wait.mark];
     add(record);
   }
 

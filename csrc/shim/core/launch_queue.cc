@@ -51,7 +51,7 @@ void enter_queue(StreamRef stream) noexcept {
   Record record{};
   record.id = static_cast<std::uint32_t>(WaitKind::LaunchQueue);
   record.device = stream.device;
-  record.arg[0] = done_before;
+  record.arg[LaunchQueueWaitArg::Instance] = done_before;
   Reply reply;
   wait(record, reply);
   learn_events({reply.payload, reply.payload_bytes});

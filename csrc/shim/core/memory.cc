@@ -63,9 +63,9 @@ void record_memory(RecordKind kind, MemoryKind memory, int device, std::size_t b
   record.kind = kind;
   record.device = static_cast<std::uint16_t>(std::max(device, 0));
   record.id = static_cast<std::uint32_t>(memory);
-  record.arg[0] = bytes;
-  record.arg[1] = pointer;
-  record.arg[2] = used_bytes;
+  record.arg[AllocArg::Bytes] = bytes;
+  record.arg[AllocArg::Pointer] = pointer;
+  record.arg[AllocArg::UsedBytes] = used_bytes;
   emit(record, kind == RecordKind::Alloc);
 }
 
@@ -73,9 +73,9 @@ void record_out_of_memory(int device, std::size_t asked_bytes, std::size_t used_
   Record record{};
   record.kind = RecordKind::OutOfMemory;
   record.device = static_cast<std::uint16_t>(device);
-  record.arg[0] = asked_bytes;
-  record.arg[1] = capacity_bytes() - used_bytes;
-  record.arg[2] = used_bytes;
+  record.arg[OutOfMemoryArg::Bytes] = asked_bytes;
+  record.arg[OutOfMemoryArg::FreeBytes] = capacity_bytes() - used_bytes;
+  record.arg[OutOfMemoryArg::UsedBytes] = used_bytes;
   emit(record, true);
 }
 

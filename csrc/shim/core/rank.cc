@@ -145,7 +145,7 @@ Written write_cells(std::span<Record> records, std::string_view payload, const W
     resume.kind = RecordKind::Wait;
     resume.id = static_cast<std::uint32_t>(WaitKind::Resume);
     resume.host_gap_ns = gap_ns;
-    resume.arg[4] = claim->slot;
+    resume.arg[WaitArg::Slot] = claim->slot;
     put_bytes(cell, &resume, sizeof resume);
     channel.head.store(cell + 1, std::memory_order_release);
     return Written::ResumeWait;
@@ -232,7 +232,7 @@ std::uint32_t emit_wait(Record& record, Recipient recipient = kNobody, std::uint
   if (thread_drives) record.site = current_site();
   else record.flags |= kWaitBackground;
   const std::uint32_t slot = claim_slot();
-  record.arg[4] = slot;
+  record.arg[WaitArg::Slot] = slot;
   write_or_resume({&record, 1}, {}, Claim{slot, recipient}, extra_gap_ns);
   return slot;
 }
@@ -276,7 +276,7 @@ void tell_of_wait(WaitKind kind, std::uint32_t slot, std::uint64_t first = 0, st
   record.id = static_cast<std::uint32_t>(kind);
   record.arg[0] = first;
   record.arg[1] = second;
-  record.arg[4] = slot;
+  record.arg[WaitArg::Slot] = slot;
   const SharedLock lock(state.channel->lock);
   sleep_until_consumed(1);
   const std::uint64_t cell = state.channel->head.load(std::memory_order_relaxed);
@@ -415,7 +415,7 @@ void emit(Record record, bool locate) noexcept {
 
 void emit(Record record, std::string_view payload) noexcept {
   if (!attached()) return;
-  record.arg[0] = payload.size();
+  record.arg[PayloadArg::Bytes] = payload.size();
   write_or_resume({&record, 1}, payload, std::nullopt);
 }
 

@@ -167,8 +167,8 @@ Status elapsed_time(float* milliseconds, void* start, void* end) noexcept {
   if (first.captured || second.captured) return status_of(CaptureError::CapturedEvent);
   Record question{};
   question.id = static_cast<std::uint32_t>(WaitKind::Elapsed);
-  question.arg[0] = first.instance;
-  question.arg[1] = second.instance;
+  question.arg[ElapsedWaitArg::First] = first.instance;
+  question.arg[ElapsedWaitArg::Second] = second.instance;
   std::uint64_t elapsed_ns = 0;
   if (wait(question, &elapsed_ns) == ReplyStatus::NotReady) return Status::NotReady;
   *milliseconds = static_cast<float>(static_cast<double>(static_cast<std::int64_t>(elapsed_ns)) / 1e6);

@@ -95,7 +95,7 @@ void* create_stream(int device, bool non_blocking, int priority) noexcept {
   record.flags = non_blocking ? kStreamNonBlocking : 0;
   record.device = static_cast<std::uint16_t>(device);
   record.stream = id;
-  record.arg[0] = static_cast<std::uint64_t>(static_cast<std::int64_t>(priority));
+  record.arg[StreamCreateArg::Priority] = static_cast<std::uint64_t>(static_cast<std::int64_t>(priority));
   emit(record);
   return handle;
 }
@@ -143,11 +143,11 @@ bool record_event(void* handle, StreamRef stream) noexcept {
   // Instances stand in the record stream in their order, and nobody asks for one that does not stand there yet.
   const std::lock_guard order(recording);
   release_instance(*event);
-  record.arg[0] = ++event_instances;
-  take_released(std::span(record.arg).subspan<1>());
+  record.arg[EventRecordArg::Instance] = ++event_instances;
+  take_released(std::span(record.arg).subspan<EventRecordArg::Released>());
   emit(record);
   const std::lock_guard lock(event_fields);
-  event->instance = record.arg[0];
+  event->instance = record.arg[EventRecordArg::Instance];
   event->stream = stream;
   event->captured = nullptr;
   return true;
@@ -160,10 +160,10 @@ std::uint64_t record_instance(StreamRef stream) noexcept {
   record.stream = stream.id;
   record.flags = kEventUntimed;
   const std::lock_guard order(recording);
-  record.arg[0] = ++event_instances;
-  take_released(std::span(record.arg).subspan<1>());
+  record.arg[EventRecordArg::Instance] = ++event_instances;
+  take_released(std::span(record.arg).subspan<EventRecordArg::Released>());
   emit(record);
-  return record.arg[0];
+  return record.arg[EventRecordArg::Instance];
 }
 
 }  // namespace ph

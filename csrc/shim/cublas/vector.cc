@@ -25,7 +25,7 @@ void give_result(const Context& context, StreamRef stream, void* result, cudaDat
   Record record{};
   record.kind = RecordKind::SyntheticRead;
   record.device = stream.device;
-  record.arg[0] = number_bytes(type);
+  record.arg[SyntheticReadArg::Bytes] = number_bytes(type);
   emit(record, true);
 }
 

@@ -67,9 +67,9 @@ ncclResult_t join(ncclComm_t* out, std::uint64_t key, int size, int rank) noexce
   const int device = current_device();
   if (!take_buffers(device)) return out_of_memory(device);
   Record record{};
-  record.arg[0] = key;
-  record.arg[1] = static_cast<std::uint64_t>(size);
-  record.arg[2] = static_cast<std::uint64_t>(rank);
+  record.arg[CommInitWaitArg::UniqueId] = key;
+  record.arg[CommInitWaitArg::Size] = static_cast<std::uint64_t>(size);
+  record.arg[CommInitWaitArg::Position] = static_cast<std::uint64_t>(rank);
   Reply reply;
   ncclResult_t result = ask(record, WaitKind::CommInit, reply);
   if (result == ncclSuccess) result = create(out, reply, device);
@@ -82,10 +82,10 @@ ncclResult_t split(Communicator& parent, int color, int key, ncclComm_t* out) no
   if (color != NCCL_SPLIT_NOCOLOR && !take_buffers(parent.device)) return out_of_memory(parent.device);
   Record record{};
   record.device = static_cast<std::uint16_t>(parent.device);
-  record.arg[0] = parent.id;
-  record.arg[1] = static_cast<std::uint64_t>(std::int64_t{color});
-  record.arg[2] = static_cast<std::uint64_t>(std::int64_t{key});
-  record.arg[3] = parent.splits++;
+  record.arg[CommSplitWaitArg::Parent] = parent.id;
+  record.arg[CommSplitWaitArg::Color] = static_cast<std::uint64_t>(std::int64_t{color});
+  record.arg[CommSplitWaitArg::Key] = static_cast<std::uint64_t>(std::int64_t{key});
+  record.arg[CommSplitWaitArg::Index] = parent.splits++;
   Reply reply;
   const ncclResult_t result = ask(record, WaitKind::CommSplit, reply);
   if (result != ncclSuccess || color == NCCL_SPLIT_NOCOLOR) return result;

@@ -87,11 +87,11 @@ Record operation_record(const Communicator& comm, const Queued& queued, std::uin
   record.device = static_cast<std::uint16_t>(comm.device);
   record.stream = queued.stream.id;
   record.id = comm.id;
-  record.arg[0] = r.count;
-  record.arg[1] = r.type;
-  record.arg[2] = std::min<std::uint64_t>(r.reduction, kPremulSum);
-  record.arg[3] = static_cast<std::uint64_t>(r.root);
-  record.arg[4] = sequence;
+  record.arg[NcclOpArg::Count] = r.count;
+  record.arg[NcclOpArg::Dtype] = r.type;
+  record.arg[NcclOpArg::Reduction] = std::min<std::uint64_t>(r.reduction, kPremulSum);
+  record.arg[NcclOpArg::Root] = static_cast<std::uint64_t>(r.root);
+  record.arg[NcclOpArg::Sequence] = sequence;
   return record;
 }
 
@@ -131,7 +131,7 @@ void emit_launch(Communicator& comm, std::span<const Queued> launch, std::vector
   head.device = static_cast<std::uint16_t>(comm.device);
   head.stream = launch.front().stream.id;
   head.id = comm.id;
-  head.arg[0] = launch.size();
+  head.arg[NcclLaunchArg::Operations] = launch.size();
   emit(records, true);
 }
 

@@ -199,7 +199,7 @@ void fill_bytes(void* destination, unsigned value, std::size_t element_bytes, st
 void record_synthetic(std::uint64_t bytes) noexcept {
   Record record{};
   record.kind = RecordKind::SyntheticRead;
-  record.arg[0] = bytes;
+  record.arg[SyntheticReadArg::Bytes] = bytes;
   emit(record, true);
 }
 
