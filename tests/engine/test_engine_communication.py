@@ -135,7 +135,7 @@ def test_communicator_waits_are_requests_that_the_server_answers() -> None:
     )
     (request,) = engine.advance(None, True).requests
     assert (request.rank, request.slot, request.kind) == (0, 3, WaitKind.COMM_INIT)
-    assert (request.args, request.time_ns) == ((77, 4, 2, 0), 20)
+    assert (request.args, request.time_ns) == ((77, 4, 2, 0, 3), 20)
     assert engine.bound() is None
     engine.answer(0, 3, 0, 500, 1)
     assert engine.bound() == 500
