@@ -17,6 +17,9 @@ def operation_name(kind: int) -> str:
 def data_type_name(dtype: int) -> str:
     """An ncclDataType_t in PyTorch's words: float32."""
 
+def liveness_table() -> dict[str, dict[str, str]]:
+    """By cause and state: the state after it (docs/liveness.md)."""
+
 class MalformedInput(ValueError):  # noqa: N818 - as the engine has it
     """Records that say what they may not say. The message names rank and record."""
 
@@ -96,7 +99,7 @@ class Request:
     def kind(self) -> int:
         """WaitKind."""
     @property
-    def args(self) -> tuple[int, int, int, int]: ...
+    def args(self) -> tuple[int, int, int, int, int]: ...
     @property
     def site(self) -> int: ...
     @property
@@ -258,15 +261,17 @@ class Engine:
         """How many helper threads wait: for work, or for their time to act outside."""
 
     def is_running(self, rank: int) -> bool: ...
+    def liveness(self, rank: int) -> str:
+        """The rank's state (docs/liveness.md)."""
     def alarmed_ranks(self) -> list[int]:
         """Those with threads that wait until a deadline, or that have come to it."""
-    def roused_ranks(self) -> list[int]:
+    def helpers_run_ranks(self) -> list[int]:
         """Ranks that wait, while an alarm has set some of their threads going."""
     def unproven_ranks(self) -> list[int]:
         """Those that were set aside without proof and have alarms, which therefore do not ring."""
     def waiting_ranks(self) -> list[int]: ...
     def running_ranks(self) -> list[int]: ...
-    def aside_ranks(self) -> list[int]: ...
+    def outside_ranks(self) -> list[int]: ...
     def pending_operations(self) -> list[Pending]: ...
     def host_waits(self) -> list[HostWait]:
         """For the deadlock report: what each waiting rank waits for."""

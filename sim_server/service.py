@@ -293,7 +293,7 @@ class Run:
             held_up_by=simulation.held_up_by(),
             stirs=simulation.stirs + self._measurements(),
             alarmed=simulation.alarmed(),
-            roused=simulation.roused(),
+            helpers_run=simulation.helpers_run(),
         )
         now_s = time.monotonic()
         if stalled.held_up_by != self._stalled.held_up_by:

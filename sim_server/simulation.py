@@ -209,9 +209,9 @@ class Simulation:
         """Ranks with threads that wait until a deadline, or that have come to it."""
         return self._engine.alarmed_ranks()
 
-    def roused(self) -> list[int]:
+    def helpers_run(self) -> list[int]:
         """Ranks that wait for the engine, and that an alarm has set going beside that."""
-        return self._engine.roused_ranks()
+        return self._engine.helpers_run_ranks()
 
     @property
     def steady(self) -> Steady | None:
@@ -454,7 +454,7 @@ class Simulation:
         It is a deadlock unless a rank that failed left the others waiting.
         """
         waiting = self._engine.waiting_ranks()
-        if not waiting or self._engine.running_ranks() or self._engine.aside_ranks():
+        if not waiting or self._engine.running_ranks() or self._engine.outside_ranks():
             return
         failed = self.log.failed_ranks()
         if failed:

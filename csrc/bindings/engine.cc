@@ -53,6 +53,19 @@ py::object text(const std::optional<std::string>& of) {
   return py::reinterpret_steal<py::object>(decoded);
 }
 
+// What becomes of each state by each cause, all by name.
+std::map<std::string, std::map<std::string, std::string>> liveness_table() {
+  using ph::Liveness;
+  std::map<std::string, std::map<std::string, std::string>> table;
+  for (std::size_t cause = 0; cause < Liveness::kCauses; ++cause)
+    for (std::size_t state = 0; state < Liveness::kStates; ++state) {
+      const auto why = static_cast<Liveness::Cause>(cause);
+      const auto before = static_cast<Liveness::State>(state);
+      table[name(why)][name(before)] = name(Liveness::after(why, before));
+    }
+  return table;
+}
+
 template <auto Member>
 auto number() {
   return [](const py::object& self) {
@@ -141,6 +154,7 @@ PYBIND11_MODULE(_engine, module) {
   bind_results(module);
   module.def("operation_name", [](std::uint8_t kind) { return ph::name(static_cast<ph::NcclOpKind>(kind)); });
   module.def("data_type_name", &ph::data_type_name);
+  module.def("liveness_table", &liveness_table);
 
   using ph::Engine;
   py::class_<Engine>(module, "Engine")
@@ -182,12 +196,14 @@ PYBIND11_MODULE(_engine, module) {
       .def("stirs", &Engine::stirs)
       .def("helper_waits", &Engine::helper_waits)
       .def("is_running", &Engine::is_running, py::arg("rank"))
+      .def(
+          "liveness", [](const Engine& self, std::uint32_t rank) { return name(self.liveness(rank)); }, py::arg("rank"))
       .def("alarmed_ranks", &Engine::alarmed_ranks)
       .def("unproven_ranks", &Engine::unproven_ranks)
-      .def("roused_ranks", &Engine::roused_ranks)
+      .def("helpers_run_ranks", &Engine::helpers_run_ranks)
       .def("waiting_ranks", &Engine::waiting_ranks)
       .def("running_ranks", &Engine::running_ranks)
-      .def("aside_ranks", &Engine::aside_ranks)
+      .def("outside_ranks", &Engine::outside_ranks)
       .def("pending_operations", &Engine::pending_operations)
       .def("host_waits", &Engine::host_waits)
       .def("oldest_issue_ns", &Engine::oldest_issue_ns, py::arg("rank"))

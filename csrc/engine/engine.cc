@@ -93,10 +93,10 @@ void Engine::set_aside(std::uint32_t index, bool proven) {
 // What it leaves behind (a connection that ends, a lock that is free) is noticed by others.
 void Engine::exited(std::uint32_t index) {
   rank(index).exit();
-  wake_aside();
+  wake_outside();
 }
 
-void Engine::wake_aside() {
+void Engine::wake_outside() {
   ++world_.stirs;
   for (std::uint32_t index = 0; index < ranks_.size(); ++index) {
     ranks_[index]->wake();
@@ -113,20 +113,20 @@ bool Engine::is_open(Nanoseconds time_ns, Nanoseconds bound_ns) const {
   const Index first = inbox_.first();
   if (time_ns > bound_ns || !ranks_[first]->acts_next()) return false;
   for (Index other = 0; other < first; ++other)
-    if (ranks_[other]->running() && ranks_[other]->guarantee_ns() <= time_ns) return false;
+    if (ranks_[other]->liveness().runs() && ranks_[other]->guarantee_ns() <= time_ns) return false;
   return true;
 }
 
 // Nobody but helper threads with time-outs has had anything to do for long, and everybody waits for the engine.
 bool Engine::rings_in_vain(Nanoseconds limit_ns, Nanoseconds bound_ns) const {
   return limit_ns == kNever && bound_ns == kNever && world_.alarms_in_a_row >= kMostAlarmsInVain &&
-         ranks_[inbox_.first()]->rings_next() && aside_ranks().empty();
+         ranks_[inbox_.first()]->rings_next() && outside_ranks().empty();
 }
 
 Nanoseconds Engine::bound_ns() const {
   Nanoseconds bound_ns = kNever;
   for (const auto& rank : ranks_)
-    if (rank->running()) bound_ns = std::min(bound_ns, rank->guarantee_ns());
+    if (rank->liveness().runs()) bound_ns = std::min(bound_ns, rank->guarantee_ns());
   return bound_ns;
 }
 
@@ -157,10 +157,10 @@ Stop Engine::advance(Nanoseconds limit_ns, bool inclusive) {
     schedule(first);
     if (world_.stop.needs_server()) return take_stop();
     if (std::exchange(world_.acts, false)) {
-      wake_aside();
+      wake_outside();
       bound = bound_ns();
     }
-    if (rank.running()) bound = std::min(bound, rank.guarantee_ns());  // it may have been answered
+    if (rank.liveness().runs()) bound = std::min(bound, rank.guarantee_ns());  // it may have been answered
   }
   const Nanoseconds reached_ns = std::min(limit_ns, bound);
   if (reached_ns <= kLatest) world_.now_ns = std::max(world_.now_ns, reached_ns);
@@ -188,27 +188,27 @@ std::uint32_t Engine::helper_waits() const {
 }
 
 std::vector<std::uint32_t> Engine::waiting_ranks() const {
-  return ranks_that([](const Rank& rank) { return rank.waiting(); });
+  return ranks_that([](const Rank& rank) { return rank.liveness().waits(); });
 }
 
 std::vector<std::uint32_t> Engine::running_ranks() const {
-  return ranks_that([](const Rank& rank) { return rank.running(); });
+  return ranks_that([](const Rank& rank) { return rank.liveness().runs(); });
 }
 
-std::vector<std::uint32_t> Engine::aside_ranks() const {
-  return ranks_that([](const Rank& rank) { return rank.aside(); });
+std::vector<std::uint32_t> Engine::outside_ranks() const {
+  return ranks_that([](const Rank& rank) { return rank.liveness().outside(); });
 }
 
 std::vector<std::uint32_t> Engine::unproven_ranks() const {
-  return ranks_that([](const Rank& rank) { return rank.may_be_proven_still(); });
+  return ranks_that([](const Rank& rank) { return rank.lacks_proof(); });
 }
 
 std::vector<std::uint32_t> Engine::alarmed_ranks() const {
   return ranks_that([](const Rank& rank) { return rank.alarmed(); });
 }
 
-std::vector<std::uint32_t> Engine::roused_ranks() const {
-  return ranks_that([](const Rank& rank) { return rank.roused(); });
+std::vector<std::uint32_t> Engine::helpers_run_ranks() const {
+  return ranks_that([](const Rank& rank) { return rank.liveness().helpers_run(); });
 }
 
 std::vector<HostWait> Engine::host_waits() const {

@@ -41,14 +41,15 @@ class Engine {
 
   std::uint64_t stirs() const { return world_.stirs; }
   std::uint32_t helper_waits() const;  // of ranks that live
-  bool is_running(std::uint32_t rank) const { return ranks_.at(rank)->running(); }
+  bool is_running(std::uint32_t rank) const { return ranks_.at(rank)->liveness().runs(); }
+  Liveness::State liveness(std::uint32_t rank) const { return ranks_.at(rank)->liveness().state(); }
   std::vector<std::uint32_t> waiting_ranks() const;
   std::vector<std::uint32_t> running_ranks() const;
-  std::vector<std::uint32_t> aside_ranks() const;
-  // Those that are aside without proof, and have alarms that cannot ring for that.
+  std::vector<std::uint32_t> outside_ranks() const;
+  // Outside, not known to be still, and with alarms that cannot ring for that.
   std::vector<std::uint32_t> unproven_ranks() const;
   std::vector<std::uint32_t> alarmed_ranks() const;  // with threads that wait until a deadline, or have come to it
-  std::vector<std::uint32_t> roused_ranks() const;  // that wait, while an alarm has set some of their threads going
+  std::vector<std::uint32_t> helpers_run_ranks() const;  // that wait, while helper threads run
   std::vector<Pending> pending_operations() const { return world_.operations.pending(); }
   std::vector<HostWait> host_waits() const;
   // When the oldest work of a rank's devices that is not done was issued; kNever: all is done.
@@ -63,7 +64,7 @@ class Engine {
   Nanoseconds bound_ns() const;
   bool is_open(Nanoseconds time_ns, Nanoseconds bound_ns) const;
   bool rings_in_vain(Nanoseconds limit_ns, Nanoseconds bound_ns) const;
-  void wake_aside();
+  void wake_outside();
   template <typename Predicate>
   std::vector<std::uint32_t> ranks_that(Predicate holds) const;
   Stop take_stop();

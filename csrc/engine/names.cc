@@ -80,6 +80,31 @@ std::string name(NcclOpKind kind) {
 }
 
 // Source of both lists: nccl.h of NCCL 2.27, in words of PyTorch.
+std::string name(Liveness::State state) {
+  switch (state) {
+    case Liveness::State::Running: return "Running";
+    case Liveness::State::Waiting: return "Waiting";
+    case Liveness::State::HelpersRun: return "HelpersRun";
+    case Liveness::State::Outside: return "Outside";
+    case Liveness::State::Returning: return "Returning";
+    case Liveness::State::ReturningHelpersRun: return "ReturningHelpersRun";
+    case Liveness::State::Gone: return "Gone";
+  }
+  throw BrokenInvariant("a state without a name");
+}
+
+std::string name(Liveness::Cause cause) {
+  switch (cause) {
+    case Liveness::Cause::Asks: return "Asks";
+    case Liveness::Cause::Told: return "Told";
+    case Liveness::Cause::SetAside: return "SetAside";
+    case Liveness::Cause::Woken: return "Woken";
+    case Liveness::Cause::Alarm: return "Alarm";
+    case Liveness::Cause::Exits: return "Exits";
+  }
+  throw BrokenInvariant("a cause without a name");
+}
+
 std::string data_type_name(std::uint64_t type) {
   static constexpr const char* kNames[] = {"int8",    "uint8",   "int32",   "uint32",   "int64",         "uint64",
                                            "float16", "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e5m2"};

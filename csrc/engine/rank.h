@@ -14,6 +14,7 @@
 #include "engine/device.h"
 #include "engine/history.h"
 #include "engine/items.h"
+#include "engine/liveness.h"
 #include "engine/operations.h"
 #include "engine/records_reader.h"
 #include "engine/streams.h"
@@ -52,25 +53,23 @@ class Rank {
   // `proven`: none of its threads will go on by itself, so that its alarms may ring.
   void set_aside(bool proven);
   void wake();  // somebody acts outside: a rank that was set aside may do something from world.now_ns on
-  void exit() { exited_ = true; }
+  void exit() { liveness_.exit(); }
 
   // Events.
   Moment next_moment() const { return {next_.time_ns, next_round(), next_phase()}; }
   void process();  // the event at next_moment(), at world.now_ns
 
   // State.
-  bool waiting() const { return waiting_ && !exited_; }
-  bool aside() const { return aside_ && !waiting_ && !exited_; }
-  bool running() const { return (!waiting_ || roused_) && !aside_ && !exited_; }
-  Nanoseconds guarantee_ns() const { return waiting_ ? roused_ns_ : std::max({host_clock_ns_, fed_ns_, woken_ns_}); }
-  bool has_alarms() const { return !alarms_.empty() && !exited_; }
-  bool roused() const { return roused_ && !exited_; }  // it waits, but an alarm has set some of its threads going
-  bool alarmed() const { return has_alarms() || roused(); }
-  bool may_be_proven_still() const { return aside() && !proven_ && has_alarms(); }
+  const Liveness& liveness() const { return liveness_; }
+  Nanoseconds guarantee_ns() const {
+    return liveness_.waits() ? liveness_.since_ns() : std::max({host_clock_ns_, fed_ns_, liveness_.since_ns()});
+  }
+  bool has_alarms() const { return !alarms_.empty() && !liveness_.gone(); }
+  bool alarmed() const { return has_alarms() || liveness_.helpers_run(); }
+  bool lacks_proof() const { return liveness_.lacks_proof() && has_alarms(); }
   bool rings_next() const { return next_.source == Source::Alarm; }
-  bool exited() const { return exited_; }
   bool acts_next() const;  // the event at next_moment() is that a driver acts outside
-  std::uint32_t helper_waits() const { return exited_ ? 0 : helper_waits_; }
+  std::uint32_t helper_waits() const { return liveness_.gone() ? 0 : helper_waits_; }
   void add_host_waits(std::vector<HostWait>& waits) const;
   Nanoseconds oldest_issue_ns() const { return items_.oldest_issue_ns(); }
   std::uint32_t last_site() const { return last_site_; }
@@ -200,13 +199,7 @@ class Rank {
   // Host.
   Nanoseconds fed_ns_ = 0;         // issue time of the last record fed, or of the last answer
   Nanoseconds host_clock_ns_ = 0;  // as reported
-  bool waiting_ = false;
-  bool aside_ = false;
-  bool exited_ = false;
-  Nanoseconds woken_ns_ = 0;       // when it was woken last, until it resumes
-  bool proven_ = false;            // how it was set aside
-  bool roused_ = false;            // it waits, but an alarm has rung: helper threads may do something
-  Nanoseconds roused_ns_ = 0;      // from then on
+  Liveness liveness_;
   std::multiset<Nanoseconds> alarms_;
   std::uint32_t alarm_slot_ = 0;
   std::uint32_t helper_waits_ = 0;  // that helper threads have not been answered

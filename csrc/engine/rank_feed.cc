@@ -39,7 +39,7 @@ void Rank::take(const RecordsReader::Unit& unit, std::vector<Announcement>& anno
     if (fed_ns_ > kLatestIssue || record.host_gap_ns > static_cast<std::uint64_t>(kLatestIssue - fed_ns_))
       reader_.fail("host time overflows");
     if (record.device >= kMostDevices) reader_.fail("device " + std::to_string(record.device));
-    const bool was_running = running() && !waiting_;
+    const bool was_running = liveness_.state() == Liveness::State::Running;
     if (record.site != 0 && record.kind != RecordKind::Marker) last_site_ = record.site;
     fed_ns_ += static_cast<Nanoseconds>(record.host_gap_ns);
     Queued queued{fed_ns_,       kNone,       record.id,    record.site,
@@ -79,8 +79,8 @@ void Rank::take(const RecordsReader::Unit& unit, std::vector<Announcement>& anno
       case RecordKind::SyntheticRead: announce(record, unit.payload, announcements); continue;
     }
     const bool background = record.kind == RecordKind::Wait && (record.flags & kWaitBackground);
-    const bool returns =
-        record.kind == RecordKind::Wait && record.id == static_cast<std::uint32_t>(WaitKind::Resume) && woken_ns_ > 0;
+    const bool returns = record.kind == RecordKind::Wait && record.id == static_cast<std::uint32_t>(WaitKind::Resume) &&
+                         liveness_.was_woken();
     if (!background) world_.alarms_in_a_row = 0;
     if (was_running && !background && !returns && fed_ns_ < world_.now_ns && host_clock_ns_ > fed_ns_)
       reader_.fail("comes from before the host clock that the rank had told");
@@ -165,7 +165,7 @@ void Rank::feed_wait(const Record& record, Queued queued) {
   const std::uint64_t key = wait.serial * kReplySlots + slot;
   if (wait.background) ++helper_waits_;
   if (!wait.background) {
-    waiting_ = true;
+    liveness_.asks();
   } else if (wait.kind == WaitKind::Outside) {
     helper_acts_.push_back({fed_ns_, key});
     return;
@@ -211,7 +211,7 @@ void Rank::announce(const Record& record, std::string_view payload, std::vector<
   } else if (record.kind == RecordKind::Site) {
     world_.sites.define(rank_, record.id, payload);
   } else if (record.kind == RecordKind::Exit) {
-    exited_ = true;
+    liveness_.exit();
   }
   announcements.push_back({record.kind, record.flags, record.device, rank_, record.id, record.site, fed_ns_,
                            std::to_array(record.arg), std::string(payload)});

@@ -49,16 +49,12 @@ bool Rank::acts_next() const {
 }
 
 void Rank::set_aside(bool proven) {
-  if (!std::exchange(roused_, false)) aside_ = true;
-  proven_ = proven;
+  liveness_.set_aside(proven);
   find_next();
 }
 
 void Rank::wake() {
-  if (!aside_ || exited_) return;
-  aside_ = false;
-  woken_ns_ = world_.now_ns;
-  find_next();
+  if (liveness_.wake(world_.now_ns)) find_next();
 }
 
 // The deadline of a thread has come. Whatever that thread and those that it sets going do, they do from now on: the
@@ -69,12 +65,7 @@ void Rank::ring_alarm() {
       {rank_, alarm_slot_, WaitKind::Alarm, true, world_.now_ns, ReplyStatus::Done, world_.now_ns, 0, {}});
   ++world_.stirs;
   ++world_.alarms_in_a_row;
-  if (waiting_) {
-    roused_ = true;
-    roused_ns_ = world_.now_ns;
-  } else {
-    wake();
-  }
+  liveness_.alarm(world_.now_ns);
 }
 
 void Rank::begin_wait(const Queued& record) {
@@ -103,8 +94,7 @@ void Rank::begin_wait(const Queued& record) {
   } else if (wait->kind == WaitKind::Outside) {
     world_.acts = true;
   } else {
-    aside_ = false;  // Resume waits for nothing but the engine's time
-    woken_ns_ = 0;
+    liveness_.resume();  // it waits for nothing but the engine's time
   }
   wait->item = item;
   if (items_[item].unmet == 0) ready_.push_back(item);
@@ -187,8 +177,7 @@ void Rank::close_wait(Wait& wait, Nanoseconds time_ns) {
     world_.spans.push_back({rank_, SpanKind::HostWait, wait.device, wait.stream == kNone ? 0 : streams_[wait.stream].id,
                             static_cast<std::uint32_t>(wait.kind), wait.issue_ns, wait.issue_ns, time_ns});
   fed_ns_ = std::max(fed_ns_, time_ns);
-  waiting_ = false;
-  roused_ = false;
+  liveness_.told();
 }
 
 void Rank::add_host_waits(std::vector<HostWait>& waits) const {

@@ -30,7 +30,7 @@ void Rank::find_next() {
   if (!helper_acts_.empty()) offer(helper_acts_.front().time_ns, Source::HelperAct);
   if (queue_head_ < queue_.size()) offer(queue_[queue_head_].issue_ns, Source::Record);
   if (!queries_.empty()) offer(queries_.front().time_ns, Source::Query);
-  if (has_alarms() && !may_be_proven_still()) offer(*alarms_.begin(), Source::Alarm);
+  if (has_alarms() && !lacks_proof()) offer(*alarms_.begin(), Source::Alarm);
 }
 
 Phase Rank::next_phase() const {

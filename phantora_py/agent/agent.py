@@ -146,7 +146,7 @@ class HostAgent:
         self._aside: set[int] = set()
         self._held_up_by: set[int] = set()
         self._alarmed: set[int] = set()
-        self._roused: set[int] = set()
+        self._helpers_run: set[int] = set()
         self._stirs = 0
         self._poll_ms = FIRST_STALLED_POLL_MS
         self._outcome = Outcome()
@@ -252,7 +252,7 @@ class HostAgent:
     def _on_stalled(self, stalled: wire.Stalled) -> None:
         self._held_up_by = set(stalled.held_up_by) & set(self._processes.pids)
         self._alarmed = set(stalled.alarmed)
-        self._roused = set(stalled.roused)
+        self._helpers_run = set(stalled.helpers_run)
         self._poll_ms = FIRST_STALLED_POLL_MS
         self._aside -= self._held_up_by
         if stalled.stirs != self._stirs:
@@ -310,7 +310,7 @@ class HostAgent:
         candidates = {
             rank: pids[rank]
             for rank in self._held_up_by
-            if rank in pids and (rank in self._roused or not self._channels.waiting(rank))
+            if rank in pids and (rank in self._helpers_run or not self._channels.waiting(rank))
         }
         # Mostly the simulation waits for one that runs, and then for the others after it.
         is_thorough = now_s >= self._look_at_all_at_s
@@ -389,7 +389,7 @@ class HostAgent:
         pids = self._processes.pids
         found = {
             rank
-            for rank in self._held_up_by - self._roused - self._aside
+            for rank in self._held_up_by - self._helpers_run - self._aside
             if rank in pids and self._channels.waiting(rank)
         }
         self._unasked_since_s = {

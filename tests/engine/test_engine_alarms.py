@@ -109,7 +109,7 @@ def test_helpers_go_on_before_the_rank_that_sleeps() -> None:
     assert answers(engine) == [(0, ALARM_SLOT, 60)]
     engine.set_aside(0, proven=True)
     assert answers(engine) == [(0, SLOT, 100)]
-    assert (engine.running_ranks(), engine.aside_ranks(), engine.bound()) == ([0], [], 100)
+    assert (engine.running_ranks(), engine.outside_ranks(), engine.bound()) == ([0], [], 100)
 
 
 def test_a_helper_may_issue_work_while_its_rank_waits() -> None:
@@ -146,4 +146,4 @@ def test_alarms_do_not_keep_a_deadlock_going_for_ever() -> None:
         assert [answer.time_ns for answer in stop.answers] == [5 * turn]
         engine.set_aside(0, proven=True)
     set_alarm(engine, 0, 9000)
-    assert (answers(engine), engine.running_ranks(), engine.aside_ranks()) == ([], [], [])
+    assert (answers(engine), engine.running_ranks(), engine.outside_ranks()) == ([], [], [])

@@ -87,7 +87,7 @@ def test_an_act_wakes_those_that_are_aside() -> None:
     engine.set_aside(2)
     act(engine, 1, 50, gap_ns=50)
     assert answers(engine) == [(1, 50)]
-    assert (engine.aside_ranks(), engine.running_ranks()) == ([], [0, 1, 2])
+    assert (engine.outside_ranks(), engine.running_ranks()) == ([], [0, 1, 2])
     engine.feed(1, b"", 900)
     assert answers(engine) == []
     assert (engine.time_ns, engine.bound()) == (50, 50)
@@ -162,7 +162,7 @@ def test_what_a_helper_has_waited_for_wakes_its_rank() -> None:
     stirs = engine.stirs()
     engine.set_aside(0)
     assert answers(engine) == [(0, work_ns)]
-    assert (engine.helper_waits(), engine.aside_ranks(), engine.bound()) == (0, [1], work_ns)
+    assert (engine.helper_waits(), engine.outside_ranks(), engine.bound()) == (0, [1], work_ns)
     assert engine.stirs() == stirs + 1
     resume(engine, 0, 0)
     assert answers(engine) == [(0, work_ns)]
@@ -178,7 +178,7 @@ def test_a_helper_may_stop_waiting() -> None:
     assert (answer.status, engine.helper_waits()) == (ReplyStatus.NOT_READY, 0)
     withdraw(engine, 0)
     engine.set_aside(0)
-    assert (answers(engine), engine.aside_ranks()) == ([], [0])
+    assert (answers(engine), engine.outside_ranks()) == ([], [0])
 
 
 def test_the_end_of_a_rank_wakes_those_that_are_aside() -> None:
@@ -187,7 +187,7 @@ def test_the_end_of_a_rank_wakes_those_that_are_aside() -> None:
     engine.set_aside(0)
     stirs = engine.stirs()
     engine.exited(1)
-    assert (engine.running_ranks(), engine.aside_ranks()) == ([0], [])
+    assert (engine.running_ranks(), engine.outside_ranks()) == ([0], [])
     assert engine.stirs() > stirs
 
 

@@ -99,7 +99,7 @@ def test_the_bound_is_the_least_clock_of_a_running_rank() -> None:
     assert engine.advance(None, True).answers == []
     assert engine.time_ns == 40
     engine.set_aside(2)
-    assert (engine.bound(), engine.aside_ranks(), engine.running_ranks()) == (70, [2], [1])
+    assert (engine.bound(), engine.outside_ranks(), engine.running_ranks()) == (70, [2], [1])
     engine.feed(1, b"", 104)
     assert engine.advance(None, True).answers == []
     engine.feed(1, b"", 105)
@@ -174,7 +174,7 @@ def test_a_rank_set_aside_while_its_answer_was_on_the_way_stays_aside() -> None:
     feed(engine, Program().kernel(10).wait(WaitKind.STREAM, stream=2))
     engine.set_aside(0)
     assert len(engine.advance(None, True).answers) == 1
-    assert (engine.bound(), engine.aside_ranks()) == (None, [0])
+    assert (engine.bound(), engine.outside_ranks()) == (None, [0])
 
 
 def background(kind: WaitKind, *args: int, slot: int) -> bytes:
