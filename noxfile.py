@@ -13,6 +13,8 @@ nox.options.sessions = ["lint", "types", "generated", "docs", "tests", "cuda12"]
 
 TORCH = "torch==2.15.*"
 TORCH_CUDA_12 = "torch==2.8.*"
+# Two files at a time: a run waits for its processes more than it computes.
+SIDE_BY_SIDE = ("--numprocesses=2", "--dist=loadfile")
 # What runs our C++ without PyTorch.
 NATIVE_TESTS = [
     "tests/agent",
@@ -56,8 +58,8 @@ NOT_WITH_ADDRESS = [
     "tests/agent/test_damaged_channels.py::test_a_fault_elsewhere_is_not_ours",
     "tests/shim/test_launch_keeper.py::test_a_kernel_of_a_library",
 ]
-# Signals that the sanitizer takes for itself; addresses that it uses; a thread of its own, with which
-# a process joins no namespace; programs and a library path that lack it; and an openssl that it ends.
+# Signals that the sanitizer takes for itself; addresses that it uses; a thread of its own, with
+# which a process joins no namespace; programs that lack it; and an openssl that it ends.
 NOT_WITH_THREAD = [
     "tests/agent/test_damaged_channels.py::test_a_fault_elsewhere_is_not_ours",
     "tests/programs/test_programs.py::test_program[driver_virtual_memory-12]",
@@ -155,7 +157,7 @@ def docs(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """All tests, under the stock CUDA wheel of PyTorch."""
     session.install(TORCH, wheel(session), *group("test"), *group("scripts"))
-    session.run("pytest", *session.posargs)
+    session.run("pytest", *SIDE_BY_SIDE, *session.posargs)
 
 
 def changed_files(base: str) -> list[str]:
@@ -200,7 +202,8 @@ def fast(session: nox.Session) -> None:
 def cuda12(session: nox.Session) -> None:
     """Real training, and programs in C, with a PyTorch and the headers of CUDA 12."""
     session.install(TORCH_CUDA_12, wheel(session), *group("test"))
-    session.run("pytest", *(session.posargs or [*TRAINING_TESTS, "tests/programs"]))
+    tests = session.posargs or [*TRAINING_TESTS, "tests/programs"]
+    session.run("pytest", *SIDE_BY_SIDE, *tests)
 
 
 @nox.session
@@ -306,10 +309,10 @@ def attack(session: nox.Session) -> None:
 
     PHANTORA_ATTACK_EXAMPLES: inputs of each format; PHANTORA_ATTACK_SEED: the first one's seed.
     """
-    session.install(TORCH, wheel(session), *group("test"), "pytest-xdist>=3")
+    session.install(TORCH, wheel(session), *group("test"))
     examples = os.environ.get("PHANTORA_ATTACK_EXAMPLES", "100000")
     session.run(
-        *("pytest", "-n", "2", *(session.posargs or ATTACKS)),
+        *("pytest", *SIDE_BY_SIDE, *(session.posargs or ATTACKS)),
         env={"PHANTORA_ATTACK_EXAMPLES": examples},
     )
 
