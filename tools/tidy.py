@@ -42,8 +42,14 @@ LAYERS = (
 # The same for what `csrc` includes.
 INCLUDES = (
     ("csrc/protocol", "csrc/launcher"),
-    ("csrc/engine", "csrc/shim/core"),
-    ("csrc/network", "csrc/shim/values", "csrc/shim/libc"),
+    ("csrc/engine", "csrc/shim/core", "csrc/shim/kernels"),
+    ("csrc/network", "csrc/shim/channel"),
+    ("csrc/shim/python", "csrc/shim/graph"),
+    ("csrc/shim/host_time",),
+    ("csrc/shim/values", "csrc/shim/libc"),
+    ("csrc/shim/memory", "csrc/shim/waiting"),
+    ("csrc/shim/streams", "csrc/shim/launch"),
+    ("csrc/shim/calls",),
     (
         "csrc/bindings",
         "csrc/shim/cublas",
@@ -58,11 +64,6 @@ INCLUDES = (
     ),
     ("csrc/shim/cublasLt", "csrc/shim/cusolver"),
 )
-# Includes of a layer above that are still there. None is to be added.
-INCLUDED_ABOVE = {
-    ("csrc/shim/core", "csrc/shim/values"): "launches and copies carry out what is known",
-    ("csrc/shim/core", "csrc/shim/libc"): "exports.cc: others see the end of a rank",
-}
 # Compiled or generated, and the packages themselves, which know their version and folder.
 EVERYBODYS = re.compile(r"(sim_server|phantora_py)(\._\w+|\.simulation_pb2\w*)?")
 
@@ -164,7 +165,6 @@ def _includes(name: str, text: str) -> Iterator[str]:
         for number, line in enumerate(text.splitlines(), 1)
         if (found := _INCLUDE.match(line))
     ]
-    others = [(line, other) for line, other in others if (own, other) not in INCLUDED_ABOVE]
     yield from _above(name, own, others, INCLUDES)
 
 

@@ -1,5 +1,5 @@
 // The rank's side of a channel, for tests only: a Python process that plays a rank.
-// The real one is in csrc/shim/core, which cannot be loaded without taking the process over.
+// The real one is in csrc/shim/channel, which cannot be loaded without taking the process over.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,7 @@
 """CPython's frames in the memory of another process.
 
-`layout`: addresses and offsets as csrc/shim/core/python_layout.cc gives them, which knows CPython's
-versions and has checked its own account of this interpreter.
+`layout`: addresses and offsets as csrc/shim/python/python_layout.cc gives them, which knows
+CPython's versions and has checked its own account of this interpreter.
 """
 
 from __future__ import annotations

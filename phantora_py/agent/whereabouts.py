@@ -1,7 +1,7 @@
 """Where a rank is: the Python line of its main thread, and the call it is in of a GPU's library.
 
 The rank has no part in it. When it started, it left behind what there is to know about its
-interpreter (csrc/shim/core/whereabouts.cc); the kernel copies the memory that this names. The
+interpreter (csrc/shim/python/whereabouts.cc); the kernel copies the memory that this names. The
 frames are in use meanwhile: an address that is stale is an error here, and what has been read
 counts as far as two looks agree.
 """

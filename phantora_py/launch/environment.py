@@ -46,7 +46,7 @@ def shim_environment(
     return {
         "LD_PRELOAD": preload_value(libraries, inherited),
         "PHANTORA_RUN_DIR": str(run_dir),
-        # NVTX is compiled into its users and loads who listens (csrc/shim/core/nvtx.cc).
+        # NVTX is compiled into its users and loads who listens (csrc/shim/calls/nvtx.cc).
         "NVTX_INJECTION64_PATH": str(libraries[0]),
         # Triton looks for the driver in this folder instead of asking the loader's cache.
         "TRITON_LIBCUDA_PATH": str(directory),

@@ -1,6 +1,6 @@
 """The host gaps of a measured run, made ready for runs that replay them (`--host-time recorded`).
 
-Finds every reason why they cannot be used; csrc/shim/core/gap_replay.h charges them.
+Finds every reason why they cannot be used; csrc/shim/host_time/gap_replay.h charges them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from phantora_py.data import RunData
 from phantora_py.launch.options import RunOptions
 from sim_server.errors import UsageError
 
-# Of a signature, up to the first number outside its strings: what csrc/shim/core/gap_replay.cc
+# Of a signature, up to the first number outside its strings: what csrc/shim/host_time/gap_replay.cc
 # looks up when the whole signature is unknown.
 _FAMILY = re.compile(r'(?:"[^"]*"|[^"0-9])*')
 _HOW_TO_MAKE = "`phantora run --host-time measured -o FILE` writes one"

@@ -98,8 +98,8 @@ def inspect_interpreter(executable: str) -> Interpreter:
 
 
 def shim_keys(torch: Torch | None) -> dict[str, str]:
-    """What the shim has to know of it: see ListLimits in csrc/shim/core/kernel_structures.cc, and
-    the version of NCCL."""
+    """What the shim has to know of it: see ListLimits in csrc/shim/kernels/kernel_structures.cc,
+    and the version of NCCL."""
     is_large = torch is not None and torch.cuda_major >= 13 and torch.release >= (2, 12)
     return {
         "torch.list_kib": "32" if is_large else "4",

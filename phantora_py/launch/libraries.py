@@ -1,7 +1,7 @@
 """Our replacement libraries: where they lie, how they are preloaded, what their tables say.
 
 The tables are those compiled into the libraries, read through the C functions of
-`csrc/shim/core/exports.cc`; nothing here parses the `.def` files.
+`csrc/shim/calls/exports.cc`; nothing here parses the `.def` files.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class RunDirectory:
 
     @property
     def launches(self) -> Path:
-        """csrc/shim/core/launch_keeper.h; not there in a run without a GPU."""
+        """csrc/shim/launch/launch_keeper.h; not there in a run without a GPU."""
         return self.path / "launches"
 
     @property

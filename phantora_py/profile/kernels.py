@@ -1,8 +1,8 @@
 """Launches of ranks, done again on this GPU: the same code, the same arguments.
 
-A rank writes down what it launches (csrc/shim/core/launch_keeper.h). A kernel of a library is found
-as the program finds it, by its host function, whose place in the file does not change; one that was
-compiled at run time in its code object, which the rank has kept.
+A rank writes down what it launches (csrc/shim/launch/launch_keeper.h). A kernel of a library is
+found as the program finds it, by its host function, whose place in the file does not change; one
+that was compiled at run time in its code object, which the rank has kept.
 """
 
 from __future__ import annotations

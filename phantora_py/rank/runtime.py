@@ -52,7 +52,7 @@ def start() -> bool:
     run_dir, rank = os.environb[b"PHANTORA_RUN_DIR"], int(os.environ["PHANTORA_RANK"])
     if not shim.ph_attach(run_dir, rank):
         return False
-    # With the GIL held, so that the shim can check how it reads frames (core/python_layout.cc).
+    # With the GIL held, so that the shim can check how it reads frames (python/python_layout.cc).
     ctypes.PyDLL(None).ph_write_whereabouts()
     rank_runtime = _Runtime(shim, Path(os.fsdecode(run_dir)))
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)

@@ -4,8 +4,8 @@ Both sides write JSON objects, one a line. The executor begins with its environm
 each {"signature": ..., "launch": ...} with {"warm_ns": [...], "cold_ns": [...], "sm_khz": ...,
 "memory_khz": ..., "temperature_c": ..., "outliers": ...}, the last three where they are known, or
 with {"refused": "why"} for what it cannot do. "launch" is there for kernels of the run that goes
-on: a file in which a rank has written down one (csrc/shim/core/launch_keeper.h). While the executor
-waits for the GPU it says {"waiting": "why"}, and has time again.
+on: a file in which a rank has written down one (csrc/shim/launch/launch_keeper.h). While the
+executor waits for the GPU it says {"waiting": "why"}, and has time again.
 `phantora_py.profile.torch_executor` is one; tests have another. A signature that kills it, takes
 too long or makes it talk nonsense is refused too: it costs a restart and never the run.
 """

@@ -1,7 +1,7 @@
 // Driven by test_kernel_arguments.py: `plan` prints the plan of each mangled name on standard input; `sizes` builds
 // structures with the layouts that PyTorch's kernels take by value and prints the signature that results; `time`
 // prints the nanoseconds of one read.
-#include "shim/core/kernel_arguments.h"
+#include "shim/kernels/kernel_arguments.h"
 
 #include <chrono>
 #include <cstdio>

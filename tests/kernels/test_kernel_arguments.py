@@ -36,7 +36,7 @@ _ADD = (
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     built = tmp_path_factory.mktemp("arguments") / "kernel_arguments"
-    sources = [_HERE / "kernel_arguments.cc", *sorted(CSRC.glob("shim/core/kernel_*.cc"))]
+    sources = [_HERE / "kernel_arguments.cc", *sorted(CSRC.glob("shim/kernels/kernel_*.cc"))]
     return compile_cxx(sources, built, "-O2")
 
 

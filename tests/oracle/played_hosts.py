@@ -19,8 +19,8 @@ EVENT_NEWS = struct.Struct("<IIQQQ")
 
 @dataclass
 class Known:
-    """What a rank has been told about the events of a stream, as csrc/shim/core/event_progress.cc
-    keeps it.
+    """What a rank has been told about the events of a stream, as
+    csrc/shim/waiting/event_progress.cc keeps it.
     """
 
     done: int = 0

@@ -27,7 +27,7 @@
 #endif
 
 #ifdef PHANTORA_MODEL
-/* At its end the program says how often it called what (see csrc/shim/core/process_exit.cc). */
+/* At its end the program says how often it called what (see csrc/shim/calls/process_exit.cc). */
 int ph_exit_at_end(void);
 __attribute__((constructor)) static void count_calls(void) { (void)ph_exit_at_end(); }
 #endif

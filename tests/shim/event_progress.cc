@@ -1,6 +1,6 @@
 // Driven by test_event_progress.py. Commands on standard input, numbers throughout:
 //   clock NS | driver 0/1 | learn STREAM DONE PENDING NOT_BEFORE_NS | ask STREAM INSTANCE (prints the answer)
-#include "shim/core/event_progress.h"
+#include "shim/waiting/event_progress.h"
 
 #include <iostream>
 #include <string>

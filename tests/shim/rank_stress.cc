@@ -16,11 +16,12 @@
 #include <vector>
 
 #include "bindings/channel_set.h"
-#include "shim/core/copies.h"
+#include "shim/channel/rank.h"
 #include "shim/core/device.h"
-#include "shim/core/python_frame.h"
-#include "shim/core/rank.h"
+#include "shim/python/python_frame.h"
+#include "shim/streams/copies.h"
 #include "shim/values/values.h"
+#include "shim/waiting/host_waits.h"
 
 namespace {
 

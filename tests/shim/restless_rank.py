@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rank_device import cuda, run_scenario
 
-# Of one helper, after which each question is a wait (csrc/shim/core/copies.cc).
+# Of one helper, after which each question is a wait (csrc/shim/waiting/restless_helpers.cc).
 QUESTIONS = 10_001
 
 

@@ -1,4 +1,4 @@
-"""What a rank remembers about events (csrc/shim/core/event_progress.h), through a small program."""
+"""What a rank remembers about events, through a small program: waiting/event_progress.h."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """tests/shim/event_progress.cc, compiled."""
     binary = tmp_path_factory.mktemp("progress") / "event_progress"
-    sources = [HERE / "event_progress.cc", CSRC / "shim" / "core" / "event_progress.cc"]
+    sources = [HERE / "event_progress.cc", CSRC / "shim" / "waiting" / "event_progress.cc"]
     return compile_cxx(sources, binary)
 
 

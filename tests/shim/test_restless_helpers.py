@@ -1,4 +1,7 @@
-"""A helper thread that polls without a pause waits for what it polls (csrc/shim/core/copies.cc)."""
+"""A helper thread that polls without a pause waits for what it polls.
+
+See csrc/shim/waiting/restless_helpers.cc.
+"""
 
 from __future__ import annotations
 

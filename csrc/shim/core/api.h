@@ -1,19 +1,16 @@
-// The interception tables: one row per exported symbol of a vendor library, and the guard that every
-// modelled body starts with.
+// The interception tables: one row per exported symbol of a vendor library.
 //
 // A table is a file of rows
 //     API(cudaStreamQuery, Modelled, "note")
 // sorted by name, which the build makes from `csrc/shim/symbols` and `csrc/shim/api` (api/README.md). It includes no
 // vendor header: many API names are macros there. Modelled bodies are written by hand in `csrc/shim/<library>/` with
 // the vendor's header included, so that a wrong signature does not compile; all other rows get generated stubs
-// (`table_stubs.cc`).
+// (`calls/table_stubs.cc`).
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-
-#include "shim/core/own_code.h"
 
 #define PH_EXPORT __attribute__((visibility("default")))
 
@@ -52,17 +49,5 @@ PH_EXPORT const ApiTable* first_registered_table() noexcept;
 // pinned block, when a helper has not yet given one back) and for queries, which cost time only where the program does
 // nothing but ask (spin_watch.h).
 enum class HostCost : std::uint8_t { Light, Launch, Copy, Event, Sync, Alloc, Collective, Setup, kCount, None };
-
-// First statement of a modelled body. Counts the call and, on a thread that drives the GPU, advances the
-// rank's host clock by the host-time model.
-class PH_EXPORT Call {
- public:
-  Call(ApiTable& table, std::size_t row, HostCost cost = HostCost::Light) noexcept;
-
- private:
-  OwnCode own_;
-};
-
-PH_EXPORT void count_ignored(ApiTable& table, std::size_t row) noexcept;
 
 }  // namespace ph

@@ -1,5 +1,6 @@
 // Model state of the simulated GPUs of one rank: memory, streams, events, current device.
 //
+// Memory is in memory/memory.cc; streams and events are in streams/streams.cc; the queue is in waiting/launch_queue.cc.
 // Handles are an index and a generation, so that use after destroy is an error and never another object.
 #pragma once
 
@@ -12,7 +13,7 @@
 
 namespace ph {
 
-PH_EXPORT int current_device() noexcept;          // of the calling thread
+PH_EXPORT int current_device() noexcept;  // of the calling thread
 PH_EXPORT bool set_current_device(int device) noexcept;  // false: no such device
 
 // ---- memory --------------------------------------------------------------------------------------------
@@ -23,21 +24,21 @@ enum class Access : std::uint8_t { None, Read, ReadWrite };
 struct Allocation {
   std::uintptr_t base;
   std::size_t bytes;
-  int device;          // -1 for pinned host memory
+  int device;  // -1 for pinned host memory
   MemoryKind kind;
-  bool mapped = false; // by the program itself, through the driver's virtual memory calls
+  bool mapped = false;  // by the program itself, through the driver's virtual memory calls
   Access access = Access::ReadWrite;  // of the device that may do most
 };
 
 PH_EXPORT void* allocate_device(int device, std::size_t bytes) noexcept;  // nullptr: out of memory, recorded
-PH_EXPORT bool free_device(void* pointer) noexcept;                       // false: not an allocation's base
+PH_EXPORT bool free_device(void* pointer) noexcept;  // false: not an allocation's base
 PH_EXPORT void* allocate_pinned(std::size_t bytes) noexcept;
 PH_EXPORT bool free_pinned(void* pointer) noexcept;
 PH_EXPORT bool register_pinned(void* pointer, std::size_t bytes) noexcept;
 PH_EXPORT bool unregister_pinned(void* pointer) noexcept;
 // The allocation that holds `pointer`; false for ordinary host memory.
 PH_EXPORT bool find_allocation(const void* pointer, Allocation& out) noexcept;
-PH_EXPORT bool is_device_pointer(const void* pointer) noexcept;           // a range check, for hot paths
+PH_EXPORT bool is_device_pointer(const void* pointer) noexcept;  // a range check, for hot paths
 PH_EXPORT bool any_pinned() noexcept;  // or was
 // False: no pinned host memory is there. A range check too.
 PH_EXPORT bool may_be_pinned(const void* pointer) noexcept;
@@ -64,7 +65,7 @@ PH_EXPORT bool has_context(int device) noexcept;
 // ---- streams and events --------------------------------------------------------------------------------
 
 struct StreamRef {
-  std::uint32_t id = 0;       // stream id in the rank, 0: legacy default stream
+  std::uint32_t id = 0;  // stream id in the rank, 0: legacy default stream
   std::uint16_t device = 0;
   bool valid = false;
   bool non_blocking = false;
@@ -79,12 +80,12 @@ PH_EXPORT bool destroy_stream(void* handle) noexcept;
 
 PH_EXPORT void* create_event(bool timing) noexcept;
 PH_EXPORT bool destroy_event(void* handle) noexcept;
-struct CapturedEvent;  // core/capture.h
+struct CapturedEvent;  // graph/capture.h
 struct EventRef {
   bool valid = false;
   bool timing = true;
   std::uint64_t instance = 0;  // the last record's instance; 0: never recorded
-  StreamRef stream{};          // of the last record
+  StreamRef stream{};  // of the last record
   std::shared_ptr<const CapturedEvent> captured;  // the last record went to a capture
 };
 PH_EXPORT EventRef resolve_event(const void* handle) noexcept;
@@ -92,5 +93,12 @@ PH_EXPORT EventRef resolve_event(const void* handle) noexcept;
 PH_EXPORT bool record_event(void* event, StreamRef stream) noexcept;
 // The same for an event that no handle stands for: its instance, which nobody asks for the time of.
 PH_EXPORT std::uint64_t record_instance(StreamRef stream) noexcept;
+
+// Makes later work of `stream` wait for the event's last record.
+PH_EXPORT void stream_wait_event(StreamRef stream, EventRef event) noexcept;
+
+// Makes the calling thread a driver that puts one more piece of work on the stream: waits until its queue has room
+// (docs/decisions/launch-queue.md).
+PH_EXPORT void enter_queue(StreamRef stream) noexcept;
 
 }  // namespace ph

@@ -2,9 +2,9 @@
 // the GPU's profile says.
 #include "shim/cublas/context.h"
 
+#include "shim/calls/library.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
-#include "shim/core/library.h"
 
 using ph::HostCost;
 using ph::cublas::Context;

@@ -1,5 +1,5 @@
 // Matrix products: the typed entries and the extended ones, with 32-bit and 64-bit sizes.
-#include "shim/core/library.h"
+#include "shim/calls/library.h"
 #include "shim/cublas/product.h"
 
 using ph::Gemm;

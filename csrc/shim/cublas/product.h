@@ -1,8 +1,8 @@
 // One way in for every matrix product of cuBLAS.
 #pragma once
 
-#include "shim/core/gemm.h"
 #include "shim/cublas/cublas_types.h"
+#include "shim/launch/gemm.h"
 
 namespace ph::cublas {
 

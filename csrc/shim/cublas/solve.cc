@@ -2,11 +2,11 @@
 //
 // Their results are not computed. Where the vendor reports a status of its own through `info`, it is success.
 // Operation counts are those of the LAPACK working note 41, leading terms.
-#include "shim/core/gemm.h"
-#include "shim/core/library.h"
-#include "shim/values/values.h"
-#include "shim/core/work.h"
+#include "shim/calls/library.h"
 #include "shim/cublas/context.h"
+#include "shim/launch/gemm.h"
+#include "shim/launch/work.h"
+#include "shim/values/values.h"
 
 using ph::HostCost;
 

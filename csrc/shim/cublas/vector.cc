@@ -1,13 +1,13 @@
 // Level 1 and 2: inner products and matrix-vector products.
 #include <cstring>
 
-#include "shim/core/copies.h"
-#include "shim/core/library.h"
-#include "shim/core/rank.h"
-#include "shim/values/values.h"
-#include "shim/core/work.h"
+#include "shim/calls/library.h"
+#include "shim/channel/rank.h"
 #include "shim/cublas/context.h"
 #include "shim/cublas/product.h"
+#include "shim/launch/work.h"
+#include "shim/values/values.h"
+#include "shim/waiting/host_waits.h"
 
 using ph::HostCost;
 

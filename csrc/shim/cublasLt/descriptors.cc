@@ -3,7 +3,7 @@
 
 #include <new>
 
-#include "shim/core/library.h"
+#include "shim/calls/library.h"
 
 namespace ph::cublas_lt {
 namespace {

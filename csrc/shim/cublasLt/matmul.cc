@@ -4,12 +4,12 @@
 // not to be null.
 #include <cstring>
 
+#include "shim/calls/library.h"
 #include "shim/core/config.h"
-#include "shim/core/gemm.h"
 #include "shim/core/handles.h"
-#include "shim/core/library.h"
-#include "shim/values/values.h"
 #include "shim/cublasLt/descriptors.h"
+#include "shim/launch/gemm.h"
+#include "shim/values/values.h"
 
 using namespace ph::cublas_lt;
 using ph::HostCost;

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "shim/core/addresses.h"
-#include "shim/core/copies.h"
 #include "shim/core/handles.h"
 #include "shim/cuda/driver.h"
 

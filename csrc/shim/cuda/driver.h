@@ -5,10 +5,10 @@
 
 #include <cuda.h>
 
-#include "shim/core/capture.h"
+#include "shim/calls/library.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
-#include "shim/core/library.h"
+#include "shim/graph/capture.h"
 
 namespace ph::driver {
 
@@ -24,7 +24,7 @@ CUcontext primary_context(int device) noexcept;
 // The calling thread's context, null before any call has made one current.
 CUcontext current_context() noexcept;
 
-// What a check of core/capture.h found, as a call returns it.
+// What a check of graph/capture.h found, as a call returns it.
 inline CUresult result_of(CaptureError error) noexcept { return static_cast<CUresult>(error); }
 
 // A form of a modelled call that is not modelled itself.

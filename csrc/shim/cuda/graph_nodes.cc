@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "shim/core/copies.h"
-#include "shim/core/graph_nodes.h"
-#include "shim/core/rank.h"
-#include "shim/core/work.h"
+#include "shim/channel/rank.h"
 #include "shim/cuda/modules.h"
+#include "shim/graph/graph_nodes.h"
+#include "shim/launch/work.h"
+#include "shim/streams/copies.h"
 
 using namespace ph;
 using namespace ph::driver;

@@ -1,8 +1,8 @@
 // Stream capture and graphs: the runtime's own objects under the driver's names.
 #include <algorithm>
 
-#include "shim/core/graph.h"
 #include "shim/cuda/driver.h"
+#include "shim/graph/graph.h"
 
 using namespace ph;
 using namespace ph::driver;

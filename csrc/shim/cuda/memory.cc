@@ -1,7 +1,8 @@
 // Allocation, copies, fills and facts about pointers.
-#include "shim/core/copies.h"
-#include "shim/core/graph_nodes.h"
 #include "shim/cuda/driver.h"
+#include "shim/graph/graph_nodes.h"
+#include "shim/streams/copies.h"
+#include "shim/waiting/host_waits.h"
 
 using namespace ph;
 using namespace ph::driver;

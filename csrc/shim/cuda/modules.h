@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "shim/core/launch.h"
 #include "shim/cuda/driver.h"
 #include "shim/cuda/image.h"
+#include "shim/launch/launch.h"
 
 namespace ph::driver {
 

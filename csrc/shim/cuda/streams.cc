@@ -1,8 +1,8 @@
-// Streams and events: the runtime's own objects under the driver's names, see core/stream_calls.h.
-#include "shim/core/stream_calls.h"
+// Streams and events: the runtime's own objects under the driver's names, see calls/stream_calls.h.
+#include "shim/calls/stream_calls.h"
 
-#include "shim/core/copies.h"
 #include "shim/cuda/driver.h"
+#include "shim/waiting/host_waits.h"
 
 using namespace ph;
 using namespace ph::driver;

@@ -11,10 +11,10 @@
 #include <sys/mman.h>
 
 #include "shim/core/addresses.h"
-#include "shim/core/free_ranges.h"
 #include "shim/core/handles.h"
 #include "shim/cuda/driver.h"
 #include "shim/cuda/virtual_memory.h"
+#include "shim/memory/free_ranges.h"
 #include "shim/values/values.h"
 
 using namespace ph;

@@ -19,11 +19,11 @@
 #define cudaGraphGetEdges cudaGraphGetEdges_v2
 #endif
 
-#include "shim/core/capture.h"
+#include "shim/calls/library.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
-#include "shim/core/launch.h"
-#include "shim/core/library.h"
+#include "shim/graph/capture.h"
+#include "shim/launch/launch.h"
 
 namespace ph::cudart {
 
@@ -61,7 +61,7 @@ void give_nodes(const GraphNodes& all, cudaGraphNode_t* nodes, std::size_t* coun
 // Memory is given back: it leaves the pool if it came from one.
 void leave_pool(const void* pointer) noexcept;
 
-// What a check of core/capture.h found, as a call returns it.
+// What a check of graph/capture.h found, as a call returns it.
 inline cudaError_t returned(CaptureError error) noexcept {
   return error == CaptureError::None ? cudaSuccess : returned(static_cast<cudaError_t>(error));
 }
@@ -70,7 +70,7 @@ inline cudaError_t returned(CaptureError error) noexcept {
 #define PH_FIND_STREAM(name, handle)                         \
   const ::ph::StreamRef name = ::ph::resolve_stream(handle); \
   if (!name.valid) return ::ph::cudart::returned(cudaErrorInvalidResourceHandle)
-// So does a check of core/capture.h.
+// So does a check of graph/capture.h.
 #define PH_CHECK_CAPTURE(check) \
   if (const auto forbidden = (check); forbidden != ::ph::CaptureError::None) return ::ph::cudart::returned(forbidden)
 // A stream that gets work.

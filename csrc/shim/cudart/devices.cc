@@ -10,8 +10,8 @@
 #include <dlfcn.h>
 
 #include "shim/core/config.h"
-#include "shim/core/copies.h"
 #include "shim/core/properties.h"
+#include "shim/waiting/host_waits.h"
 
 using namespace ph;
 using namespace ph::cudart;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "shim/core/graph_nodes.h"
+#include "shim/graph/graph_nodes.h"
 
 using namespace ph;
 using namespace ph::cudart;

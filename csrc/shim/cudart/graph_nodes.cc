@@ -3,9 +3,8 @@
 
 #include <utility>
 
-#include "shim/core/copies.h"
-#include "shim/core/graph_nodes.h"
-#include "shim/core/work.h"
+#include "shim/graph/graph_nodes.h"
+#include "shim/launch/work.h"
 
 using namespace ph;
 using namespace ph::cudart;

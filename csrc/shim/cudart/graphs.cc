@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "shim/core/graph.h"
+#include "shim/graph/graph.h"
 
 using namespace ph;
 using namespace ph::cudart;

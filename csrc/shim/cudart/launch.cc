@@ -5,9 +5,9 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "shim/channel/rank.h"
 #include "shim/core/config.h"
-#include "shim/core/rank.h"
-#include "shim/core/work.h"
+#include "shim/launch/work.h"
 
 using namespace ph;
 using namespace ph::cudart;

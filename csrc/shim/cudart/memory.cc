@@ -2,8 +2,9 @@
 #include "shim/cudart/cudart.h"
 
 #include "shim/core/config.h"
-#include "shim/core/copies.h"
-#include "shim/core/graph_nodes.h"
+#include "shim/graph/graph_nodes.h"
+#include "shim/streams/copies.h"
+#include "shim/waiting/host_waits.h"
 
 using namespace ph;
 using namespace ph::cudart;
@@ -97,7 +98,7 @@ PH_EXPORT cudaError_t cudaFree(void* pointer) noexcept {
   Allocation allocation;
   if (!find_allocation(pointer, allocation) || allocation.device < 0) return returned(cudaErrorInvalidValue);
   if (is_graph_memory(pointer)) return refused("cudaFree", kOfGraphMemory);
-  wait_device(allocation.device);  // cudaFree waits for the device. Source: as core/copies.h
+  wait_device(allocation.device);  // cudaFree waits for the device. Source: as streams/copies.h
   leave_pool(pointer);
   return free_device(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }

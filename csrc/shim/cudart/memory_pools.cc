@@ -10,7 +10,7 @@
 #include <unordered_map>
 
 #include "shim/core/addresses.h"
-#include "shim/core/graph_nodes.h"
+#include "shim/graph/graph_nodes.h"
 
 using namespace ph;
 using namespace ph::cudart;

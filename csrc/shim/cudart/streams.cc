@@ -1,5 +1,5 @@
-// Streams and events: see core/stream_calls.h.
-#include "shim/core/stream_calls.h"
+// Streams and events: see calls/stream_calls.h.
+#include "shim/calls/stream_calls.h"
 
 #include "shim/cudart/cudart.h"
 

@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "shim/core/extents.h"
+#include "shim/values/extents.h"
 
 using namespace ph;
 using namespace ph::cudart;

@@ -5,9 +5,9 @@
 // forward pass, five its backward pass.
 #include <algorithm>
 
-#include "shim/core/work.h"
 #include "shim/cudnn/descriptor.h"
 #include "shim/cudnn/graph.h"
+#include "shim/launch/work.h"
 
 namespace ph::cudnn {
 

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "shim/core/library.h"
-#include "shim/core/rank.h"
-#include "shim/values/values.h"
-#include "shim/core/work.h"
+#include "shim/calls/library.h"
+#include "shim/channel/rank.h"
 #include "shim/cudnn/context.h"
 #include "shim/cudnn/descriptor.h"
+#include "shim/launch/work.h"
+#include "shim/values/values.h"
 
 using namespace ph;
 using namespace ph::cudnn;

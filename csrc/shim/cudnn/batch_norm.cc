@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "shim/calls/library.h"
 #include "shim/core/config.h"
-#include "shim/core/library.h"
-#include "shim/values/values.h"
-#include "shim/core/work.h"
 #include "shim/cudnn/context.h"
 #include "shim/cudnn/tensor.h"
+#include "shim/launch/work.h"
+#include "shim/values/values.h"
 
 using namespace ph;
 using namespace ph::cudnn;

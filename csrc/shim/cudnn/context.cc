@@ -1,8 +1,8 @@
 // Handles, versions and error texts of cuDNN.
 #include "shim/cudnn/context.h"
 
+#include "shim/calls/library.h"
 #include "shim/core/device.h"
-#include "shim/core/library.h"
 
 using namespace ph;
 using ph::cudnn::Context;

@@ -1,7 +1,7 @@
 // Convolutions in an operation graph, alone or fused with what follows.
-#include "shim/core/work.h"
 #include "shim/cudnn/descriptor.h"
 #include "shim/cudnn/graph.h"
+#include "shim/launch/work.h"
 
 namespace ph::cudnn {
 

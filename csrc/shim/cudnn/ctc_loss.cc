@@ -2,9 +2,9 @@
 // gradient in the same call.
 #include <algorithm>
 
-#include "shim/core/library.h"
-#include "shim/core/work.h"
+#include "shim/calls/library.h"
 #include "shim/cudnn/context.h"
+#include "shim/launch/work.h"
 #include "shim/values/values.h"
 
 using namespace ph;

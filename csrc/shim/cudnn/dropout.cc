@@ -1,8 +1,8 @@
 // Dropout descriptors: whether something is dropped, and the random states for it in device memory.
+#include "shim/calls/library.h"
 #include "shim/core/config.h"
-#include "shim/core/library.h"
-#include "shim/core/work.h"
 #include "shim/cudnn/context.h"
+#include "shim/launch/work.h"
 #include "shim/values/values.h"
 
 using namespace ph;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
-#include "shim/core/work.h"
 #include "shim/cudnn/descriptor.h"
+#include "shim/launch/work.h"
 
 namespace ph::cudnn {
 

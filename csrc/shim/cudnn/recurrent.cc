@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "shim/core/work.h"
 #include "shim/cudnn/tensor.h"
+#include "shim/launch/work.h"
 
 namespace ph::cudnn {
 

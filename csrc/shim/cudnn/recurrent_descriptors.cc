@@ -1,7 +1,7 @@
 // Descriptors of recurrent networks and of their sequences, and what PyTorch asks of them before it runs one.
 #include <algorithm>
 
-#include "shim/core/library.h"
+#include "shim/calls/library.h"
 #include "shim/cudnn/context.h"
 #include "shim/cudnn/recurrent.h"
 

@@ -1,10 +1,10 @@
 // Passes over a recurrent network. One is one kernel record, though the library launches several kernels a step.
 #include <initializer_list>
 
-#include "shim/core/library.h"
-#include "shim/core/work.h"
+#include "shim/calls/library.h"
 #include "shim/cudnn/context.h"
 #include "shim/cudnn/recurrent.h"
+#include "shim/launch/work.h"
 #include "shim/values/values.h"
 
 using namespace ph;

@@ -6,10 +6,10 @@
 #include <string>
 #include <unordered_map>
 
+#include "shim/calls/library.h"
 #include "shim/core/device.h"
-#include "shim/core/library.h"
-#include "shim/core/work.h"
 #include "shim/cufft/cufft_types.h"
+#include "shim/launch/work.h"
 #include "shim/values/values.h"
 
 using namespace ph;

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 
-#include "shim/core/gemm.h"
+#include "shim/calls/library.h"
 #include "shim/core/handles.h"
-#include "shim/core/library.h"
-#include "shim/core/work.h"
+#include "shim/launch/gemm.h"
+#include "shim/launch/work.h"
 #include "shim/values/values.h"
 
 using namespace ph;

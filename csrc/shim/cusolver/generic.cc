@@ -1,5 +1,5 @@
 // Operations that get their types as arguments.
-#include "shim/core/library.h"
+#include "shim/calls/library.h"
 #include "shim/cusolver/context.h"
 
 using namespace ph;

@@ -1,5 +1,5 @@
 // Operations that have a name for each precision, real and complex.
-#include "shim/core/library.h"
+#include "shim/calls/library.h"
 #include "shim/cusolver/context.h"
 
 using namespace ph;

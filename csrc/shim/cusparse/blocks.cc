@@ -1,5 +1,5 @@
 // Matrices of square blocks, and the descriptors of the older interface that they come with.
-#include "shim/core/library.h"
+#include "shim/calls/library.h"
 #include "shim/cusparse/context.h"
 
 using namespace ph;

@@ -1,10 +1,10 @@
 // Handles of cuSPARSE, and the record of its operations.
 #include "shim/cusparse/context.h"
 
-#include "shim/core/gemm.h"
+#include "shim/calls/library.h"
 #include "shim/core/handles.h"
-#include "shim/core/library.h"
-#include "shim/core/work.h"
+#include "shim/launch/gemm.h"
+#include "shim/launch/work.h"
 #include "shim/values/values.h"
 
 using namespace ph;

@@ -1,6 +1,6 @@
 // Descriptors of sparse and dense matrices: what cuSPARSE's operations are told of their operands.
+#include "shim/calls/library.h"
 #include "shim/core/handles.h"
-#include "shim/core/library.h"
 #include "shim/cusparse/context.h"
 
 using namespace ph;

@@ -1,5 +1,5 @@
 // Products of sparse and dense matrices, and conversions of coordinates to rows.
-#include "shim/core/library.h"
+#include "shim/calls/library.h"
 #include "shim/cusparse/context.h"
 
 using namespace ph;

@@ -1,6 +1,6 @@
 // Triangular systems of equations with a sparse matrix. They are counted as products with their matrix: how many rows
 // wait for others hangs on where its elements are.
-#include "shim/core/library.h"
+#include "shim/calls/library.h"
 #include "shim/cusparse/context.h"
 
 using namespace ph;

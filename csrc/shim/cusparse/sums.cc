@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "shim/core/library.h"
+#include "shim/calls/library.h"
 #include "shim/cusparse/context.h"
 #include "shim/values/values.h"
 

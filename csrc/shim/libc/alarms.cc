@@ -21,9 +21,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "shim/channel/rank.h"
 #include "shim/core/failure.h"
 #include "shim/core/futex.h"
-#include "shim/core/rank.h"
 #include "shim/libc/interpreter.h"
 
 namespace ph {

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "shim/core/rank.h"
+#include "shim/channel/rank.h"
 #include "shim/libc/locks.h"
 #include "shim/libc/outside.h"
 #include "shim/libc/real_clock.h"

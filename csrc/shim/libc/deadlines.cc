@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "shim/core/rank.h"
+#include "shim/channel/rank.h"
 #include "shim/libc/real_clock.h"
 #include "shim/libc/virtual_clock.h"
 

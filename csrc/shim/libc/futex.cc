@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "shim/core/rank.h"
+#include "shim/channel/rank.h"
 #include "shim/libc/deadlines.h"
 #include "shim/libc/real_clock.h"
 #include "shim/libc/virtual_clock.h"

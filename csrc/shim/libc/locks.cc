@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "shim/channel/rank.h"
 #include "shim/core/keep_errno.h"
-#include "shim/core/rank.h"
 #include "shim/libc/framework.h"
 #include "shim/libc/outside.h"
 #include "shim/libc/real_clock.h"

@@ -9,8 +9,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "shim/channel/rank.h"
 #include "shim/core/keep_errno.h"
-#include "shim/core/rank.h"
 #include "shim/libc/outside.h"
 #include "shim/libc/real_clock.h"
 

@@ -20,9 +20,9 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 
+#include "shim/channel/rank.h"
 #include "shim/core/keep_errno.h"
 #include "shim/core/own_code.h"
-#include "shim/core/rank.h"
 #include "shim/libc/virtual_clock.h"
 
 namespace ph {

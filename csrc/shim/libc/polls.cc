@@ -12,7 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 
-#include "shim/core/rank.h"
+#include "shim/channel/rank.h"
 #include "shim/libc/alarms.h"
 #include "shim/libc/deadlines.h"
 #include "shim/libc/outside.h"

@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "shim/channel/rank.h"
 #include "shim/core/keep_errno.h"
-#include "shim/core/rank.h"
 
 namespace ph {
 

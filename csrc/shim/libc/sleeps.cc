@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-#include "shim/core/rank.h"
+#include "shim/channel/rank.h"
 #include "shim/libc/real_clock.h"
 #include "shim/libc/virtual_clock.h"
 

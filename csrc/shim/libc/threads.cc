@@ -7,8 +7,8 @@
 #include <pthread.h>
 #include <semaphore.h>
 
-#include "shim/core/clock_marks.h"
-#include "shim/core/rank.h"
+#include "shim/channel/rank.h"
+#include "shim/host_time/clock_marks.h"
 #include "shim/libc/interpreter.h"
 #include "shim/libc/real_clock.h"
 #include "shim/libc/virtual_clock.h"

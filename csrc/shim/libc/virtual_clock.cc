@@ -35,11 +35,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "shim/core/clock_marks.h"
+#include "shim/channel/rank.h"
 #include "shim/core/config.h"
 #include "shim/core/own_code.h"
-#include "shim/core/rank.h"
-#include "shim/core/spin_watch.h"
+#include "shim/host_time/clock_marks.h"
+#include "shim/host_time/spin_watch.h"
 #include "shim/libc/alarms.h"
 #include "shim/libc/framework.h"
 #include "shim/libc/interpreter.h"

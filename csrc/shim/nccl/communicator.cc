@@ -3,12 +3,12 @@
 #include <cstring>
 #include <utility>
 
+#include "shim/channel/rank.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
 #include "shim/core/handles.h"
-#include "shim/core/rank.h"
-#include "shim/values/value_queue.h"
 #include "shim/nccl/failure_text.h"
+#include "shim/values/value_queue.h"
 
 namespace ph::nccl {
 

@@ -3,7 +3,7 @@
 #include <mutex>
 #include <utility>
 
-#include "shim/core/library.h"
+#include "shim/calls/library.h"
 
 namespace ph::nccl {
 

@@ -5,11 +5,10 @@
 #include <utility>
 #include <vector>
 
-#include "shim/core/capture.h"
+#include "shim/channel/rank.h"
 #include "shim/core/device.h"
 #include "shim/core/failure.h"
-#include "shim/core/launch_queue.h"
-#include "shim/core/rank.h"
+#include "shim/graph/capture.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/failure_text.h"
 

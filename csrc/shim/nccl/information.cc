@@ -1,7 +1,7 @@
 // NCCL's version, messages, memory and registration.
+#include "shim/calls/library.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
-#include "shim/core/library.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/failure_text.h"
 

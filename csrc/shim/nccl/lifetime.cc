@@ -5,9 +5,9 @@
 
 #include <unistd.h>
 
+#include "shim/calls/library.h"
+#include "shim/channel/rank.h"
 #include "shim/core/device.h"
-#include "shim/core/library.h"
-#include "shim/core/rank.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/failure_text.h"
 

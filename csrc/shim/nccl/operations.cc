@@ -1,7 +1,7 @@
 // NCCL's operations: collectives, point to point, groups and custom reductions.
 #include <cstring>
 
-#include "shim/core/library.h"
+#include "shim/calls/library.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/failure_text.h"
 #include "shim/nccl/group.h"

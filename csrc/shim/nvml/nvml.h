@@ -1,9 +1,9 @@
 // What the sources of our NVML share. NVML sees every GPU of the simulated node, and never makes a context.
 #pragma once
 
+#include "shim/calls/library.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
-#include "shim/core/library.h"
 #include "shim/nvml/nvml_types.h"
 
 namespace ph::nvml {

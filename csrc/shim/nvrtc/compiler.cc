@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "shim/core/library.h"
+#include "shim/calls/library.h"
 #include "shim/nvrtc/nvrtc_types.h"
 
 using namespace ph;

@@ -18,9 +18,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "shim/channel/rank.h"
 #include "shim/core/config.h"
 #include "shim/core/failure.h"
-#include "shim/core/rank.h"
 
 namespace ph {
 

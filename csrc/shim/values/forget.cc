@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "shim/core/capture.h"
 #include "shim/core/device.h"
-#include "shim/core/extents.h"
 #include "shim/core/own_memory.h"
+#include "shim/graph/capture.h"
+#include "shim/values/extents.h"
 #include "shim/values/value_queue.h"
 #include "shim/values/values.h"
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "shim/channel/rank.h"
 #include "shim/core/config.h"
 #include "shim/values/large_uploads.h"
 #include "shim/values/part.h"
-#include "shim/core/rank.h"
 #include "shim/values/value_queue.h"
 #include "shim/values/values.h"
 

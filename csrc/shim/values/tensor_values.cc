@@ -5,8 +5,8 @@
 #include <cstring>
 #include <vector>
 
+#include "shim/channel/rank.h"
 #include "shim/core/config.h"
-#include "shim/core/rank.h"
 #include "shim/values/value_queue.h"
 #include "shim/values/values.h"
 

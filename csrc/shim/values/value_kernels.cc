@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
+#include "shim/channel/rank.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
-#include "shim/core/rank.h"
 #include "shim/values/tensor_view.h"
 #include "shim/values/value_queue.h"
 #include "shim/values/values.h"

@@ -10,8 +10,8 @@
 #include <string_view>
 
 #include "shim/core/api.h"
+#include "shim/kernels/kernel_structures.h"
 #include "shim/values/element_functions.h"
-#include "shim/core/kernel_structures.h"
 #include "shim/values/value_reductions.h"
 
 namespace ph {

@@ -13,8 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "shim/channel/rank.h"
 #include "shim/core/device.h"
-#include "shim/core/rank.h"
 #include "shim/values/exchange.h"
 
 namespace ph {

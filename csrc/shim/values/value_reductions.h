@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-#include "shim/core/kernel_structures.h"
+#include "shim/kernels/kernel_structures.h"
 #include "shim/values/scalars.h"
 
 namespace ph {

@@ -10,12 +10,12 @@
 
 #include <sys/mman.h>
 
+#include "shim/channel/rank.h"
 #include "shim/core/addresses.h"
-#include "shim/core/capture.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
+#include "shim/graph/capture.h"
 #include "shim/values/known_ranges.h"
-#include "shim/core/rank.h"
 #include "shim/values/large_uploads.h"
 #include "shim/values/value_queue.h"
 

@@ -21,7 +21,7 @@ namespace ph {
 
 PH_EXPORT void mark_known(const void* pointer, std::size_t bytes) noexcept;
 PH_EXPORT void mark_unknown(const void* pointer, std::size_t bytes) noexcept;
-// What a call that nobody carries out may have written: the blocks (core/extents.h) that `written` points into, and those
+// What a call that nobody carries out may have written: the blocks (values/extents.h) that `written` points into, and those
 // that are pointed to out of them or out of the blocks of `read`. Null pointers and host memory are allowed.
 PH_EXPORT void forget_reached(std::span<const void* const> written, std::span<const void* const> read = {}) noexcept;
 PH_EXPORT void forget_reached(std::initializer_list<const void*> written) noexcept;

@@ -1,0 +1,137 @@
+// The few C functions of the core that Python calls through ctypes: inside a rank (phantora_py/rank) and to read
+// the interception tables (phantora_py/coverage).
+#include <string>
+
+#include "shim/calls/unsupported.h"
+#include "shim/channel/rank.h"
+#include "shim/core/api.h"
+#include "shim/core/config.h"
+#include "shim/core/json.h"
+#include "shim/core/own_code.h"
+#include "shim/graph/capture.h"
+#include "shim/host_time/host_time.h"
+#include "shim/launch/launch.h"
+#include "shim/libc/outside.h"
+#include "shim/python/python_frame.h"
+#include "shim/values/values.h"
+
+namespace {
+
+using ph::ApiTable;
+
+const ApiTable* table_at(std::size_t index) noexcept {
+  const ApiTable* table = ph::first_registered_table();
+  while (table != nullptr && index-- > 0) table = table->next;
+  return table;
+}
+
+// {"sym": 3, ...} of the rows of one kind that were called.
+std::string counts_json(const ApiTable& table, ph::Support support) {
+  std::string json = "{";
+  for (std::size_t row = 0; row < table.size; ++row) {
+    const auto count = table.counts[row].load(std::memory_order_relaxed);
+    if (table.rows[row].support != support || count == 0) continue;
+    if (json.size() > 1) json += ", ";
+    json += ph::json_string(table.rows[row].name) + ": " + std::to_string(count);
+  }
+  return json + "}";
+}
+
+void emit_call_counts() {
+  for (const ApiTable* table = ph::first_registered_table(); table != nullptr; table = table->next) {
+    ph::Record record{};
+    record.kind = ph::RecordKind::Statistics;
+    ph::emit(record, "{\"kind\": \"calls\", \"library\": " + ph::json_string(table->library) +
+                         ", \"modelled\": " + counts_json(*table, ph::Support::Modelled) +
+                         ", \"ignored\": " + counts_json(*table, ph::Support::Ignored) +
+                         ", \"passthrough\": " + counts_json(*table, ph::Support::PassThrough) + "}");
+  }
+}
+
+void emit_marker(std::uint32_t kind, std::string_view name, std::uint32_t site) noexcept {
+  ph::Record record{};
+  record.kind = ph::RecordKind::Marker;
+  record.id = kind;
+  record.site = site;
+  ph::emit(record, name);
+}
+
+bool ends_host_iteration(std::uint32_t kind) noexcept {
+  return kind == static_cast<std::uint32_t>(ph::MarkerKind::OptimizerStep) ||
+         kind == static_cast<std::uint32_t>(ph::MarkerKind::Iteration);
+}
+
+}  // namespace
+
+extern "C" {
+
+PH_EXPORT int ph_attach(const char* run_dir, std::uint32_t rank) noexcept { return ph::attach(run_dir, rank) ? 1 : 0; }
+PH_EXPORT int ph_follow(const char* run_dir, std::uint32_t rank) noexcept { return ph::follow(run_dir, rank) ? 1 : 0; }
+
+PH_EXPORT void ph_marker(std::uint32_t kind, const char* name) noexcept {
+  const auto mark = [kind, name = std::string(name)] {
+    emit_marker(kind, name, 0);
+    if (ends_host_iteration(kind)) ph::end_host_iteration();
+  };
+  // An optimizer step that is captured is one at every launch of the graph.
+  if (!ph::capture_beside(mark)) mark();
+}
+
+// Named after the Python line that calls.
+PH_EXPORT void ph_marker_here(std::uint32_t kind) noexcept {
+  const auto mark = [kind, site = ph::current_site()] { emit_marker(kind, {}, site); };
+  if (!ph::capture_beside(mark)) mark();
+}
+
+// Around what phantora_py/rank itself does in a rank.
+PH_EXPORT void ph_enter() noexcept { ph::enter_own_code(); }
+PH_EXPORT void ph_leave() noexcept { ph::leave_own_code(); }
+
+PH_EXPORT void ph_statistics(const char* json) noexcept {
+  ph::Record record{};
+  record.kind = ph::RecordKind::Statistics;
+  ph::emit(record, std::string_view(json));
+}
+
+// Of grouped products (phantora_py/rank/grouped_products.py): a signature for their sizes, and that it holds from now on.
+PH_EXPORT std::uint32_t ph_product_signature(const char* json) noexcept { return ph::intern_signature(json); }
+PH_EXPORT void ph_state_product(std::uint32_t signature) noexcept { ph::state_product(signature); }
+
+PH_EXPORT int ph_lazy_host_tensors() noexcept { return ph::config().text("host_tensors") == "lazy" ? 1 : 0; }
+
+PH_EXPORT void ph_exit(std::int64_t status) noexcept {
+  if (!ph::attached()) return;
+  if (status == 0) {  // else the run ends, and nobody may keep it
+    ph::finish_values();
+    // Others see the end of a process: its connections end, its locks are free.
+    const ph::Act end(true);
+  }
+  emit_call_counts();
+  ph::emit_unsupported_counts();
+  ph::emit_host_time();
+  ph::Record record{};
+  record.kind = ph::RecordKind::Exit;
+  record.arg[ph::ExitArg::Status] = static_cast<std::uint64_t>(status);
+  ph::emit(record);
+  ph::leave();
+}
+
+PH_EXPORT std::size_t ph_table_count() noexcept {
+  std::size_t count = 0;
+  while (table_at(count) != nullptr) ++count;
+  return count;
+}
+PH_EXPORT const char* ph_table_library(std::size_t table) noexcept { return table_at(table)->library; }
+PH_EXPORT const char* ph_table_soname(std::size_t table) noexcept { return table_at(table)->soname; }
+PH_EXPORT std::size_t ph_table_rows(std::size_t table) noexcept { return table_at(table)->size; }
+PH_EXPORT const char* ph_row_name(std::size_t table, std::size_t row) noexcept {
+  return table_at(table)->rows[row].name;
+}
+PH_EXPORT int ph_row_support(std::size_t table, std::size_t row) noexcept {
+  return static_cast<int>(table_at(table)->rows[row].support);
+}
+PH_EXPORT const char* ph_row_note(std::size_t table, std::size_t row) noexcept {
+  return table_at(table)->rows[row].note;
+}
+
+}  // extern "C"

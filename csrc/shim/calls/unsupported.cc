@@ -1,0 +1,102 @@
+#include "shim/calls/unsupported.h"
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+#include <unistd.h>
+
+#include "shim/channel/rank.h"
+#include "shim/core/config.h"
+#include "shim/core/json.h"
+#include "shim/core/own_code.h"
+#include "shim/python/python_frame.h"
+
+namespace ph {
+
+namespace {
+
+// Library, symbol, detail, site.
+using Place = std::tuple<std::string, std::string, std::string, std::uint32_t>;
+
+struct Answered {
+  bool is_success;
+  std::uint64_t count;
+};
+
+std::mutex mutex;
+// Never destroyed: threads still call while the process ends.
+auto& answered = *new std::map<Place, Answered>;
+
+std::string description(const UnsupportedCall& call, const char* answer) {
+  return "{\"library\": " + json_string(call.library) + ", \"symbol\": " + json_string(call.symbol) +
+         ", \"detail\": " + json_string(call.detail) + ", \"answer\": " + json_string(answer) + "}";
+}
+
+void tell(const UnsupportedCall& call, std::uint32_t site, const char* answer) {
+  Record record{};
+  record.kind = RecordKind::Unsupported;
+  record.site = site;
+  emit(record, description(call, answer));
+}
+
+void say(const UnsupportedCall& call, const char* what) {
+  std::string message = std::string("phantora: ") + call.symbol + " of " + call.library + " is not ";
+  message += *call.detail != '\0' ? std::string("modelled ") + call.detail : "modelled";
+  message += std::string(what) + "\n";
+  // Nobody can be told if that fails.
+  [[maybe_unused]] const auto written = write(STDERR_FILENO, message.data(), message.size());
+}
+
+// True: the first call of its kind from that line.
+bool count(const UnsupportedCall& call, std::uint32_t site, bool is_success) {
+  const std::lock_guard lock(mutex);
+  const auto [entry, is_new] = answered.try_emplace({call.library, call.symbol, call.detail, site}, is_success, 0);
+  ++entry->second.count;
+  return is_new;
+}
+
+}  // namespace
+
+int answer_unsupported(const UnsupportedCall& call) noexcept {
+  if (!attached() || config().unsupported == Unsupported::Stop) {
+    stop_unsupported(call.library, call.symbol, call.detail);
+  }
+  const bool is_success = call.is_harmless && config().unsupported == Unsupported::Warn;
+  const OwnCode own;
+  const std::uint32_t site = current_site();
+  if (count(call, site, is_success)) {
+    tell(call, site, is_success ? "success" : "error");
+    say(call, is_success ? "; it does nothing and succeeds" : "; it fails as not supported");
+  }
+  return is_success ? 0 : not_supported_code(call.library);
+}
+
+void stop_unsupported(const char* library, const char* symbol, const char* detail) noexcept {
+  const UnsupportedCall call{library, symbol, detail, false};
+  if (attached()) {
+    tell(call, current_site(), "stop");
+    // Nothing is lost: the agent drains the ring after the rank has ended.
+  } else {
+    say(call, "");
+  }
+  _exit(3);
+}
+
+void emit_unsupported_counts() {
+  const std::lock_guard lock(mutex);
+  if (answered.empty()) return;
+  std::string calls;
+  for (const auto& [place, answer] : answered) {
+    const auto& [library, symbol, detail, site] = place;
+    if (!calls.empty()) calls += ", ";
+    calls += "[" + json_string(library) + ", " + json_string(symbol) + ", " + json_string(detail) + ", " +
+             std::to_string(site) + ", " + std::to_string(answer.count) + "]";
+  }
+  Record record{};
+  record.kind = RecordKind::Statistics;
+  emit(record, "{\"kind\": \"unsupported\", \"calls\": [" + calls + "]}");
+}
+
+}  // namespace ph

@@ -1,0 +1,28 @@
+// What the channel asks of the folders above it, which define these functions.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "protocol/records.h"
+#include "shim/core/api.h"
+
+namespace ph {
+
+// Id of the calling thread's innermost Python frame that is in the user's code, neither in an installed package
+// nor in the standard library (the innermost frame if there is none such), announced by a Site record on first
+// sight. 0: not attached, no Python frame, or an interpreter whose frames cannot be read.
+// Defined in python/python_frame.cc.
+PH_EXPORT std::uint32_t current_site() noexcept;
+
+// The thread goes on: a line of the user's own that has read a clock is marked, if the host clock has moved since that
+// line's last mark. Defined in host_time/clock_marks.cc.
+void mark_clock_read() noexcept;
+
+// A signature has got its id. Defined in host_time/host_time.cc.
+void name_signature(std::uint32_t signature, std::string_view json);
+
+// True: the record went to a capture and is not to be issued. Defined in graph/capture.cc.
+bool capture_record(const Record& record) noexcept;
+
+}  // namespace ph

@@ -1,0 +1,56 @@
+// What ranks do to each other by other means than the GPU, and the alarms of their threads.
+#include "shim/channel/attachment.h"
+#include "shim/channel/rank.h"
+#include "shim/channel/ring.h"
+#include "shim/channel/slots.h"
+#include "shim/channel/waits.h"
+#include "shim/core/futex.h"
+
+namespace ph {
+
+Switchboard& switchboard() noexcept { return *attachment.board; }
+void begin_call(Recipient to) noexcept {
+  attachment.board->calls(attachment.board_rows, attachment.rank, to).begun.fetch_add(1);
+}
+void end_call(Recipient to) noexcept {
+  attachment.board->calls(attachment.board_rows, attachment.rank, to).ended.fetch_add(1);
+}
+void begin_value_wait() noexcept {
+  if (attached()) attachment.channel->awaiting_values.fetch_add(1);
+}
+void end_value_wait() noexcept {
+  if (attached()) attachment.channel->awaiting_values.fetch_sub(1);
+}
+void end_nap() noexcept { attachment.channel->napping.fetch_sub(1); }
+void begin_nap() noexcept {
+  attachment.channel->naps.fetch_add(1);
+  attachment.channel->napping.fetch_add(1);
+}
+
+void begin_call_in_turn(Recipient to) noexcept {
+  Record record{};
+  record.id = static_cast<std::uint32_t>(WaitKind::Outside);
+  const std::uint32_t index = emit_wait(record, to);
+  sleep_on(index, is_driver());
+  release_slot(index);
+}
+
+std::uint32_t claim_alarm_slot() noexcept {
+  const std::uint32_t slot = claim_slot();
+  attachment.channel->slots[slot].answered.store(0, std::memory_order_relaxed);
+  attachment.channel->slots[slot].recipient = kNobody;
+  return slot;
+}
+
+void tell_alarm(std::uint32_t slot, std::uint64_t deadline_ns, bool withdrawn) noexcept {
+  tell_of_wait(WaitKind::Alarm, slot, deadline_ns, withdrawn ? 1 : 0);
+  if (!withdrawn) ring_doorbell();
+}
+
+std::uint64_t await_alarms(std::uint32_t index, const timespec* timeout) noexcept {
+  ReplySlot& slot = attachment.channel->slots[index];
+  futex_wait(slot.answered, 0, timeout);
+  return slot.answered.exchange(0, std::memory_order_acq_rel) != 0 ? slot.time_ns : 0;
+}
+
+}  // namespace ph

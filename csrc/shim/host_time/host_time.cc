@@ -1,0 +1,120 @@
+#include "shim/host_time/host_time.h"
+
+#include <algorithm>
+#include <ctime>
+#include <utility>
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "shim/channel/rank.h"
+#include "shim/core/config.h"
+#include "shim/core/own_code.h"
+#include "shim/host_time/gap_recorder.h"
+#include "shim/host_time/gap_replay.h"
+
+namespace ph {
+
+namespace {
+
+thread_local int depth = 0;
+thread_local const char* call_name = nullptr;
+thread_local std::uint64_t cpu_at_last_exit_ns = 0;
+thread_local std::uint64_t unattributed_ns = 0;  // measured, and not yet counted for a key
+
+// The raw system call: the libc function is ours and answers in virtual time for most clocks.
+std::uint64_t thread_cpu_ns() noexcept {
+  timespec now{};
+  syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// What two readings in a row are apart: our share of every gap.
+std::uint64_t reading_cost_ns() noexcept {
+  static const std::uint64_t cost_ns = [] {
+    std::uint64_t least_ns = ~std::uint64_t{0};
+    for (int i = 0; i < 200; ++i) {
+      const std::uint64_t before_ns = thread_cpu_ns();
+      least_ns = std::min(least_ns, thread_cpu_ns() - before_ns);
+    }
+    return least_ns;
+  }();
+  return cost_ns;
+}
+
+void charge_computed() noexcept {
+  if (cpu_at_last_exit_ns == 0) return;  // the thread's first call: what it did before is not the rank's time
+  const std::uint64_t passed_ns = thread_cpu_ns() - cpu_at_last_exit_ns;
+  const std::uint64_t spent_ns = passed_ns - std::min(passed_ns, reading_cost_ns());
+  unattributed_ns += spent_ns;
+  const auto charged_ns = static_cast<std::uint64_t>(static_cast<double>(spent_ns) * config().cpu_factor);
+  // At least one, so that of two clock reads the later is later.
+  advance_host_clock(std::max<std::uint64_t>(charged_ns, 1));
+}
+
+bool measures() noexcept { return is_driver() && config().host_time == HostTime::Measured; }
+
+std::uint64_t take_unattributed() noexcept { return std::exchange(unattributed_ns, 0); }
+
+bool has_key(HostCost cost) noexcept { return cost != HostCost::None && cost != HostCost::Light; }
+
+}  // namespace
+
+bool enter_own_code() noexcept {
+  if (depth++ > 0) return false;
+  if (measures()) charge_computed();
+  return true;
+}
+
+void leave_own_code() noexcept {
+  if (--depth != 0) return;
+  call_name = nullptr;
+  if (measures()) cpu_at_last_exit_ns = thread_cpu_ns();
+}
+
+void name_call(const char* name) noexcept { call_name = name; }
+const char* const* current_call() noexcept { return &call_name; }
+
+void charge_call(const ApiTable& table, std::size_t row, HostCost cost) noexcept {
+  if (cost == HostCost::None) return;
+  const auto kind = static_cast<std::size_t>(cost);
+  const Config& c = config();
+  if (c.host_time == HostTime::Fixed) return advance_host_clock(c.cost_ns[kind]);
+  if (c.host_time == HostTime::Off || !has_key(cost)) return;
+
+  // The vendor's code for the call is ours here and takes no time that could be measured.
+  advance_host_clock(c.driver_ns[kind]);
+  if (cost == HostCost::Launch) return;  // charge_launch knows which
+  if (c.host_time == HostTime::Measured) {
+    record_gap(table, row, take_unattributed());
+  } else {
+    advance_host_clock(replayed_gap_ns(table, row, cost));
+  }
+}
+
+void charge_launch(std::uint32_t signature) noexcept {
+  const HostTime model = config().host_time;
+  if (model == HostTime::Fixed || model == HostTime::Off || !is_driver()) return;
+  if (model == HostTime::Measured) {
+    record_gap(signature, take_unattributed());
+  } else {
+    advance_host_clock(replayed_gap_ns(signature));
+  }
+}
+
+void name_signature(std::uint32_t signature, std::string_view json) {
+  if (!attached()) return;
+  if (config().host_time == HostTime::Measured) name_recorded(signature, json);
+  if (config().host_time == HostTime::Recorded) name_replayed(signature, json);
+}
+
+void end_host_iteration() noexcept {
+  if (attached() && config().host_time == HostTime::Measured) end_recorded_iteration();
+}
+
+void emit_host_time() {
+  if (config().host_time == HostTime::Measured) emit_recorded_gaps();
+  if (config().host_time == HostTime::Recorded) emit_replayed_counts();
+}
+
+}  // namespace ph

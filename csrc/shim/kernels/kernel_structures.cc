@@ -1,0 +1,292 @@
+#include "shim/kernels/kernel_structures.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace ph {
+namespace {
+
+using Kind = SizeReader::Kind;
+
+template <typename T>
+T at(const void* base, std::size_t offset_bytes) noexcept {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(base) + offset_bytes, sizeof(T));
+  return value;
+}
+
+constexpr std::size_t align_up(std::size_t value, std::size_t alignment) {
+  return (value + alignment - 1) / alignment * alignment;
+}
+
+constexpr std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
+
+// The number that follows the `skip`-th ", " (0: the first argument) of the template list that begins after `head`.
+std::uint32_t template_number(std::string_view type, std::string_view head, int skip) {
+  const std::size_t start = type.find(head);
+  if (start == std::string_view::npos) return 0;
+  std::size_t from = start + head.size();
+  int depth = 0;
+  for (; skip > 0 && from < type.size(); ++from) {
+    if (type[from] == '<') ++depth;
+    if (type[from] == '>') --depth;
+    if (type[from] == ',' && depth == 0) --skip;
+  }
+  const std::string rest(type.substr(from, 24));
+  const long number = std::strtol(rest.c_str(), nullptr, 10);
+  return number > 0 ? static_cast<std::uint32_t>(number) : 0;
+}
+
+// Source: aten/src/ATen/native/cuda/MultiTensorApply.cuh. Builds for CUDA 13 have lists for 32 KB of kernel arguments
+// from PyTorch 2.12 on (https://github.com/pytorch/pytorch/pull/178641; checked in the disassembly of 2.15), others for
+// 4 KB. Which it is cannot be told from the list itself: the unused part holds whatever was there.
+struct ListLimits {
+  std::uint32_t tensors[5];               // most, by depth (number of lists)
+  std::uint32_t tensors_with_scalars[5];  // most, with a scalar per tensor
+  std::uint32_t blocks;
+  std::uint32_t index_bytes;  // of a block's tensor index
+};
+constexpr ListLimits kSmallLists{{110, 64, 48, 36, 30}, {96, 64, 48, 36, 30}, 320, 1};
+constexpr ListLimits kLargeLists{{770, 448, 336, 252, 210}, {672, 448, 336, 252, 210}, 2240, 2};
+
+const ListLimits& limits(const SizeReader& reader) noexcept { return reader.large_list ? kLargeLists : kSmallLists; }
+
+constexpr std::int64_t kChunkElements = 65536;
+constexpr std::int64_t kMostElements = std::int64_t{1} << 40;  // below any device address
+
+SizeReader plan_tensor_list(std::string_view type, std::uint16_t index, bool large) {
+  SizeReader reader{.kind = Kind::TensorList, .parameter = index, .large_list = large};
+  if (type.find("ScalarListMetadata<") == std::string_view::npos) {
+    reader.count = template_number(type, "TensorListMetadata<", 0);
+    // The fused optimizers carry one pointer to a step count per tensor.
+    if (type.find("FusedOptimizer") != std::string_view::npos) reader.width_bytes = 8;
+    return reader;
+  }
+  // <type of the scalar, depth>. Complex double holds fewer tensors and is left out.
+  reader.with_scalars = true;
+  if (type.find("<float") != std::string_view::npos) reader.width_bytes = 4;
+  if (type.find("<double") != std::string_view::npos || type.find("<long") != std::string_view::npos)
+    reader.width_bytes = 8;
+  if (reader.width_bytes != 0) reader.count = template_number(type, "ScalarListMetadata<", 1);
+  return reader;
+}
+
+// Where the parts of a list are.
+struct TensorList {
+  std::size_t tensors = 0;  // room for so many; 0: not a list that we know
+  std::size_t numel = 0;
+  std::size_t owner = 0;
+  std::size_t chunk = 0;
+};
+
+TensorList tensor_list(const SizeReader& reader, const LaunchShape& shape) noexcept {
+  const ListLimits& most = limits(reader);
+  if (reader.count < 1 || reader.count > 5 || shape.grid[0] > most.blocks) return {};
+  const std::size_t tensors_with_scalars = most.tensors_with_scalars[reader.count - 1];
+  const std::size_t tensors = reader.with_scalars ? tensors_with_scalars : most.tensors[reader.count - 1];
+  const std::size_t numel = sizeof(void*) * reader.count * tensors;
+  const std::size_t step = reader.width_bytes * (reader.with_scalars ? tensors : tensors_with_scalars);
+  const std::size_t owner = numel + 8 * tensors + step;
+  return {tensors, numel, owner, align_up(owner + std::size_t{most.index_bytes} * most.blocks, 4)};
+}
+
+// The tensor that a block works on.
+std::size_t owner_of(std::size_t block, const SizeReader& reader, const TensorList& at_list,
+                     const void* list) noexcept {
+  if (limits(reader).index_bytes == 1) return at<std::uint8_t>(list, at_list.owner + block);
+  return at<std::uint16_t>(list, at_list.owner + 2 * block);
+}
+
+// Elements that the launch's blocks work on: a block takes one chunk of one tensor, the last chunk may be short.
+std::int64_t tensor_list_elements(const SizeReader& reader, const LaunchShape& shape, const void* list) noexcept {
+  const TensorList at_list = tensor_list(reader, shape);
+  if (at_list.tensors == 0) return kUnknownSize;
+  std::int64_t elements = 0;
+  for (std::size_t block = 0; block < shape.grid[0]; ++block) {
+    const std::size_t tensor = owner_of(block, reader, at_list, list);
+    if (tensor >= at_list.tensors) return kUnknownSize;
+    const std::int64_t first = kChunkElements * at<std::int32_t>(list, at_list.chunk + 4 * block);
+    const std::int64_t left = at<std::int64_t>(list, at_list.numel + 8 * tensor) - first;
+    if (first < 0 || left <= 0 || left > kMostElements) return kUnknownSize;
+    elements += left < kChunkElements ? left : kChunkElements;
+  }
+  return elements;
+}
+
+// Source: aten/src/ATen/native/cuda/Shape.cu, CatArrInputTensorMetadata<T, index, n, strides>: n pointers, then
+// offset[n], dimSize[n] and nElements[n] of the index type. The grid's y is the number of inputs.
+std::int64_t concatenated_elements(const SizeReader& reader, const LaunchShape& shape, const void* list) noexcept {
+  if (reader.count == 0 || shape.grid[1] > reader.count) return kUnknownSize;
+  const std::size_t start = sizeof(void*) * reader.count + 2 * std::size_t{reader.width_bytes} * reader.count;
+  std::int64_t elements = 0;
+  for (std::size_t input = 0; input < shape.grid[1]; ++input) {
+    elements += reader.width_bytes == 8 ? at<std::int64_t>(list, start + 8 * input)
+                                        : std::int64_t{at<std::uint32_t>(list, start + 4 * input)};
+  }
+  return elements > 0 ? elements : kUnknownSize;
+}
+
+// Source: aten/src/ATen/native/cuda/Reduce.cuh. ReduceOp holds the functor and the identity, whose sizes vary, and
+// then ReduceConfig: element_size_bytes, num_inputs, num_outputs, step_input, step_output, ctas_per_output,
+// input_mult[3], output_mult[2], block_width, block_height, num_threads. The last three are the launch's block.
+void read_reduction(const LaunchShape& shape, const void* operation, std::int64_t* out) noexcept {
+  constexpr std::size_t kLastOffset = 128;
+  out[0] = out[1] = kUnknownSize;
+  for (std::size_t offset = 0; offset <= kLastOffset; offset += 4) {
+    std::int32_t field[14];
+    std::memcpy(field, static_cast<const char*>(operation) + offset, sizeof(field));
+    const bool element = field[0] >= 1 && field[0] <= 16 && std::has_single_bit(static_cast<unsigned>(field[0]));
+    const bool block = field[11] == static_cast<std::int32_t>(shape.block[0]) &&
+                       field[12] == static_cast<std::int32_t>(shape.block[1]) && field[13] == field[11] * field[12];
+    if (!element || !block || field[1] < 1 || field[2] < 1 || field[5] < 1) continue;
+    out[0] = field[1];
+    out[1] = field[2];
+    return;
+  }
+}
+
+// Source: aten/src/ATen/native/cuda/MemoryAccess.cuh, LoadWithCast and StoreWithCast: one byte of type per operand,
+// then one 32-bit element size per operand.
+std::int64_t cast_bytes(const SizeReader& reader, const void* cast) noexcept {
+  const std::size_t start = align_up(reader.count, 4);
+  std::int64_t total = 0;
+  for (std::uint32_t operand = 0; operand < reader.count; ++operand) {
+    const auto size_bytes = at<std::uint32_t>(cast, start + 4 * std::size_t{operand});
+    if (size_bytes == 0 || size_bytes > 16) return kUnknownSize;
+    total += size_bytes;
+  }
+  return total;
+}
+
+// Source: flash_attn/src/flash.h: three pointers and nine strides, then h, h_k, h_h_k_ratio; Flash_fwd_params goes on
+// with five pointers and three strides, then b, seqlen_q, seqlen_k, seqlen_knew, d, seqlen_q_rounded,
+// seqlen_k_rounded, d_rounded. Flash_bwd_params begins with Flash_fwd_params.
+void read_flash(const void* params, std::int64_t* out) noexcept {
+  constexpr std::size_t kHeads = 96;
+  constexpr std::size_t kBatch = 176;
+  const auto heads = at<std::int32_t>(params, kHeads);
+  const auto kv_heads = at<std::int32_t>(params, kHeads + 4);
+  std::int32_t field[8];
+  std::memcpy(field, static_cast<const char*>(params) + kBatch, sizeof(field));
+  const bool agrees = heads > 0 && kv_heads > 0 && heads % kv_heads == 0 && field[0] > 0 && field[1] > 0 &&
+                      field[2] > 0 && field[4] > 0 && field[4] <= field[7] && field[7] <= 512 && field[1] <= field[5] &&
+                      field[5] - field[1] < 256 && field[2] <= field[6];
+  const std::int64_t sizes[6] = {field[0], heads, kv_heads, field[1], field[2], field[4]};
+  for (int i = 0; i < 6; ++i) out[i] = agrees ? sizes[i] : kUnknownSize;
+}
+
+// Source: aten/src/ATen/native/transformers/cuda/mem_eff_attention/kernel_forward.h and kernel_backward.h: a run of
+// 32-bit fields head_dim, head_dim_value, num_queries, num_keys, then (backward only) num_heads, after a list of
+// pointers whose length changes between versions. The grid tells the run apart: forward launches one block per
+// `count` queries, backward has the heads in y.
+void read_efficient(const SizeReader& reader, const LaunchShape& shape, const void* params,
+                    std::int64_t* out) noexcept {
+  constexpr std::size_t kFirst = 64;
+  constexpr std::size_t kLast = 224;
+  for (int i = 0; i < 4; ++i) out[i] = kUnknownSize;
+  for (std::size_t offset = kFirst; offset <= kLast; offset += 4) {
+    std::int32_t field[5];
+    std::memcpy(field, static_cast<const char*>(params) + offset, sizeof(field));
+    const bool sane =
+        field[0] > 0 && field[0] <= 4096 && field[1] > 0 && field[1] <= 4096 && field[2] > 0 && field[3] > 0;
+    if (!sane) continue;
+    const bool agrees = reader.kind == Kind::EfficientForward
+                            ? reader.count != 0 && divide_up(field[2], reader.count) == shape.grid[0]
+                            : field[4] == static_cast<std::int32_t>(shape.grid[1]);
+    if (!agrees) continue;
+    for (int i = 0; i < 4; ++i) out[i] = field[i];
+    return;
+  }
+}
+
+bool has(std::string_view type, std::string_view part) { return type.find(part) != std::string_view::npos; }
+
+}  // namespace
+
+std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t index, bool large_lists) {
+  if (type.starts_with("at::native::ReduceOp<")) return {{.kind = Kind::Reduction, .parameter = index}};
+  if (type.starts_with("at::native::memory::LoadWithCast<"))
+    return {{.kind = Kind::LoadCast, .parameter = index, .count = template_number(type, "LoadWithCast<", 0)}};
+  if (type.starts_with("at::native::memory::StoreWithCast<"))
+    return {{.kind = Kind::StoreCast, .parameter = index, .count = template_number(type, "StoreWithCast<", 0)}};
+  if (type.starts_with("at::native::(anonymous namespace)::") && has(type.substr(0, 80), "ListMetadata<"))
+    return {plan_tensor_list(type, index, large_lists)};
+  if (has(type.substr(0, 80), "TensorListAddresses"))
+    return {{.kind = Kind::Addresses, .parameter = index, .large_list = large_lists}};
+  if (type.starts_with("at::native::(anonymous namespace)::CatArrInputTensorMetadata<"))
+    return {{.kind = Kind::Concatenation,
+             .parameter = index,
+             .count = template_number(type, "CatArrInputTensorMetadata<", 2),
+             .width_bytes = has(type, ", unsigned int, ") ? 4u : 8u}};
+  if (type.ends_with("Flash_fwd_params") || type.ends_with("Flash_bwd_params"))
+    return {{.kind = Kind::Flash, .parameter = index}};
+  if (type.starts_with("PyTorchMemEffAttention::AttentionKernel<"))
+    return {
+        {.kind = Kind::EfficientForward, .parameter = index, .count = template_number(type, "AttentionKernel<", 3)}};
+  if (type.starts_with("PyTorchMemEffAttention::AttentionBackwardKernel<"))
+    return {{.kind = Kind::EfficientBackward, .parameter = index}};
+  return {};
+}
+
+std::vector<const void*> listed_tensors(const SizeReader& reader, const LaunchShape& shape, const void* argument) {
+  std::vector<const void*> listed;
+  if (reader.kind == Kind::Addresses) {
+    // Source: aten/src/ATen/native/cuda/ForeachReduceOp.cu, lpnorm_cleanup: a block writes one tensor of one element.
+    for (std::size_t block = 0; block < std::min(shape.grid[0], limits(reader).tensors[0]); ++block) {
+      listed.push_back(at<const void*>(argument, sizeof(void*) * block));
+    }
+    return listed;
+  }
+  if (reader.kind != Kind::TensorList || tensor_list_elements(reader, shape, argument) == kUnknownSize) return listed;
+  const TensorList list = tensor_list(reader, shape);
+  std::size_t before = list.tensors;  // the blocks of a tensor stand together
+  for (std::size_t block = 0; block < shape.grid[0]; ++block) {
+    const std::size_t tensor = owner_of(block, reader, list, argument);
+    if (std::exchange(before, tensor) == tensor) continue;
+    for (std::size_t depth = 0; depth < reader.count; ++depth) {
+      listed.push_back(at<const void*>(argument, sizeof(void*) * (depth * list.tensors + tensor)));
+    }
+  }
+  return listed;
+}
+
+std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
+  static constexpr std::string_view kReduction[] = {"num_inputs", "num_outputs"};
+  static constexpr std::string_view kLoad[] = {"load_bytes"};
+  static constexpr std::string_view kStore[] = {"store_bytes"};
+  static constexpr std::string_view kElements[] = {"elements"};
+  static constexpr std::string_view kFlash[] = {"batch", "heads", "kv_heads", "seqlen_q", "seqlen_k", "head_dim"};
+  static constexpr std::string_view kEfficient[] = {"head_dim", "head_dim_value", "seqlen_q", "seqlen_k"};
+  switch (kind) {
+    case Kind::Reduction: return kReduction;
+    case Kind::LoadCast: return kLoad;
+    case Kind::StoreCast: return kStore;
+    case Kind::Addresses: return {};
+    case Kind::TensorList:
+    case Kind::Concatenation: return kElements;
+    case Kind::Flash: return kFlash;
+    case Kind::EfficientForward:
+    case Kind::EfficientBackward: return kEfficient;
+  }
+  return {};
+}
+
+void read_sizes(const SizeReader& reader, const LaunchShape& shape, const void* argument, std::int64_t* out) noexcept {
+  switch (reader.kind) {
+    case Kind::Reduction: return read_reduction(shape, argument, out);
+    case Kind::LoadCast:
+    case Kind::StoreCast: out[0] = cast_bytes(reader, argument); return;
+    case Kind::Addresses: return;
+    case Kind::TensorList: out[0] = tensor_list_elements(reader, shape, argument); return;
+    case Kind::Concatenation: out[0] = concatenated_elements(reader, shape, argument); return;
+    case Kind::Flash: return read_flash(argument, out);
+    case Kind::EfficientForward:
+    case Kind::EfficientBackward: return read_efficient(reader, shape, argument, out);
+  }
+}
+
+}  // namespace ph

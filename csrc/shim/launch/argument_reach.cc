@@ -1,0 +1,369 @@
+#include "shim/launch/argument_reach.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <string>
+
+#include <pthread.h>
+
+#include "shim/core/own_memory.h"
+#include "shim/kernels/kernel_arguments.h"
+#include "shim/launch/frames.h"
+#include "shim/values/element_functions.h"
+#include "shim/values/extents.h"
+#include "shim/values/tensor_view.h"
+#include "shim/values/values.h"
+
+namespace ph {
+
+namespace {
+
+using How = ReachPlan::How;
+using Parameter = ReachPlan::Parameter;
+
+// ---- what types prove ----------------------------------------------------------------------------------
+
+constexpr std::uint16_t kNoPointer = 0xffff;
+
+bool has(std::string_view text, std::string_view part) noexcept { return text.find(part) != std::string_view::npos; }
+
+std::string_view without_restrict(std::string_view type) noexcept {
+  constexpr std::string_view kRestrict = " __restrict";
+  if (type.ends_with(kRestrict)) type.remove_suffix(kRestrict.size());
+  return type;
+}
+
+bool is_number(std::string_view type) noexcept {
+  constexpr std::string_view kNumbers[] = {"bool",
+                                           "char",
+                                           "signed char",
+                                           "unsigned char",
+                                           "short",
+                                           "unsigned short",
+                                           "int",
+                                           "float",
+                                           "double",
+                                           "unsigned int",
+                                           "c10::Half",
+                                           "__half",
+                                           "c10::BFloat16",
+                                           "__nv_bfloat16",
+                                           "__half2",
+                                           "c10::complex<float>",
+                                           "c10::complex<double>",
+                                           "c10::complex<c10::Half>"};
+  return std::find(std::begin(kNumbers), std::end(kNumbers), type) != std::end(kNumbers);
+}
+
+bool is_wide_integer(std::string_view type) noexcept {
+  return type == "long" || type == "unsigned long" || type == "long long" || type == "unsigned long long";
+}
+
+// Structures that hold numbers alone. Source: aten/src/ATen/cuda/detail/OffsetCalculator.cuh and
+// aten/src/ATen/native/cuda/MemoryAccess.cuh.
+bool holds_numbers(std::string_view type) noexcept {
+  constexpr std::string_view kStructures[] = {"OffsetCalculator<",
+                                              "TrivialOffsetCalculator<",
+                                              "at::native::memory::LoadWithCast<",
+                                              "at::native::memory::LoadWithoutCast",
+                                              "at::native::memory::StoreWithCast<",
+                                              "at::native::memory::StoreWithoutCast"};
+  return std::any_of(std::begin(kStructures), std::end(kStructures),
+                     [type](std::string_view prefix) { return type.starts_with(prefix); });
+}
+
+// What a structure points to that begins with its only pointer; empty: it is none that is known. Source:
+// aten/src/ATen/cuda/detail/TensorInfo.cuh, aten/src/ATen/core/TensorAccessor.h and, since 2.10,
+// torch/headeronly/core/TensorAccessor.h.
+std::string_view tensor_element(std::string_view type) {
+  struct Structure {
+    std::string_view prefix;
+    std::size_t element;  // which template argument
+  };
+  constexpr Structure kStructures[] = {{"at::cuda::detail::TensorInfo<", 0},
+                                       {"at::GenericPackedTensorAccessor<", 0},
+                                       {"at::PackedTensorAccessor", 0},
+                                       {"torch::headeronly::detail::GenericPackedTensorAccessor<", 2}};
+  for (const auto& [prefix, element] : kStructures) {
+    if (!type.starts_with(prefix)) continue;
+    const auto arguments = template_arguments(type);
+    return element < arguments.size() ? arguments[element] : std::string_view();
+  }
+  return {};
+}
+
+// n of an array of n pointers to the operands of an elementwise kernel.
+std::uint16_t operands_of(std::string_view type) {
+  for (const std::string_view prefix : {"std::array<char*, ", "at::detail::Array<char*, "}) {
+    if (!type.starts_with(prefix)) continue;
+    return static_cast<std::uint16_t>(std::strtol(std::string(type.substr(prefix.size())).c_str(), nullptr, 10));
+  }
+  return 0;
+}
+
+// How many of its operands an elementwise kernel writes; 0: it is none of PyTorch's. Source:
+// aten/src/ATen/native/cuda/CUDALoops.cuh and MultiOutput kernels beside it.
+std::uint16_t outputs_of(std::string_view name) {
+  constexpr std::string_view kMany = "void at::native::unrolled_elementwise_kernel_for_multi_outputs<";
+  if (name.starts_with(kMany)) {
+    return static_cast<std::uint16_t>(std::strtol(std::string(name.substr(kMany.size(), 4)).c_str(), nullptr, 10));
+  }
+  constexpr std::string_view kOne[] = {"void at::native::vectorized_elementwise_kernel<",
+                                       "void at::native::vectorized_templated_elementwise_kernel<",
+                                       "void at::native::unrolled_elementwise_kernel<"};
+  return std::any_of(std::begin(kOne), std::end(kOne), [name](std::string_view one) { return name.starts_with(one); });
+}
+
+// Operands of the closure of a strided elementwise kernel, the output among them; 0: not known.
+std::uint16_t operands_of_closure(std::string_view name) {
+  if (!name.starts_with("void at::native::elementwise_kernel<")) return 0;
+  const auto arguments = template_arguments(name);
+  if (arguments.size() < 3 || !arguments[2].starts_with("at::native::gpu_kernel_impl")) return 0;
+  return static_cast<std::uint16_t>(operand_count(template_arguments(arguments[2]).front()));
+}
+
+// The functors that PyTorch gives to multi_tensor_apply have no members, its lambdas do. Source:
+// aten/src/ATen/native/cuda/ForeachFunctors.cuh and fused_adam_utils.cuh.
+bool is_empty_functor(std::string_view kernel, std::string_view type) noexcept {
+  return has(kernel, "::multi_tensor_apply_kernel<") && !has(type, "lambda") && !has(type, "Metadata<") &&
+         (type.starts_with("at::native::") || type.starts_with("std::"));
+}
+
+How how_of_pointer(std::string_view type) noexcept {
+  if (type.ends_with("**") || type.ends_with("* const*")) return How::Pointers;
+  return type.ends_with(" const*") ? How::Read : How::Written;
+}
+
+// `bytes` of a parameter that holds no pointer is kNoPointer.
+Parameter plan_parameter(std::string_view kernel, std::string_view type, std::uint16_t index, bool large_lists) {
+  type = without_restrict(type);
+  if (is_number(type) || holds_numbers(type) || is_empty_functor(kernel, type))
+    return {.index = index, .bytes = kNoPointer};
+  if (is_wide_integer(type)) return {.index = index, .how = How::Words, .bytes = 8};
+  if (type.ends_with("*")) {
+    return {.index = index, .how = how_of_pointer(type), .bytes = 8};
+  }
+  if (const std::string_view element = tensor_element(type); !element.empty()) {
+    return {.index = index, .how = element.ends_with(" const") ? How::Read : How::Written, .bytes = 8};
+  }
+  if (type == "at::PhiloxCudaState") return {.index = index, .how = How::Words, .bytes = 32};
+  if (const std::uint16_t operands = operands_of(type)) {
+    const std::uint16_t outputs = outputs_of(kernel);
+    const auto bytes = static_cast<std::uint16_t>(8 * operands);
+    if (outputs == 0) return {.index = index, .how = How::Words, .bytes = bytes};
+    return {.index = index, .how = How::Operands, .bytes = bytes, .count = operands, .outputs = outputs};
+  }
+  for (const SizeReader& reader : plan_structure(type, index, large_lists)) {
+    if (lists_tensors(reader.kind)) return {.index = index, .how = How::List, .list = reader};
+  }
+  return {.index = index};
+}
+
+void plan_closure(std::string_view kernel, ReachPlan& plan) {
+  const std::uint16_t operands = operands_of_closure(kernel);
+  if (operands == 0 || plan.parameters.empty()) return;
+  Parameter& closure = plan.parameters.back();
+  closure.how = How::Operands;
+  closure.offset = static_cast<std::uint16_t>((calculator_bytes(operands) + 7) / 8 * 8);
+  closure.count = operands;
+  closure.outputs = 1;
+}
+
+// The image tells sizes. Types, where there are as many, tell what is only read.
+void plan_sized(const std::vector<std::uint16_t>& sizes, ReachPlan& plan) {
+  const bool has_types = plan.is_complete && plan.parameters.size() == sizes.size();
+  plan.parameters.resize(sizes.size());
+  plan.is_complete = true;
+  for (std::uint16_t i = 0; i < sizes.size(); ++i) {
+    Parameter& parameter = plan.parameters[i];
+    if (has_types && parameter.how == How::Read && sizes[i] == 8) continue;
+    parameter = {.index = i, .how = How::Words, .bytes = sizes[i]};
+  }
+}
+
+// ---- what a launch reaches -----------------------------------------------------------------------------
+
+struct Reached {
+  std::vector<const void*> written;
+  std::vector<const void*> read;
+  std::vector<Extent> inputs;  // of an elementwise kernel
+  std::vector<const void*> pointers;  // to pointers that are written through
+  std::vector<const void*> pinned;  // host memory that is written through
+  std::vector<const void*> pinned_read;
+
+  void clear() noexcept {
+    written.clear();
+    read.clear();
+    inputs.clear();
+    pointers.clear();
+    pinned.clear();
+    pinned_read.clear();
+  }
+};
+
+const void* pointer_at(const void* base, std::size_t offset) noexcept {
+  const void* pointer;
+  std::memcpy(&pointer, static_cast<const char*>(base) + offset, sizeof pointer);
+  return pointer;
+}
+
+// To the end of the thread's stack.
+std::size_t stack_bytes_from(const void* pointer) noexcept {
+  struct Stack {
+    const char* begin = nullptr;
+    const char* end = nullptr;
+    Stack() noexcept {
+      pthread_attr_t attributes;
+      void* base = nullptr;
+      std::size_t bytes = 0;
+      if (pthread_getattr_np(pthread_self(), &attributes) != 0) return;
+      if (pthread_attr_getstack(&attributes, &base, &bytes) == 0) {
+        begin = static_cast<const char*>(base);
+        end = begin + bytes;
+      }
+      pthread_attr_destroy(&attributes);
+    }
+  };
+  static thread_local const Stack stack;
+  const auto* at = static_cast<const char*>(pointer);
+  return at >= stack.begin && at < stack.end ? static_cast<std::size_t>(stack.end - at) : 0;
+}
+
+template <class Visit>
+void each_word(const void* from, std::size_t bytes, Visit&& visit) {
+  if (const std::size_t most = stack_bytes_from(from)) {
+    const std::size_t in_frame = frame_bytes_from(from);
+    each_device_pointer(static_cast<const char*>(from), std::min(bytes, in_frame != 0 ? in_frame : most), visit);
+    return;
+  }
+  const auto copy = read_own_memory(from, bytes);
+  each_device_pointer(reinterpret_cast<const char*>(copy.data()), copy.size(), visit);
+}
+
+// No two arguments share bytes: one reaches to the next at most.
+std::size_t most_bytes(const void* argument, std::span<void* const> arguments) noexcept {
+  std::size_t bytes = kMostParameterBytes;
+  for (const void* other : arguments) {
+    if (other > argument) {
+      bytes = std::min<std::size_t>(bytes, static_cast<const char*>(other) - static_cast<const char*>(argument));
+    }
+  }
+  return bytes;
+}
+
+// A closure begins with the offsets of as many elements as the launch has.
+bool is_closure(const Parameter& parameter, void* const* arguments) {
+  Dimensions dimensions;
+  std::int32_t elements;
+  std::memcpy(&elements, arguments[0], sizeof elements);
+  return elements > 0 &&
+         read_calculator(static_cast<const unsigned char*>(arguments[parameter.index]), parameter.count, dimensions) &&
+         dimensions.elements() == static_cast<std::size_t>(elements);
+}
+
+void add_operands(const Parameter& parameter, const void* argument, Reached& reached) {
+  for (std::uint16_t i = 0; i < parameter.count; ++i) {
+    const void* operand = pointer_at(argument, parameter.offset + sizeof(void*) * i);
+    if (i < parameter.outputs) reached.written.push_back(operand);
+    else reached.inputs.push_back(extent_of(operand));
+  }
+}
+
+// The functor of an elementwise kernel may have pointers of its own, but not to the kernel's inputs.
+void add_word(const void* pointer, Reached& reached) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  const bool is_input = std::any_of(reached.inputs.begin(), reached.inputs.end(),
+                                    [address](const Extent& input) { return input.holds(address); });
+  if (!is_input) reached.written.push_back(pointer);
+}
+
+void add_words(const void* argument, std::size_t bytes, Reached& reached) {
+  each_word(argument, bytes, [&](const void* pointer) { add_word(pointer, reached); });
+}
+
+// False: it is not the list that its type promises.
+bool add_list(const SizeReader& reader, const LaunchShape& shape, const void* argument, Reached& reached) {
+  const auto tensors = listed_tensors(reader, shape, argument);
+  reached.written.insert(reached.written.end(), tensors.begin(), tensors.end());
+  return !tensors.empty();
+}
+
+// Byte by byte: a packed structure may hold a pointer anywhere.
+void add_sized(const void* argument, std::size_t bytes, Reached& reached) {
+  for (std::size_t offset = 0; offset + sizeof(void*) <= bytes; ++offset) {
+    const void* pointer = pointer_at(argument, offset);
+    if (is_device_pointer(pointer)) add_word(pointer, reached);
+    else if (may_be_pinned(pointer)) reached.pinned.push_back(pointer);
+  }
+}
+
+void add_pointer(const void* pointer, std::vector<const void*>& device, std::vector<const void*>& pinned) {
+  (may_be_pinned(pointer) ? pinned : device).push_back(pointer);
+}
+
+void add_parameters(const ReachPlan& plan, const LaunchShape& shape, void* const* arguments, Reached& reached) {
+  const std::span all(arguments, plan.count);
+  for (const Parameter& parameter : plan.parameters) {
+    const void* argument = arguments[parameter.index];
+    if (parameter.how != How::Operands) continue;
+    if (parameter.offset == 0 || is_closure(parameter, arguments)) add_operands(parameter, argument, reached);
+  }
+  for (const Parameter& parameter : plan.parameters) {
+    const void* argument = arguments[parameter.index];
+    if (parameter.how == How::Written) add_pointer(pointer_at(argument, 0), reached.written, reached.pinned);
+    else if (parameter.how == How::Pointers) reached.pointers.push_back(pointer_at(argument, 0));
+    else if (parameter.how == How::Read) add_pointer(pointer_at(argument, 0), reached.read, reached.pinned_read);
+    else if (parameter.how == How::List && add_list(parameter.list, shape, argument, reached)) continue;
+    else if (parameter.bytes == 0) add_words(argument, most_bytes(argument, all), reached);
+    else if (parameter.how == How::Words) add_sized(argument, parameter.bytes, reached);
+  }
+}
+
+// Of a kernel of which nothing is known: as many arguments as there are addresses of memory one after the other. More
+// than there are does no harm.
+void add_unknown(void* const* arguments, Reached& reached) {
+  constexpr std::size_t kMostParameters = 4096;
+  std::vector<void*> all;
+  const auto words = read_own_memory(arguments, kMostParameters * sizeof(void*));
+  for (std::size_t at = 0; at + sizeof(void*) <= words.size(); at += sizeof(void*)) {
+    void* argument = const_cast<void*>(pointer_at(words.data(), at));
+    if (read_own_memory(argument, 1).empty()) break;
+    all.push_back(argument);
+  }
+  for (const void* argument : all) add_words(argument, most_bytes(argument, all), reached);
+}
+
+}  // namespace
+
+ReachPlan plan_reach(std::string_view mangled, const KernelCode& code, bool large_lists) {
+  ReachPlan plan;
+  std::vector<std::string> types;
+  std::string name;
+  if (parameter_types(mangled, name, types)) {
+    plan.is_complete = true;
+    for (std::uint16_t i = 0; i < types.size(); ++i)
+      plan.parameters.push_back(plan_parameter(name, types[i], i, large_lists));
+    plan_closure(name, plan);
+  }
+  if (code.module_hash != 0 && code.lists_parameters) plan_sized(code.parameter_bytes, plan);
+  plan.count = static_cast<std::uint16_t>(plan.parameters.size());
+  std::erase_if(plan.parameters, [](const Parameter& parameter) { return parameter.bytes == kNoPointer; });
+  return plan;
+}
+
+void forget_arguments(const ReachPlan& plan, const LaunchShape& shape, void* const* arguments,
+                      const LaunchForm& form) noexcept {
+  static thread_local Reached reached;
+  reached.clear();
+  if (form.packed != nullptr) add_sized(form.packed, form.packed_bytes, reached);
+  else if (arguments != nullptr && plan.is_complete) add_parameters(plan, shape, arguments, reached);
+  else if (arguments != nullptr) add_unknown(arguments, reached);
+  add_variables(reached.written, reached.read);
+  for (const void* pointers : reached.pointers) forget_pointed(pointers, 1);
+  forget_pinned(reached.pinned, reached.pinned_read);
+  forget_reached(reached.written, reached.read);
+}
+
+}  // namespace ph

@@ -1,0 +1,47 @@
+// Which device memory a launch may write, by its arguments.
+//
+// What a parameter's type proves is used: numbers are no pointers, what a pointer to const or a TensorInfo of const points
+// to is only read, an elementwise kernel of PyTorch writes its first operands. Of everything else each word that is an
+// address of device memory counts as written through, whatever the parameter is called.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "shim/kernels/kernel_structures.h"
+#include "shim/launch/launch_keeper.h"
+
+namespace ph {
+
+struct ReachPlan {
+  enum class How : std::uint8_t {
+    Pointers,  // a pointer to pointers that are written through
+    Written,  // begins with a pointer that is written through, and has no other
+    Read,  // likewise, a pointer that is only read through
+    Words,  // any word may be such a pointer
+    Operands,  // pointers of an elementwise kernel, at `offset`: the first `outputs` of `count` are written through
+    List,  // tensors of multi_tensor_apply
+  };
+  struct Parameter {
+    std::uint16_t index = 0;
+    How how = How::Words;
+    std::uint16_t bytes = 0;  // 0: not known
+    std::uint16_t offset = 0;
+    std::uint16_t count = 0;
+    std::uint16_t outputs = 0;
+    SizeReader list{};
+  };
+  std::vector<Parameter> parameters;  // but those that hold no pointer
+  std::uint16_t count = 0;  // with these
+  bool is_complete = false;  // false: not even their number is known
+};
+
+// `large_lists`: as for plan_arguments.
+ReachPlan plan_reach(std::string_view mangled, const KernelCode& code, bool large_lists);
+
+// Makes what the launch may have written unknown.
+void forget_arguments(const ReachPlan& plan, const LaunchShape& shape, void* const* arguments,
+                      const LaunchForm& form) noexcept;
+
+}  // namespace ph

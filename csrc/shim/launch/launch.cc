@@ -1,0 +1,156 @@
+#include "shim/launch/launch.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "shim/channel/rank.h"
+#include "shim/core/config.h"
+#include "shim/core/device.h"
+#include "shim/graph/capture.h"
+#include "shim/host_time/host_time.h"
+#include "shim/launch/argument_reach.h"
+#include "shim/values/value_kernels.h"
+#include "shim/values/values.h"
+
+namespace ph {
+
+namespace {
+
+// Two launches that differ only in integers beyond these share a signature; no kernel of PyTorch 2.15 has as many.
+constexpr std::size_t kMaxValues = 32;
+
+// What tells two launches of one function apart.
+struct LaunchKey {
+  LaunchShape shape{};
+  std::uint32_t values = 0;
+  std::array<std::int64_t, kMaxValues> value{};
+
+  bool operator==(const LaunchKey& other) const noexcept {
+    return std::memcmp(&shape, &other.shape, sizeof shape) == 0 && values == other.values &&
+           std::equal(value.begin(), value.begin() + values, other.value.begin());
+  }
+};
+
+std::uint64_t mixed(std::uint64_t hash, std::uint64_t word) noexcept {
+  hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+  return hash ^ (hash >> 29);
+}
+
+struct LaunchHash {
+  std::size_t operator()(const LaunchKey& key) const noexcept {
+    std::uint64_t hash = key.shape.shared_bytes;
+    for (int i = 0; i < 3; ++i) hash = mixed(hash, std::uint64_t{key.shape.grid[i]} << 32 | key.shape.block[i]);
+    for (std::uint32_t i = 0; i < key.values; ++i) hash = mixed(hash, static_cast<std::uint64_t>(key.value[i]));
+    return hash;
+  }
+};
+
+}  // namespace
+
+struct KernelFunction {
+  std::string name;
+  KernelCode code;
+  bool is_grouped_product;
+  ArgumentPlan plan;
+  ReachPlan reach;
+  KernelRule rule;
+  std::mutex mutex;
+  std::unordered_map<LaunchKey, std::uint32_t, LaunchHash> signatures;
+};
+
+namespace {
+
+thread_local std::uint32_t stated_product = 0;
+
+// CUTLASS names the problem shape of a kernel that finds its sizes on the device.
+bool names_grouped_product(std::string_view name) noexcept {
+  return name.find("GroupProblemShape") != std::string_view::npos;
+}
+
+std::string launch_json(const KernelFunction& function, const LaunchShape& shape,
+                        std::span<const std::int64_t> values) {
+  std::string json = signature_json(function.name, shape, function.plan, values);
+  if (function.code.module_hash == 0) return json;
+  char module[40];
+  std::snprintf(module, sizeof module, ", \"module\": \"%016llx\"",
+                static_cast<unsigned long long>(function.code.module_hash));
+  json.replace(json.size() - 1, 1, module);
+  if (function.code.thread_bytes != 0) json += ", \"thread_bytes\": " + std::to_string(function.code.thread_bytes);
+  return json + '}';
+}
+
+// Of a kernel whose name does not tell how many parameters it has, nothing can be kept.
+void keep(const KernelFunction& function, std::string_view signature, void** arguments, const LaunchForm& form) {
+  if (!keeps_launches() || (function.code.module_hash == 0 && !function.plan.understood)) return;
+  keep_launch(signature, function.code, function.plan.parameters, form, arguments);
+}
+
+std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, void** arguments,
+                           const LaunchForm& form) {
+  if (function.is_grouped_product && stated_product != 0) return stated_product;
+  LaunchKey key{shape, 0, {}};
+  key.values =
+      static_cast<std::uint32_t>(read_scalars(function.plan, shape, arguments, key.value.data(), key.value.size()));
+  const std::lock_guard lock(function.mutex);
+  std::uint32_t& signature = function.signatures[key];
+  if (signature == 0) {
+    const std::string json = launch_json(function, shape, {key.value.data(), key.values});
+    keep(function, json, arguments, form);
+    signature = intern_signature(json);
+  }
+  return signature;
+}
+
+}  // namespace
+
+KernelFunction* make_kernel_function(const char* name, KernelCode code) {
+  auto* function = new KernelFunction{name, std::move(code), names_grouped_product(name), {}, {}, {}, {}, {}};
+  const bool large_lists = config().number("torch.list_kib") == 32;
+  function->reach = plan_reach(function->name, function->code, large_lists);
+  if (function->code.module_hash == 0) {
+    function->plan = plan_arguments(function->name, large_lists);
+    function->rule = classify_kernel(function->name);
+  }
+  return function;
+}
+
+void state_product(std::uint32_t signature) noexcept { stated_product = signature; }
+
+const char* kernel_name(const KernelFunction& function) noexcept { return function.name.c_str(); }
+
+void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** arguments, StreamRef stream,
+                   const LaunchForm& form) noexcept {
+  const std::uint32_t signature = signature_of(function, shape, arguments, form);
+  charge_launch(signature);
+  enter_queue(stream);
+  Record record{};
+  record.kind = RecordKind::Kernel;
+  record.device = stream.device;
+  record.stream = stream.id;
+  record.id = signature;
+  emit(record);
+  // The values that a rule would take are those of the graph's launch, which are not known yet.
+  if (!call_is_captured() && (apply_kernel(function.rule, shape, arguments) || writes_stated())) return;
+  if (any_known() || any_pinned()) forget_arguments(function.reach, shape, arguments, form);
+}
+
+int max_active_blocks(int block_threads, std::size_t dynamic_shared_bytes) noexcept {
+  constexpr std::int64_t kAssumedRegisters = 32;
+  const Config& c = config();
+  const std::int64_t threads = std::max(block_threads, 1);
+  const auto shared = static_cast<std::int64_t>(dynamic_shared_bytes) + c.number("gpu.reservedSharedMemPerBlock");
+  if (shared > c.number("gpu.sharedMemPerBlockOptin") + c.number("gpu.reservedSharedMemPerBlock")) return 0;
+  std::int64_t blocks = c.number("gpu.maxBlocksPerMultiProcessor");
+  blocks = std::min(blocks, c.number("gpu.maxThreadsPerMultiProcessor") / threads);
+  blocks = std::min(blocks, c.number("gpu.regsPerMultiprocessor") / (threads * kAssumedRegisters));
+  if (shared > 0) blocks = std::min(blocks, c.number("gpu.sharedMemPerMultiprocessor") / shared);
+  return static_cast<int>(blocks);
+}
+
+}  // namespace ph

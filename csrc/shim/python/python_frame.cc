@@ -1,0 +1,138 @@
+// Reads the calling thread's Python frames without the interpreter's help.
+//
+// Most calls of the GPU's libraries come from code that has released the GIL. The official functions count
+// references and allocate, so they need it; taking it here could deadlock, for the caller may hold a lock (the
+// caching allocator's) that the holder of the GIL waits for. But a thread's own chain of frames stands still while
+// the thread is inside our C function, and the code objects in it are kept alive by it. So the chain is read as
+// memory, by the layout of the interpreter's version.
+//
+// A layout is trusted only after it has been compared, once per process and under the GIL, with what the official
+// functions say about the same frames. An interpreter whose layout is unknown or refused gives no call sites.
+#include "shim/python/python_frame.h"
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include <sys/prctl.h>
+
+#include "shim/channel/rank.h"
+#include "shim/python/python_layout.h"
+
+namespace ph {
+
+namespace {
+
+using python::Frame;
+
+// Program text given by option or standard input, the only code of the user's without a file.
+bool is_program_text(std::string_view file) { return file == "<string>" || file == "<stdin>"; }
+
+bool is_users(std::string_view file) {
+  if (file.starts_with('<')) return is_program_text(file);
+  static constexpr std::string_view kInstalled[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
+                                                    "/phantora_py/rank/"};
+  for (const std::string_view part : kInstalled) {
+    if (file.find(part) != std::string_view::npos) return false;
+  }
+  return true;
+}
+
+// Names a place once. The map is never destroyed: threads still record while the process ends.
+std::uint32_t intern_site(const std::string& place) {
+  static std::mutex mutex;
+  static auto& ids = *new std::unordered_map<std::string, std::uint32_t>;
+  const std::lock_guard lock(mutex);
+  const auto [entry, is_new] = ids.try_emplace(place, static_cast<std::uint32_t>(ids.size() + 1));
+  if (is_new) {
+    Record record{};
+    record.kind = RecordKind::Site;
+    record.id = entry->second;
+    emit(record, place);
+  }
+  return entry->second;
+}
+
+std::uint32_t site_of(const Frame& frame) {
+  return intern_site(python::file_of(frame) + ":" + std::to_string(python::line_of(frame)) + " " +
+                     python::function_of(frame));
+}
+
+// Per-thread caches, keyed by the code object and its file name, since addresses are used again.
+constexpr std::size_t kCacheEntries = 128;
+
+std::size_t slot_of(const void* code, std::ptrdiff_t offset) noexcept {
+  return ((reinterpret_cast<std::uintptr_t>(code) >> 4) ^ static_cast<std::size_t>(offset)) % kCacheEntries;
+}
+
+struct KnownCode {
+  const void* code;
+  const void* file;
+  bool is_users;
+};
+
+struct KnownSite {
+  const void* code;
+  const void* file;
+  std::ptrdiff_t offset;
+  std::uint32_t site;
+};
+
+thread_local std::array<KnownCode, kCacheEntries> known_codes;
+thread_local std::array<KnownSite, kCacheEntries> known_sites;
+
+bool is_users(const Frame& frame) {
+  KnownCode& known = known_codes[slot_of(frame.code, 0)];
+  if (known.code != frame.code || known.file != frame.file) {
+    known = {frame.code, frame.file, is_users(python::file_of(frame))};
+  }
+  return known.is_users;
+}
+
+std::uint32_t cached_site_of(const Frame& frame) {
+  KnownSite& known = known_sites[slot_of(frame.code, frame.offset)];
+  if (known.code != frame.code || known.file != frame.file || known.offset != frame.offset) {
+    known = {frame.code, frame.file, frame.offset, site_of(frame)};
+  }
+  return known.site;
+}
+
+bool is_autograd_thread() noexcept {
+  static thread_local const bool answer = [] {
+    char name[16] = {};  // the kernel's limit, prctl(2)
+    prctl(PR_GET_NAME, name);
+    return std::string_view(name).starts_with("pt_autograd");
+  }();
+  return answer;
+}
+
+}  // namespace
+
+std::uint32_t current_site() noexcept {
+  if (!attached()) return 0;
+  Frame innermost{};
+  for (python::Walk walk; const Frame* frame = walk.next();) {
+    if (is_users(*frame)) return cached_site_of(*frame);
+    if (innermost.code == nullptr) innermost = *frame;
+  }
+  if (is_autograd_thread()) {
+    static const std::uint32_t backward = intern_site("backward (autograd engine)");
+    return backward;
+  }
+  return innermost.code != nullptr ? cached_site_of(innermost) : 0;
+}
+
+std::uint32_t users_own_site() noexcept {
+  if (!attached()) return 0;
+  python::Walk walk;
+  const Frame* frame = walk.next();
+  return frame != nullptr && is_users(*frame) ? cached_site_of(*frame) : 0;
+}
+
+}  // namespace ph
+
+// For phantora_py/rank/host_tensors.py.
+extern "C" PH_EXPORT std::uint32_t ph_current_site() noexcept { return ph::current_site(); }

@@ -1,0 +1,14 @@
+// Which line of the user's Python program made the call that is being recorded.
+#pragma once
+
+#include <cstdint>
+
+#include "shim/channel/hooks.h"  // current_site
+#include "shim/core/api.h"
+
+namespace ph {
+
+// Id of the calling thread's innermost Python frame if that is in the user's code; otherwise 0.
+PH_EXPORT std::uint32_t users_own_site() noexcept;
+
+}  // namespace ph

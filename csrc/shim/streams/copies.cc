@@ -1,0 +1,123 @@
+#include "shim/streams/copies.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "shim/channel/rank.h"
+#include "shim/core/device.h"
+#include "shim/graph/capture.h"
+#include "shim/values/values.h"
+#include "shim/waiting/host_waits.h"
+
+namespace ph {
+
+namespace {
+
+// Pageable host-to-device copies up to this are staged and return at once. Source: as copies.h.
+constexpr std::size_t kStagedBytes = 64u << 10;
+
+bool is_pageable(const void* pointer) noexcept {
+  Allocation allocation;
+  return !is_device_pointer(pointer) && !find_allocation(pointer, allocation);
+}
+
+void record_copy(CopyKind kind, bool pageable, std::size_t bytes, StreamRef stream) noexcept {
+  enter_queue(stream);
+  Record record{};
+  record.kind = RecordKind::Copy;
+  record.flags = pageable ? kCopyPageable : 0;
+  record.device = stream.device;
+  record.stream = stream.id;
+  record.id = static_cast<std::uint32_t>(kind);
+  record.arg[CopyArg::Bytes] = bytes;
+  emit(record);
+}
+
+struct Plan {
+  CopyKind kind;
+  bool pageable;
+  bool host_reads;   // the program reads the destination as soon as the copy has returned
+  bool waits;
+};
+
+Plan plan(const void* destination, const void* source, std::size_t bytes, bool synchronous) noexcept {
+  const CopyKind kind = copy_kind(destination, source);
+  const bool pageable = (kind == CopyKind::HostToDevice && is_pageable(source)) ||
+                        (kind == CopyKind::DeviceToHost && is_pageable(destination));
+  const bool to_host = kind == CopyKind::DeviceToHost || kind == CopyKind::HostToHost;
+  bool waits = false;
+  if (kind == CopyKind::DeviceToHost) waits = synchronous || pageable;
+  if (kind == CopyKind::HostToDevice) waits = pageable ? bytes > kStagedBytes : synchronous;
+  if (kind == CopyKind::HostToHost) waits = synchronous;
+  return {kind, pageable, to_host && (waits || synchronous), waits};
+}
+
+// From the first row's begin to the last one's end; beyond all memory where the numbers are.
+std::size_t rows_bytes(std::size_t pitch, std::size_t width, std::size_t height) noexcept {
+  std::size_t bytes;
+  const bool is_more =
+      __builtin_mul_overflow(height - 1, pitch, &bytes) || __builtin_add_overflow(bytes, width, &bytes);
+  return is_more ? SIZE_MAX : bytes;
+}
+
+}  // namespace
+
+bool can_copy(const void* destination, std::size_t destination_pitch, const void* source, std::size_t source_pitch,
+              std::size_t width, std::size_t height) noexcept {
+  return width == 0 || height == 0 ||
+         (is_writable(destination, rows_bytes(destination_pitch, width, height)) &&
+          is_readable(source, rows_bytes(source_pitch, width, height)));
+}
+
+bool can_fill(const void* destination, std::size_t element_bytes, std::size_t count) noexcept {
+  return count <= SIZE_MAX / element_bytes && is_writable(destination, element_bytes * count);
+}
+
+CopyKind copy_kind(const void* destination, const void* source) noexcept {
+  const bool to_device = is_device_pointer(destination);
+  const bool from_device = is_device_pointer(source);
+  if (to_device && from_device) {
+    Allocation to;
+    Allocation from;
+    const bool peer = find_allocation(destination, to) && find_allocation(source, from) && to.device != from.device;
+    return peer ? CopyKind::PeerToPeer : CopyKind::DeviceToDevice;
+  }
+  if (to_device) return CopyKind::HostToDevice;
+  return from_device ? CopyKind::DeviceToHost : CopyKind::HostToHost;
+}
+
+void copy_async(void* destination, const void* source, std::size_t bytes, StreamRef stream) noexcept {
+  copy_2d(destination, bytes, source, bytes, bytes, 1, stream, false);
+}
+
+void copy_sync(void* destination, const void* source, std::size_t bytes, StreamRef stream) noexcept {
+  copy_2d(destination, bytes, source, bytes, bytes, 1, stream, true);
+}
+
+void copy_2d(void* destination, std::size_t destination_pitch, const void* source, std::size_t source_pitch,
+             std::size_t width, std::size_t height, StreamRef stream, bool synchronous) noexcept {
+  if (width == 0 || height == 0) return;
+  const Plan p = plan(destination, source, width * height, synchronous);
+  record_copy(p.kind, p.pageable, width * height, stream);
+  if (p.waits && !call_is_captured()) wait_stream(stream);
+  for (std::size_t row = 0; row < height; ++row) {
+    copy_values(static_cast<char*>(destination) + row * destination_pitch,
+                static_cast<const char*>(source) + row * source_pitch, width, p.host_reads);
+  }
+}
+
+void fill_async(void* destination, unsigned value, std::size_t element_bytes, std::size_t count,
+                StreamRef stream) noexcept {
+  if (count == 0) return;
+  enter_queue(stream);
+  Record record{};
+  record.kind = RecordKind::Fill;
+  record.device = stream.device;
+  record.stream = stream.id;
+  record.arg[FillArg::Bytes] = element_bytes * count;
+  emit(record);
+  fill_values(destination, value, element_bytes, count);
+}
+
+}  // namespace ph
