@@ -188,6 +188,15 @@ class RunData:
         """What the server simulated: cluster, GPU profile, NCCL_* variables."""
         return dict(self._json("settings.json"))
 
+    @cached_property
+    def told_settings(self) -> Settings:
+        """The same, as the server was told them.
+
+        Raises: UsageError if some are missing.
+        """
+        with self._damage("settings.json"):
+            return Settings.from_json(json.dumps(self.settings))
+
     @property
     def iteration(self) -> str | None:
         """What ends an iteration, as `--iteration` says; None: that is found out."""

@@ -42,6 +42,7 @@ from sim_server.log.history import (
     KERNEL_SPAN,
 )
 from sim_server.log.host_gaps import SOURCES
+from sim_server.log.iterations import check_choice
 from sim_server.log.run_log import ANSWER
 from sim_server.records import (
     RECORD_TYPE,
@@ -167,6 +168,7 @@ _SETTINGS = record(
         "gpus_per_node": whole(1, MOST_RANKS),
         "cluster": mapping(anything),
         "other_gpus": mapping(mapping(anything)),
+        "iteration": optional(check_choice),
     },
 )
 _TIMING = record(

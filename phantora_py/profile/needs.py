@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -47,7 +46,7 @@ class _Listener:
 
 def signatures_of(data: RunData) -> list[Mapping[str, Any]]:
     """Each once."""
-    listener = _Listener(model_timer(Settings.from_json(json.dumps(data.settings))))
+    listener = _Listener(model_timer(data.told_settings))
     with tempfile.TemporaryDirectory() as folder:
         resimulate(data, TimedBy(own=listener), Path(folder) / "again.phr")
     # A signature that names its GPU is of another model than the run's first.

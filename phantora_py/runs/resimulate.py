@@ -23,7 +23,6 @@ from phantora_py.runs.run import describe_end
 from phantora_py.runs.what_if import WhatIf
 from sim_server.errors import Deadlock, PhantoraError, UsageError
 from sim_server.files.output_file import require_output
-from sim_server.files.schema import Fault
 from sim_server.replay import replay
 from sim_server.replay.recorded_rank import Acts, Approximations, RecordedRank
 from sim_server.settings import Settings
@@ -42,10 +41,7 @@ def resimulate(data: RunData, what_if: WhatIf, output: Path, watch: Watch = null
     Raises: UsageError if the recording does not allow that.
     """
     require_output(output, "-o", [data.path])
-    try:
-        recorded = Settings.from_json(json.dumps(data.settings))
-    except Fault as fault:
-        raise UsageError(f"{data.path} is damaged: settings.json: {fault}") from fault
+    recorded = data.told_settings
     settings = what_if.settings(data, recorded)
     free_host = what_if.host_time_off and data.run["host_time"] != "off"
     changed = settings.to_json() != recorded.to_json() or free_host or what_if.kernels

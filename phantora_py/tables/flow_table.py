@@ -4,7 +4,6 @@ planned again, as the server has planned them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -15,7 +14,6 @@ from sim_server.collectives.communication import Communication
 from sim_server.errors import UsageError
 from sim_server.records import NcclOpKind
 from sim_server.records.operations import Operation
-from sim_server.settings import Settings
 
 
 class FlowRow(NamedTuple):
@@ -48,7 +46,7 @@ def flow_rows(data: RunData) -> Iterator[FlowRow]:
     moved = [(index, row) for index, row in enumerate(data.operations) if row.get("algorithm")]
     if not moved:
         return
-    settings = Settings.from_json(json.dumps(data.settings))
+    settings = data.told_settings
     communication = Communication(
         *(simpy.Environment(), settings.cluster, settings.nodes, settings.gpus_per_node),
         settings.nccl_environment,

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, get_type_hints
 
@@ -35,7 +36,7 @@ def check_recorded(cluster: Cluster) -> None:
 
 
 def _check_record(one: Any) -> None:
-    hints = get_type_hints(type(one), include_extras=True)
+    hints = _hints(one.__class__)
     for field in dataclasses.fields(one):
         value = getattr(one, field.name)
         try:
@@ -50,6 +51,11 @@ def _check_record(one: Any) -> None:
                     _check_record(part)
         except Fault as fault:
             raise fault.below(f".{field.name}") from None
+
+
+@functools.cache
+def _hints(record: type) -> dict[str, Any]:
+    return get_type_hints(record, include_extras=True)
 
 
 def _check_value(setting: Setting, value: Any) -> None:

@@ -14,6 +14,8 @@ from itertools import pairwise
 import numpy as np
 
 from sim_server.errors import UsageError
+from sim_server.files.schema import Fault
+from sim_server.files.schema import text as check_text
 from sim_server.records import MarkerKind
 
 Key = tuple[str, str]
@@ -43,6 +45,7 @@ _BY = {
 EVERY_RANK = ("marker", "optimizer")
 """What every rank has to do for an iteration to end; the rest one may do for all."""
 _NAMED = ("clock", "backward", "call")
+_MOST_DIGITS = 9
 _FORMS = "optimizer:N, profiler, nvtx:NAME or call:MODULE:FUNCTION"
 
 
@@ -59,12 +62,21 @@ class Choice:
         return f"{self.by}:{self.name}" if self.name else self.by
 
 
+def check_choice(value: object) -> None:
+    """Of a file: it is what `--iteration` takes. Raises: Fault."""
+    check_text(value)
+    try:
+        parse_choice(str(value))
+    except UsageError as error:
+        raise Fault(str(error)) from error
+
+
 def parse_choice(text: str) -> Choice:
     """Raises: UsageError if it is none."""
     by, _, name = text.partition(":")
     module, _, function = name.partition(":")
     is_right = {
-        "optimizer": name.isdecimal(),
+        "optimizer": name.isdecimal() and len(name) <= _MOST_DIGITS,
         "profiler": text == "profiler",
         "nvtx": bool(name),
         "call": bool(module and function) and module != "__main__",

@@ -224,7 +224,7 @@ def _create(path: Path) -> None:
 
 def _check_header(path: Path) -> None:
     """What SQLite would take for an empty database, or find out only when it comes to it."""
-    for attempt in range(_LOOKS):
+    for _ in range(_LOOKS):
         has_log = Path(f"{path}-wal").exists()  # then pages may be there only
         if path.exists() and not path.is_file():
             raise UsageError(f"{path} is no file, and so no cache.")
@@ -245,8 +245,7 @@ def _check_header(path: Path) -> None:
         whole_bytes = page_bytes * int.from_bytes(header[28:32], "big")
         if has_log or size_bytes >= whole_bytes:
             return
-        # Or another process was just writing it.
-        time.sleep(0.1 * attempt)
+        # Or another process was just writing it: then the log is there now, or the file is whole.
     raise Damaged(f"it has {size_bytes:,} bytes of {whole_bytes:,}")
 
 

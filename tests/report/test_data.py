@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from made_runs import KERNEL, make_run
 import phantora_py
 from phantora_py.cli import main
 from phantora_py.data import RunData
+from phantora_py.profile.needs import signatures_of
+from phantora_py.tables.flow_table import flow_rows
 from sim_server.errors import UsageError
 from sim_server.records import MarkerKind
 
@@ -109,6 +112,23 @@ def test_a_damaged_member(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     whole[at] ^= 0xFF
     path.write_bytes(whole)
     assert f"{path} is damaged: memory.json" in report_error(capsys, path)
+
+
+@pytest.mark.parametrize("iteration", [0.5, "clock", f"optimizer:{'9' * 5000}"])
+def test_an_iteration_that_is_none(tmp_path: Path, iteration: object) -> None:
+    """What `--iteration` would not take is refused when the file is opened."""
+    with pytest.raises(UsageError, match=r"a\.phr is damaged: settings\.json: iteration: "):
+        make_run(tmp_path / "a.phr", settings={"iteration": iteration})
+
+
+@pytest.mark.parametrize("use", [flow_rows, signatures_of])
+def test_settings_that_lack_something(
+    tmp_path: Path, use: Callable[[RunData], Iterable[object]]
+) -> None:
+    """Views that need all of them say which file is damaged; the others go on."""
+    data = make_run(tmp_path / "a.phr", operations=[{"algorithm": "Ring", "protocol": "LL"}])
+    with pytest.raises(UsageError, match=r"a\.phr is damaged: settings\.json: .*ranks"):
+        list(use(data))
 
 
 @pytest.mark.parametrize("name", ["run.json", "memory.json"])

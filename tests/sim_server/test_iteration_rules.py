@@ -128,6 +128,7 @@ def test_forms_of_the_option(text: str) -> None:
     [
         *("", "optimizer", "optimizer:", "optimizer:-1", "optimizer:x", "profiler:", "profiler:1"),
         *("nvtx", "nvtx:", "call", "call:a", "call::b", "call:a:", "call:__main__:f", "clock"),
+        f"optimizer:{'9' * 5000}",
     ],
 )
 def test_other_forms_are_refused(text: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,12 @@ _ASSETS = Path(__file__).parent / "assets"
 
 def fill(template: str, views: Mapping[str, Any], folder: Path | None = None) -> str:
     """A page. Everything in `views` is escaped. `folder`: has templates beside the report's."""
+    return _environment(folder).get_template(template).render(views)
+
+
+@functools.cache
+def _environment(folder: Path | None) -> jinja2.Environment:
+    """Templates that are read once."""
     folders = [_ASSETS] if folder is None else [folder, _ASSETS]
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folders),
@@ -27,7 +34,7 @@ def fill(template: str, views: Mapping[str, Any], folder: Path | None = None) ->
     environment.filters |= FILTERS
     # Ours alone: these go into the page as they are.
     environment.globals["asset"] = lambda name: (_ASSETS / name).read_text(encoding="utf-8")
-    return environment.get_template(template).render(views)
+    return environment
 
 
 def write(path: Path, make: Callable[[], str], inputs: Sequence[Path]) -> int:
