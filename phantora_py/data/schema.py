@@ -300,7 +300,9 @@ _WITHOUT_RANKS: Mapping[str, Check] = {
             ),
         }
     ),
-    "routing.json": rows(record({"experts": whole(1), "top": _count, "calls": _count})),
+    "routing.json": rows(
+        record({"experts": whole(1), "top": _count, "calls": _count, "follows": flag})
+    ),
     "measuring.json": record(
         {
             "environment": mapping(text),

@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import RunData
+from sim_server.errors import UsageError
+from sim_server.files.schema import Fault
 from sim_server.log.history import (
     COMMUNICATION_SPAN,
     COPY_SPAN,
@@ -85,11 +87,17 @@ class RankOrder:
 
 
 def rank_order(data: RunData, rank: int) -> RankOrder:
-    """Reads the records of a rank, as far as its work has ended."""
+    """Reads the records of a rank, as far as its work has ended.
+
+    Raises: UsageError if they are not those of its spans.
+    """
     spans = data.spans_of(rank)
     walk = _Walk(spans)
-    for record in _records(data, rank):
-        walk.take(record)
+    try:
+        for record in _records(data, rank):
+            walk.take(record)
+    except Fault as fault:
+        raise UsageError(f"{data.path} is damaged: rank {rank}: {fault}") from fault
     is_wait = (spans["kind"] == HOST_WAIT_SPAN) & (spans["end_ns"] > spans["start_ns"])
     waits = np.flatnonzero(is_wait)
     in_order = waits[np.argsort(spans["end_ns"][waits], kind="stable")]
@@ -183,7 +191,8 @@ class _Walk:
             index = next(self._queues.get(stream, iter(())), None)
             if index is None:  # it had not ended when the run did
                 return
-            assert self._kinds[index] == kind, "a span is not that of its record"
+            if self._kinds[index] != kind:
+                raise Fault("a span is not that of its record")
             self.before[index] = before.span
             latest = max(latest, _Tail(self._ends_ns[index], index))
         self._tails[stream] = latest

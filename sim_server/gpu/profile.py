@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from dataclasses import field as default_field
-from typing import Any
+from typing import Any, NoReturn
 
+from sim_server.errors import UsageError
 from sim_server.gpu.attributes import attribute_values
 
 
@@ -199,16 +200,34 @@ class GpuProfile:
         """The profile that `to_dict` wrote, or that a profile's TOML tables hold."""
         fields = dict(values)
         properties = fields.pop("properties")
+        tables = {name: _Table(name, fields.pop(name)) for name in _TABLES}
         intervals = fields.pop("intervals", _UNKNOWN)  # files of earlier versions have none
         return cls(
-            properties={k: v for k, v in properties.items() if not isinstance(v, list)},
+            properties=_Table(
+                "properties", {k: v for k, v in properties.items() if not isinstance(v, list)}
+            ),
             extents={k: tuple(v) for k, v in properties.items() if isinstance(v, list)},
             gemm=GemmRates(**fields.pop("gemm")),
             attention=AttentionRates.from_dict(fields.pop("attention")),
             fused_attention=AttentionRates.from_dict(fields.pop("fused_attention")),
             intervals={kind: _interval(*values) for kind, values in intervals.items()},
+            **tables,
             **fields,
         )
+
+
+_TABLES = ("clocks", "software", "memory", "execution", "peak_per_s", "copies", "host")
+
+
+class _Table(dict[str, Any]):
+    """A table of a profile. Profiles come from files of runs, too: what one lacks is named."""
+
+    def __init__(self, name: str, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self._name = name
+
+    def __missing__(self, key: str) -> NoReturn:
+        raise UsageError(f"The profile of the GPU has no {self._name}.{key}; it is damaged.")
 
 
 # Of a profile that says nothing: a factor of three either way covers any guess (assumed).

@@ -260,7 +260,7 @@ def _connect(path: Path, write: bool) -> sqlite3.Connection:
             # A reader of a folder that it may not write to cannot share the log.
             connection.close()
             failure = error
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # its message may be none
             connection.close()
             raise Damaged(f"SQLite says: {error}") from error
         else:

@@ -11,6 +11,7 @@ import pytest
 
 from sim_server.errors import UsageError
 from sim_server.gpu import GpuProfile, load_gpu, profile_names
+from sim_server.kernels import fill_rate
 
 
 @pytest.fixture(params=profile_names())
@@ -63,6 +64,16 @@ def test_unknown_name_is_a_usage_error() -> None:
 def test_json_round_trip(gpu: GpuProfile) -> None:
     """A profile survives its way through JSON."""
     assert GpuProfile.from_dict(json.loads(json.dumps(gpu.to_dict()))) == gpu
+
+
+def test_a_profile_that_lacks_something(gpu: GpuProfile) -> None:
+    """A file of a run may have lost a value: whoever needs it gets a sentence that names it."""
+    values = gpu.to_dict()
+    del values["copies"]["fill_latency_ns"]
+    damaged = GpuProfile.from_dict(values)
+    assert damaged.to_dict() == values
+    with pytest.raises(UsageError, match=r"no copies\.fill_latency_ns; it is damaged"):
+        fill_rate(damaged)
 
 
 def test_every_field_of_the_device_properties(gpu: GpuProfile) -> None:
