@@ -307,13 +307,14 @@ def hunt(session: nox.Session) -> None:
 def attack(session: nox.Session) -> None:
     """Wrong inputs of every format, hostile connections, kills, values: at length.
 
-    PHANTORA_ATTACK_EXAMPLES: inputs of each format; PHANTORA_ATTACK_SEED: the first one's seed.
+    docs/attack.md says what there is and which variables say how much of it.
     """
     session.install(TORCH, wheel(session), *group("test"))
-    examples = os.environ.get("PHANTORA_ATTACK_EXAMPLES", "100000")
+    amounts = {"EXAMPLES": "100000", "RUNS": "100", "RANKS": "64"}
+    asked = {f"PHANTORA_ATTACK_{name}": amount for name, amount in amounts.items()}
     session.run(
         *("pytest", *SIDE_BY_SIDE, *(session.posargs or ATTACKS)),
-        env={"PHANTORA_ATTACK_EXAMPLES": examples},
+        env={name: os.environ.get(name, amount) for name, amount in asked.items()},
     )
 
 

@@ -12,7 +12,6 @@ from sim_server.cluster.recorded import check_recorded
 from sim_server.collectives.version import NEWEST
 from sim_server.files.schema import Fault, anything, mapping, number, optional, parse, text, whole
 from sim_server.gpu import GpuProfile, load_gpu
-from sim_server.log.iterations import check_choice
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class Settings:
             whole(1, 1 << 20)(values[name])
         mapping(text)(values["nccl_environment"])
         whole()(values.get("nccl_version", NEWEST))
-        optional(check_choice)(values.get("iteration"))
+        optional(text)(values.get("iteration"))
         for name in ("cache", "executor"):
             optional(mapping(anything))(values.get(name))
         return cls(

@@ -200,7 +200,7 @@ class GpuProfile:
         """The profile that `to_dict` wrote, or that a profile's TOML tables hold."""
         fields = dict(values)
         properties = fields.pop("properties")
-        tables = {name: _Table(name, fields.pop(name)) for name in _TABLES}
+        tables: dict[str, Any] = {name: _Table(name, fields.pop(name)) for name in _TABLES}
         intervals = fields.pop("intervals", _UNKNOWN)  # files of earlier versions have none
         return cls(
             properties=_Table(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import queue
 import threading
 from collections.abc import Iterator, Sequence
@@ -21,7 +20,6 @@ from sim_server.cluster import load_cluster
 from sim_server.gpu import load_gpu
 from sim_server.settings import Settings
 
-EXAMPLES = int(os.environ.get("PHANTORA_ATTACK_EXAMPLES", "50"))
 LIMIT_S = 30.0
 TOKEN = "a token of tests"
 OFFER = Offer(load_cluster("h100"))

@@ -20,7 +20,7 @@ from pathlib import Path
 COMMAND = Path(sys.executable).with_name("phantora")
 LIMIT_S = 5.0  # for the end and for whatever is cleaned up after it
 _GIVEN_UP_S = 30.0
-_ROOMS = (Path("/dev/shm"), Path("/tmp"))
+_SHARED_MEMORY = Path("/dev/shm")
 _PAUSE_S = 0.01
 # Of how many records a rank has written, in its channel (csrc/protocol/channel.h).
 _HEAD_AT = 64
@@ -43,11 +43,14 @@ class Command:
         name, value = self._mark.split("=")
         self._directories = _run_directories()
         self._output = directory / "output.txt"
+        # Its own: other runs of this machine use theirs.
+        self._temporary = directory / "temporary"
+        self._temporary.mkdir(exist_ok=True)
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
                 [str(COMMAND), *arguments],
                 cwd=directory,
-                env={**os.environ, name: value},
+                env={**os.environ, name: value, "TMPDIR": str(self._temporary)},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -151,7 +154,7 @@ class Command:
         return self._process.poll() is None
 
     def left(self) -> list[str]:
-        """What is left of it in the end: processes, run directories."""
+        """What is left of it in the end: processes, run directories, temporary files."""
         deadline_s = time.monotonic() + LIMIT_S
         while (found := self._look()) and time.monotonic() < deadline_s:
             time.sleep(_PAUSE_S)
@@ -169,7 +172,7 @@ class Command:
         # Other runs of this machine may be under way.
         theirs = {_run_directory(pid) for pid in _processes()}
         new = _run_directories() - self._directories - theirs
-        return processes + sorted(map(str, new))
+        return processes + sorted(map(str, [*new, *self._temporary.iterdir()]))
 
     def _marked(self) -> list[int]:
         return [pid for pid in _processes() if self._mark in _environment(pid)]
@@ -202,7 +205,7 @@ def _run_directory(pid: int) -> Path | None:
 
 
 def _run_directories() -> set[Path]:
-    return {path for room in _ROOMS for path in room.glob("phantora-*") if path.is_dir()}
+    return {path for path in _SHARED_MEMORY.glob("phantora-*") if path.is_dir()}
 
 
 def _words(pid: int) -> str:

@@ -1,11 +1,10 @@
 """Hostile connections to a server: each is refused with one sentence, and nothing hangs.
 
-PHANTORA_ATTACK_EXAMPLES: how many random ones are tried of each kind.
+amounts.py says how many random ones are tried of each kind.
 """
 
 from __future__ import annotations
 
-import os
 import queue
 import random
 import socket
@@ -17,7 +16,8 @@ from typing import Any
 
 import grpc
 import pytest
-from attacked_server import EXAMPLES, LIMIT_S, OFFER, TOKEN, Agent, attacked, honest_hello
+from amounts import SEED, inputs
+from attacked_server import LIMIT_S, OFFER, TOKEN, Agent, attacked, honest_hello
 from free_ports import free_port
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -31,6 +31,7 @@ from sim_server.service import Inbound, Run
 
 Code = grpc.StatusCode
 HUGE = 2**32 - 1
+EXAMPLES = inputs(50, one_in=10)
 
 
 @pytest.mark.parametrize(
@@ -333,8 +334,7 @@ def _send(connection: socket.socket, content: bytes) -> None:
 def test_bytes_that_are_no_call_do_no_harm(tmp_path: Path) -> None:
     """A run is served while connections of all these kinds are held open."""
     port = free_port()
-    random.seed(seed := int(os.environ.get("PHANTORA_ATTACK_SEED", time.time_ns())))
-    print(f"PHANTORA_ATTACK_SEED={seed}")
+    random.seed(SEED)
     with attacked(tmp_path, address=f"127.0.0.1:{port}") as server, ExitStack() as stack:
         for content in RAW.values():
             _send(stack.enter_context(_connect(port)), content)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from amounts import SEED, inputs
 
-EXAMPLES = int(os.environ.get("PHANTORA_ATTACK_EXAMPLES", "100"))
-SEED = int(os.environ.get("PHANTORA_ATTACK_SEED", "0"))
+EXAMPLES = inputs(100)
 FORMATS = (
     *("archive", "cache", "cluster", "data", "import"),
     *("load", "log", "plan", "records", "resimulation"),

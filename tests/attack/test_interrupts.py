@@ -1,6 +1,6 @@
 """An interrupt ends every command at any moment; so does the end of any process of a run.
 
-PHANTORA_ATTACK_EXAMPLES sets how many of each kind there are, PHANTORA_ATTACK_SEED their moments.
+amounts.py says how many of each kind there are, and by which seed their moments are chosen.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from amounts import SEED, runs
 from interrupted_runs import LIMIT_S, Command, End
 
-EXAMPLES = int(os.environ.get("PHANTORA_ATTACK_EXAMPLES", "12"))
-SEED = int(os.environ.get("PHANTORA_ATTACK_SEED", "18"))
+RUNS = runs(12)
+pytestmark = pytest.mark.timeout(60 + 30 * RUNS)
 ENDS = (signal.SIGINT, signal.SIGTERM)
 RUN = ("run", "--quiet", "--ranks", "2", "-o", "run.phr", "--", "sh", "-c", "exec sleep 300")
 SWEEP = "grid = {run.ranks = [1, 2]}\n"
@@ -67,7 +68,7 @@ def check(end: End, code: int, command: Command, moment: str) -> None:
 def moments(kind: str, longest_s: float) -> Iterator[tuple[signal.Signals, float]]:
     """Of which a third are early: in steps of a millisecond."""
     chooser = random.Random(f"{kind} {SEED}")
-    for number in range(EXAMPLES):
+    for number in range(RUNS):
         is_early = number % 3 == 0
         after_s = number / 3 * 0.001 if is_early else chooser.uniform(0, longest_s)
         yield ENDS[number % 2], after_s
@@ -80,7 +81,7 @@ def test_interrupts_of_a_run(start: Start, tmp_path: Path) -> None:
         time.sleep(after_s)
         end = command.end(command.wait_for("leader"), number)
         check(end, 128 + number, command, f"{number.name} after {after_s:.3f} s")
-        assert {path.name for path in tmp_path.iterdir()} <= {"output.txt", "run.phr"}
+        assert {path.name for path in tmp_path.iterdir()} <= {"output.txt", "temporary", "run.phr"}
         (tmp_path / "run.phr").unlink(missing_ok=True)
 
 
@@ -136,7 +137,7 @@ def code_of(part: str, number: signal.Signals) -> int:
 def test_kills_of_any_process(start: Start, part: str, number: signal.Signals) -> None:
     """Whichever it is and whenever, also while the others start: noticed, and nothing is left."""
     chooser = random.Random(f"{part} {number} {SEED}")
-    for _ in range(max(1, EXAMPLES // 12)):
+    for _ in range(max(1, RUNS // 12)):
         command = start(*RUN)
         pid = command.wait_for(part)
         after_s = chooser.uniform(0, 1.0)

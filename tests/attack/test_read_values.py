@@ -1,23 +1,22 @@
 """Values of small tensors in random programs, and in memory that the host and the device share.
 
-PHANTORA_ATTACK_EXAMPLES: how many programs; PHANTORA_ATTACK_SEED: the first one's seed.
+amounts.py says how many programs, and the first one's seed.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from amounts import SEED, inputs
 from phantora_runs import PROGRAMS, Phantora
 
 pytestmark = pytest.mark.torch
 
-EXAMPLES = min(int(os.environ.get("PHANTORA_ATTACK_EXAMPLES", "40")), 2000)
-SEED = int(os.environ.get("PHANTORA_ATTACK_SEED", "18"))
+EXAMPLES = inputs(40, one_in=50)
 
 
 @pytest.fixture

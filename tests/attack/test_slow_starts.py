@@ -1,7 +1,6 @@
 """Ranks that start slowly, on a machine that is busy, and are looked at all the time.
 
-By default one start of four ranks; PHANTORA_ATTACK_STARTS sets how many there are,
-PHANTORA_ATTACK_RANKS of how many ranks.
+amounts.py says how many starts there are, PHANTORA_ATTACK_RANKS of how many ranks (4).
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from amounts import runs
 from interrupted_runs import Command
 
 from phantora_py.agent.whereabouts import whereabouts
 
-STARTS = int(os.environ.get("PHANTORA_ATTACK_STARTS", "1"))
+STARTS = runs(1, one_in=10)
 RANKS = int(os.environ.get("PHANTORA_ATTACK_RANKS", "4"))
 EXAMPLE = Path(__file__).parents[2] / "examples" / "train_gpt_fsdp.py"
 LAYERS = 16

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from amounts import inputs
 from fake_run import FakeRun
 from stand_in_agent import StandInAgent
 from test_python_frame import find_interpreter
@@ -21,7 +22,7 @@ from phantora_py.agent.whereabouts import whereabouts
 from phantora_py.launch.libraries import CUDA_MAJOR, shim_directory
 
 SITE = Path(phantora_py.rank.__file__).parent / "site"
-EXAMPLES = int(os.environ.get("PHANTORA_ATTACK_EXAMPLES", "1000"))
+EXAMPLES = inputs(1000)
 
 WAITING = """
 import os
