@@ -94,6 +94,17 @@ def command_lines(verb: str, command: Command, purpose: str) -> Iterator[str]:
     command.add_arguments(parser)
     yield f"### phantora {verb}\n"
     yield f"{sentence(purpose)}\n"
+    yield from argument_table(parser)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, one in action.choices.items():
+                yield f"#### phantora {verb} {name}\n"
+                yield f"{sentence(one.description)}\n"
+                yield from argument_table(one)
+
+
+def argument_table(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Nothing if there are none."""
     rows = list(argument_rows(parser))
     if rows:
         yield from table(("argument", "what"), rows)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -39,6 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     def add(name: str, carry_out: Callable[[argparse.Namespace], None], help_text: str) -> None:
         what = whats.add_parser(name, help=help_text, description=help_text)
         what.add_argument("file", type=Path, metavar="FILE", help="the cache")
+        what.add_argument(
+            "--json", action="store_true", help="print what came of it as JSON (docs/json.md)"
+        )
         what.set_defaults(carry_out=carry_out)
         made[name] = what
 
@@ -80,6 +86,19 @@ def _ls(options: argparse.Namespace) -> None:
     with TimingCache(options.file) as cache:
         entries = cache.entries()
         failures = _standing(entries, cache.failures())
+    failed = {(where, signature_key(one.signature)) for where, one in failures}
+    if options.json:
+        environments = [
+            asdict(where)
+            | {
+                "entries": len(some),
+                "samples": sum(len(one.warm_ns) for one in some),
+                "latest": max(one.date for one in some),
+            }
+            for where, some in _by_environment(entries).items()
+        ]
+        _print_json({"environments": environments, "failures": len(failed)})
+        return
     table = _table("GPU", "driver", "CUDA", "libraries", "entries", "samples", "latest")
     for environment, some in _by_environment(entries).items():
         table.add_row(
@@ -90,7 +109,6 @@ def _ls(options: argparse.Namespace) -> None:
             max(one.date for one in some),
         )
     _print(table)
-    failed = {(where, signature_key(one.signature)) for where, one in failures}
     if failed:
         print(
             f"{len(failed):,} signatures are not measured again: `show` tells why, "
@@ -109,16 +127,46 @@ def _show(options: argparse.Namespace) -> None:
     with TimingCache(options.file) as cache:
         entries = cache.entries()
         failures = _standing(entries, cache.failures())
+    entries = [one for one in entries if _is_wanted(one.signature, options)]
+    failures = [(where, one) for where, one in failures if _is_wanted(one.signature, options)]
+    if options.json:
+        shown = {
+            "entries": [_entry_json(one) for one in entries],
+            "failures": [{"environment": asdict(where)} | asdict(one) for where, one in failures],
+        }
+        _print_json(shown)
+        return
+    _print_entries(entries)
+    if failures:
+        _print_failures(failures)
+
+
+def _entry_json(entry: Entry) -> dict[str, Any]:
+    return {
+        "signature": entry.signature,
+        "environment": asdict(entry.environment),
+        "median_ns": entry.median_ns,
+        "spread": entry.spread,
+        "warm_ns": entry.warm_ns,
+        "cold_ns": entry.cold_ns,
+        "sm_khz": entry.measurements[-1].sm_khz,
+        "date": entry.date,
+        "origins": _origins(entry),
+    }
+
+
+def _origins(entry: Entry) -> list[str]:
+    return list(dict.fromkeys(one.origin for one in entry.measurements))
+
+
+def _print_entries(entries: Iterable[Entry]) -> None:
     table = _table("signature", "GPU", "CUDA", "median", "spread", "cold", "n", "clock", "date")
     table.add_column("origin", overflow="fold")
     for entry in entries:
-        text = signature_key(entry.signature)
-        if not _is_wanted(text, options):
-            continue
         cold = entry.cold_ns
         clock_khz = entry.measurements[-1].sm_khz
         table.add_row(
-            Text(text),
+            Text(signature_key(entry.signature)),
             *map(Text, (entry.environment.gpu, entry.environment.cuda)),
             duration_text(entry.median_ns),
             percent_text(entry.spread),
@@ -126,18 +174,18 @@ def _show(options: argparse.Namespace) -> None:
             str(len(entry.warm_ns)),
             f"{clock_khz / 1e6:.2f} GHz" if clock_khz else "-",
             entry.date[:10],
-            Text(", ".join(dict.fromkeys(one.origin for one in entry.measurements))),
+            Text(", ".join(_origins(entry))),
         )
     _print(table)
+
+
+def _print_failures(failures: Iterable[tuple[Environment, Failure]]) -> None:
     table = _table("not measured again", "GPU", "driver", "CUDA", "why", "date", "origin")
     for environment, failure in failures:
-        text = signature_key(failure.signature)
-        if _is_wanted(text, options):
-            where = (environment.gpu, environment.driver, environment.cuda)
-            what = (failure.failure, failure.date[:10], failure.origin)
-            table.add_row(*map(Text, (text, *where, *what)))
-    if table.rows:
-        _print(table)
+        where = (environment.gpu, environment.driver, environment.cuda)
+        what = (failure.failure, failure.date[:10], failure.origin)
+        table.add_row(*map(Text, (signature_key(failure.signature), *where, *what)))
+    _print(table)
 
 
 def _standing(
@@ -152,8 +200,8 @@ def _standing(
     ]
 
 
-def _is_wanted(text: str, options: argparse.Namespace) -> bool:
-    return fnmatchcase(text.lower(), options.pattern.lower())
+def _is_wanted(signature: Mapping[str, Any], options: argparse.Namespace) -> bool:
+    return fnmatchcase(signature_key(signature).lower(), options.pattern.lower())
 
 
 def _export(options: argparse.Namespace) -> None:
@@ -161,13 +209,16 @@ def _export(options: argparse.Namespace) -> None:
     with TimingCache(options.file) as cache:
         rows = list(cache.rows())
     write_text(options.output, rows)
-    print(f"Wrote {options.output} ({_counted(rows)})")
+    if options.json:
+        _print_json({"output": str(options.output), **_counts(rows)})
+    else:
+        print(f"Wrote {options.output} ({_counted(rows)})")
 
 
 def _import(options: argparse.Namespace) -> None:
     found = [row for source in options.sources for row in read_text(source)]
     with TimingCache(options.file, write=True) as cache:
-        _tell_added(options.file, cache.add(found), found)
+        _tell_added(options, cache.add(found), found)
 
 
 def _merge(options: argparse.Namespace) -> None:
@@ -179,30 +230,40 @@ def _merge(options: argparse.Namespace) -> None:
         except Damaged as error:
             raise UsageError(f"{source} is damaged: {error}. Nothing was merged.") from error
     with TimingCache(options.file, write=True) as cache:
-        _tell_added(options.file, cache.add(found), found)
+        _tell_added(options, cache.add(found), found)
 
 
-def _tell_added(path: Path, added: Sequence[Row], given: Sequence[Row]) -> None:
-    new = _counts(added)
-    told = (f"{new.get(kind, 0):,} of {count:,} {kind}" for kind, count in _counts(given).items())
-    print(f"{' and '.join(told)} are new to {path}")
+def _tell_added(options: argparse.Namespace, added: Sequence[Row], given: Sequence[Row]) -> None:
+    new, all_given = _counts(added), _counts(given)
+    if options.json:
+        _print_json({"file": str(options.file), "given": all_given, "new": new})
+        return
+    told = (f"{new[kind]:,} of {all_given[kind]:,} {kind}" for kind in _told_kinds(all_given))
+    print(f"{' and '.join(told)} are new to {options.file}")
 
 
 def _counted(rows: Sequence[Row]) -> str:
-    return " and ".join(f"{count:,} {kind}" for kind, count in _counts(rows).items())
+    counts = _counts(rows)
+    return " and ".join(f"{counts[kind]:,} {kind}" for kind in _told_kinds(counts))
 
 
 def _counts(rows: Sequence[Row]) -> dict[str, int]:
-    """By kind; failures only if there are any."""
     failures = sum(isinstance(one, Failure) for _, one in rows)
-    found = {"measurements": len(rows) - failures}
-    return found | {"failures": failures} if failures else found
+    return {"measurements": len(rows) - failures, "failures": failures}
+
+
+def _told_kinds(counts: Mapping[str, int]) -> list[str]:
+    """Failures only if there are any."""
+    return ["measurements", "failures"] if counts["failures"] else ["measurements"]
 
 
 def _verify(options: argparse.Namespace) -> None:
     with TimingCache(options.file) as cache:
         rows = list(cache.rows())
-    print(f"{options.file} is whole: {_counted(rows)}")
+    if options.json:
+        _print_json({"file": str(options.file), **_counts(rows)})
+    else:
+        print(f"{options.file} is whole: {_counted(rows)}")
 
 
 def _prune(options: argparse.Namespace) -> None:
@@ -214,7 +275,10 @@ def _prune(options: argparse.Namespace) -> None:
         )
     with TimingCache(options.file, write=options.file.exists()) as cache:
         removed = cache.remove(list(_matching(cache, options)))
-    print(f"{_counted(removed)} were removed from {options.file}")
+    if options.json:
+        _print_json({"file": str(options.file), "removed": _counts(removed)})
+    else:
+        print(f"{_counted(removed)} were removed from {options.file}")
 
 
 def _matching(cache: TimingCache, options: argparse.Namespace) -> Iterator[Row]:
@@ -235,6 +299,10 @@ def _matching(cache: TimingCache, options: argparse.Namespace) -> Iterator[Row]:
             for name, pattern in patterns.items()
         ):
             yield environment, one
+
+
+def _print_json(found: Mapping[str, Any]) -> None:
+    print(json.dumps(found, indent=1))
 
 
 def _table(*columns: str) -> Table:

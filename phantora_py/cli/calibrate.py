@@ -2,6 +2,7 @@
 
 import argparse
 import hashlib
+import json
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -41,6 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", type=Path, required=True, metavar="FILE", help="the cluster's new file"
     )
+    parser.add_argument(
+        "--json", action="store_true", help="print what was fitted as JSON (docs/json.md)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -54,6 +58,15 @@ def run(options: argparse.Namespace) -> int:
     write_file(options.output, text.encode(), "-o")
     before = _median_error(all_residuals(logs, cluster.calibration))
     after = _median_error(result.residuals)
+    if options.json:
+        found = {
+            "output": str(options.output),
+            "constants": _constants(names, result),
+            "times": count_rows(logs),
+            "median_error": {"before": before, "after": after},
+        }
+        print(json.dumps(found, indent=1))
+        return 0
     for line in _constant_lines(names, result):
         print(line)
     print(f"median error of {count_rows(logs)} times: {before:.1%} before, {after:.1%} now")
@@ -110,10 +123,17 @@ def _median_error(residuals: Vector) -> float:
 
 
 def _constant_lines(names: Sequence[str], result: Fit) -> Iterator[str]:
-    for name, value, uncertainty in zip(
-        names, result.constants, uncertainties(result), strict=True
-    ):
-        yield f"{name} = {value:.4g} # +- {uncertainty:.1%}"
+    for name, one in _constants(names, result).items():
+        yield f"{name} = {one['value']:.4g} # +- {one['uncertainty']:.1%}"
+
+
+def _constants(names: Sequence[str], result: Fit) -> dict[str, dict[str, float]]:
+    """The uncertainty is a share of the value."""
+    found = zip(names, result.constants, uncertainties(result), strict=True)
+    return {
+        name: {"value": float(value), "uncertainty": float(uncertainty)}
+        for name, value, uncertainty in found
+    }
 
 
 def _file(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="for one signature; default: %(default)g",
     )
+    parser.add_argument(
+        "--json", action="store_true", help="print what was measured as JSON (docs/json.md)"
+    )
     command = parser.add_argument_group("a command, which is run once for what it launches")
     command.add_argument("--cluster", default="h100", metavar="NAME|FILE", help="default: h100")
     command.add_argument("--ranks", type=int, metavar="N", help="ranks in all")
@@ -78,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
             Executor(command, shlex.join(["phantora", *sys.argv[1:]]), options.limit) as executor,
             TimingCache(options.cache, write=True) as cache,
         ):
-            _measure(executor, cache, wanted)
+            _measure(options, executor, cache, wanted)
     except Damaged as error:
         raise put_away(options.cache, error) from error
     return 0
@@ -88,12 +92,9 @@ def _profile_program(options: argparse.Namespace) -> int:
     data = run_program(options)
     found = data.measuring
     assert found is not None, "the run had an executor"
-    environment = found["environment"]
-    print(
-        f"{_name(environment)}: {found['measured']:,} measured, {found['known']:,} known already, "
-        f"{len(found['refused']):,} refused, {found['restarts']:,} restarts"
-    )
-    _tell_refused((row["class"], row["reason"]) for row in found["refused"])
+    environment: Mapping[str, str] = found["environment"]
+    refusals = [(row["class"], row["reason"]) for row in found["refused"]]
+    _tell(options, environment, found, refusals)
     return 0
 
 
@@ -105,7 +106,10 @@ def _wanted(options: argparse.Namespace) -> Iterator[Mapping[str, Any]]:
 
 
 def _measure(
-    executor: Executor, cache: TimingCache, wanted: Mapping[str, Mapping[str, Any]]
+    options: argparse.Namespace,
+    executor: Executor,
+    cache: TimingCache,
+    wanted: Mapping[str, Mapping[str, Any]],
 ) -> None:
     """What is there already, for this environment, is not measured again. Every measurement is
     kept at once, so that an interruption costs one.
@@ -133,14 +137,36 @@ def _measure(
             continue
         cache.add([(environment, measurement)])
     measured = len(lacking) - len(refusals)
-    print(
-        f"{_name(vars(environment))}: {measured:,} measured, "
-        f"{len(wanted) - len(lacking):,} known already, {len(refusals):,} refused, "
-        f"{executor.restarts:,} restarts"
-    )
-    _tell_refused(refusals)
+    counts = {
+        "measured": measured,
+        "known": len(wanted) - len(lacking),
+        "restarts": executor.restarts,
+    }
+    _tell(options, vars(environment), counts, refusals)
     if lacking and not measured:
         raise UsageError("nothing could be measured; what was refused, and why, is above.")
+
+
+def _tell(
+    options: argparse.Namespace,
+    environment: Mapping[str, str],
+    counts: Mapping[str, Any],
+    refusals: Sequence[tuple[str, str]],
+) -> None:
+    """What came of it; `counts` may have other keys."""
+    if options.json:
+        refused = [
+            {"class": kernel_class, "reason": reason, "count": count}
+            for (kernel_class, reason), count in Counter(refusals).most_common()
+        ]
+        told = {name: counts[name] for name in ("measured", "known", "restarts")}
+        print(json.dumps({"environment": dict(environment), **told, "refused": refused}, indent=1))
+        return
+    print(
+        f"{_name(environment)}: {counts['measured']:,} measured, {counts['known']:,} known "
+        f"already, {len(refusals):,} refused, {counts['restarts']:,} restarts"
+    )
+    _tell_refused(refusals)
 
 
 def _name(environment: Mapping[str, str]) -> str:

@@ -28,7 +28,7 @@ def run_program(options: argparse.Namespace) -> RunData:
             executor_limit_s=options.limit,
         )
     )
-    with Progress(prepared, shown=True) as progress:
+    with Progress(prepared, shown=not options.json) as progress:
         outcome = launch.execute(prepared, progress)
     if outcome.exit_code != 0:
         raise error_of(wire.Failure(exit_code=outcome.exit_code, message=outcome.message))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -106,6 +107,24 @@ def test_file_says_where_its_constants_come_from(
     capsys.readouterr()
     assert main(["bench", "all_reduce", "--cluster", str(output), "--compare", logs[1]]) == 0
     assert "# Median error         : 0." in capsys.readouterr().out
+
+
+def test_what_was_fitted_is_told_as_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One object: the file, each constant with its uncertainty, the error before and after."""
+    output = tmp_path / "mine.toml"
+    arguments = ["--constants", GPU_CONSTANTS, "-o", str(output), "--json"]
+    assert main(["calibrate", *in_a_node(tmp_path), *arguments]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["output"] == str(output)
+    assert told["times"] == 4 * len(SMALL + LARGE)
+    assert told["median_error"]["after"] < 0.01 < told["median_error"]["before"]
+    for name in GPU_CONSTANTS.split(","):
+        one = told["constants"].pop(name)
+        assert one["value"] == pytest.approx(getattr(TRUE, name), rel=0.02)
+        assert 0 < one["uncertainty"] < 0.1
+    assert told["constants"] == {}
 
 
 def test_calibrated_file_can_be_calibrated_again(tmp_path: Path) -> None:

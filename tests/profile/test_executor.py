@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import re
 import shlex
@@ -216,6 +217,20 @@ def test_the_suite_fills_a_cache(tmp_path: Path, capsys: pytest.CaptureFixture[s
         assert len(opened.entries()) == count > 500
     assert main(words) == 0
     assert f"0 measured, {count:,} known already, 0 refused" in capsys.readouterr().out
+
+
+def test_what_was_measured_is_told_as_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One object: where it was measured, what was, and what was refused, with the reason."""
+    monkeypatch.setattr("phantora_py.cli.profile.suite", lambda: [product(13)])
+    words = ["profile", "--suite", "--json", "--cache", str(tmp_path / "cache")]
+    for measured in (1, 0):
+        assert main([*words, "--executor", shlex.join(FAKE)]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert set(told.pop("environment")) == {"gpu", "driver", "cuda", "libraries"}
+        counts = {"measured": measured, "known": 1 - measured}
+        assert told == {**counts, "restarts": 0, "refused": []}
 
 
 def test_signatures_of_the_suite_are_of_their_kind() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,51 @@ def test_failures_are_told_exported_and_pruned(
     with TimingCache(path) as opened:
         assert list(opened.failures()) == []
         assert len(opened.entries()) == 1
+
+
+def test_everything_is_told_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What each verb prints with --json is one object with its figures, and nothing else."""
+    path = make_cache(tmp_path / "c", measurement(product(8), 2e5, 3e5, 4e5, cold_ns=(6e5,)))
+    failure = Failure(product(9), "the executor died of it", "2026-01-02T03:04:05", "phantora run")
+    with TimingCache(path, write=True) as opened:
+        opened.add([(H100, failure)])
+    both = {"measurements": 1, "failures": 1}
+
+    def told(*words: object) -> object:
+        assert cache(*words, "--json") == 0
+        return json.loads(capsys.readouterr().out)
+
+    where = dataclasses.asdict(H100)
+    row = {"entries": 1, "samples": 3, "latest": "2026-01-02T03:04:05"}
+    assert told("ls", path) == {"environments": [where | row], "failures": 1}
+    assert told("show", path, '*"m": 8,*') == {
+        "entries": [
+            {
+                "signature": product(8),
+                "environment": where,
+                "median_ns": 3e5,
+                "spread": pytest.approx(1 / 6),
+                "warm_ns": [2e5, 3e5, 4e5],
+                "cold_ns": [6e5],
+                "sm_khz": 1_980_000,
+                "date": "2026-01-02T03:04:05",
+                "origins": ["test"],
+            }
+        ],
+        "failures": [],
+    }
+    assert told("show", path, '*"m": 9,*') == {
+        "entries": [],
+        "failures": [{"environment": where} | dataclasses.asdict(failure)],
+    }
+    text, copy = tmp_path / "c.jsonl", tmp_path / "d"
+    assert told("verify", path) == {"file": str(path), **both}
+    assert told("export", path, "-o", text) == {"output": str(text), **both}
+    assert told("import", copy, text) == {"file": str(copy), "given": both, "new": both}
+    none = {"measurements": 0, "failures": 0}
+    assert told("merge", copy, path) == {"file": str(copy), "given": both, "new": none}
+    removed = {"measurements": 0, "failures": 1}
+    assert told("prune", copy, "--failures") == {"file": str(copy), "removed": removed}
 
 
 def test_text_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
