@@ -42,6 +42,7 @@ VERBS = {
     "coverage": ("phantora_py.coverage", "list which CUDA calls are simulated"),
     "doctor": ("phantora_py.cli.doctor", "say what this machine can do for phantora"),
     "serve": ("phantora_py.cli.serve", "run only the simulation server"),
+    "completion": ("phantora_py.cli.completion", "print a script that completes phantora's words"),
 }
 
 
@@ -82,8 +83,11 @@ def sentence(help_text: str) -> str:
     return f"{help_text[0].upper()}{help_text[1:]}."
 
 
-def make_parser() -> Parser:
-    """The parser of the whole command line; the namespace it makes has the verb's `run`."""
+def make_parser(complete: bool = False) -> Parser:
+    """The parser of the whole command line; the namespace it makes has the verb's `run`.
+
+    `complete`: with the options of all verbs, for who only looks at them.
+    """
     parser = Parser(
         prog="phantora",
         description="Run an unchanged PyTorch training command on a virtual GPU cluster.",
@@ -93,4 +97,6 @@ def make_parser() -> Parser:
     for name, (module, help_text) in VERBS.items():
         verb = verbs.add_parser(name, help=help_text, description=sentence(help_text))
         verb.module = module
+        if complete:
+            cast(Command, importlib.import_module(module)).add_arguments(verb)
     return parser
