@@ -13,6 +13,7 @@ from typing import NamedTuple
 from phantora_py.bench.log import Measured
 from phantora_py.bench.model import Row
 from phantora_py.bench.operations import BenchOperation
+from sim_server.cluster import Layout
 
 _COLUMNS = "#{:>11}  {:>12}  {:>8}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6}"
 _COMPARED = "{:>12}  {:>8}  {:>9}  {:>9}  {:>8}  {:>8}  {:>9}"
@@ -37,6 +38,14 @@ class Compared(NamedTuple):
         equally wrong."""
         ratio = self.row.time_us / self.measured.time_us
         return max(ratio, 1 / ratio) - 1
+
+
+def rank_lines(operation: BenchOperation, layout: Layout) -> Iterator[str]:
+    """What was measured, and on which GPUs, as nccl-tests tells it and `calibrate` reads it."""
+    yield f"# Collective test starting: {operation.name}_perf"
+    for rank in range(layout.ranks):
+        node, device = divmod(rank, layout.gpus_per_node)
+        yield f"#  Rank {rank:2} Group  0 Pid      0 on node-{node} device {device:2}"
 
 
 def header_lines() -> Iterator[str]:

@@ -17,6 +17,7 @@ from phantora_py.bench.table import (
     average_line,
     compared_lines,
     header_lines,
+    rank_lines,
     result_line,
 )
 from phantora_py.cli.messages import error_console
@@ -193,6 +194,8 @@ def _lines(
     options: argparse.Namespace, job: _Job, tables: Sequence[Sequence[Row]]
 ) -> Iterator[str]:
     yield _title(job)
+    if not options.subset:
+        yield from rank_lines(job.operation, job.layout)
     for position, table in enumerate(tables):
         if len(tables) > 1:
             others = "at the same time as the others"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,13 @@ def load_cluster(name_or_path: str) -> Cluster:
     if not _is_file(path) and name_or_path.lower() in builtin_names():
         return load_cluster(name_or_path.lower())
     if not _is_file(path):
+        if path.suffix or path.name != name_or_path:
+            raise UsageError(
+                f"cluster {name_or_path}: there is no such file; phantora cluster list shows what "
+                "is built in"
+                if not os.path.lexists(name_or_path)
+                else f"cluster {name_or_path}: is no regular file; name a TOML file"
+            )
         near = difflib.get_close_matches(name_or_path, builtin_names(), n=1)
         hint = f"did you mean '{near[0]}'? " if near else ""
         raise UsageError(

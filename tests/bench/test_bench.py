@@ -98,6 +98,8 @@ def test_text_has_the_columns_of_nccl_tests(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out.splitlines() == [
         "# phantora bench all_reduce: 8 ranks on 1 x 8 GPUs of round; times are virtual, out of "
         "place",
+        "# Collective test starting: all_reduce_perf",
+        *(f"#  Rank {rank:2} Group  0 Pid      0 on node-0 device {rank:2}" for rank in range(8)),
         "#",
         "#       size         count      type   redop    root     time   algbw   busbw",
         "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)",

@@ -109,6 +109,23 @@ def test_file_says_where_its_constants_come_from(
     assert "# Median error         : 0." in capsys.readouterr().out
 
 
+def test_what_bench_prints_can_be_calibrated_with(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names its operation and ranks as a log does; its times give the model's constants."""
+    logs = []
+    for ranks in ("2", "8"):
+        words = ["--cluster", "h100", "--ranks", ranks, "-b", "1K", "-e", "1G"]
+        assert main(["bench", "all_reduce", *words]) == 0
+        log = tmp_path / f"{ranks}.log"
+        log.write_text(capsys.readouterr().out, encoding="utf-8")
+        logs.append(str(log))
+    output = tmp_path / "same.toml"
+    assert main(["calibrate", *logs, "--constants", GPU_CONSTANTS, "-o", str(output)]) == 0
+    found = asdict(load_cluster(str(output)).calibration)
+    assert found == pytest.approx(asdict(load_cluster("h100").calibration), rel=0.03)
+
+
 def test_what_was_fitted_is_told_as_json(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -167,3 +167,19 @@ def test_base_may_be_a_file(tmp_path: Path) -> None:
     assert (cluster.name, cluster.gpu, cluster.nodes) == ("mine", "a100", 4)
     assert cluster.nic.transport == "efa"
     assert "is its own base" in message_of(tmp_path, 'base = "mine.toml"\n')
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [("mine.toml", "there is no such file"), ("folder/mine", "there is no such file")],
+)
+def test_a_missing_file_is_called_a_file(path: str, told: str) -> None:
+    """What has a suffix or a folder is no name of a built-in cluster."""
+    with pytest.raises(UsageError, match=f"cluster {path}: {told}"):
+        load_cluster(path)
+
+
+def test_a_folder_is_no_cluster(tmp_path: Path) -> None:
+    """It is there, and it is no file."""
+    with pytest.raises(UsageError, match="is no regular file; name a TOML file"):
+        load_cluster(str(tmp_path))
