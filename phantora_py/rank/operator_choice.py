@@ -72,6 +72,15 @@ def reason_against(torch: ModuleType, name: str) -> str | None:
     return next((reason for reason, holds in reasons.items() if holds), None)
 
 
+def has_counted_result(torch: ModuleType, operator: Any) -> bool:
+    """Whether the result has as many elements as the inputs' values say."""
+    name = operator.overloadpacket.__name__
+    if name == "index":
+        return False  # Flags are counted by `nonzero`, which is an operator of its own.
+    # PyTorch 2.8 does not tag `_unique`, which `isin` calls.
+    return name == "_unique" or torch.Tag.dynamic_output_shape in operator.tags
+
+
 def promised_count(operator: Any, inputs: list[Any], results: Any) -> int | None:
     """What PyTorch reads back to size the result: how many elements there are.
 

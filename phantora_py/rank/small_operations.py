@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from .expert_load import ExpertLoad
-from .operator_choice import carried_out, promised_count
+from .operator_choice import carried_out, has_counted_result, promised_count
 from .operators import Kernel, overload, replaceable
 from .special_operations import SpecialOperations
 from .tensor_values import Inputs, TensorValues, UnknownValueError
@@ -87,9 +87,7 @@ class _CarriedOut:
         self._torch = torch
         self._values = values
         self._operator = operator
-        # An index of flags is counted by `nonzero`, which is an operator of its own.
-        is_index = operator.overloadpacket.__name__ == "index"
-        self._has_counted_result = torch.Tag.dynamic_output_shape in operator.tags and not is_index
+        self._has_counted_result = has_counted_result(torch, operator)
         schema = operator._schema
         self._names = [one.name for one in schema.arguments]
         self._results = {one.name for one in schema.arguments if one.is_out}

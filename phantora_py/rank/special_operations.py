@@ -37,6 +37,8 @@ class SpecialOperations:
         return {
             "topk": self._topk,
             "_amp_foreach_non_finite_check_and_unscale_": self._check_finite,
+            "_cummax_helper": self._running_extreme,
+            "_cummin_helper": self._running_extreme,
             "linalg_eig": self._eigen,
             "_linalg_eigvals": self._eigen,
         }
@@ -111,6 +113,23 @@ class SpecialOperations:
                     self._values.write(found, before)
 
         return check_finite
+
+    def _running_extreme(self, make: Callable[[Kernel], Kernel], usual: Kernel) -> Kernel:
+        """It writes all of two tensors that its schema has as changed. What they held before has no
+        part in it, so it may be zeros.
+        """
+        by_values = make(usual)
+
+        def running_extreme(keys: Any, tensor: Any, values: Any, indices: Any, dim: int) -> None:
+            if self._is_known(tensor):
+                zeros = self._torch.zeros
+                with self._values.own_code():
+                    for one in (values, indices):
+                        before = zeros(one.shape, dtype=one.dtype, device="cpu")
+                        self._values.write(one, before)
+            by_values(keys, tensor, values, indices, dim)
+
+        return running_extreme
 
     def _eigen(self, make: Callable[[Kernel], Kernel], usual: Kernel) -> Kernel:
         """PyTorch reads back a flag, whether all of the matrix is finite, and refuses it if not."""
