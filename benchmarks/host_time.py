@@ -56,7 +56,7 @@ def run(
     if model == "recorded":
         words += ["--host-gaps", str(gaps)]
     subprocess.run([*words, "--", sys.executable, str(SCRIPT)], check=True, cwd=directory)
-    return path, summarise(RunData(path))
+    return path, dict(summarise(RunData(path)))
 
 
 @contextmanager

@@ -50,7 +50,10 @@ def measure(path: Path, rounds: int) -> Results:
     for _ in range(rounds):
         parts["priced once"].append(cpu_s(price))
         parts["found by other ranks"].append(cpu_s(find))
-    iteration_s = summarise(data)["wall"]["per_iteration_s"]
+    wall = summarise(data)["wall"]
+    assert wall is not None
+    assert wall["per_iteration_s"] is not None
+    iteration_s = wall["per_iteration_s"]
     results = Results("Pricing kernels", ["what", "ms", "share of an iteration"])
     for name, times in parts.items():
         results.add(name, 1e3 * median(times), f"{median(times) / iteration_s:.2%}")

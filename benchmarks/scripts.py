@@ -104,7 +104,7 @@ def run(script: Script) -> dict[str, Any]:
         command += [sys.executable, str(PROGRAMS / script.words[0]), *script.words[1:]]
         environment = {**os.environ, **script.environment}
         subprocess.run(command, cwd=directory, env=environment, capture_output=True, check=False)
-        return summarise(RunData(Path(directory, "run.phr")))
+        return dict(summarise(RunData(Path(directory, "run.phr"))))
 
 
 def cells(name: str, script: Script, summary: dict[str, Any]) -> list[str]:

@@ -46,7 +46,7 @@ def simulate(directory: Path, ranks: int, setting: str) -> dict[str, Any]:
         check=True,
         stdout=subprocess.DEVNULL,
     )
-    return summarise(RunData(path))
+    return dict(summarise(RunData(path)))
 
 
 def main() -> None:

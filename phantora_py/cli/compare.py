@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from phantora_py.cli.iteration_option import ITERATION_FORMS, ITERATION_HELP, checked_iteration
 from phantora_py.compare.comparison import compare, names_of, read_configuration
 from phantora_py.compare.gates import judge, require
+from phantora_py.compare.json_types import JudgedComparison
 from phantora_py.compare.quantities import check_prices, parse_gate, parse_prices, parse_work
 from phantora_py.compare.terminal import print_comparison
 from phantora_py.text.units import size_text
@@ -73,8 +73,8 @@ def run(options: argparse.Namespace) -> int:
         for path, name, work in zip(options.files, names_of(options.files), works, strict=True)
     ]
     check_prices(prices, [gpu for one in runs for gpu in one.gpus])
-    comparison = compare(runs, prices)
-    comparison["gates"] = judge(comparison, gates)
+    compared = compare(runs, prices)
+    comparison: JudgedComparison = {**compared, "gates": judge(compared, gates)}
     if options.json:
         print(json.dumps(comparison, indent=1), flush=True)
     elif options.html is not None:
@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _write_page(comparison: Mapping[str, Any], path: Path, files: Sequence[Path]) -> None:
+def _write_page(comparison: JudgedComparison, path: Path, files: Sequence[Path]) -> None:
     # The template engine need not be imported for the other views.
     from phantora_py.compare.page import make_comparison_page  # noqa: PLC0415
     from phantora_py.report.page.template import write  # noqa: PLC0415

@@ -24,10 +24,10 @@ from phantora_py.data import RunData
 from phantora_py.isolation.backend import BACKENDS
 from phantora_py.isolation.probe import NETWORKS
 from phantora_py.launch.options import HOST_TENSORS, HOST_TIMES, UNSUPPORTED, RunOptions
+from phantora_py.report.sections.unknown_reads import parse_places
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from phantora_py.report.trust import doubts_of
-from phantora_py.report.unknown_reads import parse_places
 from phantora_py.runs import run as launch
 from sim_server import simulation_pb2 as wire
 from sim_server.errors import LowTrust, UsageError

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.text import Text
@@ -16,6 +14,12 @@ from phantora_py.cli.compare import add_comparing_arguments
 from phantora_py.cli.iteration_option import checked_iteration
 from phantora_py.cli.messages import error_console
 from phantora_py.compare.comparison import SCHEMA, compare, read_configuration, shortened
+from phantora_py.compare.json_types import (
+    Comparison,
+    SweepComparison,
+    SweptRun,
+    WithoutData,
+)
 from phantora_py.compare.quantities import Prices, Work, check_prices, parse_prices, parse_work
 from phantora_py.compare.terminal import print_figures
 from phantora_py.sweep.drawing import write_drawing
@@ -124,7 +128,7 @@ def _compare(
     works: Sequence[Work | None],
     prices: Prices,
     iteration: str | None,
-) -> dict[str, Any]:
+) -> SweepComparison:
     """The comparison with the first that finished; what left no data file stands apart."""
     numbers = [number for number, result in enumerate(ended) if result.data is not None]
     numbers.sort(key=lambda number: ended[number].exit_code != 0)
@@ -133,23 +137,40 @@ def _compare(
         for number in numbers
         if (data := ended[number].data) is not None
     ]
-    comparison: dict[str, Any] = {"schema": SCHEMA, "runs": [], "changes": [], "notes": []}
+    comparison: Comparison = {"schema": SCHEMA, "runs": [], "changes": [], "notes": []}
     if runs:
         comparison = compare(runs, prices)
     marks = front([costs_of(one) for one in comparison["runs"]])
-    for one, number, mark in zip(comparison["runs"], numbers, marks, strict=True):
-        one["pareto"] = mark
-        one["file"] = str(ended[number].data)
-        one["values"] = dict(plan[number].values)
-    comparison["without_data"] = [
-        {key: value for key, value in dataclasses.asdict(one).items() if key != "data"}
-        for one in ended
-        if one.data is None
+    swept: list[SweptRun] = [
+        {
+            **one,
+            "pareto": mark,
+            "file": str(ended[number].data),
+            "values": dict(plan[number].values),
+        }
+        for one, number, mark in zip(comparison["runs"], numbers, marks, strict=True)
     ]
-    return comparison
+    return {
+        "schema": comparison["schema"],
+        "runs": swept,
+        "changes": comparison["changes"],
+        "notes": comparison["notes"],
+        "without_data": [_without_data(one) for one in ended if one.data is None],
+    }
 
 
-def _print(comparison: dict[str, Any]) -> None:
+def _without_data(one: Result) -> WithoutData:
+    return {
+        "name": one.name,
+        "exit_code": one.exit_code,
+        "message": one.message,
+        "out_of_memory": one.out_of_memory,
+        "wall_s": one.wall_s,
+        "cached": one.cached,
+    }
+
+
+def _print(comparison: SweepComparison) -> None:
     console = Console(highlight=False)
     if comparison["runs"]:
         print_figures(comparison, console)

@@ -7,15 +7,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from phantora_py.compare.inputs import Inputs, differences, inputs_of, program_of
-from phantora_py.compare.interval import Doubts, Spread, speed_up, spread
+from phantora_py.compare.interval import Doubts, SpeedUp, Spread, speed_up, spread
+from phantora_py.compare.json_types import (
+    Changes,
+    CollectiveFigures,
+    ComparedIteration,
+    ComparedRun,
+    Comparison,
+    Cost,
+    KernelFigures,
+    SpeedUpJson,
+    Throughput,
+)
 from phantora_py.compare.quantities import Prices, Work
 from phantora_py.compare.work import (
-    Change,
+    CollectiveTotal,
+    KernelTotal,
     add_up,
     class_changes,
     collective_changes,
@@ -24,8 +36,8 @@ from phantora_py.compare.work import (
 from phantora_py.compare.work import Work as DoneWork
 from phantora_py.data import RunData
 from phantora_py.report.iterations import find_iterations
-from phantora_py.report.summary import summarise
-from phantora_py.report.unknown_reads import difference_text
+from phantora_py.report.sections.unknown_reads import difference_text
+from phantora_py.report.summary import Summary, summarise
 
 SCHEMA = 2
 _HOUR_NS = 3600 * 10**9
@@ -36,7 +48,7 @@ class Configuration:
     """One run, as far as it is compared."""
 
     name: str
-    summary: dict[str, Any]
+    summary: Summary
     gpus: dict[str, int]
     """How many ranks have which."""
     iterations: Spread | None
@@ -95,7 +107,7 @@ def names_of(paths: Sequence[Path]) -> list[str]:
     return list(map(str, paths))
 
 
-def compare(runs: Sequence[Configuration], prices: Prices) -> dict[str, Any]:
+def compare(runs: Sequence[Configuration], prices: Prices) -> Comparison:
     """The comparison of at least one run. Units: as the keys say; times are virtual."""
     first = runs[0]
     return {
@@ -106,10 +118,8 @@ def compare(runs: Sequence[Configuration], prices: Prices) -> dict[str, Any]:
     }
 
 
-def _figures(run: Configuration, first: Configuration, prices: Prices) -> dict[str, Any]:
+def _figures(run: Configuration, first: Configuration, prices: Prices) -> ComparedRun:
     summary, iterations = run.summary, run.iterations
-    interval = iterations.interval if iterations else None
-    model = summary["trust"]["interval"]
     ratio = None
     if run is not first and _takes_time(iterations) and _takes_time(first.iterations):
         ratio = speed_up(
@@ -129,16 +139,8 @@ def _figures(run: Configuration, first: Configuration, prices: Prices) -> dict[s
         "exit_code": summary["exit_code"],
         "broke_off": summary["broke_off"],
         "digest": summary["digest"],
-        "iteration": iterations
-        and {
-            "count": summary["iterations"]["count"],
-            "median_ns": iterations.median_ns,
-            "interval_ns": interval and [interval.low_ns, interval.high_ns],
-            "confidence": interval and interval.confidence,
-            "per_iteration_ns": summary["iterations"]["per_iteration_ns"],
-            "model_interval_ns": model and [model["low_ns"], model["high_ns"]],
-        },
-        "speed_up": ratio and asdict(ratio),
+        "iteration": _iteration(summary, iterations) if iterations else None,
+        "speed_up": _ratio(ratio) if ratio else None,
         "throughput": _throughput(run),
         "breakdown_ns": summary["breakdown_ns"],
         "unknown_reads": summary["trust"]["unknown_reads"],
@@ -148,6 +150,27 @@ def _figures(run: Configuration, first: Configuration, prices: Prices) -> dict[s
         "capacity_bytes": memory["capacity_bytes"],
         "fits": memory["fits"],
         "cost": _cost(run, prices),
+    }
+
+
+def _iteration(summary: Summary, iterations: Spread) -> ComparedIteration:
+    interval, model = iterations.interval, summary["trust"]["interval"]
+    return {
+        "count": summary["iterations"]["count"],
+        "median_ns": iterations.median_ns,
+        "interval_ns": [interval.low_ns, interval.high_ns] if interval else None,
+        "confidence": interval.confidence if interval else None,
+        "per_iteration_ns": summary["iterations"]["per_iteration_ns"],
+        "model_interval_ns": [model["low_ns"], model["high_ns"]] if model else None,
+    }
+
+
+def _ratio(ratio: SpeedUp) -> SpeedUpJson:
+    return {
+        "value": ratio.value,
+        "low": ratio.low,
+        "high": ratio.high,
+        "distinguishable": ratio.distinguishable,
     }
 
 
@@ -165,14 +188,14 @@ def _relative_work(run: Configuration, first: Configuration) -> float:
     return run.work.amount / first.work.amount if run.work and first.work else 1.0
 
 
-def _throughput(run: Configuration) -> dict[str, Any] | None:
+def _throughput(run: Configuration) -> Throughput | None:
     if run.work is None or run.iterations is None or not run.iterations.median_ns:
         return None
     per_s = run.work.amount / run.iterations.median_ns * 1e9
     return {"unit": run.work.unit, "per_iteration": run.work.amount, "per_s": per_s}
 
 
-def _cost(run: Configuration, prices: Prices) -> dict[str, Any] | None:
+def _cost(run: Configuration, prices: Prices) -> Cost | None:
     per_hour = 0.0
     for gpu, ranks in run.gpus.items():
         price = prices.of(gpu)
@@ -182,31 +205,54 @@ def _cost(run: Configuration, prices: Prices) -> dict[str, Any] | None:
     if run.iterations is None:
         return None
     cost = per_hour * run.iterations.median_ns / _HOUR_NS
-    per_million = run.work and cost / run.work.amount * 1e6
+    per_million = cost / run.work.amount * 1e6 if run.work else None
     mean = per_hour / run.summary["ranks"]
     return {"per_gpu_hour": mean, "per_iteration": cost, "per_million": per_million}
 
 
-def _changes(first: Configuration, run: Configuration) -> dict[str, Any]:
+def _changes(first: Configuration, run: Configuration) -> Changes:
     return {
         "name": run.name,
-        "inputs": [asdict(one) for one in differences(first.inputs, run.inputs)],
+        "inputs": [
+            {"group": one.group, "name": one.name, "first": one.first, "this": one.this}
+            for one in differences(first.inputs, run.inputs)
+        ],
         "kernel_classes": [
-            {"class": one.key[0], **_both(one)} for one in class_changes(first.done, run.done)
+            {"class": one.key[0], "first": _kernel(one.first), "this": _kernel(one.this)}
+            for one in class_changes(first.done, run.done)
         ],
         "kernels": [
-            {"class": one.key[0], "name": one.key[1], **_both(one)}
+            {
+                "class": one.key[0],
+                "name": one.key[1],
+                "first": _kernel(one.first),
+                "this": _kernel(one.this),
+            }
             for one in kernel_changes(first.done, run.done)
         ],
         "collectives": [
-            {"kind": one.key[0], "participants": one.key[1], **_both(one)}
+            {
+                "kind": one.key[0],
+                "participants": one.key[1],
+                "first": _collective(one.first),
+                "this": _collective(one.this),
+            }
             for one in collective_changes(first.done, run.done)
         ],
     }
 
 
-def _both(change: Change[Any, Any]) -> dict[str, Any]:
-    return {"first": asdict(change.first), "this": asdict(change.this)}
+def _kernel(total: KernelTotal) -> KernelFigures:
+    return {"count": total.count, "time_ns": total.time_ns}
+
+
+def _collective(total: CollectiveTotal) -> CollectiveFigures:
+    return {
+        "count": total.count,
+        "size_bytes": total.size_bytes,
+        "moving_ns": total.moving_ns,
+        "waiting_ns": total.waiting_ns,
+    }
 
 
 def shortened(message: str) -> str:

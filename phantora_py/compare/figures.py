@@ -6,17 +6,20 @@ Owns titles and texts; where they go is the views' business.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from phantora_py.compare.json_types import (
+    ChangedInput,
+    CollectiveFigures,
+    ComparedRun,
+    KernelFigures,
+)
 from phantora_py.text.units import amount_text, duration_text, percent_text, size_text
 
 NONE = "-"
 # A change of less than this share of the iteration is not worth a line (assumed).
 _LEAST_SHARE = 0.001
-
-Run = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -27,9 +30,9 @@ class Column:
     texts: list[str]
 
 
-def figure_columns(runs: Sequence[Run]) -> list[Column]:
+def figure_columns(runs: Sequence[ComparedRun]) -> list[Column]:
     """Those that some run has anything for."""
-    columns: list[tuple[str, Callable[[Run], str]]] = [
+    columns: list[tuple[str, Callable[[ComparedRun], str]]] = [
         ("GPUs", lambda run: " + ".join(f"{ranks} {gpu}" for gpu, ranks in run["gpus"].items())),
         ("virtual iteration", _iteration),
         ("interval", _interval),
@@ -38,8 +41,8 @@ def figure_columns(runs: Sequence[Run]) -> list[Column]:
         ("exposed", lambda run: _optional(duration_text, run["exposed_communication_ns"])),
         ("waiting", lambda run: _optional(duration_text, run["waiting_for_ranks_ns"])),
         ("peak memory", _memory),
-        ("cost", lambda run: _cost(run, "per_iteration")),
-        (_cost_title(runs), lambda run: _cost(run, "per_million")),
+        ("cost", lambda run: _cost(run["cost"]["per_iteration"] if run["cost"] else None)),
+        (_cost_title(runs), lambda run: _cost(run["cost"]["per_million"] if run["cost"] else None)),
         ("ended", _end),
         ("front", lambda run: "*" if run.get("pareto") else NONE),
     ]
@@ -47,12 +50,12 @@ def figure_columns(runs: Sequence[Run]) -> list[Column]:
     return [column for column in made if not set(column.texts) <= {NONE}]
 
 
-def least_ns(first: Run) -> float:
+def least_ns(first: ComparedRun) -> float:
     """What a time must have changed by to be shown."""
     return float(_LEAST_SHARE * first["iteration"]["median_ns"]) if first["iteration"] else 0.0
 
 
-def input_text(one: Mapping[str, Any]) -> str:
+def input_text(one: ChangedInput) -> str:
     """An input that differs."""
     name, first, this = one["name"], one["first"], one["this"]
     if first is None:
@@ -67,14 +70,14 @@ def signed_text(change_ns: float) -> str:
     return f"{'+' if change_ns > 0 else '-'}{duration_text(abs(change_ns))}"
 
 
-def kernel_text(total: Mapping[str, float]) -> str:
+def kernel_text(total: KernelFigures) -> str:
     """Count and time of a kernel, of one rank in one iteration."""
     if not total["count"]:
         return NONE
     return f"{_count(total)} x, {duration_text(total['time_ns'])}"
 
 
-def collective_text(total: Mapping[str, float]) -> str:
+def collective_text(total: CollectiveFigures) -> str:
     """Likewise of a collective, with its size."""
     if not total["count"]:
         return NONE
@@ -82,7 +85,7 @@ def collective_text(total: Mapping[str, float]) -> str:
     return f"{_count(total)} x, {size}, {duration_text(total['moving_ns'])}"
 
 
-def _count(total: Mapping[str, float]) -> str:
+def _count(total: KernelFigures | CollectiveFigures) -> str:
     return f"{total['count']:.4g}" if total["count"] < 1000 else f"{total['count']:.0f}"
 
 
@@ -90,17 +93,17 @@ def _optional(text: Callable[[float], str], value: float | None) -> str:
     return NONE if value is None else text(value)
 
 
-def _iteration(run: Run) -> str:
+def _iteration(run: ComparedRun) -> str:
     return duration_text(run["iteration"]["median_ns"]) if run["iteration"] else NONE
 
 
-def _interval(run: Run) -> str:
+def _interval(run: ComparedRun) -> str:
     """As the run's own report says it."""
     known = run["iteration"] and run["iteration"]["model_interval_ns"]
     return f"{duration_text(known[0])} to {duration_text(known[1])}" if known else NONE
 
 
-def _speed_up(run: Run, is_first: bool) -> str:
+def _speed_up(run: ComparedRun, is_first: bool) -> str:
     ratio = run["speed_up"]
     if is_first:
         return "1 (the first)"
@@ -114,15 +117,15 @@ def _speed_up(run: Run, is_first: bool) -> str:
     return f"{ratio['value']:#.3g}" + (f" ({low} to {high})" if low != high else "")
 
 
-def _throughput(run: Run) -> str:
+def _throughput(run: ComparedRun) -> str:
     return amount_text(run["throughput"]["per_s"]) if run["throughput"] else NONE
 
 
-def _throughput_title(runs: Sequence[Run]) -> str:
+def _throughput_title(runs: Sequence[ComparedRun]) -> str:
     return next((f"{run['throughput']['unit']}/s" for run in runs if run["throughput"]), "")
 
 
-def _memory(run: Run) -> str:
+def _memory(run: ComparedRun) -> str:
     if run["peak_memory_bytes"] is None:
         return NONE
     share = percent_text(run["peak_memory_bytes"] / run["capacity_bytes"])
@@ -130,16 +133,16 @@ def _memory(run: Run) -> str:
     return f"{size_text(run['peak_memory_bytes'])} ({share}{fits})"
 
 
-def _cost(run: Run, per: str) -> str:
-    return f"{run['cost'][per]:.3g}" if run["cost"] and run["cost"][per] is not None else NONE
+def _cost(cost: float | None) -> str:
+    return NONE if cost is None else f"{cost:.3g}"
 
 
-def _cost_title(runs: Sequence[Run]) -> str:
+def _cost_title(runs: Sequence[ComparedRun]) -> str:
     unit = next((run["throughput"]["unit"] for run in runs if run["throughput"]), "")
     return f"cost per million {unit}"
 
 
-def _end(run: Run) -> str:
+def _end(run: ComparedRun) -> str:
     if run["broke_off"]:
         return "broke off"
     if run["fits"] is False and run["exit_code"]:

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from phantora_py.compare.json_types import ComparedRun, Comparison, JudgedComparison, Verdict
 from phantora_py.compare.quantities import Gate
 from sim_server.errors import GateFailed
 
-_FIGURES = {
-    "iteration_time": lambda run: run["iteration"] and run["iteration"]["median_ns"],
+_FIGURES: Mapping[str, Callable[[ComparedRun], float | None]] = {
+    "iteration_time": lambda run: run["iteration"]["median_ns"] if run["iteration"] else None,
     "exposed_communication": lambda run: run["exposed_communication_ns"],
     "waiting_for_ranks": lambda run: run["waiting_for_ranks_ns"],
     "peak_memory": lambda run: run["peak_memory_bytes"],
 }
 
 
-def judge(comparison: Mapping[str, Any], gates: Sequence[Gate]) -> list[dict[str, Any]]:
+def judge(comparison: Comparison, gates: Sequence[Gate]) -> list[Verdict]:
     """The `gates` of the comparison: each gate for each run but the first. `ratio` is null where a
     figure is not known; such a gate is not met, nor is one of a run that did not finish.
     """
     first, *others = comparison["runs"]
-    return [
-        {"gate": gate.text, "name": run["name"], **_verdict(gate, first, run)}
-        for run in others
-        for gate in gates
-    ]
+    return [_verdict(gate, first, run) for run in others for gate in gates]
 
 
-def _verdict(gate: Gate, first: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
+def _verdict(gate: Gate, first: ComparedRun, run: ComparedRun) -> Verdict:
     base, value = (_FIGURES[gate.metric](one) for one in (first, run))
     finished = first["exit_code"] == 0 and run["exit_code"] == 0
     ratio = None
@@ -36,6 +32,8 @@ def _verdict(gate: Gate, first: Mapping[str, Any], run: Mapping[str, Any]) -> di
         # Nothing of nothing is no change; something of nothing is beyond every limit.
         ratio = value / base if base else 1.0 if not value else float("inf")
     return {
+        "gate": gate.text,
+        "name": run["name"],
         "metric": gate.metric,
         "limit": gate.limit,
         "ratio": None if ratio == float("inf") else ratio,
@@ -43,14 +41,14 @@ def _verdict(gate: Gate, first: Mapping[str, Any], run: Mapping[str, Any]) -> di
     }
 
 
-def require(comparison: Mapping[str, Any]) -> None:
+def require(comparison: JudgedComparison) -> None:
     """Raises: GateFailed if a gate is not met."""
     failed = list(_complaints(comparison))
     if failed:
         raise GateFailed(" ".join(failed))
 
 
-def _complaints(comparison: Mapping[str, Any]) -> Iterator[str]:
+def _complaints(comparison: JudgedComparison) -> Iterator[str]:
     runs = {run["name"]: run for run in comparison["runs"]}
     first = comparison["runs"][0]
     for verdict in comparison["gates"]:

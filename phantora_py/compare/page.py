@@ -5,7 +5,7 @@ and is as closed: one file, nothing fetched.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,19 @@ from phantora_py.compare.figures import (
     least_ns,
     signed_text,
 )
+from phantora_py.compare.json_types import (
+    Changes,
+    ComparedIteration,
+    ComparedRun,
+    JudgedComparison,
+)
 from phantora_py.report.page.template import fill
+from phantora_py.report.sections.breakdown import exclusive_ns
 
 _ASSETS = Path(__file__).parent / "assets"
-_PARTS = ("compute", "exposed_communication", "waiting_for_ranks", "host", "idle")
 
 
-def make_comparison_page(comparison: Mapping[str, Any]) -> str:
+def make_comparison_page(comparison: JudgedComparison) -> str:
     """The page of what `comparison.compare` found, with its gates."""
     runs = comparison["runs"]
     views = {
@@ -43,13 +49,13 @@ def make_comparison_page(comparison: Mapping[str, Any]) -> str:
     return fill("comparison.html", views, _ASSETS)
 
 
-def _longest_ns(runs: list[dict[str, Any]]) -> int:
+def _longest_ns(runs: Sequence[ComparedRun]) -> int:
     """What the full width of the bars is."""
     known = [run["iteration"] for run in runs if run["iteration"]]
     return max((max(_range_ns(one)[1], *one["per_iteration_ns"]) for one in known), default=1) or 1
 
 
-def _range_ns(iteration: Mapping[str, Any]) -> list[int]:
+def _range_ns(iteration: ComparedIteration) -> list[int]:
     """The run's interval, as its report has it; the spread of the iterations where the models'
     errors are not known.
     """
@@ -57,7 +63,7 @@ def _range_ns(iteration: Mapping[str, Any]) -> list[int]:
     return list(known or [iteration["median_ns"]] * 2)
 
 
-def _bar(run: Mapping[str, Any], longest_ns: int) -> dict[str, Any]:
+def _bar(run: ComparedRun, longest_ns: int) -> dict[str, Any]:
     """Places in percent of the width. The parts are those of the mean iteration, drawn as long as
     the median one is.
     """
@@ -68,7 +74,7 @@ def _bar(run: Mapping[str, Any], longest_ns: int) -> dict[str, Any]:
     def place(time_ns: float) -> float:
         return 100 * time_ns / longest_ns
 
-    parts_ns = {name: run["breakdown_ns"][name] for name in _PARTS}
+    parts_ns = exclusive_ns(run["breakdown_ns"])
     whole_ns = sum(parts_ns.values()) or 1
     low_ns, high_ns = _range_ns(iteration)
     return {
@@ -86,18 +92,20 @@ def _bar(run: Mapping[str, Any], longest_ns: int) -> dict[str, Any]:
     }
 
 
-def _changes(first: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def _changes(first: ComparedRun, changes: Changes) -> dict[str, Any]:
     """Rows of the tables; those that moved by less than the least that the terminal shows are
     counted alone.
     """
     shown: dict[str, Any] = {"name": changes["name"], "inputs": changes["inputs"], "left_out": 0}
-    for table, text, time in (
-        ("kernel_classes", kernel_text, "time_ns"),
-        ("kernels", kernel_text, "time_ns"),
-        ("collectives", collective_text, "moving_ns"),
-    ):
+    # Tables of several types, gone through alike.
+    tables: list[tuple[str, Sequence[Any], Callable[[Any], str], str]] = [
+        ("kernel_classes", changes["kernel_classes"], kernel_text, "time_ns"),
+        ("kernels", changes["kernels"], kernel_text, "time_ns"),
+        ("collectives", changes["collectives"], collective_text, "moving_ns"),
+    ]
+    for table, changed, text, time in tables:
         rows = []
-        for row in changes[table]:
+        for row in changed:
             change_ns = row["this"][time] - row["first"][time]
             if abs(change_ns) <= least_ns(first):
                 shown["left_out"] += table != "kernel_classes"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
@@ -12,7 +11,6 @@ from rich.text import Text
 
 from phantora_py.compare.figures import (
     NONE,
-    Run,
     collective_text,
     figure_columns,
     input_text,
@@ -21,6 +19,17 @@ from phantora_py.compare.figures import (
     signed_text,
 )
 from phantora_py.compare.figures_table import figures_tables
+from phantora_py.compare.json_types import (
+    ChangedClass,
+    ChangedCollective,
+    ChangedKernel,
+    Changes,
+    ComparedRun,
+    Comparison,
+    JudgedComparison,
+    SweepComparison,
+    Verdict,
+)
 
 # The rest is in the JSON.
 _MOST_ROWS = 8
@@ -28,21 +37,21 @@ _MOST_ROWS = 8
 _PLAIN_WIDTH = 140
 
 
-def print_comparison(comparison: Mapping[str, Any], console: Console | None = None) -> None:
+def print_comparison(comparison: JudgedComparison, console: Console | None = None) -> None:
     """Prints the table of runs, what should be known of it, and what changed."""
     console = _wide(console or Console(highlight=False))
     runs = comparison["runs"]
     print_figures(comparison, console)
     for changes in comparison["changes"]:
         _print_changes(console, runs[0], changes)
-    gates = comparison.get("gates", [])
+    gates = comparison["gates"]
     if gates:
         console.print()
     for verdict in gates:
         console.print(_gate_line(verdict))
 
 
-def print_figures(comparison: Mapping[str, Any], console: Console) -> None:
+def print_figures(comparison: Comparison | SweepComparison, console: Console) -> None:
     """Prints the table of runs and what should be known of it."""
     console = _wide(console)
     runs = comparison["runs"]
@@ -62,7 +71,7 @@ def _wide(console: Console) -> Console:
 # What changed
 
 
-def _print_changes(console: Console, first: Run, changes: Mapping[str, Any]) -> None:
+def _print_changes(console: Console, first: ComparedRun, changes: Changes) -> None:
     console.print()
     console.print(Text(f"From {first['name']} to {changes['name']}", style="bold"))
     for group in dict.fromkeys(one["group"] for one in changes["inputs"]):
@@ -78,9 +87,9 @@ def _print_changes(console: Console, first: Run, changes: Mapping[str, Any]) -> 
 
 
 def _print_kernels(
-    console: Console, title: str, rows: Sequence[Mapping[str, Any]], shortest_ns: float
+    console: Console, title: str, rows: Sequence[ChangedClass | ChangedKernel], shortest_ns: float
 ) -> None:
-    def change_ns(row: Mapping[str, Any]) -> float:
+    def change_ns(row: ChangedClass) -> float:
         return float(row["this"]["time_ns"] - row["first"]["time_ns"])
 
     shown = [row for row in rows if abs(change_ns(row)) > shortest_ns][:_MOST_ROWS]
@@ -90,17 +99,17 @@ def _print_kernels(
     table = _table(title, "first", "now", "change")
     for row in shown:
         table.add_row(
-            Text(row.get("name") or row["class"], overflow="ellipsis", no_wrap=True),
-            *(kernel_text(row[which]) for which in ("first", "this")),
+            Text(str(row.get("name", row["class"])), overflow="ellipsis", no_wrap=True),
+            *(kernel_text(total) for total in (row["first"], row["this"])),
             signed_text(change_ns(row)),
         )
     console.print(table)
 
 
 def _print_collectives(
-    console: Console, rows: Sequence[Mapping[str, Any]], shortest_ns: float
+    console: Console, rows: Sequence[ChangedCollective], shortest_ns: float
 ) -> None:
-    def change_ns(row: Mapping[str, Any]) -> float:
+    def change_ns(row: ChangedCollective) -> float:
         return float(row["this"]["moving_ns"] - row["first"]["moving_ns"])
 
     shown = [row for row in rows if change_ns(row) > shortest_ns][:_MOST_ROWS]
@@ -111,7 +120,7 @@ def _print_collectives(
     for row in shown:
         table.add_row(
             Text(f"{row['kind']} of {row['participants']} ranks"),
-            *(collective_text(row[which]) for which in ("first", "this")),
+            *(collective_text(total) for total in (row["first"], row["this"])),
             signed_text(change_ns(row)),
         )
     console.print(table)
@@ -126,7 +135,7 @@ def _table(title: str, *columns: str) -> Table:
     return table
 
 
-def _gate_line(verdict: Mapping[str, Any]) -> Text:
+def _gate_line(verdict: Verdict) -> Text:
     ratio = NONE if verdict["ratio"] is None else f"{verdict['ratio']:.4g}"
     met = ("met", "green") if verdict["met"] else ("not met", "red")
     return Text.assemble(f"gate {verdict['gate']}   {verdict['name']}: {ratio}   ", met)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -26,6 +26,29 @@ _COPIES = "copy by the copy engines"
 COPIES_CLASS = "copies"
 """What the copy engines do, fills too; kernels that copy are of a class of their own."""
 WHOLE_TRAINING = "whole training"
+
+
+DoubtfulClass = TypedDict(
+    "DoubtfulClass",
+    {
+        "class": str,
+        "share": float,
+        "shorter": float,
+        "longer": float,
+        "sources": list[str],
+    },
+)
+"""A class of work, in JSON: shares of the iteration, by which that may be shorter and longer."""
+
+
+class IterationInterval(TypedDict):
+    """Of the median iteration, from the models' errors (docs/kernels.md)."""
+
+    confidence: float
+    low_ns: int
+    high_ns: int
+    classes: list[DoubtfulClass]
+    """Most doubt first."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +81,7 @@ class Certainty:
         """Likewise."""
         return 1 + _together([one.longer_ns for one in self.classes]) / self.whole_ns
 
-    def to_dict(self, median_ns: int) -> dict[str, Any]:
+    def to_dict(self, median_ns: int) -> IterationInterval:
         """The `interval` of the JSON summary."""
         return {
             "confidence": CONFIDENCE,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import RunData
 from phantora_py.report.iterations import Iterations, Nanoseconds, find_steps
-from sim_server.log.iterations import RankMarks, are_alike
+from sim_server.log.iterations import RankMarks, Rule, are_alike
 
 # A difference from the program's own clock that is told as a warning.
 DISAGREEMENT = 0.05
@@ -50,33 +50,99 @@ class ScriptClock:
     """Of the report's iteration from it, as a share of it."""
 
 
-def describe(data: RunData, iterations: Iterations) -> dict[str, Any]:
+class IterationRule(TypedDict):
+    """The mark that ends an iteration."""
+
+    by: str
+    """As `detected_by`."""
+    name: str
+    every: int
+    """How many such marks are one iteration."""
+    phase: int
+    """Which of them the first iteration ends with, from 0."""
+
+
+class IterationApart(TypedDict):
+    """An iteration that does other work than most."""
+
+    iteration: int
+    """Counted from the run's first, which is 0."""
+    duration_ns: int
+
+
+class ProgramClock(TypedDict):
+    """What the program's own readings of a clock make of an iteration."""
+
+    site: str
+    """The Python line that reads it."""
+    reads: int
+    iteration_ns: int
+    difference: float
+    """Of the median from it, as a share of it."""
+
+
+class IterationContents(TypedDict):
+    """What an iteration is."""
+
+    holds: str
+    """In words, as "1 optimizer step, 16 micro-batches"."""
+    optimizer_steps: dict[str, int]
+    """By optimizer."""
+    micro_batches: int
+    rule: IterationRule | None
+    """Null with `launches` and `none`."""
+    apart: list[IterationApart]
+    """Iterations that are not in the figures."""
+    script_clock: ProgramClock | None
+    """Null where none is read regularly."""
+
+
+def describe(data: RunData, iterations: Iterations) -> IterationContents:
     """The members of `iterations` in the summary that say what an iteration is."""
     steps = find_steps(data)
     rank = min(steps.host_times, default=None)
     marks = steps.marks.get(rank) if rank is not None else None
-    durations_ns = iterations.durations_ns
-    described: dict[str, Any] = {
+    described: IterationContents = {
         "holds": "",
         "optimizer_steps": {},
         "micro_batches": 0,
-        "rule": iterations.rule and asdict(iterations.rule),
-        "apart": [
-            {"iteration": int(number) + 1, "duration_ns": int(durations_ns[number])}
-            for number in np.flatnonzero(~iterations.alike)
-        ],
+        "rule": _rule(iterations.rule),
+        "apart": _apart(iterations),
         "script_clock": None,
     }
     if rank is None or marks is None or not iterations.count:
         return described
     host_ns = steps.host_times[rank][: iterations.count + 1]
     contents = _contents(marks, host_ns, iterations.alike)
-    clock = script_clock(marks, host_ns, iterations)
-    return described | {
-        "holds": contents.text,
-        "optimizer_steps": contents.optimizer_steps,
-        "micro_batches": contents.micro_batches,
-        "script_clock": clock and asdict(clock),
+    described["holds"] = contents.text
+    described["optimizer_steps"] = contents.optimizer_steps
+    described["micro_batches"] = contents.micro_batches
+    described["script_clock"] = _clock(script_clock(marks, host_ns, iterations))
+    return described
+
+
+def _rule(rule: Rule | None) -> IterationRule | None:
+    if rule is None:
+        return None
+    return {"by": rule.by, "name": rule.name, "every": rule.every, "phase": rule.phase}
+
+
+def _apart(iterations: Iterations) -> list[IterationApart]:
+    durations_ns = iterations.durations_ns
+    return [
+        {"iteration": int(number) + 1, "duration_ns": int(durations_ns[number])}
+        for number in np.flatnonzero(~iterations.alike)
+    ]
+
+
+def _clock(clock: ScriptClock | None) -> ProgramClock | None:
+    if clock is None:
+        return None
+    return {
+        "site": clock.site,
+        "reads": clock.reads,
+        "iteration_ns": clock.iteration_ns,
+        "difference": clock.difference,
     }
 
 

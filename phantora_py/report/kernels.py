@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from phantora_py.data import RunData
-from phantora_py.report.certainty import COPIES_CLASS, class_of
+from phantora_py.report.certainty import COPIES_CLASS, DoubtfulClass, class_of
 from phantora_py.report.window import Window, whole_run
 from sim_server.kernels import Tier
 from sim_server.log.history import COMMUNICATION_SPAN, COPY_SPAN, FILL_SPAN, KERNEL_SPAN
@@ -59,7 +58,7 @@ def kernel_rows(data: RunData, window: Window) -> list[KernelRow]:
     return sorted(rows, key=lambda row: (-row.total_ns, row.kernel_class, row.name))
 
 
-def doubts(data: RunData, most: int, classes: Sequence[dict[str, Any]] = ()) -> list[Doubt]:
+def doubts(data: RunData, most: int, classes: Sequence[DoubtfulClass] = ()) -> list[Doubt]:
     """Over the whole run. `classes`: those of the iteration's interval, whose order is kept, with
     the `most` of each that take most time. Without them of each tier, assumed ones first.
     """
@@ -87,7 +86,7 @@ def doubts(data: RunData, most: int, classes: Sequence[dict[str, Any]] = ()) -> 
     ]
 
 
-def _is_of(row: KernelRow, one: dict[str, Any]) -> bool:
+def _is_of(row: KernelRow, one: DoubtfulClass) -> bool:
     return bool(class_of(row.kernel_class, row.tier) == one["class"])
 
 

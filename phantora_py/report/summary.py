@@ -1,231 +1,137 @@
-"""The summary of a run: the object that `--json` prints and the terminal view is made from.
+"""The summary of a run: the object that `--json` prints, and its sections on a terminal.
 
 The shape is public (docs/json.md): keys may be added; the schema's number changes with a meaning.
+A section is a module of `sections`; here is a row for its key, and one for its lines.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from operator import itemgetter
-from typing import Any
-
-import numpy as np
+from typing import TypedDict
 
 from phantora_py.data import RunData
-from phantora_py.report.breakdown import break_down
-from phantora_py.report.certainty import certainty
-from phantora_py.report.critical_path import critical_path, times_by_cause
-from phantora_py.report.iteration_contents import describe
-from phantora_py.report.iterations import Iterations, find_iterations
-from phantora_py.report.unknown_reads import unknown_reads
-from phantora_py.report.unsupported import unsupported_calls
-from phantora_py.report.window import last_iteration, steady_window
-from sim_server.collectives.environment import not_modelled
-from sim_server.kernels import Tier
-from sim_server.log.history import HOST_WAIT_SPAN, KERNEL_SPAN
+from phantora_py.report.certainty import IterationInterval
+from phantora_py.report.findings import Findings
+from phantora_py.report.sections import (
+    breakdown,
+    calls,
+    expert_load,
+    gpu_time,
+    headline,
+    host_gaps,
+    host_tensors,
+    interval,
+    isolation,
+    iteration,
+    memory,
+    nccl,
+    path,
+    resimulation,
+    unknown_reads,
+    unsupported,
+    wall,
+)
 
 SCHEMA = 2
 
-# What a run that broke off could not say at its end.
-_NO_END: dict[str, Any] = {"exit_code": None, "message": "", "digest": None, "wall": None}
+
+class Trust(TypedDict):
+    """How far the result may be trusted."""
+
+    gpu_time_share: gpu_time.TierShares
+    interval: IterationInterval | None
+    calls: calls.CallCounts
+    unsupported: unsupported.UnsupportedCalls
+    expert_load: expert_load.ExpertLoad | None
+    synthetic_reads: int
+    """Values that the host read and no rule had produced."""
+    synthetic_read_sites: list[unknown_reads.ReadSite]
+    unknown_reads: list[unknown_reads.UnknownRead]
+    """The same by Python line, most reads first."""
+    nccl_not_modelled: list[str]
+    """Variables of NCCL that could change times, as NAME=VALUE (docs/network.md)."""
 
 
-def summarise(data: RunData) -> dict[str, Any]:
-    """The summary of a run. Units: as the keys say; times are virtual except under "wall"."""
-    run = _NO_END | data.run
-    iterations = find_iterations(data)
-    breakdown = break_down(data, iterations)
-    durations = iterations.compared_ns
-    sure = certainty(data, steady_window(data, iterations), breakdown)
-    median_ns = int(np.median(durations)) if iterations.count else None
-    unsupported = unsupported_calls(data)
+class Summary(headline.Run):
+    """One run. Units: as the keys say; times are virtual except under `wall`."""
+
+    schema: int
+    """Changes when a key means something else."""
+    resimulation: resimulation.Resimulation | None
+    iterations: iteration.IterationSummary
+    breakdown_ns: breakdown.BreakdownTimes
+    critical_path: path.PathSummary | None
+    memory: memory.MemorySummary
+    trust: Trust
+    virtual_time_ns: int
+    """When the last work ended."""
+    host_time: str
+    """The model of host time."""
+    host_gaps: host_gaps.HostGaps | None
+    host_tensors: host_tensors.HostTensors | None
+    isolation: isolation.Isolation
+    digest: str | None
+    """Equal runs have equal ones. Null if the run broke off."""
+    wall: wall.WallTime | None
+    host_memory: wall.HostMemory | None
+    versions: dict[str, str]
+
+
+def summarise(data: RunData) -> Summary:
+    """The summary of a run."""
+    run, found = data.run, Findings(data)
     return {
         "schema": SCHEMA,
-        "ranks": run["ranks"],
-        "nodes": run["nodes"],
-        "cluster": run["cluster_name"],
-        "command": run["command"],
-        "exit_code": run["exit_code"],
-        "message": run["message"],
-        "broke_off": data.broke_off,
-        "steady": run.get("steady"),
-        "resimulation": run.get("resimulation"),
-        "iterations": {
-            "count": iterations.compared,
-            "median_ns": median_ns,
-            "p95_ns": int(np.percentile(durations, 95)) if iterations.count else None,
-            "per_iteration_ns": [int(value) for value in durations],
-            "warmup_ns": iterations.warmup_ns,
-            "detected_by": iterations.detected_by,
-            **describe(data, iterations),
-        },
-        "breakdown_ns": {
-            "compute": breakdown.compute_ns if breakdown else None,
-            "communication": breakdown.communication_ns if breakdown else None,
-            "exposed_communication": breakdown.exposed_communication_ns if breakdown else None,
-            "waiting_for_ranks": breakdown.waiting_for_ranks_ns if breakdown else None,
-            "host": breakdown.host_ns if breakdown else None,
-            "idle": breakdown.idle_ns if breakdown else None,
-        },
-        "critical_path": _critical_path(data, iterations),
-        "memory": _memory(data),
+        **headline.make(found),
+        "resimulation": resimulation.make(found),
+        "iterations": iteration.make(found),
+        "breakdown_ns": breakdown.make(found),
+        "critical_path": path.make(found),
+        "memory": memory.make(found),
         "trust": {
-            "gpu_time_share": _gpu_time_share(data),
-            "interval": sure.to_dict(median_ns) if sure and median_ns is not None else None,
-            "calls": _calls(data, unsupported),
-            "unsupported": unsupported,
-            "expert_load": _expert_load(data),
-            "synthetic_reads": sum(read["count"] for read in data.synthetic_reads),
-            "synthetic_read_sites": data.synthetic_reads,
-            "unknown_reads": unknown_reads(data),
-            "nccl_not_modelled": not_modelled(data.settings["nccl_environment"]),
+            "gpu_time_share": gpu_time.make(found),
+            "interval": interval.make(found),
+            "calls": calls.make(found),
+            "unsupported": unsupported.make(found),
+            "expert_load": expert_load.make(found),
+            "synthetic_reads": unknown_reads.make_count(found),
+            "synthetic_read_sites": unknown_reads.make_sites(found),
+            "unknown_reads": unknown_reads.make(found),
+            "nccl_not_modelled": nccl.make(found),
         },
         "virtual_time_ns": int(data.spans["end_ns"].max()) if len(data.spans) else 0,
         "host_time": run["host_time"],
-        "host_gaps": _host_gaps(data),
-        "host_tensors": _host_tensors(data),
-        "isolation": run["isolation"],
-        "digest": run["digest"],
-        "wall": run["wall"]
-        and run["wall"] | {"per_iteration_s": _wall_per_iteration(run["wall"], iterations.count)},
-        "host_memory": _host_memory(run),
+        "host_gaps": host_gaps.make(found),
+        "host_tensors": host_tensors.make(found),
+        "isolation": isolation.make(found),
+        "digest": run.get("digest"),
+        "wall": wall.make_wall(found),
+        "host_memory": wall.make_memory(found),
         "versions": run["versions"],
     }
 
 
-def _critical_path(data: RunData, iterations: Iterations) -> dict[str, Any] | None:
-    """Of the last iteration. None if there is none after the first, or the run broke off."""
-    if not iterations.count or data.broke_off:
-        return None
-    steps = critical_path(data, last_iteration(data, iterations))
-    times_ns = times_by_cause(steps)
-    return {
-        "length_ns": sum(times_ns.values()),
-        "by_cause_ns": times_ns,
-        "ranks": sorted({step.rank for step in steps}),
-    }
-
-
-def _memory(data: RunData) -> dict[str, Any]:
-    per_rank = data.memory["per_rank"]
-    worst: dict[str, Any] = max(per_rank, key=itemgetter("device_peak_bytes"), default={})
-    failures = [
-        {"rank": rank, **oom} for rank, memory in enumerate(per_rank) for oom in memory["oom"]
+def summary_lines(summary: Summary) -> list[str]:
+    """The sections on a terminal, as lines of rich markup."""
+    trust = summary["trust"]
+    return [
+        *headline.lines(summary, summary["host_time"]),
+        *resimulation.lines(summary["resimulation"]),
+        *headline.cut_lines(summary),
+        *unsupported.headline(trust["unsupported"]),
+        *iteration.lines(summary["iterations"], summary["virtual_time_ns"]),
+        *breakdown.lines(summary["breakdown_ns"]),
+        *path.lines(summary["critical_path"]),
+        *memory.lines(summary["memory"]),
+        "[bold]Trust[/]",
+        *gpu_time.lines(trust["gpu_time_share"]),
+        *interval.lines(trust["interval"]),
+        *calls.lines(trust["calls"], summary),
+        *unsupported.lines(trust["unsupported"]),
+        *host_gaps.lines(summary["host_gaps"]),
+        *expert_load.lines(trust["expert_load"]),
+        *unknown_reads.lines(trust["synthetic_reads"], trust["unknown_reads"]),
+        *host_tensors.lines(summary["host_tensors"]),
+        *nccl.lines(trust["nccl_not_modelled"]),
+        *isolation.lines(summary["isolation"]),
+        *wall.lines(summary["wall"], summary["host_memory"]),
     ]
-    return {
-        # Of the rank whose peak is highest; files of earlier versions have one for all.
-        "capacity_bytes": worst.get("capacity_bytes", data.memory["capacity_bytes"]),
-        "peak_reserved_bytes": [memory["reserved_peak_bytes"] for memory in per_rank],
-        "peak_allocated_bytes": [memory["allocated_peak_bytes"] for memory in per_rank],
-        "peak_device_bytes": [memory["device_peak_bytes"] for memory in per_rank],
-        "fits": None if data.broke_off else not failures,
-        "out_of_memory": failures,
-    }
-
-
-def _host_memory(run: dict[str, Any]) -> dict[str, Any] | None:
-    """What the run took of the machine; None if it broke off, was resimulated, or was too short for
-    a rank to be weighed.
-    """
-    weighed = run.get("host_memory") or {"pss_bytes": {}}
-    per_rank = [int(pss) for pss in weighed["pss_bytes"].values()]
-    if not per_rank:
-        return None
-    return {
-        "median_rank_pss_bytes": int(np.median(per_rank)),
-        "max_rank_pss_bytes": max(per_rank),
-        "ranks_weighed": len(per_rank),
-        "total_pss_bytes": weighed["total_bytes"],
-    }
-
-
-def _host_gaps(data: RunData) -> dict[str, Any] | None:
-    """Where recorded host time came from; None for the other models, and if the run broke off."""
-    if data.run["host_time"] != "recorded" or data.broke_off:
-        return None
-    replayed = data.host_gaps["replayed"]
-    whole_ns = sum(part["charged_ns"] for part in replayed.values())
-    return {
-        source: {
-            "calls": part["calls"],
-            "share": part["charged_ns"] / whole_ns if whole_ns else 0.0,
-        }
-        for source, part in replayed.items()
-    }
-
-
-def _host_tensors(data: RunData) -> dict[str, Any] | None:
-    """What was left out by Python line, most bytes first. None: the file is older than that."""
-    if "host_tensors" not in data.run:
-        return None
-    skipped = data.host_tensors["skipped"]
-    by_rank: Counter[int] = Counter()
-    for entry in skipped:
-        by_rank[entry["rank"]] += entry["bytes"]
-    return {
-        "mode": data.run["host_tensors"],
-        "operations": sum(entry["operations"] for entry in skipped),
-        "bytes": by_rank.total(),
-        "most_of_a_rank_bytes": max(by_rank.values(), default=0),
-        "sites": _by_site(skipped, "operations"),
-        "used_bytes": sum(entry["bytes"] for entry in data.host_tensors["used"]),
-        "used_sites": _by_site(data.host_tensors["used"], "tensors"),
-    }
-
-
-def _by_site(entries: list[dict[str, Any]], counted: str) -> list[dict[str, Any]]:
-    """Entries of all ranks added up, most bytes first."""
-    totals: dict[tuple[str, str], dict[str, Any]] = {}
-    for entry in entries:
-        key = (entry.get("what", ""), entry["site"])
-        names = {name: entry[name] for name in ("what", "site") if name in entry}
-        total = totals.setdefault(key, names | {counted: 0, "bytes": 0})
-        total[counted] += entry[counted]
-        total["bytes"] += entry["bytes"]
-    return sorted(totals.values(), key=lambda total: (-total["bytes"], total["site"]))
-
-
-def _expert_load(data: RunData) -> dict[str, Any] | None:
-    """What was made up of routings; None: the file is older than that."""
-    if "expert_load" not in data.run:
-        return None
-    return {
-        "name": data.run["expert_load"]["name"],
-        "routings": sum(one["calls"] for one in data.routing if one["follows"]),
-        "experts": sorted({one["experts"] for one in data.routing if one["follows"]}),
-        "others": sum(one["calls"] for one in data.routing if not one["follows"]),
-    }
-
-
-def _gpu_time_share(data: RunData) -> dict[str, float]:
-    """Share of the devices' busy time by tier. Copies, fills and communication are modelled."""
-    spans = data.spans.compress(data.spans["kind"] != HOST_WAIT_SPAN)
-    lasted_ns = spans["end_ns"] - spans["start_ns"]
-    is_kernel = spans["kind"] == KERNEL_SPAN
-    by_timing = np.bincount(
-        spans["id"][is_kernel], weights=lasted_ns[is_kernel], minlength=len(data.timings)
-    )
-    totals = {tier.value: 0.0 for tier in Tier}
-    for timing, spent_ns in zip(data.timings, by_timing, strict=True):
-        totals[timing["tier"]] += spent_ns
-    totals[Tier.MODELLED.value] += float(lasted_ns[~is_kernel].sum())
-    whole_ns = sum(totals.values())
-    return {
-        tier: float(spent_ns / whole_ns) if whole_ns else 0.0 for tier, spent_ns in totals.items()
-    }
-
-
-def _calls(data: RunData, unsupported: dict[str, Any]) -> dict[str, int]:
-    """Of the ranks that told: those that were stopped did not."""
-    totals = {"modelled": 0, "ignored": 0, "passthrough": 0}
-    for library in data.calls.values():
-        for support in totals:
-            totals[support] += sum(library[support].values())
-    answered = unsupported["skipped"] + unsupported["refused"]
-    stops = int(data.run.get("exit_code") == 3)
-    return totals | {"unsupported": answered + stops, "ranks": len(data.calls_of)}
-
-
-def _wall_per_iteration(wall: dict[str, float], count: int) -> float | None:
-    """Wall time per iteration after start-up, the warm-up iteration counted as one."""
-    return (wall["total_s"] - wall["startup_s"]) / (count + 1) if count else None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from phantora_py.report.unknown_reads import doubts_of_reads
-from sim_server.kernels import Tier
+from phantora_py.report.sections.unknown_reads import doubts_of_reads
+from phantora_py.report.summary import Summary
 
 # What `--strict` lets pass: of the GPU time without a rule or without sizes, and how far the
 # interval may reach from the iteration time. Both by judgement.
@@ -14,13 +13,13 @@ _STRICT_ASSUMED = 0.01
 _STRICT_REACH = 0.25
 
 
-def trusted_share(summary: dict[str, Any]) -> float:
+def trusted_share(summary: Summary) -> float:
     """Share of the GPU time that is not merely assumed: what `--min-trust` is compared with."""
-    return 1.0 - float(summary["trust"]["gpu_time_share"][Tier.ASSUMED.value])
+    return 1.0 - float(summary["trust"]["gpu_time_share"]["assumed"])
 
 
 def doubts_of(
-    summary: dict[str, Any],
+    summary: Summary,
     min_trust: float | None,
     strict: bool,
     accepted_reads: Sequence[str] = (),
@@ -47,7 +46,7 @@ def doubts_of(
     interval, median_ns = summary["trust"]["interval"], summary["iterations"]["median_ns"]
     if median_ns == 0:
         yield "--strict: iterations take no virtual time, so there is nothing to judge."
-    elif interval is None:
+    elif interval is None or median_ns is None:
         yield "--strict: there is no iteration after the first whose time could be judged."
     else:
         shorter, longer = 1 - interval["low_ns"] / median_ns, interval["high_ns"] / median_ns - 1

@@ -43,7 +43,7 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        return summarise(self.data)
+        return dict(summarise(self.data))
 
 
 class Phantora:

@@ -69,6 +69,7 @@ def test_resimulation_needs_no_cache(measured: Run, tmp_path: Path) -> None:
     words = ["resimulate", str(measured.path), "-o", str(tmp_path / "again.phr"), "--quiet"]
     assert main(words) == 0
     made = summarise(RunData(tmp_path / "again.phr"))
+    assert made["resimulation"] is not None
     assert made["resimulation"]["same_history"] is True
     assert made["trust"]["interval"] == measured.summary["trust"]["interval"]
 

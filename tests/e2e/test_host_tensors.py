@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from phantora_runs import PROGRAMS, Phantora, Run
 
-from phantora_py.report.terminal import summary_lines
+from phantora_py.report.summary import summarise, summary_lines
 
 pytestmark = pytest.mark.torch
 
@@ -102,7 +102,7 @@ def test_report_names_what_was_left_and_used(lazy: Run, real: Run) -> None:
     assert left["used_bytes"] == sum(used["bytes"] for used in left["used_sites"])
     unasked = [used["site"] for used in left["used_sites"] if used["site"].endswith(" unasked")]
     assert unasked == []
-    assert "was used after all, as zeros" in "\n".join(summary_lines(lazy.summary))
+    assert "was used after all, as zeros" in "\n".join(summary_lines(summarise(lazy.data)))
     nothing = {"operations": 0, "bytes": 0, "most_of_a_rank_bytes": 0, "sites": []}
     assert real.summary["host_tensors"] == {
         **{"mode": "real", "used_bytes": 0, "used_sites": []},

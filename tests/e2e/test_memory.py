@@ -7,7 +7,7 @@ import re
 import pytest
 from phantora_runs import PROGRAMS, Phantora, Run
 
-from phantora_py.report.terminal import summary_lines
+from phantora_py.report.summary import summarise, summary_lines
 
 pytestmark = pytest.mark.torch
 
@@ -43,7 +43,7 @@ def test_the_report_says_rank_amounts_and_line(run: Run) -> None:
     line = next(number for number, text in enumerate(lines, 1) if text.endswith("# too much"))
     assert refused[0]["site"] == f"{program}:{line} main"
     expected = f"rank 1 ran out of memory[/]: asked 60.0 GiB, free {free_bytes / GIB:.1f} GiB"
-    assert any(expected in text for text in summary_lines(run.summary))
+    assert any(expected in text for text in summary_lines(summarise(run.data)))
 
 
 def test_peaks(run: Run) -> None:

@@ -25,7 +25,7 @@ def again(path: Path, output: Path, *options: str, exit_code: int = 0) -> dict[s
     """The summary of a resimulation."""
     words = ["resimulate", str(path), "-o", str(output), "--quiet", *options]
     assert main(words) == exit_code
-    return summarise(RunData(output))
+    return dict(summarise(RunData(output)))
 
 
 @pytest.fixture(params=["ddp", "fsdp", "ddp of 8", "fsdp of 4", "collectives", "clocks"])

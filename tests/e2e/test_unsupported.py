@@ -8,8 +8,7 @@ from __future__ import annotations
 import pytest
 from phantora_runs import PROGRAMS, Phantora, Run
 
-from phantora_py.report.summary import summarise
-from phantora_py.report.terminal import summary_lines
+from phantora_py.report.summary import summarise, summary_lines
 
 pytestmark = pytest.mark.torch
 

@@ -12,6 +12,7 @@ from made_runs import COMMUNICATION, COPY, KERNEL, make_run, span_rows
 from rich.console import Console
 
 from phantora_py.data import RunData
+from phantora_py.report.certainty import IterationInterval
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from sim_server.records import MarkerKind
@@ -58,9 +59,16 @@ def make(path: Path, classes: tuple[str, str] = ("gemm", "norm"), **changes: Any
     return make_run(path, [()], markers, spans=spans, **members)
 
 
+def interval_of(data: RunData) -> IterationInterval:
+    """Of the summary of a run that has one."""
+    interval = summarise(data)["trust"]["interval"]
+    assert interval is not None
+    return interval
+
+
 def test_classes_add_as_squares(tmp_path: Path) -> None:
     """Each class by itself as its intervals say, all together as independent errors."""
-    interval = summarise(make(tmp_path / "a.phr"))["trust"]["interval"]
+    interval = interval_of(make(tmp_path / "a.phr"))
     found = {one["class"]: (one["shorter"], one["longer"]) for one in interval["classes"]}
     assert found == {
         "gemm": pytest.approx((0.0401, 0.0401)),
@@ -85,7 +93,7 @@ def test_communication_between_nodes_is_less_sure(tmp_path: Path) -> None:
     longer = []
     for nodes in (1, 2):
         data = make(tmp_path / f"{nodes}.phr", run={"nodes": nodes}, settings=settings)
-        classes = summarise(data)["trust"]["interval"]["classes"]
+        classes = interval_of(data)["classes"]
         (found,) = (one for one in classes if one["class"] == "communication")
         longer.append(found["longer"])
     assert longer == pytest.approx([0.05, 0.2])
@@ -93,7 +101,7 @@ def test_communication_between_nodes_is_less_sure(tmp_path: Path) -> None:
 
 def test_errors_within_a_class_add(tmp_path: Path) -> None:
     """Two kernels of one class err together, wherever their intervals are from."""
-    interval = summarise(make(tmp_path / "a.phr", ("gemm", "gemm")))["trust"]["interval"]
+    interval = interval_of(make(tmp_path / "a.phr", ("gemm", "gemm")))
     (gemm,) = (one for one in interval["classes"] if one["class"] == "gemm")
     assert (gemm["shorter"], gemm["longer"]) == pytest.approx((0.0801, 0.1201))
     assert gemm["sources"] == ["fit", "guess"]
@@ -101,7 +109,7 @@ def test_errors_within_a_class_add(tmp_path: Path) -> None:
 
 def test_kernels_that_copy_are_no_work_of_the_copy_engines(tmp_path: Path) -> None:
     """They count with their own intervals, beside those of the engines."""
-    interval = summarise(make(tmp_path / "a.phr", ("gemm", "copy")))["trust"]["interval"]
+    interval = interval_of(make(tmp_path / "a.phr", ("gemm", "copy")))
     found = {one["class"]: (one["shorter"], one["longer"]) for one in interval["classes"]}
     assert found["gemm"] == pytest.approx((0.0401, 0.0401))
     assert found["copy"] == pytest.approx((0.04, 0.08))
@@ -113,8 +121,8 @@ def test_whole_trainings_add_a_doubt_of_their_own(tmp_path: Path) -> None:
     table = TABLE | {"whole training": [0.7, 1.5, "published runs"]}
     gpu = {"properties": {"totalGlobalMem": 80 << 30}, "intervals": table}
     settings = {"gpu": gpu, "nccl_environment": {}}
-    without = summarise(make(tmp_path / "a.phr"))["trust"]["interval"]
-    interval = summarise(make(tmp_path / "b.phr", settings=settings))["trust"]["interval"]
+    without = interval_of(make(tmp_path / "a.phr"))
+    interval = interval_of(make(tmp_path / "b.phr", settings=settings))
     (whole,) = (one for one in interval["classes"] if one["class"] == "whole training")
     assert (whole["shorter"], whole["longer"]) == pytest.approx((0.3, 0.5))
     assert whole["sources"] == ["published runs"]

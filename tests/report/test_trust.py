@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from phantora_py.report.sections.unknown_reads import parse_places
 from phantora_py.report.trust import doubts_of
-from phantora_py.report.unknown_reads import parse_places
 from sim_server.errors import UsageError
 
 
@@ -16,7 +16,7 @@ def summary(
     between: tuple[int, int] | None = (900, 1200),
     variables: tuple[str, ...] = (),
     skipped: int = 0,
-) -> dict[str, Any]:
+) -> Any:
     """As far as it is looked at; iterations take 1,000 ns."""
     interval = between and {
         **{"low_ns": between[0], "high_ns": between[1], "classes": [{"class": "gemm"}]}
@@ -64,7 +64,7 @@ def test_calls_that_did_nothing(min_trust: float | None, strict: bool) -> None:
         (summary(variables=("NCCL_X=1", "NCCL_Y=2")), "not modelled: NCCL_X=1, NCCL_Y=2"),
     ],
 )
-def test_strict_refuses_each_doubt(found: dict[str, Any], words: str) -> None:
+def test_strict_refuses_each_doubt(found: Any, words: str) -> None:
     """Each by itself is one too many."""
     (said,) = doubts_of(found, None, strict=True)
     assert said.startswith("--strict: ")

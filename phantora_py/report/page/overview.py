@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from phantora_py.data import RunData
+from phantora_py.report.sections.breakdown import exclusive_ns
+from phantora_py.report.summary import Summary
 from sim_server.deadlock import ranges_text
 
 _PEAKS = ("device_peak_bytes", "reserved_peak_bytes", "allocated_peak_bytes")
@@ -53,16 +55,13 @@ def memory_rows(data: RunData) -> list[MemoryRow]:
     return [MemoryRow(ranges_text(alike), len(alike), *peaks) for peaks, alike in ordered]
 
 
-def iteration_parts(summary: dict[str, Any]) -> list[Part]:
+def iteration_parts(summary: Summary) -> list[Part]:
     """What adds up to the mean iteration; nothing if no iteration was found."""
-    breakdown_ns = summary["breakdown_ns"]
-    if breakdown_ns["compute"] is None:
-        return []
-    times_ns = {name: breakdown_ns[name.replace(" ", "_")] for name in _MEANINGS}
+    times_ns = exclusive_ns(summary["breakdown_ns"])
     whole_ns = sum(times_ns.values())
     return [
         Part(name, time_ns, time_ns / whole_ns if whole_ns else 0.0, _MEANINGS[name])
-        for name, time_ns in times_ns.items()
+        for name, time_ns in ((key.replace("_", " "), ns) for key, ns in times_ns.items())
     ]
 
 

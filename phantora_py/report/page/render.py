@@ -8,9 +8,9 @@ from typing import Any
 
 from phantora_py import __version__
 from phantora_py.data import RunData
+from phantora_py.report.certainty import DoubtfulClass
 from phantora_py.report.communication import communication_rows
 from phantora_py.report.critical_path import known_path
-from phantora_py.report.iteration_text import apart_text, clock_warning, meaning
 from phantora_py.report.iterations import find_iterations
 from phantora_py.report.kernels import doubts
 from phantora_py.report.page.link_strips import link_strips
@@ -25,11 +25,11 @@ from phantora_py.report.page.path import path_tables
 from phantora_py.report.page.tables import Basis, exposed_table, kernel_tables, waiting_table
 from phantora_py.report.page.template import fill, write
 from phantora_py.report.page.timeline_data import timeline_data
-from phantora_py.report.summary import summarise
-from phantora_py.report.terminal import NO_TIME
+from phantora_py.report.sections.iteration import NO_TIME, apart_text, clock_warning, meaning
+from phantora_py.report.sections.unknown_reads import difference_text
+from phantora_py.report.sections.unsupported import ANSWERS, mark
+from phantora_py.report.summary import Summary, summarise
 from phantora_py.report.timeline import make_timeline
-from phantora_py.report.unknown_reads import difference_text
-from phantora_py.report.unsupported import ANSWERS, mark
 from phantora_py.report.window import Window, last_iteration, steady_window
 
 _SECTIONS = (
@@ -110,7 +110,7 @@ def _views(data: RunData) -> dict[str, Any]:
     }
 
 
-def _doubtful_classes(summary: dict[str, Any]) -> list[dict[str, Any]]:
+def _doubtful_classes(summary: Summary) -> list[DoubtfulClass]:
     interval = summary["trust"]["interval"]
     return interval["classes"] if interval else []
 

@@ -6,28 +6,62 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
+from rich.markup import escape
 
 from phantora_py.data import RunData
+from phantora_py.report.findings import Findings
 from phantora_py.report.iterations import find_steps
 from sim_server.errors import UsageError
 from sim_server.log.run_log import UNKNOWN_LINE
 
+_MOST_SITES = 5
 _PLACE = re.compile(r".+:[1-9][0-9]*")
 
 
-def unknown_reads(data: RunData) -> list[dict[str, Any]]:
-    """By Python line, most reads first: `site`, `place` (FILE:LINE), `count`, `per_rank` of all
-    ranks, and whether the counts differ between ranks, and between the iterations of a rank.
-    """
+class ReadSite(TypedDict):
+    """Values of one size that a rank read at a Python line and no rule had produced."""
+
+    rank: int
+    site: str
+    bytes: int
+    count: int
+
+
+class UnknownRead(TypedDict):
+    """A Python line at which the host read values that no rule had produced."""
+
+    site: str
+    place: str
+    """FILE:LINE, as --accept-unknown takes it."""
+    count: int
+    per_rank: list[int]
+    differs_between_ranks: bool
+    differs_between_iterations: bool
+    """Between whole ones after the first, of each rank's host."""
+
+
+def make_count(found: Findings) -> int:
+    """How many values were read."""
+    return sum(read["count"] for read in found.data.synthetic_reads)
+
+
+def make_sites(found: Findings) -> list[ReadSite]:
+    """As they are recorded."""
+    return cast("list[ReadSite]", found.data.synthetic_reads)
+
+
+def make(found: Findings) -> list[UnknownRead]:
+    """By Python line, most reads first."""
+    data = found.data
     counts: dict[str, Counter[int]] = {}
     for read in data.synthetic_reads:
         counts.setdefault(read["site"], Counter())[read["rank"]] += read["count"]
     uneven = _uneven_sites(data)
-    rows = [
+    rows: list[UnknownRead] = [
         {
             "site": site,
             "place": place_of(site),
@@ -39,6 +73,18 @@ def unknown_reads(data: RunData) -> list[dict[str, Any]]:
         for site, by_rank in counts.items()
     ]
     return sorted(rows, key=lambda row: (-row["count"], row["site"]))
+
+
+def lines(count: int, rows: Sequence[UnknownRead]) -> list[str]:
+    """On a terminal."""
+    if not count:
+        return []
+    said = [f"  values     {count:,} values read back that no rule produced:"]
+    for row in rows[:_MOST_SITES]:
+        differs = difference_text(row)
+        more = f"; [yellow]{differs}[/]" if differs else ""
+        said.append(f"    {row['count']:,} at {escape(row['site'])}{more}")
+    return said
 
 
 def _uneven_sites(data: RunData) -> set[str]:
@@ -79,7 +125,7 @@ def parse_places(texts: Sequence[str]) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def doubts_of_reads(rows: Sequence[dict[str, Any]], accepted: Sequence[str]) -> Iterator[str]:
+def doubts_of_reads(rows: Sequence[UnknownRead], accepted: Sequence[str]) -> Iterator[str]:
     """What --strict says of them: of each line that is not accepted, and of what is accepted
     although nothing unknown was read there.
     """
@@ -100,21 +146,15 @@ def _is_at(place: str, accepted: str) -> bool:
     return place == accepted or place.endswith(f"/{accepted.removeprefix('./')}")
 
 
-def _split(row: dict[str, Any]) -> str:
+def _split(row: UnknownRead) -> str:
     told = difference_text(row)
     return f" ({told})" if told else ""
 
 
-def difference_text(row: dict[str, Any]) -> str:
+def difference_text(row: UnknownRead) -> str:
     """That the count of reads is not the same everywhere; empty if it is."""
-    where = [
-        what
-        for key, what in (
-            ("differs_between_iterations", "iterations"),
-            ("differs_between_ranks", "ranks"),
-        )
-        if row[key]
-    ]
+    where = ["iterations"] if row["differs_between_iterations"] else []
+    where += ["ranks"] if row["differs_between_ranks"] else []
     if not where:
         return ""
     return f"the count differs between {' and '.join(where)}: control flow may have split"

@@ -1,0 +1,35 @@
+"""What several sections of a report are computed from, each found once."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from phantora_py.data import RunData
+from phantora_py.report.breakdown import Breakdown, break_down
+from phantora_py.report.iterations import Iterations, find_iterations
+from phantora_py.report.window import Window, steady_window
+
+
+class Findings:
+    """Of one run."""
+
+    def __init__(self, data: RunData) -> None:
+        self.data = data
+        self.iterations: Iterations = find_iterations(data)
+
+    @cached_property
+    def window(self) -> Window:
+        """All iterations after the first that do equal work."""
+        return steady_window(self.data, self.iterations)
+
+    @cached_property
+    def breakdown(self) -> Breakdown | None:
+        """None if no iteration was found."""
+        return break_down(self.data, self.iterations)
+
+    @cached_property
+    def median_ns(self) -> int | None:
+        """Of the iterations that are compared; None if there are none."""
+        return int(np.median(self.iterations.compared_ns)) if self.iterations.count else None

@@ -1,0 +1,127 @@
+"""The iterations: how long they take, what one is, what was set apart."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich.markup import escape
+
+from phantora_py.report.findings import Findings
+from phantora_py.report.iteration_contents import DISAGREEMENT, IterationContents, describe
+from phantora_py.text.units import duration_text, percent_text
+
+_FOUND_BY = {
+    "marker": "from mark to mark of phantora_py.mark_iteration()",
+    "profiler": "from step to step of torch.profiler",
+    "scheduler": "from step to step of a learning-rate scheduler",
+    "launches": "what repeats in the launches",
+}
+_NAMED = {
+    "clock": "from reading to reading of the clock at",
+    "nvtx": "NVTX range",
+    "call": "call of",
+}
+
+
+NO_TIME = (
+    "between two of them nothing was done on a GPU; are model and data on it (.cuda(), "
+    ".to(device))?"
+)
+
+
+class IterationSummary(IterationContents):
+    """Iterations. The first is warm-up and stands apart. One ends when its last rank's device has
+    finished what was issued before the boundary.
+    """
+
+    count: int
+    """Of those after the first that do equal work, as in the figures that follow."""
+    median_ns: int | None
+    """Null without such an iteration."""
+    p95_ns: int | None
+    """Likewise."""
+    per_iteration_ns: list[int]
+    warmup_ns: int | None
+    """When the first one ended."""
+    detected_by: str
+    """`marker`, `optimizer`, `profiler`, `clock`, `scheduler`, `nvtx`, `backward`, `call`,
+    `launches` or `none` (docs/decisions/iterations.md)."""
+
+
+def make(found: Findings) -> IterationSummary:
+    """The entry of the summary."""
+    iterations = found.iterations
+    durations = iterations.compared_ns
+    return {
+        "count": iterations.compared,
+        "median_ns": found.median_ns,
+        "p95_ns": int(np.percentile(durations, 95)) if iterations.count else None,
+        "per_iteration_ns": [int(value) for value in durations],
+        "warmup_ns": iterations.warmup_ns,
+        "detected_by": iterations.detected_by,
+        **describe(found.data, iterations),
+    }
+
+
+def lines(iterations: IterationSummary, virtual_time_ns: int) -> list[str]:
+    """On a terminal. `virtual_time_ns`: of the whole run."""
+    median_ns, p95_ns, warmup_ns = (
+        iterations["median_ns"],
+        iterations["p95_ns"],
+        iterations["warmup_ns"],
+    )
+    if median_ns is None or p95_ns is None or warmup_ns is None:
+        whole = duration_text(virtual_time_ns)
+        return [
+            f"virtual time [bold]{whole}[/]; no iteration after the first was found: nothing that "
+            "the program does repeats three times (--iteration and phantora_py.mark_iteration() "
+            "tell what one is)"
+        ]
+    said = []
+    if not median_ns:
+        said.append(f"[red]iterations take no virtual time[/]   {NO_TIME}")
+    said.append(
+        f"virtual iteration [bold]{duration_text(median_ns)}[/] "
+        f"(median of {iterations['count']}, p95 {duration_text(p95_ns)}; found by "
+        f"{iterations['detected_by']}; first one apart, ended at "
+        f"{duration_text(warmup_ns)})"
+    )
+    said.append(f"  each is {escape(meaning(iterations))}")
+    if apart := apart_text(iterations):
+        said.append(f"  {apart}")
+    if (warning := clock_warning(iterations)) is not None:
+        said.append(f"  [red]{escape(warning)}[/]")
+    return said
+
+
+def meaning(iterations: IterationSummary) -> str:
+    """What an iteration is: "2 optimizer steps, 16 micro-batches"."""
+    by, rule = iterations["detected_by"], iterations["rule"]
+    found = _FOUND_BY.get(by, "")
+    if by in _NAMED and rule:
+        found = f"{_NAMED[by]} {rule['name']}"
+    return ", ".join(part for part in (iterations["holds"], found) if part) or by
+
+
+def apart_text(iterations: IterationSummary) -> str:
+    """Iterations with other work; empty if there are none."""
+    apart = iterations["apart"]
+    if not apart:
+        return ""
+    shortest, longest = (
+        duration_text(pick(one["duration_ns"] for one in apart)) for pick in (min, max)
+    )
+    lasted = shortest if shortest == longest else f"{shortest} to {longest}"
+    others = "1 iteration does" if len(apart) == 1 else f"{len(apart)} iterations do"
+    return f"{others} other work (evaluation, set-up), {lasted}; not in the figures below"
+
+
+def clock_warning(iterations: IterationSummary) -> str | None:
+    """That the program's own clock says otherwise."""
+    clock = iterations["script_clock"]
+    if clock is None or abs(clock["difference"]) <= DISAGREEMENT:
+        return None
+    return (
+        f"the program's own clock, read at {clock['site']}, makes an iteration "
+        f"{duration_text(clock['iteration_ns'])}: {percent_text(abs(clock['difference']))} "
+        f"{'less' if clock['difference'] > 0 else 'more'}; --iteration chooses what one is"
+    )

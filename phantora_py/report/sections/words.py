@@ -1,0 +1,8 @@
+"""Words that several sections use."""
+
+from __future__ import annotations
+
+
+def counted(count: int, noun: str) -> str:
+    """As "1 rank", "2 ranks"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
