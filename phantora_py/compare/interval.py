@@ -104,7 +104,7 @@ def _model_range(first: Doubts, this: Doubts, common: bool) -> tuple[float, floa
     over classes, which are independent. If it is common, an error of a class is in both runs.
     """
     less = more = 0.0
-    for kernel_class in {*first, *this}:
+    for kernel_class in sorted({*first, *this}):
         was_shorter, was_longer = first.get(kernel_class, (0.0, 0.0))
         is_shorter, is_longer = this.get(kernel_class, (0.0, 0.0))
         if common:
