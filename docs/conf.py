@@ -20,6 +20,8 @@ html_theme = "furo"
 html_title = project
 html_show_copyright = False
 html_copy_source = False
+# At the root of the site, for who reads JSON: summary.schema.json.
+html_extra_path = ["schemas"]
 
 _CONTENTS = """
 ```{toctree}

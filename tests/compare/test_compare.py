@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from compared_runs import PROFILE, US, certain_members, write_run
+from conforming import check_conforms
 from made_runs import rank_memory
 
 from phantora_py.cli import main
@@ -17,6 +18,7 @@ def compared(capsys: pytest.CaptureFixture[str], *words: str | Path) -> dict[str
     """The JSON of a comparison."""
     assert main(["compare", "--json", *map(str, words)]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    check_conforms(found, "comparison")
     return found
 
 

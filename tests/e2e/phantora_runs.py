@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 import psutil
+from conforming import check_conforms
 
 from phantora_py.data import RunData
 from phantora_py.report.summary import summarise
@@ -43,7 +44,9 @@ class Run:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        return dict(summarise(self.data))
+        summary = summarise(self.data)
+        check_conforms(summary, "summary")
+        return dict(summary)
 
 
 class Phantora:

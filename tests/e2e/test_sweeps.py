@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conforming import check_conforms
 from phantora_runs import PROGRAMS
 
 from phantora_py.cli import main
@@ -75,6 +76,7 @@ def test_configurations_are_run_once_and_compared(
     )
     assert "size=2048 (1 h100)" in (tmp_path / "s.svg").read_text()
     comparison: dict[str, Any] = json.loads(out)
+    check_conforms(comparison, "sweep")
     large, small, failed = comparison["runs"]
     assert [run["name"] for run in comparison["runs"]] == ["size=4096", "size=2048", "too large"]
     assert small["speed_up"]["value"] == pytest.approx(
