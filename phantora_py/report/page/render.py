@@ -43,7 +43,7 @@ _SECTIONS = (
     ("memory", "Memory"),
     ("facts", "Facts"),
 )
-"""Identifiers and names, in the order of the page."""
+"""Identifiers, which are the names of the templates too, and titles, in the order of the page."""
 
 # Of each tier: more would not be read (assumed).
 _DOUBTS = 5
