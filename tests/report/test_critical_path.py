@@ -83,7 +83,8 @@ def test_a_host_that_waits(tmp_path: Path, kind: WaitKind) -> None:
     """The path goes on with what the host waited for."""
     program = Program().kernel(1000, gap=5)
     event = program.record()
-    program.wait(kind, event if kind is WaitKind.EVENT else 0, gap=20, stream=2)
+    args = {"instance": event} if kind is WaitKind.EVENT else {}
+    program.wait(kind, gap=20, stream=2, **args)
     program.kernel(300, gap=200)
     found = path_of(played_run(tmp_path / "a.phr", [program]))
     assert found == [(0, HOST, 5), (0, "k1", 1000), (0, HOST, 200), (0, "k2", 300)]
