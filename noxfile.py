@@ -319,6 +319,29 @@ def attack(session: nox.Session) -> None:
 
 
 @nox.session
+def dist(session: nox.Session) -> None:
+    """An sdist and a manylinux wheel in dist/; the wheel trains in a fresh environment.
+
+    The wheel is built from the sdist. Its tag is that of this machine's C library, as auditwheel
+    finds it: build in a manylinux image for older systems.
+    """
+    session.install(*group("dist"))
+    folder, repaired = Path("dist"), Path("dist/wheel")
+    shutil.rmtree(folder, ignore_errors=True)
+    session.run("python", "-m", "build", "--outdir", str(folder))
+    (built,) = folder.glob("*.whl")
+    session.run("auditwheel", "repair", "--wheel-dir", str(repaired), str(built))
+    built.unlink()
+    (wheel,) = repaired.glob("*-manylinux_*.whl")
+    fresh = Path(session.create_tmp()) / "fresh"
+    session.run("python", "-m", "venv", "--clear", str(fresh))
+    session.run(str(fresh / "bin/pip"), "install", TORCH, str(wheel), external=True)
+    command = ("run", "--cluster", "h100", "--ranks", "2", "-o", str(fresh / "run.phr"))
+    training = (str(fresh / "bin/python"), "examples/train_gpt_ddp.py")
+    session.run(str(fresh / "bin/phantora"), *command, "--", *training, external=True)
+
+
+@nox.session
 def benchmarks(session: nox.Session) -> None:
     """What docs/benchmarks.md reports. Wants a machine that does nothing else."""
     session.install(TORCH, wheel(session), *group("test"))
