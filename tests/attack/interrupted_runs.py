@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import json
 import mmap
 import os
@@ -22,6 +23,8 @@ LIMIT_S = 5.0  # for the end and for whatever is cleaned up after it
 _GIVEN_UP_S = 30.0
 _SHARED_MEMORY = Path("/dev/shm")
 _PAUSE_S = 0.01
+# PyTorch's own cache of compiled code stays.
+_OTHERS = (f"torchinductor_{getpass.getuser()}",)
 # Of how many records a rank has written, in its channel (csrc/protocol/channel.h).
 _HEAD_AT = 64
 
@@ -172,7 +175,8 @@ class Command:
         # Other runs of this machine may be under way.
         theirs = {_run_directory(pid) for pid in _processes()}
         new = _run_directories() - self._directories - theirs
-        return processes + sorted(map(str, [*new, *self._temporary.iterdir()]))
+        temporary = [path for path in self._temporary.iterdir() if path.name not in _OTHERS]
+        return processes + sorted(map(str, [*new, *temporary]))
 
     def _marked(self) -> list[int]:
         return [pid for pid in _processes() if self._mark in _environment(pid)]
