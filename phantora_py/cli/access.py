@@ -15,24 +15,27 @@ def add_access_arguments(group: argparse.ArgumentParser | argparse._ArgumentGrou
         "--token-file",
         type=Path,
         metavar="FILE",
-        help="the token that agents show the server, which makes the file if it is new; default: "
-        "the variable PHANTORA_TOKEN",
+        help="file with the token that agents show the server; the server makes the file if there "
+        "is none; default: the variable PHANTORA_TOKEN",
     )
     group.add_argument("--token", action=_NoToken, help=argparse.SUPPRESS)
     group.add_argument(
         "--tls-cert",
         type=Path,
         metavar="FILE",
-        help="beyond this machine: the certificate of this side, PEM",
+        help="between machines: the certificate of this side, PEM",
     )
-    group.add_argument("--tls-key", type=Path, metavar="FILE", help="its private key")
+    group.add_argument("--tls-key", type=Path, metavar="FILE", help="the private key of --tls-cert")
     group.add_argument(
-        "--tls-ca", type=Path, metavar="FILE", help="who signed the certificate of the other side"
+        "--tls-ca",
+        type=Path,
+        metavar="FILE",
+        help="the certificate authority that signed the other side's certificate",
     )
     group.add_argument(
         "--insecure",
         action="store_true",
-        help="beyond this machine without TLS: for networks where nobody else can listen",
+        help="between machines, without TLS: for networks where nobody else can listen",
     )
 
 

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("operation", metavar="OPERATION", help="all_reduce, alltoall, ...")
     cluster = parser.add_argument_group("the simulated cluster")
     cluster.add_argument("--cluster", default="h100", metavar="NAME|FILE", help="default: h100")
-    cluster.add_argument("--ranks", type=int, metavar="N", help="ranks in all")
+    cluster.add_argument("--ranks", type=int, metavar="N", help="number of ranks")
     cluster.add_argument("--nodes", type=int, metavar="N", help="nodes in use")
     cluster.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs in use on each node")
     cluster.add_argument(

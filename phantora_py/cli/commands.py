@@ -23,26 +23,29 @@ class Command(Protocol):
 # Module and help text: the others need not be imported to run one.
 VERBS = {
     "run": ("phantora_py.cli.run", "run a training command on a virtual cluster"),
-    "exec": ("phantora_py.cli.exec", "run one program on one GPU of a virtual cluster, unreported"),
+    "exec": ("phantora_py.cli.exec", "run one program on one virtual GPU, without a report"),
     "resimulate": (
         "phantora_py.cli.resimulate",
-        "simulate a recorded run again, also on another cluster",
+        "simulate a recorded run again, e.g. on another cluster",
     ),
-    "bench": ("phantora_py.cli.bench", "measure collectives as nccl-tests does, on a model"),
+    "bench": ("phantora_py.cli.bench", "time collectives on a virtual cluster, as nccl-tests does"),
     "calibrate": ("phantora_py.cli.calibrate", "fit a cluster's constants to nccl-tests logs"),
     "report": ("phantora_py.cli.report", "show or export the data file of a run"),
     "compare": ("phantora_py.cli.compare", "compare runs: figures, and what changed"),
     "sweep": ("phantora_py.cli.sweep", "run many configurations of a command and compare them"),
     "profile": (
         "phantora_py.cli.profile",
-        "measure kernels on this machine's hardware that a cache lacks",
+        "measure kernels that a cache lacks, on this machine's GPU",
     ),
-    "cache": ("phantora_py.cli.cache", "look after a cache of measured kernel times"),
+    "cache": (
+        "phantora_py.cli.cache",
+        "list, merge, check or trim a cache of measured kernel times",
+    ),
     "cluster": ("phantora_py.cli.cluster", "list the built-in clusters, or show one"),
-    "coverage": ("phantora_py.coverage", "list which CUDA calls are simulated"),
-    "doctor": ("phantora_py.cli.doctor", "say what this machine can do for phantora"),
+    "coverage": ("phantora_py.coverage", "list which CUDA calls are modelled"),
+    "doctor": ("phantora_py.cli.doctor", "check what phantora can use on this machine"),
     "serve": ("phantora_py.cli.serve", "run only the simulation server"),
-    "completion": ("phantora_py.cli.completion", "print a script that completes phantora's words"),
+    "completion": ("phantora_py.cli.completion", "print a script for shell completion"),
 }
 
 

@@ -6,9 +6,9 @@ from sim_server.log.iterations import parse_choice
 
 ITERATION_FORMS = "optimizer:N|profiler|nvtx:NAME|call:MODULE:FUNCTION"
 ITERATION_HELP = (
-    "what an iteration ends with: a step of the optimizer that was the N-th to step, from "
-    "0; one of torch.profiler; the end of an NVTX range; the return of a function; by "
-    "default that is found out"
+    "what ends an iteration: a step of the optimizer that was the N-th to step, from 0; a step "
+    "of torch.profiler; the end of an NVTX range; the return of a function; default: what the "
+    "program repeats"
 )
 
 

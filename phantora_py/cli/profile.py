@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     command = parser.add_argument_group("a command, which is run once for what it launches")
     command.add_argument("--cluster", default="h100", metavar="NAME|FILE", help="default: h100")
-    command.add_argument("--ranks", type=int, metavar="N", help="ranks in all")
+    command.add_argument("--ranks", type=int, metavar="N", help="number of ranks")
     command.add_argument("--nodes", type=int, metavar="N", help="nodes in use")
     command.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs in use on each node")
     command.add_argument("-o", "--output", type=Path, metavar="FILE", help="the data file (.phr)")

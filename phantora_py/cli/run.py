@@ -38,18 +38,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "phantora run [OPTIONS] -- COMMAND ..."
     cluster = parser.add_argument_group("the simulated cluster")
     cluster.add_argument("--cluster", default="h100", metavar="NAME|FILE", help="default: h100")
-    cluster.add_argument("--ranks", type=int, metavar="N", help="ranks in all")
-    cluster.add_argument("--nodes", type=int, metavar="N", help="nodes in use")
-    cluster.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs in use on each node")
+    cluster.add_argument("--ranks", type=int, metavar="N", help="number of ranks")
+    cluster.add_argument("--nodes", type=int, metavar="N", help="number of nodes to use")
+    cluster.add_argument(
+        "--gpus-per-node", type=int, metavar="N", help="number of GPUs to use on each node"
+    )
     model = parser.add_argument_group("the simulation")
     model.add_argument(
-        "--host-time", choices=HOST_TIMES, default="fixed", help="host-time model; default: fixed"
+        "--host-time",
+        choices=HOST_TIMES,
+        default="fixed",
+        help="how much virtual time the program's own CPU work takes: a fixed time per call, the "
+        "measured CPU time, what another run measured, or none; default: fixed",
     )
     model.add_argument(
         "--host-gaps",
         type=Path,
         metavar="FILE",
-        help="for --host-time recorded: the data file of a run with --host-time measured",
+        help="with --host-time recorded: the data file of a run with --host-time measured",
     )
     model.add_argument(
         "--values-threshold",
@@ -61,68 +67,71 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--host-tensors",
         choices=HOST_TENSORS,
         default="lazy",
-        help="lazy: large host tensors that are only filled, with random numbers or from others, "
-        "read as zeros and take no memory; real: they are filled; default: lazy",
+        help="lazy: large host tensors that the program only fills, with random numbers or from "
+        "other tensors, read as zeros and take no memory; real: they are filled; default: lazy",
     )
     model.add_argument(
         "--until-steady",
         action="store_true",
-        help="stop once the iteration time has settled: 5 iterations in a row, the first not among "
-        "them, that differ by 1%% at most",
+        help="stop once the iteration time has settled: 5 iterations in a row, after the first, "
+        "differ by at most 1%%",
     )
     model.add_argument("--iteration", metavar=ITERATION_FORMS, help=ITERATION_HELP)
     model.add_argument(
         "--cache",
         type=Path,
         metavar="FILE",
-        help="measured kernel times, see `phantora cache`; what is not there is modelled",
+        help="file of measured kernel times, see `phantora cache`; kernels that it lacks are "
+        "modelled",
     )
     model.add_argument(
         "--gpu",
         action="store_true",
-        help="measure on this machine's GPU, once for all ranks, what the cache lacks, and keep it "
-        "there; the cluster's GPU must be of this model",
+        help="measure kernels that the cache lacks, on this machine's GPU and once for all ranks, "
+        "and add them to the cache; the cluster must have the same GPU model",
     )
     model.add_argument(
         "--executor",
         metavar="COMMAND",
-        help="for --gpu: what measures, see sim_server/kernels/executor.py; default: PyTorch on "
-        "this GPU",
+        help="with --gpu: the command that measures, see sim_server/kernels/executor.py; default: "
+        "PyTorch on this GPU",
     )
     model.add_argument(
         "--expert-load",
         default="uniform",
         metavar="uniform|zipf:S|FILE",
-        help="how often a router of tokens chooses each expert, where nothing computes it: evenly, "
-        "as 1 / (i + 1) ** S, or as a file's numbers, one per expert; default: uniform",
+        help="how often a mixture-of-experts router chooses each expert, where its values are not "
+        "computed: equally often; expert i in proportion to 1 / (i + 1) ** S; or in proportion to "
+        "the numbers in a file, one per expert; default: uniform",
     )
     model.add_argument(
         "--unsupported",
         choices=UNSUPPORTED,
         default="stop",
-        help="at a call that is not modelled: stop the run, let the call fail as not supported, or "
-        "(warn) let it succeed where that harms nothing but times; default: stop",
+        help="at a call that is not modelled: stop the run; error: let the call return its "
+        "library's error for it; warn: let it succeed if only times can be wrong then, else as "
+        "error; default: stop",
     )
-    _add_server_arguments(parser.add_argument_group("a server elsewhere"))
+    _add_server_arguments(parser.add_argument_group("a server that is already running"))
     machine = parser.add_argument_group("this machine")
     machine.add_argument(
         "--isolation",
         default="auto",
         metavar="auto|process|require:TIER",
-        help="how far ranks are kept apart; see `phantora doctor`; default: auto",
+        help="how strictly ranks are isolated; see `phantora doctor`; default: auto",
     )
     machine.add_argument(
         "--backend",
         choices=BACKENDS,
         default="native",
-        help="what puts ranks into containers: phantora itself or one of these; default: native",
+        help="what makes the containers of ranks; native: phantora itself; default: native",
     )
     machine.add_argument(
         "--network",
         choices=NETWORKS,
         default="own",
-        help="a network of the simulated nodes alone, or this machine's, for programs that "
-        "download; default: own",
+        help="own: ranks reach the simulated nodes only; host: they use this machine's network, "
+        "for programs that download; default: own",
     )
     machine.add_argument(
         "--read-only",
@@ -135,49 +144,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="DIR",
-        help="with --read-only: and to this directory; may be repeated",
+        help="with --read-only: let ranks write to this directory, too; may be repeated",
     )
     machine.add_argument(
-        "--no-zygote", action="store_true", help="start every rank afresh instead of forking it"
+        "--no-zygote",
+        action="store_true",
+        help="start every rank as a new process; default: fork one that has imported torch",
     )
     machine.add_argument(
         "--stall-limit",
         type=float,
         metavar="SECONDS",
-        help="fail once no rank has got on for so long, wall time; default: only say so",
+        help="fail if no rank makes progress for so long, in wall time; default: only print a note",
     )
     machine.add_argument(
         "--memory-limit",
         metavar="SIZE",
-        help="stop the run before it takes more of this machine's memory; default: what is "
-        "available, but for a margin",
+        help="stop the run before it takes more than this of the machine's memory; default: what "
+        "is available, less a margin",
     )
     output = parser.add_argument_group("output")
     output.add_argument("-o", "--output", type=Path, metavar="FILE", help="the data file (.phr)")
     output.add_argument("--json", action="store_true", help="print the summary as JSON")
     output.add_argument(
-        "--min-trust", metavar="SHARE", help="fail if more than the rest is assumed, e.g. 80%%"
+        "--min-trust",
+        metavar="SHARE",
+        help="fail if less than this share of the GPU time is measured, interpolated or modelled, "
+        "e.g. 80%%; the rest may be assumed",
     )
     output.add_argument(
         "--strict",
         action="store_true",
-        help="fail if anything puts the iteration time in doubt: a 90%% interval that reaches "
-        "further than 25%% from it, 1%% of the GPU time merely assumed, variables of NCCL "
-        "that are not modelled, values read that no rule produced",
+        help="fail if the iteration time is in doubt: its 90%% interval reaches further than 25%% "
+        "from it, more than 1%% of the GPU time is assumed, NCCL variables are set that are not "
+        "modelled, or the program reads values that were not computed",
     )
     output.add_argument(
         "--accept-unknown",
         action="append",
         default=[],
         metavar="FILE:LINE",
-        help="with --strict: values that no rule produced may be read there, because they are only "
-        "printed, as losses are; may be repeated",
+        help="with --strict: the program may read values there that were not computed, because it "
+        "only prints them, as it prints losses; may be repeated",
     )
     output.add_argument(
         "--rank",
         action="append",
         metavar="RANKS",
-        help="show the output of these ranks only, as 3 or 0,8-15; may be given several times",
+        help="show the output of these ranks only, e.g. 3 or 0,8-15; may be repeated",
     )
     output.add_argument(
         "--log-dir", type=Path, metavar="DIR", help="also write the ranks' output to files there"
@@ -186,9 +200,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--iterations",
         type=int,
         metavar="N",
-        help="how many the program will do, the first one counted: with it the progress line says "
-        "how long that takes. They are the report's iterations; none are counted in a loop that "
-        "has backward passes and no optimizer, or nothing that marks an iteration",
+        help="how many iterations the program will do, including the first; the progress line then "
+        "shows when it will end. Iterations are those of the report. None are counted in a loop "
+        "that has backward passes and no optimizer, or nothing that marks an iteration",
     )
     output.add_argument(
         "--live", action="store_true", help="on a terminal: show the state of the ranks as a table"
@@ -197,7 +211,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_server_arguments(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--server", metavar="ADDRESS", help="use a running `phantora serve`")
+    group.add_argument("--server", metavar="ADDRESS", help="of `phantora serve`")
     add_access_arguments(group)
 
 
