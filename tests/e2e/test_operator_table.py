@@ -37,11 +37,13 @@ def test_a_sample_of_the_table_is_right(phantora: Phantora, tmp_path: Path) -> N
 
 
 def operators_right() -> set[str]:
-    """Those that docs/values.md lists as right."""
-    _, _, listed = VALUES_PAGE.read_text().partition("## Right\n")
-    names = set(re.findall(r"`([^`]+)`", listed))
-    assert len(names) > 50
-    return names
+    """Those that docs/values.md lists as right with every release."""
+    page = VALUES_PAGE.read_text()
+    sections = re.findall(r"^## Right with [0-9.]+\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.M)
+    right = [set(re.findall(r"`([^`]+)`", section)) for section in sections]
+    assert right
+    assert all(len(names) > 50 for names in right)
+    return set.intersection(*right)
 
 
 def table_rows(phantora: Phantora, path: Path, *options: str) -> list[list[Any]]:
