@@ -157,7 +157,7 @@ def docs(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """All tests, under the stock CUDA wheel of PyTorch."""
     session.install(TORCH, wheel(session), *group("test"), *group("scripts"))
-    session.run("pytest", *session.posargs)
+    session.run("pytest", *SIDE_BY_SIDE, *session.posargs)
 
 
 def changed_files(base: str) -> list[str]:
@@ -202,7 +202,8 @@ def fast(session: nox.Session) -> None:
 def cuda12(session: nox.Session) -> None:
     """Real training, and programs in C, with a PyTorch and the headers of CUDA 12."""
     session.install(TORCH_CUDA_12, wheel(session), *group("test"))
-    session.run("pytest", *(session.posargs or [*TRAINING_TESTS, "tests/programs"]))
+    tests = session.posargs or [*TRAINING_TESTS, "tests/programs"]
+    session.run("pytest", *SIDE_BY_SIDE, *tests)
 
 
 @nox.session

@@ -81,6 +81,8 @@ TRACEBACKS = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_rank_that_fails(failing_phantora: Phantora, case: str) -> None:
     """One message of ours, which names the rank; the data file has it too."""
+    if case == "input" and not Path("/dev/null").is_char_device():
+        pytest.skip("/dev/null is a file on this machine, so there is something to read")
     exit_code, message = CASES[case]
     run = failing_phantora.run(["--ranks", "2"], [PROGRAM, case])
     ours = [line for line in run.errors.splitlines() if line.startswith("phantora: ")]
