@@ -44,6 +44,7 @@ from sim_server.log.history import (
 from sim_server.log.host_gaps import SOURCES
 from sim_server.log.iterations import check_choice
 from sim_server.log.run_log import ANSWER
+from sim_server.log.unsupported import ANSWERS
 from sim_server.records import (
     RECORD_TYPE,
     CopyKind,
@@ -88,6 +89,7 @@ def _run(ends: bool) -> Check:
         "isolation": record({"tier": text, "reason": text}),
         "notes": rows(text),
         "versions": mapping(text),
+        "seed": whole(),
     }
     end: dict[str, Check] = {
         "exit_code": whole(0, 255),
@@ -231,8 +233,8 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         "unsupported.json": rows(
             record(
                 site
-                | dict.fromkeys(("library", "symbol", "detail", "answer"), text)
-                | {"count": _count}
+                | dict.fromkeys(("library", "symbol", "detail"), text)
+                | {"answer": one_of(ANSWERS), "count": _count}
             )
         ),
         "exits.json": mapping(whole(-(1 << 31), 1 << 31), key_of(0, ranks - 1)),
@@ -246,6 +248,8 @@ def _operation(ranks: int) -> Check:
             "kind": one_of(kinds),
             "comm": whole(0, (1 << 64) - 1),
             "bytes": _size_bytes,
+            "count": _count,
+            "dtype": whole(0, 255),
             "members": wholes(0, ranks - 1, fewest=1),
             "arrivals_ns": wholes(0, MOST_NS, fewest=1),
             "moves_ns": _time_ns,
@@ -253,8 +257,6 @@ def _operation(ranks: int) -> Check:
             "site": text,
         },
         {
-            "count": _count,
-            "dtype": whole(0, 255),
             "algorithm": text,
             "protocol": text,
             "limited_by": text,

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from sim_server._engine import MalformedInput
+
+ANSWERS: Final = ("success", "error")
+"""What such a call may have returned."""
 
 Place = tuple[int, str, str, str, str]
 

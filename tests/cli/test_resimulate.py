@@ -28,6 +28,7 @@ def make_recording(path: Path, peak_bytes: int = 0) -> None:
         **{"schema": SCHEMA, "ranks": 2, "nodes": 1, "gpus_per_node": 2, "command": ["x"]},
         **{"cluster": settings.cluster.to_dict(), "cluster_name": "h200", "notes": []},
         **{"host_time": "fixed", "isolation": {"tier": "T0", "reason": ""}, "versions": {}},
+        "seed": 0,
     }
     data = DataFile(path, run, settings.to_json())
     for name, content in simulation.files():
