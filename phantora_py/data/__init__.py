@@ -129,9 +129,13 @@ class RunData:
 
     def _check_settings(self, settings: dict[str, Any]) -> None:
         """A file of a run has all that a server is told. Raises: Fault."""
-        told = Settings.from_json(json.dumps(settings)) if "ranks" in settings else None
-        if told is not None and told.ranks != self.ranks:
-            raise Fault(f"it is of {told.ranks} ranks, and the run of {self.ranks}")
+        if "ranks" not in settings:
+            return
+        told = Settings.from_json(json.dumps(settings))
+        for name in ("ranks", "nodes", "gpus_per_node"):
+            here, there = getattr(told, name), self.run[name]
+            if here != there:
+                raise Fault(f"its {name} are {here}, and those of the run {there}")
 
     def _check(self) -> None:
         """Reads and checks everything that views read as a whole."""

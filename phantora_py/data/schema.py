@@ -26,6 +26,7 @@ from sim_server.files.schema import (
     number,
     one_of,
     optional,
+    printable,
     record,
     row,
     rows,
@@ -175,16 +176,16 @@ _SETTINGS = record(
 )
 _TIMING = record(
     {
-        "name": text,
-        "class": text,
+        "name": printable,
+        "class": printable,
         "tier": one_of([tier.value for tier in Tier]),
         "duration_ns": _time_ns,
     },
     {
         "interval": row(number(0, 1), number(1)),
-        "interval_source": text,
+        "interval_source": printable,
         "signature": mapping(anything),
-        "gpu": text,
+        "gpu": printable,
     },
     together=("interval", "interval_source"),
 )
@@ -193,7 +194,7 @@ _TIMING = record(
 def _by_rank(ranks: int) -> dict[str, Check]:
     """Members that name ranks. Those that come in pieces are lists."""
     rank = whole(0, ranks - 1)
-    site = {"rank": rank, "site": text}
+    site = {"rank": rank, "site": printable}
     memory = record(
         {
             **dict.fromkeys(
@@ -204,7 +205,7 @@ def _by_rank(ranks: int) -> dict[str, Check]:
                 _size_bytes,
             ),
             "oom": rows(
-                record({"asked_bytes": _size_bytes, "free_bytes": _size_bytes, "site": text})
+                record({"asked_bytes": _size_bytes, "free_bytes": _size_bytes, "site": printable})
             ),
         },
         {"capacity_bytes": _size_bytes},
@@ -212,11 +213,11 @@ def _by_rank(ranks: int) -> dict[str, Check]:
     return {
         "communicators.json": mapping(wholes(0, ranks - 1), key_of(0, (1 << 64) - 1)),
         "operations": rows(_operation(ranks)),
-        "markers": rows(row(rank, _time_ns, one_of([*map(int, MarkerKind)]), text)),
+        "markers": rows(row(rank, _time_ns, one_of([*map(int, MarkerKind)]), printable)),
         "allocations": rows(
             row(
                 *(rank, _time_ns, whole(0, MOST_RANKS), one_of([*map(int, MemoryKind)])),
-                *(_signed_bytes, _signed_bytes, whole(0, (1 << 64) - 1), text),
+                *(_signed_bytes, _signed_bytes, whole(0, (1 << 64) - 1), printable),
             )
         ),
         "memory.json": record({"capacity_bytes": _size_bytes, "per_rank": rows(memory, ranks)}),
@@ -225,7 +226,7 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         "host_tensors.json": record(
             {
                 "skipped": rows(
-                    record(site | {"what": text, "bytes": _size_bytes, "operations": _count})
+                    record(site | {"what": printable, "bytes": _size_bytes, "operations": _count})
                 ),
                 "used": rows(record(site | {"bytes": _size_bytes, "tensors": _count})),
             }
@@ -233,7 +234,7 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         "unsupported.json": rows(
             record(
                 site
-                | dict.fromkeys(("library", "symbol", "detail"), text)
+                | dict.fromkeys(("library", "symbol", "detail"), printable)
                 | {"answer": one_of(ANSWERS), "count": _count}
             )
         ),
@@ -254,12 +255,12 @@ def _operation(ranks: int) -> Check:
             "arrivals_ns": wholes(0, MOST_NS, fewest=1),
             "moves_ns": _time_ns,
             "ends_ns": wholes(0, MOST_NS, fewest=1),
-            "site": text,
+            "site": printable,
         },
         {
-            "algorithm": text,
-            "protocol": text,
-            "limited_by": text,
+            "algorithm": printable,
+            "protocol": printable,
+            "limited_by": printable,
             "root": whole(0, ranks - 1),
             "reduction": whole(0, (1 << 32) - 1),
         },
@@ -284,7 +285,7 @@ def _operation(ranks: int) -> Check:
 _WITHOUT_RANKS: Mapping[str, Check] = {
     "settings.json": _SETTINGS,
     "timings": rows(_TIMING),
-    "link_loads": rows(mapping(row(number(0), number(0), text))),
+    "link_loads": rows(mapping(row(number(0), number(0), printable), printable)),
     "calls.json": mapping(
         record(
             {
@@ -296,7 +297,7 @@ _WITHOUT_RANKS: Mapping[str, Check] = {
     ),
     "host_gaps.json": record(
         {
-            "measured": rows(record({"key": text, "calls": whole(1), "gap_ns": _time_ns})),
+            "measured": rows(record({"key": printable, "calls": whole(1), "gap_ns": _time_ns})),
             "replayed": record(
                 dict.fromkeys(SOURCES, record({"calls": _count, "charged_ns": _time_ns}))
             ),
@@ -307,9 +308,9 @@ _WITHOUT_RANKS: Mapping[str, Check] = {
     ),
     "measuring.json": record(
         {
-            "environment": mapping(text),
+            "environment": mapping(printable),
             **dict.fromkeys(("measured", "known", "restarts"), _count),
-            "refused": rows(record({"class": text, "name": text, "reason": text})),
+            "refused": rows(record({"class": printable, "name": printable, "reason": printable})),
         }
     ),
 }

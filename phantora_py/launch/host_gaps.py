@@ -76,7 +76,7 @@ def load_host_gaps(path: Path, versions: Mapping[str, str]) -> HostGaps:
 def _check_versions(path: Path, recorded: Mapping[str, str], current: Mapping[str, str]) -> None:
     """Another PyTorch has other kernels and another cost per call; so has another Python."""
     for name, label in (("torch", "PyTorch"), ("cuda", "CUDA"), ("python", "Python")):
-        before, now = recorded[name], current[name]
+        before, now = recorded.get(name, ""), current.get(name, "")
         if name == "python":
             before, now = (".".join(version.split(".")[:2]) for version in (before, now))
         if before != now:

@@ -8,6 +8,7 @@ the path goes on with that. Every instant of the iteration is on the path once (
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -139,8 +140,8 @@ class _Walk:
         self._go(Cause.COMMUNICATION, moves_ns, index)
         if span["start_ns"] >= moves_ns:
             return index
-        arrivals = zip(operation["members"], operation["arrivals_ns"], strict=True)
-        self._rank = next(rank for rank, arrival_ns in arrivals if arrival_ns == moves_ns)
+        arrivals = zip(operation["arrivals_ns"], operation["members"], strict=True)
+        _, self._rank = max(arrivals, key=operator.itemgetter(0))
         return self._order(self._rank).operations[int(span["id"])]
 
     def _host(self) -> int:

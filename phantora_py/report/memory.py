@@ -13,6 +13,7 @@ import numpy as np
 
 from phantora_py.data import Allocation, RunData
 from phantora_py.report.iterations import Nanoseconds
+from sim_server.errors import UsageError
 from sim_server.records import MemoryKind
 
 
@@ -69,7 +70,7 @@ def memory_peak(data: RunData, series: MemorySeries) -> Peak:
     """Of the first rank of a series."""
     events = _by_device(data)[series.ranks[0], series.device]
     fullest = int(np.argmax(series.in_use_bytes))
-    live = _live(events[: fullest + 1])
+    live = _live(data, events[: fullest + 1])
     groups: dict[tuple[str, str], list[int]] = {}
     for event in live:
         kind = MemoryKind(event.kind).name.lower().replace("_", " ")
@@ -90,9 +91,9 @@ def _by_device(data: RunData) -> dict[tuple[int, int], list[Allocation]]:
     return found
 
 
-def _live(events: Sequence[Allocation]) -> list[Allocation]:
+def _live(data: RunData, events: Sequence[Allocation]) -> list[Allocation]:
     """What has been taken and not given back. Without an address, the last of that kind and size
-    is what was given back.
+    is what was given back. Raises: UsageError if that was never taken.
     """
     live: dict[tuple[int, int, int], list[Allocation]] = {}
     for event in events:
@@ -100,6 +101,11 @@ def _live(events: Sequence[Allocation]) -> list[Allocation]:
         held = live.setdefault((event.kind, event.pointer, size_bytes), [])
         if event.size_bytes >= 0:
             held.append(event)
-        else:
+        elif held:
             held.pop()
+        else:
+            raise UsageError(
+                f"{data.path} is damaged: allocations: rank {event.rank} gives {size_bytes} bytes "
+                "back that it has not"
+            )
     return [event for held in live.values() for event in held]

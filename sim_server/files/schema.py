@@ -82,8 +82,12 @@ def printable(value: object) -> None:
     """A text that can be written to a file and a database."""
     text(value)
     assert isinstance(value, str)
-    if "\0" in value or any("\ud800" <= one <= "\udfff" for one in value):
+    if "\0" in value or not (value.isascii() or _is_encodable(value)):
         raise Fault(f"{shown(value)} is no text that can be written")
+
+
+def _is_encodable(value: str) -> bool:
+    return not any("\ud800" <= one <= "\udfff" for one in value)
 
 
 def flag(value: object) -> None:
