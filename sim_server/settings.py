@@ -10,7 +10,20 @@ from typing import Any
 from sim_server.cluster import Cluster
 from sim_server.cluster.recorded import check_recorded
 from sim_server.collectives.version import NEWEST
-from sim_server.files.schema import Fault, anything, mapping, number, optional, parse, text, whole
+from sim_server.files.schema import (
+    Check,
+    Fault,
+    anything,
+    flag,
+    mapping,
+    number,
+    optional,
+    parse,
+    row,
+    rows,
+    text,
+    whole,
+)
 from sim_server.gpu import GpuProfile, load_gpu
 
 
@@ -72,7 +85,8 @@ class Settings:
         try:
             settings = cls._from_dict(values)
             check_recorded(settings.cluster)
-            _check_numbers(values["gpu"], values.get("other_gpus", {}))
+            for profile in (values["gpu"], *values.get("other_gpus", {}).values()):
+                _check_gpu(profile)
         except Fault:
             raise
         except (*_MISSHAPEN, AssertionError) as error:
@@ -108,17 +122,23 @@ class Settings:
         )
 
 
-def _check_numbers(*values: Any) -> None:
-    """All of a GPU are finite. Raises: Fault."""
-    for value in values:
-        if isinstance(value, Mapping):
-            _check_numbers(*value.values())
-        elif isinstance(value, list):
-            _check_numbers(*value)
-        elif not isinstance(value, str | bool):
-            number()(value)
+def _check_gpu(profile: Mapping[str, Any]) -> None:
+    """What a profile holds are finite numbers, but for a few names. Raises: Fault."""
+    for name, value in profile.items():
+        check = _OF_GPU.get(name, rows(number()) if isinstance(value, list) else number())
+        try:
+            _check_gpu(value) if name not in _OF_GPU and isinstance(value, Mapping) else check(
+                value
+            )
+        except Fault as fault:
+            raise fault.below(f".{name}") from None
 
 
+_OF_GPU: Mapping[str, Check] = {
+    **dict.fromkeys(("profile", "name", "driver_release"), text),
+    "assumed": flag,
+    "intervals": mapping(row(number(), number(), text)),
+}
 _MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)
 
 

@@ -7,7 +7,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from made_runs import COMMUNICATION, COPY, KERNEL, make_run, rank_memory, run_json, span_rows
 from rich.console import Console
@@ -70,7 +69,8 @@ def make(path: Path, **changes: Any) -> RunData:
         for name, tier in (("a", "modelled"), ("b", "assumed"))
     ]
     spans = span_rows(by_rank)
-    spans["id"] = np.where(spans["kind"] == COMMUNICATION, 0, spans["issue_ns"] == 900_000)
+    kernels = spans["kind"] == KERNEL
+    spans["id"][kernels] = spans["issue_ns"][kernels] == 900_000
     calls = {"modelled": {"cudaMalloc": 1200}, "ignored": {"x": 3}, "passthrough": {}}
     arguments: dict[str, Any] = {
         "timings": timings,
