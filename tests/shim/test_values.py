@@ -48,5 +48,17 @@ def test_launches_forget_what_they_may_have_written(tmp_path: Path) -> None:
         "read": known,
         "bystander": known,
         **{name: unknown for name in ("written", "plain", "number", "held", "listed", "after")},
+        **{name: unknown for name in ("low_first", "high_first")},
     }
-    assert run.synthetic_bytes() == [8] * 6
+    assert run.synthetic_bytes() == [8] * 8
+
+
+def test_launches_may_write_what_earlier_ones_were_given(tmp_path: Path) -> None:
+    """Not what these could only read, nor what was freed since."""
+    run = RankRun(
+        "values_rank.py", "kept_addresses", tmp_path, settings=load_gpu("h100").shim_keys()
+    )
+    known = ("before", "read", "given again", "freed", "bystander")
+    (result,) = run.results
+    assert result == {name: "77" * 8 for name in known} | {"after": "00" * 8}
+    assert run.synthetic_bytes() == [8]

@@ -119,6 +119,7 @@ def launches() -> dict[str, str]:
     """Kernels that nobody knows, with known memory in all kinds of arguments."""
     memory = {name: upload(b"\x77" * 8) for name in ("read", "written", "bystander", "plain")}
     memory |= {name: upload(b"\x77" * 8) for name in ("number", "held", "listed", "after")}
+    memory |= {name: upload(b"\x77" * 8) for name in ("low_first", "high_first")}
     _launch("_Z4copyPKiPi", memory["read"], memory["written"])
     _launch("scale", memory["plain"])
     _launch("_Z4fillm", ctypes.c_ulong(memory["number"].value or 0))
@@ -126,7 +127,28 @@ def launches() -> dict[str, str]:
     pointers = upload((memory["listed"].value or 0).to_bytes(8, "little"))
     _launch("_Z4manyPKPf", pointers)
     _launch("_Z4backPi", part(memory["after"], 4))
+    for name in ("low_first", "high_first"):
+        address = memory[name].value or 0
+        halves = [ctypes.c_uint(address & 0xFFFFFFFF), ctypes.c_uint(address >> 32)]
+        _launch("_Z4joinjj", *(halves if name == "low_first" else reversed(halves)))
     return {name: download(pointer, 8) for name, pointer in memory.items()}
+
+
+def kept_addresses() -> dict[str, str]:
+    """What a kernel was given may be written by a later one that is not."""
+    given, read, freed, other = (upload(b"\x77" * 8) for _ in range(4))
+    _launch("_Z4keepPKiPiS1_", read, given, freed)
+    address = freed.value
+    assert cuda.cudaFree(freed) == 0
+    again = upload(b"\x77" * 8)
+    assert again.value == address
+    copy(given, b"\x77" * 8, 8, TO_DEVICE)
+    before = download(given, 8)
+    _launch("_Z5laterv")
+    after = download(given, 8)
+    copy(given, b"\x77" * 8, 8, TO_DEVICE)
+    rest = {"read": read, "given again": given, "freed": again, "bystander": other}
+    return {"before": before, "after": after} | {n: download(p, 8) for n, p in rest.items()}
 
 
 if __name__ == "__main__":

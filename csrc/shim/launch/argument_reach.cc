@@ -5,7 +5,9 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <utility>
 
+#include <dlfcn.h>
 #include <pthread.h>
 
 #include "shim/core/own_memory.h"
@@ -171,6 +173,29 @@ void plan_closure(std::string_view kernel, ReachPlan& plan) {
   closure.outputs = 1;
 }
 
+constexpr std::uint16_t kHalfBytes = 4;
+
+bool is_half(std::string_view type) noexcept { return type == "int" || type == "unsigned int"; }
+
+// Whether the library that has the host function is one of PyTorch's, or of those that it brings.
+bool is_in_pytorch(const void* stub) noexcept {
+  Dl_info info;
+  if (stub == nullptr || dladdr(stub, &info) == 0 || info.dli_fname == nullptr) return false;
+  const std::string_view path = info.dli_fname;
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  return name.starts_with("libtorch_") || name.starts_with("libc10_");
+}
+
+// Numbers of the parameters that are a half and come before another one.
+template <class Parameters, class IsHalf>
+std::vector<std::uint16_t> halves_among(const Parameters& parameters, IsHalf&& is_half) {
+  std::vector<std::uint16_t> found;
+  for (std::size_t i = 0; i + 1 < parameters.size(); ++i) {
+    if (is_half(parameters[i]) && is_half(parameters[i + 1])) found.push_back(static_cast<std::uint16_t>(i));
+  }
+  return found;
+}
+
 // The image tells sizes. Types, where there are as many, tell what is only read.
 void plan_sized(const std::vector<std::uint16_t>& sizes, ReachPlan& plan) {
   const bool has_types = plan.is_complete && plan.parameters.size() == sizes.size();
@@ -299,6 +324,14 @@ void add_sized(const void* argument, std::size_t bytes, Reached& reached) {
   }
 }
 
+// An address as two words, the lower or the higher one first.
+void add_halves(std::uint32_t first, std::uint32_t second, Reached& reached) {
+  for (const auto& [low, high] : {std::pair(first, second), std::pair(second, first)}) {
+    const auto* pointer = reinterpret_cast<const void*>(std::uintptr_t{high} << 32 | low);
+    if (is_device_pointer(pointer)) add_word(pointer, reached);
+  }
+}
+
 void add_pointer(const void* pointer, std::vector<const void*>& device, std::vector<const void*>& pinned) {
   (may_be_pinned(pointer) ? pinned : device).push_back(pointer);
 }
@@ -318,6 +351,12 @@ void add_parameters(const ReachPlan& plan, const LaunchShape& shape, void* const
     else if (parameter.how == How::List && add_list(parameter.list, shape, argument, reached)) continue;
     else if (parameter.bytes == 0) add_words(argument, most_bytes(argument, all), reached);
     else if (parameter.how == How::Words) add_sized(argument, parameter.bytes, reached);
+  }
+  for (const std::uint16_t index : plan.halves) {
+    std::uint32_t words[2];
+    std::memcpy(&words[0], arguments[index], sizeof words[0]);
+    std::memcpy(&words[1], arguments[index + 1], sizeof words[1]);
+    add_halves(words[0], words[1], reached);
   }
 }
 
@@ -347,7 +386,13 @@ ReachPlan plan_reach(std::string_view mangled, const KernelCode& code, bool larg
       plan.parameters.push_back(plan_parameter(name, types[i], i, large_lists));
     plan_closure(name, plan);
   }
-  if (code.module_hash != 0 && code.lists_parameters) plan_sized(code.parameter_bytes, plan);
+  const bool is_sized = code.module_hash != 0 && code.lists_parameters;
+  if (is_sized) plan_sized(code.parameter_bytes, plan);
+  plan.is_pytorchs = is_in_pytorch(code.stub);
+  if (!plan.is_pytorchs) {
+    plan.halves = is_sized ? halves_among(code.parameter_bytes, [](auto bytes) { return bytes == kHalfBytes; })
+                           : halves_among(types, is_half);
+  }
   plan.count = static_cast<std::uint16_t>(plan.parameters.size());
   std::erase_if(plan.parameters, [](const Parameter& parameter) { return parameter.bytes == kNoPointer; });
   return plan;
@@ -363,7 +408,7 @@ void forget_arguments(const ReachPlan& plan, const LaunchShape& shape, void* con
   add_variables(reached.written, reached.read);
   for (const void* pointers : reached.pointers) forget_pointed(pointers, 1);
   forget_pinned(reached.pinned, reached.pinned_read);
-  forget_reached(reached.written, reached.read);
+  forget_reached(reached.written, reached.read, !plan.is_pytorchs);
 }
 
 }  // namespace ph

@@ -35,6 +35,8 @@ struct ReachPlan {
   std::vector<Parameter> parameters;  // but those that hold no pointer
   std::uint16_t count = 0;  // with these
   bool is_complete = false;  // false: not even their number is known
+  bool is_pytorchs = false;  // keeps no address that it is given, and gets none in two halves
+  std::vector<std::uint16_t> halves;  // parameters of 32 bits before another one
 };
 
 // `large_lists`: as for plan_arguments.

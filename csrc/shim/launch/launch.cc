@@ -137,7 +137,8 @@ void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** ar
   emit(record);
   // The values that a rule would take are those of the graph's launch, which are not known yet.
   if (!call_is_captured() && (apply_kernel(function.rule, shape, arguments) || writes_stated())) return;
-  if (any_known() || any_pinned()) forget_arguments(function.reach, shape, arguments, form);
+  if (any_known() || any_pinned() || !function.reach.is_pytorchs)
+    forget_arguments(function.reach, shape, arguments, form);
 }
 
 int max_active_blocks(int block_threads, std::size_t dynamic_shared_bytes) noexcept {

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 
 #include "shim/core/device.h"
+#include "shim/values/kept_addresses.h"
 #include "shim/values/values.h"
 
 namespace ph {
@@ -70,6 +71,7 @@ void note_block(const void* pointer, std::int64_t bytes) noexcept {
     }
     blocks.erase(address_of(pointer));
   }
+  drop_addresses(pointer, static_cast<std::size_t>(-bytes));
   forget_freed(pointer, static_cast<std::size_t>(-bytes));
 }
 

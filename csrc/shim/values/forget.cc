@@ -8,6 +8,7 @@
 #include "shim/core/own_memory.h"
 #include "shim/graph/capture.h"
 #include "shim/values/extents.h"
+#include "shim/values/kept_addresses.h"
 #include "shim/values/value_queue.h"
 #include "shim/values/values.h"
 
@@ -57,13 +58,18 @@ bool is_pending(const Extents& extents) noexcept {
   });
 }
 
-void forget(Extents written, const Extents& read) noexcept {
+// `keeps`: a launch that may use addresses that an earlier one has kept, and keeps its own.
+void forget(Extents written, const Extents& read, bool keeps) noexcept {
+  if (keeps) {
+    for (const Extent& extent : take_known_of_kept()) add(written, extent);
+  }
   if (is_pending(written) || is_pending(read)) {
     enqueue_value(
-        [written, read] {
+        [written, read, keeps] {
           Extents all = written;
           follow(all, read, each_known_now);
           for (const Extent& extent : all) known_now().remove(extent.pointer(), extent.bytes());
+          if (keeps) keep_addresses(all);
         },
         {});
     return;
@@ -71,18 +77,19 @@ void forget(Extents written, const Extents& read) noexcept {
   follow(written, read,
          [](const Extent& extent, const auto& visit) { each_expected(extent.pointer(), extent.bytes(), visit); });
   for (const Extent& extent : written) mark_unknown(extent.pointer(), extent.bytes());
+  if (keeps) keep_addresses(written);
 }
 
 }  // namespace
 
 // A captured call's blocks are those of now: the program may have given them back when the graph is launched.
-void forget_reached(std::span<const void* const> written, std::span<const void* const> read) noexcept {
-  if (!any_known()) return;
+void forget_reached(std::span<const void* const> written, std::span<const void* const> read, bool keeps) noexcept {
+  if (!any_known() && !keeps) return;
   Extents to = extents_of(written);
   Extents from = extents_of(read);
-  if (to.empty() && from.empty()) return;
-  if (call_is_captured()) return capture_values([to, from] { forget(to, from); });
-  forget(std::move(to), from);
+  if (to.empty() && from.empty() && !keeps) return;
+  if (call_is_captured()) return capture_values([to, from, keeps] { forget(to, from, keeps); });
+  forget(std::move(to), from, keeps);
 }
 
 void forget_reached(std::initializer_list<const void*> written) noexcept {

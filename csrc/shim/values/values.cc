@@ -15,6 +15,7 @@
 #include "shim/core/config.h"
 #include "shim/core/device.h"
 #include "shim/graph/capture.h"
+#include "shim/values/kept_addresses.h"
 #include "shim/values/known_ranges.h"
 #include "shim/values/large_uploads.h"
 #include "shim/values/value_queue.h"
@@ -219,6 +220,7 @@ void expect_known(const void* pointer, std::size_t bytes) noexcept {
   const std::lock_guard lock(issue.mutex);
   issue.expected.add(pointer, bytes);
   update_flag();
+  note_known(pointer, bytes);
 }
 
 void mark_known(const void* pointer, std::size_t bytes) noexcept {
@@ -342,6 +344,7 @@ void fill_values(void* destination, unsigned value, std::size_t element_bytes, s
 }
 
 void release_values(const void* pointer, std::size_t bytes) noexcept {
+  drop_addresses(pointer, bytes);
   if (!attached() || !may_be_known(pointer, bytes)) return;
   mark_unknown(pointer, bytes);
   await_values_of(pointer, bytes);

@@ -22,8 +22,10 @@ namespace ph {
 PH_EXPORT void mark_known(const void* pointer, std::size_t bytes) noexcept;
 PH_EXPORT void mark_unknown(const void* pointer, std::size_t bytes) noexcept;
 // What a call that nobody carries out may have written: the blocks (values/extents.h) that `written` points into, and those
-// that are pointed to out of them or out of the blocks of `read`. Null pointers and host memory are allowed.
-PH_EXPORT void forget_reached(std::span<const void* const> written, std::span<const void* const> read = {}) noexcept;
+// that are pointed to out of them or out of the blocks of `read`. Null pointers and host memory are allowed. `keeps`: a
+// launch that may keep the addresses that it gets, and use those that others have kept (values/kept_addresses.h).
+PH_EXPORT void forget_reached(std::span<const void* const> written, std::span<const void* const> read = {},
+                              bool keeps = false) noexcept;
 PH_EXPORT void forget_reached(std::initializer_list<const void*> written) noexcept;
 // What pointers lead to that lie in pinned host memory, from `written` and `read` on. The host may find anything where it
 // is written: that counts as read back.
