@@ -90,6 +90,8 @@ def read_log(path: Path) -> Log:
 
 def _result(line: str, where: str) -> Measured:
     size, _, data_type, *rest = line.split()
+    if data_type not in DATA_TYPES:
+        raise UsageError(f"{where}: {data_type!r} is no data type of NCCL's")
     if rest and rest[0].isalpha():
         rest = rest[2:]  # reduction and root
     elif len(rest) % 4 == 1:

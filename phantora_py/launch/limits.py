@@ -4,6 +4,7 @@ import os
 import resource
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from sim_server.errors import UsageError
@@ -19,6 +20,8 @@ _MOST_PATH_BYTES = 70
 # Channels, and a data file of some length; a larger one is refused when it comes to that.
 _FILE_BYTES = 64 << 20
 _FILES_PER_RANK = 4
+# A rank reserves 1 TiB for its GPU (csrc/shim/core/addresses.h), and PyTorch's libraries beside it.
+_ADDRESS_BYTES = 5 << 38
 
 
 def require_files(ranks: int) -> None:
@@ -82,12 +85,34 @@ def _why_not(place: Path, needed: int) -> str | None:
 
 def require_file_size(ranks: int) -> None:
     """Raises: UsageError if files may not be as large as a run needs them (ulimit -f)."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    if soft == resource.RLIM_INFINITY or soft >= _FILE_BYTES:
-        return
-    if hard != resource.RLIM_INFINITY and hard < _FILE_BYTES:
-        raise UsageError(
-            f"A file may have {hard:,} bytes here, and a run of {ranks} ranks needs "
+    _require_bytes(
+        resource.RLIMIT_FSIZE,
+        _FILE_BYTES,
+        lambda most: (
+            f"A file may have {most:,} bytes here, and a run of {ranks} ranks needs "
             f"{_FILE_BYTES:,}. Raise the limit (ulimit -f unlimited)."
-        )
-    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        ),
+    )
+
+
+def require_addresses() -> None:
+    """Raises: UsageError if a process may not reserve as many addresses as a rank does."""
+    _require_bytes(
+        resource.RLIMIT_AS,
+        _ADDRESS_BYTES,
+        lambda most: (
+            f"A process may reserve {most:,} bytes of addresses here, and a rank reserves "
+            f"{_ADDRESS_BYTES:,} for the memory of its GPU, which takes no memory of this machine. "
+            "Raise the limit (ulimit -v unlimited)."
+        ),
+    )
+
+
+def _require_bytes(limit: int, needed: int, refusal: Callable[[int], str]) -> None:
+    """Lifts the soft limit to the hard one where it is too low. Raises: UsageError."""
+    soft, hard = resource.getrlimit(limit)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise UsageError(refusal(hard))
+    resource.setrlimit(limit, (hard, hard))

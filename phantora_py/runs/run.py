@@ -106,6 +106,7 @@ def prepare(options: RunOptions) -> Prepared:
     server = choose_server(options, os.environ)
     limits.require_files(layout.ranks)
     limits.require_file_size(layout.ranks)
+    limits.require_addresses()
     notes = list(torchrun.notes) if torchrun else []
     notes += interpreter.note_untested(command.program.torch)
     notes += measured

@@ -252,7 +252,7 @@ def _caches(directory: Path) -> Act:
 def _write_row(path: Path, text: str) -> None:
     row = (text, _checksum(ENVIRONMENT, text))
     with contextlib.closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("INSERT INTO measurement VALUES (1, ?, ?)", row)
+        connection.execute("INSERT OR REPLACE INTO measurement VALUES (1, ?, ?)", row)
 
 
 TEXT_TARGETS = {

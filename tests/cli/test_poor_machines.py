@@ -33,10 +33,11 @@ def shell(directory: Path, script: str, *words: str, **environment: str) -> tupl
     ("script", "message"),
     [
         (f"ulimit -f 100; {RUN} true", "A file may have 51,200 bytes here"),
+        (f"ulimit -v 900000; {RUN} true", "A process may reserve 921,600,000 bytes of addresses"),
         (f"{PHANTORA} cluster list >&-", "The standard output is closed"),
         (f"{RUN} true >&- 2>&1", ""),
     ],
-    ids=["file size", "closed output", "closed output and errors"],
+    ids=["file size", "addresses", "closed output", "closed output and errors"],
 )
 def test_refused(tmp_path: Path, script: str, message: str) -> None:
     """Before anything is run."""
