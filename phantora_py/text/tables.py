@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from rich import box
 from rich.cells import cell_len
@@ -35,14 +36,14 @@ class Column:
     """On a narrow terminal the column with the greatest number is left out first; 0: never."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Fitted:
     """A column with its texts and how wide these may be."""
 
     column: Column
     texts: Sequence[Text]
 
-    @property
+    @cached_property
     def least(self) -> int:
         """The width of the longest figure, or in which a name can be read."""
         words = [*self.column.title.split()]
@@ -53,7 +54,7 @@ class _Fitted:
         )
         return max(*map(cell_len, words or [""]), min(in_texts, _LEAST_NAME))
 
-    @property
+    @cached_property
     def wanted(self) -> int:
         """The width in which nothing is broken."""
         wanted = max(cell_len(self.column.title), *(text.cell_len for text in self.texts), 1)
