@@ -16,11 +16,13 @@ from sim_server.deadlock import ranges_text
 
 # The rest is in the data file.
 _MOST_TABLES = 12
+# Of output that is no terminal: most lines of Python fit (assumed).
+_PLAIN_WIDTH = 140
 
 
 def print_deadlock(console: Console, tables: Sequence[Mapping[str, Any]]) -> None:
     """Prints one table per communicator and operation, no wider than the terminal."""
-    wide = table_console(console)
+    wide = table_console(console, _PLAIN_WIDTH)
     for table in tables[:_MOST_TABLES]:
         wide.print(_drawn(table))
     if len(tables) > _MOST_TABLES:
