@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rich.text import Text
+
 from phantora_py.bench.log import Log, read_log
 from phantora_py.bench.model import Bench, Row
 from phantora_py.bench.operations import DATA_TYPES, REDUCTIONS, BenchOperation, find_operation
@@ -21,6 +23,7 @@ from phantora_py.bench.table import (
     result_line,
 )
 from phantora_py.cli.messages import error_console
+from phantora_py.text.wrapping import print_lines
 from sim_server.cluster import Cluster, Layout, load_cluster, place
 from sim_server.collectives.environment import nccl_variables, not_modelled
 from sim_server.errors import UsageError
@@ -140,7 +143,7 @@ def _measure(options: argparse.Namespace, job: _Job) -> None:
     if options.json:
         print(json.dumps([_as_dict(job.operation, row) for row in by_size], indent=1))
     else:
-        print("\n".join(_lines(options, job, tables)))
+        print_lines(map(Text, _lines(options, job, tables)))
 
 
 def _compare(options: argparse.Namespace, job: _Job, log: Log) -> None:
@@ -165,7 +168,7 @@ def _compare(options: argparse.Namespace, job: _Job, log: Log) -> None:
         ]
         print(json.dumps(rows, indent=1))
     else:
-        print("\n".join([_title(job), *compared_lines(pairs)]))
+        print_lines(map(Text, [_title(job), *compared_lines(pairs)]))
 
 
 def _as_dict(operation: BenchOperation, row: Row) -> dict[str, Any]:

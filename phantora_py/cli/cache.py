@@ -10,14 +10,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from phantora_py.cache.exchange import read_text, write_text
 from phantora_py.cli.commands import Parser
+from phantora_py.text.tables import Column, print_table, table_console
 from phantora_py.text.units import duration_text, percent_text
+from phantora_py.text.wrapping import print_lines
 from sim_server.errors import UsageError
 from sim_server.files.output_file import require_output
 from sim_server.timing_cache import (
@@ -31,8 +30,36 @@ from sim_server.timing_cache import (
 )
 from sim_server.timing_cache.entry import signature_key
 
-# Of output that is no terminal (assumed: as wide as most windows).
-_PLAIN_WIDTH = 160
+_LS_COLUMNS = (
+    Column("GPU", is_name=True),
+    Column("driver"),
+    Column("CUDA"),
+    Column("libraries", is_name=True),
+    Column("entries"),
+    Column("samples", left_out=2),
+    Column("latest", left_out=1),
+)
+_ENTRY_COLUMNS = (
+    Column("signature", is_name=True),
+    Column("GPU", is_name=True, left_out=1),
+    Column("CUDA", left_out=2),
+    Column("median"),
+    Column("spread"),
+    Column("cold", left_out=4),
+    Column("n", left_out=3),
+    Column("clock", left_out=5),
+    Column("date", left_out=6),
+    Column("origin", is_name=True, left_out=7),
+)
+_FAILURE_COLUMNS = (
+    Column("not measured again", is_name=True),
+    Column("GPU", is_name=True, left_out=1),
+    Column("driver", left_out=3),
+    Column("CUDA", left_out=2),
+    Column("why", is_name=True),
+    Column("date", left_out=4),
+    Column("origin", is_name=True, left_out=5),
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -99,21 +126,22 @@ def _ls(options: argparse.Namespace) -> None:
         ]
         _print_json({"environments": environments, "failures": len(failed)})
         return
-    table = _table("GPU", "driver", "CUDA", "libraries", "entries", "samples", "latest")
-    for environment, some in _by_environment(entries).items():
-        table.add_row(
-            *map(Text, (environment.gpu, environment.driver, environment.cuda)),
-            Text(environment.libraries),
+    rows = [
+        (
+            *(environment.gpu, environment.driver, environment.cuda, environment.libraries),
             f"{len(some):,}",
             f"{sum(len(one.warm_ns) for one in some):,}",
             max(one.date for one in some),
         )
-    _print(table)
+        for environment, some in _by_environment(entries).items()
+    ]
+    print_table(table_console(), _LS_COLUMNS, rows)
     if failed:
-        print(
+        told = (
             f"{len(failed):,} signatures are not measured again: `show` tells why, "
             "`prune --failures` has them tried."
         )
+        print_lines([Text(told)])
 
 
 def _by_environment(entries: Iterable[Entry]) -> dict[Environment, list[Entry]]:
@@ -160,32 +188,36 @@ def _origins(entry: Entry) -> list[str]:
 
 
 def _print_entries(entries: Iterable[Entry]) -> None:
-    table = _table("signature", "GPU", "CUDA", "median", "spread", "cold", "n", "clock", "date")
-    table.add_column("origin", overflow="fold")
-    for entry in entries:
-        cold = entry.cold_ns
-        clock_khz = entry.measurements[-1].sm_khz
-        table.add_row(
-            Text(signature_key(entry.signature)),
-            *map(Text, (entry.environment.gpu, entry.environment.cuda)),
-            duration_text(entry.median_ns),
-            percent_text(entry.spread),
-            duration_text(cold[len(cold) // 2]) if cold else "-",
-            str(len(entry.warm_ns)),
-            f"{clock_khz / 1e6:.2f} GHz" if clock_khz else "-",
-            entry.date[:10],
-            Text(", ".join(_origins(entry))),
-        )
-    _print(table)
+    print_table(table_console(), _ENTRY_COLUMNS, [_entry_row(one) for one in entries])
+
+
+def _entry_row(entry: Entry) -> tuple[str, ...]:
+    cold = entry.cold_ns
+    clock_khz = entry.measurements[-1].sm_khz
+    return (
+        signature_key(entry.signature),
+        entry.environment.gpu,
+        entry.environment.cuda,
+        duration_text(entry.median_ns),
+        percent_text(entry.spread),
+        duration_text(cold[len(cold) // 2]) if cold else "-",
+        str(len(entry.warm_ns)),
+        f"{clock_khz / 1e6:.2f} GHz" if clock_khz else "-",
+        entry.date[:10],
+        ", ".join(_origins(entry)),
+    )
 
 
 def _print_failures(failures: Iterable[tuple[Environment, Failure]]) -> None:
-    table = _table("not measured again", "GPU", "driver", "CUDA", "why", "date", "origin")
-    for environment, failure in failures:
-        where = (environment.gpu, environment.driver, environment.cuda)
-        what = (failure.failure, failure.date[:10], failure.origin)
-        table.add_row(*map(Text, (signature_key(failure.signature), *where, *what)))
-    _print(table)
+    rows = [
+        (
+            *(signature_key(failure.signature), environment.gpu),
+            *(environment.driver, environment.cuda),
+            *(failure.failure, failure.date[:10], failure.origin),
+        )
+        for environment, failure in failures
+    ]
+    print_table(table_console(), _FAILURE_COLUMNS, rows)
 
 
 def _standing(
@@ -303,16 +335,3 @@ def _matching(cache: TimingCache, options: argparse.Namespace) -> Iterator[Row]:
 
 def _print_json(found: Mapping[str, Any]) -> None:
     print(json.dumps(found, indent=1))
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    return table
-
-
-def _print(table: Table) -> None:
-    console = Console(highlight=False)
-    width = console.width if console.is_terminal else _PLAIN_WIDTH
-    Console(highlight=False, width=width).print(table)

@@ -6,8 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from rich.text import Text
+
 from phantora_py.cli.cluster_drawing import draw
 from phantora_py.text.units import duration_text
+from phantora_py.text.wrapping import print_lines
 from sim_server.cluster import (
     Cluster,
     FabricKind,
@@ -40,7 +43,10 @@ def run(options: argparse.Namespace) -> int:
             raise UsageError("phantora cluster list takes neither a cluster nor --nodes")
         clusters = [load_cluster(name) for name in builtin_names()]
         described = [cluster.to_dict() for cluster in clusters]
-        print(json.dumps(described, indent=1) if options.json else "\n".join(_list(clusters)))
+        if options.json:
+            print(json.dumps(described, indent=1))
+        else:
+            print_lines(map(Text, _list(clusters)))
         return 0
     if options.cluster is None:
         raise UsageError("phantora cluster show needs a name or a file; see phantora cluster list")
@@ -52,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     nodes = options.nodes or cluster.nodes or most_nodes(cluster) or 2 * _nodes_per_leaf(cluster)
     place(cluster, nodes=nodes)  # raises if there are not so many
-    print("\n".join(_show(cluster, nodes)))
+    print_lines(map(Text, _show(cluster, nodes)))
     if options.svg is not None:
         links = Topology(cluster, nodes).links
         models = {

@@ -143,6 +143,9 @@ def _found(subject: str, look: Callable[[], str]) -> Finding:
 
 def _print(findings: list[Finding]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     words = {True: "[green]ok[/]", False: "[red]missing[/]", None: ""}
     for finding in findings:
         table.add_row(finding.subject, words[finding.good], finding.text)

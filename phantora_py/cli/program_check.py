@@ -6,17 +6,23 @@ import os
 from collections import Counter
 from dataclasses import asdict
 
-from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from phantora_py.coverage import REACHES
 from phantora_py.coverage.forecast import NOT_KNOWN, Package, forecast
 from phantora_py.launch.command import Command, understand
+from phantora_py.text.tables import Column, print_table, table_console
 from sim_server.errors import UnsupportedCall, UsageError
 
 _MOST_NAMES = 3
 """Of calls in a row of the table."""
+_COLUMNS = (
+    Column("package", is_name=True),
+    Column("library"),
+    Column("reached", left_out=1),
+    Column("calls"),
+    Column("such as", is_name=True),
+)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -54,13 +60,12 @@ def _to_json(command: Command, packages: list[Package]) -> dict[str, object]:
 
 
 def _print(command: Command, packages: list[Package]) -> None:
-    console = Console(highlight=False)
+    console = table_console()
     torch = command.program.torch
     console.print(f"[bold]{escape(str(command))}[/]")
     if torch is not None:
         console.print(f"torch {torch.version} (CUDA {torch.cuda}) in {torch.directory}")
-    table = Table("package", "library", "reached", "calls", "such as", title_justify="left")
-    table.title = "Calls that its libraries may make and that are not modelled"
+    rows = []
     for package in packages:
         for (library, how), count in sorted(_counts(package).items()):
             names = [
@@ -69,12 +74,15 @@ def _print(command: Command, packages: list[Package]) -> None:
                 if (gap.library, gap.how) == (library, how)
             ]
             more = " ..." if count > _MOST_NAMES else ""
-            table.add_row(
-                *(package.name if package.named else f"({package.name})", library, how),
-                *(str(count), " ".join(names[:_MOST_NAMES]) + more),
+            rows.append(
+                (
+                    *(package.name if package.named else f"({package.name})", library, how),
+                    *(str(count), " ".join(names[:_MOST_NAMES]) + more),
+                )
             )
-    if table.rows:
-        console.print(table)
+    if rows:
+        console.print("Calls that its libraries may make and that are not modelled")
+        print_table(console, _COLUMNS, rows)
         for how, meaning in REACHES.items():
             if how != meaning:
                 console.print(f"{how}: {meaning.replace('`', '')}")

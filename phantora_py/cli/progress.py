@@ -16,6 +16,7 @@ from phantora_py.cli.messages import error_console
 from phantora_py.cli.rank_table import rank_table
 from phantora_py.launch.prepared import Prepared
 from phantora_py.text.units import duration_text
+from phantora_py.text.wrapping import wrapped
 from sim_server import simulation_pb2 as wire
 
 FIRST_SHOWN_S = 1.0
@@ -195,7 +196,7 @@ class Progress:
     def _render(self) -> RenderableType:
         if time.monotonic() - self._state.start_s < FIRST_SHOWN_S:
             return Text("")
-        shown: list[RenderableType] = [Text(self._state.line(), no_wrap=True)]
+        shown: list[RenderableType] = [*wrapped(Text(self._state.line()), self._console.width)]
         if self._unfinished:
             text = self._unfinished.decode(errors="replace")
             shown.insert(0, Text.from_ansi(text, no_wrap=True))

@@ -17,9 +17,15 @@ _MOST_ROWS = 16
 def rank_table(states: Sequence[RankState]) -> Table:
     """What every rank does, and how far its host has come."""
     # As wide as the longest word, lest what is right of it move whenever a state changes.
-    states_column = Column("state", min_width=max(len(doing.value) for doing in Doing))
+    width = max(len(doing.value) for doing in Doing)
+    states_column = Column("state", min_width=width, no_wrap=True)
     table = Table(
-        "rank", states_column, "host at, virtual", box=None, pad_edge=False, padding=(0, 2)
+        Column("rank", overflow="fold"),
+        states_column,
+        "host at, virtual",
+        box=None,
+        pad_edge=False,
+        padding=(0, 2),
     )
     if len(states) <= _MOST_ROWS:
         for rank, state in enumerate(states):

@@ -8,6 +8,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
+from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
@@ -20,6 +21,7 @@ from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from phantora_py.runs.resimulate import Watch, resimulate
 from phantora_py.runs.what_if import WhatIf, parse_scales, parse_variables
+from phantora_py.text.wrapping import wrapped
 from sim_server import simulation_pb2 as wire
 from sim_server.cluster import load_cluster
 from sim_server.simulation import Simulation
@@ -97,11 +99,11 @@ def _shown(data: RunData, simulation: Simulation) -> Iterator[None]:
     state = State(data.ranks, len(find_iterations(data).boundaries_ns) or None)
     state.started = True
 
-    def render() -> Text:
+    def render() -> Group:
         done, now_ns = simulation.iterations, simulation.virtual_time_ns
         state.update(wire.Progress(iterations=done, virtual_time_ns=now_ns))
         is_early = time.monotonic() - state.start_s < FIRST_SHOWN_S
-        return Text("" if is_early else state.line(), no_wrap=True)
+        return Group(*([] if is_early else wrapped(Text(state.line()), console.width)))
 
     with Live(
         console=console,

@@ -22,7 +22,9 @@ def figures_tables(names: Sequence[str], columns: Sequence[Column], width: int) 
     the names. Titles are broken at blanks, names anywhere if they take more than half.
     """
     named = Column("", list(names))
-    name_width = min(_text_width(named), width // 2)
+    widest = max((_width(column, _MOST_TITLE_LINES) for column in columns), default=0)
+    beside_widest = max(width + 1 - 2 * _BESIDE - widest, 1)
+    name_width = min(_text_width(named), width // 2, beside_widest)
     for lines in range(1, _MOST_TITLE_LINES + 1):
         widths = [_width(column, lines) for column in columns]
         if _table_width([name_width, *widths]) <= width:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich import box
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from phantora_py.compare.figures import (
@@ -30,16 +28,19 @@ from phantora_py.compare.json_types import (
     SweepComparison,
     Verdict,
 )
+from phantora_py.text.tables import Column, print_table, table_console
 
 # The rest is in the JSON.
 _MOST_ROWS = 8
-# Of output that is no terminal (assumed: as wide as most windows).
+# What most names of kernels fit into, so that figures stand near (assumed).
+_NAME_WIDTH = 72
+# Of output that is no terminal: beyond that a table of runs is hard to read (assumed).
 _PLAIN_WIDTH = 140
 
 
 def print_comparison(comparison: JudgedComparison, console: Console | None = None) -> None:
     """Prints the table of runs, what should be known of it, and what changed."""
-    console = _wide(console or Console(highlight=False))
+    console = table_console(console, _PLAIN_WIDTH)
     runs = comparison["runs"]
     print_figures(comparison, console)
     for changes in comparison["changes"]:
@@ -53,7 +54,7 @@ def print_comparison(comparison: JudgedComparison, console: Console | None = Non
 
 def print_figures(comparison: Comparison | SweepComparison, console: Console) -> None:
     """Prints the table of runs and what should be known of it."""
-    console = _wide(console)
+    console = table_console(console, _PLAIN_WIDTH)
     runs = comparison["runs"]
     names = [run["name"] for run in runs]
     for table in figures_tables(names, figure_columns(runs), console.width):
@@ -61,11 +62,6 @@ def print_figures(comparison: Comparison | SweepComparison, console: Console) ->
         console.print()
     for note in comparison["notes"]:
         console.print(Text(note))
-
-
-def _wide(console: Console) -> Console:
-    width = console.width if console.is_terminal else _PLAIN_WIDTH
-    return Console(file=console.file, width=width, highlight=False)
 
 
 # What changed
@@ -96,14 +92,15 @@ def _print_kernels(
     if not shown:
         return
     console.print()
-    table = _table(title, "first", "now", "change")
-    for row in shown:
-        table.add_row(
-            Text(str(row.get("name", row["class"])), overflow="ellipsis", no_wrap=True),
+    changed = [
+        (
+            str(row.get("name", row["class"])),
             *(kernel_text(total) for total in (row["first"], row["this"])),
             signed_text(change_ns(row)),
         )
-    console.print(table)
+        for row in shown
+    ]
+    print_table(console, _columns(title), changed)
 
 
 def _print_collectives(
@@ -116,23 +113,24 @@ def _print_collectives(
     if not shown:
         return
     console.print()
-    table = _table("collectives that grew", "first", "now", "change")
-    for row in shown:
-        table.add_row(
-            Text(f"{row['kind']} of {row['participants']} ranks"),
+    changed = [
+        (
+            f"{row['kind']} of {row['participants']} ranks",
             *(collective_text(total) for total in (row["first"], row["this"])),
             signed_text(change_ns(row)),
         )
-    console.print(table)
+        for row in shown
+    ]
+    print_table(console, _columns("collectives that grew"), changed)
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False)
-    # The one column that gives way on a narrow terminal.
-    table.add_column(f"{title}, per rank and iteration", max_width=72)
-    for column in columns:
-        table.add_column(column, no_wrap=True, justify="right")
-    return table
+def _columns(title: str) -> tuple[Column, ...]:
+    return (
+        Column(f"{title}, per rank and iteration", is_name=True, most=_NAME_WIDTH),
+        Column("first", justify_right=True, left_out=1),
+        Column("now", justify_right=True),
+        Column("change", justify_right=True),
+    )
 
 
 def _gate_line(verdict: Verdict) -> Text:

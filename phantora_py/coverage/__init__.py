@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from importlib import resources
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table as RichTable
 
 from phantora_py.launch.interpreter import TESTED_TORCH
 from phantora_py.launch.libraries import Row, Support, Table, read_tables, shim_directory
+from phantora_py.text.tables import Column, print_table, table_console
 from sim_server.errors import UsageError
 
 NAME = "coverage"
@@ -206,7 +205,7 @@ def run(options: argparse.Namespace) -> int:
     tables = read_tables_for(uses) if uses else read_tables(shim_directory())
     if options.library:
         tables = _select(tables, options.library)
-    console = Console()
+    console = table_console()
     if options.json:
         print(json.dumps(json_rows(tables, uses), indent=1))
     elif options.markdown:
@@ -229,35 +228,35 @@ def _select(tables: Sequence[Table], library: str) -> tuple[Table, ...]:
 
 
 def _print_counts(console: Console, tables: Sequence[Table]) -> None:
-    view = RichTable(title="Calls by library", title_justify="left")
-    view.add_column("library", no_wrap=True)
-    for heading in COUNT_HEADINGS:
-        view.add_column(heading, justify="right")
-    for library, _, *counts in count_rows(tables):
-        view.add_row(library, *counts)
-    console.print(view)
+    columns = [
+        Column(heading, justify_right=True, left_out=int(heading == "passed through"))
+        for heading in COUNT_HEADINGS
+    ]
+    rows = [(library, *counts) for library, _, *counts in count_rows(tables)]
+    console.print("Calls by library")
+    print_table(console, [Column("library"), *columns], rows)
     console.print("Next: phantora coverage --library cudart, or phantora coverage --torch")
 
 
 def _print_rows(console: Console, table: Table) -> None:
-    view = RichTable("call", "support", "note", title=table.soname, title_justify="left")
-    for row in table.rows:
-        view.add_row(row.name, support_word(row), escape(row.note))
-    console.print(view)
+    columns = (Column("call", is_name=True), Column("support"), Column("note", is_name=True))
+    console.print(table.soname)
+    print_table(console, columns, [(row.name, support_word(row), row.note) for row in table.rows])
 
 
 def _print_torch_gaps(
     console: Console, tables: Sequence[Table], uses: Sequence[TorchUse], release: str
 ) -> None:
     gaps = torch_gaps(tables, uses)
-    title = f"Calls that stop a run, of those that torch {release} may make"
-    view = RichTable("library", "reached", "count", "calls", title=title, title_justify="left")
+    rows = []
     for library, gap in gaps.items():
         for how in REACHES:
             names = [use.name for use in gap if use.how == how]
             if names:
-                view.add_row(library, how, str(len(names)), " ".join(names))
-    console.print(view)
+                rows.append((library, how, str(len(names)), " ".join(names)))
+    columns = (*map(Column, ("library", "reached", "count")), Column("calls", is_name=True))
+    console.print(f"Calls that stop a run, of those that torch {release} may make")
+    print_table(console, columns, rows)
     sonames = {table.soname for table in tables}
     total = sum(use.soname in sonames for use in uses)
     console.print(f"{sum(map(len, gaps.values()))} of {total} calls.")

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from phantora_py.text.tables import table_console
 from phantora_py.text.units import duration_text
 from sim_server.deadlock import ranges_text
 
@@ -21,8 +22,7 @@ _PLAIN_WIDTH = 140
 
 def print_deadlock(console: Console, tables: Sequence[Mapping[str, Any]]) -> None:
     """Prints one table per communicator and operation, no wider than the terminal."""
-    width = console.width if console.is_terminal else _PLAIN_WIDTH
-    wide = Console(file=console.file, width=width)
+    wide = table_console(console, _PLAIN_WIDTH)
     for table in tables[:_MOST_TABLES]:
         wide.print(_drawn(table))
     if len(tables) > _MOST_TABLES:

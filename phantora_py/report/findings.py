@@ -8,6 +8,7 @@ import numpy as np
 
 from phantora_py.data import RunData
 from phantora_py.report.breakdown import Breakdown, break_down
+from phantora_py.report.certainty import Certainty, certainty
 from phantora_py.report.iterations import Iterations, find_iterations
 from phantora_py.report.window import Window, steady_window
 
@@ -28,6 +29,11 @@ class Findings:
     def breakdown(self) -> Breakdown | None:
         """None if no iteration was found."""
         return break_down(self.data, self.iterations)
+
+    @cached_property
+    def certainty(self) -> Certainty | None:
+        """How sure the iteration time is; None where that is not known."""
+        return certainty(self.data, self.window, self.breakdown)
 
     @cached_property
     def median_ns(self) -> int | None:

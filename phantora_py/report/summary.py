@@ -1,20 +1,25 @@
-"""The summary of a run: the object that `--json` prints, and its sections on a terminal.
+"""The summary of a run: the object that `--json` prints, and the list of a report's sections.
 
 The shape is public (docs/json.md): keys may be added; the schema's number changes with a meaning.
-A section is a module of `sections`; here is a row for its key, and one for its lines.
+A section is a module of `sections`; here are its key in the JSON, and its row for the terminal and
+the page. On the page it has a template, too (`page/assets/NAME.html`).
 """
 
 from __future__ import annotations
 
-from typing import TypedDict
+from collections.abc import Callable
+from typing import NamedTuple, TypedDict
 
 from phantora_py.data import RunData
 from phantora_py.report.certainty import IterationInterval
 from phantora_py.report.findings import Findings
+from phantora_py.report.page.part import PagePart
 from phantora_py.report.sections import (
     breakdown,
     calls,
+    communication,
     expert_load,
+    facts,
     gpu_time,
     headline,
     host_gaps,
@@ -22,10 +27,14 @@ from phantora_py.report.sections import (
     interval,
     isolation,
     iteration,
+    kernels,
+    links,
     memory,
     nccl,
     path,
     resimulation,
+    timeline,
+    trust,
     unknown_reads,
     unsupported,
     wall,
@@ -76,9 +85,9 @@ class Summary(headline.Run):
     versions: dict[str, str]
 
 
-def summarise(data: RunData) -> Summary:
-    """The summary of a run."""
-    run, found = data.run, Findings(data)
+def summarise(data: RunData, found: Findings | None = None) -> Summary:
+    """The summary of a run. `found`: what is known of it already."""
+    run, found = data.run, found or Findings(data)
     return {
         "schema": SCHEMA,
         **headline.make(found),
@@ -110,28 +119,56 @@ def summarise(data: RunData) -> Summary:
     }
 
 
+class Section(NamedTuple):
+    """A section of the report."""
+
+    lines: Callable[[Summary], list[str]] | None = None
+    """On a terminal, as rich markup; None: not there."""
+    page: PagePart | None = None
+    """None: not there."""
+
+
+SECTIONS = (
+    Section(lambda run: headline.lines(run, run["host_time"])),
+    Section(lambda run: resimulation.lines(run["resimulation"])),
+    Section(headline.cut_lines),
+    Section(lambda run: unsupported.headline(run["trust"]["unsupported"])),
+    Section(lambda run: iteration.lines(run["iterations"], run["virtual_time_ns"]), iteration.PAGE),
+    Section(lambda run: breakdown.lines(run["breakdown_ns"])),
+    Section(page=timeline.PAGE),
+    Section(lambda run: path.lines(run["critical_path"]), path.PAGE),
+    Section(lambda run: memory.lines(run["memory"])),
+    Section(lambda _: trust.lines(), trust.PAGE),
+    Section(lambda run: gpu_time.lines(run["trust"]["gpu_time_share"])),
+    Section(lambda run: interval.lines(run["trust"]["interval"])),
+    Section(lambda run: calls.lines(run["trust"]["calls"], run)),
+    Section(lambda run: unsupported.lines(run["trust"]["unsupported"])),
+    Section(lambda run: host_gaps.lines(run["host_gaps"])),
+    Section(lambda run: expert_load.lines(run["trust"]["expert_load"])),
+    Section(
+        lambda run: unknown_reads.lines(
+            run["trust"]["synthetic_reads"], run["trust"]["unknown_reads"]
+        )
+    ),
+    Section(lambda run: host_tensors.lines(run["host_tensors"])),
+    Section(lambda run: nccl.lines(run["trust"]["nccl_not_modelled"])),
+    Section(lambda run: isolation.lines(run["isolation"])),
+    Section(lambda run: wall.lines(run["wall"], run["host_memory"])),
+    Section(page=kernels.PAGE),
+    Section(page=communication.PAGE),
+    Section(page=links.PAGE),
+    # On a terminal it stands above.
+    Section(page=memory.PAGE),
+    Section(page=facts.PAGE),
+)
+"""In the order of the terminal and of the page. A row that is in the JSON has a key above."""
+
+
 def summary_lines(summary: Summary) -> list[str]:
     """The sections on a terminal, as lines of rich markup."""
-    trust = summary["trust"]
-    return [
-        *headline.lines(summary, summary["host_time"]),
-        *resimulation.lines(summary["resimulation"]),
-        *headline.cut_lines(summary),
-        *unsupported.headline(trust["unsupported"]),
-        *iteration.lines(summary["iterations"], summary["virtual_time_ns"]),
-        *breakdown.lines(summary["breakdown_ns"]),
-        *path.lines(summary["critical_path"]),
-        *memory.lines(summary["memory"]),
-        "[bold]Trust[/]",
-        *gpu_time.lines(trust["gpu_time_share"]),
-        *interval.lines(trust["interval"]),
-        *calls.lines(trust["calls"], summary),
-        *unsupported.lines(trust["unsupported"]),
-        *host_gaps.lines(summary["host_gaps"]),
-        *expert_load.lines(trust["expert_load"]),
-        *unknown_reads.lines(trust["synthetic_reads"], trust["unknown_reads"]),
-        *host_tensors.lines(summary["host_tensors"]),
-        *nccl.lines(trust["nccl_not_modelled"]),
-        *isolation.lines(summary["isolation"]),
-        *wall.lines(summary["wall"], summary["host_memory"]),
-    ]
+    return [line for one in SECTIONS if one.lines is not None for line in one.lines(summary)]
+
+
+def page_parts() -> list[PagePart]:
+    """The sections of the page."""
+    return [one.page for one in SECTIONS if one.page is not None]

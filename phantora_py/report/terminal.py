@@ -10,7 +10,7 @@ from rich.text import Text
 from phantora_py.data import RunData
 from phantora_py.report.deadlock import print_deadlock
 from phantora_py.report.summary import summarise, summary_lines
-from phantora_py.report.wrapping import wrapped
+from phantora_py.text.wrapping import print_lines
 
 
 def print_summary(path: Path, console: Console | None = None, iteration: str | None = None) -> None:
@@ -20,8 +20,5 @@ def print_summary(path: Path, console: Console | None = None, iteration: str | N
     """
     console = console or Console(highlight=False, soft_wrap=True)
     data = RunData(path, iteration)
-    for line in summary_lines(summarise(data)):
-        text = Text.from_markup(line)
-        for part in wrapped(text, console.width) if console.is_terminal else [text]:
-            console.print(part)
+    print_lines(map(Text.from_markup, summary_lines(summarise(data))), console)
     print_deadlock(console, data.run.get("deadlock", []))

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phantora_py.data import RunData
-from phantora_py.report.sections.breakdown import exclusive_ns
-from phantora_py.report.summary import Summary
+from phantora_py.report.sections.breakdown import BreakdownTimes, exclusive_ns
 from sim_server.deadlock import ranges_text
 
 _PEAKS = ("device_peak_bytes", "reserved_peak_bytes", "allocated_peak_bytes")
@@ -55,9 +54,9 @@ def memory_rows(data: RunData) -> list[MemoryRow]:
     return [MemoryRow(ranges_text(alike), len(alike), *peaks) for peaks, alike in ordered]
 
 
-def iteration_parts(summary: Summary) -> list[Part]:
+def iteration_parts(times: BreakdownTimes) -> list[Part]:
     """What adds up to the mean iteration; nothing if no iteration was found."""
-    times_ns = exclusive_ns(summary["breakdown_ns"])
+    times_ns = exclusive_ns(times)
     whole_ns = sum(times_ns.values())
     return [
         Part(name, time_ns, time_ns / whole_ns if whole_ns else 0.0, _MEANINGS[name])

@@ -1,4 +1,5 @@
-"""The sections of a report: what each computes, its JSON type, its lines on a terminal.
+"""The sections of a report: what each computes, its JSON type, its lines on a terminal, its part of
+the page.
 
-One module is one section. `summary.py` lists them for the JSON, the terminal and the page.
+One module is one section; it may lack any of these. `SECTIONS` in `summary.py` lists them.
 """

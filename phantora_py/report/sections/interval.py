@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.markup import escape
 
-from phantora_py.report.certainty import IterationInterval, certainty
+from phantora_py.report.certainty import IterationInterval
 from phantora_py.report.findings import Findings
 from phantora_py.text.units import duration_text, percent_text
 
@@ -13,7 +13,7 @@ _MOST_CLASSES = 3
 
 def make(found: Findings) -> IterationInterval | None:
     """None without iterations, and for files that are older than intervals."""
-    sure = certainty(found.data, found.window, found.breakdown)
+    sure = found.certainty
     if sure is None or found.median_ns is None:
         return None
     return sure.to_dict(found.median_ns)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from rich.markup import escape
 
 from phantora_py.report.findings import Findings
 from phantora_py.report.iteration_contents import DISAGREEMENT, IterationContents, describe
+from phantora_py.report.page.overview import iteration_parts
+from phantora_py.report.page.part import PageFindings, PagePart
+from phantora_py.report.sections import breakdown
 from phantora_py.text.units import duration_text, percent_text
 
 _FOUND_BY = {
@@ -125,3 +130,18 @@ def clock_warning(iterations: IterationSummary) -> str | None:
         f"{duration_text(clock['iteration_ns'])}: {percent_text(abs(clock['difference']))} "
         f"{'less' if clock['difference'] > 0 else 'more'}; --iteration chooses what one is"
     )
+
+
+def _views(found: PageFindings) -> dict[str, Any]:
+    iterations = make(found)
+    return {
+        "parts": iteration_parts(breakdown.make(found)),
+        "iteration_meaning": meaning(iterations),
+        "iteration_apart": apart_text(iterations),
+        "clock_warning": clock_warning(iterations),
+        "longest_ns": max(iterations["per_iteration_ns"], default=0),
+        "no_time": NO_TIME,
+    }
+
+
+PAGE = PagePart("iteration", "Iteration", _views)

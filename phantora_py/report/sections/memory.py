@@ -8,6 +8,9 @@ from typing import Any, TypedDict, cast
 from rich.markup import escape
 
 from phantora_py.report.findings import Findings
+from phantora_py.report.page.memory_chart import memory_chart
+from phantora_py.report.page.overview import memory_rows
+from phantora_py.report.page.part import PageFindings, PagePart
 from phantora_py.text.units import size_text
 
 _MOST_FAILURES = 5
@@ -79,3 +82,13 @@ def lines(memory: MemorySummary) -> list[str]:
             f"at {escape(failure['site'])}"
         )
     return said
+
+
+def _views(found: PageFindings) -> dict[str, Any]:
+    return {
+        "memory_rows": memory_rows(found.data),
+        **memory_chart(found.data, found.iterations),
+    }
+
+
+PAGE = PagePart("memory", "Memory", _views)

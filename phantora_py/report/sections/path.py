@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from phantora_py.report.critical_path import critical_path, times_by_cause
 from phantora_py.report.findings import Findings
+from phantora_py.report.page.part import PageFindings, PagePart
+from phantora_py.report.page.path import path_tables
 from phantora_py.report.window import last_iteration
 from phantora_py.text.units import percent_text
 
@@ -43,3 +45,10 @@ def lines(path: PathSummary | None) -> list[str]:
         if time_ns
     ]
     return [f"  critical path   {'   '.join(parts)}   (of the last iteration)"]
+
+
+def _views(found: PageFindings) -> dict[str, Any]:
+    return path_tables(found.data, found.path)
+
+
+PAGE = PagePart("path", "Critical path", _views)

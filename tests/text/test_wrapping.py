@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.text import Text
 
-from phantora_py.report.wrapping import wrapped
+from phantora_py.text.wrapping import wrapped
 
 LINE = "  compute 94.0 %   communication 6.0 % (exposed)   host < 0.1 %   idle"
 
@@ -48,3 +48,17 @@ def test_styles_stay() -> None:
         ("    two", []),
         ("    three", ["red"]),
     ]
+
+
+@pytest.mark.parametrize("width", range(24, 90))
+def test_no_line_is_wider(width: int) -> None:
+    """Long words are broken, also beside a label, and nothing is lost."""
+    path = "/home/somebody/in/folders_whose_names_are_long/of_a_project/train.py:1234"
+    for text in (
+        f"  values     12 at {path} main",
+        f"    4,000 at {path}; split",
+        f"{path} {path}",
+    ):
+        parts = [one.plain for one in wrapped(Text(text), width)]
+        assert max(map(len, parts)) <= width
+        assert "".join("".join(parts).split()) == "".join(text.split())

@@ -1,0 +1,35 @@
+"""How far the result may be trusted: the head of the sections that say so, and their place on the
+page.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phantora_py.report.kernels import doubts
+from phantora_py.report.page.overview import ignored_calls
+from phantora_py.report.page.part import PageFindings, PagePart
+from phantora_py.report.sections import interval
+from phantora_py.report.sections.unknown_reads import difference_text
+from phantora_py.report.sections.unsupported import ANSWERS
+
+# Of each tier: more would not be read (assumed).
+_DOUBTS = 5
+
+
+def lines() -> list[str]:
+    """On a terminal."""
+    return ["[bold]Trust[/]"]
+
+
+def _views(found: PageFindings) -> dict[str, Any]:
+    sure = interval.make(found)
+    return {
+        "doubts": doubts(found.data, _DOUBTS, sure["classes"] if sure else []),
+        "ignored": ignored_calls(found.data),
+        "answers": ANSWERS,
+        "difference_text": difference_text,
+    }
+
+
+PAGE = PagePart("trust", "Trust", _views)
