@@ -39,19 +39,19 @@ void TimedWait::begin_until(Until until, pthread_cond_t* condition, pthread_mute
   if (!epoch_ns) return;
   Nanoseconds left_ns = 0;
   if (__builtin_sub_overflow(to_ns(*given_), *epoch_ns + peek_virtual_ns() + told_lead_ns(), &left_ns)) {
-    left_ns = given_->tv_sec < 0 ? 0 : kLongestWaitNs;
+    left_ns = given_->tv_sec < 0 ? 0 : kLatest;
   }
   begin(left_ns, until, condition, mutex);
 }
 
 void TimedWait::begin(Nanoseconds left_ns, Until until, pthread_cond_t* condition, pthread_mutex_t* mutex) noexcept {
   limited_ = true;
-  left_ns_ = std::clamp(left_ns, Nanoseconds{0}, kLongestWaitNs);
+  left_ns_ = std::clamp(left_ns, Nanoseconds{0}, kLatest);
   host_ns_ = host_clock_ns();
   const Nanoseconds now_ns = peek_virtual_ns();
   lead_ns_ = latest_virtual_ns() - now_ns;
   // A driver gets a nanosecond more, for who reads a clock must see that the time is over, also when its lead is at its farthest.
-  deadline_ns_ = now_ns + left_ns_ + (left_ns_ > 0 && drives_clock() ? 1 : 0);
+  deadline_ns_ = after(now_ns, left_ns_ + (left_ns_ > 0 && drives_clock() ? 1 : 0));
   if (until != Until::Turn) note_wait();
   if (until == Until::Alarm && left_ns_ > 0 && sets_alarms()) alarm_.emplace(deadline_ns_, condition, mutex);
 }

@@ -92,10 +92,6 @@ void count_read() noexcept {
 // where a program keeps the time as floating-point seconds, which are 240 ns apart for CLOCK_REALTIME.
 constexpr Nanoseconds kWakeUpNs = 1000;
 
-Nanoseconds after(Nanoseconds now_ns, Nanoseconds duration_ns) noexcept {
-  return now_ns + std::clamp(duration_ns, Nanoseconds{0}, kLongestWaitNs);
-}
-
 // A wait of a driver has come to its end. The lead of its clock reads over the host clock stays, so that who reads
 // before and after sees more than the time waited.
 void reach(Nanoseconds deadline_ns, Nanoseconds lead_ns) noexcept {
@@ -167,6 +163,10 @@ std::optional<Nanoseconds> clock_epoch_ns(clockid_t clock) noexcept {
     case CLOCK_BOOTTIME_ALARM: return config().epoch_monotonic_ns;
     default: return std::nullopt;
   }
+}
+
+Nanoseconds after(Nanoseconds now_ns, Nanoseconds duration_ns) noexcept {
+  return std::min(now_ns + std::clamp(duration_ns, Nanoseconds{0}, kLatest), kLatest);
 }
 
 void note_wait() noexcept {

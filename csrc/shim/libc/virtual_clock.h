@@ -33,8 +33,8 @@ void tell_no_lead() noexcept;
 // framework's own that looks outside does not: how often it looks at a clock differs from run to run.
 void catch_up(const void* caller) noexcept;
 
-// Longer waits count as endless; keeps sums of times far from overflow.
-inline constexpr Nanoseconds kLongestWaitNs = 100ll * 365 * 24 * 3600 * 1'000'000'000;
+// When a wait of `duration_ns` that begins now ends: kLatest at the latest, for the simulation goes no further.
+Nanoseconds after(Nanoseconds now_ns, Nanoseconds duration_ns) noexcept;
 
 // The calling thread is about to wait: if it drives, its reads of a clock are no spinning.
 void note_wait() noexcept;
