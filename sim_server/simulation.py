@@ -40,7 +40,7 @@ from sim_server.records.operations import Operation
 from sim_server.settings import Settings
 from sim_server.timings import make_timer
 
-# Later than the engine's latest time (kLatest in csrc/engine/common.h).
+# Later than the engine's latest time (kLatest in csrc/protocol/nanoseconds.h).
 _AFTER_ALL_NS = 1 << 62
 # As much as the engine takes for one rank (kMostWork there).
 _MOST_KERNEL_NS = 1 << 53

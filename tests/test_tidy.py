@@ -55,6 +55,22 @@ PLANTED = [
         {"csrc/shim/graph/a.h": '#include "shim/waiting/b.h"'},
         "a.h:1: csrc/shim/graph includes csrc/shim/waiting, which does not lie below it",
     ),
+    (
+        {"csrc/engine/a.h": "// int end_ns\nstd::vector<Nanoseconds> ends_ns;\nlong end_ns_ = 0;"},
+        "a.h:3: end_ns_ is a long: times and durations are Nanoseconds",
+    ),
+    (
+        {"csrc/engine/a.cc": "const std::uint64_t& Rank::end_ns() { return end_ns; }"},
+        "a.cc:1: end_ns is a std::uint64_t: times and durations are Nanoseconds",
+    ),
+    (
+        {"csrc/engine/a.cc": "auto end_ns = f(); std::atomic<std::uint64_t> end_ns{1};"},
+        "a.cc:1: end_ns is a std::atomic<std::uint64_t>: times and durations are Nanoseconds",
+    ),
+    (
+        {"csrc/engine/a.cc": "constexpr std::int64_t kLongNs = 5;"},
+        "a.cc:1: kLongNs is a std::int64_t: times and durations are Nanoseconds",
+    ),
     ({"csrc/shim/a.cc": ""}, "the room csrc/shim has no layer: give it one"),
     ({"csrc/engine/a.cc": "\n" * 501}, "a.cc: 501 lines, 500 are the most: part its two ideas"),
     ({"tests/a.py": LONG}, "f has 71 lines, 70 are the most: name its parts"),
@@ -84,6 +100,10 @@ def test_exceptions_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
     for exception in list(tidy.LONG_FUNCTIONS):
         with monkeypatch.context() as without:
             without.delitem(tidy.LONG_FUNCTIONS, exception)
+            assert list(tidy.findings(tidy.ROOT, [exception.split()[0]])), exception
+    for exception in list(tidy.OTHER_TIMES):
+        with monkeypatch.context() as without:
+            without.delitem(tidy.OTHER_TIMES, exception)
             assert list(tidy.findings(tidy.ROOT, [exception.split()[0]])), exception
 
 

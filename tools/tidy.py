@@ -75,6 +75,11 @@ LONG_FUNCTIONS = {
     "phantora_py/cli/run.py add_arguments": "a list of options",
 }
 
+# Times in C++ that are no Nanoseconds, each with its reason.
+OTHER_TIMES = {
+    "csrc/protocol/record_kinds.h host_gap_ns": "the record's layout has it unsigned",
+}
+
 # Private words, and what the field says.
 WORDS = {
     "a matter of luck": "differs from run to run",
@@ -84,6 +89,12 @@ WORDS = {
 }
 _SOURCES = (".py", ".pyi", ".cc", ".h", ".c", ".md", ".toml", ".proto")
 _INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
+# A declaration of a time, without comments and literals: the type, and the name of what has it.
+_TIME = re.compile(
+    r"\b([\w:]+(?:<[^;(){}]*>)?)[&*]{0,2}\s+(?:\w+::)*(\w+_ns_?|k[A-Z]\w*Ns)\b(?!::)"
+)
+_NO_TYPES = ("auto", "return", "else", "case", "throw")
+_NO_CODE = re.compile(r"""//.*|'(?:\\.|[^'\\])'|"(?:\\.|[^"\\])*"|/\*.*?\*/""")
 _MODULE = re.compile(r"\b(phantora_py|sim_server)((?:\.[A-Za-z_]\w*)+)")
 _PATH = re.compile(
     r"(?<![\w/])((?:phantora_py|sim_server|csrc)/[\w/.-]+\.(?:py|pyi|cc|h|md|toml))\b"
@@ -109,6 +120,7 @@ def findings(root: Path, names: list[str]) -> Iterator[str]:
     for name, text in texts.items():
         if name.startswith("csrc/") and name.endswith((".cc", ".h", ".c")):
             yield from _includes(name, text)
+            yield from _times(name, text)
     for name, text in texts.items():
         yield from _sizes(name, text)
         yield from _words(name, text)
@@ -188,6 +200,18 @@ def _above(
                 f"{name}:{line}: {own} {verb} {other}, which does not lie below it: what both "
                 "need belongs into a room below, what needs both into one above"
             )
+
+
+def _times(name: str, text: str) -> Iterator[str]:
+    """What is named as a time and has another type."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for type_, time in _TIME.findall(_NO_CODE.sub("", line)):
+            is_time = type_ in _NO_TYPES or re.search(r"\bNanoseconds\b", type_)
+            if not is_time and f"{name} {time}" not in OTHER_TIMES:
+                yield (
+                    f"{name}:{number}: {time} is a {type_}: times and durations are Nanoseconds "
+                    "(csrc/protocol/nanoseconds.h)"
+                )
 
 
 def _sizes(name: str, text: str) -> Iterator[str]:

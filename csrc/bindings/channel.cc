@@ -13,6 +13,8 @@ namespace py = pybind11;
 
 namespace {
 
+using ph::Nanoseconds;
+
 // A ChannelSet that Python can close.
 class Channels {
  public:
@@ -77,7 +79,7 @@ PYBIND11_MODULE(_channel, module) {
       .def("poll", &Channels::poll, py::arg("timeout_ms"))
       .def(
           "answer",
-          [](const Channels& self, std::uint32_t rank, std::uint32_t slot, std::uint32_t status, std::uint64_t time_ns,
+          [](const Channels& self, std::uint32_t rank, std::uint32_t slot, std::uint32_t status, Nanoseconds time_ns,
              const py::int_& value, const py::bytes& payload) {
             self.set().answer(rank, slot, static_cast<ph::ReplyStatus>(status), time_ns, unsigned_value(value),
                               std::string_view(payload));

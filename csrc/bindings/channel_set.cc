@@ -130,12 +130,13 @@ std::vector<ChannelSet::Poll> ChannelSet::collect() {
     if (entry.damaged) continue;
     Channel& channel = entry.channel();
     // The clock first: no record that we do not see below is earlier than it.
-    const std::uint64_t clock_ns = channel.host_clock_ns.load(std::memory_order_acquire);
+    const Nanoseconds clock_ns = channel.host_clock_ns.load(std::memory_order_acquire);
     const std::uint64_t head = channel.head.load(std::memory_order_acquire);
     const std::uint64_t tail = entry.tail;
     const std::uint64_t count = head - tail;
     std::string found = fault(entry);
     if (found.empty() && count > kRingCells) found = "has overwritten how many records it has written";
+    if (found.empty() && (clock_ns < 0 || clock_ns > kLatest)) found = "has overwritten its host clock";
     if (!found.empty()) {
       entry.damaged = true;
       note(entry.rank, found);
@@ -173,7 +174,7 @@ std::optional<ChannelSet::Damage> ChannelSet::damage() {
   return damage_;
 }
 
-void ChannelSet::answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus status, std::uint64_t time_ns,
+void ChannelSet::answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns,
                         std::uint64_t value, std::string_view payload) {
   if (slot >= kReplySlots) throw std::invalid_argument("there is no reply slot " + std::to_string(slot));
   if (payload.size() > kReplyPayloadBytes)

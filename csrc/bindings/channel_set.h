@@ -33,7 +33,7 @@ class ChannelSet {
  public:
   struct Poll {
     std::uint32_t rank;
-    std::uint64_t host_clock_ns;
+    Nanoseconds host_clock_ns;
     std::string cells;
   };
 
@@ -45,7 +45,7 @@ class ChannelSet {
   // What is new: ranks with records, and ranks whose clock alone has moved.
   std::vector<Poll> collect();
 
-  void answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus status, std::uint64_t time_ns, std::uint64_t value,
+  void answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns, std::uint64_t value,
               std::string_view payload);
   bool set_aside(std::uint32_t rank);
   const Channel& channel(std::uint32_t rank) const { return entry(rank).channel(); }
@@ -71,7 +71,7 @@ class ChannelSet {
  private:
   struct Entry {
     std::uint32_t rank;
-    std::uint64_t reported_clock_ns;
+    Nanoseconds reported_clock_ns;
     bool gone = false;
     bool damaged = false;
     std::uint64_t tail = 0;  // as we know it

@@ -14,7 +14,8 @@ namespace py = pybind11;
 
 namespace {
 
-using Rate = std::pair<std::int64_t, double>;  // latency_ns, bytes_per_s
+using ph::Nanoseconds;
+using Rate = std::pair<Nanoseconds, double>;  // latency_ns, bytes_per_s
 using CopyRates = std::map<std::pair<std::uint32_t, bool>, Rate>;
 
 ph::Rate engine_rate(const Rate& rate) {
@@ -168,7 +169,7 @@ PYBIND11_MODULE(_engine, module) {
           py::arg("rank"), py::arg("sm_count"), py::arg("comm_sm"), py::arg("copy_rates"), py::arg("fill_rate"))
       .def(
           "feed",
-          [](Engine& self, std::uint32_t rank, const py::bytes& cells, std::int64_t host_clock_ns) {
+          [](Engine& self, std::uint32_t rank, const py::bytes& cells, Nanoseconds host_clock_ns) {
             return self.feed(rank, std::string_view(cells), host_clock_ns);
           },
           py::arg("rank"), py::arg("cells"), py::arg("host_clock_ns"))
@@ -178,7 +179,7 @@ PYBIND11_MODULE(_engine, module) {
       .def("define_communicator", &Engine::define_communicator, py::arg("comm"), py::arg("members"))
       .def(
           "answer",
-          [](Engine& self, std::uint32_t rank, std::uint32_t slot, std::uint32_t status, std::int64_t time_ns,
+          [](Engine& self, std::uint32_t rank, std::uint32_t slot, std::uint32_t status, Nanoseconds time_ns,
              const py::int_&) { self.answer(rank, slot, static_cast<ph::ReplyStatus>(status), time_ns); },
           py::arg("rank"), py::arg("slot"), py::arg("status"), py::arg("time_ns"), py::arg("value"))
       .def("finish", &Engine::finish, py::arg("operation"), py::arg("ends_ns"))
@@ -189,7 +190,7 @@ PYBIND11_MODULE(_engine, module) {
       .def("next_time", &Engine::next_time)
       .def(
           "advance",
-          [](Engine& self, std::optional<std::int64_t> limit_ns, bool inclusive) {
+          [](Engine& self, std::optional<Nanoseconds> limit_ns, bool inclusive) {
             return self.advance(limit_ns.value_or(ph::kNever), inclusive);
           },
           py::arg("limit_ns"), py::arg("inclusive"), py::call_guard<py::gil_scoped_release>())

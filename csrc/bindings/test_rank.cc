@@ -56,11 +56,11 @@ void TestRank::ring() {
   futex_wake(board.rings);
 }
 
-void TestRank::set_clock(std::uint64_t host_clock_ns) {
+void TestRank::set_clock(Nanoseconds host_clock_ns) {
   channel().host_clock_ns.store(host_clock_ns, std::memory_order_release);
 }
 
-void TestRank::push(std::string_view cells, std::uint64_t host_clock_ns, bool ring_at_end) {
+void TestRank::push(std::string_view cells, Nanoseconds host_clock_ns, bool ring_at_end) {
   set_clock(host_clock_ns);
   Channel& to = channel();
   lock(to);

@@ -14,7 +14,7 @@ class TestRank {
  public:
   struct Reply {
     ReplyStatus status;
-    std::uint64_t time_ns;
+    Nanoseconds time_ns;
     std::uint64_t value;
     std::string payload;
   };
@@ -22,8 +22,8 @@ class TestRank {
   TestRank(const std::string& run_dir, std::uint32_t rank);
 
   // Sets the clock, then appends the cells, waiting while the ring is full; rings the doorbell if asked or full.
-  void push(std::string_view cells, std::uint64_t host_clock_ns, bool ring);
-  void set_clock(std::uint64_t host_clock_ns);
+  void push(std::string_view cells, Nanoseconds host_clock_ns, bool ring);
+  void set_clock(Nanoseconds host_clock_ns);
   // The next reply of a slot; none at the timeout.
   std::optional<Reply> wait_reply(std::uint32_t slot, int timeout_ms);
   // What a wild pointer may do: puts the value's lowest bytes into a field, by its name.

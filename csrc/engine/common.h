@@ -1,22 +1,19 @@
 // What every part of the engine uses: time, settings, and the two kinds of failure.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
+#include "protocol/nanoseconds.h"
 #include "protocol/records.h"
 
 namespace ph {
 
-using Nanoseconds = std::int64_t;
-inline constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
-// Some 36 years. Times and durations beyond it are malformed input, so that sums cannot overflow.
-inline constexpr Nanoseconds kLatest = Nanoseconds{1} << 60;
 // Of one rank's GPU in all, some 104 days: a thousand ranks that do it one after the other stay far from an overflow.
 inline constexpr Nanoseconds kMostWork = Nanoseconds{1} << 53;
 
@@ -60,19 +57,20 @@ struct Rate {
   std::int64_t bytes_per_s;
 };
 
-inline unsigned __int128 moving_ns(const Rate& rate, std::uint64_t size_bytes) {
+inline Nanoseconds moving_ns(const Rate& rate, std::uint64_t size_bytes) {
   const auto divisor = static_cast<unsigned __int128>(rate.bytes_per_s);
-  return (static_cast<unsigned __int128>(size_bytes) * 1'000'000'000 + divisor - 1) / divisor;
+  const unsigned __int128 exact = (static_cast<unsigned __int128>(size_bytes) * 1'000'000'000 + divisor - 1) / divisor;
+  return static_cast<Nanoseconds>(std::min(exact, static_cast<unsigned __int128>(kNever)));
 }
 
 inline bool is_transferable(const Rate& rate, std::uint64_t size_bytes) {
-  return moving_ns(rate, size_bytes) <= static_cast<unsigned __int128>(kMostWork);
+  return moving_ns(rate, size_bytes) <= kMostWork;
 }
 
 // Source of the rounding: completion times round up, once.
 inline Nanoseconds transfer_ns(const Rate& rate, std::uint64_t size_bytes) {
   if (!is_transferable(rate, size_bytes)) throw MalformedInput("a copy would take months");
-  return rate.latency_ns + static_cast<Nanoseconds>(moving_ns(rate, size_bytes));
+  return rate.latency_ns + moving_ns(rate, size_bytes);
 }
 
 inline constexpr std::size_t kCopyKinds = 6;  // CopyKind values are 1 to 5

@@ -130,7 +130,7 @@ std::vector<EventNews> Rank::news(const Wait& wait) const {
   const auto add = [&](const Stream& stream, std::uint64_t pending) {
     const Index item = event(pending).item;
     const Nanoseconds not_before_ns = item == kNone ? 0 : earliest_end_ns(items_[item]);
-    news.push_back({stream.id, stream.device, stream.done_event, pending, static_cast<std::uint64_t>(not_before_ns)});
+    news.push_back({stream.id, stream.device, stream.done_event, pending, not_before_ns});
   };
   streams_.with_events([&](const Stream& stream) {
     if (news.size() < kMostStreams) add(stream, stream.pending_events.empty() ? 0 : stream.pending_events.front());

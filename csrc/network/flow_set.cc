@@ -240,8 +240,8 @@ void FlowSet::set_rate(Flow& flow, double rate, Nanoseconds now_ns, bool settles
   if (rate == 0) return;
   const double left_bytes = flow.left_bytes - flow.demand.size_bytes * kForgiven;
   const double seconds = flow.excess == 0 ? left_bytes / rate : settling_->seconds_for(left_bytes, rate, flow.excess);
-  const double lasts_ns = std::ceil(seconds * 1e9);
-  flow.end_ns = now_ns + static_cast<Nanoseconds>(std::clamp(lasts_ns, 1.0, static_cast<double>(kLatest)));
+  const double rounded_up = std::ceil(seconds * 1e9);
+  flow.end_ns = now_ns + static_cast<Nanoseconds>(std::clamp(rounded_up, 1.0, static_cast<double>(kLatest)));
 }
 
 void FlowSet::begin(Stretch stretch) {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "protocol/nanoseconds.h"
 #include "protocol/records.h"
 #include "protocol/switchboard.h"
 
@@ -25,7 +26,7 @@ struct ReplySlot {
   std::atomic<std::uint32_t> answered; // futex word: 0 while the rank waits, 1 when the reply is there
   ReplyStatus status;
   std::uint32_t payload_bytes;
-  std::uint64_t time_ns;               // the rank's host clock becomes at least this
+  Nanoseconds time_ns;                 // the rank's host clock becomes at least this
   std::uint64_t value;
   Recipient recipient;                 // of the call that begins when this is answered; kNobody: none does
   unsigned char payload[kReplyPayloadBytes];
@@ -39,7 +40,7 @@ struct Channel {
   std::atomic<std::uint32_t> lock;        // 0 free, 1 held, 2 held and waited for
   std::atomic<std::uint32_t> aside;       // 1: the server no longer waits for this rank; it must resume first
   std::atomic<std::uint32_t> waiting;     // driver threads that wait for a reply
-  std::atomic<std::uint64_t> host_clock_ns;
+  std::atomic<Nanoseconds> host_clock_ns;
   // Loops that look outside (phantora_py/agent/idle.py).
   std::atomic<std::uint32_t> naps;        // how often a driver slept in real time, to look outside again later
   std::atomic<std::uint32_t> napping;     // drivers that do so now
@@ -52,6 +53,6 @@ struct Channel {
   alignas(4096) unsigned char cells[kRingCells * kCellBytes];
 };
 
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<Nanoseconds>::is_always_lock_free);
 
 }  // namespace ph

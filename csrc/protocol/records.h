@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "protocol/nanoseconds.h"
 #include "protocol/record_kinds.h"
 
 namespace ph {
@@ -17,7 +18,7 @@ struct EventNews {
   std::uint32_t device;
   std::uint64_t done;  // this instance, and those before it, are done
   std::uint64_t pending;  // this one, and those after it, are not done before `not_before_ns`; 0: none
-  std::uint64_t not_before_ns;
+  Nanoseconds not_before_ns;
 };
 static_assert(sizeof(EventNews) == 32);
 

@@ -18,7 +18,7 @@ from sim_server.deadlock import ranges_text
 from sim_server.records import CELL_BYTES
 from sim_server.settings import Settings
 
-# The engine's latest time (kLatest in csrc/engine/common.h).
+# The engine's latest time (kLatest in csrc/protocol/nanoseconds.h).
 _LATEST_NS = 1 << 60
 # What a process can end with: minus a signal, or an exit code.
 _STATUSES = range(-128, 256)

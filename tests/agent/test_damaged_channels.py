@@ -19,7 +19,7 @@ RANKS = [0, 1, 2]
 LIAR = 1
 CELL = b"c" * 64
 # What any value may stand in: it is believed, or nobody reads it.
-FREE = {"owner_pid", "naps", "host_clock_ns", "awaits_any", "rings", "addresses[0].owner"}
+FREE = {"owner_pid", "naps", "awaits_any", "rings", "addresses[0].owner"}
 
 
 def use(channels: ChannelSet) -> None:
@@ -92,6 +92,8 @@ def test_any_value_in_any_field(directory: Path, field: str, value: int) -> None
         ("head", 0, "has overwritten how many records it has written"),
         ("tail", 1 << 40, "has overwritten how far its records were read"),
         ("lock", 9, "has overwritten the lock of its channel"),
+        ("host_clock_ns", (1 << 60) + 1, "has overwritten its host clock"),
+        ("host_clock_ns", (1 << 64) - 1, "has overwritten its host clock"),
         ("waiting", 1 << 31, "has overwritten what its channel says of its threads"),
         (
             "slots[].recipient",

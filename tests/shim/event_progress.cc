@@ -6,12 +6,12 @@
 #include <string>
 
 namespace {
-std::uint64_t clock_ns = 0;
+ph::Nanoseconds clock_ns = 0;
 bool driver = true;
 }  // namespace
 
 namespace ph {
-std::uint64_t host_clock_ns() noexcept { return clock_ns; }
+Nanoseconds host_clock_ns() noexcept { return clock_ns; }
 bool is_driver() noexcept { return driver; }
 }  // namespace ph
 

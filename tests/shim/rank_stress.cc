@@ -67,7 +67,7 @@ class Agent {
     }
   }
 
-  void answer(const ph::Record& record, std::uint64_t clock_ns) {
+  void answer(const ph::Record& record, ph::Nanoseconds clock_ns) {
     const ph::EventNews news{0, 0, 0, 0, 0};
     const std::string_view payload(reinterpret_cast<const char*>(&news), sizeof news);
     channels_.answer(0, static_cast<std::uint32_t>(record.arg[ph::WaitArg::Slot]), ph::ReplyStatus::Done, clock_ns + 1,

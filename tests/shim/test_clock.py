@@ -12,6 +12,7 @@ from native_programs import compile_cxx
 
 MARKER = 3  # ph::RecordKind
 WAIT, RESUME, ALARM = 32, 9, 11  # ph::RecordKind, ph::WaitKind
+LATEST_NS = 1 << 60  # ph::kLatest
 WAIT_NS = 60_000_000
 # Reads of a driver between two changes of the host clock or two waits that are free.
 FREE_READS = 4000
@@ -200,7 +201,7 @@ print(host_clock_ns() - h)
 def test_a_short_wait_turns_no_reading_back(run: FakeRun) -> None:
     """Readings run ahead of the host clock a little; the host clock may move by less than that."""
     output = run.python("""
-advance = shim["_ZN2ph18advance_host_clockEm"]
+advance = shim["_ZN2ph18advance_host_clockEl"]
 reads = []
 for turn in range(3000):
     reads.append(time.monotonic_ns())
@@ -295,6 +296,18 @@ thread.join()
 print(host_clock_ns())
 """)
     assert 250_000_000 <= int(output) < 350_000_000
+
+
+def test_a_time_out_of_centuries(run: FakeRun) -> None:
+    """The alarm is at the latest time that the engine knows; the wait ends when it is ended."""
+    output = run.python("""
+event = threading.Event()
+threading.Timer(0.05, event.set).start()
+print(event.wait(threading.TIMEOUT_MAX))
+""")
+    assert output == "True"
+    told = [record for record in run.records() if (record.kind, record.id) == (WAIT, ALARM)]
+    assert max(record.arguments[0] for record in told) == LATEST_NS
 
 
 def test_waiting_for_the_gil_moves_no_clock(run: FakeRun) -> None:

@@ -169,9 +169,9 @@ Status elapsed_time(float* milliseconds, void* start, void* end) noexcept {
   question.id = static_cast<std::uint32_t>(WaitKind::Elapsed);
   question.arg[ElapsedWaitArg::First] = first.instance;
   question.arg[ElapsedWaitArg::Second] = second.instance;
-  std::uint64_t elapsed_ns = 0;
-  if (wait(question, &elapsed_ns) == ReplyStatus::NotReady) return Status::NotReady;
-  *milliseconds = static_cast<float>(static_cast<double>(static_cast<std::int64_t>(elapsed_ns)) / 1e6);
+  std::uint64_t elapsed = 0;
+  if (wait(question, &elapsed) == ReplyStatus::NotReady) return Status::NotReady;
+  *milliseconds = static_cast<float>(static_cast<double>(static_cast<Nanoseconds>(elapsed)) / 1e6);
   return Status::Success;
 }
 

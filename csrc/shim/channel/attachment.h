@@ -13,7 +13,7 @@ struct Attachment {
   Switchboard* board = nullptr;
   std::uint32_t board_rows = 0;  // as they were at the start
   std::uint32_t rank = 0;
-  std::uint64_t last_record_clock_ns = 0;  // guarded by the channel's lock
+  Nanoseconds last_record_clock_ns = 0;  // guarded by the channel's lock
 };
 extern constinit Attachment attachment;
 

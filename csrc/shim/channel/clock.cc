@@ -7,11 +7,11 @@
 
 namespace ph {
 
-std::uint64_t host_clock_ns() noexcept {
+Nanoseconds host_clock_ns() noexcept {
   return clock_virtual() ? attachment.channel->host_clock_ns.load(std::memory_order_relaxed) : 0;
 }
 
-void advance_host_clock(std::uint64_t duration_ns) noexcept {
+void advance_host_clock(Nanoseconds duration_ns) noexcept {
   if (!attached() || !is_driver()) return;
   mark_clock_read();
   resume_if_aside();
@@ -22,7 +22,7 @@ bool waits_for_server() noexcept {
   return clock_virtual() && attachment.channel->waiting.load(std::memory_order_relaxed) != 0;
 }
 
-void wait_for_simulation(std::uint64_t duration_ns) noexcept {
+void wait_for_simulation(Nanoseconds duration_ns) noexcept {
   if (!attached()) return;
   Record record{};
   record.id = static_cast<std::uint32_t>(WaitKind::Resume);

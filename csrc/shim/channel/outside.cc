@@ -42,15 +42,16 @@ std::uint32_t claim_alarm_slot() noexcept {
   return slot;
 }
 
-void tell_alarm(std::uint32_t slot, std::uint64_t deadline_ns, bool withdrawn) noexcept {
-  tell_of_wait(WaitKind::Alarm, slot, deadline_ns, withdrawn ? 1 : 0);
+void tell_alarm(std::uint32_t slot, Nanoseconds deadline_ns, bool withdrawn) noexcept {
+  tell_of_wait(WaitKind::Alarm, slot, static_cast<std::uint64_t>(deadline_ns), withdrawn ? 1 : 0);
   if (!withdrawn) ring_doorbell();
 }
 
-std::uint64_t await_alarms(std::uint32_t index, const timespec* timeout) noexcept {
+std::optional<Nanoseconds> await_alarms(std::uint32_t index, const timespec* timeout) noexcept {
   ReplySlot& slot = attachment.channel->slots[index];
   futex_wait(slot.answered, 0, timeout);
-  return slot.answered.exchange(0, std::memory_order_acq_rel) != 0 ? slot.time_ns : 0;
+  if (slot.answered.exchange(0, std::memory_order_acq_rel) == 0) return std::nullopt;
+  return slot.time_ns;
 }
 
 }  // namespace ph

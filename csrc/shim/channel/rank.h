@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <ctime>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -18,7 +19,7 @@ namespace ph {
 
 struct Reply {
   ReplyStatus status = ReplyStatus::Done;
-  std::uint64_t time_ns = 0;
+  Nanoseconds time_ns = 0;
   std::uint64_t value = 0;
   std::uint32_t payload_bytes = 0;
   unsigned char payload[kReplyPayloadBytes];
@@ -66,8 +67,8 @@ PH_EXPORT bool is_driver() noexcept;
 PH_EXPORT bool clock_virtual() noexcept;
 // Virtual nanoseconds since the start of the run; `advance` is for driver threads, and brings back a rank that was set
 // aside: what it waited for comes first.
-PH_EXPORT std::uint64_t host_clock_ns() noexcept;
-PH_EXPORT void advance_host_clock(std::uint64_t duration_ns) noexcept;
+PH_EXPORT Nanoseconds host_clock_ns() noexcept;
+PH_EXPORT void advance_host_clock(Nanoseconds duration_ns) noexcept;
 // Whether a driver sleeps until the server answers.
 PH_EXPORT bool waits_for_server() noexcept;
 
@@ -81,7 +82,7 @@ PH_EXPORT bool must_resume() noexcept;
 // A driver of a rank that was set aside comes back: its host clock moves to the simulation's time.
 PH_EXPORT void resume_if_aside() noexcept;
 // A driver waits until the simulation has reached its host clock and so much more.
-PH_EXPORT void wait_for_simulation(std::uint64_t duration_ns) noexcept;
+PH_EXPORT void wait_for_simulation(Nanoseconds duration_ns) noexcept;
 // Lets the server know the host clock at once, where others wait for this rank to get on.
 PH_EXPORT void tell_host_clock() noexcept;
 // Calls to other ranks, see protocol/switchboard.h: at once, or when the simulation has reached the host clock.
@@ -95,13 +96,12 @@ PH_EXPORT void begin_nap() noexcept;
 PH_EXPORT void end_nap() noexcept;
 
 // Alarms of the rank's threads (libc/alarms.cc): the slot in which they are answered, claimed for good; setting or
-// withdrawing one; the next one, kNoAlarm if there is none; and a sleep until some have run out, which tells by
-// what time: 0 after `timeout`, in real time.
-inline constexpr std::uint64_t kNoAlarm = ~std::uint64_t{0};
+// withdrawing one; the next one, kNever if there is none; and a sleep until some have run out, which tells by
+// what time: none after `timeout`, in real time.
 PH_EXPORT std::uint32_t claim_alarm_slot() noexcept;
-PH_EXPORT void tell_alarm(std::uint32_t slot, std::uint64_t deadline_ns, bool withdrawn) noexcept;
-PH_EXPORT void set_next_alarm(std::uint64_t deadline_ns) noexcept;
-PH_EXPORT std::uint64_t await_alarms(std::uint32_t slot, const timespec* timeout) noexcept;
+PH_EXPORT void tell_alarm(std::uint32_t slot, Nanoseconds deadline_ns, bool withdrawn) noexcept;
+PH_EXPORT void set_next_alarm(Nanoseconds deadline_ns) noexcept;
+PH_EXPORT std::optional<Nanoseconds> await_alarms(std::uint32_t slot, const timespec* timeout) noexcept;
 
 // Id of a signature (a JSON object, see docs/records.md): announced on first sight, looked up afterwards.
 PH_EXPORT std::uint32_t intern_signature(std::string_view json) noexcept;

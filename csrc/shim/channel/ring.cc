@@ -20,7 +20,7 @@ namespace ph {
 
 namespace {
 
-std::atomic<std::uint64_t> next_alarm_ns{kNoAlarm};
+std::atomic<Nanoseconds> next_alarm_ns{kNever};
 
 void sleep_until_consumed(std::uint64_t cells) noexcept {
   Channel& channel = *attachment.channel;
@@ -56,7 +56,7 @@ enum class Written { Records, ResumeWait, Nothing };
 struct Writing {
   std::optional<Claim> claim;
   bool heeds_alarms = true;
-  std::uint64_t extra_gap_ns = 0;  // what the records are later than the host clock
+  Nanoseconds extra_gap_ns = 0;  // what the records are later than the host clock
 };
 
 // Writes the records and the payload of the last one. When the server had set this rank aside, or an alarm is due, a
@@ -75,8 +75,8 @@ Written write_cells(std::span<Record> records, std::string_view payload, const W
 
   sleep_until_consumed(cells);
   std::uint64_t cell = channel.head.load(std::memory_order_relaxed);
-  const std::uint64_t clock_ns = channel.host_clock_ns.load(std::memory_order_relaxed);
-  const std::uint64_t gap_ns = clock_ns - attachment.last_record_clock_ns;
+  const Nanoseconds clock_ns = channel.host_clock_ns.load(std::memory_order_relaxed);
+  const Nanoseconds gap_ns = clock_ns - attachment.last_record_clock_ns;
 
   if (resumes) {
     attachment.last_record_clock_ns = clock_ns;
@@ -84,7 +84,7 @@ Written write_cells(std::span<Record> records, std::string_view payload, const W
     Record resume{};
     resume.kind = RecordKind::Wait;
     resume.id = static_cast<std::uint32_t>(WaitKind::Resume);
-    resume.host_gap_ns = gap_ns;
+    resume.host_gap_ns = static_cast<std::uint64_t>(gap_ns);
     resume.arg[WaitArg::Slot] = claim->slot;
     put_bytes(cell, &resume, sizeof resume);
     channel.head.store(cell + 1, std::memory_order_release);
@@ -93,7 +93,7 @@ Written write_cells(std::span<Record> records, std::string_view payload, const W
 
   if (records.empty()) return Written::Records;
   attachment.last_record_clock_ns = clock_ns;
-  records.front().host_gap_ns = gap_ns + how.extra_gap_ns;
+  records.front().host_gap_ns = static_cast<std::uint64_t>(gap_ns + how.extra_gap_ns);
   for (const Record& record : records) put_bytes(cell++, &record, sizeof record);
   put_payload(cell, payload);
   const std::uint64_t head = cell + payload_cells(payload.size());
@@ -106,7 +106,7 @@ Written write_cells(std::span<Record> records, std::string_view payload, const W
 }  // namespace
 
 void write_or_resume(std::span<Record> records, std::string_view payload, std::optional<Claim> claim,
-                     std::uint64_t extra_gap_ns) noexcept {
+                     Nanoseconds extra_gap_ns) noexcept {
   if (!claim) mark_clock_read();
   const bool lent = claim.has_value();
   Writing how{claim, true, extra_gap_ns};
@@ -146,6 +146,6 @@ void resume_if_aside() noexcept {
   if (must_resume()) write_or_resume({}, {}, std::nullopt);
 }
 
-void set_next_alarm(std::uint64_t deadline_ns) noexcept { next_alarm_ns.store(deadline_ns, std::memory_order_relaxed); }
+void set_next_alarm(Nanoseconds deadline_ns) noexcept { next_alarm_ns.store(deadline_ns, std::memory_order_relaxed); }
 
 }  // namespace ph

@@ -22,7 +22,7 @@ struct Claim {
 // `claim`: the caller's for these records; its slot serves for a Resume wait before. Whoever held one slot and claimed a
 // second might wait for ever for threads that do the same.
 void write_or_resume(std::span<Record> records, std::string_view payload, std::optional<Claim> claim,
-                     std::uint64_t extra_gap_ns = 0) noexcept;
+                     Nanoseconds extra_gap_ns = 0) noexcept;
 // Writes a background wait. It takes no host time and brings no rank back: when a thread begins or ends to wait differs
 // from run to run.
 void tell_of_wait(WaitKind kind, std::uint32_t slot, std::uint64_t first = 0, std::uint64_t second = 0) noexcept;

@@ -36,7 +36,7 @@ const ReplySlot& sleep_on(std::uint32_t index, bool moves_clock) noexcept {
     channel.waiting.fetch_sub(1);
     const SharedLock lock(channel.lock);
     // Other drivers advance the clock meanwhile, without the lock.
-    std::uint64_t clock_ns = channel.host_clock_ns.load(std::memory_order_relaxed);
+    Nanoseconds clock_ns = channel.host_clock_ns.load(std::memory_order_relaxed);
     while (clock_ns < slot.time_ns &&
            !channel.host_clock_ns.compare_exchange_weak(clock_ns, slot.time_ns, std::memory_order_relaxed)) {
     }

@@ -48,7 +48,7 @@ void await_reply(std::uint32_t index, Reply& reply) noexcept {
 
 }  // namespace
 
-std::uint32_t emit_wait(Record& record, Recipient recipient, std::uint64_t extra_gap_ns) noexcept {
+std::uint32_t emit_wait(Record& record, Recipient recipient, Nanoseconds extra_gap_ns) noexcept {
   mark_clock_read();
   record.kind = RecordKind::Wait;
   if (is_driver()) record.site = current_site();

@@ -9,6 +9,6 @@
 namespace ph {
 
 // Writes the Wait record and tells its slot. The call to `recipient` begins with the answer.
-std::uint32_t emit_wait(Record& record, Recipient recipient = kNobody, std::uint64_t extra_gap_ns = 0) noexcept;
+std::uint32_t emit_wait(Record& record, Recipient recipient = kNobody, Nanoseconds extra_gap_ns = 0) noexcept;
 
 }  // namespace ph

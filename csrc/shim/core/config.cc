@@ -78,14 +78,14 @@ Config read_config() {
   static constexpr const char* kCosts[] = {"light", "launch", "copy", "event", "sync", "alloc", "collective", "setup"};
   static_assert(std::size(kCosts) == static_cast<std::size_t>(HostCost::kCount));
   for (std::size_t i = 0; i < std::size(kCosts); ++i) {
-    c.cost_ns[i] = unsigned_number((std::string("host.") + kCosts[i] + "_ns").c_str());
-    c.driver_ns[i] = unsigned_number((std::string("host.driver_") + kCosts[i] + "_ns").c_str());
+    c.cost_ns[i] = c.number((std::string("host.") + kCosts[i] + "_ns").c_str());
+    c.driver_ns[i] = c.number((std::string("host.driver_") + kCosts[i] + "_ns").c_str());
   }
-  c.clock_read_ns = unsigned_number("host.clock_read_ns");
-  c.query_ns = unsigned_number("host.query_ns");
+  c.clock_read_ns = c.number("host.clock_read_ns");
+  c.query_ns = c.number("host.query_ns");
   c.value_bytes = unsigned_number("values.threshold_bytes");
-  c.epoch_realtime_ns = unsigned_number("epoch.realtime_ns");
-  c.epoch_monotonic_ns = unsigned_number("epoch.monotonic_ns");
+  c.epoch_realtime_ns = c.number("epoch.realtime_ns");
+  c.epoch_monotonic_ns = c.number("epoch.monotonic_ns");
   return c;
 }
 

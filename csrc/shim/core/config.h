@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "protocol/nanoseconds.h"
 #include "shim/core/api.h"
 
 namespace ph {
@@ -23,14 +24,14 @@ struct PH_EXPORT Config {
   HostTime host_time;             // "host_time": fixed | measured | recorded | off
   Unsupported unsupported;        // "unsupported": stop | error | warn
   double cpu_factor;              // "host.cpu_factor": simulated host's time per measured CPU time
-  std::uint64_t cost_ns[static_cast<int>(HostCost::kCount)];  // "host.light_ns", "host.launch_ns", ...
+  Nanoseconds cost_ns[static_cast<int>(HostCost::kCount)];  // "host.light_ns", "host.launch_ns", ...
   // Likewise what of it the vendor's own code takes, where the program's is measured: "host.driver_light_ns", ...
-  std::uint64_t driver_ns[static_cast<int>(HostCost::kCount)];
-  std::uint64_t clock_read_ns;    // "host.clock_read_ns": a clock read advances virtual time this much
-  std::uint64_t query_ns;         // "host.query_ns": a query answered "not ready" advances it this much
+  Nanoseconds driver_ns[static_cast<int>(HostCost::kCount)];
+  Nanoseconds clock_read_ns;      // "host.clock_read_ns": a clock read advances virtual time this much
+  Nanoseconds query_ns;           // "host.query_ns": a query answered "not ready" advances it this much
   std::uint64_t value_bytes;      // "values.threshold_bytes": copies and collectives up to this are real
-  std::uint64_t epoch_realtime_ns;// "epoch.realtime_ns": CLOCK_REALTIME at virtual time 0
-  std::uint64_t epoch_monotonic_ns;// "epoch.monotonic_ns"
+  Nanoseconds epoch_realtime_ns;  // "epoch.realtime_ns": CLOCK_REALTIME at virtual time 0
+  Nanoseconds epoch_monotonic_ns; // "epoch.monotonic_ns"
 
   std::int64_t number(const char* key) const;       // e.g. "gpu.multiProcessorCount", "torch.list_kib"
   const std::string& text(const char* key) const;   // e.g. "gpu.name"

@@ -13,13 +13,13 @@ namespace ph {
 namespace {
 
 // A line leaves one mark in so much virtual time (assumed: less than whatever is worth timing).
-constexpr std::uint64_t kLeastApartNs = 1000;
+constexpr Nanoseconds kLeastApartNs = 1000;
 
 thread_local std::uint32_t read_at = 0;  // the line that may have read a clock
 
 // By call site, when the thread last marked it. Never destroyed: threads still record while they end.
-std::unordered_map<std::uint32_t, std::uint64_t>& marked_ns() {
-  static thread_local auto& times = *new std::unordered_map<std::uint32_t, std::uint64_t>;
+std::unordered_map<std::uint32_t, Nanoseconds>& marked_ns() {
+  static thread_local auto& times = *new std::unordered_map<std::uint32_t, Nanoseconds>;
   return times;
 }
 
@@ -40,7 +40,7 @@ void mark_clock_read() noexcept {
   const std::uint32_t site = std::exchange(read_at, 0);
   if (site == 0) return;
   const OwnCode own;
-  const std::uint64_t now_ns = host_clock_ns();
+  const Nanoseconds now_ns = host_clock_ns();
   const auto [entry, is_new] = marked_ns().try_emplace(site, now_ns);
   if (!is_new && now_ns < entry->second + kLeastApartNs) return;
   entry->second = now_ns;

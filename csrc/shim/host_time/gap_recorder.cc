@@ -20,14 +20,14 @@ constexpr std::size_t kKeysPerRecord = 256;
 
 struct Sum {
   std::uint64_t calls = 0;
-  std::uint64_t gap_ns = 0;
+  Nanoseconds gap_ns = 0;
 
-  std::uint64_t mean_ns() const noexcept { return gap_ns / std::max<std::uint64_t>(calls, 1); }
+  Nanoseconds mean_ns() const noexcept { return gap_ns / static_cast<Nanoseconds>(std::max<std::uint64_t>(calls, 1)); }
 };
 
 class Gap {
  public:
-  void add(std::uint64_t gap_ns) noexcept {
+  void add(Nanoseconds gap_ns) noexcept {
     ++calls_;
     ++current_.calls;
     current_.gap_ns += gap_ns;
@@ -47,7 +47,7 @@ class Gap {
 
   std::uint64_t calls() const noexcept { return calls_; }
 
-  std::uint64_t typical_ns() const {
+  Nanoseconds typical_ns() const {
     if (iterations_.empty()) return Sum{outside_.calls + current_.calls, outside_.gap_ns + current_.gap_ns}.mean_ns();
     std::vector<Sum> sorted = iterations_;
     std::sort(sorted.begin(), sorted.end(), [](const Sum& a, const Sum& b) { return a.mean_ns() < b.mean_ns(); });
@@ -118,13 +118,13 @@ class Statistics {
 
 }  // namespace
 
-void record_gap(std::uint32_t signature, std::uint64_t gap_ns) noexcept {
+void record_gap(std::uint32_t signature, Nanoseconds gap_ns) noexcept {
   Recorder& all = recorder();
   const std::lock_guard lock(all.mutex);
   launches_of(all, signature).gap.add(gap_ns);
 }
 
-void record_gap(const ApiTable& table, std::size_t row, std::uint64_t gap_ns) noexcept {
+void record_gap(const ApiTable& table, std::size_t row, Nanoseconds gap_ns) noexcept {
   Recorder& all = recorder();
   const std::lock_guard lock(all.mutex);
   all.calls[{&table, row}].add(gap_ns);

@@ -9,12 +9,13 @@
 #include <cstdint>
 #include <string_view>
 
+#include "protocol/nanoseconds.h"
 #include "shim/core/api.h"
 
 namespace ph {
 
-void record_gap(std::uint32_t signature, std::uint64_t gap_ns) noexcept;
-void record_gap(const ApiTable& table, std::size_t row, std::uint64_t gap_ns) noexcept;
+void record_gap(std::uint32_t signature, Nanoseconds gap_ns) noexcept;
+void record_gap(const ApiTable& table, std::size_t row, Nanoseconds gap_ns) noexcept;
 void name_recorded(std::uint32_t signature, std::string_view json);
 void end_recorded_iteration() noexcept;
 // As statistics of the record stream (docs/records.md).

@@ -22,17 +22,17 @@ enum class Source : std::uint8_t { Signature, Family, Call, Fixed, kCount };
 constexpr const char* kSourceNames[] = {"signature", "family", "call", "fixed"};
 
 struct Charge {
-  std::uint64_t gap_ns = 0;
+  Nanoseconds gap_ns = 0;
   Source source = Source::Fixed;
   std::atomic<std::uint64_t> calls{0};
 
-  std::uint64_t take() noexcept {
+  Nanoseconds take() noexcept {
     calls.fetch_add(1, std::memory_order_relaxed);
     return gap_ns;
   }
 };
 
-using Gaps = std::unordered_map<std::string, std::uint64_t>;
+using Gaps = std::unordered_map<std::string, Nanoseconds>;
 
 // In the simulated host's time.
 const Gaps& recorded_gaps() {
@@ -42,12 +42,13 @@ const Gaps& recorded_gaps() {
     if (!file) fail_internal("cannot read " + path + ", which `--host-time recorded` needs");
     Gaps gaps;
     for (std::string line; std::getline(file, line);) {
-      std::uint64_t gap_ns = 0;
+      Nanoseconds gap_ns = 0;
       const char* const end = line.data() + line.size();
       const auto [number_end, error] = std::from_chars(line.data(), end, gap_ns);
-      if (error != std::errc{} || number_end == end || *number_end != ' ') fail_internal(path + ": " + line);
+      if (error != std::errc{} || gap_ns < 0 || number_end == end || *number_end != ' ')
+        fail_internal(path + ": " + line);
       gaps[std::string(number_end + 1, end)] =
-          static_cast<std::uint64_t>(static_cast<double>(gap_ns) * config().cpu_factor);
+          static_cast<Nanoseconds>(static_cast<double>(gap_ns) * config().cpu_factor);
     }
     return gaps;
   }());
@@ -55,10 +56,10 @@ const Gaps& recorded_gaps() {
 }
 
 // A key that is not there costs what the call does in `fixed`, less the driver's part, which is charged anyway.
-std::uint64_t fixed_gap_ns(HostCost cost) noexcept {
+Nanoseconds fixed_gap_ns(HostCost cost) noexcept {
   const auto kind = static_cast<std::size_t>(cost);
   const Config& c = config();
-  return c.cost_ns[kind] - std::min(c.cost_ns[kind], c.driver_ns[kind]);
+  return std::max<Nanoseconds>(c.cost_ns[kind] - c.driver_ns[kind], 0);
 }
 
 std::string_view family_of(std::string_view json) noexcept {
@@ -111,10 +112,10 @@ Calls& calls() {
 }
 
 std::atomic<std::uint64_t> fixed_calls{0};
-std::atomic<std::uint64_t> fixed_ns{0};
+std::atomic<Nanoseconds> fixed_ns{0};
 
-std::uint64_t charge_fixed(HostCost cost) noexcept {
-  const std::uint64_t gap_ns = fixed_gap_ns(cost);
+Nanoseconds charge_fixed(HostCost cost) noexcept {
+  const Nanoseconds gap_ns = fixed_gap_ns(cost);
   fixed_calls.fetch_add(1, std::memory_order_relaxed);
   fixed_ns.fetch_add(gap_ns, std::memory_order_relaxed);
   return gap_ns;
@@ -122,23 +123,23 @@ std::uint64_t charge_fixed(HostCost cost) noexcept {
 
 struct Total {
   std::uint64_t calls = 0;
-  std::uint64_t gap_ns = 0;
+  Nanoseconds gap_ns = 0;
 
   void add(const Charge& charge) noexcept {
     const std::uint64_t count = charge.calls.load(std::memory_order_relaxed);
     calls += count;
-    gap_ns += count * charge.gap_ns;
+    gap_ns += static_cast<Nanoseconds>(count) * charge.gap_ns;
   }
 };
 
 }  // namespace
 
-std::uint64_t replayed_gap_ns(std::uint32_t signature) noexcept {
+Nanoseconds replayed_gap_ns(std::uint32_t signature) noexcept {
   Charge* charge = charge_of(signature);
   return charge != nullptr ? charge->take() : charge_fixed(HostCost::Launch);
 }
 
-std::uint64_t replayed_gap_ns(const ApiTable& table, std::size_t row, HostCost cost) noexcept {
+Nanoseconds replayed_gap_ns(const ApiTable& table, std::size_t row, HostCost cost) noexcept {
   Calls& all = calls();
   for (std::size_t i = 0; i < all.count; ++i) {
     if (all.libraries[i].table != &table) continue;

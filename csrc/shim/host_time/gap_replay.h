@@ -7,12 +7,13 @@
 #include <cstdint>
 #include <string_view>
 
+#include "protocol/nanoseconds.h"
 #include "shim/core/api.h"
 
 namespace ph {
 
-std::uint64_t replayed_gap_ns(std::uint32_t signature) noexcept;
-std::uint64_t replayed_gap_ns(const ApiTable& table, std::size_t row, HostCost cost) noexcept;
+Nanoseconds replayed_gap_ns(std::uint32_t signature) noexcept;
+Nanoseconds replayed_gap_ns(const ApiTable& table, std::size_t row, HostCost cost) noexcept;
 void name_replayed(std::uint32_t signature, std::string_view json);
 // As a statistic of the record stream (docs/records.md): calls and time by where the gap came from.
 void emit_replayed_counts();

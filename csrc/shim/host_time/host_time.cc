@@ -19,22 +19,22 @@ namespace {
 
 thread_local int depth = 0;
 thread_local const char* call_name = nullptr;
-thread_local std::uint64_t cpu_at_last_exit_ns = 0;
-thread_local std::uint64_t unattributed_ns = 0;  // measured, and not yet counted for a key
+thread_local Nanoseconds cpu_at_last_exit_ns = 0;
+thread_local Nanoseconds unattributed_ns = 0;  // measured, and not yet counted for a key
 
 // The raw system call: the libc function is ours and answers in virtual time for most clocks.
-std::uint64_t thread_cpu_ns() noexcept {
+Nanoseconds thread_cpu_ns() noexcept {
   timespec now{};
   syscall(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
 // What two readings in a row are apart: our share of every gap.
-std::uint64_t reading_cost_ns() noexcept {
-  static const std::uint64_t cost_ns = [] {
-    std::uint64_t least_ns = ~std::uint64_t{0};
+Nanoseconds reading_cost_ns() noexcept {
+  static const Nanoseconds cost_ns = [] {
+    Nanoseconds least_ns = kNever;
     for (int i = 0; i < 200; ++i) {
-      const std::uint64_t before_ns = thread_cpu_ns();
+      const Nanoseconds before_ns = thread_cpu_ns();
       least_ns = std::min(least_ns, thread_cpu_ns() - before_ns);
     }
     return least_ns;
@@ -44,17 +44,17 @@ std::uint64_t reading_cost_ns() noexcept {
 
 void charge_computed() noexcept {
   if (cpu_at_last_exit_ns == 0) return;  // the thread's first call: what it did before is not the rank's time
-  const std::uint64_t passed_ns = thread_cpu_ns() - cpu_at_last_exit_ns;
-  const std::uint64_t spent_ns = passed_ns - std::min(passed_ns, reading_cost_ns());
+  const Nanoseconds passed_ns = thread_cpu_ns() - cpu_at_last_exit_ns;
+  const Nanoseconds spent_ns = std::max<Nanoseconds>(passed_ns - reading_cost_ns(), 0);
   unattributed_ns += spent_ns;
-  const auto charged_ns = static_cast<std::uint64_t>(static_cast<double>(spent_ns) * config().cpu_factor);
+  const auto charged_ns = static_cast<Nanoseconds>(static_cast<double>(spent_ns) * config().cpu_factor);
   // At least one, so that of two clock reads the later is later.
-  advance_host_clock(std::max<std::uint64_t>(charged_ns, 1));
+  advance_host_clock(std::max<Nanoseconds>(charged_ns, 1));
 }
 
 bool measures() noexcept { return is_driver() && config().host_time == HostTime::Measured; }
 
-std::uint64_t take_unattributed() noexcept { return std::exchange(unattributed_ns, 0); }
+Nanoseconds take_unattributed() noexcept { return std::exchange(unattributed_ns, 0); }
 
 bool has_key(HostCost cost) noexcept { return cost != HostCost::None && cost != HostCost::Light; }
 

@@ -17,7 +17,7 @@ class SpinWatch {
   explicit SpinWatch(std::uint64_t looks_apart) noexcept : looks_apart_(looks_apart) {}
   // How many looks since something else moved the host clock or the program waited, this one included.
   std::uint64_t note() noexcept {
-    const std::uint64_t now_ns = host_clock_ns();
+    const Nanoseconds now_ns = host_clock_ns();
     if (clock_ns_.exchange(now_ns, std::memory_order_relaxed) != now_ns) note_wait();
     return looks_.fetch_add(1, std::memory_order_relaxed) + 1;
   }
@@ -26,11 +26,11 @@ class SpinWatch {
   // Moves the host clock for a look, which goes on counting: by `cost_ns`, and by as much again for each
   // `looks_apart_` looks so far. So the time of a loop grows with the square of its looks: one with a distant deadline ends soon, and
   // one that merely looks often does not run away.
-  void charge(std::uint64_t cost_ns) noexcept {
-    move(cost_ns * (1 + looks_.load(std::memory_order_relaxed) / looks_apart_));
+  void charge(Nanoseconds cost_ns) noexcept {
+    move(cost_ns * static_cast<Nanoseconds>(1 + looks_.load(std::memory_order_relaxed) / looks_apart_));
   }
   // Moves the host clock for another reason; the looks go on counting.
-  void move(std::uint64_t duration_ns) noexcept {
+  void move(Nanoseconds duration_ns) noexcept {
     advance_host_clock(duration_ns);
     clock_ns_.store(host_clock_ns(), std::memory_order_relaxed);
   }
@@ -39,7 +39,7 @@ class SpinWatch {
 
  private:
   const std::uint64_t looks_apart_;
-  std::atomic<std::uint64_t> clock_ns_{0};
+  std::atomic<Nanoseconds> clock_ns_{0};
   std::atomic<std::uint64_t> looks_{0};
 };
 

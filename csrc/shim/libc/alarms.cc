@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <optional>
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -30,8 +31,8 @@ namespace ph {
 
 namespace {
 
-constexpr std::int64_t kFirstPauseNs = 100'000;
-constexpr std::int64_t kLastPauseNs = 100'000'000;
+constexpr Nanoseconds kFirstPauseNs = 100'000;
+constexpr Nanoseconds kLastPauseNs = 100'000'000;
 
 void ignore_signal(int) noexcept {}
 
@@ -56,7 +57,7 @@ class Timekeeper {
  private:
   void start() noexcept;
   void run() noexcept;
-  bool ring(std::uint64_t time_ns) noexcept;
+  bool ring(std::optional<Nanoseconds> time_ns) noexcept;
   static void end_wait(Alarm& alarm) noexcept;
   void note_next() noexcept;
 
@@ -112,24 +113,24 @@ void Timekeeper::start() noexcept {
 }
 
 void Timekeeper::run() noexcept {
-  std::int64_t pause_ns = 0;
+  Nanoseconds pause_ns = 0;
   for (;;) {
     const timespec pause{0, pause_ns};
-    const std::uint64_t time_ns = await_alarms(slot_, pause_ns == 0 ? nullptr : &pause);
+    const std::optional<Nanoseconds> time_ns = await_alarms(slot_, pause_ns == 0 ? nullptr : &pause);
     if (!ring(time_ns)) {
       pause_ns = 0;
     } else {
-      pause_ns = time_ns != 0 ? kFirstPauseNs : std::min(2 * pause_ns, kLastPauseNs);
+      pause_ns = time_ns ? kFirstPauseNs : std::min(2 * pause_ns, kLastPauseNs);
     }
   }
 }
 
-// Whether some have to be ended once more.
-bool Timekeeper::ring(std::uint64_t time_ns) noexcept {
+// Whether some have to be ended once more. `time_ns`: to where the simulation has come, if that is new.
+bool Timekeeper::ring(std::optional<Nanoseconds> time_ns) noexcept {
   const Lock lock(mutex_);
   bool again = false;
   for (Alarm* alarm = first_; alarm != nullptr; alarm = alarm->next_) {
-    if (alarm->deadline_ns_ <= time_ns) alarm->rang_.store(1, std::memory_order_release);
+    if (time_ns && alarm->deadline_ns_ <= *time_ns) alarm->rang_.store(1, std::memory_order_release);
     if (!alarm->rang() || alarm->heard_) continue;
     end_wait(*alarm);
     again |= !alarm->heard_;
@@ -151,7 +152,7 @@ void Timekeeper::end_wait(Alarm& alarm) noexcept {
 }
 
 void Timekeeper::note_next() noexcept {
-  std::uint64_t next_ns = kNoAlarm;
+  Nanoseconds next_ns = kNever;
   for (const Alarm* alarm = first_; alarm != nullptr; alarm = alarm->next_) {
     if (!alarm->rang()) next_ns = std::min(next_ns, alarm->deadline_ns_);
   }
@@ -163,7 +164,7 @@ int alarm_signal() noexcept { return SIGRTMAX - 4; }
 
 bool sets_alarms() noexcept { return attached() && is_owner() && (is_driver() || is_programs_thread()); }
 
-Alarm::Alarm(std::uint64_t deadline_ns, pthread_cond_t* condition, pthread_mutex_t* mutex) noexcept
+Alarm::Alarm(Nanoseconds deadline_ns, pthread_cond_t* condition, pthread_mutex_t* mutex) noexcept
     : deadline_ns_(deadline_ns),
       condition_(condition),
       mutex_(mutex),

@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+#include "protocol/nanoseconds.h"
+
 namespace ph {
 
 // Whether the calling thread's time-outs are alarms: it is one of the program's own, in a rank.
@@ -19,7 +21,7 @@ int alarm_signal() noexcept;
 // `rang` is true, and the thread's system call is interrupted, its condition variable is notified, and its `sleep` ends.
 class Alarm {
  public:
-  explicit Alarm(std::uint64_t deadline_ns, pthread_cond_t* condition = nullptr,
+  explicit Alarm(Nanoseconds deadline_ns, pthread_cond_t* condition = nullptr,
                  pthread_mutex_t* mutex = nullptr) noexcept;
   ~Alarm() noexcept;
   Alarm(const Alarm&) = delete;
@@ -32,7 +34,7 @@ class Alarm {
  private:
   friend class Timekeeper;
 
-  const std::uint64_t deadline_ns_;
+  const Nanoseconds deadline_ns_;
   pthread_cond_t* const condition_;
   pthread_mutex_t* const mutex_;
   const pid_t thread_;

@@ -13,14 +13,14 @@
 
 namespace {
 
-std::int64_t now_ns(clockid_t clock, const void* caller) noexcept {
+ph::Nanoseconds now_ns(clockid_t clock, const void* caller) noexcept {
   if (ph::clock_virtual()) {
     if (const auto epoch_ns = ph::clock_epoch_ns(clock)) {
       ph::catch_up(caller);
-      return *epoch_ns + static_cast<std::int64_t>(ph::read_virtual_ns());
+      return *epoch_ns + ph::read_virtual_ns();
     }
   }
-  return static_cast<std::int64_t>(ph::real_clock_ns(clock));
+  return ph::real_clock_ns(clock);
 }
 
 }  // namespace
@@ -33,8 +33,8 @@ PH_EXPORT int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const bool costs = ph::drives_clock() && !ph::is_interpreters_own_read(__builtin_return_address(0));
   if (costs && ph::is_of_python(__builtin_return_address(0))) ph::note_clock_read(ph::polls_clock());
   costs ? ph::catch_up(__builtin_return_address(0)) : ph::tell_no_lead();
-  const std::uint64_t now_ns = costs ? ph::read_virtual_ns() : ph::peek_virtual_ns();
-  *time = ph::to_timespec(*epoch_ns + static_cast<std::int64_t>(now_ns));
+  const ph::Nanoseconds now_ns = costs ? ph::read_virtual_ns() : ph::peek_virtual_ns();
+  *time = ph::to_timespec(*epoch_ns + now_ns);
   return 0;
 }
 

@@ -13,11 +13,11 @@ namespace {
 
 // A driver whose alarm does not ring, because it is never proven that its rank is still, waits no longer than that or
 // its time-out in real time (assumed: longer than a data loader works at a batch).
-constexpr std::int64_t kPatienceNs = 60 * kNsPerSecond;
+constexpr Nanoseconds kPatienceNs = 60 * kNsPerSecond;
 
 }  // namespace
 
-TimedWait::TimedWait(std::int64_t timeout_ns) noexcept : left_ns_(timeout_ns) {
+TimedWait::TimedWait(Nanoseconds timeout_ns) noexcept : left_ns_(timeout_ns) {
   if (timeout_ns >= 0 && clock_virtual()) begin(timeout_ns, Until::Alarm, nullptr, nullptr);
 }
 
@@ -37,31 +37,30 @@ void TimedWait::begin_until(Until until, pthread_cond_t* condition, pthread_mute
   if (given_->tv_nsec < 0 || given_->tv_nsec >= kNsPerSecond) return;  // libc answers EINVAL
   const auto epoch_ns = clock_epoch_ns(clock_);
   if (!epoch_ns) return;
-  std::int64_t left_ns = 0;
-  if (__builtin_sub_overflow(to_ns(*given_), *epoch_ns + static_cast<std::int64_t>(peek_virtual_ns() + told_lead_ns()),
-                             &left_ns)) {
-    left_ns = given_->tv_sec < 0 ? 0 : kLongestWaitNs;
+  Nanoseconds left_ns = 0;
+  if (__builtin_sub_overflow(to_ns(*given_), *epoch_ns + peek_virtual_ns() + told_lead_ns(), &left_ns)) {
+    left_ns = given_->tv_sec < 0 ? 0 : kLatest;
   }
   begin(left_ns, until, condition, mutex);
 }
 
-void TimedWait::begin(std::int64_t left_ns, Until until, pthread_cond_t* condition, pthread_mutex_t* mutex) noexcept {
+void TimedWait::begin(Nanoseconds left_ns, Until until, pthread_cond_t* condition, pthread_mutex_t* mutex) noexcept {
   limited_ = true;
-  left_ns_ = std::clamp(left_ns, std::int64_t{0}, kLongestWaitNs);
+  left_ns_ = std::clamp(left_ns, Nanoseconds{0}, kLatest);
   host_ns_ = host_clock_ns();
-  const std::uint64_t now_ns = peek_virtual_ns();
+  const Nanoseconds now_ns = peek_virtual_ns();
   lead_ns_ = latest_virtual_ns() - now_ns;
   // A driver gets a nanosecond more, for who reads a clock must see that the time is over, also when its lead is at its farthest.
-  deadline_ns_ = now_ns + static_cast<std::uint64_t>(left_ns_) + (left_ns_ > 0 && drives_clock() ? 1 : 0);
+  deadline_ns_ = after(now_ns, left_ns_ + (left_ns_ > 0 && drives_clock() ? 1 : 0));
   if (until != Until::Turn) note_wait();
   if (until == Until::Alarm && left_ns_ > 0 && sets_alarms()) alarm_.emplace(deadline_ns_, condition, mutex);
 }
 
-std::int64_t TimedWait::real_timeout_ns() const noexcept { return alarm_ ? std::max(left_ns_, kPatienceNs) : left_ns_; }
+Nanoseconds TimedWait::real_timeout_ns() const noexcept { return alarm_ ? std::max(left_ns_, kPatienceNs) : left_ns_; }
 
 const timespec* TimedWait::real_deadline() noexcept {
   if (!limited_) return given_;
-  real_ = to_timespec(static_cast<std::int64_t>(real_clock_ns(clock_)) + real_timeout_ns());
+  real_ = to_timespec(real_clock_ns(clock_) + real_timeout_ns());
   return &real_;
 }
 

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 
+#include "protocol/nanoseconds.h"
 #include "shim/core/own_code.h"
 #include "shim/libc/alarms.h"
 
@@ -19,13 +20,13 @@ class TimedWait {
   enum class Ended { Returned, RanOut, TooEarly };
 
   // `timeout_ns`: negative for none.
-  explicit TimedWait(std::int64_t timeout_ns) noexcept;
+  explicit TimedWait(Nanoseconds timeout_ns) noexcept;
   // `deadline`: the program took it from a virtual clock.
   TimedWait(clockid_t clock, const timespec* deadline, Until until) noexcept;
   TimedWait(clockid_t clock, const timespec* deadline, pthread_cond_t* condition, pthread_mutex_t* mutex) noexcept;
 
   // What libc is to be given instead, in real time.
-  std::int64_t real_timeout_ns() const noexcept;
+  Nanoseconds real_timeout_ns() const noexcept;
   const timespec* real_deadline() noexcept;
 
   // What the end of libc's wait with this error (0: none) means; `TooEarly`: the program is to wait on. When the wait
@@ -33,7 +34,7 @@ class TimedWait {
   Ended judge(int error) noexcept;
 
  private:
-  void begin(std::int64_t left_ns, Until until, pthread_cond_t* condition, pthread_mutex_t* mutex) noexcept;
+  void begin(Nanoseconds left_ns, Until until, pthread_cond_t* condition, pthread_mutex_t* mutex) noexcept;
   void begin_until(Until until, pthread_cond_t* condition, pthread_mutex_t* mutex) noexcept;
   bool stands_still() const noexcept;
 
@@ -43,10 +44,10 @@ class TimedWait {
   timespec real_{};
   bool limited_ = false;
   bool notifies_ = false;
-  std::int64_t left_ns_ = 0;
-  std::uint64_t host_ns_ = 0;      // when it began
-  std::uint64_t deadline_ns_ = 0;  // as host clock
-  std::uint64_t lead_ns_ = 0;      // of the program's readings over the host clock
+  Nanoseconds left_ns_ = 0;
+  Nanoseconds host_ns_ = 0;      // when it began
+  Nanoseconds deadline_ns_ = 0;  // as host clock
+  Nanoseconds lead_ns_ = 0;      // of the program's readings over the host clock
   std::optional<Alarm> alarm_;
 };
 

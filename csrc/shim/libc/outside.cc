@@ -30,7 +30,7 @@ namespace ph {
 namespace {
 
 // Assumed: a system call that sends a small message over the loopback interface.
-constexpr std::uint64_t kActNs = 1000;
+constexpr Nanoseconds kActNs = 1000;
 
 thread_local bool relays = false;  // this helper has taken a message and not waited for another since
 thread_local bool napped = false;

@@ -21,28 +21,30 @@
 
 namespace {
 
-constexpr std::int64_t kEndless = -1;
-constexpr std::int64_t kNsPerMs = 1'000'000;
+using ph::Nanoseconds;
 
-std::int64_t from_ms(int timeout_ms) noexcept { return timeout_ms < 0 ? kEndless : timeout_ms * kNsPerMs; }
+constexpr Nanoseconds kEndless = -1;
+constexpr Nanoseconds kNsPerMs = 1'000'000;
+
+Nanoseconds from_ms(int timeout_ms) noexcept { return timeout_ms < 0 ? kEndless : timeout_ms * kNsPerMs; }
 
 // Rounds up, as the kernel does.
-int to_ms(std::int64_t timeout_ns) noexcept {
+int to_ms(Nanoseconds timeout_ns) noexcept {
   if (timeout_ns < 0) return -1;
-  return static_cast<int>(std::min<std::int64_t>((timeout_ns + kNsPerMs - 1) / kNsPerMs, INT_MAX));
+  return static_cast<int>(std::min<Nanoseconds>((timeout_ns + kNsPerMs - 1) / kNsPerMs, INT_MAX));
 }
 
-std::int64_t from_timespec(const timespec* timeout) noexcept {
+Nanoseconds from_timespec(const timespec* timeout) noexcept {
   return timeout == nullptr ? kEndless : ph::to_ns(*timeout);
 }
 
-std::int64_t from_timeval(const timeval* timeout) noexcept {
+Nanoseconds from_timeval(const timeval* timeout) noexcept {
   return timeout == nullptr ? kEndless : ph::to_ns({timeout->tv_sec, timeout->tv_usec * 1000});
 }
 
 // `wait` takes a time-out in real nanoseconds.
 template <typename Wait>
-int wait_for(std::int64_t timeout_ns, Wait wait) {
+int wait_for(Nanoseconds timeout_ns, Wait wait) {
   ph::end_relay();
   if (timeout_ns > 0 && ph::sets_alarms()) {
     if (const int ready = wait(0); ready != 0) return ready;  // nobody has to know
@@ -59,7 +61,7 @@ int wait_for(std::int64_t timeout_ns, Wait wait) {
   }
 }
 
-bool is_sleep(std::int64_t timeout_ns, std::uint64_t descriptors) noexcept {
+bool is_sleep(Nanoseconds timeout_ns, std::uint64_t descriptors) noexcept {
   return descriptors == 0 && timeout_ns >= 0 && ph::clock_virtual();
 }
 
@@ -111,20 +113,20 @@ PH_EXPORT int poll(pollfd* descriptors, nfds_t count, int timeout_ms) {
   if (is_sleep(from_ms(timeout_ms), count)) {
     return ph::sleep_virtual(from_ms(timeout_ms), nullptr, __builtin_return_address(0));
   }
-  return wait_for(from_ms(timeout_ms), [&](std::int64_t real_ns) { return next(descriptors, count, to_ms(real_ns)); });
+  return wait_for(from_ms(timeout_ms), [&](Nanoseconds real_ns) { return next(descriptors, count, to_ms(real_ns)); });
 }
 
 // What poll compiles to with _FORTIFY_SOURCE; the size of the array is the caller's claim and checked by libc.
 PH_EXPORT int __poll_chk(pollfd* descriptors, nfds_t count, int timeout_ms, std::size_t bytes) {
   static constinit ph::Next<int(pollfd*, nfds_t, int, std::size_t)> next{"__poll_chk"};
   return wait_for(from_ms(timeout_ms),
-                  [&](std::int64_t real_ns) { return next(descriptors, count, to_ms(real_ns), bytes); });
+                  [&](Nanoseconds real_ns) { return next(descriptors, count, to_ms(real_ns), bytes); });
 }
 
 PH_EXPORT int ppoll(pollfd* descriptors, nfds_t count, const timespec* timeout, const sigset_t* signals) {
   static constinit ph::Next<int(pollfd*, nfds_t, const timespec*, const sigset_t*)> next{"ppoll"};
   const OpenMask mask(signals);
-  return wait_for(from_timespec(timeout), [&](std::int64_t real_ns) {
+  return wait_for(from_timespec(timeout), [&](Nanoseconds real_ns) {
     const timespec real = ph::to_timespec(real_ns);
     return next(descriptors, count, real_ns < 0 ? nullptr : &real, mask.get());
   });
@@ -133,14 +135,14 @@ PH_EXPORT int ppoll(pollfd* descriptors, nfds_t count, const timespec* timeout, 
 PH_EXPORT int select(int count, fd_set* __restrict reads, fd_set* __restrict writes, fd_set* __restrict errors,
                      timeval* __restrict timeout) {
   static constinit ph::Next<int(int, fd_set*, fd_set*, fd_set*, timeval*)> next{"select"};
-  const std::int64_t timeout_ns = from_timeval(timeout);
+  const Nanoseconds timeout_ns = from_timeval(timeout);
   if (is_sleep(timeout_ns, static_cast<std::uint64_t>(count))) {
     return ph::sleep_virtual(timeout_ns, nullptr, __builtin_return_address(0));
   }
   if (timeout_ns < 0) ph::end_relay();
   if (timeout_ns < 0 || !ph::clock_virtual()) return next(count, reads, writes, errors, timeout);
   Question question(count, reads, writes, errors);
-  return wait_for(timeout_ns, [&](std::int64_t real_ns) {
+  return wait_for(timeout_ns, [&](Nanoseconds real_ns) {
     question.repeat();
     timeval real{real_ns / ph::kNsPerSecond, real_ns % ph::kNsPerSecond / 1000};
     return next(count, reads, writes, errors, &real);
@@ -152,7 +154,7 @@ PH_EXPORT int pselect(int count, fd_set* __restrict reads, fd_set* __restrict wr
   static constinit ph::Next<int(int, fd_set*, fd_set*, fd_set*, const timespec*, const sigset_t*)> next{"pselect"};
   Question question(count, reads, writes, errors);
   const OpenMask mask(signals);
-  return wait_for(from_timespec(timeout), [&](std::int64_t real_ns) {
+  return wait_for(from_timespec(timeout), [&](Nanoseconds real_ns) {
     question.repeat();
     const timespec real = ph::to_timespec(real_ns);
     return next(count, reads, writes, errors, real_ns < 0 ? nullptr : &real, mask.get());
@@ -162,14 +164,14 @@ PH_EXPORT int pselect(int count, fd_set* __restrict reads, fd_set* __restrict wr
 PH_EXPORT int epoll_wait(int set, epoll_event* events, int most_events, int timeout_ms) {
   static constinit ph::Next<int(int, epoll_event*, int, int)> next{"epoll_wait"};
   return wait_for(from_ms(timeout_ms),
-                  [&](std::int64_t real_ns) { return next(set, events, most_events, to_ms(real_ns)); });
+                  [&](Nanoseconds real_ns) { return next(set, events, most_events, to_ms(real_ns)); });
 }
 
 PH_EXPORT int epoll_pwait(int set, epoll_event* events, int most_events, int timeout_ms, const sigset_t* signals) {
   static constinit ph::Next<int(int, epoll_event*, int, int, const sigset_t*)> next{"epoll_pwait"};
   const OpenMask mask(signals);
   return wait_for(from_ms(timeout_ms),
-                  [&](std::int64_t real_ns) { return next(set, events, most_events, to_ms(real_ns), mask.get()); });
+                  [&](Nanoseconds real_ns) { return next(set, events, most_events, to_ms(real_ns), mask.get()); });
 }
 
 }  // extern "C"

@@ -1,6 +1,5 @@
 #include "shim/libc/real_clock.h"
 
-#include <limits>
 #include <string>
 
 #include <dlfcn.h>
@@ -27,19 +26,19 @@ int real_clock_gettime(clockid_t clock, timespec* time) noexcept {
   return next(clock, time);
 }
 
-std::uint64_t real_clock_ns(clockid_t clock) noexcept {
+Nanoseconds real_clock_ns(clockid_t clock) noexcept {
   timespec now{};
   real_clock_gettime(clock, &now);
-  return static_cast<std::uint64_t>(now.tv_sec * kNsPerSecond + now.tv_nsec);
+  return now.tv_sec * kNsPerSecond + now.tv_nsec;
 }
 
-timespec to_timespec(std::int64_t time_ns) noexcept { return {time_ns / kNsPerSecond, time_ns % kNsPerSecond}; }
+timespec to_timespec(Nanoseconds time_ns) noexcept { return {time_ns / kNsPerSecond, time_ns % kNsPerSecond}; }
 
-std::int64_t to_ns(const timespec& time) noexcept {
-  std::int64_t time_ns = 0;
+Nanoseconds to_ns(const timespec& time) noexcept {
+  Nanoseconds time_ns = 0;
   if (__builtin_mul_overflow(time.tv_sec, kNsPerSecond, &time_ns) ||
       __builtin_add_overflow(time_ns, time.tv_nsec, &time_ns)) {
-    return time.tv_sec < 0 ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
+    return time.tv_sec < 0 ? -kNever : kNever;
   }
   return time_ns;
 }

@@ -5,17 +5,19 @@
 #include <cstdint>
 #include <ctime>
 
+#include "protocol/nanoseconds.h"
+
 namespace ph {
 
-inline constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+inline constexpr Nanoseconds kNsPerSecond = 1'000'000'000;
 
 // A real clock; cheap (vDSO) and callable before any constructor has run.
-std::uint64_t real_clock_ns(clockid_t clock = CLOCK_MONOTONIC) noexcept;
+Nanoseconds real_clock_ns(clockid_t clock = CLOCK_MONOTONIC) noexcept;
 int real_clock_gettime(clockid_t clock, timespec* time) noexcept;
 
-timespec to_timespec(std::int64_t time_ns) noexcept;
+timespec to_timespec(Nanoseconds time_ns) noexcept;
 // Saturates at some 292 years, so that a deadline of "never" stays one.
-std::int64_t to_ns(const timespec& time) noexcept;
+Nanoseconds to_ns(const timespec& time) noexcept;
 
 // Address of the definition after ours; ends the process if there is none.
 void* find_next(const char* name, const char* version) noexcept;

@@ -32,8 +32,8 @@ PH_EXPORT int clock_nanosleep(clockid_t clock, int flags, const timespec* time, 
   if (!epoch_ns) return next(clock, flags, time, remaining);
 
   const bool absolute = (flags & TIMER_ABSTIME) != 0;
-  std::int64_t duration_ns = ph::to_ns(*time);
-  if (absolute) duration_ns -= *epoch_ns + static_cast<std::int64_t>(ph::latest_virtual_ns());
+  ph::Nanoseconds duration_ns = ph::to_ns(*time);
+  if (absolute) duration_ns -= *epoch_ns + ph::latest_virtual_ns();
   if (duration_ns <= 0) return 0;
   const int saved_errno = errno;
   const int slept = ph::sleep_virtual(duration_ns, absolute ? nullptr : remaining, __builtin_return_address(0));
@@ -45,7 +45,7 @@ PH_EXPORT int clock_nanosleep(clockid_t clock, int flags, const timespec* time, 
 PH_EXPORT int usleep(useconds_t duration_us) {
   static constinit ph::Next<int(useconds_t)> next{"usleep"};
   if (!ph::clock_virtual()) return next(duration_us);
-  return ph::sleep_virtual(std::int64_t{duration_us} * 1000, nullptr, __builtin_return_address(0));
+  return ph::sleep_virtual(ph::Nanoseconds{duration_us} * 1000, nullptr, __builtin_return_address(0));
 }
 
 PH_EXPORT unsigned sleep(unsigned duration_s) {

@@ -18,7 +18,7 @@ namespace {
 struct Start {
   void* (*body)(void*);
   void* argument;
-  std::uint64_t born_ns;
+  ph::Nanoseconds born_ns;
 };
 
 void* run(void* given) {

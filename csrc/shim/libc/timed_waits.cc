@@ -51,8 +51,8 @@ int wait_until_errno(clockid_t clock, const timespec* deadline, Wait wait) {
 // on the wrong side of the middle is decades in the past or the future on either clock, and means the same.
 clockid_t clock_of(const timespec* deadline) noexcept {
   if (deadline == nullptr || !ph::clock_virtual()) return CLOCK_REALTIME;
-  const std::int64_t middle_ns = (*ph::clock_epoch_ns(CLOCK_REALTIME) - *ph::clock_epoch_ns(CLOCK_MONOTONIC)) / 2 +
-                                 *ph::clock_epoch_ns(CLOCK_MONOTONIC);
+  const ph::Nanoseconds middle_ns = (*ph::clock_epoch_ns(CLOCK_REALTIME) - *ph::clock_epoch_ns(CLOCK_MONOTONIC)) / 2 +
+                                    *ph::clock_epoch_ns(CLOCK_MONOTONIC);
   return ph::to_ns(*deadline) < middle_ns ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 }
 

@@ -51,37 +51,36 @@ namespace ph {
 namespace {
 
 // Rule 3: to where an alarm of this thread has come.
-thread_local std::uint64_t rang_ns = 0;
+thread_local Nanoseconds rang_ns = 0;
 
-// When this thread was created, while nothing else is known (threads.cc).
-constexpr std::uint64_t kGrownUp = ~std::uint64_t{0};
-thread_local std::uint64_t born_ns = kGrownUp;
+// When this thread was created, while nothing else is known (threads.cc); kNever: it has grown up.
+thread_local Nanoseconds born_ns = kNever;
 
 // Rule 4: a deadline that this thread waited for, and the host clock then.
 struct PassedDeadline {
-  std::uint64_t deadline_ns = 0;
-  std::uint64_t host_clock_ns = 0;
+  Nanoseconds deadline_ns = 0;
+  Nanoseconds host_clock_ns = 0;
 };
 thread_local PassedDeadline passed;
 // Assumed: less than any time-out of a watchdog, more than what a framework's thread spends on housekeeping.
-constexpr std::uint64_t kFarthestPassedNs = 60 * kNsPerSecond;
+constexpr Nanoseconds kFarthestPassedNs = 60 * kNsPerSecond;
 
 // Rule 5: the last reading of this thread, and when that was.
 struct LastReading {
-  std::uint64_t virtual_ns = 0;
-  std::uint64_t real_ns = 0;
+  Nanoseconds virtual_ns = 0;
+  Nanoseconds real_ns = 0;
 };
 thread_local LastReading last_slow;
 
 // Rule 1. PyTorch's libraries read a clock a thousand times in a row when they first record something
 // (c10::ApproximateClockToUnixTimeConverter::measurePairs), and that twice.
 constexpr std::uint64_t kFreeReads = 4000;
-constexpr std::uint64_t kFarthestLeadNs = 499;
+constexpr Nanoseconds kFarthestLeadNs = 499;
 // Assumed: a program that times two million short things one by one sees 8 s, a deadline of 60 s takes 5.5 million reads.
 SpinWatch clock_reads{10'000};
-std::atomic<std::uint64_t> last_reading_ns{0};
+std::atomic<Nanoseconds> last_reading_ns{0};
 thread_local bool has_read = false;  // a clock, and what the read was for is not known yet
-thread_local std::uint64_t told_lead = 0;
+thread_local Nanoseconds lead_told_ns = 0;
 
 void count_read() noexcept {
   if (clock_reads.note() < kFreeReads) return;
@@ -91,41 +90,36 @@ void count_read() noexcept {
 
 // A helper wakes up this much after its deadline (assumed), so that "until the time left is negative" ends, also
 // where a program keeps the time as floating-point seconds, which are 240 ns apart for CLOCK_REALTIME.
-constexpr std::uint64_t kWakeUpNs = 1000;
-
-std::uint64_t after(std::uint64_t now_ns, std::int64_t duration_ns) noexcept {
-  const std::int64_t bounded_ns = std::clamp(duration_ns, std::int64_t{0}, kLongestWaitNs);
-  return now_ns + static_cast<std::uint64_t>(bounded_ns);
-}
+constexpr Nanoseconds kWakeUpNs = 1000;
 
 // A wait of a driver has come to its end. The lead of its clock reads over the host clock stays, so that who reads
 // before and after sees more than the time waited.
-void reach(std::uint64_t deadline_ns, std::uint64_t lead_ns) noexcept {
-  const std::uint64_t now_ns = host_clock_ns();
+void reach(Nanoseconds deadline_ns, Nanoseconds lead_ns) noexcept {
+  const Nanoseconds now_ns = host_clock_ns();
   if (deadline_ns > now_ns) clock_reads.move(deadline_ns - now_ns);
-  std::uint64_t last_ns = last_reading_ns.load(std::memory_order_relaxed);
+  Nanoseconds last_ns = last_reading_ns.load(std::memory_order_relaxed);
   while (last_ns < deadline_ns + lead_ns &&
          !last_reading_ns.compare_exchange_weak(last_ns, deadline_ns + lead_ns, std::memory_order_relaxed)) {
   }
 }
 
-int tell_rest(std::int64_t rest_ns, timespec* remaining) noexcept {
-  if (remaining != nullptr) *remaining = to_timespec(std::max(rest_ns, std::int64_t{0}));
+int tell_rest(Nanoseconds rest_ns, timespec* remaining) noexcept {
+  if (remaining != nullptr) *remaining = to_timespec(std::max(rest_ns, Nanoseconds{0}));
   errno = EINTR;
   return -1;
 }
 
 // A rank's child sleeps in a way by which the agent knows it (`is_proven_still` in phantora_py/agent/idle.py).
-int sleep_as_child(std::int64_t duration_ns, timespec* remaining) noexcept {
-  const std::uint64_t start_ns = real_clock_ns();
+int sleep_as_child(Nanoseconds duration_ns, timespec* remaining) noexcept {
+  const Nanoseconds start_ns = real_clock_ns();
   const timespec duration = to_timespec(duration_ns);
   const std::uint64_t none = 0;  // a set of signals, as large as the kernel's
   if (syscall(SYS_rt_sigtimedwait, &none, nullptr, &duration, sizeof none) == -1 && errno == EINTR)
-    return tell_rest(duration_ns - static_cast<std::int64_t>(real_clock_ns() - start_ns), remaining);
+    return tell_rest(duration_ns - (real_clock_ns() - start_ns), remaining);
   return 0;
 }
 
-int sleep_really(std::int64_t duration_ns, timespec* remaining) noexcept {
+int sleep_really(Nanoseconds duration_ns, timespec* remaining) noexcept {
   note_wait();
   if (!attached()) return sleep_as_child(duration_ns, remaining);
   const timespec duration = to_timespec(duration_ns);
@@ -133,17 +127,17 @@ int sleep_really(std::int64_t duration_ns, timespec* remaining) noexcept {
   return static_cast<int>(syscall(SYS_nanosleep, &duration, remaining));
 }
 
-int sleep_until_alarm(std::uint64_t deadline_ns, timespec* remaining) noexcept {
+int sleep_until_alarm(Nanoseconds deadline_ns, timespec* remaining) noexcept {
   Alarm alarm(deadline_ns);
-  if (!alarm.sleep()) return tell_rest(static_cast<std::int64_t>(deadline_ns - peek_virtual_ns()), remaining);
+  if (!alarm.sleep()) return tell_rest(deadline_ns - peek_virtual_ns(), remaining);
   pass_deadline(deadline_ns, 0, true);
   return 0;
 }
 
 // A framework's own sleep is a turn of a loop that looks outside. The agent must not take it for the end of the wait.
 // What the loop waits for has happened when others say so, and not later because the turns get longer.
-int nap(std::int64_t duration_ns) noexcept {
-  constexpr std::int64_t kLongestNapNs = 10'000'000;
+int nap(Nanoseconds duration_ns) noexcept {
+  constexpr Nanoseconds kLongestNapNs = 10'000'000;
   begin_nap();
   sleep_really(std::min(duration_ns, kLongestNapNs), nullptr);
   end_nap();
@@ -156,19 +150,23 @@ int nap(std::int64_t duration_ns) noexcept {
 bool drives_clock() noexcept { return attached() && is_driver(); }
 bool polls_clock() noexcept { return clock_reads.has_noted(kFreeReads); }
 
-std::optional<std::int64_t> clock_epoch_ns(clockid_t clock) noexcept {
+std::optional<Nanoseconds> clock_epoch_ns(clockid_t clock) noexcept {
   switch (clock) {
     case CLOCK_REALTIME:
     case CLOCK_REALTIME_COARSE:
     case CLOCK_REALTIME_ALARM:
-    case CLOCK_TAI: return static_cast<std::int64_t>(config().epoch_realtime_ns);
+    case CLOCK_TAI: return config().epoch_realtime_ns;
     case CLOCK_MONOTONIC:
     case CLOCK_MONOTONIC_RAW:
     case CLOCK_MONOTONIC_COARSE:
     case CLOCK_BOOTTIME:
-    case CLOCK_BOOTTIME_ALARM: return static_cast<std::int64_t>(config().epoch_monotonic_ns);
+    case CLOCK_BOOTTIME_ALARM: return config().epoch_monotonic_ns;
     default: return std::nullopt;
   }
+}
+
+Nanoseconds after(Nanoseconds now_ns, Nanoseconds duration_ns) noexcept {
+  return std::min(now_ns + std::clamp(duration_ns, Nanoseconds{0}, kLatest), kLatest);
 }
 
 void note_wait() noexcept {
@@ -176,31 +174,31 @@ void note_wait() noexcept {
   grow_up();
 }
 
-void be_born(std::uint64_t time_ns) noexcept { born_ns = time_ns; }
-void grow_up() noexcept { born_ns = kGrownUp; }
+void be_born(Nanoseconds time_ns) noexcept { born_ns = time_ns; }
+void grow_up() noexcept { born_ns = kNever; }
 
-std::uint64_t peek_virtual_ns() noexcept {
-  const std::uint64_t host_ns = host_clock_ns();
-  std::uint64_t now_ns = std::max(std::min(host_ns, born_ns), rang_ns);
+Nanoseconds peek_virtual_ns() noexcept {
+  const Nanoseconds host_ns = host_clock_ns();
+  Nanoseconds now_ns = std::max(std::min(host_ns, born_ns), rang_ns);
   if (passed.host_clock_ns == host_ns) now_ns = std::max(now_ns, passed.deadline_ns);
   if (!attached() || is_driver() || is_programs_thread()) return now_ns;
-  const std::uint64_t real_ns = real_clock_ns();
+  const Nanoseconds real_ns = real_clock_ns();
   if (last_slow.real_ns != 0) now_ns = std::min(now_ns, last_slow.virtual_ns + (real_ns - last_slow.real_ns));
   last_slow = {now_ns, real_ns};
   return now_ns;
 }
 
-std::uint64_t read_virtual_ns() noexcept {
+Nanoseconds read_virtual_ns() noexcept {
   if (!drives_clock()) return peek_virtual_ns();
   const OwnCode own;
   if (std::exchange(has_read, true)) count_read();
-  const std::uint64_t host_ns = host_clock_ns();
-  std::uint64_t last_ns = last_reading_ns.load(std::memory_order_relaxed);
-  std::uint64_t reading_ns = 0;
+  const Nanoseconds host_ns = host_clock_ns();
+  Nanoseconds last_ns = last_reading_ns.load(std::memory_order_relaxed);
+  Nanoseconds reading_ns = 0;
   do {
     reading_ns = std::max(host_ns + 1, std::min(last_ns + 1, host_ns + kFarthestLeadNs));
   } while (!last_reading_ns.compare_exchange_weak(last_ns, reading_ns, std::memory_order_relaxed));
-  told_lead = reading_ns - host_ns;
+  lead_told_ns = reading_ns - host_ns;
   return reading_ns;
 }
 
@@ -208,11 +206,11 @@ void forget_read() noexcept {
   has_read = false;
   drop_clock_read();
 }
-void tell_no_lead() noexcept { told_lead = 0; }
-std::uint64_t told_lead_ns() noexcept { return told_lead; }
+void tell_no_lead() noexcept { lead_told_ns = 0; }
+Nanoseconds told_lead_ns() noexcept { return lead_told_ns; }
 
-std::uint64_t latest_virtual_ns() noexcept {
-  const std::uint64_t now_ns = peek_virtual_ns();
+Nanoseconds latest_virtual_ns() noexcept {
+  const Nanoseconds now_ns = peek_virtual_ns();
   return drives_clock() ? std::max(now_ns, last_reading_ns.load(std::memory_order_relaxed)) : now_ns;
 }
 
@@ -220,26 +218,26 @@ void catch_up(const void* caller) noexcept {
   if (drives_clock() && must_resume() && !is_frameworks_own(caller)) resume_if_aside();
 }
 
-void pass_deadline(std::uint64_t deadline_ns, std::uint64_t lead_ns, bool rang) noexcept {
+void pass_deadline(Nanoseconds deadline_ns, Nanoseconds lead_ns, bool rang) noexcept {
   if (drives_clock()) {
     resume_if_aside();
     reach(deadline_ns, lead_ns);
   } else if (rang) {
     rang_ns = deadline_ns + kWakeUpNs;
   } else if (!waits_for_server() || deadline_ns <= peek_virtual_ns()) {
-    const std::uint64_t now_ns = host_clock_ns();
+    const Nanoseconds now_ns = host_clock_ns();
     passed = {std::min(deadline_ns + kWakeUpNs, now_ns + kFarthestPassedNs), now_ns};
   }
 }
 
-int sleep_virtual(std::int64_t duration_ns, timespec* remaining, const void* caller) noexcept {
+int sleep_virtual(Nanoseconds duration_ns, timespec* remaining, const void* caller) noexcept {
   const OwnCode own;
   const bool frameworks = is_frameworks_own(caller);
   if (drives_clock() && frameworks) return nap(duration_ns);
-  const std::uint64_t deadline_ns = after(peek_virtual_ns(), duration_ns);
+  const Nanoseconds deadline_ns = after(peek_virtual_ns(), duration_ns);
   if (drives_clock()) {
     note_wait();
-    const std::uint64_t lead_ns = latest_virtual_ns() - host_clock_ns();
+    const Nanoseconds lead_ns = latest_virtual_ns() - host_clock_ns();
     wait_for_simulation(after(0, duration_ns));
     reach(deadline_ns, lead_ns);
     return 0;

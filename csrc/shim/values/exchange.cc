@@ -28,7 +28,7 @@ namespace {
 
 constexpr std::size_t kFragmentBytes = 64u << 10;
 constexpr int kSendBufferBytes = 4 << 20;  // asked for; the kernel caps it at net.core.wmem_max
-constexpr long kRetryNs = 200'000;         // a full socket says nothing when it has room again
+constexpr Nanoseconds kRetryNs = 200'000;  // a full socket says nothing when it has room again
 
 struct Header {
   MessageKey key;

@@ -178,10 +178,10 @@ void await_values_of(const void* pointer, std::size_t bytes) noexcept {
   });
 }
 
-void await_all_values(std::uint64_t patience_ns) noexcept {
-  constexpr std::uint64_t kPauseNs = 1'000'000;
+void await_all_values(Nanoseconds patience_ns) noexcept {
+  constexpr Nanoseconds kPauseNs = 1'000'000;
   std::uint64_t seen = 0;
-  for (std::uint64_t waited_ns = 0; waited_ns < patience_ns; waited_ns += kPauseNs) {
+  for (Nanoseconds waited_ns = 0; waited_ns < patience_ns; waited_ns += kPauseNs) {
     {
       const std::lock_guard lock(queue.mutex);
       if (queue.waiting.empty()) return;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "protocol/nanoseconds.h"
 #include "shim/core/api.h"
 #include "shim/values/known_ranges.h"
 #include "shim/values/values.h"
@@ -28,7 +29,7 @@ void await_values_of(const void* pointer, std::size_t bytes) noexcept;
 // Whether one that is not done yet writes some of these bytes.
 bool writes_are_queued(const void* pointer, std::size_t bytes) noexcept;
 // Until none is left at all, or none has got done for `patience_ns` of real time.
-void await_all_values(std::uint64_t patience_ns) noexcept;
+void await_all_values(Nanoseconds patience_ns) noexcept;
 
 // Binds the rank's socket and starts the value thread, once. A process forked later has no such thread, and
 // needs none: it is not attached.

@@ -367,7 +367,7 @@ void allow_values(const void* pointer, std::size_t bytes, bool allowed) noexcept
 void finish_values() noexcept {
   // A collective that a peer never enters would hold up the end for ever, which it does not do on hardware. A peer
   // that comes later than this goes without values (assumed: none does).
-  constexpr std::uint64_t kPatienceNs = 5'000'000'000;
+  constexpr Nanoseconds kPatienceNs = 5'000'000'000;
   if (attached()) await_all_values(kPatienceNs);
 }
 

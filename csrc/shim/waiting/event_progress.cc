@@ -15,7 +15,7 @@ namespace {
 // `instance` and later ones are not done before `until_ns`.
 struct Pending {
   std::uint64_t instance;
-  std::uint64_t until_ns;
+  Nanoseconds until_ns;
 };
 
 struct Known {
@@ -38,14 +38,14 @@ EventProgress look_up(Knowledge& knowledge, StreamRef stream, std::uint64_t inst
   const std::lock_guard lock(knowledge.mutex);
   const Known& known = knowledge.streams[key(stream.device, stream.id)];
   if (instance <= known.done) return EventProgress::Done;
-  const std::uint64_t now_ns = host_clock_ns();
+  const Nanoseconds now_ns = host_clock_ns();
   const bool pending = std::any_of(known.pending.begin(), known.pending.end(), [=](const Pending& one) {
     return one.instance <= instance && now_ns < one.until_ns;
   });
   return pending ? EventProgress::Pending : EventProgress::Unknown;
 }
 
-void learn(Known& known, const EventNews& news, std::uint64_t now_ns) {
+void learn(Known& known, const EventNews& news, Nanoseconds now_ns) {
   known.done = std::max(known.done, news.done);
   std::erase_if(known.pending, [&](const Pending& one) {
     return one.until_ns <= now_ns || one.instance <= known.done || one.instance == news.pending;
@@ -64,7 +64,7 @@ EventProgress event_progress(StreamRef stream, std::uint64_t instance) noexcept 
 void learn_events(std::span<const unsigned char> news) noexcept {
   Knowledge& knowledge = is_driver() ? of_drivers : of_helpers;
   const std::lock_guard lock(knowledge.mutex);
-  const std::uint64_t now_ns = host_clock_ns();
+  const Nanoseconds now_ns = host_clock_ns();
   for (; news.size() >= sizeof(EventNews); news = news.subspan(sizeof(EventNews))) {
     EventNews one;
     std::memcpy(&one, news.data(), sizeof one);

@@ -32,7 +32,7 @@ class Restlessness {
   bool rests() const noexcept { return asked_ > kMostAsked; }
   // "Not ready" was the answer.
   void note() noexcept {
-    const std::uint64_t now_ns = host_clock_ns();
+    const Nanoseconds now_ns = host_clock_ns();
     if (std::exchange(clock_ns_, now_ns) != now_ns) asked_ = 0;
     if (!rests()) ++asked_;
   }
@@ -95,7 +95,7 @@ class Restlessness {
   }
 
   std::uint32_t asked_ = 0;
-  std::uint64_t clock_ns_ = 0;
+  Nanoseconds clock_ns_ = 0;
   std::vector<Kept> kept_;  // as they were asked after
 };
 thread_local Restlessness helper;
