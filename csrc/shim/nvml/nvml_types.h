@@ -16,12 +16,15 @@
 #define NVML_DEVICE_ARCH_BLACKWELL 10
 #define NVML_DEVICE_ARCH_UNKNOWN 0xffffffff
 #define NVML_DEVICE_MIG_DISABLE 0
+#define NVML_AFFINITY_SCOPE_NODE 0
+#define NVML_AFFINITY_SCOPE_SOCKET 1
 #define NVML_GPU_FABRIC_UUID_LEN 16
 #define NVML_GPU_FABRIC_STATE_NOT_SUPPORTED 0
 #define NVML_GPU_FABRIC_STATE_COMPLETED 3
 
 typedef struct nvmlDevice_st* nvmlDevice_t;
 typedef unsigned int nvmlDeviceArchitecture_t;
+typedef unsigned int nvmlAffinityScope_t;
 
 typedef enum {
   NVML_SUCCESS = 0,
