@@ -61,6 +61,8 @@ PH_EXPORT void remove_mapping(void* pointer) noexcept;
 // The primary context: taken on first use of a device.
 PH_EXPORT void ensure_context(int device) noexcept;
 PH_EXPORT bool has_context(int device) noexcept;
+// It goes, with every allocation on the device. Stay: what the program maps itself and what libraries have taken.
+PH_EXPORT void release_context(int device) noexcept;
 
 // ---- streams and events --------------------------------------------------------------------------------
 
@@ -77,6 +79,7 @@ struct StreamRef {
 PH_EXPORT StreamRef resolve_stream(const void* handle) noexcept;
 PH_EXPORT void* create_stream(int device, bool non_blocking, int priority) noexcept;
 PH_EXPORT bool destroy_stream(void* handle) noexcept;
+PH_EXPORT void destroy_streams_and_events(int device) noexcept;  // all that were created on it
 
 PH_EXPORT void* create_event(bool timing) noexcept;
 PH_EXPORT bool destroy_event(void* handle) noexcept;

@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "shim/calls/device_reset.h"
 #include "shim/core/addresses.h"
 #include "shim/core/handles.h"
 #include "shim/cuda/driver.h"
@@ -41,6 +42,13 @@ CUresult release_primary(CUdevice device) noexcept {
   if (retained[device].fetch_sub(1) > 0) return CUDA_SUCCESS;
   retained[device].fetch_add(1);
   return CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult reset_primary(CUdevice device) noexcept {
+  if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  PH_CHECK_CAPTURE(check_unsafe_call());
+  calls::reset_device(device);
+  return CUDA_SUCCESS;
 }
 
 CUresult set_primary_flags(CUdevice device, unsigned flags) noexcept {
@@ -85,6 +93,11 @@ PH_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device)
 PH_EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) noexcept {
   PH_CALL(cuDevicePrimaryCtxRelease_v2, HostCost::Setup);
   return release_primary(device);
+}
+
+PH_EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) noexcept {
+  PH_CALL(cuDevicePrimaryCtxReset_v2, HostCost::Setup);
+  return reset_primary(device);
 }
 
 PH_EXPORT CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) noexcept {

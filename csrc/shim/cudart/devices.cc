@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 
+#include "shim/calls/device_reset.h"
 #include "shim/core/config.h"
 #include "shim/core/properties.h"
 #include "shim/waiting/host_waits.h"
@@ -20,6 +21,7 @@ namespace {
 
 // A bit per peer; of the process, as contexts are.
 std::atomic<std::uint64_t> enabled_peers[64];
+[[maybe_unused]] const bool registered = calls::at_device_reset([](int device) noexcept { enabled_peers[device] = 0; });
 
 // Fields of cudaDeviceProp that the profile names; the others stay zero.
 void fill_properties(cudaDeviceProp& properties, int device) {
@@ -156,6 +158,13 @@ PH_EXPORT cudaError_t cudaDeviceSynchronize() noexcept {
   PH_CALL(cudaDeviceSynchronize, HostCost::Sync);
   PH_CHECK_CAPTURE(check_unsafe_call());
   wait_device(current_device());
+  return cudaSuccess;
+}
+
+PH_EXPORT cudaError_t cudaDeviceReset() noexcept {
+  PH_CALL(cudaDeviceReset, HostCost::Setup);
+  PH_CHECK_CAPTURE(check_unsafe_call());
+  calls::reset_device(current_device());
   return cudaSuccess;
 }
 

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <unordered_map>
 
+#include "shim/calls/device_reset.h"
 #include "shim/core/addresses.h"
 #include "shim/graph/graph_nodes.h"
 
@@ -107,6 +108,12 @@ cudaError_t write_attribute(CUmemPoolHandle_st& pool, cudaMemPoolAttr attribute,
     default: return returned(cudaErrorInvalidValue);
   }
 }
+
+[[maybe_unused]] const bool registered = calls::at_device_reset([](int device) noexcept {
+  const std::lock_guard lock(mutex);
+  std::erase_if(pooled, [device](const auto& entry) { return entry.second.pool == &pools[device]; });
+  pools[device] = {};
+});
 
 }  // namespace
 

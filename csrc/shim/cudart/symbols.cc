@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "shim/calls/device_reset.h"
 #include "shim/values/extents.h"
 
 using namespace ph;
@@ -48,6 +49,12 @@ cudaError_t read(void* destination, const void* symbol, std::size_t count, std::
   const cudaError_t error = find(symbol, offset, count, &address);
   return error != cudaSuccess ? error : copy(destination, address, count, kind, stream, synchronous);
 }
+
+// A reset device has each variable anew.
+[[maybe_unused]] const bool registered = calls::at_device_reset([](int device) noexcept {
+  const std::lock_guard lock(mutex);
+  std::erase_if(addresses, [device](const auto& entry) { return entry.first.first == device; });
+});
 
 }  // namespace
 

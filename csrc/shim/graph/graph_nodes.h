@@ -56,6 +56,7 @@ PH_EXPORT GraphNodes dependents_of(const void* node);
 inline constexpr const char* kOfGraphMemory = "of memory that a graph has allocated";
 PH_EXPORT void* allocate_for_graph(const void* graph, int device, std::size_t bytes) noexcept;
 PH_EXPORT bool is_graph_memory(const void* pointer) noexcept;
+void forget_graph_memory(int device) noexcept;  // a reset frees it
 struct GraphMemory {
   std::size_t used_bytes = 0;
   std::size_t high_bytes = 0;

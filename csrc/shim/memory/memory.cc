@@ -57,6 +57,8 @@ std::size_t capacity_bytes() noexcept {
   return bytes;
 }
 
+std::size_t context_bytes() noexcept { return static_cast<std::size_t>(config().number("gpu.context_bytes")); }
+
 void record_memory(RecordKind kind, MemoryKind memory, int device, std::size_t bytes, std::uintptr_t pointer,
                    std::size_t used_bytes) noexcept {
   Record record{};
@@ -312,11 +314,25 @@ void ensure_context(int device) noexcept {
     const std::lock_guard lock(mutex);
     if (accounts[device].has_context) return;
     accounts[device].has_context = true;
-    reserve_addresses(device);
+    if (!accounts[device].reserved) reserve_addresses(device);
   }
-  if (!take_memory(device, static_cast<std::size_t>(config().number("gpu.context_bytes")), MemoryKind::Context)) {
+  if (!take_memory(device, context_bytes(), MemoryKind::Context)) {
     fail_internal("the GPU profile's context_bytes exceed its memory");
   }
+}
+
+void release_context(int device) noexcept {
+  std::vector<void*> pointers;
+  {
+    const std::lock_guard lock(mutex);
+    if (!accounts[device].has_context) return;
+    for (const auto& [base, allocation] : allocations) {
+      if (allocation.device == device && !allocation.mapped) pointers.push_back(reinterpret_cast<void*>(base));
+    }
+    accounts[device].has_context = false;
+  }
+  for (void* pointer : pointers) free_device(pointer);
+  give_memory(device, context_bytes(), MemoryKind::Context);
 }
 
 }  // namespace ph

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "shim/channel/rank.h"
@@ -25,6 +26,7 @@ struct StreamState {
 };
 
 struct EventState {
+  int device = 0;
   bool timing = true;
   std::uint64_t instance = 0;
   StreamRef stream{};
@@ -78,7 +80,7 @@ StreamRef resolve_stream(const void* handle) noexcept {
   }
   if (handle == kPerThread) {
     void*& stream = per_thread_streams[device_of_thread];
-    if (stream == nullptr) stream = create_stream(device_of_thread, false, 0);
+    if (streams.get(stream) == nullptr) stream = create_stream(device_of_thread, false, 0);
     handle = stream;
   }
   const StreamState* stream = streams.get(handle);
@@ -111,7 +113,18 @@ bool destroy_stream(void* handle) noexcept {
   return streams.destroy(handle);
 }
 
-void* create_event(bool timing) noexcept { return events.create({timing, 0, {}, nullptr}); }
+void destroy_streams_and_events(int device) noexcept {
+  std::vector<void*> of_device;
+  const auto collect = [&](void* handle, const auto& state) {
+    if (state.device == device) of_device.push_back(handle);
+  };
+  streams.for_each(collect);
+  for (void* stream : std::exchange(of_device, {})) destroy_stream(stream);
+  events.for_each(collect);
+  for (void* event : of_device) destroy_event(event);
+}
+
+void* create_event(bool timing) noexcept { return events.create({device_of_thread, timing, 0, {}, nullptr}); }
 
 bool destroy_event(void* handle) noexcept {
   const EventState* event = events.get(handle);
