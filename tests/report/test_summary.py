@@ -201,7 +201,11 @@ def test_an_unsupported_call_is_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("told", "line"),
     [
-        ([], "calls not known: every rank was stopped before it could tell; 0 unsupported"),
+        (
+            [],
+            "calls not known: no rank told: each was stopped, or left by _exit or quick_exit; "
+            "0 unsupported",
+        ),
         ([1], "0 unsupported (of 1 of 2 ranks: those that were stopped have not told)"),
         ([0, 1], "2,400 modelled 6 ignored 5 passed through 0 unsupported"),
     ],

@@ -7,6 +7,8 @@
 #include "shim/host_time/host_time.h"
 #include "shim/python/whereabouts.h"
 
+extern "C" int ph_exit_at_end() noexcept;
+
 namespace ph {
 
 namespace {
@@ -17,7 +19,10 @@ void attach_if_asked() noexcept {
     const char* rank = std::getenv("PHANTORA_RANK");
     if (run_dir == nullptr || rank == nullptr || attached() || clock_virtual()) return false;
     const bool attached = attach(run_dir, static_cast<std::uint32_t>(std::strtoul(rank, nullptr, 10)));
-    if (attached) write_whereabouts();
+    if (attached) {
+      write_whereabouts();
+      ph_exit_at_end();  // a program without Python has nobody else who asks for it
+    }
     return attached;
   }();
   (void)tried;

@@ -46,7 +46,8 @@ def lines(calls: CallCounts, run: Run) -> list[str]:
     ranks = run["ranks"]
     ended = f"{calls['unsupported']:,} unsupported"
     if not calls["ranks"]:
-        return [f"  calls      not known: every rank was stopped before it could tell; {ended}"]
+        untold = "no rank told: each was stopped, or left by _exit or quick_exit"
+        return [f"  calls      not known: {untold}; {ended}"]
     some = f" (of {calls['ranks']} of {ranks} ranks: those that were stopped have not told)"
     return [
         f"  calls      {calls['modelled']:,} modelled   {calls['ignored']:,} ignored   "
