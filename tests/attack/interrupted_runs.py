@@ -93,8 +93,9 @@ class Command:
             directory = Path(entries.get("PHANTORA_RUN_DIR", "/nowhere"))
             for path in directory.glob("rank-*.whereabouts"):
                 rank = int(path.stem.partition("-")[2])
-                if json.loads(path.read_text())["pid"] == _own_pid(pid):
-                    found.append(look(directory, rank, pid))
+                with contextlib.suppress(FileNotFoundError):  # the run has just ended
+                    if json.loads(path.read_text())["pid"] == _own_pid(pid):
+                        found.append(look(directory, rank, pid))
         return found
 
     def wait_for(self, part: str) -> int:
