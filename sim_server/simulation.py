@@ -337,11 +337,13 @@ class Simulation:
         call: dict[str, str] = json.loads(announcement.payload)
         where = self.log.site(announcement.rank, announcement.site)
         detail = f" ({call['detail']})" if call["detail"] else ""
+        advice = f"`phantora coverage --library {call['library']}` lists what is"
+        if call.get("answer") != "none":
+            advice += "; with --unsupported error the call would fail and the program go on"
         return (
             f"rank {announcement.rank} called {call['symbol']} of {call['library']}{detail}, "
             f"which is not modelled, at {where}. Nothing may be guessed, so the run ends here. "
-            f"`phantora coverage --library {call['library']}` lists what is; with "
-            "--unsupported error the call would fail and the program go on."
+            f"{advice}."
         )
 
     def _reply(self, answer: Answer) -> None:
@@ -475,4 +477,4 @@ def _by_launch(ready: list[Ready]) -> list[list[Ready]]:
 def _stops(announcement: Announcement) -> bool:
     """Whether a rank ended at its unsupported call; early recordings have no other."""
     call: dict[str, str] = json.loads(announcement.payload)
-    return call.get("answer", "stop") == "stop"
+    return call.get("answer", "stop") in ("stop", "none")

@@ -146,7 +146,7 @@ def _print(findings: list[Finding]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    words = {True: "[green]ok[/]", False: "[red]missing[/]", None: ""}
+    words = {True: "[green]ok[/]", False: "[red]not ok[/]", None: ""}
     for finding in findings:
         table.add_row(finding.subject, words[finding.good], finding.text)
     Console(highlight=False).print(table)

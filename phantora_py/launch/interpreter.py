@@ -139,7 +139,8 @@ def check_torch(interpreter: Interpreter) -> Torch:
     if torch.cuda is None:
         raise UsageError(
             f"{where} has torch {torch.version}, a build without CUDA, which makes no GPU calls "
-            f"to simulate. Install the CUDA build; no GPU is needed to run it. {supported}"
+            "to simulate. Install a CUDA build, as PyPI has it for Linux (pip install "
+            f"'torch=={_name(newest)}.*'); it needs no GPU. {supported}"
         )
     if torch.cuda_major not in SUPPORTED_CUDA_MAJORS or not OLDEST_TORCH <= torch.release <= newest:
         raise UsageError(

@@ -59,7 +59,7 @@ def _check(kind: RecordKind, announcement: Announcement) -> None:
     elif kind is RecordKind.UNSUPPORTED:
         call = json.loads(announcement.payload)
         check_form(call, _UNSUPPORTED)
-        if call.get("answer", "stop") not in ("stop", "error", "success"):
+        if call.get("answer", "stop") not in ("stop", "none", "error", "success"):
             raise ValueError(f"the answer {call['answer']!r}")
     elif kind is RecordKind.STATISTICS:
         _check_statistics(json.loads(announcement.payload))

@@ -1,9 +1,12 @@
 """`--unsupported`: what a program gets from a call that is not modelled, and what the report says.
 
-The program needs no PyTorch, and its runtime is that of CUDA 13 like our own by default.
+The program needs no PyTorch, but for the profiler's, and its runtime is that of CUDA 13 like our
+own by default.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 from phantora_runs import PROGRAMS, Phantora, Run
@@ -14,6 +17,13 @@ pytestmark = pytest.mark.torch
 
 PROGRAM = PROGRAMS / "unsupported_calls.py"
 NOT_SUPPORTED = 801
+PROFILED = """
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
+    torch.ones(10, device="cuda").sum()
+"""
 
 
 def run(phantora: Phantora, mode: str, *arguments: str, options: tuple[str, ...] = ()) -> Run:
@@ -87,6 +97,17 @@ def test_a_call_without_a_status(failing_phantora: Phantora) -> None:
     assert one.exit_code == 3
     assert "called cudaCreateChannelDesc of cudart, which is not modelled" in one.errors
     assert "went on" not in one.output
+
+
+def test_a_profiler_of_the_gpu(failing_phantora: Phantora, tmp_path: Path) -> None:
+    """It cannot go on without an answer; what is advised helps."""
+    program = tmp_path / "profiled.py"
+    program.write_text(PROFILED)
+    one = failing_phantora.run(["--ranks", "1", "--unsupported", "error"], [program])
+    assert one.exit_code == 3
+    assert "by which profilers see the GPU: have the profiler record the CPU only" in one.errors
+    assert "--unsupported" not in one.errors
+    assert "--cudart" not in one.errors
 
 
 def test_a_form_of_a_call(failing_phantora: Phantora, phantora: Phantora) -> None:

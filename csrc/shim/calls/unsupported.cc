@@ -57,12 +57,21 @@ bool count(const UnsupportedCall& call, std::uint32_t site, bool is_success) {
   return is_new;
 }
 
+// `answer`: "stop" as the user chose, "none" where no other would do.
+[[noreturn]] void stop(const UnsupportedCall& call, const char* answer) noexcept {
+  if (attached()) {
+    tell(call, current_site(), answer);
+    // Nothing is lost: the agent drains the ring after the rank has ended.
+  } else {
+    say(call, "");
+  }
+  _exit(3);
+}
+
 }  // namespace
 
 int answer_unsupported(const UnsupportedCall& call) noexcept {
-  if (!attached() || config().unsupported == Unsupported::Stop) {
-    stop_unsupported(call.library, call.symbol, call.detail);
-  }
+  if (!attached() || config().unsupported == Unsupported::Stop) stop(call, "stop");
   const bool is_success = call.is_harmless && config().unsupported == Unsupported::Warn;
   const OwnCode own;
   const std::uint32_t site = current_site();
@@ -74,14 +83,7 @@ int answer_unsupported(const UnsupportedCall& call) noexcept {
 }
 
 void stop_unsupported(const char* library, const char* symbol, const char* detail) noexcept {
-  const UnsupportedCall call{library, symbol, detail, false};
-  if (attached()) {
-    tell(call, current_site(), "stop");
-    // Nothing is lost: the agent drains the ring after the rank has ended.
-  } else {
-    say(call, "");
-  }
-  _exit(3);
+  stop({library, symbol, detail, false}, "none");
 }
 
 void emit_unsupported_counts() {

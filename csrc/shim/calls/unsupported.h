@@ -35,7 +35,7 @@ struct UnsupportedCall {
 // nobody would count the call.
 PH_EXPORT int answer_unsupported(const UnsupportedCall& call) noexcept;
 
-// Ends the rank with exit code 3 after telling the server which symbol was called from which Python line.
+// Of a call that can have no other answer, whatever the user chose. Ends the rank with exit code 3 after telling the server which symbol was called from which Python line.
 [[noreturn]] PH_EXPORT void stop_unsupported(const char* library, const char* symbol, const char* detail) noexcept;
 
 // At the end of a rank: how often each call was answered.

@@ -47,15 +47,18 @@ PH_EXPORT CUresult cuGetProcAddress_v2(const char* symbol, void** function, int,
   return CUDA_SUCCESS;  // for unknown symbols too. Source: cuda.h, cuGetProcAddress
 }
 
-// Private tables, by which the vendor's runtime talks to its driver. Ours has no need of them: who asks brings the
-// vendor's, linked statically. Only the compiler (nvrtc/compiler.cc) asks, too, and does as well without.
+// Private tables, by which the vendor's libraries talk to its driver. Ours have no need of them. The compiler
+// (nvrtc/compiler.cc) asks, too, and does as well without. CUPTI crashes without. Any other file has the vendor's
+// runtime linked statically.
 PH_EXPORT CUresult cuGetExportTable(const void**, const CUuuid*) noexcept {
   Dl_info caller{};
   dladdr(__builtin_return_address(0), &caller);
   const std::string file = caller.dli_fname ? caller.dli_fname : "code of no file";
   if (file.find("/libnvrtc") != std::string::npos) return CUDA_ERROR_NOT_FOUND;
-  const std::string detail =
-      "asked for by " + file + ", which links the CUDA runtime statically: build it with --cudart=shared";
+  const bool is_profiler = file.find("/libcupti") != std::string::npos;
+  const std::string detail = "asked for by " + file +
+                             (is_profiler ? ", by which profilers see the GPU: have the profiler record the CPU only"
+                                          : ", which links the CUDA runtime statically: build it with --cudart=shared");
   stop_unsupported(PH_LIBRARY, "cuGetExportTable", detail.c_str());
 }
 
