@@ -21,6 +21,7 @@ from pathlib import Path
 COMMAND = Path(sys.executable).with_name("phantora")
 LIMIT_S = 5.0  # for the end and for whatever is cleaned up after it
 _GIVEN_UP_S = 30.0
+_LAST_CHILD_S = 10.0  # none is made so long after another (assumed)
 _SHARED_MEMORY = Path("/dev/shm")
 _PAUSE_S = 0.01
 # PyTorch's own cache of compiled code stays.
@@ -128,14 +129,19 @@ class Command:
         assert self._process.poll() is None, self.output
 
     def wait_for_child(self, of: int, number: int) -> int:
-        """Waits until a process makes this child: 1 is its first."""
+        """Waits until a process makes this child: 1 is its first. Some end at once: where they were
+        not seen, the last that was.
+        """
         deadline_s = time.monotonic() + _GIVEN_UP_S
         seen: list[int] = []
+        seen_s = deadline_s
         children = Path(f"/proc/{of}/task/{of}/children")
-        while len(seen) < number:
+        while len(seen) < number and time.monotonic() < seen_s + _LAST_CHILD_S:
             self._check_under_way(deadline_s)
-            seen += [pid for pid in map(int, children.read_text().split()) if pid not in seen]
-        return seen[number - 1]
+            new = [pid for pid in map(int, children.read_text().split()) if pid not in seen]
+            seen += new
+            seen_s = time.monotonic() if new else seen_s
+        return seen[min(number, len(seen)) - 1]
 
     def end(self, pid: int, number: signal.Signals) -> End:
         """Sends a signal to one of its processes and waits until the command has ended."""
