@@ -76,6 +76,10 @@ PLANTED = [
     ({"tests/a.py": LONG}, "f has 71 lines, 70 are the most: name its parts"),
     ({"docs/a.md": "It is a matter of luck."}, "a.md:1: 'a matter of luck' is not to be used: say"),
     ({"tests/mixer.py": ""}, "mixer.py:0: 'mixer' is not to be used: say"),
+    (
+        {"tests/agent/test_a.py": "", "tests/cli/test_a.py": ""},
+        "tests/cli/test_a.py: tests/agent/test_a.py has the same name, which pytest refuses",
+    ),
     ({"docs/a.md": "`sim_server.gone.away`"}, "sim_server.gone.away is not there: say where it is"),
     ({"docs/a.md": "see csrc/gone.cc"}, "csrc/gone.cc is not there: say where it is now"),
 ]

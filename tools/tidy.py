@@ -115,6 +115,7 @@ def findings(root: Path, names: list[str]) -> Iterator[str]:
         if name.endswith(".py") and name.startswith(tuple(MOST_LOOSE))
     }
     yield from _loose(names)
+    yield from _namesakes(names)
     for name, tree in modules.items():
         yield from _imports(root, name, tree)
     for name, text in texts.items():
@@ -136,6 +137,17 @@ def _loose(names: list[str]) -> Iterator[str]:
                 f"{package}: {len(found)} modules lie loose, {most} are the most: move one into "
                 f"the folder of its room ({', '.join(found)})"
             )
+
+
+def _namesakes(names: list[str]) -> Iterator[str]:
+    """pytest imports a test module by its bare name."""
+    seen: dict[str, str] = {}
+    for name in names:
+        base = PurePosixPath(name).name
+        if re.fullmatch(r"tests/.*/?test_\w+\.py", name):
+            other = seen.setdefault(base, name)
+            if other != name:
+                yield f"{name}: {other} has the same name, which pytest refuses: rename one"
 
 
 def room_of(root: Path, module: str) -> str:

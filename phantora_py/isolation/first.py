@@ -73,9 +73,7 @@ def fork_into(first_pid: int, namespaces: frozenset[str]) -> int:
     pid = os.fork()
     if pid == 0:
         working_directory = os.getcwd()
-        for name in _ENTERED:
-            if name in namespaces:
-                system.join_process(first_pid, name)
+        _join(first_pid, namespaces)
         os.chdir(working_directory)
     return pid
 
@@ -88,6 +86,22 @@ def is_ending(first_pid: int) -> bool:
         return True
     state, *numbers = stat.rpartition(") ")[2].split()
     return state == "Z" or bool(int(numbers[5]) & _EXITING)
+
+
+def _join(first_pid: int, namespaces: frozenset[str]) -> None:
+    """Enters what `first_pid` holds. Raises: OSError.
+
+    If the first process is ending, the kernel kills all of its pid namespace, this process too.
+    """
+    try:
+        for name in _ENTERED:
+            if name in namespaces:
+                system.join_process(first_pid, name)
+    except OSError:
+        if not is_ending(first_pid):
+            raise
+        while True:
+            signal.pause()
 
 
 def _heed_signals() -> None:

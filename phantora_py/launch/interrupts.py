@@ -60,9 +60,15 @@ class Interruptible(_Handlers):
     def _heed(self, number: int, frame: FrameType | None) -> None:
         # One is enough: cleaning up is under way and takes seconds at most.
         for other in SIGNALS:
-            signal.signal(other, signal.SIG_IGN)
+            signal.signal(other, _disregard)
         self.number = number
         raise KeyboardInterrupt
+
+
+def _disregard(number: int, frame: FrameType | None) -> None:
+    """Does nothing. SIG_IGN would be inherited by a process that is being started just now, and
+    nobody could end that by a signal.
+    """
 
 
 class Interrupts(_Handlers):

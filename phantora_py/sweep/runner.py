@@ -58,8 +58,8 @@ def run_all(
         return result
 
     with ThreadPoolExecutor(parallel.most) as pool:
-        futures = [pool.submit(carry_out, number) for number in range(len(plan))]
         try:
+            futures = [pool.submit(carry_out, number) for number in range(len(plan))]
             return [future.result() for future in futures]
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
