@@ -9,9 +9,9 @@ already been sent were still on its way to it.
   stays asleep until a call (csrc/protocol/switchboard.h) to it begins, the simulation answers it,
   or it gets on by itself. A
   message on its way is in the hands of a thread that runs: one that makes a call, which is counted,
-  or a helper that was called or set to work and has not made its own call yet. So if no call is
-  under way, and the helpers of all ranks have slept since the last that concerned them, then there
-  is no message.
+  or a helper that was called or set to work and has not made its own call yet; or the kernel has it
+  in a queue. So if no packet and no call is under way, and the helpers of all ranks have slept
+  since the last that concerned them, then there is no message.
 * `IdleWatch` guesses, where some thread is busy all the time: a rank that has hardly wanted the
   processor for a while cannot get on by itself. Hardly, because threads of the framework (NCCL's
   watchdog, the heartbeat of its monitor) wake now and then in a rank that waits.
@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
+from phantora_py.agent import packets
 from phantora_py.agent.channels import Channels
 
 QUIET_NS = 100_000_000
@@ -86,8 +87,11 @@ class StillWatch:
         """Those of `candidates` that are still.
 
         Both mappings are from a rank to its pid; `ranks`: all that live on this host.
+        Raises: OSError or ValueError if the kernel's account of packets cannot be read.
         """
         states = self._states(ranks)
+        if packets.are_under_way():
+            return set()
         known = {rank for rank in candidates if self._asleep.get(rank) == states[rank]}
         found = {
             rank

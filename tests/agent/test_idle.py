@@ -7,10 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from phantora_py.agent import packets
 from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch, is_asleep, is_proven_still
 
 
@@ -189,6 +191,39 @@ def test_no_rank_is_still_while_calls_are_made() -> None:
 
     with running("read x") as pid:
         assert becomes_still(watch(Busy()), {0: pid}) == set()
+
+
+# Two processors, as Linux 6.18 and 5.4 show them.
+QUEUES = "0000d9f3 00000000 {} 0000000c 00000001 00000000 00000000\n"
+FIELDS = "00000000 " * 9
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ([FIELDS + "00000000", FIELDS + "00000000"], {0}),
+        ([FIELDS + "00000000", FIELDS + "0000000a"], set()),
+    ],
+)
+def test_no_rank_is_still_while_a_packet_is_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], expected: set[int]
+) -> None:
+    """The kernel has it in the queue of some processor."""
+    queues = tmp_path / "softnet_stat"
+    queues.write_text("".join(map(QUEUES.format, lines)))
+    monkeypatch.setattr(packets, "QUEUES", queues)
+    with running("read x") as pid:
+        assert becomes_still(watch(Calls()), {0: pid}) == expected
+
+
+def test_an_old_kernel_does_not_tell_of_packets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lines are shorter."""
+    queues = tmp_path / "softnet_stat"
+    queues.write_text("0000d9f3 " + "00000001 " * 10)
+    monkeypatch.setattr(packets, "QUEUES", queues)
+    assert not packets.are_under_way()
 
 
 def test_a_rank_stays_still_until_something_comes_to_it_or_it_gets_on() -> None:
