@@ -27,7 +27,7 @@ from sim_server.log.history import (
 )
 from sim_server.log.run_log import ANSWER
 from sim_server.records import RECORD_TYPE, RecordKind, StreamFlags, WaitFlags, WaitKind
-from sim_server.replay.recorded_rank import records_in
+from sim_server.sources.recorded import records_in
 
 _SPAN_OF = {
     RecordKind.KERNEL: KERNEL_SPAN,

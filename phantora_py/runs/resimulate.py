@@ -1,7 +1,7 @@
 """A recorded run simulated again, in this process: from one data file to another.
 
 Owns what the new file says of itself. What may differ from the recording is `what_if`; the
-simulation is the live run's, its records come from `sim_server.replay`.
+simulation is the live run's, its records come from `sim_server.sources`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from phantora_py.runs.run import describe_end
 from phantora_py.runs.what_if import WhatIf
 from sim_server.errors import Deadlock, PhantoraError, UsageError
 from sim_server.files.output_file import require_output
-from sim_server.replay import replay
-from sim_server.replay.recorded_rank import Acts, Approximations, RecordedRank
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
+from sim_server.sources.drive import drive
+from sim_server.sources.recorded import Acts, Approximations, RecordedRank
 
 # What engine and server raise for records that no rank writes.
 _NO_RECORDS = (ValueError, LookupError, ArithmeticError, TypeError, struct.error)
@@ -96,7 +96,7 @@ def _simulate(
         run.get("exit_code", 0), run.get("message", ""), run.get("failed_rank"), tables
     )
     try:
-        replay(simulation, ranks, data.exits, file.write, broke_off=data.is_cut)
+        drive(simulation, ranks, data.exits, file.write, broke_off=data.is_cut)
     except _NO_RECORDS as error:
         raise UsageError(
             f"{data.path} is damaged: what its ranks recorded cannot be simulated: {error!r}"

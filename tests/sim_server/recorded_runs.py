@@ -12,10 +12,10 @@ from played_ranks import PlayedRanks, make_settings, whole_files
 
 from sim_server.errors import PhantoraError
 from sim_server.log.run_log import ANSWER
-from sim_server.replay import replay
-from sim_server.replay.recorded_rank import Acts, Approximations, RecordedRank
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
+from sim_server.sources.drive import drive
+from sim_server.sources.recorded import Acts, Approximations, RecordedRank
 
 
 def record(
@@ -73,7 +73,7 @@ def again(
     pieces: list[tuple[str, bytes]] = []
     error = None
     try:
-        replay(
+        drive(
             simulation,
             ranks,
             exits,

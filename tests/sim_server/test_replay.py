@@ -13,8 +13,8 @@ from recorded_runs import again, check_same, record, slow_gpu
 
 from sim_server.errors import Deadlock, PhantoraError
 from sim_server.records import NcclOpKind, RecordKind, WaitFlags, WaitKind
-from sim_server.replay.recorded_rank import Approximations
 from sim_server.simulation import Simulation
+from sim_server.sources.recorded import Approximations
 
 
 def pipeline() -> list[Script]:

@@ -9,9 +9,9 @@ from recorded_runs import again, check_same, slow_gpu
 
 from sim_server.log.run_log import ANSWER
 from sim_server.records import WaitFlags, WaitKind
-from sim_server.replay.recorded_rank import Approximations
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
+from sim_server.sources.recorded import Approximations
 
 
 class OutsideRanks(PlayedRanks):

@@ -1,7 +1,7 @@
 """One rank of a run that has been: its records up to the next wait, and how that was answered.
 
 Owns what a recording says and what becomes of it under other settings
-(docs/decisions/resimulation.md); `sim_server.replay` feeds it to a simulation.
+(docs/decisions/resimulation.md).
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Acts:
 
 @dataclass
 class RecordedRank:
-    """One rank's records and what it was told, as the data file has them, in pieces.
+    """A `RankSource`: a rank's records and what it was told, as the data file has them, in pieces.
 
     Waits of helper threads are left out. They hold nobody up and nothing follows from them: what a
     rank did when its helpers had been answered is in its own records.
@@ -152,6 +152,11 @@ class RecordedRank:
     def waiting(self) -> bool:
         """It goes on when it is answered."""
         return self._wait is not None
+
+    @property
+    def is_outside(self) -> bool:
+        """It waits for an act of another rank."""
+        return self.waits_for is not None
 
     def take(self) -> bytes:
         """The records up to the next wait, and that, unless the rank waits outside before."""

@@ -1,7 +1,7 @@
-"""Records of a run that has been, instead of ranks: the same simulation, fed from a data file.
+"""A simulation of ranks that are not live, in this process.
 
 A rank's records are fed up to its next wait and go on when that is answered, so that every gap
-counts from the same moment as in the run.
+counts from the moment of the answer, as in a live rank.
 """
 
 from __future__ import annotations
@@ -17,40 +17,42 @@ from sim_server.errors import (
     UnsupportedCall,
     UsageError,
 )
-from sim_server.replay.recorded_rank import RecordedRank
 from sim_server.simulation import Simulation
+from sim_server.sources.source import RankSource
 
-# Ranks that are named when a replay cannot go on; the others stand where these do (assumed).
+# Ranks that are named when a simulation cannot go on; the others stand where these do (assumed).
 _MOST_NAMED = 8
 
 
-def replay(
+def drive(
     simulation: Simulation,
-    ranks: Sequence[RecordedRank],
+    ranks: Sequence[RankSource],
     exits: Mapping[int, int],
     write: Callable[[str, bytes], None],
     *,
     broke_off: bool = False,
 ) -> None:
-    """Simulates the records of all ranks. `exits`: how processes ended, of which that was known.
-    `write` takes the pieces of the new data file. `broke_off`: the recording ends in the middle of
-    the run, somewhere else for every rank, and the replay goes as far as they go together.
+    """Simulates all ranks, of which the first is rank 0, to their end.
 
-    Raises: PhantoraError as the run did, at the same point of its history; an unsupported call
+    `exits`: the exit codes of processes, by rank, where they are known. `write` takes the pieces of
+    the data file that are ready; the rest is `Simulation.files`. `broke_off`: the sources end in
+    the middle of a run, each somewhere else, and the simulation goes as far as they go together.
+
+    Raises: PhantoraError as a live run does, at the same point of its history; an unsupported call
     once everything that the ranks had done has been simulated; InternalError if ranks have records
     left that they do not get to.
     """
-    replayed = _Replay(simulation, ranks, exits, write)
+    driver = _Driver(simulation, ranks, exits, write)
     end: Deadlock | RankFailed | None = None
     try:
-        while replayed.turn():
+        while driver.turn():
             pass
     except Mismatch:
         raise
     except (Deadlock, RankFailed) as error:
         end = error
-    if replayed.unsupported is not None:
-        raise replayed.unsupported
+    if driver.unsupported is not None:
+        raise driver.unsupported
     if broke_off:
         return
     _check_all_fed(ranks, end)
@@ -58,13 +60,13 @@ def replay(
         raise end
 
 
-class _Replay:
-    """Plays the ranks and their agent."""
+class _Driver:
+    """Takes the place of the agents."""
 
     def __init__(
         self,
         simulation: Simulation,
-        ranks: Sequence[RecordedRank],
+        ranks: Sequence[RankSource],
         exits: Mapping[int, int],
         write: Callable[[str, bytes], None],
     ) -> None:
@@ -78,9 +80,9 @@ class _Replay:
     def turn(self) -> bool:
         """Every rank goes on as far as it can, then virtual time does. False: nothing moved."""
         moved = False
-        for recorded in list(self._going.values()):
-            if not recorded.waiting:
-                moved |= self._go_on(recorded)
+        for rank in list(self._going.values()):
+            if not rank.waiting:
+                moved |= self._go_on(rank)
         for reply in self._simulation.advance():
             moved = True
             self._ranks[reply.rank].answer(reply)
@@ -88,25 +90,25 @@ class _Replay:
             self._write(name, content)
         return moved
 
-    def _go_on(self, recorded: RecordedRank) -> bool:
-        rank = recorded.rank
-        cells = recorded.take()
+    def _go_on(self, source: RankSource) -> bool:
+        rank = source.rank
+        cells = source.take()
         try:
             self._simulation.feed(rank, cells, 0)
         except UnsupportedCall as error:
             self.unsupported = self.unsupported or error
         except MalformedInput as error:
             raise UsageError(f"the recording is damaged: {error}") from error
-        if recorded.waits_for is not None:
+        if source.is_outside:
             self._simulation.set_aside(rank, self._simulation.stirs)
-        if recorded.ended and (rank in self._exits or not recorded.waiting):
+        if source.ended and (rank in self._exits or not source.waiting):
             self._simulation.leave(rank, self._exits.get(rank))
             del self._going[rank]
             return True
         return bool(cells)
 
 
-def _check_all_fed(ranks: Sequence[RecordedRank], end: Exception | None) -> None:
+def _check_all_fed(ranks: Sequence[RankSource], end: Exception | None) -> None:
     """Raises: InternalError if a rank has records left: in the run it got further."""
     left = [where for rank in ranks if (where := rank.where()) is not None]
     if not left:
