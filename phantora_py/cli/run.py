@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from phantora_py.agent.agent import Outcome
@@ -24,6 +25,7 @@ from phantora_py.data import RunData
 from phantora_py.isolation.backend import BACKENDS
 from phantora_py.isolation.probe import NETWORKS
 from phantora_py.launch.options import HOST_TENSORS, HOST_TIMES, UNSUPPORTED, RunOptions
+from phantora_py.launch.script import launch_of_script
 from phantora_py.report.sections.unknown_reads import parse_places
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
@@ -261,6 +263,14 @@ def run(options: argparse.Namespace) -> int:
         live=options.live,
         quiet=options.quiet,
     )
+    here = Path.cwd()
+    with launch_of_script(chosen.command, to_stderr=chosen.json) as words:
+        if words is not None:
+            chosen = replace(chosen.seen_from(here), command=words)
+        return _run(chosen)
+
+
+def _run(chosen: RunOptions) -> int:
     prepared = launch.prepare(chosen)
     speaks = not (chosen.quiet or chosen.json)
     with Progress(prepared, shown=speaks) as progress:

@@ -56,7 +56,7 @@ def start_processes(
     cuda_major = torch.cuda_major if torch and torch.cuda else CUDA_MAJOR
     shim = environment.shim_environment(directory.path, os.environ, cuda_major)
     common = environment.common_environment(
-        prepared.layout, prepared.command.torchrun, prepared.isolation
+        prepared.layout, prepared.command.launch, prepared.isolation
     )
     # Pythons that a forked rank executes are its children, and see its clock.
     executed = environment.executed_environment(os.environ) | ({} if fork else shim)
@@ -87,14 +87,14 @@ def start_processes(
 
 
 def _rank_start(prepared: Prepared, directory: RunDirectory, rank: int) -> RankStart:
-    layout, torchrun = prepared.layout, prepared.command.torchrun
+    layout, launch = prepared.layout, prepared.command.launch
     name = node_name(layout.node(rank))
     own_network = prepared.isolation.own_network
     local_rank = layout.local_rank(rank)
-    passes_local_rank = torchrun is not None and torchrun.passes_local_rank
+    argument = launch and launch.local_rank_argument
     return RankStart(
         rank=rank,
-        environment=environment.rank_environment(rank, layout),
+        environment=environment.rank_environment(rank, layout, launch, prepared.isolation),
         node=Node(
             name=name,
             address=node_address(layout.node(rank), own_network),
@@ -102,6 +102,6 @@ def _rank_start(prepared: Prepared, directory: RunDirectory, rank: int) -> RankS
             shared_memory=container.shared_memory(directory.path, name),
             resolver=str(directory.resolver) if own_network else "",
         ),
-        arguments=[f"--local-rank={local_rank}"] if passes_local_rank else [],
+        arguments=[argument.format(local_rank)] if argument else [],
         outputs=output_paths(directory.path, rank, prepared.streams),
     )

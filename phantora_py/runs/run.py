@@ -39,14 +39,14 @@ from phantora_py.launch.gpu import (
 )
 from phantora_py.launch.host_gaps import choose_host_gaps
 from phantora_py.launch.interrupts import Interrupts, uninterrupted
-from phantora_py.launch.layout import RunLayout, lay_out
+from phantora_py.launch.layout import RunLayout, gpus_per_node, lay_out
 from phantora_py.launch.options import RunOptions
 from phantora_py.launch.prepared import Prepared
 from phantora_py.launch.rank_start import await_ready, start_processes
 from phantora_py.launch.rundir import RunDirectory
 from phantora_py.launch.server import choose_server
 from phantora_py.launch.spool import choose_streams
-from phantora_py.launch.torchrun import TorchrunCommand
+from phantora_py.launchers.launch import Launch
 from phantora_py.rank.step_marks import CALL_FILE
 from sim_server import simulation_pb2 as wire
 from sim_server.access.offer import Offer, make_hello
@@ -94,12 +94,14 @@ class Clocks:
 
 def prepare(options: RunOptions) -> Prepared:
     """Finds every error that can be found before a process is started. Raises: UsageError."""
-    command = understand(options.command, os.environ)
     cluster = load_cluster(options.cluster)
-    torchrun = command.torchrun
-    layout = lay_out(cluster, options, torchrun)
+    command = understand(
+        options.command, os.environ, lambda: gpus_per_node(cluster, options, options.nodes)
+    )
+    launch = command.launch
+    layout = lay_out(cluster, options, launch)
     gpu, other_gpus = load_gpus(cluster, layout.nodes)
-    variables = nccl_variables(os.environ)
+    variables = nccl_variables({**os.environ, **(launch.variables if launch else {})})
     for node in cluster.node_types(layout.nodes):
         NcclEnvironment.read(variables).used_nics(node.nic.per_node)  # raises what is wrong
     measured = check_cache(options, gpu, command.program)
@@ -107,7 +109,7 @@ def prepare(options: RunOptions) -> Prepared:
     limits.require_files(layout.ranks)
     limits.require_file_size(layout.ranks)
     limits.require_addresses()
-    notes = list(torchrun.notes) if torchrun else []
+    notes = list(launch.notes) if launch else []
     notes += interpreter.note_untested(command.program.torch)
     notes += measured
     isolation = backend.choose(options.backend, options.isolation, options.network)
@@ -116,8 +118,8 @@ def prepare(options: RunOptions) -> Prepared:
             f"A network of their own joins {MAX_NODES} nodes at most, not {layout.nodes}; "
             "with --network host they share this machine's."
         )
-    log_dir = options.log_dir or (torchrun.log_dir if torchrun else None)
-    output = options.output or _default_output(command)
+    log_dir = options.log_dir or (launch.log_dir if launch else None)
+    output = options.output or options.directory / _default_output(command)
     require_output(output, "-o")
     if log_dir is not None:
         require_output_directory(Path(log_dir), "--log-dir")
@@ -133,7 +135,7 @@ def prepare(options: RunOptions) -> Prepared:
         fork=options.zygote and command.program.forkable and options.backend == "native",
         writable=_writable(options, isolation),
         streams=choose_streams(layout.ranks, options.json, kept=log_dir is not None),
-        shown_ranks=_shown_ranks(options, layout, torchrun),
+        shown_ranks=_shown_ranks(options, layout, launch),
         log_dir=log_dir,
         nccl_variables=variables,
         expert_load=choose_expert_load(options.expert_load, command.program.torch),
@@ -326,9 +328,7 @@ def _start_server(prepared: Prepared, directory: RunDirectory) -> Server:
     return Server(directory, offer, own)
 
 
-def _shown_ranks(
-    options: RunOptions, layout: RunLayout, torchrun: TorchrunCommand | None
-) -> frozenset[int]:
+def _shown_ranks(options: RunOptions, layout: RunLayout, launch: Launch | None) -> frozenset[int]:
     """Raises: UsageError for a rank that there is not."""
     ranks = range(layout.ranks)
     if options.shown_ranks is not None:
@@ -339,7 +339,7 @@ def _shown_ranks(
                 f"to {layout.ranks - 1}. The number of ranks is --ranks."
             )
         return options.shown_ranks
-    local_ranks = torchrun.shown_local_ranks if torchrun else None
+    local_ranks = launch.shown_local_ranks if launch else None
     return frozenset(
         rank for rank in ranks if local_ranks is None or layout.local_rank(rank) in local_ranks
     )

@@ -1,4 +1,5 @@
-"""Starts the rank's runtime in a Python that was executed, not forked from the zygote.
+"""Starts the rank's runtime in a Python that was executed, not forked from the zygote; in a script
+that runs before the ranks, hands over what is a launcher (phantora_py/launchers/stand_in.py).
 
 The launcher puts this directory first in PYTHONPATH. The interpreter may be any, with or without
 phantora, so the runtime is loaded by path; then the environment's own sitecustomize, which this one
@@ -26,6 +27,20 @@ def _load(spec: ModuleSpec | None, name: str) -> ModuleType | None:
     return module
 
 
+def _hand_over() -> None:
+    """Ends this process if it is a launcher, once the run that it became has ended."""
+    if "PHANTORA_SCRIPT" not in os.environ:
+        return
+    folder = os.path.dirname(os.path.dirname(_HERE))
+    path = os.path.join(folder, "launchers", "stand_in.py")
+    name = "phantora_stand_in"
+    stand_in = _load(importlib.util.spec_from_file_location(name, path), name)
+    status = stand_in.hand_over([sys.executable, *sys.orig_argv[1:]]) if stand_in else None
+    if status is not None:
+        sys.stdout.flush()
+        os._exit(status)
+
+
 def _start_runtime() -> None:
     if "PHANTORA_RANK" not in os.environ:
         return
@@ -51,5 +66,6 @@ def _chain() -> None:
     _load(PathFinder.find_spec("sitecustomize", sys.path), "sitecustomize")
 
 
+_hand_over()
 _start_runtime()
 _chain()
