@@ -45,6 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cluster.add_argument(
         "--gpus-per-node", type=int, metavar="N", help="number of GPUs to use on each node"
     )
+    cluster.add_argument(
+        "--gpus",
+        type=int,
+        metavar="N",
+        help="start the command once, on a node with N GPUs: it starts its own workers, and each "
+        "process that uses a GPU is a rank",
+    )
     model = parser.add_argument_group("the simulation")
     model.add_argument(
         "--host-time",
@@ -227,6 +234,7 @@ def run(options: argparse.Namespace) -> int:
         ranks=options.ranks,
         nodes=options.nodes,
         gpus_per_node=options.gpus_per_node,
+        gpus=options.gpus,
         output=options.output,
         host_time=options.host_time,
         host_gaps=options.host_gaps,
@@ -263,6 +271,8 @@ def run(options: argparse.Namespace) -> int:
         live=options.live,
         quiet=options.quiet,
     )
+    if options.gpus is not None:
+        return _run(chosen)
     here = Path.cwd()
     with launch_of_script(chosen.command, to_stderr=chosen.json) as words:
         if words is not None:

@@ -111,10 +111,12 @@ def understand(
     words: Sequence[str],
     environment: Mapping[str, str],
     gpus_per_node: Callable[[], int] = lambda: 1,
+    own_ranks: int | None = None,
 ) -> Command:
     """Takes the words after `--` apart and checks that the program can be started.
 
-    `gpus_per_node`: how many a launcher finds that starts a process for each.
+    `gpus_per_node`: how many a launcher finds that starts a process for each. `own_ranks`: of how
+    many GPUs the program starts ranks itself.
 
     Raises: UsageError for a missing program or script, or an interpreter without a supported torch.
     """
@@ -122,8 +124,26 @@ def understand(
         raise UsageError("No command was given. Usage: phantora run [OPTIONS] -- COMMAND ...")
     found = _launcher_of(words, environment)
     if found is None:
-        return Command(tuple(words), _plain_program(words), None)
+        launch = None if own_ranks is None else _own_launch(own_ranks)
+        return Command(tuple(words), _plain_program(words), launch)
+    if own_ranks is not None:
+        raise UsageError(
+            f"--gpus is for programs that start their own workers; {found[0][0]} says itself how "
+            "many ranks it starts."
+        )
     return _launched(words, *found, environment, gpus_per_node)
+
+
+def _own_launch(gpus: int) -> Launch:
+    return Launch(
+        "the program",
+        program=(),
+        nodes=1,
+        processes_per_node=gpus,
+        torchrun_variables=False,
+        own_ranks=True,
+        size_option="--gpus",
+    )
 
 
 def is_launch(words: Sequence[str]) -> bool:

@@ -139,6 +139,8 @@ def rank_environment(
     if launch is not None:
         of_launcher = launch.rank_variables(_place(rank, layout, launch, isolation))
         variables = {**(variables if launch.torchrun_variables else {}), **of_launcher}
+        if launch.own_ranks:
+            return {"PHANTORA_OWN_RANKS": "1"}
     return {**variables, "PHANTORA_RANK": str(rank)}
 
 

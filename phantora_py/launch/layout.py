@@ -53,6 +53,14 @@ def lay_out(cluster: Cluster, options: RunOptions, launch: Launch | None) -> Run
                 "leave --ranks out."
             )
         return RunLayout(place(cluster, launch.ranks, nodes, options.gpus_per_node), visible)
+    if launch.own_ranks:
+        given = (options.ranks, options.nodes, options.gpus_per_node)
+        if any(one is not None for one in given):
+            raise UsageError(
+                "--gpus is for a program that starts its own ranks, on the GPUs of one node; leave "
+                "--ranks, --nodes and --gpus-per-node out."
+            )
+        return RunLayout(place(cluster, None, 1, options.gpus), visible)
     processes = launch.processes_per_node or visible
     if processes > visible:
         raise UsageError(
@@ -75,4 +83,4 @@ def lay_out(cluster: Cluster, options: RunOptions, launch: Launch | None) -> Run
 def gpus_per_node(cluster: Cluster, options: RunOptions, nodes: int | None) -> int:
     """How many GPUs a program finds on its node."""
     smallest = min(node.gpus_per_node for node in cluster.node_types(nodes))
-    return options.gpus_per_node or smallest
+    return options.gpus_per_node or options.gpus or smallest

@@ -23,6 +23,8 @@ class RunOptions:
     ranks: int | None = None
     nodes: int | None = None
     gpus_per_node: int | None = None
+    gpus: int | None = None
+    """Of one node, for a program that starts its own ranks."""
     output: Path | None = None
     """The data file; None: named after the program and the time, in `directory`."""
     directory: Path = Path()

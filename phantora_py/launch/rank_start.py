@@ -80,7 +80,9 @@ def start_processes(
     threads = {"OMP_NUM_THREADS": common["OMP_NUM_THREADS"], "OPENBLAS_NUM_THREADS": "1"}
     own_environment = {**threads, **os.environ, **own} if fork else {**os.environ, **own}
     processes = RankProcesses(plan, own_environment, prepared.options.json)
-    for rank in range(prepared.layout.ranks):
+    launch = prepared.command.launch
+    started = 1 if launch is not None and launch.own_ranks else prepared.layout.ranks
+    for rank in range(started):
         processes.announce(_rank_start(prepared, directory, rank))
     processes.prepare()
     return processes

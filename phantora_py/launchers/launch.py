@@ -43,7 +43,8 @@ class Launch:
     `ranks` beats it. `python`: the program is given to Python, as a `module` or as a script.
     `local_rank_argument`: comes before the program's own, `{}` stands for the rank on the node.
     `variables`: the launcher's own, of all ranks and of each; `torchrun_variables`: whether RANK,
-    MASTER_ADDR and their like are set too. `interpreter`: a word or path; None: the launcher's own.
+    MASTER_ADDR and their like are set too. `own_ranks`: the program is started once, and each of
+    its processes that uses a GPU is a rank.
     """
 
     launcher: str
@@ -63,6 +64,7 @@ class Launch:
     variables: Mapping[str, str] = field(default_factory=dict)
     rank_variables: RankVariables = no_variables
     torchrun_variables: bool = True
+    own_ranks: bool = False
     size_option: str = "--nproc-per-node"
     """What says how many processes a node has, for messages."""
     nodes_option: str = "--nnodes"

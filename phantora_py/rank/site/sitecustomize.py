@@ -42,7 +42,7 @@ def _hand_over() -> None:
 
 
 def _start_runtime() -> None:
-    if "PHANTORA_RANK" not in os.environ:
+    if "PHANTORA_RANK" not in os.environ and "PHANTORA_OWN_RANKS" not in os.environ:
         return
     package, name = os.path.dirname(_HERE), "phantora_rank"
     path = os.path.join(package, "__init__.py")
@@ -53,7 +53,9 @@ def _start_runtime() -> None:
     triton_kernels = importlib.import_module(f"{name}.triton_kernels")
     # The first Python process of a rank is the rank; ph_attach refuses the others. Helper processes
     # of multiprocessing are told apart even where the rank itself has no runtime.
-    if "--multiprocessing-fork" in sys.orig_argv:
+    if "PHANTORA_RANK" not in os.environ:
+        runtime.prepare()
+    elif "--multiprocessing-fork" in sys.orig_argv:
         runtime.follow()
     elif triton_kernels.is_worker():
         runtime.share_kernels()
