@@ -24,7 +24,7 @@ LAYERS = (
         "phantora_py.machine",
         "phantora_py.rank",
     ),
-    ("sim_server.files", "sim_server.records", "phantora_py.isolation"),
+    ("sim_server.files", "sim_server.records", "phantora_py.isolation", "phantora_py.launchers"),
     ("sim_server.timing_cache", "sim_server.gpu", "sim_server.deadlock"),
     ("sim_server.kernels", "sim_server.cluster"),
     ("sim_server.network", "phantora_py.cache"),

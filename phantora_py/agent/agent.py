@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from phantora_py.agent.channels import Channels
 from phantora_py.agent.datafile import DataSink
 from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch, is_proven_still
+from phantora_py.agent.own_ranks import OwnRanks
 from phantora_py.agent.simulation import Simulation, batches
 from phantora_py.agent.stall import StallWatch
 from phantora_py.agent.states import RankState, RankStates
@@ -118,7 +119,7 @@ class HostAgent:
         self,
         channels: Channels,
         simulation: Simulation,
-        processes: RankProcesses,
+        processes: RankProcesses | OwnRanks,
         data: DataSink,
         watcher: Watcher,
         *,
@@ -291,10 +292,8 @@ class HostAgent:
             and not self._stopped
         )
         if status != 0 and is_first:
-            message = (
-                f"Rank {rank} {describe_end(status, self._memory.oom_killed())} "
-                "It was the first to fail; the others were stopped."
-            )
+            how = describe_end(status, self._memory.oom_killed())
+            message = self._processes.tell_end(rank, how)
             self._last_words = self._output.last_words(rank)
             self._output.show_only(rank)
             self._outcome = Outcome(RankFailed.exit_code, message, rank)

@@ -8,17 +8,15 @@ counts as far as two looks agree.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
-import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from phantora_py.agent.frames import Frame, common, line_of, look
 from phantora_py.agent.process_memory import ProcessMemory, Unreadable
-from phantora_py.machine.process_tree import tree
+from phantora_py.machine.process_tree import find_process
 
 # Frames that are made and freed all the time need many tries, each of less than a millisecond
 # (assumed enough).
@@ -34,7 +32,7 @@ def whereabouts(run_directory: Path, rank: int, pid: int) -> str:
         left = json.loads((run_directory / f"rank-{rank}.whereabouts").read_text())
     except FileNotFoundError:
         return ", before its first line of Python and its first GPU call"
-    process = _find(pid, left["pid"])
+    process = find_process(pid, left["pid"])
     if process is None:
         return ", without the process that has used the GPU"
     memory = ProcessMemory(process)
@@ -48,17 +46,6 @@ def whereabouts(run_directory: Path, rank: int, pid: int) -> str:
     if line:
         return f", at {line} (in {call})" if call else f", at {line}"
     return f", in {call}" if call else ", outside Python"
-
-
-def _find(top: int, own_pid: int) -> int | None:
-    """The process of a tree that has this id in its own pid namespace."""
-    for process in tree(top):
-        with contextlib.suppress(OSError):  # It has ended.
-            status = Path(f"/proc/{process}/status").read_text()
-            ids = re.search(r"^NSpid:(.*)$", status, re.MULTILINE)
-            if ids and int(ids[1].split()[-1]) == own_pid:
-                return process
-    return None
 
 
 def _call(memory: ProcessMemory, address: int) -> str:

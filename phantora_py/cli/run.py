@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from phantora_py.agent.agent import Outcome
@@ -24,6 +25,7 @@ from phantora_py.data import RunData
 from phantora_py.isolation.backend import BACKENDS
 from phantora_py.isolation.probe import NETWORKS
 from phantora_py.launch.options import HOST_TENSORS, HOST_TIMES, UNSUPPORTED, RunOptions
+from phantora_py.launch.script import launch_of_script
 from phantora_py.report.sections.unknown_reads import parse_places
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
@@ -42,6 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     cluster.add_argument("--nodes", type=int, metavar="N", help="number of nodes to use")
     cluster.add_argument(
         "--gpus-per-node", type=int, metavar="N", help="number of GPUs to use on each node"
+    )
+    cluster.add_argument(
+        "--gpus",
+        type=int,
+        metavar="N",
+        help="start the command once, on a node with N GPUs: it starts its own workers, and each "
+        "process that uses a GPU is a rank",
     )
     model = parser.add_argument_group("the simulation")
     model.add_argument(
@@ -225,6 +234,7 @@ def run(options: argparse.Namespace) -> int:
         ranks=options.ranks,
         nodes=options.nodes,
         gpus_per_node=options.gpus_per_node,
+        gpus=options.gpus,
         output=options.output,
         host_time=options.host_time,
         host_gaps=options.host_gaps,
@@ -261,6 +271,16 @@ def run(options: argparse.Namespace) -> int:
         live=options.live,
         quiet=options.quiet,
     )
+    if options.gpus is not None:
+        return _run(chosen)
+    here = Path.cwd()
+    with launch_of_script(chosen.command, to_stderr=chosen.json) as words:
+        if words is not None:
+            chosen = replace(chosen.seen_from(here), command=words)
+        return _run(chosen)
+
+
+def _run(chosen: RunOptions) -> int:
     prepared = launch.prepare(chosen)
     speaks = not (chosen.quiet or chosen.json)
     with Progress(prepared, shown=speaks) as progress:

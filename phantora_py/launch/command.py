@@ -1,7 +1,7 @@
 """Understands the user's command: what every rank is to run, and with which interpreter.
 
-`torchrun ...` and `python -m torch.distributed.run ...` (or `.launch`) are taken
-apart; any other command is what each rank runs.
+The command of a launcher (`phantora_py.launchers`) is taken apart; any other command is what each
+rank runs.
 """
 
 import enum
@@ -10,19 +10,24 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import phantora_py
 from phantora_py.launch.interpreter import Interpreter, Torch, check_torch, inspect_interpreter
-from phantora_py.launch.torchrun import TorchrunCommand, parse_torchrun
+from phantora_py.launchers.launch import Launch
+from phantora_py.launchers.recognise import (
+    is_launcher,
+    is_python_launcher,
+    launcher_of_module,
+    read_launch,
+)
 from sim_server.errors import UsageError
 
 PROGRAMS = Path(phantora_py.__file__).parent / "rank" / "bin"
 """What a simulated node has instead of this machine's."""
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
-_TORCHRUN_MODULES = ("torch.distributed.run", "torch.distributed.launch")
 # Options of the interpreter itself that take a value, and those that change nothing in a forked
 # rank.
 _VALUE_OPTIONS = ("-W", "-X", "--check-hash-based-pycs")
@@ -92,63 +97,163 @@ class Program:
 
 @dataclass(frozen=True)
 class Command:
-    """The user's command, understood. `torchrun` is None for a command that starts one rank."""
+    """The user's command, understood. `launch` is None for a command that starts one rank."""
 
     words: tuple[str, ...]
     program: Program
-    torchrun: TorchrunCommand | None
+    launch: Launch | None
 
     def __str__(self) -> str:
         return shlex.join(self.words)
 
 
-def understand(words: Sequence[str], environment: Mapping[str, str]) -> Command:
+def understand(
+    words: Sequence[str],
+    environment: Mapping[str, str],
+    gpus_per_node: Callable[[], int] = lambda: 1,
+    own_ranks: int | None = None,
+) -> Command:
     """Takes the words after `--` apart and checks that the program can be started.
+
+    `gpus_per_node`: how many a launcher finds that starts a process for each. `own_ranks`: of how
+    many GPUs the program starts ranks itself.
 
     Raises: UsageError for a missing program or script, or an interpreter without a supported torch.
     """
     if not words:
         raise UsageError("No command was given. Usage: phantora run [OPTIONS] -- COMMAND ...")
+    found = _launcher_of(words, environment)
+    if found is None:
+        launch = None if own_ranks is None else _own_launch(own_ranks)
+        return Command(tuple(words), _plain_program(words), launch)
+    if own_ranks is not None:
+        raise UsageError(
+            f"--gpus is for programs that start their own workers; {found[0][0]} says itself how "
+            "many ranks it starts."
+        )
+    return _launched(words, *found, environment, gpus_per_node)
+
+
+def _own_launch(gpus: int) -> Launch:
+    return Launch(
+        "the program",
+        program=(),
+        nodes=1,
+        processes_per_node=gpus,
+        torchrun_variables=False,
+        own_ranks=True,
+        size_option="--gpus",
+    )
+
+
+def is_launch(words: Sequence[str]) -> bool:
+    """Whether the words are the command of a launcher. Raises: UsageError for words of Python that
+    start nothing.
+    """
     name = os.path.basename(words[0])
-    if name == "torchrun":
-        interpreter = environment.get("PYTHON_EXEC") or _torchrun_interpreter(words[0])
-        return _from_torchrun(words, words[1:], interpreter, environment)
-    if _PYTHON.fullmatch(name):
-        program = _python_program(_executable(words[0]), words[1:])
-        if program.form is Form.MODULE and program.target in _TORCHRUN_MODULES:
-            launch = program.target.endswith(".launch")
-            return _from_torchrun(words, program.arguments, program.argv[0], environment, launch)
-        return Command(tuple(words), _checked(program), None)
-    return Command(tuple(words), _other_program(words), None)
+    if not _PYTHON.fullmatch(name):
+        return is_launcher(name)
+    _, rest = _interpreter_options(words[1:])
+    if not rest or rest[0].startswith("-"):
+        module = rest[1] if rest[:1] == ("-m",) and len(rest) > 1 else ""
+        return launcher_of_module(module) is not None
+    return is_python_launcher(os.path.basename(rest[0]))
 
 
-def _from_torchrun(
+def _launcher_of(
+    words: Sequence[str], environment: Mapping[str, str]
+) -> tuple[tuple[str, ...], str] | None:
+    """The launcher's own words, beginning with its name, and its interpreter, if it is in Python.
+
+    None: the words are no launcher's.
+    """
+    name = os.path.basename(words[0])
+    if is_python_launcher(name):
+        interpreter = environment.get("PYTHON_EXEC") if name == "torchrun" else None
+        interpreter = interpreter or _launcher_interpreter(words[0])
+        return (name, *words[1:]), interpreter
+    if is_launcher(name):
+        return (name, *words[1:]), ""
+    if not _PYTHON.fullmatch(name):
+        return None
+    _, rest = _interpreter_options(words[1:])
+    if rest[:1] == ("-m",) and len(rest) > 1:
+        stands_for = launcher_of_module(rest[1])
+        if stands_for is not None:
+            return (*stands_for, *rest[2:]), _executable(words[0])
+    elif rest and is_python_launcher(os.path.basename(rest[0])):
+        return (os.path.basename(rest[0]), *rest[1:]), _executable(words[0])
+    return None
+
+
+def _launched(
     words: Sequence[str],
-    arguments: Sequence[str],
+    launcher: Sequence[str],
     interpreter: str,
     environment: Mapping[str, str],
-    launch: bool = False,
+    gpus_per_node: Callable[[], int],
 ) -> Command:
-    torchrun = parse_torchrun(arguments, environment, launch)
-    if torchrun.python:
-        mode = ("-m",) if torchrun.module else ()
-        program = _checked(_python_program(interpreter, ("-u", *mode, *torchrun.program)))
-    else:
-        program = _other_program(torchrun.program)
-    return Command(tuple(words), program, torchrun)
+    launch = read_launch(launcher, environment, interpreter, gpus_per_node)
+    if launch.python:
+        mode = ("-m",) if launch.module else ()
+        program = _checked(_python_program(interpreter, ("-u", *mode, *launch.program)))
+        return Command(tuple(words), program, launch)
+    found = _launcher_of(launch.program, environment)
+    if found is None:
+        return Command(tuple(words), _plain_program(launch.program), launch)
+    inner = _launched(words, *found, environment, gpus_per_node)
+    assert inner.launch is not None
+    return replace(inner, launch=_within(launch, inner.launch))
 
 
-def _python_program(interpreter: str, words: Sequence[str]) -> Program:
-    """Takes `python [options] [-m module | -c text | script] arguments` apart."""
-    options: list[str] = []
+def _within(outer: Launch, inner: Launch) -> Launch:
+    """A launcher that another one starts on each node: `srun -N 2 torchrun ...`.
+
+    Raises: UsageError if the other one starts it more than once on a node.
+    """
+    if outer.processes_per_node != 1:
+        raise UsageError(
+            f"{outer} starts more than one {inner} on a node, and each would start ranks of its "
+            f"own. Start one on each: {outer} {outer.size_option} 1."
+        )
+    if inner.nodes is not None and outer.nodes != inner.nodes:
+        raise UsageError(
+            f"{outer} starts {outer.nodes} nodes, and {inner} {inner.nodes_option} says "
+            f"{inner.nodes}; give the same number."
+        )
+    return replace(
+        inner,
+        nodes=outer.nodes,
+        variables={**outer.variables, **inner.variables},
+        rank_variables=lambda place: {
+            **outer.rank_variables(place.of_node()),
+            **inner.rank_variables(place),
+        },
+        notes=(*outer.notes, *inner.notes),
+    )
+
+
+def _plain_program(words: Sequence[str]) -> Program:
+    """What no launcher starts."""
+    if _PYTHON.fullmatch(os.path.basename(words[0])):
+        return _checked(_python_program(_executable(words[0]), words[1:]))
+    return _other_program(words)
+
+
+def _interpreter_options(words: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The options of Python itself, and what follows: -m, -c, or a script, and its arguments."""
     position = 0
     while position < len(words) and words[position].startswith("-") and words[position] != "-":
         word = words[position]
         if word[:2] in ("-m", "-c"):
             break
-        options.append(word)
         position += 2 if word in _VALUE_OPTIONS else 1
-    rest = tuple(words[position:])
+    return tuple(words[:position]), tuple(words[position:])
+
+
+def _python_program(interpreter: str, words: Sequence[str]) -> Program:
+    """Takes `python [options] [-m module | -c text | script] arguments` apart."""
+    options, rest = _interpreter_options(words)
     if not rest:
         raise UsageError(f"The command starts {interpreter} without a script or module to run.")
     form, target, arguments = Form.SCRIPT, rest[0], rest[1:]
@@ -220,7 +325,7 @@ def _executable(word: str) -> str:
     return found
 
 
-def _torchrun_interpreter(word: str) -> str:
+def _launcher_interpreter(word: str) -> str:
     path = _executable(word)
     interpreter = _first_line_interpreter(path)
     if interpreter is None:

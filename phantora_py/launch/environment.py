@@ -1,4 +1,4 @@
-"""The environment of ranks: what torchrun sets, and what the shim needs.
+"""The environment of ranks: what launchers set, and what the shim needs.
 
 Source for torchrun's variables: torch/distributed/elastic/agent/server/local_elastic_agent.py of
 PyTorch 2.15.
@@ -10,13 +10,15 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+import psutil
+
 import phantora_py
 from phantora_py.isolation.nodes import node_address, node_name
 from phantora_py.isolation.probe import Isolation
 from phantora_py.launch.command import PROGRAMS
 from phantora_py.launch.layout import RunLayout
 from phantora_py.launch.libraries import preload_list, preload_value, shim_directory
-from phantora_py.launch.torchrun import TorchrunCommand
+from phantora_py.launchers.launch import Launch, Place
 
 # torchrun's own choice. Source: torch/distributed/run.py of PyTorch 2.15.
 _MASTER_PORT = 29500
@@ -70,40 +72,89 @@ def executed_environment(inherited: Mapping[str, str]) -> dict[str, str]:
 
 
 def common_environment(
-    layout: RunLayout, torchrun: TorchrunCommand | None, isolation: Isolation
+    layout: RunLayout, launch: Launch | None, isolation: Isolation
 ) -> dict[str, str]:
-    """What torchrun sets alike in all ranks. The first node is the master."""
+    """What the launcher sets alike in all ranks; torchrun, if there is none. The first node is the
+    master.
+    """
     address = node_address(0, isolation.own_network)
-    port = torchrun and torchrun.master_port
+    port = launch and launch.master_port
     if port is None:
         # On the machine's network others may use it.
         port = _MASTER_PORT if isolation.own_network else free_port(address)
+    master = {
+        "MASTER_ADDR": node_name(0) if isolation.named else address,
+        "MASTER_PORT": str(port),
+    }
+    threads = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
+    own = dict(launch.variables) if launch else {}
+    if launch is not None and not launch.torchrun_variables:
+        return {**threads, **own, **_user_master({**os.environ, **own}, master)}
     common = {
         "WORLD_SIZE": layout.ranks,
         "LOCAL_WORLD_SIZE": layout.ranks_per_node,
         "GROUP_WORLD_SIZE": layout.nodes,
         "ROLE_WORLD_SIZE": layout.ranks,
-        "ROLE_NAME": torchrun.role if torchrun else "default",
-        "MASTER_ADDR": node_name(0) if isolation.named else address,
-        "MASTER_PORT": port,
+        "ROLE_NAME": launch.role if launch else "default",
         "TORCHELASTIC_RESTART_COUNT": 0,
         "TORCHELASTIC_MAX_RESTARTS": 0,
-        "TORCHELASTIC_RUN_ID": torchrun.run_id if torchrun else "none",
+        "TORCHELASTIC_RUN_ID": launch.run_id if launch else "none",
         # The store at MASTER_PORT is rank 0's own; there is no agent that keeps one.
         "TORCHELASTIC_USE_AGENT_STORE": False,
         "TORCH_NCCL_ASYNC_ERROR_HANDLING": os.environ.get("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"),
-        "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
     }
-    return {name: str(value) for name, value in common.items()}
+    return {**threads, **own, **{name: str(value) for name, value in common.items()}, **master}
 
 
-def rank_environment(rank: int, layout: RunLayout) -> dict[str, str]:
+def _user_master(given: Mapping[str, str], master: Mapping[str, str]) -> dict[str, str]:
+    """The user's MASTER_ADDR: a name or address of this machine is the first simulated node's.
+
+    Launchers of MPI and Slurm set none.
+    """
+    address = given.get("MASTER_ADDR")
+    return {"MASTER_ADDR": master["MASTER_ADDR"]} if address in _names_of_machine() else {}
+
+
+def _names_of_machine() -> set[str]:
+    names = {"localhost", socket.gethostname(), socket.gethostname().partition(".")[0]}
+    try:
+        addresses = {str(found[4][0]) for found in socket.getaddrinfo(socket.gethostname(), None)}
+    except OSError:
+        addresses = set()  # The machine does not know itself by name.
+    own = psutil.net_if_addrs().values()
+    return names | addresses | {one.address for interface in own for one in interface}
+
+
+def rank_environment(
+    rank: int, layout: RunLayout, launch: Launch | None, isolation: Isolation
+) -> dict[str, str]:
     """What is particular to one rank."""
     own = {
         "RANK": rank,
         "LOCAL_RANK": layout.local_rank(rank),
         "GROUP_RANK": layout.node(rank),
         "ROLE_RANK": rank,
-        "PHANTORA_RANK": rank,
     }
-    return {name: str(value) for name, value in own.items()}
+    variables = {name: str(value) for name, value in own.items()}
+    if launch is not None:
+        of_launcher = launch.rank_variables(_place(rank, layout, launch, isolation))
+        variables = {**(variables if launch.torchrun_variables else {}), **of_launcher}
+        if launch.own_ranks:
+            return {"PHANTORA_OWN_RANKS": "1"}
+    return {**variables, "PHANTORA_RANK": str(rank)}
+
+
+def _place(rank: int, layout: RunLayout, launch: Launch, isolation: Isolation) -> Place:
+    addresses = [node_address(node, isolation.own_network) for node in range(layout.nodes)]
+    names = map(node_name, range(layout.nodes)) if isolation.named else addresses
+    return Place(
+        rank=rank,
+        ranks=layout.ranks,
+        node=layout.node(rank),
+        nodes=layout.nodes,
+        local_rank=layout.local_rank(rank),
+        ranks_per_node=layout.ranks_per_node,
+        names=tuple(names),
+        address=addresses[0],
+        port=launch.master_port or _MASTER_PORT,
+    )

@@ -1,9 +1,9 @@
-"""Ranks, nodes and GPUs of a run, from the cluster, the options and torchrun's options."""
+"""Ranks, nodes and GPUs of a run, from the cluster, the options and the launcher's options."""
 
 from dataclasses import dataclass
 
 from phantora_py.launch.options import RunOptions
-from phantora_py.launch.torchrun import TorchrunCommand
+from phantora_py.launchers.launch import Launch
 from sim_server.cluster import Cluster, Layout, place
 from sim_server.errors import UsageError
 
@@ -34,42 +34,53 @@ class RunLayout:
         return rank % self.ranks_per_node
 
 
-def lay_out(cluster: Cluster, options: RunOptions, torchrun: TorchrunCommand | None) -> RunLayout:
+def lay_out(cluster: Cluster, options: RunOptions, launch: Launch | None) -> RunLayout:
     """Reconciles what the user said in up to three places.
 
     Raises: UsageError where they contradict each other or the cluster is too small.
     """
-    nodes = (torchrun and torchrun.nodes) or options.nodes
-    smallest = min(node.gpus_per_node for node in cluster.node_types(nodes))
-    visible = options.gpus_per_node or smallest
-    if torchrun is None:
+    nodes = (launch and launch.nodes) or options.nodes
+    visible = gpus_per_node(cluster, options, nodes)
+    if launch is None:
         ranks = options.ranks
         if ranks is None and options.nodes is None and options.gpus_per_node is None:
             ranks = 1  # What the command starts where there is no phantora.
         return RunLayout(place(cluster, ranks, options.nodes, options.gpus_per_node), visible)
-    processes = _processes_per_node(torchrun.processes_per_node, visible)
+    if launch.ranks is not None and launch.processes_per_node is None:
+        if options.ranks not in (None, launch.ranks):
+            raise UsageError(
+                f"--ranks {options.ranks} contradicts {launch}, which starts {launch.ranks} ranks; "
+                "leave --ranks out."
+            )
+        return RunLayout(place(cluster, launch.ranks, nodes, options.gpus_per_node), visible)
+    if launch.own_ranks:
+        given = (options.ranks, options.nodes, options.gpus_per_node)
+        if any(one is not None for one in given):
+            raise UsageError(
+                "--gpus is for a program that starts its own ranks, on the GPUs of one node; leave "
+                "--ranks, --nodes and --gpus-per-node out."
+            )
+        return RunLayout(place(cluster, None, 1, options.gpus), visible)
+    processes = launch.processes_per_node or visible
     if processes > visible:
         raise UsageError(
-            f"torchrun --nproc-per-node {processes} does not fit: a node of cluster {cluster.name} "
-            f"has {visible} GPUs. Use more nodes or a cluster with larger nodes."
+            f"{launch} {launch.size_option} {processes} does not fit: a node of cluster "
+            f"{cluster.name} has {visible} GPUs. Use more nodes or a cluster with larger nodes."
         )
-    if None not in (torchrun.nodes, options.nodes) and torchrun.nodes != options.nodes:
+    if None not in (launch.nodes, options.nodes) and launch.nodes != options.nodes:
         raise UsageError(
-            f"--nodes {options.nodes} contradicts torchrun --nnodes {torchrun.nodes}; give one."
+            f"--nodes {options.nodes} contradicts {launch} {launch.nodes_option} {launch.nodes}; "
+            "give one."
         )
     if options.ranks is not None and nodes is not None and options.ranks != nodes * processes:
         raise UsageError(
-            f"--ranks {options.ranks} contradicts the torchrun command, which starts "
+            f"--ranks {options.ranks} contradicts the {launch} command, which starts "
             f"{nodes} x {processes} = {nodes * processes} ranks; leave --ranks out."
         )
     return RunLayout(place(cluster, options.ranks, nodes, processes), visible)
 
 
-def _processes_per_node(text: str, visible_gpus: int) -> int:
-    if text in ("gpu", "auto"):
-        return visible_gpus
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(
-            f"torchrun --nproc-per-node {text} cannot be simulated: it takes a number, gpu or auto."
-        )
-    return int(text)
+def gpus_per_node(cluster: Cluster, options: RunOptions, nodes: int | None) -> int:
+    """How many GPUs a program finds on its node."""
+    smallest = min(node.gpus_per_node for node in cluster.node_types(nodes))
+    return options.gpus_per_node or options.gpus or smallest

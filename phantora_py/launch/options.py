@@ -1,7 +1,8 @@
 """What the user asked `phantora run` for."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from sim_server.access import Tls
 from sim_server.kernels.executor import ANSWER_LIMIT_S
@@ -22,8 +23,12 @@ class RunOptions:
     ranks: int | None = None
     nodes: int | None = None
     gpus_per_node: int | None = None
+    gpus: int | None = None
+    """Of one node, for a program that starts its own ranks."""
     output: Path | None = None
-    """The data file; None: named after the program and the time, in the working directory."""
+    """The data file; None: named after the program and the time, in `directory`."""
+    directory: Path = Path()
+    """The one in which `phantora run` was started, as seen from the one in which the command is."""
     host_time: str = "fixed"
     """One of HOST_TIMES."""
     host_gaps: Path | None = None
@@ -90,3 +95,29 @@ class RunOptions:
     """On a terminal show the state of the ranks as a table."""
     quiet: bool = False
     """No headline, progress or summary."""
+
+    def seen_from(self, directory: Path) -> "RunOptions":
+        """The same options when the command's directory is another than `directory`, where the
+        user has written them: relative paths lead to the same files.
+        """
+        if Path.cwd() == directory:
+            return self
+        moved = {one.name: _moved(getattr(self, one.name), directory) for one in fields(self)}
+        for name in ("cluster", "expert_load"):  # a name or a path
+            if (directory / moved[name]).is_file():
+                moved[name] = str(directory / moved[name])
+        return replace(self, **moved)
+
+
+def _moved(value: Any, directory: Path) -> Any:
+    """A path, or what holds paths, as seen from everywhere."""
+    if isinstance(value, Path):
+        return directory / value
+    if isinstance(value, tuple):
+        return tuple(_moved(one, directory) for one in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(
+            value,
+            **{one.name: _moved(getattr(value, one.name), directory) for one in fields(value)},
+        )
+    return value

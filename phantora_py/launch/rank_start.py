@@ -56,7 +56,7 @@ def start_processes(
     cuda_major = torch.cuda_major if torch and torch.cuda else CUDA_MAJOR
     shim = environment.shim_environment(directory.path, os.environ, cuda_major)
     common = environment.common_environment(
-        prepared.layout, prepared.command.torchrun, prepared.isolation
+        prepared.layout, prepared.command.launch, prepared.isolation
     )
     # Pythons that a forked rank executes are its children, and see its clock.
     executed = environment.executed_environment(os.environ) | ({} if fork else shim)
@@ -80,21 +80,23 @@ def start_processes(
     threads = {"OMP_NUM_THREADS": common["OMP_NUM_THREADS"], "OPENBLAS_NUM_THREADS": "1"}
     own_environment = {**threads, **os.environ, **own} if fork else {**os.environ, **own}
     processes = RankProcesses(plan, own_environment, prepared.options.json)
-    for rank in range(prepared.layout.ranks):
+    launch = prepared.command.launch
+    started = 1 if launch is not None and launch.own_ranks else prepared.layout.ranks
+    for rank in range(started):
         processes.announce(_rank_start(prepared, directory, rank))
     processes.prepare()
     return processes
 
 
 def _rank_start(prepared: Prepared, directory: RunDirectory, rank: int) -> RankStart:
-    layout, torchrun = prepared.layout, prepared.command.torchrun
+    layout, launch = prepared.layout, prepared.command.launch
     name = node_name(layout.node(rank))
     own_network = prepared.isolation.own_network
     local_rank = layout.local_rank(rank)
-    passes_local_rank = torchrun is not None and torchrun.passes_local_rank
+    argument = launch and launch.local_rank_argument
     return RankStart(
         rank=rank,
-        environment=environment.rank_environment(rank, layout),
+        environment=environment.rank_environment(rank, layout, launch, prepared.isolation),
         node=Node(
             name=name,
             address=node_address(layout.node(rank), own_network),
@@ -102,6 +104,6 @@ def _rank_start(prepared: Prepared, directory: RunDirectory, rank: int) -> RankS
             shared_memory=container.shared_memory(directory.path, name),
             resolver=str(directory.resolver) if own_network else "",
         ),
-        arguments=[f"--local-rank={local_rank}"] if passes_local_rank else [],
+        arguments=[argument.format(local_rank)] if argument else [],
         outputs=output_paths(directory.path, rank, prepared.streams),
     )

@@ -64,6 +64,15 @@ class RankProcesses:
             )
         self._send(asdict(plan))
 
+    @property
+    def tops(self) -> Mapping[int, int]:
+        """Processes with everything below them: all of the run's programs, each once."""
+        return self.pids
+
+    def tell_end(self, rank: int, how: str) -> str:
+        """The first that has failed. `how`: the second half of a sentence."""
+        return f"Rank {rank} {how} It was the first to fail; the others were stopped."
+
     def announce(self, start: RankStart) -> None:
         """Has everything made for a rank but the rank itself."""
         self._send({"announce": asdict(start)})

@@ -1,6 +1,7 @@
 """Processes and what they have started."""
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,3 +17,14 @@ def tree(pid: int) -> Iterator[int]:
         with contextlib.suppress(OSError):  # it has ended
             for task in Path(f"/proc/{process}/task").iterdir():
                 pending += map(int, (task / "children").read_text().split())
+
+
+def find_process(top: int, own_pid: int) -> int | None:
+    """The process of a tree that has this id in its own pid namespace."""
+    for process in tree(top):
+        with contextlib.suppress(OSError):  # It has ended.
+            status = Path(f"/proc/{process}/status").read_text()
+            ids = re.search(r"^NSpid:(.*)$", status, re.MULTILINE)
+            if ids and int(ids[1].split()[-1]) == own_pid:
+                return process
+    return None

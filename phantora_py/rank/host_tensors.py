@@ -52,7 +52,7 @@ class HostTensors:
     def __init__(self, torch: ModuleType, shim: ctypes.CDLL) -> None:
         self._torch = torch
         self._shim = shim
-        self._process = os.getpid()
+        self.process = os.getpid()
         pages.forbid_huge_pages()
         pages.require_pagemap()
         self._site: Callable[[], int] = ctypes.PyDLL(None).ph_current_site
@@ -171,7 +171,7 @@ class HostTensors:
     # The list
 
     def _is_large(self, tensor: Any, least_bytes: int) -> bool:
-        if tensor.nbytes < least_bytes or os.getpid() != self._process:
+        if tensor.nbytes < least_bytes or os.getpid() != self.process:
             return False
         return bool(self._is_dense(tensor))
 

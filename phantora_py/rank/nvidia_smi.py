@@ -37,7 +37,7 @@ class Node:
             raise SmiError("the libraries of phantora are not loaded (LD_PRELOAD was changed).")
         # Of the rank's node, whether or not a program of the rank runs already; if not, the next
         # call must not make this process the rank.
-        run_dir, rank = os.environb[b"PHANTORA_RUN_DIR"], int(os.environ.pop("PHANTORA_RANK"))
+        run_dir, rank = os.environb[b"PHANTORA_RUN_DIR"], int(os.environ.pop("PHANTORA_RANK", "0"))
         self.in_use = bool(self._library.ph_follow(run_dir, rank))
         self.call("nvmlInit_v2")
         count = ctypes.c_uint()

@@ -54,10 +54,25 @@ def start() -> bool:
         return False
     # With the GIL held, so that the shim can check how it reads frames (python/python_layout.cc).
     ctypes.PyDLL(None).ph_write_whereabouts()
-    rank_runtime = _Runtime(shim, Path(os.fsdecode(run_dir)))
+    _hook(shim)
+    return True
+
+
+def prepare() -> None:
+    """Makes ready a process of a program that starts its own ranks: if it comes to use a GPU, then
+    the shim attaches it (csrc/shim/calls/call.cc).
+    """
+    rank_runtime = _hook(_load_shim())
+    os.register_at_fork(after_in_child=rank_runtime.move_to_child)
+    after_import("multiprocessing.util", rank_runtime.end_with_child)
+
+
+def _hook(shim: ctypes.CDLL) -> _Runtime:
+    """Has the modules of the program tell the run what they do."""
+    rank_runtime = _Runtime(shim, Path(os.fsdecode(os.environb[b"PHANTORA_RUN_DIR"])))
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
     after_import("torch", rank_runtime.replace_kernels)
-    for name, action in StepMarks(shim, rank_runtime.run_dir).actions().items():
+    for name, action in rank_runtime.step_mark_actions().items():
         after_import(name, action)
     after_import("multiprocessing.util", functools.partial(keep_in, rank_runtime.run_dir))
     share_kernels()
@@ -65,7 +80,7 @@ def start() -> bool:
     after_import(CONFIG, compile_in_place)
     after_import(WORKERS, lock_in_workers)
     atexit.register(rank_runtime.end)
-    return True
+    return rank_runtime
 
 
 def share_kernels() -> None:
@@ -110,12 +125,45 @@ class _Runtime:
         self._shim = shim
         self.run_dir = run_dir
         self._process = os.getpid()
+        self._forked = False
+        self._step_marks = StepMarks(shim, run_dir)
         self._ordinals: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._optimizers = 0
         self._last_statistics: dict[int, str] = {}
         self._host_tensors: HostTensors | None = None
         self._small_operations: SmallOperations | None = None
         self._grouped_products: GroupedProducts | None = None
+
+    def step_mark_actions(self) -> dict[str, Callable[[ModuleType], None]]:
+        """See StepMarks."""
+        return self._step_marks.actions()
+
+    def move_to_child(self) -> None:
+        """The hooks belong to this forked child, unless it is that of a rank."""
+        if self._shim.ph_has_clock():
+            return
+        self._forked = True
+        self._process = self._step_marks.process = os.getpid()
+        if self._host_tensors is not None:
+            self._host_tensors.process = self._process
+
+    def end_with_child(self, util: ModuleType) -> None:
+        """A forked child of multiprocessing ends without Python's own exit handlers. `util`:
+        multiprocessing.util, which has some for it.
+        """
+
+        def end() -> None:
+            if self._shim.ph_is_rank():
+                self.end()
+                error = sys.exc_info()[1]
+                ended_well = error is None or (isinstance(error, SystemExit) and not error.code)
+                self._shim.ph_exit(ctypes.c_int64(0 if ended_well else 1))
+
+        def prepare_child(own: _Runtime) -> None:
+            if own._forked:
+                util.Finalize(None, end, exitpriority=-1000)  # the last
+
+        util.register_after_fork(self, prepare_child)
 
     def watch_optimizers(self, module: ModuleType) -> None:
         """`module`: torch.optim.optimizer, with PyTorch's public hook for all optimizers."""
@@ -245,7 +293,8 @@ class _ImportWatcher(importlib.abc.MetaPathFinder):
         execute = loader.exec_module
 
         def execute_and_act(module: ModuleType) -> None:
-            del loader.exec_module  # the class's own method is back, for a reload
+            # The class's own method is back, for a reload; another watcher may have seen to it.
+            vars(loader).pop("exec_module", None)
             execute(module)
             self._action(module)
 

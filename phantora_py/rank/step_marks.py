@@ -26,7 +26,7 @@ class StepMarks:
     def __init__(self, shim: ctypes.CDLL, run_dir: Path) -> None:
         self._shim = shim
         self._run_dir = run_dir
-        self._process = os.getpid()
+        self.process = os.getpid()
 
     def actions(self) -> dict[str, Callable[[ModuleType], None]]:
         """By module, what is to be done once it has been imported."""
@@ -81,7 +81,7 @@ class StepMarks:
                 result = original(*args, **kwargs)
             finally:
                 depth -= 1
-            if depth == 0 and os.getpid() == self._process:
+            if depth == 0 and os.getpid() == self.process:
                 mark()
             return result
 

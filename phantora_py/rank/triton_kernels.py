@@ -42,7 +42,10 @@ def compile_in_place(config: ModuleType) -> None:
     Such a pool begins with a Python of its own that imports torch, for every rank; what others wait
     for is compiled by the first one's. `config`: Inductor's.
     """
-    if os.environ["PHANTORA_RANK"] != "0" and "TORCHINDUCTOR_COMPILE_THREADS" not in os.environ:
+    if (
+        os.environ.get("PHANTORA_RANK", "0") != "0"
+        and "TORCHINDUCTOR_COMPILE_THREADS" not in os.environ
+    ):
         config.compile_threads = 1  # type: ignore[attr-defined]
 
 

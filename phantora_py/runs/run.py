@@ -13,7 +13,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from phantora_py import __version__
 from phantora_py.agent.agent import HostAgent, Outcome
@@ -21,6 +21,7 @@ from phantora_py.agent.agent import Watcher as AgentWatcher
 from phantora_py.agent.datafile import DataFile, cannot_write
 from phantora_py.agent.memory import MemoryWatch
 from phantora_py.agent.output import Listener, RankOutput
+from phantora_py.agent.own_ranks import OwnRanks
 from phantora_py.agent.server import START_LIMIT_S, Server
 from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
@@ -39,14 +40,15 @@ from phantora_py.launch.gpu import (
 )
 from phantora_py.launch.host_gaps import choose_host_gaps
 from phantora_py.launch.interrupts import Interrupts, uninterrupted
-from phantora_py.launch.layout import RunLayout, lay_out
+from phantora_py.launch.layout import RunLayout, gpus_per_node, lay_out
 from phantora_py.launch.options import RunOptions
 from phantora_py.launch.prepared import Prepared
 from phantora_py.launch.rank_start import await_ready, start_processes
+from phantora_py.launch.ranks import RankProcesses
 from phantora_py.launch.rundir import RunDirectory
 from phantora_py.launch.server import choose_server
 from phantora_py.launch.spool import choose_streams
-from phantora_py.launch.torchrun import TorchrunCommand
+from phantora_py.launchers.launch import Launch
 from phantora_py.rank.step_marks import CALL_FILE
 from sim_server import simulation_pb2 as wire
 from sim_server.access.offer import Offer, make_hello
@@ -56,6 +58,9 @@ from sim_server.errors import UsageError
 from sim_server.files.output_file import partial_path, require_output, require_output_directory
 from sim_server.kernels.executor import START_LIMIT_S as EXECUTOR_START_LIMIT_S
 from sim_server.settings import Settings, load_gpus
+
+if TYPE_CHECKING:
+    from phantora_py._channel import ChannelSet
 
 # A server that somebody else started should be there (assumed: time to start it a little late).
 _ANSWER_LIMIT_S = 20.0
@@ -94,12 +99,17 @@ class Clocks:
 
 def prepare(options: RunOptions) -> Prepared:
     """Finds every error that can be found before a process is started. Raises: UsageError."""
-    command = understand(options.command, os.environ)
     cluster = load_cluster(options.cluster)
-    torchrun = command.torchrun
-    layout = lay_out(cluster, options, torchrun)
+    command = understand(
+        options.command,
+        os.environ,
+        lambda: gpus_per_node(cluster, options, options.nodes),
+        options.gpus,
+    )
+    launch = command.launch
+    layout = lay_out(cluster, options, launch)
     gpu, other_gpus = load_gpus(cluster, layout.nodes)
-    variables = nccl_variables(os.environ)
+    variables = nccl_variables({**os.environ, **(launch.variables if launch else {})})
     for node in cluster.node_types(layout.nodes):
         NcclEnvironment.read(variables).used_nics(node.nic.per_node)  # raises what is wrong
     measured = check_cache(options, gpu, command.program)
@@ -107,7 +117,7 @@ def prepare(options: RunOptions) -> Prepared:
     limits.require_files(layout.ranks)
     limits.require_file_size(layout.ranks)
     limits.require_addresses()
-    notes = list(torchrun.notes) if torchrun else []
+    notes = list(launch.notes) if launch else []
     notes += interpreter.note_untested(command.program.torch)
     notes += measured
     isolation = backend.choose(options.backend, options.isolation, options.network)
@@ -116,8 +126,8 @@ def prepare(options: RunOptions) -> Prepared:
             f"A network of their own joins {MAX_NODES} nodes at most, not {layout.nodes}; "
             "with --network host they share this machine's."
         )
-    log_dir = options.log_dir or (torchrun.log_dir if torchrun else None)
-    output = options.output or _default_output(command)
+    log_dir = options.log_dir or (launch.log_dir if launch else None)
+    output = options.output or options.directory / _default_output(command)
     require_output(output, "-o")
     if log_dir is not None:
         require_output_directory(Path(log_dir), "--log-dir")
@@ -130,16 +140,24 @@ def prepare(options: RunOptions) -> Prepared:
         layout=layout,
         isolation=isolation,
         output=output,
-        fork=options.zygote and command.program.forkable and options.backend == "native",
+        fork=_may_fork(options, command),
         writable=_writable(options, isolation),
         streams=choose_streams(layout.ranks, options.json, kept=log_dir is not None),
-        shown_ranks=_shown_ranks(options, layout, torchrun),
+        shown_ranks=_shown_ranks(options, layout, launch),
         log_dir=log_dir,
         nccl_variables=variables,
         expert_load=choose_expert_load(options.expert_load, command.program.torch),
         host_gaps=choose_host_gaps(options, command.program.versions),
         server=server,
         notes=notes,
+    )
+
+
+def _may_fork(options: RunOptions, command: Command) -> bool:
+    """What the processes of a program that starts its own ranks import, they import themselves."""
+    has_own = command.launch is not None and command.launch.own_ranks
+    return (
+        options.zygote and command.program.forkable and options.backend == "native" and not has_own
     )
 
 
@@ -259,13 +277,12 @@ def _serve(
         processes = await_ready(processes, prepared, directory, stack, simulation.check_alive)
         watcher.started()
         clocks.started_s = time.monotonic()
-        for rank in ranks:
-            processes.start(rank)
+        running = _start_ranks(prepared, processes, channels)
         stall = StallWatch(directory.path, prepared.options.stall_limit_s)
         limit_bytes = prepared.options.memory_limit_bytes
-        with Interrupts() as interrupts, MemoryWatch(limit_bytes, processes.pids) as memory:
+        with Interrupts() as interrupts, MemoryWatch(limit_bytes, running.tops) as memory:
             agent = HostAgent(
-                *(channels, simulation, processes, data, watcher),
+                *(channels, simulation, running, data, watcher),
                 output=output,
                 memory=memory,
                 stall=stall,
@@ -273,6 +290,18 @@ def _serve(
                 until_steady=prepared.options.until_steady,
             )
             return replace(agent.run(), host_memory=memory.to_dict())
+
+
+def _start_ranks(
+    prepared: Prepared, processes: RankProcesses, channels: "ChannelSet"
+) -> RankProcesses | OwnRanks:
+    launch = prepared.command.launch
+    if launch is not None and launch.own_ranks:
+        processes.start(0)
+        return OwnRanks(processes, channels, prepared.layout.ranks)
+    for rank in range(prepared.layout.ranks):
+        processes.start(rank)
+    return processes
 
 
 def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
@@ -326,9 +355,7 @@ def _start_server(prepared: Prepared, directory: RunDirectory) -> Server:
     return Server(directory, offer, own)
 
 
-def _shown_ranks(
-    options: RunOptions, layout: RunLayout, torchrun: TorchrunCommand | None
-) -> frozenset[int]:
+def _shown_ranks(options: RunOptions, layout: RunLayout, launch: Launch | None) -> frozenset[int]:
     """Raises: UsageError for a rank that there is not."""
     ranks = range(layout.ranks)
     if options.shown_ranks is not None:
@@ -339,7 +366,7 @@ def _shown_ranks(
                 f"to {layout.ranks - 1}. The number of ranks is --ranks."
             )
         return options.shown_ranks
-    local_ranks = torchrun.shown_local_ranks if torchrun else None
+    local_ranks = launch.shown_local_ranks if launch else None
     return frozenset(
         rank for rank in ranks if local_ranks is None or layout.local_rank(rank) in local_ranks
     )

@@ -109,6 +109,9 @@ class Processes:
             del self.pids[rank]
         return ended
 
+    def tell_end(self, rank: int, how: str) -> str:
+        return f"Rank {rank} {how} It was the first to fail; the others were stopped."
+
     def stop(self, grace_s: float) -> None:
         self.stopped = True
         self.grace_s = grace_s

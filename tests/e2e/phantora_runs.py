@@ -63,16 +63,18 @@ class Phantora:
         command: Sequence[str | Path],
         environment: Mapping[str, str] = MappingProxyType({}),
         prefix: Sequence[str] = (),
+        whole: Sequence[str] | None = None,
     ) -> tuple[subprocess.Popen[str], Path]:
         """A run that goes on, and its data file to be. Python programs run in our interpreter.
 
         `environment` is added to our own; `prefix` comes before the command line, as "nice" would.
+        `whole`: all words of a command that is no Python program.
         """
         self._runs += 1
         path = self.directory / f"run-{self._runs}.phr"
         words = [sys.executable, "-m", "phantora_py", "run", "--quiet", "-o", str(path), *options]
         process = subprocess.Popen(
-            [*prefix, *words, "--", sys.executable, *map(str, command)],
+            [*prefix, *words, "--", *(whole or [sys.executable, *map(str, command)])],
             cwd=self.directory,
             env={**os.environ, **environment, MARK: self._mark},
             stdout=subprocess.PIPE,
@@ -87,10 +89,11 @@ class Phantora:
         command: Sequence[str | Path],
         environment: Mapping[str, str] = MappingProxyType({}),
         prefix: Sequence[str] = (),
+        whole: Sequence[str] | None = None,
     ) -> Run:
         """A run to its end; arguments as of `start`."""
         started_s = time.monotonic()
-        process, path = self.start(options, command, environment, prefix)
+        process, path = self.start(options, command, environment, prefix, whole)
         with process:
             try:
                 output, errors = process.communicate(timeout=LIMIT_S)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -95,3 +97,22 @@ def make_assets(folder: Path) -> None:
     (folder / "tokenizer" / "tokenizer_config.json").write_text(json.dumps(ends))
     lines = [json.dumps({"text": text}) for text in texts]
     (folder / "c4_test" / "data.json").write_text("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("framework", "words"),
+    [
+        ("deepspeed", ["deepspeed", "--num_gpus", "2"]),
+        ("lightning", ["fabric", "run", "--accelerator", "cuda", "--devices", "2"]),
+    ],
+)
+def test_launchers_of_frameworks(phantora: Phantora, framework: str, words: list[str]) -> None:
+    """Their own commands start two ranks; DeepSpeed's ranks get their number as an argument."""
+    if importlib.util.find_spec(framework) is None:
+        pytest.skip(f"{framework} is not installed: nox -s frameworks")
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    run = phantora.run([], [], {"PATH": path}, whole=[*words, str(PROGRAMS / "started.py"), "a"])
+    assert run.exit_code == 0, run.errors
+    for rank in (0, 1):
+        arguments = [f"--local_rank={rank}", "a"] if framework == "deepspeed" else ["a"]
+        assert f"rank {rank} of 2, {rank} on node0: 2.0 {arguments}" in run.output

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from phantora_py.launch.command import Form, understand
+from phantora_py.launch.command import Form, is_launch, understand
 from phantora_py.launch.interpreter import inspect_interpreter, note_untested
+from phantora_py.launchers.launch import Place
 from sim_server.errors import UsageError
 
 MakePython = Callable[..., str]
@@ -28,7 +29,7 @@ def test_script(make_python: MakePython, script: str) -> None:
     python = make_python()
     command = understand([python, "-u", script, "--lr", "1"], {})
     program = command.program
-    assert command.torchrun is None
+    assert command.launch is None
     assert (program.form, program.target, program.arguments) == (Form.SCRIPT, script, ("--lr", "1"))
     assert program.argv == (python, "-u", script, "--lr", "1")
     assert program.name == "train"
@@ -64,8 +65,8 @@ def test_the_launcher_before_torchrun(make_python: MakePython, script: str) -> N
     python = make_python()
     words = [python, "-m", "torch.distributed.launch", "--nproc-per-node", "2", script, "a"]
     command = understand(words, {})
-    assert command.torchrun is not None
-    assert command.torchrun.passes_local_rank
+    assert command.launch is not None
+    assert command.launch.local_rank_argument
     assert command.program.argv == (python, "-u", script, "a")
 
 
@@ -74,9 +75,45 @@ def test_torchrun_as_a_module(make_python: MakePython, script: str) -> None:
     python = make_python()
     words = [python, "-m", "torch.distributed.run", "--nproc-per-node", "2", script, "a"]
     command = understand(words, {})
-    assert command.torchrun is not None
-    assert command.torchrun.processes_per_node == "2"
+    assert command.launch is not None
+    assert command.launch.processes_per_node == 2
     assert command.program.argv == (python, "-u", script, "a")
+
+
+def test_launchers_that_start_python(make_python: MakePython, script: str) -> None:
+    """What mpirun and srun start is a program like any other; a torchrun inside is the launch."""
+    python = make_python()
+    command = understand(["mpirun", "-np", "2", python, script, "a"], {})
+    assert command.launch is not None
+    assert (command.launch.ranks, command.program.target) == (2, script)
+    run = [python, "-m", "torch.distributed.run", "--nproc-per-node", "4", "--nnodes", "2"]
+    command = understand(["srun", "-N2", "--ntasks-per-node=1", *run, script], {})
+    assert command.launch is not None
+    assert (command.launch.launcher, command.launch.nodes) == ("torchrun", 2)
+    place = Place(5, 8, 1, 2, 1, 4, ("node0", "node1"), "10.88.1.1", 29500)
+    variables = command.launch.rank_variables(place)
+    assert (variables["SLURM_PROCID"], variables["SLURM_NTASKS"]) == ("1", "2")
+    with pytest.raises(UsageError, match="more than one torchrun on a node"):
+        understand(["srun", "-n2", *run, script], {})
+    with pytest.raises(UsageError, match="srun starts 3 nodes, and torchrun --nnodes says 2"):
+        understand(["srun", "-N3", "-n3", *run, script], {})
+
+
+def test_modules_of_launchers(make_python: MakePython, script: str) -> None:
+    """`python -m deepspeed.launcher.runner` is deepspeed; a launcher's file is the launcher too."""
+    python = make_python()
+    words = [python, "-m", "deepspeed.launcher.runner", "--num_gpus", "2", script]
+    command = understand(words, {})
+    assert command.launch is not None
+    assert command.launch.local_rank_argument == "--local_rank={}"
+    command = understand([python, "/opt/bin/torchrun", "--nproc-per-node", "2", script], {})
+    assert command.launch is not None
+    assert command.launch.processes_per_node == 2
+    assert command.program.target == script
+    assert is_launch(words)
+    assert not is_launch([python, script])
+    assert not is_launch([python, "-c", "torchrun"])
+    assert not is_launch(["bash", "run.sh"])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 
 from phantora_py.launch.layout import lay_out
 from phantora_py.launch.options import RunOptions
-from phantora_py.launch.torchrun import parse_torchrun
+from phantora_py.launchers.torchrun import parse_torchrun
 from sim_server.cluster import load_cluster
 from sim_server.errors import UsageError
 

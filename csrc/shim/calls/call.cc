@@ -1,10 +1,17 @@
 #include "shim/calls/call.h"
 
+#include <atomic>
 #include <cstdlib>
+#include <string>
+
+#include <unistd.h>
 
 #include "shim/channel/rank.h"
+#include "shim/core/config.h"
+#include "shim/core/failure.h"
 #include "shim/graph/capture.h"
 #include "shim/host_time/host_time.h"
+#include "shim/memory/first_use.h"
 #include "shim/python/whereabouts.h"
 
 extern "C" int ph_exit_at_end() noexcept;
@@ -13,19 +20,53 @@ namespace ph {
 
 namespace {
 
+bool attach_now(const char* run_dir, std::uint32_t rank) noexcept {
+  if (!attach(run_dir, rank)) return false;
+  write_whereabouts();
+  ph_exit_at_end();  // a program without Python has nobody else who asks for it
+  return true;
+}
+
 void attach_if_asked() noexcept {
   static const bool tried = [] {
     const char* run_dir = std::getenv("PHANTORA_RUN_DIR");
     const char* rank = std::getenv("PHANTORA_RANK");
     if (run_dir == nullptr || rank == nullptr || attached() || clock_virtual()) return false;
-    const bool attached = attach(run_dir, static_cast<std::uint32_t>(std::strtoul(rank, nullptr, 10)));
-    if (attached) {
-      write_whereabouts();
-      ph_exit_at_end();  // a program without Python has nobody else who asks for it
-    }
-    return attached;
+    return attach_now(run_dir, static_cast<std::uint32_t>(std::strtoul(rank, nullptr, 10)));
   }();
   (void)tried;
+}
+
+// The rank of a process that a program has started itself: what a launcher of its own says, else the device.
+std::uint32_t rank_of_use(int device) noexcept {
+  const char* local_rank = std::getenv("LOCAL_RANK");
+  if (local_rank == nullptr || *local_rank < '0' || *local_rank > '9') return static_cast<std::uint32_t>(device);
+  return static_cast<std::uint32_t>(std::strtoul(local_rank, nullptr, 10));
+}
+
+void attach_by_use(const char* run_dir, int device) noexcept {
+  const std::uint32_t rank = rank_of_use(device);
+  if (rank >= config().ranks) {
+    fail_usage("a process has LOCAL_RANK " + std::to_string(rank) + ", and phantora run --gpus " +
+               std::to_string(config().ranks) + " has no GPU for it");
+  }
+  if (!attach_now(run_dir, rank)) {
+    fail_usage("process " + std::to_string(getpid()) + " uses GPU " + std::to_string(rank) +
+               ", which another process of the program uses; one process per GPU is simulated. Have each choose its "
+               "GPU (torch.cuda.set_device, LOCAL_RANK) before it uses one");
+  }
+  // What it starts are its helpers.
+  setenv("PHANTORA_RANK", std::to_string(rank).c_str(), 1);
+}
+
+void tell_unaccounted_use(int device) noexcept {
+  static std::atomic<bool> told{false};
+  if (told.exchange(true)) return;
+  const std::string text = "phantora: process " + std::to_string(getpid()) + ", which rank " +
+                           std::to_string(global_rank()) + " has started, uses GPU " + std::to_string(device) +
+                           ": its work there is not simulated and takes no time. A program that starts its own "
+                           "workers runs with phantora run --gpus N instead of --ranks N\n";
+  (void)!write(STDERR_FILENO, text.data(), text.size());
 }
 
 }  // namespace
@@ -37,6 +78,16 @@ Call::Call(ApiTable& table, std::size_t row, HostCost cost) noexcept {
   begin_uncaptured_call();
   if (!attached()) attach_if_asked();
   if (is_driver()) charge_call(table, row, cost);
+}
+
+void begin_use(int device) noexcept {
+  const char* run_dir = std::getenv("PHANTORA_RUN_DIR");
+  if (run_dir == nullptr) return;
+  if (clock_virtual()) {
+    tell_unaccounted_use(device);
+  } else if (std::getenv("PHANTORA_OWN_RANKS") != nullptr) {
+    attach_by_use(run_dir, device);
+  }
 }
 
 void count_ignored(ApiTable& table, std::size_t row) noexcept {

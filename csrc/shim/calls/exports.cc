@@ -68,6 +68,10 @@ extern "C" {
 PH_EXPORT int ph_attach(const char* run_dir, std::uint32_t rank) noexcept { return ph::attach(run_dir, rank) ? 1 : 0; }
 PH_EXPORT int ph_follow(const char* run_dir, std::uint32_t rank) noexcept { return ph::follow(run_dir, rank) ? 1 : 0; }
 
+// Whether this process has a rank's clock, and whether it is a rank: records of any other go nowhere.
+PH_EXPORT int ph_has_clock() noexcept { return ph::clock_virtual() ? 1 : 0; }
+PH_EXPORT int ph_is_rank() noexcept { return ph::is_owner() ? 1 : 0; }
+
 PH_EXPORT void ph_marker(std::uint32_t kind, const char* name) noexcept {
   const auto mark = [kind, name = std::string(name)] {
     emit_marker(kind, name, 0);

@@ -63,8 +63,9 @@ ncclResult_t create(ncclComm_t* out, const Reply& reply, int device) noexcept {
 Communicator* find(ncclComm_t handle) noexcept { return table.get(handle); }
 
 ncclResult_t join(ncclComm_t* out, std::uint64_t key, int size, int rank) noexcept {
-  if (!attached()) return failed(ncclSystemError, "this process drives no simulated GPU");
   const int device = current_device();
+  ensure_context(device);  // a process that has done nothing else with its GPU becomes a rank here
+  if (!attached()) return failed(ncclSystemError, "this process drives no simulated GPU");
   if (!take_buffers(device)) return out_of_memory(device);
   Record record{};
   record.arg[CommInitWaitArg::UniqueId] = key;

@@ -1,4 +1,5 @@
-"""Starts the rank's runtime in a Python that was executed, not forked from the zygote.
+"""Starts the rank's runtime in a Python that was executed, not forked from the zygote; in a script
+that runs before the ranks, hands over what is a launcher (phantora_py/launchers/stand_in.py).
 
 The launcher puts this directory first in PYTHONPATH. The interpreter may be any, with or without
 phantora, so the runtime is loaded by path; then the environment's own sitecustomize, which this one
@@ -26,8 +27,22 @@ def _load(spec: ModuleSpec | None, name: str) -> ModuleType | None:
     return module
 
 
+def _hand_over() -> None:
+    """Ends this process if it is a launcher, once the run that it became has ended."""
+    if "PHANTORA_SCRIPT" not in os.environ:
+        return
+    folder = os.path.dirname(os.path.dirname(_HERE))
+    path = os.path.join(folder, "launchers", "stand_in.py")
+    name = "phantora_stand_in"
+    stand_in = _load(importlib.util.spec_from_file_location(name, path), name)
+    status = stand_in.hand_over([sys.executable, *sys.orig_argv[1:]]) if stand_in else None
+    if status is not None:
+        sys.stdout.flush()
+        os._exit(status)
+
+
 def _start_runtime() -> None:
-    if "PHANTORA_RANK" not in os.environ:
+    if "PHANTORA_RANK" not in os.environ and "PHANTORA_OWN_RANKS" not in os.environ:
         return
     package, name = os.path.dirname(_HERE), "phantora_rank"
     path = os.path.join(package, "__init__.py")
@@ -38,7 +53,9 @@ def _start_runtime() -> None:
     triton_kernels = importlib.import_module(f"{name}.triton_kernels")
     # The first Python process of a rank is the rank; ph_attach refuses the others. Helper processes
     # of multiprocessing are told apart even where the rank itself has no runtime.
-    if "--multiprocessing-fork" in sys.orig_argv:
+    if "PHANTORA_RANK" not in os.environ:
+        runtime.prepare()
+    elif "--multiprocessing-fork" in sys.orig_argv:
         runtime.follow()
     elif triton_kernels.is_worker():
         runtime.share_kernels()
@@ -51,5 +68,6 @@ def _chain() -> None:
     _load(PathFinder.find_spec("sitecustomize", sys.path), "sitecustomize")
 
 
+_hand_over()
 _start_runtime()
 _chain()

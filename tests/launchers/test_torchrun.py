@@ -2,17 +2,17 @@
 
 import pytest
 
-from phantora_py.launch.torchrun import parse_torchrun
+from phantora_py.launchers.torchrun import parse_torchrun
 from sim_server.errors import UsageError
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["x.py"], {"nodes": None, "processes_per_node": "1", "program": ("x.py",)}),
-        (["--nproc-per-node", "8", "x.py"], {"processes_per_node": "8"}),
-        (["--nproc_per_node=8", "x.py"], {"processes_per_node": "8"}),
-        (["--nproc-per", "gpu", "x.py"], {"processes_per_node": "gpu"}),
+        (["x.py"], {"nodes": None, "processes_per_node": 1, "program": ("x.py",)}),
+        (["--nproc-per-node", "8", "x.py"], {"processes_per_node": 8}),
+        (["--nproc_per_node=8", "x.py"], {"processes_per_node": 8}),
+        (["--nproc-per", "gpu", "x.py"], {"processes_per_node": None}),
         (["--nnodes=4", "x.py"], {"nodes": 4}),
         (["--nnodes", "2:4", "x.py"], {"nodes": 4}),
         (["--standalone", "x.py", "--lr", "1"], {"program": ("x.py", "--lr", "1")}),
@@ -34,9 +34,10 @@ def test_options_are_understood(arguments: list[str], expected: dict[str, object
 
 def test_launch_passes_the_local_rank() -> None:
     """torch.distributed.launch does so unless told to leave it to the environment."""
-    assert parse_torchrun(["--nproc-per-node=2", "x.py"], {}, launch=True).passes_local_rank
-    assert not parse_torchrun(["--use_env", "x.py"], {}, launch=True).passes_local_rank
-    assert not parse_torchrun(["x.py"], {}).passes_local_rank
+    passed = parse_torchrun(["--nproc-per-node=2", "x.py"], {}, launch=True)
+    assert passed.local_rank_argument == "--local-rank={}"
+    for left in (parse_torchrun(["--use_env", "x.py"], {}, launch=True), parse_torchrun(["x"], {})):
+        assert left.local_rank_argument is None
     for arguments, launch in ((["--use-env", "x.py"], False), (["--no-python", "a.sh"], True)):
         with pytest.raises(UsageError, match="--use-env"):
             parse_torchrun(arguments, {}, launch)
@@ -46,7 +47,7 @@ def test_environment_supplies_defaults() -> None:
     """PET_* variables count unless the option is given."""
     environment = {"PET_NPROC_PER_NODE": "4", "PET_NNODES": "2", "PET_MODULE": "0"}
     command = parse_torchrun(["--nnodes", "3", "x.py"], environment)
-    assert (command.nodes, command.processes_per_node, command.module) == (3, "4", False)
+    assert (command.nodes, command.processes_per_node, command.module) == (3, 4, False)
 
 
 def test_ignored_options_are_named_with_their_reason() -> None:
@@ -62,7 +63,10 @@ def test_ignored_options_are_named_with_their_reason() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--nprocs-per-node=8", "x.py"], "no option --nprocs-per-node. Did you mean --nproc-per-"),
+        (
+            ["--nprocs-per-node=8", "x.py"],
+            "no option --nprocs-per-node that phantora knows. Did you mean --nproc",
+        ),
         (["--nn", "2"], "names no program"),
         (["--rdzv", "x.py"], "--rdzv may mean --rdzv-id, --rdzv-backend"),
         (["--nproc-per-node"], "--nproc-per-node needs a value"),

@@ -1,0 +1,81 @@
+"""The ranks of a program that starts its own processes: whoever uses a GPU first is its rank.
+
+The starter has started one process, the program's first. Which of the processes below it are ranks,
+their channels tell (csrc/shim/calls/call.cc); their ends are seen from outside.
+"""
+
+import os
+import select
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from phantora_py.agent.channels import Channels
+from phantora_py.launch.ranks import GRACE_S, RankProcesses
+from phantora_py.machine.process_tree import find_process
+
+
+class OwnRanks:
+    """Stands in for `RankProcesses`. `pids`: by rank, its process, or the program's first one for
+    as long as it has none.
+    """
+
+    def __init__(self, processes: RankProcesses, channels: Channels, ranks: int) -> None:
+        self._processes = processes
+        self._channels = channels
+        (self._first,) = processes.pids.values()
+        self.pids = dict.fromkeys(range(ranks), self._first)
+        self._ends: dict[int, int | None] = {}
+        self._gone: set[int] = set()
+
+    @property
+    def tops(self) -> Mapping[int, int]:
+        """See RankProcesses."""
+        return self._processes.pids
+
+    def tell_end(self, _rank: int, how: str) -> str:
+        """See RankProcesses. A rank that fails tells so itself; what is seen here to fail is the
+        first process.
+        """
+        return f"The program {how}"
+
+    def take_ended(self) -> Iterator[tuple[int, int]]:
+        """Ranks that ended since the last call; the first process ends those that are left.
+
+        How a rank ended is for the program to know, whose child it is. Rank 0 stays until then.
+        """
+        self._find_new()
+        for rank in [rank for rank in self._ends if self._has_ended(rank)]:
+            end = self._ends.pop(rank)
+            if end is not None:
+                os.close(end)
+            self._gone.add(rank)
+            if rank == 0:
+                self.pids[rank] = self._first
+            else:
+                del self.pids[rank]
+                yield rank, 0
+        for _, status in self._processes.take_ended():
+            left = sorted(self.pids)
+            self.pids.clear()
+            for rank in left:
+                yield rank, status if rank == left[0] else 0
+
+    def stop(self, grace_s: float = GRACE_S) -> None:
+        """See RankProcesses."""
+        self._processes.stop(grace_s)
+
+    def _has_ended(self, rank: int) -> bool:
+        end = self._ends[rank]
+        return end is None or bool(select.select([end], [], [], 0)[0])
+
+    def _find_new(self) -> None:
+        for rank in self.pids.keys() - self._ends.keys() - self._gone:
+            own_pid = self._channels.owner_pid(rank)
+            if own_pid == 0:
+                continue
+            pid = find_process(self._first, own_pid)
+            self._ends[rank] = None  # It has ended already, if it is not found.
+            if pid is not None:
+                with suppress(ProcessLookupError):
+                    self._ends[rank] = os.pidfd_open(pid)
+                    self.pids[rank] = pid

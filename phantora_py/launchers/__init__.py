@@ -1,0 +1,1 @@
+"""Commands that start the ranks of a program, each taken apart into one description (`launch`)."""

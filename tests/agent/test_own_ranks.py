@@ -1,0 +1,92 @@
+"""Programs that start their own ranks: which processes these are, and how they end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from phantora_py.agent.own_ranks import OwnRanks
+
+
+class Channels:
+    """Tells who uses which GPU, as a test has put in."""
+
+    def __init__(self) -> None:
+        self.owners: dict[int, int] = {}
+
+    def owner_pid(self, rank: int) -> int:
+        return self.owners.get(rank, 0)
+
+
+class Processes:
+    """The starter's side: one process."""
+
+    def __init__(self, pid: int) -> None:
+        self.pids = {0: pid}
+        self.ended: list[tuple[int, int]] = []
+        self.stopped: list[float] = []
+
+    def take_ended(self) -> Iterator[tuple[int, int]]:
+        ended, self.ended = self.ended, []
+        yield from ended
+
+    def stop(self, grace_s: float) -> None:
+        self.stopped.append(grace_s)
+
+
+def make() -> tuple[OwnRanks, Processes, Channels]:
+    channels, processes = Channels(), Processes(os.getpid())
+    ranks = OwnRanks(processes, channels, 3)  # type: ignore[arg-type]
+    return ranks, processes, channels
+
+
+def child() -> subprocess.Popen[bytes]:
+    """It lives until its standard input ends."""
+    return subprocess.Popen(
+        [sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE
+    )
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+    process.wait()
+
+
+def test_whoever_uses_a_gpu_is_its_rank() -> None:
+    """A rank without a process has the first one; one that ends is told once, rank 0 at the end."""
+    ranks, processes, channels = make()
+    assert ranks.pids == dict.fromkeys(range(3), os.getpid())
+    first, second = child(), child()
+    channels.owners = {0: first.pid, 1: second.pid}
+    assert list(ranks.take_ended()) == []
+    assert ranks.pids == {0: first.pid, 1: second.pid, 2: os.getpid()}
+    end(second)
+    assert list(ranks.take_ended()) == [(1, 0)]
+    end(first)
+    assert list(ranks.take_ended()) == []
+    assert ranks.pids == {0: os.getpid(), 2: os.getpid()}
+    processes.ended = [(0, 3)]
+    assert list(ranks.take_ended()) == [(0, 3), (2, 0)]
+    assert ranks.pids == {}
+
+
+def test_one_that_has_ended_before_it_is_seen() -> None:
+    """Its rank has ended."""
+    ranks, _, channels = make()
+    gone = child()
+    end(gone)
+    channels.owners = {1: gone.pid}
+    assert list(ranks.take_ended()) == [(1, 0)]
+    assert list(ranks.take_ended()) == []
+
+
+def test_all_are_stopped_with_the_first() -> None:
+    """What lies below the first process ends with it, and is weighed with it."""
+    ranks, processes, _ = make()
+    ranks.stop(0.5)
+    assert processes.stopped == [0.5]
+    assert ranks.tops == {0: os.getpid()}
+    assert ranks.tell_end(1, "ended.") == "The program ended."

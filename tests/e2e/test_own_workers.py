@@ -1,0 +1,123 @@
+"""Programs that start their own workers, each process that uses a GPU being a rank (--gpus)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from phantora_runs import PROGRAMS, Phantora, Run
+
+pytestmark = pytest.mark.torch
+
+GRADIENTS = 4 * (64 * 64 + 64)
+STEPS = 4
+
+
+def started(phantora: Phantora, gpus: int, program: str, *arguments: str) -> Run:
+    return phantora.run(["--gpus", str(gpus)], [PROGRAMS / program, *arguments])
+
+
+def check_trained(run: Run, gpus: int) -> None:
+    """Two ranks have reduced their gradients in each step; the program itself ran once."""
+    assert run.exit_code == 0, run.errors
+    assert run.output.count(f"{gpus} GPUs\n") == run.output.count("the program goes on\n") == 1
+    reduced = Counter(one["bytes"] for one in run.data.operations if one["kind"] == "all_reduce")
+    assert reduced[GRADIENTS] == STEPS
+    assert run.data.run["ranks"] == gpus
+
+
+@pytest.mark.parametrize("how", ["torch", "spawn", "fork"])
+def test_workers_are_ranks(phantora: Phantora, how: str) -> None:
+    """torch.multiprocessing.spawn and loops over Process, by either way to start one."""
+    run = started(phantora, 2, "own_workers.py", how, "2")
+    check_trained(run, 2)
+    assert run.summary["iterations"]["count"] >= STEPS - 2
+    assert run.summary["trust"]["calls"]["unsupported"] == 0
+    assert how == "torch" or "[(0, 2.0), (1, 2.0)]\n[0, 0]" in run.output
+
+
+def test_gpus_without_a_worker(phantora: Phantora) -> None:
+    """A node may have more GPUs than the program uses: the others hold nobody up."""
+    check_trained(started(phantora, 4, "own_workers.py", "torch", "2"), 4)
+
+
+def test_equal_runs(phantora: Phantora) -> None:
+    """Workers begin whenever this machine gets to it; what is simulated is the same."""
+    runs = [started(phantora, 2, "own_workers.py", "torch", "2") for _ in range(2)]
+    assert runs[0].data.run["digest"] == runs[1].data.run["digest"]
+
+
+def test_a_worker_that_fails(phantora: Phantora) -> None:
+    """The program hears of it as it would, and its own message is shown."""
+    run = started(phantora, 2, "own_workers.py", "torch", "2", "fail")
+    assert run.exit_code == 4
+    assert "ValueError: worker 1 fails" in run.errors
+    assert "goes on" not in run.output
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("alone", "8.0\nthe end"),
+        ("forks", "child 0\nchild 0\nthe end"),
+        ("nothing", "the end"),
+    ],
+)
+def test_other_users(phantora: Phantora, what: str, said: str) -> None:
+    """One process with several GPUs, children by os.fork, nobody at all."""
+    run = started(phantora, 2, "gpu_users.py", what)
+    assert (run.exit_code, said in run.output) == (0, True), run.errors
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("same", r"process \d+ uses GPU 0, which another process of the program uses"),
+        ("again", "rank 0 starts a second program that may use its GPU, after the first has ended"),
+        ("killed", "process 1 terminated with signal SIGKILL"),
+    ],
+)
+def test_what_cannot_be(phantora: Phantora, what: str, message: str) -> None:
+    """A GPU that two processes use, one after the other or at once, and a worker that is killed."""
+    run = started(phantora, 2, "gpu_users.py", what)
+    assert (run.exit_code, bool(re.search(message, run.errors))) == (4, True), run.errors
+
+
+def test_a_worker_of_a_rank_is_told(phantora: Phantora) -> None:
+    """With --ranks a worker that uses a GPU is no rank: that is said, and what to do."""
+    run = phantora.run(["--ranks", "1"], [PROGRAMS / "gpu_users.py", "workers"])
+    assert "its work there is not simulated and takes no time" in run.errors
+    assert "phantora run --gpus N" in run.errors
+
+
+def test_a_launcher_that_nobody_recognises(phantora: Phantora, tmp_path: Path) -> None:
+    """Its processes say by LOCAL_RANK which rank they are."""
+    launcher = tmp_path / "start.py"
+    launcher.write_text(
+        "import sys\nfrom torch.distributed.run import main\n"
+        "sys.exit(main(['--nproc-per-node', '2', *sys.argv[1:]]))\n"
+    )
+    run = phantora.run(["--gpus", "2"], [launcher, PROGRAMS / "started.py"])
+    assert run.exit_code == 0, run.errors
+    assert set(re.findall(r"rank \d of 2, \d on node0: 2.0", run.output)) == {
+        "rank 0 of 2, 0 on node0: 2.0",
+        "rank 1 of 2, 1 on node0: 2.0",
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "message"),
+    [
+        (["--gpus", "2", "--ranks", "2"], ["gpu_users.py"], "leave --ranks, --nodes and"),
+        (["--gpus", "9"], ["gpu_users.py"], "do not fit"),
+        (["--gpus", "0"], ["gpu_users.py"], "at least 1"),
+    ],
+)
+def test_options_that_contradict(
+    phantora: Phantora, options: list[str], command: list[str], message: str
+) -> None:
+    """--gpus is the whole layout."""
+    run = phantora.run(options, [PROGRAMS / command[0], *command[1:]])
+    assert (run.exit_code, message in run.errors) == (2, True), run.errors
