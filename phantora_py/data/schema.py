@@ -55,8 +55,12 @@ from sim_server.records import (
     WaitKind,
 )
 
+BATCH_SOURCES = ("embedding", "graph", "loader")
+"""By what a rank tells of a batch, the one to be believed first (phantora_py/rank/batches.py)."""
 MOST_RANKS = 1 << 16
 """Assumed: no machine runs more."""
+MOST_FLOPS = 1 << 80
+"""Of one launch (assumed)."""
 MOST_MEMBERS = 1 << 20
 """Of the archive."""
 
@@ -161,6 +165,7 @@ _SETTINGS = record(
             {
                 "name": text,
                 "intervals": mapping(row(number(0, 1), number(1), text)),
+                "peak_per_s": mapping(number(1, 1e21)),
             },
         ),
         "nccl_environment": mapping(text),
@@ -186,6 +191,8 @@ _TIMING = record(
         "interval_source": printable,
         "signature": mapping(anything),
         "gpu": printable,
+        "flops": optional(whole(0, MOST_FLOPS)),
+        "type": printable,
     },
     together=("interval", "interval_source"),
 )
@@ -214,6 +221,9 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         "communicators.json": mapping(wholes(0, ranks - 1), key_of(0, (1 << 64) - 1)),
         "operations": rows(_operation(ranks)),
         "markers": rows(row(rank, _time_ns, one_of([*map(int, MarkerKind)]), printable)),
+        "batches": rows(row(rank, _time_ns, one_of(BATCH_SOURCES), printable, _count, _count)),
+        "recomputations": rows(row(rank, _time_ns, flag)),
+        "data_parallel.json": rows(wholes(0, ranks - 1, fewest=1)),
         "allocations": rows(
             row(
                 *(rank, _time_ns, whole(0, MOST_RANKS), one_of([*map(int, MemoryKind)])),

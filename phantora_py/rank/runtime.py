@@ -20,10 +20,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .batches import Batches
 from .checkpoints import map_checkpoints
 from .expert_load import ExpertLoad
 from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
+from .recomputation import Recomputation
 from .scratch import keep_in
 from .small_operations import SmallOperations, small_operations
 from .step_marks import StepMarks
@@ -57,8 +59,14 @@ def start() -> bool:
     rank_runtime = _Runtime(shim, Path(os.fsdecode(run_dir)))
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
     after_import("torch", rank_runtime.replace_kernels)
-    for name, action in StepMarks(shim, rank_runtime.run_dir).actions().items():
-        after_import(name, action)
+    recomputation = Recomputation(shim)
+    for hooks in (
+        StepMarks(shim, rank_runtime.run_dir),
+        recomputation,
+        Batches(shim, recomputation),
+    ):
+        for name, action in hooks.actions().items():
+            after_import(name, action)
     after_import("multiprocessing.util", functools.partial(keep_in, rank_runtime.run_dir))
     share_kernels()
     after_import(CACHE_FOLDERS, share_cache)
@@ -245,7 +253,8 @@ class _ImportWatcher(importlib.abc.MetaPathFinder):
         execute = loader.exec_module
 
         def execute_and_act(module: ModuleType) -> None:
-            del loader.exec_module  # the class's own method is back, for a reload
+            # The class's own method is back, for a reload; several watchers may share a loader.
+            vars(loader).pop("exec_module", None)
             execute(module)
             self._action(module)
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from sim_server.kernels import Tier, Timing
+from sim_server.kernels.flops import products_of
 
 KERNEL_SPAN = 1
 COPY_SPAN = 2
@@ -157,7 +158,7 @@ class History:
                 "tier": timing.tier.value,
                 "duration_ns": timing.duration_ns,
             },
-            derived=_doubt(timing, self._signatures[index]),
+            derived=_derived(timing, json.loads(self._signatures[index])),
         )
 
     def is_full(self) -> bool:
@@ -184,14 +185,20 @@ class History:
         return whole.hexdigest()
 
 
-def _doubt(timing: Timing, signature: bytes) -> dict[str, Any]:
+def _derived(timing: Timing, told: dict[str, Any]) -> dict[str, Any]:
+    """What follows from a signature and its timing."""
+    products = products_of(told)
+    counted: dict[str, Any] = {} if products is None else {"flops": products.flops, "type": products.type}
+    return counted | _doubt(timing, told)
+
+
+def _doubt(timing: Timing, told: dict[str, Any]) -> dict[str, Any]:
     """What the file says about the error of a duration, and, if models alone would not find it
     again, what it is of.
     """
     interval = timing.interval
     if interval is None:
         return {}
-    told = json.loads(signature)
     doubt = {"interval": [interval.low, interval.high], "interval_source": interval.source}
     if timing.tier in (Tier.MEASURED, Tier.INTERPOLATED):
         doubt["signature"] = told
