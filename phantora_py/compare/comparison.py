@@ -21,9 +21,9 @@ from phantora_py.compare.json_types import (
     Comparison,
     Cost,
     KernelFigures,
+    PeakShares,
     SpeedUpJson,
     Throughput,
-    Utilization,
 )
 from phantora_py.compare.quantities import Prices, Work
 from phantora_py.compare.work import (
@@ -234,7 +234,7 @@ def _throughput(run: Configuration, amount: _Amount | None) -> Throughput | None
     return {"unit": amount.unit, "per_iteration": amount.per_iteration, "per_s": per_s}
 
 
-def _utilization(summary: Summary) -> Utilization:
+def _utilization(summary: Summary) -> PeakShares:
     found = summary["throughput"] and summary["throughput"]["utilization"]
     return {"mfu": found["mfu"], "hfu": found["hfu"]} if found else {"mfu": None, "hfu": None}
 

@@ -50,14 +50,14 @@ class Cost(TypedDict):
     """Of what `throughput` counts."""
 
 
-class Utilization(TypedDict):
+class PeakShares(TypedDict):
     """Shares of the GPUs' peak, as in the run's own report; null where that has none."""
 
     mfu: float | None
     hfu: float | None
 
 
-class ComparedRun(Utilization):
+class ComparedRun(PeakShares):
     """The figures of a run."""
 
     name: str

@@ -342,11 +342,13 @@ class RunData:
         return sorted(rows, key=lambda row: (row.rank, row.time_ns))
 
     @cached_property
-    def recomputations(self) -> list[tuple[int, int, bool]]:
-        """Where checkpoints begin, and end, to compute something again: rank, host time in ns,
-        whether it begins; those of one rank in order. Empty in files of earlier versions.
+    def recomputations(self) -> list[tuple[int, int, str]]:
+        """Where checkpoints "begin", and "end", to compute something again, and where one was
+        "compiled": rank, host time in ns, which; those of one rank in order.
+
+        Empty in files of earlier versions.
         """
-        rows = [(rank, time_ns, begins) for rank, time_ns, begins in self._rows("recomputations")]
+        rows = [(rank, time_ns, event) for rank, time_ns, event in self._rows("recomputations")]
         return sorted(rows, key=lambda row: row[:2])
 
     @cached_property

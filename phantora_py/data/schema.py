@@ -35,6 +35,7 @@ from sim_server.files.schema import (
     wholes,
 )
 from sim_server.kernels import Tier
+from sim_server.kernels.flops import MOST_FLOPS
 from sim_server.log.history import (
     COMMUNICATION_SPAN,
     COPY_SPAN,
@@ -59,8 +60,6 @@ BATCH_SOURCES = ("embedding", "graph", "loader")
 """By what a rank tells of a batch, the one to be believed first (phantora_py/rank/batches.py)."""
 MOST_RANKS = 1 << 16
 """Assumed: no machine runs more."""
-MOST_FLOPS = 1 << 80
-"""Of one launch (assumed)."""
 MOST_MEMBERS = 1 << 20
 """Of the archive."""
 
@@ -191,7 +190,7 @@ _TIMING = record(
         "interval_source": printable,
         "signature": mapping(anything),
         "gpu": printable,
-        "flops": optional(whole(0, MOST_FLOPS)),
+        "flops": optional(whole(0, MOST_FLOPS - 1)),
         "type": printable,
     },
     together=("interval", "interval_source"),
@@ -222,7 +221,7 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         "operations": rows(_operation(ranks)),
         "markers": rows(row(rank, _time_ns, one_of([*map(int, MarkerKind)]), printable)),
         "batches": rows(row(rank, _time_ns, one_of(BATCH_SOURCES), printable, _count, _count)),
-        "recomputations": rows(row(rank, _time_ns, flag)),
+        "recomputations": rows(row(rank, _time_ns, one_of(("begin", "end", "compiled")))),
         "data_parallel.json": rows(wholes(0, ranks - 1, fewest=1)),
         "allocations": rows(
             row(

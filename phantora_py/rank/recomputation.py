@@ -14,8 +14,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-BEGIN = b'{"kind": "recomputation", "begins": true}'
-END = b'{"kind": "recomputation", "begins": false}'
+BEGIN = b'{"kind": "recomputation", "event": "begin"}'
+END = b'{"kind": "recomputation", "event": "end"}'
+COMPILED = b'{"kind": "recomputation", "event": "compiled"}'
 
 
 class Recomputation:
@@ -30,6 +31,7 @@ class Recomputation:
         """By module, what is to be done once it has been imported."""
         return {
             "torch.utils.checkpoint": self._watch_torch,
+            "torch._dynamo.variables.higher_order_ops": self._watch_compiler,
             "megatron.core.tensor_parallel.random": self._watch_function,
             "deepspeed.runtime.activation_checkpointing.checkpointing": self._watch_function,
         }
@@ -65,6 +67,22 @@ class Recomputation:
 
         frame.__init__ = keep
 
+    def _watch_compiler(self, operators: ModuleType) -> None:
+        """Of a checkpoint within a compiled graph nobody can tell what is computed again."""
+        compiled = getattr(operators, "CheckpointHigherOrderVariable", None)
+        for name in ("call_function", "_call_function"):
+            usual = vars(compiled).get(name) if compiled is not None else None
+            if usual is not None:
+                setattr(compiled, name, self._noted(usual))
+
+    def _noted(self, usual: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(usual)
+        def trace(*arguments: Any, **options: Any) -> Any:
+            self._say(COMPILED)
+            return usual(*arguments, **options)
+
+        return trace
+
     def marked(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """`function` between two marks; only the outermost has them."""
 
@@ -81,7 +99,11 @@ class Recomputation:
     def _enter(self, change: int, mark: bytes) -> None:
         before = getattr(self._local, "depth", 0)
         self._local.depth = before + change
-        if (before == 0 or self._local.depth == 0) and os.getpid() == self._process:
+        if before == 0 or self._local.depth == 0:
+            self._say(mark)
+
+    def _say(self, mark: bytes) -> None:
+        if os.getpid() == self._process:
             self._shim.ph_enter()
             self._shim.ph_statistics(mark)
             self._shim.ph_leave()

@@ -69,7 +69,7 @@ class Summary(headline.Run):
     resimulation: resimulation.Resimulation | None
     iterations: iteration.IterationSummary
     breakdown_ns: breakdown.BreakdownTimes
-    throughput: throughput.Throughput | None
+    throughput: throughput.RunThroughput | None
     critical_path: path.PathSummary | None
     memory: memory.MemorySummary
     trust: Trust

@@ -83,15 +83,16 @@ def _again(
     data: RunData, spans: npt.NDArray[np.void], flops: npt.NDArray[np.float64]
 ) -> float | None:
     """FLOPs of the kernels that were issued between the marks of checkpoints."""
-    if data.recomputations and data.run["host_time"] == "off":
-        return None  # A stretch begins and ends at one time.
-    marks: dict[int, list[tuple[int, bool]]] = defaultdict(list)
-    for rank, time_ns, begins in data.recomputations:
-        marks[rank].append((time_ns, begins))
+    events = {event for _, _, event in data.recomputations}
+    # Without host time a stretch begins and ends at once; of a compiled one nobody knows the parts.
+    if (events and data.run["host_time"] == "off") or "compiled" in events:
+        return None
+    marks: dict[int, dict[str, list[int]]] = defaultdict(lambda: {"begin": [], "end": []})
+    for rank, time_ns, event in data.recomputations:
+        marks[rank][event].append(time_ns)
     total = 0.0
     for rank, of_rank in marks.items():
-        begins_ns = np.array([time_ns for time_ns, begins in of_rank if begins], np.int64)
-        ends_ns = np.array([time_ns for time_ns, begins in of_rank if not begins], np.int64)
+        begins_ns, ends_ns = (np.array(of_rank[name], np.int64) for name in ("begin", "end"))
         begins_ns = begins_ns[: len(ends_ns)]  # the last may have been cut off
         ends_ns = ends_ns[: len(begins_ns)]
         own = spans[spans["rank"] == rank]

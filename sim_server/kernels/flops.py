@@ -19,6 +19,8 @@ from sim_server.kernels.gemm import REAL_TYPES, multiplied_type
 from sim_server.kernels.recurrent import is_recurrent, recurrent_products
 from sim_server.kernels.work import Launch
 
+MOST_FLOPS = 1 << 80
+"""Of a launch (assumed)."""
 _FORWARD_PRODUCTS, _BACKWARD_PRODUCTS = (1, 1), (3, 2)
 """As deep as Q, and as V."""
 
@@ -31,6 +33,13 @@ class Products:
     """None: these are products, and the signature hides their sizes."""
     type: str
     """Of the operands, as in the table `peak_per_s` of a GPU; empty if `flops` is None."""
+
+    def __post_init__(self) -> None:
+        """Raises: ValueError for what no product has: signatures come from ranks."""
+        if self.flops is not None and not (
+            isinstance(self.flops, int) and 0 <= self.flops < MOST_FLOPS
+        ):
+            raise ValueError(f"{self.flops} FLOPs")
 
 
 _HIDDEN = Products(None, "")

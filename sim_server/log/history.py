@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from sim_server.kernels import Tier, Timing
-from sim_server.kernels.flops import products_of
+from sim_server.kernels.flops import Products
 
 KERNEL_SPAN = 1
 COPY_SPAN = 2
@@ -86,6 +86,7 @@ class History:
         self._indexes: dict[bytes, int] = {}
         self._by_index: list[Timing] = []
         self._signatures: list[bytes] = []
+        self._products: list[Products | None] = []
         self._numbers = np.full(64, -1, np.int64)  # of timings in the file, by index
         self._numbered = 0
         self._ended: list[np.ndarray] = []
@@ -100,12 +101,15 @@ class History:
         """The timing of a signature that was seen before, of whatever rank."""
         return self._timings.get(signature)
 
-    def add_timing(self, signature: bytes, timing: Timing) -> Timing:
-        """Keep the timing of a new signature."""
+    def add_timing(
+        self, signature: bytes, timing: Timing, products: Products | None = None
+    ) -> Timing:
+        """Keep the timing of a new signature, and what it multiplies."""
         self._indexes[signature] = len(self._by_index)
         self._timings[signature] = timing
         self._by_index.append(timing)
         self._signatures.append(signature)
+        self._products.append(products)
         if len(self._by_index) > len(self._numbers):
             self._numbers = np.append(self._numbers, np.full_like(self._numbers, -1))
         return timing
@@ -158,7 +162,7 @@ class History:
                 "tier": timing.tier.value,
                 "duration_ns": timing.duration_ns,
             },
-            derived=_derived(timing, json.loads(self._signatures[index])),
+            derived=_counted(self._products[index]) | _doubt(timing, self._signatures[index]),
         )
 
     def is_full(self) -> bool:
@@ -185,20 +189,18 @@ class History:
         return whole.hexdigest()
 
 
-def _derived(timing: Timing, told: dict[str, Any]) -> dict[str, Any]:
-    """What follows from a signature and its timing."""
-    products = products_of(told)
-    counted: dict[str, Any] = {} if products is None else {"flops": products.flops, "type": products.type}
-    return counted | _doubt(timing, told)
+def _counted(products: Products | None) -> dict[str, Any]:
+    return {} if products is None else {"flops": products.flops, "type": products.type}
 
 
-def _doubt(timing: Timing, told: dict[str, Any]) -> dict[str, Any]:
+def _doubt(timing: Timing, signature: bytes) -> dict[str, Any]:
     """What the file says about the error of a duration, and, if models alone would not find it
     again, what it is of.
     """
     interval = timing.interval
     if interval is None:
         return {}
+    told = json.loads(signature)
     doubt = {"interval": [interval.low, interval.high], "interval_source": interval.source}
     if timing.tier in (Tier.MEASURED, Tier.INTERPOLATED):
         doubt["signature"] = told

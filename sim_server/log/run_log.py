@@ -298,7 +298,7 @@ class RunLog:
         elif statistics["kind"] == "data_parallel":
             self._data_parallel.add(tuple(statistics["ranks"]))
         elif statistics["kind"] == "recomputation":
-            self._recomputations.add([rank, time_ns, statistics["begins"]])
+            self._recomputations.add([rank, time_ns, statistics["event"]])
         elif statistics["kind"] == "unsupported":
             self._unsupported.add_counts(rank, statistics, functools.partial(self.site, rank))
         elif statistics["kind"] == "host_tensors":

@@ -34,7 +34,7 @@ STATISTICS: Final[dict[str, Any]] = {
     "unsupported": {"calls": [(str, str, str, int, int)]},
     "batch": {"source": str, "key": str, "samples": int, "tokens": int},
     "data_parallel": {"ranks": [int]},
-    "recomputation": {"begins": bool},
+    "recomputation": {"event": str},
     "host_tensors": {"skipped": [(str, int, int, int)], "used": [(int, int, int)]},
 }
 _UNSUPPORTED: Final = {"library": str, "symbol": str, "detail": str}

@@ -54,7 +54,7 @@ class Utilization(TypedDict):
     known."""
 
 
-class Throughput(TypedDict):
+class RunThroughput(TypedDict):
     """Of the median iteration."""
 
     samples: Amount | None
@@ -65,7 +65,7 @@ class Throughput(TypedDict):
     """Null without products, and for files of earlier versions."""
 
 
-def make(found: Findings) -> Throughput | None:
+def make(found: Findings) -> RunThroughput | None:
     """None without an iteration that takes time."""
     time_ns = found.median_ns
     if not time_ns:
@@ -107,7 +107,7 @@ def _utilization(found: Findings, time_ns: int) -> Utilization | None:
     }
 
 
-def lines(run: Throughput | None, ranks: int) -> list[str]:
+def lines(run: RunThroughput | None, ranks: int) -> list[str]:
     """On a terminal. `ranks`: of the run."""
     if run is None:
         return []
@@ -150,7 +150,7 @@ def utilization_line(share: Utilization, ranks: int) -> str:
     return "   ".join(parts)
 
 
-def tiles(run: Throughput | None, ranks: int) -> list[tuple[str, str]]:
+def tiles(run: RunThroughput | None, ranks: int) -> list[tuple[str, str]]:
     """Figures and what they are, for the page."""
     if run is None:
         return []
