@@ -352,14 +352,15 @@ class RunData:
         return sorted(rows, key=lambda row: row[:2])
 
     @cached_property
-    def data_parallel(self) -> list[list[int]]:
-        """Groups of ranks that have different data, as their wrappers say: several may hold a rank.
+    def data_parallel(self) -> list[dict[str, Any]]:
+        """Groups of `ranks` that have different data, as their wrappers say: several may hold a
+        rank. So many `parts` of a sample are on ranks of their own: the ranks share sequences.
 
         Empty if the run broke off, and in files of earlier versions.
         """
         if self.broke_off or "data_parallel.json" not in self._names:
             return []
-        return [list(ranks) for ranks in self._json("data_parallel.json")]
+        return list(self._json("data_parallel.json"))
 
     @cached_property
     def host_tensors(self) -> dict[str, list[dict[str, Any]]]:

@@ -192,6 +192,7 @@ _TIMING = record(
         "gpu": printable,
         "flops": optional(whole(0, MOST_FLOPS - 1)),
         "type": printable,
+        "images": _count,
     },
     together=("interval", "interval_source"),
 )
@@ -222,7 +223,9 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         "markers": rows(row(rank, _time_ns, one_of([*map(int, MarkerKind)]), printable)),
         "batches": rows(row(rank, _time_ns, one_of(BATCH_SOURCES), printable, _count, _count)),
         "recomputations": rows(row(rank, _time_ns, one_of(("begin", "end", "compiled")))),
-        "data_parallel.json": rows(wholes(0, ranks - 1, fewest=1)),
+        "data_parallel.json": rows(
+            record({"ranks": wholes(0, ranks - 1, fewest=1), "parts": whole(1, ranks)})
+        ),
         "allocations": rows(
             row(
                 *(rank, _time_ns, whole(0, MOST_RANKS), one_of([*map(int, MemoryKind)])),

@@ -30,13 +30,13 @@ class Batches:
         self._shim = shim
         self._recomputation = recomputation
         self._process = os.getpid()
-        self._groups: set[tuple[int, ...]] = set()
+        self._groups: set[tuple[tuple[int, ...], int]] = set()
         self._graphs = 0
         self._operators: Any = None
 
     def actions(self) -> dict[str, Callable[[ModuleType], None]]:
         """By module, what is to be done once it has been imported."""
-        fsdp = "torch.distributed.fsdp"
+        fsdp, experimental = "torch.distributed.fsdp", "torch.distributed.tensor.experimental"
         return {
             "torch": self._watch_embeddings,
             "torch._inductor.output_code": self._watch_graphs,
@@ -48,6 +48,8 @@ class Batches:
                 "DistributedDataParallel"
             ),
             "deepspeed.runtime.engine": self._watch_wrapper("DeepSpeedEngine"),
+            f"{experimental}._context_parallel._attention": self._watch_sequences,
+            f"{experimental}._attention": self._watch_sequences,
         }
 
     # Batches
@@ -130,17 +132,32 @@ class Batches:
             @functools.wraps(usual)
             def make(wrapped: Any, *arguments: Any, **options: Any) -> None:
                 usual(wrapped, *arguments, **options)
-                self._tell_ranks(wrapped)
+                self._tell_ranks(*_data_parallel_ranks(wrapped))
 
             wrapper.__init__ = make
 
         return watch
 
-    def _tell_ranks(self, wrapped: Any) -> None:
-        ranks = tuple(sorted(_data_parallel_ranks(wrapped)))
-        if ranks and ranks not in self._groups and os.getpid() == self._process:
-            self._groups.add(ranks)
-            self._say({"kind": "data_parallel", "ranks": ranks})
+    def _watch_sequences(self, module: ModuleType) -> None:
+        """Context parallelism: the ranks of a mesh have parts of the same samples."""
+        usual = vars(module).get("context_parallel")
+        # Earlier releases have it in one of the modules, and later ones hand it on.
+        if usual is None or usual.__module__ != module.__name__:
+            return
+
+        @functools.wraps(usual)
+        def context_parallel(mesh: Any, *arguments: Any, **options: Any) -> Any:
+            ranks = _ranks_of_mesh(mesh)
+            self._tell_ranks(ranks, len(ranks))
+            return usual(mesh, *arguments, **options)
+
+        module.context_parallel = context_parallel  # type: ignore[attr-defined]
+
+    def _tell_ranks(self, ranks: set[int], parts: int) -> None:
+        group = tuple(sorted(ranks)), parts
+        if ranks and group not in self._groups and os.getpid() == self._process:
+            self._groups.add(group)
+            self._say({"kind": "data_parallel", "ranks": group[0], "parts": parts})
 
     def _say(self, told: dict[str, Any]) -> None:
         self._shim.ph_enter()
@@ -191,25 +208,38 @@ def _tensors(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _data_parallel_ranks(wrapped: Any) -> set[int]:
-    """Global ranks that a wrapper says to have other data each; none if it does not say."""
+def _ranks_of_mesh(mesh: Any) -> set[int]:
+    return {int(rank) for rank in mesh.mesh.flatten().tolist()}
+
+
+def _data_parallel_ranks(wrapped: Any) -> tuple[set[int], int]:
+    """Global ranks that a wrapper says to have other data each, and how many of them have parts of
+    the same samples; no ranks if it does not say.
+    """
     mesh = getattr(getattr(wrapped, "mesh_info", None), "mesh", None)
     if mesh is not None:
-        return {int(rank) for rank in mesh.mesh.flatten().tolist()}
-    groups = [
-        getattr(wrapped, name, None)
-        # Megatron's, which shares out sequences too; DeepSpeed's likewise; PyTorch's.
-        for name in ("dp_cp_group", "seq_data_parallel_group", "process_group")
-    ]
-    group = next((one for one in groups if one is not None), None)
+        return _ranks_of_mesh(mesh), 1
+    # With and without those that have other parts of a sequence: Megatron's, DeepSpeed's.
+    for all_name, samples_name in (
+        ("dp_cp_group", "dp_group"),
+        ("seq_data_parallel_group", "data_parallel_group"),
+    ):
+        ranks = _ranks_of_group(getattr(wrapped, all_name, None))
+        if ranks:
+            samples = _ranks_of_group(getattr(wrapped, samples_name, None)) or ranks
+            return ranks, max(1, len(ranks) // len(samples))
+    ranks = _ranks_of_group(getattr(wrapped, "process_group", None))
+    replicas = _ranks_of_group(getattr(wrapped, "_inter_node_pg", None))  # FSDP's HYBRID_SHARD
+    if replicas:
+        everyone = set(range(len(ranks) * len(replicas)))
+        return (everyone if ranks | replicas <= everyone else set()), 1
+    return ranks, 1
+
+
+def _ranks_of_group(group: Any) -> set[int]:
+    """Empty without a group."""
     if group is None:
         return set()
     from torch import distributed  # noqa: PLC0415 - a rank may do without
 
-    ranks = set(distributed.get_process_group_ranks(group))
-    between = getattr(wrapped, "_inter_node_pg", None)  # FSDP's HYBRID_SHARD
-    if between is not None:
-        everyone = set(range(distributed.get_world_size()))
-        replicas = len(distributed.get_process_group_ranks(between))
-        return everyone if replicas * len(ranks) == len(everyone) else set()
-    return ranks
+    return set(distributed.get_process_group_ranks(group))

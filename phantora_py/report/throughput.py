@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from phantora_py.report.iterations import Iterations, find_steps
 from phantora_py.report.window import Window
 from sim_server.errors import UsageError
 from sim_server.log.history import KERNEL_SPAN
+from sim_server.records import MarkerKind
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class Taken:
     is_whole: bool
     """Whether that is all that the run takes; no rank's wrapper says so where it is not."""
     source: str
-    """One of BATCH_SOURCES, or "told"."""
+    """One of BATCH_SOURCES, "convolution" or "told"."""
 
 
 def products(data: RunData, window: Window, iterations: Iterations) -> Products | None:
@@ -125,10 +126,16 @@ def _hidden_share(data: RunData, spans: npt.NDArray[np.void]) -> float:
     return float(lasted_ns[hidden[spans["id"]]].sum() / whole_ns) if whole_ns else 0.0
 
 
-def samples(data: RunData, iterations: Iterations) -> Taken | None:
-    """A loader knows best what a sample is."""
+def samples(data: RunData, window: Window, iterations: Iterations) -> Taken | None:
+    """A loader knows best what a sample is; the images of a first layer tell where nothing else
+    does.
+    """
     order = ("loader", *(source for source in BATCH_SOURCES if source != "loader"))
-    return _taken(data, iterations, order, lambda one: one.samples)
+    found = _taken(data, iterations, order, lambda one: one.samples)
+    if found is None:
+        images = _convolved(data, window, iterations)
+        found = _together(data, images, "convolution") if images else None
+    return None if found is None else replace(found, amount=found.amount / _parts(data, found))
 
 
 def tokens(data: RunData, iterations: Iterations) -> Taken | None:
@@ -190,9 +197,45 @@ def _most(rank: _OfRank, source: str, amount: _Amount) -> float:
     return max((float(np.median([*one.values()])) for one in totals.values()), default=0.0)
 
 
+def _convolved(data: RunData, window: Window, iterations: Iterations) -> dict[int, float]:
+    """Images of an iteration by rank, if a first layer is computed once for each backward pass, and
+    one optimizer steps: generators and their judges see images several times.
+    """
+    images = np.array([one.get("images", 0) for one in data.timings], np.int64)
+    if not images.any() or not iterations.count:
+        return {}
+    spans = window.ended_in(data.spans[data.spans["kind"] == KERNEL_SPAN])
+    spans = spans[images[spans["id"]] > 0]
+    host_times = find_steps(data).host_times
+    found: dict[int, float] = {}
+    for rank, borders_ns in host_times.items():
+        marks = [one for one in data.markers if one[0] == rank]
+        optimizers = {name for _, _, kind, name in marks if kind == MarkerKind.OPTIMIZER_STEP}
+        ends_ns = [time_ns for _, time_ns, kind, _ in marks if kind == MarkerKind.BACKWARD]
+        passes = np.diff(np.searchsorted(ends_ns, borders_ns[: iterations.count + 1]))
+        counts = np.bincount(spans["id"][spans["rank"] == rank], minlength=len(images))
+        once = counts == passes[iterations.alike].sum()
+        if len(optimizers) < 2 and (taken := int((counts * images)[once].max(initial=0))):
+            found[rank] = taken / iterations.compared
+    return found
+
+
+def _parts(data: RunData, taken: Taken) -> int:
+    """Among how many ranks each sample is shared out."""
+    ranks = set(taken.ranks)
+    groups = [one["parts"] for one in data.data_parallel if ranks.issuperset(one["ranks"])]
+    return max(groups, default=1) if taken.is_whole else 1
+
+
 def _together(data: RunData, by_rank: Mapping[int, float], source: str) -> Taken:
     """Ranks of a data-parallel group have different data; another group has the same."""
-    groups = [ranks for ranks in data.data_parallel if by_rank.keys() & set(ranks)]
+    groups: list[list[int]] = [
+        one["ranks"]
+        for one in data.data_parallel
+        # Those that share sequences alone do not say who has other ones.
+        if one["parts"] < len(one["ranks"]) or len(one["ranks"]) in (1, data.ranks)
+    ]
+    largest: dict[int, list[int]]
     largest = {rank: max((g for g in groups if rank in g), key=len, default=[]) for rank in by_rank}
     if data.ranks == 1:
         largest = {0: [0]}

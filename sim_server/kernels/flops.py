@@ -33,6 +33,8 @@ class Products:
     """None: these are products, and the signature hides their sizes."""
     type: str
     """Of the operands, as in the table `peak_per_s` of a GPU; empty if `flops` is None."""
+    images: int = 0
+    """That a first layer looks at; 0 for other layers."""
 
     def __post_init__(self) -> None:
         """Raises: ValueError for what no product has: signatures come from ranks."""
@@ -40,8 +42,11 @@ class Products:
             isinstance(self.flops, int) and 0 <= self.flops < MOST_FLOPS
         ):
             raise ValueError(f"{self.flops} FLOPs")
+        if not isinstance(self.images, int) or not 0 <= self.images < MOST_FLOPS:
+            raise ValueError(f"{self.images} images")
 
 
+_MOST_COLOURS = 4
 _HIDDEN = Products(None, "")
 
 
@@ -73,12 +78,19 @@ def _library(signature: Mapping[str, Any]) -> Products | None:
     if operation.startswith("convolution"):
         # All three do the same multiply-adds: each pixel of y with each weight of its filter.
         pixels = signature["y"][0] * prod(signature["y"][2:])
-        return Products(2 * pixels * prod(signature["w"]), convolution_type(signature))
+        flops, number = 2 * pixels * prod(signature["w"]), convolution_type(signature)
+        return Products(flops, number, _images(operation, signature["x"]))
     if is_recurrent(operation):
         return Products(*recurrent_products(signature))
     if operation == "graph" and signature.get("flops"):
         return Products(signature["flops"], number)
     return None
+
+
+def _images(operation: str, shape: list[int]) -> int:
+    """How many pictures or volumes of gray, colours or colours and opacity."""
+    is_first = operation == "convolution_forward" and len(shape) > 3 and shape[1] <= _MOST_COLOURS
+    return shape[0] if is_first else 0
 
 
 def _kernel(launch: Launch) -> Products | None:

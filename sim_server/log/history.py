@@ -190,7 +190,10 @@ class History:
 
 
 def _counted(products: Products | None) -> dict[str, Any]:
-    return {} if products is None else {"flops": products.flops, "type": products.type}
+    if products is None:
+        return {}
+    counted: dict[str, Any] = {"flops": products.flops, "type": products.type}
+    return counted | ({"images": products.images} if products.images else {})
 
 
 def _doubt(timing: Timing, signature: bytes) -> dict[str, Any]:

@@ -95,7 +95,7 @@ class RunLog:
         self._unknown_reads = Rows("unknown_reads")
         self._batches = Rows("batches")
         self._recomputations = Rows("recomputations")
-        self._data_parallel: set[tuple[int, ...]] = set()
+        self._data_parallel: set[tuple[tuple[int, ...], int]] = set()
         self._memory = [
             RankMemory(capacity_bytes=settings.gpu_of(rank).memory_bytes)
             for rank in range(settings.ranks)
@@ -296,7 +296,8 @@ class RunLog:
             names = ("source", "key", "samples", "tokens")
             self._batches.add([rank, time_ns, *(statistics[name] for name in names)])
         elif statistics["kind"] == "data_parallel":
-            self._data_parallel.add(tuple(statistics["ranks"]))
+            group = tuple(statistics["ranks"]), statistics["parts"]
+            self._data_parallel.add(group)
         elif statistics["kind"] == "recomputation":
             self._recomputations.add([rank, time_ns, statistics["event"]])
         elif statistics["kind"] == "unsupported":
@@ -353,7 +354,8 @@ class RunLog:
         yield "host_gaps.json", _json_bytes(self._host_gaps.to_dict())
         yield "host_tensors.json", _json_bytes(self._host_tensors.to_dict())
         yield "routing.json", _json_bytes(self._routing.to_list())
-        yield "data_parallel.json", _json_bytes(sorted(self._data_parallel))
+        groups = [{"ranks": ranks, "parts": parts} for ranks, parts in sorted(self._data_parallel)]
+        yield "data_parallel.json", _json_bytes(groups)
         yield "unsupported.json", _json_bytes(self._unsupported.to_list())
         yield "exits.json", _json_bytes(self._exits)
         yield "digest", self.history.digest().encode()

@@ -33,7 +33,7 @@ STATISTICS: Final[dict[str, Any]] = {
     "routing": {"calls": [(int, int, bool, int)]},
     "unsupported": {"calls": [(str, str, str, int, int)]},
     "batch": {"source": str, "key": str, "samples": int, "tokens": int},
-    "data_parallel": {"ranks": [int]},
+    "data_parallel": {"ranks": [int], "parts": int},
     "recomputation": {"event": str},
     "host_tensors": {"skipped": [(str, int, int, int)], "used": [(int, int, int)]},
 }

@@ -80,10 +80,16 @@ def test_tokens_and_samples_are_those_of_ranks_with_different_data(
     assert found["samples"]["found_by"] == ("loader" if "loader" in kinds else "embedding")
 
 
-def test_images_have_samples_and_no_tokens(phantora: Phantora) -> None:
-    """A data loader tells how many."""
-    found, _, _ = run(phantora, 1, "images", "loader")
+@pytest.mark.parametrize(
+    ("kinds", "found_by"), [(("images", "loader"), "loader"), (("images",), "convolution")]
+)
+def test_images_have_samples_and_no_tokens(
+    phantora: Phantora, kinds: tuple[str, ...], found_by: str
+) -> None:
+    """A data loader tells how many, or the first layer that looks at them."""
+    found, _, _ = run(phantora, 1, *kinds)
     assert found["samples"]["per_iteration"] == IMAGES
+    assert found["samples"]["found_by"] == found_by
     assert found["tokens"] is None
 
 

@@ -49,6 +49,14 @@ class Information: mesh = Mesh
 class FSDPParamGroup:
     def __init__(self): self.mesh_info = Information
 """
+MEGATRON = """
+class DistributedDataParallel:
+    def __init__(self): self.dp_cp_group, self.dp_group = [3, 2, 1, 0], [0, 2]
+    class Mesh:
+        class mesh:
+            def flatten(): return DistributedDataParallel.Mesh.mesh
+            def tolist(): return [4, 5]
+"""
 GRAPH = """
 class CompiledFxGraph:
     def __call__(self, inputs): return len(inputs)
@@ -61,7 +69,13 @@ MODULES = {
     "torch/utils/data/dataloader.py": LOADER,
     "torch/_inductor/__init__.py": "",
     "torch/_inductor/output_code.py": GRAPH,
-    "torch/distributed/__init__.py": "",
+    "torch/distributed/__init__.py": "def get_process_group_ranks(group): return group",
+    "torch/distributed/tensor/__init__.py": "",
+    "torch/distributed/tensor/experimental/__init__.py": "",
+    "torch/distributed/tensor/experimental/_attention.py": "def context_parallel(mesh): pass",
+    "torch/nn/__init__.py": "",
+    "torch/nn/parallel/__init__.py": "",
+    "torch/nn/parallel/distributed.py": MEGATRON,
     "torch/distributed/fsdp/__init__.py": "",
     "torch/distributed/fsdp/_fully_shard/__init__.py": "",
     "torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py": PARALLEL,
@@ -144,7 +158,22 @@ def test_ranks_with_other_data_are_told_once(run: FakeRun) -> None:
 from torch.distributed.fsdp._fully_shard._fsdp_param_group import FSDPParamGroup
 FSDPParamGroup(), FSDPParamGroup()
 """
-    assert told(run, code) == [{"kind": "data_parallel", "ranks": [0, 2]}]
+    assert told(run, code) == [{"kind": "data_parallel", "ranks": [0, 2], "parts": 1}]
+
+
+def test_ranks_that_share_sequences_are_told(run: FakeRun) -> None:
+    """Megatron's wrapper knows who has other samples, a context-parallel mesh who has parts."""
+    code = """
+from torch import distributed
+from torch.distributed.tensor.experimental._attention import context_parallel
+from torch.nn.parallel.distributed import DistributedDataParallel
+context_parallel(DistributedDataParallel.Mesh)
+DistributedDataParallel()
+"""
+    assert told(run, code) == [
+        {"kind": "data_parallel", "ranks": [4, 5], "parts": 2},
+        {"kind": "data_parallel", "ranks": [0, 1, 2, 3], "parts": 2},
+    ]
 
 
 @pytest.mark.parametrize(

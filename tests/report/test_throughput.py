@@ -48,6 +48,11 @@ def batches(rank: int, source: str, key: str, samples: int, tokens: int = 0) -> 
     return [(rank, step * STEP_NS, source, key, samples, tokens) for step in range(STEPS)]
 
 
+def groups(*ranks: list[int], parts: int = 1) -> list[dict[str, Any]]:
+    """Data-parallel ones."""
+    return [{"ranks": one, "parts": parts} for one in ranks]
+
+
 def throughput(data: RunData) -> dict[str, Any]:
     found = summarise(data)["throughput"]
     assert found is not None
@@ -172,7 +177,7 @@ def test_a_loader_says_what_a_sample_is(tmp_path: Path) -> None:
 def test_groups_that_see_the_same_data_count_once(tmp_path: Path) -> None:
     """Ranks 0 and 2 have different data, 1 and 3 the same as these."""
     rows = [row for rank in range(4) for row in batches(rank, "embedding", "9x9", 2, 20)]
-    data = training(tmp_path, 4, batches=rows, data_parallel=[[0, 2], [1, 3], [1]])
+    data = training(tmp_path, 4, batches=rows, data_parallel=groups([0, 2], [1, 3], [1]))
     tokens = throughput(data)["tokens"]
     assert (tokens["per_iteration"], tokens["ranks"]) == (40, [0, 2])
 
@@ -180,9 +185,47 @@ def test_groups_that_see_the_same_data_count_once(tmp_path: Path) -> None:
 def test_stages_that_look_nothing_up_do_not_count(tmp_path: Path) -> None:
     """The first stage of a pipeline takes the data: ranks 0 and 1."""
     rows = [row for rank in (0, 1) for row in batches(rank, "embedding", "9x9", 2, 20)]
-    data = training(tmp_path, 4, batches=rows, data_parallel=[[0, 1], [2, 3]])
+    data = training(tmp_path, 4, batches=rows, data_parallel=groups([0, 1], [2, 3]))
     tokens = throughput(data)["tokens"]
     assert (tokens["per_iteration"], tokens["ranks"], tokens["is_whole"]) == (40, [0, 1], True)
+
+
+def test_ranks_that_share_sequences_share_samples(tmp_path: Path) -> None:
+    """Two of four ranks have halves of the same two samples."""
+    rows = [row for rank in range(4) for row in batches(rank, "embedding", "9x9", 2, 20)]
+    shared = groups([0, 1], [2, 3], parts=2)
+    found = throughput(
+        training(tmp_path, 4, batches=rows, data_parallel=shared + groups([*range(4)]))
+    )
+    assert (found["tokens"]["per_iteration"], found["samples"]["per_iteration"]) == (80, 4)
+    found = throughput(training(tmp_path, 4, batches=rows, data_parallel=shared))
+    assert not found["tokens"]["is_whole"]
+
+
+IMAGES = BF16 | {"images": 32}
+
+
+@pytest.mark.parametrize(
+    ("passes", "optimizers", "samples"), [(1, 1, 32), (2, 1, None), (1, 2, None), (0, 1, None)]
+)
+def test_a_first_layer_tells_of_images(
+    tmp_path: Path, passes: int, optimizers: int, samples: int | None
+) -> None:
+    """If it is computed once for each backward pass, and one optimizer steps."""
+    marks = [
+        (0, step * STEP_NS + at, kind, name)
+        for step in range(STEPS)
+        for at, kind, name in (
+            *[(950, MarkerKind.BACKWARD, "train.py:9 main")] * passes,
+            *[(STEP_NS, MarkerKind.OPTIMIZER_STEP, f"SGD#{n}") for n in range(optimizers)],
+        )
+    ]
+    spans = training(tmp_path).spans.copy()
+    spans["id"] = spans["issue_ns"] % STEP_NS == 500
+    data = make_run(tmp_path / "b.phr", [[]], marks, spans=spans, timings=[BF16, IMAGES])
+    found = throughput(data)["samples"]
+    assert (found and found["per_iteration"]) == samples
+    assert found is None or found["found_by"] == "convolution"
 
 
 def test_one_rank_s_tokens_are_told_where_no_wrapper_says_more(tmp_path: Path) -> None:
@@ -205,7 +248,7 @@ def test_ranks_without_marks_count(tmp_path: Path) -> None:
         [(0, at, MarkerKind.CLOCK_READ, "train.py:3 main") for _, at, _, _ in steps_of([0])],
         timings=[BF16],
         batches=shifted,
-        data_parallel=[[0, 1]],
+        data_parallel=groups([0, 1]),
     )
     assert throughput(data)["samples"]["per_iteration"] == 8
 

@@ -17,6 +17,7 @@ _FOUND_BY = {
     "embedding": "looked up in an embedding",
     "graph": "given to a compiled graph",
     "loader": "from a data loader",
+    "convolution": "images that are convolved",
     "told": "as told",
 }
 
@@ -31,7 +32,7 @@ class Amount(TypedDict):
     is_whole: bool
     """False: the first rank's alone, because no wrapper says which ranks have different data."""
     found_by: str
-    """`embedding`, `graph`, `loader` or `told` (docs/decisions/throughput.md)."""
+    """`embedding`, `graph`, `loader`, `convolution` or `told` (docs/decisions/throughput.md)."""
 
 
 class Utilization(TypedDict):
@@ -73,7 +74,9 @@ def make(found: Findings) -> RunThroughput | None:
     data, iterations = found.data, found.iterations
     told = found.told
     return {
-        "samples": _amount(told.get("samples") or throughput.samples(data, iterations), time_ns),
+        "samples": _amount(
+            told.get("samples") or throughput.samples(data, found.window, iterations), time_ns
+        ),
         "tokens": _amount(told.get("tokens") or throughput.tokens(data, iterations), time_ns),
         "utilization": _utilization(found, time_ns),
     }

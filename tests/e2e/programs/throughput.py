@@ -94,6 +94,8 @@ class Examples(Dataset[tuple[torch.Tensor, ...]]):
 def batches() -> Iterator[tuple[torch.Tensor, ...]]:
     if "loader" in KINDS:
         yield from DataLoader(Examples(), BATCH, num_workers=1)
+    while "images" in KINDS:
+        yield torch.ones(BATCH, 3, IMAGE, IMAGE), torch.zeros(BATCH, dtype=torch.long)
     while True:
         ids = torch.randint(0, VOCABULARY, (BATCH, LENGTH + 1))
         yield ids[:, :-1], ids[:, 1:]
