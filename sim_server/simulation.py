@@ -23,6 +23,7 @@ from sim_server.deadlock import report_deadlock
 from sim_server.errors import Deadlock, Mismatch, PhantoraError, RankFailed, UnsupportedCall
 from sim_server.gpu import GpuProfile
 from sim_server.kernels import Timer, Timing, copy_rates, fill_rate, name_gpu
+from sim_server.kernels.flops import Products, products_of
 from sim_server.log.history import PIECE_ROWS, Piece
 from sim_server.log.iterations import parse_choice
 from sim_server.log.run_log import Reply, RunLog
@@ -310,7 +311,7 @@ class Simulation:
             signature = name_gpu(signature, profile)
         timing = history.timing(signature)
         if timing is None:
-            timing = history.add_timing(signature, self._time(signature, announcement))
+            timing = history.add_timing(signature, *self._time(signature, announcement))
         self._engine.set_duration(
             announcement.rank,
             announcement.id,
@@ -319,9 +320,10 @@ class Simulation:
             history.timing_index(signature),
         )
 
-    def _time(self, signature: bytes, announcement: Announcement) -> Timing:
+    def _time(self, signature: bytes, announcement: Announcement) -> tuple[Timing, Products | None]:
         try:
-            timing = self._timer.time(json.loads(signature))
+            told = json.loads(signature)
+            timing, products = self._timer.time(told), products_of(told)
         except PhantoraError:
             raise
         except Exception as error:  # models do sums with whatever a signature holds
@@ -331,7 +333,7 @@ class Simulation:
         if timing.duration_ns > _MOST_KERNEL_NS:
             text = signature.decode(errors="replace")
             raise announced.malformed(announcement, f"it would take months: {text}")
-        return timing
+        return timing, products
 
     def _unsupported_message(self, announcement: Announcement) -> str:
         call: dict[str, str] = json.loads(announcement.payload)

@@ -5,14 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from phantora_py.cli.iteration_option import ITERATION_FORMS, ITERATION_HELP, checked_iteration
 from phantora_py.cli.messages import parse_ranks
+from phantora_py.compare.quantities import work_of
 from phantora_py.data import RunData
+from phantora_py.report.findings import Findings
 from phantora_py.report.listing import print_kernels
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
+from phantora_py.report.throughput import Taken
 from phantora_py.text.units import size_text
 from sim_server.errors import UsageError
 
@@ -40,6 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="list kernels by class, tier and share of time, the largest unknown first",
     )
     view.add_argument("--rank", type=int, metavar="N", help="print what this rank has printed")
+    parser.add_argument(
+        "--per-iteration",
+        action="append",
+        default=[],
+        metavar="AMOUNT",
+        help="what all ranks together get through in an iteration, as '64x4096 tokens' or '256 "
+        "samples', where the report does not find it; may be given once for each",
+    )
     parser.add_argument("--iteration", metavar=ITERATION_FORMS, help=ITERATION_HELP)
     parser.add_argument(
         "--trace-ranks", metavar="RANKS", help="with --trace: these alone, as 3 or 0,8-15"
@@ -58,18 +70,19 @@ def run(arguments: argparse.Namespace) -> int:
         raise UsageError("--trace-ranks and --trace-iterations say what --trace OUT is to write.")
     iteration = checked_iteration(arguments.iteration)
     data = RunData(arguments.file, iteration)
+    told = _told(arguments.per_iteration, data.ranks)
     if arguments.trace is not None:
         _write_trace(data, arguments)
     elif arguments.rank is not None:
         _print_log(data, arguments.rank)
     elif arguments.json:
-        print(json.dumps(summarise(data), indent=1))
+        print(json.dumps(summarise(data, Findings(data, told)), indent=1))
     elif arguments.kernels:
         print_kernels(data)
     elif arguments.html is not None:
-        _write_page(data, arguments.html)
+        _write_page(data, arguments.html, told)
     else:
-        print_summary(arguments.file, iteration=iteration)
+        print_summary(arguments.file, iteration=iteration, told=told)
     if data.broke_off:
         raise UsageError(
             f"{arguments.file} is not complete: phantora was killed before the run ended, so that "
@@ -78,11 +91,25 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _write_page(data: RunData, path: Path) -> None:
+def _told(texts: Sequence[str], ranks: int) -> dict[str, Taken]:
+    """By unit. Raises: UsageError for an amount of something else, or told twice."""
+    told: dict[str, Taken] = {}
+    for text in texts:
+        work = work_of(text)
+        if work.unit not in ("samples", "tokens") or work.unit in told:
+            raise UsageError(
+                f"--per-iteration {text!r}: a report has samples and tokens, each told once; "
+                "`phantora compare` takes any unit."
+            )
+        told[work.unit] = Taken(work.amount, tuple(range(ranks)), True, "told")
+    return told
+
+
+def _write_page(data: RunData, path: Path, told: Mapping[str, Taken]) -> None:
     # The template engine need not be imported for the other views.
     from phantora_py.report.page.render import write_page  # noqa: PLC0415
 
-    print(f"Wrote {path} ({size_text(write_page(data, path))})")
+    print(f"Wrote {path} ({size_text(write_page(data, path, told))})")
 
 
 def _write_trace(data: RunData, arguments: argparse.Namespace) -> None:

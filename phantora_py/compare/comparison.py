@@ -21,6 +21,7 @@ from phantora_py.compare.json_types import (
     Comparison,
     Cost,
     KernelFigures,
+    PeakShares,
     SpeedUpJson,
     Throughput,
 )
@@ -110,15 +111,52 @@ def names_of(paths: Sequence[Path]) -> list[str]:
 def compare(runs: Sequence[Configuration], prices: Prices) -> Comparison:
     """The comparison of at least one run. Units: as the keys say; times are virtual."""
     first = runs[0]
+    amounts = _amounts(runs)
     return {
         "schema": SCHEMA,
-        "runs": [_figures(run, first, prices) for run in runs],
+        "runs": [
+            _figures(run, first, prices, amount) for run, amount in zip(runs, amounts, strict=True)
+        ],
         "changes": [_changes(first, run) for run in runs[1:]],
         "notes": [note for tell in _NOTES for note in tell(runs)],
     }
 
 
-def _figures(run: Configuration, first: Configuration, prices: Prices) -> ComparedRun:
+@dataclass(frozen=True)
+class _Amount:
+    """What an iteration gets through."""
+
+    per_iteration: float
+    unit: str
+
+
+def _amounts(runs: Sequence[Configuration]) -> list[_Amount | None]:
+    """As the user says; else as the reports find it, in a unit that all runs with iterations have,
+    tokens before samples.
+    """
+    if any(run.work for run in runs):
+        return [_Amount(run.work.amount, run.work.unit) if run.work else None for run in runs]
+    for unit in ("tokens", "samples"):
+        found = [_found(run, unit) for run in runs]
+        if all(
+            amount or not _takes_time(run.iterations)
+            for amount, run in zip(found, runs, strict=True)
+        ):
+            return found
+    return [None] * len(runs)
+
+
+def _found(run: Configuration, unit: str) -> _Amount | None:
+    through = run.summary["throughput"]
+    amount = through and through[unit]  # type: ignore[literal-required]
+    if not amount or not amount["is_whole"]:
+        return None
+    return _Amount(amount["per_iteration"], unit)
+
+
+def _figures(
+    run: Configuration, first: Configuration, prices: Prices, amount: _Amount | None
+) -> ComparedRun:
     summary, iterations = run.summary, run.iterations
     ratio = None
     if run is not first and _takes_time(iterations) and _takes_time(first.iterations):
@@ -141,7 +179,8 @@ def _figures(run: Configuration, first: Configuration, prices: Prices) -> Compar
         "digest": summary["digest"],
         "iteration": _iteration(summary, iterations) if iterations else None,
         "speed_up": _ratio(ratio) if ratio else None,
-        "throughput": _throughput(run),
+        "throughput": _throughput(run, amount),
+        **_utilization(summary),
         "breakdown_ns": summary["breakdown_ns"],
         "unknown_reads": summary["trust"]["unknown_reads"],
         "exposed_communication_ns": summary["breakdown_ns"]["exposed_communication"],
@@ -149,7 +188,7 @@ def _figures(run: Configuration, first: Configuration, prices: Prices) -> Compar
         "peak_memory_bytes": max(memory["peak_device_bytes"], default=None),
         "capacity_bytes": memory["capacity_bytes"],
         "fits": memory["fits"],
-        "cost": _cost(run, prices),
+        "cost": _cost(run, prices, amount),
     }
 
 
@@ -188,14 +227,19 @@ def _relative_work(run: Configuration, first: Configuration) -> float:
     return run.work.amount / first.work.amount if run.work and first.work else 1.0
 
 
-def _throughput(run: Configuration) -> Throughput | None:
-    if run.work is None or run.iterations is None or not run.iterations.median_ns:
+def _throughput(run: Configuration, amount: _Amount | None) -> Throughput | None:
+    if amount is None or run.iterations is None or not run.iterations.median_ns:
         return None
-    per_s = run.work.amount / run.iterations.median_ns * 1e9
-    return {"unit": run.work.unit, "per_iteration": run.work.amount, "per_s": per_s}
+    per_s = amount.per_iteration / run.iterations.median_ns * 1e9
+    return {"unit": amount.unit, "per_iteration": amount.per_iteration, "per_s": per_s}
 
 
-def _cost(run: Configuration, prices: Prices) -> Cost | None:
+def _utilization(summary: Summary) -> PeakShares:
+    found = summary["throughput"] and summary["throughput"]["utilization"]
+    return {"mfu": found["mfu"], "hfu": found["hfu"]} if found else {"mfu": None, "hfu": None}
+
+
+def _cost(run: Configuration, prices: Prices, amount: _Amount | None) -> Cost | None:
     per_hour = 0.0
     for gpu, ranks in run.gpus.items():
         price = prices.of(gpu)
@@ -205,7 +249,7 @@ def _cost(run: Configuration, prices: Prices) -> Cost | None:
     if run.iterations is None:
         return None
     cost = per_hour * run.iterations.median_ns / _HOUR_NS
-    per_million = cost / run.work.amount * 1e6 if run.work else None
+    per_million = cost / amount.per_iteration * 1e6 if amount else None
     mean = per_hour / run.summary["ranks"]
     return {"per_gpu_hour": mean, "per_iteration": cost, "per_million": per_million}
 

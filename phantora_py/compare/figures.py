@@ -38,6 +38,8 @@ def figure_columns(runs: Sequence[ComparedRun]) -> list[Column]:
         ("interval", _interval),
         ("speed-up", lambda run: _speed_up(run, run is runs[0])),
         (_throughput_title(runs), _throughput),
+        ("MFU", lambda run: _optional(percent_text, run["mfu"])),
+        ("HFU", lambda run: _optional(percent_text, run["hfu"])),
         ("exposed", lambda run: _optional(duration_text, run["exposed_communication_ns"])),
         ("waiting", lambda run: _optional(duration_text, run["waiting_for_ranks_ns"])),
         ("peak memory", _memory),

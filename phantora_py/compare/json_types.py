@@ -34,10 +34,10 @@ class SpeedUpJson(TypedDict):
 
 
 class Throughput(TypedDict):
-    """With --per-iteration."""
+    """As --per-iteration says; else in what the reports of all runs found, tokens or samples."""
 
     unit: str
-    per_iteration: int
+    per_iteration: float
     per_s: float
 
 
@@ -47,10 +47,17 @@ class Cost(TypedDict):
     per_gpu_hour: float
     per_iteration: float
     per_million: float | None
-    """Of what --per-iteration counts."""
+    """Of what `throughput` counts."""
 
 
-class ComparedRun(TypedDict):
+class PeakShares(TypedDict):
+    """Shares of the GPUs' peak, as in the run's own report; null where that has none."""
+
+    mfu: float | None
+    hfu: float | None
+
+
+class ComparedRun(PeakShares):
     """The figures of a run."""
 
     name: str

@@ -44,14 +44,15 @@ def parse_work(texts: Sequence[str], runs: int) -> list[Work | None]:
             f"--per-iteration was given {len(texts)} times for {runs} runs; give it once for all, "
             "or once for each, in their order."
         )
-    works = [_work(text) for text in texts]
+    works = [work_of(text) for text in texts]
     if len({work.unit for work in works}) > 1:
         units = ", ".join(sorted({work.unit for work in works}))
         raise UsageError(f"--per-iteration counts {units}, which cannot be compared; use one unit.")
     return [*works] if len(works) == runs else [*works] * runs
 
 
-def _work(text: str) -> Work:
+def work_of(text: str) -> Work:
+    """`64x4096 tokens`; samples unless it says of what. Raises: UsageError."""
     match = _WORK.fullmatch(text.strip())
     amount = math.prod(int(one) for one in match[1].split("x")) if match else 0
     if match is None or amount < 1:

@@ -76,6 +76,21 @@ class Allocation(NamedTuple):
     """The Python line that took it."""
 
 
+class Batch(NamedTuple):
+    """A piece of the training data that a rank has taken."""
+
+    rank: int
+    time_ns: int
+    """Of the rank's host."""
+    source: str
+    """One of BATCH_SOURCES."""
+    key: str
+    """The table, the graph or the loader."""
+    samples: int
+    tokens: int
+    """0 if it has none."""
+
+
 class RunData:
     """One run, as its data file tells it. `broke_off`: phantora was killed; the file reaches as
     far as it had been written.
@@ -316,6 +331,36 @@ class RunData:
         Empty in files of earlier versions.
         """
         return [(rank, time_ns, site) for rank, time_ns, site in self._rows("unknown_reads")]
+
+    @cached_property
+    def batches(self) -> list[Batch]:
+        """What ranks took of the training data, by rank and time.
+
+        Empty in files of earlier versions.
+        """
+        rows = [Batch(*row) for row in self._rows("batches")]
+        return sorted(rows, key=lambda row: (row.rank, row.time_ns))
+
+    @cached_property
+    def recomputations(self) -> list[tuple[int, int, str]]:
+        """Where checkpoints "begin", and "end", to compute something again, and where one was
+        "compiled": rank, host time in ns, which; those of one rank in order.
+
+        Empty in files of earlier versions.
+        """
+        rows = [(rank, time_ns, event) for rank, time_ns, event in self._rows("recomputations")]
+        return sorted(rows, key=lambda row: row[:2])
+
+    @cached_property
+    def data_parallel(self) -> list[dict[str, Any]]:
+        """Groups of `ranks` that have different data, as their wrappers say: several may hold a
+        rank. So many `parts` of a sample are on ranks of their own: the ranks share sequences.
+
+        Empty if the run broke off, and in files of earlier versions.
+        """
+        if self.broke_off or "data_parallel.json" not in self._names:
+            return []
+        return list(self._json("data_parallel.json"))
 
     @cached_property
     def host_tensors(self) -> dict[str, list[dict[str, Any]]]:

@@ -35,6 +35,7 @@ from sim_server.files.schema import (
     wholes,
 )
 from sim_server.kernels import Tier
+from sim_server.kernels.flops import MOST_FLOPS
 from sim_server.log.history import (
     COMMUNICATION_SPAN,
     COPY_SPAN,
@@ -55,6 +56,8 @@ from sim_server.records import (
     WaitKind,
 )
 
+BATCH_SOURCES = ("embedding", "graph", "loader")
+"""By what a rank tells of a batch, the one to be believed first (phantora_py/rank/batches.py)."""
 MOST_RANKS = 1 << 16
 """Assumed: no machine runs more."""
 MOST_MEMBERS = 1 << 20
@@ -161,6 +164,7 @@ _SETTINGS = record(
             {
                 "name": text,
                 "intervals": mapping(row(number(0, 1), number(1), text)),
+                "peak_per_s": mapping(number(1, 1e21)),
             },
         ),
         "nccl_environment": mapping(text),
@@ -186,6 +190,9 @@ _TIMING = record(
         "interval_source": printable,
         "signature": mapping(anything),
         "gpu": printable,
+        "flops": optional(whole(0, MOST_FLOPS - 1)),
+        "type": printable,
+        "images": _count,
     },
     together=("interval", "interval_source"),
 )
@@ -214,6 +221,11 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         "communicators.json": mapping(wholes(0, ranks - 1), key_of(0, (1 << 64) - 1)),
         "operations": rows(_operation(ranks)),
         "markers": rows(row(rank, _time_ns, one_of([*map(int, MarkerKind)]), printable)),
+        "batches": rows(row(rank, _time_ns, one_of(BATCH_SOURCES), printable, _count, _count)),
+        "recomputations": rows(row(rank, _time_ns, one_of(("begin", "end", "compiled")))),
+        "data_parallel.json": rows(
+            record({"ranks": wholes(0, ranks - 1, fewest=1), "parts": whole(1, ranks)})
+        ),
         "allocations": rows(
             row(
                 *(rank, _time_ns, whole(0, MOST_RANKS), one_of([*map(int, MemoryKind)])),

@@ -15,15 +15,17 @@ import json
 import os
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .batches import Batches
 from .checkpoints import map_checkpoints
 from .expert_load import ExpertLoad
 from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
+from .recomputation import Recomputation
 from .scratch import keep_in
 from .small_operations import SmallOperations, small_operations
 from .step_marks import StepMarks
@@ -72,7 +74,7 @@ def _hook(shim: ctypes.CDLL) -> _Runtime:
     rank_runtime = _Runtime(shim, Path(os.fsdecode(os.environb[b"PHANTORA_RUN_DIR"])))
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
     after_import("torch", rank_runtime.replace_kernels)
-    for name, action in rank_runtime.step_mark_actions().items():
+    for name, action in rank_runtime.watch_actions():
         after_import(name, action)
     after_import("multiprocessing.util", functools.partial(keep_in, rank_runtime.run_dir))
     share_kernels()
@@ -126,7 +128,8 @@ class _Runtime:
         self.run_dir = run_dir
         self._process = os.getpid()
         self._forked = False
-        self._step_marks = StepMarks(shim, run_dir)
+        recomputation = Recomputation(shim)
+        self._watches = (StepMarks(shim, run_dir), recomputation, Batches(shim, recomputation))
         self._ordinals: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._optimizers = 0
         self._last_statistics: dict[int, str] = {}
@@ -134,16 +137,19 @@ class _Runtime:
         self._small_operations: SmallOperations | None = None
         self._grouped_products: GroupedProducts | None = None
 
-    def step_mark_actions(self) -> dict[str, Callable[[ModuleType], None]]:
-        """See StepMarks."""
-        return self._step_marks.actions()
+    def watch_actions(self) -> Iterator[tuple[str, Callable[[ModuleType], None]]]:
+        """Modules, and what is to be done once each has been imported."""
+        for watch in self._watches:
+            yield from watch.actions().items()
 
     def move_to_child(self) -> None:
         """The hooks belong to this forked child, unless it is that of a rank."""
         if self._shim.ph_has_clock():
             return
         self._forked = True
-        self._process = self._step_marks.process = os.getpid()
+        self._process = os.getpid()
+        for watch in self._watches:
+            watch.process = self._process
         if self._host_tensors is not None:
             self._host_tensors.process = self._process
 

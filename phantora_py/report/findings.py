@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
@@ -10,14 +11,17 @@ from phantora_py.data import RunData
 from phantora_py.report.breakdown import Breakdown, break_down
 from phantora_py.report.certainty import Certainty, certainty
 from phantora_py.report.iterations import Iterations, find_iterations
+from phantora_py.report.throughput import Taken
 from phantora_py.report.window import Window, steady_window
 
 
 class Findings:
     """Of one run."""
 
-    def __init__(self, data: RunData) -> None:
+    def __init__(self, data: RunData, told: Mapping[str, Taken] | None = None) -> None:
+        """`told`: `samples` or `tokens` of an iteration, where the user says."""
         self.data = data
+        self.told = told or {}
         self.iterations: Iterations = find_iterations(data)
 
     @cached_property

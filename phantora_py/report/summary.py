@@ -33,6 +33,7 @@ from phantora_py.report.sections import (
     nccl,
     path,
     resimulation,
+    throughput,
     timeline,
     trust,
     unknown_reads,
@@ -68,6 +69,7 @@ class Summary(headline.Run):
     resimulation: resimulation.Resimulation | None
     iterations: iteration.IterationSummary
     breakdown_ns: breakdown.BreakdownTimes
+    throughput: throughput.RunThroughput | None
     critical_path: path.PathSummary | None
     memory: memory.MemorySummary
     trust: Trust
@@ -94,6 +96,7 @@ def summarise(data: RunData, found: Findings | None = None) -> Summary:
         "resimulation": resimulation.make(found),
         "iterations": iteration.make(found),
         "breakdown_ns": breakdown.make(found),
+        "throughput": throughput.make(found),
         "critical_path": path.make(found),
         "memory": memory.make(found),
         "trust": {
@@ -135,6 +138,7 @@ SECTIONS = (
     Section(lambda run: unsupported.headline(run["trust"]["unsupported"])),
     Section(lambda run: iteration.lines(run["iterations"], run["virtual_time_ns"]), iteration.PAGE),
     Section(lambda run: breakdown.lines(run["breakdown_ns"])),
+    Section(lambda run: throughput.lines(run["throughput"], run["ranks"])),
     Section(page=timeline.PAGE),
     Section(lambda run: path.lines(run["critical_path"]), path.PAGE),
     Section(lambda run: memory.lines(run["memory"])),

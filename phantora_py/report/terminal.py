@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -9,16 +10,26 @@ from rich.text import Text
 
 from phantora_py.data import RunData
 from phantora_py.report.deadlock import print_deadlock
+from phantora_py.report.findings import Findings
 from phantora_py.report.summary import summarise, summary_lines
+from phantora_py.report.throughput import Taken
 from phantora_py.text.wrapping import print_lines
 
 
-def print_summary(path: Path, console: Console | None = None, iteration: str | None = None) -> None:
-    """Print the summary of the data file at `path`. `iteration`: see `RunData`.
+def print_summary(
+    path: Path,
+    console: Console | None = None,
+    iteration: str | None = None,
+    told: Mapping[str, Taken] | None = None,
+) -> None:
+    """Print the summary of the data file at `path`. `iteration`: see `RunData`; `told`: see
+    `Findings`.
 
     Raises: UsageError if it cannot be read.
     """
     console = console or Console(highlight=False, soft_wrap=True)
     data = RunData(path, iteration)
-    print_lines(map(Text.from_markup, summary_lines(summarise(data))), console)
+    print_lines(
+        map(Text.from_markup, summary_lines(summarise(data, Findings(data, told)))), console
+    )
     print_deadlock(console, data.run.get("deadlock", []))

@@ -183,3 +183,36 @@ def flash_combine(launch: Launch, _gpu: GpuProfile) -> Work:
     log_splits = next((int(part) for part in launch.name.template[2:3] if part.isdigit()), 2)
     elements = rows * sizes.get("head_dim", int(traits[2]))
     return Work(bytes=elements * (4 * 2**log_splits + 2), sound="seqlen_q" in sizes)
+
+
+@dataclass(frozen=True)
+class PassSizes:
+    """What a pass multiplies. `scores`: elements of all score matrices, whether masked or not."""
+
+    scores: int
+    depth: tuple[int, int]
+    """Of a head's Q, and of its V."""
+    backward: bool
+    type: str
+
+
+def pass_sizes(launch: Launch) -> PassSizes | None:
+    """Of a launch of `flash_pass` or `efficient_pass`; None where its signature hides them."""
+    sizes = launch.sizes
+    if not {"seqlen_q", "seqlen_k", "head_dim"} <= sizes.keys():
+        return None
+    text = launch.name.text
+    scores, depth = sizes["seqlen_q"] * sizes["seqlen_k"], sizes["head_dim"]
+    if (efficient := _EFFICIENT.search(text)) is not None:
+        scores *= launch.grid[1] * launch.grid[2]
+        depths = depth, sizes.get("head_dim_value", depth)
+        # Single precision is made of TF32 products.
+        number = efficient[2].replace("f32", "tf32")
+        return PassSizes(scores, depths, efficient[1] == "B", number)
+    traits = _TRAITS.search(text)
+    assert traits is not None, text
+    if not {"batch", "heads"} <= sizes.keys():
+        return None
+    number = "bf16" if "bfloat16" in text else "f16"
+    scores *= sizes["batch"] * sizes["heads"]
+    return PassSizes(scores, (depth, depth), traits[1] == "bwd", number)

@@ -141,7 +141,7 @@ def _time_convolution(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     """As the matrix product that it is equivalent to; other layouts than channels last are
     converted first where tensor cores do the work.
     """
-    number = "tf32" if signature["compute"] == "tf32" else str(signature["type"])
+    number = convolution_type(signature)
     slowdown = gpu.peak_flops_per_ns("bf16") / gpu.peak_flops_per_ns(number)
     traffic_bytes = signature["bytes"]
     if signature["layout"] != "channels_last" and number not in ("f32", "f64"):
@@ -160,6 +160,11 @@ def _time_convolution(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
         name=f"cudnn {signature['operation']} {signature['type']} {sizes} by {window}",
         sm_demand=min(1.0, blocks / gpu.sm_count),
     )
+
+
+def convolution_type(signature: Mapping[str, Any]) -> str:
+    """The type whose peak rate bounds a convolution."""
+    return "tf32" if signature["compute"] == "tf32" else str(signature["type"])
 
 
 def _product_sizes(signature: Mapping[str, Any]) -> tuple[int, int, int]:

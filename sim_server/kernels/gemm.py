@@ -23,7 +23,7 @@ STEP = 64
 _THIN, _LARGE = 128, 1024
 _NUMBER_BYTES = {"f64": 8, "f32": 4, "tf32": 4, "i32": 4, "f16": 2, "bf16": 2, "c64": 8, "c128": 16}
 # What is multiplied where numbers are complex, each time in four products of real ones.
-_REAL = {"c64": "f32", "c128": "f64"}
+REAL_TYPES = {"c64": "f32", "c128": "f64"}
 _FITTED_BYTES = 2
 # The best FP8 products of stas00/ml-engineering@744d01e (1403 TFLOP/s on H100, 1453 on H200) are
 # that much below twice the fitted bf16 rate.
@@ -54,9 +54,11 @@ class Product:
 
 def time_gemm(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     """The timing of a {"kind": "gemm"} payload."""
-    number = _multiplied(signature)
+    number = multiplied_type(signature)
     fitted = number in ("bf16", "f16")
-    rate = gpu.peak_flops_per_ns(_REAL.get(number, number)) / (4 if number in _REAL else 1)
+    rate = gpu.peak_flops_per_ns(REAL_TYPES.get(number, number)) / (
+        4 if number in REAL_TYPES else 1
+    )
     product = _read(signature, gpu.peak_flops_per_ns("bf16") / rate)
     duration_ns, blocks = product_ns(product, gpu.gemm, gpu.sm_count)
     size = f"{product.m}x{product.n}x{product.k}"
@@ -88,7 +90,7 @@ def _read(signature: Mapping[str, Any], arithmetic: float) -> Product:
     return Product(m, n, k, batch, traffic_bytes, slowdown)
 
 
-def _multiplied(signature: Mapping[str, Any]) -> str:
+def multiplied_type(signature: Mapping[str, Any]) -> str:
     """The type whose peak rate bounds the product: f32 runs as TF32 only where asked."""
     number: str = signature["a"]
     if number in ("f32", "tf32"):

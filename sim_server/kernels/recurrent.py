@@ -53,6 +53,29 @@ def time_recurrent(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     )
 
 
+def recurrent_products(signature: Mapping[str, Any]) -> tuple[int, str]:
+    """FLOPs of the products of a pass, and the type that is multiplied. All three passes do the
+    same: each weight of a layer with each of its tokens.
+    """
+    operation = str(signature["operation"])
+    gates = next(count for cell, count in _GATES.items() if operation.startswith(f"{cell}_"))
+    directions, hidden = signature["directions"], signature["hidden"]
+    output = signature["projection"] or hidden
+    weights = 0
+    for layer in range(signature["layers"]):
+        width = directions * output if layer else signature["input"]
+        weights += directions * gates * hidden * (width + output)
+        weights += directions * signature["projection"] * hidden
+    return 2 * signature["tokens"] * weights, _multiplied_type(signature)
+
+
+def _multiplied_type(signature: Mapping[str, Any]) -> str:
+    number = str(signature["type"])
+    if number == "f32" and signature["tensor_cores"]:
+        return "tf32"
+    return number if signature["tensor_cores"] or number == "f64" else "f32"
+
+
 @dataclass(frozen=True)
 class _Network:
     """The sizes of a pass. `rows` are those of one step, all sequences together."""
@@ -75,10 +98,6 @@ class _Network:
     def from_signature(cls, signature: Mapping[str, Any], gpu: GpuProfile) -> _Network:
         operation, number = str(signature["operation"]), str(signature["type"])
         cell = next(cell for cell in _GATES if operation.startswith(f"{cell}_"))
-        if number == "f32" and signature["tensor_cores"]:
-            multiplied = "tf32"
-        else:
-            multiplied = number if signature["tensor_cores"] or number == "f64" else "f32"
         return cls(
             gpu=gpu,
             direction=operation.removeprefix(f"{cell}_"),
@@ -91,7 +110,7 @@ class _Network:
             hidden=signature["hidden"],
             projection=signature["projection"],
             persistent=bool(signature["persistent"]),
-            number=multiplied,
+            number=_multiplied_type(signature),
             element_bytes=number_bytes(number),
         )
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from sim_server.kernels import Tier, Timing
+from sim_server.kernels.flops import Products
 
 KERNEL_SPAN = 1
 COPY_SPAN = 2
@@ -85,6 +86,7 @@ class History:
         self._indexes: dict[bytes, int] = {}
         self._by_index: list[Timing] = []
         self._signatures: list[bytes] = []
+        self._products: list[Products | None] = []
         self._numbers = np.full(64, -1, np.int64)  # of timings in the file, by index
         self._numbered = 0
         self._ended: list[np.ndarray] = []
@@ -99,12 +101,15 @@ class History:
         """The timing of a signature that was seen before, of whatever rank."""
         return self._timings.get(signature)
 
-    def add_timing(self, signature: bytes, timing: Timing) -> Timing:
-        """Keep the timing of a new signature."""
+    def add_timing(
+        self, signature: bytes, timing: Timing, products: Products | None = None
+    ) -> Timing:
+        """Keep the timing of a new signature, and what it multiplies."""
         self._indexes[signature] = len(self._by_index)
         self._timings[signature] = timing
         self._by_index.append(timing)
         self._signatures.append(signature)
+        self._products.append(products)
         if len(self._by_index) > len(self._numbers):
             self._numbers = np.append(self._numbers, np.full_like(self._numbers, -1))
         return timing
@@ -157,7 +162,7 @@ class History:
                 "tier": timing.tier.value,
                 "duration_ns": timing.duration_ns,
             },
-            derived=_doubt(timing, self._signatures[index]),
+            derived=_counted(self._products[index]) | _doubt(timing, self._signatures[index]),
         )
 
     def is_full(self) -> bool:
@@ -182,6 +187,13 @@ class History:
         whole.update(self._timing_rows.digest())
         whole.update(self._operation_rows.digest())
         return whole.hexdigest()
+
+
+def _counted(products: Products | None) -> dict[str, Any]:
+    if products is None:
+        return {}
+    counted: dict[str, Any] = {"flops": products.flops, "type": products.type}
+    return counted | ({"images": products.images} if products.images else {})
 
 
 def _doubt(timing: Timing, signature: bytes) -> dict[str, Any]:

@@ -93,6 +93,9 @@ class RunLog:
         self._markers = Rows("markers")
         self._allocations = Rows("allocations")
         self._unknown_reads = Rows("unknown_reads")
+        self._batches = Rows("batches")
+        self._recomputations = Rows("recomputations")
+        self._data_parallel: set[tuple[tuple[int, ...], int]] = set()
         self._memory = [
             RankMemory(capacity_bytes=settings.gpu_of(rank).memory_bytes)
             for rank in range(settings.ranks)
@@ -220,7 +223,8 @@ class RunLog:
             name = self.marker_name(announcement)
             self._markers.add([rank, announcement.host_time_ns, announcement.id, name])
         elif kind is RecordKind.STATISTICS:
-            self._add_statistics(rank, json.loads(announcement.payload))
+            statistics = json.loads(announcement.payload)
+            self._add_statistics(rank, announcement.host_time_ns, statistics)
         elif kind is RecordKind.OUT_OF_MEMORY:
             args = named_args(kind, announcement.args)
             self._memory[rank].oom.append(
@@ -265,7 +269,7 @@ class RunLog:
         elif announcement.id == MemoryKind.NCCL:
             memory.nccl_bytes += size_bytes
 
-    def _add_statistics(self, rank: int, statistics: dict[str, Any]) -> None:
+    def _add_statistics(self, rank: int, time_ns: int, statistics: dict[str, Any]) -> None:
         if statistics["kind"] == "memory":
             memory = self._memory[rank]
             memory.allocated_peak_bytes = max(
@@ -288,6 +292,14 @@ class RunLog:
             self._host_gaps.add_replayed(statistics)
         elif statistics["kind"] == "routing":
             self._routing.add(statistics)
+        elif statistics["kind"] == "batch":
+            names = ("source", "key", "samples", "tokens")
+            self._batches.add([rank, time_ns, *(statistics[name] for name in names)])
+        elif statistics["kind"] == "data_parallel":
+            group = tuple(statistics["ranks"]), statistics["parts"]
+            self._data_parallel.add(group)
+        elif statistics["kind"] == "recomputation":
+            self._recomputations.add([rank, time_ns, statistics["event"]])
         elif statistics["kind"] == "unsupported":
             self._unsupported.add_counts(rank, statistics, functools.partial(self.site, rank))
         elif statistics["kind"] == "host_tensors":
@@ -314,7 +326,10 @@ class RunLog:
 
     def pieces(self, everything: bool) -> Iterator[Piece]:
         """Members of the data file that are complete, or `everything` as far as it has settled."""
-        rows = (self._markers, self._allocations, self._unknown_reads)
+        rows = (
+            *(self._markers, self._allocations, self._unknown_reads),
+            *(self._batches, self._recomputations),
+        )
         if everything or self.history.is_full() or max(map(len, rows)) >= PIECE_ROWS:
             yield from self.history.take()
             for one in rows:
@@ -339,6 +354,8 @@ class RunLog:
         yield "host_gaps.json", _json_bytes(self._host_gaps.to_dict())
         yield "host_tensors.json", _json_bytes(self._host_tensors.to_dict())
         yield "routing.json", _json_bytes(self._routing.to_list())
+        groups = [{"ranks": ranks, "parts": parts} for ranks, parts in sorted(self._data_parallel)]
+        yield "data_parallel.json", _json_bytes(groups)
         yield "unsupported.json", _json_bytes(self._unsupported.to_list())
         yield "exits.json", _json_bytes(self._exits)
         yield "digest", self.history.digest().encode()

@@ -32,6 +32,9 @@ STATISTICS: Final[dict[str, Any]] = {
     "replayed_gaps": {"signature": _GAPS, "family": _GAPS, "call": _GAPS, "fixed": _GAPS},
     "routing": {"calls": [(int, int, bool, int)]},
     "unsupported": {"calls": [(str, str, str, int, int)]},
+    "batch": {"source": str, "key": str, "samples": int, "tokens": int},
+    "data_parallel": {"ranks": [int], "parts": int},
+    "recomputation": {"event": str},
     "host_tensors": {"skipped": [(str, int, int, int)], "used": [(int, int, int)]},
 }
 _UNSUPPORTED: Final = {"library": str, "symbol": str, "detail": str}

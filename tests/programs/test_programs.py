@@ -91,7 +91,11 @@ def run_program(source: Path, directory: Path, cuda_major: int = 13) -> list[byt
         agent.close()
     for (_, errors), code in ended:
         assert code == 0, errors
-        assert errors == ""
+        # Sensors are refused by name, once each; a program says nothing else.
+        refused = [
+            line for line in errors.splitlines() if " of nvml answers not supported: " in line
+        ]
+        assert len(set(refused)) == len(errors.splitlines()), errors
     return agent.records[0]
 
 

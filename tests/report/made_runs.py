@@ -76,7 +76,11 @@ def make_run(
         **members,
     }
     pieces = {
-        name: content.pop(name) for name in ("timings", "operations", "markers", "allocations")
+        name: content.pop(name, [])
+        for name in (
+            *("timings", "operations", "markers", "allocations"),
+            *("batches", "recomputations"),
+        )
     }
     rows = span_rows(by_rank) if spans is None else spans
     if not pieces["operations"] and COMMUNICATION in rows["kind"]:
@@ -84,7 +88,8 @@ def make_run(
     pieces["operations"] = [_operation(one, ranks) for one in pieces["operations"]]
     start = run_json(ranks) | (run or {})
     files = {"start.json": _json({key: start[key] for key in start if key not in END_KEYS})}
-    settings = {"gpu": {"properties": {"totalGlobalMem": 80 << 30}}, "nccl_environment": {}}
+    gpu = {"properties": {"totalGlobalMem": 80 << 30}, "peak_per_s": {"bf16": 1e15, "f32": 6e13}}
+    settings = {"gpu": gpu, "nccl_environment": {}}
     files["settings.json"] = _json(settings | content.pop("settings", {}))
     for number, half in enumerate((slice(0, len(rows) // 2), slice(len(rows) // 2, None))):
         for name, whole in pieces.items():

@@ -4,6 +4,13 @@
 // machines, rather than with an invented figure.
 #include "shim/nvml/nvml.h"
 
+#include <atomic>
+#include <string>
+
+#include <unistd.h>
+
+#include "shim/channel/rank.h"
+
 using namespace ph;
 using namespace ph::nvml;
 
@@ -18,8 +25,16 @@ nvmlReturn_t write_clock(nvmlDevice_t handle, nvmlClockType_t type, unsigned* cl
   return NVML_SUCCESS;
 }
 
-nvmlReturn_t no_sensor(nvmlDevice_t handle) noexcept {
+// Many tools take "not supported" for a reason to show nothing: a line says why, once for each call in a rank.
+nvmlReturn_t no_sensor(nvmlDevice_t handle, const char* symbol, std::atomic_flag& told) noexcept {
   PH_NVML_DEVICE(device, handle);
+  if (attached() && !told.test_and_set(std::memory_order_relaxed)) {
+    const std::string message = std::string("phantora: ") + symbol +
+                                " of nvml answers not supported: neither load nor power, energy and temperature of a "
+                                "GPU are simulated; `phantora report` has the time in which it works\n";
+    // Nobody can be told if that fails.
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, message.data(), message.size());
+  }
   return NVML_ERROR_NOT_SUPPORTED;
 }
 
@@ -47,27 +62,32 @@ PH_EXPORT nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockT
 
 PH_EXPORT nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t*) noexcept {
   PH_CALL(nvmlDeviceGetUtilizationRates);
-  return no_sensor(device);
+  static std::atomic_flag told;
+  return no_sensor(device, "nvmlDeviceGetUtilizationRates", told);
 }
 
 PH_EXPORT nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned*) noexcept {
   PH_CALL(nvmlDeviceGetPowerUsage);
-  return no_sensor(device);
+  static std::atomic_flag told;
+  return no_sensor(device, "nvmlDeviceGetPowerUsage", told);
 }
 
 PH_EXPORT nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned*) noexcept {
   PH_CALL(nvmlDeviceGetEnforcedPowerLimit);
-  return no_sensor(device);
+  static std::atomic_flag told;
+  return no_sensor(device, "nvmlDeviceGetEnforcedPowerLimit", told);
 }
 
 PH_EXPORT nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long*) noexcept {
   PH_CALL(nvmlDeviceGetTotalEnergyConsumption);
-  return no_sensor(device);
+  static std::atomic_flag told;
+  return no_sensor(device, "nvmlDeviceGetTotalEnergyConsumption", told);
 }
 
 PH_EXPORT nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t, unsigned*) noexcept {
   PH_CALL(nvmlDeviceGetTemperature);
-  return no_sensor(device);
+  static std::atomic_flag told;
+  return no_sensor(device, "nvmlDeviceGetTemperature", told);
 }
 
 PH_EXPORT nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned* count,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +15,26 @@ from phantora_py.report.page.tables import Basis
 from phantora_py.report.page.template import fill, write
 from phantora_py.report.sections.unsupported import mark
 from phantora_py.report.summary import page_parts, summarise
+from phantora_py.report.throughput import Taken
 from phantora_py.report.window import Window
 
 
-def write_page(data: RunData, path: Path) -> int:
-    """Write the page of a run. Returns its size in bytes.
+def write_page(data: RunData, path: Path, told: Mapping[str, Taken] | None = None) -> int:
+    """Write the page of a run. `told`: see `Findings`. Returns its size in bytes.
 
     Raises: UsageError if `path` cannot be written, or is the data file itself.
     """
-    return write(path, lambda: make_page(data), [data.path])
+    return write(path, lambda: make_page(data, told), [data.path])
 
 
-def make_page(data: RunData) -> str:
+def make_page(data: RunData, told: Mapping[str, Taken] | None = None) -> str:
     """The page. Everything that comes from the run is escaped."""
-    return fill("page.html", _views(data))
+    return fill("page.html", _views(data, told))
 
 
-def _views(data: RunData) -> dict[str, Any]:
+def _views(data: RunData, told: Mapping[str, Taken] | None) -> dict[str, Any]:
     """What the template shows: of all sections, then of each. No two have the same name."""
-    found, parts = PageFindings(data), page_parts()
+    found, parts = PageFindings(data, told), page_parts()
     summary, window = summarise(data, found), found.window
     basis = Basis(data, window)
     views: dict[str, Any] = {

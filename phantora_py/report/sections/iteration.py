@@ -11,7 +11,7 @@ from phantora_py.report.findings import Findings
 from phantora_py.report.iteration_contents import DISAGREEMENT, IterationContents, describe
 from phantora_py.report.page.overview import iteration_parts
 from phantora_py.report.page.part import PageFindings, PagePart
-from phantora_py.report.sections import breakdown
+from phantora_py.report.sections import breakdown, throughput
 from phantora_py.text.units import duration_text, percent_text
 
 _FOUND_BY = {
@@ -141,6 +141,7 @@ def _views(found: PageFindings) -> dict[str, Any]:
         "clock_warning": clock_warning(iterations),
         "longest_ns": max(iterations["per_iteration_ns"], default=0),
         "no_time": NO_TIME,
+        "throughput_tiles": throughput.tiles(throughput.make(found), found.data.ranks),
     }
 
 

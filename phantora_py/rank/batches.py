@@ -1,0 +1,245 @@
+"""What a rank takes of the training data, and with whom it shares out a batch.
+
+Samples and tokens are told where a batch is looked up in an embedding, goes into a compiled graph
+or comes from a data loader; ranks that share out batches are those of a data-parallel wrapper. The
+report chooses (docs/decisions/throughput.md). The standard library only: ranks import it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+from .operators import Kernel, replaceable
+from .recomputation import Recomputation
+
+EMBEDDING, GRAPH, LOADER = "embedding", "graph", "loader"
+MOST_INPUTS = 4096
+"""Of a compiled graph, that are looked at."""
+
+
+class Batches:
+    """The hooks of one rank's process."""
+
+    def __init__(self, shim: ctypes.CDLL, recomputation: Recomputation) -> None:
+        self._shim = shim
+        self._recomputation = recomputation
+        self.process = os.getpid()
+        self._groups: set[tuple[tuple[int, ...], int]] = set()
+        self._graphs = 0
+        self._operators: Any = None
+
+    def actions(self) -> dict[str, Callable[[ModuleType], None]]:
+        """By module, what is to be done once it has been imported."""
+        fsdp, experimental = "torch.distributed.fsdp", "torch.distributed.tensor.experimental"
+        return {
+            "torch": self._watch_embeddings,
+            "torch._inductor.output_code": self._watch_graphs,
+            "torch.utils.data.dataloader": self._watch_loaders,
+            "torch.nn.parallel.distributed": self._watch_wrapper("DistributedDataParallel"),
+            f"{fsdp}.fully_sharded_data_parallel": self._watch_wrapper("FullyShardedDataParallel"),
+            f"{fsdp}._fully_shard._fsdp_param_group": self._watch_wrapper("FSDPParamGroup"),
+            "megatron.core.distributed.distributed_data_parallel": self._watch_wrapper(
+                "DistributedDataParallel"
+            ),
+            "deepspeed.runtime.engine": self._watch_wrapper("DeepSpeedEngine"),
+            f"{experimental}._context_parallel._attention": self._watch_sequences,
+            f"{experimental}._attention": self._watch_sequences,
+        }
+
+    # Batches
+
+    def _watch_embeddings(self, torch: ModuleType) -> None:
+        if not torch.version.cuda:
+            return
+        try:
+            self._operators = replaceable(torch, "CUDA")
+            self._operators.replace("embedding", functools.partial(self._embedding, torch))
+        except (OSError, RuntimeError):
+            # A build without that kernel looks nothing up on a GPU.
+            self._operators = None
+
+    def _embedding(self, torch: Any, usual: Kernel) -> Kernel:
+        def embedding(keys: Any, weight: Any, ids: Any, *options: Any, **named: Any) -> Any:
+            shape = ids.shape
+            if (
+                len(shape) > 1
+                and not self._recomputation.is_under_way
+                and not torch.cuda.is_current_stream_capturing()
+            ):
+                table = "x".join(map(str, weight.shape))
+                self._tell(EMBEDDING, table, shape[0], ids.numel())
+            return usual(keys, weight, ids, *options, **named)
+
+        return embedding
+
+    def _watch_graphs(self, module: ModuleType) -> None:
+        """Inductor's graphs look embeddings up in kernels of their own."""
+        graph = module.CompiledFxGraph
+        usual = graph.__call__
+
+        @functools.wraps(usual)
+        def call(graph_: Any, inputs: Sequence[Any]) -> Any:
+            found = max(map(_ids, inputs[:MOST_INPUTS]), default=(0, 0), key=lambda one: one[1])
+            if found[1]:
+                number = getattr(graph_, "_phantora_number", None)
+                if number is None:
+                    number = graph_._phantora_number = self._graphs
+                    self._graphs += 1
+                self._tell(GRAPH, str(number), *found)
+            return usual(graph_, inputs)
+
+        graph.__call__ = call
+
+    def _watch_loaders(self, module: ModuleType) -> None:
+        iterator = module._BaseDataLoaderIter
+        usual = iterator.__next__
+        numbers: dict[int, int] = {}
+
+        @functools.wraps(usual)
+        def following(iterator_: Any) -> Any:
+            batch = usual(iterator_)
+            loader = iterator_._dataset
+            number = numbers.setdefault(id(loader), len(numbers))
+            samples, tokens = _batch_size(batch, _collated(iterator_))
+            if samples:
+                self._tell(LOADER, str(number), samples, tokens)
+            return batch
+
+        iterator.__next__ = following
+
+    def _tell(self, source: str, key: str, samples: int, tokens: int) -> None:
+        """`tokens`: 0 if they are none."""
+        if os.getpid() != self.process:
+            return
+        told = {"kind": "batch", "source": source, "key": key}
+        self._say(told | {"samples": int(samples), "tokens": int(tokens)})
+
+    # Ranks
+
+    def _watch_wrapper(self, name: str) -> Callable[[ModuleType], None]:
+        """Looks at each object of the class for the ranks that have other data than this one."""
+
+        def watch(module: ModuleType) -> None:
+            wrapper = getattr(module, name)
+            usual = wrapper.__init__
+
+            @functools.wraps(usual)
+            def make(wrapped: Any, *arguments: Any, **options: Any) -> None:
+                usual(wrapped, *arguments, **options)
+                self._tell_ranks(*_data_parallel_ranks(wrapped))
+
+            wrapper.__init__ = make
+
+        return watch
+
+    def _watch_sequences(self, module: ModuleType) -> None:
+        """Context parallelism: the ranks of a mesh have parts of the same samples."""
+        usual = vars(module).get("context_parallel")
+        # Earlier releases have it in one of the modules, and later ones hand it on.
+        if usual is None or usual.__module__ != module.__name__:
+            return
+
+        @functools.wraps(usual)
+        def context_parallel(mesh: Any, *arguments: Any, **options: Any) -> Any:
+            ranks = _ranks_of_mesh(mesh)
+            self._tell_ranks(ranks, len(ranks))
+            return usual(mesh, *arguments, **options)
+
+        module.context_parallel = context_parallel  # type: ignore[attr-defined]
+
+    def _tell_ranks(self, ranks: set[int], parts: int) -> None:
+        group = tuple(sorted(ranks)), parts
+        if ranks and group not in self._groups and os.getpid() == self.process:
+            self._groups.add(group)
+            self._say({"kind": "data_parallel", "ranks": group[0], "parts": parts})
+
+    def _say(self, told: dict[str, Any]) -> None:
+        self._shim.ph_enter()
+        self._shim.ph_statistics(json.dumps(told).encode())
+        self._shim.ph_leave()
+
+
+def _ids(value: Any) -> tuple[int, int]:
+    """Samples and tokens of a tensor of ids with a row for each sample; none of others."""
+    if str(getattr(value, "dtype", "")) not in ("torch.int64", "torch.int32"):
+        return 0, 0
+    shape = value.shape
+    if len(shape) != 2 or value.device.type == "meta":
+        return 0, 0
+    return int(shape[0]), int(value.numel())
+
+
+def _collated(iterator: Any) -> int | None:
+    """How many samples the loader puts together; None: a batch is what the data set gives."""
+    sampler = getattr(iterator, "_index_sampler", None)
+    if not getattr(iterator, "_auto_collation", False):
+        return None
+    size = getattr(sampler, "batch_size", None)
+    return size if isinstance(size, int) else None
+
+
+def _batch_size(batch: Any, most: int | None) -> tuple[int, int]:
+    """Samples and tokens of a loader's batch; 0 for what cannot be told."""
+    if most is None:
+        return 0, 0
+    tensors = list(_tensors(batch))
+    samples = next((int(one.shape[0]) for one in tensors if one.dim()), 0)
+    # A batch of another form: graphs, packed sequences.
+    if not 0 < samples <= most:
+        return 0, 0
+    return samples, max((count for rows, count in map(_ids, tensors) if rows == samples), default=0)
+
+
+def _tensors(value: Any) -> Iterator[Any]:
+    """In the order of the batch."""
+    if isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _tensors(one)
+    elif hasattr(value, "values") and callable(value.values) and hasattr(value, "keys"):
+        for one in value.values():
+            yield from _tensors(one)
+    elif hasattr(value, "shape") and hasattr(value, "numel"):
+        yield value
+
+
+def _ranks_of_mesh(mesh: Any) -> set[int]:
+    return {int(rank) for rank in mesh.mesh.flatten().tolist()}
+
+
+def _data_parallel_ranks(wrapped: Any) -> tuple[set[int], int]:
+    """Global ranks that a wrapper says to have other data each, and how many of them have parts of
+    the same samples; no ranks if it does not say.
+    """
+    mesh = getattr(getattr(wrapped, "mesh_info", None), "mesh", None)
+    if mesh is not None:
+        return _ranks_of_mesh(mesh), 1
+    # With and without those that have other parts of a sequence: Megatron's, DeepSpeed's.
+    for all_name, samples_name in (
+        ("dp_cp_group", "dp_group"),
+        ("seq_data_parallel_group", "data_parallel_group"),
+    ):
+        ranks = _ranks_of_group(getattr(wrapped, all_name, None))
+        if ranks:
+            samples = _ranks_of_group(getattr(wrapped, samples_name, None)) or ranks
+            return ranks, max(1, len(ranks) // len(samples))
+    ranks = _ranks_of_group(getattr(wrapped, "process_group", None))
+    replicas = _ranks_of_group(getattr(wrapped, "_inter_node_pg", None))  # FSDP's HYBRID_SHARD
+    if replicas:
+        everyone = set(range(len(ranks) * len(replicas)))
+        return (everyone if ranks | replicas <= everyone else set()), 1
+    return ranks, 1
+
+
+def _ranks_of_group(group: Any) -> set[int]:
+    """Empty without a group."""
+    if group is None:
+        return set()
+    from torch import distributed  # noqa: PLC0415 - a rank may do without
+
+    return set(distributed.get_process_group_ranks(group))

@@ -1,0 +1,112 @@
+"""Floating-point operations of the products in a signature: matrix products, convolutions,
+attention, recurrent networks. Nothing else is counted.
+
+The sizes are counted as PyTorch's counter does (torch/utils/flop_counter.py): two for each
+multiply-add, attention as if nothing were masked, and five products in its backward pass, of which
+one makes the scores again. docs/decisions/throughput.md has the reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from sim_server.kernels import attention, rules
+from sim_server.kernels.cudnn import convolution_type
+from sim_server.kernels.gemm import REAL_TYPES, multiplied_type
+from sim_server.kernels.recurrent import is_recurrent, recurrent_products
+from sim_server.kernels.work import Launch
+
+MOST_FLOPS = 1 << 80
+"""Of a launch (assumed)."""
+_FORWARD_PRODUCTS, _BACKWARD_PRODUCTS = (1, 1), (3, 2)
+"""As deep as Q, and as V."""
+
+
+@dataclass(frozen=True)
+class Products:
+    """What a launch multiplies."""
+
+    flops: int | None
+    """None: these are products, and the signature hides their sizes."""
+    type: str
+    """Of the operands, as in the table `peak_per_s` of a GPU; empty if `flops` is None."""
+    images: int = 0
+    """That a first layer looks at; 0 for other layers."""
+
+    def __post_init__(self) -> None:
+        """Raises: ValueError for what no product has: signatures come from ranks."""
+        if self.flops is not None and not (
+            isinstance(self.flops, int) and 0 <= self.flops < MOST_FLOPS
+        ):
+            raise ValueError(f"{self.flops} FLOPs")
+        if not isinstance(self.images, int) or not 0 <= self.images < MOST_FLOPS:
+            raise ValueError(f"{self.images} images")
+
+
+_MOST_COLOURS = 4
+_HIDDEN = Products(None, "")
+
+
+def products_of(signature: Mapping[str, Any]) -> Products | None:
+    """Of one launch; None: it multiplies nothing."""
+    match signature["kind"]:
+        case "gemm":
+            return _gemm(signature)
+        case "library":
+            return _library(signature) if signature.get("library") == "cudnn" else None
+        case _:
+            return _kernel(Launch.from_signature(signature))
+
+
+def _gemm(signature: Mapping[str, Any]) -> Products:
+    number = multiplied_type(signature)
+    # A complex product is four real ones.
+    real = 4 if number in REAL_TYPES else 1
+    sizes = (max(1, signature.get(key, 1)) for key in ("m", "n", "k", "batch"))
+    return Products(2 * real * prod(sizes), REAL_TYPES.get(number, number))
+
+
+def _library(signature: Mapping[str, Any]) -> Products | None:
+    operation, number = str(signature["operation"]), str(signature["type"])
+    if operation.startswith("attention"):
+        scores = prod(signature[key] for key in ("batch", "heads", "seqlen_q", "seqlen_k"))
+        depth = signature["head_dim"], signature["head_dim_v"]
+        return _attention(scores, depth, operation == "attention_backward", number)
+    if operation.startswith("convolution"):
+        # All three do the same multiply-adds: each pixel of y with each weight of its filter.
+        pixels = signature["y"][0] * prod(signature["y"][2:])
+        flops, number = 2 * pixels * prod(signature["w"]), convolution_type(signature)
+        return Products(flops, number, _images(operation, signature["x"]))
+    if is_recurrent(operation):
+        return Products(*recurrent_products(signature))
+    if operation == "graph" and signature.get("flops"):
+        return Products(signature["flops"], number)
+    return None
+
+
+def _images(operation: str, shape: list[int]) -> int:
+    """How many pictures or volumes of gray, colours or colours and opacity."""
+    is_first = operation == "convolution_forward" and len(shape) > 3 and shape[1] <= _MOST_COLOURS
+    return shape[0] if is_first else 0
+
+
+def _kernel(launch: Launch) -> Products | None:
+    rule = rules.find_rule(launch.name.family)
+    if rule.estimate in (rules.hidden_product, rules.template):
+        return _HIDDEN
+    if rule.estimate not in (attention.flash_pass, attention.efficient_pass):
+        return None
+    sizes = attention.pass_sizes(launch)
+    if sizes is None:
+        return _HIDDEN
+    return _attention(sizes.scores, sizes.depth, sizes.backward, sizes.type)
+
+
+def _attention(scores: int, depth: tuple[int, int], backward: bool, number: str) -> Products:
+    """`scores`: elements of all score matrices, masked ones too; `depth`: of a head's Q and V."""
+    products = _BACKWARD_PRODUCTS if backward else _FORWARD_PRODUCTS
+    deep = sum(count * size for count, size in zip(products, depth, strict=True))
+    return Products(2 * scores * deep, number)
