@@ -108,6 +108,22 @@ def test_mpirun(phantora: Phantora) -> None:
     assert places(run) == expected(4, 2, f"[] mpi {phantora.directory}")
 
 
+def test_mpi4py_is_refused(phantora: Phantora, tmp_path: Path) -> None:
+    """It would find one rank, and the program would go on."""
+    (tmp_path / "mpi4py").mkdir()
+    (tmp_path / "mpi4py" / "__init__.py").touch()
+    (tmp_path / "mpi4py" / "MPI.py").write_text(
+        "class COMM_WORLD:\n    @staticmethod\n    def Get_size():\n        return 1\n"
+    )
+    program = tmp_path / "program.py"
+    program.write_text("import torch\nfrom mpi4py import MPI\nprint(MPI.COMM_WORLD.Get_size())\n")
+    run = started(phantora, "mpirun", "-np", "2", sys.executable, str(program))
+    assert run.exit_code == 4
+    assert "mpi4py finds 1 rank of 2: there is no MPI library" in run.errors
+    run = started(phantora, "mpirun", "-np", "1", sys.executable, str(program))
+    assert (run.exit_code, run.output) == (0, "1\n"), run.errors
+
+
 def test_srun(phantora: Phantora) -> None:
     """Programs that read SLURM_* find their place, and the nodes of their job."""
     words = ["srun", "-N2", "--ntasks-per-node=1", "--export=ALL,NOTE=srun"]
