@@ -131,6 +131,23 @@ def test_srun(phantora: Phantora) -> None:
     assert places(run) == expected(2, 2, f"[] srun {phantora.directory}")
 
 
+@pytest.mark.parametrize("command", [["bash"], ["sbatch", "--job-name=mine"]])
+def test_a_job_s_script(phantora: Phantora, tmp_path: Path, command: list[str]) -> None:
+    """Its #SBATCH lines say how large the job is; it finds the names of its nodes."""
+    job = tmp_path / "job.sh"
+    job.write_text(
+        "#!/bin/bash\n#SBATCH --nodes=2 --gpus-per-node=8\n#SBATCH --ntasks-per-node=1  # each\n"
+        "#SBATCH -J named\n#SBATCH --mail-type=END\n"
+        'export NOTE="$SLURM_JOB_NAME-$SLURM_NNODES"\n'
+        'names=$(scontrol show hostnames "$SLURM_JOB_NODELIST")\n'
+        'export MASTER_ADDR=$(echo "$names" | head -n 1)\n'
+        f"srun {sys.executable} {PROGRAM}\n"
+    )
+    run = started(phantora, *command, str(job))
+    name = "mine" if len(command) == 2 else "named"
+    assert places(run) == expected(2, 2, f"[] {name}-2 {phantora.directory}")
+
+
 def test_srun_of_torchrun(phantora: Phantora) -> None:
     """srun starts a torchrun on each node, and these the ranks."""
     inner = ["torchrun", "--nnodes", "2", "--nproc-per-node", "2", "PROGRAM"]
@@ -154,6 +171,8 @@ def test_accelerate(phantora: Phantora, tmp_path: Path) -> None:
     assert "FSDP bf16 2" in run.output
     kinds = {one["kind"] for one in run.data.operations}
     assert {"all_gather", "reduce_scatter"} <= kinds
+    run = started(phantora, *words, "--num_processes", "1", str(PROGRAMS / "with_accelerate.py"))
+    assert "FSDP bf16 1" in run.output, run.errors
     wrong = started(phantora, "accelerate", "launch", "--no_such_option", "PROGRAM")
     assert wrong.exit_code == 2
     other = started(phantora, "accelerate", "config")
