@@ -112,7 +112,8 @@ def _user_master(given: Mapping[str, str], master: Mapping[str, str]) -> dict[st
     Launchers of MPI and Slurm set none.
     """
     address = given.get("MASTER_ADDR")
-    return {"MASTER_ADDR": master["MASTER_ADDR"]} if address in _names_of_machine() else {}
+    meant = _names_of_machine() | {node_name(0)}
+    return {"MASTER_ADDR": master["MASTER_ADDR"]} if address in meant else {}
 
 
 def _names_of_machine() -> set[str]:

@@ -84,3 +84,14 @@ def gpus_per_node(cluster: Cluster, options: RunOptions, nodes: int | None) -> i
     """How many GPUs a program finds on its node."""
     smallest = min(node.gpus_per_node for node in cluster.node_types(nodes))
     return options.gpus_per_node or options.gpus or smallest
+
+
+def idle_gpus(layout: RunLayout) -> list[str]:
+    """A note if several ranks leave GPUs of their nodes to nobody: some programs count them."""
+    ranks, gpus = layout.ranks_per_node, layout.visible_gpus
+    if layout.ranks == 1 or ranks == gpus:
+        return []
+    return [
+        f"{ranks} of the {gpus} GPUs of a node have a rank; a program that counts GPUs finds "
+        f"{gpus}, and {ranks} with --gpus-per-node {ranks}"
+    ]

@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +26,8 @@ import phantora_py
 from phantora_py.launch.command import is_launch
 from phantora_py.launchers import stand_in
 from phantora_py.launchers.recognise import NAMES
-from phantora_py.launchers.scripts import script_launcher
+from phantora_py.launchers.sbatch import read_job, variables_of_job
+from phantora_py.launchers.scripts import job_script, script_launcher
 from sim_server.errors import PhantoraError, RankFailed, UsageError
 
 _SITE = Path(phantora_py.__file__).parent / "rank" / "site"
@@ -66,14 +67,15 @@ def launch_of_script(words: Sequence[str], to_stderr: bool) -> Iterator[tuple[st
     if not words or is_launch(words):
         yield None
         return
+    words, variables = _as_job(words)
     launcher = None if _is_python(words) else script_launcher(words)
     if launcher is None:
-        yield None
+        yield words if variables else None
         return
     text = shlex.join(words)
     with ExitStack() as stack:
         desk = stack.enter_context(_Desk())
-        script = stack.enter_context(_running(words, desk, to_stderr))
+        script = stack.enter_context(_running(words, desk, variables, to_stderr))
         handed = _wait(script, desk, text, launcher)
         before = dict(os.environ), os.getcwd()
         stack.callback(_enter, *before)
@@ -94,6 +96,24 @@ def launch_of_script(words: Sequence[str], to_stderr: bool) -> Iterator[tuple[st
         )
     if status != 0:
         raise RankFailed(f"{text} ended with exit code {status} after its launch had ended well.")
+
+
+def _as_job(words: Sequence[str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """A job's script with the variables that Slurm gives it; other words as they are.
+
+    Raises: UsageError for options of sbatch that cannot be simulated.
+    """
+    text = job_script(words) or ""
+    if os.path.basename(words[0]) == "sbatch":
+        given = read_job(words[1:], text)
+        if not given.rest:
+            raise UsageError("sbatch is given no script.")
+        words = ("bash", *given.rest)
+    elif text:
+        given = read_job((), text)
+    else:
+        return tuple(words), {}
+    return tuple(words), variables_of_job(given, os.environ)
 
 
 def _is_python(words: Sequence[str]) -> bool:
@@ -123,13 +143,13 @@ def _wait(script: "subprocess.Popen[bytes]", desk: "_Desk", text: str, launcher:
 
 @contextmanager
 def _running(
-    words: Sequence[str], desk: "_Desk", to_stderr: bool
+    words: Sequence[str], desk: "_Desk", variables: Mapping[str, str], to_stderr: bool
 ) -> Iterator["subprocess.Popen[bytes]"]:
     """The script, in a session of its own, so that Ctrl-C is for us alone."""
     try:
         script = subprocess.Popen(
             list(words),
-            env=desk.environment(),
+            env=desk.environment() | dict(variables),
             stdout=2 if to_stderr else None,
             start_new_session=True,
         )
@@ -190,6 +210,8 @@ class _Desk:
         for name in NAMES:
             words = [sys.executable, "-I", "-S", stand_in.__file__, name]
             self._make_program(name, f'exec {shlex.join(words)} "$@"\n')
+        scontrol = [sys.executable, "-I", "-S", str(_SITE.parent / "scontrol.py")]
+        self._make_program("scontrol", f'exec {shlex.join(scontrol)} "$@"\n')
         own = {"ours": shlex.quote(str(self._programs)), "site": shlex.quote(str(_SITE))}
         for name in ("python", "python3"):
             self._make_program(name, _REAL_PYTHON.format(name=name, **own))

@@ -77,7 +77,12 @@ def parse_captured(
         launch = parse_torchrun(_torchrun_words(what), {})
     else:
         program = tuple(map(str, what))
-        launch = Launch("", program, nodes=1, python=found["kind"] == "script")
+        launch = Launch(
+            *("", program),
+            nodes=1,
+            python=found["kind"] == "script",
+            torchrun_variables=False,  # It starts one process, which has no rank.
+        )
     return replace(
         launch,
         launcher=f"{launcher.name} {verb}",

@@ -65,3 +65,9 @@ def _text(file: Path) -> str | None:
     except OSError:
         return None
     return None if b"\0" in content else content.decode("utf-8", "replace")
+
+
+def job_script(words: Sequence[str]) -> str | None:
+    """The text of a script with #SBATCH lines that a command names; None if it names none."""
+    texts = (_text(Path(shutil.which(word) or word)) for word in words)
+    return next((text for text in texts if text and re.search("^#SBATCH", text, re.M)), None)

@@ -26,7 +26,7 @@ _GPUS = "each rank sees the GPUs of its node, --gpus-per-node of phantora run sa
 _CONTAINER = "tasks in containers are not started; see --backend of phantora run"
 _JOB_ID = "1"
 
-_OPTIONS = {
+OPTIONS = {
     "nodes": honoured("-N"),
     "ntasks": honoured("-n"),
     "ntasks-per-node": honoured(),
@@ -84,7 +84,7 @@ _OPTIONS = {
     "container-workdir": refused(_CONTAINER),
     "container": refused(_CONTAINER),
 }
-SRUN = Table("srun", _OPTIONS)
+SRUN = Table("srun", OPTIONS)
 
 
 def parse_srun(arguments: Sequence[str], environment: Mapping[str, str]) -> Launch:

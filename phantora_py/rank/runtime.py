@@ -25,6 +25,7 @@ from .checkpoints import map_checkpoints
 from .expert_load import ExpertLoad
 from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
+from .message_passing import refuse_alone
 from .recomputation import Recomputation
 from .scratch import keep_in
 from .small_operations import SmallOperations, small_operations
@@ -81,6 +82,7 @@ def _hook(shim: ctypes.CDLL) -> _Runtime:
     after_import(CACHE_FOLDERS, share_cache)
     after_import(CONFIG, compile_in_place)
     after_import(WORKERS, lock_in_workers)
+    after_import("mpi4py.MPI", refuse_alone)
     atexit.register(rank_runtime.end)
     return rank_runtime
 

@@ -29,7 +29,7 @@ Values = dict[str, Any]
 """By name; those of the tables `run` and `env` with that before a point."""
 
 RUN_OPTIONS = (
-    *("cluster", "ranks", "nodes", "gpus-per-node", "host-time", "host-tensors", "network"),
+    *("cluster", "ranks", "gpus", "nodes", "gpus-per-node", "host-time", "host-tensors", "network"),
     *(
         "values-threshold",
         "stall-limit",
@@ -71,7 +71,7 @@ class Configuration:
     @property
     def ranks(self) -> int:
         """How much of this machine it takes against others: its ranks, 1 if it does not say."""
-        return max(1, int(self.run.get("ranks", "1")))
+        return max(1, *(int(self.run.get(option, "1")) for option in ("ranks", "gpus")))
 
     def fill(self, text: str, where: str) -> str:
         """`text` with its placeholders replaced. Raises: UsageError."""
@@ -192,8 +192,9 @@ def _configuration(name: str, command: Sequence[str], values: Values) -> Configu
     for option in RUN_FLAGS:
         if configuration.run.get(option, "true") not in ("true", "false"):
             raise UsageError(f"configuration '{name}': '{option}' is true or false.")
-    if not configuration.run.get("ranks", "1").isdecimal():
-        raise UsageError(f"configuration '{name}': 'ranks' is a number.")
+    for option in ("ranks", "gpus"):
+        if not configuration.run.get(option, "1").isdecimal():
+            raise UsageError(f"configuration '{name}': '{option}' is a number.")
     if configuration.resimulates and (configuration.run or configuration.environment):
         raise UsageError(
             f"configuration '{name}': a resimulation takes no options of phantora run and no "

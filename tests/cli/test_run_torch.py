@@ -129,7 +129,9 @@ def test_imports_that_are_no_rank_s_are_left_to_the_ranks(
         (library / f"{name}.py").write_text(text + "\n")
     monkeypatch.setenv("PYTHONPATH", str(library))
     (tmp_path / "train.py").write_text(IMPORTER)
-    done = phantora(tmp_path, "--ranks", "2", "--", sys.executable, "train.py")
+    done = phantora(
+        tmp_path, "--ranks", "2", "--gpus-per-node", "2", "--", sys.executable, "train.py"
+    )
     assert done.returncode == 0, done.stderr
     assert read_json(tmp_path, "run.json")["notes"] == [
         "every rank imports for itself: busy: it starts threads when it is imported; "

@@ -108,11 +108,44 @@ def test_mpirun(phantora: Phantora) -> None:
     assert places(run) == expected(4, 2, f"[] mpi {phantora.directory}")
 
 
+def test_mpi4py_is_refused(phantora: Phantora, tmp_path: Path) -> None:
+    """It would find one rank, and the program would go on."""
+    (tmp_path / "mpi4py").mkdir()
+    (tmp_path / "mpi4py" / "__init__.py").touch()
+    (tmp_path / "mpi4py" / "MPI.py").write_text(
+        "class COMM_WORLD:\n    @staticmethod\n    def Get_size():\n        return 1\n"
+    )
+    program = tmp_path / "program.py"
+    program.write_text("import torch\nfrom mpi4py import MPI\nprint(MPI.COMM_WORLD.Get_size())\n")
+    run = started(phantora, "mpirun", "-np", "2", sys.executable, str(program))
+    assert run.exit_code == 4
+    assert "mpi4py finds 1 rank of 2: there is no MPI library" in run.errors
+    run = started(phantora, "mpirun", "-np", "1", sys.executable, str(program))
+    assert (run.exit_code, run.output) == (0, "1\n"), run.errors
+
+
 def test_srun(phantora: Phantora) -> None:
     """Programs that read SLURM_* find their place, and the nodes of their job."""
     words = ["srun", "-N2", "--ntasks-per-node=1", "--export=ALL,NOTE=srun"]
     run = started(phantora, *words, sys.executable, "PROGRAM")
     assert places(run) == expected(2, 2, f"[] srun {phantora.directory}")
+
+
+@pytest.mark.parametrize("command", [["bash"], ["sbatch", "--job-name=mine"]])
+def test_a_job_s_script(phantora: Phantora, tmp_path: Path, command: list[str]) -> None:
+    """Its #SBATCH lines say how large the job is; it finds the names of its nodes."""
+    job = tmp_path / "job.sh"
+    job.write_text(
+        "#!/bin/bash\n#SBATCH --nodes=2 --gpus-per-node=8\n#SBATCH --ntasks-per-node=1  # each\n"
+        "#SBATCH -J named\n#SBATCH --mail-type=END\n"
+        'export NOTE="$SLURM_JOB_NAME-$SLURM_NNODES"\n'
+        'names=$(scontrol show hostnames "$SLURM_JOB_NODELIST")\n'
+        'export MASTER_ADDR=$(echo "$names" | head -n 1)\n'
+        f"srun {sys.executable} {PROGRAM}\n"
+    )
+    run = started(phantora, *command, str(job))
+    name = "mine" if len(command) == 2 else "named"
+    assert places(run) == expected(2, 2, f"[] {name}-2 {phantora.directory}")
 
 
 def test_srun_of_torchrun(phantora: Phantora) -> None:
@@ -138,6 +171,8 @@ def test_accelerate(phantora: Phantora, tmp_path: Path) -> None:
     assert "FSDP bf16 2" in run.output
     kinds = {one["kind"] for one in run.data.operations}
     assert {"all_gather", "reduce_scatter"} <= kinds
+    run = started(phantora, *words, "--num_processes", "1", str(PROGRAMS / "with_accelerate.py"))
+    assert "FSDP bf16 1" in run.output, run.errors
     wrong = started(phantora, "accelerate", "launch", "--no_such_option", "PROGRAM")
     assert wrong.exit_code == 2
     other = started(phantora, "accelerate", "config")

@@ -1,8 +1,11 @@
 """Ranks, nodes and GPUs: what the user may say, and what may not be said at once."""
 
+import sys
+
 import pytest
 
-from phantora_py.launch.layout import lay_out
+from phantora_py.launch.command import understand
+from phantora_py.launch.layout import idle_gpus, lay_out
 from phantora_py.launch.options import RunOptions
 from phantora_py.launchers.torchrun import parse_torchrun
 from sim_server.cluster import load_cluster
@@ -42,6 +45,27 @@ def test_ranks_are_placed_in_order() -> None:
         (2, 3),
     ]
     assert layout.visible_gpus == 4
+
+
+def test_gpus_without_a_rank_are_told() -> None:
+    """A program that counts GPUs finds those, too; one rank alone is usual."""
+    (note,) = idle_gpus(_lay_out({"ranks": 2}, None))
+    assert note == (
+        "2 of the 8 GPUs of a node have a rank; a program that counts GPUs finds 8, and 2 with "
+        "--gpus-per-node 2"
+    )
+    for options in ({}, {"ranks": 16}, {"ranks": 2, "gpus_per_node": 2}):
+        assert idle_gpus(_lay_out(options, None)) == []
+
+
+def test_own_ranks() -> None:
+    """--gpus is a node with so many GPUs; the program starts its ranks there."""
+    command = understand([sys.executable, "-c", "pass"], {}, own_ranks=4)
+    layout = lay_out(load_cluster("h100"), RunOptions(command=(), gpus=4), command.launch)
+    assert (layout.ranks, layout.nodes, layout.visible_gpus) == (4, 1, 4)
+    assert idle_gpus(layout) == []
+    with pytest.raises(UsageError, match="deepspeed says itself how many"):
+        understand(["deepspeed", "x.py"], {}, own_ranks=4)
 
 
 @pytest.mark.parametrize(
