@@ -127,8 +127,8 @@ def test_ranks_may_come_late_to_the_store(phantora: Phantora, tmp_path: Path, fi
     Rank 0 has the store when the last has come, whether it was there before or itself is late.
     """
     ranks = 6
-    where = [str(tmp_path), str(free_port()), str(first)]
-    command = [PROGRAMS / "late_to_the_store.py", *where]
+    program = str(PROGRAMS / "late_to_the_store.py")
+    command = [program, str(tmp_path), str(free_port()), str(first)]
     run = phantora.run(["--ranks", str(ranks)], command)
     assert run.exit_code == 0, run.errors
     told = [json.loads(line) for line in re.findall(r"{.*}", run.output)]
