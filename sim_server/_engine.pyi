@@ -99,6 +99,9 @@ class Request:
     def kind(self) -> int:
         """WaitKind."""
     @property
+    def announces(self) -> bool:
+        """The rank wants to know at once that it has come; it asks again later."""
+    @property
     def args(self) -> tuple[int, int, int, int, int]: ...
     @property
     def site(self) -> int: ...

@@ -9,16 +9,16 @@ that still runs, because that rank may yet do something there.
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 
 import simpy
 
-from sim_server._engine import Announcement, Answer, Engine, MalformedInput, Ready, Request
+from sim_server._engine import Announcement, Answer, Engine, MalformedInput, Ready
 from sim_server.collectives import Communication, Way
 from sim_server.collectives.environment import NcclEnvironment
+from sim_server.communicators import Meetings
 from sim_server.deadlock import report_deadlock
 from sim_server.errors import Deadlock, Mismatch, PhantoraError, RankFailed, UnsupportedCall
 from sim_server.gpu import GpuProfile
@@ -31,12 +31,9 @@ from sim_server.log.steady import Steady, SteadyWatch
 from sim_server.records import (
     NcclOpKind,
     RecordKind,
-    ReplyStatus,
-    WaitKind,
     announced,
-    named_args,
 )
-from sim_server.records.communicators import Communicators, Joiner, NewCommunicator
+from sim_server.records.communicators import Communicators
 from sim_server.records.operations import Operation
 from sim_server.settings import Settings
 from sim_server.timings import make_timer
@@ -114,6 +111,13 @@ class Simulation:
             nccl_version=settings.nccl_version,
         )
         self._replies: list[Reply] = []
+        self._meetings = Meetings(
+            self._communicators,
+            self._communication,
+            self._engine,
+            self.log,
+            send=self._replies.append,
+        )
         self._ended: list[tuple[Ready, Operation, Way | None, list[int]]] = []
         """Operations that ended at this instant, before the engine is told."""
 
@@ -171,7 +175,7 @@ class Simulation:
             for answer in stop.answers:
                 self._reply(answer)
             for request in stop.requests:
-                self._meet(request)
+                self._meetings.meet(request)
             for together in _by_launch(stop.ready):
                 self._communicate(together)
             if stop.ready or stop.requests:
@@ -183,7 +187,8 @@ class Simulation:
                 environment.step()
             self._finish()
         self._watch_iterations()
-        replies, self._replies = self._replies, []
+        replies = self._replies.copy()
+        self._replies.clear()
         if not replies:
             self._check_progress()
         return replies
@@ -355,53 +360,6 @@ class Simulation:
         if not answer.background:
             self.log.add_answer(answer.kind, answer.asked_ns, reply)
         self._replies.append(reply)
-
-    # Communicators
-
-    def _meet(self, request: Request) -> None:
-        args = named_args(RecordKind.WAIT, request.args, WaitKind(request.kind))
-        if request.kind == WaitKind.COMM_INIT:
-            joiner = Joiner(
-                request.rank,
-                request.slot,
-                request.time_ns,
-                position=args["position"],
-                site=request.site,
-            )
-            created = self._communicators.join(args["unique_id"], args["size"], joiner)
-            if created is not None:
-                self._welcome(created, WaitKind.COMM_INIT, request.time_ns)
-        else:
-            joiner = Joiner(
-                request.rank,
-                request.slot,
-                request.time_ns,
-                position=announced.signed(args["key"]),
-                colour=announced.signed(args["color"]),
-                site=request.site,
-            )
-            for created in self._communicators.split(args["parent"], args["index"], joiner):
-                self._welcome(created, WaitKind.COMM_SPLIT, request.time_ns)
-
-    def _welcome(self, created: NewCommunicator, kind: WaitKind, complete_ns: int) -> None:
-        """Answer the members. A split begins when all ranks of the parent have come, also those
-        that ask for another colour.
-        """
-        members = created.members
-        if created.identifier:
-            self._engine.define_communicator(created.identifier, members)
-            self.log.add_communicator(created.identifier, members)
-        time_ns = complete_ns + self._communication.comm_init_ns(len(members))
-        payload = struct.pack(f"<{len(members)}I", *members)
-        for joiner in created.joiners:
-            reply = Reply(
-                joiner.rank, joiner.slot, ReplyStatus.DONE, time_ns, created.identifier, payload
-            )
-            self._engine.answer(
-                reply.rank, reply.slot, reply.status, reply.time_ns, created.identifier
-            )
-            self.log.add_answer(kind, joiner.time_ns, reply)
-            self._replies.append(reply)
 
     # Collectives
 

@@ -31,6 +31,7 @@ LAYERS = (
     ("sim_server.collectives",),
     ("sim_server.settings", "phantora_py.bench"),
     ("sim_server.timings", "sim_server.log", "sim_server.access", "phantora_py.calibrate"),
+    ("sim_server.communicators",),
     ("sim_server.simulation", "phantora_py.data"),
     ("sim_server.service", "sim_server.sources", "phantora_py.launch"),
     ("sim_server.__main__", "phantora_py.agent", "phantora_py.sweep", "phantora_py.coverage"),

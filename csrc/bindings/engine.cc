@@ -107,6 +107,7 @@ void bind_results(py::module_& module) {
       .def_property_readonly("args", [](const Request& self) { return py::tuple(py::cast(self.args)); })
       .def_readonly("rank", &Request::rank)
       .def_readonly("slot", &Request::slot)
+      .def_readonly("announces", &Request::announces)
       .def_readonly("site", &Request::site)
       .def_readonly("time_ns", &Request::time_ns);
   py::class_<Answer>(module, "Answer")

@@ -48,6 +48,7 @@ struct Request {
   std::uint32_t rank;
   std::uint32_t slot;
   WaitKind kind;
+  bool announces;
   std::array<std::uint64_t, kRecordArgs> args;
   std::uint32_t site;
   Nanoseconds time_ns;

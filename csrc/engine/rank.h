@@ -110,6 +110,7 @@ class Rank {
     WaitKind kind{};
     bool open = false;
     bool background = false;
+    bool announces = false;
     std::uint64_t serial = 0;
     std::uint32_t site = 0;
     Index stream = kNone;

@@ -152,6 +152,7 @@ void Rank::feed_wait(const Record& record, Queued queued) {
   wait = {.kind = static_cast<WaitKind>(record.id),
           .open = true,
           .background = (record.flags & kWaitBackground) != 0,
+          .announces = (record.flags & kWaitAnnounces) != 0,
           .serial = ++wait_serial_,
           .site = record.site,
           .device = record.device,

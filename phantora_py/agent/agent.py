@@ -29,12 +29,15 @@ from sim_server.errors import (
     UsageError,
     garbled_rank,
 )
-from sim_server.records import CELL_BYTES, RecordKind, WaitFlags
+from sim_server.records import CELL_BYTES, RECORD_TYPE, RecordKind, WaitFlags, WaitKind
 
 # How often clocks of ranks that ring no bell are looked at: rarely, unless the simulation waits for
 # one.
 POLL_MS = 20
 FIRST_STALLED_POLL_MS = 1
+# The low byte of a record's field; kinds of waits are few.
+assert RECORD_TYPE.fields is not None, "a record has fields"
+_ID_AT = RECORD_TYPE.fields["id"][1]
 # Whose threads all sleep for so long on an answer that the server does not know of, has garbled the
 # question (assumed enough for one that is on its way).
 _UNASKED_S = 10.0
@@ -211,7 +214,8 @@ class HostAgent:
             if not is_background(record.cells):
                 self._unasked_since_s.pop(record.rank, None)
                 self._idle.forget(record.rank)
-                self._stall.got_on()
+                turns = only_takes_turns(record.cells)
+                self._stall.heard(record.rank, record.host_clock_ns, only_turns=turns)
                 self._aside.discard(record.rank)
         for batch in batches(records):
             self._simulation.send(wire.FromAgent(batch=batch))
@@ -437,6 +441,14 @@ def is_background(cells: bytes) -> bool:
     return all(
         kind == RecordKind.WAIT and flags & WaitFlags.BACKGROUND
         for kind, flags in zip(cells[::CELL_BYTES], cells[1::CELL_BYTES], strict=True)
+    )
+
+
+def only_takes_turns(cells: bytes) -> bool:
+    """Whether a rank only waited for its turn, or came back: so does one that polls."""
+    return all(
+        kind == RecordKind.WAIT and what in {WaitKind.RESUME, WaitKind.OUTSIDE}
+        for kind, what in zip(cells[::CELL_BYTES], cells[_ID_AT::CELL_BYTES], strict=True)
     )
 
 

@@ -15,6 +15,8 @@ from sim_server.deadlock import ranges_text
 # Told first after this time, then each time that it has doubled (assumed: longer than most silent
 # parts of a healthy start).
 FIRST_TOLD_S = 10.0
+# What polling takes in so long: some microseconds a turn, a hundred turns a second (assumed).
+_NO_TIME_NS = 20_000_000
 # Of how many ranks is said where they are (assumed: more could not be read).
 _MOST_LINES = 8
 _RUNNING = "running without a GPU call"
@@ -36,11 +38,21 @@ class StallWatch:
         self._clock_s = clock_s
         self._last_s = clock_s()
         self._tell_after_s = FIRST_TOLD_S
+        self._clocks_ns: dict[int, int] = {}
 
     def got_on(self) -> None:
         """A rank has made a call or ended."""
         self._last_s = self._clock_s()
         self._tell_after_s = FIRST_TOLD_S
+
+    def heard(self, rank: int, host_clock_ns: int, *, only_turns: bool) -> None:
+        """A rank has said something. `only_turns`: that it waits for its turn or comes back, as one
+        does that polls; it gets on by that if its clock does.
+        """
+        if only_turns and host_clock_ns < self._clocks_ns.get(rank, 0) + _NO_TIME_NS:
+            return
+        self._clocks_ns[rank] = host_clock_ns
+        self.got_on()
 
     def is_due(self) -> bool:
         """Whether there is news."""

@@ -22,7 +22,6 @@ class Joiner:
     """One rank that waits in ncclCommInitRank or ncclCommSplit."""
 
     rank: int
-    slot: int
     time_ns: int
     position: int
     """Its rank in the new communicator, or its key for a split."""
@@ -69,7 +68,7 @@ class Communicators:
         """Global ranks of `communicator` in its order."""
         return self._members[communicator]
 
-    def join(self, unique_id: int, size: int, joiner: Joiner) -> NewCommunicator | None:
+    def join(self, unique_id: int, size: int, joiner: Joiner) -> list[NewCommunicator]:
         """A rank called ncclCommInitRank. Returns the communicator once all `size` ranks have.
 
         Raises: Mismatch when two ranks claim the same position, or disagree about the size: on
@@ -97,9 +96,9 @@ class Communicators:
             )
         waiting.append(joiner)
         if len(waiting) < size:
-            return None
+            return []
         del self._initialising[unique_id]
-        return self._create(sorted(waiting, key=lambda member: member.position))
+        return [self._create(sorted(waiting, key=lambda member: member.position))]
 
     def split(self, parent: int, index: int, joiner: Joiner) -> list[NewCommunicator]:
         """A rank called ncclCommSplit. Returns the new communicators once all of `parent` have.

@@ -138,9 +138,14 @@ class NcclOpKind(_Told):
 
 
 class WaitFlags(IntFlag):
-    """Who waits: a helper thread in the background holds its rank up by nothing."""
+    """Who waits, and for how much.
+
+    BACKGROUND: a helper thread, which holds its rank up by nothing. ANNOUNCES: the rank has come to
+    a communicator and is told so at once; it waits for it later, by the same record without this.
+    """
 
     BACKGROUND = 1
+    ANNOUNCES = 2
 
 
 class WaitKind(_Told):

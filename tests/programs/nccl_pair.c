@@ -1,6 +1,7 @@
-/* covers: ncclCommInitRank ncclCommSplit ncclCommShrink ncclAllReduce ncclReduce ncclReduceScatter ncclAllGather
-   ncclAlltoAll ncclBroadcast ncclGather ncclScatter ncclBcast ncclSend ncclRecv ncclGroupStart ncclGroupEnd
-   ncclRedOpCreatePreMulSum ncclRedOpDestroy ncclCommAbort */
+/* covers: ncclCommInitRank ncclCommInitRankConfig ncclCommInitRankScalable ncclCommSplit ncclCommShrink
+   ncclAllReduce ncclReduce ncclReduceScatter ncclAllGather ncclAlltoAll ncclBroadcast ncclGather ncclScatter
+   ncclBcast ncclSend ncclRecv ncclGroupStart ncclGroupEnd ncclRedOpCreatePreMulSum ncclRedOpDestroy
+   ncclCommAbort */
 /* ranks: 2 */
 #include <string.h>
 #include <unistd.h>
@@ -9,26 +10,24 @@
 
 static int rank;
 
-/* The first rank writes the id to a file that the second one waits for. */
-static ncclUniqueId exchange_id(const char* path) {
-  ncclUniqueId id;
+/* The first rank writes the ids to a file that the second one waits for. */
+static void exchange_ids(const char* path, ncclUniqueId* ids, size_t count) {
   char temporary[4096];
   if (rank == 0) {
-    OK(ncclGetUniqueId(&id));
+    for (size_t i = 0; i < count; ++i) OK(ncclGetUniqueId(&ids[i]));
     snprintf(temporary, sizeof temporary, "%s.new", path);
     FILE* file = fopen(temporary, "wb");
-    CHECK(file != NULL && fwrite(&id, sizeof id, 1, file) == 1 && fclose(file) == 0);
+    CHECK(file != NULL && fwrite(ids, sizeof *ids, count, file) == count && fclose(file) == 0);
     CHECK(rename(temporary, path) == 0);
-    return id;
+    return;
   }
   FILE* file = NULL;
   for (int tries = 0; file == NULL && tries < 3000; ++tries) {
     file = fopen(path, "rb");
     if (file == NULL) usleep(10000);
   }
-  CHECK(file != NULL && fread(&id, sizeof id, 1, file) == 1);
+  CHECK(file != NULL && fread(ids, sizeof *ids, count, file) == count);
   fclose(file);
-  return id;
 }
 
 /* Rank 0 holds 1, 2 and rank 1 holds 10, 20. */
@@ -104,6 +103,47 @@ static void check_parts(ncclComm_t comm, cudaStream_t stream) {
   CUDA_OK(cudaFree(values));
 }
 
+static void check_broadcast(ncclComm_t comm, cudaStream_t stream) {
+  int size = 0, place = -1, *values = make_values();
+  OK(ncclCommCount(comm, &size));
+  OK(ncclCommUserRank(comm, &place));
+  CHECK(size == 2 && place == rank);
+  set_values(values, rank, rank + 5);
+  OK(ncclBroadcast(values, values, 2, ncclInt32, 1, comm, stream));
+  check_values(values, stream, 1, 6);
+  CUDA_OK(cudaFree(values));
+}
+
+/* What stands in one group comes up together, in whichever order each rank asks for it; nothing waits before its end. */
+static void check_grouped_creation(ncclComm_t comm, ncclUniqueId* ids, cudaStream_t stream) {
+  ncclComm_t made[5] = {NULL}, none = comm;
+  ncclConfig_t config = {sizeof config, NCCL_API_MAGIC, NCCL_VERSION_CODE};
+  int *send = make_values(), *receive = make_values();
+  set_values(send, rank + 1, 0);
+  set_values(receive, 0, 0);
+  OK(ncclGroupStart());
+  OK(ncclGroupStart());
+  for (int i = 0; i < 3; ++i) {
+    const int which = rank ? 2 - i : i;
+    if (which == 0) OK(ncclCommInitRank(&made[0], 2, ids[0], rank));
+    if (which == 1) OK(ncclCommInitRankConfig(&made[1], 2, ids[1], rank, &config));
+    if (which == 2) OK(ncclCommInitRankScalable(&made[2], 2, rank, 1, &ids[2], NULL));
+  }
+  OK(ncclGroupEnd());
+  OK(ncclCommSplit(comm, 1, rank, &made[3], NULL));
+  OK(ncclCommSplit(comm, rank ? NCCL_SPLIT_NOCOLOR : 7, 0, &none, NULL));
+  OK(ncclCommSplit(comm, 2, rank, &made[4], NULL));
+  OK(ncclAllReduce(send, receive, 1, ncclInt32, ncclSum, comm, stream));
+  OK(ncclGroupEnd());
+  check_values(receive, stream, 3, 0);
+  CHECK((none == NULL) == (rank == 1));
+  if (none != NULL) OK(ncclCommDestroy(none));
+  for (int i = 0; i < 5; ++i) check_broadcast(made[i], stream);
+  for (int i = 0; i < 5; ++i) OK(ncclCommDestroy(made[i]));
+  CUDA_OK(cudaFree(send));
+  CUDA_OK(cudaFree(receive));
+}
+
 int main(void) {
   ncclComm_t comm;
   cudaStream_t stream;
@@ -111,13 +151,15 @@ int main(void) {
   rank = atoi(getenv("RANK"));
   CUDA_OK(cudaSetDevice(rank));
   CUDA_OK(cudaStreamCreate(&stream));
-  const ncclUniqueId id = exchange_id(getenv("RENDEZVOUS"));
-  OK(ncclCommInitRank(&comm, 2, id, rank));
+  ncclUniqueId ids[4];
+  exchange_ids(getenv("RENDEZVOUS"), ids, 4);
+  OK(ncclCommInitRank(&comm, 2, ids[0], rank));
   OK(ncclCommCount(comm, &size));
   CHECK(size == 2);
   check_collectives(comm, stream);
   check_reduction(comm, stream);
   check_parts(comm, stream);
+  check_grouped_creation(comm, ids + 1, stream);
   OK(ncclCommDestroy(comm));
   return differences;
 }

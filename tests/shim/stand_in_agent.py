@@ -28,6 +28,7 @@ ADDRESSES, ADDRESS_BYTES, CALLS_BYTES = 1 << 16, 16, 8
 SYS_FUTEX, FUTEX_WAKE, EVERYBODY = 202, 1, 0x7FFFFFFF
 
 WAIT, COMM_INIT, COMM_SPLIT, RESUME, ALARM = 32, 7, 8, 9, 11
+ANNOUNCES = 2
 # Before the next alarm rings; generous for a thread that is about to wake another (assumed).
 QUIET_S = 0.1
 
@@ -70,8 +71,11 @@ class StandInAgent:
 
     def __init__(self, run_dir: Path, ranks: int) -> None:
         self.records: dict[int, list[bytes]] = defaultdict(list)
-        self._asked: dict[tuple[int, ...], list[tuple[int, int, int, int]]] = defaultdict(list)
+        self._asked: dict[tuple[int, ...], list[tuple[int, int, int]]] = defaultdict(list)
         self._members: dict[int, list[int]] = {}
+        self._announced: set[tuple[int, tuple[int, ...]]] = set()  # rank, of what
+        self._waiting: dict[tuple[int, tuple[int, ...]], int] = {}  # in which slot
+        self._made: dict[tuple[int, tuple[int, ...]], tuple[int, list[int]]] = {}
         self._alarms: dict[int, list[int]] = defaultdict(list)
         self._clock_ns: dict[int, int] = defaultdict(int)
         self._alarm_slots: dict[int, int] = {}
@@ -142,10 +146,10 @@ class StandInAgent:
             elif first in self._alarms[rank]:
                 self._alarms[rank].remove(first)
         elif kind == COMM_INIT:
-            self._gather((COMM_INIT, first), second, (0, third, rank, slot))
+            self._meet((COMM_INIT, first), second, (0, third, rank), slot, cell[1])
         elif kind == COMM_SPLIT:
             size = len(self._members[first])
-            self._gather((COMM_SPLIT, first, fourth), size, (second, third, rank, slot))
+            self._meet((COMM_SPLIT, first, fourth), size, (second, third, rank), slot, cell[1])
         else:
             # A sleep ends at its time; nobody else moves a rank's clock.
             self._answer(rank, slot, 0, [], self._clock_ns[rank] if kind == RESUME else 0)
@@ -158,8 +162,29 @@ class StandInAgent:
         self._alarms[rank].remove(time_ns)
         self._answer(rank, self._alarm_slots[rank], 0, [], time_ns)
 
-    def _gather(self, key: tuple[int, ...], size: int, asker: tuple[int, int, int, int]) -> None:
-        """Answers when `size` ranks have asked: a communicator per colour, ordered by key, rank."""
+    def _meet(
+        self, key: tuple[int, ...], size: int, asker: tuple[int, int, int], slot: int, flags: int
+    ) -> None:
+        """Answers at once where a rank only announces itself, else when all have come."""
+        place = asker[2], key
+        if flags & ANNOUNCES:
+            self._announced.add(place)
+            self._answer(place[0], slot, 0, [])
+            self._gather(key, size, asker)
+            return
+        self._waiting[place] = slot
+        if place in self._announced:
+            self._announced.remove(place)
+        else:
+            self._gather(key, size, asker)
+        self._tell(place)
+
+    def _tell(self, place: tuple[int, tuple[int, ...]]) -> None:
+        if place in self._waiting and place in self._made:
+            self._answer(place[0], self._waiting.pop(place), *self._made.pop(place))
+
+    def _gather(self, key: tuple[int, ...], size: int, asker: tuple[int, int, int]) -> None:
+        """When `size` ranks have asked: a communicator per colour, ordered by key, rank."""
         asked = self._asked[key]
         asked.append(asker)
         if len(asked) < size:
@@ -167,12 +192,13 @@ class StandInAgent:
         del self._asked[key]
         for color in sorted({asker[0] for asker in asked}):
             group = sorted(asker[1:] for asker in asked if asker[0] == color)
-            members = [rank for _, rank, _ in group]
+            members = [rank for _, rank in group]
             communicator = 0 if color == -1 else len(self._members) + 1
             if communicator:
                 self._members[communicator] = members
-            for _, rank, slot in group:
-                self._answer(rank, slot, communicator, members if communicator else [])
+            for rank in members:
+                self._made[rank, key] = communicator, members if communicator else []
+                self._tell((rank, key))
 
     def _answer(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -143,6 +145,44 @@ def test_acts_outside_wait_for_their_turn(run: FakeRun, before: str, act: str, c
     assert len(turns(run)) - without == count
     # It costs the rank a little, so that it leaves the time at which it acted.
     assert last_ns - first_ns == 1000 * count
+
+
+# What PyTorch's own loops do, in a library of such a name.
+LOOP = """
+#include <sys/socket.h>
+#include <unistd.h>
+void loop(int client, int other, int turns) {
+  char byte;
+  for (int i = 0; i < turns; ++i) {
+    usleep(1000);
+    send(client, "a", 1, 0);
+    recv(other, &byte, 1, 0);
+    send(client, "b", 1, 0);
+    recv(other, &byte, 1, 0);
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("count", [1, 2, 30])
+def test_turns_of_a_framework_s_loop_are_no_acts(run: FakeRun, tmp_path: Path, count: int) -> None:
+    """What it asks its own rank's store again and again counts once, however many turns it takes.
+
+    What it sends afterwards is an act again.
+    """
+    library = tmp_path / "libtorch_of_the_test.so"
+    source = tmp_path / "loop.c"
+    source.write_text(LOOP)
+    compiler = os.environ.get("CC", "cc")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    code = PRELUDE + CONNECTED
+    run.python(code + "os._exit(0)")
+    without = len(turns(run))
+    call = f"ctypes.CDLL({str(library)!r}).loop(client.fileno(), other.fileno(), {count})\n"
+    code += "first_ns = host_clock_ns()\n" + call
+    code += "client.send(b'c')\nprint(host_clock_ns() - first_ns, flush=True)\nos._exit(0)"
+    assert run.python(code) == "3000"
+    assert len(turns(run)) - without == 3
 
 
 def in_thread(code: str) -> str:

@@ -21,13 +21,22 @@ def pipeline() -> list[Script]:
     """Two stages that send to each other, ask for progress, sleep and split."""
     scripts = [Script().site(1, "pipe.py:3 main").join(7, 2, rank) for rank in range(2)]
     for rank, script in enumerate(scripts):
+        for flags in (int(WaitFlags.ANNOUNCES), 0):
+            for unique_id in (3 + rank, 4 - rank):
+                script.wait(
+                    WaitKind.COMM_INIT,
+                    unique_id=unique_id,
+                    size=2,
+                    position=rank,
+                    flags=flags,
+                )
         script.split(1, colour=0, key=-rank)
         for step in range(4):
             script.gemm(k=512 * (1 + rank), gap=40)
             kinds = (NcclOpKind.SEND, NcclOpKind.RECV)
             mine = kinds[(rank + step) % 2]
             position = step // 2
-            script.nccl(op(mine, position, comm=2, count=1 << 18, root=rank, dtype=FLOAT), stream=3)
+            script.nccl(op(mine, position, comm=4, count=1 << 18, root=rank, dtype=FLOAT), stream=3)
             done = script.record(stream=3)
             for gap in (10, 500, 900_000):
                 script.wait(WaitKind.QUERY_EVENT, instance=done, gap=gap)

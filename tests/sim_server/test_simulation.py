@@ -82,6 +82,48 @@ def test_a_split_begins_when_all_of_the_parent_have_come() -> None:
     assert ends_ns == {comm_init_ns(2) + 10**9 + comm_init_ns(1)}
 
 
+def group(rank: int) -> Script:
+    """Joins two communicators in one group, each rank in its own order."""
+    script = Script()
+    order = (9, 8) if rank == 0 else (8, 9)
+    for flags in (int(WaitFlags.ANNOUNCES), 0):
+        for unique_id in order:
+            script.wait(
+                WaitKind.COMM_INIT, unique_id=unique_id, size=2, position=rank, flags=flags, gap=100
+            )
+    return script
+
+
+def test_ranks_may_announce_communicators_in_any_order() -> None:
+    """Who announces is answered at once; the communicator when all its ranks have announced."""
+    _, replies = play([group(0), group(1)])
+    told = {
+        rank: [(reply.time_ns, reply.value) for reply in replies if reply.rank == rank]
+        for rank in range(2)
+    }
+    ready_ns = 200 + comm_init_ns(2)
+    announced = [(100, 0), (200, 0)]
+    assert told[0][:2] == told[1][:2] == announced
+    assert [time_ns for time_ns, _ in told[0][2:]] == [ready_ns, ready_ns + 100]
+    assert [value for _, value in told[0][2:]] == [value for _, value in told[1][:1:-1]]
+    assert {value for _, value in told[0][2:]} == {1, 2}
+
+
+def test_a_process_cannot_announce_two_ranks_of_a_communicator() -> None:
+    """A group of ncclCommInitRank over the GPUs of one process: refused by name, not waited for."""
+    script = Script()
+    for position in range(2):
+        script.wait(
+            WaitKind.COMM_INIT,
+            unique_id=9,
+            size=2,
+            position=position,
+            flags=int(WaitFlags.ANNOUNCES),
+        )
+    with pytest.raises(UnsupportedCall, match="rank 0 joins one communicator twice"):
+        play([script])
+
+
 def test_a_collective_takes_what_the_network_takes() -> None:
     """It moves when its last participant has arrived; all of them end together."""
     settings = make_settings(4)

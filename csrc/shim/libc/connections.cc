@@ -39,7 +39,8 @@ PH_EXPORT int connect(int socket, const sockaddr* address, socklen_t size) {
   static constinit ph::Next<int(int, const sockaddr*, socklen_t)> next{"connect"};
   if (!ph::attached()) return next(socket, address, size);
   const bool leads_out = ph::is_outside_socket(socket);
-  ph::Act act(leads_out && !ph::take_nap() ? ph::recipient_at(address, size) : ph::kNobody);
+  const bool looks = leads_out && address != nullptr && ph::is_look(ph::hash_of(address, size));
+  ph::Act act(leads_out && !looks ? ph::recipient_at(address, size) : ph::kNobody);
   const int result = next(socket, address, size);
   if (leads_out) ph::note_own_address(socket);
   if (result == 0) act.succeeded();

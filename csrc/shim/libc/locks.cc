@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdarg>
+#include <cstdint>
 #include <cstdio>
 #include <cstring>
 #include <utility>
@@ -41,10 +42,12 @@ bool lists_lock(int descriptor) noexcept {
 // The framework's FileStore looks into its file under a shared lock, again and again. A look after a nap is a turn of
 // that loop, from the lock to its release.
 thread_local bool looks = false;
+constexpr std::uint64_t kSharedLock = 1;  // of whatever file: a driver has one loop at a time
 
 bool is_look(bool shares, bool frees, const void* caller) noexcept {
   if (frees) return std::exchange(looks, false);
-  looks = shares && is_frameworks_own(caller) && take_nap();
+  looks = shares && is_frameworks_own(caller) && ph::is_look(kSharedLock);
+  end_turn();
   return looks;
 }
 

@@ -6,10 +6,16 @@
 // 2. A helper thread that has just taken a message (the daemon of a TCPStore, gloo's event loop) answers it at once:
 //    the simulation stands at that message's time, held by the ranks that it may set going.
 // 3. A driver that sleeps in a loop of the framework's own looks again at no time of its own: how many turns it takes
-//    differs from run to run.
+//    differs from run to run. A look is what the driver did before: the same connection, or the same bytes to a daemon
+//    of its own rank. The rank does not come back for it.
 // 4. Calls that do nothing (an attempt that fails, a part of a message) are free; others cost a driver a little, so
 //    that ranks that act at the same time do it one after the other.
+// 5. A message to the rank itself (rank 0 and the daemon of its TCPStore) waits for its time as others do, because the
+//    rank may pass it on. But it wakes nobody else, so that no call is counted.
 #include "shim/libc/outside.h"
+
+#include <algorithm>
+#include <array>
 
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -21,8 +27,10 @@
 #include <linux/magic.h>
 
 #include "shim/channel/rank.h"
+#include "shim/core/config.h"
 #include "shim/core/keep_errno.h"
 #include "shim/core/own_code.h"
+#include "shim/libc/real_clock.h"
 #include "shim/libc/virtual_clock.h"
 
 namespace ph {
@@ -33,7 +41,36 @@ namespace {
 constexpr Nanoseconds kActNs = 1000;
 
 thread_local bool relays = false;  // this helper has taken a message and not waited for another since
-thread_local bool napped = false;
+
+// Rule 3. A loop does few different things outside (the master of a TCPStore two, a client one for each address).
+class Turns {
+ public:
+  void begin() noexcept { begun_ = true; }
+  void end() noexcept { begun_ = false; }
+  bool under_way() const noexcept { return begun_; }
+  bool lets_time_stand() noexcept {
+    const Nanoseconds now_ns = real_clock_ns();
+    if (begun_ && now_ns - came_back_ns_ < kComesBackNs * config().ranks) return true;
+    came_back_ns_ = now_ns;
+    return false;
+  }
+  bool repeats(std::uint64_t what) noexcept {
+    const bool known = std::find(done_.begin(), done_.end(), what) != done_.end();
+    if (known && begun_) return true;
+    if (!known) done_[next_++ % done_.size()] = what;
+    return false;
+  }
+
+ private:
+  // A rank that has come back holds the others up for a turn or two, of some 10 ms each (assumed: a tenth of the time).
+  static constexpr Nanoseconds kComesBackNs = 100'000'000;
+
+  bool begun_ = false;
+  Nanoseconds came_back_ns_ = 0;  // in real time
+  std::array<std::uint64_t, 8> done_{};
+  std::size_t next_ = 0;
+};
+thread_local Turns turns;
 
 int socket_option(int descriptor, int option) noexcept {
   int value = -1;
@@ -107,21 +144,25 @@ bool leads_out(int descriptor) noexcept {
 
 bool may_act() noexcept { return is_owner(); }
 
+bool is_self(Recipient recipient) noexcept { return recipient == global_rank() + 1; }
+
 Act::Act(Recipient noticed_by) noexcept {
   if (noticed_by == kNobody || !is_owner()) return;
   const KeepErrno keep;
   const OwnCode own;
-  to_ = noticed_by;
+  to_ = is_self(noticed_by) ? kNobody : noticed_by;
   in_turn_ = is_driver() || !relays;
+  acts_ = in_turn_ || to_ != kNobody;
+  if (is_driver()) turns.end();
   if (in_turn_) begin_call_in_turn(to_);
-  else begin_call(to_);
+  else if (acts_) begin_call(to_);
 }
 
 Act::~Act() noexcept {
-  if (to_ == kNobody) return;
+  if (!acts_) return;
   const KeepErrno keep;
   const OwnCode own;
-  end_call(to_);
+  if (to_ != kNobody) end_call(to_);
   if (!in_turn_ || !is_driver()) return;
   resume_if_aside();  // the call itself may have had to wait for another rank
   if (!succeeded_) return;  // an attempt
@@ -134,18 +175,25 @@ void note_read(int descriptor, long taken) noexcept {
   const KeepErrno keep;
   grow_up();
   if (is_driver()) {
-    resume_if_aside();
+    if (!turns.under_way() || !is_self(recipient_at(descriptor))) resume_if_aside();
   } else if (taken > 0 && leads_out(descriptor)) {
     relays = true;
   }
 }
 
 void end_relay() noexcept { relays = false; }
-void note_nap() noexcept { napped = true; }
-bool take_nap() noexcept {
-  const bool was = napped;
-  napped = false;
-  return was;
+void note_nap() noexcept { turns.begin(); }
+void end_turn() noexcept { turns.end(); }
+bool reads_as_turn() noexcept { return turns.lets_time_stand(); }
+bool is_look(std::uint64_t what) noexcept { return is_driver() && turns.repeats(what); }
+
+// FNV-1a, 64 bits. Source: isthe.com/chongo/tech/comp/fnv.
+std::uint64_t hash_of(const void* data, std::size_t size) noexcept {
+  std::uint64_t value = 0xcbf29ce484222325;
+  for (std::size_t i = 0; i < size; ++i) {
+    value = (value ^ static_cast<const unsigned char*>(data)[i]) * 0x100000001b3;
+  }
+  return value;
 }
 
 }  // namespace ph

@@ -2,6 +2,9 @@
 // See outside.cc for the rules.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "shim/libc/recipients.h"
 
 namespace ph {
@@ -27,21 +30,29 @@ class Act {
   void succeeded() noexcept { succeeded_ = true; }
 
  private:
-  Recipient to_ = kNobody;
+  bool acts_ = false;
+  Recipient to_ = kNobody;  // nobody: a message to the rank itself
   bool in_turn_ = false;
   bool succeeded_ = false;
 };
 
 // Whether this thread's calls concern others at all: cheap, and false nearly everywhere but in ranks.
 bool may_act() noexcept;
+bool is_self(Recipient recipient) noexcept;
 
 // After a read that may have taken a message from outside. Keeps errno.
 void note_read(int descriptor, long taken) noexcept;
 // A helper thread that waits for the next message has answered the last.
 void end_relay() noexcept;
-// A driver slept in a loop that looks outside: the next look is a turn of it.
+// A driver slept in a loop that looks outside: what it has done before and does again now is a turn of that loop.
 void note_nap() noexcept;
-// Whether this call is that look, which nobody else notices. Asking makes the next one an ordinary call.
-bool take_nap() noexcept;
+// Whether this call is such a look, which nobody else notices; `what`: what it does, as a hash. An ordinary call ends the
+// turn, and is remembered.
+bool is_look(std::uint64_t what) noexcept;
+void end_turn() noexcept;
+// Whether a clock read of the loop's own may tell the time at which its rank was set aside. Now and then it may not: its
+// time-out comes in virtual time.
+bool reads_as_turn() noexcept;
+std::uint64_t hash_of(const void* data, std::size_t size) noexcept;
 
 }  // namespace ph

@@ -215,7 +215,10 @@ Nanoseconds latest_virtual_ns() noexcept {
 }
 
 void catch_up(const void* caller) noexcept {
-  if (drives_clock() && must_resume() && !is_frameworks_own(caller)) resume_if_aside();
+  if (!drives_clock() || !must_resume() || is_frameworks_own(caller)) return;
+  if (is_of_python(caller)) end_turn();  // the framework's loops are C++
+  else if (reads_as_turn()) return;
+  resume_if_aside();
 }
 
 void pass_deadline(Nanoseconds deadline_ns, Nanoseconds lead_ns, bool rang) noexcept {

@@ -30,15 +30,18 @@ ncclResult_t out_of_memory(int device) noexcept {
                 "Cuda failure 2 'out of memory': the buffers of a communicator on device " + std::to_string(device));
 }
 
-// Asks the server, which answers when every rank has asked. The payload of its answer holds the members.
-ncclResult_t ask(Record record, WaitKind kind, Reply& reply) noexcept {
-  become_driver();
-  // The rank's socket exists before any peer can know the communicator.
-  start_value_thread();
-  record.id = static_cast<std::uint32_t>(kind);
-  wait(record, reply);
+// The payload of the server's answer holds the members.
+ncclResult_t ask(const Record& question, Reply& reply) noexcept {
+  wait(question, reply);
   if (reply.status == ReplyStatus::Done) return ncclSuccess;
   return failed(ncclSystemError, "the simulator ended the run while a communicator was being made");
+}
+
+ncclResult_t announce(const Membership& membership) noexcept {
+  Record question = membership.question;
+  question.flags |= kWaitAnnounces;
+  Reply reply;
+  return ask(question, reply);
 }
 
 ncclResult_t create(ncclComm_t* out, const Reply& reply, int device) noexcept {
@@ -58,39 +61,56 @@ ncclResult_t create(ncclComm_t* out, const Reply& reply, int device) noexcept {
   return *out ? ncclSuccess : failed(ncclSystemError, "no memory for a communicator's handle");
 }
 
+ncclResult_t enter(const Membership& membership) noexcept {
+  const int device = membership.device;
+  if (membership.joins && !take_buffers(device)) return out_of_memory(device);
+  Reply reply;
+  ncclResult_t result = ask(membership.question, reply);
+  if (result == ncclSuccess && membership.joins) result = create(membership.out, reply, device);
+  if (result != ncclSuccess && membership.joins) give_memory(device, buffer_bytes(), MemoryKind::Nccl);
+  return result;
+}
+
 }  // namespace
 
 Communicator* find(ncclComm_t handle) noexcept { return table.get(handle); }
 
-ncclResult_t join(ncclComm_t* out, std::uint64_t key, int size, int rank) noexcept {
-  const int device = current_device();
-  ensure_context(device);  // a process that has done nothing else with its GPU becomes a rank here
-  if (!attached()) return failed(ncclSystemError, "this process drives no simulated GPU");
-  if (!take_buffers(device)) return out_of_memory(device);
-  Record record{};
-  record.arg[CommInitWaitArg::UniqueId] = key;
-  record.arg[CommInitWaitArg::Size] = static_cast<std::uint64_t>(size);
-  record.arg[CommInitWaitArg::Position] = static_cast<std::uint64_t>(rank);
-  Reply reply;
-  ncclResult_t result = ask(record, WaitKind::CommInit, reply);
-  if (result == ncclSuccess) result = create(out, reply, device);
-  if (result != ncclSuccess) give_memory(device, buffer_bytes(), MemoryKind::Nccl);
-  return result;
+Membership membership(ncclComm_t* out, std::uint64_t key, int size, int rank) noexcept {
+  Record question{};
+  question.id = static_cast<std::uint32_t>(WaitKind::CommInit);
+  question.arg[CommInitWaitArg::UniqueId] = key;
+  question.arg[CommInitWaitArg::Size] = static_cast<std::uint64_t>(size);
+  question.arg[CommInitWaitArg::Position] = static_cast<std::uint64_t>(rank);
+  return {out, current_device(), true, question};
 }
 
-ncclResult_t split(Communicator& parent, int color, int key, ncclComm_t* out) noexcept {
-  *out = nullptr;
-  if (color != NCCL_SPLIT_NOCOLOR && !take_buffers(parent.device)) return out_of_memory(parent.device);
-  Record record{};
-  record.device = static_cast<std::uint16_t>(parent.device);
-  record.arg[CommSplitWaitArg::Parent] = parent.id;
-  record.arg[CommSplitWaitArg::Color] = static_cast<std::uint64_t>(std::int64_t{color});
-  record.arg[CommSplitWaitArg::Key] = static_cast<std::uint64_t>(std::int64_t{key});
-  record.arg[CommSplitWaitArg::Index] = parent.splits++;
-  Reply reply;
-  const ncclResult_t result = ask(record, WaitKind::CommSplit, reply);
-  if (result != ncclSuccess || color == NCCL_SPLIT_NOCOLOR) return result;
-  return create(out, reply, parent.device);
+Membership membership_of_part(Communicator& parent, int color, int key, ncclComm_t* out) noexcept {
+  Record question{};
+  question.id = static_cast<std::uint32_t>(WaitKind::CommSplit);
+  question.device = static_cast<std::uint16_t>(parent.device);
+  question.arg[CommSplitWaitArg::Parent] = parent.id;
+  question.arg[CommSplitWaitArg::Color] = static_cast<std::uint64_t>(std::int64_t{color});
+  question.arg[CommSplitWaitArg::Key] = static_cast<std::uint64_t>(std::int64_t{key});
+  question.arg[CommSplitWaitArg::Index] = parent.splits++;
+  return {out, parent.device, color != NCCL_SPLIT_NOCOLOR, question};
+}
+
+ncclResult_t enter(std::span<const Membership> memberships) noexcept {
+  if (memberships.empty()) return ncclSuccess;
+  ensure_context(memberships.front().device);  // a process that has not used its GPU before becomes a rank here
+  if (!attached()) return failed(ncclSystemError, "this process drives no simulated GPU");
+  become_driver();
+  // The rank's socket exists before any peer can know a communicator.
+  start_value_thread();
+  if (memberships.size() > 1) {
+    for (const Membership& membership : memberships) {
+      if (const ncclResult_t result = announce(membership); result != ncclSuccess) return result;
+    }
+  }
+  for (const Membership& membership : memberships) {
+    if (const ncclResult_t result = enter(membership); result != ncclSuccess) return result;
+  }
+  return ncclSuccess;
 }
 
 ncclResult_t destroy(ncclComm_t handle, bool abandon) noexcept {

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "protocol/records.h"
 #include "shim/values/small_collectives.h"
 #include "shim/nccl/nccl_types.h"
 
@@ -35,10 +37,22 @@ struct Communicator {
 // Null: no live communicator.
 Communicator* find(ncclComm_t handle) noexcept;
 
-// Joins the ranks that call with the same `key`, on the current device; waits for all of them.
-ncclResult_t join(ncclComm_t* out, std::uint64_t key, int size, int rank) noexcept;
-// As ncclCommSplit: `*out` becomes null for NCCL_SPLIT_NOCOLOR.
-ncclResult_t split(Communicator& parent, int color, int key, ncclComm_t* out) noexcept;
+// A communicator that this rank has asked for: where its handle goes, and the question that the server answers when all
+// its ranks have asked.
+struct Membership {
+  ncclComm_t* out;
+  int device;
+  bool joins;  // false: NCCL_SPLIT_NOCOLOR, `*out` stays null
+  Record question;
+};
+
+// Of the ranks that call with the same `key`, on the current device.
+Membership membership(ncclComm_t* out, std::uint64_t key, int size, int rank) noexcept;
+// As ncclCommSplit.
+Membership membership_of_part(Communicator& parent, int color, int key, ncclComm_t* out) noexcept;
+// Waits for the ranks of all of them: other ranks may ask for them in another order.
+ncclResult_t enter(std::span<const Membership> memberships) noexcept;
+
 // `abandon`: its small collectives that still wait for peers are given up.
 ncclResult_t destroy(ncclComm_t handle, bool abandon) noexcept;
 

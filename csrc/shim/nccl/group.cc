@@ -24,6 +24,7 @@ struct Queued {
 struct Group {
   int depth = 0;
   ncclResult_t result = ncclSuccess;  // of the first call in it that failed
+  std::vector<Membership> memberships;
   std::vector<Queued> queued;
 };
 
@@ -186,13 +187,21 @@ ncclResult_t submit(const Request& request) noexcept {
   return ncclSuccess;
 }
 
+ncclResult_t submit(const Membership& membership) noexcept {
+  if (group.depth == 0) return enter({&membership, 1});
+  group.memberships.push_back(membership);
+  return ncclSuccess;
+}
+
 void start_group() noexcept { ++group.depth; }
 
 ncclResult_t end_group() noexcept {
   if (group.depth == 0) return failed(ncclInvalidUsage, "ncclGroupEnd: not in a group call.");
   if (--group.depth > 0) return ncclSuccess;
-  const ncclResult_t result = std::exchange(group.result, ncclSuccess);
+  ncclResult_t result = std::exchange(group.result, ncclSuccess);
+  const std::vector<Membership> memberships = std::exchange(group.memberships, {});
   std::vector<Queued> queued = std::exchange(group.queued, {});
+  if (result == ncclSuccess) result = enter(memberships);
   return result == ncclSuccess ? issue(std::move(queued)) : result;
 }
 

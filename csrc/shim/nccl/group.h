@@ -1,7 +1,8 @@
-// NCCL groups: operations wait, per thread, until the outermost group ends.
+// NCCL groups: operations and new communicators wait, per thread, until the outermost group ends.
 #pragma once
 
 #include "protocol/records.h"
+#include "shim/nccl/communicator.h"
 #include "shim/nccl/nccl_types.h"
 
 namespace ph::nccl {
@@ -22,6 +23,8 @@ struct Request {
 
 // Checks the arguments as NCCL does and issues the operation, now or when the thread's group ends.
 ncclResult_t submit(const Request& request) noexcept;
+// Makes the communicator, now or when the thread's group ends.
+ncclResult_t submit(const Membership& membership) noexcept;
 
 void start_group() noexcept;
 ncclResult_t end_group() noexcept;

@@ -10,6 +10,7 @@
 #include "shim/core/device.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/failure_text.h"
+#include "shim/nccl/group.h"
 
 using ph::HostCost;
 using ph::nccl::Communicator;
@@ -46,7 +47,8 @@ ncclResult_t init(const char* function, ncclComm_t* comm, int nranks, const nccl
   }
   const ncclResult_t result = check_config(function, config);
   if (result != ncclSuccess) return result;
-  return ph::nccl::join(comm, ph::nccl::hash(ids, sizeof *ids * static_cast<std::size_t>(id_count)), nranks, rank);
+  const std::uint64_t key = ph::nccl::hash(ids, sizeof *ids * static_cast<std::size_t>(id_count));
+  return ph::nccl::submit(ph::nccl::membership(comm, key, nranks, rank));
 }
 
 ncclResult_t no_communicator(const char* function) noexcept {
@@ -114,8 +116,10 @@ PH_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclCo
   Communicator* parent = ph::nccl::find(comm);
   if (!parent) return no_communicator("ncclCommSplit");
   if (!newcomm) return null_result("ncclCommSplit");
+  *newcomm = nullptr;
   const ncclResult_t result = check_config("ncclCommSplit", config);
-  return result == ncclSuccess ? ph::nccl::split(*parent, color, key, newcomm) : result;
+  if (result != ncclSuccess) return result;
+  return ph::nccl::submit(ph::nccl::membership_of_part(*parent, color, key, newcomm));
 }
 
 PH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
@@ -144,7 +148,7 @@ PH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, in
     rank += other < parent->rank && !excluded[other];
   }
   const std::uint64_t key = ph::nccl::hash(shared.data(), shared.size() * sizeof shared[0]);
-  return ph::nccl::join(newcomm, key, parent->size() - excludeRanksCount, rank);
+  return ph::nccl::submit(ph::nccl::membership(newcomm, key, parent->size() - excludeRanksCount, rank));
 }
 
 PH_EXPORT ncclResult_t ncclCommFinalize(ncclComm_t comm) noexcept {

@@ -1,0 +1,123 @@
+"""Ranks that wait for a new communicator: who has come, and when each goes on.
+
+A rank may first announce several, which tells it nothing yet, and then wait for one after the
+other: a group of NCCL. So it does not matter in which order others come to them.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sim_server._engine import Engine, Request
+from sim_server.collectives import Communication
+from sim_server.log.run_log import Reply, RunLog
+from sim_server.records import RecordKind, ReplyStatus, WaitKind, announced, named_args
+from sim_server.records.communicators import Communicators, Joiner, NewCommunicator
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A rank's place at a meeting. `meeting`: the unique id, or the parent and its split."""
+
+    rank: int
+    meeting: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A communicator that is complete. `time_ns`: from when on its ranks have it."""
+
+    identifier: int
+    time_ns: int
+    payload: bytes
+
+
+class Meetings:
+    """Answers ranks that make communicators."""
+
+    def __init__(
+        self,
+        communicators: Communicators,
+        communication: Communication,
+        engine: Engine,
+        log: RunLog,
+        send: Callable[[Reply], None],
+    ) -> None:
+        self._communicators = communicators
+        self._communication = communication
+        self._engine = engine
+        self._log = log
+        self._send = send
+        self._announced: set[_Place] = set()
+        self._waiting: dict[_Place, Request] = {}
+        self._made: dict[_Place, _Made] = {}
+        """Of ranks that have announced themselves and not asked again."""
+
+    def meet(self, request: Request) -> None:
+        """A rank has come to a communicator, or asks for one that it has come to before."""
+        kind = WaitKind(request.kind)
+        args = named_args(RecordKind.WAIT, request.args, kind)
+        is_new = kind == WaitKind.COMM_INIT
+        meeting = (args["unique_id"],) if is_new else (args["parent"], args["index"])
+        place = _Place(request.rank, meeting)
+        if place in self._announced and not request.announces:
+            self._announced.remove(place)
+            self._wait(place, request)
+            return
+        joiner = Joiner(
+            request.rank,
+            request.time_ns,
+            position=args["position"] if is_new else announced.signed(args["key"]),
+            colour=0 if is_new else announced.signed(args["color"]),
+            site=request.site,
+        )
+        if is_new:
+            created = self._communicators.join(args["unique_id"], args["size"], joiner)
+        else:
+            created = self._communicators.split(args["parent"], args["index"], joiner)
+        if request.announces:
+            self._announced.add(place)
+            self._answer(request, _Made(0, request.time_ns, b""))
+        else:
+            self._waiting[place] = request
+        for one in created:
+            self._welcome(one, meeting, request.time_ns)
+
+    def _wait(self, place: _Place, request: Request) -> None:
+        made = self._made.pop(place, None)
+        if made is None:
+            self._waiting[place] = request
+        else:
+            self._answer(request, made)
+
+    def _welcome(
+        self, created: NewCommunicator, meeting: tuple[int, ...], complete_ns: int
+    ) -> None:
+        """A split begins when all ranks of the parent have come, also those of another colour."""
+        members = created.members
+        if created.identifier:
+            self._engine.define_communicator(created.identifier, members)
+            self._log.add_communicator(created.identifier, members)
+        made = _Made(
+            created.identifier,
+            complete_ns + self._communication.comm_init_ns(len(members)),
+            struct.pack(f"<{len(members)}I", *members),
+        )
+        for rank in members:
+            place = _Place(rank, meeting)
+            request = self._waiting.pop(place, None)
+            if request is None:
+                self._made[place] = made
+            else:
+                self._answer(request, made)
+
+    def _answer(self, request: Request, made: _Made) -> None:
+        time_ns = max(request.time_ns, made.time_ns)
+        reply = Reply(
+            request.rank, request.slot, ReplyStatus.DONE, time_ns, made.identifier, made.payload
+        )
+        self._engine.answer(reply.rank, reply.slot, reply.status, reply.time_ns, made.identifier)
+        self._log.add_answer(request.kind, request.time_ns, reply)
+        self._send(reply)
