@@ -63,6 +63,7 @@ struct Answer {
   Nanoseconds time_ns;
   std::uint64_t value;
   std::vector<EventNews> news;
+  std::vector<ActivityTimes> activities;
 };
 
 struct Stop {

@@ -24,7 +24,7 @@ PH_EXPORT CUresult cuCtxSynchronize() noexcept {
   PH_CALL(cuCtxSynchronize, HostCost::Sync);
   if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
   PH_CHECK_CAPTURE(check_unsafe_call());
-  wait_device(current_device());
+  calls::synchronize_device();
   return CUDA_SUCCESS;
 }
 

@@ -157,7 +157,7 @@ PH_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest
 PH_EXPORT cudaError_t cudaDeviceSynchronize() noexcept {
   PH_CALL(cudaDeviceSynchronize, HostCost::Sync);
   PH_CHECK_CAPTURE(check_unsafe_call());
-  wait_device(current_device());
+  calls::synchronize_device();
   return cudaSuccess;
 }
 
