@@ -1,0 +1,224 @@
+#include "shim/profiling/activities.h"
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include <pthread.h>
+
+#include "shim/channel/hooks.h"
+#include "shim/channel/rank.h"
+#include "shim/core/own_code.h"
+#include "shim/libc/virtual_clock.h"
+#include "shim/profiling/nccl_kernels.h"
+
+namespace ph::profiling {
+
+namespace detail {
+std::atomic<std::uint32_t> gathered{0};
+}
+
+namespace {
+
+// The call by which libraries launch their kernels, as NVIDIA's own do.
+constexpr const char* kLibraryLaunch = "cudaLaunchKernelExC";
+constexpr std::size_t kExternalKinds = 8;  // CUPTI 13 has six
+
+struct Gathered {
+  Activity activity;
+  std::uint64_t number;  // by which the server knows it; 0: its time is known
+};
+
+static_assert(KernelArg::Activity == CopyArg::Activity && KernelArg::Activity == FillArg::Activity &&
+              KernelArg::Activity == NcclLaunchArg::Activity);
+
+std::mutex mutex;  // guards what follows; nothing is called with it held
+auto& in_order = *new std::deque<Gathered>;
+std::uint64_t numbers = 0;
+
+std::atomic<std::uint32_t> correlations{0};
+thread_local HostCall* call_of_thread = nullptr;
+
+// Never destroyed: threads still make calls while they end.
+auto& external_numbers() {
+  static thread_local auto& stacks = *new std::array<std::vector<std::uint64_t>, kExternalKinds>;
+  return stacks;
+}
+
+void add(Activity activity) {
+  const std::lock_guard lock(mutex);
+  in_order.push_back({std::move(activity), 0});
+}
+
+bool is_work(RecordKind kind) noexcept {
+  return kind == RecordKind::Kernel || kind == RecordKind::Copy || kind == RecordKind::Fill ||
+         kind == RecordKind::NcclLaunch;
+}
+
+Activity work_of(std::span<const Record> records) {
+  const Record& head = records.front();
+  Activity work{.device = head.device, .stream = head.stream, .detail = head.id};
+  if (head.kind == RecordKind::Kernel) {
+    work.kind = Kind::Kernel;
+  } else if (head.kind == RecordKind::Copy) {
+    work.kind = Kind::Copy;
+    work.flags = head.flags;
+    work.amount = head.arg[CopyArg::Bytes];
+  } else if (head.kind == RecordKind::Fill) {
+    work.kind = Kind::Fill;
+    work.amount = head.arg[FillArg::Bytes];
+  } else {
+    work.kind = Kind::Communication;
+    work.name = nccl_kernel_name(records.subspan(1));
+  }
+  return work;
+}
+
+void add_call(Kind kind, const char* name, std::uint32_t correlation, Nanoseconds start_ns, Nanoseconds end_ns) {
+  if (gathers(Kind::External)) {
+    const auto& stacks = external_numbers();
+    for (std::uint32_t external = 0; external < kExternalKinds; ++external) {
+      if (stacks[external].empty()) continue;
+      add({.kind = Kind::External,
+           .correlation = correlation,
+           .detail = external,
+           .amount = stacks[external].back()});
+    }
+  }
+  if (!gathers(kind)) return;
+  add({.kind = kind,
+       .correlation = correlation,
+       .thread = pthread_self(),
+       .call = name,
+       .start_ns = start_ns,
+       .end_ns = end_ns});
+}
+
+std::uint32_t next_correlation() noexcept { return correlations.fetch_add(1, std::memory_order_relaxed) + 1; }
+
+std::uint32_t correlation_of_thread() noexcept {
+  return call_of_thread != nullptr ? call_of_thread->correlation() : next_correlation();
+}
+
+// Takes one answer of the server. False: it was the last.
+bool ask_for_times() {
+  Record question{};
+  question.id = static_cast<std::uint32_t>(WaitKind::Activities);
+  Reply reply;
+  wait(question, reply);
+  std::unordered_map<std::uint64_t, ActivityTimes> told;
+  for (std::size_t at = 0; at + sizeof(ActivityTimes) <= reply.payload_bytes; at += sizeof(ActivityTimes)) {
+    ActivityTimes times;
+    std::memcpy(&times, reply.payload + at, sizeof times);
+    told[times.activity] = times;
+  }
+  const std::lock_guard lock(mutex);
+  for (Gathered& one : in_order) {
+    const auto found = one.number != 0 ? told.find(one.number) : told.end();
+    if (found == told.end()) continue;
+    one.number = 0;
+    one.activity.start_ns = found->second.start_ns;
+    one.activity.end_ns = found->second.end_ns;
+  }
+  return reply.value != 0;
+}
+
+}  // namespace
+
+Nanoseconds now_ns() noexcept { return observe_virtual_ns(); }
+
+void gather(Kind kind, bool on) noexcept {
+  if (on) detail::gathered.fetch_or(static_cast<std::uint32_t>(kind));
+  else detail::gathered.fetch_and(~static_cast<std::uint32_t>(kind));
+}
+
+void push_external(std::uint32_t kind, std::uint64_t number) noexcept {
+  if (kind < kExternalKinds) external_numbers()[kind].push_back(number);
+}
+
+bool pop_external(std::uint32_t kind, std::uint64_t& number) noexcept {
+  if (kind >= kExternalKinds || external_numbers()[kind].empty()) return false;
+  number = external_numbers()[kind].back();
+  external_numbers()[kind].pop_back();
+  return true;
+}
+
+void HostCall::begin(std::string_view library, const char* name) noexcept {
+  kind_ = library == "cudart" ? Kind::Runtime : library == "cuda" ? Kind::Driver : Kind{};
+  name_ = name;
+  correlation_ = next_correlation();
+  start_ns_ = now_ns();
+  call_of_thread = this;
+}
+
+void HostCall::end() noexcept {
+  call_of_thread = nullptr;
+  if (!is_of_library()) add_call(kind_, name_, correlation_, start_ns_, now_ns());
+}
+
+std::uint32_t HostCall::add_launch() noexcept {
+  const std::uint32_t correlation = next_correlation();
+  const Nanoseconds end_ns = now_ns();
+  add_call(Kind::Runtime, kLibraryLaunch, correlation, start_ns_, end_ns);
+  start_ns_ = end_ns;
+  return correlation;
+}
+
+void Waiting::end() noexcept {
+  add({.kind = Kind::Wait,
+       .device = stream_.device,
+       .stream = stream_.id,
+       .correlation = correlation_of_thread(),
+       .detail = static_cast<std::uint32_t>(type_),
+       .amount = event_,
+       .start_ns = start_ns_,
+       .end_ns = now_ns()});
+}
+
+void note_event(StreamRef stream, std::uint64_t instance) noexcept {
+  if (!gathers(Kind::EventRecord)) return;
+  add({.kind = Kind::EventRecord,
+       .device = stream.device,
+       .stream = stream.id,
+       .correlation = correlation_of_thread(),
+       .amount = instance,
+       .start_ns = now_ns()});
+}
+
+void collect(const std::function<void(const Activity&)>& take) {
+  std::vector<Activity> done;
+  for (bool more = ask_for_times(); more;) more = ask_for_times();
+  {
+    const std::lock_guard lock(mutex);
+    std::deque<Gathered> left;
+    for (Gathered& one : in_order) {
+      if (one.number == 0) done.push_back(std::move(one.activity));
+      else left.push_back(std::move(one));
+    }
+    in_order = std::move(left);
+  }
+  for (const Activity& one : done) take(one);
+}
+
+}  // namespace ph::profiling
+
+namespace ph {
+
+void note_work(std::span<Record> records) noexcept {
+  using namespace profiling;
+  if (!gathers_any() || !is_work(records.front().kind)) return;
+  Activity work = work_of(records);
+  HostCall* call = call_of_thread;
+  work.correlation = call != nullptr && call->is_of_library() ? call->add_launch() : correlation_of_thread();
+  if (!gathers(work.kind)) return;
+  const std::lock_guard lock(mutex);
+  records.front().arg[KernelArg::Activity] = ++numbers;
+  in_order.push_back({std::move(work), numbers});
+}
+
+}  // namespace ph
