@@ -2,7 +2,6 @@
 #include "shim/calls/stream_calls.h"
 
 #include "shim/cuda/driver.h"
-#include "shim/waiting/host_waits.h"
 
 using namespace ph;
 using namespace ph::driver;

@@ -10,9 +10,9 @@
 #include <dlfcn.h>
 
 #include "shim/calls/device_reset.h"
+#include "shim/calls/stream_calls.h"
 #include "shim/core/config.h"
 #include "shim/core/properties.h"
-#include "shim/waiting/host_waits.h"
 
 using namespace ph;
 using namespace ph::cudart;

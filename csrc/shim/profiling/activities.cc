@@ -34,8 +34,9 @@ struct Gathered {
   std::uint64_t number;  // by which the server knows it; 0: its time is known
 };
 
-static_assert(KernelArg::Activity == CopyArg::Activity && KernelArg::Activity == FillArg::Activity &&
-              KernelArg::Activity == NcclLaunchArg::Activity);
+constexpr std::size_t kNumberAt = KernelArg::Activity;
+static_assert(kNumberAt == std::size_t{CopyArg::Activity} && kNumberAt == std::size_t{FillArg::Activity} &&
+              kNumberAt == std::size_t{NcclLaunchArg::Activity});
 
 std::mutex mutex;  // guards what follows; nothing is called with it held
 auto& in_order = *new std::deque<Gathered>;
@@ -217,7 +218,7 @@ void note_work(std::span<Record> records) noexcept {
   work.correlation = call != nullptr && call->is_of_library() ? call->add_launch() : correlation_of_thread();
   if (!gathers(work.kind)) return;
   const std::lock_guard lock(mutex);
-  records.front().arg[KernelArg::Activity] = ++numbers;
+  records.front().arg[kNumberAt] = ++numbers;
   in_order.push_back({std::move(work), numbers});
 }
 
