@@ -24,6 +24,7 @@ from .checkpoints import map_checkpoints
 from .expert_load import ExpertLoad
 from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
+from .profilers import PROFILER, prepare_profilers
 from .scratch import keep_in
 from .small_operations import SmallOperations, small_operations
 from .step_marks import StepMarks
@@ -57,6 +58,7 @@ def start() -> bool:
     rank_runtime = _Runtime(shim, Path(os.fsdecode(run_dir)))
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
     after_import("torch", rank_runtime.replace_kernels)
+    after_import(PROFILER, functools.partial(prepare_profilers, shim))
     for name, action in StepMarks(shim, rank_runtime.run_dir).actions().items():
         after_import(name, action)
     after_import("multiprocessing.util", functools.partial(keep_in, rank_runtime.run_dir))

@@ -41,6 +41,7 @@ constexpr std::size_t kMostCallbacks = 4096;
 std::atomic<std::uint64_t> enabled_kinds{0};
 std::array<std::bitset<kMostCallbacks>, 2> unwanted_calls;  // of the runtime, of the driver; guarded by the mutex
 std::mutex mutex;
+std::atomic<CUpti_ActivityKind> kernels_as{CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL};
 
 std::size_t domain_index(Kind domain) noexcept { return domain == Kind::Driver ? 1 : 0; }
 
@@ -51,12 +52,14 @@ const Source* find_source(CUpti_ActivityKind kind) noexcept {
   return nullptr;
 }
 
+bool is_enabled(CUpti_ActivityKind kind) noexcept { return (enabled_kinds.load() >> kind & 1) != 0; }
+
 void gather_enabled() noexcept {
   std::uint32_t wanted = 0, all = 0;
   for (const Source& one : kSources) {
     for (const Kind kind : one.of) {
       all |= static_cast<std::uint32_t>(kind);
-      if (cupti::is_enabled(one.kind)) wanted |= static_cast<std::uint32_t>(kind);
+      if (is_enabled(one.kind)) wanted |= static_cast<std::uint32_t>(kind);
     }
   }
   for (std::uint32_t bit = 1; bit <= all; bit <<= 1) profiling::gather(static_cast<Kind>(bit), (wanted & bit) != 0);
@@ -136,9 +139,7 @@ CUptiResult choose_calls(Kind domain, CUpti_CallbackId callback, bool wanted) no
 
 namespace ph::cupti {
 
-bool is_enabled(CUpti_ActivityKind kind) noexcept {
-  return kind < 64 && (enabled_kinds.load(std::memory_order_relaxed) >> kind & 1) != 0;
-}
+CUpti_ActivityKind kind_of_kernels() noexcept { return kernels_as.load(); }
 
 bool wants_call(Kind domain, CUpti_CallbackId callback) noexcept {
   const std::lock_guard lock(mutex);
@@ -164,6 +165,7 @@ PH_EXPORT CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind) noexcept {
     const std::string detail = "activities of kind " + std::to_string(kind);
     return static_cast<CUptiResult>(library::unsupported("cuptiActivityEnable", detail.c_str()));
   }
+  if (kind == CUPTI_ACTIVITY_KIND_KERNEL || kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) kernels_as = kind;
   enabled_kinds.fetch_or(std::uint64_t{1} << kind);
   gather_enabled();
   const std::lock_guard lock(flushing);

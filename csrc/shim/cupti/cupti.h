@@ -29,8 +29,8 @@ inline constexpr std::size_t kMostRecordBytes = sizeof(CUpti_ActivityKernel11);
 // Writes the record of an activity and returns its size; 0: the profiler does not want it.
 std::size_t write_record(const profiling::Activity& activity, std::span<std::uint8_t, kMostRecordBytes> to);
 
-// Whether a profiler has asked for this kind, and whether it wants this call.
-bool is_enabled(CUpti_ActivityKind kind) noexcept;
+// By which of two kinds the profiler has asked for kernels, and whether it wants this call.
+CUpti_ActivityKind kind_of_kernels() noexcept;
 bool wants_call(profiling::Kind domain, CUpti_CallbackId callback) noexcept;
 
 }  // namespace ph::cupti

@@ -50,10 +50,7 @@ const char* kept_name(const std::string& name) {
 }
 
 std::size_t put_kernel(const Activity& activity, std::span<std::uint8_t, kMostRecordBytes> to) {
-  const bool concurrent = is_enabled(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
-  auto record = work_record<CUpti_ActivityKernel11>(
-      concurrent ? CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL : CUPTI_ACTIVITY_KIND_KERNEL, activity,
-      CUPTI_CHANNEL_TYPE_COMPUTE);
+  auto record = work_record<CUpti_ActivityKernel11>(kind_of_kernels(), activity, CUPTI_CHANNEL_TYPE_COMPUTE);
   record.completed = record.end;
   record.registersPerThread = kAssumedRegisters;
   record.gridX = record.gridY = record.gridZ = 1;

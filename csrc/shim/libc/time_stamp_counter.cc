@@ -36,23 +36,44 @@ constexpr Byte kShiftHigh[] = {0x48, 0xc1, 0xe2, 0x20};  // shl $32, %rdx
 constexpr std::size_t kShiftWithin = 20;
 constexpr std::size_t kMostSites = 256;
 
+struct Site {
+  Byte* instruction;
+  bool compares;  // with a clock, to find the counter's rate
+};
+
 // Read by the handler, without a lock: those before the count are whole.
-std::array<Byte*, kMostSites> sites;
+std::array<Site, kMostSites> sites;
 std::atomic<std::size_t> site_count{0};
 struct sigaction next_handler;
 std::atomic<bool> is_installed{false};
 
+std::atomic<std::uint64_t> last_ticks{0};
 thread_local std::uint64_t reads = 0;
-thread_local bool just_read = false;
+thread_local bool is_comparing = false;
 
 int real_sigaction(int number, const struct sigaction* action, struct sigaction* before) noexcept {
   static constinit Next<int(int, const struct sigaction*, struct sigaction*)> next{"sigaction"};
   return next(number, action, before);
 }
 
-bool is_site(const Byte* instruction) noexcept {
+const Site* find_site(const Byte* instruction) noexcept {
   const auto last = sites.begin() + site_count.load(std::memory_order_acquire);
-  return std::find(sites.begin(), last, instruction) != last;
+  const auto found =
+      std::find_if(sites.begin(), last, [&](const Site& site) { return site.instruction == instruction; });
+  return found == last ? nullptr : found;
+}
+
+// Every stamp is later than the one before, if by less than a nanosecond: the profiler drops what is not later than
+// its beginning. Where it compares, both readings are of the same whole nanosecond.
+std::uint64_t read_counter(bool compares) noexcept {
+  if (compares) return ticks_at(shown_virtual_ns());
+  const Nanoseconds time_ns = observe_virtual_ns();
+  std::uint64_t last = last_ticks.load(std::memory_order_relaxed);
+  std::uint64_t ticks = 0;
+  do {
+    ticks = std::clamp(last + 1, ticks_at(time_ns) + 1, ticks_at(time_ns + 1) - 1);
+  } while (!last_ticks.compare_exchange_weak(last, ticks, std::memory_order_relaxed));
+  return ticks;
 }
 
 // An instruction that nobody may execute: as it would have been without us.
@@ -69,11 +90,12 @@ void pass_on(int number, siginfo_t* info, void* context) noexcept {
 
 void answer(int number, siginfo_t* info, void* context) noexcept {
   auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
-  if (!is_site(reinterpret_cast<const Byte*>(registers[REG_RIP]))) return pass_on(number, info, context);
+  const Site* const site = find_site(reinterpret_cast<const Byte*>(registers[REG_RIP]));
+  if (site == nullptr) return pass_on(number, info, context);
   const int kept = errno;
   ++reads;
-  just_read = true;
-  const std::uint64_t ticks = ticks_at(observe_virtual_ns());
+  is_comparing = site->compares;
+  const std::uint64_t ticks = read_counter(site->compares);
   registers[REG_RAX] = static_cast<greg_t>(ticks & 0xffffffff);
   registers[REG_RDX] = static_cast<greg_t>(ticks >> 32);
   registers[REG_RIP] += sizeof kRead;
@@ -89,15 +111,15 @@ void install() noexcept {
   is_installed.store(true);
 }
 
-// MKL finds the processor's frequency with the counter; it waits for real time to pass.
-bool is_of_mathematics(const Byte* instruction) noexcept {
+// Empty: of a function that the library does not export.
+std::string_view function_at(const Byte* instruction) noexcept {
   Dl_info symbol{};
-  return dladdr(instruction, &symbol) != 0 && symbol.dli_sname != nullptr &&
-         std::string_view(symbol.dli_sname).starts_with("mkl_");
+  if (dladdr(instruction, &symbol) == 0 || symbol.dli_sname == nullptr) return {};
+  return symbol.dli_sname;
 }
 
-std::vector<Byte*> find_reads(Byte* first, Byte* last) {
-  std::vector<Byte*> found;
+std::vector<Site> find_sites(Byte* first, Byte* last) {
+  std::vector<Site> found;
   for (Byte* at = first; at < last;) {
     at = static_cast<Byte*>(std::memchr(at, kRead[1], static_cast<std::size_t>(last - at)));
     if (at == nullptr) break;
@@ -105,16 +127,21 @@ std::vector<Byte*> find_reads(Byte* first, Byte* last) {
     ++at;
     if (start < first || *start != kRead[0]) continue;
     Byte* const end = std::min(at + kShiftWithin, last);
-    if (std::search(at, end, std::begin(kShiftHigh), std::end(kShiftHigh)) != end && !is_of_mathematics(start))
-      found.push_back(start);
+    if (std::search(at, end, std::begin(kShiftHigh), std::end(kShiftHigh)) == end) continue;
+    const std::string_view function = function_at(start);
+    // MKL finds the processor's frequency with the counter: it waits for real time to pass.
+    if (function.starts_with("mkl_")) continue;
+    // Of ApproximateClockToUnixTimeConverter, which PyTorch and Kineto both have.
+    found.push_back({start, function.find("measurePair") != function.npos});
   }
   return found;
 }
 
-void replace(Byte* instruction, std::size_t page_bytes) noexcept {
+void replace(const Site& site, std::size_t page_bytes) noexcept {
+  Byte* const instruction = site.instruction;
   const std::size_t count = site_count.load(std::memory_order_relaxed);
   if (count == kMostSites) fail_internal("too many instructions read the time-stamp counter");
-  sites[count] = instruction;
+  sites[count] = site;
   site_count.store(count + 1, std::memory_order_release);
   Byte* const page = instruction - reinterpret_cast<std::uintptr_t>(instruction) % page_bytes;
   const std::size_t bytes = static_cast<std::size_t>(instruction + sizeof kRefused - page);
@@ -149,7 +176,7 @@ int list_code(dl_phdr_info* info, std::size_t, void* list) noexcept {
 }  // namespace
 
 std::uint64_t counter_reads() noexcept { return reads; }
-bool compares_counter() noexcept { return std::exchange(just_read, false); }
+bool compares_counter() noexcept { return std::exchange(is_comparing, false); }
 
 void make_counter_virtual() noexcept {
   static std::mutex mutex;
@@ -161,9 +188,9 @@ void make_counter_virtual() noexcept {
   for (const auto& [first, last] : segments) {
     if (std::find(seen.begin(), seen.end(), first) != seen.end()) continue;
     seen.push_back(first);
-    const std::vector<Byte*> found = find_reads(first, last);
+    const std::vector<Site> found = find_sites(first, last);
     if (!found.empty() && !is_installed.load()) install();
-    for (Byte* instruction : found) replace(instruction, page_bytes);
+    for (const Site& site : found) replace(site, page_bytes);
   }
 }
 

@@ -21,7 +21,8 @@ PH_EXPORT void make_counter_virtual() noexcept;
 // How often this thread has read it so.
 PH_EXPORT std::uint64_t counter_reads() noexcept;
 
-// Whether the clock read that this thread is in follows a read of the counter: the profiler compares the two.
+// Whether this thread's clock read is one that the profiler compares with the counter, of which it has just read the
+// same time (shown_virtual_ns).
 bool compares_counter() noexcept;
 
 // The program sets a handler for SIGILL, by which we know the reads: kept, for what is not ours. False: ours is not

@@ -208,9 +208,15 @@ Nanoseconds read_virtual_ns() noexcept {
 }
 
 Nanoseconds observe_virtual_ns() noexcept {
-  if (!drives_clock()) return host_clock_ns();
+  if (!drives_clock()) return shown_virtual_ns();
   const OwnCode own;
   return next_reading_ns();
+}
+
+Nanoseconds shown_virtual_ns() noexcept {
+  const OwnCode own;
+  const Nanoseconds host_ns = host_clock_ns();
+  return std::clamp(last_reading_ns.load(std::memory_order_relaxed), host_ns, host_ns + kFarthestLeadNs);
 }
 
 void forget_read() noexcept {
