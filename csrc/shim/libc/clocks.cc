@@ -31,8 +31,8 @@ extern "C" {
 PH_EXPORT int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const auto epoch_ns = ph::clock_virtual() ? ph::clock_epoch_ns(clock) : std::nullopt;
   if (!epoch_ns) return ph::real_clock_gettime(clock, time);
-  if (ph::compares_counter() && !ph::is_of_python(__builtin_return_address(0))) {
-    *time = ph::to_timespec(*epoch_ns + ph::shown_virtual_ns());
+  if (const auto compared_ns = ph::compared_ns()) {
+    *time = ph::to_timespec(*epoch_ns + *compared_ns);
     return 0;
   }
   const bool costs = ph::drives_clock() && !ph::is_interpreters_own_read(__builtin_return_address(0));

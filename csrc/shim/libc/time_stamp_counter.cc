@@ -10,7 +10,6 @@
 #include <cstring>
 #include <mutex>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <dlfcn.h>
@@ -19,6 +18,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "shim/core/config.h"
 #include "shim/core/failure.h"
 #include "shim/libc/real_clock.h"
 #include "shim/libc/virtual_clock.h"
@@ -49,7 +49,6 @@ std::atomic<bool> is_installed{false};
 
 std::atomic<std::uint64_t> last_ticks{0};
 thread_local std::uint64_t reads = 0;
-thread_local bool is_comparing = false;
 
 int real_sigaction(int number, const struct sigaction* action, struct sigaction* before) noexcept {
   static constinit Next<int(int, const struct sigaction*, struct sigaction*)> next{"sigaction"};
@@ -63,10 +62,36 @@ const Site* find_site(const Byte* instruction) noexcept {
   return found == last ? nullptr : found;
 }
 
-// Every stamp is later than the one before, if by less than a nanosecond: the profiler drops what is not later than
-// its beginning. Where it compares, both readings are of the same whole nanosecond.
+// A pair that the profiler compares: counter, clock, counter. It looks for the rate between two such pairs, and takes the
+// first as the origin. Any two that lie on the line tell both exactly. So they lie in the past, each later than all
+// before, where nothing that is stamped comes before an origin; and at multiples of what the profiler loses as it adds to
+// the time since 1970 in floating point.
+constexpr Nanoseconds kPairsApartNs = 256;
+constexpr Nanoseconds kPairsBehindNs = Nanoseconds{1} << 36;
+
+enum class Pair : std::uint8_t { None, Begun, Clock };
+thread_local Pair pair = Pair::None;
+thread_local Nanoseconds pair_ns = 0;
+
+Nanoseconds next_pair_ns() noexcept {
+  static std::atomic<Nanoseconds> pairs{0};
+  const Nanoseconds epoch_ns = config().epoch_realtime_ns;
+  const Nanoseconds now_ns = epoch_ns + shown_virtual_ns();
+  const Nanoseconds later_ns = kPairsApartNs * pairs.fetch_add(1, std::memory_order_relaxed);
+  return now_ns - now_ns % kPairsApartNs - std::max(kPairsBehindNs - later_ns, Nanoseconds{0}) - epoch_ns;
+}
+
+std::uint64_t compare_counter() noexcept {
+  const bool ends = pair == Pair::Clock;
+  if (!ends) pair_ns = next_pair_ns();
+  pair = ends ? Pair::None : Pair::Begun;
+  return ticks_at(pair_ns);
+}
+
+// Every stamp is later than the one before, if by less than a nanosecond: two that are equal have no order.
 std::uint64_t read_counter(bool compares) noexcept {
-  if (compares) return ticks_at(shown_virtual_ns());
+  if (compares) return compare_counter();
+  pair = Pair::None;
   const Nanoseconds time_ns = observe_virtual_ns();
   std::uint64_t last = last_ticks.load(std::memory_order_relaxed);
   std::uint64_t ticks = 0;
@@ -94,7 +119,6 @@ void answer(int number, siginfo_t* info, void* context) noexcept {
   if (site == nullptr) return pass_on(number, info, context);
   const int kept = errno;
   ++reads;
-  is_comparing = site->compares;
   const std::uint64_t ticks = read_counter(site->compares);
   registers[REG_RAX] = static_cast<greg_t>(ticks & 0xffffffff);
   registers[REG_RDX] = static_cast<greg_t>(ticks >> 32);
@@ -132,7 +156,7 @@ std::vector<Site> find_sites(Byte* first, Byte* last) {
     // MKL finds the processor's frequency with the counter: it waits for real time to pass.
     if (function.starts_with("mkl_")) continue;
     // Of ApproximateClockToUnixTimeConverter, which PyTorch and Kineto both have.
-    found.push_back({start, function.find("measurePair") != function.npos});
+    found.push_back({start, function.find("11measurePairEv") != function.npos});
   }
   return found;
 }
@@ -176,7 +200,12 @@ int list_code(dl_phdr_info* info, std::size_t, void* list) noexcept {
 }  // namespace
 
 std::uint64_t counter_reads() noexcept { return reads; }
-bool compares_counter() noexcept { return std::exchange(is_comparing, false); }
+
+std::optional<Nanoseconds> compared_ns() noexcept {
+  if (pair != Pair::Begun) return std::nullopt;
+  pair = Pair::Clock;
+  return pair_ns;
+}
 
 void make_counter_virtual() noexcept {
   static std::mutex mutex;
