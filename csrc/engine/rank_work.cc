@@ -183,8 +183,7 @@ void Rank::add_launch(const Queued& record) {
   const auto unfinished = static_cast<std::uint32_t>(record.args[NcclLaunchArg::Operations]);
   const Index launch = launches_.add({{first, last}, kNone, unfinished, world_.now_ns});
   queue_head_ += record.args[NcclLaunchArg::Operations];
-  add_to_stream(record,
-                {.kind = ItemKind::Launch, .value = launch, .activity = record.args[NcclLaunchArg::Activity]});
+  add_to_stream(record, {.kind = ItemKind::Launch, .value = launch, .activity = record.args[NcclLaunchArg::Activity]});
 }
 
 void Rank::run_ready() {

@@ -152,8 +152,8 @@ enum class WaitKind : std::uint32_t {
   Withdraw = 12,
   // as EVENT: until then the stream's queue of launches is full
   LaunchQueue = 13,
-  // answered at once: when device work with an `activity` began and ended that has ended since the last such question,
-  // as much as fits an answer; what is left as `value`
+  // answered at once: when work with an `activity` began and ended that has ended since the last such question, as
+  // much as fits an answer; what is left as `value`
   Activities = 14,
 };
 

@@ -1,4 +1,4 @@
-"""PyTorch's profiler reads the processor's time-stamp counter, which has to show virtual time by then.
+"""PyTorch's profiler reads the processor's time-stamp counter, which has to show virtual time.
 
 The standard library only: ranks import it. Why so: docs/decisions/profilers.md.
 """

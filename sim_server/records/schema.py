@@ -181,8 +181,8 @@ class WaitKind(_Told):
     LAUNCH_QUEUE = 13, "as EVENT: until then the stream's queue of launches is full"
     ACTIVITIES = (
         14,
-        "answered at once: when device work with an `activity` began and ended that has ended since "
-        "the last such question, as much as fits an answer; what is left as `value`",
+        "answered at once: when work with an `activity` began and ended that has ended since the "
+        "last such question, as much as fits an answer; what is left as `value`",
     )
 
 
@@ -214,7 +214,7 @@ class Layout:
 
 _PAYLOAD = {"bytes": Arg(0, "of the payload that follows, in whole cells")}
 _INSTANCE = {"instance": Arg(0, "of the event: 1, 2, 3 ... in each rank, never used again")}
-_ACTIVITY = {"activity": Arg(4, "a number by which the rank asks when this ran; 0: it does not ask")}
+_ACTIVITY = {"activity": Arg(4, "a number by which the rank asks when this ran; 0: it will not")}
 _MEMORY = {
     "bytes": Arg(0, "of this allocation"),
     "pointer": Arg(1, "device pointer"),

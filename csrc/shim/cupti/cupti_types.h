@@ -101,7 +101,7 @@ typedef enum {
 } CUpti_CallbackDomain;
 
 typedef struct {
-  CUpti_ActivityKind kind;
+  alignas(8) CUpti_ActivityKind kind;
 } CUpti_Activity;
 
 typedef struct {

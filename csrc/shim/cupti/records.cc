@@ -77,8 +77,8 @@ struct CopyWords {
 };
 
 CopyWords words_of(const Activity& activity) noexcept {
-  const auto host = (activity.flags & kCopyPageable) != 0 ? CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE
-                                                          : CUPTI_ACTIVITY_MEMORY_KIND_PINNED;
+  const auto host =
+      (activity.flags & kCopyPageable) != 0 ? CUPTI_ACTIVITY_MEMORY_KIND_PAGEABLE : CUPTI_ACTIVITY_MEMORY_KIND_PINNED;
   constexpr auto device = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
   switch (static_cast<CopyKind>(activity.detail)) {
     case CopyKind::HostToDevice: return {CUPTI_ACTIVITY_MEMCPY_KIND_HTOD, host, device};
@@ -116,8 +116,7 @@ std::size_t put_copy(const Activity& activity, std::span<std::uint8_t, kMostReco
 }
 
 std::size_t put_fill(const Activity& activity, std::span<std::uint8_t, kMostRecordBytes> to) noexcept {
-  auto record =
-      work_record<CUpti_ActivityMemset4>(CUPTI_ACTIVITY_KIND_MEMSET, activity, CUPTI_CHANNEL_TYPE_COMPUTE);
+  auto record = work_record<CUpti_ActivityMemset4>(CUPTI_ACTIVITY_KIND_MEMSET, activity, CUPTI_CHANNEL_TYPE_COMPUTE);
   record.bytes = activity.amount;
   record.memoryKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
   return put(record, to);
@@ -148,8 +147,7 @@ std::size_t put_wait(const Activity& activity, std::span<std::uint8_t, kMostReco
   record.correlationId = activity.correlation;
   record.contextId = context_number(activity.device);
   record.streamId = of_context ? CUPTI_SYNCHRONIZATION_INVALID_VALUE : stream_number(activity.stream);
-  record.cudaEventId =
-      of_event ? static_cast<std::uint32_t>(activity.amount) : CUPTI_SYNCHRONIZATION_INVALID_VALUE;
+  record.cudaEventId = of_event ? static_cast<std::uint32_t>(activity.amount) : CUPTI_SYNCHRONIZATION_INVALID_VALUE;
   record.cudaEventSyncId = activity.amount;
   return put(record, to);
 }

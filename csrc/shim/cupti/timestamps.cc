@@ -10,7 +10,7 @@ using namespace ph;
 namespace {
 
 // Of a clock that moves with virtual time, two reads in a row are so near each other.
-constexpr std::uint64_t kMostApartNs = 3;
+constexpr Nanoseconds kMostApartNs = 3;
 
 enum class Clock : std::uint8_t { Host, Counter, Own };
 std::atomic<Clock> clock_kind{Clock::Host};
@@ -49,7 +49,7 @@ PH_EXPORT CUptiResult cuptiActivityRegisterTimestampCallback(CUpti_TimestampCall
   }
   const std::uint64_t now = static_cast<std::uint64_t>(profiling::now_ns());
   const std::uint64_t first = read();
-  if (read() - first > kMostApartNs) {
+  if (read() - first > static_cast<std::uint64_t>(kMostApartNs)) {
     return static_cast<CUptiResult>(library::unsupported(
         "cuptiActivityRegisterTimestampCallback", "a clock of the profiler's own that does not show virtual time"));
   }

@@ -170,8 +170,9 @@ void replace(const Site& site, std::size_t page_bytes) noexcept {
   Byte* const page = instruction - reinterpret_cast<std::uintptr_t>(instruction) % page_bytes;
   const std::size_t bytes = static_cast<std::size_t>(instruction + sizeof kRefused - page);
   if (mprotect(page, bytes, PROT_READ | PROT_WRITE | PROT_EXEC) != 0)
-    fail_usage(std::string("the profiler's clock cannot be made virtual, because this machine does not let a program ") +
-               "change its code (" + std::strerror(errno) + "): run without torch.profiler");
+    fail_usage(
+        std::string("the profiler's clock cannot be made virtual, because this machine does not let a program ") +
+        "change its code (" + std::strerror(errno) + "): run without torch.profiler");
   instruction[1] = kRefused[1];  // one byte: another thread sees the old or the new instruction
   mprotect(page, bytes, PROT_READ | PROT_EXEC);
 }

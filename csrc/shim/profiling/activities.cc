@@ -1,5 +1,6 @@
 #include "shim/profiling/activities.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <deque>
@@ -85,10 +86,7 @@ void add_call(Kind kind, const char* name, std::uint32_t correlation, Nanosecond
     const auto& stacks = external_numbers();
     for (std::uint32_t external = 0; external < kExternalKinds; ++external) {
       if (stacks[external].empty()) continue;
-      add({.kind = Kind::External,
-           .correlation = correlation,
-           .detail = external,
-           .amount = stacks[external].back()});
+      add({.kind = Kind::External, .correlation = correlation, .detail = external, .amount = stacks[external].back()});
     }
   }
   if (!gathers(kind)) return;
@@ -104,6 +102,16 @@ std::uint32_t next_correlation() noexcept { return correlations.fetch_add(1, std
 
 std::uint32_t correlation_of_thread() noexcept {
   return call_of_thread != nullptr ? call_of_thread->correlation() : next_correlation();
+}
+
+// Calls in their order, and of each the profiler's numbers, itself, its work: the Kineto of
+// PyTorch 2.8 knows the operator of a piece of work only if it has met the number before.
+bool before(const Activity& one, const Activity& other) noexcept {
+  const auto place = [](const Activity& activity) {
+    const bool is_call = activity.kind == Kind::Runtime || activity.kind == Kind::Driver;
+    return std::pair(activity.correlation, activity.kind == Kind::External ? 0 : is_call ? 1 : 2);
+  };
+  return place(one) < place(other);
 }
 
 // Takes one answer of the server. False: it was the last.
@@ -203,6 +211,7 @@ void collect(const std::function<void(const Activity&)>& take) {
     }
     in_order = std::move(left);
   }
+  std::stable_sort(done.begin(), done.end(), before);
   for (const Activity& one : done) take(one);
 }
 

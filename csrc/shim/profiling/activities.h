@@ -57,7 +57,7 @@ inline bool gathers(Kind kind) noexcept {
 
 // What the profiler asks for from now on.
 PH_EXPORT void gather(Kind kind, bool on) noexcept;
-// Hands over what has ended, in the order of its issue; what has not yet stays for the next time.
+// Hands over what has ended, call by call; what has not yet stays for the next time.
 PH_EXPORT void collect(const std::function<void(const Activity&)>& take);
 // Of the calling thread: calls from now on belong to this number, until it is taken back. False: none is there.
 PH_EXPORT void push_external(std::uint32_t kind, std::uint64_t number) noexcept;

@@ -10,7 +10,8 @@ namespace ph::profiling {
 namespace {
 
 // By ncclDataType_t. Sums of signed and unsigned integers are the same.
-constexpr const char* kTypes[] = {"u8", "u8", "u32", "u32", "u64", "u64", "f16", "f32", "f64", "bf16", "f8e4m3", "f8e5m2"};
+constexpr const char* kTypes[] = {"u8",  "u8",  "u32", "u32",  "u64",    "u64",
+                                  "f16", "f32", "f64", "bf16", "f8e4m3", "f8e5m2"};
 
 std::string type_of(const Record& operation) {
   const std::uint64_t type = operation.arg[NcclOpArg::Dtype];
