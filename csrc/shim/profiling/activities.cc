@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <deque>
 #include <mutex>
 #include <span>
 #include <unordered_map>
@@ -14,7 +13,6 @@
 
 #include "shim/channel/hooks.h"
 #include "shim/channel/rank.h"
-#include "shim/core/own_code.h"
 #include "shim/libc/virtual_clock.h"
 #include "shim/profiling/nccl_kernels.h"
 
@@ -30,17 +28,13 @@ namespace {
 constexpr const char* kLibraryLaunch = "cudaLaunchKernelExC";
 constexpr std::size_t kExternalKinds = 8;  // CUPTI 13 has six
 
-struct Gathered {
-  Activity activity;
-  std::uint64_t number;  // by which the server knows it; 0: its time is known
-};
-
 constexpr std::size_t kNumberAt = KernelArg::Activity;
 static_assert(kNumberAt == std::size_t{CopyArg::Activity} && kNumberAt == std::size_t{FillArg::Activity} &&
               kNumberAt == std::size_t{NcclLaunchArg::Activity});
 
 std::mutex mutex;  // guards what follows; nothing is called with it held
-auto& in_order = *new std::deque<Gathered>;
+auto& ended = *new std::vector<Activity>;
+auto& work_under_way = *new std::unordered_map<std::uint64_t, Activity>;  // by the number that its record has
 std::uint64_t numbers = 0;
 
 std::atomic<std::uint32_t> correlations{0};
@@ -54,7 +48,7 @@ auto& external_numbers() {
 
 void add(Activity activity) {
   const std::lock_guard lock(mutex);
-  in_order.push_back({std::move(activity), 0});
+  ended.push_back(std::move(activity));
 }
 
 bool is_work(RecordKind kind) noexcept {
@@ -114,25 +108,27 @@ bool before(const Activity& one, const Activity& other) noexcept {
   return place(one) < place(other);
 }
 
+bool is_work_under_way() {
+  const std::lock_guard lock(mutex);
+  return !work_under_way.empty();
+}
+
 // Takes one answer of the server. False: it was the last.
 bool ask_for_times() {
   Record question{};
   question.id = static_cast<std::uint32_t>(WaitKind::Activities);
   Reply reply;
   wait(question, reply);
-  std::unordered_map<std::uint64_t, ActivityTimes> told;
+  const std::lock_guard lock(mutex);
   for (std::size_t at = 0; at + sizeof(ActivityTimes) <= reply.payload_bytes; at += sizeof(ActivityTimes)) {
     ActivityTimes times;
     std::memcpy(&times, reply.payload + at, sizeof times);
-    told[times.activity] = times;
-  }
-  const std::lock_guard lock(mutex);
-  for (Gathered& one : in_order) {
-    const auto found = one.number != 0 ? told.find(one.number) : told.end();
-    if (found == told.end()) continue;
-    one.number = 0;
-    one.activity.start_ns = found->second.start_ns;
-    one.activity.end_ns = found->second.end_ns;
+    const auto found = work_under_way.find(times.activity);
+    if (found == work_under_way.end()) continue;
+    found->second.start_ns = times.start_ns;
+    found->second.end_ns = times.end_ns;
+    ended.push_back(std::move(found->second));
+    work_under_way.erase(found);
   }
   return reply.value != 0;
 }
@@ -200,19 +196,14 @@ void note_event(StreamRef stream, std::uint64_t instance) noexcept {
 }
 
 void collect(const std::function<void(const Activity&)>& take) {
-  std::vector<Activity> done;
-  for (bool more = ask_for_times(); more;) more = ask_for_times();
+  for (bool more = is_work_under_way(); more;) more = ask_for_times();
+  std::vector<Activity> taken;
   {
     const std::lock_guard lock(mutex);
-    std::deque<Gathered> left;
-    for (Gathered& one : in_order) {
-      if (one.number == 0) done.push_back(std::move(one.activity));
-      else left.push_back(std::move(one));
-    }
-    in_order = std::move(left);
+    taken.swap(ended);
   }
-  std::stable_sort(done.begin(), done.end(), before);
-  for (const Activity& one : done) take(one);
+  std::stable_sort(taken.begin(), taken.end(), before);
+  for (const Activity& one : taken) take(one);
 }
 
 }  // namespace ph::profiling
@@ -228,7 +219,7 @@ void note_work(std::span<Record> records) noexcept {
   if (!gathers(work.kind)) return;
   const std::lock_guard lock(mutex);
   records.front().arg[kNumberAt] = ++numbers;
-  in_order.push_back({std::move(work), numbers});
+  work_under_way.emplace(numbers, std::move(work));
 }
 
 }  // namespace ph

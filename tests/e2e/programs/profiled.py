@@ -38,7 +38,7 @@ def train() -> float:
     loss.backward()
     optimizer.step()
     torch.cuda.current_stream().wait_stream(side)
-    return loss.item()
+    return float(loss.item())
 
 
 def keep(profiler: profile) -> None:
@@ -54,19 +54,15 @@ def keep(profiler: profile) -> None:
 activities = [ProfilerActivity.CPU]
 if which != "cpu":
     activities.append(ProfilerActivity.CUDA)
-profiler = (
-    nullcontext()
-    if which == "off"
-    else profile(
-        activities=activities,
-        schedule=schedule(wait=1, warmup=1, active=2, repeat=2),
-        on_trace_ready=keep,
-        record_shapes=True,
-        profile_memory=True,
-        with_stack=True,
-    )
+profiler = profile(
+    activities=activities,
+    schedule=schedule(wait=1, warmup=1, active=2, repeat=2),
+    on_trace_ready=keep,
+    record_shapes=True,
+    profile_memory=True,
+    with_stack=True,
 )
-with profiler:
+with nullcontext() if which == "off" else profiler:
     for _ in range(9):
         train()
         if which != "off":
