@@ -18,6 +18,25 @@ from sim_server.log.history import COMMUNICATION_SPAN, COPY_SPAN, FILL_SPAN, KER
 
 pytestmark = pytest.mark.torch
 
+HANDLERS = """
+import faulthandler, os, signal, sys
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+faulthandler.enable()
+heard = []
+for handle in (lambda *_: heard.append("first"), lambda *_: heard.append("second")):
+    with profile(activities=[ProfilerActivity.CPU]) as profiler:
+        torch.ones(4).add(1)
+        before = signal.signal(signal.SIGILL, handle)
+        torch.ones(4).add(1)
+        os.kill(os.getpid(), signal.SIGILL)
+        torch.ones(4).add(1)
+    print([event.count for event in profiler.key_averages() if event.key == "aten::add"], heard)
+signal.signal(signal.SIGILL, signal.SIG_DFL)
+os.kill(os.getpid(), signal.SIGILL)
+print("not reached")
+"""
 RANKS = 2
 CATEGORIES = {"kernel", "gpu_memcpy", "gpu_memset"}
 WORK = (KERNEL_SPAN, COPY_SPAN, FILL_SPAN, COMMUNICATION_SPAN)
@@ -171,3 +190,17 @@ def test_it_costs_no_virtual_time(profiled: dict[str, Profiled]) -> None:
     differences = [one - other for one, other in zip(on, off, strict=True)]
     assert sum(one != 0 for one in differences) <= WINDOWS
     assert max(map(abs, differences)) < 10_000
+
+
+def test_the_programs_own_handlers(failing_phantora: Phantora, tmp_path: Path) -> None:
+    """The signal by which we hear of the counter still reaches the program, and ends it if it says
+    so.
+    """
+    program = tmp_path / "handlers.py"
+    program.write_text(HANDLERS)
+    run = failing_phantora.run(["--ranks", "1"], [program])
+    assert run.exit_code == 4
+    assert "[3] ['first']" in run.output
+    assert "[3] ['first', 'second']" in run.output
+    assert "not reached" not in run.output
+    assert "SIGILL" in run.errors

@@ -101,22 +101,21 @@ std::uint64_t read_counter(bool compares) noexcept {
   return ticks;
 }
 
-// An instruction that nobody may execute: as it would have been without us.
+// An instruction that nobody may execute, or a signal that somebody has sent: as it would have been without us.
 void pass_on(int number, siginfo_t* info, void* context) noexcept {
   const struct sigaction handler = next_handler;
-  if ((handler.sa_flags & SA_SIGINFO) != 0 && handler.sa_sigaction != nullptr) {
-    handler.sa_sigaction(number, info, context);
-  } else if (handler.sa_handler != SIG_DFL && handler.sa_handler != SIG_IGN) {
-    handler.sa_handler(number);
-  } else {
-    real_sigaction(number, &handler, nullptr);  // it is executed again, and ends the process
-  }
+  if ((handler.sa_flags & SA_SIGINFO) != 0) return handler.sa_sigaction(number, info, context);
+  if (handler.sa_handler != SIG_DFL && handler.sa_handler != SIG_IGN) return handler.sa_handler(number);
+  const bool was_sent = info->si_code <= 0;
+  if (was_sent && handler.sa_handler == SIG_IGN) return;
+  real_sigaction(number, &handler, nullptr);  // the instruction is executed again, and ends the process
+  if (was_sent) raise(number);
 }
 
 void answer(int number, siginfo_t* info, void* context) noexcept {
   auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   const Site* const site = find_site(reinterpret_cast<const Byte*>(registers[REG_RIP]));
-  if (site == nullptr) return pass_on(number, info, context);
+  if (site == nullptr || info->si_code <= 0) return pass_on(number, info, context);
   const int kept = errno;
   ++reads;
   const std::uint64_t ticks = read_counter(site->compares);
