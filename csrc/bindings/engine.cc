@@ -67,6 +67,11 @@ std::map<std::string, std::map<std::string, std::string>> liveness_table() {
   return table;
 }
 
+template <class Row>
+py::bytes bytes_of(const std::vector<Row>& rows) {
+  return {reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(Row)};
+}
+
 template <auto Member>
 auto number() {
   return [](const py::object& self) {
@@ -117,8 +122,8 @@ void bind_results(py::module_& module) {
       .def_readonly("asked_ns", &Answer::asked_ns)
       .def_property_readonly("payload",
                              [](const Answer& self) {
-                               return py::bytes(reinterpret_cast<const char*>(self.news.data()),
-                                                self.news.size() * sizeof(ph::EventNews));
+                               if (self.kind == ph::WaitKind::Activities) return bytes_of(self.activities);
+                               return bytes_of(self.news);
                              })
       .def_readonly("rank", &Answer::rank)
       .def_readonly("slot", &Answer::slot)

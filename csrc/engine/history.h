@@ -64,6 +64,7 @@ struct Answer {
   Nanoseconds time_ns;
   std::uint64_t value;
   std::vector<EventNews> news;
+  std::vector<ActivityTimes> activities;
 };
 
 struct Stop {

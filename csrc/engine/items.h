@@ -29,6 +29,7 @@ struct Item {
   std::uint32_t site = 0;
   std::uint32_t demand = 0;  // of Compute
   std::uint64_t value = 0;   // EventRecord: instance; Launch: index; HostWait: key
+  std::uint64_t activity = 0;  // its number, where the rank asks when it ran
   Nanoseconds duration_ns = 0;
   Nanoseconds issue_ns = 0;
   Nanoseconds start_ns = 0;

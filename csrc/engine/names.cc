@@ -59,6 +59,7 @@ std::string name(WaitKind kind) {
     case WaitKind::Alarm: return "alarm";
     case WaitKind::Withdraw: return "withdrawal";
     case WaitKind::LaunchQueue: return "room in the launch queue";
+    case WaitKind::Activities: return "times of finished work";
   }
   return "wait " + std::to_string(static_cast<unsigned>(kind));
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <set>
 #include <unordered_map>
@@ -178,6 +179,7 @@ class Rank {
   Nanoseconds earliest_end_ns(const Item& item) const;
 
   // rank_waits.cc
+  static bool is_query(WaitKind kind);  // answered at once
   static bool begins_local_wait(const Queued& record);
   static bool begins_round(const Queued& record);
   static bool acts_outside(const Queued& record);
@@ -186,6 +188,7 @@ class Rank {
   void evaluate_query(const DueWait& question);
   ReplyStatus query(const Wait& wait, bool background, std::uint64_t& value) const;
   std::vector<EventNews> news(const Wait& wait) const;
+  std::vector<ActivityTimes> take_activities();
   void reply(std::uint64_t key, ReplyStatus status, std::uint64_t value);
   void close_wait(Wait& wait, Nanoseconds time_ns);
   Wait* open_wait(std::uint64_t key);
@@ -218,6 +221,7 @@ class Rank {
   std::vector<Timing> timings_;  // by signature
   std::unordered_map<std::uint64_t, Event> events_;  // by instance; those that anybody may still ask about
   Pool<Launch> launches_;
+  std::deque<ActivityTimes> activities_;  // that have ended and were not asked for yet
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<Timer> timers_;  // heap: ends of copies and of launches
   std::uint64_t timer_serial_ = 0;

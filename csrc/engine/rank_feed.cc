@@ -143,7 +143,7 @@ void Rank::feed_event_record(const Record& record) {
 void Rank::feed_wait(const Record& record, Queued queued) {
   const std::uint64_t slot = record.arg[WaitArg::Slot];
   if (slot >= kReplySlots) reader_.fail("reply slot " + std::to_string(slot));
-  if (record.id < 1 || record.id > static_cast<std::uint32_t>(WaitKind::LaunchQueue))
+  if (record.id < 1 || record.id > static_cast<std::uint32_t>(WaitKind::Activities))
     reader_.fail("kind of wait " + std::to_string(record.id));
   if (record.id == static_cast<std::uint32_t>(WaitKind::Alarm)) return feed_alarm(record);
   if (record.id == static_cast<std::uint32_t>(WaitKind::Withdraw)) return withdraw(slot);
@@ -170,8 +170,7 @@ void Rank::feed_wait(const Record& record, Queued queued) {
   } else if (wait.kind == WaitKind::Outside) {
     helper_acts_.push_back({fed_ns_, key});
     return;
-  } else if (wait.kind == WaitKind::QueryStream || wait.kind == WaitKind::QueryEvent ||
-             wait.kind == WaitKind::Elapsed) {
+  } else if (is_query(wait.kind)) {
     std::uint64_t value = 0;  // a helper thread is told at once what is known
     const ReplyStatus status = query(wait, true, value);
     reply(key, status, value);

@@ -6,13 +6,10 @@
 
 namespace ph {
 
-namespace {
-
-bool is_query(WaitKind kind) {
-  return kind == WaitKind::QueryStream || kind == WaitKind::QueryEvent || kind == WaitKind::Elapsed;
+bool Rank::is_query(WaitKind kind) {
+  return kind == WaitKind::QueryStream || kind == WaitKind::QueryEvent || kind == WaitKind::Elapsed ||
+         kind == WaitKind::Activities;
 }
-
-}  // namespace
 
 Rank::Wait* Rank::open_wait(std::uint64_t key) {
   Wait& wait = waits_[key % kReplySlots];
@@ -62,7 +59,7 @@ void Rank::wake() {
 void Rank::ring_alarm() {
   alarms_.erase(alarms_.begin());
   world_.stop.answers.push_back(
-      {rank_, alarm_slot_, WaitKind::Alarm, true, world_.now_ns, ReplyStatus::Done, world_.now_ns, 0, {}});
+      {rank_, alarm_slot_, WaitKind::Alarm, true, world_.now_ns, ReplyStatus::Done, world_.now_ns, 0, {}, {}});
   ++world_.stirs;
   ++world_.alarms_in_a_row;
   liveness_.alarm(world_.now_ns);
@@ -112,6 +109,10 @@ void Rank::evaluate_query(const DueWait& question) {
 // is a stream while records wait in the queue.
 ReplyStatus Rank::query(const Wait& wait, bool background, std::uint64_t& value) const {
   const auto ready = [](bool is) { return is ? ReplyStatus::Done : ReplyStatus::NotReady; };
+  if (wait.kind == WaitKind::Activities) {
+    value = activities_.size() - std::min(activities_.size(), kActivitiesAtOnce);
+    return ReplyStatus::Done;
+  }
   if (wait.kind == WaitKind::QueryStream)
     return ready(streams_.idle(wait.stream) && !(background && queue_head_ < queue_.size()));
   const Event& first = event(wait.args[ElapsedWaitArg::First]);
@@ -140,13 +141,23 @@ std::vector<EventNews> Rank::news(const Wait& wait) const {
   return news;
 }
 
+// In the order of their ends.
+std::vector<ActivityTimes> Rank::take_activities() {
+  const auto last = activities_.begin() + static_cast<std::ptrdiff_t>(std::min(activities_.size(), kActivitiesAtOnce));
+  std::vector<ActivityTimes> taken(activities_.begin(), last);
+  activities_.erase(activities_.begin(), last);
+  return taken;
+}
+
 void Rank::reply(std::uint64_t key, ReplyStatus status, std::uint64_t value) {
   Wait* wait = open_wait(key);
   if (!wait) return;
   const auto slot = static_cast<std::uint32_t>(key % kReplySlots);
   const Nanoseconds time_ns = wait->background ? world_.now_ns : std::max(wait->issue_ns, world_.now_ns);
-  world_.stop.answers.push_back(
-      {rank_, slot, wait->kind, wait->background, wait->asked_ns, status, time_ns, value, news(*wait)});
+  const bool tells_times = wait->kind == WaitKind::Activities;
+  world_.stop.answers.push_back({rank_, slot, wait->kind, wait->background, wait->asked_ns, status, time_ns, value,
+                                 tells_times ? std::vector<EventNews>{} : news(*wait),
+                                 tells_times ? take_activities() : std::vector<ActivityTimes>{}});
   const bool sets_helper_going = wait->background && status == ReplyStatus::Done && !is_query(wait->kind);
   close_wait(*wait, time_ns);
   if (!sets_helper_going) return;

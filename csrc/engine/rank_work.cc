@@ -98,6 +98,7 @@ void Rank::carry_out(const Queued& record) {
                              .span = SpanKind::Kernel,
                              .id = timing.timing,
                              .demand = timing.demand,
+                             .activity = record.args[KernelArg::Activity],
                              .duration_ns = timing.duration_ns});
       return;
     }
@@ -106,6 +107,7 @@ void Rank::carry_out(const Queued& record) {
       add_to_stream(record, {.kind = ItemKind::Compute,
                              .span = SpanKind::Fill,
                              .demand = ComputeShare::kUnits,
+                             .activity = record.args[FillArg::Activity],
                              .duration_ns = transfer_ns(gpu_.fill, record.args[FillArg::Bytes])});
       return;
     case RecordKind::EventRecord:
@@ -166,6 +168,7 @@ void Rank::add_copy(const Queued& record) {
             .span = SpanKind::Copy,
             .id = record.id,
             .demand = ComputeShare::kUnits,
+            .activity = record.args[CopyArg::Activity],
             .duration_ns = transfer_ns(rate, record.args[CopyArg::Bytes])};
   if (const auto engine = copy_engine(kind)) {
     item.kind = ItemKind::Transfer;
@@ -180,7 +183,7 @@ void Rank::add_launch(const Queued& record) {
   const auto unfinished = static_cast<std::uint32_t>(record.args[NcclLaunchArg::Operations]);
   const Index launch = launches_.add({{first, last}, kNone, unfinished, world_.now_ns});
   queue_head_ += record.args[NcclLaunchArg::Operations];
-  add_to_stream(record, {.kind = ItemKind::Launch, .value = launch});
+  add_to_stream(record, {.kind = ItemKind::Launch, .value = launch, .activity = record.args[NcclLaunchArg::Activity]});
 }
 
 void Rank::run_ready() {
@@ -263,6 +266,7 @@ void Rank::complete(Index index) {
   if (item.span != SpanKind::None)
     world_.spans.push_back(
         {rank_, item.span, item.device, streams_[item.stream].id, item.id, item.issue_ns, item.start_ns, now_ns});
+  if (item.activity != 0) activities_.push_back({item.activity, item.start_ns, now_ns});
   if (item.kind == ItemKind::EventRecord) {
     const auto recorded = events_.find(item.value);
     recorded->second.time_ns = now_ns;

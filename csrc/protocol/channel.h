@@ -21,6 +21,8 @@ inline constexpr std::uint32_t kReplySlots = 16;                    // threads o
 inline constexpr std::uint32_t kReplyPayloadBytes = 16384;          // members of a communicator, 4 bytes each
 inline constexpr std::uint64_t kDoorbellCells = kRingCells / 4;     // a running rank rings when this many wait
 
+static_assert(kActivitiesAtOnce * sizeof(ActivityTimes) <= kReplyPayloadBytes);
+
 struct ReplySlot {
   std::atomic<std::uint32_t> busy;     // claimed by a thread of the rank
   std::atomic<std::uint32_t> answered; // futex word: 0 while the rank waits, 1 when the reply is there

@@ -152,6 +152,9 @@ enum class WaitKind : std::uint32_t {
   Withdraw = 12,
   // as EVENT: until then the stream's queue of launches is full
   LaunchQueue = 13,
+  // answered at once: when work with an `activity` began and ended that has ended since the last such question, as
+  // much as fits an answer; what is left as `value`
+  Activities = 14,
 };
 
 enum class ReplyStatus : std::uint32_t {
@@ -179,11 +182,14 @@ struct PayloadArg {
 struct StreamCreateArg {
   enum : std::size_t { Priority = 0 };
 };
+struct KernelArg {
+  enum : std::size_t { Activity = 4 };
+};
 struct CopyArg {
-  enum : std::size_t { Bytes = 0 };
+  enum : std::size_t { Bytes = 0, Activity = 4 };
 };
 struct FillArg {
-  enum : std::size_t { Bytes = 0 };
+  enum : std::size_t { Bytes = 0, Activity = 4 };
 };
 struct EventRecordArg {
   enum : std::size_t { Instance = 0, Released = 1 };
@@ -192,7 +198,7 @@ struct StreamWaitArg {
   enum : std::size_t { Instance = 0 };
 };
 struct NcclLaunchArg {
-  enum : std::size_t { Operations = 0 };
+  enum : std::size_t { Operations = 0, Activity = 4 };
 };
 struct NcclOpArg {
   enum : std::size_t { Count = 0, Dtype = 1, Reduction = 2, Root = 3, Sequence = 4 };

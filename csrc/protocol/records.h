@@ -22,6 +22,15 @@ struct EventNews {
 };
 static_assert(sizeof(EventNews) == 32);
 
+// When device work ran that its record has given a number.
+struct ActivityTimes {
+  std::uint64_t activity;
+  Nanoseconds start_ns;
+  Nanoseconds end_ns;
+};
+static_assert(sizeof(ActivityTimes) == 24);
+inline constexpr std::size_t kActivitiesAtOnce = 512;  // in one answer
+
 inline constexpr std::size_t payload_cells(std::size_t payload_bytes) {
   return (payload_bytes + kCellBytes - 1) / kCellBytes;
 }

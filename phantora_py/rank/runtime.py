@@ -26,6 +26,7 @@ from .expert_load import ExpertLoad
 from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
 from .message_passing import refuse_alone
+from .profilers import PROFILER, prepare_profilers
 from .recomputation import Recomputation
 from .scratch import keep_in
 from .small_operations import SmallOperations, small_operations
@@ -75,6 +76,7 @@ def _hook(shim: ctypes.CDLL) -> _Runtime:
     rank_runtime = _Runtime(shim, Path(os.fsdecode(os.environb[b"PHANTORA_RUN_DIR"])))
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
     after_import("torch", rank_runtime.replace_kernels)
+    after_import(PROFILER, functools.partial(prepare_profilers, shim))
     for name, action in rank_runtime.watch_actions():
         after_import(name, action)
     after_import("multiprocessing.util", functools.partial(keep_in, rank_runtime.run_dir))

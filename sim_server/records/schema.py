@@ -152,7 +152,7 @@ class WaitKind(_Told):
     """What a rank waits for.
 
     All but the two for communicators concern this rank alone; the payload of their answer is
-    `EventNews` (csrc/protocol/records.h).
+    `EventNews`, that of ACTIVITIES `ActivityTimes` (csrc/protocol/records.h).
     """
 
     STREAM = 1, "all work of the stream so far is done"
@@ -184,6 +184,11 @@ class WaitKind(_Told):
         "with NOT_READY",
     )
     LAUNCH_QUEUE = 13, "as EVENT: until then the stream's queue of launches is full"
+    ACTIVITIES = (
+        14,
+        "answered at once: when work with an `activity` began and ended that has ended since the "
+        "last such question, as much as fits an answer; what is left as `value`",
+    )
 
 
 class ReplyStatus(_Told):
@@ -214,6 +219,7 @@ class Layout:
 
 _PAYLOAD = {"bytes": Arg(0, "of the payload that follows, in whole cells")}
 _INSTANCE = {"instance": Arg(0, "of the event: 1, 2, 3 ... in each rank, never used again")}
+_ACTIVITY = {"activity": Arg(4, "a number by which the rank asks when this ran; 0: it will not")}
 _MEMORY = {
     "bytes": Arg(0, "of this allocation"),
     "pointer": Arg(1, "device pointer"),
@@ -230,14 +236,14 @@ LAYOUTS: Final[Mapping[RecordKind, Layout]] = {
         flags=StreamFlags, on_stream=True, args={"priority": Arg(0, "as int64")}
     ),
     RecordKind.STREAM_DESTROY: Layout(on_stream=True),
-    RecordKind.KERNEL: Layout("signature", on_stream=True),
+    RecordKind.KERNEL: Layout("signature", on_stream=True, args=_ACTIVITY),
     RecordKind.COPY: Layout(
         CopyKind,
         CopyFlags,
         on_stream=True,
-        args={"bytes": Arg(0, "copied")},
+        args={"bytes": Arg(0, "copied")} | _ACTIVITY,
     ),
-    RecordKind.FILL: Layout(on_stream=True, args={"bytes": Arg(0, "filled")}),
+    RecordKind.FILL: Layout(on_stream=True, args={"bytes": Arg(0, "filled")} | _ACTIVITY),
     RecordKind.EVENT_RECORD: Layout(
         flags=EventFlags,
         on_stream=True,
@@ -247,7 +253,9 @@ LAYOUTS: Final[Mapping[RecordKind, Layout]] = {
     RecordKind.STREAM_WAIT: Layout(on_stream=True, args=_INSTANCE),
     RecordKind.HOST_FUNCTION: Layout(on_stream=True),
     RecordKind.NCCL_LAUNCH: Layout(
-        "communicator", on_stream=True, args={"operations": Arg(0, "how many records follow")}
+        "communicator",
+        on_stream=True,
+        args={"operations": Arg(0, "how many records follow")} | _ACTIVITY,
     ),
     RecordKind.NCCL_OP: Layout(
         "communicator",
@@ -311,5 +319,6 @@ WAIT_LAYOUTS: Final[Mapping[WaitKind, Layout]] = {
     ),
     WaitKind.WITHDRAW: Layout(),
     WaitKind.LAUNCH_QUEUE: Layout(args=_INSTANCE),
+    WaitKind.ACTIVITIES: Layout(),
 }
 """What `arg` of a wait holds beside its slot."""

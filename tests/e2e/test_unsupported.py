@@ -18,11 +18,15 @@ pytestmark = pytest.mark.torch
 PROGRAM = PROGRAMS / "unsupported_calls.py"
 NOT_SUPPORTED = 801
 PROFILED = """
+import ctypes
 import torch
-from torch.profiler import ProfilerActivity, profile
 
-with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]):
-    torch.ones(10, device="cuda").sum()
+torch.ones(10, device="cuda").sum()
+cupti = ctypes.CDLL(f"libcupti.so.{torch.version.cuda.partition('.')[0]}")
+subscriber = ctypes.c_void_p()
+callback = ctypes.CFUNCTYPE(None)(lambda: None)
+assert cupti.cuptiSubscribe(ctypes.byref(subscriber), callback, None) == 0
+cupti.cuptiEnableDomain(1, subscriber, 2)
 """
 
 
@@ -99,15 +103,13 @@ def test_a_call_without_a_status(failing_phantora: Phantora) -> None:
     assert "went on" not in one.output
 
 
-def test_a_profiler_of_the_gpu(failing_phantora: Phantora, tmp_path: Path) -> None:
-    """It cannot go on without an answer; what is advised helps."""
-    program = tmp_path / "profiled.py"
+def test_a_profiler_that_is_called_back(failing_phantora: Phantora, tmp_path: Path) -> None:
+    """One that wants to hear of every call of CUDA is told that it does not."""
+    program = tmp_path / "called_back.py"
     program.write_text(PROFILED)
-    one = failing_phantora.run(["--ranks", "1", "--unsupported", "error"], [program])
+    one = failing_phantora.run(["--ranks", "1"], [program])
     assert one.exit_code == 3
-    assert "by which profilers see the GPU: have the profiler record the CPU only" in one.errors
-    assert "--unsupported" not in one.errors
-    assert "--cudart" not in one.errors
+    assert "called cuptiEnableDomain of cupti (callbacks of domain 2 when the program" in one.errors
 
 
 def test_a_form_of_a_call(failing_phantora: Phantora, phantora: Phantora) -> None:

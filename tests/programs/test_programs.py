@@ -49,6 +49,7 @@ COMPLETE = (
     "cudart",
     "cudnn",
     "cufft",
+    "cupti",
     "cusolver",
     "cusparse",
     "nccl",

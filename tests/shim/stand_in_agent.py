@@ -2,7 +2,8 @@
 
 Owns the files of a run directory and a thread that reads the ranks' records. Time stands still; a
 communicator is answered when all its ranks have asked, and a rank's next alarm rings when it has
-said nothing for a while. It must not be used to test timing.
+said nothing for a while. Work has run, for a nanosecond, when it was issued. It must not be used to
+test timing.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ AWAITS_ANY_AT, HEAD_AT, TAIL_AT = 56, 64, 128
 ADDRESSES, ADDRESS_BYTES, CALLS_BYTES = 1 << 16, 16, 8
 SYS_FUTEX, FUTEX_WAKE, EVERYBODY = 202, 1, 0x7FFFFFFF
 
-WAIT, COMM_INIT, COMM_SPLIT, RESUME, ALARM = 32, 7, 8, 9, 11
+WAIT, COMM_INIT, COMM_SPLIT, RESUME, ALARM, ACTIVITIES = 32, 7, 8, 9, 11, 14
 ANNOUNCES = 2
+# Records of work: the last word is a number by which the rank asks when it ran.
+KERNEL, COPY, FILL, NCCL_LAUNCH = 18, 19, 20, 24
 # Before the next alarm rings; generous for a thread that is about to wake another (assumed).
 QUIET_S = 0.1
 
@@ -78,6 +81,7 @@ class StandInAgent:
         self._made: dict[tuple[int, tuple[int, ...]], tuple[int, list[int]]] = {}
         self._alarms: dict[int, list[int]] = defaultdict(list)
         self._clock_ns: dict[int, int] = defaultdict(int)
+        self._activities: dict[int, list[tuple[int, int]]] = defaultdict(list)
         self._alarm_slots: dict[int, int] = {}
         self._heard_s: dict[int, float] = defaultdict(time.monotonic)
         self._channels = [self._make_channel(run_dir, rank) for rank in range(ranks)]
@@ -130,6 +134,9 @@ class StandInAgent:
             self._clock_ns[rank] += struct.unpack_from("<Q", cell, 8)[0]
             if cell[0] == WAIT:
                 self._on_wait(rank, cell)
+            (number,) = struct.unpack_from("<Q", cell, 24 + 4 * 8)
+            if cell[0] in (KERNEL, COPY, FILL, NCCL_LAUNCH) and number != 0:
+                self._activities[rank].append((number, self._clock_ns[rank]))
         struct.pack_into("<Q", channel, TAIL_AT, tail)
 
     def _cell(self, channel: mmap.mmap, index: int) -> bytes:
@@ -150,6 +157,12 @@ class StandInAgent:
         elif kind == COMM_SPLIT:
             size = len(self._members[first])
             self._meet((COMM_SPLIT, first, fourth), size, (second, third, rank), slot, cell[1])
+        elif kind == ACTIVITIES:
+            times = [(number, at_ns, at_ns + 1) for number, at_ns in self._activities.pop(rank, [])]
+            words = struct.unpack(
+                f"<{6 * len(times)}I", b"".join(struct.pack("<3Q", *one) for one in times)
+            )
+            self._answer(rank, slot, 0, list(words))
         else:
             # A sleep ends at its time; nobody else moves a rank's clock.
             self._answer(rank, slot, 0, [], self._clock_ns[rank] if kind == RESUME else 0)

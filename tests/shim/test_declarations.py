@@ -18,6 +18,7 @@ WHEELS = {
     "cudart": "nvidia-cuda-runtime",
     "cudnn": "nvidia-cudnn-cu13",
     "cufft": "nvidia-cufft",
+    "cupti": "nvidia-cuda-cupti",
     "cusolver": "nvidia-cusolver",
     "cusparse": "nvidia-cusparse",
     "cusparseLt": "nvidia-cusparselt-cu13",

@@ -21,6 +21,9 @@ CSRC = Path(__file__).resolve().parents[2] / "csrc"
 ENUMERATOR = re.compile(r"\b([A-Z][A-Z0-9_a-z]+) = ")
 STRUCTURE = re.compile(r"^typedef struct \{.*?\} (\w+);", re.DOTALL | re.MULTILINE)
 ENUM = re.compile(r"^typedef enum \{(.*?)\} (\w+);", re.DOTALL | re.MULTILINE)
+# Records of CUPTI, whose fields have the vendor's names; those for padding the vendor has unnamed.
+RECORD = re.compile(r"^typedef struct \{([^}]*)\} (CUpti_Activity\w+);", re.MULTILINE)
+FIELD = re.compile(r"\b(\w+);$", re.MULTILINE)
 MACRO = re.compile(r"^#define (\w+) \S", re.MULTILINE)
 
 
@@ -41,6 +44,7 @@ LIBRARIES = [
     Library("cublasLt", "cublasLt.h"),
     Library("cudnn", "cudnn_graph.h"),
     Library("cufft", "cufftXt.h"),
+    Library("cupti", "cupti.h"),
     Library("cusolver", "cusolverDn.h"),
     Library("cusparse", "cusparse.h"),
     Library("nvml", "nvml.h"),
@@ -86,6 +90,11 @@ def comparisons(types: str) -> list[str]:
         f"static_assert(static_cast<long>(::{name}) == static_cast<long>(own::{name}));"
         for body, _ in ENUM.findall(own)
         for name in ENUMERATOR.findall(body)
+    ]
+    lines += [
+        f"static_assert(offsetof(::{name}, {field}) == offsetof(own::{name}, {field}));"
+        for body, name in RECORD.findall(own)
+        for field in FIELD.findall(body)
     ]
     names = [name for _, name in ENUM.findall(own)] + STRUCTURE.findall(own)
     lines += [f"static_assert(sizeof(::{name}) == sizeof(own::{name}));" for name in names]

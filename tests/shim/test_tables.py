@@ -28,7 +28,7 @@ SUPPORT = {
     "Undeclared": Support.UNDECLARED,
 }
 # CUDA libraries that torch links and that are left to the vendor: they work without a GPU.
-NOT_OURS = ("cuFile", "cupti", "nvshmem")
+NOT_OURS = ("cuFile", "nvshmem")
 
 VENDORS = [(v.name, v.soname, v.version_node) for v in read_vendors()]
 LIBRARIES = [name for name, _, _ in VENDORS]

@@ -77,6 +77,7 @@ Call::Call(ApiTable& table, std::size_t row, HostCost cost) noexcept {
   name_call(table.rows[row].name);
   begin_uncaptured_call();
   if (!attached()) attach_if_asked();
+  if (profiling::gathers_any() && attached()) activity_.begin(table.library, table.rows[row].name);
   if (is_driver()) charge_call(table, row, cost);
 }
 

@@ -5,6 +5,7 @@
 
 #include "shim/core/api.h"
 #include "shim/core/own_code.h"
+#include "shim/profiling/activities.h"
 
 namespace ph {
 
@@ -16,6 +17,7 @@ class PH_EXPORT Call {
 
  private:
   OwnCode own_;
+  profiling::HostCall activity_;
 };
 
 PH_EXPORT void count_ignored(ApiTable& table, std::size_t row) noexcept;

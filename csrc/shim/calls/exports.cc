@@ -12,6 +12,7 @@
 #include "shim/host_time/host_time.h"
 #include "shim/launch/launch.h"
 #include "shim/libc/outside.h"
+#include "shim/libc/time_stamp_counter.h"
 #include "shim/python/python_frame.h"
 #include "shim/values/values.h"
 
@@ -100,6 +101,9 @@ PH_EXPORT void ph_statistics(const char* json) noexcept {
 // Of grouped products (phantora_py/rank/grouped_products.py): a signature for their sizes, and that it holds from now on.
 PH_EXPORT std::uint32_t ph_product_signature(const char* json) noexcept { return ph::intern_signature(json); }
 PH_EXPORT void ph_state_product(std::uint32_t signature) noexcept { ph::state_product(signature); }
+
+// Before PyTorch's profiler reads its clock.
+PH_EXPORT void ph_make_counter_virtual() noexcept { ph::make_counter_virtual(); }
 
 PH_EXPORT int ph_lazy_host_tensors() noexcept { return ph::config().text("host_tensors") == "lazy" ? 1 : 0; }
 

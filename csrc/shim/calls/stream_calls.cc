@@ -5,6 +5,7 @@
 
 #include "shim/channel/rank.h"
 #include "shim/launch/work.h"
+#include "shim/profiling/activities.h"
 #include "shim/waiting/host_waits.h"
 
 namespace ph::calls {
@@ -71,7 +72,9 @@ Status destroy_stream(void* stream) noexcept {
 Status synchronize_stream(void* handle) noexcept {
   Status status;
   const StreamRef stream = find(handle, check_stream_wait, status);
-  if (status == Status::Success) wait_stream(stream);
+  if (status != Status::Success) return status;
+  const profiling::Waiting waiting(profiling::WaitType::Stream, stream);
+  wait_stream(stream);
   return status;
 }
 
@@ -90,6 +93,7 @@ Status wait_for_event(void* handle, void* event, unsigned flags) noexcept {
   if (!reference.valid) return Status::InvalidHandle;
   if ((flags & ~kExternal) != 0) return Status::InvalidValue;
   if (flags == kExternal) return wait_in_graph(stream, event);
+  const profiling::Waiting waiting(profiling::WaitType::StreamForEvent, stream, reference.instance);
   bool is_captured = false;
   status = status_of(capture_wait(stream, reference, is_captured));
   if (status == Status::Success && !is_captured) stream_wait_event(stream, reference);
@@ -141,7 +145,9 @@ Status record_event(void* event, void* handle, unsigned flags) noexcept {
   if (!resolve_event(event).valid) return Status::InvalidHandle;
   if ((flags & ~kExternal) != 0) return Status::InvalidValue;
   if (flags == kExternal) return record_in_graph(stream, event);
-  return ph::record_event(event, stream) ? Status::Success : Status::InvalidHandle;
+  if (!ph::record_event(event, stream)) return Status::InvalidHandle;
+  if (profiling::gathers_any()) profiling::note_event(stream, resolve_event(event).instance);
+  return Status::Success;
 }
 
 Status query_event(void* event) noexcept {
@@ -153,8 +159,16 @@ Status query_event(void* event) noexcept {
 Status synchronize_event(void* event) noexcept {
   const EventRef reference = resolve_event(event);
   const Status status = check_question(reference);
-  if (status == Status::Success) wait_event(reference);
+  if (status != Status::Success) return status;
+  const profiling::Waiting waiting(profiling::WaitType::Event, reference.stream, reference.instance);
+  wait_event(reference);
   return status;
+}
+
+void synchronize_device() noexcept {
+  const auto device = static_cast<std::uint16_t>(current_device());
+  const profiling::Waiting waiting(profiling::WaitType::Context, {.device = device});
+  wait_device(device);
 }
 
 Status elapsed_time(float* milliseconds, void* start, void* end) noexcept {

@@ -38,6 +38,7 @@ PH_EXPORT Status destroy_event(void* event) noexcept;
 PH_EXPORT Status record_event(void* event, void* stream, unsigned flags) noexcept;
 PH_EXPORT Status query_event(void* event) noexcept;
 PH_EXPORT Status synchronize_event(void* event) noexcept;
+PH_EXPORT void synchronize_device() noexcept;  // the current one
 PH_EXPORT Status elapsed_time(float* milliseconds, void* start, void* end) noexcept;
 
 }  // namespace ph::calls

@@ -15,6 +15,7 @@ constexpr int not_supported_code(std::string_view library) noexcept {
   if (library == "cublas" || library == "cublasLt") return 15;  // CUBLAS_STATUS_NOT_SUPPORTED
   if (library == "cudnn") return 3000;  // CUDNN_STATUS_NOT_SUPPORTED
   if (library == "cufft") return 16;  // CUFFT_NOT_SUPPORTED
+  if (library == "cupti") return 27;  // CUPTI_ERROR_NOT_SUPPORTED
   if (library == "cusolver") return 9;  // CUSOLVER_STATUS_NOT_SUPPORTED
   if (library == "cusparse" || library == "cusparseLt") return 10;  // CUSPARSE_STATUS_NOT_SUPPORTED
   if (library == "nvml") return 3;  // NVML_ERROR_NOT_SUPPORTED

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "protocol/records.h"
@@ -21,6 +22,10 @@ void mark_clock_read() noexcept;
 
 // A signature has got its id. Defined in host_time/host_time.cc.
 void name_signature(std::uint32_t signature, std::string_view json);
+
+// These records are about to be written: a profiler may want to know when work ran, by a number that the first gets.
+// Defined in profiling/activities.cc.
+void note_work(std::span<Record> records) noexcept;
 
 // True: the record went to a capture and is not to be issued. Defined in graph/capture.cc.
 bool capture_record(const Record& record) noexcept;

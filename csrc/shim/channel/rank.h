@@ -105,5 +105,7 @@ PH_EXPORT std::optional<Nanoseconds> await_alarms(std::uint32_t slot, const time
 
 // Id of a signature (a JSON object, see docs/records.md): announced on first sight, looked up afterwards.
 PH_EXPORT std::uint32_t intern_signature(std::string_view json) noexcept;
+// What has that id; empty: none has.
+PH_EXPORT std::string_view signature_text(std::uint32_t signature) noexcept;
 
 }  // namespace ph

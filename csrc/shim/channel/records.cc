@@ -3,6 +3,7 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "shim/channel/hooks.h"
 #include "shim/channel/rank.h"
@@ -14,6 +15,7 @@ void emit(Record record, bool locate) noexcept {
   if (!attached()) return;
   if (locate) record.site = current_site();
   if (capture_record(record)) return;
+  note_work({&record, 1});
   write_or_resume({&record, 1}, {}, std::nullopt);
 }
 
@@ -26,15 +28,23 @@ void emit(Record record, std::string_view payload) noexcept {
 void emit(std::span<Record> records, bool locate) noexcept {
   if (!attached()) return;
   if (locate) records.front().site = current_site();
+  note_work(records);
   write_or_resume(records, {}, std::nullopt);
 }
 
+namespace {
+std::mutex signatures;
+// Never destroyed: threads still record at the end.
+auto& signature_ids = *new std::unordered_map<std::string, std::uint32_t>;
+auto& signature_texts = *new std::vector<const std::string*>;  // of 1, 2, ...
+}  // namespace
+
 std::uint32_t intern_signature(std::string_view json) noexcept {
-  static std::mutex mutex;
-  static auto& ids = *new std::unordered_map<std::string, std::uint32_t>;  // threads still record at the end
-  const std::lock_guard lock(mutex);
-  const auto [entry, is_new] = ids.try_emplace(std::string(json), static_cast<std::uint32_t>(ids.size() + 1));
+  const std::lock_guard lock(signatures);
+  const auto id = static_cast<std::uint32_t>(signature_ids.size() + 1);
+  const auto [entry, is_new] = signature_ids.try_emplace(std::string(json), id);
   if (is_new) {
+    signature_texts.push_back(&entry->first);
     Record record{};
     record.kind = RecordKind::Signature;
     record.id = entry->second;
@@ -42,6 +52,11 @@ std::uint32_t intern_signature(std::string_view json) noexcept {
     name_signature(entry->second, json);
   }
   return entry->second;
+}
+
+std::string_view signature_text(std::uint32_t signature) noexcept {
+  const std::lock_guard lock(signatures);
+  return signature - 1 < signature_texts.size() ? std::string_view(*signature_texts[signature - 1]) : "";
 }
 
 }  // namespace ph

@@ -33,7 +33,8 @@ class Question {
 
 bool is_question(const Record& record) noexcept {
   const auto kind = static_cast<WaitKind>(record.id);
-  return kind == WaitKind::QueryStream || kind == WaitKind::QueryEvent || kind == WaitKind::Elapsed;
+  return kind == WaitKind::QueryStream || kind == WaitKind::QueryEvent || kind == WaitKind::Elapsed ||
+         kind == WaitKind::Activities;
 }
 
 void await_reply(std::uint32_t index, Reply& reply) noexcept {

@@ -56,9 +56,10 @@ PH_EXPORT CUresult cuGetExportTable(const void**, const CUuuid*) noexcept {
   const std::string file = caller.dli_fname ? caller.dli_fname : "code of no file";
   if (file.find("/libnvrtc") != std::string::npos) return CUDA_ERROR_NOT_FOUND;
   const bool is_profiler = file.find("/libcupti") != std::string::npos;
-  const std::string detail = "asked for by " + file +
-                             (is_profiler ? ", by which profilers see the GPU: have the profiler record the CPU only"
-                                          : ", which links the CUDA runtime statically: build it with --cudart=shared");
+  const std::string detail =
+      "asked for by " + file +
+      (is_profiler ? ", a CUPTI of its own: PyTorch's profiler sees the GPU, other profilers do not"
+                   : ", which links the CUDA runtime statically: build it with --cudart=shared");
   stop_unsupported(PH_LIBRARY, "cuGetExportTable", detail.c_str());
 }
 

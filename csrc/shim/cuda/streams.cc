@@ -2,7 +2,6 @@
 #include "shim/calls/stream_calls.h"
 
 #include "shim/cuda/driver.h"
-#include "shim/waiting/host_waits.h"
 
 using namespace ph;
 using namespace ph::driver;
@@ -24,7 +23,7 @@ PH_EXPORT CUresult cuCtxSynchronize() noexcept {
   PH_CALL(cuCtxSynchronize, HostCost::Sync);
   if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
   PH_CHECK_CAPTURE(check_unsafe_call());
-  wait_device(current_device());
+  calls::synchronize_device();
   return CUDA_SUCCESS;
 }
 

@@ -10,9 +10,9 @@
 #include <dlfcn.h>
 
 #include "shim/calls/device_reset.h"
+#include "shim/calls/stream_calls.h"
 #include "shim/core/config.h"
 #include "shim/core/properties.h"
-#include "shim/waiting/host_waits.h"
 
 using namespace ph;
 using namespace ph::cudart;
@@ -157,7 +157,7 @@ PH_EXPORT cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest
 PH_EXPORT cudaError_t cudaDeviceSynchronize() noexcept {
   PH_CALL(cudaDeviceSynchronize, HostCost::Sync);
   PH_CHECK_CAPTURE(check_unsafe_call());
-  wait_device(current_device());
+  calls::synchronize_device();
   return cudaSuccess;
 }
 

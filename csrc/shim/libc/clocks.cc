@@ -9,6 +9,7 @@
 #include "shim/host_time/clock_marks.h"
 #include "shim/libc/interpreter.h"
 #include "shim/libc/real_clock.h"
+#include "shim/libc/time_stamp_counter.h"
 #include "shim/libc/virtual_clock.h"
 
 namespace {
@@ -30,6 +31,10 @@ extern "C" {
 PH_EXPORT int clock_gettime(clockid_t clock, timespec* time) noexcept {
   const auto epoch_ns = ph::clock_virtual() ? ph::clock_epoch_ns(clock) : std::nullopt;
   if (!epoch_ns) return ph::real_clock_gettime(clock, time);
+  if (const auto compared_ns = ph::compared_ns()) {
+    *time = ph::to_timespec(*epoch_ns + *compared_ns);
+    return 0;
+  }
   const bool costs = ph::drives_clock() && !ph::is_interpreters_own_read(__builtin_return_address(0));
   if (costs && ph::is_of_python(__builtin_return_address(0))) ph::note_clock_read(ph::polls_clock());
   costs ? ph::catch_up(__builtin_return_address(0)) : ph::tell_no_lead();

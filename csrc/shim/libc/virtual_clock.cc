@@ -88,6 +88,16 @@ void count_read() noexcept {
   clock_reads.charge(config().clock_read_ns);
 }
 
+Nanoseconds next_reading_ns() noexcept {
+  const Nanoseconds host_ns = host_clock_ns();
+  Nanoseconds last_ns = last_reading_ns.load(std::memory_order_relaxed);
+  Nanoseconds reading_ns = 0;
+  do {
+    reading_ns = std::max(host_ns + 1, std::min(last_ns + 1, host_ns + kFarthestLeadNs));
+  } while (!last_reading_ns.compare_exchange_weak(last_ns, reading_ns, std::memory_order_relaxed));
+  return reading_ns;
+}
+
 // A helper wakes up this much after its deadline (assumed), so that "until the time left is negative" ends, also
 // where a program keeps the time as floating-point seconds, which are 240 ns apart for CLOCK_REALTIME.
 constexpr Nanoseconds kWakeUpNs = 1000;
@@ -192,14 +202,21 @@ Nanoseconds read_virtual_ns() noexcept {
   if (!drives_clock()) return peek_virtual_ns();
   const OwnCode own;
   if (std::exchange(has_read, true)) count_read();
-  const Nanoseconds host_ns = host_clock_ns();
-  Nanoseconds last_ns = last_reading_ns.load(std::memory_order_relaxed);
-  Nanoseconds reading_ns = 0;
-  do {
-    reading_ns = std::max(host_ns + 1, std::min(last_ns + 1, host_ns + kFarthestLeadNs));
-  } while (!last_reading_ns.compare_exchange_weak(last_ns, reading_ns, std::memory_order_relaxed));
-  lead_told_ns = reading_ns - host_ns;
+  const Nanoseconds reading_ns = next_reading_ns();
+  lead_told_ns = reading_ns - host_clock_ns();
   return reading_ns;
+}
+
+Nanoseconds observe_virtual_ns() noexcept {
+  if (!drives_clock()) return shown_virtual_ns();
+  const OwnCode own;
+  return next_reading_ns();
+}
+
+Nanoseconds shown_virtual_ns() noexcept {
+  const OwnCode own;
+  const Nanoseconds host_ns = host_clock_ns();
+  return std::clamp(last_reading_ns.load(std::memory_order_relaxed), host_ns, host_ns + kFarthestLeadNs);
 }
 
 void forget_read() noexcept {

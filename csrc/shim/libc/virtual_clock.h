@@ -22,6 +22,10 @@ std::optional<Nanoseconds> clock_epoch_ns(clockid_t clock) noexcept;
 // `latest` is no earlier than what a read of a driver has told.
 Nanoseconds read_virtual_ns() noexcept;
 Nanoseconds peek_virtual_ns() noexcept;
+// A profiler's read. It costs nothing however often it comes: what is observed must not depend on being observed.
+Nanoseconds observe_virtual_ns() noexcept;
+// The last read of the rank again, or the host clock if that has come further.
+Nanoseconds shown_virtual_ns() noexcept;
 Nanoseconds latest_virtual_ns() noexcept;
 // What this thread's last clock read told beyond the host clock.
 Nanoseconds told_lead_ns() noexcept;
