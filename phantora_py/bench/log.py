@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 
 from phantora_py.bench.operations import DATA_TYPES
+from phantora_py.bench.quantities import whole_bytes
 from sim_server.errors import UsageError
 from sim_server.files.toml_file import read_text
 
@@ -26,6 +28,8 @@ _RANK = re.compile(r"#\s+Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\b")
 _PROGRAM = re.compile(r"#.*?\b(\w+)_perf\b")
 # Two numbers and a name of a type: nothing else that is printed looks so.
 _LOOKS_LIKE_RESULT = re.compile(rf"\d+\s+\d+\s+(?:{'|'.join(DATA_TYPES)})\b")
+# What nccl-tests prints of a time: 0.00, or something between these (assumed: ten days at most).
+_LEAST_US, _MOST_US = 1e-3, 1e12
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,9 @@ def read_log(path: Path) -> Log:
 
 def _result(line: str, where: str) -> Measured:
     size, _, data_type, *rest = line.split()
+    size_bytes = whole_bytes(size)
+    if size_bytes is None:
+        raise UsageError(f"{where}: no GPU has {size[:40]} bytes; is the file damaged?")
     if data_type not in DATA_TYPES:
         raise UsageError(f"{where}: {data_type!r} is no data type of NCCL's")
     if rest and rest[0].isalpha():
@@ -103,4 +110,6 @@ def _result(line: str, where: str) -> Measured:
             f"{where}: '{line}' starts like a result of nccl-tests but has no time and bandwidths "
             "where they should be; is the file cut off, or was the line wrapped?"
         ) from error
-    return Measured(int(size), data_type, time_us, busbw_gb_per_s)
+    if not (time_us == 0 or _LEAST_US <= time_us <= _MOST_US) or not isfinite(busbw_gb_per_s):
+        raise UsageError(f"{where}: '{line[:200]}' has a time or a bandwidth that cannot be")
+    return Measured(size_bytes, data_type, time_us, busbw_gb_per_s)

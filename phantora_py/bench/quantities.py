@@ -11,15 +11,29 @@ _EXPONENTS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 _PART = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 
+MOST_BYTES = 1 << 50
+"""More than any GPU has (assumed)."""
+
+
+def whole_bytes(digits: str) -> int | None:
+    """A number of bytes in decimal digits; None if it is more than `MOST_BYTES`."""
+    size_bytes = int(digits) if len(digits) <= len(str(MOST_BYTES)) else MOST_BYTES + 1
+    return size_bytes if size_bytes <= MOST_BYTES else None
+
+
 def parse_size_bytes(text: str) -> int:
     """`128M` as 134217728: K, M, G and T are powers of 1024, as in nccl-tests.
 
     Raises: UsageError.
     """
     match = _SIZE.fullmatch(text.strip())
-    if match is None or int(match[1]) == 0:
+    number = whole_bytes(match[1]) if match else 0
+    if match is None or number == 0:
         raise UsageError(f"'{text}' is not a size; write for example 8, 64K, 128M or 4G")
-    return int(match[1]) << _EXPONENTS[match[2].upper()]
+    size_bytes = MOST_BYTES + 1 if number is None else number << _EXPONENTS[match[2].upper()]
+    if size_bytes > MOST_BYTES:
+        raise UsageError(f"'{text}' is more than a GPU has; the most is 1024T")
+    return size_bytes
 
 
 def sizes_bytes(first: str, last: str, factor: int) -> list[int]:

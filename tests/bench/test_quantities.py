@@ -24,6 +24,13 @@ def test_no_size(text: str) -> None:
         parse_size_bytes(text)
 
 
+@pytest.mark.parametrize("text", ["1025T", "9" * 5000, "9" * 16 + "G"])
+def test_a_size_that_no_gpu_has(text: str) -> None:
+    """Model and memory would be asked for what cannot be."""
+    with pytest.raises(UsageError, match="is more than a GPU has"):
+        parse_size_bytes(text)
+
+
 def test_sizes_grow_by_the_factor() -> None:
     """The last size is included."""
     assert sizes_bytes("8", "128", 4) == [8, 32, 128]
