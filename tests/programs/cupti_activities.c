@@ -25,7 +25,8 @@ typedef void (*Complete)(void* context, uint32_t stream, uint8_t* buffer, size_t
 extern int cuptiActivityRegisterCallbacks(Request request, Complete complete);
 extern int cuptiActivityRegisterTimestampCallback(uint64_t (*read)(void));
 extern int cuptiActivityEnable(int kind), cuptiActivityDisable(int kind);
-extern int cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t on), cuptiActivityEnableDriverApi(uint32_t id, uint8_t on);
+extern int cuptiActivityEnableRuntimeApi(uint32_t id, uint8_t on),
+    cuptiActivityEnableDriverApi(uint32_t id, uint8_t on);
 extern int cuptiActivityFlushAll(uint32_t flags);
 extern int cuptiActivityGetNextRecord(uint8_t* buffer, size_t valid, void** record);
 extern int cuptiActivityGetNumDroppedRecords(void* context, uint32_t stream, size_t* dropped);
