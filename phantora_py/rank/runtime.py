@@ -59,11 +59,10 @@ def start() -> bool:
     rank_runtime = _Runtime(shim, Path(os.fsdecode(run_dir)))
     after_import(OPTIMIZER_MODULE, rank_runtime.watch_optimizers)
     after_import("torch", rank_runtime.replace_kernels)
-    recomputation = Recomputation(shim)
     for hooks in (
         StepMarks(shim, rank_runtime.run_dir),
-        recomputation,
-        Batches(shim, recomputation),
+        rank_runtime.recomputation,
+        rank_runtime.batches,
     ):
         for name, action in hooks.actions().items():
             after_import(name, action)
@@ -117,6 +116,8 @@ class _Runtime:
     def __init__(self, shim: ctypes.CDLL, run_dir: Path) -> None:
         self._shim = shim
         self.run_dir = run_dir
+        self.recomputation = Recomputation(shim)
+        self.batches = Batches(shim, self.recomputation)
         self._process = os.getpid()
         self._ordinals: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._optimizers = 0
@@ -177,12 +178,14 @@ class _Runtime:
         self._shim.ph_marker(OPTIMIZER_STEP, name.encode())
         if self._host_tensors is not None:
             self._host_tensors.look()
+        self.batches.tell_ranks()
         self._tell_memory(_devices_of(optimizer))
 
     def end(self) -> None:
         """At the interpreter's end: the last peaks; the exit record once the status is known."""
         if os.getpid() != self._process:
             return
+        self.batches.tell_ranks()
         cuda = _initialised_cuda()
         if cuda is not None:
             self._tell_memory(range(cuda.device_count()))
