@@ -31,6 +31,7 @@ class Batches:
         self._recomputation = recomputation
         self.process = os.getpid()
         self._groups: set[tuple[tuple[int, ...], int]] = set()
+        self._untold: list[dict[str, Any]] = []
         self._graphs = 0
         self._operators: Any = None
 
@@ -117,6 +118,7 @@ class Batches:
         """`tokens`: 0 if they are none."""
         if os.getpid() != self.process:
             return
+        self.tell_ranks()
         told = {"kind": "batch", "source": source, "key": key}
         self._say(told | {"samples": int(samples), "tokens": int(tokens)})
 
@@ -157,7 +159,15 @@ class Batches:
         group = tuple(sorted(ranks)), parts
         if ranks and group not in self._groups and os.getpid() == self.process:
             self._groups.add(group)
-            self._say({"kind": "data_parallel", "ranks": group[0], "parts": parts})
+            self._untold.append({"kind": "data_parallel", "ranks": group[0], "parts": parts})
+
+    def tell_ranks(self) -> None:
+        """What wrappers have said since. They are made while ranks meet outside the GPU: a record
+        there would resume the rank earlier than its next call does, and its clock would show that.
+        """
+        for one in self._untold:
+            self._say(one)
+        self._untold.clear()
 
     def _say(self, told: dict[str, Any]) -> None:
         self._shim.ph_enter()

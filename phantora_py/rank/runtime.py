@@ -133,7 +133,8 @@ class _Runtime:
         self._process = os.getpid()
         self._forked = False
         recomputation = Recomputation(shim)
-        self._watches = (StepMarks(shim, run_dir), recomputation, Batches(shim, recomputation))
+        self._batches = Batches(shim, recomputation)
+        self._watches = (StepMarks(shim, run_dir), recomputation, self._batches)
         self._ordinals: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._optimizers = 0
         self._last_statistics: dict[int, str] = {}
@@ -227,12 +228,14 @@ class _Runtime:
         self._shim.ph_marker(OPTIMIZER_STEP, name.encode())
         if self._host_tensors is not None:
             self._host_tensors.look()
+        self._batches.tell_ranks()
         self._tell_memory(_devices_of(optimizer))
 
     def end(self) -> None:
         """At the interpreter's end: the last peaks; the exit record once the status is known."""
         if os.getpid() != self._process:
             return
+        self._batches.tell_ranks()
         cuda = _initialised_cuda()
         if cuda is not None:
             self._tell_memory(range(cuda.device_count()))
