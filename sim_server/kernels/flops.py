@@ -58,7 +58,7 @@ def products_of(signature: Mapping[str, Any]) -> Products | None:
         case "library":
             return _library(signature) if signature.get("library") == "cudnn" else None
         case _:
-            return _kernel(Launch.from_signature(signature))
+            return _kernel(Launch.from_signature(signature)) if "name" in signature else None
 
 
 def _gemm(signature: Mapping[str, Any]) -> Products:

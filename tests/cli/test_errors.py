@@ -98,7 +98,8 @@ GOLDEN = {
     ),
     "torchrun option": (
         ["run", "--", sys.executable, "-m", "torch.distributed.run", "--nproc", "8", "--nodes=2"],
-        "phantora: usage: torchrun has no option --nodes. Did you mean --nnodes?\n",
+        "phantora: usage: torchrun has no option --nodes that phantora knows. Did you "
+        "mean --nnodes?\n",
     ),
 }
 

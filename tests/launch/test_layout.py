@@ -64,8 +64,9 @@ def test_own_ranks() -> None:
     layout = lay_out(load_cluster("h100"), RunOptions(command=(), gpus=4), command.launch)
     assert (layout.ranks, layout.nodes, layout.visible_gpus) == (4, 1, 4)
     assert idle_gpus(layout) == []
-    with pytest.raises(UsageError, match="deepspeed says itself how many"):
-        understand(["deepspeed", "x.py"], {}, own_ranks=4)
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "-m", "this"]
+    with pytest.raises(UsageError, match="torchrun says itself how many"):
+        understand(torchrun, {}, own_ranks=4)
 
 
 @pytest.mark.parametrize(
