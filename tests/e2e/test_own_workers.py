@@ -75,7 +75,10 @@ def test_other_users(phantora: Phantora, what: str, said: str) -> None:
     ("what", "message"),
     [
         ("same", r"process \d+ uses GPU 0, which another process of the program uses"),
-        ("again", "rank 0 starts a second program that may use its GPU, after the first has ended"),
+        (
+            "again",
+            r"rank \d starts a second program that may use its GPU, after the first has ended",
+        ),
         ("killed", "process 1 terminated with signal SIGKILL"),
     ],
 )

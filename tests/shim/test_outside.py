@@ -185,6 +185,15 @@ def test_turns_of_a_framework_s_loop_are_no_acts(run: FakeRun, tmp_path: Path, c
     assert len(turns(run)) - without == 3
 
 
+def test_a_message_to_oneself_is_a_call_to_oneself(run: FakeRun) -> None:
+    """Until it is sent nobody may be found asleep, for a helper may pass on what it says."""
+    code = PRELUDE + CONNECTED + "print(calls_to_itself(), flush=True)\nclient.send(b'x')\n"
+    answer = "other.recv(1)\nother.send(b'y')\n"
+    code += "print(calls_to_itself(), flush=True)\n" + in_thread(answer)
+    before, sent, answered = map(int, run.python(code + "print(calls_to_itself())").split())
+    assert (sent - before, answered - sent) == (1, 0)
+
+
 def in_thread(code: str) -> str:
     """Runs code in a helper thread."""
     body = "".join(f"    {line}\n" for line in code.splitlines())

@@ -10,8 +10,9 @@
 //    of its own rank. The rank does not come back for it.
 // 4. Calls that do nothing (an attempt that fails, a part of a message) are free; others cost a driver a little, so
 //    that ranks that act at the same time do it one after the other.
-// 5. A message to the rank itself (rank 0 and the daemon of its TCPStore) waits for its time as others do, because the
-//    rank may pass it on. But it wakes nobody else, so that no call is counted.
+// 5. A message to the rank itself (rank 0 and the daemon of its TCPStore) waits for its time as others do, and is counted
+//    as a call, because a helper of the rank may pass it on: between the leave to send it and its arrival nobody is
+//    found asleep. What a helper answers to its own rank is not counted.
 #include "shim/libc/outside.h"
 
 #include <algorithm>
@@ -150,9 +151,9 @@ Act::Act(Recipient noticed_by) noexcept {
   if (noticed_by == kNobody || !is_owner()) return;
   const KeepErrno keep;
   const OwnCode own;
-  to_ = is_self(noticed_by) ? kNobody : noticed_by;
+  to_ = noticed_by;
   in_turn_ = is_driver() || !relays;
-  acts_ = in_turn_ || to_ != kNobody;
+  acts_ = in_turn_ || !is_self(to_);
   if (is_driver()) turns.end();
   if (in_turn_) begin_call_in_turn(to_);
   else if (acts_) begin_call(to_);
@@ -162,7 +163,7 @@ Act::~Act() noexcept {
   if (!acts_) return;
   const KeepErrno keep;
   const OwnCode own;
-  if (to_ != kNobody) end_call(to_);
+  end_call(to_);
   if (!in_turn_ || !is_driver()) return;
   resume_if_aside();  // the call itself may have had to wait for another rank
   if (!succeeded_) return;  // an attempt

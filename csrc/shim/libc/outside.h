@@ -31,7 +31,7 @@ class Act {
 
  private:
   bool acts_ = false;
-  Recipient to_ = kNobody;  // nobody: a message to the rank itself
+  Recipient to_ = kNobody;
   bool in_turn_ = false;
   bool succeeded_ = false;
 };
