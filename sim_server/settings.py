@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim_server.cluster import Cluster
+from sim_server.cluster import Cluster, gpu_of_node
 from sim_server.cluster.recorded import check_recorded
 from sim_server.collectives.version import NEWEST
 from sim_server.files.schema import (
@@ -24,7 +24,7 @@ from sim_server.files.schema import (
     text,
     whole,
 )
-from sim_server.gpu import GpuProfile, load_gpu
+from sim_server.gpu import GpuProfile
 
 
 @dataclass(frozen=True)
@@ -144,5 +144,5 @@ _MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, Overf
 
 def load_gpus(cluster: Cluster, nodes: int) -> tuple[GpuProfile, dict[str, GpuProfile]]:
     """The GPU of the first node, and by profile those of other nodes. Raises: UsageError."""
-    first, *others = dict.fromkeys(node.gpu for node in cluster.node_types(nodes))
-    return load_gpu(first), {name: load_gpu(name) for name in others}
+    gpus = {node.gpu: gpu_of_node(node) for node in cluster.node_types(nodes)}
+    return gpus.pop(next(iter(gpus))), gpus

@@ -145,6 +145,10 @@ def exit_codes() -> Iterator[str]:
     yield ""
 
 
+# Fields whose table in a file has another name.
+_TABLES = {"gpu_changes": "gpu"}
+
+
 def cluster_rows() -> Iterator[tuple[str, str, str]]:
     """Every key of a cluster with its documentation."""
     values = load_cluster("h100").to_dict()
@@ -165,7 +169,8 @@ def record_rows(
         hint, value = hints[field.name], values[field.name]
         if dataclasses.is_dataclass(hint):
             assert isinstance(hint, type)
-            yield from record_rows(hint, value, f"{prefix}{field.name}.")
+            table = _TABLES.get(field.name, field.name)
+            yield from record_rows(hint, value, f"{prefix}{table}.")
         elif dataclasses.is_dataclass(listed := next(iter(get_args(hint)), None)):
             assert isinstance(listed, type)
             yield f"`[[{prefix}{field.name}]]`", "", documented[field.name]

@@ -19,10 +19,9 @@ from typing import Any
 from phantora_py import __version__
 from phantora_py.launch.environment import recorded_environment
 from phantora_py.sweep.plan import Configuration
-from sim_server.cluster import load_cluster
+from sim_server.cluster import gpu_of_node, load_cluster
 from sim_server.errors import UsageError
 from sim_server.files.output_file import require_output_directory, write_file
-from sim_server.gpu import load_gpu
 
 # How much of a file named in the command is looked at (assumed: scripts and settings are less).
 _MOST_BYTES = 64 << 20
@@ -56,7 +55,7 @@ def inputs_of(configuration: Configuration) -> dict[str, Any]:
         "environment": recorded_environment(os.environ) | dict(configuration.environment),
         "options": options,
         "cluster": cluster.to_dict(),
-        "gpu": load_gpu(cluster.gpu).to_dict(),
+        "gpu": gpu_of_node(cluster).to_dict(),
     }
 
 

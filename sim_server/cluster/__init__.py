@@ -5,6 +5,7 @@ from sim_server.cluster.description import (
     Cluster,
     Fabric,
     FabricKind,
+    GpuChanges,
     GpuLinks,
     Host,
     Nic,
@@ -15,6 +16,7 @@ from sim_server.cluster.description import (
     Routing,
 )
 from sim_server.cluster.fabric_checks import most_nodes
+from sim_server.cluster.gpus import gpu_of_node
 from sim_server.cluster.load import builtin_names, load_cluster
 from sim_server.cluster.placement import Layout, place
 
@@ -23,6 +25,7 @@ __all__ = [
     "Cluster",
     "Fabric",
     "FabricKind",
+    "GpuChanges",
     "GpuLinks",
     "Host",
     "Layout",
@@ -33,6 +36,7 @@ __all__ = [
     "NvLink",
     "Routing",
     "builtin_names",
+    "gpu_of_node",
     "load_cluster",
     "most_nodes",
     "place",

@@ -24,7 +24,13 @@ from sim_server.cluster.settings import (
     check_non_negative,
     check_ratio,
 )
-from sim_server.cluster.units import parse_bytes_per_s, parse_ns
+from sim_server.cluster.units import (
+    parse_bytes,
+    parse_bytes_per_s,
+    parse_khz,
+    parse_ns,
+    parse_watts,
+)
 
 
 class Routing(str, Enum):
@@ -156,12 +162,32 @@ class Calibration:
     """On the part of the network's capacity that carries payload."""
 
 
+@dataclass(frozen=True)
+class GpuChanges:
+    """How a GPU differs from a built-in one: the table `[gpu]` of a file."""
+
+    base: Annotated[str | None, Setting("base", check_lower_name)] = None
+    """The built-in GPU; by default that of the cluster's base. None: the GPU is built in."""
+    device_name: Annotated[str | None, Setting("device_name", check_name)] = None
+    """What programs read as its name; by default as of the base."""
+    memory_bytes: Annotated[int | None, Setting("memory", parse_bytes)] = None
+    """What CUDA says it has."""
+    bandwidth_bytes_per_s: Annotated[int | None, Setting("bandwidth", parse_bytes_per_s)] = None
+    """Of its memory, as data sheets say it."""
+    sm_clock_khz: Annotated[int | None, Setting("sm_clock", parse_khz)] = None
+    """Highest clock of its multiprocessors."""
+    power_limit_w: Annotated[int | None, Setting("power_limit", parse_watts)] = None
+    """What the board may draw."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class NodeType:
     """What a node is made of."""
 
     gpu: Annotated[str, Setting("gpu", check_lower_name)]
-    """Name of the GPU profile; in capitals it is the same one."""
+    """Name of a built-in GPU, in capitals too; or a table, whose `name` is a new one."""
+    gpu_changes: GpuChanges = GpuChanges()
+    """Of a GPU that is not built in."""
     gpus_per_node: Annotated[int, Setting("gpus_per_node", check_count)]
     """GPUs of a node."""
     collectives: Annotated[str, Setting("collectives", check_name)]
@@ -278,6 +304,7 @@ def _node_parts(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a type of nodes, its tables as records."""
     return {
         **values,
+        "gpu_changes": GpuChanges(**values.get("gpu_changes", {})),
         "nvlink": NvLink(**values["nvlink"]),
         "nic": Nic(**values["nic"]),
         "gpu_links": GpuLinks(values.get("gpu_links", "nvswitch")),

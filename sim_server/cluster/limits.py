@@ -10,3 +10,9 @@ MOST_LATENCY_NS = 10**11
 """Of a link: hundred seconds."""
 MOST_VERTICES = 1 << 21
 """GPUs, NICs and switches of a topology together."""
+MOST_MEMORY_BYTES = 1 << 50
+"""Of a GPU."""
+MOST_CLOCK_KHZ = 10**8
+"""Of a GPU: 100 GHz."""
+MOST_POWER_W = 10**6
+"""Of a GPU."""

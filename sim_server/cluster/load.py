@@ -10,11 +10,11 @@ from typing import Any
 
 from sim_server.cluster.description import Cluster, NodeType
 from sim_server.cluster.fabric_checks import fabric_fault
+from sim_server.cluster.gpus import gpu_fault, gpu_table, part_gpu
 from sim_server.cluster.node_checks import node_fault
 from sim_server.cluster.settings import read_record
 from sim_server.errors import UsageError
 from sim_server.files.toml_file import read_toml
-from sim_server.gpu import load_gpu
 
 _BUILTIN = Path(__file__).parent / "builtin"
 # Files that start from each other (assumed).
@@ -114,20 +114,20 @@ def _merge(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in table.items():
         below = merged.get(key)
-        both_tables = isinstance(below, dict) and isinstance(value, dict)
-        merged[key] = _merge(below, value) if both_tables else value  # type: ignore[arg-type]
+        own = gpu_table(below, value) if key == "gpu" else value
+        both_tables = isinstance(below, dict) and isinstance(own, dict)
+        merged[key] = _merge(below, own) if both_tables else own  # type: ignore[arg-type]
     return merged
 
 
 def _build(table: dict[str, Any], where: str) -> Cluster:
+    groups = table.get("node_groups", [])
+    for one in (table, *(groups if isinstance(groups, list) else ())):
+        if isinstance(one, dict):  # else an error that is found with all others
+            part_gpu(one, where)
     cluster = read_record(Cluster, table, "", where)
     if cluster.node_groups and cluster.nodes is None:
         cluster = dataclasses.replace(cluster, nodes=sum(one.nodes for one in cluster.node_groups))
-    if (fault := node_fault(cluster) or fabric_fault(cluster)) is not None:
+    if (fault := node_fault(cluster) or fabric_fault(cluster) or gpu_fault(cluster)) is not None:
         raise UsageError(f"{where}: {fault}")
-    for node in (cluster, *cluster.node_groups):
-        try:
-            load_gpu(node.gpu)
-        except UsageError as error:
-            raise UsageError(f"{where}: gpu: {error}") from error
     return cluster

@@ -12,10 +12,22 @@ from typing import Any, get_type_hints
 from sim_server.cluster.description import Cluster
 from sim_server.cluster.fabric_checks import fabric_fault
 from sim_server.cluster.graph import GraphLink
-from sim_server.cluster.limits import MOST_BYTES_PER_S, MOST_LATENCY_NS
+from sim_server.cluster.limits import (
+    MOST_BYTES_PER_S,
+    MOST_CLOCK_KHZ,
+    MOST_LATENCY_NS,
+    MOST_MEMORY_BYTES,
+    MOST_POWER_W,
+)
 from sim_server.cluster.node_checks import node_fault
 from sim_server.cluster.settings import Setting
-from sim_server.cluster.units import parse_bytes_per_s, parse_ns
+from sim_server.cluster.units import (
+    parse_bytes,
+    parse_bytes_per_s,
+    parse_khz,
+    parse_ns,
+    parse_watts,
+)
 from sim_server.files.schema import Check, Fault, whole
 
 _bytes_per_s = whole(1, MOST_BYTES_PER_S)
@@ -24,6 +36,9 @@ _latency_ns = whole(0, MOST_LATENCY_NS)
 _NUMBERS: dict[Callable[[object], object], Check] = {
     parse_bytes_per_s: _bytes_per_s,
     parse_ns: _latency_ns,
+    parse_bytes: whole(1, MOST_MEMORY_BYTES),
+    parse_khz: whole(1, MOST_CLOCK_KHZ),
+    parse_watts: whole(1, MOST_POWER_W),
 }
 
 

@@ -89,6 +89,8 @@ def _read_value(entry: _Entry, value: object, path: str, where: str) -> object:
             for number, one in enumerate(value, start=1)
         )
     if entry.parse is None:
+        if isinstance(value, entry.record):  # read already
+            return value
         if not isinstance(value, Mapping):
             raise UsageError(f"{where}: '{path}' is a table; write its keys under [{path}]")
         return read_record(entry.record, value, f"{path}.", where)

@@ -10,7 +10,13 @@ import re
 from collections.abc import Mapping
 from fractions import Fraction
 
-from sim_server.cluster.limits import MOST_BYTES_PER_S, MOST_LATENCY_NS
+from sim_server.cluster.limits import (
+    MOST_BYTES_PER_S,
+    MOST_CLOCK_KHZ,
+    MOST_LATENCY_NS,
+    MOST_MEMORY_BYTES,
+    MOST_POWER_W,
+)
 from sim_server.files.schema import shown
 
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?)\s*([A-Za-z/]*)\s*")
@@ -29,6 +35,8 @@ _BYTES_PER_S = {f"{unit}/s": size for unit, size in _BYTES.items()} | {
 _ALSO = {f"{unit.removesuffix('/s')}ps": unit for unit in _BYTES_PER_S} | {
     f"{prefix}bit/s": f"{prefix}b/s" for prefix in _DECIMAL
 }
+_KILOHERTZ = {f"{prefix}Hz": Fraction(n, 1000) for prefix, n in _DECIMAL.items()}
+_WATTS = {"W": Fraction(1), "kW": Fraction(1000)}
 _NANOSECONDS = {
     "ns": Fraction(1),
     "us": Fraction(10**3),
@@ -39,7 +47,7 @@ _NANOSECONDS = {
 
 def parse_bytes(text: object) -> int:
     """Bytes in a quantity such as "80 GB" or "4 MiB". Raises: ValueError."""
-    return _parse(text, "size", _BYTES, "80 GB")
+    return _within(_parse(text, "size", _BYTES, "80 GB"), MOST_MEMORY_BYTES, text)
 
 
 def parse_bytes_per_s(text: object) -> int:
@@ -60,6 +68,22 @@ def parse_ns(text: object) -> int:
     value = _parse(text, "time", _NANOSECONDS, "2 us")
     if value > MOST_LATENCY_NS:
         raise ValueError(f"{shown(text)} is longer than any link takes; write at most 100 s")
+    return value
+
+
+def parse_khz(text: object) -> int:
+    """Kilohertz in a clock such as "1.98 GHz". Raises: ValueError."""
+    return _within(_parse(text, "clock", _KILOHERTZ, "1.98 GHz"), MOST_CLOCK_KHZ, text)
+
+
+def parse_watts(text: object) -> int:
+    """Watts in a power such as "500 W". Raises: ValueError."""
+    return _within(_parse(text, "power", _WATTS, "500 W"), MOST_POWER_W, text)
+
+
+def _within(value: int, most: int, text: object) -> int:
+    if not 1 <= value <= most:
+        raise ValueError(f"{shown(text)} is {'none' if value < 1 else 'more than any GPU has'}")
     return value
 
 

@@ -2,7 +2,8 @@
 it.
 """
 
+from sim_server.gpu.changes import changed_gpu
 from sim_server.gpu.load import load_gpu, profile_names
 from sim_server.gpu.profile import AttentionRates, GemmRates, GpuProfile
 
-__all__ = ["AttentionRates", "GemmRates", "GpuProfile", "load_gpu", "profile_names"]
+__all__ = ["AttentionRates", "GemmRates", "GpuProfile", "changed_gpu", "load_gpu", "profile_names"]

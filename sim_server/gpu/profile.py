@@ -94,6 +94,8 @@ class GpuProfile:
     """cuDNN's attention."""
     intervals: Mapping[str, tuple[float, float, str]] = default_field(default_factory=dict)
     """By kind of prediction: of what multiples of it 90 % are, and where that is from."""
+    power: Mapping[str, int] = default_field(default_factory=dict)
+    """`limit_w`: what the board may draw. Files of earlier versions have none."""
 
     @property
     def compute_capability(self) -> tuple[int, int]:
@@ -134,6 +136,11 @@ class GpuProfile:
     def bandwidth_bytes_per_ns(self) -> float:
         """Memory rate that a good streaming kernel reaches."""
         return self.memory["bandwidth_bytes_per_s"] * self.memory["efficiency"] / 1e9
+
+    @property
+    def power_limit_w(self) -> int:
+        """What the board may draw."""
+        return self.power["limit_w"]
 
     @property
     def l2_bytes(self) -> int:
@@ -193,6 +200,7 @@ class GpuProfile:
             "attention": asdict(self.attention),
             "fused_attention": asdict(self.fused_attention),
             "intervals": {kind: list(values) for kind, values in self.intervals.items()},
+            "power": dict(self.power),
         }
 
     @classmethod
