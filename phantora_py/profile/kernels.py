@@ -11,13 +11,14 @@ import json
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from phantora_py.profile.calls.common import Call, Refusal
 from phantora_py.profile.contents import missing_contents
 from phantora_py.profile.driver import Arguments, CallFailed, Driver, Shape, load
 from phantora_py.profile.memory import Memory
 from sim_server.kernels.work import Launch
+from sim_server.records.payloads import Kernel
 
 # What a simulated GPU writes into a tensor map (csrc/shim/cuda/tensor_maps.cc). The hardware's own
 # form is not known to a rank.
@@ -112,7 +113,7 @@ def _contents(launch: _Kept, signature: Mapping[str, Any]) -> list[tuple[int, by
     """What the rank knows comes last: it is what really was there. Raises: Refusal."""
     if "module" in signature:
         return launch.contents
-    kernel = Launch.from_signature(signature)
+    kernel = Launch.from_signature(cast(Kernel, signature))
     return missing_contents(kernel, launch.parameters, launch.regions) + launch.contents
 
 

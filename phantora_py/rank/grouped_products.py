@@ -8,7 +8,6 @@ then start PyTorch's own. Decides no times.
 from __future__ import annotations
 
 import ctypes
-import json
 from types import ModuleType
 from typing import Any
 
@@ -23,6 +22,8 @@ TYPES = {
     "float8_e4m3fn": "f8e4m3",
     "float8_e5m2": "f8e5m2",
 }
+# m, n and k of each of so many groups, and the types of the operands.
+Product = tuple[int, int, int, int, str, str]
 
 
 class GroupedProducts:
@@ -30,7 +31,7 @@ class GroupedProducts:
 
     def __init__(self, torch: ModuleType, shim: ctypes.CDLL) -> None:
         self._shim = shim
-        self._signatures: dict[str, int] = {}
+        self._signatures: dict[Product, int] = {}
         self._operators = replaceable(torch, "CUDA")
         for name in OPERATORS:
             self._operators.replace(name, self._kernel)
@@ -47,10 +48,13 @@ class GroupedProducts:
         return multiply
 
     def _state(self, left: Any, right: Any, groups: int | None) -> None:
-        text = signature(left, right, groups)
-        if text not in self._signatures:
-            self._signatures[text] = self._shim.ph_product_signature(text.encode())
-        self._shim.ph_state_product(self._signatures[text])
+        told = product(left, right, groups)
+        if told not in self._signatures:
+            *sizes, left_type, right_type = told
+            self._signatures[told] = self._shim.ph_product_signature(
+                *map(ctypes.c_int64, sizes), left_type.encode(), right_type.encode()
+            )
+        self._shim.ph_state_product(self._signatures[told])
 
 
 def is_offsets(argument: Any) -> bool:
@@ -58,8 +62,8 @@ def is_offsets(argument: Any) -> bool:
     return str(getattr(argument, "dtype", None)) == "torch.int32"
 
 
-def signature(left: Any, right: Any, groups: int | None) -> str:
-    """The payload of docs/records.md. `groups`: None if both operands have one matrix for each.
+def product(left: Any, right: Any, groups: int | None) -> Product:
+    """What is multiplied. `groups`: None if both operands have one matrix for each.
 
     The groups of a dimension that they share are taken to be of one size.
     """
@@ -72,14 +76,7 @@ def signature(left: Any, right: Any, groups: int | None) -> str:
         m //= groups
     else:
         k //= groups
-    types = [TYPES.get(str(one.dtype).removeprefix("torch."), "bf16") for one in (left, right)]
-    return json.dumps(
-        {
-            "kind": "gemm",
-            "library": "cutlass",
-            "grouped": True,
-            **{"m": m, "n": n, "k": k, "batch": groups},
-            **{"transa": "N", "transb": "N", "a": types[0], "b": types[1]},
-            **{"c": "bf16", "d": "bf16", "compute": "f32", "epilogue": "none", "beta": False},
-        }
+    left_type, right_type = (
+        TYPES.get(str(one.dtype).removeprefix("torch."), "bf16") for one in (left, right)
     )
+    return m, n, k, groups, left_type, right_type

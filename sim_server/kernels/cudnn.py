@@ -7,10 +7,9 @@ docs/kernels.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from math import ceil, prod
-from typing import Any
+from typing import cast
 
 from sim_server.gpu import GpuProfile
 from sim_server.gpu.profile import PassRates
@@ -19,6 +18,16 @@ from sim_server.kernels.gemm import Product, product_ns
 from sim_server.kernels.recurrent import is_recurrent, time_recurrent
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.work import Work
+from sim_server.records.payloads import (
+    Attention,
+    BatchNorm,
+    Convolution,
+    CtcLoss,
+    CudnnSignature,
+    DropoutStates,
+    OperationGraph,
+    Recurrent,
+)
 
 _FORWARD_TILE, _BACKWARD_TILE = (256, 128), (128, 128)
 _FORWARD_PRODUCTS, _BACKWARD_PRODUCTS = 2, 5
@@ -40,22 +49,26 @@ _NORM_PASSES = {
 _CTC_STEP_NS = 500
 
 
-def time_cudnn(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
+def time_cudnn(signature: CudnnSignature, gpu: GpuProfile) -> Timing:
     """The timing of a {"kind": "library", "library": "cudnn"} payload."""
     operation = str(signature["operation"])
     if operation.startswith("attention"):
-        return _time_attention(signature, gpu)
+        return _time_attention(cast(Attention, signature), gpu)
     if operation.startswith("convolution"):
-        return _time_convolution(signature, gpu)
+        return _time_convolution(cast(Convolution, signature), gpu)
     if is_recurrent(operation):
-        return time_recurrent(signature, gpu)
+        return time_recurrent(cast(Recurrent, signature), gpu)
     passes = _NORM_PASSES.get(operation, 1)
-    rate = gpu.peak_flops_per_ns(str(signature["type"]))
-    arithmetic_ns = signature.get("flops", 0) / (0.6 * rate)  # assumed share of the peak
+    rest = cast("BatchNorm | DropoutStates | CtcLoss | OperationGraph", signature)
+    rate = gpu.peak_flops_per_ns(rest["type"])
+    flops = cast(int, rest.get("flops", 0))
+    arithmetic_ns = flops / (0.6 * rate)  # assumed share of the peak
     serial_ns = arithmetic_ns
     if operation == "ctc_loss":
-        serial_ns += 2 * _CTC_STEP_NS * signature["seqlen"]  # forward and backward variables
-    work = Work(bytes=signature["bytes"] * passes, serial_ns=serial_ns)
+        serial_ns += (
+            2 * _CTC_STEP_NS * cast(CtcLoss, rest)["seqlen"]
+        )  # forward and backward variables
+    work = Work(bytes=rest["bytes"] * passes, serial_ns=serial_ns)
     return Timing(
         duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),
         tier=Tier.ASSUMED,
@@ -65,7 +78,7 @@ def time_cudnn(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     )
 
 
-def _time_attention(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
+def _time_attention(signature: Attention, gpu: GpuProfile) -> Timing:
     backward = signature["operation"] == "attention_backward"
     rates = gpu.fused_attention.backward if backward else gpu.fused_attention.forward
     products = _BACKWARD_PRODUCTS if backward else _FORWARD_PRODUCTS
@@ -93,7 +106,7 @@ def _time_attention(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     )
 
 
-def _strips(signature: Mapping[str, Any], backward: bool) -> Strips:
+def _strips(signature: Attention, backward: bool) -> Strips:
     """Strips of queries, in the backward pass too: strips of keys are the same triangle turned."""
     queries, keys = signature["seqlen_q"], signature["seqlen_k"]
     causal = bool(signature["causal"])
@@ -115,7 +128,7 @@ def _strips(signature: Mapping[str, Any], backward: bool) -> Strips:
     )
 
 
-def _slowdown(signature: Mapping[str, Any], gpu: GpuProfile) -> tuple[float, bool]:
+def _slowdown(signature: Attention, gpu: GpuProfile) -> tuple[float, bool]:
     """How much slower than the fitted case, and whether that is known rather than assumed."""
     number = str(signature["type"])
     slowdown = gpu.peak_flops_per_ns("bf16") / gpu.peak_flops_per_ns(number)
@@ -137,7 +150,7 @@ def _slowed(rates: PassRates, slowdown: float) -> PassRates:
     )
 
 
-def _time_convolution(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
+def _time_convolution(signature: Convolution, gpu: GpuProfile) -> Timing:
     """As the matrix product that it is equivalent to; other layouts than channels last are
     converted first where tensor cores do the work.
     """
@@ -162,12 +175,12 @@ def _time_convolution(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     )
 
 
-def convolution_type(signature: Mapping[str, Any]) -> str:
+def convolution_type(signature: Convolution) -> str:
     """The type whose peak rate bounds a convolution."""
     return "tf32" if signature["compute"] == "tf32" else str(signature["type"])
 
 
-def _product_sizes(signature: Mapping[str, Any]) -> tuple[int, int, int]:
+def _product_sizes(signature: Convolution) -> tuple[int, int, int]:
     """Sizes of one group's product; all three operations do the same multiply-adds."""
     pixels = signature["y"][0] * prod(signature["y"][2:])
     filters = signature["w"][0] // signature["groups"]

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 from sim_server.kernels import attention, rules
 from sim_server.kernels.cudnn import convolution_type
 from sim_server.kernels.gemm import REAL_TYPES, multiplied_type
 from sim_server.kernels.recurrent import is_recurrent, recurrent_products
 from sim_server.kernels.work import Launch
+from sim_server.records.payloads import Convolution, Kernel, ProductSignature, Recurrent
 
 MOST_FLOPS = 1 << 80
 """Of a launch (assumed)."""
@@ -54,19 +55,23 @@ def products_of(signature: Mapping[str, Any]) -> Products | None:
     """Of one launch; None: it multiplies nothing."""
     match signature["kind"]:
         case "gemm":
-            return _gemm(signature)
+            return _gemm(cast(ProductSignature, signature))
         case "library":
             return _library(signature) if signature.get("library") == "cudnn" else None
         case _:
-            return _kernel(Launch.from_signature(signature)) if "name" in signature else None
+            return (
+                _kernel(Launch.from_signature(cast(Kernel, signature)))
+                if "name" in signature
+                else None
+            )
 
 
-def _gemm(signature: Mapping[str, Any]) -> Products:
+def _gemm(signature: ProductSignature) -> Products:
     number = multiplied_type(signature)
     # A complex product is four real ones.
     real = 4 if number in REAL_TYPES else 1
-    sizes = (max(1, signature.get(key, 1)) for key in ("m", "n", "k", "batch"))
-    return Products(2 * real * prod(sizes), REAL_TYPES.get(number, number))
+    sizes = signature["m"], signature["n"], signature["k"], signature.get("batch", 1)
+    return Products(2 * real * prod(max(1, size) for size in sizes), REAL_TYPES.get(number, number))
 
 
 def _library(signature: Mapping[str, Any]) -> Products | None:
@@ -78,10 +83,13 @@ def _library(signature: Mapping[str, Any]) -> Products | None:
     if operation.startswith("convolution"):
         # All three do the same multiply-adds: each pixel of y with each weight of its filter.
         pixels = signature["y"][0] * prod(signature["y"][2:])
-        flops, number = 2 * pixels * prod(signature["w"]), convolution_type(signature)
+        flops, number = (
+            2 * pixels * prod(signature["w"]),
+            convolution_type(cast(Convolution, signature)),
+        )
         return Products(flops, number, _images(operation, signature["x"]))
     if is_recurrent(operation):
-        return Products(*recurrent_products(signature))
+        return Products(*recurrent_products(cast(Recurrent, signature)))
     if operation == "graph" and signature.get("flops"):
         return Products(signature["flops"], number)
     return None

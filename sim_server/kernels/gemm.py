@@ -8,13 +8,13 @@ errors: docs/kernels.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
 
 from sim_server.gpu import GemmRates, GpuProfile
 from sim_server.kernels.timing import Tier, Timing
+from sim_server.records.payloads import ProductSignature
 
 TILES = ((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64), (16, 64), (64, 16))
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 32)
@@ -52,7 +52,7 @@ class Product:
     slowdown: float = 1.0
 
 
-def time_gemm(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
+def time_gemm(signature: ProductSignature, gpu: GpuProfile) -> Timing:
     """The timing of a {"kind": "gemm"} payload."""
     number = multiplied_type(signature)
     fitted = number in ("bf16", "f16")
@@ -75,9 +75,10 @@ def time_gemm(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     )
 
 
-def _read(signature: Mapping[str, Any], arithmetic: float) -> Product:
+def _read(signature: ProductSignature, arithmetic: float) -> Product:
     """The product of a signature, whose arithmetic takes `arithmetic` times as long as in bf16."""
-    m, n, k, batch = (max(1, signature.get(key, 1)) for key in ("m", "n", "k", "batch"))
+    sizes = signature["m"], signature["n"], signature["k"], signature.get("batch", 1)
+    m, n, k, batch = (max(1, size) for size in sizes)
     result = number_bytes(signature["d"])
     if signature.get("beta"):
         result += number_bytes(signature["c"])
@@ -90,9 +91,9 @@ def _read(signature: Mapping[str, Any], arithmetic: float) -> Product:
     return Product(m, n, k, batch, traffic_bytes, slowdown)
 
 
-def multiplied_type(signature: Mapping[str, Any]) -> str:
+def multiplied_type(signature: ProductSignature) -> str:
     """The type whose peak rate bounds the product: f32 runs as TF32 only where asked."""
-    number: str = signature["a"]
+    number = signature["a"]
     if number in ("f32", "tf32"):
         return "tf32" if "tf32" in (number, signature.get("compute")) else "f32"
     return number

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import ceil, prod
-from typing import Any
+from typing import Any, cast
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.cudnn import time_cudnn
@@ -13,6 +13,7 @@ from sim_server.kernels.solver import time_solver
 from sim_server.kernels.sparse import time_sparse
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.work import Work
+from sim_server.records.payloads import CudnnSignature, Factorization, SparseOperation
 
 _NOT_SIZES = frozenset({"kind", "library", "operation", "type"})
 
@@ -25,11 +26,11 @@ def time_library(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     assumed.
     """
     if signature.get("library") == "cudnn":
-        return time_cudnn(signature, gpu)
+        return time_cudnn(cast(CudnnSignature, signature), gpu)
     if signature.get("library") == "cusolver":
-        return time_solver(signature, gpu)
+        return time_solver(cast(Factorization, signature), gpu)
     if signature.get("library") == "cusparse":
-        return time_sparse(signature, gpu)
+        return time_sparse(cast(SparseOperation, signature), gpu)
     sizes = {k: v for k, v in signature.items() if k not in _NOT_SIZES and isinstance(v, int)}
     number = str(signature.get("type", "f32"))
     known = "bytes" in sizes or "flops" in sizes

@@ -9,15 +9,15 @@ all steps of a layer in one launch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.gemm import Product, number_bytes, product_ns
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.work import Work
+from sim_server.records.payloads import Recurrent
 
 _GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 # Of every gate, read and written: forward both products and the gate that is kept, backward what
@@ -35,7 +35,7 @@ def is_recurrent(operation: str) -> bool:
     return operation.startswith(tuple(f"{cell}_" for cell in _GATES))
 
 
-def time_recurrent(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
+def time_recurrent(signature: Recurrent, gpu: GpuProfile) -> Timing:
     """The timing of a pass over a recurrent network, a payload of library cudnn."""
     network = _Network.from_signature(signature, gpu)
     layers_ns = {
@@ -53,7 +53,7 @@ def time_recurrent(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     )
 
 
-def recurrent_products(signature: Mapping[str, Any]) -> tuple[int, str]:
+def recurrent_products(signature: Recurrent) -> tuple[int, str]:
     """FLOPs of the products of a pass, and the type that is multiplied. All three passes do the
     same: each weight of a layer with each of its tokens.
     """
@@ -69,7 +69,7 @@ def recurrent_products(signature: Mapping[str, Any]) -> tuple[int, str]:
     return 2 * signature["tokens"] * weights, _multiplied_type(signature)
 
 
-def _multiplied_type(signature: Mapping[str, Any]) -> str:
+def _multiplied_type(signature: Recurrent) -> str:
     number = str(signature["type"])
     if number == "f32" and signature["tensor_cores"]:
         return "tf32"
@@ -95,7 +95,7 @@ class _Network:
     element_bytes: int
 
     @classmethod
-    def from_signature(cls, signature: Mapping[str, Any], gpu: GpuProfile) -> _Network:
+    def from_signature(cls, signature: Recurrent, gpu: GpuProfile) -> _Network:
         operation, number = str(signature["operation"]), str(signature["type"])
         cell = next(cell for cell in _GATES if operation.startswith(f"{cell}_"))
         return cls(

@@ -7,14 +7,13 @@ has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil
-from typing import Any
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.work import Work
+from sim_server.records.payloads import Factorization
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ STEPS = {
 _EFFICIENCY = 0.3
 
 
-def time_solver(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
+def time_solver(signature: Factorization, gpu: GpuProfile) -> Timing:
     """The timing of a {"kind": "library", "library": "cusolver"} payload.
 
     Steps of the matrices of a batch run beside each other, one matrix a multiprocessor.

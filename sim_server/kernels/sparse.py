@@ -7,14 +7,13 @@ as the product with its matrix: how many rows wait for others hangs on where its
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import ceil
-from typing import Any
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.gemm import number_bytes
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.work import Work
+from sim_server.records.payloads import SparseOperation
 
 # Share of a streaming kernel's rate that scattered rows reach.
 _EFFICIENCY = 0.5
@@ -26,10 +25,10 @@ _SORT_PASSES = 8
 _SORTED_BYTES = 2 * (8 + 4)
 
 
-def time_sparse(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
+def time_sparse(signature: SparseOperation, gpu: GpuProfile) -> Timing:
     """The timing of a {"kind": "library", "library": "cusparse"} payload."""
     operation = str(signature["operation"])
-    sizes = "x".join(str(signature[name]) for name in "mnk" if signature[name])
+    sizes = "x".join(str(size) for size in _sizes(signature) if size)
     work = Work(
         bytes=_bytes(operation, signature, gpu) * signature["batch"],
         flops=2 * signature["nonzeros"] * _width(operation, signature) * signature["batch"],
@@ -44,20 +43,24 @@ def time_sparse(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     )
 
 
-def _width(operation: str, signature: Mapping[str, Any]) -> int:
+def _sizes(signature: SparseOperation) -> tuple[int, int, int]:
+    return signature["m"], signature["n"], signature["k"]
+
+
+def _width(operation: str, signature: SparseOperation) -> int:
     """Products for each element that is not zero."""
     if operation in _PRODUCTS:
-        return int(signature["n"])
-    return {"sddmm": int(signature["k"]), "spgemm": 1}.get(operation, 0)
+        return signature["n"]
+    return {"sddmm": signature["k"], "spgemm": 1}.get(operation, 0)
 
 
-def _bytes(operation: str, signature: Mapping[str, Any], gpu: GpuProfile) -> int:
+def _bytes(operation: str, signature: SparseOperation, gpu: GpuProfile) -> int:
     """Of one matrix of the batch."""
-    m, n, k = (int(signature[name]) for name in "mnk")
-    nonzeros, index = int(signature["nonzeros"]), int(signature["index_bytes"])
+    m, n, k = _sizes(signature)
+    nonzeros, index = signature["nonzeros"], signature["index_bytes"]
     if operation == "coosort":
         return _SORT_PASSES * _SORTED_BYTES * nonzeros
-    number = number_bytes(str(signature["type"]))
+    number = number_bytes(signature["type"])
     if operation in ("spgemm", "spgemm copy", "csrgeam"):
         # Each element that is added, or product of two, is read and written with its place.
         return 2 * nonzeros * (number + index) + m * index

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from math import ceil
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.gemm import time_gemm
@@ -17,6 +17,7 @@ from sim_server.kernels.library import time_library
 from sim_server.kernels.rules import classify
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.work import Launch
+from sim_server.records.payloads import Kernel, ProductSignature
 
 
 class Timer(Protocol):
@@ -47,11 +48,11 @@ class KernelTimer:
     def _model(self, signature: Mapping[str, Any]) -> Timing:
         kind = signature.get("kind")
         if kind == "gemm":
-            return time_gemm(signature, self._gpu)
+            return time_gemm(cast(ProductSignature, signature), self._gpu)
         if kind == "library":
             return time_library(signature, self._gpu)
         if kind == "kernel":
-            return self._time_kernel(Launch.from_signature(signature))
+            return self._time_kernel(Launch.from_signature(cast(Kernel, signature)))
         raise ValueError(f"a signature of kind {kind!r} is none of docs/records.md")
 
     def _time_kernel(self, launch: Launch) -> Timing:

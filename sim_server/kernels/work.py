@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.names import KernelName, parse
+from sim_server.records.payloads import Kernel
 
 _MAX_BLOCKS_PER_SM = 32
 
@@ -30,7 +30,7 @@ class Launch:
     """What a thread moves, where the kernel's machine code tells; 0: not known."""
 
     @classmethod
-    def from_signature(cls, signature: Mapping[str, Any]) -> Launch:
+    def from_signature(cls, signature: Kernel) -> Launch:
         """The launch of a {"kind": "kernel"} payload."""
         return cls(
             name=parse(signature["name"]),

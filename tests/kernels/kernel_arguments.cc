@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "shim/core/json.h"
+
 namespace {
 
 bool large_lists = true;
@@ -28,7 +30,7 @@ void print_signature(const std::string& name, const ph::LaunchShape& shape, std:
   const ph::ArgumentPlan plan = ph::plan_arguments(name, large_lists);
   std::int64_t values[32];
   const std::size_t count = ph::read_scalars(plan, shape, args.data(), values, 32);
-  std::printf("%s\n", ph::signature_json("k", shape, plan, {values, count}).c_str());
+  std::printf("%s\n", ph::payload_text(ph::describe_launch("k", shape, plan, {values, count})).c_str());
 }
 
 // A functor of one byte and an identity of four, then ReduceConfig.

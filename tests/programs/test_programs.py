@@ -31,6 +31,8 @@ from stand_in_agent import StandInAgent, write_settings
 
 from phantora_py.launch.libraries import preload_list, preload_value, shim_directory
 from sim_server.gpu import load_gpu
+from sim_server.records.forms import check_payload, payload_of
+from sim_server.records.payloads import SIGNATURES
 
 SIGNATURE, STATISTICS, KERNEL, COPY, FILL, HOST_FUNCTION = 1, 4, 18, 19, 20, 23
 # Called while libraries are loaded, long before there is a rank whose calls could be counted.
@@ -133,13 +135,14 @@ def called_rows(records: list[bytes]) -> set[str]:
 
 
 def signatures(records: list[bytes]) -> list[dict[str, Any]]:
-    """The signature of every kernel record, in order."""
+    """The signature of every kernel record, in order; each is of a class of the schema."""
     announced: dict[int, dict[str, Any]] = {}
     kernels = []
     for record in records:
         (ident,) = struct.unpack_from("<I", record, 16)
         if record[0] == SIGNATURE:
             announced[ident] = payload(record)
+            check_payload(announced[ident], payload_of(announced[ident], SIGNATURES))
         elif record[0] == KERNEL:
             kernels.append(announced[ident])
     return kernels

@@ -1,6 +1,8 @@
 // The few C functions of the core that Python calls through ctypes: inside a rank (phantora_py/rank) and to read
 // the interception tables (phantora_py/coverage).
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "shim/calls/unsupported.h"
 #include "shim/channel/rank.h"
@@ -26,26 +28,27 @@ const ApiTable* table_at(std::size_t index) noexcept {
   return table;
 }
 
-// {"sym": 3, ...} of the rows of one kind that were called.
-std::string counts_json(const ApiTable& table, ph::Support support) {
-  std::string json = "{";
+using Counts = std::vector<std::pair<std::string, std::int64_t>>;
+
+// Of the rows of one kind that were called.
+Counts counts_of(const ApiTable& table, ph::Support support) {
+  Counts counts;
   for (std::size_t row = 0; row < table.size; ++row) {
     const auto count = table.counts[row].load(std::memory_order_relaxed);
-    if (table.rows[row].support != support || count == 0) continue;
-    if (json.size() > 1) json += ", ";
-    json += ph::json_string(table.rows[row].name) + ": " + std::to_string(count);
+    if (table.rows[row].support == support && count != 0)
+      counts.emplace_back(table.rows[row].name, static_cast<std::int64_t>(count));
   }
-  return json + "}";
+  return counts;
 }
 
 void emit_call_counts() {
   for (const ApiTable* table = ph::first_registered_table(); table != nullptr; table = table->next) {
-    ph::Record record{};
-    record.kind = ph::RecordKind::Statistics;
-    ph::emit(record, "{\"kind\": \"calls\", \"library\": " + ph::json_string(table->library) +
-                         ", \"modelled\": " + counts_json(*table, ph::Support::Modelled) +
-                         ", \"ignored\": " + counts_json(*table, ph::Support::Ignored) +
-                         ", \"passthrough\": " + counts_json(*table, ph::Support::PassThrough) + "}");
+    ph::emit_statistics(ph::payload_text(ph::payloads::CallCounts{
+        .library = table->library,
+        .modelled = counts_of(*table, ph::Support::Modelled),
+        .ignored = counts_of(*table, ph::Support::Ignored),
+        .passthrough = counts_of(*table, ph::Support::PassThrough),
+    }));
   }
 }
 
@@ -92,14 +95,27 @@ PH_EXPORT void ph_marker_here(std::uint32_t kind) noexcept {
 PH_EXPORT void ph_enter() noexcept { ph::enter_own_code(); }
 PH_EXPORT void ph_leave() noexcept { ph::leave_own_code(); }
 
-PH_EXPORT void ph_statistics(const char* json) noexcept {
-  ph::Record record{};
-  record.kind = ph::RecordKind::Statistics;
-  ph::emit(record, std::string_view(json));
-}
+PH_EXPORT void ph_statistics(const char* json) noexcept { ph::emit_statistics(json); }
 
 // Of grouped products (phantora_py/rank/grouped_products.py): a signature for their sizes, and that it holds from now on.
-PH_EXPORT std::uint32_t ph_product_signature(const char* json) noexcept { return ph::intern_signature(json); }
+PH_EXPORT std::uint32_t ph_product_signature(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t groups,
+                                             const char* left_type, const char* right_type) noexcept {
+  return ph::intern_signature(ph::payload_text(ph::payloads::GroupedGemm{
+      .m = m,
+      .n = n,
+      .k = k,
+      .batch = groups,
+      .transa = "N",
+      .transb = "N",
+      .a = left_type,
+      .b = right_type,
+      .c = "bf16",
+      .d = "bf16",
+      .compute = "f32",
+      .epilogue = "none",
+      .beta = false,
+  }));
+}
 PH_EXPORT void ph_state_product(std::uint32_t signature) noexcept { ph::state_product(signature); }
 
 // Before PyTorch's profiler reads its clock.

@@ -29,16 +29,13 @@ std::mutex mutex;
 // Never destroyed: threads still call while the process ends.
 auto& answered = *new std::map<Place, Answered>;
 
-std::string description(const UnsupportedCall& call, const char* answer) {
-  return "{\"library\": " + json_string(call.library) + ", \"symbol\": " + json_string(call.symbol) +
-         ", \"detail\": " + json_string(call.detail) + ", \"answer\": " + json_string(answer) + "}";
-}
-
 void tell(const UnsupportedCall& call, std::uint32_t site, const char* answer) {
   Record record{};
   record.kind = RecordKind::Unsupported;
   record.site = site;
-  emit(record, description(call, answer));
+  const payloads::UnsupportedCall told{
+      .library = call.library, .symbol = call.symbol, .detail = call.detail, .answer = answer};
+  emit(record, payload_text(told));
 }
 
 void say(const UnsupportedCall& call, const char* what) {
@@ -89,16 +86,12 @@ void stop_unsupported(const char* library, const char* symbol, const char* detai
 void emit_unsupported_counts() {
   const std::lock_guard lock(mutex);
   if (answered.empty()) return;
-  std::string calls;
+  payloads::UnsupportedCalls told;
   for (const auto& [place, answer] : answered) {
     const auto& [library, symbol, detail, site] = place;
-    if (!calls.empty()) calls += ", ";
-    calls += "[" + json_string(library) + ", " + json_string(symbol) + ", " + json_string(detail) + ", " +
-             std::to_string(site) + ", " + std::to_string(answer.count) + "]";
+    told.calls.emplace_back(library, symbol, detail, site, answer.count);
   }
-  Record record{};
-  record.kind = RecordKind::Statistics;
-  emit(record, "{\"kind\": \"unsupported\", \"calls\": [" + calls + "]}");
+  emit_statistics(payload_text(told));
 }
 
 }  // namespace ph

@@ -103,7 +103,10 @@ PH_EXPORT void tell_alarm(std::uint32_t slot, Nanoseconds deadline_ns, bool with
 PH_EXPORT void set_next_alarm(Nanoseconds deadline_ns) noexcept;
 PH_EXPORT std::optional<Nanoseconds> await_alarms(std::uint32_t slot, const timespec* timeout) noexcept;
 
-// Id of a signature (a JSON object, see docs/records.md): announced on first sight, looked up afterwards.
+// Statistics of any kind, as JSON.
+PH_EXPORT void emit_statistics(std::string_view json) noexcept;
+
+// Id of a signature by its JSON (docs/records.md): announced on first sight, looked up afterwards.
 PH_EXPORT std::uint32_t intern_signature(std::string_view json) noexcept;
 // What has that id; empty: none has.
 PH_EXPORT std::string_view signature_text(std::uint32_t signature) noexcept;

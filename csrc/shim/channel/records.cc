@@ -32,6 +32,12 @@ void emit(std::span<Record> records, bool locate) noexcept {
   write_or_resume(records, {}, std::nullopt);
 }
 
+void emit_statistics(std::string_view json) noexcept {
+  Record record{};
+  record.kind = RecordKind::Statistics;
+  emit(record, json);
+}
+
 namespace {
 std::mutex signatures;
 // Never destroyed: threads still record at the end.

@@ -37,13 +37,16 @@ cublasStatus_t record(cublasHandle_t handle, const Problem& of, const Outputs& o
 
   const auto batch = static_cast<double>(of.batch);
   const double bytes = of.elements * batch * static_cast<double>(number_bytes(of.type));
-  emit_kernel(stream, library_signature("cublas", of.operation, number_name(of.type),
-                                        {{"m", of.m},
-                                         {"n", of.n},
-                                         {"nrhs", of.columns},
-                                         {"batch", of.batch},
-                                         {"flops", static_cast<std::int64_t>(of.flops * batch)},
-                                         {"bytes", static_cast<std::int64_t>(bytes)}}));
+  emit_kernel(stream, payloads::Solve{
+                          .operation = of.operation,
+                          .type = number_name(of.type),
+                          .m = of.m,
+                          .n = of.n,
+                          .nrhs = of.columns,
+                          .batch = of.batch,
+                          .flops = static_cast<std::int64_t>(of.flops * batch),
+                          .bytes = static_cast<std::int64_t>(bytes),
+                      });
   forget_reached(outputs.direct);
   for (const void* array : outputs.arrays) forget_pointed(array, static_cast<std::size_t>(of.batch));
   return CUBLAS_STATUS_SUCCESS;

@@ -38,8 +38,7 @@ cublasStatus_t inner_product(cublasHandle_t handle, std::int64_t n, cudaDataType
   if (!stream.valid) return CUBLAS_STATUS_EXECUTION_FAILED;
 
   const auto bytes = static_cast<std::int64_t>(number_bytes(type));
-  emit_kernel(stream, library_signature("cublas", "dot", number_name(type),
-                                        {{"n", n}, {"flops", 2 * n}, {"bytes", 2 * n * bytes}}));
+  emit_kernel(stream, payloads::Dot{.type = number_name(type), .n = n, .flops = 2 * n, .bytes = 2 * n * bytes});
   give_result(*context, stream, result, result_type);
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -117,19 +117,21 @@ bool describe_attention(const Operations& operations, std::int64_t bytes, GraphW
   if (!find_unified(operations, found) && !find_composite(operations, found)) return false;
   const auto& [q, k, v, backward] = found;
   if (!q.has_rank(4) || !k.has_rank(4) || !v.has_rank(4)) return false;
-  work.signature =
-      library_signature("cudnn", backward ? "attention_backward" : "attention_forward", type_name(q.data_type),
-                        {{"batch", q.sizes[0]},
-                         {"heads", q.sizes[1]},
-                         {"kv_heads", k.sizes[1]},
-                         {"seqlen_q", q.sizes[2]},
-                         {"seqlen_k", k.sizes[2]},
-                         {"head_dim", q.sizes[3]},
-                         {"head_dim_v", v.sizes[3]},
-                         {"causal", is_causal(operations)},
-                         {"dropout", has_dropout(operations)},
-                         {"bias", has_bias(operations, k.sizes[2])},
-                         {"bytes", bytes}});
+  work.signature = payload_text(payloads::Attention{
+      .operation = backward ? "attention_backward" : "attention_forward",
+      .type = type_name(q.data_type),
+      .batch = q.sizes[0],
+      .heads = q.sizes[1],
+      .kv_heads = k.sizes[1],
+      .seqlen_q = q.sizes[2],
+      .seqlen_k = k.sizes[2],
+      .head_dim = q.sizes[3],
+      .head_dim_v = v.sizes[3],
+      .causal = is_causal(operations),
+      .dropout = has_dropout(operations),
+      .bias = has_bias(operations, k.sizes[2]),
+      .bytes = bytes,
+  });
   work.workspace_bytes = backward ? backward_workspace_bytes(found) : 0;
   return true;
 }

@@ -39,11 +39,14 @@ cudnnStatus_t record(cudnnHandle_t handle, const char* operation, cudnnTensorDes
   if (!x || !scale || x->sizes.size() < 2) return CUDNN_STATUS_BAD_PARAM;
   const StreamRef stream = resolve_stream(context->stream);
   if (!stream.valid) return CUDNN_STATUS_EXECUTION_FAILED;
-  emit_kernel(stream, library_signature("cudnn", operation, type_name(x->data_type),
-                                        {{"batch", x->sizes[0]},
-                                         {"channels", x->sizes[1]},
-                                         {"pixels", product_of(x->sizes, 2)},
-                                         {"bytes", operands * x->bytes()}}));
+  emit_kernel(stream, payloads::BatchNorm{
+                          .operation = operation,
+                          .type = type_name(x->data_type),
+                          .batch = x->sizes[0],
+                          .channels = x->sizes[1],
+                          .pixels = product_of(x->sizes, 2),
+                          .bytes = operands * x->bytes(),
+                      });
   forget_reached(written);
   forget_reached(written_parameters);
   return CUDNN_STATUS_SUCCESS;

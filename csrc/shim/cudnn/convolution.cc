@@ -44,16 +44,6 @@ Convolution find_convolution(const Operations& operations) {
   return {};
 }
 
-void append_list(std::string& signature, const char* name, const Sizes& sizes) {
-  std::string list;
-  for (const std::int64_t size : sizes) list += (list.empty() ? "" : ", ") + std::to_string(size);
-  signature.insert(signature.size() - 1, std::string(", \"") + name + "\": [" + list + ']');
-}
-
-void append_text(std::string& signature, const char* name, const char* text) {
-  signature.insert(signature.size() - 1, std::string(", \"") + name + "\": \"" + text + '"');
-}
-
 bool takes_tf32(const Convolution& of, int engine) noexcept {
   return of.x.data_type == CUDNN_DATA_FLOAT && engine == 0;
 }
@@ -95,19 +85,24 @@ bool describe_convolution(const Operations& operations, int engine, std::int64_t
   const Convolution found = find_convolution(operations);
   if (!found.names) return false;
   const Tensor &x = found.x, &w = found.w, &y = found.y;
-  work.signature = library_signature(
-      "cudnn", found.names->operation, type_name(x.data_type),
-      {{"groups", x.sizes[1] / w.sizes[1]}, {"flops", 2 * y.elements() * product_of(w.sizes, 1)}, {"bytes", bytes}});
-  append_text(work.signature, "compute", compute_type(found, engine));
-  append_text(work.signature, "layout", x.layout());
-  append_list(work.signature, "x", x.sizes);
-  append_list(work.signature, "w", w.sizes);
-  append_list(work.signature, "y", y.sizes);
+  payloads::Convolution told{
+      .operation = found.names->operation,
+      .type = type_name(x.data_type),
+      .groups = x.sizes[1] / w.sizes[1],
+      .flops = 2 * y.elements() * product_of(w.sizes, 1),
+      .bytes = bytes,
+      .compute = compute_type(found, engine),
+      .layout = x.layout(),
+      .x = x.sizes,
+      .w = w.sizes,
+      .y = y.sizes,
+  };
   if (const DescriptorRef description = child(*found.operation, found.names->description)) {
-    append_list(work.signature, "padding", integers(*description, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS));
-    append_list(work.signature, "stride", integers(*description, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES));
-    append_list(work.signature, "dilation", integers(*description, CUDNN_ATTR_CONVOLUTION_DILATIONS));
+    told.padding = integers(*description, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+    told.stride = integers(*description, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+    told.dilation = integers(*description, CUDNN_ATTR_CONVOLUTION_DILATIONS);
   }
+  work.signature = payload_text(told);
   work.workspace_bytes = workspace_of(found, engine);
   return true;
 }

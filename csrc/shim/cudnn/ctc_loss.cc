@@ -79,12 +79,14 @@ cudnnStatus_t record(const LossCall& call, const void* costs, const void* gradie
   const StreamRef stream = resolve_stream(contexts.get(call.context)->stream);
   if (!stream.valid) return CUDNN_STATUS_EXECUTION_FAILED;
   const std::int64_t batch = probabilities.sizes[1], operands = gradients ? 2 : 1;
-  emit_kernel(stream, library_signature("cudnn", "ctc_loss", "f32",
-                                        {{"seqlen", probabilities.sizes[0]},
-                                         {"batch", batch},
-                                         {"channels", probabilities.sizes[2]},
-                                         {"labels", labels},
-                                         {"bytes", operands * probabilities.bytes()}}));
+  emit_kernel(stream, payloads::CtcLoss{
+                          .type = "f32",
+                          .seqlen = probabilities.sizes[0],
+                          .batch = batch,
+                          .channels = probabilities.sizes[2],
+                          .labels = labels,
+                          .bytes = operands * probabilities.bytes(),
+                      });
   forget_reached({costs, gradients, workspace});
   return CUDNN_STATUS_SUCCESS;
 }

@@ -65,8 +65,7 @@ PH_EXPORT cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t handl
   if (!states) return CUDNN_STATUS_SUCCESS;
   const StreamRef stream = resolve_stream(context->stream);
   if (!stream.valid) return CUDNN_STATUS_EXECUTION_FAILED;
-  emit_kernel(stream, library_signature("cudnn", "dropout_states", "i32",
-                                        {{"bytes", static_cast<std::int64_t>(states_bytes())}}));
+  emit_kernel(stream, payloads::DropoutStates{.type = "i32", .bytes = static_cast<std::int64_t>(states_bytes())});
   forget_reached({states});
   return CUDNN_STATUS_SUCCESS;
 }

@@ -126,10 +126,12 @@ bool describe(const Descriptor& graph, int engine, GraphWork& work) {
   const std::int64_t bytes = bytes_in_memory(operations);
   work = {{}, 0, written_by(operations)};
   if (describe_convolution(operations, engine, bytes, work) || describe_attention(operations, bytes, work)) return true;
-  work.signature = library_signature("cudnn", "graph", main_type(operations),
-                                     {{"operations", static_cast<std::int64_t>(operations.size())},
-                                      {"flops", product_flops(operations)},
-                                      {"bytes", bytes}});
+  work.signature = payload_text(payloads::OperationGraph{
+      .type = main_type(operations),
+      .operations = static_cast<std::int64_t>(operations.size()),
+      .flops = product_flops(operations),
+      .bytes = bytes,
+  });
   return true;
 }
 

@@ -107,20 +107,22 @@ std::int64_t reserve_bytes(const Network& network, const Sequences& x) noexcept 
   return x.rows() * elements * type_bytes(network.data_type);
 }
 
-std::string signature_of(const Network& network, const Sequences& x, const char* pass) {
-  const std::string operation = std::string(cell_name(network.cell)) + '_' + pass;
-  return library_signature("cudnn", operation.c_str(), type_name(network.data_type),
-                           {{"layers", network.layers},
-                            {"directions", network.directions},
-                            {"seqlen", x.length},
-                            {"batch", x.batch},
-                            {"tokens", x.tokens},
-                            {"input", network.input},
-                            {"hidden", network.hidden},
-                            {"projection", network.is_projected() ? network.output : 0},
-                            {"persistent", network.persistent},
-                            {"tensor_cores", network.tensor_cores},
-                            {"dropout", network.drops}});
+payloads::Recurrent signature_of(const Network& network, const Sequences& x, const char* pass) {
+  return {
+      .operation = std::string(cell_name(network.cell)) + '_' + pass,
+      .type = type_name(network.data_type),
+      .layers = network.layers,
+      .directions = network.directions,
+      .seqlen = x.length,
+      .batch = x.batch,
+      .tokens = x.tokens,
+      .input = network.input,
+      .hidden = network.hidden,
+      .projection = network.is_projected() ? network.output : 0,
+      .persistent = network.persistent,
+      .tensor_cores = network.tensor_cores,
+      .dropout = network.drops,
+  };
 }
 
 }  // namespace ph::cudnn

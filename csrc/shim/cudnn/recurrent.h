@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
+#include "protocol/payloads.h"
 #include "shim/core/handles.h"
 #include "shim/cudnn/cudnn_types.h"
 
@@ -61,7 +61,7 @@ std::int64_t workspace_bytes(const Network& network, const Sequences& x) noexcep
 std::int64_t reserve_bytes(const Network& network, const Sequences& x) noexcept;
 
 // `pass`: "forward", "backward_data" or "backward_weights".
-std::string signature_of(const Network& network, const Sequences& x, const char* pass);
+payloads::Recurrent signature_of(const Network& network, const Sequences& x, const char* pass);
 
 extern HandleTable<Network> networks;
 extern HandleTable<Sequences> sequences;

@@ -147,11 +147,14 @@ PH_EXPORT cufftResult cufftXtExec(cufftHandle handle, void* input, void* output,
   const auto elements = static_cast<double>(plan.elements);
   const double count = (plan.operation[0] == plan.operation[2] ? 5 : 2.5) * elements * std::log2(elements);
   const std::size_t bytes = static_cast<std::size_t>(plan.passes) * (plan.input_bytes + plan.output_bytes);
-  emit_kernel(stream, library_signature("cufft", plan.operation, plan.type,
-                                        {{"elements", plan.elements},
-                                         {"batch", plan.batch},
-                                         {"flops", static_cast<std::int64_t>(count * static_cast<double>(plan.batch))},
-                                         {"bytes", static_cast<std::int64_t>(bytes)}}));
+  emit_kernel(stream, payloads::FourierTransform{
+                          .operation = plan.operation,
+                          .type = plan.type,
+                          .elements = plan.elements,
+                          .batch = plan.batch,
+                          .flops = static_cast<std::int64_t>(count * static_cast<double>(plan.batch)),
+                          .bytes = static_cast<std::int64_t>(bytes),
+                      });
   forget_reached({input, output});  // a transform to real numbers overwrites its input too
   return CUFFT_SUCCESS;
 }

@@ -129,14 +129,16 @@ cusolverStatus_t record(cusolverDnHandle_t handle, const Operation& of, std::ini
   // Complex numbers: four multiplications and as many additions for one of each.
   const bool is_complex = of.type == CUDA_C_32F || of.type == CUDA_C_64F;
   const double batch = real(of.batch), flops = batch * of.flops * (is_complex ? 4 : 1);
-  emit_kernel(stream,
-              library_signature("cusolver", of.name, number_name(of.type),
-                                {{"m", of.m},
-                                 {"n", of.n},
-                                 {"columns", of.columns},
-                                 {"batch", of.batch},
-                                 {"flops", static_cast<std::int64_t>(flops)},
-                                 {"bytes", static_cast<std::int64_t>(of.elements * batch * number_bytes(of.type))}}));
+  emit_kernel(stream, payloads::Factorization{
+                          .operation = of.name,
+                          .type = number_name(of.type),
+                          .m = of.m,
+                          .n = of.n,
+                          .columns = of.columns,
+                          .batch = of.batch,
+                          .flops = static_cast<std::int64_t>(flops),
+                          .bytes = static_cast<std::int64_t>(of.elements * batch * number_bytes(of.type)),
+                      });
   forget_reached(outputs);
   forget_reached({info});
   return CUSOLVER_STATUS_SUCCESS;

@@ -35,13 +35,16 @@ cusparseStatus_t record(cusparseHandle_t handle, const Operation& of,
   if (!context) return CUSPARSE_STATUS_NOT_INITIALIZED;
   const StreamRef stream = resolve_stream(context->stream);
   if (!stream.valid) return CUSPARSE_STATUS_EXECUTION_FAILED;
-  emit_kernel(stream, library_signature("cusparse", of.name, number_name(of.type),
-                                        {{"m", of.m},
-                                         {"n", of.n},
-                                         {"k", of.k},
-                                         {"nonzeros", of.nonzeros},
-                                         {"index_bytes", of.index_bytes},
-                                         {"batch", of.batch}}));
+  emit_kernel(stream, payloads::SparseOperation{
+                          .operation = of.name,
+                          .type = number_name(of.type),
+                          .m = of.m,
+                          .n = of.n,
+                          .k = of.k,
+                          .nonzeros = of.nonzeros,
+                          .index_bytes = of.index_bytes,
+                          .batch = of.batch,
+                      });
   forget_reached(outputs);
   return CUSPARSE_STATUS_SUCCESS;
 }

@@ -96,24 +96,16 @@ class Statistics {
  public:
   void add(const std::string& key, const Gap& gap) {
     if (gap.calls() == 0) return;
-    json_ += keys_ == 0 ? "" : ", ";
-    json_ +=
-        "[" + json_string(key) + ", " + std::to_string(gap.calls()) + ", " + std::to_string(gap.typical_ns()) + "]";
-    if (++keys_ == kKeysPerRecord) flush();
+    told_.gaps.emplace_back(key, gap.calls(), gap.typical_ns());
+    if (told_.gaps.size() == kKeysPerRecord) flush();
   }
 
   void flush() {
-    if (keys_ == 0) return;
-    Record record{};
-    record.kind = RecordKind::Statistics;
-    emit(record, "{\"kind\": \"host_gaps\", \"gaps\": [" + json_ + "]}");
-    json_.clear();
-    keys_ = 0;
+    if (!told_.gaps.empty()) emit_statistics(payload_text(std::exchange(told_, {})));
   }
 
  private:
-  std::string json_;
-  std::size_t keys_ = 0;
+  payloads::HostGaps told_;
 };
 
 }  // namespace

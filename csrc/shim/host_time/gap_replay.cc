@@ -7,19 +7,20 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
 #include "shim/channel/rank.h"
 #include "shim/core/config.h"
 #include "shim/core/failure.h"
+#include "shim/core/json.h"
 
 namespace ph {
 
 namespace {
 
 enum class Source : std::uint8_t { Signature, Family, Call, Fixed, kCount };
-constexpr const char* kSourceNames[] = {"signature", "family", "call", "fixed"};
 
 struct Charge {
   Nanoseconds gap_ns = 0;
@@ -182,14 +183,16 @@ void emit_replayed_counts() {
   fixed.calls += fixed_calls.load(std::memory_order_relaxed);
   fixed.gap_ns += fixed_ns.load(std::memory_order_relaxed);
 
-  std::string json = "{\"kind\": \"replayed_gaps\"";
-  for (std::size_t source = 0; source < totals.size(); ++source) {
-    json += std::string(", \"") + kSourceNames[source] + "\": [" + std::to_string(totals[source].calls) + ", " +
-            std::to_string(totals[source].gap_ns) + "]";
-  }
-  Record record{};
-  record.kind = RecordKind::Statistics;
-  emit(record, json + "}");
+  const auto told = [&totals](Source source) {
+    const Total& total = totals[static_cast<std::size_t>(source)];
+    return std::tuple(static_cast<std::int64_t>(total.calls), std::int64_t{total.gap_ns});
+  };
+  emit_statistics(payload_text(payloads::ReplayedGaps{
+      .signature = told(Source::Signature),
+      .family = told(Source::Family),
+      .call = told(Source::Call),
+      .fixed = told(Source::Fixed),
+  }));
 }
 
 }  // namespace ph

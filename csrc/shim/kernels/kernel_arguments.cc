@@ -115,27 +115,19 @@ std::int64_t read_integer(const ArgumentPlan::Integer& integer, const void* argu
   return static_cast<std::int64_t>(raw << shift) >> shift;
 }
 
-void append_triple(std::string& json, const char* key, const std::uint32_t (&value)[3]) {
-  json += ", \"";
-  json += key;
-  json += "\": [" + std::to_string(value[0]) + ", " + std::to_string(value[1]) + ", " + std::to_string(value[2]) + "]";
-}
+using NamedSizes = std::vector<std::pair<std::string, std::int64_t>>;
 
-void append_sizes(std::string& json, const ArgumentPlan& plan, std::span<const std::int64_t> values) {
-  std::string sizes;
+NamedSizes named_sizes(const ArgumentPlan& plan, std::span<const std::int64_t> values) {
+  NamedSizes sizes;
   std::size_t next = plan.integers.size();
   for (const SizeReader& reader : plan.readers) {
     for (const std::string_view name : size_names(reader.kind)) {
       if (next >= values.size()) break;
       const std::int64_t value = values[next++];
-      if (value == kUnknownSize) continue;
-      if (!sizes.empty()) sizes += ", ";
-      sizes += '"';
-      sizes += name;
-      sizes += "\": " + std::to_string(value);
+      if (value != kUnknownSize) sizes.emplace_back(name, value);
     }
   }
-  if (!sizes.empty()) json += ", \"sizes\": {" + sizes + "}";
+  return sizes;
 }
 
 }  // namespace
@@ -183,25 +175,19 @@ std::size_t read_scalars(const ArgumentPlan& plan, const LaunchShape& shape, voi
   return written;
 }
 
-std::string signature_json(std::string_view name, const LaunchShape& shape, const ArgumentPlan& plan,
-                           std::span<const std::int64_t> values) {
-  std::string json = "{\"kind\": \"kernel\", \"name\": \"";
-  for (const char c : name) {
-    if (c == '"' || c == '\\') json += '\\';
-    json += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-  }
-  json += '"';
-  append_triple(json, "grid", shape.grid);
-  append_triple(json, "block", shape.block);
-  json += ", \"shared_bytes\": " + std::to_string(shape.shared_bytes) + ", \"scalars\": [";
-  for (std::size_t i = 0; i < plan.integers.size() && i < values.size(); ++i) {
-    if (i != 0) json += ", ";
-    json += "[" + std::to_string(plan.integers[i].parameter) + ", " + std::to_string(values[i]) + "]";
-  }
-  json += "]";
-  append_sizes(json, plan, values);
-  json += "}";
-  return json;
+payloads::Kernel describe_launch(std::string_view name, const LaunchShape& shape, const ArgumentPlan& plan,
+                                 std::span<const std::int64_t> values) {
+  payloads::Kernel told{
+      .name = std::string(name),
+      .grid = {shape.grid[0], shape.grid[1], shape.grid[2]},
+      .block = {shape.block[0], shape.block[1], shape.block[2]},
+      .shared_bytes = shape.shared_bytes,
+      .scalars = {},
+  };
+  for (std::size_t i = 0; i < plan.integers.size() && i < values.size(); ++i)
+    told.scalars.emplace_back(plan.integers[i].parameter, values[i]);
+  if (NamedSizes sizes = named_sizes(plan, values); !sizes.empty()) told.sizes = std::move(sizes);
+  return told;
 }
 
 }  // namespace ph

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "protocol/payloads.h"
 #include "shim/kernels/kernel_structures.h"
 
 namespace ph {
@@ -49,8 +50,8 @@ std::size_t value_count(const ArgumentPlan& plan) noexcept;
 std::size_t read_scalars(const ArgumentPlan& plan, const LaunchShape& shape, void* const* args, std::int64_t* out,
                          std::size_t capacity) noexcept;
 
-// The signature's JSON (docs/records.md). `values` is what read_scalars wrote.
-std::string signature_json(std::string_view name, const LaunchShape& shape, const ArgumentPlan& plan,
-                           std::span<const std::int64_t> values);
+// The signature. `values` is what read_scalars wrote.
+payloads::Kernel describe_launch(std::string_view name, const LaunchShape& shape, const ArgumentPlan& plan,
+                                 std::span<const std::int64_t> values);
 
 }  // namespace ph

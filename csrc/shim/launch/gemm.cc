@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <mutex>
-#include <string>
 #include <unordered_map>
 
 #include "shim/channel/rank.h"
@@ -84,53 +83,37 @@ const char* scale_name(std::uint8_t scale) noexcept {
   return scale < std::size(kNames) ? kNames[scale] : "?";
 }
 
-void add(std::string& json, const char* key, std::int64_t value) {
-  json += std::string(", \"") + key + "\": " + std::to_string(value);
-}
-
-void add(std::string& json, const char* key, const char* value) {
-  json += std::string(", \"") + key + "\": \"" + value + '"';
-}
-
-// Only what departs from a plain column-major product without scales: most signatures have none of it.
-void add_extras(std::string& json, const Gemm& gemm) {
-  if (gemm.order_a | gemm.order_b | gemm.order_c | gemm.order_d) {
-    json += ", \"orders\": [" + std::to_string(gemm.order_a) + ", " + std::to_string(gemm.order_b) + ", " +
-            std::to_string(gemm.order_c) + ", " + std::to_string(gemm.order_d) + ']';
-  }
-  if (gemm.batch == GemmBatch::Strided) {
-    json += ", \"strides\": [" + std::to_string(gemm.stride_a) + ", " + std::to_string(gemm.stride_b) + ", " +
-            std::to_string(gemm.stride_d) + ']';
-  }
-  if (gemm.batch == GemmBatch::PointerArray) json += ", \"pointer_array\": true";
-  if (gemm.scale_a | gemm.scale_b) {
-    add(json, "scale_a", scale_name(gemm.scale_a));
-    add(json, "scale_b", scale_name(gemm.scale_b));
-  }
-}
-
-std::string to_json(const Gemm& gemm) {
+payloads::Gemm describe(const Gemm& gemm) {
   constexpr const char* kTranspositions[] = {"N", "T", "C", "C"};
-  std::string json = "{\"kind\": \"gemm\"";
-  add(json, "library", gemm.library == GemmLibrary::Cublas ? "cublas" : "cublasLt");
-  add(json, "m", static_cast<std::int64_t>(gemm.m));
-  add(json, "n", static_cast<std::int64_t>(gemm.n));
-  add(json, "k", static_cast<std::int64_t>(gemm.k));
-  add(json, "batch", gemm.batch_count);
-  add(json, "transa", kTranspositions[gemm.transa & 3]);
-  add(json, "transb", kTranspositions[gemm.transb & 3]);
-  add(json, "lda", gemm.lda);
-  add(json, "ldb", gemm.ldb);
-  add(json, "ldc", gemm.ldd);
-  add(json, "a", number_name(gemm.a));
-  add(json, "b", number_name(gemm.b));
-  add(json, "c", number_name(gemm.c));
-  add(json, "d", number_name(gemm.d));
-  add(json, "compute", compute_name(gemm));
-  add(json, "epilogue", epilogue_name(gemm.epilogue));
-  json += gemm.reads_c ? ", \"beta\": true" : ", \"beta\": false";
-  add_extras(json, gemm);
-  return json + '}';
+  payloads::Gemm told{
+      .library = gemm.library == GemmLibrary::Cublas ? "cublas" : "cublasLt",
+      .m = static_cast<std::int64_t>(gemm.m),
+      .n = static_cast<std::int64_t>(gemm.n),
+      .k = static_cast<std::int64_t>(gemm.k),
+      .batch = gemm.batch_count,
+      .transa = kTranspositions[gemm.transa & 3],
+      .transb = kTranspositions[gemm.transb & 3],
+      .lda = gemm.lda,
+      .ldb = gemm.ldb,
+      .ldc = gemm.ldd,
+      .a = number_name(gemm.a),
+      .b = number_name(gemm.b),
+      .c = number_name(gemm.c),
+      .d = number_name(gemm.d),
+      .compute = compute_name(gemm),
+      .epilogue = epilogue_name(gemm.epilogue),
+      .beta = gemm.reads_c,
+  };
+  // Only what departs from a plain column-major product without scales: most signatures have none of it.
+  if (gemm.order_a | gemm.order_b | gemm.order_c | gemm.order_d)
+    told.orders = {gemm.order_a, gemm.order_b, gemm.order_c, gemm.order_d};
+  if (gemm.batch == GemmBatch::Strided) told.strides = {gemm.stride_a, gemm.stride_b, gemm.stride_d};
+  if (gemm.batch == GemmBatch::PointerArray) told.pointer_array = true;
+  if (gemm.scale_a | gemm.scale_b) {
+    told.scale_a = scale_name(gemm.scale_a);
+    told.scale_b = scale_name(gemm.scale_b);
+  }
+  return told;
 }
 
 // The program may still multiply while static destructors run, so the map is never destroyed.
@@ -139,7 +122,7 @@ std::uint32_t signature_of(const Gemm& gemm) {
   static auto& ids = *new std::unordered_map<Gemm, std::uint32_t, GemmHash, GemmEqual>;
   const std::lock_guard lock(mutex);
   const auto [entry, is_new] = ids.try_emplace(gemm, 0);
-  if (is_new) entry->second = intern_signature(to_json(gemm));
+  if (is_new) entry->second = intern_signature(payload_text(describe(gemm)));
   return entry->second;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -12,6 +11,7 @@
 #include "shim/channel/rank.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
+#include "shim/core/json.h"
 #include "shim/graph/capture.h"
 #include "shim/host_time/host_time.h"
 #include "shim/launch/argument_reach.h"
@@ -73,16 +73,14 @@ bool names_grouped_product(std::string_view name) noexcept {
   return name.find("GroupProblemShape") != std::string_view::npos;
 }
 
-std::string launch_json(const KernelFunction& function, const LaunchShape& shape,
+std::string launch_text(const KernelFunction& function, const LaunchShape& shape,
                         std::span<const std::int64_t> values) {
-  std::string json = signature_json(function.name, shape, function.plan, values);
-  if (function.code.module_hash == 0) return json;
-  char module[40];
-  std::snprintf(module, sizeof module, ", \"module\": \"%016llx\"",
-                static_cast<unsigned long long>(function.code.module_hash));
-  json.replace(json.size() - 1, 1, module);
-  if (function.code.thread_bytes != 0) json += ", \"thread_bytes\": " + std::to_string(function.code.thread_bytes);
-  return json + '}';
+  payloads::Kernel told = describe_launch(function.name, shape, function.plan, values);
+  if (function.code.module_hash != 0) {
+    told.module = hash_text(function.code.module_hash);
+    if (function.code.thread_bytes != 0) told.thread_bytes = function.code.thread_bytes;
+  }
+  return payload_text(told);
 }
 
 // Of a kernel whose name does not tell how many parameters it has, nothing can be kept.
@@ -100,9 +98,9 @@ std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, v
   const std::lock_guard lock(function.mutex);
   std::uint32_t& signature = function.signatures[key];
   if (signature == 0) {
-    const std::string json = launch_json(function, shape, {key.value.data(), key.values});
-    keep(function, json, arguments, form);
-    signature = intern_signature(json);
+    const std::string text = launch_text(function, shape, {key.value.data(), key.values});
+    keep(function, text, arguments, form);
+    signature = intern_signature(text);
   }
   return signature;
 }

@@ -29,12 +29,10 @@ using Bytes = std::vector<unsigned char>;
 std::string folder() { return config().run_dir + "/launches"; }
 
 // FNV-1a, 64 bits (sim_server/kernels/executor.py names files likewise). Source: isthe.com/chongo/tech/comp/fnv.
-std::string hash_text(std::string_view bytes) {
+std::uint64_t hash_of(std::string_view bytes) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
-  char text[20];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
-  return text;
+  return hash;
 }
 
 // Whole or not at all: others look for it meanwhile.
@@ -99,32 +97,25 @@ void reach(std::span<const unsigned char> bytes, Reached& reached) {
 
 std::string hex(std::span<const unsigned char> bytes) {
   static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text = "\"";
+  std::string text;
   for (const unsigned char byte : bytes) {
     text += kDigits[byte >> 4];
     text += kDigits[byte & 0xf];
   }
-  return text + '"';
+  return text;
 }
 
-template <class Items, class Text>
-std::string list(const Items& items, Text&& text) {
-  std::string json;
-  for (const auto& item : items) json += (json.empty() ? "" : ", ") + text(item);
-  return '[' + json + ']';
-}
-
-// Empty: it is not known where the code is.
-std::string code_json(const KernelCode& code) {
+// Says where the code is. False: that is not known.
+bool find_code(const KernelCode& code, payloads::KeptLaunch& told) {
   if (code.module_hash != 0) {
-    char image[40];
-    std::snprintf(image, sizeof image, "\"image\": \"%016llx\"", static_cast<unsigned long long>(code.module_hash));
-    return image;
+    told.image = hash_text(code.module_hash);
+    return true;
   }
   Dl_info info;
-  if (code.stub == nullptr || dladdr(code.stub, &info) == 0) return {};
-  const auto offset = static_cast<const char*>(code.stub) - static_cast<const char*>(info.dli_fbase);
-  return "\"library\": " + json_string(info.dli_fname) + ", \"offset\": " + std::to_string(offset);
+  if (code.stub == nullptr || dladdr(code.stub, &info) == 0) return false;
+  told.library = info.dli_fname;
+  told.offset = static_cast<const char*>(code.stub) - static_cast<const char*>(info.dli_fbase);
+  return true;
 }
 
 }  // namespace
@@ -136,9 +127,10 @@ bool keeps_launches() noexcept {
 
 void keep_launch(std::string_view signature, const KernelCode& code, std::uint16_t parameters, const LaunchForm& form,
                  void* const* arguments) {
-  const std::string name = hash_text(signature);
-  const std::string where = code_json(code);
-  if (where.empty() || is_written(name)) return;
+  const std::string name = hash_text(hash_of(signature));
+  payloads::KeptLaunch told{
+      .signature = {std::string(signature)}, .cluster = {}, .parameters = {}, .regions = {}, .contents = {}};
+  if (!find_code(code, told) || is_written(name)) return;
   std::vector<Bytes> values;
   if (form.packed != nullptr) {
     values.push_back(read_own_memory(form.packed, form.packed_bytes));
@@ -148,23 +140,23 @@ void keep_launch(std::string_view signature, const KernelCode& code, std::uint16
   }
   Reached reached;
   for (const Bytes& value : values) reach(value, reached);
-  const auto& cluster = form.cluster;
-  std::string json = "{\"signature\": " + std::string(signature) + ", " + where;
-  json += ", \"cooperative\": " + std::to_string(form.cooperative);
-  json += ", \"cluster\": " + list(cluster, [](std::uint32_t size) { return std::to_string(size); });
-  json += ", \"packed\": " + std::to_string(form.packed != nullptr) + ", \"parameters\": " + list(values, hex);
-  json += ", \"regions\": " + list(reached.regions, [](const auto& region) {
-            return '[' + std::to_string(region.first) + ", " + std::to_string(region.second) + ']';
-          });
-  json += ", \"contents\": " + list(reached.contents, [](const auto& content) {
-            return '[' + std::to_string(content.first) + ", " + hex(content.second) + ']';
-          });
-  write_file(name, json + "}\n");
+  told.cooperative = form.cooperative;
+  told.cluster = {form.cluster[0], form.cluster[1], form.cluster[2]};
+  told.packed = form.packed != nullptr;
+  for (const Bytes& value : values) told.parameters.push_back(hex(value));
+  for (const auto& [address, bytes] : reached.regions) told.regions.emplace_back(address, bytes);
+  for (const auto& [address, content] : reached.contents) told.contents.emplace_back(address, hex(content));
+  write_file(name, payload_text(told) + '\n');
+}
+
+std::string hash_text(std::uint64_t hash) {
+  char text[20];
+  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(hash));
+  return text;
 }
 
 void keep_image(std::uint64_t hash, const void* data, std::size_t bytes) noexcept {
-  char name[40];
-  std::snprintf(name, sizeof name, "%016llx.image", static_cast<unsigned long long>(hash));
+  const std::string name = hash_text(hash) + ".image";
   if (!is_written(name)) write_file(name, {static_cast<const char*>(data), bytes});
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -38,6 +39,9 @@ PH_EXPORT bool keeps_launches() noexcept;
 // then the executor says that it knows no launch.
 void keep_launch(std::string_view signature, const KernelCode& code, std::uint16_t parameters, const LaunchForm& form,
                  void* const* arguments);
+
+// 16 digits, as signatures and files have it.
+PH_EXPORT std::string hash_text(std::uint64_t hash);
 
 // A code object, by its hash.
 PH_EXPORT void keep_image(std::uint64_t hash, const void* data, std::size_t bytes) noexcept;
