@@ -85,14 +85,19 @@ void enqueue_host_write(void* destination, const void* source, std::size_t bytes
   ++issue.host_writes;
 }
 
+// Pinned memory is read in its turn on the stream: a function of the host that is queued before may write it.
+bool is_written_later(const void* source, std::size_t bytes) noexcept {
+  {
+    const std::lock_guard lock(issue.mutex);
+    if (issue.written_later.known_bytes(source, bytes) != 0) return true;
+  }
+  return may_be_pinned(source) && writes_are_queued(source, bytes);
+}
+
 // The program may free or reuse the source as soon as the call is over, so it is read now; unless a queued
 // operation still has to write it.
 void upload(void* destination, const void* source, std::size_t bytes) noexcept {
-  bool written_later;
-  {
-    const std::lock_guard lock(issue.mutex);
-    written_later = issue.written_later.known_bytes(source, bytes) != 0;
-  }
+  const bool written_later = is_written_later(source, bytes);
   std::shared_ptr<unsigned char[]> staged;
   if (!written_later) {
     staged.reset(new unsigned char[bytes]);
