@@ -10,6 +10,7 @@
 #include "shim/channel/rank.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
+#include "shim/values/kept_addresses.h"
 #include "shim/values/tensor_view.h"
 #include "shim/values/value_queue.h"
 #include "shim/values/values.h"
@@ -33,7 +34,7 @@ struct Launch {
   bool strided = false;
   Dimensions dimensions;                     // of a strided launch
   std::array<Tensor, kMostTensors> tensors;  // the output first
-  unsigned char state[kStateBytes];
+  alignas(8) unsigned char state[kStateBytes];
 
   std::size_t size(std::size_t tensor) const noexcept { return size_of(tensors[tensor].type); }
   unsigned char* element(std::size_t tensor, std::size_t index) const noexcept {
@@ -277,6 +278,7 @@ bool apply_kernel(const KernelRule& rule, const LaunchShape& shape, void* const*
   if (!any_known() && rule.operands != 1) return false;
   Launch launch;
   if (!read_launch(rule, arguments, launch)) return false;
+  keep_numbers(launch.state, std::min(rule.function.state_bytes, kStateBytes));
   const Tensor& output = launch.tensors[0];
   const std::size_t extent = launch.extent_bytes(0);
   if (!may_be_computed(rule, launch)) {

@@ -102,10 +102,12 @@ void upload(void* destination, const void* source, std::size_t bytes) noexcept {
   if (!written_later) {
     staged.reset(new unsigned char[bytes]);
     std::memcpy(staged.get(), source, bytes);
+    keep_numbers(staged.get(), bytes);
   }
   expect_known(destination, bytes);
   enqueue_value(
       [=] {
+        if (!staged) keep_numbers(source, bytes);
         std::memcpy(destination, staged ? staged.get() : source, bytes);
         known_now().add(destination, bytes);
       },
@@ -181,7 +183,11 @@ void move_parts(void* destination, const void* source, std::size_t bytes, bool t
 void copy_large(void* destination, const void* source, std::size_t bytes) noexcept {
   const bool to_device = is_device_pointer(destination);
   if (!is_device_pointer(source)) {
-    keeps_upload(destination, source, bytes) ? upload(destination, source, bytes) : mark_unknown(destination, bytes);
+    switch (look_at_upload(destination, source, bytes)) {
+      case LargeUpload::Kept: return upload(destination, source, bytes);
+      case LargeUpload::Forgotten: keep_numbers(source, bytes); [[fallthrough]];
+      case LargeUpload::Empty: mark_unknown(destination, bytes);
+    }
   } else if (may_be_known(source, bytes)) {
     note_large_use(source, bytes);
     move_parts(destination, source, bytes, to_device);
