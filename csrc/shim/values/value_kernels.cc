@@ -176,17 +176,20 @@ void carry_out(const KernelRule& rule, const Launch& launch) {
   if (dense) known_now().add(output.data, extent);
 }
 
-// A fill needs no inputs. Of integers without gaps it may be as large as what operators keep
-// (phantora_py/rank/tensor_values.py, MOST_INDEX_BYTES).
-std::size_t most_bytes_of(const KernelRule& rule, const Launch& launch) noexcept {
-  constexpr std::size_t kMostIndexBytes = 4u << 20;
-  const bool is_large = rule.operands == 1 && !launch.strided && is_integral(launch.tensors[0].type);
-  return is_large ? std::max<std::size_t>(kMostIndexBytes, config().value_bytes) : config().value_bytes;
+// Integers without gaps, and what is made of them, may be as large as what operators keep
+// (phantora_py/rank/tensor_values.py, MOST_INDEX_BYTES). A fill may be of integers alone.
+bool are_large_integers(const KernelRule& rule, const Launch& launch) noexcept {
+  const auto first = launch.tensors.begin() + (rule.operands == 1 ? 0 : 1);
+  return !launch.strided && std::all_of(first, launch.tensors.begin() + static_cast<std::ptrdiff_t>(rule.operands),
+                                        [](const Tensor& tensor) { return is_integral(tensor.type); });
 }
 
 bool may_be_computed(const KernelRule& rule, const Launch& launch) noexcept {
-  const std::size_t most_bytes = most_bytes_of(rule, launch);
-  if (launch.elements > (rule.operands == 1 ? most_bytes : kMostElements)) return false;
+  constexpr std::size_t kMostIndexBytes = 4u << 20;
+  const bool large = are_large_integers(rule, launch);
+  const std::size_t most_bytes = std::max<std::size_t>(large ? kMostIndexBytes : 0, config().value_bytes);
+  // A fill needs no inputs.
+  if (launch.elements > (rule.operands == 1 ? most_bytes : large ? kMostIntegers : kMostElements)) return false;
   for (std::size_t i = 0; i < rule.operands; ++i) {
     const std::size_t extent = launch.extent_bytes(i);
     if (extent > most_bytes) return false;
