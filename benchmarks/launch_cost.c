@@ -26,16 +26,22 @@ int cublasCreate_v2(void**);
 int cublasGemmEx(void*, int, int, int, int, int, const void*, const void*, int, int, const void*, int, int, const void*,
                  void*, int, int, int, int);
 
-/* Kernels of PyTorch 2.15: an addition of two tensors, a layer norm, a list of 320 blocks of tensors. */
-enum { ADD, NORM, LIST_NORM, KERNELS };
+/* Kernels of PyTorch 2.15: an addition of two tensors, a layer norm, a list of 320 blocks of tensors. Kernels of others: of
+   a pointer, and of a structure whose size nothing tells, so that the caller's frame has to be found. */
+enum { ADD, NORM, LIST_NORM, OF_POINTER, OF_STRUCTURE, KERNELS };
 static const char* const names[KERNELS] = {
     "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3EELb0EEEviT0_T1_",
     "_ZN2at6native53_GLOBAL__N__4da244e1_20_layer_norm_kernel_cu_9c5ada8a28vectorized_layer_norm_kernelIffLb0EEE"
     "viT0_PKT_S6_S6_PS3_S7_PS4_",
     "_ZN2at6native51_GLOBAL__N__99dedba0_18_ForeachReduceOp_cu_b83ec48c25multi_tensor_apply_kernelINS1_18TensorList"
     "MetadataILi1EEENS0_12LpMaxFunctorIiLi1ELi1ELi0EEEJPiPKlEEEvT_T0_DpT1_",
+    "_Z5scalePf",
+    "_Z5scale6Tensor",
 };
-static char stubs[KERNELS][16];
+/* PyTorch's kernels are told by the library that they are in. */
+char* torch_stub(int kernel);
+static char own_stubs[2][16];
+static char* stub(int kernel) { return kernel < OF_POINTER ? torch_stub(kernel) : own_stubs[kernel - OF_POINTER]; }
 
 static struct {
   int32_t sizes[SIZES];
@@ -64,19 +70,33 @@ static void check(int code, const char* what) {
 
 static int call_add(int i) {
   void* arguments[] = {&data.sizes[i % SIZES], data.functor, data.tensors};
-  return cudaLaunchKernel(stubs[ADD], (dim3){64u << (i % SIZES), 1, 1}, (dim3){128, 1, 1}, arguments, 0, NULL);
+  return cudaLaunchKernel(stub(ADD), (dim3){64u << (i % SIZES), 1, 1}, (dim3){128, 1, 1}, arguments, 0, NULL);
 }
 
 static int call_norm(int i) {
   void** t = data.tensors;
   void* arguments[] = {&data.sizes[i % SIZES], &data.epsilon, &t[0], &t[1], &t[2], &t[3], &t[4], &t[5]};
-  return cudaLaunchKernel(stubs[NORM], (dim3){64u << (i % SIZES), 1, 1}, (dim3){128, 1, 1}, arguments, 0, NULL);
+  return cudaLaunchKernel(stub(NORM), (dim3){64u << (i % SIZES), 1, 1}, (dim3){128, 1, 1}, arguments, 0, NULL);
 }
 
 static int call_list_norm(int i) {
   (void)i;
   void* arguments[] = {&data.list, data.functor, &data.tensors[0], &data.tensors[1], &data.tensors[2]};
-  return cudaLaunchKernel(stubs[LIST_NORM], (dim3){LIST_BLOCKS, 1, 1}, (dim3){512, 1, 1}, arguments, 0, NULL);
+  return cudaLaunchKernel(stub(LIST_NORM), (dim3){LIST_BLOCKS, 1, 1}, (dim3){512, 1, 1}, arguments, 0, NULL);
+}
+
+static int call_of_pointer(int i) {
+  void* arguments[] = {&data.tensors[i % 8]};
+  return cudaLaunchKernel(stub(OF_POINTER), (dim3){64, 1, 1}, (dim3){128, 1, 1}, arguments, 0, NULL);
+}
+
+static int call_of_structure(int i) {
+  struct {
+    int64_t elements;
+    void* data;
+  } tensor = {1 << 20, data.tensors[i % 8]};
+  void* arguments[] = {&tensor};
+  return cudaLaunchKernel(stub(OF_STRUCTURE), (dim3){64, 1, 1}, (dim3){128, 1, 1}, arguments, 0, NULL);
 }
 
 static int call_empty(int i) { return empty(i) - i; }
@@ -111,6 +131,8 @@ static const struct {
     {"cudaLaunchKernel: addition", call_add},
     {"cudaLaunchKernel: layer norm", call_norm},
     {"cudaLaunchKernel: list of 320 blocks", call_list_norm},
+    {"cudaLaunchKernel: own kernel, pointer", call_of_pointer},
+    {"cudaLaunchKernel: own kernel, structure", call_of_structure},
     {"cublasGemmEx", call_gemm},
 };
 enum { CASES = sizeof cases / sizeof *cases };
@@ -128,15 +150,16 @@ static void pause_ms(long milliseconds) {
 
 static void prepare(void) {
   for (int i = 0; i < KERNELS; ++i) {
-    __cudaRegisterFunction(NULL, stubs[i], NULL, names[i], -1, NULL, NULL, NULL, NULL, NULL);
+    __cudaRegisterFunction(NULL, stub(i), NULL, names[i], -1, NULL, NULL, NULL, NULL, NULL);
   }
+  for (int i = 0; i < SIZES; ++i) data.sizes[i] = 8192 << i;
+  for (int i = 0; i < 8; ++i) check(cudaMalloc(&data.tensors[i], 8 << 20), "cudaMalloc");
   for (int i = 0; i < LIST_BLOCKS; ++i) { /* ten blocks per tensor */
     data.list.owner[i] = i / 10;
     data.list.chunk[i] = i % 10;
     data.list.elements[i / 10] = 10 * LIST_CHUNK;
+    data.list.addresses[i / 10] = data.tensors[i / 10 % 8];
   }
-  for (int i = 0; i < SIZES; ++i) data.sizes[i] = 8192 << i;
-  for (int i = 0; i < 8; ++i) check(cudaMalloc(&data.tensors[i], 8 << 20), "cudaMalloc");
   check(cudaMalloc(&data.a, 1 << 24), "cudaMalloc");
   check(cudaMalloc(&data.b, 1 << 24), "cudaMalloc");
   check(cudaMalloc(&data.c, 1 << 24), "cudaMalloc");

@@ -7,6 +7,7 @@ read. Owns the replacement of `torch.load`; a program that asks for `mmap` gets 
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 from collections.abc import Callable
 from types import ModuleType
@@ -32,9 +33,11 @@ def map_checkpoints(torch: ModuleType, host_tensors: HostTensors) -> None:
 
 def _can_map(torch: Any, file: Any, map_location: Any, asked: bool | None) -> bool:
     """Whether nobody has decided yet, and the file is one that `mmap=True` accepts."""
-    if asked is not None or torch.utils.serialization.config.load.mmap:
+    if asked is not None or not isinstance(file, (str, os.PathLike)):
         return False
-    if not isinstance(file, (str, os.PathLike)) or str(map_location) == "meta":
+    # PyTorch imports this module with its first load or save.
+    config = importlib.import_module("torch.utils.serialization").config
+    if config.load.mmap or str(map_location) == "meta":
         return False
     if torch._guards.detect_fake_mode(None) is not None or not os.path.isfile(file):
         return False

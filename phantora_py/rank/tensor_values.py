@@ -106,7 +106,7 @@ class TensorValues:
         )
 
     def is_small(self, tensor: Any) -> bool:
-        """Whether its values may be known."""
+        """Whether it may get values."""
         size_bytes = tensor.nbytes
         if size_bytes <= self._most_bytes:
             return True
@@ -134,9 +134,7 @@ class TensorValues:
         if tensor.numel() == 0:
             return empty(tensor.shape, dtype=tensor.dtype, device="cpu")
         pointer = tensor.data_ptr()
-        if not (pointer and self.is_small(tensor)):
-            raise UnknownValueError
-        if not self._may_be_known(pointer):
+        if not pointer or tensor.nbytes > self.most_bytes or not self._may_be_known(pointer):
             raise UnknownValueError
         values = empty(tensor.shape, dtype=tensor.dtype, device="cpu")
         if not self._shim.ph_read_values(*self._place(tensor), ctypes.c_void_p(values.data_ptr())):

@@ -54,3 +54,13 @@ def test_pinned_memory_hides_no_write(phantora: Phantora) -> None:
     assert "not changed: [3, 4, 5, 6]" in run.output
     # The launches with pinned memory, and the read of the numbers.
     assert run.summary["trust"]["synthetic_reads"] == 3
+
+
+def test_kernels_write_through_addresses_in_unknown_memory(phantora: Phantora) -> None:
+    """An address that the program has made a number on the device may be in any memory there."""
+    pytest.importorskip("torch", minversion="2.9")  # compiles kernels
+    run = phantora.run(["--ranks", "1"], [PROGRAMS / "kernels_by_address.py"])
+    assert run.exit_code == 0, run.errors
+    for name in ("uploaded", "operand", "filled"):
+        assert f"{name}: [0, 0, 0, 0], beside it [3, 4, 5, 6]" in run.output
+    assert run.summary["trust"]["synthetic_reads"] == 3

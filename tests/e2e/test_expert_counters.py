@@ -6,7 +6,7 @@ import pytest
 from phantora_runs import PROGRAMS, Phantora, Run
 
 pytestmark = pytest.mark.torch
-WAYS = ("bincount", "scatter_add", "one_hot", "histc", "unique")
+WAYS = ("bincount", "scatter_add", "one_hot", "histc", "unique", "compare")
 
 
 def test_ways_to_count_tokens_take_the_same_time(phantora: Phantora) -> None:

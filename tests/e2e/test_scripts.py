@@ -118,6 +118,13 @@ def test_distributed_checkpoint(phantora: Phantora, tmp_path: Path) -> None:
         assert 3 * parameters < size < 1.1 * 3 * parameters
 
 
+def test_large_objects(phantora: Phantora) -> None:
+    """They arrive as they were sent, with the tensors in them, and nothing unknown is read."""
+    run = run_script(phantora, "large_objects.py")
+    assert "the same letters: True [0, 1, 2, 3, 4]" in run.output
+    assert run.summary["trust"]["synthetic_reads"] == 0
+
+
 @pytest.mark.parametrize(
     ("configuration", "large_mib"),
     [

@@ -6,9 +6,12 @@ Our libraries are preloaded. Argument: a scenario, one of the functions below.
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 
 from collective_values import AVG, BF16, COUNT, ELEMENT_BYTES, F32, INT64, SUM, UINT8, integers
 from rank_device import (
@@ -17,6 +20,7 @@ from rank_device import (
     TO_DEVICE,
     allocate,
     copy,
+    cuda,
     download,
     part,
     run_scenario,
@@ -205,6 +209,24 @@ def unrelated_reads(comm: ctypes.c_void_p) -> dict[str, str]:
     if RANK != 0:
         reduce_first()
     return results | {"first": download(first, 8)}
+
+
+def host_function(comm: ctypes.c_void_p) -> dict[str, str]:
+    """A function of the host waits in the queue, and what it writes is copied to the device."""
+    is_issued = Path(os.environ["PHANTORA_RUN_DIR"]) / "issued"
+    given, copied = upload(integers(INT64, RANK, 1)), allocate(8)
+    host = ctypes.c_void_p()
+    assert cuda.cudaMallocHost(ctypes.byref(host), size_t(8)) == 0
+    ctypes.memset(host, 0x11, 8)
+
+    write = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: ctypes.memset(host, 0x22, 8))
+    while RANK != 0 and not is_issued.exists():
+        time.sleep(0.01)
+    check(nccl.ncclAllReduce(given, given, size_t(1), INT64, SUM, comm, None))
+    assert cuda.cudaLaunchHostFunc(None, write, None) == 0
+    assert cuda.cudaMemcpyAsync(copied, host, size_t(8), TO_DEVICE, None) == 0
+    is_issued.touch()
+    return {"copied": download(copied, 8)}
 
 
 if __name__ == "__main__":

@@ -133,6 +133,11 @@ def test_what_a_waiting_collective_does_not_touch_can_be_read(tmp_path: Path) ->
     assert run.results[0]["read"] == integers(INT64, 0, 1).hex()
 
 
+def test_a_copy_of_pinned_memory_waits_for_a_function_of_the_host(tmp_path: Path) -> None:
+    """The function runs behind a collective whose peers come later, and before the copy."""
+    assert run_ranks("host_function", tmp_path).everywhere("copied") == "22" * 8
+
+
 @pytest.mark.parametrize("ranks", [2, 12])
 def test_rank_that_ends_early_has_sent_everything(tmp_path: Path, ranks: int) -> None:
     """Senders end at once; a receiver that asks later still gets all bytes, in any order."""

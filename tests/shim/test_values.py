@@ -48,9 +48,9 @@ def test_launches_forget_what_they_may_have_written(tmp_path: Path) -> None:
         "read": known,
         "bystander": known,
         **{name: unknown for name in ("written", "plain", "number", "held", "listed", "after")},
-        **{name: unknown for name in ("low_first", "high_first")},
+        **{name: unknown for name in ("low_first", "high_first", "apart", "packed")},
     }
-    assert run.synthetic_bytes() == [8] * 8
+    assert run.synthetic_bytes() == [8] * 10
 
 
 def test_launches_may_write_what_earlier_ones_were_given(tmp_path: Path) -> None:
@@ -59,6 +59,15 @@ def test_launches_may_write_what_earlier_ones_were_given(tmp_path: Path) -> None
         "values_rank.py", "kept_addresses", tmp_path, settings=load_gpu("h100").shim_keys()
     )
     known = ("before", "read", "given again", "freed", "bystander")
+    (result,) = run.results
+    assert result == {name: "77" * 8 for name in known} | {"after": "00" * 8}
+    assert run.synthetic_bytes() == [8]
+
+
+def test_launches_may_write_where_numbers_point(tmp_path: Path) -> None:
+    """Wherever on the device the address is by now."""
+    run = RankRun("values_rank.py", "numbers", tmp_path, settings=load_gpu("h100").shim_keys())
+    known = ("before", "written again", "bystander")
     (result,) = run.results
     assert result == {name: "77" * 8 for name in known} | {"after": "00" * 8}
     assert run.synthetic_bytes() == [8]

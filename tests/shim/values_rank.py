@@ -98,6 +98,12 @@ class _Holder(ctypes.Structure):
     _fields_ = [("count", ctypes.c_long), ("data", ctypes.c_void_p)]
 
 
+class _Halves(ctypes.Structure):
+    """An address as 32-bit words."""
+
+    _fields_ = [("count", ctypes.c_uint), ("high", ctypes.c_uint), ("low", ctypes.c_uint)]
+
+
 _stubs: list[object] = []
 
 
@@ -117,9 +123,10 @@ def _launch(name: str, *arguments: ctypes._CData) -> None:
 
 def launches() -> dict[str, str]:
     """Kernels that nobody knows, with known memory in all kinds of arguments."""
+    upload(b"\x77" * 8)  # where a small number and the higher half of an address lead to
     memory = {name: upload(b"\x77" * 8) for name in ("read", "written", "bystander", "plain")}
     memory |= {name: upload(b"\x77" * 8) for name in ("number", "held", "listed", "after")}
-    memory |= {name: upload(b"\x77" * 8) for name in ("low_first", "high_first")}
+    memory |= {name: upload(b"\x77" * 8) for name in ("low_first", "high_first", "apart", "packed")}
     _launch("_Z4copyPKiPi", memory["read"], memory["written"])
     _launch("scale", memory["plain"])
     _launch("_Z4fillm", ctypes.c_ulong(memory["number"].value or 0))
@@ -131,6 +138,11 @@ def launches() -> dict[str, str]:
         address = memory[name].value or 0
         halves = [ctypes.c_uint(address & 0xFFFFFFFF), ctypes.c_uint(address >> 32)]
         _launch("_Z4joinjj", *(halves if name == "low_first" else reversed(halves)))
+    address = memory["apart"].value or 0
+    low, high = ctypes.c_uint(address & 0xFFFFFFFF), ctypes.c_uint(address >> 32)
+    _launch("_Z4joinjij", high, ctypes.c_int(3), low)
+    address = memory["packed"].value or 0
+    _launch("_Z4join6Halves", _Halves(0, address >> 32, address & 0xFFFFFFFF))
     return {name: download(pointer, 8) for name, pointer in memory.items()}
 
 
@@ -149,6 +161,20 @@ def kept_addresses() -> dict[str, str]:
     copy(given, b"\x77" * 8, 8, TO_DEVICE)
     rest = {"read": read, "given again": given, "freed": again, "bystander": other}
     return {"before": before, "after": after} | {n: download(p, 8) for n, p in rest.items()}
+
+
+def numbers() -> dict[str, str]:
+    """An address that was a number on the device may be in memory of which nobody knows what it
+    holds.
+    """
+    named, other = (upload(b"\x77" * 8) for _ in range(2))
+    table = upload((named.value or 0).to_bytes(8, "little"))
+    copy(table, allocate(8), 8, ON_DEVICE)
+    before = download(named, 8)
+    _launch("_Z5laterv")
+    rest = {"after": download(named, 8), "bystander": download(other, 8)}
+    copy(named, b"\x77" * 8, 8, TO_DEVICE)
+    return rest | {"before": before, "written again": download(named, 8)}
 
 
 if __name__ == "__main__":

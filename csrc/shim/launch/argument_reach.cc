@@ -15,6 +15,7 @@
 #include "shim/launch/frames.h"
 #include "shim/values/element_functions.h"
 #include "shim/values/extents.h"
+#include "shim/values/kept_addresses.h"
 #include "shim/values/tensor_view.h"
 #include "shim/values/values.h"
 
@@ -175,8 +176,6 @@ void plan_closure(std::string_view kernel, ReachPlan& plan) {
 
 constexpr std::uint16_t kHalfBytes = 4;
 
-bool is_half(std::string_view type) noexcept { return type == "int" || type == "unsigned int"; }
-
 // Whether the library that has the host function is one of PyTorch's, or of those that it brings.
 bool is_in_pytorch(const void* stub) noexcept {
   Dl_info info;
@@ -186,12 +185,11 @@ bool is_in_pytorch(const void* stub) noexcept {
   return name.starts_with("libtorch_") || name.starts_with("libc10_");
 }
 
-// Numbers of the parameters that are a half and come before another one.
-template <class Parameters, class IsHalf>
-std::vector<std::uint16_t> halves_among(const Parameters& parameters, IsHalf&& is_half) {
+// Numbers of the parameters that may be a half of an address.
+std::vector<std::uint16_t> halves_among(const std::vector<std::string>& types) {
   std::vector<std::uint16_t> found;
-  for (std::size_t i = 0; i + 1 < parameters.size(); ++i) {
-    if (is_half(parameters[i]) && is_half(parameters[i + 1])) found.push_back(static_cast<std::uint16_t>(i));
+  for (std::uint16_t i = 0; i < types.size(); ++i) {
+    if (types[i] == "int" || types[i] == "unsigned int") found.push_back(i);
   }
   return found;
 }
@@ -212,19 +210,24 @@ void plan_sized(const std::vector<std::uint16_t>& sizes, ReachPlan& plan) {
 
 struct Reached {
   std::vector<const void*> written;
+  std::size_t outputs = 0;  // of an elementwise kernel, the first of them
   std::vector<const void*> read;
   std::vector<Extent> inputs;  // of an elementwise kernel
   std::vector<const void*> pointers;  // to pointers that are written through
   std::vector<const void*> pinned;  // host memory that is written through
   std::vector<const void*> pinned_read;
+  std::vector<std::uint32_t> halves;  // words of which two may be an address
+  bool joins_halves = false;
 
   void clear() noexcept {
     written.clear();
+    outputs = 0;
     read.clear();
     inputs.clear();
     pointers.clear();
     pinned.clear();
     pinned_read.clear();
+    halves.clear();
   }
 };
 
@@ -232,6 +235,12 @@ const void* pointer_at(const void* base, std::size_t offset) noexcept {
   const void* pointer;
   std::memcpy(&pointer, static_cast<const char*>(base) + offset, sizeof pointer);
   return pointer;
+}
+
+std::uint32_t half_at(const void* base, std::size_t offset) noexcept {
+  std::uint32_t half;
+  std::memcpy(&half, static_cast<const char*>(base) + offset, sizeof half);
+  return half;
 }
 
 // To the end of the thread's stack.
@@ -256,15 +265,16 @@ std::size_t stack_bytes_from(const void* pointer) noexcept {
   return at >= stack.begin && at < stack.end ? static_cast<std::size_t>(stack.end - at) : 0;
 }
 
+// Calls visit(word) for each aligned word of memory whose size is not known.
 template <class Visit>
-void each_word(const void* from, std::size_t bytes, Visit&& visit) {
+void visit_words(const void* from, std::size_t bytes, Visit&& visit) {
   if (const std::size_t most = stack_bytes_from(from)) {
     const std::size_t in_frame = frame_bytes_from(from);
-    each_device_pointer(static_cast<const char*>(from), std::min(bytes, in_frame != 0 ? in_frame : most), visit);
+    each_word(static_cast<const char*>(from), std::min(bytes, in_frame != 0 ? in_frame : most), visit);
     return;
   }
   const auto copy = read_own_memory(from, bytes);
-  each_device_pointer(reinterpret_cast<const char*>(copy.data()), copy.size(), visit);
+  each_word(reinterpret_cast<const char*>(copy.data()), copy.size(), visit);
 }
 
 // No two arguments share bytes: one reaches to the next at most.
@@ -294,6 +304,7 @@ void add_operands(const Parameter& parameter, const void* argument, Reached& rea
     if (i < parameter.outputs) reached.written.push_back(operand);
     else reached.inputs.push_back(extent_of(operand));
   }
+  reached.outputs += parameter.outputs;
 }
 
 // The functor of an elementwise kernel may have pointers of its own, but not to the kernel's inputs.
@@ -304,8 +315,28 @@ void add_word(const void* pointer, Reached& reached) {
   if (!is_input) reached.written.push_back(pointer);
 }
 
+// Of two words beside each other, either may be the higher half of an address.
+void add_pair(std::uint32_t first, std::uint32_t second, Reached& reached) {
+  for (const auto& [low, high] : {std::pair(first, second), std::pair(second, first)}) {
+    const auto* pointer = reinterpret_cast<const void*>(std::uintptr_t{high} << 32 | low);
+    if (is_device_pointer(pointer)) add_word(pointer, reached);
+  }
+}
+
+// What is looked at may be more than the argument, so that not any two halves are tried.
 void add_words(const void* argument, std::size_t bytes, Reached& reached) {
-  each_word(argument, bytes, [&](const void* pointer) { add_word(pointer, reached); });
+  std::uint32_t last = 0;
+  visit_words(argument, bytes, [&](const void* word) {
+    const auto value = reinterpret_cast<std::uint64_t>(word);
+    const auto low = static_cast<std::uint32_t>(value), high = static_cast<std::uint32_t>(value >> 32);
+    if (is_device_pointer(word)) {
+      add_word(word, reached);
+    } else if (reached.joins_halves) {
+      add_pair(last, low, reached);
+      add_pair(low, high, reached);
+    }
+    last = is_device_pointer(word) ? 0 : high;
+  });
 }
 
 // False: it is not the list that its type promises.
@@ -322,13 +353,18 @@ void add_sized(const void* argument, std::size_t bytes, Reached& reached) {
     if (is_device_pointer(pointer)) add_word(pointer, reached);
     else if (may_be_pinned(pointer)) reached.pinned.push_back(pointer);
   }
+  if (bytes == sizeof(void*) && is_device_pointer(pointer_at(argument, 0))) return;
+  for (std::size_t offset = 0; offset + kHalfBytes <= bytes; offset += kHalfBytes)
+    reached.halves.push_back(half_at(argument, offset));
 }
 
-// An address as two words, the lower or the higher one first.
-void add_halves(std::uint32_t first, std::uint32_t second, Reached& reached) {
-  for (const auto& [low, high] : {std::pair(first, second), std::pair(second, first)}) {
-    const auto* pointer = reinterpret_cast<const void*>(std::uintptr_t{high} << 32 | low);
-    if (is_device_pointer(pointer)) add_word(pointer, reached);
+// Addresses that the kernel gets as two words, wherever these are.
+void join_halves(Reached& reached) {
+  if (!reached.joins_halves) return;
+  for (const std::uint32_t high : reached.halves) {
+    const std::uintptr_t upper = std::uintptr_t{high} << 32;
+    if (!is_device_pointer(reinterpret_cast<const void*>(upper)) || !is_in_use(upper, std::size_t{1} << 32)) continue;
+    for (const std::uint32_t low : reached.halves) add_word(reinterpret_cast<const void*>(upper | low), reached);
   }
 }
 
@@ -352,12 +388,7 @@ void add_parameters(const ReachPlan& plan, const LaunchShape& shape, void* const
     else if (parameter.bytes == 0) add_words(argument, most_bytes(argument, all), reached);
     else if (parameter.how == How::Words) add_sized(argument, parameter.bytes, reached);
   }
-  for (const std::uint16_t index : plan.halves) {
-    std::uint32_t words[2];
-    std::memcpy(&words[0], arguments[index], sizeof words[0]);
-    std::memcpy(&words[1], arguments[index + 1], sizeof words[1]);
-    add_halves(words[0], words[1], reached);
-  }
+  for (const std::uint16_t index : plan.halves) reached.halves.push_back(half_at(arguments[index], 0));
 }
 
 // Of a kernel of which nothing is known: as many arguments as there are addresses of memory one after the other. More
@@ -389,10 +420,7 @@ ReachPlan plan_reach(std::string_view mangled, const KernelCode& code, bool larg
   const bool is_sized = code.module_hash != 0 && code.lists_parameters;
   if (is_sized) plan_sized(code.parameter_bytes, plan);
   plan.is_pytorchs = is_in_pytorch(code.stub);
-  if (!plan.is_pytorchs) {
-    plan.halves = is_sized ? halves_among(code.parameter_bytes, [](auto bytes) { return bytes == kHalfBytes; })
-                           : halves_among(types, is_half);
-  }
+  if (!plan.is_pytorchs && !is_sized) plan.halves = halves_among(types);
   plan.count = static_cast<std::uint16_t>(plan.parameters.size());
   std::erase_if(plan.parameters, [](const Parameter& parameter) { return parameter.bytes == kNoPointer; });
   return plan;
@@ -402,9 +430,15 @@ void forget_arguments(const ReachPlan& plan, const LaunchShape& shape, void* con
                       const LaunchForm& form) noexcept {
   static thread_local Reached reached;
   reached.clear();
+  reached.joins_halves = !plan.is_pytorchs;
   if (form.packed != nullptr) add_sized(form.packed, form.packed_bytes, reached);
   else if (arguments != nullptr && plan.is_complete) add_parameters(plan, shape, arguments, reached);
   else if (arguments != nullptr) add_unknown(arguments, reached);
+  join_halves(reached);
+  // What else a functor has is a number that the kernel may write.
+  if (plan.is_pytorchs && reached.outputs != 0 && reached.outputs < reached.written.size()) {
+    keep_numbers(&reached.written[reached.outputs], (reached.written.size() - reached.outputs) * sizeof(void*));
+  }
   add_variables(reached.written, reached.read);
   for (const void* pointers : reached.pointers) forget_pointed(pointers, 1);
   forget_pinned(reached.pinned, reached.pinned_read);

@@ -36,7 +36,7 @@ struct ReachPlan {
   std::uint16_t count = 0;  // with these
   bool is_complete = false;  // false: not even their number is known
   bool is_pytorchs = false;  // keeps no address that it is given, and gets none in two halves
-  std::vector<std::uint16_t> halves;  // parameters of 32 bits before another one
+  std::vector<std::uint16_t> halves;  // parameters of 32 bits
 };
 
 // `large_lists`: as for plan_arguments.

@@ -227,6 +227,12 @@ bool find_allocation(const void* pointer, Allocation& out) noexcept {
   return true;
 }
 
+bool is_in_use(std::uintptr_t begin, std::size_t bytes) noexcept {
+  const std::lock_guard lock(mutex);
+  const auto after = allocations.lower_bound(begin);
+  return (after != allocations.end() && after->first - begin < bytes) || allocation_at(begin) != allocations.end();
+}
+
 bool any_pinned() noexcept { return pinned_end.load(std::memory_order_relaxed) != 0; }
 
 bool may_be_pinned(const void* pointer) noexcept {

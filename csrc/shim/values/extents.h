@@ -32,16 +32,21 @@ PH_EXPORT Extent region_of(const void* pointer) noexcept;
 // An allocator gives out a block, or takes one back (`bytes` below zero): then nothing in it is known any more.
 PH_EXPORT void note_block(const void* pointer, std::int64_t bytes) noexcept;
 
-// Calls visit(pointer) for each word that is an address of device memory: aligned ones, as compilers lay pointers. What is
-// looked at may be more than one object.
+// Calls visit(word) for each aligned word, as compilers lay pointers. What is looked at may be more than one object.
 template <class Visit>
-__attribute__((no_sanitize("address"))) void each_device_pointer(const char* from, std::size_t bytes, Visit&& visit) {
+__attribute__((no_sanitize("address"))) void each_word(const char* from, std::size_t bytes, Visit&& visit) {
   const auto address = reinterpret_cast<std::uintptr_t>(from);
   const auto* word = reinterpret_cast<const char* const volatile*>((address + 7) & ~std::uintptr_t{7});
   const auto* end = reinterpret_cast<const char* const volatile*>((address + bytes) & ~std::uintptr_t{7});
-  for (; word < end; ++word) {
-    if (const char* pointer = *word; is_device_pointer(pointer)) visit(static_cast<const void*>(pointer));
-  }
+  for (; word < end; ++word) visit(static_cast<const void*>(*word));
+}
+
+// Calls visit(pointer) for each of them that is an address of device memory.
+template <class Visit>
+void each_device_pointer(const char* from, std::size_t bytes, Visit&& visit) {
+  each_word(from, bytes, [&visit](const void* word) {
+    if (is_device_pointer(word)) visit(word);
+  });
 }
 
 // A variable of the program on a device, which any of its kernels may write (unless it is constant) and follow.

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "shim/values/known_ranges.h"
+#include "shim/values/values.h"
 
 namespace ph {
 
@@ -26,6 +27,20 @@ void keep_addresses(const std::vector<Extent>& blocks) noexcept {
     if (!kept.blocks.covers(block.pointer(), block.bytes())) kept.blocks.add(block.pointer(), block.bytes());
   }
   any_kept.store(!kept.blocks.empty(), std::memory_order_relaxed);
+}
+
+void keep_numbers(const void* numbers, std::size_t bytes) noexcept {
+  std::vector<Extent> blocks;
+  each_device_pointer(static_cast<const char*>(numbers), bytes, [&blocks](const void* pointer) {
+    const bool is_there = !blocks.empty() && blocks.back().holds(reinterpret_cast<std::uintptr_t>(pointer));
+    if (const Extent block = is_there ? Extent{} : extent_of(pointer); !block.empty()) blocks.push_back(block);
+  });
+  if (blocks.empty()) return;
+  keep_addresses(blocks);
+  for (const Extent& block : blocks) {
+    each_expected(block.pointer(), block.bytes(),
+                  [](std::uintptr_t from, std::size_t part) { note_known(reinterpret_cast<const void*>(from), part); });
+  }
 }
 
 void drop_addresses(const void* pointer, std::size_t bytes) noexcept {

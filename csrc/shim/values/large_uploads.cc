@@ -17,8 +17,7 @@ namespace ph {
 namespace {
 
 // Assumed to be enough for objects, and little beside what a rank takes anyway.
-constexpr std::size_t kMostBytes = 64u << 20;
-constexpr std::size_t kMostBytesTogether = 256u << 20;
+constexpr std::size_t kMostBytes = 256u << 20;
 // Batches come again and again in one size, and nobody reads them back.
 constexpr unsigned kMostUnused = 4;
 
@@ -60,13 +59,12 @@ bool is_written(const void* pointer, std::size_t bytes) noexcept {
 
 }  // namespace
 
-bool keeps_upload(const void* destination, const void* source, std::size_t bytes) noexcept {
-  if (bytes > kMostBytes) return false;
+LargeUpload look_at_upload(const void* destination, const void* source, std::size_t bytes) noexcept {
+  if (bytes > kMostBytes || !is_written(source, bytes)) return LargeUpload::Empty;
   {
     const std::lock_guard lock(mutex);
-    if (unused[bytes] >= kMostUnused) return false;
+    if (unused[bytes] >= kMostUnused) return LargeUpload::Forgotten;
   }
-  if (!is_written(source, bytes)) return false;
   note_large_end(destination, bytes);
   std::list<Upload> oldest;
   {
@@ -74,14 +72,14 @@ bool keeps_upload(const void* destination, const void* source, std::size_t bytes
     ++unused[bytes];
     kept.push_back({static_cast<const char*>(destination), bytes});
     kept_bytes += bytes;
-    while (kept_bytes > kMostBytesTogether) {
+    while (kept_bytes > kMostBytes) {
       kept_bytes -= kept.front().bytes;
       oldest.splice(oldest.end(), kept, kept.begin());
     }
     has_any.store(true);
   }
   for (const Upload& upload : oldest) forget_freed(upload.begin, upload.bytes);
-  return true;
+  return LargeUpload::Kept;
 }
 
 void note_large_use(const void* pointer, std::size_t bytes) noexcept {

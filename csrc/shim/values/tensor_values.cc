@@ -7,6 +7,7 @@
 
 #include "shim/channel/rank.h"
 #include "shim/core/config.h"
+#include "shim/values/kept_addresses.h"
 #include "shim/values/value_queue.h"
 #include "shim/values/values.h"
 
@@ -114,6 +115,7 @@ PH_EXPORT void ph_write_values(void* data, std::uint64_t element_bytes, std::uin
   for (const std::size_t size : tensor.sizes) bytes *= size;
   const auto* first = static_cast<const unsigned char*>(values);
   std::vector<unsigned char> kept(first, first + bytes);
+  ph::keep_numbers(kept.data(), bytes);
   const std::size_t extent = tensor.extent_bytes();
   const bool is_dense = extent == bytes;
   if (is_dense) {

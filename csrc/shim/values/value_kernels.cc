@@ -10,6 +10,7 @@
 #include "shim/channel/rank.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
+#include "shim/values/kept_addresses.h"
 #include "shim/values/tensor_view.h"
 #include "shim/values/value_queue.h"
 #include "shim/values/values.h"
@@ -33,7 +34,7 @@ struct Launch {
   bool strided = false;
   Dimensions dimensions;                     // of a strided launch
   std::array<Tensor, kMostTensors> tensors;  // the output first
-  unsigned char state[kStateBytes];
+  alignas(8) unsigned char state[kStateBytes];
 
   std::size_t size(std::size_t tensor) const noexcept { return size_of(tensors[tensor].type); }
   unsigned char* element(std::size_t tensor, std::size_t index) const noexcept {
@@ -175,17 +176,20 @@ void carry_out(const KernelRule& rule, const Launch& launch) {
   if (dense) known_now().add(output.data, extent);
 }
 
-// A fill needs no inputs. Of integers without gaps it may be as large as what operators keep
-// (phantora_py/rank/tensor_values.py, MOST_INDEX_BYTES).
-std::size_t most_bytes_of(const KernelRule& rule, const Launch& launch) noexcept {
-  constexpr std::size_t kMostIndexBytes = 4u << 20;
-  const bool is_large = rule.operands == 1 && !launch.strided && is_integral(launch.tensors[0].type);
-  return is_large ? std::max<std::size_t>(kMostIndexBytes, config().value_bytes) : config().value_bytes;
+// Integers without gaps, and what is made of them, may be as large as what operators keep
+// (phantora_py/rank/tensor_values.py, MOST_INDEX_BYTES). A fill may be of integers alone.
+bool are_large_integers(const KernelRule& rule, const Launch& launch) noexcept {
+  const auto first = launch.tensors.begin() + (rule.operands == 1 ? 0 : 1);
+  return !launch.strided && std::all_of(first, launch.tensors.begin() + static_cast<std::ptrdiff_t>(rule.operands),
+                                        [](const Tensor& tensor) { return is_integral(tensor.type); });
 }
 
 bool may_be_computed(const KernelRule& rule, const Launch& launch) noexcept {
-  const std::size_t most_bytes = most_bytes_of(rule, launch);
-  if (launch.elements > (rule.operands == 1 ? most_bytes : kMostElements)) return false;
+  constexpr std::size_t kMostIndexBytes = 4u << 20;
+  const bool large = are_large_integers(rule, launch);
+  const std::size_t most_bytes = std::max<std::size_t>(large ? kMostIndexBytes : 0, config().value_bytes);
+  // A fill needs no inputs.
+  if (launch.elements > (rule.operands == 1 ? most_bytes : large ? kMostIntegers : kMostElements)) return false;
   for (std::size_t i = 0; i < rule.operands; ++i) {
     const std::size_t extent = launch.extent_bytes(i);
     if (extent > most_bytes) return false;
@@ -277,6 +281,7 @@ bool apply_kernel(const KernelRule& rule, const LaunchShape& shape, void* const*
   if (!any_known() && rule.operands != 1) return false;
   Launch launch;
   if (!read_launch(rule, arguments, launch)) return false;
+  keep_numbers(launch.state, std::min(rule.function.state_bytes, kStateBytes));
   const Tensor& output = launch.tensors[0];
   const std::size_t extent = launch.extent_bytes(0);
   if (!may_be_computed(rule, launch)) {

@@ -111,12 +111,6 @@ std::size_t source_bytes(const ReductionRule& rule, const Reduction& r) noexcept
   return r.reduced.extent(0) + r.kept.extent(1) + size_of(rule.input);
 }
 
-// Integers take as much as operators keep of them (phantora_py/rank/tensor_values.py, MOST_INDEX_BYTES): counts of tokens.
-std::size_t most_elements(const ReductionRule& rule) noexcept {
-  constexpr std::size_t kMostIntegers = (4u << 20) / sizeof(std::int64_t);
-  return is_integral(rule.input) ? kMostIntegers : kMostElements;
-}
-
 // Nothing: some input of the output is not known. `all_known`: all are.
 std::optional<Number> reduced_value(const ReductionRule& rule, const Reduction& r, std::size_t output, bool all_known) {
   const unsigned char* base = r.source + r.kept.offset(1, output);
@@ -187,7 +181,7 @@ bool apply_reduction(const ReductionRule& rule, const LaunchShape& shape, const 
   if (!read_reduction(rule, shape, operation, r)) return false;
   forget_reached({r.buffers[0], r.buffers[1], r.buffers[2]});
   const std::size_t extent = r.kept.extent(0) + size_of(rule.output);
-  const bool small = r.inputs * r.outputs <= most_elements(rule) && extent <= config().value_bytes;
+  const bool small = r.inputs * r.outputs <= kMostIntegers && extent <= config().value_bytes;
   if (rule.reducer == Reducer::Unknown || !r.is_whole || !small || !is_known(r.source, size_of(rule.input))) {
     forget_reached({r.destination[0], r.destination[1]});
     return true;

@@ -85,22 +85,29 @@ void enqueue_host_write(void* destination, const void* source, std::size_t bytes
   ++issue.host_writes;
 }
 
+// Pinned memory is read in its turn on the stream: a function of the host that is queued before may write it.
+bool is_written_later(const void* source, std::size_t bytes) noexcept {
+  {
+    const std::lock_guard lock(issue.mutex);
+    if (issue.written_later.known_bytes(source, bytes) != 0) return true;
+  }
+  return may_be_pinned(source) && writes_are_queued(source, bytes);
+}
+
 // The program may free or reuse the source as soon as the call is over, so it is read now; unless a queued
 // operation still has to write it.
 void upload(void* destination, const void* source, std::size_t bytes) noexcept {
-  bool written_later;
-  {
-    const std::lock_guard lock(issue.mutex);
-    written_later = issue.written_later.known_bytes(source, bytes) != 0;
-  }
+  const bool written_later = is_written_later(source, bytes);
   std::shared_ptr<unsigned char[]> staged;
   if (!written_later) {
     staged.reset(new unsigned char[bytes]);
     std::memcpy(staged.get(), source, bytes);
+    keep_numbers(staged.get(), bytes);
   }
   expect_known(destination, bytes);
   enqueue_value(
       [=] {
+        if (!staged) keep_numbers(source, bytes);
         std::memcpy(destination, staged ? staged.get() : source, bytes);
         known_now().add(destination, bytes);
       },
@@ -176,7 +183,11 @@ void move_parts(void* destination, const void* source, std::size_t bytes, bool t
 void copy_large(void* destination, const void* source, std::size_t bytes) noexcept {
   const bool to_device = is_device_pointer(destination);
   if (!is_device_pointer(source)) {
-    keeps_upload(destination, source, bytes) ? upload(destination, source, bytes) : mark_unknown(destination, bytes);
+    switch (look_at_upload(destination, source, bytes)) {
+      case LargeUpload::Kept: return upload(destination, source, bytes);
+      case LargeUpload::Forgotten: keep_numbers(source, bytes); [[fallthrough]];
+      case LargeUpload::Empty: mark_unknown(destination, bytes);
+    }
   } else if (may_be_known(source, bytes)) {
     note_large_use(source, bytes);
     move_parts(destination, source, bytes, to_device);

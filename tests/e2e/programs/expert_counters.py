@@ -28,6 +28,7 @@ COUNTERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "one_hot": lambda chosen: torch.nn.functional.one_hot(chosen, EXPERTS).sum(0),
     "histc": lambda chosen: chosen.histc(bins=EXPERTS, min=0, max=EXPERTS - 1),
     "unique": by_unique,
+    "compare": lambda chosen: torch.stack([(chosen == one).sum() for one in range(EXPERTS)]),
 }
 
 
