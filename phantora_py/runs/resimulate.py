@@ -12,6 +12,7 @@ import struct
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,8 @@ def _simulate(
     run = data.run
     tables = json.dumps(run.get("deadlock", []))
     outcome = Outcome(
-        run.get("exit_code", 0), run.get("message", ""), run.get("failed_rank"), tables
+        *(run.get("exit_code", 0), run.get("message", ""), run.get("failed_rank"), tables),
+        unsimulated=run.get("unsimulated", []),
     )
     try:
         drive(simulation, ranks, data.exits, file.write, broke_off=data.is_cut)
@@ -103,7 +105,7 @@ def _simulate(
         ) from error
     except PhantoraError as error:
         tables = json.dumps(error.tables) if isinstance(error, Deadlock) else ""
-        outcome = Outcome(error.exit_code, str(error), outcome.failed_rank, tables)
+        outcome = replace(outcome, exit_code=error.exit_code, message=str(error), tables=tables)
     for name, content in simulation.files():
         file.write(name, content)
     return outcome
