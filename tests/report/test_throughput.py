@@ -73,7 +73,7 @@ def test_iterations_that_last_differently_share_their_work(tmp_path: Path) -> No
     lasted_ns = [100, 100, 100, 100, 900, 900]
     ends_ns = [sum(lasted_ns[: number + 1]) for number in range(len(lasted_ns))]
     spans = [
-        (KERNEL, end_ns - one, end_ns - one, end_ns - 1)
+        (KERNEL, end_ns - one + 1, end_ns - one + 1, end_ns - 1)
         for one, end_ns in zip(lasted_ns, ends_ns, strict=True)
     ]
     marks = [(0, end_ns, MarkerKind.OPTIMIZER_STEP, "SGD#0") for end_ns in ends_ns]
