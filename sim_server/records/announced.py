@@ -10,7 +10,7 @@ import json
 from typing import Any, Final
 
 from sim_server._engine import Announcement, MalformedInput
-from sim_server.records import MemoryKind, RecordKind, named_args
+from sim_server.records import MarkerKind, MemoryKind, RecordKind, named_args
 
 # Sizes, counts and times: as much as the data file's columns hold.
 MOST: Final = 1 << 62
@@ -70,6 +70,8 @@ def _check(kind: RecordKind, announcement: Announcement) -> None:
         if kind is not RecordKind.OUT_OF_MEMORY and announcement.id not in list(MemoryKind):
             raise ValueError(f"memory of kind {announcement.id}")
         check_form(list(args.values()), [int])
+    elif kind is RecordKind.MARKER and announcement.id not in list(MarkerKind):
+        raise ValueError(f"a mark of kind {announcement.id}")
     elif kind is RecordKind.SYNTHETIC_READ:
         check_form(args["bytes"], int)
     elif kind is RecordKind.EXIT and signed(args["status"]) not in _STATUSES:
