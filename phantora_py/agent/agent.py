@@ -8,7 +8,7 @@ simulation waits for it is set aside.
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from phantora_py.agent.channels import Channels
@@ -104,7 +104,7 @@ class Outcome:
 
     `failed_rank`: the first rank that failed, if one did. `tables`: of the deadlock report, JSON.
     `host_memory`: what the run took of the machine, `steady`: how its iteration time settled and so
-    ended it; see docs/data-file.md.
+    ended it, `unsimulated`: processes that are no ranks and used a GPU; see docs/data-file.md.
     """
 
     exit_code: int = 0
@@ -113,6 +113,7 @@ class Outcome:
     tables: str = ""
     host_memory: dict[str, Any] | None = None
     steady: dict[str, int] | None = None
+    unsimulated: list[dict[str, int]] = field(default_factory=list)
 
 
 class HostAgent:

@@ -44,6 +44,7 @@ END_KEYS = (
     "wall",
     "host_memory",
     "steady",
+    "unsimulated",
     "digest",
     "resimulation",
 )

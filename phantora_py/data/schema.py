@@ -112,6 +112,7 @@ def _run(ends: bool) -> Check:
         "deadlock": rows(_DEADLOCK_TABLE),
         "host_memory": optional(_HOST_MEMORY),
         "steady": optional(record({"iterations": _count}, {"median_ns": _time_ns})),
+        "unsimulated": rows(_UNSIMULATED),
         "resimulation": _RESIMULATION,
     }
     return record(start | end if ends else start, known)
@@ -147,6 +148,9 @@ _DEADLOCK_TABLE = record(
 _HOST_MEMORY = record(
     {"pss_bytes": mapping(_size_bytes, key_of(0, MOST_RANKS)), "total_bytes": _size_bytes},
     {"limit_bytes": optional(_size_bytes)},
+)
+_UNSIMULATED = record(
+    {"rank": whole(0, MOST_RANKS), "device": whole(0, MOST_RANKS), "processes": _count}
 )
 _RESIMULATION = optional(
     record(

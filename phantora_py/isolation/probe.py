@@ -3,6 +3,8 @@ thrown away.
 """
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,6 +17,10 @@ from sim_server.errors import UsageError
 PRIMITIVES = ("mnt", "uts", "ipc", "pid", "net")
 TIERS = ("T0", "T1", "T2", "T3")
 NETWORKS = ("own", "host")
+_MOUNT_PROC = (
+    "import sys; sys.path[:0] = sys.argv[1:]; "
+    "from phantora_py.isolation.container import mount_proc; mount_proc()"
+)
 _WORDS = {"mnt": "mount", "uts": "host name", "ipc": "IPC", "pid": "process", "net": "network"}
 
 
@@ -125,15 +131,29 @@ def _use(name: str, user: frozenset[str]) -> None:
         with tempfile.NamedTemporaryFile() as file:
             system.mount(file.name, "/etc/hosts", "", system.MS_BIND)
     elif name == "pid":
-        failure = attempt(container.mount_proc)
-        if failure is not None:
-            raise OSError(failure)
+        _mount_proc_as_first()
     else:
         # A name is given only where there is a hosts file for it.
         made = Nodes(frozenset({name, "mnt"}))
         made.add(Node(nodes.node_name(0), nodes.node_address(0, own_network=True), "", ""))
         if name == "net":
             Names()
+
+
+def _mount_proc_as_first() -> None:
+    """In a new program, the first one of the calling process's new pid namespace. A fork would not
+    do: who unshares `pid` can start no thread, and gRPC, which starts its threads again after a
+    fork, aborts the process then. Raises: OSError.
+    """
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", _MOUNT_PROC, *sys.path],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
+        raise OSError(lines[-1])
 
 
 def attempt(action: Callable[[], None]) -> str | None:

@@ -22,6 +22,9 @@ _FILE_BYTES = 64 << 20
 _FILES_PER_RANK = 4
 # A rank reserves 1 TiB for its GPU (csrc/shim/core/addresses.h), and PyTorch's libraries beside it.
 _ADDRESS_BYTES = 5 << 38
+# A thread reserves 8 MiB for its stack and up to 128 MiB for its part of the heap; a server has
+# some hundred (assumed).
+_SERVER_ADDRESS_BYTES = 16 << 30
 
 
 def require_files(ranks: int) -> None:
@@ -104,6 +107,20 @@ def require_addresses() -> None:
             f"A process may reserve {most:,} bytes of addresses here, and a rank reserves "
             f"{_ADDRESS_BYTES:,} for the memory of its GPU, which takes no memory of this machine. "
             "Raise the limit (ulimit -v unlimited)."
+        ),
+    )
+
+
+def require_server_addresses() -> None:
+    """Raises: UsageError if a server may not reserve as many addresses as its threads do: gRPC ends
+    a process that cannot start one.
+    """
+    _require_bytes(
+        resource.RLIMIT_AS,
+        _SERVER_ADDRESS_BYTES,
+        lambda most: (
+            f"A process may reserve {most:,} bytes of addresses here, and the threads of a server "
+            f"reserve {_SERVER_ADDRESS_BYTES:,}. Raise the limit (ulimit -v unlimited)."
         ),
     )
 

@@ -45,6 +45,8 @@ class ScriptClock:
     """The line that reads it; the last one, if several share an iteration."""
     reads: int
     """Of this line."""
+    reads_per_iteration: int
+    """Likewise; 0 where it reads once in several."""
     iteration_ns: int
     difference: float
     """Of the report's iteration from it, as a share of it."""
@@ -76,6 +78,8 @@ class ProgramClock(TypedDict):
     site: str
     """The Python line that reads it."""
     reads: int
+    reads_per_iteration: int
+    """0: once in several."""
     iteration_ns: int
     difference: float
     """Of the median from it, as a share of it."""
@@ -95,6 +99,8 @@ class IterationContents(TypedDict):
     """Iterations that are not in the figures."""
     script_clock: ProgramClock | None
     """Null where none is read regularly."""
+    held_share: float
+    """So much of the devices' time in the whole run is work of the iterations in the figures."""
 
 
 def describe(data: RunData, iterations: Iterations) -> IterationContents:
@@ -109,6 +115,7 @@ def describe(data: RunData, iterations: Iterations) -> IterationContents:
         "rule": _rule(iterations.rule),
         "apart": _apart(iterations),
         "script_clock": None,
+        "held_share": iterations.held_share,
     }
     if rank is None or marks is None or not iterations.count:
         return described
@@ -141,6 +148,7 @@ def _clock(clock: ScriptClock | None) -> ProgramClock | None:
     return {
         "site": clock.site,
         "reads": clock.reads,
+        "reads_per_iteration": clock.reads_per_iteration,
         "iteration_ns": clock.iteration_ns,
         "difference": clock.difference,
     }
@@ -199,7 +207,8 @@ def script_clock(
         found_ns = known[site]
     if not found_ns:
         return None
-    return ScriptClock(site, len(lines[site]), found_ns, median_ns / found_ns - 1)
+    reads = _reads_per_iteration(lines[site], host_ns)
+    return ScriptClock(site, len(lines[site]), reads, found_ns, median_ns / found_ns - 1)
 
 
 def _is_once(times_ns: Nanoseconds, host_ns: Nanoseconds, iterations: Iterations) -> bool:
@@ -232,12 +241,17 @@ def _between_ns(times_ns: Nanoseconds, host_ns: Nanoseconds) -> int:
     if len(times_ns) < 2:
         return 0
     passed = np.searchsorted(host_ns, times_ns, side="left")
-    reads_each = max(1, round((len(times_ns) - 1) / max(1, int(passed[-1] - passed[0]))))
+    reads_each = max(1, _reads_per_iteration(times_ns, host_ns))
     begins, ends = times_ns[:-reads_each], times_ns[reads_each:]
     iterations = passed[reads_each:] - passed[:-reads_each]
     if not len(iterations) or (iterations != iterations[0]).any() or not iterations[0]:
         return 0
     return int(np.median(ends - begins) / iterations[0])
+
+
+def _reads_per_iteration(times_ns: Nanoseconds, host_ns: Nanoseconds) -> int:
+    """Of one line, in the middle one; 0 where it reads once in several."""
+    return int(np.median(np.diff(np.searchsorted(times_ns, host_ns, side="right"))))
 
 
 def _counted(count: int, one: str, several: str) -> str:

@@ -46,6 +46,8 @@ class Iterations:
     """Shape [count]: whether an iteration does the work that most of them do; all, unless told."""
     rule: Rule | None = None
     """Of the first rank whose marks were gone by."""
+    held_share: float = 1.0
+    """So much of the devices' time in the whole run is work of the iterations that are compared."""
 
     def __post_init__(self) -> None:
         if not len(self.alike):
@@ -115,7 +117,24 @@ def _iterations(data: RunData, steps: Steps) -> Iterations:
     host_times = {rank: times[:count] for rank, times in steps.host_times.items()}
     per_rank = [_device_boundaries(data, rank, times) for rank, times in host_times.items()]
     latest: Nanoseconds = np.max(np.stack(per_rank), axis=0)
-    return Iterations(steps.detected_by, latest, _equal_work(data, host_times), steps.rule)
+    alike = _equal_work(data, host_times)
+    held = _held_share(data, host_times, alike)
+    return Iterations(steps.detected_by, latest, alike, steps.rule, held)
+
+
+def _held_share(
+    data: RunData, host_times: dict[int, Nanoseconds], alike: npt.NDArray[np.bool_]
+) -> float:
+    """How much of the ranks' device time is of these iterations; 1 if there is none at all."""
+    held_ns = whole_ns = 0
+    for rank, times in host_times.items():
+        spans = data.spans_of(rank)
+        spans = spans.compress(spans["kind"] != HOST_WAIT_SPAN)
+        spent_ns = np.concatenate([[0], np.cumsum(spans["end_ns"] - spans["start_ns"])])
+        issued = np.searchsorted(spans["issue_ns"], times, side="right")
+        held_ns += int(np.diff(spent_ns[issued])[alike].sum())
+        whole_ns += int(spent_ns[-1])
+    return held_ns / whole_ns if whole_ns else 1.0
 
 
 def _marks_of(data: RunData) -> dict[int, RankMarks]:

@@ -36,7 +36,8 @@ def repeated_launches(data: RunData) -> dict[int, Integers]:
     for rank in range(data.ranks):
         spans = data.spans_of(rank)
         spans = spans.compress(spans["kind"] != HOST_WAIT_SPAN)
-        repetition = find_repetition(_names(data, spans))
+        lasted_ns = spans["end_ns"].astype(np.int64) - spans["start_ns"]
+        repetition = find_repetition(_names(data, spans), lasted_ns)
         if repetition is not None:
             ends_ns = _ends(spans["issue_ns"].astype(np.int64), repetition)
             if not found or len(next(iter(found.values()))) == len(ends_ns):
@@ -44,22 +45,26 @@ def repeated_launches(data: RunData) -> dict[int, Integers]:
     return found
 
 
-def find_repetition(sequence: Integers) -> Repetition | None:
-    """The one that covers most of the sequence: layers repeat too, but never for as long as
-    iterations do. None if nothing does so three times in a row.
+def find_repetition(sequence: Integers, lasted_ns: Integers) -> Repetition | None:
+    """The one that covers most of the time: layers repeat too, but never for as long as iterations
+    do. None if nothing does so three times in a row. `lasted_ns`: of each of the sequence.
     """
-    best: Repetition | None = None
+    # Where nothing takes time, each launch counts as much.
+    until_ns = np.concatenate([[0], np.cumsum(lasted_ns + 1)])
+    best: tuple[Repetition, int] | None = None
     for lag in _likely_lags(sequence):
-        begin, run = _longest_run(sequence[lag:] == sequence[:-lag])
+        begin, run = _longest_run(sequence[lag:] == sequence[:-lag], lag, until_ns)
         one = Repetition(begin, lag, (run + lag) // lag)
-        if one.count >= LEAST_REPEATS and (best is None or _covers_more(one, best)):
-            best = one
-    return best
+        covered_ns = int(until_ns[begin + one.count * lag] - until_ns[begin])
+        if one.count >= LEAST_REPEATS and (best is None or _is_better(one, covered_ns, *best)):
+            best = one, covered_ns
+    return best[0] if best else None
 
 
-def _covers_more(one: Repetition, other: Repetition) -> bool:
-    covered, needed = one.count * one.length, other.count * other.length
-    return covered > needed if one.length > other.length else covered >= _NEARLY * needed
+def _is_better(one: Repetition, covered_ns: int, other: Repetition, needed_ns: int) -> bool:
+    if one.length > other.length:
+        return covered_ns > needed_ns
+    return covered_ns >= _NEARLY * needed_ns
 
 
 def _likely_lags(sequence: Integers) -> list[int]:
@@ -79,13 +84,13 @@ def _likely_lags(sequence: Integers) -> list[int]:
     return sorted(lags)
 
 
-def _longest_run(is_equal: npt.NDArray[np.bool_]) -> tuple[int, int]:
-    """Where the longest run of trues begins, and its length."""
+def _longest_run(is_equal: npt.NDArray[np.bool_], lag: int, until_ns: Integers) -> tuple[int, int]:
+    """Where the run of trues begins that with the `lag` after it lasts longest, and its length."""
     edges = np.flatnonzero(np.diff(np.concatenate([[False], is_equal, [False]]).astype(np.int8)))
     if not len(edges):
         return 0, 0
     begins, lengths = edges[::2], np.diff(edges)[::2]
-    longest = int(np.argmax(lengths))
+    longest = int(np.argmax(until_ns[begins + lengths + lag] - until_ns[begins]))
     return int(begins[longest]), int(lengths[longest])
 
 

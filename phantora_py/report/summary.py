@@ -37,6 +37,7 @@ from phantora_py.report.sections import (
     timeline,
     trust,
     unknown_reads,
+    unsimulated,
     unsupported,
     wall,
 )
@@ -51,6 +52,8 @@ class Trust(TypedDict):
     interval: IterationInterval | None
     calls: calls.CallCounts
     unsupported: unsupported.UnsupportedCalls
+    unsimulated: list[unsimulated.UnsimulatedProcesses]
+    """Processes that are no ranks and used a GPU (docs/running.md)."""
     expert_load: expert_load.ExpertLoad | None
     synthetic_reads: int
     """Values that the host read and no rule had produced."""
@@ -104,6 +107,7 @@ def summarise(data: RunData, found: Findings | None = None) -> Summary:
             "interval": interval.make(found),
             "calls": calls.make(found),
             "unsupported": unsupported.make(found),
+            "unsimulated": unsimulated.make(found),
             "expert_load": expert_load.make(found),
             "synthetic_reads": unknown_reads.make_count(found),
             "synthetic_read_sites": unknown_reads.make_sites(found),
@@ -136,6 +140,7 @@ SECTIONS = (
     Section(lambda run: resimulation.lines(run["resimulation"])),
     Section(headline.cut_lines),
     Section(lambda run: unsupported.headline(run["trust"]["unsupported"])),
+    Section(lambda run: unsimulated.headline(run["trust"]["unsimulated"])),
     Section(lambda run: iteration.lines(run["iterations"], run["virtual_time_ns"]), iteration.PAGE),
     Section(lambda run: breakdown.lines(run["breakdown_ns"])),
     Section(lambda run: throughput.lines(run["throughput"], run["ranks"])),
@@ -147,6 +152,7 @@ SECTIONS = (
     Section(lambda run: interval.lines(run["trust"]["interval"])),
     Section(lambda run: calls.lines(run["trust"]["calls"], run)),
     Section(lambda run: unsupported.lines(run["trust"]["unsupported"])),
+    Section(lambda run: unsimulated.lines(run["trust"]["unsimulated"])),
     Section(lambda run: host_gaps.lines(run["host_gaps"])),
     Section(lambda run: expert_load.lines(run["trust"]["expert_load"])),
     Section(

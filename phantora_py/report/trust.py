@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from phantora_py.report.sections import unsimulated
 from phantora_py.report.sections.unknown_reads import doubts_of_reads
 from phantora_py.report.summary import Summary
 
@@ -33,6 +34,9 @@ def doubts_of(
             f"{skipped:,} calls that are not modelled did nothing and took no time, which neither "
             "--min-trust nor --strict allows."
         )
+    lacking = unsimulated.mark(summary["trust"]["unsimulated"])
+    if lacking and (strict or min_trust is not None):
+        yield f"{lacking}, which neither --min-trust nor --strict allows."
     assumed = 1 - trusted_share(summary)
     if min_trust is not None and 1 - assumed < min_trust:
         yield (

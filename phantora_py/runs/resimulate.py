@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import resource
-import struct
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +28,8 @@ from sim_server.simulation import Simulation
 from sim_server.sources.drive import drive
 from sim_server.sources.recorded import Acts, Approximations, RecordedRank
 
-# What engine and server raise for records that no rank writes.
-_NO_RECORDS = (ValueError, LookupError, ArithmeticError, TypeError, struct.error)
+# What engine and server raise for records that are each as they should be and do not fit together.
+_NO_RECORDS = (ValueError, LookupError, ArithmeticError)
 
 Watch = Callable[[Simulation], AbstractContextManager[object]]
 """Looks at a simulation while it goes on, from another thread."""
@@ -93,17 +93,19 @@ def _simulate(
     run = data.run
     tables = json.dumps(run.get("deadlock", []))
     outcome = Outcome(
-        run.get("exit_code", 0), run.get("message", ""), run.get("failed_rank"), tables
+        *(run.get("exit_code", 0), run.get("message", ""), run.get("failed_rank"), tables),
+        unsimulated=run.get("unsimulated", []),
     )
     try:
         drive(simulation, ranks, data.exits, file.write, broke_off=data.is_cut)
     except _NO_RECORDS as error:
         raise UsageError(
-            f"{data.path} is damaged: what its ranks recorded cannot be simulated: {error!r}"
+            f"{data.path} is damaged: what its ranks recorded cannot be simulated: {error!r}. If "
+            "phantora wrote it so, this is a fault of phantora; please report it."
         ) from error
     except PhantoraError as error:
         tables = json.dumps(error.tables) if isinstance(error, Deadlock) else ""
-        outcome = Outcome(error.exit_code, str(error), outcome.failed_rank, tables)
+        outcome = replace(outcome, exit_code=error.exit_code, message=str(error), tables=tables)
     for name, content in simulation.files():
         file.write(name, content)
     return outcome

@@ -48,6 +48,7 @@ from phantora_py.launch.ranks import RankProcesses
 from phantora_py.launch.rundir import RunDirectory
 from phantora_py.launch.server import choose_server
 from phantora_py.launch.spool import choose_streams
+from phantora_py.launch.unsimulated import read_unsimulated
 from phantora_py.launchers.launch import Launch
 from phantora_py.rank.step_marks import CALL_FILE
 from sim_server import simulation_pb2 as wire
@@ -290,7 +291,12 @@ def _serve(
                 interrupts=interrupts,
                 until_steady=prepared.options.until_steady,
             )
-            return replace(agent.run(), host_memory=memory.to_dict())
+            outcome = agent.run()
+            return replace(
+                outcome,
+                host_memory=memory.to_dict(),
+                unsimulated=read_unsimulated(directory.path, layout.ranks),
+            )
 
 
 def _start_ranks(
@@ -436,6 +442,7 @@ def describe_end(outcome: Outcome, digest: str, wall: dict[str, float]) -> dict[
         "wall": wall,
         "host_memory": outcome.host_memory,
         "steady": outcome.steady,
+        "unsimulated": outcome.unsimulated,
         "digest": digest,
     }
 

@@ -8,8 +8,8 @@ MOST_BYTES_PER_S = 10**16
 """Of a link."""
 MOST_LATENCY_NS = 10**11
 """Of a link: hundred seconds."""
-MOST_VERTICES = 1 << 21
-"""GPUs, NICs and switches of a topology together."""
+MOST_VERTICES = 1 << 18
+"""GPUs, NICs and switches of a topology together: so many take some 5 s and 400 MiB."""
 MOST_MEMORY_BYTES = 1 << 50
 """Of a GPU."""
 MOST_CLOCK_KHZ = 10**8

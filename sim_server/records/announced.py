@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from sim_server._engine import Announcement, MalformedInput
-from sim_server.records import MemoryKind, RecordKind, named_args
+from sim_server.records import MarkerKind, MemoryKind, RecordKind, named_args
 from sim_server.records.forms import check_count, check_payload, payload_of
 from sim_server.records.payloads import SIGNATURES, STATISTICS, UnsupportedCall
 
@@ -45,6 +45,8 @@ def _check(kind: RecordKind, announcement: Announcement) -> None:
             raise ValueError(f"memory of kind {announcement.id}")
         for value in args.values():
             check_count(value)
+    elif kind is RecordKind.MARKER and announcement.id not in list(MarkerKind):
+        raise ValueError(f"a mark of kind {announcement.id}")
     elif kind is RecordKind.SYNTHETIC_READ:
         check_count(args["bytes"])
     elif kind is RecordKind.EXIT and signed(args["status"]) not in _STATUSES:

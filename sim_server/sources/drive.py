@@ -47,6 +47,8 @@ def drive(
     try:
         while driver.turn():
             pass
+    except MalformedInput as error:
+        raise UsageError(f"the recording is damaged: {error}") from error
     except Mismatch:
         raise
     except (Deadlock, RankFailed) as error:
@@ -97,8 +99,6 @@ class _Driver:
             self._simulation.feed(rank, cells, 0)
         except UnsupportedCall as error:
             self.unsupported = self.unsupported or error
-        except MalformedInput as error:
-            raise UsageError(f"the recording is damaged: {error}") from error
         if source.is_outside:
             self._simulation.set_aside(rank, self._simulation.stirs)
         if source.ended and (rank in self._exits or not source.waiting):

@@ -12,6 +12,7 @@ from test_run_command import may_mount
 
 PHANTORA = f"{sys.executable} -m phantora_py"
 RUN = f"{PHANTORA} run --quiet -o out.phr --"
+SERVE = f"{PHANTORA} serve --listen unix:socket --token-file token"
 
 
 def shell(directory: Path, script: str, *words: str, **environment: str) -> tuple[int, str]:
@@ -34,10 +35,17 @@ def shell(directory: Path, script: str, *words: str, **environment: str) -> tupl
     [
         (f"ulimit -f 100; {RUN} true", "A file may have 51,200 bytes here"),
         (f"ulimit -v 900000; {RUN} true", "A process may reserve 921,600,000 bytes of addresses"),
+        (f"ulimit -v 4000000; {SERVE}", "the threads of a server reserve 17,179,869,184"),
         (f"{PHANTORA} cluster list >&-", "The standard output is closed"),
         (f"{RUN} true >&- 2>&1", ""),
     ],
-    ids=["file size", "addresses", "closed output", "closed output and errors"],
+    ids=[
+        "file size",
+        "addresses",
+        "addresses of a server",
+        "closed output",
+        "closed output and errors",
+    ],
 )
 def test_refused(tmp_path: Path, script: str, message: str) -> None:
     """Before anything is run."""

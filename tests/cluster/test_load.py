@@ -135,6 +135,19 @@ def test_wrong_file_says_what_is_right(tmp_path: Path, text: str, message: str) 
     assert message_of(tmp_path, text) == message
 
 
+def test_what_no_machine_has_the_memory_for(tmp_path: Path) -> None:
+    """Counts that are possible one by one may not be so together; 27,000 nodes are."""
+    fabric = (
+        'base = "a100"\nnic.per_node = 2\n'
+        '[fabric]\ntopology = "dragonfly"\ngroups = 3\nrouters = 2\nrouting = "single"\n'
+        "router_nics = {}\n"
+    )
+    load_cluster(write(tmp_path, fabric.format(9000)))
+    assert "a cluster of 393222 parts or more is not simulated" in message_of(
+        tmp_path, fabric.format(65535)
+    )
+
+
 def test_broken_toml_is_a_usage_error(tmp_path: Path) -> None:
     """A syntax error names the file and the line."""
     message = message_of(tmp_path, "gpu = \n")

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from phantora_runs import PROGRAMS, Phantora, Run
 
+from phantora_py.report.summary import summarise, summary_lines
+
 pytestmark = pytest.mark.torch
 
 GRADIENTS = 4 * (64 * 64 + 64)
@@ -89,10 +91,18 @@ def test_what_cannot_be(phantora: Phantora, what: str, message: str) -> None:
 
 
 def test_a_worker_of_a_rank_is_told(phantora: Phantora) -> None:
-    """With --ranks a worker that uses a GPU is no rank: that is said, and what to do."""
-    run = phantora.run(["--ranks", "1"], [PROGRAMS / "gpu_users.py", "workers"])
+    """With --ranks a worker that uses a GPU is no rank: that is said, also in the report, and what
+    to do; --strict refuses it.
+    """
+    run = phantora.run(["--ranks", "1", "--strict"], [PROGRAMS / "gpu_users.py", "workers"])
     assert "its work there is not simulated and takes no time" in run.errors
     assert "phantora run --gpus N" in run.errors
+    assert run.exit_code == 6
+    told = run.summary["trust"]["unsimulated"]
+    assert [(one["rank"], one["processes"]) for one in told] == [(0, 1), (0, 1)]
+    assert any(
+        "2 processes that rank 0 started" in line for line in summary_lines(summarise(run.data))
+    )
 
 
 def test_a_launcher_that_nobody_recognises(phantora: Phantora, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Isolation: tiers are what was found, and what is required is there or refused."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -101,3 +103,27 @@ def test_advice_is_for_what_was_denied() -> None:
     assert "systempaths=unconfined" in masked
     assert "modprobe veth" in drivers
     assert not list(advice.advise(Isolation(own | {"pid", "net"})))
+
+
+@pytest.mark.parametrize("before", ["", "serve()"])
+def test_what_a_process_did_before_does_not_matter(before: str) -> None:
+    """gRPC has handlers for forks that abort a process which cannot start threads."""
+    program = f"""
+import sys
+from concurrent import futures
+import grpc
+from phantora_py.isolation.probe import probe
+
+def serve():
+    server = grpc.server(futures.ThreadPoolExecutor(1))
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    grpc.channel_ready_future(grpc.insecure_channel(f"127.0.0.1:{{port}}")).result()
+
+{before}
+print([text for text in probe().denied.values() if "ended with status" in text])
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", program], check=True, capture_output=True, text=True
+    )
+    assert done.stdout == "[]\n"

@@ -29,6 +29,7 @@ RESIMULATION = {
         {"host_memory": {"pss_bytes": {"0": 1}, "total_bytes": 2}},
         {"steady": {"iterations": 6, "time_ns": 7, "median_ns": 1}},
         {"steady": {"iterations": 6}},
+        {"unsimulated": [{"rank": 0, "device": 1, "processes": 2}]},
         {"exit_code": 4, "message": "rank 0 failed", "resimulation": RESIMULATION},
     ],
 )

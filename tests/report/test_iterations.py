@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 from made_runs import HOST_WAIT, KERNEL, Marker, Span, make_run
 
+from phantora_py.data import RunData
 from phantora_py.report.iterations import Iterations, find_iterations
+from phantora_py.report.launch_period import find_repetition
+from phantora_py.report.sections.iteration import warnings
+from phantora_py.report.summary import summarise
 from sim_server.records import MarkerKind
 
 PUSH, POP = MarkerKind.RANGE_PUSH, MarkerKind.RANGE_POP
@@ -112,3 +117,48 @@ def test_ranks_without_an_optimizer_do_not_matter(tmp_path: Path) -> None:
     """A rank may do nothing but serve data."""
     found = find(tmp_path, steps(1, 100, 200), ((), (), ()))
     assert found.boundaries_ns.tolist() == [100, 200]
+
+
+def loop(directory: Path, lasted_ns: Sequence[int], reads: int = 0) -> RunData:
+    """A kernel and a step of an optimizer each, and so many readings of a clock by one line."""
+    spans: list[Span] = []
+    markers: list[Marker] = []
+    time_ns = 0
+    for one_ns in lasted_ns:
+        spans.append((KERNEL, time_ns, time_ns, time_ns + one_ns))
+        for read in range(1, reads + 1):
+            read_ns = time_ns + one_ns * read // (reads + 1)
+            markers.append((0, read_ns, MarkerKind.CLOCK_READ, "train.py:7 main"))
+        time_ns += one_ns
+        markers += steps(0, time_ns - 1)
+    return make_run(directory / "a.phr", [spans], markers)
+
+
+def test_a_clock_that_is_read_several_times_in_each(tmp_path: Path) -> None:
+    """As for micro-batches: few iterations do as well, and the report says how often."""
+    summary = summarise(loop(tmp_path, [8000] * 4, reads=8))
+    clock = summary["iterations"]["script_clock"]
+    assert clock is not None
+    assert (clock["reads_per_iteration"], clock["iteration_ns"]) == (8, 8000)
+
+
+def test_iterations_that_last_differently(tmp_path: Path) -> None:
+    """A median between two kinds is no iteration of either: the mean and the ends are told."""
+    (said,) = warnings(summarise(loop(tmp_path, [1000] * 5 + [9000] * 3))["iterations"])
+    assert said == "iterations last 1.00 us to 9.00 us, in the mean 4.43 us"
+    assert warnings(summarise(loop(tmp_path, [1000] * 4))["iterations"]) == []
+
+
+def test_a_run_that_mostly_does_other_things(tmp_path: Path) -> None:
+    """What the iterations are of all that the GPUs did is told where it is little."""
+    iterations = summarise(loop(tmp_path, [96_000, 1000, 1000, 1000, 1000]))["iterations"]
+    (said,) = warnings(iterations)
+    assert said.startswith("these iterations are 4.0 % of what the GPUs did in this run")
+
+
+def test_what_repeats_for_longest() -> None:
+    """Three measurements that repeat as often: the one that takes most of the time."""
+    sequence = np.repeat([1, 2, 3], 20)
+    found = find_repetition(sequence, np.repeat([10, 1000, 100], 20))
+    assert found is not None
+    assert (found.begin, found.length, found.count) == (20, 1, 20)

@@ -68,6 +68,21 @@ def test_products_are_a_share_of_the_peak(tmp_path: Path) -> None:
         assert (found["type"], found["peak_flops_per_s"]) == ("bf16", ranks * 1e15)
 
 
+def test_iterations_that_last_differently_share_their_work(tmp_path: Path) -> None:
+    """Work is that of the mean iteration, and so is the time: no GPU does more than it can."""
+    lasted_ns = [100, 100, 100, 100, 900, 900]
+    ends_ns = [sum(lasted_ns[: number + 1]) for number in range(len(lasted_ns))]
+    spans = [
+        (KERNEL, end_ns - one + 1, end_ns - one + 1, end_ns - 1)
+        for one, end_ns in zip(lasted_ns, ends_ns, strict=True)
+    ]
+    marks = [(0, end_ns, MarkerKind.OPTIMIZER_STEP, "SGD#0") for end_ns in ends_ns]
+    data = make_run(tmp_path / "a.phr", [spans], marks, timings=[BF16])
+    share = throughput(data)["utilization"]
+    mean_s = 420e-9
+    assert share["hfu"] == pytest.approx(1e8 / share["peak_flops_per_s"] / mean_s)
+
+
 def test_what_is_computed_again_is_none_of_the_model(tmp_path: Path) -> None:
     """The second kernel of each step is issued between two marks, as is none of the first."""
     again = [

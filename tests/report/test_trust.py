@@ -16,6 +16,7 @@ def summary(
     between: tuple[int, int] | None = (900, 1200),
     variables: tuple[str, ...] = (),
     skipped: int = 0,
+    unsimulated: int = 0,
 ) -> Any:
     """As far as it is looked at; iterations take 1,000 ns."""
     interval = between and {
@@ -28,6 +29,7 @@ def summary(
             "interval": interval,
             "nccl_not_modelled": list(variables),
             "unsupported": {"skipped": skipped},
+            "unsimulated": [{"rank": 0, "device": 1, "processes": unsimulated}] * bool(unsimulated),
             "unknown_reads": [],
         },
     }
@@ -52,6 +54,14 @@ def test_calls_that_did_nothing(min_trust: float | None, strict: bool) -> None:
     assert not list(doubts_of(summary(skipped=6), None, strict=False))
     (said,) = doubts_of(summary(skipped=6), min_trust, strict)
     assert said.startswith("6 calls that are not modelled did nothing and took no time")
+
+
+@pytest.mark.parametrize(("min_trust", "strict"), [(0.0, False), (None, True)])
+def test_processes_that_are_no_ranks(min_trust: float | None, strict: bool) -> None:
+    """Whatever is asked for, a run that lacks what they did on a GPU falls short of it."""
+    assert not list(doubts_of(summary(unsimulated=2), None, strict=False))
+    (said,) = doubts_of(summary(unsimulated=2), min_trust, strict)
+    assert said.startswith("2 processes that rank 0 started used a GPU, and what was done there")
 
 
 @pytest.mark.parametrize(

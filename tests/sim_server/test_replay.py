@@ -6,13 +6,21 @@ import dataclasses
 import json
 import re
 
+import numpy as np
 import pytest
 from engine_harness import op
 from played_ranks import FLOAT, PlayedRanks, Script, make_settings, training, whole_files
 from recorded_runs import again, check_same, record, slow_gpu
 
 from sim_server.errors import Deadlock, PhantoraError
-from sim_server.records import NcclOpKind, RecordKind, WaitFlags, WaitKind
+from sim_server.records import (
+    RECORD_TYPE,
+    MarkerKind,
+    NcclOpKind,
+    RecordKind,
+    WaitFlags,
+    WaitKind,
+)
 from sim_server.simulation import Simulation
 from sim_server.sources.recorded import Approximations
 
@@ -167,3 +175,27 @@ def test_a_recording_that_broke_off_is_simulated_as_far_as_ranks_go_together() -
     found, _ = again(files, broke_off=True)
     assert found["error"] == "None"
     assert 0 < len(found["spans"]) < len(files["spans"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value", "told"),
+    [
+        (RecordKind.NCCL_OP, "id", 128, "is not in communicator 128"),
+        (RecordKind.MARKER, "id", 0x8001, "a mark of kind 32769"),
+    ],
+)
+def test_records_that_do_not_fit_together(
+    kind: RecordKind, field: str, value: int, told: str
+) -> None:
+    """Of a damaged file: noticed when they are read, or when virtual time comes to them."""
+    script = training(0, 2)
+    script.announce(RecordKind.MARKER, b"step", id=int(MarkerKind.RANGE_PUSH))
+    script.announce(RecordKind.MARKER, b"", id=int(MarkerKind.RANGE_POP))
+    files = record([script, training(1, 2)])
+    rows = np.frombuffer(files["records/rank-0"], RECORD_TYPE).copy()
+    first = next(at for at, row in enumerate(rows) if row["kind"] == kind)
+    rows[first][field] = value
+    files["records/rank-0"] = rows.tobytes()
+    found, _ = again(files)
+    assert found["error"].startswith("the recording is damaged: rank 0")
+    assert told in found["error"]

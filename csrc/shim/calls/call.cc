@@ -1,9 +1,12 @@
 #include "shim/calls/call.h"
 
 #include <atomic>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "shim/channel/rank.h"
@@ -59,9 +62,20 @@ void attach_by_use(const char* run_dir, int device) noexcept {
   setenv("PHANTORA_RANK", std::to_string(rank).c_str(), 1);
 }
 
-void tell_unaccounted_use(int device) noexcept {
+// For the report: phantora_py/launch/unsimulated.py reads it.
+void note_unsimulated(const char* run_dir, int device) noexcept {
+  const std::string path = std::string(run_dir) + "/unsimulated";
+  const std::string line = std::to_string(global_rank()) + " " + std::to_string(device) + "\n";
+  const int fd = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+  const bool written = fd >= 0 && write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  if (fd >= 0) close(fd);
+  if (!written) fail_internal("cannot write " + path + ": " + std::strerror(errno));
+}
+
+void tell_unaccounted_use(const char* run_dir, int device) noexcept {
   static std::atomic<bool> told{false};
   if (told.exchange(true)) return;
+  note_unsimulated(run_dir, device);
   const std::string text = "phantora: process " + std::to_string(getpid()) + ", which rank " +
                            std::to_string(global_rank()) + " has started, uses GPU " + std::to_string(device) +
                            ": its work there is not simulated and takes no time. A program that starts its own "
@@ -85,7 +99,7 @@ void begin_use(int device) noexcept {
   const char* run_dir = std::getenv("PHANTORA_RUN_DIR");
   if (run_dir == nullptr) return;
   if (clock_virtual()) {
-    tell_unaccounted_use(device);
+    tell_unaccounted_use(run_dir, device);
   } else if (std::getenv("PHANTORA_OWN_RANKS") != nullptr) {
     attach_by_use(run_dir, device);
   }

@@ -13,8 +13,8 @@ from phantora_py.report.page.overview import deadlock_tables
 from phantora_py.report.page.part import PageFindings
 from phantora_py.report.page.tables import Basis
 from phantora_py.report.page.template import fill, write
-from phantora_py.report.sections.unsupported import mark
-from phantora_py.report.summary import page_parts, summarise
+from phantora_py.report.sections import unsimulated, unsupported
+from phantora_py.report.summary import Summary, page_parts, summarise
 from phantora_py.report.throughput import Taken
 from phantora_py.report.window import Window
 
@@ -32,6 +32,13 @@ def make_page(data: RunData, told: Mapping[str, Taken] | None = None) -> str:
     return fill("page.html", _views(data, told))
 
 
+def _not_full(summary: Summary) -> list[str]:
+    """What the result lacks."""
+    trust = summary["trust"]
+    marks = unsupported.mark(trust["unsupported"]), unsimulated.mark(trust["unsimulated"])
+    return [one for one in marks if one]
+
+
 def _views(data: RunData, told: Mapping[str, Taken] | None) -> dict[str, Any]:
     """What the template shows: of all sections, then of each. No two have the same name."""
     found, parts = PageFindings(data, told), page_parts()
@@ -44,7 +51,7 @@ def _views(data: RunData, told: Mapping[str, Taken] | None) -> dict[str, Any]:
         "command": shlex.join(data.run["command"]),
         "sections": [(part.name, part.title) for part in parts],
         "summary": summary,
-        "unsupported_mark": mark(summary["trust"]["unsupported"]),
+        "not_full": _not_full(summary),
         "timeline_text": _timeline_text(window),
         "basis": basis.text,
         "basis_whole": basis.whole_text,

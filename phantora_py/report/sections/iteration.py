@@ -27,6 +27,8 @@ _NAMED = {
 }
 
 
+# Below it the iterations found may not be what the user means (assumed).
+_LEAST_SHARE = 0.25
 NO_TIME = (
     "between two of them nothing was done on a GPU; are model and data on it (.cuda(), "
     ".to(device))?"
@@ -93,9 +95,14 @@ def lines(iterations: IterationSummary, virtual_time_ns: int) -> list[str]:
     said.append(f"  each is {escape(meaning(iterations))}")
     if apart := apart_text(iterations):
         said.append(f"  {apart}")
-    if (warning := clock_warning(iterations)) is not None:
-        said.append(f"  [red]{escape(warning)}[/]")
+    said.extend(f"  [red]{escape(warning)}[/]" for warning in warnings(iterations))
     return said
+
+
+def warnings(iterations: IterationSummary) -> list[str]:
+    """What keeps the figure from being the iteration of the whole program."""
+    found = clock_warning(iterations), spread_warning(iterations), share_warning(iterations)
+    return [one for one in found if one is not None]
 
 
 def meaning(iterations: IterationSummary) -> str:
@@ -104,7 +111,10 @@ def meaning(iterations: IterationSummary) -> str:
     found = _FOUND_BY.get(by, "")
     if by in _NAMED and rule:
         found = f"{_NAMED[by]} {rule['name']}"
-    return ", ".join(part for part in (iterations["holds"], found) if part) or by
+    clock = iterations["script_clock"]
+    reads = clock["reads_per_iteration"] if clock else 1
+    read = f"{reads} readings of a clock" if reads > 1 else ""
+    return ", ".join(part for part in (iterations["holds"], found, read) if part) or by
 
 
 def apart_text(iterations: IterationSummary) -> str:
@@ -125,10 +135,30 @@ def clock_warning(iterations: IterationSummary) -> str | None:
     clock = iterations["script_clock"]
     if clock is None or abs(clock["difference"]) <= DISAGREEMENT:
         return None
+    from_ours = abs(1 / (1 + clock["difference"]) - 1)
     return (
         f"the program's own clock, read at {clock['site']}, makes an iteration "
-        f"{duration_text(clock['iteration_ns'])}: {percent_text(abs(clock['difference']))} "
+        f"{duration_text(clock['iteration_ns'])}: {percent_text(from_ours)} "
         f"{'less' if clock['difference'] > 0 else 'more'}; --iteration chooses what one is"
+    )
+
+
+def spread_warning(iterations: IterationSummary) -> str | None:
+    """That iterations of equally many launches last differently, as of sequences of any length."""
+    lasted_ns, median_ns = iterations["per_iteration_ns"], iterations["median_ns"]
+    if not median_ns or abs(np.mean(lasted_ns) / median_ns - 1) <= DISAGREEMENT:
+        return None
+    shortest, longest, mean = (duration_text(int(pick(lasted_ns))) for pick in (min, max, np.mean))
+    return f"iterations last {shortest} to {longest}, in the mean {mean}"
+
+
+def share_warning(iterations: IterationSummary) -> str | None:
+    """That the program does other things most of the time."""
+    if iterations["median_ns"] is None or iterations["held_share"] >= _LEAST_SHARE:
+        return None
+    return (
+        f"these iterations are {percent_text(iterations['held_share'])} of what the GPUs did in "
+        "this run; --iteration chooses what one is"
     )
 
 
@@ -138,7 +168,7 @@ def _views(found: PageFindings) -> dict[str, Any]:
         "parts": iteration_parts(breakdown.make(found)),
         "iteration_meaning": meaning(iterations),
         "iteration_apart": apart_text(iterations),
-        "clock_warning": clock_warning(iterations),
+        "iteration_warnings": warnings(iterations),
         "longest_ns": max(iterations["per_iteration_ns"], default=0),
         "no_time": NO_TIME,
         "throughput_tiles": throughput.tiles(throughput.make(found), found.data.ranks),

@@ -56,7 +56,9 @@ class Utilization(TypedDict):
 
 
 class RunThroughput(TypedDict):
-    """Of the median iteration."""
+    """Of the mean iteration, as sums of all are divided by their number: a median one may be short
+    of work.
+    """
 
     samples: Amount | None
     """Null if nobody knows."""
@@ -68,10 +70,10 @@ class RunThroughput(TypedDict):
 
 def make(found: Findings) -> RunThroughput | None:
     """None without an iteration that takes time."""
-    time_ns = found.median_ns
+    data, iterations = found.data, found.iterations
+    time_ns = float(iterations.compared_ns.mean()) if iterations.compared else 0.0
     if not time_ns:
         return None
-    data, iterations = found.data, found.iterations
     told = found.told
     return {
         "samples": _amount(
@@ -82,7 +84,7 @@ def make(found: Findings) -> RunThroughput | None:
     }
 
 
-def _amount(taken: Taken | None, time_ns: int) -> Amount | None:
+def _amount(taken: Taken | None, time_ns: float) -> Amount | None:
     if taken is None:
         return None
     return {
@@ -94,7 +96,7 @@ def _amount(taken: Taken | None, time_ns: int) -> Amount | None:
     }
 
 
-def _utilization(found: Findings, time_ns: int) -> Utilization | None:
+def _utilization(found: Findings, time_ns: float) -> Utilization | None:
     products = throughput.products(found.data, found.window, found.iterations)
     if products is None or products.peak_per_s is None:
         return None
