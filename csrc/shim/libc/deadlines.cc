@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "shim/channel/rank.h"
+#include "shim/libc/children.h"
 #include "shim/libc/real_clock.h"
 #include "shim/libc/virtual_clock.h"
 
@@ -75,6 +76,7 @@ TimedWait::Ended TimedWait::judge(int error) noexcept {
   if (!rang && error != ETIMEDOUT) return Ended::Returned;
   if (alarm_ && !rang && !stands_still()) return Ended::TooEarly;
   alarm_.reset();
+  if (rang) let_children_work(left_ns_);
   pass_deadline(deadline_ns_, lead_ns_, rang);
   return Ended::RanOut;
 }
