@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from phantora_py.agent import packets
 from phantora_py.agent.channels import Channels
-from phantora_py.agent.idle import sleeps_by_clock, thread_at_work, thread_works
+from phantora_py.agent.idle import name_of, sleeps_by_clock, thread_at_work, thread_works
 
 # Assumed: longer than a thread takes to hand over what a child said, on a busy machine too.
 _PATIENCE_WITH_THREADS_S = 0.2
@@ -34,11 +34,6 @@ class ChildWatch:
         """Whether a thread of the rank lets its children work: it will go on by itself."""
         return self._channels.gives_way(rank)[0] > 0
 
-    def worker(self, rank: int) -> str | None:
-        """The thread that the rank lets work, as its directory in /proc."""
-        question = self._questions.get(rank)
-        return question.at_work if question else None
-
     def due_ms(self) -> int:
         """How soon to look again; a second if nobody asks."""
         looks_s = [one.look_at_s for one in self._questions.values() if not one.is_answered]
@@ -53,8 +48,7 @@ class ChildWatch:
                 continue
             question = self._questions.get(rank)
             if question is None or question.number != number:
-                since_s = question.since_s if question else None
-                question = self._questions[rank] = _Question(number, since_s)
+                question = self._questions[rank] = _Question(number)
             now_s = self._clock_s()
             if question.is_answered or now_s < question.look_at_s:
                 continue
@@ -66,33 +60,41 @@ class ChildWatch:
 class _Question:
     """Of one rank: whether its children still work."""
 
-    def __init__(self, number: int, since_s: float | None) -> None:
-        """`since_s`: since when only threads of the rank's own have kept it busy."""
+    def __init__(self, number: int) -> None:
         self.number = number
-        self.since_s = since_s
         self.is_answered = False
-        self.at_work: str | None = None
         self.look_at_s = 0.0
         self._interval_s = _FIRST_INTERVAL_S
+        self._at_work: str | None = None
+        self._children_sleep_since_s: float | None = None
 
     def look(self, pid: int, others: Collection[int], now_s: float) -> bool | None:
         """Whether a child sleeps by the clock; None while one works."""
         self.look_at_s = now_s + self._interval_s
         self._interval_s = min(2 * self._interval_s, _LAST_INTERVAL_S)
-        if self.at_work is not None and thread_works(self.at_work):
+        if self._at_work is not None and thread_works(self._at_work):
             return None
-        self.at_work = thread_at_work(pid, but=others)
-        if self.at_work is None and packets.are_under_way():
+        self._at_work = thread_at_work(pid, but=others, but_first=True)
+        if self._at_work is not None:
+            self._children_sleep_since_s = None
             return None
-        is_own = self.at_work is not None and self.at_work.startswith(f"/proc/{pid}/")
-        if is_own and thread_at_work(pid, but=others, but_first=True) is None:
-            self.since_s = now_s if self.since_s is None else self.since_s
-            self.at_work = None
-            if now_s - self.since_s < _PATIENCE_WITH_THREADS_S:
-                return None
-        elif self.at_work is not None:
-            self.since_s = None
+        since_s = self._children_sleep_since_s
+        self._children_sleep_since_s = now_s if since_s is None else since_s
+        all_sleep = thread_at_work(pid, but=others) is None and not packets.are_under_way()
+        if not all_sleep and now_s - self._children_sleep_since_s < _PATIENCE_WITH_THREADS_S:
             return None
-        self.since_s = None
         self.is_answered = True
         return sleeps_by_clock(pid, but=others)
+
+
+def who_works(pid: int, others: Collection[int]) -> str:
+    """What makes a rank count as running, as the end of a phrase. `others`: as of
+    `thread_at_work`.
+    """
+    at_work = thread_at_work(pid, but=others)
+    if at_work is None:
+        return ", all its threads asleep"
+    process, thread = at_work.split("/")[2::2]
+    if process != str(pid):
+        return f", while its process {process} ({name_of(at_work)}) works"
+    return "" if thread == process else f", while its thread {name_of(at_work)} works"

@@ -204,6 +204,14 @@ def thread_works(directory: str) -> bool:
         return False  # It has ended.
 
 
+def name_of(directory: str) -> str:
+    """Of a thread, by its directory in /proc."""
+    try:
+        return _read(f"{directory}/comm").decode(errors="replace").strip()
+    except OSError:
+        return "which has just ended"
+
+
 def sleeps_by_clock(pid: int, but: Collection[int] = ()) -> bool:
     """Whether a process below `pid` sleeps by the real clock; `but`: as of `thread_at_work`."""
     own = f"/proc/{pid}/"

@@ -30,7 +30,10 @@ class Clock:
 def running(script: str) -> Iterator[int]:
     """A shell script that says when it has begun; its pid."""
     with subprocess.Popen(
-        ["sh", "-c", f"echo; {script}"], stdout=subprocess.PIPE, start_new_session=True
+        ["sh", "-c", f"echo; {script}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()
