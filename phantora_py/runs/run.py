@@ -318,6 +318,8 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
         "launches": str(int(options.gpu)),
         **interpreter.shim_keys(prepared.command.program.torch),
     }
+    if not prepared.isolation.own_network:
+        settings["network.shared"] = "1"
     rundir.write_settings(directory, settings)
     _write_other_nodes(prepared, directory)
     prepared.expert_load.write(directory.path)

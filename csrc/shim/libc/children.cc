@@ -4,7 +4,7 @@
 //    when all its children have done what they have to do, and its threads what follows from that. The agent looks
 //    (phantora_py/agent/children.py), and leaves the rank where it is meanwhile.
 // 2. A child that sleeps by the real clock gets the time that the rank wants to sleep, in reality, as it would on a real
-//    machine.
+//    machine. So does a stranger that the rank has a connection to (strangers.cc).
 // 3. A child that works for a minute may do so for ever. From then on rule 2 is for all.
 #include "shim/libc/children.h"
 
@@ -18,6 +18,7 @@
 #include "shim/channel/rank.h"
 #include "shim/core/keep_errno.h"
 #include "shim/libc/real_clock.h"
+#include "shim/libc/strangers.h"
 
 namespace ph {
 
@@ -26,8 +27,9 @@ namespace {
 // Assumed: what a program waits for is ready earlier, on a busy machine too.
 constexpr Nanoseconds kPatienceNs = 60 * kNsPerSecond;
 constexpr Nanoseconds kLookNs = 100'000'000;
-// Between two looks at children that sleep.
-constexpr Nanoseconds kPauseNs = 5'000'000;
+// Between two looks at children that sleep, ever longer.
+constexpr Nanoseconds kFirstPauseNs = 1'000'000;
+constexpr Nanoseconds kLastPauseNs = 100'000'000;
 
 std::atomic<bool> has_patience{true};
 
@@ -36,21 +38,29 @@ bool has_children() noexcept {
   return waitid(P_ALL, 0, &unused, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
 }
 
+// What the rank may have to wait for before it goes on.
+Children others_at_work() noexcept {
+  const Children children = has_children() ? await_children(kLookNs) : Children::Still;
+  return children == Children::Still && talks_to_strangers() ? Children::Sleep : children;
+}
+
 }  // namespace
 
 void let_children_work(Nanoseconds asked_ns) noexcept {
   const KeepErrno keep;
-  if (asked_ns <= 0 || !is_owner() || !has_children()) return;
+  if (asked_ns <= 0 || !is_owner() || (!has_children() && !talks_to_strangers())) return;
   const Nanoseconds start_ns = real_clock_ns();
+  Nanoseconds pause_ns = kFirstPauseNs;
   begin_giving_way();
   for (;;) {
-    const Children children = await_children(kLookNs);
+    const Children others = others_at_work();
     const Nanoseconds left_ns = asked_ns - (real_clock_ns() - start_ns);
-    if (children == Children::Still) break;
-    if (children == Children::Sleep || !has_patience.load()) {
+    if (others == Children::Still) break;
+    if (others == Children::Sleep || !has_patience.load()) {
       if (left_ns <= 0) break;
-      const timespec pause{0, std::min(left_ns, kPauseNs)};
+      const timespec pause{0, std::min(left_ns, pause_ns)};
       syscall(SYS_nanosleep, &pause, nullptr);
+      pause_ns = std::min(2 * pause_ns, kLastPauseNs);
     } else if (asked_ns - left_ns > kPatienceNs) {
       has_patience.store(false);
     }

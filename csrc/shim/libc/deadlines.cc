@@ -6,6 +6,7 @@
 #include "shim/channel/rank.h"
 #include "shim/libc/children.h"
 #include "shim/libc/real_clock.h"
+#include "shim/libc/strangers.h"
 #include "shim/libc/virtual_clock.h"
 
 namespace ph {
@@ -54,7 +55,8 @@ void TimedWait::begin(Nanoseconds left_ns, Until until, pthread_cond_t* conditio
   // A driver gets a nanosecond more, for who reads a clock must see that the time is over, also when its lead is at its farthest.
   deadline_ns_ = after(now_ns, left_ns_ + (left_ns_ > 0 && drives_clock() ? 1 : 0));
   if (until != Until::Turn) note_wait();
-  if (until == Until::Alarm && left_ns_ > 0 && sets_alarms()) alarm_.emplace(deadline_ns_, condition, mutex);
+  if (until == Until::Alarm && left_ns_ > 0 && sets_alarms() && !talks_to_strangers())
+    alarm_.emplace(deadline_ns_, condition, mutex);
 }
 
 Nanoseconds TimedWait::real_timeout_ns() const noexcept { return alarm_ ? std::max(left_ns_, kPatienceNs) : left_ns_; }
