@@ -69,14 +69,14 @@ class StallWatch:
         while self._tell_after_s <= silence_s:
             self._tell_after_s *= 2
         suspects = {rank for rank in running | outside if rank in pids} or set(pids)
-        others = set(pids.values())
+        tops = set(pids.values())
         states: dict[str, list[int]] = defaultdict(list)
         for rank in sorted(suspects):
             where = ""
             if sum(map(len, states.values())) < _MOST_LINES:
                 where = whereabouts(self._run_directory, rank, pids[rank])
                 if rank not in outside:
-                    where += who_works(pids[rank], others - {pids[rank]})
+                    where += who_works(pids[rank], tops - {pids[rank]})
             what = _OUTSIDE if rank in outside else _RUNNING
             states[what + where].append(rank)
         parts = "; ".join(

@@ -39,7 +39,7 @@ def _use_sockets(options: ModuleType) -> None:
     kind.__init__ = make
 
 
-def _refuse_device_maps(registry: ModuleType) -> None:
+def _refuse_device_maps(registry: Any) -> None:
     usual = registry._validate_device_maps
 
     @functools.wraps(usual)
@@ -56,7 +56,7 @@ def _refuse_device_maps(registry: ModuleType) -> None:
     registry._validate_device_maps = check
 
 
-def _end_late(rpc: ModuleType) -> None:
+def _end_late(rpc: Any) -> None:
     usual = rpc.shutdown
 
     @functools.wraps(usual)

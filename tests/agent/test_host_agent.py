@@ -31,6 +31,12 @@ class Channels:
         self.aside: list[int] = []
         self.ended: list[int] = []
 
+    def gives_way(self, rank: int) -> tuple[int, int]:
+        return 0, 0
+
+    def tell_children(self, rank: int, question: int, sleep: bool) -> None:
+        """Nobody reads it."""
+
     def poll(self, timeout_ms: int) -> list[tuple[int, int, bytes]]:
         return self.polls.popleft() if self.polls else []
 
@@ -325,6 +331,23 @@ def test_a_rank_that_awaits_values_is_set_aside_only_if_nobody_can_send_them(
         [[(0, 5, WORK)]],
     )
     assert channels.aside == aside
+
+
+@pytest.mark.parametrize("gives_way", [True, False])
+def test_a_rank_that_lets_its_children_work_is_not_set_aside(
+    monkeypatch: pytest.MonkeyPatch, gives_way: bool
+) -> None:
+    """It goes on by itself, and virtual time waits for it."""
+    monkeypatch.setattr(StillWatch, "find", lambda _, candidates, __: set(candidates))
+    monkeypatch.setattr(StillWatch, "runs", lambda *_: False)
+    monkeypatch.setattr(agent_module, "is_proven_still", lambda _: True)
+    monkeypatch.setattr(Channels, "gives_way", lambda _, rank: (int(gives_way and rank == 1), 1))
+    _, channels, _, _, _ = serve(
+        {0: (5, 0), 1: (5, 0)},
+        lambda message: [STALLED] if message.HasField("batch") else [],
+        [[(0, 5, WORK)]],
+    )
+    assert channels.aside == ([] if gives_way else [1])
 
 
 def test_a_rank_that_starts_is_not_taken_for_one_that_waits(

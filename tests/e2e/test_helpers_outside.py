@@ -94,7 +94,7 @@ def test_wandb(phantora: Phantora) -> None:
         "torch.cuda.init()\n"
         "with wandb.init(mode='offline', project='p') as run:\n"
         "    for step in range(3): run.log({'step': step})\n"
-        "print(run.summary['step'])\n"
+        "    print(run.summary['step'])\n"
     )
     run = phantora.run(["--ranks", "1"], ["-c", code], {"WANDB_DIR": str(phantora.directory)})
     assert run.exit_code == 0, run.errors

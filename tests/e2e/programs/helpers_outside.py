@@ -89,6 +89,12 @@ def in_communicate() -> object:
     return output.decode()
 
 
+def in_select() -> object:
+    output = child("print(5)").stdout
+    assert output is not None
+    return len(select.select([output], [], [], TURN_S)[0])
+
+
 def in_connection() -> object:
     process = multiprocessing.get_context("spawn").Process(target=work, args=(3,))
     process.start()
@@ -122,7 +128,7 @@ def main() -> None:
     torch.cuda.init()
     measure("wait", lambda: child().wait(timeout=TURN_S))
     measure("communicate", in_communicate)
-    measure("select", lambda: len(select.select([child("print(5)").stdout], [], [], TURN_S)[0]))
+    measure("select", in_select)
     measure("poll a child", poll_child)
     measure("poll a file", poll_file)
     measure("poll a daemon's file", poll_daemon)
