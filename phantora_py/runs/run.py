@@ -50,6 +50,7 @@ from phantora_py.launch.server import choose_server
 from phantora_py.launch.spool import choose_streams
 from phantora_py.launchers.launch import Launch
 from phantora_py.rank.step_marks import CALL_FILE
+from phantora_py.runs import stopped_calls
 from sim_server import simulation_pb2 as wire
 from sim_server.access.offer import Offer, make_hello
 from sim_server.cluster import load_cluster
@@ -290,7 +291,8 @@ def _serve(
                 interrupts=interrupts,
                 until_steady=prepared.options.until_steady,
             )
-            return replace(agent.run(), host_memory=memory.to_dict())
+            outcome = stopped_calls.explain(agent.run(), directory.path)
+            return replace(outcome, host_memory=memory.to_dict())
 
 
 def _start_ranks(
