@@ -39,30 +39,33 @@ bool has_children() noexcept {
 }
 
 // What the rank may have to wait for before it goes on.
-Children others_at_work() noexcept {
-  const Children children = has_children() ? await_children(kLookNs) : Children::Still;
+Children others_at_work(Nanoseconds limit_ns) noexcept {
+  const Children children = has_children() ? await_children(limit_ns) : Children::Still;
   return children == Children::Still && talks_to_strangers() ? Children::Sleep : children;
 }
 
 }  // namespace
 
-void let_children_work(Nanoseconds asked_ns) noexcept {
+void let_children_work(Nanoseconds asked_ns, Nanoseconds since_ns) noexcept {
   const KeepErrno keep;
   if (asked_ns <= 0 || !is_owner() || (!has_children() && !talks_to_strangers())) return;
   const Nanoseconds start_ns = real_clock_ns();
+  const auto left_ns = [&] { return asked_ns - (real_clock_ns() - since_ns); };
   Nanoseconds pause_ns = kFirstPauseNs;
   begin_giving_way();
   for (;;) {
-    const Children others = others_at_work();
-    const Nanoseconds left_ns = asked_ns - (real_clock_ns() - start_ns);
+    const bool is_patient = has_patience.load();
+    const Children others = others_at_work(is_patient ? kLookNs : std::clamp(left_ns(), kFirstPauseNs, kLookNs));
     if (others == Children::Still) break;
-    if (others == Children::Sleep || !has_patience.load()) {
-      if (left_ns <= 0) break;
-      const timespec pause{0, std::min(left_ns, pause_ns)};
+    if (others == Children::Work && is_patient) {
+      if (real_clock_ns() - start_ns > kPatienceNs) has_patience.store(false);
+      continue;
+    }
+    if (left_ns() <= 0) break;
+    if (others == Children::Sleep) {
+      const timespec pause{0, std::clamp(left_ns(), Nanoseconds{0}, pause_ns)};
       syscall(SYS_nanosleep, &pause, nullptr);
       pause_ns = std::min(2 * pause_ns, kLastPauseNs);
-    } else if (asked_ns - left_ns > kPatienceNs) {
-      has_patience.store(false);
     }
   }
   end_giving_way();

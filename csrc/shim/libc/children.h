@@ -6,7 +6,8 @@
 
 namespace ph {
 
-// Returns when they have, in no virtual time. `asked_ns`: how long the program wants to wait.
-void let_children_work(Nanoseconds asked_ns) noexcept;
+// Returns when they have, in no virtual time. `asked_ns`: how long the program wants to wait; `since_ns`: from when on, by
+// the real clock.
+void let_children_work(Nanoseconds asked_ns, Nanoseconds since_ns) noexcept;
 
 }  // namespace ph

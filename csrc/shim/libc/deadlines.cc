@@ -50,6 +50,7 @@ void TimedWait::begin(Nanoseconds left_ns, Until until, pthread_cond_t* conditio
   limited_ = true;
   left_ns_ = std::clamp(left_ns, Nanoseconds{0}, kLatest);
   host_ns_ = host_clock_ns();
+  real_start_ns_ = real_clock_ns();
   const Nanoseconds now_ns = peek_virtual_ns();
   lead_ns_ = latest_virtual_ns() - now_ns;
   // A driver gets a nanosecond more, for who reads a clock must see that the time is over, also when its lead is at its farthest.
@@ -78,7 +79,7 @@ TimedWait::Ended TimedWait::judge(int error) noexcept {
   if (!rang && error != ETIMEDOUT) return Ended::Returned;
   if (alarm_ && !rang && !stands_still()) return Ended::TooEarly;
   alarm_.reset();
-  if (rang) let_children_work(left_ns_);
+  if (rang) let_children_work(left_ns_, real_start_ns_);
   pass_deadline(deadline_ns_, lead_ns_, rang);
   return Ended::RanOut;
 }
