@@ -1,7 +1,6 @@
 """The agent's loop, with ranks, channels and a server that a test plays."""
 
 import signal
-import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -10,14 +9,14 @@ from typing import Any
 import pytest
 
 from phantora_py.agent import agent as agent_module
-from phantora_py.agent.agent import HostAgent, Outcome, describe_end, only_takes_turns
+from phantora_py.agent.agent import HostAgent, Outcome, describe_end
 from phantora_py.agent.idle import IdleWatch, StillWatch
 from phantora_py.agent.stall import StallWatch
 from phantora_py.agent.states import Doing, RankState
 from phantora_py.launch.interrupts import Interrupts
 from sim_server import simulation_pb2 as wire
 from sim_server.errors import InternalError
-from sim_server.records import RecordKind, WaitKind
+from sim_server.records import RecordKind
 
 # One record that is no question of a helper thread.
 WORK = bytes([RecordKind.KERNEL]) + bytes(63)
@@ -401,25 +400,6 @@ def test_a_stall_is_told_and_ends_the_run_only_at_the_limit() -> None:
         assert message.startswith("no rank has got on for ")
         assert "rank 1 is running without a GPU call, before its first line of Python" in message
         assert "; waiting for that: 0" in message
-
-
-TURN = struct.pack("<BBHIQI", RecordKind.WAIT, 0, 0, 0, 0, WaitKind.OUTSIDE).ljust(64, b"\0")
-
-
-@pytest.mark.parametrize(
-    ("cells", "clock_ns", "gets_on"),
-    [(TURN, 4000, False), (2 * TURN, 10**6, False), (TURN, 10**9, True), (TURN + WORK, 4000, True)],
-)
-def test_who_polls_gets_on_only_if_its_clock_does(
-    cells: bytes, clock_ns: int, gets_on: bool
-) -> None:
-    """Turns in which a rank comes back and waits again are none; a sleep of the program is one."""
-    now_s = [0.0]
-    stall = StallWatch(Path("nowhere"), 60, lambda: now_s[0])
-    assert only_takes_turns(cells) == (WORK not in cells)
-    now_s[0] = 61.0
-    stall.heard(0, clock_ns, only_turns=only_takes_turns(cells))
-    assert stall.is_over() != gets_on
 
 
 def test_an_interrupt_stops_the_ranks_and_keeps_the_data() -> None:
