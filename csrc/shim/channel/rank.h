@@ -96,7 +96,7 @@ PH_EXPORT void begin_nap() noexcept;
 PH_EXPORT void end_nap() noexcept;
 
 // What the processes below this rank do, its other threads included. For a thread that lets them work first: while one
-// does, the rank is not set aside. None is told after `limit`, in real time.
+// does, the rank is not set aside. Work: also if nothing was told within the limit, in real time.
 enum class Children { Work, Sleep, Still };
 PH_EXPORT void begin_giving_way() noexcept;
 PH_EXPORT void end_giving_way() noexcept;
