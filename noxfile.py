@@ -289,10 +289,11 @@ def hta(session: nox.Session) -> None:
 
 @nox.session
 def frameworks(session: nox.Session) -> None:
-    """Training frameworks from PyPI: DeepSpeed, Lightning, Megatron-Core, timm, torchtitan."""
+    """Programs from PyPI: DeepSpeed, Lightning, Megatron-Core, timm, torchtitan, wandb."""
     groups = [*group("test"), *group("frameworks"), *group("scripts")]
     session.install(TORCH, wheel(session), *groups)
-    files = ["tests/e2e/test_frameworks.py", "tests/e2e/test_user_loops.py"]
+    names = ("frameworks", "user_loops", "helpers_outside")
+    files = [f"tests/e2e/test_{name}.py" for name in names]
     session.run("pytest", "-m", "frameworks", *files, *session.posargs)
 
 

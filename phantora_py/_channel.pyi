@@ -29,6 +29,10 @@ class ChannelSet:
         """Have the rank resume before its next record; False if it has records pending."""
     def naps(self, rank: int) -> tuple[int, int]:
         """The counters `naps` and `napping` of a rank's channel."""
+    def gives_way(self, rank: int) -> tuple[int, int]:
+        """The counters `giving_way` and `asked` of a rank's channel."""
+    def tell_children(self, rank: int, question: int, sleep: bool) -> None:
+        """Answer the rank's questions about its child processes up to this one."""
     def awaits_values(self, rank: int) -> bool:
         """Whether a thread of the rank waits for values that other ranks are to send."""
     def calls(self) -> dict[int, tuple[int, int, bool]]:

@@ -100,6 +100,19 @@ PYBIND11_MODULE(_channel, module) {
           },
           py::arg("rank"))
       .def(
+          "gives_way",
+          [](const Channels& self, std::uint32_t rank) {
+            const ph::Channel& channel = self.set().channel(rank);
+            return py::make_tuple(channel.giving_way.load(), channel.asked.load());
+          },
+          py::arg("rank"))
+      .def(
+          "tell_children",
+          [](const Channels& self, std::uint32_t rank, std::uint32_t question, bool sleep) {
+            self.set().tell_children(rank, question, sleep);
+          },
+          py::arg("rank"), py::arg("question"), py::arg("sleep"))
+      .def(
           "clock",
           [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).host_clock_ns.load(); },
           py::arg("rank"))

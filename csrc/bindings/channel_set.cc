@@ -118,7 +118,8 @@ std::string ChannelSet::fault(const Entry& entry) const {
   if (channel.tail.load() != entry.tail) return "has overwritten how far its records were read";
   if (channel.lock.load() > 2) return "has overwritten the lock of its channel";
   if (channel.aside.load() > 1) return "has overwritten whether it is set aside";
-  for (const auto* count : {&channel.waiting, &channel.napping, &channel.awaiting_values, &channel.asking})
+  for (const auto* count :
+       {&channel.waiting, &channel.napping, &channel.awaiting_values, &channel.asking, &channel.giving_way})
     if (count->load() > kMostThreads) return "has overwritten what its channel says of its threads";
   return {};
 }
@@ -210,6 +211,12 @@ bool ChannelSet::set_aside(std::uint32_t rank) {
   if (quiet && channel.waiting.load() == 0) channel.aside.store(1, std::memory_order_release);
   unlock(channel);
   return quiet;
+}
+
+void ChannelSet::tell_children(std::uint32_t rank, std::uint32_t question, bool sleep) {
+  std::atomic<std::uint32_t>& told = entry(rank).channel().told;
+  told.store(2 * question + (sleep ? 1 : 0));
+  futex_wake(told);
 }
 
 std::vector<std::pair<std::uint32_t, ChannelSet::CallCount>> ChannelSet::calls() {

@@ -48,6 +48,8 @@ class ChannelSet {
   void answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns, std::uint64_t value,
               std::string_view payload);
   bool set_aside(std::uint32_t rank);
+  // Answers the rank's questions about its child processes up to this one: they sleep by the clock, or wait.
+  void tell_children(std::uint32_t rank, std::uint32_t question, bool sleep);
   const Channel& channel(std::uint32_t rank) const { return entry(rank).channel(); }
   void wake();
 

@@ -51,6 +51,11 @@ struct Channel {
   std::atomic<std::uint32_t> awaits_any;  // futex word, 1: helper threads sleep until one of several waits is answered
   alignas(64) std::atomic<std::uint64_t> head;  // cells written
   alignas(64) std::atomic<std::uint64_t> tail;  // cells consumed
+  // Threads that let the rank's child processes work first (libc/children.cc): how many do so now; how often one has
+  // asked whether the children still do; the last question that is answered, times two, and one more if they sleep.
+  std::atomic<std::uint32_t> giving_way;
+  std::atomic<std::uint32_t> asked;
+  std::atomic<std::uint32_t> told;  // futex word
   alignas(64) ReplySlot slots[kReplySlots];
   alignas(4096) unsigned char cells[kRingCells * kCellBytes];
 };

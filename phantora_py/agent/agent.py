@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from phantora_py.agent.channels import Channels
+from phantora_py.agent.children import ChildWatch
 from phantora_py.agent.datafile import DataSink
 from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch, is_proven_still
 from phantora_py.agent.own_ranks import OwnRanks
@@ -144,6 +145,7 @@ class HostAgent:
         self._rank_count = len(processes.pids)
         self._states = RankStates(channels)
         self._still = StillWatch(channels)
+        self._children = ChildWatch(channels)
         self._idle = IdleWatch()
         self._stall = stall
         self._interrupts = interrupts
@@ -173,8 +175,10 @@ class HostAgent:
         Raises: InternalError if the server breaks down.
         """
         while self._processes.pids:
-            self._forward(self._poll_ms if self._held_up_by else POLL_MS)
+            poll_ms = self._poll_ms if self._held_up_by else POLL_MS
+            self._forward(min(poll_ms, self._children.due_ms()))
             self._poll_ms = min(2 * self._poll_ms, POLL_MS)
+            self._children.answer(self._processes.pids)
             for message in self._simulation.take():
                 self._handle(message)
             for rank, status in self._processes.take_ended():
@@ -314,7 +318,9 @@ class HostAgent:
         candidates = {
             rank: pids[rank]
             for rank in self._held_up_by
-            if rank in pids and (rank in self._helpers_run or not self._channels.waiting(rank))
+            if rank in pids
+            and (rank in self._helpers_run or not self._channels.waiting(rank))
+            and not self._children.is_asked(rank)
         }
         # Mostly the simulation waits for one that runs, and then for the others after it.
         is_thorough = now_s >= self._look_at_all_at_s

@@ -30,6 +30,14 @@ class Channels(Protocol):
     def naps(self, rank: int) -> tuple[int, int]:
         """How often a driver of the rank has slept in real time, and how many do so now."""
 
+    def gives_way(self, rank: int) -> tuple[int, int]:
+        """How many threads of the rank let its child processes work first, and the last of their
+        questions whether these still do.
+        """
+
+    def tell_children(self, rank: int, question: int, sleep: bool) -> None:
+        """They do not any more; `sleep`: at least one of them sleeps by the real clock."""
+
     def awaits_values(self, rank: int) -> bool:
         """Whether a thread of the rank waits for values of tensors that other ranks are to send."""
 

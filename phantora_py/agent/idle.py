@@ -21,7 +21,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
@@ -38,6 +38,10 @@ _ENOUGH_BYTES = 4096
 # States of a thread: it runs or is ready to, or waits for a disk; only its entry is left.
 _BUSY = (b"R", b"D")
 _ENDED = (b"Z", b"X")
+# Where the kernel has a thread that sleeps by the clock: children of ranks, as `sleep_as_child` in
+# csrc/shim/libc/virtual_clock.cc has it, and programs that our library is not in.
+_CHILD_SLEEPS = b"do_sigtimedwait"
+_OTHERS_SLEEP = (b"hrtimer_nanosleep", b"do_nanosleep")
 
 
 class Task(NamedTuple):
@@ -150,13 +154,20 @@ def is_asleep(pid: int, *, but_main: bool = False) -> bool:
     return thread_at_work(pid, but_main=but_main) is None
 
 
-def thread_at_work(pid: int, *, but_main: bool = False) -> str | None:
-    """A thread of a process tree, as its directory in /proc; none if all sleep at one instant."""
+def thread_at_work(
+    pid: int, *, but_main: bool = False, but_first: bool = False, but: Collection[int] = ()
+) -> str | None:
+    """A thread of a process tree, as its directory in /proc; none if all sleep at one instant.
+
+    `but_main`: all but main threads; `but_first`: but those of `pid` itself; `but`: but those of
+    these processes and all below them.
+    """
     directory = _thread(pid, pid)
+    own = f"/proc/{pid}/"
     try:
         seen = {}
-        for directory, task in _tasks_of_tree(pid):
-            if but_main and task.is_main:
+        for directory, task in _tasks_of_tree(pid, but):
+            if (but_main and task.is_main) or (but_first and directory.startswith(own)):
                 continue
             if not task.sleeps:
                 return directory
@@ -178,11 +189,40 @@ def is_proven_still(pid: int) -> bool:
     """
     try:
         tasks = _tasks_of_tree(pid)
-        if any(_read(f"{path}/wchan").startswith(b"do_sigtimedwait") for path, _ in tasks):
+        if any(_wchan(path).startswith(_CHILD_SLEEPS) for path, _ in tasks):
             return False
     except (OSError, ValueError):
         return False  # One ended just now: something happened.
     return is_asleep(pid)
+
+
+def thread_works(directory: str) -> bool:
+    """Whether a thread, by its directory in /proc, runs or is ready to. Cheap."""
+    try:
+        return _state(directory) in _BUSY
+    except OSError:
+        return False  # It has ended.
+
+
+def name_of(directory: str) -> str:
+    """Of a thread, by its directory in /proc."""
+    try:
+        return _read(f"{directory}/comm").decode(errors="replace").strip()
+    except OSError:
+        return "which has just ended"
+
+
+def sleeps_by_clock(pid: int, but: Collection[int] = ()) -> bool:
+    """Whether a process below `pid` sleeps by the real clock; `but`: as of `thread_at_work`."""
+    own = f"/proc/{pid}/"
+    try:
+        return any(
+            _wchan(path).startswith((_CHILD_SLEEPS, *_OTHERS_SLEEP))
+            for path, _ in _tasks_of_tree(pid, but)
+            if not path.startswith(own)
+        )
+    except (OSError, ValueError):
+        return True  # One ended just now: it is looked at again.
 
 
 @dataclass
@@ -225,8 +265,9 @@ class IdleWatch:
         self._windows.pop(rank, None)
 
 
-def _tasks_of_tree(pid: int) -> Iterator[tuple[str, Task]]:
-    """All threads of a process and its descendants, by their directories in /proc.
+def _tasks_of_tree(pid: int, but: Collection[int] = ()) -> Iterator[tuple[str, Task]]:
+    """All threads of a process and its descendants, by their directories in /proc. `but`: without
+    these processes and their descendants.
 
     Raises: OSError or ValueError if one ends meanwhile.
     """
@@ -240,11 +281,16 @@ def _tasks_of_tree(pid: int) -> Iterator[tuple[str, Task]]:
                 directory,
                 Task(thread == process, _sleeps(directory), timeslices, ran_ns + queued_ns),
             )
-            pending += _read(f"{directory}/children").decode().split()
+            below = _read(f"{directory}/children").decode().split()
+            pending += [child for child in below if int(child) not in but]
 
 
 def _thread(process: int | str, thread: int | str) -> str:
     return f"/proc/{process}/task/{thread}"
+
+
+def _wchan(directory: str) -> bytes:
+    return _read(f"{directory}/wchan")
 
 
 def _sleeps(directory: str) -> bool:
@@ -257,7 +303,7 @@ def _sleeps(directory: str) -> bool:
     state = _state(directory)
     if state in _ENDED:
         return True
-    return state not in _BUSY and (_read(f"{directory}/wchan") != b"0" or not _tells_wchan())
+    return state not in _BUSY and (_wchan(directory) != b"0" or not _tells_wchan())
 
 
 def _account(directory: str) -> tuple[int, int, int]:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from phantora_py.agent.children import who_works
 from phantora_py.agent.whereabouts import whereabouts
 from sim_server.deadlock import ranges_text
 
@@ -68,11 +69,14 @@ class StallWatch:
         while self._tell_after_s <= silence_s:
             self._tell_after_s *= 2
         suspects = {rank for rank in running | outside if rank in pids} or set(pids)
+        tops = set(pids.values())
         states: dict[str, list[int]] = defaultdict(list)
         for rank in sorted(suspects):
             where = ""
             if sum(map(len, states.values())) < _MOST_LINES:
                 where = whereabouts(self._run_directory, rank, pids[rank])
+                if rank not in outside:
+                    where += who_works(pids[rank], tops - {pids[rank]})
             what = _OUTSIDE if rank in outside else _RUNNING
             states[what + where].append(rank)
         parts = "; ".join(

@@ -1,6 +1,7 @@
 """The nvidia-smi of a simulated node, for ranks and what they start (see `bin/nvidia-smi`).
 
     nvidia-smi [-i GPU,...] [-L | --query-gpu=FIELD,... --format=csv[,noheader][,nounits]]
+    nvidia-smi topo -m
 
 It asks our NVML, as pynvml does, and writes what NVIDIA's own writes, so that programs can read it.
 It runs without site-packages, and never becomes the rank. Source of names and layouts: nvidia-smi's
@@ -21,6 +22,18 @@ _NOT_AVAILABLE = "N/A"
 _Memory = ctypes.c_ulonglong * 3
 _BUS_ID = slice(36, 68)
 _PCI_BYTES = 68
+_WORDS = 16  # of a set of processors: 1024
+# Source: nvmlGpuTopologyLevel_t in nvml.h, and the legend of `nvidia-smi topo -m`.
+_LEVELS = {0: "PIX", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
+_LEGEND = """
+Legend:
+
+  X    = Self
+  SYS  = Connection traversing PCIe as well as the interconnect between NUMA nodes
+  NODE = Connection traversing PCIe within a NUMA node
+  NV#  = Connection traversing # NVLinks
+
+Network cards are not listed: simulated ones are no devices of this machine."""
 _CLOCKS = {"gr": 0, "graphics": 0, "sm": 1, "mem": 2, "memory": 2}
 
 
@@ -32,13 +45,13 @@ class Node:
     """The simulated node's NVML."""
 
     def __init__(self) -> None:
-        self._library = ctypes.CDLL(None)
-        if not hasattr(self._library, "ph_follow"):
+        self.library = ctypes.CDLL(None)
+        if not hasattr(self.library, "ph_follow"):
             raise SmiError("the libraries of phantora are not loaded (LD_PRELOAD was changed).")
         # Of the rank's node, whether or not a program of the rank runs already; if not, the next
         # call must not make this process the rank.
         run_dir, rank = os.environb[b"PHANTORA_RUN_DIR"], int(os.environ.pop("PHANTORA_RANK", "0"))
-        self.in_use = bool(self._library.ph_follow(run_dir, rank))
+        self.in_use = bool(self.library.ph_follow(run_dir, rank))
         self.call("nvmlInit_v2")
         count = ctypes.c_uint()
         self.call("nvmlDeviceGetCount_v2", ctypes.byref(count))
@@ -46,7 +59,7 @@ class Node:
 
     def call(self, name: str, *arguments: object) -> None:
         """Raises: SmiError."""
-        code = self._library[name](*arguments)
+        code = self.library[name](*arguments)
         if code != 0:
             raise SmiError(f"{name} answered {code}.")
 
@@ -119,6 +132,41 @@ class Gpu:
         name = f"nvmlDeviceGet{which}ClockInfo"
         self.node.call(name, self._handle, _CLOCKS[clock], ctypes.byref(answer))
         return str(answer.value)
+
+    @property
+    def links(self) -> int:
+        """NVLinks that are on."""
+        state, link = ctypes.c_uint(), 0
+        ask = self.node.library.nvmlDeviceGetNvLinkState
+        while ask(self._handle, link, ctypes.byref(state)) == 0:
+            link += 1
+        return link
+
+    def between(self, other: "Gpu") -> str:
+        """What joins it to another GPU, in the words of the matrix's legend."""
+        if self.index == other.index:
+            return " X "
+        if self.links > 0:
+            return f"NV{self.links}"
+        level = ctypes.c_uint()
+        ask = "nvmlDeviceGetTopologyCommonAncestor"
+        self.node.call(ask, self._handle, other._handle, ctypes.byref(level))
+        return _LEVELS[level.value]
+
+    def near(self, name: str) -> str:
+        """Processors or memory nodes that are near, as 0-3,8: what the function `name` answers."""
+        words = (ctypes.c_ulong * _WORDS)()
+        self.node.call(name, self._handle, _WORDS, words, *((0,) if "Memory" in name else ()))
+        bits = 8 * ctypes.sizeof(ctypes.c_ulong)
+        return _ranges([i for i in range(_WORDS * bits) if words[i // bits] >> i % bits & 1])
+
+
+def _ranges(numbers: list[int]) -> str:
+    """In order, as 0-3,8."""
+    firsts = [n for n in numbers if n - 1 not in numbers]
+    lasts = [n for n in numbers if n + 1 not in numbers]
+    pairs = zip(firsts, lasts, strict=True)
+    return ",".join(f"{a}" if a == b else f"{a}-{b}" for a, b in pairs)
 
 
 Field = tuple[str, Callable[[Gpu], str]]
@@ -225,6 +273,16 @@ def print_table(node: Node, gpus: list[Gpu]) -> None:
     print("", whole, f"|{' Processes: none is listed':<89}|", whole, sep="\n")
 
 
+def print_topology(gpus: list[Gpu]) -> None:
+    """The matrix of what joins the GPUs, with the tabs of NVIDIA's own."""
+    print("", *(f"GPU{gpu.index}" for gpu in gpus), "CPU Affinity", "NUMA Affinity", sep="\t")
+    for gpu in gpus:
+        joined = [gpu.between(other) for other in gpus]
+        near = gpu.near("nvmlDeviceGetCpuAffinity"), gpu.near("nvmlDeviceGetMemoryAffinity")
+        print(f"GPU{gpu.index}", *joined, *near, sep="\t")
+    print(_LEGEND)
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise SmiError(f"{message}. {self.format_usage().strip()}")
@@ -264,6 +322,9 @@ def _chosen(node: Node, names: str | None) -> list[Gpu]:
 def main() -> int:
     """As NVIDIA's own, exit code 2 for what it cannot do."""
     try:
+        if sys.argv[1:] in (["topo", "-m"], ["topo", "--matrix"]):
+            print_topology(Node().gpus)
+            return 0
         options = _parse(sys.argv[1:])
         node = Node()
         gpus = _chosen(node, options.id)

@@ -51,6 +51,7 @@ from phantora_py.launch.spool import choose_streams
 from phantora_py.launch.unsimulated import read_unsimulated
 from phantora_py.launchers.launch import Launch
 from phantora_py.rank.step_marks import CALL_FILE
+from phantora_py.runs import stopped_calls
 from sim_server import simulation_pb2 as wire
 from sim_server.access.offer import Offer, make_hello
 from sim_server.cluster import load_cluster
@@ -291,7 +292,7 @@ def _serve(
                 interrupts=interrupts,
                 until_steady=prepared.options.until_steady,
             )
-            outcome = agent.run()
+            outcome = stopped_calls.explain(agent.run(), directory.path)
             return replace(
                 outcome,
                 host_memory=memory.to_dict(),
@@ -324,6 +325,8 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
         "launches": str(int(options.gpu)),
         **interpreter.shim_keys(prepared.command.program.torch),
     }
+    if not prepared.isolation.own_network:
+        settings["network.shared"] = "1"
     rundir.write_settings(directory, settings)
     _write_other_nodes(prepared, directory)
     prepared.expert_load.write(directory.path)

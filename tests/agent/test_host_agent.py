@@ -1,7 +1,6 @@
 """The agent's loop, with ranks, channels and a server that a test plays."""
 
 import signal
-import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -10,14 +9,14 @@ from typing import Any
 import pytest
 
 from phantora_py.agent import agent as agent_module
-from phantora_py.agent.agent import HostAgent, Outcome, describe_end, only_takes_turns
+from phantora_py.agent.agent import HostAgent, Outcome, describe_end
 from phantora_py.agent.idle import IdleWatch, StillWatch
 from phantora_py.agent.stall import StallWatch
 from phantora_py.agent.states import Doing, RankState
 from phantora_py.launch.interrupts import Interrupts
 from sim_server import simulation_pb2 as wire
 from sim_server.errors import InternalError
-from sim_server.records import RecordKind, WaitKind
+from sim_server.records import RecordKind
 
 # One record that is no question of a helper thread.
 WORK = bytes([RecordKind.KERNEL]) + bytes(63)
@@ -30,6 +29,12 @@ class Channels:
         self.polls: deque[list[tuple[int, int, bytes]]] = deque()
         self.aside: list[int] = []
         self.ended: list[int] = []
+
+    def gives_way(self, rank: int) -> tuple[int, int]:
+        return 0, 0
+
+    def tell_children(self, rank: int, question: int, sleep: bool) -> None:
+        """Nobody reads it."""
 
     def poll(self, timeout_ms: int) -> list[tuple[int, int, bytes]]:
         return self.polls.popleft() if self.polls else []
@@ -327,6 +332,23 @@ def test_a_rank_that_awaits_values_is_set_aside_only_if_nobody_can_send_them(
     assert channels.aside == aside
 
 
+@pytest.mark.parametrize("gives_way", [True, False])
+def test_a_rank_that_lets_its_children_work_is_not_set_aside(
+    monkeypatch: pytest.MonkeyPatch, gives_way: bool
+) -> None:
+    """It goes on by itself, and virtual time waits for it."""
+    monkeypatch.setattr(StillWatch, "find", lambda _, candidates, __: set(candidates))
+    monkeypatch.setattr(StillWatch, "runs", lambda *_: False)
+    monkeypatch.setattr(agent_module, "is_proven_still", lambda _: True)
+    monkeypatch.setattr(Channels, "gives_way", lambda _, rank: (int(gives_way and rank == 1), 1))
+    _, channels, _, _, _ = serve(
+        {0: (5, 0), 1: (5, 0)},
+        lambda message: [STALLED] if message.HasField("batch") else [],
+        [[(0, 5, WORK)]],
+    )
+    assert channels.aside == ([] if gives_way else [1])
+
+
 def test_a_rank_that_starts_is_not_taken_for_one_that_waits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -378,25 +400,6 @@ def test_a_stall_is_told_and_ends_the_run_only_at_the_limit() -> None:
         assert message.startswith("no rank has got on for ")
         assert "rank 1 is running without a GPU call, before its first line of Python" in message
         assert "; waiting for that: 0" in message
-
-
-TURN = struct.pack("<BBHIQI", RecordKind.WAIT, 0, 0, 0, 0, WaitKind.OUTSIDE).ljust(64, b"\0")
-
-
-@pytest.mark.parametrize(
-    ("cells", "clock_ns", "gets_on"),
-    [(TURN, 4000, False), (2 * TURN, 10**6, False), (TURN, 10**9, True), (TURN + WORK, 4000, True)],
-)
-def test_who_polls_gets_on_only_if_its_clock_does(
-    cells: bytes, clock_ns: int, gets_on: bool
-) -> None:
-    """Turns in which a rank comes back and waits again are none; a sleep of the program is one."""
-    now_s = [0.0]
-    stall = StallWatch(Path("nowhere"), 60, lambda: now_s[0])
-    assert only_takes_turns(cells) == (WORK not in cells)
-    now_s[0] = 61.0
-    stall.heard(0, clock_ns, only_turns=only_takes_turns(cells))
-    assert stall.is_over() != gets_on
 
 
 def test_an_interrupt_stops_the_ranks_and_keeps_the_data() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rank_processes import DOZE, running
 
 from phantora_py.agent import packets
 from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch, is_asleep, is_proven_still
@@ -24,20 +25,6 @@ class Clock:
 
     def __call__(self) -> int:
         return self.now_ns
-
-
-@contextmanager
-def running(script: str) -> Iterator[int]:
-    """A shell script that says when it has begun; its pid."""
-    with subprocess.Popen(
-        ["sh", "-c", f"echo; {script}"], stdout=subprocess.PIPE, start_new_session=True
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        try:
-            yield process.pid
-        finally:
-            subprocess.run(["kill", "-9", "--", f"-{process.pid}"], check=True)
 
 
 def becomes_idle(pid: int) -> bool:
@@ -265,12 +252,6 @@ def test_a_rank_that_naps_is_still_after_a_turn_of_its_loop(
     calls.told_naps = ((napped, 1) for napped in itertools.chain(naps, itertools.repeat(naps[-1])))
     with running("read x") as pid:
         assert becomes_still(watch(calls), {0: pid}) == expected
-
-
-# Sleeps as `sleep_as_child` in csrc/shim/libc/virtual_clock.cc does: rt_sigtimedwait for no signal.
-DOZE = (
-    "import ctypes; ctypes.CDLL(None).syscall(128, bytes(8), None, (ctypes.c_long * 2)(60, 0), 8)"
-)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,18 @@ def test_the_table(tmp_path: Path) -> None:
     assert "Driver Version: 580" in lines[1]
 
 
+def test_the_topology(tmp_path: Path) -> None:
+    """Every GPU reaches every other by all of its links, and may use this machine's processors."""
+    header, *lines = smi(tmp_path, "topo", "-m")
+    assert header.split("\t")[1:9] == [f"GPU{index}" for index in range(8)]
+    rows = [line.split("\t") for line in lines if line.startswith("GPU")]
+    assert [row[1:9] for row in rows] == [
+        [" X " if index == other else "NV18" for other in range(8)] for index in range(8)
+    ]
+    assert len({tuple(row[9:]) for row in rows}) == 1
+    assert rows[0][9].startswith("0")
+
+
 def test_of_several_programs_of_one_rank(tmp_path: Path) -> None:
     """A launch script may ask as often as it likes, before its program has the GPU and after."""
     script = """

@@ -52,6 +52,19 @@ def test_stop(failing_phantora: Phantora) -> None:
     assert counts(one) == {}
 
 
+def test_a_process_below_a_rank_is_heard(failing_phantora: Phantora) -> None:
+    """Its parent makes its exit code another; the run ends with the cause."""
+    call = "import ctypes; ctypes.CDLL(None).cudaDeviceSetCacheConfig(0)"
+    program = (
+        "import subprocess, sys, torch\n"
+        "torch.cuda.init()\n"
+        f"sys.exit(subprocess.run([sys.executable, '-c', {call!r}]).returncode and 1)\n"
+    )
+    one = failing_phantora.run(["--ranks", "1"], ["-c", program])
+    assert one.exit_code == 3
+    assert "a rank has started called cudaDeviceSetCacheConfig of cudart, which" in one.errors
+
+
 def test_error(phantora: Phantora) -> None:
     """Every call fails with CUDA's own code, the last error then; the report lists them."""
     one = run(phantora, "error", options=("--min-trust", "0%"))

@@ -24,7 +24,7 @@ SLOT_BYTES = (PAYLOAD_AT + 16384 + 7) // 8 * 8
 SLOTS_AT = 192
 CELLS_AT = (SLOTS_AT + 16 * SLOT_BYTES + 4095) // 4096 * 4096
 CHANNEL_BYTES = CELLS_AT + RING_CELLS * CELL_BYTES
-AWAITS_ANY_AT, HEAD_AT, TAIL_AT = 56, 64, 128
+AWAITS_ANY_AT, HEAD_AT, TAIL_AT, ASKED_AT, TOLD_AT = 56, 64, 128, 140, 144
 ADDRESSES, ADDRESS_BYTES, CALLS_BYTES = 1 << 16, 16, 8
 CALLS_AT = 8 + ADDRESSES * ADDRESS_BYTES  # in the switchboard: how many have begun, how many ended
 SYS_FUTEX, FUTEX_WAKE, EVERYBODY = 202, 1, 0x7FFFFFFF
@@ -113,6 +113,7 @@ class StandInAgent:
             for rank in range(len(self._channels)):
                 self._read(rank)
                 self._ring_next(rank)
+                self._tell_children(rank)
             time.sleep(0.0005)
         for rank in range(len(self._channels)):
             self._read(rank)
@@ -167,6 +168,14 @@ class StandInAgent:
         else:
             # A sleep ends at its time; nobody else moves a rank's clock.
             self._answer(rank, slot, 0, [], self._clock_ns[rank] if kind == RESUME else 0)
+
+    def _tell_children(self, rank: int) -> None:
+        """Says at once that they wait, without a look."""
+        channel = self._channels[rank]
+        (asked,) = struct.unpack_from("<I", channel, ASKED_AT)
+        if struct.unpack_from("<I", channel, TOLD_AT) != (2 * asked,):
+            struct.pack_into("<I", channel, TOLD_AT, 2 * asked)
+            _wake(channel, TOLD_AT)
 
     def _ring_next(self, rank: int) -> None:
         if not self._alarms[rank] or time.monotonic() < self._heard_s[rank] + QUIET_S:

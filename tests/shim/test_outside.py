@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import struct
 import subprocess
 from pathlib import Path
 
 import pytest
 from fake_run import FakeRun
+from stand_in_agent import CALLS_BYTES
 
 from sim_server.records import RecordKind, WaitFlags, WaitKind
 
@@ -212,9 +214,17 @@ def test_a_helper_s_own_act_waits_and_its_answer_does_not(run: FakeRun) -> None:
     assert turns(run) == [*answered, WaitFlags.BACKGROUND]
 
 
+def calls_to_everyone(run: FakeRun) -> int:
+    """How many calls of rank 0 to everyone have ended (csrc/protocol/switchboard.h)."""
+    row_bytes = 2 * CALLS_BYTES  # to itself, to everyone
+    row = (run.directory / "switchboard").read_bytes()[-row_bytes:]
+    return int(struct.unpack("<4I", row)[3])
+
+
 def test_a_rank_s_end_is_an_act(run: FakeRun) -> None:
     """Its connections end with it. A failure ends the run and need not wait."""
     run.python("shim.ph_exit(ctypes.c_int64(0))")
     assert len(turns(run)) == 1
+    assert calls_to_everyone(run) == 1
     run.python("shim.ph_exit(ctypes.c_int64(1))")
     assert turns(run) == []

@@ -128,7 +128,7 @@ PH_EXPORT void ph_exit(std::int64_t status) noexcept {
   if (status == 0) {  // else the run ends, and nobody may keep it
     ph::finish_values();
     // Others see the end of a process: its connections end, its locks are free.
-    const ph::Act end(true);
+    const ph::Act end(ph::kEveryone);
   }
   emit_call_counts();
   ph::emit_unsupported_counts();

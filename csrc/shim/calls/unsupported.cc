@@ -1,10 +1,12 @@
 #include "shim/calls/unsupported.h"
 
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <string>
 #include <tuple>
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include "shim/channel/rank.h"
@@ -54,6 +56,19 @@ bool count(const UnsupportedCall& call, std::uint32_t site, bool is_success) {
   return is_new;
 }
 
+// A process below a rank has no records. It leaves word of the first such call for the agent, who learns of its end only by
+// what its parent makes of that (phantora_py/runs/stopped_calls.py).
+void leave_word(const UnsupportedCall& call) {
+  const char* directory = std::getenv("PHANTORA_RUN_DIR");
+  if (directory == nullptr) return;
+  const std::string path = std::string(directory) + "/stopped-call";
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (file < 0) return;  // not the first
+  const std::string text = std::string(call.symbol) + " of " + call.library;
+  [[maybe_unused]] const auto written = write(file, text.data(), text.size());
+  close(file);
+}
+
 // `answer`: "stop" as the user chose, "none" where no other would do.
 [[noreturn]] void stop(const UnsupportedCall& call, const char* answer) noexcept {
   if (attached()) {
@@ -61,6 +76,7 @@ bool count(const UnsupportedCall& call, std::uint32_t site, bool is_success) {
     // Nothing is lost: the agent drains the ring after the rank has ended.
   } else {
     say(call, "");
+    leave_word(call);
   }
   _exit(3);
 }

@@ -27,6 +27,22 @@ void begin_nap() noexcept {
   attachment.channel->napping.fetch_add(1);
 }
 
+void begin_giving_way() noexcept { attachment.channel->giving_way.fetch_add(1); }
+void end_giving_way() noexcept { attachment.channel->giving_way.fetch_sub(1); }
+
+Children await_children(Nanoseconds limit_ns) noexcept {
+  Channel& channel = *attachment.channel;
+  const std::uint32_t question = channel.asked.fetch_add(1) + 1;
+  ring_doorbell();
+  const timespec limit{limit_ns / 1'000'000'000, limit_ns % 1'000'000'000};
+  const std::uint32_t seen = channel.told.load();
+  const auto is_answered = [&](std::uint32_t told) { return static_cast<std::int32_t>(told - 2 * question) >= 0; };
+  if (!is_answered(seen)) futex_wait(channel.told, seen, &limit);
+  const std::uint32_t told = channel.told.load();
+  if (!is_answered(told)) return Children::Work;
+  return told % 2 != 0 ? Children::Sleep : Children::Still;
+}
+
 void begin_call_in_turn(Recipient to) noexcept {
   Record record{};
   record.id = static_cast<std::uint32_t>(WaitKind::Outside);

@@ -10,6 +10,7 @@
 #include "shim/libc/locks.h"
 #include "shim/libc/outside.h"
 #include "shim/libc/real_clock.h"
+#include "shim/libc/strangers.h"
 
 namespace {
 
@@ -43,6 +44,7 @@ PH_EXPORT int connect(int socket, const sockaddr* address, socklen_t size) {
   ph::Act act(leads_out && !looks ? ph::recipient_at(address, size) : ph::kNobody);
   const int result = next(socket, address, size);
   if (leads_out) ph::note_own_address(socket);
+  if (leads_out && (result == 0 || errno == EINPROGRESS)) ph::note_connection(socket, address, size);
   if (result == 0) act.succeeded();
   return result;
 }
@@ -88,6 +90,7 @@ PH_EXPORT int close(int descriptor) {
   if (!ph::attached()) return next(descriptor);
   ph::Act act(recipient_of_end(descriptor));
   act.succeeded();
+  ph::forget_connection(descriptor);
   return next(descriptor);
 }
 

@@ -4,7 +4,9 @@
 #include <cerrno>
 
 #include "shim/channel/rank.h"
+#include "shim/libc/children.h"
 #include "shim/libc/real_clock.h"
+#include "shim/libc/strangers.h"
 #include "shim/libc/virtual_clock.h"
 
 namespace ph {
@@ -48,12 +50,14 @@ void TimedWait::begin(Nanoseconds left_ns, Until until, pthread_cond_t* conditio
   limited_ = true;
   left_ns_ = std::clamp(left_ns, Nanoseconds{0}, kLatest);
   host_ns_ = host_clock_ns();
+  real_start_ns_ = real_clock_ns();
   const Nanoseconds now_ns = peek_virtual_ns();
   lead_ns_ = latest_virtual_ns() - now_ns;
   // A driver gets a nanosecond more, for who reads a clock must see that the time is over, also when its lead is at its farthest.
   deadline_ns_ = after(now_ns, left_ns_ + (left_ns_ > 0 && drives_clock() ? 1 : 0));
   if (until != Until::Turn) note_wait();
-  if (until == Until::Alarm && left_ns_ > 0 && sets_alarms()) alarm_.emplace(deadline_ns_, condition, mutex);
+  if (until == Until::Alarm && left_ns_ > 0 && sets_alarms() && !talks_to_strangers())
+    alarm_.emplace(deadline_ns_, condition, mutex);
 }
 
 Nanoseconds TimedWait::real_timeout_ns() const noexcept { return alarm_ ? std::max(left_ns_, kPatienceNs) : left_ns_; }
@@ -75,6 +79,7 @@ TimedWait::Ended TimedWait::judge(int error) noexcept {
   if (!rang && error != ETIMEDOUT) return Ended::Returned;
   if (alarm_ && !rang && !stands_still()) return Ended::TooEarly;
   alarm_.reset();
+  if (rang) let_children_work(left_ns_, real_start_ns_);
   pass_deadline(deadline_ns_, lead_ns_, rang);
   return Ended::RanOut;
 }

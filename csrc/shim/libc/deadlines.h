@@ -46,6 +46,7 @@ class TimedWait {
   bool notifies_ = false;
   Nanoseconds left_ns_ = 0;
   Nanoseconds host_ns_ = 0;      // when it began
+  Nanoseconds real_start_ns_ = 0;
   Nanoseconds deadline_ns_ = 0;  // as host clock
   Nanoseconds lead_ns_ = 0;      // of the program's readings over the host clock
   std::optional<Alarm> alarm_;

@@ -147,6 +147,13 @@ void note_own_address(int socket) noexcept {
   if (of_internet && is_owner()) note(hash_of(*of_internet));
 }
 
+bool is_of_nobody(const sockaddr* address, socklen_t size) noexcept {
+  if (const auto local = hash_of_local(address, size)) return find(*local, false) == nullptr;
+  const auto peer = endpoint(address, size);
+  return peer && find(hash_of(*peer), false) == nullptr &&
+         (!peer->is_loopback() || find(hash_of({.host = {}, .port = peer->port}), false) == nullptr);
+}
+
 Recipient recipient_at(int descriptor) noexcept {
   if (!is_owner()) return kNobody;
   const KeepErrno keep;

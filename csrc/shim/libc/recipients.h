@@ -16,4 +16,7 @@ void note_own_address(int socket) noexcept;
 Recipient recipient_at(int descriptor) noexcept;
 Recipient recipient_at(const sockaddr* address, socklen_t size) noexcept;
 
+// Whether it is an address of a socket that nobody in the simulation has.
+bool is_of_nobody(const sockaddr* address, socklen_t size) noexcept;
+
 }  // namespace ph

@@ -16,6 +16,8 @@ namespace {
 
 using ph::TimedWait;
 
+constexpr timespec kLongAgo{};
+
 // `wait` takes the real deadline and returns an error code.
 template <typename Wait>
 int wait_until(TimedWait& until, Wait wait) {
@@ -23,7 +25,7 @@ int wait_until(TimedWait& until, Wait wait) {
     const int error = wait(until.real_deadline());
     switch (until.judge(error)) {
       case TimedWait::Ended::Returned: return error;
-      case TimedWait::Ended::RanOut: return ETIMEDOUT;
+      case TimedWait::Ended::RanOut: return wait(&kLongAgo);  // a child may have ended the wait since
       case TimedWait::Ended::TooEarly: break;
     }
   }

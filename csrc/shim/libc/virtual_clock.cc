@@ -41,6 +41,7 @@
 #include "shim/host_time/clock_marks.h"
 #include "shim/host_time/spin_watch.h"
 #include "shim/libc/alarms.h"
+#include "shim/libc/children.h"
 #include "shim/libc/framework.h"
 #include "shim/libc/interpreter.h"
 #include "shim/libc/outside.h"
@@ -138,8 +139,13 @@ int sleep_really(Nanoseconds duration_ns, timespec* remaining) noexcept {
 }
 
 int sleep_until_alarm(Nanoseconds deadline_ns, timespec* remaining) noexcept {
-  Alarm alarm(deadline_ns);
-  if (!alarm.sleep()) return tell_rest(deadline_ns - peek_virtual_ns(), remaining);
+  const Nanoseconds asked_ns = deadline_ns - peek_virtual_ns();
+  const Nanoseconds since_ns = real_clock_ns();
+  {
+    Alarm alarm(deadline_ns);
+    if (!alarm.sleep()) return tell_rest(deadline_ns - peek_virtual_ns(), remaining);
+  }
+  let_children_work(asked_ns, since_ns);
   pass_deadline(deadline_ns, 0, true);
   return 0;
 }
@@ -257,6 +263,7 @@ int sleep_virtual(Nanoseconds duration_ns, timespec* remaining, const void* call
   const Nanoseconds deadline_ns = after(peek_virtual_ns(), duration_ns);
   if (drives_clock()) {
     note_wait();
+    let_children_work(duration_ns, real_clock_ns());
     const Nanoseconds lead_ns = latest_virtual_ns() - host_clock_ns();
     wait_for_simulation(after(0, duration_ns));
     reach(deadline_ns, lead_ns);

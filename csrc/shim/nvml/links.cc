@@ -12,14 +12,14 @@ using namespace ph::nvml;
 namespace {
 
 // Links per GPU and NVLink generation. Source: NVIDIA white papers of A100 (12 links of generation 3), H100 (18 of
-// generation 4) and Blackwell (18 of generation 5).
+// generation 4) and Blackwell (18 of generation 5). Other GPUs of A100's major version (A10, L40S, RTX 4090) have none here.
 struct Links {
   unsigned count, generation;
 };
 
 Links links_of_node() noexcept {
   switch (config().number("gpu.major")) {
-    case 8: return {12, 3};
+    case 8: return config().number("gpu.minor") == 0 ? Links{12, 3} : Links{0, 0};
     case 9: return {18, 4};
     case 10: return {18, 5};
     default: return {0, 0};

@@ -1,0 +1,100 @@
+"""Answers ranks that let their child processes work before they go on.
+
+A sleep or a time-out of a rank is over when its children have done what they have to do
+(csrc/shim/libc/children.cc), and its own threads what follows from that: one may hand a child its
+input, or take its result. A thread of the rank's own may be busy for ever, so it is waited for only
+for a while.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+
+from phantora_py.agent import packets
+from phantora_py.agent.channels import Channels
+from phantora_py.agent.idle import name_of, sleeps_by_clock, thread_at_work, thread_works
+
+# Assumed: longer than a thread takes to hand over what a child said, on a busy machine too.
+_PATIENCE_WITH_THREADS_S = 0.2
+# A look reads some hundred files, so it is repeated ever less often.
+_FIRST_INTERVAL_S = 0.001
+_LAST_INTERVAL_S = 0.05
+
+
+class ChildWatch:
+    """Looks at the children of ranks that ask. Times are wall time."""
+
+    def __init__(self, channels: Channels, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._channels = channels
+        self._clock_s = clock_s
+        self._questions: dict[int, _Question] = {}
+
+    def is_asked(self, rank: int) -> bool:
+        """Whether a thread of the rank lets its children work: it will go on by itself."""
+        return self._channels.gives_way(rank)[0] > 0
+
+    def due_ms(self) -> int:
+        """How soon to look again; a second if nobody asks."""
+        looks_s = [one.look_at_s for one in self._questions.values() if not one.is_answered]
+        return max(1, int(1000 * (min(looks_s) - self._clock_s()))) if looks_s else 1000
+
+    def answer(self, pids: Mapping[int, int]) -> None:
+        """Answers the ranks whose children have nothing to do any more. `pids`: of all ranks."""
+        for rank, pid in pids.items():
+            threads, number = self._channels.gives_way(rank)
+            if not threads:
+                self._questions.pop(rank, None)
+                continue
+            question = self._questions.get(rank)
+            if question is None or question.number != number:
+                question = self._questions[rank] = _Question(number)
+            now_s = self._clock_s()
+            if question.is_answered or now_s < question.look_at_s:
+                continue
+            sleep = question.look(pid, {other for other in pids.values() if other != pid}, now_s)
+            if sleep is not None:
+                self._channels.tell_children(rank, number, sleep)
+
+
+class _Question:
+    """Of one rank: whether its children still work."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.is_answered = False
+        self.look_at_s = 0.0
+        self._interval_s = _FIRST_INTERVAL_S
+        self._at_work: str | None = None
+        self._children_sleep_since_s: float | None = None
+
+    def look(self, pid: int, others: Collection[int], now_s: float) -> bool | None:
+        """Whether a child sleeps by the clock; None while one works."""
+        self.look_at_s = now_s + self._interval_s
+        self._interval_s = min(2 * self._interval_s, _LAST_INTERVAL_S)
+        if self._at_work is not None and thread_works(self._at_work):
+            return None
+        self._at_work = thread_at_work(pid, but=others, but_first=True)
+        if self._at_work is not None:
+            self._children_sleep_since_s = None
+            return None
+        since_s = self._children_sleep_since_s
+        self._children_sleep_since_s = now_s if since_s is None else since_s
+        all_sleep = thread_at_work(pid, but=others) is None and not packets.are_under_way()
+        if not all_sleep and now_s - self._children_sleep_since_s < _PATIENCE_WITH_THREADS_S:
+            return None
+        self.is_answered = True
+        return sleeps_by_clock(pid, but=others)
+
+
+def who_works(pid: int, others: Collection[int]) -> str:
+    """What makes a rank count as running, as the end of a phrase. `others`: as of
+    `thread_at_work`.
+    """
+    at_work = thread_at_work(pid, but=others)
+    if at_work is None:
+        return ", all its threads asleep"
+    process, thread = at_work.split("/")[2::2]
+    if process != str(pid):
+        return f", while its process {process} ({name_of(at_work)}) works"
+    return "" if thread == process else f", while its thread {name_of(at_work)} works"
