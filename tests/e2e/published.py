@@ -1,0 +1,57 @@
+"""Checkouts of programs that others publish, and the data that they want, made here."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import string
+from pathlib import Path
+
+import pytest
+
+# The commits that the tests were tried with: docs/programs.md has what came of it.
+COMMITS = {
+    "Megatron-LM": "55ac708251",
+    "examples": "77f55b9",
+    "nanoGPT": "3adf61e1",
+    "torchtitan": "b5bcd76c6",
+}
+
+
+class Sources:
+    """The folder with checkouts that the caller names."""
+
+    def __init__(self, folder: str | None, target: Path) -> None:
+        self._folder = None if folder is None else Path(folder)
+        self._target = target
+
+    def copy(self, name: str) -> Path:
+        """A copy of a checkout to run in: programs write beside their sources."""
+        if self._folder is None or not (self._folder / name).is_dir():
+            pytest.skip(f"no checkout of {name}: nox -s programs -- --sources DIR, with DIR/{name}")
+        copy = self._target / name
+        if not copy.exists():
+            ignored = shutil.ignore_patterns(".git")
+            shutil.copytree(self._folder / name, copy, ignore=ignored, symlinks=True)
+        return copy
+
+
+def make_text(characters: int) -> str:
+    """Words of small letters in lines, always the same."""
+    chosen = random.Random(1)
+    words = [
+        "".join(chosen.choices(string.ascii_lowercase, k=chosen.randint(2, 9))) for _ in range(2000)
+    ]
+    lines = []
+    while sum(map(len, lines)) < characters:
+        lines.append(" ".join(chosen.choices(words, k=12)).capitalize() + ".\n")
+    return "".join(lines)
+
+
+def make_documents(file: Path) -> None:
+    """A line of JSON for each."""
+    text = make_text(200_000)
+    pieces = [text[at : at + 1000] for at in range(0, len(text), 1000)]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps({"text": piece}) + "\n" for piece in pieces))

@@ -1,0 +1,172 @@
+"""Programs that others publish, by the commands that their own pages give.
+
+nox -s programs                      what PyPI has
+nox -s programs -- --sources DIR     also those of which DIR has a checkout (docs/programs.md)
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from phantora_runs import PROGRAMS, Phantora, Run
+from published import Sources, make_documents, make_text
+
+pytestmark = [pytest.mark.torch, pytest.mark.programs, pytest.mark.timeout(1200)]
+LIMIT_S = 600.0
+WITHIN = 0.01
+"""Between the headline and what a program prints of itself."""
+
+
+@pytest.fixture(scope="session")
+def sources(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sources:
+    """What the caller names, copied."""
+    return Sources(request.config.getoption("--sources"), tmp_path_factory.mktemp("sources"))
+
+
+def require(*packages: str) -> None:
+    for package in packages:
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed: nox -s programs")
+
+
+def start(folder: Path, options: Sequence[str], *command: str) -> Run:
+    """A run in `folder` that ended well, met no call that is not modelled and left nothing."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    phantora = Phantora(folder, LIMIT_S)
+    run = phantora.run(options, [], {"PATH": path, "HF_HUB_OFFLINE": "1"}, whole=command)
+    assert run.exit_code == 0, run.errors
+    assert run.summary["trust"]["calls"]["unsupported"] == 0
+    phantora.close()
+    return run
+
+
+def iteration_s(run: Run) -> float:
+    return float(run.summary["iterations"]["median_ns"]) / 1e9
+
+
+def last(run: Run, pattern: str) -> float:
+    """The last figure that the program prints so."""
+    return float(re.findall(pattern, run.output)[-1])
+
+
+TRAINER = "--max_steps 8 --per_device_train_batch_size 4 --bf16 --logging_steps 1 --report_to none"
+STEPS = 8
+"""Of TRAINER."""
+
+
+@pytest.mark.parametrize(
+    "launcher",
+    [
+        "torchrun --nproc-per-node 2",
+        "accelerate launch --multi_gpu --num_processes 2",
+        "accelerate launch --use_fsdp --fsdp_version 1 --num_processes 2",
+        "accelerate launch --use_fsdp --fsdp_version 2 --num_processes 2",
+        "accelerate launch --use_deepspeed --zero_stage 1 --num_processes 2",
+        "accelerate launch --use_deepspeed --zero_stage 2 --num_processes 2",
+        "accelerate launch --use_deepspeed --zero_stage 3 --num_processes 2",
+    ],
+)
+def test_trainer_of_transformers(tmp_path: Path, launcher: str) -> None:
+    """The Trainer's own steps a second are the headline's, but for the first step."""
+    require("transformers", "accelerate", *(["deepspeed"] if "deepspeed" in launcher else []))
+    script = str(PROGRAMS / "causal_lm.py")
+    options = [*TRAINER.split(), "--output_dir", str(tmp_path / "out")]
+    run = start(tmp_path, [], *launcher.split(), script, *options)
+    steps_per_s = last(run, r"'train_steps_per_second': '?([\d.]+)")
+    later_s = sum(run.summary["iterations"]["per_iteration_ns"]) / 1e9
+    assert later_s < STEPS / steps_per_s < later_s + 3 * iteration_s(run)
+
+
+def test_lightning_starts_its_workers(tmp_path: Path) -> None:
+    """`devices=2` makes two ranks, whose batches add up."""
+    require("lightning")
+    script = str(PROGRAMS / "lightning_devices.py")
+    run = start(tmp_path, ["--gpus", "2"], sys.executable, script, "2")
+    assert run.summary["ranks"] == 2
+    assert run.summary["throughput"]["samples"]["per_iteration"] == 2 * 16
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "samples"),
+    [
+        (["--gpus", "1"], "python", 64),
+        ([], "torchrun --standalone --nproc_per_node=4", 256),
+    ],
+)
+def test_nanogpt(sources: Sources, options: list[str], command: str, samples: int) -> None:
+    """Its README's two commands: the headline is the time that it prints."""
+    folder = sources.copy("nanoGPT")
+    data = folder / "data" / "shakespeare_char"
+    if not (data / "train.bin").exists():
+        (data / "input.txt").write_text(make_text(300_000))
+        subprocess.run([sys.executable, data / "prepare.py"], check=True, capture_output=True)
+    settings = "--compile=False --max_iters=20 --log_interval=1 --eval_iters=2"
+    script = ["train.py", "config/train_shakespeare_char.py", *settings.split()]
+    parts = [f"--gradient_accumulation_steps={samples // 64}"]
+    run = start(folder, options, *command.split(), *script, *parts)
+    assert last(run, r"time ([\d.]+)ms") / 1e3 == pytest.approx(iteration_s(run), rel=WITHIN)
+    assert run.summary["throughput"]["samples"]["per_iteration"] == samples
+
+
+IMAGENET = "-a resnet18 --dummy --dist-backend nccl -b 64 -j 1 --epochs 1 -p 1"
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "more"),
+    [
+        (
+            ["--gpus", "2"],
+            "python",
+            "--multiprocessing-distributed --world-size 1 --rank 0 "
+            "--dist-url tcp://127.0.0.1:29511",
+        ),
+        (
+            ["--gpus-per-node", "2"],
+            "torchrun --nproc-per-node 2",
+            "--dist-url env:// --world-size -1",
+        ),
+    ],
+)
+def test_imagenet(sources: Sources, options: list[str], command: str, more: str) -> None:
+    """It spawns its workers, or torchrun does; two ranks share its 64 images."""
+    folder = sources.copy("examples") / "imagenet"
+    words = [*command.split(), "main.py", *IMAGENET.split(), *more.split()]
+    run = start(folder, ["--until-steady", *options], *words)
+    assert run.summary["ranks"] == 2
+    assert run.summary["throughput"]["samples"]["per_iteration"] == 64
+
+
+def test_mingpt(sources: Sources) -> None:
+    """Each of four ranks takes 216 samples; the epoch's last batch is set apart."""
+    require("hydra")
+    folder = sources.copy("examples") / "distributed" / "minGPT-ddp" / "mingpt"
+    (folder / "data" / "input.txt").write_text(make_text(400_000))
+    told = ["data_config.path=data/input.txt", "trainer_config.max_epochs=1"]
+    run = start(folder, [], "torchrun", "--standalone", "--nproc_per_node=4", "main.py", *told)
+    assert run.summary["throughput"]["samples"]["per_iteration"] == 4 * 216
+    assert len(run.summary["iterations"]["apart"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("folder", "script", "ranks"),
+    [
+        ("FSDP2", "example.py", 2),
+        ("ddp", "example.py", 4),
+        ("tensor_parallelism", "tensor_parallel_example.py", 4),
+        ("tensor_parallelism", "sequence_parallel_example.py", 4),
+        ("tensor_parallelism", "fsdp_tp_example.py", 4),
+    ],
+)
+def test_parallelism_of_examples(sources: Sources, folder: str, script: str, ranks: int) -> None:
+    """Their run_example.sh calls torchrun, which is the run."""
+    place = sources.copy("examples") / "distributed" / folder
+    run = start(place, [], "bash", "run_example.sh", script, str(ranks))
+    assert run.summary["ranks"] == ranks
+    assert run.summary["iterations"]["count"] == (0 if folder == "ddp" else 9)
