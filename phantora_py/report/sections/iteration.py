@@ -126,10 +126,11 @@ def clock_warning(iterations: IterationSummary) -> str | None:
     clock = iterations["script_clock"]
     if clock is None or abs(clock["difference"]) <= DISAGREEMENT:
         return None
+    apart = 1 / (1 + clock["difference"]) - 1
     return (
         f"the program's own clock, read at {clock['site']}, makes an iteration "
-        f"{duration_text(clock['iteration_ns'])}: {percent_text(abs(clock['difference']))} "
-        f"{'less' if clock['difference'] > 0 else 'more'}; --iteration chooses what one is"
+        f"{duration_text(clock['iteration_ns'])}: {percent_text(abs(apart))} "
+        f"{'less' if apart < 0 else 'more'}; --iteration chooses what one is"
     )
 
 
