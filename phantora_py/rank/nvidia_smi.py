@@ -1,6 +1,7 @@
 """The nvidia-smi of a simulated node, for ranks and what they start (see `bin/nvidia-smi`).
 
     nvidia-smi [-i GPU,...] [-L | --query-gpu=FIELD,... --format=csv[,noheader][,nounits]]
+    nvidia-smi topo -m
 
 It asks our NVML, as pynvml does, and writes what NVIDIA's own writes, so that programs can read it.
 It runs without site-packages, and never becomes the rank. Source of names and layouts: nvidia-smi's
@@ -21,6 +22,7 @@ _NOT_AVAILABLE = "N/A"
 _Memory = ctypes.c_ulonglong * 3
 _BUS_ID = slice(36, 68)
 _PCI_BYTES = 68
+_NVML_NVLINK_MAX_LINKS = 18  # source: nvml.h
 _CLOCKS = {"gr": 0, "graphics": 0, "sm": 1, "mem": 2, "memory": 2}
 
 
@@ -32,13 +34,13 @@ class Node:
     """The simulated node's NVML."""
 
     def __init__(self) -> None:
-        self._library = ctypes.CDLL(None)
-        if not hasattr(self._library, "ph_follow"):
+        self.library = ctypes.CDLL(None)
+        if not hasattr(self.library, "ph_follow"):
             raise SmiError("the libraries of phantora are not loaded (LD_PRELOAD was changed).")
         # Of the rank's node, whether or not a program of the rank runs already; if not, the next
         # call must not make this process the rank.
         run_dir, rank = os.environb[b"PHANTORA_RUN_DIR"], int(os.environ.pop("PHANTORA_RANK", "0"))
-        self.in_use = bool(self._library.ph_follow(run_dir, rank))
+        self.in_use = bool(self.library.ph_follow(run_dir, rank))
         self.call("nvmlInit_v2")
         count = ctypes.c_uint()
         self.call("nvmlDeviceGetCount_v2", ctypes.byref(count))
@@ -46,7 +48,7 @@ class Node:
 
     def call(self, name: str, *arguments: object) -> None:
         """Raises: SmiError."""
-        code = self._library[name](*arguments)
+        code = self.library[name](*arguments)
         if code != 0:
             raise SmiError(f"{name} answered {code}.")
 
@@ -112,6 +114,16 @@ class Gpu:
         memory = _Memory()
         self.node.call("nvmlDeviceGetMemoryInfo", self._handle, memory)
         return str(memory[place] >> 20)
+
+    @property
+    def nvlinks(self) -> int:
+        """How many, all of them to switches."""
+        enabled = ctypes.c_int()
+        ask = self.node.library.nvmlDeviceGetNvLinkState
+        return sum(
+            ask(self._handle, link, ctypes.byref(enabled)) == 0 and enabled.value == 1
+            for link in range(_NVML_NVLINK_MAX_LINKS)
+        )
 
     def clock_mhz(self, clock: str, which: str = "") -> str:
         """Now, or `which` is Max."""
@@ -225,6 +237,19 @@ def print_table(node: Node, gpus: list[Gpu]) -> None:
     print("", whole, f"|{' Processes: none is listed':<89}|", whole, sep="\n")
 
 
+def print_topology(gpus: list[Gpu]) -> None:
+    """How each pair of GPUs is joined: NVLinks, or one host whose PCIe switches are not told."""
+    names = [f"GPU{gpu.index}" for gpu in gpus]
+    print("", *names, "CPU Affinity", "NUMA Affinity", "GPU NUMA ID", sep="\t")
+    processors = f"0-{(os.cpu_count() or 1) - 1}"
+    for gpu, name in zip(gpus, names, strict=True):
+        way = f"NV{gpu.nvlinks}" if gpu.nvlinks else "NODE"
+        ways = [" X " if other is gpu else way for other in gpus]
+        print(name, *ways, processors, _NOT_AVAILABLE, _NOT_AVAILABLE, sep="\t")
+    print("\nLegend:\n", "  X    = Self", "  NODE = PCIe within a NUMA node", sep="\n")
+    print("  NV#  = a bonded set of # NVLinks")
+
+
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise SmiError(f"{message}. {self.format_usage().strip()}")
@@ -263,8 +288,14 @@ def _chosen(node: Node, names: str | None) -> list[Gpu]:
 
 def main() -> int:
     """As NVIDIA's own, exit code 2 for what it cannot do."""
+    words = sys.argv[1:]
     try:
-        options = _parse(sys.argv[1:])
+        if words[:1] == ["topo"]:
+            if words[1:] not in (["-m"], ["--matrix"]):
+                raise SmiError("of `topo` it knows -m.")
+            print_topology(Node().gpus)
+            return 0
+        options = _parse(words)
         node = Node()
         gpus = _chosen(node, options.id)
         if options.list_gpus:

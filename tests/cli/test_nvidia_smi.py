@@ -59,6 +59,16 @@ def test_the_table(tmp_path: Path) -> None:
     assert "Driver Version: 580" in lines[1]
 
 
+def test_the_topology(tmp_path: Path) -> None:
+    """Each pair of GPUs has all NVLinks of one, by way of the switches."""
+    head, *rows = smi(tmp_path, "topo", "-m")
+    assert head.split("\t")[1:9] == [f"GPU{gpu}" for gpu in range(8)]
+    for gpu, row in enumerate(rows[:8]):
+        ways = ["NV18"] * 8
+        ways[gpu] = " X "
+        assert row.split("\t")[:9] == [f"GPU{gpu}", *ways]
+
+
 def test_of_several_programs_of_one_rank(tmp_path: Path) -> None:
     """A launch script may ask as often as it likes, before its program has the GPU and after."""
     script = """
