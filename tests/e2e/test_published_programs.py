@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def iteration_s(run: Run) -> float:
 
 def last(run: Run, pattern: str) -> float:
     """The last figure that the program prints so."""
-    return float(re.findall(pattern, run.output)[-1])
+    return float(re.findall(pattern, run.output)[-1].replace(",", ""))
 
 
 TRAINER = "--max_steps 8 --per_device_train_batch_size 4 --bf16 --logging_steps 1 --report_to none"
@@ -115,30 +116,14 @@ def test_nanogpt(sources: Sources, options: list[str], command: str, samples: in
     assert run.summary["throughput"]["samples"]["per_iteration"] == samples
 
 
-IMAGENET = "-a resnet18 --dummy --dist-backend nccl -b 64 -j 1 --epochs 1 -p 1"
-
-
-@pytest.mark.parametrize(
-    ("options", "command", "more"),
-    [
-        (
-            ["--gpus", "2"],
-            "python",
-            "--multiprocessing-distributed --world-size 1 --rank 0 "
-            "--dist-url tcp://127.0.0.1:29511",
-        ),
-        (
-            ["--gpus-per-node", "2"],
-            "torchrun --nproc-per-node 2",
-            "--dist-url env:// --world-size -1",
-        ),
-    ],
-)
-def test_imagenet(sources: Sources, options: list[str], command: str, more: str) -> None:
-    """It spawns its workers, or torchrun does; two ranks share its 64 images."""
+def test_imagenet(sources: Sources) -> None:
+    """It spawns a worker for each of two GPUs, which share its 64 images."""
     folder = sources.copy("examples") / "imagenet"
-    words = [*command.split(), "main.py", *IMAGENET.split(), *more.split()]
-    run = start(folder, ["--until-steady", *options], *words)
+    settings = "-a resnet18 --dummy -b 64 -j 1 --epochs 1 -p 1 --dist-backend nccl"
+    workers = "--multiprocessing-distributed --world-size 1 --rank 0"
+    address = ["--dist-url", "tcp://127.0.0.1:29511"]
+    words = ["python", "main.py", *settings.split(), *workers.split(), *address]
+    run = start(folder, ["--until-steady", "--gpus", "2"], *words)
     assert run.summary["ranks"] == 2
     assert run.summary["throughput"]["samples"]["per_iteration"] == 64
 
@@ -170,3 +155,45 @@ def test_parallelism_of_examples(sources: Sources, folder: str, script: str, ran
     run = start(place, [], "bash", "run_example.sh", script, str(ranks))
     assert run.summary["ranks"] == ranks
     assert run.summary["iterations"]["count"] == (0 if folder == "ddp" else 9)
+
+
+def test_torchtitan(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its run_train.sh, compiled, with profiler and checkpoint: tokens a second as it prints."""
+    require("grain", "spmd_types", "torch_checkpointing")
+    folder = sources.copy("torchtitan")
+    make_documents(folder / "tests" / "assets" / "c4_test" / "data.json")
+    monkeypatch.setenv("NGPU", "2")
+    settings = "--training.steps 6 --checkpoint.enable"
+    profiler = "--profiler.enable_profiling --profiler.profile_freq 5"
+    run = start(folder, [], "./run_train.sh", *settings.split(), *profiler.split())
+    tokens_per_s = last(run, r"tps: .*?([\d,]+)")
+    assert 8 * 2048 / tokens_per_s == pytest.approx(iteration_s(run), rel=WITHIN)
+    assert list((folder / "outputs").rglob("*.json*"))
+    assert list((folder / "outputs" / "checkpoint").iterdir())
+
+
+def test_megatron(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tensor, pipeline and data parallel by two: the headline is the time that it logs."""
+    folder = sources.copy("Megatron-LM")
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    helpers = folder / "megatron" / "core" / "datasets"
+    subprocess.run(["make", f"LIBEXT={suffix}"], cwd=helpers, check=True, capture_output=True)
+    monkeypatch.setenv("CUDA_DEVICE_MAX_CONNECTIONS", "1")
+    words = f"torchrun --nproc_per_node 8 pretrain_gpt.py {MEGATRON}"
+    run = start(folder, [], *words.split())
+    logged = last(run, r"elapsed time per iteration \(ms\): ([\d.]+)")
+    assert logged == pytest.approx(iteration_s(run) * 1e3, rel=WITHIN)
+    assert run.summary["throughput"]["samples"]["per_iteration"] == 16
+
+
+MEGATRON = """
+    --mock-data --tokenizer-type NullTokenizer --vocab-size 1000 --split 90,5,5
+    --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --use-distributed-optimizer
+    --num-layers 4 --hidden-size 256 --num-attention-heads 4
+    --seq-length 256 --max-position-embeddings 256 --micro-batch-size 2 --global-batch-size 16
+    --train-iters 6 --lr 1e-4 --min-lr 1e-5 --bf16 --log-interval 1 --log-throughput
+    --eval-iters 0 --eval-interval 1000 --transformer-impl local
+    --no-gradient-accumulation-fusion --no-masked-softmax-fusion --no-bias-gelu-fusion
+    --no-bias-swiglu-fusion --no-bias-dropout-fusion --no-persist-layer-norm
+"""
+"""Without Apex and transformer-engine."""
