@@ -32,7 +32,9 @@ def map_checkpoints(torch: ModuleType, host_tensors: HostTensors) -> None:
 
 def _can_map(torch: Any, file: Any, map_location: Any, asked: bool | None) -> bool:
     """Whether nobody has decided yet, and the file is one that `mmap=True` accepts."""
-    if asked is not None or torch.utils.serialization.config.load.mmap:
+    from torch.utils.serialization import config  # noqa: PLC0415  # not imported by torch itself
+
+    if asked is not None or config.load.mmap:
         return False
     if not isinstance(file, (str, os.PathLike)) or str(map_location) == "meta":
         return False
