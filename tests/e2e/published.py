@@ -55,3 +55,30 @@ def make_documents(file: Path) -> None:
     pieces = [text[at : at + 1000] for at in range(0, len(text), 1000)]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps({"text": piece}) + "\n" for piece in pieces))
+
+
+def make_model(folder: Path) -> None:
+    """A small Qwen 2 with random weights, and its tokenizer."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers  # noqa: PLC0415
+    from transformers import (  # noqa: PLC0415
+        PreTrainedTokenizerFast,
+        Qwen2Config,
+        Qwen2ForCausalLM,
+    )
+
+    end = "<|end|>"
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=1000, special_tokens=[end])
+    tokenizer.train_from_iterator(make_text(50_000).splitlines(), trainer)
+    known = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=end, pad_token=end)
+    config = Qwen2Config(
+        num_hidden_layers=2,
+        hidden_size=128,
+        intermediate_size=256,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=1024,
+    )
+    known.save_pretrained(folder)
+    Qwen2ForCausalLM(config).save_pretrained(folder)
