@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from checkouts import Sources, make_documents, make_model, make_text
 from phantora_runs import PROGRAMS, Phantora, Run
-from published import Sources, make_documents, make_model, make_text
 
 pytestmark = [pytest.mark.torch, pytest.mark.programs, pytest.mark.timeout(1200)]
 LIMIT_S = 600.0

@@ -170,13 +170,13 @@ def test_part_of_a_batch_is_set_apart(tmp_path: Path) -> None:
     """An epoch's last batch is other work; a loader that runs ahead is not."""
     rows = batches(0, "embedding", "9x9", 8, 80)
     last = (0, (STEPS - 1) * STEP_NS, "embedding", "9x9", 2, 20)
-    summary = summarise(training(tmp_path, batches=[*rows[:-1], last]))
-    assert (summary["iterations"]["count"], len(summary["iterations"]["apart"])) == (3, 1)
-    assert summary["throughput"]["tokens"]["per_iteration"] == 80
-    ahead = batches(0, "loader", "0", 8)[::2] * 2
-    summary = summarise(training(tmp_path, batches=ahead))
-    assert summary["iterations"]["count"] == 4
-    assert summary["throughput"]["samples"]["per_iteration"] == 8
+    data = training(tmp_path, batches=[*rows[:-1], last])
+    iterations = summarise(data)["iterations"]
+    assert (iterations["count"], len(iterations["apart"])) == (3, 1)
+    assert throughput(data)["tokens"]["per_iteration"] == 80
+    data = training(tmp_path, batches=batches(0, "loader", "0", 8)[::2] * 2)
+    assert summarise(data)["iterations"]["count"] == 4
+    assert throughput(data)["samples"]["per_iteration"] == 8
 
 
 def test_a_loader_says_what_a_sample_is(tmp_path: Path) -> None:

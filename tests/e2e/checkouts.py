@@ -43,8 +43,8 @@ def make_text(characters: int) -> str:
     words = [
         "".join(chosen.choices(string.ascii_lowercase, k=chosen.randint(2, 9))) for _ in range(2000)
     ]
-    lines = []
-    while sum(map(len, lines)) < characters:
+    lines: list[str] = []
+    while sum(len(line) for line in lines) < characters:
         lines.append(" ".join(chosen.choices(words, k=12)).capitalize() + ".\n")
     return "".join(lines)
 
