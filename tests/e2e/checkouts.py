@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-# The commits that the tests were tried with: docs/programs.md has what came of it.
+# docs/programs.md says what came of these.
 COMMITS = {
     "Megatron-LM": "55ac708251",
     "examples": "77f55b9",
@@ -29,7 +29,10 @@ class Sources:
     def copy(self, name: str) -> Path:
         """A copy of a checkout to run in: programs write beside their sources."""
         if self._folder is None or not (self._folder / name).is_dir():
-            pytest.skip(f"no checkout of {name}: nox -s programs -- --sources DIR, with DIR/{name}")
+            pytest.skip(
+                f"no checkout of {name}: nox -s programs -- --sources DIR, with DIR/{name} "
+                f"(tried with commit {COMMITS[name]})"
+            )
         copy = self._target / name
         if not copy.exists():
             ignored = shutil.ignore_patterns(".git")

@@ -58,7 +58,9 @@ def last(run: Run, pattern: str) -> float:
     return float(re.findall(pattern, run.output)[-1].replace(",", ""))
 
 
-TRAINER = "--max_steps 8 --per_device_train_batch_size 4 --bf16 --logging_steps 1 --report_to none"
+TRAINER = (
+    "--max_steps 8 --per_device_train_batch_size 4 --bf16 True --logging_steps 1 --report_to none"
+)
 STEPS = 8
 """Of TRAINER."""
 
