@@ -298,6 +298,16 @@ def frameworks(session: nox.Session) -> None:
 
 
 @nox.session
+def programs(session: nox.Session) -> None:
+    """Programs that others publish: `-- --sources DIR` names a folder with checkouts."""
+    groups = ["test", "scripts", "frameworks", "programs"]
+    session.install(TORCH, wheel(session), *(one for name in groups for one in group(name)))
+    session.run(
+        "pytest", "-m", "programs", "tests/e2e/test_published_programs.py", *session.posargs
+    )
+
+
+@nox.session
 def hunt(session: nox.Session) -> None:
     """Thousands of random programs in oracle and system (docs/oracle.md)."""
     session.install(wheel(session), *group("test"))

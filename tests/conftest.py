@@ -1,4 +1,4 @@
-"""What all tests share: the marker `torch`."""
+"""What all tests share: the marker `torch`, the option --sources."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ def pytest_configure() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """For tests/e2e/test_published_programs.py."""
+    parser.addoption("--sources", metavar="DIR", help="a folder with checkouts of programs")
 
 
 @functools.cache

@@ -38,9 +38,9 @@ def preload(
     """Imports torch and what the program imports at its top level.
 
     The program's own modules are left to the ranks, and all of the packages `left_out`. `of_ranks`:
-    environment variables that only ranks have, or that differ between them. Returns packages that
-    have to be left out next time, with the reasons; if there are any, no rank can be forked from
-    this process.
+    environment variables that differ between ranks; the others are set already. Returns packages
+    that have to be left out next time, with the reasons; if there are any, no rank can be forked
+    from this process.
     """
     source, own_directory = _locate(form, target)
     unfit: dict[str, str] = {}
@@ -124,7 +124,7 @@ def _watching_environment(names: Collection[str]) -> Iterator[set[str]]:
 def _is_read_by_torch() -> bool:
     """PyTorch's own modules may be shared: what they ask for at import is none of a rank's role."""
     frame = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__") in ("os", "_collections_abc"):
+    while frame is not None and frame.f_globals.get("__name__") in ("os", "collections.abc"):
         frame = frame.f_back  # type: ignore[assignment]
     name = "" if frame is None else str(frame.f_globals.get("__name__"))
     return name.partition(".")[0] == "torch"

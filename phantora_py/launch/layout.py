@@ -95,3 +95,13 @@ def idle_gpus(layout: RunLayout) -> list[str]:
         f"{ranks} of the {gpus} GPUs of a node have a rank; a program that counts GPUs finds "
         f"{gpus}, and {ranks} with --gpus-per-node {ranks}"
     ]
+
+
+def unasked_variables(options: RunOptions, launch: Launch | None) -> list[str]:
+    """A note if a command that starts no ranks runs as one rank, as if torchrun had started it."""
+    if launch is not None or options.ranks or options.nodes or options.gpus_per_node:
+        return []
+    return [
+        "the one rank has the variables that torchrun sets (RANK, WORLD_SIZE), so a program may "
+        "wrap its model for several; with --gpus 1 it has none of them"
+    ]

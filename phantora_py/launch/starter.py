@@ -126,13 +126,15 @@ class Starter:
     def _import(self) -> dict[str, str]:
         """What ranks will share. Returns packages that stand in the way, and why."""
         plan = self.plan
-        environments = [plan.environment, *(start.environment for start in self._starts.values())]
+        for name, value in plan.environment.items():
+            # These are for programs that ranks start.
+            if not name.startswith(("PATH", "PYTHON")):
+                os.environ[name] = value
         of_ranks = {
             name
-            for environment in environments
-            for name, value in environment.items()
-            # PATH and Python's own are for programs that ranks start.
-            if os.environ.get(name) != value and not name.startswith(("PATH", "PYTHON"))
+            for start in self._starts.values()
+            for name, value in start.environment.items()
+            if os.environ.get(name) != value
         }
         unfit = imports.preload(plan.form, plan.target, plan.left_out, of_ranks)
         torch = sys.modules.get("torch")

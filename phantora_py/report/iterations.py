@@ -32,6 +32,12 @@ from sim_server.log.iterations import (
 
 Nanoseconds = npt.NDArray[np.int64]
 
+_ALIKE_TAKEN = 0.1
+"""Iterations whose samples differ by more do other work: an epoch's last batch, say (assumed)."""
+_MOSTLY = 0.75
+"""So many iterations have to take the usual number of samples for others to be set apart: a loader
+that runs ahead fetches none in one and two in the next (assumed)."""
+
 
 @dataclass(frozen=True)
 class Iterations:
@@ -190,15 +196,34 @@ def _unknown(data: RunData, choice: Choice, by_rank: dict[int, RankMarks]) -> Us
 
 
 def _equal_work(data: RunData, host_times: dict[int, Nanoseconds]) -> npt.NDArray[np.bool_]:
-    """Which iterations have as many launches as the middle one; all, if these are not more than
-    half.
+    """Which iterations have as many launches and take as much as the middle one; all, if these are
+    not more than half.
     """
     launches = np.sum([_launches(data, rank, times) for rank, times in host_times.items()], axis=0)
     if not len(launches):
         return np.empty(0, np.bool_)
     middle = int(np.sort(launches)[len(launches) // 2])
     alike = np.array([are_alike(one, middle, len(host_times)) for one in launches.tolist()])
+    for taken in _taken(data, host_times):
+        usual = np.abs(taken - np.median(taken)) <= _ALIKE_TAKEN * np.median(taken)
+        if usual.mean() >= _MOSTLY:
+            alike &= usual
     return alike if 2 * alike.sum() > len(alike) else np.ones_like(alike)
+
+
+def _taken(data: RunData, host_times: dict[int, Nanoseconds]) -> list[npt.NDArray[np.int64]]:
+    """Samples that each iteration took, of all ranks together: by table, graph or loader."""
+    found: dict[tuple[str, str], npt.NDArray[np.int64]] = {}
+    for one in data.batches:
+        times_ns = host_times.get(one.rank)
+        if times_ns is None:
+            continue
+        # What is taken when the mark is set is of the next iteration.
+        number = int(np.searchsorted(times_ns, one.time_ns, side="right")) - 1
+        if 0 <= number < len(times_ns) - 1:
+            empty = np.zeros(len(times_ns) - 1, np.int64)
+            found.setdefault((one.source, one.key), empty)[number] += one.samples
+    return list(found.values())
 
 
 def _launches(data: RunData, rank: int, host_times: Nanoseconds) -> npt.NDArray[np.int64]:

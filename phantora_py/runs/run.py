@@ -40,7 +40,13 @@ from phantora_py.launch.gpu import (
 )
 from phantora_py.launch.host_gaps import choose_host_gaps
 from phantora_py.launch.interrupts import Interrupts, uninterrupted
-from phantora_py.launch.layout import RunLayout, gpus_per_node, idle_gpus, lay_out
+from phantora_py.launch.layout import (
+    RunLayout,
+    gpus_per_node,
+    idle_gpus,
+    lay_out,
+    unasked_variables,
+)
 from phantora_py.launch.options import RunOptions
 from phantora_py.launch.prepared import Prepared
 from phantora_py.launch.rank_start import await_ready, start_processes
@@ -121,6 +127,8 @@ def prepare(options: RunOptions) -> Prepared:
     limits.require_addresses()
     notes = list(launch.notes) if launch else []
     notes += idle_gpus(layout)
+    if command.program.torch:
+        notes += unasked_variables(options, launch)
     notes += interpreter.note_untested(command.program.torch)
     notes += measured
     isolation = backend.choose(options.backend, options.isolation, options.network)

@@ -105,14 +105,16 @@ LIBRARY = {
     "busy": "from threading import *\nThread(target=Event().wait, daemon=True).start()",
     "role": "import os\nRANK = os.environ.get('RANK')",
     "device": "import torch\nNAME = torch.cuda.get_device_name()",
+    "size": "import os\nWHERE, SIZE = os.getpid(), os.environ['WORLD_SIZE']",
     "available": "import os, torch\nWHERE, CUDA = os.getpid(), torch.cuda.is_available()",
 }
 IMPORTER = """
 import os
-import available, busy, device, role
+import available, busy, device, role, size
 import torch
 assert available.CUDA and device.NAME and role.RANK == os.environ["RANK"]
-assert available.WHERE != os.getpid()
+assert size.SIZE == "2"
+assert os.getpid() not in (available.WHERE, size.WHERE)
 torch.ones(1, device="cuda")
 """
 
@@ -121,7 +123,7 @@ def test_imports_that_are_no_rank_s_are_left_to_the_ranks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What cannot be forked or depends on the rank is imported by every rank, and the report says
-    why; whether there is a GPU may be asked before.
+    why; whether there is a GPU, and what all ranks are told, may be asked before.
     """
     library = tmp_path / "library"
     library.mkdir()

@@ -52,8 +52,9 @@ class Run:
 class Phantora:
     """Runs in one directory. `close` checks that nothing of them is left."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, limit_s: float = LIMIT_S) -> None:
         self.directory = directory
+        self._limit_s = limit_s
         self._mark = uuid.uuid4().hex
         self._runs = 0
 
@@ -96,7 +97,7 @@ class Phantora:
         process, path = self.start(options, command, environment, prefix, whole)
         with process:
             try:
-                output, errors = process.communicate(timeout=LIMIT_S)
+                output, errors = process.communicate(timeout=self._limit_s)
             except subprocess.TimeoutExpired:
                 process.terminate()
                 raise

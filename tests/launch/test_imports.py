@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from phantora_py.launch import imports
 
 
@@ -27,3 +29,14 @@ def test_own_modules_are_left_to_the_ranks(tmp_path: Path) -> None:
 def test_a_program_that_cannot_be_read_is_left_to_the_ranks() -> None:
     """Python's own message is the best one."""
     assert list(imports._top_level_imports(b"this is no Python")) == []
+
+
+@pytest.mark.parametrize(
+    "how", ["os.environ.get('RANK')", "os.getenv('RANK')", "'RANK' in os.environ"]
+)
+def test_who_reads_a_variable(how: str) -> None:
+    """What PyTorch's modules ask for is none of a rank's role, however they ask."""
+    for module, found in (("torch.cuda", set()), ("library", {"RANK"})):
+        with imports._watching_environment(["RANK"]) as read:
+            exec(f"import os\n{how}", {"__name__": module})
+        assert read == found

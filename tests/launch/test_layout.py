@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from phantora_py.launch.command import understand
-from phantora_py.launch.layout import idle_gpus, lay_out
+from phantora_py.launch.layout import idle_gpus, lay_out, unasked_variables
 from phantora_py.launch.options import RunOptions
 from phantora_py.launchers.torchrun import parse_torchrun
 from sim_server.cluster import load_cluster
@@ -56,6 +56,16 @@ def test_gpus_without_a_rank_are_told() -> None:
     )
     for options in ({}, {"ranks": 16}, {"ranks": 2, "gpus_per_node": 2}):
         assert idle_gpus(_lay_out(options, None)) == []
+
+
+def test_a_rank_that_nobody_asked_for() -> None:
+    """The user reads that it is started as by torchrun, unless ranks or workers were asked for."""
+    (note,) = unasked_variables(RunOptions(command=()), None)
+    assert "RANK, WORLD_SIZE" in note
+    assert "--gpus 1" in note
+    assert unasked_variables(RunOptions(command=(), ranks=1), None) == []
+    command = understand([sys.executable, "-c", "pass"], {}, own_ranks=1)
+    assert unasked_variables(RunOptions(command=(), gpus=1), command.launch) == []
 
 
 def test_own_ranks() -> None:

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from phantora_py.cli import main
 from phantora_py.data import RunData
+from phantora_py.report.sections.iteration import clock_warning
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from phantora_py.report.trust import trusted_share
@@ -364,3 +365,14 @@ def test_what_a_run_took_of_the_machine(tmp_path: Path) -> None:
     weighed["pss_bytes"] = {}
     run = run_json(3, host_memory=weighed)
     assert summarise(make(tmp_path / "b.phr", run=run))["host_memory"] is None
+
+
+@pytest.mark.parametrize(
+    ("clock_ns", "found"),
+    [(4_550_000, "4.55 ms: 35.9 % less"), (10_000_000, "10.0 ms: 40.8 % more")],
+)
+def test_how_far_the_programs_clock_is_off(clock_ns: int, found: str) -> None:
+    """Its time is so much less or more than ours, 7.1 ms."""
+    clock = {"site": "a.py:1 f", "reads": 4, "iteration_ns": clock_ns}
+    told: Any = {"script_clock": clock | {"difference": 7_100_000 / clock_ns - 1}}
+    assert found in str(clock_warning(told))

@@ -181,6 +181,19 @@ def test_micro_batches_add_up(tmp_path: Path) -> None:
     assert found["tokens"] is None
 
 
+def test_part_of_a_batch_is_set_apart(tmp_path: Path) -> None:
+    """An epoch's last batch is other work; a loader that runs ahead is not."""
+    rows = batches(0, "embedding", "9x9", 8, 80)
+    last = (0, (STEPS - 1) * STEP_NS, "embedding", "9x9", 2, 20)
+    data = training(tmp_path, batches=[*rows[:-1], last])
+    iterations = summarise(data)["iterations"]
+    assert (iterations["count"], len(iterations["apart"])) == (3, 1)
+    assert throughput(data)["tokens"]["per_iteration"] == 80
+    data = training(tmp_path, batches=batches(0, "loader", "0", 8)[::2] * 2)
+    assert summarise(data)["iterations"]["count"] == 4
+    assert throughput(data)["samples"]["per_iteration"] == 8
+
+
 def test_a_loader_says_what_a_sample_is(tmp_path: Path) -> None:
     """The model may see each sample several times."""
     rows = batches(0, "embedding", "9x9", 8, 80) + batches(0, "loader", "0", 4, 44)

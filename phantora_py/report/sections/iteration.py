@@ -127,7 +127,8 @@ def apart_text(iterations: IterationSummary) -> str:
     )
     lasted = shortest if shortest == longest else f"{shortest} to {longest}"
     others = "1 iteration does" if len(apart) == 1 else f"{len(apart)} iterations do"
-    return f"{others} other work (evaluation, set-up), {lasted}; not in the figures below"
+    kinds = "evaluation, set-up, part of a batch"
+    return f"{others} other work ({kinds}), {lasted}; not in the figures below"
 
 
 def clock_warning(iterations: IterationSummary) -> str | None:

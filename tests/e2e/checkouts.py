@@ -1,0 +1,87 @@
+"""Checkouts of programs that others publish, and the data that they want, made here."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import string
+from pathlib import Path
+
+import pytest
+
+# docs/programs.md says what came of these.
+COMMITS = {
+    "Megatron-LM": "55ac708251",
+    "examples": "77f55b9",
+    "nanoGPT": "3adf61e1",
+    "torchtitan": "b5bcd76c6",
+}
+
+
+class Sources:
+    """The folder with checkouts that the caller names."""
+
+    def __init__(self, folder: str | None, target: Path) -> None:
+        self._folder = None if folder is None else Path(folder)
+        self._target = target
+
+    def copy(self, name: str) -> Path:
+        """A copy of a checkout to run in: programs write beside their sources."""
+        if self._folder is None or not (self._folder / name).is_dir():
+            pytest.skip(
+                f"no checkout of {name}: nox -s programs -- --sources DIR, with DIR/{name} "
+                f"(tried with commit {COMMITS[name]})"
+            )
+        copy = self._target / name
+        if not copy.exists():
+            ignored = shutil.ignore_patterns(".git")
+            shutil.copytree(self._folder / name, copy, ignore=ignored, symlinks=True)
+        return copy
+
+
+def make_text(characters: int) -> str:
+    """Words of small letters in lines, always the same."""
+    chosen = random.Random(1)
+    words = [
+        "".join(chosen.choices(string.ascii_lowercase, k=chosen.randint(2, 9))) for _ in range(2000)
+    ]
+    lines: list[str] = []
+    while sum(len(line) for line in lines) < characters:
+        lines.append(" ".join(chosen.choices(words, k=12)).capitalize() + ".\n")
+    return "".join(lines)
+
+
+def make_documents(file: Path) -> None:
+    """A line of JSON for each."""
+    text = make_text(200_000)
+    pieces = [text[at : at + 1000] for at in range(0, len(text), 1000)]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps({"text": piece}) + "\n" for piece in pieces))
+
+
+def make_model(folder: Path) -> None:
+    """A small Qwen 2 with random weights, and its tokenizer."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, trainers  # noqa: PLC0415
+    from transformers import (  # noqa: PLC0415
+        PreTrainedTokenizerFast,
+        Qwen2Config,
+        Qwen2ForCausalLM,
+    )
+
+    end = "<|end|>"
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=1000, special_tokens=[end])
+    tokenizer.train_from_iterator(make_text(50_000).splitlines(), trainer)
+    known = PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=end, pad_token=end)
+    config = Qwen2Config(
+        num_hidden_layers=2,
+        hidden_size=128,
+        intermediate_size=256,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        vocab_size=1024,
+    )
+    known.save_pretrained(folder)
+    Qwen2ForCausalLM(config).save_pretrained(folder)
