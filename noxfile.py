@@ -3,6 +3,8 @@
 import os
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import nox
@@ -38,6 +40,18 @@ ATTACKS = [
     "tests/e2e/test_garbled_ranks.py",
     "tests/e2e/test_operator_table.py",
     "tests/sim_server/test_garbled_records.py",
+]
+# Folders of C++ that clang-tidy looks at: those that no vendor's header is needed for.
+CHECKED_FOR_FAULTS = [
+    "csrc/engine",
+    "csrc/network",
+    *(
+        f"csrc/shim/{folder}"
+        for folder in (
+            *("channel", "core", "graph", "host_time", "memory", "profiling", "python"),
+            *("streams", "waiting"),
+        )
+    ),
 ]
 # Every CUDA symbol that the installed PyTorch imports is known.
 IMPORTS_TEST = "tests/shim/test_tables.py::test_imports_of_installed_torch_have_rows"
@@ -113,11 +127,21 @@ def wheel(session: nox.Session) -> str:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Format of all code, style of the Python code."""
+    """Format of all code, style of the Python code, faults that clang-tidy finds in the C++."""
     session.install(*group("lint"))
     session.run("ruff", "format", "--check", ".")
     session.run("ruff", "check", ".")
     session.run("clang-format", "--dry-run", "-Werror", *native_sources())
+    checked = [name for name in native_sources() if name.endswith(".cc")]
+    checked = [name for name in checked if str(Path(name).parent) in CHECKED_FOR_FAULTS]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # a compiler's time for each file
+        find = partial(find_faults, session)
+        list(pool.map(find, (checked[first::4] for first in range(4))))
+
+
+def find_faults(session: nox.Session, sources: list[str]) -> None:
+    """.clang-tidy has the checks."""
+    session.run("clang-tidy", "--quiet", *sources, "--", "-std=c++20", "-Icsrc", silent=True)
 
 
 @nox.session(name="format")

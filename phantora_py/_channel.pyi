@@ -65,6 +65,8 @@ class TestRank:
     def push(self, cells: bytes, host_clock_ns: int, ring: bool = True) -> None:
         """Set the clock and append cells, waiting while the ring is full."""
     def set_clock(self, host_clock_ns: int) -> None: ...
+    def count_call(self, to: int, ended: bool) -> None:
+        """Count a call to another rank, or the end of one."""
     FIELDS: Final[list[str]]
     """Of the shared memory, that the agent reads."""
     def overwrite(self, field: str, value: int) -> None:

@@ -148,6 +148,7 @@ PYBIND11_MODULE(_channel, module) {
       .def("push", &ph::TestRank::push, py::arg("cells"), py::arg("host_clock_ns"), py::arg("ring") = true,
            py::call_guard<py::gil_scoped_release>())
       .def("set_clock", &ph::TestRank::set_clock, py::arg("host_clock_ns"))
+      .def("count_call", &ph::TestRank::count_call, py::arg("to"), py::arg("ended"))
       .def("overwrite", &ph::TestRank::overwrite, py::arg("field"), py::arg("value"))
       .def_property_readonly_static("FIELDS", [](const py::object&) { return ph::TestRank::fields(); })
       .def(

@@ -220,8 +220,7 @@ void ChannelSet::tell_children(std::uint32_t rank, std::uint32_t question, bool 
 }
 
 std::vector<std::pair<std::uint32_t, ChannelSet::CallCount>> ChannelSet::calls() {
-  const auto add = [&](CallCount& count, std::uint32_t from, Recipient to) {
-    CallCounters& counters = calls(from, to);
+  const auto add = [&](CallCount& count, std::uint32_t from, const CallCounters& counters) {
     const std::uint32_t ended = counters.ended.load();  // first: one that ends meanwhile was under way
     const std::uint32_t begun = counters.begun.load();
     if (begun - ended > kMostThreads) note(from, "has overwritten how many calls to other ranks it has begun");
@@ -229,24 +228,31 @@ std::vector<std::pair<std::uint32_t, ChannelSet::CallCount>> ChannelSet::calls()
     count.under_way |= begun != ended;
   };
   CallCount to_everyone;
-  for (const Entry& from : entries_) add(to_everyone, from.rank, kEveryone);
+  for (const Entry& from : entries_) add(to_everyone, from.rank, board().row(from.rank).to_everyone);
   std::vector<std::pair<std::uint32_t, CallCount>> counts;
   for (const Entry& to : entries_) {
     CallCount count = to_everyone;
     count.answers = to.answers->load();
     count.under_way |= to.channel().asking.load() != 0;
-    for (const Entry& from : entries_) add(count, from.rank, to.rank + 1);
     counts.emplace_back(to.rank, count);
+  }
+  for (const Entry& from : entries_) {
+    for (const CallCell& cell : board().row(from.rank).cells) {
+      const Recipient to = cell.to.load();
+      if (to == kNobody) continue;
+      const auto place = by_rank_.find(to - 1);
+      if (place != by_rank_.end()) add(counts[place->second].second, from.rank, cell.counters);
+    }
   }
   return counts;
 }
 
 void ChannelSet::hang_up(std::uint32_t rank) {
   entries_[place(rank)].gone = true;
-  for (std::uint32_t column = 0; column <= rows_; ++column) {
-    CallCounters& counters = calls(rank, column == rows_ ? kEveryone : column + 1);
-    counters.ended.store(counters.begun.load());
-  }
+  const auto end = [](CallCounters& counters) { counters.ended.store(counters.begun.load()); };
+  CallRow& row = board().row(rank);
+  end(row.to_everyone);
+  for (CallCell& cell : row.cells) end(cell.counters);
 }
 
 void ChannelSet::wake() {

@@ -81,6 +81,12 @@ void TestRank::push(std::string_view cells, Nanoseconds host_clock_ns, bool ring
   if (ring_at_end) ring();
 }
 
+void TestRank::count_call(std::uint32_t to, bool ended) {
+  Switchboard& board = *static_cast<Switchboard*>(board_.data());
+  CallCounters& counters = board.calls(board.ranks, rank_, to + 1);
+  (ended ? counters.ended : counters.begun).fetch_add(1);
+}
+
 std::vector<std::string> TestRank::fields() {
   std::vector<std::string> names{kRecipient, kSlotState, kBegun};
   for (const Field& field : kFields) names.emplace_back(field.name);

@@ -26,6 +26,8 @@ class TestRank {
   void set_clock(Nanoseconds host_clock_ns);
   // The next reply of a slot; none at the timeout.
   std::optional<Reply> wait_reply(std::uint32_t slot, int timeout_ms);
+  // Counts a call to another rank, or the end of one.
+  void count_call(std::uint32_t to, bool ended);
   // What a wild pointer may do: puts the value's lowest bytes into a field, by its name.
   void overwrite(const std::string& field, std::uint64_t value);
   static std::vector<std::string> fields();

@@ -25,7 +25,7 @@ Index Streams::find(std::uint32_t id, std::uint16_t device) {
   return devices_[device].legacy;
 }
 
-Index Streams::add(Stream stream) {
+Index Streams::add(const Stream& stream) {
   Index index = static_cast<Index>(streams_.size());
   if (free_.empty()) {
     streams_.push_back(stream);

@@ -88,7 +88,7 @@ class Streams {
     std::vector<Index> blocking;  // without the legacy stream
   };
 
-  Index add(Stream stream);
+  Index add(const Stream& stream);
   void release(Index stream);
 
   std::vector<Stream> streams_;

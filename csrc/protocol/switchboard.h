@@ -23,6 +23,34 @@ struct CallCounters {
   std::atomic<std::uint32_t> ended;
 };
 
+// The calls of one rank. A recipient has the cell at its number or one of the next kCallProbes, claimed at the first call
+// and never given back, so that a call ends where it began. Who finds none is called as everyone is: then more ranks
+// than it concerns are thought to be called.
+inline constexpr std::size_t kCallCells = 128;
+inline constexpr std::size_t kCallProbes = 16;
+
+struct CallCell {
+  std::atomic<Recipient> to;  // kNobody: free
+  CallCounters counters;
+};
+
+struct CallRow {
+  CallCounters to_everyone;
+  CallCell cells[kCallCells];
+
+  // A recipient that is no rank is everyone.
+  CallCounters& to(std::uint32_t ranks, Recipient recipient) noexcept {
+    if (recipient == kNobody || recipient > ranks) return to_everyone;
+    for (std::size_t probe = 0; probe < kCallProbes; ++probe) {
+      CallCell& cell = cells[(recipient + probe) % kCallCells];
+      Recipient owner = cell.to.load();
+      if (owner == kNobody && cell.to.compare_exchange_strong(owner, recipient)) return cell.counters;
+      if (owner == recipient) return cell.counters;
+    }
+    return to_everyone;
+  }
+};
+
 // A hash table that only grows: a pair lies at the hash's place or in one of the next kAddressProbes.
 inline constexpr std::size_t kAddresses = 1u << 16;
 inline constexpr std::size_t kAddressProbes = 16;
@@ -36,17 +64,15 @@ struct Switchboard {
   std::atomic<std::uint32_t> rings;  // the doorbell: a futex word, incremented by ranks
   std::uint32_t ranks;  // as the agent has made it; whoever uses it keeps it apart, because anybody may overwrite it
   AddressEntry addresses[kAddresses];
-  // Followed by a row for each rank: its calls to every rank and, last, to everyone.
+  // Followed by a row for each rank.
 
-  // `rows`: `ranks`, as it was at the start. A recipient that is no rank is everyone.
-  CallCounters& calls(std::uint32_t rows, std::uint32_t from, Recipient to) noexcept {
-    const std::size_t column = to == kNobody || to > rows ? rows : to - 1;
-    return reinterpret_cast<CallCounters*>(this + 1)[from * (std::size_t{rows} + 1) + column];
-  }
+  CallRow& row(std::uint32_t from) noexcept { return reinterpret_cast<CallRow*>(this + 1)[from]; }
+  // `rows`: `ranks`, as it was at the start.
+  CallCounters& calls(std::uint32_t rows, std::uint32_t from, Recipient to) noexcept { return row(from).to(rows, to); }
 };
 
 inline std::size_t switchboard_bytes(std::uint32_t ranks) noexcept {
-  return sizeof(Switchboard) + ranks * (std::size_t{ranks} + 1) * sizeof(CallCounters);
+  return sizeof(Switchboard) + ranks * sizeof(CallRow);
 }
 
 }  // namespace ph

@@ -6,7 +6,7 @@ trees, NVLS) and 2.24 (PAT, CollNet, NVLS for all-gather and reduce-scatter).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from sim_server.collectives.collnet import (
@@ -24,13 +24,9 @@ from sim_server.collectives.ring import ring_shape
 from sim_server.collectives.shape import Shape
 from sim_server.collectives.tree import tree_shape
 from sim_server.collectives.tuning import Algorithm
-from sim_server.collectives.version import came_later
 from sim_server.network import Topology
 from sim_server.records import NcclOpKind
 from sim_server.records.operations import Operation
-
-_BY_NVSWITCH = (Algorithm.NVLS, Algorithm.NVLS_TREE)
-_BY_NETWORK = (Algorithm.COLLNET_DIRECT, Algorithm.COLLNET_CHAIN)
 
 # ncclAvg and sums scaled by the user come after sum, product, maximum and minimum in ncclRedOp_t.
 _FIRST_SCALED = 4
@@ -46,8 +42,8 @@ class Abilities:
     """Switches between nodes that add up, and leave to use them."""
     pat: bool
     """Leave to use PAT."""
-    missing: Collection[Algorithm]
-    """What the version of the library does not have."""
+    version: int
+    """Of the library, as ncclGetVersion tells it."""
     alternating_rings: bool
     """Rings change the NIC in every node (see `sim_server.collectives.ring`)."""
     nics_per_node: int
@@ -66,11 +62,90 @@ def abilities(topology: Topology, environment: NcclEnvironment, group: Group) ->
         nvswitch=topology.has_nvlink(nodes),
         sharp=topology.has_sharp and environment.collnet,
         pat=environment.pat,
-        missing=came_later(environment.version),
+        version=environment.version,
         alternating_rings=environment.cross_nic == 1
         or (environment.cross_nic != 0 and leaves_rail),
         nics_per_node=min(map(topology.nics_of, nodes)),
     )
+
+
+def _always(*_: object) -> bool:
+    return True
+
+
+def _switch_computes(operation: Operation, environment: NcclEnvironment) -> bool:
+    """Whether an NVSwitch does it, or there is nothing to add."""
+    gathers = operation.kind is NcclOpKind.ALL_GATHER
+    return environment.nvls and (gathers or switch_can_reduce(operation))
+
+
+def _network_computes(operation: Operation, _environment: NcclEnvironment) -> bool:
+    """That switches between nodes add what an NVSwitch adds is assumed."""
+    return operation.kind is NcclOpKind.ALL_GATHER or switch_can_reduce(operation)
+
+
+def _unscaled(operation: Operation, _environment: NcclEnvironment) -> bool:
+    return operation.kind is NcclOpKind.ALL_GATHER or operation.reduction < _FIRST_SCALED
+
+
+@dataclass(frozen=True)
+class Row:
+    """What there is to know of an algorithm beside its costs (`sim_server.collectives.tuning`)."""
+
+    algorithm: Algorithm
+    shape: Callable[[NcclOpKind, Group, int, Abilities], Shape | None]
+    """By kind of operation, group and root; None: it cannot do that."""
+    is_possible: Callable[[Abilities], bool] = _always
+    computes: Callable[[Operation, NcclEnvironment], bool] = _always
+    """Whether it can do the arithmetic."""
+    since: int = 0
+    """The first version that has it. Source: NCCL's release notes, "Key Features and
+    Enhancements"."""
+
+
+def _nvls(kind: NcclOpKind, group: Group, _root: int, has: Abilities) -> Shape | None:
+    return nvls_shape(kind, group) or (nvls_sharp_shape(kind, group) if has.sharp else None)
+
+
+ROWS = (
+    Row(
+        Algorithm.RING,
+        lambda kind, group, root, has: ring_shape(
+            kind, group, root, alternating=has.alternating_rings
+        ),
+    ),
+    Row(Algorithm.TREE, lambda kind, group, _root, _has: tree_shape(kind, group)),
+    # That NVLS goes with peer-to-peer access is assumed.
+    Row(Algorithm.NVLS, _nvls, lambda has: has.nvswitch, _switch_computes, 21700),
+    Row(
+        Algorithm.NVLS_TREE,
+        lambda kind, group, _root, _has: nvls_tree_shape(kind, group),
+        lambda has: has.nvswitch,
+        _switch_computes,
+        21800,
+    ),
+    Row(
+        Algorithm.PAT,
+        lambda kind, group, _root, _has: pat_shape(kind, group),
+        lambda has: has.pat,
+        _unscaled,
+        22300,
+    ),
+    Row(
+        Algorithm.COLLNET_CHAIN,
+        lambda kind, group, _root, _has: collnet_chain_shape(kind, group),
+        lambda has: has.sharp,
+        _network_computes,
+    ),
+    Row(
+        Algorithm.COLLNET_DIRECT,
+        lambda kind, group, _root, has: collnet_direct_shape(kind, group, has.nics_per_node),
+        lambda has: has.sharp and has.nvswitch,
+        _network_computes,
+    ),
+)
+"""NCCL's algorithms. The first of equally quick ones is taken."""
+_COMPUTES = {row.algorithm: row.computes for row in ROWS}
 
 
 def shapes(
@@ -83,33 +158,13 @@ def shapes(
     if kind in (NcclOpKind.GATHER, NcclOpKind.SCATTER):
         yield Algorithm.DIRECT, rooted_shape(kind, group, root)
         return
-    found: dict[Algorithm, Shape | None] = {
-        Algorithm.RING: ring_shape(kind, group, root, alternating=has.alternating_rings),
-        Algorithm.TREE: tree_shape(kind, group),
-    }
-    if has.nvswitch:  # that NVLS goes with peer-to-peer access is assumed
-        found[Algorithm.NVLS] = nvls_shape(kind, group)
-        found[Algorithm.NVLS_TREE] = nvls_tree_shape(kind, group)
-    if has.pat:
-        found[Algorithm.PAT] = pat_shape(kind, group)
-    if has.sharp:
-        found[Algorithm.COLLNET_CHAIN] = collnet_chain_shape(kind, group)
-    if has.sharp and has.nvswitch:
-        direct = collnet_direct_shape(kind, group, has.nics_per_node)
-        found[Algorithm.COLLNET_DIRECT] = direct
-        found[Algorithm.NVLS] = found[Algorithm.NVLS] or nvls_sharp_shape(kind, group)
-    yield from (
-        (algorithm, shape)
-        for algorithm, shape in found.items()
-        if shape is not None and algorithm not in has.missing
-    )
+    for row in ROWS:
+        if has.version >= row.since and row.is_possible(has):
+            shape = row.shape(kind, group, root, has)
+            if shape is not None:
+                yield row.algorithm, shape
 
 
 def can_compute(algorithm: Algorithm, operation: Operation, environment: NcclEnvironment) -> bool:
     """Whether an algorithm can do the arithmetic of this operation."""
-    gathers = operation.kind is NcclOpKind.ALL_GATHER
-    if algorithm in _BY_NVSWITCH:
-        return environment.nvls and (gathers or switch_can_reduce(operation))
-    if algorithm in _BY_NETWORK:  # that these switches add what an NVSwitch adds is assumed
-        return gathers or switch_can_reduce(operation)
-    return algorithm is not Algorithm.PAT or gathers or operation.reduction < _FIRST_SCALED
+    return algorithm not in _COMPUTES or _COMPUTES[algorithm](operation, environment)

@@ -82,6 +82,40 @@ def test_only_a_quiet_rank_is_set_aside(tmp_path: Path) -> None:
     assert rank.aside()
 
 
+def test_calls_are_counted_for_whom_they_concern(tmp_path: Path) -> None:
+    """Of recipients whose cells lie together, as many as cells are told apart; another one's calls
+    count for all, and begin and end in the same place.
+    """
+    cells, probes = 128, 16
+    ranks = [0, *range(1, (probes + 1) * cells, cells)]
+    channels = ChannelSet(str(tmp_path), ranks)
+    caller = TestRank(str(tmp_path), 0)
+
+    def called() -> list[int]:
+        return [rank for rank, (_, _, is_called) in channels.calls().items() if is_called]
+
+    exact, last = ranks[1 : probes + 1], ranks[probes + 1]
+    for rank in exact:
+        caller.count_call(rank, ended=False)
+        assert called() == [rank]
+        caller.count_call(rank, ended=True)
+        assert called() == []
+    caller.count_call(last, ended=False)
+    assert called() == ranks
+    caller.count_call(last, ended=True)
+    assert called() == []
+    assert channels.calls()[exact[0]][0] == 2
+    caller.count_call(exact[0], ended=False)
+    channels.hang_up(0)
+    assert called() == []
+
+
+def test_switchboards_of_many_ranks_are_small(tmp_path: Path) -> None:
+    """What ranks count of each other grows with the ranks, not with their pairs."""
+    ChannelSet(str(tmp_path), [16_383]).close()
+    assert (tmp_path / "switchboard").stat().st_size < 32 << 20
+
+
 def test_misuse_is_refused(tmp_path: Path) -> None:
     """Existing files, foreign ranks, slots and payloads that do not fit, use after close."""
     channels = ChannelSet(str(tmp_path), [0])

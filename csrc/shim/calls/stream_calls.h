@@ -17,7 +17,22 @@ enum class Status : int {
   OutOfMemory = 2,
   InvalidHandle = 400,
   NotReady = 600,
+  ExecUpdateFailure = 910,
+  // Forms of modelled calls that are not modelled themselves: see form_of.
+  OnCaptured = -1,
+  IntoCapture = -2,
+  WithPorts = -3,
 };
+
+// What is not modelled, as a message says it after the name of the call; null: none of these.
+constexpr const char* form_of(Status status) noexcept {
+  switch (status) {
+    case Status::OnCaptured: return "on a graph that was captured";
+    case Status::IntoCapture: return "into a stream that is being captured";
+    case Status::WithPorts: return "with programmatic launches";
+    default: return nullptr;
+  }
+}
 constexpr Status status_of(CaptureError error) noexcept { return static_cast<Status>(error); }
 
 // Priorities outside the device's range are clamped.

@@ -5,6 +5,7 @@
 
 #include <cuda.h>
 
+#include "shim/calls/graph_calls.h"
 #include "shim/calls/library.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
@@ -30,6 +31,12 @@ inline CUresult result_of(CaptureError error) noexcept { return static_cast<CUre
 // A form of a modelled call that is not modelled itself.
 inline CUresult refused(const char* call, const char* form) noexcept {
   return static_cast<CUresult>(library::unsupported(call, form));
+}
+
+// What a call answers that both APIs have.
+inline CUresult result_of(const char* call, calls::Status status) noexcept {
+  const char* form = calls::form_of(status);
+  return form ? refused(call, form) : static_cast<CUresult>(status);
 }
 
 #define PH_FIND_STREAM(name, handle)                         \

@@ -5,7 +5,7 @@
 
 #include "shim/core/failure.h"
 
-namespace ph {
+namespace ph::cuda12 {
 namespace {
 
 cudaError_t tell_capture(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
@@ -36,7 +36,7 @@ cudaError_t remove_edges(cudaGraph_t graph, const cudaGraphNode_t* from, const c
 }
 
 }  // namespace
-}  // namespace ph
+}  // namespace ph::cuda12
 
 #undef cudaGraphAddDependencies
 #undef cudaGraphGetEdges
@@ -50,38 +50,38 @@ extern "C" {
 
 PH_EXPORT cudaError_t cudaGraphNodeGetDependencies(cudaGraphNode_t node, cudaGraphNode_t* dependencies,
                                                    std::size_t* count) noexcept {
-  return ph::dependencies_of(node, dependencies, count);
+  return ph::cuda12::dependencies_of(node, dependencies, count);
 }
 
 PH_EXPORT cudaError_t cudaGraphNodeGetDependentNodes(cudaGraphNode_t node, cudaGraphNode_t* dependents,
                                                      std::size_t* count) noexcept {
-  return ph::dependents_of(node, dependents, count);
+  return ph::cuda12::dependents_of(node, dependents, count);
 }
 
 PH_EXPORT cudaError_t cudaGraphGetEdges(cudaGraph_t graph, cudaGraphNode_t* from, cudaGraphNode_t* to,
                                         std::size_t* count) noexcept {
-  return ph::edges_of(graph, from, to, count);
+  return ph::cuda12::edges_of(graph, from, to, count);
 }
 
 PH_EXPORT cudaError_t cudaGraphAddDependencies(cudaGraph_t graph, const cudaGraphNode_t* from,
                                                const cudaGraphNode_t* to, std::size_t count) noexcept {
-  return ph::add_edges(graph, from, to, count);
+  return ph::cuda12::add_edges(graph, from, to, count);
 }
 
 PH_EXPORT cudaError_t cudaGraphRemoveDependencies(cudaGraph_t graph, const cudaGraphNode_t* from,
                                                   const cudaGraphNode_t* to, std::size_t count) noexcept {
-  return ph::remove_edges(graph, from, to, count);
+  return ph::cuda12::remove_edges(graph, from, to, count);
 }
 
 PH_EXPORT cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stream, cudaStreamCaptureStatus* status,
                                                   unsigned long long* id, cudaGraph_t* graph,
                                                   const cudaGraphNode_t** dependencies, std::size_t* count) noexcept {
-  return ph::tell_capture(stream, status, id, graph, dependencies, count);
+  return ph::cuda12::tell_capture(stream, status, id, graph, dependencies, count);
 }
 
 PH_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
                                                unsigned long long* id) noexcept {
-  return ph::tell_capture(stream, status, id, nullptr, nullptr, nullptr);
+  return ph::cuda12::tell_capture(stream, status, id, nullptr, nullptr, nullptr);
 }
 
 // Of programs that were built with CUDA 11: its structure is another.

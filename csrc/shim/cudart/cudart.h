@@ -19,6 +19,7 @@
 #define cudaGraphGetEdges cudaGraphGetEdges_v2
 #endif
 
+#include "shim/calls/graph_calls.h"
 #include "shim/calls/library.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
@@ -56,14 +57,19 @@ cudaError_t copy_on(StreamRef stream, void* destination, std::size_t destination
                     bool synchronous) noexcept;
 cudaError_t fill_on(StreamRef stream, void* pointer, unsigned value, std::size_t element_bytes,
                     std::size_t count) noexcept;
-// As many as there is room for; the rest of the room is filled with null. Source: runtime API, cudaGraphGetNodes.
-void give_nodes(const GraphNodes& all, cudaGraphNode_t* nodes, std::size_t* count) noexcept;
 // Memory is given back: it leaves the pool if it came from one.
 void leave_pool(const void* pointer) noexcept;
 
 // What a check of graph/capture.h found, as a call returns it.
 inline cudaError_t returned(CaptureError error) noexcept {
   return error == CaptureError::None ? cudaSuccess : returned(static_cast<cudaError_t>(error));
+}
+
+// What a call answers that both APIs have. "Not ready" is an answer; cudaGetLastError does not tell of it (assumed).
+inline cudaError_t returned(const char* call, calls::Status status) noexcept {
+  if (const char* form = calls::form_of(status)) return refused(call, form);
+  const auto error = static_cast<cudaError_t>(status);
+  return error == cudaSuccess || error == cudaErrorNotReady ? error : returned(error);
 }
 
 // A stream argument that is not valid makes the call return cudaErrorInvalidResourceHandle.

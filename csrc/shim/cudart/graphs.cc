@@ -1,75 +1,26 @@
 // Stream capture and graphs.
 #include "shim/cudart/cudart.h"
 
-#include <algorithm>
-#include <vector>
-
 #include "shim/graph/graph.h"
 
 using namespace ph;
 using namespace ph::cudart;
 
-namespace {
-
-bool is_mode(cudaStreamCaptureMode mode) noexcept {
-  return mode == cudaStreamCaptureModeGlobal || mode == cudaStreamCaptureModeThreadLocal ||
-         mode == cudaStreamCaptureModeRelaxed;
-}
-
-// Good until the next call of this thread.
-const cudaGraphEdgeData* plain_edges(std::size_t count) noexcept {
-  thread_local std::vector<cudaGraphEdgeData> edges;
-  edges.assign(count, {});
-  return edges.data();
-}
-
-// Flags say how memory nodes are freed, where the graph is launched from and with what priority: we have none of these.
-cudaError_t instantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) noexcept {
-  constexpr unsigned long long kFlags = cudaGraphInstantiateFlagAutoFreeOnLaunch | cudaGraphInstantiateFlagUpload |
-                                        cudaGraphInstantiateFlagUseNodePriority;
-  if (exec == nullptr || (flags & ~kFlags) != 0 || find_graph(graph) == nullptr) return returned(cudaErrorInvalidValue);
-  *exec = static_cast<cudaGraphExec_t>(instantiate_graph(graph));
-  return *exec != nullptr ? cudaSuccess : returned(cudaErrorInvalidValue);  // nodes wait for each other
-}
-
-}  // namespace
-
-namespace ph::cudart {
-
-void give_nodes(const GraphNodes& all, cudaGraphNode_t* nodes, std::size_t* count) noexcept {
-  if (nodes != nullptr) {
-    for (std::size_t i = 0; i < *count; ++i) nodes[i] = i < all.size() ? static_cast<cudaGraphNode_t>(all[i]) : nullptr;
-    *count = std::min(*count, all.size());
-  } else {
-    *count = all.size();
-  }
-}
-
-}  // namespace ph::cudart
-
 extern "C" {
 
 PH_EXPORT cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mode) noexcept {
   PH_CALL(cudaStreamBeginCapture, HostCost::Setup);
-  PH_FIND_STREAM(stream, handle);
-  if (!is_mode(mode)) return returned(cudaErrorInvalidValue);
-  return returned(begin_capture(stream, static_cast<CaptureMode>(mode)));
+  return returned("cudaStreamBeginCapture", calls::begin_capture(handle, static_cast<int>(mode)));
 }
 
 PH_EXPORT cudaError_t cudaStreamEndCapture(cudaStream_t handle, cudaGraph_t* graph) noexcept {
   PH_CALL(cudaStreamEndCapture, HostCost::Setup);
-  PH_FIND_STREAM(stream, handle);
-  if (graph == nullptr) return returned(cudaErrorInvalidValue);
-  return returned(end_capture(stream, reinterpret_cast<void**>(graph)));
+  return returned("cudaStreamEndCapture", calls::end_capture(handle, calls::handle_place(graph)));
 }
 
 PH_EXPORT cudaError_t cudaStreamIsCapturing(cudaStream_t handle, cudaStreamCaptureStatus* status) noexcept {
   PH_CALL(cudaStreamIsCapturing);
-  PH_FIND_STREAM(stream, handle);
-  if (status == nullptr) return returned(cudaErrorInvalidValue);
-  if (stream.id == 0) PH_CHECK_CAPTURE(check_work(stream));
-  *status = static_cast<cudaStreamCaptureStatus>(capture_info(stream).status);
-  return cudaSuccess;
+  return returned("cudaStreamIsCapturing", calls::tell_status(handle, status));
 }
 
 PH_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCaptureStatus* status,
@@ -77,39 +28,25 @@ PH_EXPORT cudaError_t cudaStreamGetCaptureInfo(cudaStream_t handle, cudaStreamCa
                                                const cudaGraphNode_t** dependencies, const cudaGraphEdgeData** edges,
                                                std::size_t* count) noexcept {
   PH_CALL(cudaStreamGetCaptureInfo);
-  PH_FIND_STREAM(stream, handle);
-  if (status == nullptr) return returned(cudaErrorInvalidValue);
-  if (stream.id == 0) PH_CHECK_CAPTURE(check_work(stream));
-  const CaptureInfo info = capture_info(stream);
-  *status = static_cast<cudaStreamCaptureStatus>(info.status);
-  if (id != nullptr) *id = info.id;
-  if (info.status != CaptureStatus::Active) return cudaSuccess;
-  if (dependencies != nullptr) {
-    *dependencies = reinterpret_cast<const cudaGraphNode_t*>(info.dependencies->data());
-  }
-  if (edges != nullptr) *edges = plain_edges(info.dependencies->size());
-  if (count != nullptr) *count = info.dependencies->size();
-  if (graph != nullptr) *graph = static_cast<cudaGraph_t>(info.graph);
-  return cudaSuccess;
+  return returned("cudaStreamGetCaptureInfo",
+                  calls::tell_capture(handle, status, id, graph, dependencies, edges, count));
 }
 
 PH_EXPORT cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) noexcept {
   PH_CALL(cudaThreadExchangeStreamCaptureMode);
-  if (mode == nullptr || !is_mode(*mode)) return returned(cudaErrorInvalidValue);
-  *mode = static_cast<cudaStreamCaptureMode>(exchange_capture_mode(static_cast<CaptureMode>(*mode)));
-  return cudaSuccess;
+  return returned("cudaThreadExchangeStreamCaptureMode", calls::exchange_mode(mode));
 }
 
 PH_EXPORT cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph,
                                            unsigned long long flags) noexcept {
   PH_CALL(cudaGraphInstantiate, HostCost::Setup);
-  return instantiate(exec, graph, flags);
+  return returned("cudaGraphInstantiate", calls::instantiate(calls::handle_place(exec), graph, flags));
 }
 
 PH_EXPORT cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
                                                     unsigned long long flags) noexcept {
   PH_CALL(cudaGraphInstantiateWithFlags, HostCost::Setup);
-  return instantiate(exec, graph, flags);
+  return returned("cudaGraphInstantiateWithFlags", calls::instantiate(calls::handle_place(exec), graph, flags));
 }
 
 // A graph that was uploaded starts sooner the first time; that start is not modelled.
@@ -121,35 +58,18 @@ PH_EXPORT cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t handle)
 
 PH_EXPORT cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t handle) noexcept {
   PH_CALL(cudaGraphLaunch, HostCost::Launch);
-  PH_RESOLVE_STREAM(stream, handle);
-  if (capture_info(stream).status != CaptureStatus::None) {
-    return refused("cudaGraphLaunch", "into a stream that is being captured");
-  }
-  return launch_graph(exec, stream) ? cudaSuccess : returned(cudaErrorInvalidValue);
+  return returned("cudaGraphLaunch", calls::launch_graph(exec, handle));
 }
 
 PH_EXPORT cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph,
                                           cudaGraphExecUpdateResultInfo* result) noexcept {
   PH_CALL(cudaGraphExecUpdate, HostCost::Setup);
-  if (result == nullptr) return returned(cudaErrorInvalidValue);
-  *result = {};
-  switch (update_graph_exec(exec, graph)) {
-    case GraphUpdate::Done: return cudaSuccess;
-    case GraphUpdate::Different:
-      result->result = cudaGraphExecUpdateErrorTopologyChanged;
-      return returned(cudaErrorGraphExecUpdateFailure);
-    case GraphUpdate::NoSuchHandle: break;
-  }
-  result->result = cudaGraphExecUpdateError;
-  return returned(cudaErrorInvalidValue);
+  return returned("cudaGraphExecUpdate", calls::update_exec(exec, graph, result));
 }
 
 PH_EXPORT cudaError_t cudaGraphGetNodes(cudaGraph_t handle, cudaGraphNode_t* nodes, std::size_t* count) noexcept {
   PH_CALL(cudaGraphGetNodes);
-  const auto graph = find_graph(handle);
-  if (graph == nullptr || count == nullptr) return returned(cudaErrorInvalidValue);
-  give_nodes(graph->nodes, nodes, count);
-  return cudaSuccess;
+  return returned("cudaGraphGetNodes", calls::graph_nodes(handle, calls::handle_place(nodes), count));
 }
 
 PH_EXPORT cudaError_t cudaUserObjectCreate(cudaUserObject_t* object, void* pointer, cudaHostFn_t destroy,
@@ -188,12 +108,12 @@ PH_EXPORT cudaError_t cudaGraphReleaseUserObject(cudaGraph_t graph, cudaUserObje
 
 PH_EXPORT cudaError_t cudaGraphDestroy(cudaGraph_t graph) noexcept {
   PH_CALL(cudaGraphDestroy, HostCost::Setup);
-  return destroy_graph(graph) ? cudaSuccess : returned(cudaErrorInvalidValue);
+  return returned("cudaGraphDestroy", calls::destroy_graph(graph));
 }
 
 PH_EXPORT cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) noexcept {
   PH_CALL(cudaGraphExecDestroy, HostCost::Setup);
-  return destroy_graph_exec(exec) ? cudaSuccess : returned(cudaErrorInvalidValue);
+  return returned("cudaGraphExecDestroy", calls::destroy_exec(exec));
 }
 
 }  // extern "C"

@@ -117,9 +117,7 @@ PH_EXPORT cudaError_t cudaLaunchCooperativeKernel(const void* stub, dim3 grid, d
 PH_EXPORT cudaError_t cudaLaunchHostFunc(cudaStream_t handle, cudaHostFn_t function, void* data) noexcept {
   PH_CALL(cudaLaunchHostFunc, HostCost::Launch);
   if (function == nullptr) return returned(cudaErrorInvalidValue);
-  PH_RESOLVE_STREAM(stream, handle);
-  launch_host_function(stream, [function, data] { function(data); });
-  return cudaSuccess;
+  return returned("cudaLaunchHostFunc", calls::add_host_function(handle, [function, data] { function(data); }));
 }
 
 PH_EXPORT cudaError_t cudaFuncSetAttribute(const void* stub, cudaFuncAttribute attribute, int value) noexcept {

@@ -32,7 +32,6 @@ GraphSnapshot snapshot_of(const Graph& graph);  // empty: it was captured
 GraphWork lay_out(const GraphSnapshot& nodes, const std::vector<std::shared_ptr<void>>& kept);
 
 // Nodes of a captured graph keep what they do in the capture's own form, so that they cannot be changed.
-inline constexpr const char* kOnCaptured = "on a graph that was captured";
 PH_EXPORT bool is_captured(const void* graph) noexcept;
 PH_EXPORT bool is_node_of_captured(const void* node) noexcept;
 
