@@ -21,7 +21,7 @@ _STATUSES: Final = range(-(1 << 31), 1 << 32)
 # these), {"name": FORM} (an object that has these members) or {str: FORM} (names to such).
 _GAPS: Final = (int, int)
 STATISTICS: Final[dict[str, Any]] = {
-    "memory": {"allocated_peak_bytes": int, "reserved_peak_bytes": int},
+    "memory": {"device": int, "allocated_peak_bytes": int, "reserved_peak_bytes": int},
     "calls": {
         "library": str,
         "modelled": {str: int},
