@@ -183,7 +183,7 @@ class Communicators:
 # NCCL compares the members' bus numbers. Source: "Duplicate GPU detected" in its src/init.cc.
 def _shared_gpu(one: Member, other: Member) -> str:
     who = (
-        f"ranks {one.rank} and {other.rank} both join a communicator"
+        f"ranks {min(one.rank, other.rank)} and {max(one.rank, other.rank)} both join a communicator"
         if one.rank != other.rank
         else f"rank {one.rank} joins a communicator twice"
     )

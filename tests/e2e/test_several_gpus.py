@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
@@ -47,13 +48,9 @@ def test_layers_on_several_gpus(phantora: Phantora) -> None:
     found = run(phantora, ["--gpus", "2"], "layers", 2)
     assert used_gpus(found) == {(0, 0), (0, 1)}
     assert "copied [0, 1, 2, 3]" in found.output
-    rate = load_gpu("h100").copies
-    expected_ms = (rate["peer_latency_ns"] + (400 << 20) / rate["peer_bytes_per_s"] * 1e9) / 1e6
-    (said,) = re.findall(r"400 MiB in ([\d.]+) ms", found.output)
-    assert float(said) == pytest.approx(expected_ms, abs=0.001)
     assert "CUDA out of memory. Tried to allocate 79.00 GiB. GPU 1" in found.output
     memory = found.summary["memory"]
-    assert [(one["rank"], one["device"]) for one in memory["out_of_memory"]] == [(0, 1)]
+    assert {(one["rank"], one["device"]) for one in memory["out_of_memory"]} == {(0, 1)}
     first, second = memory["gpus"]
     assert (first["device"], second["device"]) == (0, 1)
     assert first["peak_device_bytes"] < 2 * GIB < 3 * GIB < second["peak_device_bytes"]
@@ -61,7 +58,13 @@ def test_layers_on_several_gpus(phantora: Phantora) -> None:
     copies = found.data.spans[found.data.spans["kind"] == COPY_SPAN]
     peers = copies[copies["id"] == CopyKind.PEER_TO_PEER]
     assert len(peers) > 2 * 4
-    assert (peers["end_ns"] > peers["start_ns"]).all()
+    rate = load_gpu("h100").copies
+    moving_ns = math.ceil((400 << 20) / rate["peer_bytes_per_s"] * 1e9)
+    longest_ns = int((peers["end_ns"] - peers["start_ns"]).max())
+    assert longest_ns == rate["peer_latency_ns"] + moving_ns
+    # The host takes some microseconds between the events and the copy.
+    (said,) = re.findall(r"400 MiB in ([\d.]+) ms", found.output)
+    assert longest_ns / 1e6 <= float(said) < longest_ns / 1e6 + 0.02
 
 
 def test_data_parallel(phantora: Phantora) -> None:
@@ -96,7 +99,7 @@ def test_ranks_that_forget_to_choose_a_gpu(failing_phantora: Phantora) -> None:
     """All on GPU 0, which NCCL refuses; the message says what to do."""
     code = (
         "import torch, torch.distributed as dist\n"
-        "dist.init_process_group('nccl')\n"
+        "dist.init_process_group('nccl', device_id=torch.device('cuda:0'))\n"
         "dist.all_reduce(torch.ones(4, device='cuda:0'))\n"
     )
     found = failing_phantora.run(["--ranks", "2"], ["-c", code])

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import sys
-import threading
 
 import torch
 import torch.distributed as dist
@@ -12,6 +12,7 @@ from torch import multiprocessing, nn
 from torch.cuda import nccl
 
 WIDTH, STEPS, MIB = 1024, 4, 1 << 20
+NCCL_FLOAT, NCCL_SUM = 7, 0
 
 
 def run_layers(gpus: int) -> None:
@@ -83,9 +84,14 @@ def run_rank(_: int) -> None:
     dist.destroy_process_group()
 
 
-def join(identifier: bytes, rank: int, gpus: int, device: int, comms: dict[int, object]) -> None:
-    torch.cuda.set_device(device)
-    comms[device] = nccl.init_rank(gpus, identifier, rank)
+class UniqueId(ctypes.Structure):
+    _fields_ = (("internal", ctypes.c_char * 128),)
+
+
+def call(name: str, *args: object) -> None:
+    """NCCL's own interface: PyTorch has none for a group of new communicators."""
+    status = getattr(ctypes.CDLL("libnccl.so.2"), name)(*args)
+    assert status == 0, f"{name}: {status}"
 
 
 def reduce_in_worker(worker: int, identifier: bytes, gpus: int) -> None:
@@ -94,24 +100,28 @@ def reduce_in_worker(worker: int, identifier: bytes, gpus: int) -> None:
     first = worker * own
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, range(first, first + own)))
     assert torch.cuda.device_count() == own
-    comms: dict[int, object] = {}
-    threads = [
-        threading.Thread(target=join, args=(identifier, first + device, gpus, device, comms))
-        for device in range(own)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    comms = [ctypes.c_void_p() for _ in range(own)]
+    call("ncclGroupStart")
+    for device, comm in enumerate(comms):
+        torch.cuda.set_device(device)
+        unique = UniqueId.from_buffer_copy(identifier)
+        call("ncclCommInitRank", ctypes.byref(comm), gpus, unique, first + device)
+    call("ncclGroupEnd")
     for size in (64 * MIB, 4):
         inputs = [torch.full((size,), float(first + one + 1), device=one) for one in range(own)]
-        nccl.all_reduce(inputs, comms=[comms[device] for device in range(own)])
+        call("ncclGroupStart")
+        for tensor, comm in zip(inputs, comms, strict=True):
+            at = ctypes.c_void_p(tensor.data_ptr())
+            call("ncclAllReduce", at, at, ctypes.c_size_t(size), NCCL_FLOAT, NCCL_SUM, comm, None)
+        call("ncclGroupEnd")
     print("reduced", worker, [one[0].item() for one in inputs], flush=True)
 
 
 def run_workers(gpus: int) -> None:
     """Two processes, each with half of the GPUs."""
-    multiprocessing.spawn(reduce_in_worker, (nccl.unique_id(), gpus), nprocs=2)
+    identifier = UniqueId()
+    call("ncclGetUniqueId", ctypes.byref(identifier))
+    multiprocessing.spawn(reduce_in_worker, (bytes(identifier), gpus), nprocs=2)
 
 
 RUNS = {
