@@ -182,11 +182,11 @@ class Communicators:
 
 # NCCL compares the members' bus numbers. Source: "Duplicate GPU detected" in its src/init.cc.
 def _shared_gpu(one: Member, other: Member) -> str:
-    who = (
-        f"ranks {min(one.rank, other.rank)} and {max(one.rank, other.rank)} both join a communicator"
-        if one.rank != other.rank
-        else f"rank {one.rank} joins a communicator twice"
-    )
+    if one.rank == other.rank:
+        who = f"rank {one.rank} joins a communicator twice"
+    else:
+        first, second = sorted((one.rank, other.rank))
+        who = f"ranks {first} and {second} both join a communicator"
     return (
         f"{who} with GPU {other.device} of their node; NCCL refuses that (duplicate GPU). Have "
         "each process choose its own GPU, with torch.cuda.set_device(LOCAL_RANK) for example"
