@@ -75,12 +75,15 @@ class Ready:
         """A rank of the communicator."""
     @property
     def source(self) -> int:
-        """Global rank, of a Send; -1 for collectives."""
+        """The member that sends, of a Send; -1 for collectives."""
     @property
     def destination(self) -> int: ...
     @property
     def launch(self) -> int:
         """Shared by the operations that one launch made ready together."""
+    @property
+    def rank(self) -> int:
+        """Of the first participant in member order."""
     @property
     def site(self) -> int:
         """Call site of the first participant."""
@@ -93,6 +96,8 @@ class Request:
 
     @property
     def rank(self) -> int: ...
+    @property
+    def device(self) -> int: ...
     @property
     def slot(self) -> int: ...
     @property
@@ -164,13 +169,14 @@ class Pending:
     @property
     def sequence(self) -> int: ...
     @property
-    def arrived(self) -> list[tuple[int, int, int]]:
-        """Rank, call site, and since when."""
+    def arrived(self) -> list[tuple[int, int, int, int]]:
+        """Rank, member, call site, and since when."""
     @property
-    def missing(self) -> list[int]: ...
+    def missing(self) -> list[tuple[int, int]]:
+        """Rank and member."""
     @property
     def source(self) -> int:
-        """Global rank, of a Send or Recv; -1 for collectives."""
+        """The member that sends, of a Send or Recv; -1 for collectives."""
     @property
     def destination(self) -> int: ...
 
@@ -240,8 +246,14 @@ class Engine:
         operations do not match; call again then. Otherwise everything before the bound and the
         limit has happened, and at the bound what docs/decisions/inbox-phases.md allows.
         """
-    def define_communicator(self, comm: int, members: Sequence[int]) -> None:
-        """Global ranks in communicator order, before its creation is answered."""
+    def define_communicator(
+        self, comm: int, members: Sequence[int], owners: Sequence[tuple[int, int]] | None = None
+    ) -> None:
+        """GPUs in communicator order, before its creation is answered.
+
+        `owners`: of each its rank and the device that it is there; None: each GPU is of the rank of
+        its number. A rank that has one member is that, whatever device its operations name.
+        """
     def answer(self, rank: int, slot: int, status: int, time_ns: int, value: int) -> None:
         """The server answers a rank itself; it runs from `time_ns` on."""
     def finish(self, operation: int, ends_ns: Sequence[int]) -> None:

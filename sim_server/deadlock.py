@@ -100,41 +100,46 @@ class _Builder:
         return DeadlockReport(waiting, tables)
 
     def _operation(self, pending: Pending) -> Table:
+        ranks = self._communicators.ranks(pending.comm)
+        several = len(set(ranks)) < len(ranks)
+        noun = "GPU" if several else "rank"
+        pair = f" from {noun} {pending.source} to {noun} {pending.destination}"
         members = self._communicators.members(pending.comm)
-        pair = f" from rank {pending.source} to rank {pending.destination}"
         title = (
-            f"communicator {pending.comm} (ranks {ranges_text(members)}), "
+            f"communicator {pending.comm} ({noun}s {ranges_text(members)}), "
             f"{operation_name(pending.kind)} number {pending.sequence}"
             f"{pair if pending.source >= 0 else ''} of "
             f"{pending.count:,} x {data_type_name(pending.dtype)}"
         )
         rows = [
-            self._arrived(rank, since_ns, self._site(rank, site))
-            for rank, site, since_ns in pending.arrived
+            self._arrived(rank, since_ns, self._site(rank, site), gpu if several else None)
+            for rank, gpu, site, since_ns in pending.arrived
         ]
-        return Table(title, _merged(rows) + _merged(map(self._missing, pending.missing)))
+        missing = [self._missing(rank, gpu if several else None) for rank, gpu in pending.missing]
+        return Table(title, _merged(rows) + _merged(missing))
 
     def _meeting(self, meeting: Meeting) -> Table:
         rows = [
-            self._arrived(joiner.rank, joiner.time_ns, self._site(joiner.rank, joiner.site))
+            self._arrived(rank, joiner.time_ns, self._site(rank, joiner.site))
             for joiner in meeting.joiners
+            for rank in [joiner.member.rank]
         ]
-        here = {joiner.rank for joiner in meeting.joiners}
-        missing = [rank for rank in meeting.members or () if rank not in here]
+        here = {joiner.member for joiner in meeting.joiners}
+        missing = [member.rank for member in meeting.members or () if member not in here]
         if meeting.members is None:
-            count = meeting.size - len(here)
+            count = meeting.size - len(meeting.joiners)
             unknown = [Row([], f"{count} missing; which ranks is not known", None, "")]
         else:
             unknown = []
         return Table(meeting.title, _merged(rows) + _merged(map(self._missing, missing)) + unknown)
 
-    def _arrived(self, rank: int, since_ns: int, site: str) -> Row:
+    def _arrived(self, rank: int, since_ns: int, site: str, gpu: int | None = None) -> Row:
         self._told.add(rank)
-        return Row([rank], "waits here", since_ns, site)
+        return Row([rank], f"waits here{_with(gpu)}", since_ns, site)
 
-    def _missing(self, rank: int) -> Row:
+    def _missing(self, rank: int, gpu: int | None = None) -> Row:
         row = self._elsewhere(rank)
-        return Row(row.ranks, f"missing: {row.state}", row.since_ns, row.site)
+        return Row(row.ranks, f"missing{_with(gpu)}: {row.state}", row.since_ns, row.site)
 
     def _elsewhere(self, rank: int) -> Row:
         """What a rank does, wherever it is."""
@@ -163,6 +168,10 @@ def report_deadlock(
     `exits`: status of the ranks that have ended. `site`: the Python line behind a rank's call site.
     """
     return _Builder(engine, communicators, exits, site).build()
+
+
+def _with(gpu: int | None) -> str:
+    return "" if gpu is None else f" with GPU {gpu}"
 
 
 def _merged(rows: Iterable[Row]) -> list[Row]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sim_server.cluster import Cluster, gpu_of_node
+from sim_server.cluster import Cluster, GpuNumbers, gpu_of_node
 from sim_server.cluster.recorded import check_recorded
 from sim_server.collectives.version import NEWEST
 from sim_server.files.schema import (
@@ -58,6 +58,11 @@ class Settings:
         """The GPU of a rank."""
         profile = self.cluster.node(rank // self.gpus_per_node).gpu
         return self.other_gpus.get(profile, self.gpu)
+
+    @property
+    def gpu_numbers(self) -> GpuNumbers:
+        """What the GPUs of the run are called."""
+        return GpuNumbers.of(self.cluster, self.nodes, self.gpus_per_node)
 
     def to_json(self) -> str:
         """The JSON text of Hello.settings."""

@@ -116,6 +116,7 @@ class Simulation:
             self._communication,
             self._engine,
             self.log,
+            numbers=settings.gpu_numbers,
             send=self._replies.append,
         )
         self._ended: list[tuple[Ready, Operation, Way | None, list[int]]] = []
@@ -392,7 +393,9 @@ class Simulation:
         """
         self._ended.sort(key=lambda one: one[0].operation)
         for ready, operation, way, ends_ns in self._ended:
-            self.log.add_operation(int(self._environment.now), ready, operation, way, ends_ns)
+            owners = self._communicators.owners(ready.comm, operation.participants)
+            now_ns = int(self._environment.now)
+            self.log.add_operation(now_ns, ready, operation, way, ends_ns, owners=owners)
             self._engine.finish(ready.operation, ends_ns)
         self._ended.clear()
 

@@ -67,6 +67,18 @@ std::map<std::string, std::map<std::string, std::string>> liveness_table() {
   return table;
 }
 
+// `owners`: of each member its rank and the device that it is there; none: each is the rank of that number.
+std::vector<ph::Member> members_of(const std::vector<std::uint32_t>& gpus,
+                                   const std::optional<std::vector<std::pair<std::uint32_t, std::uint16_t>>>& owners) {
+  if (owners && owners->size() != gpus.size()) throw py::value_error("each member of a communicator has an owner");
+  std::vector<ph::Member> members;
+  for (std::size_t i = 0; i < gpus.size(); ++i) {
+    const auto [rank, device] = owners ? (*owners)[i] : std::pair{gpus[i], std::uint16_t{0}};
+    members.push_back({gpus[i], rank, device});
+  }
+  return members;
+}
+
 template <class Row>
 py::bytes bytes_of(const std::vector<Row>& rows) {
   return {reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(Row)};
@@ -105,12 +117,14 @@ void bind_results(py::module_& module) {
       .def_readonly("source", &Ready::source)
       .def_readonly("destination", &Ready::destination)
       .def_readonly("launch", &Ready::launch)
+      .def_readonly("rank", &Ready::rank)
       .def_readonly("site", &Ready::site)
       .def_readonly("arrivals_ns", &Ready::arrivals_ns);
   py::class_<Request>(module, "Request")
       .def_property_readonly("kind", number<&Request::kind>())
       .def_property_readonly("args", [](const Request& self) { return py::tuple(py::cast(self.args)); })
       .def_readonly("rank", &Request::rank)
+      .def_readonly("device", &Request::device)
       .def_readonly("slot", &Request::slot)
       .def_readonly("announces", &Request::announces)
       .def_readonly("site", &Request::site)
@@ -182,7 +196,13 @@ PYBIND11_MODULE(_engine, module) {
       .def("check_whole", &Engine::check_whole, py::arg("rank"))
       .def("set_duration", &Engine::set_duration, py::arg("rank"), py::arg("signature"), py::arg("duration_ns"),
            py::arg("sm_demand"), py::arg("timing_index"))
-      .def("define_communicator", &Engine::define_communicator, py::arg("comm"), py::arg("members"))
+      .def(
+          "define_communicator",
+          [](Engine& self, std::uint32_t comm, const std::vector<std::uint32_t>& gpus,
+             const std::optional<std::vector<std::pair<std::uint32_t, std::uint16_t>>>& owners) {
+            self.define_communicator(comm, members_of(gpus, owners));
+          },
+          py::arg("comm"), py::arg("members"), py::arg("owners") = py::none())
       .def(
           "answer",
           [](Engine& self, std::uint32_t rank, std::uint32_t slot, std::uint32_t status, Nanoseconds time_ns,

@@ -61,8 +61,8 @@ void Engine::set_duration(std::uint32_t index, std::uint32_t signature, Nanoseco
 
 void Engine::set_gpu(std::uint32_t index, const Gpu& gpu) { rank(index).set_gpu(checked(gpu)); }
 
-void Engine::define_communicator(std::uint32_t comm, const std::vector<std::uint32_t>& members) {
-  for (const std::uint32_t member : members) rank(member);
+void Engine::define_communicator(std::uint32_t comm, const std::vector<Member>& members) {
+  for (const Member& member : members) rank(member.rank);
   world_.operations.define(comm, members);
 }
 

@@ -22,7 +22,7 @@ class Engine {
   void check_whole(std::uint32_t index) const { ranks_.at(index)->check_whole(); }
   void set_duration(std::uint32_t rank, std::uint32_t signature, Nanoseconds duration_ns, double sm_demand,
                     std::uint32_t timing_index);
-  void define_communicator(std::uint32_t comm, const std::vector<std::uint32_t>& members);
+  void define_communicator(std::uint32_t comm, const std::vector<Member>& members);
   void answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns);
   // An end before the engine's time counts as now: what was told to a rank is not taken back.
   void finish(std::uint64_t operation, const std::vector<Nanoseconds>& ends_ns);

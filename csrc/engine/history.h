@@ -36,16 +36,18 @@ struct Ready {
   std::uint64_t dtype;
   std::uint64_t reduction;
   std::uint64_t root;        // a rank of the communicator
-  std::int64_t source;       // global ranks of a Send; -1 for collectives
+  std::int64_t source;       // GPUs of a Send; -1 for collectives
   std::int64_t destination;
   std::uint64_t launch;      // the launch whose arrival made it ready: shared by what got ready together
-  std::uint32_t site;        // call site of the first participant in member order, as that rank numbers it
+  std::uint32_t rank;        // of the first participant in member order,
+  std::uint32_t site;        // and its call site, as that rank numbers it
   std::vector<Nanoseconds> arrivals_ns;  // in member order; source, destination for a Send
 };
 
 // A wait that the server answers.
 struct Request {
   std::uint32_t rank;
+  std::uint16_t device;
   std::uint32_t slot;
   WaitKind kind;
   bool announces;
@@ -85,9 +87,10 @@ struct Pending {
   std::uint64_t count;
   std::uint64_t dtype;
   std::uint64_t sequence;
-  std::vector<std::tuple<std::uint32_t, std::uint32_t, Nanoseconds>> arrived;  // rank, call site, since when
-  std::vector<std::uint32_t> missing;
-  std::int64_t source;       // global ranks of a Send or Recv; -1 for collectives
+  // Rank, GPU, call site, since when.
+  std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, Nanoseconds>> arrived;
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> missing;  // rank, GPU
+  std::int64_t source;       // GPUs of a Send or Recv; -1 for collectives
   std::int64_t destination;
 };
 

@@ -37,30 +37,47 @@ bool agrees(const Operation& operation, const Arrival& arrival) {
          (!has_root(arrival.kind) || operation.root == arrival.args[NcclOpArg::Root]);
 }
 
+constexpr std::uint64_t kAnyDevice = 0xffff;
+
+std::uint64_t place(std::uint64_t rank, std::uint64_t device) { return rank << 16 | device; }
+
 }  // namespace
 
-void Operations::define(std::uint32_t comm, const std::vector<std::uint32_t>& members) {
-  Communicator made{members, {}};
-  for (std::uint32_t position = 0; position < members.size(); ++position)
-    if (!made.position.emplace(members[position], position).second)
-      throw std::invalid_argument("communicator " + std::to_string(comm) + " has rank " +
-                                  std::to_string(members[position]) + " twice");
-  if (members.empty() || !communicators_.emplace(comm, std::move(made)).second)
+void Operations::define(std::uint32_t comm, std::vector<Member> members) {
+  if (members.empty() || communicators_.contains(comm))
     throw std::invalid_argument("communicator " + std::to_string(comm) + " is empty or was defined before");
+  std::unordered_map<std::uint32_t, std::uint32_t> devices_of;  // by rank
+  for (const Member& member : members) ++devices_of[member.rank];
+  Communicator made;
+  for (std::uint32_t position = 0; position < members.size(); ++position) {
+    const auto& [gpu, rank, device] = members[position];
+    if (!made.position.emplace(place(rank, devices_of[rank] == 1 ? kAnyDevice : device), position).second)
+      throw std::invalid_argument("communicator " + std::to_string(comm) + " has rank " + std::to_string(rank) +
+                                  " twice");
+  }
+  made.members = std::move(members);
+  communicators_.emplace(comm, std::move(made));
 }
 
 const Operations::Communicator& Operations::communicator(const Arrival& arrival) const {
   const auto found = communicators_.find(arrival.comm);
-  if (found == communicators_.end() || !found->second.position.contains(arrival.rank))
+  if (found == communicators_.end() || position(found->second, arrival) == kNone)
     throw MalformedInput("rank " + std::to_string(arrival.rank) + " is not in communicator " +
                          std::to_string(arrival.comm));
   return found->second;
 }
 
+// A rank with one member is that, whatever device it names.
+std::uint32_t Operations::position(const Communicator& comm, const Arrival& arrival) {
+  auto found = comm.position.find(place(arrival.rank, kAnyDevice));
+  if (found == comm.position.end()) found = comm.position.find(place(arrival.rank, arrival.device));
+  return found == comm.position.end() ? kNone : found->second;
+}
+
 void Operations::arrive(const Arrival& arrival, Nanoseconds now_ns, Stop& stop) {
   const Communicator& comm = communicator(arrival);
   const std::uint64_t size = comm.members.size();
-  const std::uint32_t self = comm.position.at(arrival.rank);
+  const std::uint32_t self = position(comm, arrival);
   const bool pair = is_pair(arrival.kind);
   const std::uint64_t peer = arrival.args[NcclOpArg::Root];
   if ((pair || has_root(arrival.kind)) && peer >= size)
@@ -81,9 +98,13 @@ void Operations::arrive(const Arrival& arrival, Nanoseconds now_ns, Stop& stop) 
                    arrival.args[NcclOpArg::Sequence],
                    {},
                    0};
-    if (pair) made.participants = {{comm.members[sends ? self : peer]}, {comm.members[sends ? peer : self]}};
-    else
-      for (const std::uint32_t member : comm.members) made.participants.push_back({member});
+    const auto add = [&](const Member& member) { made.participants.push_back({member.rank, member.gpu}); };
+    if (pair) {
+      add(comm.members[sends ? self : peer]);
+      add(comm.members[sends ? peer : self]);
+    } else {
+      for (const Member& member : comm.members) add(member);
+    }
     made.missing = static_cast<std::uint32_t>(made.participants.size());
     found = open_.emplace(key, std::move(made)).first;
   } else if (!agrees(found->second, arrival)) {
@@ -131,9 +152,10 @@ Ready Operations::ready(const Operation& operation, std::uint64_t launch_id, Nan
              operation.dtype,
              operation.reduction,
              operation.root,
-             pair ? std::int64_t{parts[0].rank} : -1,
-             pair ? std::int64_t{parts[1].rank} : -1,
+             pair ? std::int64_t{parts[0].gpu} : -1,
+             pair ? std::int64_t{parts[1].gpu} : -1,
              launch_id,
+             parts[0].rank,
              parts[0].site,
              {}};
   for (const Participant& part : parts) made.arrivals_ns.push_back(part.arrival_ns);
@@ -156,15 +178,15 @@ std::vector<Pending> Operations::pending() const {
   for (const auto& [key, operation] : open_) {
     Pending made{operation.comm, operation.kind, operation.count, operation.dtype, operation.sequence, {}, {}, -1, -1};
     if (operation.kind == NcclOpKind::Send) {
-      made.source = operation.participants[0].rank;
-      made.destination = operation.participants[1].rank;
+      made.source = operation.participants[0].gpu;
+      made.destination = operation.participants[1].gpu;
     }
     for (const Participant& part : operation.participants) {
       if (part.arrived) {
         made.kind = operation.kind == NcclOpKind::Send ? part.kind : operation.kind;
-        made.arrived.emplace_back(part.rank, part.site, part.arrival_ns);
+        made.arrived.emplace_back(part.rank, part.gpu, part.site, part.arrival_ns);
       } else {
-        made.missing.push_back(part.rank);
+        made.missing.emplace_back(part.rank, part.gpu);
       }
     }
     all.push_back(std::move(made));

@@ -10,9 +10,17 @@
 
 namespace ph {
 
-// One rank's part in an operation, as it reaches the head of its stream.
+// One GPU of a communicator: its number in the run, and the rank that drives it as this device. A rank may drive several.
+struct Member {
+  std::uint32_t gpu;
+  std::uint32_t rank;
+  std::uint16_t device;
+};
+
+// One member's part in an operation, as it reaches the head of its stream.
 struct Arrival {
   std::uint32_t rank;
+  std::uint16_t device;
   Index launch;             // of that rank
   std::uint64_t launch_id;  // of the engine
   NcclOpKind kind;
@@ -23,6 +31,7 @@ struct Arrival {
 
 struct Participant {
   std::uint32_t rank;
+  std::uint32_t gpu;
   bool arrived = false;
   Index launch = kNone;
   NcclOpKind kind{};
@@ -46,7 +55,7 @@ class Operations {
  public:
   explicit Operations(const Sites& sites) : sites_(sites) {}
 
-  void define(std::uint32_t comm, const std::vector<std::uint32_t>& members);
+  void define(std::uint32_t comm, std::vector<Member> members);
 
   // Adds to `stop` a Ready when it was the last participant, or a mismatch.
   void arrive(const Arrival& arrival, Nanoseconds now_ns, Stop& stop);
@@ -59,8 +68,8 @@ class Operations {
 
  private:
   struct Communicator {
-    std::vector<std::uint32_t> members;
-    std::unordered_map<std::uint32_t, std::uint32_t> position;  // global rank -> rank in it
+    std::vector<Member> members;
+    std::unordered_map<std::uint64_t, std::uint32_t> position;  // by rank, or by rank and device where it has several
   };
   struct Key {
     std::uint32_t comm;
@@ -78,6 +87,7 @@ class Operations {
   };
 
   const Communicator& communicator(const Arrival& arrival) const;
+  static std::uint32_t position(const Communicator& comm, const Arrival& arrival);
   Ready ready(const Operation& operation, std::uint64_t launch_id, Nanoseconds now_ns);
 
   std::string mismatch(const Operation& operation, const Arrival& arrival) const;

@@ -75,8 +75,8 @@ void Rank::begin_wait(const Queued& record) {
     return;
   }
   if (wait->kind == WaitKind::CommInit || wait->kind == WaitKind::CommSplit) {
-    world_.stop.requests.push_back({rank_, static_cast<std::uint32_t>(key % kReplySlots), wait->kind, wait->announces,
-                                    wait->args, wait->site, world_.now_ns});
+    world_.stop.requests.push_back({rank_, wait->device, static_cast<std::uint32_t>(key % kReplySlots), wait->kind,
+                                    wait->announces, wait->args, wait->site, world_.now_ns});
     return;
   }
   const Index item = items_.add({.kind = ItemKind::HostWait, .value = key, .issue_ns = wait->issue_ns});

@@ -235,6 +235,7 @@ void Rank::start_launch(Index index) {
   set_active_launches(on, on.active_launches + 1);
   for (const Queued& op : launches_[launch].ops) {
     const Arrival arrival{rank_,
+                          op.device,
                           launch,
                           launch_id,
                           static_cast<NcclOpKind>(op.flags),

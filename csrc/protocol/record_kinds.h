@@ -233,7 +233,7 @@ struct ElapsedWaitArg {
   enum : std::size_t { First = 0, Second = 1 };
 };
 struct CommInitWaitArg {
-  enum : std::size_t { UniqueId = 0, Size = 1, Position = 2 };
+  enum : std::size_t { UniqueId = 0, Size = 1, Position = 2, Gpu = 3 };
 };
 struct CommSplitWaitArg {
   enum : std::size_t { Parent = 0, Color = 1, Key = 2, Index = 3 };

@@ -1,6 +1,6 @@
 """What the devices of a run did in an iteration: kernels and communication, added up.
 
-Means over ranks and iterations after the first, so that runs of different lengths and sizes
+Means over GPUs and iterations after the first, so that runs of different lengths and sizes
 compare. A run without iterations counts as one.
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import RunData
+from phantora_py.report.gpus import run_gpus
 from phantora_py.report.iterations import Iterations
 from phantora_py.report.window import steady_window
 from sim_server.log.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN, KERNEL_SPAN
@@ -69,7 +70,7 @@ class Change(Generic[Key, Total]):
 def add_up(data: RunData, iterations: Iterations) -> Work:
     """The work of a run."""
     window = steady_window(data, iterations)
-    shares = data.ranks * max(window.iterations, 1)
+    shares = len(run_gpus(data)) * max(window.iterations, 1)
     # Times are whole nanoseconds: what begins at a boundary belongs to what comes after it.
     spans, operations = data.spans, data.operations
     if window.iterations:

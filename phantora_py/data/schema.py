@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from phantora_py.data.operations import ranks_of
 from sim_server.files.schema import (
     MOST_BYTES,
     MOST_NS,
@@ -60,6 +61,8 @@ BATCH_SOURCES = ("embedding", "graph", "loader")
 """By what a rank tells of a batch, the one to be believed first (phantora_py/rank/batches.py)."""
 MOST_RANKS = 1 << 16
 """Assumed: no machine runs more."""
+MOST_GPUS = 1 << 20
+"""Assumed: likewise of GPUs, with those that are no rank's own."""
 MOST_MEMBERS = 1 << 20
 """Of the archive."""
 
@@ -206,23 +209,28 @@ def _by_rank(ranks: int) -> dict[str, Check]:
     """Members that name ranks. Those that come in pieces are lists."""
     rank = whole(0, ranks - 1)
     site = {"rank": rank, "site": printable}
+    peaks = dict.fromkeys(
+        (
+            *("allocated_peak_bytes", "reserved_peak_bytes", "device_peak_bytes"),
+            *("context_bytes", "nccl_bytes"),
+        ),
+        _size_bytes,
+    )
+    device = whole(0, MOST_RANKS)
     memory = record(
         {
-            **dict.fromkeys(
-                (
-                    *("allocated_peak_bytes", "reserved_peak_bytes", "device_peak_bytes"),
-                    *("context_bytes", "nccl_bytes"),
-                ),
-                _size_bytes,
-            ),
+            **peaks,
             "oom": rows(
-                record({"asked_bytes": _size_bytes, "free_bytes": _size_bytes, "site": printable})
+                record(
+                    {"asked_bytes": _size_bytes, "free_bytes": _size_bytes, "site": printable},
+                    {"device": device},
+                )
             ),
         },
-        {"capacity_bytes": _size_bytes},
+        {"capacity_bytes": _size_bytes, "devices": rows(record({"device": device, **peaks}))},
     )
     return {
-        "communicators.json": mapping(wholes(0, ranks - 1), key_of(0, (1 << 64) - 1)),
+        "communicators.json": mapping(wholes(0, MOST_GPUS), key_of(0, (1 << 64) - 1)),
         "operations": rows(_operation(ranks)),
         "markers": rows(row(rank, _time_ns, one_of([*map(int, MarkerKind)]), printable)),
         "batches": rows(row(rank, _time_ns, one_of(BATCH_SOURCES), printable, _count, _count)),
@@ -267,7 +275,7 @@ def _operation(ranks: int) -> Check:
             "bytes": _size_bytes,
             "count": _count,
             "dtype": whole(0, 255),
-            "members": wholes(0, ranks - 1, fewest=1),
+            "members": wholes(0, MOST_GPUS, fewest=1),
             "arrivals_ns": wholes(0, MOST_NS, fewest=1),
             "moves_ns": _time_ns,
             "ends_ns": wholes(0, MOST_NS, fewest=1),
@@ -277,19 +285,22 @@ def _operation(ranks: int) -> Check:
             "algorithm": printable,
             "protocol": printable,
             "limited_by": printable,
-            "root": whole(0, ranks - 1),
+            "root": whole(0, MOST_GPUS),
             "reduction": whole(0, (1 << 32) - 1),
+            "owners": rows(row(whole(0, ranks - 1), whole(0, MOST_RANKS))),
         },
     )
 
     def check(value: Any) -> None:
         fields(value)
         members = len(value["members"])
-        for name in ("arrivals_ns", "ends_ns"):
-            if len(value[name]) != members:
-                raise Fault(f"it has {len(value[name])} times for {members} members").below(
+        for name in ("arrivals_ns", "ends_ns", "owners"):
+            if len(value.get(name, value["members"])) != members:
+                raise Fault(f"it has {len(value[name])} entries for {members} members").below(
                     f".{name}"
                 )
+        if "owners" not in value and max(value["members"]) >= ranks:
+            raise Fault(f"member {max(value['members'])} is no rank").below(".members")
         if value["kind"] in ("send", "recv") and members != 2:
             raise Fault(f"a {value['kind']} has 2 members, not {members}")
         if ("algorithm" in value) != ("protocol" in value):
@@ -410,7 +421,7 @@ def _check_parts(
     members = [len(one["members"]) for one in operations]
     of = np.repeat(np.arange(len(operations)), members) * ranks
     known = of + np.fromiter(
-        (rank for one in operations for rank in one["members"]), np.int64, sum(members)
+        (rank for one in operations for rank in ranks_of(one)), np.int64, sum(members)
     )
     wrong = ~np.isin(parts["id"].astype(np.int64) * ranks + parts["rank"], known)
     if wrong.any():

@@ -101,8 +101,11 @@ def parse_srun(arguments: Sequence[str], environment: Mapping[str, str]) -> Laun
     nodes, processes = job_size(given, environment)
     job = given.text("job-name") or environment.get("SLURM_JOB_NAME") or given.rest[0]
 
+    own_gpus = None if given.text("gpu-bind") == "none" else given.number("gpus-per-task", least=1)
+
     def variables(place: Place) -> Mapping[str, str]:
-        return {**job_variables(place, job), **_task_variables(place)}
+        own = {} if own_gpus is None else {"CUDA_VISIBLE_DEVICES": _gpus_of(place, own_gpus)}
+        return {**job_variables(place, job), **_task_variables(place), **own}
 
     return Launch(
         launcher="srun",
@@ -208,6 +211,12 @@ def job_variables(place: Place, name: str) -> dict[str, str]:
         "SLURM_TASKS_PER_NODE": tasks,
     }
     return {name: str(value) for name, value in numbers.items()} | texts
+
+
+# Source: srun's manual, --gpus-per-task: it implies --gpu-bind=per_task.
+def _gpus_of(place: Place, gpus: int) -> str:
+    first = place.local_rank * gpus
+    return ",".join(map(str, range(first, first + gpus)))
 
 
 def _task_variables(place: Place) -> dict[str, str]:

@@ -257,7 +257,7 @@ class _Runtime:
             stats = cuda.memory_stats_as_nested_dict(device)
             peaks = {
                 "kind": "memory",
-                "device": device,
+                "device": self._shim.ph_node_gpu(device),
                 "allocated_peak_bytes": stats["allocated_bytes"]["all"]["peak"],
                 "reserved_peak_bytes": stats["reserved_bytes"]["all"]["peak"],
             }

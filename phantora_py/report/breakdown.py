@@ -1,4 +1,4 @@
-"""Where the time of an iteration goes on the devices.
+"""Where the time of an iteration goes on the GPUs.
 
 Within an iteration, at each instant a device computes (kernels, copies, fills), or only moves bytes
 between ranks (exposed communication), or only waits for the other ranks of an operation, or does
@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import RunData
+from phantora_py.report.gpus import RunGpu, gpu_spans, run_gpus
 from phantora_py.report.iterations import Iterations, Nanoseconds
 from sim_server.log.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN
 
 
 @dataclass(frozen=True)
 class Breakdown:
-    """Means over ranks and iterations. Units: ns."""
+    """Means over GPUs and iterations. Units: ns."""
 
     compute_ns: int
     communication_ns: int
@@ -79,13 +80,13 @@ def break_down(data: RunData, iterations: Iterations) -> Breakdown | None:
     if not iterations.count:
         return None
     boundaries_ns, alike = iterations.boundaries_ns, iterations.alike
-    rows = [rank_times(data, rank, boundaries_ns)[:, alike] for rank in range(data.ranks)]
+    rows = [gpu_times(data, gpu, boundaries_ns)[:, alike] for gpu in run_gpus(data)]
     return Breakdown(*np.mean(rows, axis=(0, 2)).round().astype(np.int64).tolist())
 
 
 @dataclass(frozen=True)
-class RankCovers:
-    """When a rank's device computes, moves bytes, waits for other ranks, and for its host."""
+class GpuCovers:
+    """When a GPU computes, moves bytes, waits for other ranks, and for its host."""
 
     compute: Cover
     communication: Cover
@@ -97,9 +98,9 @@ class RankCovers:
     host: Cover
 
 
-def rank_covers(data: RunData, rank: int) -> RankCovers:
+def gpu_covers(data: RunData, gpu: RunGpu) -> GpuCovers:
     """Of the whole run."""
-    spans = data.spans_of(rank)
+    spans = gpu_spans(data, gpu)
     # `compress` copies whole rows, an index would go field by field.
     on_device = (spans["kind"] != HOST_WAIT_SPAN) & (spans["end_ns"] > spans["start_ns"])
     spans = spans.compress(on_device)
@@ -107,7 +108,7 @@ def rank_covers(data: RunData, rank: int) -> RankCovers:
     busy = _cover(spans)
     moving = spans.copy()
     moving["start_ns"][communicates] = moves_from(data, spans.compress(communicates))
-    return RankCovers(
+    return GpuCovers(
         _cover(spans.compress(~communicates)),
         _cover(moving.compress(communicates)),
         _cover(moving),
@@ -122,9 +123,9 @@ def moves_from(data: RunData, spans: npt.NDArray[np.void]) -> Nanoseconds:
     return begins_ns
 
 
-def rank_times(data: RunData, rank: int, boundaries_ns: Nanoseconds) -> npt.NDArray[np.int64]:
+def gpu_times(data: RunData, gpu: RunGpu, boundaries_ns: Nanoseconds) -> npt.NDArray[np.int64]:
     """Shape: [6, iterations], rows as the fields of Breakdown."""
-    covers = rank_covers(data, rank)
+    covers = gpu_covers(data, gpu)
     compute, communication, used, busy, host = (
         cover.between(boundaries_ns)
         for cover in (covers.compute, covers.communication, covers.used, covers.busy, covers.host)

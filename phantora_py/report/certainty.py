@@ -16,6 +16,7 @@ import numpy as np
 
 from phantora_py.data import RunData
 from phantora_py.report.breakdown import Breakdown
+from phantora_py.report.gpus import run_gpus
 from phantora_py.report.window import Window
 from sim_server.kernels import Tier
 from sim_server.log.history import COPY_SPAN, FILL_SPAN, KERNEL_SPAN
@@ -108,7 +109,7 @@ def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Cer
     has_all = {_COPIES, "communication", "host"} <= table.keys()
     if breakdown is None or not has_all or any("interval" not in row for row in data.timings):
         return None
-    shares = data.ranks * window.iterations
+    shares = len(run_gpus(data)) * window.iterations
     sums = _kernels(data, window, shares)
     copied_ns = _lasted_ns(data, window, (COPY_SPAN, FILL_SPAN)) / shares
     if copied_ns:

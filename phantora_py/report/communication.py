@@ -42,21 +42,29 @@ class Layouts:
     """Layouts of operations; communicators are few and operations many."""
 
     def __init__(self, data: RunData) -> None:
-        self._gpus_per_node = int(data.run["gpus_per_node"])
-        self._texts: dict[tuple[bool, tuple[int, ...]], str] = {}
+        self._data = data
+        self._ranks_per_node = int(data.run["gpus_per_node"])
+        self._texts: dict[tuple[bool, bool, tuple[int, ...]], str] = {}
 
     def of(self, operation: dict[str, Any]) -> str:
         """How the participants of an operation lie."""
-        key = (operation["kind"] == "send", tuple(operation["members"]))
+        key = (operation["kind"] == "send", "owners" in operation, tuple(operation["members"]))
         text = self._texts.get(key)
         if text is None:
-            is_pair, members = key
+            is_pair, has_owners, members = key
+            noun = "GPU" if has_owners else "rank"
             if is_pair:
-                text = pair_text(members[0], members[1], self._gpus_per_node)
+                text = pair_text(members[0], members[1], self._node_of, noun)
             else:
-                text = layout_text(members, self._gpus_per_node)
+                text = layout_text(members, self._node_of, noun)
             self._texts[key] = text
         return text
+
+    def _node_of(self, gpu: int) -> int:
+        if gpu < self._data.ranks:
+            return gpu // self._ranks_per_node
+        node, _ = self._data.told_settings.gpu_numbers.place(gpu)
+        return node
 
 
 def communication_rows(data: RunData, window: Window) -> list[CommunicationRow]:

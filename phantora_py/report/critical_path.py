@@ -16,6 +16,7 @@ from enum import Enum
 import numpy as np
 
 from phantora_py.data import RunData
+from phantora_py.data.operations import tracks_of
 from phantora_py.report.stream_order import NOTHING, RankOrder, rank_order
 from phantora_py.report.window import Window
 from sim_server.log.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN, KERNEL_SPAN
@@ -140,9 +141,9 @@ class _Walk:
         self._go(Cause.COMMUNICATION, moves_ns, index)
         if span["start_ns"] >= moves_ns:
             return index
-        arrivals = zip(operation["arrivals_ns"], operation["members"], strict=True)
-        _, self._rank = max(arrivals, key=operator.itemgetter(0))
-        return self._order(self._rank).operations[int(span["id"])]
+        arrivals = zip(operation["arrivals_ns"], tracks_of(operation), strict=True)
+        _, (self._rank, device) = max(arrivals, key=operator.itemgetter(0))
+        return self._order(self._rank).operations[int(span["id"]), device]
 
     def _host(self) -> int:
         """From a host's call back to the end of its last wait, and what that waited for."""

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import RunData
-from phantora_py.report.breakdown import Cover, moves_from, rank_covers
+from phantora_py.report.breakdown import Cover, gpu_covers, moves_from
 from phantora_py.report.communication import Layouts
+from phantora_py.report.gpus import RunGpu, gpu_spans, run_gpus
 from phantora_py.report.iterations import Nanoseconds
 from phantora_py.report.window import Window
 from sim_server.log.history import COMMUNICATION_SPAN
@@ -22,7 +23,7 @@ from sim_server.log.history import COMMUNICATION_SPAN
 
 @dataclass(frozen=True)
 class ExposedRow:
-    """Operations of one kind, from one Python line. Units: ns, of all ranks together."""
+    """Operations of one kind, from one Python line. Units: ns, of all GPUs together."""
 
     kind: str
     layout: str
@@ -45,9 +46,9 @@ class ExposedRow:
 def exposed_rows(data: RunData, window: Window) -> list[ExposedRow]:
     """What communicated within the window; most exposed first."""
     totals_ns = np.zeros((3, len(data.operations)), np.int64)
-    for rank in range(data.ranks):
+    for gpu in run_gpus(data):
         for part in window.parts():
-            _add_rank(data, rank, part, totals_ns)
+            _add_gpu(data, gpu, part, totals_ns)
     layouts = Layouts(data)
     rows: dict[tuple[str, str, str], list[int]] = {}
     for number in np.flatnonzero(totals_ns[0]):
@@ -59,11 +60,11 @@ def exposed_rows(data: RunData, window: Window) -> list[ExposedRow]:
     return sorted(found, key=lambda row: (-row.exposed_ns, -row.total_ns, row.kind, row.site))
 
 
-def _add_rank(data: RunData, rank: int, window: Window, totals_ns: npt.NDArray[np.int64]) -> None:
-    """Add a rank's share: total, exposed waiting and exposed moving, by operation."""
-    spans = data.spans_of(rank)
+def _add_gpu(data: RunData, gpu: RunGpu, window: Window, totals_ns: npt.NDArray[np.int64]) -> None:
+    """Add a GPU's share: total, exposed waiting and exposed moving, by operation."""
+    spans = gpu_spans(data, gpu)
     spans = spans[(spans["kind"] == COMMUNICATION_SPAN) & (spans["end_ns"] > spans["start_ns"])]
-    covers = rank_covers(data, rank)
+    covers = gpu_covers(data, gpu)
     starts_ns, ends_ns = spans["start_ns"], spans["end_ns"]
     moves_ns = moves_from(data, spans)
     total_ns = np.subtract(*(np.clip(one, *window.borders_ns) for one in (ends_ns, starts_ns)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from phantora_py.data import RunData
+from phantora_py.report.gpus import run_gpus
 from phantora_py.report.iterations import find_iterations
 from phantora_py.report.kernels import KernelRow, kernel_rows
 from phantora_py.report.window import Window, steady_window
@@ -32,7 +33,7 @@ def print_kernels(data: RunData, console: Console | None = None) -> None:
     if not rows:
         console.print("No kernel ran.")
         return
-    count = data.ranks * max(window.iterations, 1)
+    count = len(run_gpus(data)) * max(window.iterations, 1)
     whole_ns = sum(row.total_ns for row in rows)
     console.print(_title(window))
     console.print()
@@ -51,8 +52,8 @@ def ordered(rows: list[KernelRow]) -> list[KernelRow]:
 
 def _title(window: Window) -> str:
     if not window.iterations:
-        return "Of the whole run, means over ranks."
-    return "Of the iterations after the first, means over ranks and iterations."
+        return "Of the whole run, means over GPUs."
+    return "Of the iterations after the first, means over GPUs and iterations."
 
 
 def _print_classes(console: Console, rows: list[KernelRow], count: int, whole_ns: int) -> None:

@@ -80,10 +80,15 @@ class RankOrder:
     """When the rank waited for others outside the GPU, in order: from, to."""
 
     @cached_property
-    def operations(self) -> dict[int, int]:
-        """The span of each operation that the rank took part in."""
-        indexes = np.flatnonzero(self.spans["kind"] == COMMUNICATION_SPAN)
-        return dict(zip(self.spans["id"][indexes].tolist(), indexes.tolist(), strict=True))
+    def operations(self) -> dict[tuple[int, int | None], int]:
+        """The span of each operation that the rank took part in, on each device, and on whichever
+        it was (None)."""
+        found: dict[tuple[int, int | None], int] = {}
+        for index in np.flatnonzero(self.spans["kind"] == COMMUNICATION_SPAN).tolist():
+            span = self.spans[index]
+            for device in (int(span["device"]), None):
+                found[int(span["id"]), device] = index
+        return found
 
 
 def rank_order(data: RunData, rank: int) -> RankOrder:

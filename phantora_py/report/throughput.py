@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from phantora_py.data import Batch, RunData
 from phantora_py.data.schema import BATCH_SOURCES
+from phantora_py.report.gpus import run_gpus
 from phantora_py.report.iterations import Iterations, find_steps
 from phantora_py.report.window import Window
 from sim_server.errors import UsageError
@@ -34,6 +35,8 @@ class Products:
     """Of the operands of most of them."""
     peak_per_s: float | None
     """Of all GPUs together, for this type; None if a GPU's description does not have it."""
+    gpus: int
+    """How many these are."""
     hidden_share: float
     """Of the kernels' time, that of products whose sizes are not known."""
 
@@ -76,6 +79,7 @@ def products(data: RunData, window: Window, iterations: Iterations) -> Products 
         again=None if again is None else again / iterations.compared,
         type=number,
         peak_per_s=_peak_per_s(data, number),
+        gpus=len(run_gpus(data)),
         hidden_share=_hidden_share(data, spans),
     )
 
@@ -106,17 +110,17 @@ def _again(
 
 
 def _peak_per_s(data: RunData, number: str) -> float | None:
-    gpus = data.settings.get("other_gpus")
-    if gpus:
+    gpus = run_gpus(data)
+    if data.settings.get("other_gpus"):
         try:
-            profiles = [data.told_settings.gpu_of(rank) for rank in range(data.ranks)]
+            profiles = [data.told_settings.gpu_of(gpu.rank) for gpu in gpus]
         except UsageError:
             return None
         peaks = [profile.peak_per_s.get(number) for profile in profiles]
     else:
-        peaks = [data.settings["gpu"].get("peak_per_s", {}).get(number)] * data.ranks
+        peaks = [data.settings["gpu"].get("peak_per_s", {}).get(number)] * len(gpus)
     known = [peak for peak in peaks if peak]
-    return sum(known) if len(known) == data.ranks else None
+    return sum(known) if len(known) == len(gpus) else None
 
 
 def _hidden_share(data: RunData, spans: npt.NDArray[np.void]) -> float:

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import RunData
-from phantora_py.report.breakdown import rank_covers
+from phantora_py.report.breakdown import gpu_covers
 from phantora_py.report.communication import Layouts
 from phantora_py.report.critical_path import Cause, Step
+from phantora_py.report.gpus import RunGpu, devices_of
 from phantora_py.report.window import Window
 from phantora_py.text.units import duration_text, size_text
 from sim_server.log.history import (
@@ -81,7 +82,7 @@ class Track:
 
 @dataclass(frozen=True)
 class Timeline:
-    """One iteration, or the whole run. `tracks`: by rank, the device as a whole first."""
+    """One iteration, or the whole run. `tracks`: by rank, its GPUs as a whole first."""
 
     window: Window
     names: list[Name]
@@ -129,14 +130,19 @@ class _Builder:
 
     def tracks(self, rank: int) -> Iterator[Track]:
         """The tracks of a rank."""
-        yield Track("device", self._number(self._states(rank)))
+        devices = devices_of(self._data, rank)
+        if len(devices) < 2:
+            yield Track("device", self._number(self._states(RunGpu(rank, None))))
+        else:
+            for device in devices:
+                states = self._states(RunGpu(rank, device))
+                yield Track(f"GPU {device}", self._number(states))
         spans = self._visible(self._data.spans_of(rank))
         is_wait = spans["kind"] == HOST_WAIT_SPAN
         streams = np.unique(spans[~is_wait][["device", "stream"]]).tolist()
-        several_devices = len({device for device, _ in streams}) > 1
         for device, stream in streams:
             here = spans[~is_wait & (spans["device"] == device) & (spans["stream"] == stream)]
-            label = f"GPU {device} stream {stream}" if several_devices else f"stream {stream}"
+            label = f"GPU {device} stream {stream}" if len(devices) > 1 else f"stream {stream}"
             yield Track(label, self._number(self._columns(here)))
         if is_wait.any():
             yield Track("host waits", self._number(self._columns(spans[is_wait])))
@@ -172,9 +178,9 @@ class _Builder:
     def _index(self, name: Name) -> int:
         return self._indexes.setdefault(name, len(self._indexes))
 
-    def _states(self, rank: int) -> Columns:
-        """What the device as a whole does, as the breakdown of the iteration counts it."""
-        covers = rank_covers(self._data, rank)
+    def _states(self, gpu: RunGpu) -> Columns:
+        """What a GPU as a whole does, as the breakdown of the iteration counts it."""
+        covers = gpu_covers(self._data, gpu)
         window = self._window
         borders = [
             one

@@ -20,6 +20,7 @@ class WaitingRow:
     """Operations of one kind and Python line to which the same ranks came last. Units: ns."""
 
     ranks: str
+    """GPUs, where ranks use several."""
     kind: str
     layout: str
     site: str

@@ -16,8 +16,9 @@ import numpy.typing as npt
 
 from phantora_py.bench.operations import bus_factor
 from phantora_py.data import RunData
-from phantora_py.report.breakdown import rank_times
+from phantora_py.report.breakdown import gpu_times
 from phantora_py.report.certainty import COPIES_CLASS
+from phantora_py.report.gpus import device_of, run_gpus
 from phantora_py.report.iterations import find_iterations
 from phantora_py.tables.flow_table import FlowRow, flow_rows
 from sim_server.errors import UsageError
@@ -203,19 +204,19 @@ def _waits(data: RunData) -> Columns:
 
 
 def _iterations(data: RunData) -> Columns:
-    """Each iteration after the first, on each rank, and where its time went (docs/json.md)."""
+    """Each iteration after the first, on each GPU, and where its time went (docs/json.md)."""
     boundaries_ns = find_iterations(data).boundaries_ns
-    count, ranks = max(len(boundaries_ns) - 1, 0), data.ranks
+    count, gpus = max(len(boundaries_ns) - 1, 0), run_gpus(data)
     parts = np.empty((6, 0), np.int64)
     if count:
-        by_rank = [rank_times(data, rank, boundaries_ns) for rank in range(ranks)]
-        parts = np.concatenate(by_rank, axis=1)
+        parts = np.concatenate([gpu_times(data, gpu, boundaries_ns) for gpu in gpus], axis=1)
     compute, communication, exposed, waiting, host, idle = parts
     return {
-        "rank": np.repeat(np.arange(ranks), count),
-        "iteration": np.tile(np.arange(1, count + 1), ranks),
-        "begin_ns": np.tile(boundaries_ns[:-1], ranks),
-        "end_ns": np.tile(boundaries_ns[1:], ranks),
+        "rank": np.repeat(np.array([gpu.rank for gpu in gpus], np.int64), count),
+        "device": np.repeat(np.array([device_of(data, gpu) for gpu in gpus], np.int64), count),
+        "iteration": np.tile(np.arange(1, count + 1), len(gpus)),
+        "begin_ns": np.tile(boundaries_ns[:-1], len(gpus)),
+        "end_ns": np.tile(boundaries_ns[1:], len(gpus)),
         "compute_ns": compute,
         "communication_ns": communication,
         "exposed_communication_ns": exposed,

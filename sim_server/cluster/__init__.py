@@ -18,7 +18,7 @@ from sim_server.cluster.description import (
 from sim_server.cluster.fabric_checks import most_nodes
 from sim_server.cluster.gpus import gpu_of_node
 from sim_server.cluster.load import builtin_names, load_cluster
-from sim_server.cluster.placement import Layout, place
+from sim_server.cluster.placement import GpuNumbers, Layout, place
 
 __all__ = [
     "Calibration",
@@ -27,6 +27,7 @@ __all__ = [
     "FabricKind",
     "GpuChanges",
     "GpuLinks",
+    "GpuNumbers",
     "Host",
     "Layout",
     "Nic",

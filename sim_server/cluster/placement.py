@@ -24,6 +24,46 @@ class Layout:
         return self.nodes * self.gpus_per_node
 
 
+@dataclass(frozen=True)
+class GpuNumbers:
+    """Numbers of a run's GPUs: those that are a rank's own have its number, the others follow."""
+
+    ranks_per_node: int
+    nodes: int
+    gpus_per_node: int
+    """Of the largest node."""
+
+    @classmethod
+    def of(cls, cluster: Cluster, nodes: int, ranks_per_node: int) -> GpuNumbers:
+        """Of ranks on the first nodes of a cluster."""
+        largest = max(node.gpus_per_node for node in cluster.node_types(nodes))
+        return cls(ranks_per_node, nodes, largest)
+
+    def of_device(self, rank: int, device: int | None) -> int:
+        """The GPU that is this device on a rank's node. None: the rank's own.
+
+        Raises: ValueError if its node has no such device.
+        """
+        node, local_rank = divmod(rank, self.ranks_per_node)
+        if device is None or device == local_rank:
+            return rank
+        if not 0 <= device < self.gpus_per_node:
+            raise ValueError(f"rank {rank} has no device {device}")
+        if device < self.ranks_per_node:
+            return node * self.ranks_per_node + device
+        without_rank = self.gpus_per_node - self.ranks_per_node
+        ranks = self.nodes * self.ranks_per_node
+        return ranks + node * without_rank + device - self.ranks_per_node
+
+    def place(self, gpu: int) -> tuple[int, int]:
+        """Node and place on it of a GPU."""
+        ranks = self.nodes * self.ranks_per_node
+        if gpu < ranks:
+            return divmod(gpu, self.ranks_per_node)
+        node, place = divmod(gpu - ranks, self.gpus_per_node - self.ranks_per_node)
+        return node, self.ranks_per_node + place
+
+
 def place(
     cluster: Cluster,
     ranks: int | None = None,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import simpy
 
-from sim_server.cluster import Calibration, Cluster, place
+from sim_server.cluster import Calibration, Cluster, GpuNumbers, place
 from sim_server.collectives.environment import NcclEnvironment
 from sim_server.collectives.group import Group
 from sim_server.collectives.library import Library
@@ -38,8 +38,8 @@ class Way(NamedTuple):
 class Communication:
     """Carries out operations on a cluster's network.
 
-    Global rank r sits on node r // gpus_per_node, on GPU r % gpus_per_node. Times are integer
-    nanoseconds of the environment.
+    Its members are GPUs by their numbers (`GpuNumbers`): a rank's own has the rank's. Times are
+    integer nanoseconds of the environment.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Communication:
         """
         place(cluster, nodes=nodes, gpus_per_node=gpus_per_node)
         self._env = env
-        self._gpus_per_node = gpus_per_node
+        self._numbers = GpuNumbers.of(cluster, nodes, gpus_per_node)
         self._cluster = cluster
         self._nodes = nodes
         variables = NcclEnvironment.read(environment or {}, nccl_version)
@@ -211,13 +211,13 @@ class Communication:
     def _group(self, ranks: tuple[int, ...]) -> Group:
         group = self._groups.get(ranks)
         if group is None:
-            gpus = [Gpu(*divmod(rank, self._gpus_per_node)) for rank in ranks]
+            gpus = [Gpu(*self._numbers.place(rank)) for rank in ranks]
             group = self._groups[ranks] = Group(ranks, gpus)
         return group
 
     def _copy_ns(self, operation: Operation) -> int:
         """A rank alone copies its buffer: assumed at the speed of NVLink after a launch of 2 us."""
-        node = operation.participants[0] // self._gpus_per_node
+        node, _ = self._numbers.place(operation.participants[0])
         speed_bytes_per_s = self._cluster.node(node).nvlink.bandwidth_bytes_per_s
         return 2_000 + -(-operation.buffer_bytes * 10**9 // speed_bytes_per_s)
 

@@ -7,27 +7,32 @@ other: a group of NCCL. So it does not matter in which order others come to them
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from sim_server._engine import Engine, Request
+from sim_server._engine import Engine, MalformedInput, Request
+from sim_server.cluster import GpuNumbers
 from sim_server.collectives import Communication
 from sim_server.log.run_log import Reply, RunLog
 from sim_server.records import RecordKind, ReplyStatus, WaitKind, announced, named_args
-from sim_server.records.communicators import Communicators, Joiner, NewCommunicator
+from sim_server.records.communicators import Communicators, Joiner, Member, NewCommunicator
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A rank's place at a meeting. `meeting`: the unique id, or the parent and its split."""
+    """A GPU's place at a meeting. `meeting`: the unique id, or the parent and its split."""
 
-    rank: int
+    gpu: int
     meeting: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class _Made:
-    """A communicator that is complete. `time_ns`: from when on its ranks have it."""
+    """A communicator that is complete, for one member.
+
+    `time_ns`: from when on its ranks have it. `payload`: the rank of each member, and the member's
+    own place among them.
+    """
 
     identifier: int
     time_ns: int
@@ -43,12 +48,15 @@ class Meetings:
         communication: Communication,
         engine: Engine,
         log: RunLog,
+        *,
+        numbers: GpuNumbers,
         send: Callable[[Reply], None],
     ) -> None:
         self._communicators = communicators
         self._communication = communication
         self._engine = engine
         self._log = log
+        self._numbers = numbers
         self._send = send
         self._announced: set[_Place] = set()
         self._waiting: dict[_Place, Request] = {}
@@ -61,13 +69,14 @@ class Meetings:
         args = named_args(RecordKind.WAIT, request.args, kind)
         is_new = kind == WaitKind.COMM_INIT
         meeting = (args["unique_id"],) if is_new else (args["parent"], args["index"])
-        place = _Place(request.rank, meeting)
+        member = self._member(request, args)
+        place = _Place(member.gpu, meeting)
         if place in self._announced and not request.announces:
             self._announced.remove(place)
             self._wait(place, request)
             return
         joiner = Joiner(
-            request.rank,
+            member,
             request.time_ns,
             position=args["position"] if is_new else announced.signed(args["key"]),
             colour=0 if is_new else announced.signed(args["color"]),
@@ -85,6 +94,23 @@ class Meetings:
         for one in created:
             self._welcome(one, meeting, request.time_ns)
 
+    def _member(self, request: Request, args: Mapping[str, int]) -> Member:
+        """Who asks. Raises: MalformedInput if nobody can."""
+        rank = request.rank
+        if WaitKind(request.kind) == WaitKind.COMM_SPLIT:
+            member = self._communicators.member(args["parent"], rank, request.device)
+            if member is None:
+                raise MalformedInput(
+                    f"rank {rank} splits communicator {args['parent']}, not its own"
+                )
+            return member
+        device = args["gpu"] - 1 if args["gpu"] else None
+        try:
+            gpu = self._numbers.of_device(rank, device)
+        except ValueError as error:
+            raise MalformedInput(str(error)) from error
+        return Member(gpu, rank, device or 0)
+
     def _wait(self, place: _Place, request: Request) -> None:
         made = self._made.pop(place, None)
         if made is None:
@@ -97,16 +123,15 @@ class Meetings:
     ) -> None:
         """A split begins when all ranks of the parent have come, also those of another colour."""
         members = created.members
+        owners = created.owners
         if created.identifier:
-            self._engine.define_communicator(created.identifier, members)
+            self._engine.define_communicator(created.identifier, members, owners)
             self._log.add_communicator(created.identifier, members)
-        made = _Made(
-            created.identifier,
-            complete_ns + self._communication.comm_init_ns(len(members)),
-            struct.pack(f"<{len(members)}I", *members),
-        )
-        for rank in members:
-            place = _Place(rank, meeting)
+        time_ns = complete_ns + self._communication.comm_init_ns(len(members))
+        ranks = struct.pack(f"<{len(members)}I", *(rank for rank, _ in owners))
+        for position, gpu in enumerate(members):
+            place = _Place(gpu, meeting)
+            made = _Made(created.identifier, time_ns, ranks + struct.pack("<I", position))
             request = self._waiting.pop(place, None)
             if request is None:
                 self._made[place] = made

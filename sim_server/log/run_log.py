@@ -11,7 +11,7 @@ import heapq
 import json
 import struct
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -45,8 +45,8 @@ _LARGE_READ_BYTES = 1024
 
 
 @dataclass
-class RankMemory:
-    """Peaks of one rank's device memory and what did not fit. Units: bytes."""
+class DeviceMemory:
+    """Peaks of one GPU's memory, as far as one rank takes it. Units: bytes."""
 
     allocated_peak_bytes: int = 0
     """Of PyTorch's caching allocator; 0 for a program without PyTorch."""
@@ -56,9 +56,30 @@ class RankMemory:
     """Everything that took device memory, context and libraries included."""
     context_bytes: int = 0
     nccl_bytes: int = 0
+
+
+@dataclass
+class RankMemory:
+    """What one rank takes of its GPUs, and what did not fit. Units: bytes."""
+
+    capacity_bytes: int
+    """Of each of its GPUs."""
+    devices: defaultdict[int, DeviceMemory] = field(
+        default_factory=functools.partial(defaultdict, DeviceMemory)
+    )
     oom: list[dict[str, Any]] = field(default_factory=list)
-    capacity_bytes: int = 0
-    """Of the rank's GPU."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fullest of its GPUs; all of them, if they are several."""
+        peaks = self.devices.values()
+        fullest = max(peaks, key=lambda one: one.device_peak_bytes, default=DeviceMemory())
+        told = asdict(fullest) | {"capacity_bytes": self.capacity_bytes, "oom": self.oom}
+        if len(self.devices) > 1:
+            told["devices"] = [
+                {"device": device, **asdict(memory)}
+                for device, memory in sorted(self.devices.items())
+            ]
+        return told
 
 
 @dataclass(frozen=True)
@@ -97,8 +118,7 @@ class RunLog:
         self._recomputations = Rows("recomputations")
         self._data_parallel: set[tuple[tuple[int, ...], int]] = set()
         self._memory = [
-            RankMemory(capacity_bytes=settings.gpu_of(rank).memory_bytes)
-            for rank in range(settings.ranks)
+            RankMemory(settings.gpu_of(rank).memory_bytes) for rank in range(settings.ranks)
         ]
         self._calls_of: set[int] = set()
         self._calls: dict[str, dict[str, Counter[str]]] = {}
@@ -155,8 +175,10 @@ class RunLog:
         """What may have made a rank fail, in sentences."""
         found = []
         for one in self._memory[rank].oom[-1:]:
+            several = len(self._memory[rank].devices) > 1
+            of_gpu = f"memory of GPU {one['device']}" if several else "device memory"
             found.append(
-                f"It had asked for {one['asked_bytes'] / 2**30:.2f} GiB of device memory at "
+                f"It had asked for {one['asked_bytes'] / 2**30:.2f} GiB of {of_gpu} at "
                 f"{one['site']}, where {one['free_bytes'] / 2**30:.2f} GiB were free."
             )
         # Losses are read by every program, a few bytes at a time.
@@ -182,9 +204,16 @@ class RunLog:
         self._communicators[identifier] = members
 
     def add_operation(
-        self, now_ns: int, ready: Ready, operation: Operation, way: Way | None, ends_ns: list[int]
+        self,
+        now_ns: int,
+        ready: Ready,
+        operation: Operation,
+        way: Way | None,
+        ends_ns: list[int],
+        *,
+        owners: list[tuple[int, int]] | None,
     ) -> None:
-        """Keep an operation that has finished now."""
+        """Keep an operation that has finished now. `owners`: see `Communicators.owners`."""
         row = {
             "kind": operation.kind.name.lower(),
             "comm": ready.comm,
@@ -195,13 +224,17 @@ class RunLog:
             "arrivals_ns": list(ready.arrivals_ns),
             "moves_ns": ready.time_ns,
             "ends_ns": ends_ns,
-            "site": self.site(operation.participants[0], ready.site),
+            "site": self.site(ready.rank, ready.site),
         }
         derived = {} if way is None else way._asdict()
         # What its flows hang on besides, where it is not as mostly.
         derived |= {
             name: value
-            for name, value in (("root", operation.root), ("reduction", operation.reduction))
+            for name, value in (
+                ("root", operation.root),
+                ("reduction", operation.reduction),
+                ("owners", owners),
+            )
             if value
         }
         self._hold(now_ns, -1, functools.partial(self.history.add_operation, row, derived))
@@ -229,6 +262,7 @@ class RunLog:
             args = named_args(kind, announcement.args)
             self._memory[rank].oom.append(
                 {
+                    "device": announcement.device,
                     "asked_bytes": args["bytes"],
                     "free_bytes": args["free_bytes"],
                     "site": self.site(rank, announcement.site),
@@ -262,7 +296,7 @@ class RunLog:
         )
         if not is_taken:
             return
-        memory = self._memory[rank]
+        memory = self._memory[rank].devices[announcement.device]
         memory.device_peak_bytes = max(memory.device_peak_bytes, in_use_bytes)
         if announcement.id == MemoryKind.CONTEXT:
             memory.context_bytes += size_bytes
@@ -271,7 +305,7 @@ class RunLog:
 
     def _add_statistics(self, rank: int, time_ns: int, statistics: dict[str, Any]) -> None:
         if statistics["kind"] == "memory":
-            memory = self._memory[rank]
+            memory = self._memory[rank].devices[statistics["device"]]
             memory.allocated_peak_bytes = max(
                 memory.allocated_peak_bytes, statistics["allocated_peak_bytes"]
             )
@@ -345,7 +379,7 @@ class RunLog:
         yield "communicators.json", _json_bytes(self._communicators)
         memory = {
             "capacity_bytes": self._settings.gpu.memory_bytes,
-            "per_rank": [asdict(memory) for memory in self._memory],
+            "per_rank": [memory.to_dict() for memory in self._memory],
         }
         yield "memory.json", _json_bytes(memory)
         yield "calls.json", _json_bytes(self._calls)

@@ -7,21 +7,34 @@ decides when they go on.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sim_server._engine import MalformedInput
-from sim_server.errors import Mismatch, UnsupportedCall
+from sim_server.errors import Mismatch
 
 # Source: nccl.h, NCCL_SPLIT_NOCOLOR. Every other number is a colour, negative ones too: NCCL
 # compares them (commGetSplitInfo in its src/init.cc), and PyTorch 2.5 asks for such.
 NO_COLOUR = -1
 
 
+class Member(NamedTuple):
+    """One GPU of a communicator. A rank may drive several of them."""
+
+    gpu: int
+    """Its number in the run."""
+    rank: int
+    """Who drives it."""
+    device: int = 0
+    """What it is there."""
+
+
 @dataclass(frozen=True)
 class Joiner:
-    """One rank that waits in ncclCommInitRank or ncclCommSplit."""
+    """One rank that waits in ncclCommInitRank or ncclCommSplit, for one of its GPUs."""
 
-    rank: int
+    member: Member
     time_ns: int
     position: int
     """Its rank in the new communicator, or its key for a split."""
@@ -42,8 +55,13 @@ class NewCommunicator:
 
     @property
     def members(self) -> list[int]:
-        """Global ranks in communicator order."""
-        return [joiner.rank for joiner in self.joiners]
+        """GPUs in communicator order."""
+        return [joiner.member.gpu for joiner in self.joiners]
+
+    @property
+    def owners(self) -> list[tuple[int, int]]:
+        """The rank of each, and the device that it is there."""
+        return [(joiner.member.rank, joiner.member.device) for joiner in self.joiners]
 
 
 @dataclass(frozen=True)
@@ -52,7 +70,7 @@ class Meeting:
 
     title: str
     size: int
-    members: list[int] | None
+    members: Sequence[Member] | None
     joiners: list[Joiner]
 
 
@@ -60,40 +78,57 @@ class Communicators:
     """Who belongs to which communicator, and who still waits for whom."""
 
     def __init__(self) -> None:
-        self._members: dict[int, list[int]] = {}
+        self._members: dict[int, list[Member]] = {}
+        self._owners: dict[int, dict[int, tuple[int, int]]] = {}
+        """By communicator and GPU; of communicators in which that says something."""
         self._initialising: dict[int, tuple[int, list[Joiner]]] = {}  # size, who has come
         self._splitting: dict[tuple[int, int], list[Joiner]] = defaultdict(list)
 
     def members(self, communicator: int) -> list[int]:
-        """Global ranks of `communicator` in its order."""
-        return self._members[communicator]
+        """GPUs of `communicator` in its order."""
+        return [member.gpu for member in self._members[communicator]]
+
+    def ranks(self, communicator: int) -> list[int]:
+        """The rank of each."""
+        return [member.rank for member in self._members[communicator]]
+
+    def owners(self, communicator: int, gpus: Sequence[int]) -> list[tuple[int, int]] | None:
+        """Rank and device of some of its GPUs; None if all its GPUs are their ranks' own."""
+        owners = self._owners.get(communicator)
+        return None if owners is None else [owners[gpu] for gpu in gpus]
+
+    def member(self, communicator: int, rank: int, device: int) -> Member | None:
+        """What a rank is in a communicator: its one member, or that which is `device`."""
+        own = [member for member in self._members.get(communicator, ()) if member.rank == rank]
+        if len(own) == 1:
+            return own[0]
+        return next((member for member in own if member.device == device), None)
 
     def join(self, unique_id: int, size: int, joiner: Joiner) -> list[NewCommunicator]:
         """A rank called ncclCommInitRank. Returns the communicator once all `size` ranks have.
 
         Raises: Mismatch when two ranks claim the same position, or disagree about the size: on
-        hardware that never returns; UnsupportedCall when one rank comes twice; MalformedInput.
+        hardware that never returns; Mismatch when two come with one GPU; MalformedInput.
         """
+        rank = joiner.member.rank
         if not 0 <= joiner.position < size:
             raise MalformedInput(
-                f"rank {joiner.rank} joins a communicator of {size} as its rank {joiner.position}"
+                f"rank {rank} joins a communicator of {size} as its rank {joiner.position}"
             )
         agreed, waiting = self._initialising.setdefault(unique_id, (size, []))
         for other in waiting:
             if agreed != size:
                 raise Mismatch(
-                    f"rank {other.rank} joined a communicator of {agreed} ranks, and rank "
-                    f"{joiner.rank} joined it as one of {size}; on hardware that never returns"
+                    f"rank {other.member.rank} joined a communicator of {agreed} ranks, and rank "
+                    f"{rank} joined it as one of {size}; on hardware that never returns"
                 )
             if other.position == joiner.position:
                 raise Mismatch(
-                    f"ranks {other.rank} and {joiner.rank} both joined a communicator of {size} as "
-                    f"its rank {joiner.position}; on hardware ncclCommInitRank would not return"
+                    f"ranks {other.member.rank} and {rank} both joined a communicator of {size} "
+                    f"as its rank {joiner.position}; on hardware ncclCommInitRank would not return"
                 )
-        if any(other.rank == joiner.rank for other in waiting):
-            raise UnsupportedCall(
-                f"rank {joiner.rank} joins one communicator twice: a process drives one GPU here"
-            )
+            if other.member.gpu == joiner.member.gpu:
+                raise Mismatch(_shared_gpu(other.member, joiner.member))
         waiting.append(joiner)
         if len(waiting) < size:
             return []
@@ -105,19 +140,20 @@ class Communicators:
 
         Raises: MalformedInput when the rank is not in `parent`.
         """
-        if joiner.rank not in self._members.get(parent, ()):
-            raise MalformedInput(f"rank {joiner.rank} splits communicator {parent}, not its own")
+        rank = joiner.member.rank
+        if joiner.member not in self._members.get(parent, ()):
+            raise MalformedInput(f"rank {rank} splits communicator {parent}, not its own")
         waiting = self._splitting[parent, index]
-        if any(other.rank == joiner.rank for other in waiting):
-            raise MalformedInput(f"rank {joiner.rank} splits communicator {parent} twice at once")
+        if any(other.member == joiner.member for other in waiting):
+            raise MalformedInput(f"rank {rank} splits communicator {parent} twice at once")
         waiting.append(joiner)
-        order = {rank: position for position, rank in enumerate(self._members[parent])}
+        order = {member: position for position, member in enumerate(self._members[parent])}
         if len(waiting) < len(order):
             return []
         del self._splitting[parent, index]
         colours: dict[int, list[Joiner]] = defaultdict(list)
-        for member in sorted(waiting, key=lambda member: (member.position, order[member.rank])):
-            colours[member.colour].append(member)
+        for one in sorted(waiting, key=lambda one: (one.position, order[one.member])):
+            colours[one.colour].append(one)
         return [
             NewCommunicator(0, tuple(group)) if colour == NO_COLOUR else self._create(group)
             for colour, group in sorted(colours.items())
@@ -137,5 +173,21 @@ class Communicators:
 
     def _create(self, joiners: list[Joiner]) -> NewCommunicator:
         created = NewCommunicator(len(self._members) + 1, tuple(joiners))
-        self._members[created.identifier] = created.members
+        members = self._members[created.identifier] = [joiner.member for joiner in joiners]
+        if any(gpu != rank for gpu, rank, _ in members):
+            owners = {gpu: (rank, device) for gpu, rank, device in members}
+            self._owners[created.identifier] = owners
         return created
+
+
+# NCCL compares the members' bus numbers. Source: "Duplicate GPU detected" in its src/init.cc.
+def _shared_gpu(one: Member, other: Member) -> str:
+    if one.rank == other.rank:
+        who = f"rank {one.rank} joins a communicator twice"
+    else:
+        first, second = sorted((one.rank, other.rank))
+        who = f"ranks {first} and {second} both join a communicator"
+    return (
+        f"{who} with GPU {other.device} of their node; NCCL refuses that (duplicate GPU). Have "
+        "each process choose its own GPU, with torch.cuda.set_device(LOCAL_RANK) for example"
+    )

@@ -37,13 +37,13 @@ class Operation:
     dtype: int
     """ncclDataType_t."""
     members: tuple[int, ...] = ()
-    """Global ranks in communicator order."""
+    """GPUs in communicator order."""
     root: int = 0
     """Rank in the communicator, of the root of broadcast, reduce, gather and scatter."""
     source: int = -1
-    """Global rank that sends, for SEND and RECV."""
+    """GPU that sends, for SEND and RECV."""
     destination: int = -1
-    """Global rank that receives, for SEND and RECV."""
+    """GPU that receives, for SEND and RECV."""
     reduction: int = 0
     """ncclRedOp_t of all-reduce, reduce and reduce-scatter; 0 is a sum."""
 
@@ -54,7 +54,7 @@ class Operation:
 
     @property
     def participants(self) -> tuple[int, ...]:
-        """Global ranks in the order in which end times are returned."""
+        """GPUs in the order in which end times are returned."""
         return (self.source, self.destination) if self.is_point_to_point else self.members
 
     @property

@@ -299,6 +299,7 @@ WAIT_LAYOUTS: Final[Mapping[WaitKind, Layout]] = {
             "unique_id": Arg(0, "hash of it"),
             "size": Arg(1, "members"),
             "position": Arg(2, "the rank in it"),
+            "gpu": Arg(3, "which of its node it joins with, plus one; 0: the rank's own"),
         }
     ),
     WaitKind.COMM_SPLIT: Layout(

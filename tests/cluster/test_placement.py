@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from sim_server.cluster import Layout, load_cluster, place
+from sim_server.cluster import GpuNumbers, Layout, load_cluster, place
 from sim_server.errors import UsageError
 
 
@@ -57,3 +57,16 @@ def test_what_does_not_fit_is_refused(asked: dict[str, int], message: str) -> No
     with pytest.raises(UsageError) as error:
         place(cluster, **asked)
     assert str(error.value) == message
+
+
+def test_gpus_have_numbers() -> None:
+    """A rank's own GPU has its number; the others of its node follow after all ranks."""
+    numbers = GpuNumbers.of(load_cluster("h100"), nodes=2, ranks_per_node=2)
+    assert [numbers.of_device(rank, None) for rank in range(4)] == [0, 1, 2, 3]
+    assert [numbers.of_device(3, device) for device in range(4)] == [2, 3, 10, 11]
+    every = [numbers.of_device(2 * node, device) for node in range(2) for device in range(8)]
+    assert sorted(every) == list(range(16))
+    places = [numbers.place(gpu) for gpu in every]
+    assert places == [(node, device) for node in range(2) for device in range(8)]
+    with pytest.raises(ValueError, match="rank 1 has no device 8"):
+        numbers.of_device(1, 8)

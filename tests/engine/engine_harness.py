@@ -99,18 +99,27 @@ class Program:
         self.steps.append((wait(kind, slot, host_gap_ns=gap, **fields), gap, holds_up))
         return self
 
-    def nccl(self, *ops: bytes, stream: int = 3, gap: int = 0, site: int = 0) -> Program:
+    def nccl(
+        self, *ops: bytes, stream: int = 3, gap: int = 0, site: int = 0, device: int = 0
+    ) -> Program:
         fields = {"operations": len(ops), "stream": stream, "host_gap_ns": gap, "site": site}
-        launch = record(RecordKind.NCCL_LAUNCH, **fields)
+        launch = record(RecordKind.NCCL_LAUNCH, device=device, **fields)
         self.steps.append((launch + b"".join(ops), gap, False))
         return self
 
 
 def op(
-    kind: NcclOpKind, sequence: int, *, comm: int = 1, count: int = 8, root: int = 0, dtype: int = 7
+    kind: NcclOpKind,
+    sequence: int,
+    *,
+    comm: int = 1,
+    count: int = 8,
+    root: int = 0,
+    dtype: int = 7,
+    device: int = 0,
 ) -> bytes:
     """An NCCL operation."""
-    fields = {"count": count, "dtype": dtype, "root": root, "sequence": sequence}
+    fields = {"count": count, "dtype": dtype, "root": root, "sequence": sequence, "device": device}
     return record(RecordKind.NCCL_OP, id=comm, flags=int(kind), **fields)
 
 

@@ -120,7 +120,7 @@ def test_a_deadlock_can_be_told() -> None:
     assert engine.next_time() is None
     (pending,) = engine.pending_operations()
     assert (pending.comm, pending.kind, pending.sequence) == (1, NcclOpKind.ALL_REDUCE, 5)
-    assert (pending.arrived, pending.missing) == ([(0, 3, 10)], [1])
+    assert (pending.arrived, pending.missing) == ([(0, 0, 3, 10)], [(1, 1)])
     (wait,) = engine.host_waits()
     assert (wait.rank, wait.kind, wait.since_ns) == (0, WaitKind.STREAM, 0)
     assert wait.held_up_by == ["AllReduce 5 of communicator 1"]
@@ -140,3 +140,30 @@ def test_communicator_waits_are_requests_that_the_server_answers() -> None:
     engine.answer(0, 3, 0, 500, 1)
     assert engine.bound() == 500
     assert engine.take_spans()[["start_ns", "end_ns"]].tolist() == [(20, 500)]
+
+
+def test_a_rank_may_be_two_members() -> None:
+    """Its device says which; both take part in one operation, each on its own stream."""
+    engine = make_engine(2)
+    engine.define_communicator(1, [4, 1, 5], [(0, 2), (1, 0), (0, 3)])
+    one = Program()
+    for device, gap in ((3, 10), (2, 20)):
+        reduce = op(NcclOpKind.ALL_REDUCE, 0, device=device)
+        one.nccl(reduce, stream=0, gap=gap, device=device)
+    other = Program().nccl(op(NcclOpKind.ALL_REDUCE, 0, device=7), gap=25)
+    for rank, program in enumerate((one, other)):
+        engine.feed(rank, b"".join(step for step, _, _ in program.steps), 100)
+    (ready,) = engine.advance(None, True).ready
+    assert (ready.rank, ready.arrivals_ns) == (0, [30, 25, 10])
+
+
+def test_sends_name_members() -> None:
+    """From one GPU of a rank to another of it."""
+    engine = make_engine(1)
+    engine.define_communicator(1, [0, 1], [(0, 0), (0, 1)])
+    program = Program()
+    program.nccl(op(NcclOpKind.SEND, 0, root=1, device=0), stream=0)
+    program.nccl(op(NcclOpKind.RECV, 0, root=0, device=1), stream=0, device=1)
+    engine.feed(0, b"".join(step for step, _, _ in program.steps), 100)
+    (ready,) = engine.advance(None, True).ready
+    assert (ready.source, ready.destination) == (0, 1)

@@ -33,6 +33,21 @@ def test_sizes(
     assert launch.program == ("x",)
 
 
+@pytest.mark.parametrize(
+    ("options", "visible"),
+    [
+        (["--gpus-per-task=2"], "2,3"),
+        (["--gpus-per-task=2", "--gpu-bind=none"], None),
+        (["--gpus-per-node=8"], None),
+    ],
+)
+def test_gpus_of_a_task(options: list[str], visible: str | None) -> None:
+    """Slurm lets a task see its own, if it was told how many these are."""
+    launch = parse_srun(["-N2", "--ntasks-per-node=4", *options, "x"], {})
+    place = Place(5, 8, 1, 2, 1, 4, ("node0", "node1"), "10.88.1.1", 29500)
+    assert launch.rank_variables(place).get("CUDA_VISIBLE_DEVICES") == visible
+
+
 def test_variables() -> None:
     """A task finds its place and its job; torchrun's variables are not set."""
     launch = parse_srun(["-N2", "--ntasks-per-node=4", "-J", "job", "--export=ALL,A=1", "x"], {})

@@ -119,7 +119,8 @@ class PlayedHost:
         value = reply.value - (1 << 64) if reply.value >> 63 else reply.value
         members: tuple[int, ...] = ()
         if call.wait in (WaitKind.COMM_INIT, WaitKind.COMM_SPLIT):
-            members = struct.unpack(f"<{len(reply.payload) // 4}I", reply.payload)
+            *ranks, _ = struct.unpack(f"<{len(reply.payload) // 4}I", reply.payload)
+            members = tuple(ranks)
         else:
             self._learn(reply)
         self._dated_ns = max(self._dated_ns, reply.time_ns)

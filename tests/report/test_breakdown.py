@@ -138,3 +138,14 @@ def test_any_intervals(spans: list[Span], begin_ns: int, length_ns: int, moves_n
     assert found == brute_force(spans, begin_ns, begin_ns + length_ns, moves_ns)
     compute, _, exposed, waiting, host, idle = found
     assert compute + exposed + waiting + host + idle == length_ns
+
+
+def test_gpus_of_one_rank_are_counted_apart(tmp_path: Path) -> None:
+    """Two GPUs that compute one after the other are each idle half of the time."""
+    kernels: list[Span] = [(KERNEL, 0, 0, 50), (KERNEL, 0, 50, 100)]
+    spans = make_run(tmp_path / "one.phr", [kernels]).spans.copy()
+    spans["device"] = [0, 1]
+    data = make_run(tmp_path / "two.phr", [kernels], spans=spans)
+    found = break_down(data, Iterations("marker", np.array([0, 100], np.int64)))
+    assert found is not None
+    assert (found.compute_ns, found.idle_ns) == (50, 50)

@@ -22,6 +22,10 @@ from phantora_py.report.layout import layout_text, pair_text
 from phantora_py.report.window import Window, steady_window
 
 
+def _node_of(rank: int) -> int:
+    return rank // 8
+
+
 def operation(number: int, **changes: Any) -> dict[str, Any]:
     """An all-reduce of four ranks on two nodes, which moves for 100 ns."""
     members = changes.get("members", [0, 1, 2, 3])
@@ -141,10 +145,10 @@ def test_bus_bandwidth(tmp_path: Path) -> None:
 )
 def test_layouts(members: list[int], text: str) -> None:
     """Eight GPUs a node."""
-    assert layout_text(members, 8) == text
+    assert layout_text(members, _node_of) == text
 
 
 def test_pairs() -> None:
     """Where a send goes to, seen from where it comes from."""
-    assert pair_text(3, 4, 8) == "rank +1, on the same node"
-    assert pair_text(8, 7, 8) == "rank -1, on another node"
+    assert pair_text(3, 4, _node_of) == "rank +1, on the same node"
+    assert pair_text(8, 7, _node_of) == "rank -1, on another node"

@@ -38,7 +38,7 @@ def test_the_largest_unknown_comes_first(
     make_run(tmp_path / "a.phr", [(), ()], spans=rows, timings=timings)
     assert main(["report", str(tmp_path / "a.phr"), "--kernels"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith("Of the whole run, means over ranks.")
+    assert said.startswith("Of the whole run, means over GPUs.")
     by_class, by_kernel = (part.split("\n") for part in said.split("\n\n")[1:])
     names = ["great stranger", "stranger", "large guess", "small guess", "fitted", "copy", "known"]
     found = [next((name for name in names if name in line), None) for line in by_kernel]

@@ -133,6 +133,7 @@ def test_figures(tmp_path: Path) -> None:
         "peak_reserved_bytes": [3 * GIB] * 2,
         "peak_allocated_bytes": [2 * GIB] * 2,
         "peak_device_bytes": [4 * GIB] * 2,
+        "gpus": [],
         "fits": True,
         "out_of_memory": [],
     }
@@ -188,7 +189,7 @@ def test_what_did_not_fit(tmp_path: Path) -> None:
     memory = {"capacity_bytes": 80 * GIB, "per_rank": [rank_memory(), rank_memory(oom=[OOM])]}
     summary = summarise(make(tmp_path / "a.phr", memory=memory))
     assert summary["memory"]["fits"] is False
-    assert summary["memory"]["out_of_memory"] == [{"rank": 1, **OOM}]
+    assert summary["memory"]["out_of_memory"] == [{"rank": 1, "device": None, **OOM}]
 
 
 def test_an_unsupported_call_is_counted(tmp_path: Path) -> None:

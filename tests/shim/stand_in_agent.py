@@ -222,8 +222,8 @@ class StandInAgent:
             communicator = 0 if color == -1 else len(self._members) + 1
             if communicator:
                 self._members[communicator] = members
-            for rank in members:
-                self._made[rank, key] = communicator, members if communicator else []
+            for place, rank in enumerate(members):
+                self._made[rank, key] = communicator, [*members, place] if communicator else []
                 self._tell((rank, key))
 
     def _answer(

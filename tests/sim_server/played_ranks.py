@@ -72,13 +72,23 @@ class Script(Program):
         return self
 
     def all_reduce(
-        self, sequence: int, count: int = 1 << 20, comm: int = 1, gap: int = 0, site: int = 0
+        self,
+        sequence: int,
+        count: int = 1 << 20,
+        comm: int = 1,
+        gap: int = 0,
+        site: int = 0,
+        *,
+        device: int = 0,
     ) -> Script:
+        """On the device's own stream, where it is not 0."""
+        operation = {"comm": comm, "count": count, "dtype": FLOAT, "device": device}
         self.nccl(
-            op(NcclOpKind.ALL_REDUCE, sequence, comm=comm, count=count, dtype=FLOAT),
-            stream=COMM_STREAM,
+            op(NcclOpKind.ALL_REDUCE, sequence, **operation),
+            stream=0 if device else COMM_STREAM,
             gap=gap,
             site=site,
+            device=device,
         )
         return self
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from sim_server.errors import Deadlock
-from sim_server.records.communicators import Communicators, Joiner, NewCommunicator
+from sim_server.records.communicators import Communicators, Joiner, Member, NewCommunicator
 
 
 def joiner(rank: int, position: int, colour: int = 0, time_ns: int = 0) -> Joiner:
-    return Joiner(rank, time_ns=time_ns, position=position, colour=colour)
+    return Joiner(Member(rank, rank), time_ns=time_ns, position=position, colour=colour)
 
 
 def world(ranks: int) -> Communicators:
@@ -97,6 +97,7 @@ def test_who_waits_is_told() -> None:
     communicators.split(1, 0, joiner(0, 0))
     new, split = communicators.meetings()
     assert (new.title, new.size) == ("a new communicator of 2 ranks (ncclCommInitRank)", 2)
-    assert (new.members, [one.rank for one in new.joiners]) == (None, [3])
+    assert (new.members, [one.member.rank for one in new.joiners]) == (None, [3])
     assert split.title == "communicators split from communicator 1 (ncclCommSplit)"
-    assert (split.members, [one.rank for one in split.joiners]) == ([0, 1, 2, 3], [2, 0])
+    assert [one.rank for one in split.members or ()] == [0, 1, 2, 3]
+    assert [one.member.rank for one in split.joiners] == [2, 0]

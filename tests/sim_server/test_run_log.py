@@ -56,6 +56,28 @@ def test_memory_peaks() -> None:
     }
 
 
+def test_each_gpu_of_a_rank_has_its_peaks() -> None:
+    """The rank's are those of the fullest; what one GPU takes is not added to another's."""
+    script = Script()
+    for device, used_bytes in ((0, 700), (1, 900), (0, 800)):
+        script.do(
+            RecordKind.ALLOC,
+            device=device,
+            bytes=10,
+            pointer=0,
+            used_bytes=used_bytes,
+            id=int(MemoryKind.DEVICE),
+        )
+    for device in (0, 1):
+        peaks = {"allocated_peak_bytes": 50 + device, "reserved_peak_bytes": 60 + device}
+        statistics(script, kind="memory", device=device, **peaks)
+    (memory,) = files_of(script)["memory.json"]["per_rank"]
+    assert (memory["device_peak_bytes"], memory["reserved_peak_bytes"]) == (900, 61)
+    told = [(one["device"], one["device_peak_bytes"]) for one in memory["devices"]]
+    assert told == [(0, 800), (1, 900)]
+    assert [one["allocated_peak_bytes"] for one in memory["devices"]] == [50, 51]
+
+
 def test_allocations_are_kept_in_order() -> None:
     """What was taken and given back, with the host's time and the line that took it."""
     script = Script().site(6, "train.py:3 main")
@@ -96,7 +118,10 @@ def test_out_of_memory_is_kept_with_its_line() -> None:
     script.do(RecordKind.OUT_OF_MEMORY, bytes=1 << 40, free_bytes=1 << 30, used_bytes=5, site=6)
     (_, memory) = files_of(Script(), script)["memory.json"]["per_rank"]
     assert memory["oom"] == [
-        {"asked_bytes": 1 << 40, "free_bytes": 1 << 30, "site": "train.py:3 main"}
+        {
+            **{"device": 0, "asked_bytes": 1 << 40, "free_bytes": 1 << 30},
+            "site": "train.py:3 main",
+        }
     ]
 
 

@@ -12,6 +12,7 @@
 #include "shim/channel/rank.h"
 #include "shim/core/config.h"
 #include "shim/core/failure.h"
+#include "shim/core/visible_devices.h"
 #include "shim/graph/capture.h"
 #include "shim/host_time/host_time.h"
 #include "shim/memory/first_use.h"
@@ -43,7 +44,7 @@ void attach_if_asked() noexcept {
 // The rank of a process that a program has started itself: what a launcher of its own says, else the device.
 std::uint32_t rank_of_use(int device) noexcept {
   const char* local_rank = std::getenv("LOCAL_RANK");
-  if (local_rank == nullptr || *local_rank < '0' || *local_rank > '9') return static_cast<std::uint32_t>(device);
+  if (local_rank == nullptr || *local_rank < '0' || *local_rank > '9') return node_gpu(device);
   return static_cast<std::uint32_t>(std::strtoul(local_rank, nullptr, 10));
 }
 

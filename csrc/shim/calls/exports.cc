@@ -10,6 +10,7 @@
 #include "shim/core/config.h"
 #include "shim/core/json.h"
 #include "shim/core/own_code.h"
+#include "shim/core/visible_devices.h"
 #include "shim/graph/capture.h"
 #include "shim/host_time/host_time.h"
 #include "shim/launch/launch.h"
@@ -94,6 +95,9 @@ PH_EXPORT void ph_marker_here(std::uint32_t kind) noexcept {
 // Around what phantora_py/rank itself does in a rank.
 PH_EXPORT void ph_enter() noexcept { ph::enter_own_code(); }
 PH_EXPORT void ph_leave() noexcept { ph::leave_own_code(); }
+
+// The GPU on the node that is this device of the process.
+PH_EXPORT int ph_node_gpu(int device) noexcept { return ph::node_gpu(device); }
 
 PH_EXPORT void ph_statistics(const char* json) noexcept { ph::emit_statistics(json); }
 

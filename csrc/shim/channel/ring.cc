@@ -15,6 +15,7 @@
 #include "shim/channel/slots.h"
 #include "shim/core/failure.h"
 #include "shim/core/futex.h"
+#include "shim/core/visible_devices.h"
 
 namespace ph {
 
@@ -94,7 +95,10 @@ Written write_cells(std::span<Record> records, std::string_view payload, const W
   if (records.empty()) return Written::Records;
   attachment.last_record_clock_ns = clock_ns;
   records.front().host_gap_ns = static_cast<std::uint64_t>(gap_ns + how.extra_gap_ns);
-  for (const Record& record : records) put_bytes(cell++, &record, sizeof record);
+  for (Record& record : records) {
+    record.device = node_gpu(record.device);
+    put_bytes(cell++, &record, sizeof record);
+  }
   put_payload(cell, payload);
   const std::uint64_t head = cell + payload_cells(payload.size());
   channel.head.store(head, std::memory_order_release);

@@ -19,7 +19,7 @@ int attribute_or_zero(CUdevice device, CUdevice_attribute attribute) noexcept {
 CUresult write_uuid(CUuuid* uuid, CUdevice device) noexcept {
   if (!uuid) return CUDA_ERROR_INVALID_VALUE;
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  device_uuid(device, reinterpret_cast<unsigned char*>(uuid->bytes));
+  device_uuid(node_gpu(device), reinterpret_cast<unsigned char*>(uuid->bytes));
   return CUDA_SUCCESS;
 }
 
@@ -42,7 +42,7 @@ PH_EXPORT CUresult cuDriverGetVersion(int* version) noexcept {
 PH_EXPORT CUresult cuDeviceGetCount(int* count) noexcept {
   PH_CALL(cuDeviceGetCount);
   if (!count) return CUDA_ERROR_INVALID_VALUE;
-  *count = static_cast<int>(config().device_count);
+  *count = visible_devices();
   return CUDA_SUCCESS;
 }
 
@@ -103,7 +103,7 @@ PH_EXPORT CUresult cuDeviceGetPCIBusId(char* text, int length, CUdevice device) 
   if (!text || length < 13) return CUDA_ERROR_INVALID_VALUE;
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   std::snprintf(text, static_cast<std::size_t>(length), "0000:%02X:00.0",
-                static_cast<unsigned>(device_pci_bus(device)));
+                static_cast<unsigned>(device_pci_bus(node_gpu(device))));
   return CUDA_SUCCESS;
 }
 
@@ -112,7 +112,7 @@ PH_EXPORT CUresult cuDeviceGetByPCIBusId(CUdevice* device, const char* text) noe
   if (!device || !text) return CUDA_ERROR_INVALID_VALUE;
   unsigned domain = 0, bus = 0;
   if (std::sscanf(text, "%x:%x:", &domain, &bus) != 2) return CUDA_ERROR_INVALID_VALUE;
-  const int ordinal = static_cast<int>(bus) - device_pci_bus(0);
+  const int ordinal = device_of_gpu(static_cast<int>(bus) - device_pci_bus(0));
   if (domain != 0 || !is_device(ordinal)) return CUDA_ERROR_INVALID_DEVICE;
   *device = ordinal;
   return CUDA_SUCCESS;

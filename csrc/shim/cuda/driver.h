@@ -9,13 +9,12 @@
 #include "shim/calls/library.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
+#include "shim/core/visible_devices.h"
 #include "shim/graph/capture.h"
 
 namespace ph::driver {
 
-inline bool is_device(CUdevice device) noexcept {
-  return device >= 0 && static_cast<std::uint32_t>(device) < config().device_count;
-}
+inline bool is_device(CUdevice device) noexcept { return is_visible(device); }
 
 inline void* to_pointer(CUdeviceptr address) noexcept { return reinterpret_cast<void*>(address); }
 inline CUdeviceptr to_address(const void* pointer) noexcept { return reinterpret_cast<CUdeviceptr>(pointer); }

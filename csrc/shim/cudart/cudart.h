@@ -23,6 +23,7 @@
 #include "shim/calls/library.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
+#include "shim/core/visible_devices.h"
 #include "shim/graph/capture.h"
 #include "shim/launch/launch.h"
 
@@ -36,9 +37,7 @@ inline cudaError_t refused(const char* call, const char* form) noexcept {
   return static_cast<cudaError_t>(library::unsupported(call, form));
 }
 
-inline bool is_device(int device) noexcept {
-  return device >= 0 && static_cast<std::uint32_t>(device) < config().device_count;
-}
+inline bool is_device(int device) noexcept { return is_visible(device); }
 
 // The kernel behind a host stub, or null.
 KernelFunction* find_kernel(const void* host_stub) noexcept;

@@ -27,7 +27,7 @@ std::atomic<std::uint64_t> enabled_peers[64];
 void fill_properties(cudaDeviceProp& properties, int device) {
   properties = {};
   std::snprintf(properties.name, sizeof properties.name, "%s", config().text("gpu.name").c_str());
-  device_uuid(device, reinterpret_cast<unsigned char*>(properties.uuid.bytes));
+  device_uuid(node_gpu(device), reinterpret_cast<unsigned char*>(properties.uuid.bytes));
 #define PH_FIELD(field)            \
   if (config().has("gpu." #field)) \
   properties.field = static_cast<decltype(properties.field)>(config().number("gpu." #field))
@@ -88,7 +88,7 @@ void fill_properties(cudaDeviceProp& properties, int device) {
   PH_FIELD3(maxGridSize);
 #undef PH_FIELD
 #undef PH_FIELD3
-  properties.pciBusID = device_pci_bus(device);
+  properties.pciBusID = device_pci_bus(node_gpu(device));
 }
 
 }  // namespace
@@ -98,8 +98,8 @@ extern "C" {
 PH_EXPORT cudaError_t cudaGetDeviceCount(int* count) noexcept {
   PH_CALL(cudaGetDeviceCount);
   if (count == nullptr) return returned(cudaErrorInvalidValue);
-  *count = static_cast<int>(config().device_count);
-  return cudaSuccess;
+  *count = visible_devices();
+  return *count > 0 ? cudaSuccess : returned(cudaErrorNoDevice);
 }
 
 PH_EXPORT cudaError_t cudaGetDevice(int* device) noexcept {
@@ -143,7 +143,7 @@ PH_EXPORT cudaError_t cudaDeviceGetPCIBusId(char* text, int length, int device) 
   if (text == nullptr || length < 13) return returned(cudaErrorInvalidValue);
   if (!is_device(device)) return returned(cudaErrorInvalidDevice);
   std::snprintf(text, static_cast<std::size_t>(length), "0000:%02X:00.0",
-                static_cast<unsigned>(device_pci_bus(device)));
+                static_cast<unsigned>(device_pci_bus(node_gpu(device))));
   return cudaSuccess;
 }
 

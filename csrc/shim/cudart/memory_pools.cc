@@ -36,7 +36,7 @@ std::mutex mutex;
 CUmemPoolHandle_st pools[kMaxDevices];
 auto& pooled = *new std::unordered_map<const void*, Pooled>;
 
-bool is_pool(cudaMemPool_t pool) noexcept { return pool >= pools && pool < pools + config().device_count; }
+bool is_pool(cudaMemPool_t pool) noexcept { return pool >= pools && pool < pools + visible_devices(); }
 
 bool is_graph_attribute(cudaGraphMemAttributeType attribute) noexcept {
   return attribute >= cudaGraphMemAttrUsedMemCurrent && attribute <= cudaGraphMemAttrReservedMemHigh;

@@ -19,6 +19,7 @@
 #include "shim/core/addresses.h"
 #include "shim/core/config.h"
 #include "shim/core/failure.h"
+#include "shim/core/visible_devices.h"
 #include "shim/memory/first_use.h"
 #include "shim/memory/free_ranges.h"
 #include "shim/values/values.h"
@@ -317,7 +318,10 @@ bool has_context(int device) noexcept {
 }
 
 void ensure_context(int device) noexcept {
-  if (!attached() && !has_context(device)) begin_use(device);
+  if (!has_context(device)) {
+    visible_devices();  // read before the first record
+    if (!attached()) begin_use(device);
+  }
   {
     const std::lock_guard lock(mutex);
     if (accounts[device].has_context) return;

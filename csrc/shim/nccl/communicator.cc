@@ -7,6 +7,7 @@
 #include "shim/core/config.h"
 #include "shim/core/device.h"
 #include "shim/core/handles.h"
+#include "shim/core/visible_devices.h"
 #include "shim/nccl/failure_text.h"
 #include "shim/values/value_queue.h"
 
@@ -30,7 +31,7 @@ ncclResult_t out_of_memory(int device) noexcept {
                 "Cuda failure 2 'out of memory': the buffers of a communicator on device " + std::to_string(device));
 }
 
-// The payload of the server's answer holds the members.
+// The payload of the server's answer holds the rank of each member and, last, our place among them.
 ncclResult_t ask(const Record& question, Reply& reply) noexcept {
   wait(question, reply);
   if (reply.status == ReplyStatus::Done) return ncclSuccess;
@@ -46,12 +47,14 @@ ncclResult_t announce(const Membership& membership) noexcept {
 
 ncclResult_t create(ncclComm_t* out, const Reply& reply, int device) noexcept {
   std::vector<std::uint32_t> members(reply.payload_bytes / sizeof(std::uint32_t));
+  if (members.empty()) return failed(ncclInternalError, "the simulator's communicator has no members");
   std::memcpy(members.data(), reply.payload, members.size() * sizeof(std::uint32_t));
   Communicator comm;
   comm.id = static_cast<std::uint32_t>(reply.value);
   comm.device = device;
-  while (comm.rank < static_cast<int>(members.size()) && members[comm.rank] != global_rank()) ++comm.rank;
-  if (comm.rank == static_cast<int>(members.size())) {
+  comm.rank = static_cast<int>(members.back());
+  members.pop_back();
+  if (comm.rank >= static_cast<int>(members.size()) || members[comm.rank] != global_rank()) {
     return failed(ncclInternalError, "the simulator's communicator does not hold this rank");
   }
   comm.sent.resize(members.size());
@@ -81,6 +84,7 @@ Membership membership(ncclComm_t* out, std::uint64_t key, int size, int rank) no
   question.arg[CommInitWaitArg::UniqueId] = key;
   question.arg[CommInitWaitArg::Size] = static_cast<std::uint64_t>(size);
   question.arg[CommInitWaitArg::Position] = static_cast<std::uint64_t>(rank);
+  question.arg[CommInitWaitArg::Gpu] = std::uint64_t{node_gpu(current_device())} + 1;
   return {out, current_device(), true, question};
 }
 

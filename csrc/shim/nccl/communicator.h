@@ -1,4 +1,4 @@
-// Communicators of this rank, behind ncclComm_t.
+// Communicators of this rank, behind ncclComm_t: one for each of its GPUs that is a member.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Communicator {
   std::uint32_t id = 0;  // the server's, the same on all its ranks
   int rank = 0;
   int device = 0;
-  std::shared_ptr<const std::vector<std::uint32_t>> members;  // global ranks
+  std::shared_ptr<const std::vector<std::uint32_t>> members;  // the rank of each
   std::uint32_t splits = 0;                 // ncclCommSplit calls so far
   std::uint32_t shrinks = 0;
   std::uint64_t collectives = 0;            // issued so far

@@ -52,6 +52,13 @@ bool is_live_reduction(const Communicator& comm, ncclRedOp_t reduction) noexcept
   return value - ncclNumOps < comm.reductions.size() && comm.reductions[value - ncclNumOps].alive;
 }
 
+// NCCL launches on the communicator's device, whichever is current.
+StreamRef stream_of(const Communicator& comm, const Request& r) noexcept {
+  StreamRef stream = resolve_stream(r.stream);
+  if (stream.id == 0) stream.device = static_cast<std::uint16_t>(comm.device);
+  return stream;
+}
+
 ncclResult_t check(const Request& r) noexcept {
   const auto invalid = [&r](const std::string& what) {
     return failed(ncclInvalidArgument, std::string(r.function) + " : " + what);
@@ -66,7 +73,13 @@ ncclResult_t check(const Request& r) noexcept {
   if (reduces(r.kind) && !is_live_reduction(*comm, r.reduction)) {
     return invalid("invalid or destroyed reduction operation " + std::to_string(r.reduction));
   }
-  if (!resolve_stream(r.stream).valid) return invalid("the stream was destroyed or never created");
+  const StreamRef stream = stream_of(*comm, r);
+  if (!stream.valid) return invalid("the stream was destroyed or never created");
+  if (stream.device != comm->device) {
+    return failed(ncclUnhandledCudaError, "Cuda failure 400 'invalid resource handle': " + std::string(r.function) +
+                                              " on device " + std::to_string(comm->device) +
+                                              " got a stream of device " + std::to_string(stream.device));
+  }
   const bool is_root = comm->rank == r.root || is_point_to_point(r.kind);
   if (r.count != 0 && sends(r, is_root) && !r.send) return invalid("sendbuff is null");
   if (r.count != 0 && receives(r, is_root) && !r.receive) return invalid("recvbuff is null");
@@ -181,7 +194,7 @@ ncclResult_t submit(const Request& request) noexcept {
   }
   // NCCL drops empty collectives; empty sends and receives keep their place among those of the pair.
   if (request.count == 0 && !is_point_to_point(request.kind)) return ncclSuccess;
-  const Queued queued{request, resolve_stream(request.stream)};
+  const Queued queued{request, stream_of(*find(request.comm), request)};
   if (group.depth == 0) return issue({queued});
   group.queued.push_back(queued);
   return ncclSuccess;

@@ -8,6 +8,7 @@
 #include "shim/calls/library.h"
 #include "shim/channel/rank.h"
 #include "shim/core/device.h"
+#include "shim/core/visible_devices.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/failure_text.h"
 #include "shim/nccl/group.h"
@@ -49,6 +50,21 @@ ncclResult_t init(const char* function, ncclComm_t* comm, int nranks, const nccl
   if (result != ncclSuccess) return result;
   const std::uint64_t key = ph::nccl::hash(ids, sizeof *ids * static_cast<std::size_t>(id_count));
   return ph::nccl::submit(ph::nccl::membership(comm, key, nranks, rank));
+}
+
+// Those of ncclCommInitAll, each once.
+ncclResult_t check_devices(const std::vector<int>& devices) noexcept {
+  std::vector<bool> seen(static_cast<std::size_t>(ph::visible_devices()));
+  for (const int device : devices) {
+    if (device < 0 || static_cast<std::size_t>(device) >= seen.size()) {
+      return failed(ncclInvalidArgument, "ncclCommInitAll : Invalid device " + std::to_string(device));
+    }
+    if (seen[device]) {
+      return failed(ncclInvalidUsage, "ncclCommInitAll : device " + std::to_string(device) + " is named twice");
+    }
+    seen[device] = true;
+  }
+  return ncclSuccess;
 }
 
 ncclResult_t no_communicator(const char* function) noexcept {
@@ -96,18 +112,19 @@ PH_EXPORT ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* de
   PH_CALL(ncclCommInitAll, HostCost::Setup);
   if (!comm) return null_result("ncclCommInitAll");
   if (ndev < 1) return failed(ncclInvalidArgument, "ncclCommInitAll : no devices");
-  if (ndev > 1) {
-    return static_cast<ncclResult_t>(ph::library::unsupported("ncclCommInitAll", "for several GPUs of one process"));
-  }
+  std::vector<int> devices(static_cast<std::size_t>(ndev));
+  for (int i = 0; i < ndev; ++i) devices[i] = devlist ? devlist[i] : i;
+  if (const ncclResult_t result = check_devices(devices); result != ncclSuccess) return result;
   const int before = ph::current_device();
-  if (!ph::set_current_device(devlist ? devlist[0] : 0)) {
-    return failed(ncclInvalidArgument, "ncclCommInitAll : Invalid device " + std::to_string(devlist[0]));
-  }
   ncclUniqueId id{};
-  ncclResult_t result = ncclGetUniqueId(&id);
-  if (result == ncclSuccess) result = init("ncclCommInitAll", comm, 1, &id, 1, 0, nullptr);
+  ncclGetUniqueId(&id);
+  ph::nccl::start_group();
+  for (int i = 0; i < ndev; ++i) {
+    ph::set_current_device(devices[i]);
+    init("ncclCommInitAll", &comm[i], ndev, &id, 1, i, nullptr);
+  }
   ph::set_current_device(before);
-  return result;
+  return ph::nccl::end_group();
 }
 
 PH_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,

@@ -18,19 +18,6 @@ constinit HandleTable<int> devices(HandleTag::Nvml);
 
 bool exists(unsigned index) noexcept { return index < config().device_count; }
 
-std::string uuid_text(int device) {
-  unsigned char uuid[16];
-  device_uuid(device, uuid);
-  std::string text = "GPU-";
-  for (int i = 0; i < 16; ++i) {
-    char byte[3];
-    std::snprintf(byte, sizeof byte, "%02x", uuid[i]);
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += byte;
-  }
-  return text;
-}
-
 nvmlReturn_t write_text(char* text, unsigned length, const std::string& value) noexcept {
   if (!text) return NVML_ERROR_INVALID_ARGUMENT;
   if (value.size() >= length) return NVML_ERROR_INSUFFICIENT_SIZE;
@@ -128,7 +115,7 @@ PH_EXPORT nvmlReturn_t nvmlDeviceGetHandleByUUID(const char* uuid, nvmlDevice_t*
   if (!initialised()) return NVML_ERROR_UNINITIALIZED;
   if (!uuid || !device) return NVML_ERROR_INVALID_ARGUMENT;
   for (unsigned index = 0; exists(index); ++index) {
-    if (uuid_text(static_cast<int>(index)) == uuid) return by_index(index, device);
+    if (device_uuid_text(static_cast<int>(index)) == uuid) return by_index(index, device);
   }
   return NVML_ERROR_NOT_FOUND;
 }
@@ -168,7 +155,7 @@ PH_EXPORT nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t handle, unsigned* m
 PH_EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t handle, char* uuid, unsigned length) noexcept {
   PH_CALL(nvmlDeviceGetUUID);
   PH_NVML_DEVICE(device, handle);
-  return write_text(uuid, length, uuid_text(device));
+  return write_text(uuid, length, device_uuid_text(device));
 }
 
 PH_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t handle, nvmlPciInfo_t* pci) noexcept {

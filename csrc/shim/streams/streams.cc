@@ -10,7 +10,7 @@
 
 #include "shim/channel/rank.h"
 #include "shim/core/addresses.h"
-#include "shim/core/config.h"
+#include "shim/core/visible_devices.h"
 #include "shim/core/handles.h"
 #include "shim/graph/capture.h"
 
@@ -69,7 +69,7 @@ void take_released(std::span<std::uint64_t> room) {
 int current_device() noexcept { return device_of_thread; }
 
 bool set_current_device(int device) noexcept {
-  if (device < 0 || static_cast<std::uint32_t>(device) >= config().device_count) return false;
+  if (!is_visible(device)) return false;
   device_of_thread = device;
   return true;
 }

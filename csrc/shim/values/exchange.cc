@@ -107,8 +107,8 @@ bool is_abandoned(std::uint64_t communicator) noexcept {
   return exchange.abandoned.contains(communicator);
 }
 
-void send_datagram(std::uint32_t destination, Header header, std::span<const unsigned char> part) noexcept {
-  sockaddr_un address = address_of(destination);
+void send_datagram(std::uint32_t rank, Header header, std::span<const unsigned char> part) noexcept {
+  sockaddr_un address = address_of(rank);
   iovec parts[] = {{&header, sizeof header}, {const_cast<unsigned char*>(part.data()), part.size()}};
   msghdr message{};
   message.msg_name = &address;
@@ -139,15 +139,15 @@ void open_exchange() noexcept {
   if (bind(exchange.socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) < 0) fail("bind");
 }
 
-void send_message(std::uint32_t destination, const MessageKey& key, std::span<const unsigned char> bytes) noexcept {
-  begin_call(destination + 1);  // it may be what that rank waits for
+void send_message(std::uint32_t rank, const MessageKey& key, std::span<const unsigned char> bytes) noexcept {
+  begin_call(rank + 1);  // it may be what that rank waits for
   std::size_t offset = 0;
   do {
     const auto part = bytes.subspan(offset, std::min(kFragmentBytes, bytes.size() - offset));
-    send_datagram(destination, {key, bytes.size(), offset}, part);
+    send_datagram(rank, {key, bytes.size(), offset}, part);
     offset += part.size();
   } while (offset < bytes.size());
-  end_call(destination + 1);
+  end_call(rank + 1);
 }
 
 bool has_message(const MessageKey& key) noexcept {

@@ -21,7 +21,8 @@ struct MessageKey {
   std::uint64_t communicator;
   std::uint64_t sequence;
   MessageKind kind;
-  std::uint32_t source;  // global rank of the sender
+  std::uint32_t source;       // places in the communicator: of the sender,
+  std::uint32_t destination;  // and of the receiver
   auto operator<=>(const MessageKey&) const = default;
 };
 
@@ -29,7 +30,7 @@ void open_exchange() noexcept;
 
 // The first four are called by the value thread alone. An empty message means that the sender does not know the values.
 // Sends wait for nothing but room; a message to a rank that has ended is dropped.
-void send_message(std::uint32_t destination, const MessageKey& key, std::span<const unsigned char> bytes) noexcept;
+void send_message(std::uint32_t rank, const MessageKey& key, std::span<const unsigned char> bytes) noexcept;
 // Whether the message has come, or never will because its communicator was abandoned.
 bool has_message(const MessageKey& key) noexcept;
 // Takes the message that has come; empty also when the communicator was abandoned.

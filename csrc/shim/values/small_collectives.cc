@@ -104,10 +104,10 @@ class Run {
 
   bool is_root() const noexcept { return op_.rank == op_.root; }
 
-  MessageKey key(MessageKind kind, std::uint32_t from) const noexcept {
-    return {op_.communicator, op_.sequence, kind, (*op_.members)[from]};
+  MessageKey key(MessageKind kind, std::uint32_t from, std::uint32_t to) const noexcept {
+    return {op_.communicator, op_.sequence, kind, from, to};
   }
-  bool has(std::uint32_t from, MessageKind kind) const noexcept { return has_message(key(kind, from)); }
+  bool has(std::uint32_t from, MessageKind kind) const noexcept { return has_message(key(kind, from, op_.rank)); }
   bool has_contributions() const noexcept {
     for (std::uint32_t from = 0; from < ranks_; ++from) {
       if (from != op_.rank && !has(from, MessageKind::Contribution)) return false;
@@ -117,11 +117,11 @@ class Run {
   void send(std::uint32_t to, MessageKind kind, const Part& part) const {
     Bytes message;
     pack(part, message);
-    send_message((*op_.members)[to], key(kind, op_.rank), message);
+    send_message((*op_.members)[to], key(kind, op_.rank, to), message);
   }
   void send_to_others(const Bytes& message) const {
     for (std::uint32_t to = 0; to < ranks_; ++to) {
-      if (to != op_.rank) send_message((*op_.members)[to], key(MessageKind::Result, op_.rank), message);
+      if (to != op_.rank) send_message((*op_.members)[to], key(MessageKind::Result, op_.rank, to), message);
     }
   }
   void send_chunks(MessageKind kind) const {
@@ -131,7 +131,7 @@ class Run {
   }
   // Unknown if the communicator was abandoned.
   Part receive(std::uint32_t from, MessageKind kind) const {
-    Parts parts = unpack(take_message(key(kind, from)));
+    Parts parts = unpack(take_message(key(kind, from, op_.rank)));
     return parts.empty() ? Part{} : std::move(parts.front());
   }
 
@@ -223,7 +223,7 @@ class Run {
       for (const Part& part : parts) pack(part, message);
       send_to_others(message);
     } else {
-      parts = unpack(take_message(key(MessageKind::Result, kHub)));
+      parts = unpack(take_message(key(MessageKind::Result, kHub, op_.rank)));
       parts.resize(ranks_);
     }
     write_all(parts);
@@ -234,7 +234,7 @@ class Run {
   std::size_t ranks_;
 };
 
-// The operations of a group run at once: all send before any waits.
+// The operations of a group run at once: all send before any waits. One may wait for another of them, of another GPU.
 class Group {
  public:
   void add(SmallCollective op) {
@@ -253,9 +253,12 @@ class Group {
       for (const Run& run : runs_) run.begin();
       begun_ = true;
     }
-    if (!std::all_of(runs_.begin(), runs_.end(), [](const Run& run) { return run.ready(); })) return false;
-    for (const Run& run : runs_) run.finish();
-    return true;
+    std::erase_if(runs_, [](const Run& run) {
+      const bool is_ready = run.ready();
+      if (is_ready) run.finish();
+      return is_ready;
+    });
+    return runs_.empty();
   }
 
   Touches touches;

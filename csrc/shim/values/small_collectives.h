@@ -25,7 +25,7 @@ struct SmallCollective {
   Reduction reduction;
   std::uint64_t communicator;
   std::uint64_t sequence;
-  std::shared_ptr<const std::vector<std::uint32_t>> members;  // global ranks
+  std::shared_ptr<const std::vector<std::uint32_t>> members;  // the rank of each
   std::uint32_t rank;  // ours, in the communicator
   std::uint32_t root;
   const void* send;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shim/channel/rank.h"
+#include "shim/core/visible_devices.h"
 
 namespace ph {
 
@@ -31,12 +32,12 @@ struct Knowledge {
 Knowledge& of_drivers = *new Knowledge;
 Knowledge& of_helpers = *new Knowledge;
 
-// Stream ids are never used again, except 0, which every device has.
-std::uint64_t key(std::uint32_t device, std::uint32_t stream) noexcept { return std::uint64_t{device} << 32 | stream; }
+// Stream ids are never used again, except 0, which every GPU has.
+std::uint64_t key(std::uint32_t gpu, std::uint32_t stream) noexcept { return std::uint64_t{gpu} << 32 | stream; }
 
 EventProgress look_up(Knowledge& knowledge, StreamRef stream, std::uint64_t instance) noexcept {
   const std::lock_guard lock(knowledge.mutex);
-  const Known& known = knowledge.streams[key(stream.device, stream.id)];
+  const Known& known = knowledge.streams[key(node_gpu(stream.device), stream.id)];
   if (instance <= known.done) return EventProgress::Done;
   const Nanoseconds now_ns = host_clock_ns();
   const bool pending = std::any_of(known.pending.begin(), known.pending.end(), [=](const Pending& one) {

@@ -7,6 +7,7 @@ from typing import Any
 
 from phantora_py.data import RunData
 from phantora_py.report.exposed import exposed_rows
+from phantora_py.report.gpus import run_gpus
 from phantora_py.report.kernels import KernelRow, kernel_rows
 from phantora_py.report.waiting import waiting_rows
 from phantora_py.report.window import Window
@@ -18,15 +19,15 @@ class Basis:
 
     def __init__(self, data: RunData, window: Window) -> None:
         self._window = window
-        self._ranks = data.ranks
-        self._count = data.ranks * max(window.iterations, 1)
+        self._gpus = len(run_gpus(data))
+        self._count = self._gpus * max(window.iterations, 1)
 
     @property
     def text(self) -> str:
         """In words."""
         if not self._window.iterations:
-            return "Of the whole run, means over ranks."
-        return "Of the iterations after the first, means over ranks and iterations."
+            return "Of the whole run, means over GPUs."
+        return "Of the iterations after the first, means over GPUs and iterations."
 
     @property
     def whole_text(self) -> str:
@@ -34,12 +35,12 @@ class Basis:
         return "the iteration" if self._window.iterations else "the run"
 
     def mean(self, total: float) -> float:
-        """Of a sum over ranks and iterations."""
+        """Of a sum over GPUs and iterations."""
         return total / self._count
 
     def share(self, total_ns: int) -> float:
-        """Of the whole time of all ranks."""
-        whole_ns = self._window.length_ns * self._ranks
+        """Of the whole time of all GPUs."""
+        whole_ns = self._window.length_ns * self._gpus
         return total_ns / whole_ns if whole_ns else 0.0
 
 

@@ -14,20 +14,35 @@ from phantora_py.report.page.part import PageFindings, PagePart
 from phantora_py.text.units import size_text
 
 _MOST_FAILURES = 5
+# Whose GPUs are listed one by one; of more ranks the JSON tells (assumed to be enough to look at).
+_MOST_RANKS = 4
 
 
 class OutOfMemory(TypedDict):
     """An allocation that did not fit."""
 
     rank: int
+    device: int | None
+    """Of which GPU of the rank's node; null in files of earlier versions."""
     asked_bytes: int
     free_bytes: int
     site: str
     """The Python line that asked."""
 
 
+class GpuMemory(TypedDict):
+    """What a rank took of one of its GPUs."""
+
+    rank: int
+    device: int
+    """The GPU on the rank's node."""
+    peak_reserved_bytes: int
+    peak_allocated_bytes: int
+    peak_device_bytes: int
+
+
 class MemorySummary(TypedDict):
-    """Lists have an entry per rank; none if the run broke off."""
+    """Lists have an entry per rank, of the fullest of its GPUs; none if the run broke off."""
 
     capacity_bytes: int
     """Of the rank whose peak is highest."""
@@ -37,6 +52,8 @@ class MemorySummary(TypedDict):
     """Likewise."""
     peak_device_bytes: list[int]
     """Also context, NCCL and whatever else took device memory: this must fit."""
+    gpus: list[GpuMemory]
+    """Of ranks that use several GPUs."""
     fits: bool | None
     """Null if the run broke off."""
     out_of_memory: list[OutOfMemory]
@@ -48,7 +65,7 @@ def make(found: Findings) -> MemorySummary:
     per_rank = data.memory["per_rank"]
     worst: dict[str, Any] = max(per_rank, key=itemgetter("device_peak_bytes"), default={})
     failures = [
-        cast("OutOfMemory", {"rank": rank, **oom})
+        cast("OutOfMemory", {"rank": rank, "device": None, **oom})
         for rank, memory in enumerate(per_rank)
         for oom in memory["oom"]
     ]
@@ -58,6 +75,17 @@ def make(found: Findings) -> MemorySummary:
         "peak_reserved_bytes": [memory["reserved_peak_bytes"] for memory in per_rank],
         "peak_allocated_bytes": [memory["allocated_peak_bytes"] for memory in per_rank],
         "peak_device_bytes": [memory["device_peak_bytes"] for memory in per_rank],
+        "gpus": [
+            {
+                "rank": rank,
+                "device": one["device"],
+                "peak_reserved_bytes": one["reserved_peak_bytes"],
+                "peak_allocated_bytes": one["allocated_peak_bytes"],
+                "peak_device_bytes": one["device_peak_bytes"],
+            }
+            for rank, memory in enumerate(per_rank)
+            for one in memory.get("devices", ())
+        ],
         "fits": None if data.broke_off else not failures,
         "out_of_memory": failures,
     }
@@ -71,17 +99,36 @@ def lines(memory: MemorySummary) -> list[str]:
     worst = max(range(len(peaks)), key=peaks.__getitem__)
     capacity = size_text(memory["capacity_bytes"])
     said = [
-        f"  peak memory [bold]{size_text(peaks[worst])}[/] of {capacity} (rank {worst}; PyTorch "
+        f"  peak memory [bold]{size_text(peaks[worst])}[/] of {capacity} "
+        f"({_whose(memory, worst)}; PyTorch "
         f"reserved {size_text(memory['peak_reserved_bytes'][worst])}, allocated "
         f"{size_text(memory['peak_allocated_bytes'][worst])})"
     ]
+    several = {one["rank"] for one in memory["gpus"]}
+    if len(several) <= _MOST_RANKS:
+        said += [_gpus_line(memory, rank) for rank in sorted(several)]
     for failure in memory["out_of_memory"][:_MOST_FAILURES]:
+        of_gpu = f" of GPU {failure['device']}" if failure["rank"] in several else ""
         said.append(
-            f"  [red]rank {failure['rank']} ran out of memory[/]: "
+            f"  [red]rank {failure['rank']} ran out of memory{of_gpu}[/]: "
             f"asked {size_text(failure['asked_bytes'])}, free {size_text(failure['free_bytes'])}, "
             f"at {escape(failure['site'])}"
         )
     return said
+
+
+def _gpus_line(memory: MemorySummary, rank: int) -> str:
+    own = [one for one in memory["gpus"] if one["rank"] == rank]
+    sizes = (f"GPU {one['device']} {size_text(one['peak_device_bytes'])}" for one in own)
+    return f"    rank {rank}: {', '.join(sizes)}"
+
+
+def _whose(memory: MemorySummary, rank: int) -> str:
+    own = [one for one in memory["gpus"] if one["rank"] == rank]
+    if not own:
+        return f"rank {rank}"
+    fullest = max(own, key=itemgetter("peak_device_bytes"))
+    return f"rank {rank}, GPU {fullest['device']}"
 
 
 def _views(found: PageFindings) -> dict[str, Any]:

@@ -50,6 +50,8 @@ class Utilization(TypedDict):
     """Of the operands of most products, as `bf16`."""
     peak_flops_per_s: float
     """For that type, dense, of all GPUs together."""
+    gpus: int
+    """How many these are."""
     hidden_share: float
     """Of the kernels' time, that of products that are not counted, because their sizes are not
     known."""
@@ -108,6 +110,7 @@ def _utilization(found: Findings, time_ns: float) -> Utilization | None:
         "mfu": None if products.model is None else products.model / most,
         "type": products.type,
         "peak_flops_per_s": products.peak_per_s,
+        "gpus": products.gpus,
         "hidden_share": products.hidden_share,
     }
 
@@ -121,7 +124,7 @@ def lines(run: RunThroughput | None, ranks: int) -> list[str]:
         if (amount := run[name]) is not None:
             said.append(f"  {amount_line(name, amount, ranks)}")
     if (share := run["utilization"]) is not None:
-        said.append(f"  {utilization_line(share, ranks)}")
+        said.append(f"  {utilization_line(share)}")
     return said
 
 
@@ -140,12 +143,12 @@ def _count_text(amount: float) -> str:
     return f"{amount:,.0f}" if amount == int(amount) else amount_text(amount)
 
 
-def utilization_line(share: Utilization, ranks: int) -> str:
+def utilization_line(share: Utilization) -> str:
     """As "MFU 41.2 %   HFU 54.9 %   of 989 TFLOP/s (dense bf16) a GPU"."""
     at_least = "at least " if share["hidden_share"] else ""
     parts = [] if share["mfu"] is None else [f"[bold]MFU {at_least}{percent_text(share['mfu'])}[/]"]
     parts.append(f"HFU {at_least}{percent_text(share['hfu'])}")
-    peak = share["peak_flops_per_s"] / ranks / 1e12
+    peak = share["peak_flops_per_s"] / share["gpus"] / 1e12
     parts.append(f"of {amount_text(peak)} TFLOP/s (dense {escape(share['type'])}) a GPU")
     if share["hidden_share"]:
         parts.append(
@@ -165,7 +168,7 @@ def tiles(run: RunThroughput | None, ranks: int) -> list[tuple[str, str]]:
             of_rank = "" if amount["is_whole"] else f", rank {ranges_text(amount['ranks'])} alone"
             found.append((amount_text(amount["per_s"]), f"{name} a second{of_rank}"))
     if (share := run["utilization"]) is not None:
-        peak = f"of {amount_text(share['peak_flops_per_s'] / ranks / 1e12)} TFLOP/s a GPU"
+        peak = f"of {amount_text(share['peak_flops_per_s'] / share['gpus'] / 1e12)} TFLOP/s a GPU"
         said = f"{peak}, dense {share['type']}"
         if share["hidden_share"]:
             said += "; products of unknown sizes are not counted"

@@ -14,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import Allocation, RunData
+from phantora_py.data.operations import tracks_of
 from phantora_py.report.iterations import Nanoseconds, find_iterations, find_steps
 from phantora_py.report.trace.names import Label, Labels
 from phantora_py.report.window import Window
+from sim_server.deadlock import ranges_text
 from sim_server.log.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN
 from sim_server.records import MarkerKind
 
@@ -80,20 +82,21 @@ class Trace:
         """Arrows from part to part of each operation: from who sends to who receives; from rank to
         rank in the order of arrival for all others, so that they end at the one that came last.
         """
-        parts: dict[int, dict[int, Any]] = {}
+        parts: dict[int, dict[tuple[int, int | None], Any]] = {}
         for rank in sorted(ranks):
             spans = self._within(self._data.spans_of(rank))
             for span in spans[spans["kind"] == COMMUNICATION_SPAN]:
-                parts.setdefault(int(span["id"]), {})[rank] = span
-        for identifier, by_rank in parts.items():
+                by_track = parts.setdefault(int(span["id"]), {})
+                by_track[rank, None] = by_track[rank, int(span["device"])] = span
+        for identifier, by_track in parts.items():
             operation = self._data.operations[identifier]
-            arrived = zip(operation["arrivals_ns"], operation["members"], strict=True)
-            order = operation["members"]
+            order = tracks_of(operation)
             if operation["kind"] != "send":
-                order = [rank for _, rank in sorted(arrived)]
-            order = [rank for rank in dict.fromkeys(order) if rank in by_rank]
-            for place, rank in enumerate(order if len(order) > 1 else ()):
-                span = by_rank[rank]
+                arrived = zip(operation["arrivals_ns"], operation["members"], order, strict=True)
+                order = [track for _, _, track in sorted(arrived)]
+            order = [track for track in dict.fromkeys(order) if track in by_track]
+            for place, track in enumerate(order if len(order) > 1 else ()):
+                span, (rank, _) = by_track[track], track
                 # Each part is under way then: the last has just arrived, and none has ended.
                 yield {
                     **{"ph": "s" if place == 0 else "t" if place < len(order) - 1 else "f"},
@@ -146,7 +149,10 @@ class Trace:
 
     def _names(self, rank: int) -> Iterator[Event]:
         per_node = int(self._data.run["gpus_per_node"])
-        name = f"rank {rank} (node {rank // per_node}, GPU {rank % per_node})"
+        devices = sorted({device for device, _ in self._threads[rank]})
+        own = f"GPU {rank % per_node}"
+        gpus = f"GPUs {ranges_text(devices)}" if len(devices) > 1 else own
+        name = f"rank {rank} (node {rank // per_node}, {gpus})"
         yield _metadata(rank, 0, "process_name", {"name": name})
         yield _metadata(rank, 0, "process_sort_index", {"sort_index": rank})
         streams = self._threads[rank]
