@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from typing import Any
 
 import pytest
 
 from phantora_py.profile.calls import Refusal
 from phantora_py.profile.contents import missing_contents
 from sim_server.kernels.work import Launch
+from sim_server.records.payloads import Kernel
 
 BACKWARD = (
     "_ZN2at6native45_GLOBAL__N__495ba4d0_12_Embedding_cu_9c8c8d3a33embedding_backward_feature_kernel"
@@ -20,9 +20,13 @@ GATHER = "_ZN2at6native24vectorized_gather_kernelILi16ElEEvPcS2_PT0_illllb"
 
 
 def launch(name: str, *scalars: tuple[int, int]) -> Launch:
-    signature: dict[str, Any] = {
-        **{"kind": "kernel", "name": name, "grid": [2, 1, 1], "block": [32, 32, 1]},
-        **{"shared_bytes": 0, "scalars": [list(one) for one in scalars]},
+    signature: Kernel = {
+        "kind": "kernel",
+        "name": name,
+        "grid": (2, 1, 1),
+        "block": (32, 32, 1),
+        "shared_bytes": 0,
+        "scalars": list(scalars),
     }
     return Launch.from_signature(signature)
 
