@@ -11,7 +11,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from phantora_py.agent import packets
 from phantora_py.agent.channels import Channels
 from phantora_py.agent.idle import name_of, sleeps_by_clock, thread_at_work, thread_works
 
@@ -80,7 +79,7 @@ class _Question:
             return None
         since_s = self._children_sleep_since_s
         self._children_sleep_since_s = now_s if since_s is None else since_s
-        all_sleep = thread_at_work(pid, but=others) is None and not packets.are_under_way()
+        all_sleep = thread_at_work(pid, but=others) is None
         if not all_sleep and now_s - self._children_sleep_since_s < _PATIENCE_WITH_THREADS_S:
             return None
         self.is_answered = True

@@ -5,7 +5,8 @@ is set aside comes back when another rank acts, and would come back too late if 
 already been sent were still on its way to it.
 
 * `StillWatch` proves it. A rank is asleep if all its threads sleep at one instant, and that is so
-  if two looks find none that runs, nor one that has run in between. What has been found asleep
+  if two looks find none that runs, nor one that has run in between; and if the kernel has no packet
+  in a queue between these looks, which one of its threads may have sent to another. What has been found asleep
   stays asleep until a call (csrc/protocol/switchboard.h) to it begins, the simulation answers it,
   or it gets on by itself. A
   message on its way is in the hands of a thread that runs: one that makes a call, which is counted,
@@ -157,21 +158,29 @@ def is_asleep(pid: int, *, but_main: bool = False) -> bool:
 def thread_at_work(
     pid: int, *, but_main: bool = False, but_first: bool = False, but: Collection[int] = ()
 ) -> str | None:
-    """A thread of a process tree, as its directory in /proc; none if all sleep at one instant.
+    """A thread of a process tree, as its directory in /proc; none if all sleep at one instant, at
+    which the kernel has no packet for them either. While it has one, the first thread.
 
     `but_main`: all but main threads; `but_first`: but those of `pid` itself; `but`: but those of
     these processes and all below them.
+    Raises: OSError or ValueError if the kernel's account of packets cannot be read.
     """
     directory = _thread(pid, pid)
     own = f"/proc/{pid}/"
+    seen = {}
     try:
-        seen = {}
         for directory, task in _tasks_of_tree(pid, but):
             if (but_main and task.is_main) or (but_first and directory.startswith(own)):
                 continue
             if not task.sleeps:
                 return directory
             seen[directory] = task.timeslices
+    except (OSError, ValueError):
+        return directory  # One ended just now: something happened.
+    # One of them may have sent it since it was looked for, and sleep now as its receiver does.
+    if packets.are_under_way():
+        return _thread(pid, pid)
+    try:
         # If none of them has run since, there are no others.
         for directory, timeslices in seen.items():
             if _account(directory)[2] != timeslices or _state(directory) in _BUSY:

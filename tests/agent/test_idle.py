@@ -203,6 +203,14 @@ def test_no_rank_is_still_while_a_packet_is_under_way(
         assert becomes_still(watch(Calls()), {0: pid}) == expected
 
 
+def test_a_packet_may_come_up_during_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread of the rank has sent it to another one of the rank, after the first check."""
+    answers = itertools.cycle([False, True])
+    monkeypatch.setattr(packets, "are_under_way", lambda: next(answers))
+    with running("read x") as pid:
+        assert becomes_still(watch(Calls()), {0: pid}) == set()
+
+
 def test_an_old_kernel_does_not_tell_of_packets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
