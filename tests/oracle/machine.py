@@ -15,6 +15,7 @@ from typing import Any
 from sim_server.cluster import load_cluster
 from sim_server.gpu import load_gpu
 from sim_server.kernels import Tier, Timing
+from sim_server.records.payloads import Kernel
 from sim_server.settings import Settings
 
 MOST_RANKS = 6
@@ -66,10 +67,20 @@ class StatedTimes:
 
     def time(self, signature: Mapping[str, Any]) -> Timing:
         """The timing of `stated_signature`."""
-        duration_ns, eighths = signature["duration_ns"], signature["eighths"]
+        (_, duration_ns), (_, eighths) = signature["scalars"]
         return Timing(duration_ns, Tier.ASSUMED, "stated", f"{duration_ns}", eighths / 8)
 
 
 def stated_signature(duration_ns: int, eighths: int) -> bytes:
-    """The payload of a Signature record."""
-    return json.dumps({"kind": "stated", "duration_ns": duration_ns, "eighths": eighths}).encode()
+    """The payload of a Signature record: a kernel whose arguments say how long it takes, and how
+    many eighths of the multiprocessors.
+    """
+    signature: Kernel = {
+        "kind": "kernel",
+        "name": "stated",
+        "grid": (1, 1, 1),
+        "block": (1, 1, 1),
+        "shared_bytes": 0,
+        "scalars": [(0, duration_ns), (1, eighths)],
+    }
+    return json.dumps(signature).encode()

@@ -5,6 +5,8 @@
 #include <iostream>
 #include <string>
 
+#include "shim/core/visible_devices.h"
+
 namespace {
 ph::Nanoseconds clock_ns = 0;
 bool driver = true;
@@ -13,6 +15,7 @@ bool driver = true;
 namespace ph {
 Nanoseconds host_clock_ns() noexcept { return clock_ns; }
 bool is_driver() noexcept { return driver; }
+std::array<std::uint16_t, kMaxDevices> gpu_of_device{};
 }  // namespace ph
 
 int main() {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from fake_run import FakeRun
-from stand_in_agent import CALLS_BYTES
+from stand_in_agent import CALLS_TO_EVERYONE_AT
 
 from sim_server.records import RecordKind, WaitFlags, WaitKind
 
@@ -216,9 +216,8 @@ def test_a_helper_s_own_act_waits_and_its_answer_does_not(run: FakeRun) -> None:
 
 def calls_to_everyone(run: FakeRun) -> int:
     """How many calls of rank 0 to everyone have ended (csrc/protocol/switchboard.h)."""
-    row_bytes = 2 * CALLS_BYTES  # to itself, to everyone
-    row = (run.directory / "switchboard").read_bytes()[-row_bytes:]
-    return int(struct.unpack("<4I", row)[3])
+    board = (run.directory / "switchboard").read_bytes()
+    return int(struct.unpack_from("<II", board, CALLS_TO_EVERYONE_AT)[1])
 
 
 def test_a_rank_s_end_is_an_act(run: FakeRun) -> None:
