@@ -169,7 +169,7 @@ class GpuChanges:
     base: Annotated[str | None, Setting("base", check_lower_name)] = None
     """The built-in GPU; by default that of the cluster's base. None: the GPU is built in."""
     device_name: Annotated[str | None, Setting("device_name", check_name)] = None
-    """What programs read as its name; by default as of the base."""
+    """What programs and timing caches know it by; by default the base's name and its own."""
     memory_bytes: Annotated[int | None, Setting("memory", parse_bytes)] = None
     """What CUDA says it has."""
     bandwidth_bytes_per_s: Annotated[int | None, Setting("bandwidth", parse_bytes_per_s)] = None

@@ -30,9 +30,10 @@ def changed_gpu(
 ) -> GpuProfile:
     """`gpu` under the name `profile`, with what is given in place of its own.
 
-    `name`: what programs read. Rates that are fitted to `gpu` are scaled: those of memory by the
-    bandwidth, those of multiprocessors by the clock, those of products and attention by the power
-    limit too, whose intervals widen.
+    `name`: what programs and timing caches know it by. The default differs from that of `gpu`, so
+    that what was measured there is not taken for this one. Rates that are fitted to `gpu` are
+    scaled: those of memory by the bandwidth, those of multiprocessors by the clock, those of
+    products and attention by the power limit too, whose intervals widen.
     """
     memory_bytes = memory_bytes or gpu.memory_bytes
     bandwidth_bytes_per_s = bandwidth_bytes_per_s or int(gpu.memory["bandwidth_bytes_per_s"])
@@ -45,7 +46,7 @@ def changed_gpu(
     return replace(
         gpu,
         profile=profile,
-        name=name or gpu.name,
+        name=name or f"{gpu.name} ({profile})",
         properties={**gpu.properties, "totalGlobalMem": memory_bytes},
         clocks={**gpu.clocks, "sm_khz": sm_clock_khz},
         power={"limit_w": power_limit_w},

@@ -62,9 +62,10 @@ def test_what_a_file_says_of_its_gpu(tmp_path: Path) -> None:
 
 
 def test_nothing_said_is_nothing_changed(tmp_path: Path) -> None:
-    """A table with a name alone is the base under another name."""
-    changed = gpu_of(tmp_path, 'base = "h200"\n[gpu]\nname = "mine"\n')
-    assert changed.to_dict() == load_gpu("h200").to_dict() | {"profile": "mine"}
+    """A table with a name alone is the base under another name, also for timing caches."""
+    changed, base = gpu_of(tmp_path, 'base = "h200"\n[gpu]\nname = "mine"\n'), load_gpu("h200")
+    names = {"profile": "mine", "name": f"{base.name} (mine)"}
+    assert changed.to_dict() == base.to_dict() | names
 
 
 def test_a_power_limit_slows_products_and_widens_their_interval(tmp_path: Path) -> None:
