@@ -1,26 +1,13 @@
-"""Finds out which isolation this machine permits, by trying each primitive in a child that is
-thrown away.
-"""
+"""The isolation that a run has: what this machine permits of what was asked for."""
 
-import os
-import subprocess
-import sys
-import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from phantora_py.isolation import container, nodes, system
-from phantora_py.isolation.names import Names
-from phantora_py.isolation.nodes import Node, Nodes
+from phantora_py.isolation import attempts
+from phantora_py.isolation.attempts import PRIMITIVES
 from sim_server.errors import UsageError
 
-PRIMITIVES = ("mnt", "uts", "ipc", "pid", "net")
 TIERS = ("T0", "T1", "T2", "T3")
 NETWORKS = ("own", "host")
-_MOUNT_PROC = (
-    "import sys; sys.path[:0] = sys.argv[1:]; "
-    "from phantora_py.isolation.container import mount_proc; mount_proc()"
-)
 _WORDS = {"mnt": "mount", "uts": "host name", "ipc": "IPC", "pid": "process", "net": "network"}
 
 
@@ -73,28 +60,7 @@ def probe(network: str = "own") -> Isolation:
     """The most this machine permits. A user namespace is used only where the caller lacks the
     privilege.
     """
-    denied: dict[str, str] = {}
-    user: frozenset[str] = frozenset()
-    if attempt(lambda: container.enter(frozenset({"mnt"}), None)) is not None:
-        failure = attempt(lambda: container.enter(frozenset({"user"}), None))
-        if failure is not None:
-            denied["user"] = failure
-            return Isolation(frozenset(), denied, network)
-        user = frozenset({"user"})
-    granted = set(user)
-    for name in PRIMITIVES:
-        if name == "net" and network == "host":
-            continue
-        if name == "net" and not {"mnt", "uts"} <= granted:
-            failure = "without mnt and uts its nodes would have no names"
-        else:
-            failure = attempt(lambda name=name: _use(name, user))  # type: ignore[misc]
-        if failure is None:
-            granted.add(name)
-        else:
-            denied[name] = failure
-    if granted == {"user"}:
-        granted.clear()
+    granted, denied = attempts.find_primitives(network)
     return Isolation(frozenset(granted), denied, network)
 
 
@@ -122,58 +88,3 @@ def require(setting: str, found: Isolation) -> Isolation:
             f"({found.reason}). See: phantora doctor"
         )
     return found
-
-
-def _use(name: str, user: frozenset[str]) -> None:
-    """Uses a primitive as a rank would; `pid` is of use only with a /proc that shows it."""
-    container.enter(user | {"mnt": {"mnt"}, "pid": {"mnt", "pid"}}.get(name, set()), None)
-    if name == "mnt":
-        with tempfile.NamedTemporaryFile() as file:
-            system.mount(file.name, "/etc/hosts", "", system.MS_BIND)
-    elif name == "pid":
-        _mount_proc_as_first()
-    else:
-        # A name is given only where there is a hosts file for it.
-        made = Nodes(frozenset({name, "mnt"}))
-        made.add(Node(nodes.node_name(0), nodes.node_address(0, own_network=True), "", ""))
-        if name == "net":
-            Names()
-
-
-def _mount_proc_as_first() -> None:
-    """In a new program, the first one of the calling process's new pid namespace. A fork would not
-    do: who unshares `pid` can start no thread, and gRPC, which starts its threads again after a
-    fork, aborts the process then. Raises: OSError.
-    """
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", _MOUNT_PROC, *sys.path],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or [f"it ended with {done.returncode}"]
-        raise OSError(lines[-1])
-
-
-def attempt(action: Callable[[], None]) -> str | None:
-    """Runs `action` in a child that is thrown away; what went wrong there, or None."""
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            action()
-            status = 0
-        except Exception as error:
-            message = error.strerror if isinstance(error, OSError) else repr(error)
-            os.write(writer, (message or str(error)).encode())
-        finally:
-            os._exit(status)
-    os.close(writer)
-    with os.fdopen(reader, "rb") as pipe:
-        message = pipe.read().decode()
-    _, status = os.waitpid(pid, 0)
-    if status == 0:
-        return None
-    return message or f"the probe ended with status {os.waitstatus_to_exitcode(status)}"

@@ -26,7 +26,7 @@ from phantora_py.agent.server import START_LIMIT_S, Server
 from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
 from phantora_py.data import SCHEMA
-from phantora_py.isolation import backend, container, probe, readonly
+from phantora_py.isolation import attempts, backend, container, readonly
 from phantora_py.isolation.nodes import MAX_NODES, node_name
 from phantora_py.isolation.probe import Isolation
 from phantora_py.launch import environment, interpreter, limits, rundir
@@ -215,8 +215,7 @@ def _writable(options: RunOptions, isolation: Isolation) -> list[str] | None:
     if isolation.backend != "native":
         denied = None
     elif "mnt" in isolation.namespaces:
-        namespaces = isolation.namespaces & {"user", "mnt"}
-        denied = probe.attempt(lambda: container.enter(namespaces, None, writable))
+        denied = attempts.protect(sorted(isolation.namespaces & {"user", "mnt"}), writable)
     if denied is not None:
         raise UsageError(f"--read-only is not possible here: {denied}. See: phantora doctor")
     return writable

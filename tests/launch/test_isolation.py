@@ -107,7 +107,7 @@ def test_advice_is_for_what_was_denied() -> None:
 
 @pytest.mark.parametrize("before", ["", "serve()"])
 def test_what_a_process_did_before_does_not_matter(before: str) -> None:
-    """gRPC has handlers for forks that abort a process which cannot start threads."""
+    """A server's threads and its handlers for forks end a child that is in other namespaces."""
     program = f"""
 import sys
 from concurrent import futures
