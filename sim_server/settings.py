@@ -128,20 +128,30 @@ class Settings:
 
 
 def _check_gpu(profile: Mapping[str, Any]) -> None:
-    """What a profile holds are finite numbers, but for a few names. Raises: Fault."""
+    """What a profile holds are numbers in the ranges that the models take. Raises: Fault."""
     for name, value in profile.items():
-        check = _OF_GPU.get(name, rows(number()) if isinstance(value, list) else number())
         try:
-            _check_gpu(value) if name not in _OF_GPU and isinstance(value, Mapping) else check(
-                value
-            )
+            if name not in _OF_GPU and isinstance(value, Mapping):
+                _check_gpu(value)
+            else:
+                _check_of(name, value)(value)
         except Fault as fault:
             raise fault.below(f".{name}") from None
 
 
+def _check_of(name: str, value: object) -> Check:
+    if name in _OF_GPU:
+        return _OF_GPU[name]
+    one = number(1, _MOST) if name.endswith("_per_s") else number(0, _MOST)
+    return rows(one) if isinstance(value, list) else one
+
+
+_MOST = 1 << 60
 _OF_GPU: Mapping[str, Check] = {
     **dict.fromkeys(("profile", "name", "driver_release"), text),
     "assumed": flag,
+    "deviceNumaId": number(-1, _MOST),
+    "efficiency": number(0.001, 1),
     "intervals": mapping(row(number(), number(), text)),
 }
 _MISSHAPEN = (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError)

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from phantora_py.cli import program_check
-from phantora_py.isolation import backend, probe
+from phantora_py.isolation import attempts, backend, probe
 from phantora_py.isolation.advice import advise
 from phantora_py.isolation.engines import EngineFailed
 from phantora_py.launch.interpreter import SUPPORTED_CUDA_MAJORS, check_torch, inspect_interpreter
@@ -93,7 +93,7 @@ def _machine() -> Iterator[Finding]:
 def _isolation() -> Iterator[Finding]:
     found = probe.probe()
     yield Finding("isolation", None, f"{found.tier}: {found.reason}")
-    for name in ("user", *probe.PRIMITIVES):
+    for name in ("user", *attempts.PRIMITIVES):
         if name in found.namespaces:
             text = "used"
         else:

@@ -41,7 +41,7 @@ def protect(namespaces: Sequence[str], writable: Sequence[str]) -> str | None:
 def main(request: str) -> None:
     """The new process: prints the answer to a request of `_in_a_new_process` as JSON."""
     name, *arguments = json.loads(request)
-    action = {"find_primitives": _find_primitives, "protect": _protect}[name]
+    action: Callable[..., Any] = _find_primitives if name == "find_primitives" else _protect
     try:
         print(json.dumps({"answer": action(*arguments)}))
     except OSError as error:

@@ -24,14 +24,17 @@ class Machine:
         return self.left_bytes
 
     def weigh(self, pids: Iterable[int]) -> int:
-        return sum(self.rank_bytes for pid in pids if pid != os.getpid())
+        return sum(self.rank_bytes for pid in pids if pid in _RANKS.values())
+
+
+# Of two ranks; no process has so high a number.
+_RANKS = {0: 1 << 23, 1: (1 << 23) + 1}
 
 
 def watch(machine: Machine, limit_gib: float | None = None) -> MemoryWatch:
-    """Of two ranks, whose pids are nobody's."""
+    """Of two ranks."""
     limit_bytes = None if limit_gib is None else int(limit_gib * GIB)
-    pids = {0: 1 << 23, 1: (1 << 23) + 1}
-    return MemoryWatch(limit_bytes, pids, machine.available, machine.weigh)
+    return MemoryWatch(limit_bytes, _RANKS, machine.available, machine.weigh)
 
 
 def test_ranks_are_weighed_in_their_iterations() -> None:

@@ -58,6 +58,7 @@ def test_gpus_without_a_rank_are_told() -> None:
         assert idle_gpus(_lay_out(options, None)) == []
 
 
+@pytest.mark.torch
 def test_a_rank_that_nobody_asked_for() -> None:
     """The user reads that it is started as by torchrun, unless ranks or workers were asked for."""
     (note,) = unasked_variables(RunOptions(command=()), None)
@@ -68,6 +69,7 @@ def test_a_rank_that_nobody_asked_for() -> None:
     assert unasked_variables(RunOptions(command=(), gpus=1), command.launch) == []
 
 
+@pytest.mark.torch
 def test_own_ranks() -> None:
     """--gpus is a node with so many GPUs; the program starts its ranks there."""
     command = understand([sys.executable, "-c", "pass"], {}, own_ranks=4)
