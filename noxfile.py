@@ -180,7 +180,7 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """All tests, under the stock CUDA wheel of PyTorch."""
-    session.install(TORCH, wheel(session), *group("test"), *group("scripts"))
+    session.install(TORCH, f"{wheel(session)}[ray]", *group("test"), *group("scripts"))
     session.run("pytest", *SIDE_BY_SIDE, *session.posargs)
 
 

@@ -23,7 +23,7 @@ from phantora_py.compare.json_types import (
 from phantora_py.compare.quantities import Prices, Work, check_prices, parse_prices, parse_work
 from phantora_py.compare.terminal import print_figures
 from phantora_py.sweep.drawing import write_drawing
-from phantora_py.sweep.parallel_runs import ParallelRuns
+from phantora_py.sweep.engines import ENGINES
 from phantora_py.sweep.pareto import costs_of, front
 from phantora_py.sweep.plan import Configuration, read_plan
 from phantora_py.sweep.results import Result, Results, gpus_of
@@ -45,11 +45,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "default: named after FILE, in the working directory",
     )
     parser.add_argument(
+        "--engine",
+        choices=list(ENGINES),
+        default="local",
+        help="where runs go on: on this machine, as array jobs of Slurm, or as tasks of Ray; "
+        "default: local",
+    )
+    parser.add_argument(
         "--jobs",
         default="auto",
         metavar="auto|N",
         help="runs at a time; auto: as many as processors and memory allow, by what those before "
-        "have taken; default: auto",
+        "have taken, or as the engine decides; default: auto",
     )
     parser.add_argument(
         "--svg", type=Path, metavar="FILE", help="also draw time against memory, as SVG"
@@ -67,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.command:
         raise UsageError("There is no command. It follows a '--', with {placeholders} in it.")
     plan = read_plan(options.file, options.command)
-    room = ParallelRuns(_jobs(options.jobs, plan))
+    jobs = _jobs(options.jobs, plan)
     works = _works(options.per_iteration, plan)
     prices = parse_prices(options.price)
     check_prices(prices, gpus_of(plan))
@@ -82,7 +89,8 @@ def run(options: argparse.Namespace) -> int:
             told = f"{plan[number].name}   runs" if result is None else _told(result)
             error_console().print(Text(f"[{number + 1}/{len(plan)}] {told}"))
 
-    ended = run_all(plan, results, room, options.retry, tell)
+    engine = ENGINES[options.engine](results, jobs)
+    ended = run_all(plan, results, engine, options.retry, tell)
     comparison = _compare(plan, ended, works, prices, iteration)
     finished = any(costs_of(one) is not None for one in comparison["runs"])
     if options.svg is not None and finished:

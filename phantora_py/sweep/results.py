@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,29 +107,44 @@ class Results:
         """Where what the run prints belongs."""
         return self.directory / f"{key}.log"
 
+    def task_file(self, key: str) -> Path:
+        """Where a task belongs that another host runs."""
+        return self.directory.absolute() / f"{key}.task"
+
     def find(self, key: str, name: str, retry: bool) -> Result | None:
         """What is known of these inputs, unless another attempt may end otherwise. `retry`: also
         of those that failed.
         """
+        if not self.has(key):
+            return None
+        result = self.read(key, name)
+        lasting = (0,) if retry else _LASTING
+        if result.exit_code not in lasting or result.data is None or not result.data.is_file():
+            return None
+        return replace(result, cached=True)
+
+    def has(self, key: str) -> bool:
+        """Whether a result has been kept."""
+        return self._record(key).exists()
+
+    def read(self, key: str, name: str) -> Result:
+        """The result that has been kept. Raises: UsageError if it cannot be read."""
         try:
             record = json.loads(self._record(key).read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            return None
         except (OSError, ValueError) as error:
             raise UsageError(f"{self._record(key)} cannot be read: {error}. Remove it.") from error
-        lasting = (0,) if retry else _LASTING
-        data = self.data(key)
-        if record["exit_code"] not in lasting or not data.is_file():
-            return None
         return Result(
             name=name,
             exit_code=record["exit_code"],
             message=record["message"],
             out_of_memory=record["out_of_memory"],
             wall_s=record["wall_s"],
-            data=data,
-            cached=True,
+            data=self.data(key) if record["data"] else None,
         )
+
+    def forget(self, key: str) -> None:
+        """Removes the result, which is another attempt's to keep."""
+        self._record(key).unlink(missing_ok=True)
 
     def keep(self, key: str, inputs: Mapping[str, Any], result: Result) -> None:
         """Writes how it ended, whole or not at all. Raises: UsageError if that is not possible."""

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from phantora_py.sweep import runner
-from phantora_py.sweep.parallel_runs import ParallelRuns
+from phantora_py.sweep import task
+from phantora_py.sweep.engines.local import LocalEngine
 from phantora_py.sweep.plan import Configuration
 from phantora_py.sweep.results import Result, Results
+from phantora_py.sweep.runner import run_all
 
 
 def _configuration(name: str) -> Configuration:
@@ -24,7 +25,7 @@ def test_an_interrupt_while_runs_are_being_started_ends_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that has begun does not outlive an interrupt that comes before the last has begun."""
-    monkeypatch.setattr(runner, "_words", lambda configuration, data: ["sleep", "300"])
+    monkeypatch.setattr(task, "module_command", lambda _module: ["sh", "-c", "exec sleep 300"])
     begun = threading.Event()
     submit = ThreadPoolExecutor.submit
 
@@ -40,6 +41,7 @@ def test_an_interrupt_while_runs_are_being_started_ends_them(
 
     monkeypatch.setattr(ThreadPoolExecutor, "submit", interrupted)
     plan = [_configuration("one"), _configuration("other")]
+    results = Results(tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        runner.run_all(plan, Results(tmp_path), ParallelRuns(2), retry=False, tell=tell)
+        run_all(plan, results, LocalEngine(results, 2), retry=False, tell=tell)
     assert begun.is_set()
