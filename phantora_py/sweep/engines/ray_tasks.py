@@ -5,6 +5,7 @@ Source: Ray's reference of ray.init, ray.remote, ray.wait and ray.cancel, versio
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -36,10 +37,13 @@ class RayEngine:
         self._most = most
         self._memory = RankMemory()
         self._tasks: dict[Any, Task] = {}
+        terminate = signal.getsignal(signal.SIGTERM)
         try:
             ray.init(ignore_reinit_error=True, log_to_driver=False, logging_level="error")
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise UsageError(f"Ray cannot be reached: {error}") from error
+        finally:
+            signal.signal(signal.SIGTERM, terminate)  # Ray takes it for itself.
 
     def run(self, tasks: Sequence[Task], begun: Callable[[Task], None]) -> Iterator[Ended]:
         """As `Engine.run`. Ray does not tell when a task begins: `begun` is told when it may."""
@@ -62,6 +66,8 @@ class RayEngine:
             self._ray.cancel(reference, force=False)
         if self._tasks:
             self._ray.wait(list(self._tasks), num_returns=len(self._tasks), timeout=_STOP_LIMIT_S)
+        for task in self._tasks.values():
+            self._results.task_file(task.key).unlink()
         self._ray.shutdown()
 
     def _submit(self, task: Task) -> None:
