@@ -14,6 +14,7 @@ from phantora_py.cli.compare import add_comparing_arguments
 from phantora_py.cli.iteration_option import checked_iteration
 from phantora_py.cli.messages import error_console
 from phantora_py.compare.comparison import SCHEMA, compare, read_configuration, shortened
+from phantora_py.compare.fastest import fastest_text, find_fastest
 from phantora_py.compare.json_types import (
     Comparison,
     SweepComparison,
@@ -161,6 +162,7 @@ def _compare(
     return {
         "schema": comparison["schema"],
         "runs": swept,
+        "fastest": find_fastest(runs, comparison["runs"]),
         "changes": comparison["changes"],
         "notes": comparison["notes"],
         "without_data": [_without_data(one) for one in ended if one.data is None],
@@ -185,5 +187,7 @@ def _print(comparison: SweepComparison) -> None:
         if any(one["pareto"] for one in comparison["runs"]):
             what = "a unit of work" if comparison["runs"][0]["throughput"] else "an iteration"
             console.print(f"* no other is better in time of {what}, peak memory and GPUs together")
+        if comparison["fastest"]:
+            console.print(Text(fastest_text(comparison["fastest"])))
     for one in comparison["without_data"]:
         console.print(Text(f"{one['name']}: exit code {one['exit_code']}: {one['message']}"))

@@ -212,8 +212,20 @@ class WithoutData(TypedDict):
     """Found from an earlier sweep."""
 
 
+class Fastest(TypedDict):
+    """The configuration that takes the least time for a unit of work, or for an iteration."""
+
+    name: str
+    next: str | None
+    """The second; null if no other one finished."""
+    speed_up: SpeedUpJson | None
+    """Against the second."""
+
+
 class SweepComparison(Compared):
     """What `phantora sweep --json` prints."""
 
     runs: list[SweptRun]
+    fastest: Fastest | None
+    """Null if none finished."""
     without_data: list[WithoutData]
