@@ -148,9 +148,14 @@ class GpuProfile:
         return self.properties["l2CacheSize"]
 
     @property
+    def cycles_per_ns(self) -> float:
+        """Clock of the multiprocessors."""
+        return self.clocks["sm_khz"] / 1e6
+
+    @property
     def sm_bandwidth_bytes_per_ns(self) -> float:
         """Most that one multiprocessor moves to and from memory."""
-        return self.execution["sm_bytes_per_clock"] * self.clocks["sm_khz"] / 1e6
+        return self.execution["sm_bytes_per_clock"] * self.cycles_per_ns
 
     def peak_flops_per_ns(self, number: str) -> float:
         """Peak rate for operands of type `number` ("bf16", "f32" ...); f32's if it has none."""
