@@ -67,8 +67,10 @@ class Older:
             "efficiency": self.share,
         }
         clocks = {**base.clocks, "sm_khz": self.sm_khz}
-        known = {"properties": properties, "clocks": clocks, "memory": memory}
-        return replace(base, intervals=load_gpu("h100").intervals, **known)
+        intervals = load_gpu("h100").intervals
+        return replace(
+            base, intervals=intervals, properties=properties, clocks=clocks, memory=memory
+        )
 
 
 # Data sheets; the shares of the rate are those of element-wise kernels of NeuSight's first half.

@@ -58,7 +58,7 @@ def test_products_are_as_sure_as_their_region(timers: dict[str, KernelTimer], gp
     """Large ones are the surest; other types than the fitted ones the least."""
     large = interval(timers[gpu], product(4096, 4096, 4096))
     mixed = interval(timers[gpu], product(4096, 4096, 512))
-    other = interval(timers[gpu], product(4096, 4096, 4096, "f32"))
+    other = interval(timers[gpu], product(4096, 4096, 4096, "f64"))
     assert large.high / large.low < mixed.high / mixed.low < other.high / other.low
     assert "aiconfigurator" in large.source
     assert other.source == "assumed"
