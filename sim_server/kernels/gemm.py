@@ -67,10 +67,11 @@ def time_gemm(signature: ProductSignature, gpu: GpuProfile) -> Timing:
         region = "eight bit"
     elif number == "f32" and gpu.gemm_f32 is not None:
         rates, region, product = gpu.gemm_f32, "f32", replace(product, slowdown=1.0)
+    grouped = signature.get("grouped", False)  # the groups' sizes are assumed to be equal
+    region = "grouped" if grouped else region
     duration_ns, blocks = product_ns(product, rates, gpu.sm_count)
     size = f"{product.m}x{product.n}x{product.k}"
     size += f" x{product.batch}" if product.batch > 1 else ""
-    grouped = signature.get("grouped", False)  # the groups' sizes are assumed to be equal
     layout = f"{signature.get('transa', 'N')}{signature.get('transb', 'N')}"
     return Timing(
         duration_ns=ceil(duration_ns),
