@@ -228,6 +228,8 @@ def _cross_entropy_backward(rows: int, columns: int) -> list[Launch]:
         _launch(_NATIVE + fill, -(-elements // 512), 128, {0: elements}),
         _launch(_NATIVE + loss, 1, 32, {6: rows}),
         _softmax("Backward", rows, columns),
+        # The benchmark keeps the gradient, so that each one is added to it.
+        _elementwise(elements, 3, _F32),
     ]
 
 

@@ -63,7 +63,7 @@ class Misses:
 MISSES = Misses(l2_share=0.55, ramp=0.36)
 NORM = RowCosts(row_ns=76, element_cycles=0.092)
 SOFTMAX = RowCosts(row_ns=474, element_cycles=0.135)
-SOFTMAX_BACKWARD = RowCosts(row_ns=1000, element_cycles=1.2)
+SOFTMAX_BACKWARD = RowCosts(row_ns=1400, element_cycles=0.08)
 
 
 @dataclass(frozen=True)
