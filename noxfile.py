@@ -382,3 +382,22 @@ def benchmarks(session: nox.Session) -> None:
     session.install(TORCH, wheel(session), *group("test"))
     for name in session.posargs or ["launch_cost.py", "overhead.py", "accuracy"]:
         session.run("python", f"benchmarks/{name}")
+
+
+@nox.session
+def accuracy(session: nox.Session) -> None:
+    """The pages that compare models with measurements of others, which are no part of the
+    repository: `nox -s accuracy -- FOLDER`. With `--trainings` also that of whole trainings.
+    """
+    folders = [one for one in session.posargs if one != "--trainings"]
+    if len(folders) != 1:
+        session.error("which folder are the measurements in? nox -s accuracy -- FOLDER")
+    (folder,) = folders
+    session.install(TORCH, wheel(session), *group("test"), *group("accuracy"))
+    for name in ("kernel_accuracy.py", "memory_accuracy.py", "product_types.py"):
+        session.run("python", f"benchmarks/{name}", folder, "--write")
+    collectives = [f"{folder}/nccl_single_node.csv", f"{folder}/nccl_multi_node.csv"]
+    session.run("python", "benchmarks/network_accuracy.py", *collectives, "--write")
+    if "--trainings" in session.posargs:
+        kept = str(Path(session.create_tmp()) / "trainings.json")
+        session.run("python", "benchmarks/accuracy", folder, "--keep", kept, "--write")

@@ -63,7 +63,9 @@ class Products:
         step_ns = step_ns + 2 * (_ROWS + _COLUMNS) / rates.sm_bytes_per_ns
         compute_ns = self.waves * (self.depths * step_ns + rates.tile_ns)
         compute_ns *= 1 + rates.throttle * compute_ns / (compute_ns + rates.throttle_ns)
-        memory_ns = self.traffic_bytes / rates.bandwidth_bytes_per_ns
+        held = np.minimum(1, (rates.cached_bytes / self.traffic_bytes) ** 4)
+        cached = max(rates.bandwidth_bytes_per_ns, rates.cached_bytes_per_ns)
+        memory_ns = self.traffic_bytes * ((1 - held) / rates.bandwidth_bytes_per_ns + held / cached)
         memory_ns = memory_ns + self.partial_bytes / rates.reduction_bytes_per_ns
         longer, shorter = np.maximum(compute_ns, memory_ns), np.minimum(compute_ns, memory_ns)
         joined_ns = longer * (1 + (shorter / longer) ** rates.overlap) ** (1 / rates.overlap)
@@ -136,11 +138,14 @@ class Passes:
         return np.asarray(latency_ns + passed_ns)
 
 
-def product_start(gpu: GpuProfile) -> Floats:
-    """Coefficients from a data sheet: where the fit of products begins."""
+def product_start(gpu: GpuProfile, cached: bool = False) -> Floats:
+    """Coefficients from a data sheet: where the fit of products begins. `cached`: with those of the
+    L2 cache.
+    """
     peak = gpu.peak_flops_per_ns("bf16") / gpu.sm_count
     nominal = gpu.memory["bandwidth_bytes_per_s"] / 1e9
-    return np.array([3000, 1.5 * peak, 100, 1000, 0.8 * nominal, 3, 20_000, 2000, 0.2, 1e6])
+    rates = [3000, 1.5 * peak, 100, 1000, 0.8 * nominal, 3, 20_000, 2000, 0.2, 1e6]
+    return np.array([*rates, gpu.l2_bytes / 5, 2 * nominal] if cached else rates)
 
 
 def pass_start(gpu: GpuProfile) -> Floats:

@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 from kernel_models import Floats
 
-PRODUCTS_FILE = "gemm_bf16.csv.gz"
+# By file: the column of milliseconds.
+PRODUCT_FILES = {"gemm_bf16.csv.gz": "lat_ms_median", "gemm_bf16_b200_l40s.csv.gz": "median"}
 ATTENTION_FILE = "attention_causal_forward_bf16.csv.gz"
 POINTS_FILE = "kernels_published_points.csv"
 
@@ -50,10 +51,11 @@ class Point(NamedTuple):
 def read_products(folder: Path) -> dict[str, tuple[Floats, Floats]]:
     """By GPU: shapes [n, 3] of row-major m, n, k, and nanoseconds [n]."""
     rows: dict[str, list[tuple[int, int, int, float]]] = defaultdict(list)
-    for row in _rows(folder / PRODUCTS_FILE):
-        shape = (int(row["m"]), int(row["n"]), int(row["k"]))
-        if min(shape) > 0:
-            rows[_gpu(row)].append((*shape, float(row["lat_ms_median"]) * 1e6))
+    for file, column in PRODUCT_FILES.items():
+        for row in _rows(folder / file):
+            shape = (int(row["m"]), int(row["n"]), int(row["k"]))
+            if min(shape) > 0:
+                rows[_gpu(row)].append((*shape, float(row[column]) * 1e6))
     arrays = {gpu: np.array(values) for gpu, values in rows.items()}
     return {gpu: (values[:, :3], values[:, 3]) for gpu, values in arrays.items()}
 

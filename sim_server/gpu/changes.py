@@ -53,6 +53,7 @@ def changed_gpu(
         memory={**gpu.memory, "bandwidth_bytes_per_s": bandwidth_bytes_per_s},
         peak_per_s={number: value * clock for number, value in gpu.peak_per_s.items()},
         gemm=_scaled_gemm(gpu.gemm, rate, bandwidth),
+        gemm_f32=_scaled_gemm(gpu.gemm_f32, rate, bandwidth) if gpu.gemm_f32 else None,
         attention=_scaled_attention(gpu.attention, rate),
         fused_attention=_scaled_attention(gpu.fused_attention, rate),
         intervals=_widened(gpu.intervals, power),

@@ -35,6 +35,17 @@ class GemmRates:
     throttle: float
     """Share by which long products slow down, at most: power and cache limits."""
     throttle_ns: float
+    cached_bytes: float = 0.0
+    """Operands and result up to so much come from the L2 cache."""
+    cached_bytes_per_ns: float = 1.0
+    """At this rate, if it is more than the memory's."""
+
+    def moving_ns(self, traffic_bytes: float) -> float:
+        """Time of a product's operands and result. Little of more than the cache holds is there."""
+        held = min(1.0, (self.cached_bytes / traffic_bytes) ** 4)
+        rate = self.bandwidth_bytes_per_ns
+        cached = max(rate, self.cached_bytes_per_ns)
+        return traffic_bytes * ((1 - held) / rate + held / cached)
 
 
 @dataclass(frozen=True)
@@ -94,6 +105,8 @@ class GpuProfile:
     """cuDNN's attention."""
     intervals: Mapping[str, tuple[float, float, str]] = default_field(default_factory=dict)
     """By kind of prediction: of what multiples of it 90 % are, and where that is from."""
+    gemm_f32: GemmRates | None = None
+    """Of f32 outside the tensor cores; None: `gemm`, by the ratio of peaks."""
     power: Mapping[str, int] = default_field(default_factory=dict)
     """`limit_w`: what the board may draw. Files of earlier versions have none."""
 
@@ -148,9 +161,14 @@ class GpuProfile:
         return self.properties["l2CacheSize"]
 
     @property
+    def cycles_per_ns(self) -> float:
+        """Clock of the multiprocessors."""
+        return self.clocks["sm_khz"] / 1e6
+
+    @property
     def sm_bandwidth_bytes_per_ns(self) -> float:
         """Most that one multiprocessor moves to and from memory."""
-        return self.execution["sm_bytes_per_clock"] * self.clocks["sm_khz"] / 1e6
+        return self.execution["sm_bytes_per_clock"] * self.cycles_per_ns
 
     def peak_flops_per_ns(self, number: str) -> float:
         """Peak rate for operands of type `number` ("bf16", "f32" ...); f32's if it has none."""
@@ -197,6 +215,7 @@ class GpuProfile:
             "copies": dict(self.copies),
             "host": dict(self.host),
             "gemm": vars(self.gemm).copy(),
+            "gemm_f32": vars(self.gemm_f32).copy() if self.gemm_f32 else None,
             "attention": asdict(self.attention),
             "fused_attention": asdict(self.fused_attention),
             "intervals": {kind: list(values) for kind, values in self.intervals.items()},
@@ -216,6 +235,7 @@ class GpuProfile:
             ),
             extents={k: tuple(v) for k, v in properties.items() if isinstance(v, list)},
             gemm=GemmRates(**fields.pop("gemm")),
+            gemm_f32=GemmRates(**single) if (single := fields.pop("gemm_f32", None)) else None,
             attention=AttentionRates.from_dict(fields.pop("attention")),
             fused_attention=AttentionRates.from_dict(fields.pop("fused_attention")),
             intervals={kind: _interval(*values) for kind, values in intervals.items()},

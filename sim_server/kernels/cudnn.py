@@ -68,7 +68,7 @@ def time_cudnn(signature: CudnnSignature, gpu: GpuProfile) -> Timing:
         serial_ns += (
             2 * _CTC_STEP_NS * cast(CtcLoss, rest)["seqlen"]
         )  # forward and backward variables
-    work = Work(bytes=rest["bytes"] * passes, serial_ns=serial_ns)
+    work = Work(bytes=rest["bytes"] * passes, serial_ns=serial_ns, cold=True)
     return Timing(
         duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),
         tier=Tier.ASSUMED,

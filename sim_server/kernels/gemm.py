@@ -9,7 +9,7 @@ errors: docs/kernels.md.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 
 from sim_server.gpu import GemmRates, GpuProfile
@@ -59,11 +59,19 @@ def time_gemm(signature: ProductSignature, gpu: GpuProfile) -> Timing:
     rate = gpu.peak_flops_per_ns(REAL_TYPES.get(number, number)) / (
         4 if number in REAL_TYPES else 1
     )
+    rates, region = gpu.gemm, "other type"
     product = _read(signature, gpu.peak_flops_per_ns("bf16") / rate)
-    duration_ns, blocks = product_ns(product, gpu.gemm, gpu.sm_count)
+    if fitted:
+        region = product_region(product.m, product.n, product.k)
+    elif number_bytes(number) == 1:
+        region = "eight bit"
+    elif number == "f32" and gpu.gemm_f32 is not None:
+        rates, region, product = gpu.gemm_f32, "f32", replace(product, slowdown=1.0)
+    grouped = signature.get("grouped", False)  # the groups' sizes are assumed to be equal
+    region = "grouped" if grouped else region
+    duration_ns, blocks = product_ns(product, rates, gpu.sm_count)
     size = f"{product.m}x{product.n}x{product.k}"
     size += f" x{product.batch}" if product.batch > 1 else ""
-    grouped = signature.get("grouped", False)  # the groups' sizes are assumed to be equal
     layout = f"{signature.get('transa', 'N')}{signature.get('transb', 'N')}"
     return Timing(
         duration_ns=ceil(duration_ns),
@@ -71,7 +79,7 @@ def time_gemm(signature: ProductSignature, gpu: GpuProfile) -> Timing:
         kernel_class="gemm",
         name=f"{'grouped gemm' if grouped else 'gemm'} {signature['a']} {size} {layout}",
         sm_demand=min(1.0, blocks / gpu.sm_count),
-        region=product_region(product.m, product.n, product.k) if fitted else "other type",
+        region=region,
     )
 
 
@@ -113,7 +121,7 @@ def product_ns(product: Product, rates: GemmRates, sm_count: int) -> tuple[float
 
 def _candidates(product: Product, rates: GemmRates, sm_count: int) -> Iterator[tuple[float, int]]:
     m, n, k, batch = product.m, product.n, product.k, product.batch
-    memory_ns = product.traffic_bytes / rates.bandwidth_bytes_per_ns
+    memory_ns = rates.moving_ns(product.traffic_bytes)
     for rows, columns in TILES:
         tiles = ceil(m / rows) * ceil(n / columns) * batch
         panel_ns = _FITTED_BYTES * (rows + columns) / rates.sm_bytes_per_ns

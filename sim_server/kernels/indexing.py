@@ -13,12 +13,20 @@ from sim_server.kernels.work import Launch, Work
 # More than any launch sorts or scans (assumed).
 _MOST_ITEMS = 2**31 - 1
 
-# Assumed: shares of a streaming kernel's rate.
-_ROWS = 0.8
+# Share of a streaming kernel's rate: embeddings by Triton (linkedin/Liger-Kernel@ead96b61).
+_ROWS = 0.93
+# Assumed: others'.
 _ELEMENTS = 0.4
 _CONCATENATION = 0.85
 _SORT = 0.6
 _INDEX_BYTES = 8
+# Until an index is there, and its row can be asked for: single embeddings take 3 us where an
+# addition takes 2 (microsoft/vidur@7d47513).
+_INDEX_NS = 900
+# Of a multiprocessor, for an element of a row that indexSelectLargeIndex copies: fitted to
+# embeddings in f32 on A100 (linkedin/Liger-Kernel@ead96b61), checked on those in 16 bits
+# (microsoft/vidur@7d47513).
+_PLACE_CYCLES = 1.93
 _POINTER_TYPE = re.compile(r"TensorInfo<([\w:<> ]+?)(?: const)?, ")
 
 
@@ -26,14 +34,19 @@ def _unknown(launch: Launch) -> Work:
     return Work(bytes=launch.blocks * launch.threads * 16, sound=False)
 
 
-def gather_rows(launch: Launch, _gpu: GpuProfile) -> Work:
-    """vectorized_gather_kernel(out, in, indices, rows, row bytes, ...): the forward pass of an
-    embedding.
+def gather_rows(launch: Launch, gpu: GpuProfile) -> Work:
+    """vectorized_gather_kernel(out, in, indices, rows, row bytes, rows of the table, ...): the
+    forward pass of an embedding. A table that the L2 cache holds is read from memory once.
     """
     rows, row_bytes = launch.integer(0), launch.integer(1)
     if rows is None or row_bytes is None:
         return _unknown(launch)
-    return Work(bytes=rows * (2 * row_bytes + _INDEX_BYTES), efficiency=_ROWS)
+    read = rows
+    table = launch.integer(2)
+    if table is not None and 0 < table * row_bytes < gpu.l2_bytes / 2:
+        read = min(rows, table)
+    moved = (rows + read) * row_bytes + rows * _INDEX_BYTES
+    return Work(bytes=moved, efficiency=_ROWS, serial_ns=_INDEX_NS)
 
 
 def scatter_rows(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -77,13 +90,16 @@ def embedding_bag(launch: Launch, _gpu: GpuProfile) -> Work:
 
 
 def index_select(launch: Launch, _gpu: GpuProfile) -> Work:
-    """indexSelect*, indexFunc*: TensorInfo hides the sizes; large variants pass the total."""
+    """indexSelect*, indexFunc*: TensorInfo hides the sizes; large variants pass the total, and are
+    bound by the divisions that place an element.
+    """
     match = _POINTER_TYPE.search(launch.name.text)
     size = (type_bytes(match[1]) if match else None) or 4
     total = launch.integer(2)
     if total is None or "Large" not in launch.name.family:
         return _unknown(launch)
-    return Work(bytes=total * (2 * size + _INDEX_BYTES), efficiency=_ELEMENTS)
+    cycles = total * _PLACE_CYCLES
+    return Work(bytes=total * 2 * size, cycles=cycles, efficiency=_ROWS, serial_ns=_INDEX_NS)
 
 
 def embedding_backward(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -120,7 +136,7 @@ def concatenate(launch: Launch, _gpu: GpuProfile) -> Work:
     if elements is None:
         return _unknown(launch)
     size = type_bytes(launch.name.template[0]) or 4
-    return Work(bytes=elements * 2 * size, efficiency=_CONCATENATION)
+    return Work(bytes=elements * 2 * size, efficiency=_CONCATENATION, cold=True)
 
 
 def chunk_cat(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -135,7 +151,7 @@ def chunk_cat(launch: Launch, _gpu: GpuProfile) -> Work:
         return _unknown(launch)
     filled_bytes = min(chunk_bytes, launch.grid[0] * launch.threads * 16)
     written = filled_bytes * launch.grid[1] * launch.grid[2]
-    return Work(bytes=written * (1 + 1 / max(1, ratio)), efficiency=_CONCATENATION)
+    return Work(bytes=written * (1 + 1 / max(1, ratio)), efficiency=_CONCATENATION, cold=True)
 
 
 def split_copy(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -143,7 +159,7 @@ def split_copy(launch: Launch, _gpu: GpuProfile) -> Work:
     stride, chunks = launch.integer(0), launch.integer(1)
     if stride is None or chunks is None:
         return _unknown(launch)
-    return Work(bytes=2 * stride * chunks, efficiency=_CONCATENATION)
+    return Work(bytes=2 * stride * chunks, efficiency=_CONCATENATION, cold=True)
 
 
 def sort_rows(launch: Launch, _gpu: GpuProfile) -> Work:

@@ -37,7 +37,7 @@ def time_library(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     elements = prod(max(1, size) for size in sizes.values()) if not known else 0
     traffic = sizes.get("bytes", 3 * elements * number_bytes(number))
     arithmetic_ns = sizes.get("flops", 0) / (0.6 * gpu.peak_flops_per_ns(number))
-    work = Work(bytes=traffic, serial_ns=arithmetic_ns)
+    work = Work(bytes=traffic, serial_ns=arithmetic_ns, cold=True)
     return Timing(
         duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),
         tier=Tier.ASSUMED,

@@ -28,7 +28,7 @@ def multi_tensor(launch: Launch, _gpu: GpuProfile) -> Work:
     if elements is None:
         elements = launch.blocks * _CHUNK_ELEMENTS
     flops = elements * 20 if "Fused" in functor else 0
-    return Work(bytes=elements * width, flops=flops, efficiency=_EFFICIENCY, sound=sound)
+    return Work(bytes=elements * width, flops=flops, efficiency=_EFFICIENCY, cold=True, sound=sound)
 
 
 def norm_cleanup(launch: Launch, _gpu: GpuProfile) -> Work:

@@ -178,5 +178,5 @@ class _Network:
 
     def _streaming_ns(self, elements: int) -> float:
         """A kernel that reads or writes so many elements."""
-        work = Work(bytes=self.element_bytes * elements)
+        work = Work(bytes=self.element_bytes * elements, cold=True)
         return work.duration_ns(self.gpu, ceil(elements / _GATE_THREADS))

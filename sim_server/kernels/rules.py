@@ -31,6 +31,8 @@ def _rule(pattern: str, kernel_class: str, estimate: Estimator) -> Rule:
 
 # Assumed: what a thread of an unknown kernel moves.
 _UNKNOWN_BYTES_PER_THREAD = 16
+# Share of a streaming kernel's rate: Liger's kernels (linkedin/Liger-Kernel@ead96b61).
+_TRITON = 0.93
 # Assumed: a Triton program's thread handles about four elements of two or three tensors.
 _TRITON_BYTES_PER_THREAD = 40
 
@@ -54,7 +56,8 @@ def spin(launch: Launch, gpu: GpuProfile) -> Work:
 def triton(launch: Launch, _gpu: GpuProfile) -> Work:
     """A kernel that Inductor wrote: what its threads load and store, unless its code loops."""
     if launch.thread_bytes:
-        return Work(bytes=launch.blocks * launch.threads * launch.thread_bytes, sound=True)
+        moved = launch.blocks * launch.threads * launch.thread_bytes
+        return Work(bytes=moved, efficiency=_TRITON, sound=True)
     return Work(bytes=launch.blocks * launch.threads * _TRITON_BYTES_PER_THREAD, sound=False)
 
 

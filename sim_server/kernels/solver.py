@@ -52,7 +52,7 @@ def time_solver(signature: Factorization, gpu: GpuProfile) -> Timing:
     waves = ceil(signature["batch"] / gpu.sm_count)
     serial_ns = ceil(min(signature["m"], signature["n"]) / steps.columns) * steps.step_ns * waves
     arithmetic_ns = signature["flops"] / (_EFFICIENCY * gpu.peak_flops_per_ns(signature["type"]))
-    work = Work(bytes=signature["bytes"], serial_ns=serial_ns + arithmetic_ns)
+    work = Work(bytes=signature["bytes"], serial_ns=serial_ns + arithmetic_ns, cold=True)
     return Timing(
         duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),
         tier=Tier.ASSUMED,

@@ -33,6 +33,7 @@ def time_sparse(signature: SparseOperation, gpu: GpuProfile) -> Timing:
         bytes=_bytes(operation, signature, gpu) * signature["batch"],
         flops=2 * signature["nonzeros"] * _width(operation, signature) * signature["batch"],
         efficiency=_EFFICIENCY,
+        cold=True,
     )
     return Timing(
         duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),

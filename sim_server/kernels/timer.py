@@ -16,7 +16,7 @@ from sim_server.kernels.interval import with_interval
 from sim_server.kernels.library import time_library
 from sim_server.kernels.rules import classify
 from sim_server.kernels.timing import Tier, Timing
-from sim_server.kernels.work import Launch
+from sim_server.kernels.work import Launch, Work
 from sim_server.records.payloads import Kernel, ProductSignature
 
 
@@ -64,5 +64,10 @@ class KernelTimer:
             kernel_class=kernel_class,
             name=launch.name.short,
             sm_demand=launch.sm_demand(self._gpu),
-            region=work.region or ("cached" if work.bytes < self._gpu.l2_bytes else ""),
+            region=kernel_region(work, self._gpu),
         )
+
+
+def kernel_region(work: Work, gpu: GpuProfile) -> str:
+    """What the error of a kernel depends on within its class."""
+    return work.region or ("cached" if work.bytes < gpu.l2_bytes else "")

@@ -13,6 +13,11 @@ from sim_server.kernels.names import KernelName, parse
 from sim_server.records.payloads import Kernel
 
 _MAX_BLOCKS_PER_SM = 32
+# Of the L2 cache, what a kernel finds there of what the one before it wrote, and the rate at which
+# a multiprocessor gets it. Fitted to residual additions on A100, whose operands are warm
+# (microsoft/vidur@7d47513); docs/kernels.md.
+_L2_SHARE = 0.6
+_L2_BYTES_PER_CLOCK = 17.7
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,8 @@ class Launch:
         """The integer argument that is parameter `index` of the kernel."""
         return next((value for position, value in self.scalars if position == index), None)
 
-    def sm_demand(self, gpu: GpuProfile) -> float:
-        """Share of the GPU's room for blocks of this size that the grid fills."""
+    def resident(self, gpu: GpuProfile) -> int:
+        """Blocks of this size that a multiprocessor has room for; at least one."""
         properties = gpu.properties
         resident = min(
             _MAX_BLOCKS_PER_SM, properties["maxThreadsPerMultiProcessor"] // self.threads
@@ -70,23 +75,30 @@ class Launch:
         if self.shared_bytes > 0:
             each = self.shared_bytes + properties["reservedSharedMemPerBlock"]
             resident = min(resident, properties["sharedMemPerMultiprocessor"] // each)
-        return min(1.0, self.blocks / (gpu.sm_count * max(1, resident)))
+        return max(1, resident)
+
+    def sm_demand(self, gpu: GpuProfile) -> float:
+        """Share of the GPU's room for blocks of this size that the grid fills."""
+        return min(1.0, self.blocks / (gpu.sm_count * self.resident(gpu)))
 
 
 @dataclass(frozen=True)
 class Work:
     """What a kernel has to do.
 
-    Units: bytes to and from memory, floating-point operations outside the tensor cores, nanoseconds
-    that neither shortens. `efficiency` is the share of a streaming kernel's rate that the access
-    pattern allows. `sound` is False where the sizes are a guess: the duration is then of tier
-    assumed.
+    Units: bytes to and from memory, floating-point operations outside the tensor cores, cycles of
+    one multiprocessor for all other instructions, nanoseconds that none of them shortens.
+    `efficiency` is the share of a streaming kernel's rate that the access pattern allows. `cold`:
+    no kernel before has left the operands in the L2 cache. `sound` is False where the sizes are a
+    guess: the duration is then of tier assumed.
     """
 
     bytes: float
     flops: float = 0.0
     efficiency: float = 1.0
+    cycles: float = 0.0
     serial_ns: float = 0.0
+    cold: bool = False
     sound: bool = True
     region: str = ""
     """Within the class, what the error depends on; see `Timing`."""
@@ -96,9 +108,18 @@ class Work:
         kernel.
         """
         used = min(gpu.sm_count, blocks)
-        rate = min(
-            gpu.bandwidth_bytes_per_ns * self.efficiency, used * gpu.sm_bandwidth_bytes_per_ns
-        )
         arithmetic = gpu.peak_flops_per_ns("f32") * used / gpu.sm_count
-        busy_ns = max(self.bytes / rate, self.flops / arithmetic)
+        issue = used * gpu.cycles_per_ns
+        busy_ns = max(self._moving_ns(gpu, used), self.flops / arithmetic, self.cycles / issue)
         return gpu.execution["kernel_floor_ns"] + self.serial_ns + busy_ns
+
+    def _moving_ns(self, gpu: GpuProfile, used: int) -> float:
+        """Time of the bytes over `used` multiprocessors, from memory and from the L2 cache."""
+        most = used * gpu.sm_bandwidth_bytes_per_ns
+        rate = min(gpu.bandwidth_bytes_per_ns * self.efficiency, most)
+        if self.cold or not self.bytes:
+            return self.bytes / rate
+        # The more passes by, the less of what was written last is still there.
+        held = min(1.0, (_L2_SHARE * gpu.l2_bytes / self.bytes) ** 2)
+        cached = gpu.sm_count * _L2_BYTES_PER_CLOCK * gpu.cycles_per_ns * self.efficiency
+        return self.bytes * ((1 - held) / rate + held / max(rate, min(cached, most)))

@@ -58,7 +58,7 @@ def test_products_are_as_sure_as_their_region(timers: dict[str, KernelTimer], gp
     """Large ones are the surest; other types than the fitted ones the least."""
     large = interval(timers[gpu], product(4096, 4096, 4096))
     mixed = interval(timers[gpu], product(4096, 4096, 512))
-    other = interval(timers[gpu], product(4096, 4096, 4096, "f32"))
+    other = interval(timers[gpu], product(4096, 4096, 4096, "f64"))
     assert large.high / large.low < mixed.high / mixed.low < other.high / other.low
     assert "aiconfigurator" in large.source
     assert other.source == "assumed"
@@ -76,13 +76,14 @@ def test_long_training_may_be_slower_than_short_bursts(timers: dict[str, KernelT
 def test_small_operands_may_be_in_the_cache(
     timers: dict[str, KernelTimer], launch: MakeLaunch
 ) -> None:
-    """What L2 holds may take half the time of what comes from memory."""
+    """What L2 has room for may be there or not: that is less sure than what comes from memory."""
     name = next(name for name in _NAMES if "vectorized_elementwise_kernel" in name)
     small, large = (
         interval(timers["h100"], launch(name, (blocks, 1, 1), scalars=((0, blocks * 1024),)))
         for blocks in (1000, 10**6)
     )
     assert small.low < large.low
+    assert small.high > large.high
 
 
 def test_profiles_of_earlier_versions_know_nothing(timers: dict[str, KernelTimer]) -> None:
