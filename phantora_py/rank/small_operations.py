@@ -15,6 +15,7 @@ from typing import Any
 from .expert_load import ExpertLoad
 from .operator_choice import carried_out, has_counted_result, promised_count
 from .operators import Kernel, overload, replaceable
+from .random_operations import RandomOperations
 from .special_operations import SpecialOperations
 from .tensor_values import Inputs, TensorValues, UnknownValueError
 
@@ -56,6 +57,9 @@ class SmallOperations:
             self._operators.replace(name, ours if make is None else functools.partial(make, ours))
         assert not kernels, kernels
         self._operators.replace("zero_", special.zero)
+        self._random = RandomOperations(torch, self._values)
+        for name, draw in self._random.kernels().items():
+            self._operators.replace(name, draw)
         self._sparse_operators = replaceable(torch, "SparseCUDA")
         self._sparse_operators.replace("_coalesce", special.coalesce)
 
@@ -63,6 +67,7 @@ class SmallOperations:
         """Before the process uses a GPU."""
         self._values.attach(shim)
         self._special.attach(load)
+        self._random.attach()
 
     def _kernel(self, usual: Kernel, operator: Any) -> Kernel:
         is_capturing = self._torch.cuda.is_current_stream_capturing
