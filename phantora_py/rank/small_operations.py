@@ -57,6 +57,7 @@ class SmallOperations:
             self._operators.replace(name, ours if make is None else functools.partial(make, ours))
         assert not kernels, kernels
         self._operators.replace("zero_", special.zero)
+        self._operators.replace("resize_", special.resize)
         self._random = RandomOperations(torch, self._values)
         for name, draw in self._random.kernels().items():
             self._operators.replace(name, draw)

@@ -125,6 +125,17 @@ def test_large_objects(phantora: Phantora) -> None:
     assert run.summary["trust"]["synthetic_reads"] == 0
 
 
+def test_padded_objects(phantora: Phantora) -> None:
+    """What PyTorch pads them with is no read of unknown values; what a kernel writes there is."""
+    run = run_script(phantora, "gathered_objects.py", ranks=3)
+    said = Counter(re.sub(r"^(\[rank\d\]: )?", "", line) for line in run.output.splitlines())
+    assert said["all [10, 100010, 200010]"] == 3
+    assert said["first [0, 1, 2]"] == 1
+    assert {f"own {rank}" for rank in range(3)} <= set(said)
+    assert said["written [0, 1, 2, 3]"] == 3
+    assert [row["per_rank"] for row in run.summary["trust"]["unknown_reads"]] == [[1, 1, 1]]
+
+
 @pytest.mark.parametrize(
     ("configuration", "large_mib"),
     [
