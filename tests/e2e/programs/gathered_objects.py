@@ -16,13 +16,13 @@ def main() -> None:
     gathered: list[dict[str, object]] = [{}] * ranks
     dist.all_gather_object(gathered, own)
     print("all", [len(str(one["letters"])) for one in gathered], flush=True)
-    at_first: list[dict[str, object]] | None = [{}] * ranks if rank == 0 else None
-    dist.gather_object(own, at_first)
-    print("first", at_first and [one["rank"] for one in at_first])
+    at_first: list[dict[str, object]] = [{}] * ranks
+    dist.gather_object(own, at_first if rank == 0 else None)
+    print("first", [one.get("rank") for one in at_first])
     scattered: list[object] = [None]
-    objects = [{"rank": one, "letters": "x" * (10 + 500 * one)} for one in range(ranks)]
+    objects: list[object] = [(one, "x" * (10 + 500 * one)) for one in range(ranks)]
     dist.scatter_object_list(scattered, objects if rank == 0 else None)
-    print("own", scattered[0]["rank"])  # type: ignore[index]
+    print("own", scattered[0][0])  # type: ignore[index]
 
     grown = torch.arange(4, device="cuda").resize_(8)
     grown[6:].copy_(products())
