@@ -206,6 +206,7 @@ class _CarriedOut:
 
     def _compute(self, inputs: list[Any], named: dict[str, Any]) -> Any:
         """Raises: UnknownValueError if the CPU cannot: the device may do something else then."""
+        self._refuse_conversions(inputs, named)
         has_number = any(
             type(one) in (bool, int, float, complex) and str(expected.type) == "Tensor"
             for one, expected in zip(inputs, self._operator._schema.arguments, strict=False)
@@ -218,6 +219,21 @@ class _CarriedOut:
                 if f"not implemented for '{name}'" in str(error):
                     return self._compute_wider(inputs, named, TYPES[name], wider)
             raise UnknownValueError from error
+
+    def _refuse_conversions(self, inputs: list[Any], named: dict[str, Any]) -> None:
+        """Of real numbers to integers that do not hold them: a GPU makes other ones of them.
+
+        Raises: UnknownValueError
+        """
+        torch, dtype = self._torch, named.get("dtype")
+        if dtype is None or dtype is torch.bool or dtype.is_floating_point or dtype.is_complex:
+            return
+        limits = torch.iinfo(dtype)
+        for one in inputs:
+            if isinstance(one, torch.Tensor) and one.is_floating_point():
+                cut = one.trunc().to(torch.float64)
+                if not bool(((cut >= limits.min) & (cut < float(limits.max) + 1)).all()):
+                    raise UnknownValueError
 
     def _compute_wider(self, inputs: Any, named: Any, name: str, wider: str) -> Any:
         narrow, wide = getattr(self._torch, name), getattr(self._torch, wider)

@@ -175,6 +175,14 @@ def test_small_operations(phantora: Phantora) -> None:
     assert synthetic_reads(run) == 2
 
 
+def test_undefined_values(phantora: Phantora) -> None:
+    """What a GPU and a CPU make differently is unknown, and nothing beside it."""
+    run = run_script(phantora, "undefined_values.py", ranks=1)
+    lines = run.output.splitlines()
+    assert len(lines) == 4 * 2 * 4 + 2 + 4
+    assert [line for line in lines if not line.endswith(" right")] == []
+
+
 def test_other_layouts_and_classes(phantora: Phantora) -> None:
     """Sparse, nested and meta tensors, and classes of a program's own, go through as they are."""
     run = run_script(phantora, "other_tensors.py", ranks=1)
