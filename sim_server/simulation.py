@@ -25,7 +25,6 @@ from sim_server.gpu import GpuProfile
 from sim_server.kernels import Timer, Timing, copy_rates, fill_rate, name_gpu
 from sim_server.kernels.flops import Products, products_of
 from sim_server.log.history import PIECE_ROWS, Piece
-from sim_server.log.iterations import parse_choice
 from sim_server.log.run_log import Reply, RunLog
 from sim_server.log.steady import Steady, SteadyWatch
 from sim_server.records import (
@@ -35,7 +34,7 @@ from sim_server.records import (
 )
 from sim_server.records.communicators import Communicators
 from sim_server.records.operations import Operation
-from sim_server.settings import Settings
+from sim_server.settings import Settings, parse_choice
 from sim_server.timings import make_timer
 
 # Later than the engine's latest time (kLatest in csrc/protocol/nanoseconds.h).

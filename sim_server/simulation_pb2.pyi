@@ -48,7 +48,7 @@ class Hello(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., records_version: _Optional[int] = ..., local_ranks: _Optional[_Iterable[int]] = ..., wanted: _Optional[_Union[Wanted, _Mapping]] = ...) -> None: ...
 
 class Wanted(_message.Message):
-    __slots__ = ("ranks", "nodes", "gpus_per_node", "cluster", "simulated", "nccl_environment", "nccl_version", "cuda", "libraries", "until_steady")
+    __slots__ = ("ranks", "nodes", "gpus_per_node", "cluster", "simulated", "nccl_environment", "nccl_version", "cuda", "libraries", "until_steady", "iteration")
     class NcclEnvironmentEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -66,6 +66,7 @@ class Wanted(_message.Message):
     CUDA_FIELD_NUMBER: _ClassVar[int]
     LIBRARIES_FIELD_NUMBER: _ClassVar[int]
     UNTIL_STEADY_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
     ranks: int
     nodes: int
     gpus_per_node: int
@@ -76,7 +77,8 @@ class Wanted(_message.Message):
     cuda: str
     libraries: str
     until_steady: bool
-    def __init__(self, ranks: _Optional[int] = ..., nodes: _Optional[int] = ..., gpus_per_node: _Optional[int] = ..., cluster: _Optional[str] = ..., simulated: _Optional[bytes] = ..., nccl_environment: _Optional[_Mapping[str, str]] = ..., nccl_version: _Optional[int] = ..., cuda: _Optional[str] = ..., libraries: _Optional[str] = ..., until_steady: bool = ...) -> None: ...
+    iteration: str
+    def __init__(self, ranks: _Optional[int] = ..., nodes: _Optional[int] = ..., gpus_per_node: _Optional[int] = ..., cluster: _Optional[str] = ..., simulated: _Optional[bytes] = ..., nccl_environment: _Optional[_Mapping[str, str]] = ..., nccl_version: _Optional[int] = ..., cuda: _Optional[str] = ..., libraries: _Optional[str] = ..., until_steady: bool = ..., iteration: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("protocol_version",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim_server.log.iterations import parse_choice
+from sim_server.settings import parse_choice
 
 ITERATION_FORMS = "optimizer:N|profiler|nvtx:NAME|call:MODULE:FUNCTION"
 ITERATION_HELP = (

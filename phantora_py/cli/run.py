@@ -26,6 +26,7 @@ from phantora_py.isolation.backend import BACKENDS
 from phantora_py.isolation.probe import NETWORKS
 from phantora_py.launch.options import HOST_TENSORS, HOST_TIMES, UNSUPPORTED, RunOptions
 from phantora_py.launch.script import launch_of_script
+from phantora_py.report.iterations import find_iterations
 from phantora_py.report.sections.unknown_reads import parse_places
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
@@ -320,6 +321,8 @@ def verdict(options: RunOptions, path: Path, outcome: Outcome) -> int:
                 exit_code=outcome.exit_code, message=outcome.message, tables=outcome.tables
             )
         )
+    if options.iteration is not None:
+        find_iterations(RunData(path, options.iteration))  # Raises: UsageError
     if options.min_trust is not None or options.strict:
         doubts = list(_doubts(options, path))
         if doubts:

@@ -37,6 +37,7 @@ from phantora_py.compare.work import (
 from phantora_py.compare.work import Work as DoneWork
 from phantora_py.data import RunData
 from phantora_py.report.iterations import find_iterations
+from phantora_py.report.sections import unsimulated, unsupported
 from phantora_py.report.sections.unknown_reads import difference_text
 from phantora_py.report.summary import Summary, summarise
 
@@ -183,6 +184,7 @@ def _figures(
         **_utilization(summary),
         "breakdown_ns": summary["breakdown_ns"],
         "unknown_reads": summary["trust"]["unknown_reads"],
+        "unsimulated": summary["trust"]["unsimulated"],
         "exposed_communication_ns": summary["breakdown_ns"]["exposed_communication"],
         "waiting_for_ranks_ns": summary["breakdown_ns"]["waiting_for_ranks"],
         "peak_memory_bytes": max(memory["peak_device_bytes"], default=None),
@@ -330,6 +332,16 @@ def _ends(runs: Sequence[Configuration]) -> list[str]:
     return notes
 
 
+def _parts(runs: Sequence[Configuration]) -> list[str]:
+    """What is missing in the times of a run."""
+    notes = []
+    for run in runs:
+        trust = run.summary["trust"]
+        marks = unsimulated.mark(trust["unsimulated"]), unsupported.mark(trust["unsupported"])
+        notes += [f"{run.name} is not a full model: {marked}." for marked in marks if marked]
+    return notes
+
+
 def _reads(runs: Sequence[Configuration]) -> list[str]:
     """Lines that read unknown values, by which the runs may have decided what they do."""
     notes = []
@@ -392,5 +404,5 @@ def _uncertainty(runs: Sequence[Configuration]) -> list[str]:
 
 
 _NOTES: list[Callable[[Sequence[Configuration]], list[str]]] = [
-    *(_ends, _reads, _work, _equal, _uncertainty)
+    *(_ends, _parts, _reads, _work, _equal, _uncertainty)
 ]

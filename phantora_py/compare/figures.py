@@ -46,6 +46,7 @@ def figure_columns(runs: Sequence[ComparedRun]) -> list[Column]:
         ("cost", lambda run: _cost(run["cost"]["per_iteration"] if run["cost"] else None)),
         (_cost_title(runs), lambda run: _cost(run["cost"]["per_million"] if run["cost"] else None)),
         ("ended", _end),
+        ("model", lambda run: "not full" if run["unsimulated"] else NONE),
         ("front", lambda run: "*" if run.get("pareto") else NONE),
     ]
     made = [Column(title, [text(run) for run in runs]) for title, text in columns]

@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 
 from phantora_py.report.sections.breakdown import BreakdownTimes
 from phantora_py.report.sections.unknown_reads import UnknownRead
+from phantora_py.report.sections.unsimulated import UnsimulatedProcesses
 
 
 class ComparedIteration(TypedDict):
@@ -79,6 +80,7 @@ class ComparedRun(PeakShares):
     throughput: Throughput | None
     breakdown_ns: BreakdownTimes
     unknown_reads: list[UnknownRead]
+    unsimulated: list[UnsimulatedProcesses]
     exposed_communication_ns: int | None
     waiting_for_ranks_ns: int | None
     peak_memory_bytes: int | None

@@ -222,6 +222,11 @@ class RunData:
         """What ends an iteration, as `--iteration` says; None: that is found out."""
         return self._iteration or self.settings.get("iteration")
 
+    @property
+    def is_iteration_asked_for(self) -> bool:
+        """Whether it has to be there: the run's own choice may name what the run lacks."""
+        return self._iteration is not None
+
     @cached_property
     def spans(self) -> npt.NDArray[np.void]:
         """Finished work and host waits: one structured row each, sorted by rank and issue time."""

@@ -45,7 +45,6 @@ from sim_server.log.history import (
     KERNEL_SPAN,
 )
 from sim_server.log.host_gaps import SOURCES
-from sim_server.log.iterations import check_choice
 from sim_server.log.run_log import ANSWER
 from sim_server.log.unsupported import ANSWERS
 from sim_server.records import (
@@ -56,6 +55,7 @@ from sim_server.records import (
     NcclOpKind,
     WaitKind,
 )
+from sim_server.settings import check_choice
 
 BATCH_SOURCES = ("embedding", "graph", "loader")
 """By what a rank tells of a batch, the one to be believed first (phantora_py/rank/batches.py)."""

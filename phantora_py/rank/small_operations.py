@@ -15,6 +15,7 @@ from typing import Any
 from .expert_load import ExpertLoad
 from .operator_choice import carried_out, has_counted_result, promised_count
 from .operators import Kernel, overload, replaceable
+from .random_operations import RandomOperations
 from .special_operations import SpecialOperations
 from .tensor_values import Inputs, TensorValues, UnknownValueError
 
@@ -56,6 +57,10 @@ class SmallOperations:
             self._operators.replace(name, ours if make is None else functools.partial(make, ours))
         assert not kernels, kernels
         self._operators.replace("zero_", special.zero)
+        self._operators.replace("resize_", special.resize)
+        self._random = RandomOperations(torch, self._values)
+        for name, draw in self._random.kernels().items():
+            self._operators.replace(name, draw)
         self._sparse_operators = replaceable(torch, "SparseCUDA")
         self._sparse_operators.replace("_coalesce", special.coalesce)
 
@@ -63,6 +68,7 @@ class SmallOperations:
         """Before the process uses a GPU."""
         self._values.attach(shim)
         self._special.attach(load)
+        self._random.attach()
 
     def _kernel(self, usual: Kernel, operator: Any) -> Kernel:
         is_capturing = self._torch.cuda.is_current_stream_capturing
@@ -200,6 +206,7 @@ class _CarriedOut:
 
     def _compute(self, inputs: list[Any], named: dict[str, Any]) -> Any:
         """Raises: UnknownValueError if the CPU cannot: the device may do something else then."""
+        self._refuse_conversions(inputs, named)
         has_number = any(
             type(one) in (bool, int, float, complex) and str(expected.type) == "Tensor"
             for one, expected in zip(inputs, self._operator._schema.arguments, strict=False)
@@ -212,6 +219,21 @@ class _CarriedOut:
                 if f"not implemented for '{name}'" in str(error):
                     return self._compute_wider(inputs, named, TYPES[name], wider)
             raise UnknownValueError from error
+
+    def _refuse_conversions(self, inputs: list[Any], named: dict[str, Any]) -> None:
+        """Of real numbers to integers that do not hold them: a GPU makes other ones of them.
+
+        Raises: UnknownValueError
+        """
+        torch, dtype = self._torch, named.get("dtype")
+        if dtype is None or dtype is torch.bool or dtype.is_floating_point or dtype.is_complex:
+            return
+        limits = torch.iinfo(dtype)
+        for one in inputs:
+            if isinstance(one, torch.Tensor) and one.is_floating_point():
+                cut = one.trunc().to(torch.float64)
+                if not bool(((cut >= limits.min) & (cut < float(limits.max) + 1)).all()):
+                    raise UnknownValueError
 
     def _compute_wider(self, inputs: Any, named: Any, name: str, wider: str) -> Any:
         narrow, wide = getattr(self._torch, name), getattr(self._torch, wider)

@@ -73,6 +73,19 @@ class SpecialOperations:
 
         return zero
 
+    def resize(self, usual: Kernel) -> Kernel:
+        """What a tensor grows by is new memory, where nobody has written: objects are padded so."""
+
+        def resize(keys: Any, tensor: Any, *arguments: Any, **options: Any) -> Any:
+            old_pointer, old_bytes = _memory(tensor)
+            result = usual(keys, tensor, *arguments, **options)
+            pointer, size_bytes = _memory(tensor)
+            if pointer != old_pointer and size_bytes > old_bytes:
+                self._values.mark_unwritten(pointer + old_bytes, size_bytes - old_bytes)
+            return result
+
+        return resize
+
     def _topk(self, make: Callable[[Kernel], Kernel], usual: Kernel) -> Kernel:
         """Of values that nobody knows the indices are made up, as the user says that experts are
         loaded.
@@ -177,3 +190,9 @@ class SpecialOperations:
         """What docs/records.md says, once, at the end."""
         calls = [[*key, count] for key, count in self._routings.items()]
         return {"kind": "routing", "calls": calls}
+
+
+def _memory(tensor: Any) -> tuple[int, int]:
+    """Where it is, and how many bytes of it there are."""
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.nbytes()

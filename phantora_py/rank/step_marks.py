@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import inspect
 import os
 import sys
 from collections.abc import Callable
@@ -61,7 +62,8 @@ class StepMarks:
             owner = getattr(owner, part, None)
         if not callable(getattr(owner, name, None)):
             print(
-                f"phantora: --iteration call: {module.__name__} has no function {function}",
+                f"phantora: --iteration call:{module.__name__}:{function}: the module "
+                f"{module.__name__} has no function {function}",
                 file=sys.stderr,
             )
             return
@@ -70,7 +72,9 @@ class StepMarks:
 
     def _mark_after(self, owner: Any, name: str, mark: Callable[[], None]) -> None:
         """Replaces `owner.name` by itself and a mark when the outermost call has returned."""
-        original = getattr(owner, name)
+        kept = inspect.getattr_static(owner, name)
+        is_bound = isinstance(kept, (staticmethod, classmethod))
+        original = kept.__func__ if is_bound else getattr(owner, name)
         depth = 0
 
         @functools.wraps(original)
@@ -85,7 +89,7 @@ class StepMarks:
                 mark()
             return result
 
-        setattr(owner, name, marked)
+        setattr(owner, name, type(kept)(marked) if is_bound else marked)
 
     def _mark_line(self) -> None:
         self._shim.ph_marker_here(BACKWARD)

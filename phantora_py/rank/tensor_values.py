@@ -45,6 +45,8 @@ class TensorValues:
         self.state_writes.argtypes = [ctypes.c_int]
         shim.ph_mark_unknown.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
         self._mark_unknown = shim.ph_mark_unknown
+        shim.ph_mark_unwritten.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+        self.mark_unwritten = shim.ph_mark_unwritten
         self._most_bytes = int(shim.ph_value_bytes())
         self.most_bytes = max(self._most_bytes, MOST_INDEX_BYTES)
 

@@ -10,6 +10,7 @@ The iteration ends for the run when it has ended on the last rank.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
 
@@ -22,18 +23,19 @@ from sim_server.errors import UsageError
 from sim_server.log.history import HOST_WAIT_SPAN
 from sim_server.log.iterations import (
     EVERY_RANK,
-    Choice,
     RankMarks,
     Rule,
     are_alike,
     choose,
-    parse_choice,
 )
+from sim_server.settings import Choice, parse_choice
 
 Nanoseconds = npt.NDArray[np.int64]
 
 _ALIKE_TAKEN = 0.1
 """Iterations whose samples differ by more do other work: an epoch's last batch, say (assumed)."""
+_MOST_NAMES = 12
+"""So many are listed."""
 _MOSTLY = 0.75
 """So many iterations have to take the usual number of samples for others to be set apart: a loader
 that runs ahead fetches none in one and two in the next (assumed)."""
@@ -100,7 +102,9 @@ _found: WeakKeyDictionary[RunData, tuple[Steps, Iterations]] = WeakKeyDictionary
 
 
 def find_iterations(data: RunData) -> Iterations:
-    """The iterations of a run. Raises: UsageError if the run lacks what `data.iteration` names."""
+    """The iterations of a run. Raises: UsageError if it lacks what its reader asks for. Where it
+    lacks what the run itself was told, they are found out.
+    """
     return _find(data)[1]
 
 
@@ -157,14 +161,23 @@ def _marks_of(data: RunData) -> dict[int, RankMarks]:
     return by_rank
 
 
+def _rules(
+    by_rank: dict[int, RankMarks], choice: Choice | None
+) -> tuple[dict[int, Rule | None], Rule | None]:
+    """By rank, and that of the first rank that has one."""
+    rules = {rank: choose(marks, choice) for rank, marks in by_rank.items()}
+    return rules, next((rule for rule in rules.values() if rule is not None), None)
+
+
 def _steps(data: RunData) -> Steps:
     choice = None if data.iteration is None else parse_choice(data.iteration)
     by_rank = _marks_of(data)
-    rules = {rank: choose(marks, choice) for rank, marks in by_rank.items()}
-    leading = next((rule for rule in rules.values() if rule is not None), None)
-    if leading is None:
-        if choice is not None:
+    rules, leading = _rules(by_rank, choice)
+    if leading is None and choice is not None:
+        if data.is_iteration_asked_for:
             raise _unknown(data, choice, by_rank)
+        rules, leading = _rules(by_rank, None)
+    if leading is None:
         times = repeated_launches(data)
         return Steps("launches" if times else "none", None, times, by_rank)
     host_times = {}
@@ -185,14 +198,40 @@ def _steps(data: RunData) -> Steps:
 def _unknown(data: RunData, choice: Choice, by_rank: dict[int, RankMarks]) -> UsageError:
     """What there is of the kind that was asked for."""
     found = {name for marks in by_rank.values() for by, name in marks.series if by == choice.by}
-    listed = ", ".join(sorted(found)) or "none"
-    what = {
-        "optimizer": f"optimizers that stepped: {listed}",
-        "nvtx": f"NVTX ranges: {listed}",
-        "profiler": "steps of torch.profiler: none",
-        "call": f"functions that were watched: {listed}; `phantora run --iteration` names one",
+    why = {
+        "optimizer": f"no such optimizer has stepped; by number, these have: {_listed(found)}",
+        "nvtx": f"no NVTX range of this name has ended; these have: {_listed(found)}",
+        "profiler": "there was no step of torch.profiler",
+        "call": _no_call(data, choice, found),
     }[choice.by]
-    return UsageError(f"--iteration {choice.text}: {data.path} has no such thing ({what}).")
+    return UsageError(
+        f"--iteration {choice.text}: {why}. The data of the run are in {data.path}; "
+        f"`phantora report {shlex.quote(str(data.path))}` without --iteration finds what repeats."
+    )
+
+
+def _listed(names: set[str]) -> str:
+    """Those of optimizers, as AdamW#0, with their numbers first."""
+    parts = [name.rpartition("#") for name in names]
+    shown = sorted(
+        (int(number), f"{number} ({name})") if mark and number.isdecimal() else (0, number)
+        for name, mark, number in parts
+    )
+    texts = [text for _, text in shown[:_MOST_NAMES]]
+    more = len(shown) - len(texts)
+    return (", ".join(texts) or "none") + (f" and {more} more" if more else "")
+
+
+def _no_call(data: RunData, choice: Choice, watched: set[str]) -> str:
+    if watched or data.settings.get("iteration") != choice.text:
+        return (
+            f"it was not watched in this run, which watched {_listed(watched)}; give it to "
+            "`phantora run`"
+        )
+    return (
+        "it never returned: the program did not import that module, or calls no such function of "
+        "it. Functions of the program's own file cannot be watched"
+    )
 
 
 def _equal_work(data: RunData, host_times: dict[int, Nanoseconds]) -> npt.NDArray[np.bool_]:

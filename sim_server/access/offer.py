@@ -21,7 +21,7 @@ from sim_server.cluster import Cluster, place
 from sim_server.collectives.environment import NcclEnvironment
 from sim_server.errors import UsageError
 from sim_server.records import PROTOCOL_VERSION as RECORDS_VERSION
-from sim_server.settings import Settings, load_gpus
+from sim_server.settings import Settings, load_gpus, parse_choice
 
 PROTOCOL_VERSION = 2
 """Of the messages in simulation.proto."""
@@ -98,6 +98,7 @@ class Offer:
             cache=self._cache(wanted),
             executor=self.executor,
             other_gpus=other_gpus,
+            iteration=_iteration(wanted),
         )
         if wanted.simulated != fingerprint(settings):
             raise Refused(grpc.StatusCode.FAILED_PRECONDITION, self._other_cluster(wanted))
@@ -123,7 +124,8 @@ class Offer:
 
 def fingerprint(settings: Settings) -> bytes:
     """Of what is simulated: the cluster and its GPUs."""
-    simulated = replace(settings, nccl_environment={}, nccl_version=0, cache=None, executor=None)
+    program: dict[str, Any] = {"nccl_environment": {}, "nccl_version": 0, "iteration": None}
+    simulated = replace(settings, cache=None, executor=None, **program)
     return hashlib.sha256(simulated.to_json().encode()).digest()
 
 
@@ -147,6 +149,7 @@ def make_hello(
         cuda=cuda,
         libraries=libraries,
         until_steady=until_steady,
+        iteration=settings.iteration or "",
     )
     return messages.Hello(
         protocol_version=PROTOCOL_VERSION,
@@ -182,6 +185,15 @@ def check_hello(hello: messages.Hello, offer: Offer) -> Settings:
     return settings
 
 
+def _iteration(wanted: messages.Wanted) -> str | None:
+    """Raises: Refused."""
+    try:
+        return parse_choice(wanted.iteration).text if wanted.iteration else None
+    except UsageError as error:
+        asked = _shown(wanted.iteration)
+        raise refused(f"the Hello asks for {asked}, which --iteration does not take") from error
+
+
 def _check_sizes(wanted: messages.Wanted) -> None:
     for name in ("ranks", "nodes", "gpus_per_node"):
         value = getattr(wanted, name)
@@ -189,7 +201,7 @@ def _check_sizes(wanted: messages.Wanted) -> None:
             raise refused(f"the Hello asks for {value} {name}; it is 1 to {MAX_RANKS}")
     if wanted.nccl_version not in _NCCL_VERSIONS:
         raise refused(f"the Hello says that NCCL has version {wanted.nccl_version}")
-    for name in ("cluster", "cuda", "libraries"):
+    for name in ("cluster", "cuda", "libraries", "iteration"):
         _check_text(name, getattr(wanted, name))
     if len(wanted.nccl_environment) > _MOST_VARIABLES:
         raise refused(f"the Hello has more than {_MOST_VARIABLES} NCCL_* variables")

@@ -13,10 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from sim_server.errors import UsageError
-from sim_server.files.schema import Fault
-from sim_server.files.schema import text as check_text
 from sim_server.records import MarkerKind
+from sim_server.settings import Choice
 
 Key = tuple[str, str]
 """How an iteration is found, and the name of the mark: ("optimizer", "AdamW#0")."""
@@ -45,50 +43,6 @@ _BY = {
 EVERY_RANK = ("marker", "optimizer")
 """What every rank has to do for an iteration to end; the rest one may do for all."""
 _NAMED = ("clock", "backward", "call")
-_MOST_DIGITS = 9
-_FORMS = "optimizer:N, profiler, nvtx:NAME or call:MODULE:FUNCTION"
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What `--iteration` asks for."""
-
-    by: str
-    name: str = ""
-
-    @property
-    def text(self) -> str:
-        """As it is written on the command line."""
-        return f"{self.by}:{self.name}" if self.name else self.by
-
-
-def check_choice(value: object) -> None:
-    """Of a file: it is what `--iteration` takes. Raises: Fault."""
-    check_text(value)
-    try:
-        parse_choice(str(value))
-    except UsageError as error:
-        raise Fault(str(error)) from error
-
-
-def parse_choice(text: str) -> Choice:
-    """Raises: UsageError if it is none."""
-    by, _, name = text.partition(":")
-    module, _, function = name.partition(":")
-    is_right = {
-        "optimizer": name.isdecimal() and len(name) <= _MOST_DIGITS,
-        "profiler": text == "profiler",
-        "nvtx": bool(name),
-        "call": bool(module and function) and module != "__main__",
-    }
-    if module == "__main__" and by == "call":
-        raise UsageError(
-            f"--iteration {text}: functions of the program's own file cannot be watched; name one "
-            "of a module that it imports, or mark iterations with phantora_py.mark_iteration()."
-        )
-    if not is_right.get(by, False):
-        raise UsageError(f"--iteration {text}: it takes {_FORMS}.")
-    return Choice(by, str(int(name)) if by == "optimizer" else name)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ import numpy as np
 
 from sim_server._engine import Announcement
 from sim_server.log.history import HOST_WAIT_SPAN
-from sim_server.log.iterations import EVERY_RANK, Choice, RankMarks, Rule, choose
+from sim_server.log.iterations import EVERY_RANK, RankMarks, Rule, choose
+from sim_server.settings import Choice
 
 # The time has settled when so many iterations in a row, the first not among them, are so much alike
 # (assumed: less than other errors of a simulation).

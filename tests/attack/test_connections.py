@@ -87,6 +87,8 @@ LIES: dict[str, tuple[wire.Hello, str]] = {
     "long name": (lie(cluster="x" * 5000), "'cluster' of the Hello has more than 4096 characters"),
     "line break": (lie(cluster="a\nb", simulated=b""), "asks for 'a\\nb'"),
     "other cluster": (lie(simulated=b"x" * 32), "cluster 'h100' is not the same on both sides"),
+    "iteration": (lie(iteration="nvtx:\n\0" * 9999), "'iteration' of the Hello has more than"),
+    "no iteration": (lie(iteration="\n"), "asks for '\\n', which --iteration does not take"),
     "variable": (lie(nccl_environment={"PATH": "/tmp"}), "'PATH', which is none of NCCL's"),
     "variables": (
         lie(nccl_environment={f"NCCL_{number}": "" for number in range(2000)}),

@@ -48,6 +48,25 @@ def test_figures_of_each_run(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert (this["peak_memory_bytes"], this["fits"]) == (4 << 30, True)
 
 
+def test_runs_that_are_no_full_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Work that took no time is in the table, in the notes and in the JSON, by run."""
+    lacking = [{"rank": 0, "device": 1, "processes": 2}]
+    whole = write_run(tmp_path / "whole.phr", [40 * US] * 3)
+    part = write_run(tmp_path / "part.phr", [20 * US] * 3, run={"unsimulated": lacking})
+    found = compared(capsys, whole, part)
+    assert [run["unsimulated"] for run in found["runs"]] == [[], lacking]
+    notes = [note for note in found["notes"] if "not a full model" in note]
+    assert len(notes) == 1
+    assert notes[0].startswith("part is not a full model: 2 processes that rank 0 started")
+    text = said(capsys, whole, part)
+    assert "not full" in text
+    assert notes[0] in text
+    page = tmp_path / "page.html"
+    said(capsys, whole, part, "--html", page)
+    assert notes[0].partition(" (")[0] in page.read_text()
+    assert "not full" not in said(capsys, whole, whole)
+
+
 def test_speed_up_counts_the_work_of_an_iteration(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -112,9 +112,8 @@ def test_collectives(phantora: Phantora) -> None:
     assert run.exit_code == 0, run.errors
     # Some releases of PyTorch have gloo say something before.
     assert run.output.splitlines()[-1].endswith("30 operations agree on 4 ranks")
-    # all_gather_object and gather_object pad what the ranks send to one length.
-    reads = run.data.synthetic_reads
-    assert all(one["site"].endswith(" objects") and one["bytes"] < 100 for one in reads), reads
+    # Not even the padding of objects, which nobody looks at.
+    assert run.data.synthetic_reads == []
 
 
 def test_ddp_on_eight_ranks(phantora: Phantora, ddp: Run) -> None:

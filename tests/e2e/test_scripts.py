@@ -125,6 +125,17 @@ def test_large_objects(phantora: Phantora) -> None:
     assert run.summary["trust"]["synthetic_reads"] == 0
 
 
+def test_padded_objects(phantora: Phantora) -> None:
+    """What PyTorch pads them with is no read of unknown values; what a kernel writes there is."""
+    run = run_script(phantora, "gathered_objects.py", ranks=3)
+    said = Counter(re.sub(r"^(\[rank\d\]: )?", "", line) for line in run.output.splitlines())
+    assert said["all [10, 100010, 200010]"] == 3
+    assert said["first [0, 1, 2]"] == 1
+    assert {f"own {rank}" for rank in range(3)} <= set(said)
+    assert said["written [0, 1, 2, 3]"] == 3
+    assert [row["per_rank"] for row in run.summary["trust"]["unknown_reads"]] == [[1, 1, 1]]
+
+
 @pytest.mark.parametrize(
     ("configuration", "large_mib"),
     [
@@ -162,6 +173,14 @@ def test_small_operations(phantora: Phantora) -> None:
     # Not what lay there before. The count is read back once, the routing too.
     assert lines[-1] == "of values that nobody knows: 0"
     assert synthetic_reads(run) == 2
+
+
+def test_undefined_values(phantora: Phantora) -> None:
+    """What a GPU and a CPU make differently is unknown, and nothing beside it."""
+    run = run_script(phantora, "undefined_values.py", ranks=1)
+    lines = run.output.splitlines()
+    assert len(lines) == 4 * 2 * 4 + 2 + 4
+    assert [line for line in lines if not line.endswith(" right")] == []
 
 
 def test_other_layouts_and_classes(phantora: Phantora) -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from sim_server.errors import UsageError
-from sim_server.log.iterations import Choice, RankMarks, Rule, choose, parse_choice, period
+from sim_server.log.iterations import RankMarks, Rule, choose, period
 from sim_server.records import MarkerKind
+from sim_server.settings import Choice, parse_choice
 
 KINDS = {
     "B": MarkerKind.BACKWARD,

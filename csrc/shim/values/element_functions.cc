@@ -190,8 +190,8 @@ bool compares(int which, std::int64_t a, std::int64_t b) noexcept {
   }
 }
 
+// Of what is not undefined.
 std::int64_t floor_divide(std::int64_t a, std::int64_t b) noexcept {
-  if (b == 0) return 0;  // undefined on the GPU
   if (b == -1) return static_cast<std::int64_t>(0 - static_cast<std::uint64_t>(a));
   return a / b - (a % b != 0 && (a % b < 0) != (b < 0));
 }
@@ -203,7 +203,7 @@ std::int64_t on_integers(Operator operation, std::int64_t a, std::int64_t b) noe
   switch (operation) {
     case Operator::Add: return static_cast<std::int64_t>(x + y);
     case Operator::Multiply: return static_cast<std::int64_t>(x * y);
-    case Operator::Divide: return b == 0 || b == -1 ? static_cast<std::int64_t>(x * y) : a / b;
+    case Operator::Divide: return b == -1 ? static_cast<std::int64_t>(0 - x) : a / b;
     case Operator::FloorDivide: return floor_divide(a, b);
     case Operator::Remainder: return static_cast<std::int64_t>(x - static_cast<std::uint64_t>(floor_divide(a, b)) * y);
     case Operator::And: return a & b;
@@ -214,6 +214,15 @@ std::int64_t on_integers(Operator operation, std::int64_t a, std::int64_t b) noe
     case Operator::BitwiseNot: return ~a;
     default: return a;
   }
+}
+
+// By zero, and of the least number by -1.
+bool is_undefined(Operator operation, Scalar type, std::int64_t a, std::int64_t b) noexcept {
+  const bool divides =
+      operation == Operator::Divide || operation == Operator::FloorDivide || operation == Operator::Remainder;
+  if (!divides) return false;
+  const Number negated = converted(type, whole(on_integers(Operator::Negate, a, 0)));
+  return b == 0 || (b == -1 && a != 0 && negated.integer == a);
 }
 
 double on_reals(Operator operation, double a, double b) noexcept {
@@ -258,6 +267,7 @@ Number ElementFunction::operator()(std::span<const Number> loaded, const unsigne
   if (operation == Operator::LogicalNot) return whole(!in[0].is_true());
   const Number a = converted(computed, in[0]);
   Number b = converted(computed, in[1]);
+  if (!a.defined || !b.defined) return undefined();
   int which = 0;
   if (comparison_at >= 0) std::memcpy(&which, state + comparison_at, sizeof which);
   const bool integers = is_integral(computed);
@@ -270,8 +280,10 @@ Number ElementFunction::operator()(std::span<const Number> loaded, const unsigne
   }
   if (alpha_at >= 0) {
     const Number alpha = load(computed, state + alpha_at);
-    b = integers ? whole(on_integers(Operator::Multiply, b.integer, alpha.integer)) : real(b.real * alpha.real);
+    if (!integers) return converted(computed, real(std::fma(b.real, alpha.real, a.real)));  // as nvcc fuses it
+    b = whole(on_integers(Operator::Multiply, b.integer, alpha.integer));
   }
+  if (integers && is_undefined(operation, computed, a.integer, b.integer)) return undefined();
   if (integers) return converted(computed, whole(on_integers(operation, a.integer, b.integer)));
   return converted(computed, real(on_reals(operation, a.real, b.real)));
 }

@@ -40,16 +40,27 @@ Part read_part(const void* pointer, std::size_t bytes) {
     const auto begin = static_cast<std::uint32_t>(from - base);
     append(part.known, {begin, begin + static_cast<std::uint32_t>(size)});
   });
+  known_now().each_unwritten(pointer, bytes, [&](std::uintptr_t from, std::size_t size) {
+    const auto begin = static_cast<std::uint32_t>(from - base);
+    part.unwritten.emplace_back(begin, begin + static_cast<std::uint32_t>(size));
+  });
   return part;
 }
 
 void write_part(void* pointer, std::size_t bytes, const Part& part) {
   auto* to = static_cast<unsigned char*>(pointer);
   known_now().remove(to, bytes);
-  for (const auto& [begin, end] : part.known) {
+  const auto check = [bytes](std::size_t end) {
     if (end > bytes) fail_internal("values: a contribution is larger than its place; the ranks' counts differ");
+  };
+  for (const auto& [begin, end] : part.known) {
+    check(end);
     std::memcpy(to + begin, part.bytes.data() + begin, end - begin);
     known_now().add(to + begin, end - begin);
+  }
+  for (const auto& [begin, end] : part.unwritten) {
+    check(end);
+    known_now().add_unwritten(to + begin, end - begin);
   }
 }
 
@@ -84,10 +95,12 @@ void pack(const Part& part, Bytes& message) {
     const auto* bytes = static_cast<const unsigned char*>(data);
     message.insert(message.end(), bytes, bytes + size);
   };
-  const std::uint32_t head[2] = {static_cast<std::uint32_t>(part.known.size()),
+  const std::uint32_t head[3] = {static_cast<std::uint32_t>(part.known.size()),
+                                 static_cast<std::uint32_t>(part.unwritten.size()),
                                  static_cast<std::uint32_t>(part.bytes.size())};
   put(head, sizeof head);
   put(part.known.data(), part.known.size() * sizeof(Range));
+  put(part.unwritten.data(), part.unwritten.size() * sizeof(Range));
   put(part.bytes.data(), part.bytes.size());
 }
 
@@ -99,14 +112,17 @@ std::vector<Part> unpack(std::span<const unsigned char> message) {
     message = message.subspan(size);
   };
   while (!message.empty()) {
-    std::uint32_t head[2];
+    std::uint32_t head[3];
     take(head, sizeof head);
     Part part;
     part.known.resize(head[0]);
-    part.bytes.resize(head[1]);
-    for (Range& range : part.known) {
-      take(&range.first, sizeof range.first);
-      take(&range.second, sizeof range.second);
+    part.unwritten.resize(head[1]);
+    part.bytes.resize(head[2]);
+    for (std::vector<Range>* ranges : {&part.known, &part.unwritten}) {
+      for (Range& range : *ranges) {
+        take(&range.first, sizeof range.first);
+        take(&range.second, sizeof range.second);
+      }
     }
     take(part.bytes.data(), part.bytes.size());
     parts.push_back(std::move(part));

@@ -16,6 +16,7 @@ struct Part {
 
   Bytes bytes;               // zero where unknown; empty if nothing is known
   std::vector<Range> known;  // sorted, apart
+  std::vector<Range> unwritten;
 
   bool empty() const noexcept { return known.empty(); }
 };

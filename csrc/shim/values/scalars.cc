@@ -1,5 +1,6 @@
 #include "shim/values/scalars.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -50,8 +51,8 @@ void with_type(Scalar type, Visit&& visit) noexcept {
     case Scalar::Uint64: return visit(Tag<std::uint64_t>{});
     case Scalar::Half: return visit(Tag<Half>{});
     case Scalar::BFloat16: return visit(Tag<BFloat16>{});
-    case Scalar::Float8E4M3: return visit(Tag<Float8E4M3>{});
-    case Scalar::Float8E5M2: return visit(Tag<Float8E5M2>{});
+    case Scalar::Float8E4M3: return visit(Tag<UnsaturatedE4M3>{});
+    case Scalar::Float8E5M2: return visit(Tag<UnsaturatedE5M2>{});
     case Scalar::Float32: return visit(Tag<float>{});
     case Scalar::Float64: return visit(Tag<double>{});
   }
@@ -70,7 +71,7 @@ T cast(const Number& number) noexcept {
 std::int64_t Number::as_integer() const noexcept {
   if (integral) return integer;
   constexpr double kLimit = 9223372036854775808.0;  // 2^63
-  // Out of range is undefined in C++; the least number is what x86 gives.
+  // Out of range is undefined in C++: nobody asks for it (`converted`).
   if (!(real > -kLimit && real < kLimit)) return std::numeric_limits<std::int64_t>::min();
   return static_cast<std::int64_t>(real);
 }
@@ -135,7 +136,29 @@ void store(Scalar type, void* to, const Number& number) noexcept {
   });
 }
 
+namespace {
+
+// PyTorch makes 8-bit unsigned integers of 64-bit ones. Source: c10/util/TypeCast.h.
+bool holds(Scalar type, const Number& number) noexcept {
+  if (number.integral || type == Scalar::Bool || !is_integral(type)) return true;
+  bool fits = false;
+  with_type(type == Scalar::Uint8 ? Scalar::Int64 : type, [&](auto tag) {
+    using T = typename decltype(tag)::Type;
+    if constexpr (std::is_integral_v<T>) {
+      constexpr double kLimit = 9223372036854775808.0;  // 2^63
+      const double least = static_cast<double>(std::numeric_limits<T>::min());
+      const double beyond = std::min(kLimit, std::ldexp(1.0, std::numeric_limits<T>::digits));
+      const double whole_part = std::trunc(number.real);
+      fits = whole_part >= least && whole_part < beyond;  // no NaN does
+    }
+  });
+  return fits;
+}
+
+}  // namespace
+
 Number converted(Scalar type, const Number& number) noexcept {
+  if (!number.defined || !holds(type, number)) return undefined();
   unsigned char bytes[8] = {};
   store(type, bytes, number);
   return load(type, bytes);

@@ -40,6 +40,7 @@ struct Number {
   bool integral = true;
   std::int64_t integer = 0;
   double real = 0;
+  bool defined = true;  // what is not (7 / 0, an integer of a NaN) differs from one kind of GPU or CPU to another
 
   double as_real() const noexcept { return integral ? static_cast<double>(integer) : real; }
   std::int64_t as_integer() const noexcept;  // truncates
@@ -48,10 +49,11 @@ struct Number {
 
 inline Number whole(std::int64_t value) noexcept { return {true, value, 0}; }
 inline Number real(double value) noexcept { return {false, 0, value}; }
+inline Number undefined() noexcept { return {true, 0, 0, false}; }
 
 Number load(Scalar type, const void* from) noexcept;
 void store(Scalar type, void* to, const Number& number) noexcept;
-// As if stored and loaded again.
+// As if stored and loaded again; undefined where a real number lies beyond the integers of the type.
 Number converted(Scalar type, const Number& number) noexcept;
 
 }  // namespace ph

@@ -1,7 +1,8 @@
 // Floating-point formats that C++ has no type for: half, bfloat16 and the two 8-bit formats.
 //
 // Encoding rounds to nearest, ties to even. Source of the 8-bit formats: "FP8 Formats for Deep Learning"
-// (arXiv 2209.05433); their conversions saturate, as CUDA's default (__NV_SATFINITE) does.
+// (arXiv 2209.05433); their conversions saturate, as CUDA's default (__NV_SATFINITE) does, or not, as PyTorch's
+// (c10/util/Float8_e4m3fn.h, Float8_e5m2.h).
 #pragma once
 
 #include <algorithm>
@@ -54,7 +55,7 @@ struct SmallFloat {
   }
 
   static unsigned encode_magnitude(double magnitude) noexcept {
-    constexpr unsigned overflow = kSaturates ? kLargest : kInfinity;
+    constexpr unsigned overflow = kSaturates ? kLargest : kInfinities ? kInfinity : kNan;
     if (std::isinf(magnitude)) return overflow;
     if (magnitude == 0) return 0;
     int exponent = std::max(std::ilogb(magnitude), 1 - kBias);
@@ -68,7 +69,10 @@ struct SmallFloat {
 
 using Half = SmallFloat<std::uint16_t, 5, 10, true, false>;
 using BFloat16 = SmallFloat<std::uint16_t, 8, 7, true, false>;
+// As NCCL and libraries convert to them, and as PyTorch does.
 using Float8E4M3 = SmallFloat<std::uint8_t, 4, 3, false, true>;
 using Float8E5M2 = SmallFloat<std::uint8_t, 5, 2, true, true>;
+using UnsaturatedE4M3 = SmallFloat<std::uint8_t, 4, 3, false, false>;
+using UnsaturatedE5M2 = SmallFloat<std::uint8_t, 5, 2, true, false>;
 
 }  // namespace ph

@@ -151,6 +151,7 @@ PH_EXPORT int ph_state_writes(int stated) noexcept {
   return before;
 }
 PH_EXPORT void ph_mark_unknown(const void* data, std::uint64_t bytes) noexcept { ph::mark_unknown(data, bytes); }
+PH_EXPORT void ph_mark_unwritten(const void* data, std::uint64_t bytes) noexcept { ph::mark_unwritten(data, bytes); }
 
 // Copies of at most so many bytes to the host by this thread find these, until none are promised.
 PH_EXPORT void ph_promise_read(const void* values, std::uint64_t bytes) noexcept { ph::promise_read(values, bytes); }

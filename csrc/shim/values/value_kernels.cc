@@ -167,13 +167,19 @@ void carry_out(const KernelRule& rule, const Launch& launch) {
   }
   const bool dense = extent == launch.elements * launch.size(0);
   const bool same_everywhere = rule.form != Form::Arange && rule.operands == 1;
+  std::vector<const void*> undefined;
   Number value;
   for (std::size_t e = 0; e < launch.elements; ++e) {
-    if (e == 0 || !same_everywhere) value = value_of(rule, launch, e);
+    if (e == 0 || !same_everywhere) value = converted(output.type, value_of(rule, launch, e));
+    if (!value.defined) {
+      undefined.push_back(launch.element(0, e));
+      continue;
+    }
     store(output.type, launch.element(0, e), value);
     if (!dense) known_now().add(launch.element(0, e), launch.size(0));
   }
   if (dense) known_now().add(output.data, extent);
+  for (const void* element : undefined) known_now().remove(element, launch.size(0));
 }
 
 // Integers without gaps, and what is made of them, may be as large as what operators keep

@@ -102,8 +102,7 @@ Number combined(Reducer reducer, const Number& a, const Number& b) noexcept {
 Number first_of(const ReductionRule& rule, const Number& number) noexcept {
   const bool logical = rule.reducer == Reducer::Any || rule.reducer == Reducer::All;
   if (logical) return whole(number.is_true());
-  const bool to_integer = is_integral(rule.output) && !number.integral;
-  return to_integer ? whole(number.as_integer()) : number;
+  return is_integral(rule.output) ? converted(rule.output, number) : number;
 }
 
 // From its first byte to its last.
@@ -111,7 +110,7 @@ std::size_t source_bytes(const ReductionRule& rule, const Reduction& r) noexcept
   return r.reduced.extent(0) + r.kept.extent(1) + size_of(rule.input);
 }
 
-// Nothing: some input of the output is not known. `all_known`: all are.
+// Nothing: some input of the output is not known, or what is made of it is undefined. `all_known`: all are.
 std::optional<Number> reduced_value(const ReductionRule& rule, const Reduction& r, std::size_t output, bool all_known) {
   const unsigned char* base = r.source + r.kept.offset(1, output);
   Number value;
@@ -119,6 +118,7 @@ std::optional<Number> reduced_value(const ReductionRule& rule, const Reduction& 
     const unsigned char* from = base + r.reduced.offset(0, i);
     if (!all_known && !known_now().covers(from, size_of(rule.input))) return {};
     const Number next = first_of(rule, load(rule.input, from));
+    if (!next.defined) return {};
     value = i == 0 ? next : combined(rule.reducer, value, next);
   }
   if (rule.reducer == Reducer::Mean) value = real(value.as_real() * r.factor);

@@ -129,8 +129,27 @@ void download(void* destination, const void* source, std::size_t bytes) noexcept
     known_now().each_in(source, bytes, [=](std::uintptr_t from, std::size_t part) {
       std::memcpy(static_cast<char*>(destination) + (from - base), reinterpret_cast<const void*>(from), part);
     });
-    if (may_be) late_synthetic_bytes.fetch_add(bytes - known_now().known_bytes(source, bytes));
+    if (may_be) late_synthetic_bytes.fetch_add(known_now().missing_bytes(source, bytes));
   });
+}
+
+// What is known at `source`, once it lies at `destination`.
+KnownRanges moved_ranges(void* destination, const void* source, std::size_t bytes) {
+  KnownRanges moved;
+  const auto base = reinterpret_cast<std::uintptr_t>(source);
+  const auto to = [destination, base](std::uintptr_t from) { return static_cast<char*>(destination) + (from - base); };
+  known_now().each_in(source, bytes, [&](std::uintptr_t from, std::size_t part) { moved.add(to(from), part); });
+  known_now().each_unwritten(source, bytes,
+                             [&](std::uintptr_t from, std::size_t part) { moved.add_unwritten(to(from), part); });
+  return moved;
+}
+
+void become_known(const KnownRanges& ranges, void* pointer, std::size_t bytes) {
+  known_now().remove(pointer, bytes);
+  const auto place = [](std::uintptr_t at) { return reinterpret_cast<const void*>(at); };
+  ranges.each_in(pointer, bytes, [&](std::uintptr_t at, std::size_t part) { known_now().add(place(at), part); });
+  ranges.each_unwritten(pointer, bytes,
+                        [&](std::uintptr_t at, std::size_t part) { known_now().add_unwritten(place(at), part); });
 }
 
 void move_on_device(void* destination, const void* source, std::size_t bytes) noexcept {
@@ -138,16 +157,9 @@ void move_on_device(void* destination, const void* source, std::size_t bytes) no
   expect_known(destination, bytes);
   enqueue_value(
       [=] {
-        KnownRanges moved;
-        const auto base = reinterpret_cast<std::uintptr_t>(source);
-        known_now().each_in(source, bytes, [&](std::uintptr_t from, std::size_t part) {
-          moved.add(static_cast<char*>(destination) + (from - base), part);
-        });
+        const KnownRanges moved = moved_ranges(destination, source, bytes);
         std::memmove(destination, source, bytes);
-        known_now().remove(destination, bytes);
-        moved.each_in(destination, bytes, [](std::uintptr_t at, std::size_t part) {
-          known_now().add(reinterpret_cast<const void*>(at), part);
-        });
+        become_known(moved, destination, bytes);
       },
       {{source, bytes, false}, {destination, bytes, true}});
 }
@@ -161,19 +173,12 @@ void move_parts(void* destination, const void* source, std::size_t bytes, bool t
     each_expected(source, bytes, [&](std::uintptr_t from, std::size_t part) { expect_known(to(from), part); });
   }
   const auto move = [=] {
-    if (to_device) known_now().remove(destination, bytes);
-    KnownRanges moved;
+    const KnownRanges moved = moved_ranges(destination, source, bytes);
     known_now().each_in(source, bytes, [&](std::uintptr_t from, std::size_t part) {
       std::memmove(to(from), reinterpret_cast<const void*>(from), part);
-      moved.add(to(from), part);
     });
-    if (!to_device) {
-      late_synthetic_bytes.fetch_add(bytes - known_now().known_bytes(source, bytes));
-      return;
-    }
-    moved.each_in(destination, bytes, [](std::uintptr_t at, std::size_t part) {
-      known_now().add(reinterpret_cast<const void*>(at), part);
-    });
+    if (to_device) become_known(moved, destination, bytes);
+    else late_synthetic_bytes.fetch_add(known_now().missing_bytes(source, bytes));
   };
   if (to_device) enqueue_value(move, {{source, bytes, false}, {destination, bytes, true}});
   else enqueue_host_write(destination, source, bytes, move);
@@ -238,6 +243,12 @@ void mark_known(const void* pointer, std::size_t bytes) noexcept {
   if (!attached() || bytes == 0) return;
   expect_known(pointer, bytes);
   enqueue_value([=] { known_now().add(pointer, bytes); }, {{pointer, bytes, true}});
+}
+
+void mark_unwritten(const void* pointer, std::size_t bytes) noexcept {
+  if (!attached() || bytes == 0 || call_is_captured()) return;
+  expect_known(pointer, bytes);  // so that what is written there ends it
+  enqueue_value([=] { known_now().add_unwritten(pointer, bytes); }, {{pointer, bytes, true}});
 }
 
 void mark_unknown(const void* pointer, std::size_t bytes) noexcept {

@@ -21,6 +21,8 @@ namespace ph {
 
 PH_EXPORT void mark_known(const void* pointer, std::size_t bytes) noexcept;
 PH_EXPORT void mark_unknown(const void* pointer, std::size_t bytes) noexcept;
+// New memory that the program has not written and may never look at: reads of it are not counted.
+PH_EXPORT void mark_unwritten(const void* pointer, std::size_t bytes) noexcept;
 // What a call that nobody carries out may have written: the blocks (values/extents.h) that `written` points into, and those
 // that are pointed to out of them or out of the blocks of `read`. Null pointers and host memory are allowed. `keeps`: a
 // launch that may keep the addresses that it gets, and use those that others have kept (values/kept_addresses.h).
