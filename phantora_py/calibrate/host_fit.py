@@ -20,7 +20,8 @@ KINDS = (*WORKS, *(f"call {call}" for call in CALLS))
 # as fast as one of 2023 would be news.
 _START_NS = {
     **{"frame": 50.0, "instruction": 3.0, "dispatch": 800.0, "node": 1500.0},
-    **{"tensor": 500.0, "view": 400.0},
+    **{"tensor": 500.0, "view": 400.0, "binding": 300.0, "wrap": 100.0},
+    **{"call sync": 5000.0, "call collective": 15000.0},
 }
 _START_CALL_NS = 800.0
 _LOWEST, _HIGHEST = 0.02, 30.0
@@ -33,6 +34,11 @@ class Piece:
     name: str
     spent_ns: float
     counts: Mapping[str, int]
+
+    def less(self, other: Piece) -> Piece:
+        """Without what it has in common with `other`."""
+        counts = {kind: self.counts[kind] - other.counts[kind] for kind in KINDS}
+        return Piece(self.name, self.spent_ns - other.spent_ns, counts)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from sim_server.files.output_file import require_output, write_file
 _MOST_SPREAD = 0.15
 # Nobody's programs are as alike as the pieces: the least that the interval is wide (assumed).
 _LEAST_WIDTH = 1.3
+_FEWEST = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,19 +88,20 @@ def _measure(python: str, directory: Path) -> RunData:
 
 def _pieces(data: RunData) -> tuple[list[Piece], float]:
     """Usual times and counts, and by what part the rounds of the usual piece differ."""
-    samples: Sequence[Any] = data.host_gaps["samples"][1:]
+    samples: Sequence[Any] = data.host_gaps["samples"]
     count, rest = divmod(len(samples), host_program.ROUNDS)
-    if rest or not count:
+    if rest or count < _FEWEST:
         raise UsageError(f"{len(samples)} pieces of work were told, which are no whole rounds.")
-    names = [str(number) for number in range(count)]
-    pieces, spreads = [], []
-    for number in range(count):
-        rounds = samples[number::count][1:]
+    found, spreads = [], []
+    for number in range(1, count):  # before the first mark of a round it is waited
+        rounds = samples[number::count][host_program.FIRST_ROUNDS :]
         low, middle, high = statistics.quantiles((one["spent_ns"] for one in rounds), n=4)
         spreads.append((high - low) / middle)
-        usual = min(rounds, key=lambda one: abs(one["spent_ns"] - middle))
-        pieces.append(Piece(names[number], middle, counts_of(usual)))
-    return pieces, statistics.median(spreads)
+        # A quarter of the rounds is hardly disturbed by what else the machine does.
+        usual = min(rounds, key=lambda one: abs(one["spent_ns"] - low))
+        found.append(Piece(str(number), low, counts_of(usual)))
+    nothing, *others = found
+    return [one.less(nothing) for one in others], statistics.median(spreads)
 
 
 def _hook_ns(pieces: Sequence[Piece]) -> float:

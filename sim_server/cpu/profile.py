@@ -8,7 +8,7 @@ from typing import Any
 
 from sim_server.errors import UsageError
 
-WORKS = ("frame", "instruction", "dispatch", "node", "tensor", "view")
+WORKS = ("frame", "instruction", "dispatch", "node", "tensor", "view", "binding", "wrap")
 """What is counted between intercepted calls; csrc/shim/core/work_kinds.h says what each is."""
 CALLS = ("light", "launch", "copy", "event", "sync", "alloc", "collective", "setup")
 """Classes of intercepted calls, around which the program has work of its own."""

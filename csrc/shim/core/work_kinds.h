@@ -15,11 +15,14 @@ enum class Work : std::uint8_t {
   Node,         // autograd nodes that were run
   Tensor,       // tensors made with storage of their own
   View,         // tensors made of another's storage
+  Binding,      // calls from Python whose arguments PyTorch has to read
+  Wrap,         // tensors given to Python
   kCount
 };
 
 inline constexpr std::size_t kWorks = static_cast<std::size_t>(Work::kCount);
-inline constexpr const char* kWorkNames[kWorks] = {"frame", "instruction", "dispatch", "node", "tensor", "view"};
+inline constexpr const char* kWorkNames[kWorks] = {"frame",  "instruction", "dispatch", "node",
+                                                   "tensor", "view",        "binding",  "wrap"};
 
 inline constexpr std::size_t kHostCosts = static_cast<std::size_t>(HostCost::kCount);
 inline constexpr const char* kHostCostNames[kHostCosts] = {"light", "launch", "copy",       "event",

@@ -48,7 +48,7 @@ constexpr RuleOf kRules[] = {
     {"/_weakrefset.py", "_remove", Rule::LeftOut},
     {"/weakref.py", "remove", Rule::LeftOut},
     {"/weakref.py", "__call__", Rule::LeftOut},
-    {"/phantora_py/", nullptr, Rule::NotItself},
+    {"/phantora_py/rank/", nullptr, Rule::NotItself},
     {"/torch/__init__.py", "__getattr__", Rule::LeftOut},  // imports at first use
     {"<frozen importlib", nullptr, Rule::LeftOut},
     {"<frozen zipimport", nullptr, Rule::LeftOut},

@@ -2,8 +2,8 @@
 // count, and go on to PyTorch's. None of its types is looked into: what comes in registers goes on in registers.
 //
 // The dispatcher asks for the callbacks of profilers before every operator, and autograd before every node; the answer is
-// returned through a pointer. Source: aten/src/ATen/core/dispatch/Dispatcher.h, torch/csrc/autograd/function.h and
-// c10/core/TensorImpl.h, the same from 2.6 to 2.15.
+// returned through a pointer. Source: aten/src/ATen/core/dispatch/Dispatcher.h, torch/csrc/autograd/function.h,
+// c10/core/TensorImpl.h and torch/csrc/utils/python_arg_parser.h.
 #include <atomic>
 #include <cstdint>
 #include <string>
@@ -78,5 +78,27 @@ PH_EXPORT void _ZN3c1010TensorImplC1ENS0_8ImplTypeEONS_7StorageENS_14DispatchKey
       "libc10.so", "_ZN3c1010TensorImplC1ENS0_8ImplTypeEONS_7StorageENS_14DispatchKeySetEN6caffe28TypeMetaE"};
   ph::count(ph::Work::View);
   next()(self, kind, storage, keys, type);
+}
+
+// torch::PythonArgs torch::PythonArgParser::raw_parse(PyObject* self, PyObject* args, PyObject* kwargs, PyObject** parsed),
+// in front of every function of PyTorch that takes arguments from Python.
+PH_EXPORT void* _ZN5torch15PythonArgParser9raw_parseEP7_objectS2_S2_PS2_(void* result, void* parser, void* self,
+                                                                         void* args, void* kwargs, void* parsed) {
+  static constinit TorchFunction<void*(void*, void*, void*, void*, void*, void*)> next{
+      "libtorch_python.so", "_ZN5torch15PythonArgParser9raw_parseEP7_objectS2_S2_PS2_"};
+  ph::count(ph::Work::Binding);
+  return next()(result, parser, self, args, kwargs, parsed);
+}
+
+// PyObject* THPVariable_Wrap(const at::TensorBase&), and the same of a tensor that is given away.
+PH_EXPORT void* _Z16THPVariable_WrapRKN2at10TensorBaseE(void* tensor) {
+  static constinit TorchFunction<void*(void*)> next{"libtorch_python.so", "_Z16THPVariable_WrapRKN2at10TensorBaseE"};
+  ph::count(ph::Work::Wrap);
+  return next()(tensor);
+}
+PH_EXPORT void* _Z16THPVariable_WrapON2at10TensorBaseE(void* tensor) {
+  static constinit TorchFunction<void*(void*)> next{"libtorch_python.so", "_Z16THPVariable_WrapON2at10TensorBaseE"};
+  ph::count(ph::Work::Wrap);
+  return next()(tensor);
 }
 }

@@ -132,7 +132,9 @@ void end_host_iteration() noexcept {
 }
 
 void end_host_sample() noexcept {
-  if (attached() && config().samples) emit_sample();
+  if (!attached() || !config().samples) return;
+  const OwnCode own;  // what has been done until now belongs to it
+  emit_sample();
 }
 
 void emit_host_time() {

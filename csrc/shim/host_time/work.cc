@@ -15,7 +15,7 @@ constinit thread_local ThreadWork thread_work;
 
 namespace {
 
-constexpr std::uint64_t kPsPerNs = 1000;
+constexpr std::uint64_t kPicoPerNano = 1000;
 constexpr std::size_t kFunctionsTold = 40;
 
 thread_local WorkCounts due{};
@@ -29,7 +29,7 @@ CountedFunction no_function;  // threads without Python: autograd's
 using Told = std::tuple<std::string, std::int64_t, std::int64_t>;
 
 Told told(const char* name, std::uint64_t count, std::uint64_t each_ps) {
-  return {name, static_cast<std::int64_t>(count), static_cast<std::int64_t>(count * each_ps / kPsPerNs)};
+  return {name, static_cast<std::int64_t>(count), static_cast<std::int64_t>(count * each_ps / kPicoPerNano)};
 }
 
 }  // namespace
@@ -72,8 +72,8 @@ Nanoseconds take_counted_ns(HostCost cost) noexcept {
     spent_ps += done[i] * c.work_ps[i];
     counted[i].fetch_add(done[i], std::memory_order_relaxed);
   }
-  remainder_ps = spent_ps % kPsPerNs;
-  const auto spent_ns = static_cast<Nanoseconds>(spent_ps / kPsPerNs);
+  remainder_ps = spent_ps % kPicoPerNano;
+  const auto spent_ns = static_cast<Nanoseconds>(spent_ps / kPicoPerNano);
   CountedFunction* const function = thread_work.function != nullptr ? thread_work.function : &no_function;
   function->charged_ns.fetch_add(spent_ns, std::memory_order_relaxed);
   return spent_ns;
