@@ -76,7 +76,8 @@ def loop() -> Step:
     for one in parameters:
         one.grad = torch.ones_like(one)
     optimizer = torch.optim.AdamW(parameters, foreach=False)
-    return lambda: optimizer.step()
+    step: Step = optimizer.step
+    return step
 
 
 def fsdp2() -> Step:

@@ -123,6 +123,7 @@ def _run(ends: bool) -> Check:
     return record(start | end if ends else start, known)
 
 
+_CHARGED = record({"times": _count, "charged_ns": _time_ns})
 _CPU = record(
     {
         **dict.fromkeys(("name", "title", "source"), text),
@@ -319,6 +320,13 @@ def _operation(ranks: int) -> Check:
     return check
 
 
+_SAMPLE = record(
+    {
+        **{"rank": whole(0, MOST_RANKS), "spent_ns": _time_ns},
+        "works": record(dict.fromkeys(WORKS, _count)),
+        "calls": record(dict.fromkeys(CALLS, _count)),
+    }
+)
 _WITHOUT_RANKS: Mapping[str, Check] = {
     "settings.json": _SETTINGS,
     "timings": rows(_TIMING),
@@ -342,22 +350,12 @@ _WITHOUT_RANKS: Mapping[str, Check] = {
         {
             "counted": record(
                 {
-                    "works": mapping(record({"times": _count, "charged_ns": _time_ns})),
-                    "calls": mapping(record({"times": _count, "charged_ns": _time_ns})),
+                    **dict.fromkeys(("works", "calls"), mapping(_CHARGED)),
                     "functions": rows(row(printable, _time_ns)),
                     "elsewhere_ns": _time_ns,
                 }
             ),
-            "samples": rows(
-                record(
-                    {
-                        "rank": whole(0, MOST_RANKS),
-                        "spent_ns": _time_ns,
-                        "works": record(dict.fromkeys(WORKS, _count)),
-                        "calls": record(dict.fromkeys(CALLS, _count)),
-                    }
-                )
-            ),
+            "samples": rows(_SAMPLE),
         },
     ),
     "routing.json": rows(

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from phantora_runs import PROGRAMS, Phantora, Run
 
+from sim_server.cpu import load_cpu
 from sim_server.gpu import load_gpu
 
 pytestmark = pytest.mark.torch
@@ -152,3 +156,18 @@ def test_samples_time_and_count_each_iteration(phantora: Phantora) -> None:
     assert {one["calls"]["launch"] for one in samples[1:]} == {LAUNCHES}
     assert len({str(one["works"]) for one in samples[2:]}) == 1
     assert min(one["spent_ns"] for one in samples) > 0
+
+
+def test_the_times_of_this_processor_are_found(tmp_path: Path) -> None:
+    """calibrate-host writes a profile that runs can take."""
+    path = tmp_path / "mine.toml"
+    command = [sys.executable, "-m", "phantora_py", "calibrate-host", "-o", str(path), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found["ratios"]) == 30
+    cpu = load_cpu(str(path))
+    assert cpu.title == found["title"]
+    # Hardly any processor runs Python so fast, and none so slowly.
+    assert 1 <= cpu.works["frame"] + 10 * cpu.works["instruction"] < 10_000
+    assert 200 < cpu.calls["launch"] < 100_000
