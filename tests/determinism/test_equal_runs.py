@@ -139,6 +139,8 @@ def test_the_first_difference_is_found(first: Run, tmp_path: Path) -> None:
 def test_counted_host_time_has_one_digest(tmp_path: Path) -> None:
     """Counts are those of the program, whatever the hash seed, and however its ranks start."""
     counted = ["--host-time", "counted"]
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
     first = run(tmp_path / "first", Variation(options=counted))
     other = Variation(options=[*counted, "--no-zygote"], environment={"PYTHONHASHSEED": "1"})
     second = run(tmp_path / "second", other)

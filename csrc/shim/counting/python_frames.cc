@@ -3,7 +3,7 @@
 // place of its code object is known, by version (python/python_layout.cc).
 //
 // Not every function counts, by the rules below: our own, and what need not be the same at every run.
-#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -48,7 +48,8 @@ constexpr RuleOf kRules[] = {
     {"/_weakrefset.py", "_remove", Rule::LeftOut},
     {"/weakref.py", "remove", Rule::LeftOut},
     {"/weakref.py", "__call__", Rule::LeftOut},
-    {"/phantora_py/rank/", nullptr, Rule::NotItself},
+    {"/phantora_py/calibrate/", nullptr, Rule::Counted},  // a program
+    {"/phantora_py/", nullptr, Rule::NotItself},
     {"/torch/__init__.py", "__getattr__", Rule::LeftOut},  // imports at first use
     {"<frozen importlib", nullptr, Rule::LeftOut},
     {"<frozen zipimport", nullptr, Rule::LeftOut},
@@ -91,6 +92,7 @@ Rule rule_of(std::string_view file, std::string_view function) {
 struct Code : CountedFunction {
   Rule rule = Rule::Counted;
   std::uint32_t instructions = 0;
+  bool is_module = false;
 };
 
 struct Api {
@@ -177,6 +179,7 @@ Code* describe(Object* code) {
   made->rule = rule_of(file, name);
   if (made->rule == Rule::Counted) {
     made->instructions = count_instructions(code);
+    made->is_module = name == "<module>";
     made->name = file + ":" + std::to_string(Attribute(code, "co_firstlineno").number()) + " " + name;
     add_function(made);
   }
@@ -192,6 +195,12 @@ Code* code_of(void* frame) {
   return extra != nullptr ? static_cast<Code*>(extra) : describe(code);
 }
 
+// The first module whose code runs, but for those that are imported, is the program. How its rank was started ends there.
+void begin_with(const Code& code) {
+  static std::atomic<bool> begun{false};
+  if (code.is_module && thread_work.left_out == 0 && !begun.exchange(true)) begin_work();
+}
+
 Object* evaluate(void* thread, void* frame, int throws) {
   Code* const code = code_of(frame);
   if (code->rule == Rule::NotItself) return next_evaluate(thread, frame, throws);
@@ -201,6 +210,7 @@ Object* evaluate(void* thread, void* frame, int throws) {
     end_left_out();
     return result;
   }
+  if (code->is_module) begin_with(*code);
   count(Work::Frame);
   count(Work::Instruction, code->instructions);
   CountedFunction* const caller = thread_work.function;

@@ -45,6 +45,11 @@ void settle_work() noexcept {
 
 WorkCounts take_due() noexcept { return std::exchange(due, {}); }
 
+void begin_work() noexcept {
+  forget_work();
+  due = {};
+}
+
 void begin_left_out() noexcept {
   settle_work();
   ++thread_work.left_out;

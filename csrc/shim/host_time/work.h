@@ -42,6 +42,8 @@ inline void count(Work work, std::uint64_t times = 1) noexcept {
 // What is open becomes due, or is forgotten.
 PH_EXPORT void settle_work() noexcept;
 PH_EXPORT void forget_work() noexcept;
+// The program begins: nothing that this thread has done before is due.
+PH_EXPORT void begin_work() noexcept;
 
 // Around what does not count: garbage collection, imports, loops that wait for others.
 PH_EXPORT void begin_left_out() noexcept;
