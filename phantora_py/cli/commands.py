@@ -30,6 +30,10 @@ VERBS = {
     ),
     "bench": ("phantora_py.cli.bench", "time collectives on a virtual cluster, as nccl-tests does"),
     "calibrate": ("phantora_py.cli.calibrate", "fit a cluster's constants to nccl-tests logs"),
+    "calibrate-host": (
+        "phantora_py.cli.calibrate_host",
+        "fit the times of --host-time counted to this machine's processor",
+    ),
     "report": ("phantora_py.cli.report", "show or export the data file of a run"),
     "compare": ("phantora_py.cli.compare", "compare runs: figures, and what changed"),
     "sweep": ("phantora_py.cli.sweep", "run many configurations of a command and compare them"),

@@ -25,6 +25,7 @@ from phantora_py.data import RunData
 from phantora_py.isolation.backend import BACKENDS
 from phantora_py.isolation.probe import NETWORKS
 from phantora_py.launch.options import HOST_TENSORS, HOST_TIMES, UNSUPPORTED, RunOptions
+from phantora_py.launch.processor import DEFAULT_CPU
 from phantora_py.launch.script import launch_of_script
 from phantora_py.report.iterations import find_iterations
 from phantora_py.report.sections.unknown_reads import parse_places
@@ -59,13 +60,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=HOST_TIMES,
         default="fixed",
         help="how much virtual time the program's own CPU work takes: a fixed time per call, the "
-        "measured CPU time, what another run measured, or none; default: fixed",
+        "measured CPU time, what another run measured, what a named processor takes for the work "
+        "that is counted, or none; default: fixed",
     )
     model.add_argument(
         "--host-gaps",
         type=Path,
         metavar="FILE",
         help="with --host-time recorded: the data file of a run with --host-time measured",
+    )
+    model.add_argument(
+        "--cpu",
+        metavar="NAME|FILE",
+        help="with --host-time counted: the processor, built in or from `phantora calibrate-host`; "
+        f"default: the cluster's, else {DEFAULT_CPU}",
+    )
+    model.add_argument(
+        "--host-samples",
+        action="store_true",
+        help="with --host-time measured: count what is timed, and keep both for each iteration",
     )
     model.add_argument(
         "--values-threshold",
@@ -239,6 +252,8 @@ def run(options: argparse.Namespace) -> int:
         output=options.output,
         host_time=options.host_time,
         host_gaps=options.host_gaps,
+        host_samples=options.host_samples,
+        cpu=options.cpu,
         host_tensors=options.host_tensors,
         expert_load=options.expert_load,
         unsupported=options.unsupported,

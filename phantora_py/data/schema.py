@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data.operations import ranks_of
+from sim_server.cpu import CALLS, WORKS
 from sim_server.files.schema import (
     MOST_BYTES,
     MOST_NS,
@@ -112,6 +113,7 @@ def _run(ends: bool) -> Check:
         "expert_load": _EXPERT_LOAD,
         "unsupported": text,
         "host_gaps": optional(record({"file": text, "sha256": text})),
+        "cpu": optional(_CPU),
         "deadlock": rows(_DEADLOCK_TABLE),
         "host_memory": optional(_HOST_MEMORY),
         "steady": optional(record({"iterations": _count}, {"median_ns": _time_ns})),
@@ -121,6 +123,15 @@ def _run(ends: bool) -> Check:
     return record(start | end if ends else start, known)
 
 
+_CHARGED = record({"times": _count, "charged_ns": _time_ns})
+_CPU = record(
+    {
+        **dict.fromkeys(("name", "title", "source"), text),
+        "works": record(dict.fromkeys(WORKS, number(0, 1e9))),
+        "calls": record(dict.fromkeys(CALLS, number(0, 1e9))),
+        "interval": row(number(0, 1), number(1, 1e9)),
+    }
+)
 _CLUSTER = record(
     {},
     {
@@ -309,6 +320,13 @@ def _operation(ranks: int) -> Check:
     return check
 
 
+_SAMPLE = record(
+    {
+        **{"rank": whole(0, MOST_RANKS), "spent_ns": _time_ns},
+        "works": record(dict.fromkeys(WORKS, _count)),
+        "calls": record(dict.fromkeys(CALLS, _count)),
+    }
+)
 _WITHOUT_RANKS: Mapping[str, Check] = {
     "settings.json": _SETTINGS,
     "timings": rows(_TIMING),
@@ -328,7 +346,17 @@ _WITHOUT_RANKS: Mapping[str, Check] = {
             "replayed": record(
                 dict.fromkeys(SOURCES, record({"calls": _count, "charged_ns": _time_ns}))
             ),
-        }
+        },
+        {
+            "counted": record(
+                {
+                    **dict.fromkeys(("works", "calls"), mapping(_CHARGED)),
+                    "functions": rows(row(printable, _time_ns)),
+                    "elsewhere_ns": _time_ns,
+                }
+            ),
+            "samples": rows(_SAMPLE),
+        },
     ),
     "routing.json": rows(
         record({"experts": whole(1), "top": _count, "calls": _count, "follows": flag})

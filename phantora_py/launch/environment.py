@@ -17,7 +17,12 @@ from phantora_py.isolation.nodes import node_address, node_name
 from phantora_py.isolation.probe import Isolation
 from phantora_py.launch.command import PROGRAMS
 from phantora_py.launch.layout import RunLayout
-from phantora_py.launch.libraries import preload_list, preload_value, shim_directory
+from phantora_py.launch.libraries import (
+    counting_library,
+    preload_list,
+    preload_value,
+    shim_directory,
+)
 from phantora_py.launchers.launch import Launch, Place
 
 # torchrun's own choice. Source: torch/distributed/run.py of PyTorch 2.15.
@@ -40,11 +45,15 @@ def free_port(address: str) -> int:
 
 
 def shim_environment(
-    run_dir: Path, inherited: Mapping[str, str], cuda_major: int
+    run_dir: Path, inherited: Mapping[str, str], cuda_major: int, counts: bool = False
 ) -> dict[str, str]:
-    """What makes a process, and those it starts, load the shim."""
+    """What makes a process, and those it starts, load the shim. `counts`: also what counts the
+    host's work.
+    """
     directory = shim_directory(cuda_major)
     libraries = preload_list(directory)
+    if counts:
+        libraries.append(counting_library(directory))
     return {
         "LD_PRELOAD": preload_value(libraries, inherited),
         "PHANTORA_RUN_DIR": str(run_dir),

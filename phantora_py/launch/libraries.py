@@ -100,6 +100,11 @@ def preload_list(directory: Path) -> list[Path]:
     return [directory / CORE, *others]
 
 
+def counting_library(directory: Path) -> Path:
+    """What is preloaded, too, where a run counts its host's work."""
+    return directory / "libphantora_counting.so"
+
+
 def preload_value(libraries: Iterable[Path], inherited: Mapping[str, str]) -> str:
     """LD_PRELOAD for `libraries`, before what the environment `inherited` preloads already."""
     names = [*map(str, libraries), inherited.get("LD_PRELOAD", "")]

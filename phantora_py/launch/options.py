@@ -7,7 +7,7 @@ from typing import Any
 from sim_server.access import Tls
 from sim_server.kernels.executor import ANSWER_LIMIT_S
 
-HOST_TIMES = ("fixed", "measured", "recorded", "off")
+HOST_TIMES = ("fixed", "measured", "recorded", "counted", "off")
 HOST_TENSORS = ("lazy", "real")
 UNSUPPORTED = ("stop", "error", "warn")
 
@@ -33,6 +33,10 @@ class RunOptions:
     """One of HOST_TIMES."""
     host_gaps: Path | None = None
     """The data file of a measured run, whose gaps `recorded` replays."""
+    host_samples: bool = False
+    """Of a measured run: count what is timed."""
+    cpu: str | None = None
+    """The processor that `counted` is for, see `sim_server.cpu`; None: the cluster's."""
     host_tensors: str = "lazy"
     """One of HOST_TENSORS; docs/decisions/host-memory.md."""
     expert_load: str = "uniform"

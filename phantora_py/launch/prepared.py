@@ -12,6 +12,7 @@ from phantora_py.launch.spool import Stream
 from phantora_py.rank.expert_load import ExpertLoad
 from sim_server.access import Endpoint
 from sim_server.cluster import Cluster
+from sim_server.cpu import CpuProfile
 from sim_server.gpu import GpuProfile
 
 
@@ -36,6 +37,8 @@ class Prepared:
     log_dir: Path | None = None
     nccl_variables: dict[str, str] = field(default_factory=dict)
     host_gaps: HostGaps | None = None
+    cpu: CpuProfile | None = None
+    """With `--host-time counted`."""
     expert_load: ExpertLoad = field(default_factory=ExpertLoad)
     other_gpus: dict[str, GpuProfile] = field(default_factory=dict)
     server: Endpoint | None = None

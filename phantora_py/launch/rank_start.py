@@ -54,7 +54,9 @@ def start_processes(
     program = prepared.command.program
     torch = program.torch
     cuda_major = torch.cuda_major if torch and torch.cuda else CUDA_MAJOR
-    shim = environment.shim_environment(directory.path, os.environ, cuda_major)
+    options = prepared.options
+    counts = options.host_time == "counted" or options.host_samples
+    shim = environment.shim_environment(directory.path, os.environ, cuda_major, counts)
     common = environment.common_environment(
         prepared.layout, prepared.command.launch, prepared.isolation
     )

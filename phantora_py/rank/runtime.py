@@ -23,6 +23,7 @@ from typing import Any
 from . import remote_calls
 from .batches import Batches
 from .checkpoints import map_checkpoints
+from .counting import count_work, counts_work
 from .expert_load import ExpertLoad
 from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
@@ -60,6 +61,8 @@ def start() -> bool:
     # With the GIL held, so that the shim can check how it reads frames (python/python_layout.cc).
     ctypes.PyDLL(None).ph_write_whereabouts()
     _hook(shim)
+    if counts_work(shim):
+        count_work()
     return True
 
 
@@ -67,7 +70,10 @@ def prepare() -> None:
     """Makes ready a process of a program that starts its own ranks: if it comes to use a GPU, then
     the shim attaches it (csrc/shim/calls/call.cc).
     """
-    rank_runtime = _hook(_load_shim())
+    shim = _load_shim()
+    rank_runtime = _hook(shim)
+    if counts_work(shim):
+        count_work()
     os.register_at_fork(after_in_child=rank_runtime.move_to_child)
     after_import("multiprocessing.util", rank_runtime.end_with_child)
 

@@ -129,7 +129,7 @@ def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Cer
         for one in sums.values()
     ]
     classes.append(_doubt("communication", moving_ns, table[_communication(data, table)]))
-    classes.append(_doubt("host", breakdown.host_ns, table["host"]))
+    classes.append(_doubt("host", breakdown.host_ns, _host(data, table)))
     whole_ns = breakdown.compute_ns + breakdown.idle_ns + breakdown.host_ns
     whole_ns += breakdown.exposed_communication_ns + breakdown.waiting_for_ranks_ns
     if not whole_ns:
@@ -157,6 +157,12 @@ def _communication(data: RunData, table: dict[str, Any]) -> str:
     """The kind of communication that the slowest part of an operation is."""
     between = "communication between nodes"
     return between if data.run["nodes"] > 1 and between in table else "communication"
+
+
+def _host(data: RunData, table: dict[str, Any]) -> Any:
+    """Of the processor that a run has counted for; else of any."""
+    cpu = data.run.get("cpu")
+    return [*cpu["interval"], cpu["source"]] if cpu else table["host"]
 
 
 def _kernels(data: RunData, window: Window, shares: int) -> dict[str, ClassDoubt]:

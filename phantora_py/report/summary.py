@@ -24,6 +24,7 @@ from phantora_py.report.sections import (
     headline,
     host_gaps,
     host_tensors,
+    host_work,
     interval,
     isolation,
     iteration,
@@ -81,6 +82,7 @@ class Summary(headline.Run):
     host_time: str
     """The model of host time."""
     host_gaps: host_gaps.HostGaps | None
+    host_work: host_work.HostWork | None
     host_tensors: host_tensors.HostTensors | None
     isolation: isolation.Isolation
     digest: str | None
@@ -117,6 +119,7 @@ def summarise(data: RunData, found: Findings | None = None) -> Summary:
         "virtual_time_ns": int(data.spans["end_ns"].max()) if len(data.spans) else 0,
         "host_time": run["host_time"],
         "host_gaps": host_gaps.make(found),
+        "host_work": host_work.make(found),
         "host_tensors": host_tensors.make(found),
         "isolation": isolation.make(found),
         "digest": run.get("digest"),
@@ -146,6 +149,7 @@ SECTIONS = (
     Section(lambda run: throughput.lines(run["throughput"], run["ranks"])),
     Section(page=timeline.PAGE),
     Section(lambda run: path.lines(run["critical_path"]), path.PAGE),
+    Section(lambda run: host_work.lines(run["host_work"])),
     Section(lambda run: memory.lines(run["memory"])),
     Section(lambda _: trust.lines(), trust.PAGE),
     Section(lambda run: gpu_time.lines(run["trust"]["gpu_time_share"])),

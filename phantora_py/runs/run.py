@@ -49,6 +49,7 @@ from phantora_py.launch.layout import (
 )
 from phantora_py.launch.options import RunOptions
 from phantora_py.launch.prepared import Prepared
+from phantora_py.launch.processor import choose_cpu
 from phantora_py.launch.rank_start import await_ready, start_processes
 from phantora_py.launch.ranks import RankProcesses
 from phantora_py.launch.rundir import RunDirectory
@@ -159,6 +160,7 @@ def prepare(options: RunOptions) -> Prepared:
         nccl_variables=variables,
         expert_load=choose_expert_load(options.expert_load, command.program.torch),
         host_gaps=choose_host_gaps(options, command.program.versions),
+        cpu=choose_cpu(options, cluster),
         server=server,
         notes=notes,
     )
@@ -334,6 +336,10 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
     }
     if not prepared.isolation.own_network:
         settings["network.shared"] = "1"
+    if prepared.cpu is not None:
+        settings |= prepared.cpu.shim_keys()
+    if options.host_samples:
+        settings["host_samples"] = "1"
     rundir.write_settings(directory, settings)
     _write_other_nodes(prepared, directory)
     prepared.expert_load.write(directory.path)
@@ -435,6 +441,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
         "expert_load": asdict(prepared.expert_load),
         "unsupported": prepared.options.unsupported,
         "host_gaps": None if prepared.host_gaps is None else prepared.host_gaps.origin,
+        "cpu": None if prepared.cpu is None else prepared.cpu.to_dict(),
         "isolation": {"tier": prepared.isolation.tier, "reason": prepared.isolation.reason},
         "notes": prepared.notes,
         "versions": {**prepared.command.program.versions, "phantora": __version__},

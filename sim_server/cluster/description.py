@@ -77,7 +77,7 @@ class GpuLinks(str, Enum):
 
 @dataclass(frozen=True)
 class Host:
-    """PCIe of a node, as GPUs without NVLink between them use it."""
+    """The processor of a node, and its PCIe, as GPUs without NVLink between them use it."""
 
     gpus_per_switch: Annotated[int, Setting("gpus_per_switch", check_count)] = 1
     """GPUs that share a PCIe switch and its slot on the host; 1 is no switch."""
@@ -85,6 +85,8 @@ class Host:
     """Between a PCIe switch and the host in one direction; None is that of a slot."""
     bandwidth_bytes_per_s: Annotated[int | None, Setting("bandwidth", parse_bytes_per_s)] = None
     """Of all traffic that goes through the host together; None is no limit."""
+    cpu: Annotated[str | None, Setting("cpu", check_name)] = None
+    """Profile of the processor (see `sim_server.cpu`), or its TOML file; None is genoa."""
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+from sim_server.cpu import CALLS, WORKS
 
 SOURCES = ("signature", "family", "call", "fixed")
 """Where a replayed gap came from: the launch's signature, its family, the call's symbol, or the
@@ -11,12 +14,36 @@ table of `--host-time fixed`.
 """
 
 
+# Of the Python functions that took most.
+_FUNCTIONS = 40
+
+
 class HostGapLog:
     """Gathers what ranks say; `to_dict` is the content of host_gaps.json."""
+
+    KINDS = ("host_gaps", "replayed_gaps", "counted_work", "host_sample")
+    """Of statistics that belong here."""
 
     def __init__(self) -> None:
         self._measured: dict[str, list[tuple[int, int]]] = {}
         self._replayed = {source: [0, 0] for source in SOURCES}
+        self._works = {work: [0, 0] for work in WORKS}
+        self._calls = {call: [0, 0] for call in CALLS}
+        self._functions: Counter[str] = Counter()
+        self._elsewhere_ns = 0
+        self._samples: list[dict[str, Any]] = []
+
+    def add(self, rank: int, statistics: Mapping[str, Any]) -> None:
+        """One of KINDS."""
+        kind = statistics["kind"]
+        if kind == "host_gaps":
+            self.add_measured(statistics["gaps"])
+        elif kind == "replayed_gaps":
+            self.add_replayed(statistics)
+        elif kind == "counted_work":
+            self.add_counted(statistics)
+        else:
+            self.add_sample(rank, statistics)
 
     def add_measured(self, gaps: Iterable[tuple[str, int, int]]) -> None:
         """Of one rank: key, calls, typical gap in ns of processor time."""
@@ -30,8 +57,23 @@ class HostGapLog:
             self._replayed[source][0] += calls
             self._replayed[source][1] += charged_ns
 
+    def add_counted(self, totals: Mapping[str, Any]) -> None:
+        """Of one rank: what was counted, and where its time was charged."""
+        for mine, told in ((self._works, totals["works"]), (self._calls, totals["calls"])):
+            for name, times, charged_ns in told:
+                mine[name][0] += times
+                mine[name][1] += charged_ns
+        self._functions.update(dict(totals["functions"]))
+        self._elsewhere_ns += totals["elsewhere_ns"]
+
+    def add_sample(self, rank: int, sample: Mapping[str, Any]) -> None:
+        """Of one iteration of a rank: processor time and counts."""
+        names = ("spent_ns", "works", "calls")
+        self._samples.append({"rank": rank, **{name: sample[name] for name in names}})
+
     def to_dict(self) -> dict[str, Any]:
         """A key's gap is the median over the ranks, weighted by their calls."""
+        functions = sorted(self._functions.items(), key=lambda one: (-one[1], one[0]))
         return {
             "measured": [
                 {
@@ -45,7 +87,21 @@ class HostGapLog:
                 source: {"calls": calls, "charged_ns": charged_ns}
                 for source, (calls, charged_ns) in self._replayed.items()
             },
+            "counted": {
+                "works": _totals(self._works),
+                "calls": _totals(self._calls),
+                "functions": functions[:_FUNCTIONS],
+                "elsewhere_ns": self._elsewhere_ns,
+            },
+            "samples": sorted(self._samples, key=lambda one: one["rank"]),
         }
+
+
+def _totals(totals: Mapping[str, list[int]]) -> dict[str, dict[str, int]]:
+    return {
+        name: {"times": times, "charged_ns": charged_ns}
+        for name, (times, charged_ns) in totals.items()
+    }
 
 
 def weighted_median(values: Iterable[tuple[int, int]]) -> int:

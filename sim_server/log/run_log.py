@@ -320,10 +320,8 @@ class RunLog:
             )
             for support, total in library.items():
                 total.update(statistics[support])
-        elif statistics["kind"] == "host_gaps":
-            self._host_gaps.add_measured(statistics["gaps"])
-        elif statistics["kind"] == "replayed_gaps":
-            self._host_gaps.add_replayed(statistics)
+        elif statistics["kind"] in HostGapLog.KINDS:
+            self._host_gaps.add(rank, statistics)
         elif statistics["kind"] == "routing":
             self._routing.add(statistics)
         elif statistics["kind"] == "batch":

@@ -367,6 +367,32 @@ class ReplayedGaps(TypedDict):
     fixed: tuple[Count, Count]
 
 
+class CountedWork(TypedDict):
+    """What `--host-time counted` has counted and charged."""
+
+    kind: Literal["counted_work"]
+    works: Annotated[
+        list[tuple[str, Count, Count]], "what (csrc/shim/core/work_kinds.h), times, nanoseconds"
+    ]
+    calls: Annotated[
+        list[tuple[str, Count, Count]],
+        "class of intercepted calls, calls, nanoseconds around them",
+    ]
+    functions: Annotated[
+        list[tuple[str, Count]], "Python function, nanoseconds that were charged while it ran"
+    ]
+    elsewhere_ns: Annotated[Count, "charged on threads that ran none"]
+
+
+class HostSample(TypedDict):
+    """Of an iteration with `--host-samples`: the program's own work, timed and counted."""
+
+    kind: Literal["host_sample"]
+    spent_ns: Annotated[Count, "processor time of the rank's drivers"]
+    works: Annotated[dict[str, Count], "csrc/shim/core/work_kinds.h"]
+    calls: Annotated[dict[str, Count], "intercepted calls by class"]
+
+
 class UnsupportedCalls(TypedDict):
     """Calls that are not modelled and after which the program went on."""
 
@@ -432,7 +458,7 @@ class Recomputation(TypedDict):
 
 
 STATISTICS_OF_SHIM: Final[tuple[type, ...]] = (
-    *(CallCounts, HostGaps, ReplayedGaps, UnsupportedCalls),
+    *(CallCounts, HostGaps, ReplayedGaps, CountedWork, HostSample, UnsupportedCalls),
 )
 STATISTICS_OF_PYTHON: Final[tuple[type, ...]] = (
     *(MemoryPeaks, HostTensors, Routing, Batch, DataParallel, Recomputation),

@@ -134,3 +134,17 @@ def test_the_first_difference_is_found(first: Run, tmp_path: Path) -> None:
     assert found.one is not None
     assert found.other is not None
     assert found.other.time_ns - found.one.time_ns == 500_000
+
+
+def test_counted_host_time_has_one_digest(tmp_path: Path) -> None:
+    """Counts are those of the program, whatever the hash seed, and however its ranks start."""
+    counted = ["--host-time", "counted"]
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    first = run(tmp_path / "first", Variation(options=counted))
+    other = Variation(options=[*counted, "--no-zygote"], environment={"PYTHONHASHSEED": "1"})
+    second = run(tmp_path / "second", other)
+    same = second.summary["digest"] == first.summary["digest"]
+    assert same, "\n".join(map(str, differences(first.path, second.path)))
+    works = first.data.host_gaps["counted"]["works"]
+    assert all(one["times"] for one in works.values()), works

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from phantora_runs import PROGRAMS, Phantora, Run
 
+from sim_server.cpu import load_cpu
 from sim_server.gpu import load_gpu
 
 pytestmark = pytest.mark.torch
@@ -91,3 +95,79 @@ def test_recorded_is_the_same_at_every_run(
     again = run_with(phantora, "--host-time", "recorded", "--host-gaps", str(measured.path))
     assert again.summary["digest"] == recorded.summary["digest"]
     assert again.data.host_gaps == recorded.data.host_gaps
+
+
+CPU = """\
+title = "of a test"
+source = "of a test"
+interval = [0.5, 2.0]
+[works]
+frame = 0
+instruction = 0
+dispatch = {dispatch}
+node = 0
+tensor = 0
+view = 0
+binding = 0
+wrap = 0
+[calls]
+light = 0
+launch = {launch}
+copy = 0
+event = 0
+sync = 0
+alloc = 0
+collective = 0
+setup = 0
+"""
+
+
+def counted(phantora: Phantora, directory: Path, **times_ns: float) -> Run:
+    """A run for a processor that takes time for dispatches and launches only."""
+    cpu = directory / "cpu.toml"
+    cpu.write_text(CPU.format(**times_ns))
+    return run_with(phantora, "--host-time", "counted", "--cpu", str(cpu))
+
+
+def test_counted_launches_cost_what_the_processor_takes(phantora: Phantora, tmp_path: Path) -> None:
+    """An iteration lasts its operators, its launches and the driver, to the nanosecond."""
+    run = counted(phantora, tmp_path, dispatch=5000, launch=700.5)
+    costs = load_gpu("h100").host
+    (duration_ns,) = {t["duration_ns"] for t in run.data.timings if t["count"] > 1}
+    # One operator is dispatched for a launch; the wait ends with the last kernel.
+    each_ns = 5000 + int(costs["driver_launch_ns"])
+    end_ns = max(duration_ns, int(costs["driver_sync_ns"]))
+    expected_ns = LAUNCHES * each_ns + LAUNCHES * 7005 // 10 + end_ns
+    assert run.summary["iterations"]["median_ns"] == pytest.approx(expected_ns, abs=1)
+    works = run.data.host_gaps["counted"]["works"]
+    assert works["dispatch"]["times"] >= LAUNCHES * ITERATIONS
+    assert works["frame"]["times"] > 0
+    assert run.data.run["cpu"]["title"] == "of a test"
+    shares = [one["share"] for one in run.summary["host_work"]["functions"]]
+    assert "tiny_kernels.py" in run.summary["host_work"]["functions"][0]["function"]
+    assert shares[0] > 0.9
+
+
+def test_samples_time_and_count_each_iteration(phantora: Phantora) -> None:
+    """Both are of the same work: counts are equal where the iterations are."""
+    run = run_with(phantora, "--host-time", "measured", "--host-samples")
+    samples = run.data.host_gaps["samples"]
+    assert len(samples) == ITERATIONS
+    assert {one["calls"]["launch"] for one in samples[1:]} == {LAUNCHES}
+    assert len({str(one["works"]) for one in samples[2:]}) == 1
+    assert min(one["spent_ns"] for one in samples) > 0
+
+
+def test_the_times_of_this_processor_are_found(tmp_path: Path) -> None:
+    """calibrate-host writes a profile that runs can take."""
+    path = tmp_path / "mine.toml"
+    command = [sys.executable, "-m", "phantora_py", "calibrate-host", "-o", str(path), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert len(found["ratios"]) == 30
+    cpu = load_cpu(str(path))
+    assert cpu.title == found["title"]
+    # Hardly any processor runs Python so fast, and none so slowly.
+    assert 1 <= cpu.works["frame"] + 10 * cpu.works["instruction"] < 10_000
+    assert 200 < cpu.calls["launch"] < 100_000

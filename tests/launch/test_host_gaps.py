@@ -13,6 +13,8 @@ from made_runs import make_run
 
 from phantora_py.launch.host_gaps import choose_host_gaps, family_of, load_host_gaps
 from phantora_py.launch.options import RunOptions
+from phantora_py.launch.processor import choose_cpu
+from sim_server.cluster import load_cluster
 from sim_server.errors import UsageError
 from sim_server.log.host_gaps import HostGapLog, weighted_median
 
@@ -96,3 +98,25 @@ def test_ranks_are_joined_by_median() -> None:
     assert told["replayed"]["signature"] == {"calls": 6, "charged_ns": 60}
     assert told["replayed"]["fixed"] == {"calls": 2, "charged_ns": 8}
     assert weighted_median([(1, 1), (9, 3)]) == 9
+
+
+def test_processors_are_for_counted_host_time() -> None:
+    """And samples for measured."""
+    cluster = load_cluster("h100")
+    with pytest.raises(UsageError, match="--cpu is for --host-time counted"):
+        choose_cpu(RunOptions(("x",), cpu="genoa"), cluster)
+    with pytest.raises(UsageError, match="--host-samples is for --host-time measured"):
+        choose_cpu(RunOptions(("x",), host_samples=True), cluster)
+    assert choose_cpu(RunOptions(("x",)), cluster) is None
+    chosen = choose_cpu(RunOptions(("x",), host_time="counted"), cluster)
+    assert chosen is not None
+    assert chosen.name == "genoa"
+
+
+def test_the_clusters_processor_is_taken(tmp_path: Path) -> None:
+    """Where no option names one."""
+    (tmp_path / "mine.toml").write_text('base = "h100"\n[host]\ncpu = "nowhere"\n')
+    cluster = load_cluster(str(tmp_path / "mine.toml"))
+    with pytest.raises(UsageError, match="no processor profile 'nowhere'"):
+        choose_cpu(RunOptions(("x",), host_time="counted"), cluster)
+    assert choose_cpu(RunOptions(("x",), host_time="counted", cpu="genoa"), cluster) is not None

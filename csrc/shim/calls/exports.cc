@@ -81,6 +81,7 @@ PH_EXPORT void ph_marker(std::uint32_t kind, const char* name) noexcept {
   const auto mark = [kind, name = std::string(name)] {
     emit_marker(kind, name, 0);
     if (ends_host_iteration(kind)) ph::end_host_iteration();
+    if (kind == static_cast<std::uint32_t>(ph::MarkerKind::Iteration)) ph::end_host_sample();
   };
   // An optimizer step that is captured is one at every launch of the graph.
   if (!ph::capture_beside(mark)) mark();

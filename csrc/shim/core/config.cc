@@ -54,6 +54,7 @@ HostTime host_time(const std::string& name) {
   if (name == "fixed") return HostTime::Fixed;
   if (name == "measured") return HostTime::Measured;
   if (name == "recorded") return HostTime::Recorded;
+  if (name == "counted") return HostTime::Counted;
   if (name == "off") return HostTime::Off;
   fail_internal("shim.conf: unknown host_time " + name);
 }
@@ -73,13 +74,18 @@ Config read_config() {
   c.device_count = static_cast<std::uint32_t>(unsigned_number("gpu.count"));
   if (c.device_count > kMaxDevices) fail_usage("a node has more than " + std::to_string(kMaxDevices) + " GPUs");
   c.host_time = host_time(c.text("host_time"));
+  c.samples = c.has("host_samples");
   c.unsupported = unsupported(c.text("unsupported"));
   c.cpu_factor = std::strtod(c.text("host.cpu_factor").c_str(), nullptr);
-  static constexpr const char* kCosts[] = {"light", "launch", "copy", "event", "sync", "alloc", "collective", "setup"};
-  static_assert(std::size(kCosts) == static_cast<std::size_t>(HostCost::kCount));
-  for (std::size_t i = 0; i < std::size(kCosts); ++i) {
-    c.cost_ns[i] = c.number((std::string("host.") + kCosts[i] + "_ns").c_str());
-    c.driver_ns[i] = c.number((std::string("host.driver_") + kCosts[i] + "_ns").c_str());
+  for (std::size_t i = 0; i < kHostCosts; ++i) {
+    c.cost_ns[i] = c.number((std::string("host.") + kHostCostNames[i] + "_ns").c_str());
+    c.driver_ns[i] = c.number((std::string("host.driver_") + kHostCostNames[i] + "_ns").c_str());
+  }
+  if (c.host_time == HostTime::Counted) {
+    for (std::size_t i = 0; i < kWorks; ++i)
+      c.work_ps[i] = unsigned_number((std::string("cpu.") + kWorkNames[i] + "_ps").c_str());
+    for (std::size_t i = 0; i < kHostCosts; ++i)
+      c.call_ps[i] = unsigned_number((std::string("cpu.call_") + kHostCostNames[i] + "_ps").c_str());
   }
   c.clock_read_ns = c.number("host.clock_read_ns");
   c.query_ns = c.number("host.query_ns");

@@ -12,6 +12,8 @@
 #include "shim/core/own_code.h"
 #include "shim/host_time/gap_recorder.h"
 #include "shim/host_time/gap_replay.h"
+#include "shim/host_time/samples.h"
+#include "shim/host_time/work.h"
 
 namespace ph {
 
@@ -47,12 +49,23 @@ void charge_computed() noexcept {
   const Nanoseconds passed_ns = thread_cpu_ns() - cpu_at_last_exit_ns;
   const Nanoseconds spent_ns = std::max<Nanoseconds>(passed_ns - reading_cost_ns(), 0);
   unattributed_ns += spent_ns;
+  if (config().samples) sample_work(spent_ns);
   const auto charged_ns = static_cast<Nanoseconds>(static_cast<double>(spent_ns) * config().cpu_factor);
   // At least one, so that of two clock reads the later is later.
   advance_host_clock(std::max<Nanoseconds>(charged_ns, 1));
 }
 
-bool measures() noexcept { return is_driver() && config().host_time == HostTime::Measured; }
+// What the thread has done since it left our code.
+void charge_done() noexcept {
+  if (config().host_time == HostTime::Measured) charge_computed();
+  else if (config().host_time == HostTime::Counted) settle_work();
+}
+
+void begin_to_do() noexcept {
+  const Config& c = config();
+  if (c.host_time == HostTime::Counted || c.samples) forget_work();
+  if (c.host_time == HostTime::Measured) cpu_at_last_exit_ns = thread_cpu_ns();
+}
 
 Nanoseconds take_unattributed() noexcept { return std::exchange(unattributed_ns, 0); }
 
@@ -62,14 +75,14 @@ bool has_key(HostCost cost) noexcept { return cost != HostCost::None && cost != 
 
 bool enter_own_code() noexcept {
   if (depth++ > 0) return false;
-  if (measures()) charge_computed();
+  if (is_driver()) charge_done();
   return true;
 }
 
 void leave_own_code() noexcept {
   if (--depth != 0) return;
   call_name = nullptr;
-  if (measures()) cpu_at_last_exit_ns = thread_cpu_ns();
+  if (is_driver()) begin_to_do();
 }
 
 void name_call(const char* name) noexcept { call_name = name; }
@@ -86,7 +99,10 @@ void charge_call(const ApiTable& table, std::size_t row, HostCost cost) noexcept
   advance_host_clock(c.driver_ns[kind]);
   if (cost == HostCost::Launch) return;  // charge_launch knows which
   if (c.host_time == HostTime::Measured) {
+    if (c.samples) sample_call(cost);
     record_gap(table, row, take_unattributed());
+  } else if (c.host_time == HostTime::Counted) {
+    advance_host_clock(take_counted_ns(cost));
   } else {
     advance_host_clock(replayed_gap_ns(table, row, cost));
   }
@@ -96,7 +112,10 @@ void charge_launch(std::uint32_t signature) noexcept {
   const HostTime model = config().host_time;
   if (model == HostTime::Fixed || model == HostTime::Off || !is_driver()) return;
   if (model == HostTime::Measured) {
+    if (config().samples) sample_call(HostCost::Launch);
     record_gap(signature, take_unattributed());
+  } else if (model == HostTime::Counted) {
+    advance_host_clock(take_counted_ns(HostCost::Launch));
   } else {
     advance_host_clock(replayed_gap_ns(signature));
   }
@@ -112,9 +131,16 @@ void end_host_iteration() noexcept {
   if (attached() && config().host_time == HostTime::Measured) end_recorded_iteration();
 }
 
+void end_host_sample() noexcept {
+  if (!attached() || !config().samples) return;
+  const OwnCode own;  // what has been done until now belongs to it
+  emit_sample();
+}
+
 void emit_host_time() {
   if (config().host_time == HostTime::Measured) emit_recorded_gaps();
   if (config().host_time == HostTime::Recorded) emit_replayed_counts();
+  if (config().host_time == HostTime::Counted) emit_counted_work();
 }
 
 }  // namespace ph

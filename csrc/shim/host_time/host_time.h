@@ -20,6 +20,8 @@ void charge_launch(std::uint32_t signature) noexcept;
 
 // The program has passed a marker that ends an iteration.
 void end_host_iteration() noexcept;
+// Likewise one of phantora_py.mark_iteration(), which ends a sample (samples.h).
+void end_host_sample() noexcept;
 // Tells the run what was measured, or where the charges came from.
 void emit_host_time();
 

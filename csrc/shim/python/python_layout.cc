@@ -298,6 +298,10 @@ const Frame* Walk::next() noexcept {
   return frame_ != nullptr && next_frame<Direct>(frame_, current_) ? &current_ : nullptr;
 }
 
+std::ptrdiff_t code_in_frame() noexcept {
+  return api().layout == nullptr ? -1 : static_cast<std::ptrdiff_t>(api().layout->frame_code);
+}
+
 std::string file_of(const Frame& frame) { return text_of(frame.file); }
 
 std::string function_of(const Frame& frame) { return text_of(function_name(frame)); }

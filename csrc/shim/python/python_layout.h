@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <string>
 
+#include "shim/core/api.h"
+
 namespace ph::python {
 
 struct Frame {
@@ -35,6 +37,9 @@ void end_other_walks() noexcept;
 // What another process needs to read the main thread's frames (phantora_py/agent/frames.py), as JSON: addresses and
 // offsets. To be called by the main thread. Empty if its layout is not trusted.
 std::string stack_description();
+
+// Where an interpreter's frame has its code object, in bytes; -1: no Python in this process, or not one that we know.
+PH_EXPORT std::ptrdiff_t code_in_frame() noexcept;
 
 std::string file_of(const Frame& frame);
 std::string function_of(const Frame& frame);

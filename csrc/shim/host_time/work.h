@@ -1,0 +1,61 @@
+// What a thread of the program does between two intercepted calls, as counts: `--host-time counted` turns them into
+// time. The counting libraries (csrc/shim/counting) count; they are loaded only where somebody asks.
+//
+// A thread's counts since it last left our code, or what is left out, are *open*. They settle, which makes them time that
+// is due, when it enters our code: what our own code does is then forgotten.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "protocol/nanoseconds.h"
+#include "shim/core/api.h"
+#include "shim/core/work_kinds.h"
+
+namespace ph {
+
+using WorkCounts = std::array<std::uint64_t, kWorks>;
+
+// Host time that was charged while a Python function ran. Never destroyed.
+struct CountedFunction {
+  std::string name;  // "file:line function"
+  std::atomic<Nanoseconds> charged_ns{0};
+  CountedFunction* next = nullptr;
+};
+
+struct ThreadWork {
+  WorkCounts open{};
+  CountedFunction* function = nullptr;  // the innermost that is counted
+  std::uint32_t left_out = 0;  // within so many things that do not count
+};
+
+// Of the calling thread.
+extern PH_EXPORT constinit thread_local ThreadWork thread_work;
+
+inline void count(Work work, std::uint64_t times = 1) noexcept {
+  thread_work.open[static_cast<std::size_t>(work)] += times;
+}
+
+// What is open becomes due, or is forgotten.
+PH_EXPORT void settle_work() noexcept;
+PH_EXPORT void forget_work() noexcept;
+// The program begins: nothing that this thread has done before is due.
+PH_EXPORT void begin_work() noexcept;
+
+// Around what does not count: garbage collection, imports, loops that wait for others.
+PH_EXPORT void begin_left_out() noexcept;
+PH_EXPORT void end_left_out() noexcept;
+
+PH_EXPORT void add_function(CountedFunction* function) noexcept;
+
+// What is due for this thread, which is due no more.
+WorkCounts take_due() noexcept;
+// The time of it, and of the intercepted call of this class itself.
+Nanoseconds take_counted_ns(HostCost cost) noexcept;
+// The counts of the run, what they were charged, and the functions that took most.
+void emit_counted_work();
+
+}  // namespace ph

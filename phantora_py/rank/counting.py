@@ -1,0 +1,34 @@
+"""Has the work of this process counted, for the host time of its rank.
+
+docs/decisions/host-time.md says what counts. Owns no count: csrc/shim/counting does.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+
+
+class UncountableError(RuntimeError):
+    """This interpreter does not tell its calls."""
+
+
+def counts_work(shim: ctypes.CDLL) -> bool:
+    """Whether the run has asked for it: the libraries that count are loaded."""
+    return hasattr(shim, "ph_count_frames")
+
+
+def count_work() -> None:
+    """From now on. Raises: UncountableError"""
+    # These need the interpreter's lock.
+    locked = ctypes.PyDLL(None)
+    if not locked.ph_count_frames():
+        raise UncountableError(
+            f"--host-time counted cannot count the calls of Python {sys.version.split()[0]}; "
+            "3.10 to 3.13 are known."
+        )
+    collect = locked.ph_collect_garbage
+    collect.argtypes = [ctypes.py_object, ctypes.py_object]
+    collect.restype = None
+    gc.callbacks.append(collect)

@@ -1,0 +1,117 @@
+"""Whether the host decides the iteration time, or could."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+import numpy as np
+from rich.markup import escape
+
+from phantora_py.data import RunData
+from phantora_py.report.findings import Findings
+from phantora_py.report.sections import path
+from phantora_py.text.units import duration_text, percent_text
+from sim_server.log.history import HOST_WAIT_SPAN
+
+# Programs of FSDP2 and DTensor took more than that of their host for a launch, and one that only
+# launches 10 us (docs/host-time.md).
+_SLOW_LAUNCH_NS = 100_000
+# Models that know of the program's own work no more than its calls.
+_BLIND = ("fixed", "off")
+_BOUND = 0.5
+_SHOWN = 3
+
+
+class CountedFunction(TypedDict):
+    """A Python function, with --host-time counted."""
+
+    function: str
+    share: float
+    """Of the host time that was charged: what ended while it was the innermost."""
+
+
+class HostWork(TypedDict):
+    """The host's part of an iteration."""
+
+    critical_share: float
+    """Of the critical path of the last iteration."""
+    launches: float
+    """Work given to the GPU in an iteration, per rank."""
+    could_bound: bool
+    """The model does not see the program's own work, and that could decide: so many launches come
+    in so short a time that a host with hooks is not known to keep up.
+    """
+    cpu: str | None
+    """With --host-time counted: the processor."""
+    functions: list[CountedFunction]
+    """Those that most host time was charged to."""
+
+
+def make(found: Findings) -> HostWork | None:
+    """None without iterations, and if the run broke off."""
+    summary = path.make(found)
+    if summary is None or not summary["length_ns"] or found.median_ns is None:
+        return None
+    data = found.data
+    launches = _launches(found)
+    share = summary["by_cause_ns"].get("host", 0) / summary["length_ns"]
+    blind = data.run["host_time"] in _BLIND and share < _BOUND
+    cpu = data.run.get("cpu")
+    return {
+        "critical_share": share,
+        "launches": launches,
+        "could_bound": blind and launches * _SLOW_LAUNCH_NS > found.median_ns,
+        "cpu": cpu and cpu["title"],
+        "functions": _functions(data) if cpu else [],
+    }
+
+
+def _launches(found: Findings) -> float:
+    window, data = found.window, found.data
+    spans = window.ended_in(data.spans)
+    count = int(np.count_nonzero(spans["kind"] != HOST_WAIT_SPAN))
+    return count / data.ranks / max(window.iterations, 1)
+
+
+def _functions(data: RunData) -> list[CountedFunction]:
+    counted = data.host_gaps.get("counted")
+    if not counted:
+        return []
+    totals = (*counted["works"].values(), *counted["calls"].values())
+    whole_ns = sum(one["charged_ns"] for one in totals)
+    return [
+        {"function": name, "share": min(charged_ns / whole_ns, 1.0)}
+        for name, charged_ns in counted["functions"]
+        if whole_ns
+    ]
+
+
+def lines(work: HostWork | None) -> list[str]:
+    """On a terminal."""
+    if work is None:
+        return []
+    said = []
+    if work["critical_share"] >= _BOUND:
+        said.append(
+            "  [bold]bound by the host[/]   "
+            f"{percent_text(work['critical_share'])} of the critical path; docs/host-time.md says "
+            "what helps"
+        )
+    if work["could_bound"]:
+        said.append(
+            f"  [yellow]the host could decide[/]   {work['launches']:,.0f} launches an iteration: "
+            f"with hooks, hosts have taken more than {duration_text(_SLOW_LAUNCH_NS)} for each; "
+            "try --host-time counted"
+        )
+    if work["functions"]:
+        most = "   ".join(
+            f"{escape(_short(one['function']))} {percent_text(one['share'])}"
+            for one in work["functions"][:_SHOWN]
+        )
+        said.append(f"  host time by function   {most}")
+    return said
+
+
+def _short(function: str) -> str:
+    """Without folders."""
+    return function.rpartition("/")[2]
