@@ -502,6 +502,18 @@ struct UnsupportedCalls {
   }
 };
 
+struct Group {
+  std::vector<std::string> meeting;
+  std::vector<std::int64_t> ranks;
+
+  template <class Each>
+  void each(Each&& one) const {
+    one("kind", std::string("group"));
+    one("meeting", meeting);
+    one("ranks", ranks);
+  }
+};
+
 struct UnsupportedCall {
   std::string library;
   std::string symbol;
