@@ -16,7 +16,7 @@ from sim_server.cluster import GpuNumbers
 from sim_server.collectives import Communication
 from sim_server.deadlock import ranges_text
 from sim_server.errors import Mismatch
-from sim_server.fold import NotClosedError
+from sim_server.fold.communicators import Refusal
 from sim_server.fold.runs import runs_of
 from sim_server.log.run_log import Reply, RunLog
 from sim_server.records import RecordKind, ReplyStatus, WaitKind, announced, named_args
@@ -112,8 +112,8 @@ class Meetings:
             else:
                 parent, index = args["parent"], args["index"]
                 created = self._communicators.split(parent, index, joiner, ranks)
-        except NotClosedError as error:
-            raise Mismatch(self._not_closed(request, ranks, error)) from error
+        except Refusal as why:
+            raise Mismatch(self._refusal(why)) from why
         if request.announces:
             self._announced.add(place)
             self._answer(request, _Made(0, request.time_ns, b""))
@@ -122,14 +122,13 @@ class Meetings:
         for one in created:
             self._welcome(one, meeting, request.time_ns)
 
-    def _not_closed(
-        self, request: Request, ranks: Sequence[int] | None, error: NotClosedError
-    ) -> str:
-        where = self._log.site(request.rank, request.site)
-        which = "" if ranks is None else f" of ranks {ranges_text(ranks)}"
+    def _refusal(self, why: Refusal) -> str:
+        rank = why.joiner.member.rank
+        where = self._log.site(rank, why.joiner.site)
+        which = "" if why.ranks is None else f" of ranks {ranges_text(why.ranks)}"
         return (
-            f"the group{which} that rank {request.rank} makes at {where} does not go with the "
-            f"fold: {error}. What its absent ranks do would be wrong; give the program's layout "
+            f"the group{which} that rank {rank} makes at {where} does not go with the "
+            f"fold: {why}. What its absent ranks do would be wrong; give the program's layout "
             "with --mesh and fold other dimensions of it with --fold, or run without --fold."
         )
 

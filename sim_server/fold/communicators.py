@@ -14,6 +14,17 @@ from sim_server.fold.mesh import Fold, NotClosedError
 from sim_server.records.communicators import NO_COLOUR, Communicators, Joiner, Member
 
 
+class Refusal(Exception):  # noqa: N818 - says what happened
+    """A group that does not go with the fold; the message is half a sentence."""
+
+    def __init__(self, why: str, joiner: Joiner, ranks: Sequence[int] | None = None) -> None:
+        super().__init__(why)
+        self.joiner = joiner
+        """One of those that made it."""
+        self.ranks = ranks
+        """None: not known."""
+
+
 class FoldedCommunicators(Communicators):
     """See `Communicators`. A group's ranks are those in the order of the communicator."""
 
@@ -67,7 +78,7 @@ class FoldedCommunicators(Communicators):
             return joiners
         ranks = told[0]
         if ranks is None:
-            raise NotClosedError("its ranks are not known: PyTorch has not said of which it is")
+            raise Refusal("PyTorch has not said of which ranks it is", joiners[0])
         if any(other != ranks for other in told):
             raise Mismatch(
                 f"ranks {joiners[0].member.rank} and {joiners[-1].member.rank} split communicator "
@@ -85,10 +96,14 @@ class FoldedCommunicators(Communicators):
             self._check_own_gpu(joiner)
         return self._complete(joiners, ranks)
 
-    def _register(self, identifier: int, members: Sequence[Member]) -> None:
-        """Raises: NotClosedError."""
-        fold, ranks = self._fold, [member.rank for member in members]
-        images = fold.images(ranks)
+    def _register(self, identifier: int, joiners: Sequence[Joiner]) -> None:
+        """Raises: Refusal."""
+        fold, ranks = self._fold, [joiner.member.rank for joiner in joiners]
+        try:
+            images = fold.images(ranks)
+        except NotClosedError as error:
+            live = next(one for one in joiners if fold.is_live(one.member.rank))
+            raise Refusal(str(error), live, ranks) from error
         # Those of a witness start by themselves.
         self._images[identifier] = [
             image

@@ -222,13 +222,13 @@ class Communicators:
         del parent, told
         return joiners
 
-    def _register(self, identifier: int, members: Sequence[Member]) -> None:
+    def _register(self, identifier: int, joiners: Sequence[Joiner]) -> None:
         """A communicator is made."""
 
     def _create(self, joiners: list[Joiner]) -> NewCommunicator:
         created = NewCommunicator(len(self._members) + 1, tuple(joiners))
         members = [joiner.member for joiner in joiners]
-        self._register(created.identifier, members)
+        self._register(created.identifier, joiners)
         self._members[created.identifier] = members
         if any(gpu != rank for gpu, rank, _ in members):
             owners = {gpu: (rank, device) for gpu, rank, device in members}
