@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 
 from phantora_py.launch.layout import RunLayout
 from phantora_py.launch.options import RunOptions
 from phantora_py.launchers.launch import Launch
+from sim_server.cluster import Cluster
+from sim_server.cluster.description import NodeType
 from sim_server.errors import UsageError
 from sim_server.fold import Dimension, Fold
 
 DEFAULT_WITNESSES = 2
 
 
-def choose_fold(options: RunOptions, layout: RunLayout, launch: Launch | None) -> Fold | None:
+def choose_fold(
+    options: RunOptions, cluster: Cluster, layout: RunLayout, launch: Launch | None
+) -> Fold | None:
     """None: all ranks run. Raises: UsageError for what is no fold, or does not go with it."""
     if options.fold is None:
         for name, given in (("--mesh", options.mesh), ("--witness", options.witnesses)):
@@ -24,8 +29,27 @@ def choose_fold(options: RunOptions, layout: RunLayout, launch: Launch | None) -
     fold = Fold(_mesh(options.fold, options.mesh, layout.ranks))
     if fold.replicas == 1:
         raise UsageError(f"--fold {options.fold} leaves no rank out: leave the option away.")
+    _check_nodes(fold, cluster, layout)
     wanted = DEFAULT_WITNESSES if options.witnesses is None else options.witnesses
     return Fold(fold.mesh, tuple(sorted(_witnesses(fold, wanted))))
+
+
+def _check_nodes(fold: Fold, cluster: Cluster, layout: RunLayout) -> None:
+    """Raises: UsageError if a rank stands for others on nodes of another type."""
+    if not cluster.node_groups:
+        return
+    names = [one.name for one in fields(NodeType)]
+    types = [
+        tuple(getattr(cluster.node(node), name) for name in names) for node in range(layout.nodes)
+    ]
+    for rank in range(layout.ranks):
+        other = fold.representative(rank)
+        if types[layout.node(rank)] != types[layout.node(other)]:
+            raise UsageError(
+                f"--fold has rank {other} stand for rank {rank}, whose "
+                f"node is of another type (--cluster {cluster.name}), so that it takes other "
+                "times: fold so that each class is on nodes of one type, or run without --fold."
+            )
 
 
 def _check_rest(options: RunOptions, launch: Launch | None) -> None:

@@ -123,7 +123,7 @@ def prepare(options: RunOptions) -> Prepared:
         NcclEnvironment.read(variables).used_nics(node.nic.per_node)  # raises what is wrong
     measured = check_cache(options, gpu, command.program)
     server = choose_server(options, os.environ)
-    fold = choose_fold(options, layout, launch)
+    fold = choose_fold(options, cluster, layout, launch)
     started = layout.ranks if fold is None else len(fold.live)
     limits.require_files(started)
     limits.require_file_size(started)

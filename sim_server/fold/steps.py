@@ -45,14 +45,14 @@ class Step(NamedTuple):
 
     what: _What
     site: str
-    """Python line; empty: not known."""
+    """Where it was, or what came before it: " at LINE", " after LINE"; empty: not known."""
     ends_iteration: bool = False
 
     def __str__(self) -> str:
         kind, *details = self.what
         text = f"{kind} {' '.join(map(str, details))}".strip()
         text = text if len(text) <= _TEXT_LIMIT else f"{text[:_TEXT_LIMIT]}..."
-        return f"{text} at {self.site}" if self.site else text
+        return text + self.site
 
 
 class _Record(NamedTuple):
@@ -83,6 +83,8 @@ class StepReader:
         """Lines and signatures, by kind of record and number."""
         self._communicators: dict[int, int] = {}
         self._devices: dict[int, int] = {}
+        self._line = ""
+        """The last one that is known."""
         self._has_begun = False
         self._said: dict[int, Callable[[_Record], _What]] = {
             RecordKind.KERNEL: lambda one: (
@@ -119,7 +121,14 @@ class StepReader:
                     device = self._devices.setdefault(one.device, len(self._devices))
                     one = one._replace(device=device)
                 what = self._said.get(kind) or _SAID.get(kind, _plain)
-                yield Step(what(one), self._texts.get((RecordKind.SITE, one.site), ""), ends)
+                yield Step(what(one), self._where(one), ends)
+            self._line = self._texts.get((RecordKind.SITE, one.site), self._line)
+
+    def _where(self, one: _Record) -> str:
+        line = self._texts.get((RecordKind.SITE, one.site))
+        if line is not None:
+            return f" at {line}"
+        return f" after {self._line}" if self._line else ""
 
     def _own(self, communicator: int) -> str:
         """Its number among those that the rank has used."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,15 +10,16 @@ import pytest
 from phantora_py.launch.fold import choose_fold
 from phantora_py.launch.layout import RunLayout
 from phantora_py.launch.options import RunOptions
-from sim_server.cluster import Layout
+from sim_server.cluster import Cluster, Layout, load_cluster
 from sim_server.errors import UsageError
 from sim_server.fold import Fold
 
 
-def chosen(ranks: int = 16, **options: Any) -> Fold | None:
+def chosen(ranks: int = 16, cluster: Cluster | None = None, **options: Any) -> Fold | None:
     """The fold of a run on nodes of eight."""
     given = RunOptions(command=("true",), **options)
-    return choose_fold(given, RunLayout(Layout(-(-ranks // 8), min(ranks, 8)), 8), None)
+    layout = RunLayout(Layout(-(-ranks // 8), min(ranks, 8)), 8)
+    return choose_fold(given, cluster or load_cluster("h100"), layout, None)
 
 
 def test_all_run_unless_told() -> None:
@@ -60,6 +62,19 @@ def test_there_are_no_more_witnesses_than_ranks() -> None:
     none = chosen(fold="8", witnesses=0)
     assert none is not None
     assert none.witnesses == ()
+
+
+def test_a_class_is_on_nodes_of_one_type(tmp_path: Path) -> None:
+    """Others take other times."""
+    path = tmp_path / "mixed.toml"
+    group = "[[node_groups]]\nnodes = 1\n"
+    path.write_text(f'base = "h100"\n{group}{group}gpu = "h200"\n')
+    mixed = load_cluster(str(path))
+    with pytest.raises(UsageError, match="has rank 0 stand for rank 8, whose node is of another"):
+        chosen(cluster=mixed, fold="1")
+    inside = chosen(cluster=mixed, fold="inner", mesh="outer=2,inner=8", witnesses=0)
+    assert inside is not None
+    assert inside.live == (0, 8)
 
 
 @pytest.mark.parametrize(
