@@ -13,9 +13,12 @@ import ctypes
 import functools
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+LIVE_RANKS = "live-ranks"
+"""In the run directory, the numbers of the ranks that run."""
 C10D = "torch.distributed.distributed_c10d"
 _PREFIX = "phantora-group:"  # csrc/shim/nccl/communicator.cc
 _NO_NAMES = (
@@ -28,16 +31,28 @@ _NO_GLOO = (
 )
 
 
-def actions(shim: ctypes.CDLL) -> dict[str, Callable[[ModuleType], None]]:
+_NO_FOUNDER = (
+    "rank {rank}, a witness, makes a group whose first rank, {first}, does not run in this folded "
+    "run, so that nobody would found its communicator. Give the program's layout with --mesh, so "
+    "that witnesses are chosen for it, or run with --witness 0"
+)
+
+
+def actions(shim: ctypes.CDLL, run_dir: Path) -> dict[str, Callable[[ModuleType], None]]:
     """Modules, and what is to be done once each has been imported; nothing unless folded."""
     live = shim.ph_live_ranks()
-    return {C10D: functools.partial(_prepare, shim, live)} if live else {}
+    if not live:
+        return {}
+    return {C10D: functools.partial(_prepare, shim, live, run_dir / LIVE_RANKS)}
 
 
-def _prepare(shim: ctypes.CDLL, live: int, c10d: ModuleType) -> None:
-    """`c10d`: torch.distributed.distributed_c10d. `live`: how many ranks run."""
+def _prepare(shim: ctypes.CDLL, live: int, ranks: Path, c10d: ModuleType) -> None:
+    """`c10d`: torch.distributed.distributed_c10d. `live`: how many ranks run; `ranks`: a file with
+    their numbers.
+    """
     c_module = sys.modules["torch._C._distributed_c10d"]
-    names = _Names(shim, c10d)
+    numbers = frozenset(map(int, ranks.read_text(encoding="ascii").split()))
+    names = _Names(shim, c10d, numbers)
     for name in ("ProcessGroupNCCL", "ProcessGroupNCCL2", "ProcessGroupNCCLLazy"):
         if (backend := getattr(c_module, name, None)) is not None:
             _replace(backend, "__init__", names.make)
@@ -66,9 +81,10 @@ class _Names:
     group's options, and to the shim while the group is made.
     """
 
-    def __init__(self, shim: ctypes.CDLL, c10d: ModuleType) -> None:
+    def __init__(self, shim: ctypes.CDLL, c10d: ModuleType, live: frozenset[int]) -> None:
         self._shim = shim
         self._c10d = c10d
+        self._live = live
         self._device = sys.modules["torch"].device("cuda")
 
     def make(
@@ -77,7 +93,10 @@ class _Names:
         """Of a backend of NCCL."""
         options = self._options(more, named)
         told = [] if options is None else options.global_ranks_in_group
-        ranks = _text(told or range(size))
+        numbers = told or range(size)
+        if numbers[0] not in self._live:
+            raise RuntimeError(_NO_FOUNDER.format(rank=numbers[rank], first=numbers[0]))
+        ranks = _text(numbers)
         if options is not None:
             _name(options.config, ranks)
         with self._making(ranks):

@@ -86,7 +86,10 @@ def _hook(shim: ctypes.CDLL) -> _Runtime:
     after_import(CONFIG, compile_in_place)
     after_import(WORKERS, lock_in_workers)
     after_import("mpi4py.MPI", refuse_alone)
-    for name, action in {**remote_calls.actions(), **groups.actions(shim)}.items():
+    for name, action in {
+        **remote_calls.actions(),
+        **groups.actions(shim, rank_runtime.run_dir),
+    }.items():
         after_import(name, action)
     atexit.register(rank_runtime.end)
     return rank_runtime
