@@ -154,6 +154,9 @@ class Stop:
     @property
     def mismatch(self) -> str | None:
         """How two ranks disagree about an operation. The run cannot go on."""
+    @property
+    def refused(self) -> str | None:
+        """Who sends to an absent rank, or receives from one, and where. Nor can it then."""
 
 class Pending:
     """An operation that some participants have reached and others have not."""
@@ -207,8 +210,12 @@ class Engine:
         comm_sm: int,
         copy_rates: Mapping[tuple[int, bool], tuple[int, float]],
         fill_rate: tuple[int, float],
+        live: Sequence[int] | None = None,
     ) -> None:
         """An engine at time 0, all of whose ranks run.
+
+        `live`: the ranks that are fed, in order; None: all. The others are members of
+        communicators that nobody waits for.
 
         `sm_count`: multiprocessors of a device; `comm_sm`: those that an NCCL launch occupies.
         `copy_rates`: (CopyKind, pageable) -> (latency in ns, bytes per second).

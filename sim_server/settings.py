@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ from sim_server.files.schema import (
     text,
     whole,
 )
+from sim_server.fold import Fold
 from sim_server.gpu import GpuProfile
 
 _MOST_DIGITS = 9
@@ -99,6 +100,13 @@ class Settings:
     """What ends an iteration, as `--iteration` says; None: that is found out."""
     other_gpus: Mapping[str, GpuProfile] = field(default_factory=dict)
     """By profile, those of other nodes that are not the first's."""
+    fold: Fold | None = None
+    """Which ranks run; None: all."""
+
+    @property
+    def live_ranks(self) -> Sequence[int]:
+        """The ranks that run, in order."""
+        return range(self.ranks) if self.fold is None else self.fold.live
 
     def gpu_of(self, rank: int) -> GpuProfile:
         """The GPU of a rank."""
@@ -125,6 +133,7 @@ class Settings:
                 "other_gpus": {name: gpu.to_dict() for name, gpu in self.other_gpus.items()},
                 "executor": self.executor and dict(self.executor),
                 "iteration": self.iteration,
+                **({} if self.fold is None else {"fold": self.fold.to_dict()}),
             },
             sort_keys=True,
         )
@@ -144,6 +153,8 @@ class Settings:
             raise Fault(f"it is not what a server is told: {error!r}") from error
         if settings.ranks > settings.nodes * settings.gpus_per_node:
             raise Fault(f"{settings.ranks} ranks do not fit on its nodes")
+        if settings.fold is not None and settings.fold.ranks != settings.ranks:
+            raise Fault(f"its fold is one of {settings.fold.ranks} ranks")
         return settings
 
     @classmethod
@@ -170,6 +181,7 @@ class Settings:
             },
             executor=values.get("executor"),
             iteration=values.get("iteration"),
+            fold=Fold.from_dict(values["fold"]) if values.get("fold") else None,
         )
 
 

@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
+from typing import Any
 
 import simpy
 
@@ -21,6 +22,9 @@ from sim_server.collectives.environment import NcclEnvironment
 from sim_server.communicators import Meetings
 from sim_server.deadlock import report_deadlock
 from sim_server.errors import Deadlock, Mismatch, PhantoraError, RankFailed, UnsupportedCall
+from sim_server.fold.communicators import FoldedCommunicators
+from sim_server.fold.images import Images
+from sim_server.fold.witnesses import Witnesses
 from sim_server.gpu import GpuProfile
 from sim_server.kernels import Timer, Timing, copy_rates, fill_rate, name_gpu
 from sim_server.kernels.flops import Products, products_of
@@ -44,6 +48,12 @@ _MOST_KERNEL_NS = 1 << 53
 _AGREE = (
     "On hardware this hangs or gives wrong results; every rank of a communicator must issue the "
     "same operations in the same order."
+)
+
+
+_ABSENT = (
+    "for which another rank stands in this run. Sends and receives reach ranks that run only: fold "
+    "dimensions of the mesh within which nobody sends, or run without --fold."
 )
 
 
@@ -73,7 +83,8 @@ class Simulation:
         self.log = RunLog(settings, is_held=until_steady)
         self._until_steady = until_steady
         self._steady_watch = SteadyWatch(
-            settings.ranks, None if settings.iteration is None else parse_choice(settings.iteration)
+            settings.live_ranks,
+            None if settings.iteration is None else parse_choice(settings.iteration),
         )
         self._environment = simpy.Environment(initial_time=0)
         gpu = settings.gpu
@@ -83,10 +94,11 @@ class Simulation:
             _nccl_sm_count(settings, gpu),
             copy_rates(gpu),
             fill_rate(gpu),
+            None if settings.fold is None else settings.fold.live,
         )
         self._other_gpus = {
             rank: settings.gpu_of(rank).profile
-            for rank in range(settings.ranks if settings.other_gpus else 0)
+            for rank in (settings.live_ranks if settings.other_gpus else ())
             if settings.gpu_of(rank) is not gpu
         }
         """Profiles of ranks that have not the first node's GPU."""
@@ -100,7 +112,8 @@ class Simulation:
                 fill_rate(other),
             )
         self._timer = timer or make_timer(settings)
-        self._communicators = Communicators()
+        fold = settings.fold
+        self._communicators = Communicators() if fold is None else FoldedCommunicators(fold)
         self._communication = Communication(
             self._environment,
             settings.cluster,
@@ -109,6 +122,8 @@ class Simulation:
             settings.nccl_environment,
             nccl_version=settings.nccl_version,
         )
+        self._images = Images(self._environment, self._communication)
+        self._witnesses = None if fold is None else Witnesses(fold)
         self._replies: list[Reply] = []
         self._meetings = Meetings(
             self._communicators,
@@ -132,6 +147,8 @@ class Simulation:
         self.log.add_records(rank, cells)
         for announcement in self._engine.feed(rank, cells, host_clock_ns):
             self._hear(announcement)
+        if self._witnesses is not None:
+            self._witnesses.feed(rank, cells)
 
     def set_aside(self, rank: int, stirs: int, proven: bool = False) -> bool:
         """The agent found that a rank waits outside: it constrains nobody until it resumes, or
@@ -172,6 +189,8 @@ class Simulation:
             stop = self._engine.advance(limit_ns, True)
             if stop.mismatch is not None:
                 raise Mismatch(f"{stop.mismatch}. {_AGREE}")
+            if stop.refused is not None:
+                raise Mismatch(f"{stop.refused}, {_ABSENT}")
             for answer in stop.answers:
                 self._reply(answer)
             for request in stop.requests:
@@ -261,6 +280,9 @@ class Simulation:
             self._take_spans(end_ns)
         yield from self.log.pieces(everything=True)
         yield from self._communication.link_use.take(end_ns)
+        if self._witnesses is not None:
+            told = {"witnesses": self._witnesses.to_list(), "images": self._images.to_dict()}
+            yield "fold.json", json.dumps(told).encode()
         yield from self.log.last_files()
 
     # Iterations
@@ -304,6 +326,9 @@ class Simulation:
         elif kind is RecordKind.UNSUPPORTED and _stops(announcement):
             raise UnsupportedCall(self._unsupported_message(announcement))
         else:
+            if kind is RecordKind.STATISTICS and (told := _group(announcement)) is not None:
+                self._meetings.hear_group(announcement.rank, told)
+                return
             if kind is RecordKind.MARKER:
                 self._steady_watch.hear(announcement, self.log.marker_name(announcement))
             self.log.add_announcement(announcement)
@@ -377,6 +402,7 @@ class Simulation:
         for ready, operation, way, end in zip(together, operations, ways, ends, strict=True):
             assert end.callbacks is not None, "an operation has not ended when it starts"
             end.callbacks.append(partial(self._note_end, ready, operation, way))
+        self._images.start(operations, ends, self._communicators.images(together[0].comm))
 
     def _note_end(
         self, ready: Ready, operation: Operation, way: Way | None, end: simpy.Event
@@ -394,9 +420,19 @@ class Simulation:
         for ready, operation, way, ends_ns in self._ended:
             owners = self._communicators.owners(ready.comm, operation.participants)
             now_ns = int(self._environment.now)
-            self.log.add_operation(now_ns, ready, operation, way, ends_ns, owners=owners)
+            arrivals_ns = self._arrivals_ns(ready)
+            self.log.add_operation(
+                now_ns, ready, operation, way, ends_ns, owners=owners, arrivals_ns=arrivals_ns
+            )
             self._engine.finish(ready.operation, ends_ns)
         self._ended.clear()
+
+    def _arrivals_ns(self, ready: Ready) -> list[int]:
+        """Absent members arrive with those that stand for them."""
+        stand_ins = self._communicators.stand_ins(ready.comm)
+        if stand_ins is None or ready.source >= 0:
+            return ready.arrivals_ns
+        return [ready.arrivals_ns[place] for place in stand_ins]
 
     def _operation(self, ready: Ready) -> Operation:
         return Operation(
@@ -434,6 +470,12 @@ def _by_launch(ready: list[Ready]) -> list[list[Ready]]:
     for one in ready:
         groups.setdefault(one.launch, []).append(one)
     return list(groups.values())
+
+
+def _group(announcement: Announcement) -> dict[str, Any] | None:
+    """Which group a new communicator is of, if that is what was announced."""
+    told: dict[str, Any] = json.loads(announcement.payload)
+    return told if told["kind"] == "group" else None
 
 
 def _stops(announcement: Announcement) -> bool:

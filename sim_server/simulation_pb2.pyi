@@ -48,7 +48,7 @@ class Hello(_message.Message):
     def __init__(self, protocol_version: _Optional[int] = ..., records_version: _Optional[int] = ..., local_ranks: _Optional[_Iterable[int]] = ..., wanted: _Optional[_Union[Wanted, _Mapping]] = ...) -> None: ...
 
 class Wanted(_message.Message):
-    __slots__ = ("ranks", "nodes", "gpus_per_node", "cluster", "simulated", "nccl_environment", "nccl_version", "cuda", "libraries", "until_steady", "iteration")
+    __slots__ = ("ranks", "nodes", "gpus_per_node", "cluster", "simulated", "nccl_environment", "nccl_version", "cuda", "libraries", "until_steady", "iteration", "fold")
     class NcclEnvironmentEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -67,6 +67,7 @@ class Wanted(_message.Message):
     LIBRARIES_FIELD_NUMBER: _ClassVar[int]
     UNTIL_STEADY_FIELD_NUMBER: _ClassVar[int]
     ITERATION_FIELD_NUMBER: _ClassVar[int]
+    FOLD_FIELD_NUMBER: _ClassVar[int]
     ranks: int
     nodes: int
     gpus_per_node: int
@@ -78,7 +79,26 @@ class Wanted(_message.Message):
     libraries: str
     until_steady: bool
     iteration: str
-    def __init__(self, ranks: _Optional[int] = ..., nodes: _Optional[int] = ..., gpus_per_node: _Optional[int] = ..., cluster: _Optional[str] = ..., simulated: _Optional[bytes] = ..., nccl_environment: _Optional[_Mapping[str, str]] = ..., nccl_version: _Optional[int] = ..., cuda: _Optional[str] = ..., libraries: _Optional[str] = ..., until_steady: bool = ..., iteration: _Optional[str] = ...) -> None: ...
+    fold: Fold
+    def __init__(self, ranks: _Optional[int] = ..., nodes: _Optional[int] = ..., gpus_per_node: _Optional[int] = ..., cluster: _Optional[str] = ..., simulated: _Optional[bytes] = ..., nccl_environment: _Optional[_Mapping[str, str]] = ..., nccl_version: _Optional[int] = ..., cuda: _Optional[str] = ..., libraries: _Optional[str] = ..., until_steady: bool = ..., iteration: _Optional[str] = ..., fold: _Optional[_Union[Fold, _Mapping]] = ...) -> None: ...
+
+class Fold(_message.Message):
+    __slots__ = ("mesh", "witnesses")
+    MESH_FIELD_NUMBER: _ClassVar[int]
+    WITNESSES_FIELD_NUMBER: _ClassVar[int]
+    mesh: _containers.RepeatedCompositeFieldContainer[Dimension]
+    witnesses: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, mesh: _Optional[_Iterable[_Union[Dimension, _Mapping]]] = ..., witnesses: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Dimension(_message.Message):
+    __slots__ = ("name", "size", "folded")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    FOLDED_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    size: int
+    folded: bool
+    def __init__(self, name: _Optional[str] = ..., size: _Optional[int] = ..., folded: bool = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("protocol_version",)

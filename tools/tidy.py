@@ -35,6 +35,7 @@ LAYERS = (
     ("sim_server.kernels", "sim_server.cluster"),
     ("sim_server.network", "phantora_py.cache"),
     ("sim_server.collectives",),
+    ("sim_server.fold",),
     ("sim_server.settings", "phantora_py.bench"),
     ("sim_server.timings", "sim_server.log", "sim_server.access", "phantora_py.calibrate"),
     ("sim_server.communicators",),

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <map>
+#include <numeric>
 
 #include "engine/engine.h"
 #include "engine/names.h"
@@ -33,9 +34,12 @@ ph::Gpu engine_gpu(std::uint32_t sm_count, std::uint32_t comm_sm, const CopyRate
 }
 
 std::unique_ptr<ph::Engine> make_engine(std::uint32_t ranks, std::uint32_t sm_count, std::uint32_t comm_sm,
-                                        const CopyRates& copy_rates, const Rate& fill_rate) {
+                                        const CopyRates& copy_rates, const Rate& fill_rate,
+                                        const std::optional<std::vector<std::uint32_t>>& live) {
   const ph::Gpu gpu = engine_gpu(sm_count, comm_sm, copy_rates, fill_rate);
-  return std::make_unique<ph::Engine>(ph::Settings{.ranks = ranks, .gpu = gpu});
+  std::vector<std::uint32_t> all(live ? 0 : ranks);
+  std::iota(all.begin(), all.end(), 0);
+  return std::make_unique<ph::Engine>(ph::Settings{.ranks = ranks, .live = live.value_or(all), .gpu = gpu});
 }
 
 py::array take_spans(ph::Engine& engine) {
@@ -74,7 +78,7 @@ std::vector<ph::Member> members_of(const std::vector<std::uint32_t>& gpus,
   std::vector<ph::Member> members;
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     const auto [rank, device] = owners ? (*owners)[i] : std::pair{gpus[i], std::uint16_t{0}};
-    members.push_back({gpus[i], rank, device});
+    members.push_back({.gpu = gpus[i], .rank = rank, .device = device});
   }
   return members;
 }
@@ -148,7 +152,8 @@ void bind_results(py::module_& module) {
       .def_readonly("ready", &Stop::ready)
       .def_readonly("requests", &Stop::requests)
       .def_readonly("answers", &Stop::answers)
-      .def_property_readonly("mismatch", [](const Stop& self) { return text(self.mismatch); });
+      .def_property_readonly("mismatch", [](const Stop& self) { return text(self.mismatch); })
+      .def_property_readonly("refused", [](const Stop& self) { return text(self.refused); });
   py::class_<Pending>(module, "Pending")
       .def_property_readonly("kind", number<&Pending::kind>())
       .def_readonly("comm", &Pending::comm)
@@ -180,7 +185,7 @@ PYBIND11_MODULE(_engine, module) {
   using ph::Engine;
   py::class_<Engine>(module, "Engine")
       .def(py::init(&make_engine), py::arg("ranks"), py::arg("sm_count"), py::arg("comm_sm"), py::arg("copy_rates"),
-           py::arg("fill_rate"))
+           py::arg("fill_rate"), py::arg("live") = py::none())
       .def(
           "set_gpu",
           [](Engine& self, std::uint32_t rank, std::uint32_t sm_count, std::uint32_t comm_sm,

@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "protocol/nanoseconds.h"
 #include "protocol/records.h"
@@ -85,6 +86,8 @@ struct Gpu {
 
 struct Settings {
   std::uint32_t ranks;
+  std::vector<std::uint32_t>
+      live;  // those that are fed, in order; the others are absent, members of communicators only
   Gpu gpu;  // of every rank that is not given another
 };
 

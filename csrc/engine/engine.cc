@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace ph {
@@ -25,20 +26,24 @@ const Gpu& checked(const Gpu& gpu) {
 }
 
 const Settings& checked(const Settings& settings) {
-  if (settings.ranks == 0) throw std::invalid_argument("an engine needs a rank");
+  if (settings.live.empty()) throw std::invalid_argument("an engine needs a rank");
+  if (!std::ranges::is_sorted(settings.live, std::less_equal{}) || settings.live.back() >= settings.ranks)
+    throw std::invalid_argument("the ranks that are fed are listed in order");
   checked(settings.gpu);
   return settings;
 }
 
 }  // namespace
 
-Engine::Engine(const Settings& settings) : world_(checked(settings)), inbox_(settings.ranks) {
-  for (std::uint32_t rank = 0; rank < settings.ranks; ++rank) ranks_.push_back(std::make_unique<Rank>(rank, world_));
+Engine::Engine(const Settings& settings)
+    : world_(checked(settings)), ranks_(settings.ranks), live_(settings.live), inbox_(settings.ranks) {
+  for (const Index rank : live_) ranks_[rank] = std::make_unique<Rank>(rank, world_);
 }
 
-Rank& Engine::rank(std::uint32_t rank) {
-  if (rank >= ranks_.size()) throw std::invalid_argument("there is no rank " + std::to_string(rank));
-  return *ranks_[rank];
+Rank& Engine::rank(std::uint32_t index) const {
+  if (index >= ranks_.size() || !ranks_[index])
+    throw std::invalid_argument("there is no rank " + std::to_string(index));
+  return *ranks_[index];
 }
 
 void Engine::schedule(std::uint32_t index) { inbox_.update(index, ranks_[index]->next_moment()); }
@@ -62,8 +67,12 @@ void Engine::set_duration(std::uint32_t index, std::uint32_t signature, Nanoseco
 void Engine::set_gpu(std::uint32_t index, const Gpu& gpu) { rank(index).set_gpu(checked(gpu)); }
 
 void Engine::define_communicator(std::uint32_t comm, const std::vector<Member>& members) {
-  for (const Member& member : members) rank(member.rank);
-  world_.operations.define(comm, members);
+  std::vector<Member> known = members;
+  for (Member& member : known) {
+    if (member.rank >= ranks_.size()) throw std::invalid_argument("there is no rank " + std::to_string(member.rank));
+    member.present = ranks_[member.rank] != nullptr;
+  }
+  world_.operations.define(comm, std::move(known));
 }
 
 void Engine::answer(std::uint32_t index, std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns) {
@@ -80,6 +89,7 @@ void Engine::finish(std::uint64_t operation, const std::vector<Nanoseconds>& end
   const std::uint32_t number = finished_operations_++;
   for (std::size_t i = 0; i < ends_ns.size(); ++i) {
     const Participant& part = done.participants[i];
+    if (!part.present) continue;
     ranks_[part.rank]->end_operation(part, number, std::max(ends_ns[i], world_.now_ns));
     schedule(part.rank);
   }
@@ -98,7 +108,7 @@ void Engine::exited(std::uint32_t index) {
 
 void Engine::wake_outside() {
   ++world_.stirs;
-  for (std::uint32_t index = 0; index < ranks_.size(); ++index) {
+  for (const Index index : live_) {
     ranks_[index]->wake();
     schedule(index);
   }
@@ -112,8 +122,10 @@ bool Engine::is_open(Nanoseconds time_ns, Nanoseconds bound_ns) const {
   if (time_ns < bound_ns) return true;
   const Index first = inbox_.first();
   if (time_ns > bound_ns || !ranks_[first]->acts_next()) return false;
-  for (Index other = 0; other < first; ++other)
+  for (const Index other : live_) {
+    if (other >= first) break;
     if (ranks_[other]->liveness().runs() && ranks_[other]->guarantee_ns() <= time_ns) return false;
+  }
   return true;
 }
 
@@ -125,8 +137,10 @@ bool Engine::rings_in_vain(Nanoseconds limit_ns, Nanoseconds bound_ns) const {
 
 Nanoseconds Engine::bound_ns() const {
   Nanoseconds bound_ns = kNever;
-  for (const auto& rank : ranks_)
-    if (rank->liveness().runs()) bound_ns = std::min(bound_ns, rank->guarantee_ns());
+  for (const Index index : live_) {
+    const Rank& rank = *ranks_[index];
+    if (rank.liveness().runs()) bound_ns = std::min(bound_ns, rank.guarantee_ns());
+  }
   return bound_ns;
 }
 
@@ -176,14 +190,14 @@ Stop Engine::take_stop() {
 template <typename Predicate>
 std::vector<std::uint32_t> Engine::ranks_that(Predicate holds) const {
   std::vector<std::uint32_t> found;
-  for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank)
-    if (holds(*ranks_[rank])) found.push_back(rank);
+  for (const Index index : live_)
+    if (holds(*ranks_[index])) found.push_back(index);
   return found;
 }
 
 std::uint32_t Engine::helper_waits() const {
   std::uint32_t waits = 0;
-  for (const auto& rank : ranks_) waits += rank->helper_waits();
+  for (const Index index : live_) waits += ranks_[index]->helper_waits();
   return waits;
 }
 
@@ -213,7 +227,7 @@ std::vector<std::uint32_t> Engine::helpers_run_ranks() const {
 
 std::vector<HostWait> Engine::host_waits() const {
   std::vector<HostWait> waits;
-  for (const auto& rank : ranks_) rank->add_host_waits(waits);
+  for (const Index index : live_) ranks_[index]->add_host_waits(waits);
   return waits;
 }
 

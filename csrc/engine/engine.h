@@ -19,7 +19,7 @@ class Engine {
 
   void set_gpu(std::uint32_t rank, const Gpu& gpu);  // before anything is fed
   std::vector<Announcement> feed(std::uint32_t rank, std::string_view cells, Nanoseconds host_clock_ns);
-  void check_whole(std::uint32_t index) const { ranks_.at(index)->check_whole(); }
+  void check_whole(std::uint32_t index) const { rank(index).check_whole(); }
   void set_duration(std::uint32_t rank, std::uint32_t signature, Nanoseconds duration_ns, double sm_demand,
                     std::uint32_t timing_index);
   void define_communicator(std::uint32_t comm, const std::vector<Member>& members);
@@ -41,8 +41,8 @@ class Engine {
 
   std::uint64_t stirs() const { return world_.stirs; }
   std::uint32_t helper_waits() const;  // of ranks that live
-  bool is_running(std::uint32_t rank) const { return ranks_.at(rank)->liveness().runs(); }
-  Liveness::State liveness(std::uint32_t rank) const { return ranks_.at(rank)->liveness().state(); }
+  bool is_running(std::uint32_t index) const { return rank(index).liveness().runs(); }
+  Liveness::State liveness(std::uint32_t index) const { return rank(index).liveness().state(); }
   std::vector<std::uint32_t> waiting_ranks() const;
   std::vector<std::uint32_t> running_ranks() const;
   std::vector<std::uint32_t> outside_ranks() const;
@@ -53,13 +53,13 @@ class Engine {
   std::vector<Pending> pending_operations() const { return world_.operations.pending(); }
   std::vector<HostWait> host_waits() const;
   // When the oldest work of a rank's devices that is not done was issued; kNever: all is done.
-  Nanoseconds oldest_issue_ns(std::uint32_t rank) const { return ranks_.at(rank)->oldest_issue_ns(); }
-  std::uint32_t last_site(std::uint32_t rank) const { return ranks_.at(rank)->last_site(); }  // 0: unknown
+  Nanoseconds oldest_issue_ns(std::uint32_t index) const { return rank(index).oldest_issue_ns(); }
+  std::uint32_t last_site(std::uint32_t index) const { return rank(index).last_site(); }  // 0: unknown
   std::vector<Span> take_spans();
   std::size_t span_count() const { return world_.spans.size(); }
 
  private:
-  Rank& rank(std::uint32_t rank);
+  Rank& rank(std::uint32_t index) const;
   void schedule(std::uint32_t rank);
   Nanoseconds bound_ns() const;
   bool is_open(Nanoseconds time_ns, Nanoseconds bound_ns) const;
@@ -70,7 +70,8 @@ class Engine {
   Stop take_stop();
 
   World world_;
-  std::vector<std::unique_ptr<Rank>> ranks_;
+  std::vector<std::unique_ptr<Rank>> ranks_;  // by number; null: absent
+  std::vector<Index> live_;
   Inbox inbox_;
   std::uint32_t finished_operations_ = 0;
 };

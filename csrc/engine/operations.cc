@@ -50,7 +50,7 @@ void Operations::define(std::uint32_t comm, std::vector<Member> members) {
   for (const Member& member : members) ++devices_of[member.rank];
   Communicator made;
   for (std::uint32_t position = 0; position < members.size(); ++position) {
-    const auto& [gpu, rank, device] = members[position];
+    const auto& [gpu, rank, device, present] = members[position];
     if (!made.position.emplace(place(rank, devices_of[rank] == 1 ? kAnyDevice : device), position).second)
       throw std::invalid_argument("communicator " + std::to_string(comm) + " has rank " + std::to_string(rank) +
                                   " twice");
@@ -84,6 +84,11 @@ void Operations::arrive(const Arrival& arrival, Nanoseconds now_ns, Stop& stop) 
     throw MalformedInput("rank " + std::to_string(arrival.rank) + " names rank " + std::to_string(peer) +
                          " of communicator " + std::to_string(arrival.comm) + ", which has " + std::to_string(size));
   const bool sends = arrival.kind == NcclOpKind::Send;
+  if (pair && !comm.members[peer].present) {
+    stop.refused = "rank " + std::to_string(arrival.rank) + (sends ? " sends to" : " receives from") + " rank " +
+                   std::to_string(comm.members[peer].rank) + " at " + sites_.text(arrival.rank, arrival.site);
+    return;
+  }
   const std::uint64_t channel = !pair ? 0 : 1 + (sends ? self * size + peer : peer * size + self);
   const Key key{arrival.comm, channel, arrival.args[NcclOpArg::Sequence]};
 
@@ -98,14 +103,16 @@ void Operations::arrive(const Arrival& arrival, Nanoseconds now_ns, Stop& stop) 
                    arrival.args[NcclOpArg::Sequence],
                    {},
                    0};
-    const auto add = [&](const Member& member) { made.participants.push_back({member.rank, member.gpu}); };
+    const auto add = [&](const Member& member) {
+      made.participants.push_back({member.rank, member.gpu, member.present});
+    };
     if (pair) {
       add(comm.members[sends ? self : peer]);
       add(comm.members[sends ? peer : self]);
     } else {
       for (const Member& member : comm.members) add(member);
     }
-    made.missing = static_cast<std::uint32_t>(made.participants.size());
+    made.missing = static_cast<std::uint32_t>(std::ranges::count_if(made.participants, &Participant::present));
     found = open_.emplace(key, std::move(made)).first;
   } else if (!agrees(found->second, arrival)) {
     stop.mismatch = mismatch(found->second, arrival);
@@ -144,6 +151,7 @@ std::string Operations::mismatch(const Operation& operation, const Arrival& arri
 Ready Operations::ready(const Operation& operation, std::uint64_t launch_id, Nanoseconds now_ns) {
   const auto& parts = operation.participants;
   const bool pair = operation.kind == NcclOpKind::Send;
+  const Participant& first = *std::ranges::find_if(parts, &Participant::present);
   Ready made{next_operation_++,
              now_ns,
              operation.kind,
@@ -155,8 +163,8 @@ Ready Operations::ready(const Operation& operation, std::uint64_t launch_id, Nan
              pair ? std::int64_t{parts[0].gpu} : -1,
              pair ? std::int64_t{parts[1].gpu} : -1,
              launch_id,
-             parts[0].rank,
-             parts[0].site,
+             first.rank,
+             first.site,
              {}};
   for (const Participant& part : parts) made.arrivals_ns.push_back(part.arrival_ns);
   return made;
@@ -185,7 +193,7 @@ std::vector<Pending> Operations::pending() const {
       if (part.arrived) {
         made.kind = operation.kind == NcclOpKind::Send ? part.kind : operation.kind;
         made.arrived.emplace_back(part.rank, part.gpu, part.site, part.arrival_ns);
-      } else {
+      } else if (part.present) {
         made.missing.emplace_back(part.rank, part.gpu);
       }
     }

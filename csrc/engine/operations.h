@@ -11,10 +11,12 @@
 namespace ph {
 
 // One GPU of a communicator: its number in the run, and the rank that drives it as this device. A rank may drive several.
+// Nobody waits for one that is not `present`: its rank is absent.
 struct Member {
   std::uint32_t gpu;
   std::uint32_t rank;
   std::uint16_t device;
+  bool present = true;
 };
 
 // One member's part in an operation, as it reaches the head of its stream.
@@ -32,6 +34,7 @@ struct Arrival {
 struct Participant {
   std::uint32_t rank;
   std::uint32_t gpu;
+  bool present;
   bool arrived = false;
   Index launch = kNone;
   NcclOpKind kind{};

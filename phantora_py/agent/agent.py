@@ -142,7 +142,7 @@ class HostAgent:
         self._output = output
         self._memory = memory
         self._up: set[int] = set()
-        self._rank_count = len(processes.pids)
+        self._ranks = sorted(processes.pids)
         self._states = RankStates(channels)
         self._still = StillWatch(channels)
         self._children = ChildWatch(channels)
@@ -362,7 +362,7 @@ class HostAgent:
     def _show_states(self) -> None:
         if self._states.is_due():
             alive = self._processes.pids
-            self._watcher.ranks(self._states.take(self._rank_count, alive, self._up, self._aside))
+            self._watcher.ranks(self._states.take(self._ranks, alive, self._up, self._aside))
 
     def _tell_of_stall(self) -> None:
         if self._stop_at_s is not None or not self._processes.pids or not self._stall.is_due():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -48,13 +48,17 @@ class RankStates:
         return time.monotonic() >= self._due_s
 
     def take(
-        self, ranks: int, alive: Collection[int], up: Collection[int], aside: Collection[int]
+        self,
+        ranks: Iterable[int],
+        alive: Collection[int],
+        up: Collection[int],
+        aside: Collection[int],
     ) -> list[RankState]:
-        """By rank. `alive`, `up`, `aside`: that run, have made a GPU call, wait outside."""
+        """Of these ranks. `alive`, `up`, `aside`: that run, have made a GPU call, wait outside."""
         self._due_s = time.monotonic() + _INTERVAL_S
         return [
             RankState(self._doing(rank, alive, up, aside), self._clocks_ns.get(rank, 0))
-            for rank in range(ranks)
+            for rank in ranks
         ]
 
     def _doing(

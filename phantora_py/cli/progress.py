@@ -32,8 +32,10 @@ _RATE_OVER = 8
 def print_headline(prepared: Prepared, console: Console) -> None:
     """Says what is simulated, where the words of the user leave it open, and what was ignored."""
     layout = prepared.layout
+    live = len(prepared.live_ranks)
+    folded = "" if prepared.fold is None else f" as {live} process{'es' * (live > 1)}"
     console.print(
-        f"phantora {__version__}   {_count(layout.ranks, 'rank')} on "
+        f"phantora {__version__}   {_count(layout.ranks, 'rank')}{folded} on "
         f"{_count(layout.nodes, 'node')} ({prepared.cluster.name})   "
         f"host time: {prepared.options.host_time}   isolation: {prepared.isolation.tier}"
     )
@@ -104,7 +106,7 @@ class Progress:
     def __init__(self, prepared: Prepared, shown: bool) -> None:
         self._prepared = prepared
         self._shown = shown
-        self._state = State(prepared.layout.ranks, prepared.options.iterations)
+        self._state = State(len(prepared.live_ranks), prepared.options.iterations)
         self._ranks: Sequence[RankState] = ()
         self._told_steady = False
         self._print_at_s = self._state.start_s + _FIRST_PRINTED_S
@@ -201,7 +203,7 @@ class Progress:
             text = self._unfinished.decode(errors="replace")
             shown.insert(0, Text.from_ansi(text, no_wrap=True))
         if self._prepared.options.live and self._ranks:
-            shown.append(rank_table(self._ranks))
+            shown.append(rank_table(self._ranks, self._prepared.live_ranks))
         return Group(*shown)
 
 

@@ -14,8 +14,11 @@ from sim_server.deadlock import ranges_text
 _MOST_ROWS = 16
 
 
-def rank_table(states: Sequence[RankState]) -> Table:
-    """What every rank does, and how far its host has come."""
+def rank_table(states: Sequence[RankState], numbers: Sequence[int] | None = None) -> Table:
+    """What every rank does, and how far its host has come. `numbers`: of the ranks, if not all
+    run.
+    """
+    numbers = numbers or range(len(states))
     # As wide as the longest word, lest what is right of it move whenever a state changes.
     width = max(len(doing.value) for doing in Doing)
     states_column = Column("state", min_width=width, no_wrap=True)
@@ -28,14 +31,14 @@ def rank_table(states: Sequence[RankState]) -> Table:
         padding=(0, 2),
     )
     if len(states) <= _MOST_ROWS:
-        for rank, state in enumerate(states):
+        for rank, state in zip(numbers, states, strict=True):
             table.add_row(str(rank), state.doing.value, duration_text(state.host_ns))
         return table
     for doing in Doing:
-        ranks = [rank for rank, state in enumerate(states) if state.doing is doing]
-        if ranks:
-            clocks_ns = [states[rank].host_ns for rank in ranks]
+        alike = [place for place, state in enumerate(states) if state.doing is doing]
+        if alike:
+            clocks_ns = [states[place].host_ns for place in alike]
             first, last = duration_text(min(clocks_ns)), duration_text(max(clocks_ns))
             when = first if first == last else f"{first} to {last}"
-            table.add_row(ranges_text(ranks), doing.value, when)
+            table.add_row(ranges_text(numbers[place] for place in alike), doing.value, when)
     return table

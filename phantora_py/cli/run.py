@@ -24,6 +24,7 @@ from phantora_py.cli.progress import Progress
 from phantora_py.data import RunData
 from phantora_py.isolation.backend import BACKENDS
 from phantora_py.isolation.probe import NETWORKS
+from phantora_py.launch.fold import DEFAULT_WITNESSES
 from phantora_py.launch.options import HOST_TENSORS, HOST_TIMES, UNSUPPORTED, RunOptions
 from phantora_py.launch.processor import DEFAULT_CPU
 from phantora_py.launch.script import launch_of_script
@@ -54,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="start the command once, on a node with N GPUs: it starts its own workers, and each "
         "process that uses a GPU is a rank",
     )
+    _add_fold_arguments(parser.add_argument_group("ranks that need not run"))
     model = parser.add_argument_group("the simulation")
     model.add_argument(
         "--host-time",
@@ -233,6 +235,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument("--quiet", action="store_true", help="print errors only")
 
 
+def _add_fold_arguments(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--fold",
+        metavar="N|DIMENSIONS",
+        help="run only one rank of those that do the same: N ranks, where rank r does as rank r "
+        "modulo N; or the dimensions of --mesh along which ranks do the same, as in dp or "
+        "replicate,shard. All ranks are simulated (docs/folding.md)",
+    )
+    group.add_argument(
+        "--mesh",
+        metavar="NAME=SIZE,...",
+        help="with --fold: the grid that the ranks form, outermost dimension first, as in "
+        "pp=4,dp=128,tp=8",
+    )
+    group.add_argument(
+        "--witness",
+        dest="witnesses",
+        type=int,
+        metavar="N",
+        help="with --fold: how many of the other ranks run too, to see whether they do the same; "
+        f"default: {DEFAULT_WITNESSES}",
+    )
+
+
 def _add_server_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--server", metavar="ADDRESS", help="of `phantora serve`")
     add_access_arguments(group)
@@ -249,6 +275,9 @@ def run(options: argparse.Namespace) -> int:
         nodes=options.nodes,
         gpus_per_node=options.gpus_per_node,
         gpus=options.gpus,
+        fold=options.fold,
+        mesh=options.mesh,
+        witnesses=options.witnesses,
         output=options.output,
         host_time=options.host_time,
         host_gaps=options.host_gaps,

@@ -28,6 +28,7 @@ from phantora_py.data.schema import (
     member_checks,
     read_array,
 )
+from phantora_py.data.told import Told
 from sim_server.errors import UsageError
 from sim_server.files.schema import Check, Fault, anything, parse
 from sim_server.log.history import KERNEL_SPAN, SPAN_TYPE
@@ -204,6 +205,16 @@ class RunData:
         return int(self.run["ranks"])
 
     @cached_property
+    def told(self) -> Told:
+        """The ranks of which views tell."""
+        return Told.of(self.run)
+
+    @property
+    def folding(self) -> dict[str, Any]:
+        """Of a folded run that did not break off: its witnesses, and images of operations."""
+        return self._json("fold.json") if "fold.json" in self._names else {}
+
+    @cached_property
     def settings(self) -> dict[str, Any]:
         """What the server simulated: cluster, GPU profile, NCCL_* variables."""
         return dict(self._json("settings.json"))
@@ -233,6 +244,7 @@ class RunData:
         rows = self._arrays("spans", SPAN_TYPE)
         with self._damage("spans"):
             check_spans(rows, self.ranks, len(self._timing_rows), self.operations)
+        rows = self.told.spans(rows)
         # `take` copies whole rows, an index would go field by field.
         return rows.take(np.lexsort([rows["issue_ns"], rows["rank"]]))
 
@@ -272,7 +284,7 @@ class RunData:
     def markers(self) -> list[tuple[int, int, int, str]]:
         """Markers of the program: rank, host time in ns, MarkerKind, name; by rank and time."""
         rows = [(rank, time_ns, kind, name) for rank, time_ns, kind, name in self._rows("markers")]
-        return sorted(rows, key=lambda marker: marker[:2])
+        return sorted(self.told.rows(rows), key=lambda marker: marker[:2])
 
     @cached_property
     def allocations(self) -> list[Allocation]:
@@ -281,7 +293,7 @@ class RunData:
         Empty in files of earlier versions.
         """
         rows = [Allocation(*row) for row in self._rows("allocations")]
-        return sorted(rows, key=lambda row: (row.rank, row.time_ns))
+        return sorted(self.told.rows(rows), key=lambda row: (row.rank, row.time_ns))
 
     @cached_property
     def link_use(self) -> npt.NDArray[np.void]:
@@ -308,7 +320,7 @@ class RunData:
         if self.broke_off:
             gpu = self.settings["gpu"]
             return {"capacity_bytes": gpu["properties"]["totalGlobalMem"], "per_rank": []}
-        return dict(self._json("memory.json"))
+        return self.told.memory(self._json("memory.json"))
 
     @cached_property
     def calls(self) -> dict[str, dict[str, dict[str, int]]]:
@@ -319,7 +331,8 @@ class RunData:
     def calls_of(self) -> list[int]:
         """The ranks whose calls these are: one that was stopped has not told of its own."""
         if "calls_of.json" in self._names:
-            return list(self._json("calls_of.json"))
+            told = set(self._json("calls_of.json"))
+            return [rank for rank in range(self.ranks) if self.told.stand_in(rank) in told]
         return [] if self.broke_off else list(range(self.ranks))  # an earlier version's file
 
     @cached_property
@@ -328,7 +341,7 @@ class RunData:
 
         Empty if the run broke off.
         """
-        return [] if self.broke_off else list(self._json("synthetic.json"))
+        return [] if self.broke_off else self.told.reads(self._json("synthetic.json"))
 
     @cached_property
     def unknown_reads(self) -> list[tuple[int, int, str]]:
@@ -344,7 +357,7 @@ class RunData:
 
         Empty in files of earlier versions.
         """
-        rows = [Batch(*row) for row in self._rows("batches")]
+        rows = self.told.rows(Batch(*row) for row in self._rows("batches"))
         return sorted(rows, key=lambda row: (row.rank, row.time_ns))
 
     @cached_property
@@ -355,7 +368,7 @@ class RunData:
         Empty in files of earlier versions.
         """
         rows = [(rank, time_ns, event) for rank, time_ns, event in self._rows("recomputations")]
-        return sorted(rows, key=lambda row: row[:2])
+        return sorted(self.told.rows(rows), key=lambda row: row[:2])
 
     @cached_property
     def data_parallel(self) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data.operations import ranks_of
+from phantora_py.data.told import check_fold
 from sim_server.cpu import CALLS, WORKS
 from sim_server.files.schema import (
     MOST_BYTES,
@@ -119,6 +120,12 @@ def _run(ends: bool) -> Check:
         "steady": optional(record({"iterations": _count}, {"median_ns": _time_ns})),
         "unsimulated": rows(_UNSIMULATED),
         "resimulation": _RESIMULATION,
+        "fold": record(
+            {
+                "mesh": rows(row(text, whole(1, MOST_RANKS), flag)),
+                "witnesses": wholes(0, MOST_RANKS),
+            }
+        ),
     }
     return record(start | end if ends else start, known)
 
@@ -140,6 +147,7 @@ _CLUSTER = record(
         "node_groups": rows(record({"gpu": text, "nodes": whole(1, MOST_RANKS)})),
     },
 )
+_IMAGES = record({"operations": _count, "spread_ns": _time_ns, "spread_share": number(0)})
 _EXPERT_LOAD = record(
     {"name": text},
     {"exponent": optional(number(0)), "weights": optional(rows(number(0)))},
@@ -228,6 +236,7 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         _size_bytes,
     )
     device = whole(0, MOST_RANKS)
+    witness = {"rank": rank, "representative": rank, "steps": _count, "difference": printable}
     memory = record(
         {
             **peaks,
@@ -257,6 +266,7 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         ),
         "memory.json": record({"capacity_bytes": _size_bytes, "per_rank": rows(memory, ranks)}),
         "calls_of.json": wholes(0, ranks - 1),
+        "fold.json": record({"witnesses": rows(record(witness)), "images": _IMAGES}),
         "synthetic.json": rows(record(site | {"bytes": _size_bytes, "count": _count})),
         "host_tensors.json": record(
             {
@@ -379,6 +389,8 @@ def check_run(value: Any, ends: bool) -> None:
             f"{value['ranks']} ranks do not fit on {value['nodes']} nodes of "
             f"{value['gpus_per_node']} GPUs"
         )
+    if "fold" in value:
+        check_fold(value["fold"], value["ranks"])
 
 
 def member_checks(ranks: int) -> Mapping[str, Check]:

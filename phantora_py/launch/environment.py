@@ -32,6 +32,11 @@ _MASTER_PORT = 29500
 _RECORDED = ("CUDA_", "NCCL_", "OMP_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_")
 
 
+# Some ranks would found large communicators for others; absent ones do not.
+# Source: ProcessGroupNCCL.cpp of PyTorch 2.15.
+FOLDED = {"TORCH_NCCL_RANKS_PER_ROOT": str(1 << 20)}
+
+
 def recorded_environment(inherited: Mapping[str, str]) -> dict[str, str]:
     """The user's variables that the data file keeps, because they may explain a difference."""
     return {name: inherited[name] for name in sorted(inherited) if name.startswith(_RECORDED)}

@@ -25,6 +25,12 @@ class RunOptions:
     gpus_per_node: int | None = None
     gpus: int | None = None
     """Of one node, for a program that starts its own ranks."""
+    fold: str | None = None
+    """How many ranks to run, or the folded dimensions of `mesh`; None: all run."""
+    mesh: str | None = None
+    """The grid that ranks form, `dp=4,tp=8`, outermost dimension first."""
+    witnesses: int | None = None
+    """How many ranks run beside those to see whether they do the same; None: a few."""
     output: Path | None = None
     """The data file; None: named after the program and the time, in `directory`."""
     directory: Path = Path()

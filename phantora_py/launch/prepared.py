@@ -13,6 +13,7 @@ from phantora_py.rank.expert_load import ExpertLoad
 from sim_server.access import Endpoint
 from sim_server.cluster import Cluster
 from sim_server.cpu import CpuProfile
+from sim_server.fold import Fold
 from sim_server.gpu import GpuProfile
 
 
@@ -41,6 +42,12 @@ class Prepared:
     """With `--host-time counted`."""
     expert_load: ExpertLoad = field(default_factory=ExpertLoad)
     other_gpus: dict[str, GpuProfile] = field(default_factory=dict)
+    fold: Fold | None = None
     server: Endpoint | None = None
     """One that somebody else started."""
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def live_ranks(self) -> list[int]:
+        """The ranks that are started."""
+        return list(range(self.layout.ranks) if self.fold is None else self.fold.live)

@@ -60,10 +60,12 @@ def start_processes(
     common = environment.common_environment(
         prepared.layout, prepared.command.launch, prepared.isolation
     )
+    if prepared.fold is not None:
+        common |= environment.FOLDED
     # Pythons that a forked rank executes are its children, and see its clock.
     executed = environment.executed_environment(os.environ) | ({} if fork else shim)
     plan = Plan(
-        ranks=prepared.layout.ranks,
+        ranks=len(prepared.live_ranks),
         fork=fork,
         argv=list(program.argv),
         form=program.form.value,
@@ -83,8 +85,8 @@ def start_processes(
     own_environment = {**threads, **os.environ, **own} if fork else {**os.environ, **own}
     processes = RankProcesses(plan, own_environment, prepared.options.json)
     launch = prepared.command.launch
-    started = 1 if launch is not None and launch.own_ranks else prepared.layout.ranks
-    for rank in range(started):
+    has_own = launch is not None and launch.own_ranks
+    for rank in [0] if has_own else prepared.live_ranks:
         processes.announce(_rank_start(prepared, directory, rank))
     processes.prepare()
     return processes

@@ -20,7 +20,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from . import remote_calls
+from . import groups, remote_calls
 from .batches import Batches
 from .checkpoints import map_checkpoints
 from .counting import count_work, counts_work
@@ -92,7 +92,10 @@ def _hook(shim: ctypes.CDLL) -> _Runtime:
     after_import(CONFIG, compile_in_place)
     after_import(WORKERS, lock_in_workers)
     after_import("mpi4py.MPI", refuse_alone)
-    for name, action in remote_calls.actions().items():
+    for name, action in {
+        **remote_calls.actions(),
+        **groups.actions(shim, rank_runtime.run_dir),
+    }.items():
         after_import(name, action)
     atexit.register(rank_runtime.end)
     return rank_runtime

@@ -142,7 +142,8 @@ class _Walk:
         if span["start_ns"] >= moves_ns:
             return index
         arrivals = zip(operation["arrivals_ns"], tracks_of(operation), strict=True)
-        _, (self._rank, device) = max(arrivals, key=operator.itemgetter(0))
+        _, (rank, device) = max(arrivals, key=operator.itemgetter(0))
+        self._rank = self._data.told.stand_in(rank)
         return self._order(self._rank).operations[int(span["id"]), device]
 
     def _host(self) -> int:

@@ -27,7 +27,7 @@ def run_gpus(data: RunData) -> list[RunGpu]:
     found: list[RunGpu] = []
     several: list[RunGpu] = []
     idle: list[RunGpu] = []
-    for rank in range(data.ranks):
+    for rank in data.told.ranks:
         devices = devices_of(data, rank)
         if len(devices) > 1:
             several += [RunGpu(rank, device) for device in devices]

@@ -33,7 +33,7 @@ def repeated_launches(data: RunData) -> dict[int, Integers]:
     launches repeat otherwise than the first one's are not there.
     """
     found: dict[int, Integers] = {}
-    for rank in range(data.ranks):
+    for rank in data.told.ranks:
         spans = data.spans_of(rank)
         spans = spans.compress(spans["kind"] != HOST_WAIT_SPAN)
         lasted_ns = spans["end_ns"].astype(np.int64) - spans["start_ns"]

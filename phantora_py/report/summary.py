@@ -20,6 +20,7 @@ from phantora_py.report.sections import (
     communication,
     expert_load,
     facts,
+    folding,
     gpu_time,
     headline,
     host_gaps,
@@ -56,6 +57,8 @@ class Trust(TypedDict):
     unsimulated: list[unsimulated.UnsimulatedProcesses]
     """Processes that are no ranks and used a GPU (docs/running.md)."""
     expert_load: expert_load.ExpertLoad | None
+    folding: folding.Folding | None
+    """Which ranks ran for others (docs/folding.md); null: all ran."""
     synthetic_reads: int
     """Values that the host read and no rule had produced."""
     synthetic_read_sites: list[unknown_reads.ReadSite]
@@ -111,6 +114,7 @@ def summarise(data: RunData, found: Findings | None = None) -> Summary:
             "unsupported": unsupported.make(found),
             "unsimulated": unsimulated.make(found),
             "expert_load": expert_load.make(found),
+            "folding": folding.make(found),
             "synthetic_reads": unknown_reads.make_count(found),
             "synthetic_read_sites": unknown_reads.make_sites(found),
             "unknown_reads": unknown_reads.make(found),
@@ -139,7 +143,11 @@ class Section(NamedTuple):
 
 
 SECTIONS = (
-    Section(lambda run: headline.lines(run, run["host_time"])),
+    Section(
+        lambda run: headline.lines(
+            run, run["host_time"], folding.processes(run["trust"]["folding"])
+        )
+    ),
     Section(lambda run: resimulation.lines(run["resimulation"])),
     Section(headline.cut_lines),
     Section(lambda run: unsupported.headline(run["trust"]["unsupported"])),
@@ -158,6 +166,7 @@ SECTIONS = (
     Section(lambda run: unsupported.lines(run["trust"]["unsupported"])),
     Section(lambda run: unsimulated.lines(run["trust"]["unsimulated"])),
     Section(lambda run: host_gaps.lines(run["host_gaps"])),
+    Section(lambda run: folding.lines(run["trust"]["folding"])),
     Section(lambda run: expert_load.lines(run["trust"]["expert_load"])),
     Section(
         lambda run: unknown_reads.lines(

@@ -74,12 +74,14 @@ def products(data: RunData, window: Window, iterations: Iterations) -> Products 
         return None
     number = max(sorted(by_type), key=by_type.__getitem__)
     again = _again(data, spans, flops)
+    peak_per_s = _peak_per_s(data, number)
+    each = data.told.ranks_each
     return Products(
-        executed=executed / iterations.compared,
-        again=None if again is None else again / iterations.compared,
+        executed=each * executed / iterations.compared,
+        again=None if again is None else each * again / iterations.compared,
         type=number,
-        peak_per_s=_peak_per_s(data, number),
-        gpus=len(run_gpus(data)),
+        peak_per_s=None if peak_per_s is None else each * peak_per_s,
+        gpus=each * len(run_gpus(data)),
         hidden_share=_hidden_share(data, spans),
     )
 
@@ -239,12 +241,14 @@ def _together(data: RunData, by_rank: Mapping[int, float], source: str) -> Taken
         # Those that share sequences alone do not say who has other ones.
         if one["parts"] < len(one["ranks"]) or len(one["ranks"]) in (1, data.ranks)
     ]
+    by_rank = data.told.of_all(by_rank)
     largest: dict[int, list[int]]
     largest = {rank: max((g for g in groups if rank in g), key=len, default=[]) for rank in by_rank}
     if data.ranks == 1:
         largest = {0: [0]}
     if all(largest.values()):
-        sums = [(sum(by_rank.get(r, 0.0) for r in ranks), ranks) for ranks in largest.values()]
+        distinct = {tuple(ranks): ranks for ranks in largest.values()}.values()
+        sums = [(sum(by_rank.get(r, 0.0) for r in ranks), ranks) for ranks in distinct]
         total, ranks = max(sums, key=lambda one: one[0])
         return Taken(total, tuple(ranks), True, source)
     rank = min(by_rank)

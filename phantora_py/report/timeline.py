@@ -100,7 +100,8 @@ def make_timeline(
     """The timeline of a stretch of time, `path` through it."""
     builder = _Builder(data, window)
     path_track = builder.path(path)
-    tracks = [list(builder.tracks(rank)) for rank in range(data.ranks)]
+    told = set(data.told.ranks)
+    tracks = [list(builder.tracks(rank)) if rank in told else [] for rank in range(data.ranks)]
     names, columns, merged_below_ns = builder.names, list(builder.columns.values()), 0
     while sum(map(len, columns)) > most_spans and merged_below_ns < window.end_ns:
         merged_below_ns = 2 * merged_below_ns or 1_000

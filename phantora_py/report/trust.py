@@ -60,6 +60,9 @@ def doubts_of(
                 f"simulated, mostly because of {interval['classes'][0]['class']}."
             )
     yield from doubts_of_reads(summary["trust"]["unknown_reads"], accepted_reads)
+    folding = summary["trust"]["folding"]
+    if folding is not None and not any(one["steps"] for one in folding["witnesses"]):
+        yield "--strict: no witness was compared with the ranks that stand for others."
     variables = summary["trust"]["nccl_not_modelled"]
     if variables:
         yield f"--strict: variables of NCCL are not modelled: {', '.join(variables)}."

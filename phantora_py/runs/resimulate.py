@@ -41,6 +41,11 @@ def resimulate(data: RunData, what_if: WhatIf, output: Path, watch: Watch = null
     Raises: UsageError if the recording does not allow that.
     """
     require_output(output, "-o", [data.path])
+    if data.told.fold is not None:
+        raise UsageError(
+            f"{data.path} is a folded run, which is not simulated again: run the program with the "
+            "other settings instead."
+        )
     recorded = data.told_settings
     settings = what_if.settings(data, recorded)
     free_host = what_if.host_time_off and data.run["host_time"] != "off"

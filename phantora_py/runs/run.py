@@ -32,6 +32,7 @@ from phantora_py.isolation.probe import Isolation
 from phantora_py.launch import environment, interpreter, limits, rundir
 from phantora_py.launch.command import Command, understand
 from phantora_py.launch.expert_load import choose_expert_load
+from phantora_py.launch.fold import choose_fold
 from phantora_py.launch.gpu import (
     cache_settings,
     check_cache,
@@ -57,6 +58,7 @@ from phantora_py.launch.server import choose_server
 from phantora_py.launch.spool import choose_streams
 from phantora_py.launch.unsimulated import read_unsimulated
 from phantora_py.launchers.launch import Launch
+from phantora_py.rank.groups import LIVE_RANKS
 from phantora_py.rank.step_marks import CALL_FILE
 from phantora_py.runs import stopped_calls
 from sim_server import simulation_pb2 as wire
@@ -123,8 +125,10 @@ def prepare(options: RunOptions) -> Prepared:
         NcclEnvironment.read(variables).used_nics(node.nic.per_node)  # raises what is wrong
     measured = check_cache(options, gpu, command.program)
     server = choose_server(options, os.environ)
-    limits.require_files(layout.ranks)
-    limits.require_file_size(layout.ranks)
+    fold = choose_fold(options, cluster, layout, launch)
+    started = layout.ranks if fold is None else len(fold.live)
+    limits.require_files(started)
+    limits.require_file_size(started)
     limits.require_addresses()
     notes = list(launch.notes) if launch else []
     notes += idle_gpus(layout)
@@ -133,9 +137,10 @@ def prepare(options: RunOptions) -> Prepared:
     notes += interpreter.note_untested(command.program.torch)
     notes += measured
     isolation = backend.choose(options.backend, options.isolation, options.network)
-    if isolation.own_network and layout.nodes > MAX_NODES:
+    nodes = {layout.node(rank) for rank in (range(layout.ranks) if fold is None else fold.live)}
+    if isolation.own_network and len(nodes) > MAX_NODES:
         raise UsageError(
-            f"A network of their own joins {MAX_NODES} nodes at most, not {layout.nodes}; "
+            f"A network of their own joins {MAX_NODES} nodes at most, not {len(nodes)}; "
             "with --network host they share this machine's."
         )
     log_dir = options.log_dir or (launch.log_dir if launch else None)
@@ -154,13 +159,14 @@ def prepare(options: RunOptions) -> Prepared:
         output=output,
         fork=_may_fork(options, command),
         writable=_writable(options, isolation),
-        streams=choose_streams(layout.ranks, options.json, kept=log_dir is not None),
+        streams=choose_streams(started, options.json, kept=log_dir is not None),
         shown_ranks=_shown_ranks(options, layout, launch),
         log_dir=log_dir,
         nccl_variables=variables,
         expert_load=choose_expert_load(options.expert_load, command.program.torch),
         host_gaps=choose_host_gaps(options, command.program.versions),
         cpu=choose_cpu(options, cluster),
+        fold=fold,
         server=server,
         notes=notes,
     )
@@ -185,7 +191,9 @@ def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
     try:
         with uninterrupted():
             output = _reserve(prepared)
-        with rundir.run_directory(prepared.layout.ranks, partial_path(output), output) as directory:
+        with rundir.run_directory(
+            len(prepared.live_ranks), partial_path(output), output
+        ) as directory:
             data = DataFile(output, _describe(prepared), _settings(prepared, directory).to_json())
             try:
                 outcome = _serve(prepared, directory, data, clocks, watcher)
@@ -260,7 +268,7 @@ def _serve(
     from phantora_py._channel import ChannelSet  # noqa: PLC0415 - so that prepare works without it
 
     layout = prepared.layout
-    ranks = list(range(layout.ranks))
+    ranks = prepared.live_ranks
     _write_files(prepared, directory)
     with ExitStack() as stack:
         # It ends last, so that it has everything that was printed.
@@ -316,7 +324,7 @@ def _start_ranks(
     if launch is not None and launch.own_ranks:
         processes.start(0)
         return OwnRanks(processes, channels, prepared.layout.ranks)
-    for rank in range(prepared.layout.ranks):
+    for rank in prepared.live_ranks:
         processes.start(rank)
     return processes
 
@@ -334,6 +342,10 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
         "launches": str(int(options.gpu)),
         **interpreter.shim_keys(prepared.command.program.torch),
     }
+    if prepared.fold is not None:
+        settings["fold.live"] = str(len(prepared.live_ranks))
+        numbers = "\n".join(map(str, prepared.live_ranks))
+        (directory.path / LIVE_RANKS).write_text(numbers, encoding="ascii")
     if not prepared.isolation.own_network:
         settings["network.shared"] = "1"
     if prepared.cpu is not None:
@@ -359,7 +371,7 @@ def _write_other_nodes(prepared: Prepared, directory: RunDirectory) -> None:
     """What ranks find whose nodes are not of the first one's type."""
     cluster, layout = prepared.cluster, prepared.layout
     first = cluster.node(0)
-    for rank in range(layout.ranks):
+    for rank in prepared.live_ranks:
         node = cluster.node(layout.node(rank))
         if node is first:
             continue
@@ -409,6 +421,7 @@ def _settings(prepared: Prepared, directory: RunDirectory) -> Settings:
         cache=cache_settings(prepared.options, prepared.gpu, prepared.command.program),
         executor=executor_settings(prepared.options, prepared.command, directory.launches),
         iteration=prepared.options.iteration,
+        fold=prepared.fold,
     )
 
 
@@ -416,7 +429,7 @@ def _hello(prepared: Prepared, directory: RunDirectory) -> wire.Hello:
     environment = program_environment(prepared.gpu, prepared.command.program)
     return make_hello(
         _settings(prepared, directory),
-        range(prepared.layout.ranks),
+        prepared.live_ranks,
         cuda=environment.cuda,
         libraries=environment.libraries,
         until_steady=prepared.options.until_steady,
@@ -446,6 +459,7 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
         "notes": prepared.notes,
         "versions": {**prepared.command.program.versions, "phantora": __version__},
         "seed": 0,
+        **({} if prepared.fold is None else {"fold": prepared.fold.to_dict()}),
     }
 
 

@@ -142,7 +142,7 @@ class Agents:
         self.by_rank = {rank: one for rank, one in self.by_rank.items() if one is not link}
 
     def _check_all(self, last: AgentLink, settings: Settings) -> None:
-        missing = sorted(set(range(settings.ranks)) - self.by_rank.keys() - last.ranks)
+        missing = sorted(set(settings.live_ranks) - self.by_rank.keys() - last.ranks)
         if missing:
             raise Refused(
                 grpc.StatusCode.FAILED_PRECONDITION,

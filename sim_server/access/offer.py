@@ -20,6 +20,7 @@ from sim_server import simulation_pb2 as messages
 from sim_server.cluster import Cluster, place
 from sim_server.collectives.environment import NcclEnvironment
 from sim_server.errors import UsageError
+from sim_server.fold import Dimension, Fold
 from sim_server.records import PROTOCOL_VERSION as RECORDS_VERSION
 from sim_server.settings import Settings, load_gpus, parse_choice
 
@@ -29,6 +30,7 @@ MAX_RANKS = 1 << 16
 """Of one run. Assumed: larger than any cluster that was ever simulated rank by rank."""
 _MOST_VARIABLES = 1000
 _MOST_TEXT = 4096
+_MOST_DIMENSIONS = 32
 # Of NCCL 1.0.0 and 99.99.99 as ncclGetVersion tells them.
 _NCCL_VERSIONS = range(1000, 1_000_000)
 
@@ -99,6 +101,7 @@ class Offer:
             executor=self.executor,
             other_gpus=other_gpus,
             iteration=_iteration(wanted),
+            fold=_fold(wanted),
         )
         if wanted.simulated != fingerprint(settings):
             raise Refused(grpc.StatusCode.FAILED_PRECONDITION, self._other_cluster(wanted))
@@ -124,7 +127,8 @@ class Offer:
 
 def fingerprint(settings: Settings) -> bytes:
     """Of what is simulated: the cluster and its GPUs."""
-    program: dict[str, Any] = {"nccl_environment": {}, "nccl_version": 0, "iteration": None}
+    program: dict[str, Any] = {"nccl_environment": {}, "nccl_version": 0}
+    program |= {"iteration": None, "fold": None}
     simulated = replace(settings, cache=None, executor=None, **program)
     return hashlib.sha256(simulated.to_json().encode()).digest()
 
@@ -151,6 +155,10 @@ def make_hello(
         until_steady=until_steady,
         iteration=settings.iteration or "",
     )
+    if settings.fold is not None:
+        wanted.fold.witnesses.extend(settings.fold.witnesses)
+        for one in settings.fold.mesh:
+            wanted.fold.mesh.add(name=one.name, size=one.size, folded=one.folded)
     return messages.Hello(
         protocol_version=PROTOCOL_VERSION,
         records_version=RECORDS_VERSION,
@@ -182,6 +190,8 @@ def check_hello(hello: messages.Hello, offer: Offer) -> Settings:
         raise refused(
             f"the Hello names rank {max(ranks)}; ranks of this run are 0 to {settings.ranks - 1}"
         )
+    if absent := sorted(ranks - set(settings.live_ranks)):
+        raise refused(f"the Hello names rank {absent[0]}, for which another stands in this run")
     return settings
 
 
@@ -192,6 +202,21 @@ def _iteration(wanted: messages.Wanted) -> str | None:
     except UsageError as error:
         asked = _shown(wanted.iteration)
         raise refused(f"the Hello asks for {asked}, which --iteration does not take") from error
+
+
+def _fold(wanted: messages.Wanted) -> Fold | None:
+    """Which ranks run. Raises: Refused."""
+    if not wanted.HasField("fold"):
+        return None
+    mesh = tuple(Dimension(one.name, one.size, one.folded) for one in wanted.fold.mesh)
+    fold = Fold(mesh, tuple(wanted.fold.witnesses))
+    if len(mesh) > _MOST_DIMENSIONS or fold.ranks != wanted.ranks:
+        raise refused(f"the Hello folds {fold.ranks} ranks of {wanted.ranks}")
+    try:
+        fold.check()
+    except ValueError as error:
+        raise refused(f"the Hello has a fold that is none: {error}") from error
+    return fold
 
 
 def _check_sizes(wanted: messages.Wanted) -> None:

@@ -7,15 +7,24 @@ other: a group of NCCL. So it does not matter in which order others come to them
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sim_server._engine import Engine, MalformedInput, Request
 from sim_server.cluster import GpuNumbers
 from sim_server.collectives import Communication
+from sim_server.deadlock import ranges_text
+from sim_server.errors import Mismatch
+from sim_server.fold.communicators import Refusal
+from sim_server.fold.runs import runs_of
 from sim_server.log.run_log import Reply, RunLog
 from sim_server.records import RecordKind, ReplyStatus, WaitKind, announced, named_args
 from sim_server.records.communicators import Communicators, Joiner, Member, NewCommunicator
+
+FOLDED_COMMUNICATOR = 1 << 32
+"""Beside the number of a communicator with absent members: its answer has runs (`_in_runs`), first
+of ranks, then of the places of the members that stand for them."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +48,13 @@ class _Made:
     payload: bytes
 
 
+def _in_runs(numbers: Sequence[int]) -> bytes:
+    """A long list in few words: how many runs, then first, step and count of each."""
+    runs = runs_of(numbers)
+    words = (word & 0xFFFFFFFF for run in runs for word in run)
+    return struct.pack(f"<I{3 * len(runs)}I", len(runs), *words)
+
+
 class Meetings:
     """Answers ranks that make communicators."""
 
@@ -58,10 +74,17 @@ class Meetings:
         self._log = log
         self._numbers = numbers
         self._send = send
+        self._groups: dict[tuple[int, tuple[int, ...]], list[int]] = {}
+        """By rank and meeting, the ranks of the group for which it comes."""
         self._announced: set[_Place] = set()
         self._waiting: dict[_Place, Request] = {}
         self._made: dict[_Place, _Made] = {}
         """Of ranks that have announced themselves and not asked again."""
+
+    def hear_group(self, rank: int, told: Mapping[str, Any]) -> None:
+        """A rank says which ranks the communicator is of that it comes to next."""
+        meeting = tuple(map(int, told["meeting"]))
+        self._groups[rank, meeting] = list(told["ranks"])
 
     def meet(self, request: Request) -> None:
         """A rank has come to a communicator, or asks for one that it has come to before."""
@@ -82,10 +105,15 @@ class Meetings:
             colour=0 if is_new else announced.signed(args["color"]),
             site=request.site,
         )
-        if is_new:
-            created = self._communicators.join(args["unique_id"], args["size"], joiner)
-        else:
-            created = self._communicators.split(args["parent"], args["index"], joiner)
+        ranks = self._groups.pop((request.rank, meeting), None)
+        try:
+            if is_new:
+                created = self._communicators.join(args["unique_id"], args["size"], joiner, ranks)
+            else:
+                parent, index = args["parent"], args["index"]
+                created = self._communicators.split(parent, index, joiner, ranks)
+        except Refusal as why:
+            raise Mismatch(self._refusal(why)) from why
         if request.announces:
             self._announced.add(place)
             self._answer(request, _Made(0, request.time_ns, b""))
@@ -93,6 +121,16 @@ class Meetings:
             self._waiting[place] = request
         for one in created:
             self._welcome(one, meeting, request.time_ns)
+
+    def _refusal(self, why: Refusal) -> str:
+        rank = why.joiner.member.rank
+        where = self._log.site(rank, why.joiner.site)
+        which = "" if why.ranks is None else f" of ranks {ranges_text(why.ranks)}"
+        return (
+            f"the group{which} that rank {rank} makes at {where} does not go with the "
+            f"fold: {why}. What its absent ranks do would be wrong; give the program's layout "
+            "with --mesh and fold other dimensions of it with --fold, or run without --fold."
+        )
 
     def _member(self, request: Request, args: Mapping[str, int]) -> Member:
         """Who asks. Raises: MalformedInput if nobody can."""
@@ -128,10 +166,18 @@ class Meetings:
             self._engine.define_communicator(created.identifier, members, owners)
             self._log.add_communicator(created.identifier, members)
         time_ns = complete_ns + self._communication.comm_init_ns(len(members))
-        ranks = struct.pack(f"<{len(members)}I", *(rank for rank, _ in owners))
+        value, ranks = created.identifier, [rank for rank, _ in owners]
+        stand_ins = self._communicators.stand_ins(value) if value else None
+        if stand_ins is None:
+            payload = struct.pack(f"<{len(ranks)}I", *ranks)
+        else:
+            value |= FOLDED_COMMUNICATOR
+            payload = _in_runs(ranks) + _in_runs(stand_ins)
         for position, gpu in enumerate(members):
+            if stand_ins is not None and stand_ins[position] != position:
+                continue  # absent
             place = _Place(gpu, meeting)
-            made = _Made(created.identifier, time_ns, ranks + struct.pack("<I", position))
+            made = _Made(value, time_ns, payload + struct.pack("<I", position))
             request = self._waiting.pop(place, None)
             if request is None:
                 self._made[place] = made

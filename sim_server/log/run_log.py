@@ -107,8 +107,8 @@ class RunLog:
         self._is_over = False
         self._start_s = self._due_s = time.monotonic()
         self.history = History()
-        self._records = {rank: Cells(f"records/rank-{rank}") for rank in range(settings.ranks)}
-        self._answers = {rank: Cells(f"answers/rank-{rank}") for rank in range(settings.ranks)}
+        self._records = {rank: Cells(f"records/rank-{rank}") for rank in settings.live_ranks}
+        self._answers = {rank: Cells(f"answers/rank-{rank}") for rank in settings.live_ranks}
         self._communicators: dict[int, list[int]] = {}
         self._sites: dict[tuple[int, int], str] = {}
         self._markers = Rows("markers")
@@ -117,9 +117,9 @@ class RunLog:
         self._batches = Rows("batches")
         self._recomputations = Rows("recomputations")
         self._data_parallel: set[tuple[tuple[int, ...], int]] = set()
-        self._memory = [
-            RankMemory(settings.gpu_of(rank).memory_bytes) for rank in range(settings.ranks)
-        ]
+        self._memory = {
+            rank: RankMemory(settings.gpu_of(rank).memory_bytes) for rank in settings.live_ranks
+        }
         self._calls_of: set[int] = set()
         self._calls: dict[str, dict[str, Counter[str]]] = {}
         self._synthetic: dict[tuple[int, str], list[int]] = {}
@@ -212,6 +212,7 @@ class RunLog:
         ends_ns: list[int],
         *,
         owners: list[tuple[int, int]] | None,
+        arrivals_ns: list[int],
     ) -> None:
         """Keep an operation that has finished now. `owners`: see `Communicators.owners`."""
         row = {
@@ -221,7 +222,7 @@ class RunLog:
             "count": operation.count,
             "dtype": operation.dtype,
             "members": list(operation.participants),
-            "arrivals_ns": list(ready.arrivals_ns),
+            "arrivals_ns": arrivals_ns,
             "moves_ns": ready.time_ns,
             "ends_ns": ends_ns,
             "site": self.site(ready.rank, ready.site),
@@ -377,7 +378,7 @@ class RunLog:
         yield "communicators.json", _json_bytes(self._communicators)
         memory = {
             "capacity_bytes": self._settings.gpu.memory_bytes,
-            "per_rank": [memory.to_dict() for memory in self._memory],
+            "per_rank": [memory.to_dict() for memory in self._memory.values()],
         }
         yield "memory.json", _json_bytes(memory)
         yield "calls.json", _json_bytes(self._calls)

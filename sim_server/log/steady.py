@@ -7,7 +7,7 @@ order of the first rank's marks, so that it does not matter when records come.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,9 +38,10 @@ class Steady:
 class SteadyWatch:
     """Follows the iterations of a run, by the rule for its first rank."""
 
-    def __init__(self, ranks: int, choice: Choice | None = None) -> None:
+    def __init__(self, ranks: Iterable[int], choice: Choice | None = None) -> None:
+        """`ranks`: those that run, 0 first."""
         self._choice = choice
-        self._marks = [RankMarks() for _ in range(ranks)]
+        self._marks = {rank: RankMarks() for rank in ranks}
         self._passed = RankMarks()
         """Those of the first rank as soon as it leaves them, without the work between."""
         self._rule: Rule | None = None
@@ -94,9 +95,9 @@ class SteadyWatch:
 
     def judge(self, now_ns: int, oldest_issue_ns: Callable[[int], int]) -> Steady | None:
         """Looks at the iterations that ended before `now_ns`. Returns what it found, once."""
-        limits_ns = [min(now_ns, oldest_issue_ns(rank)) for rank in range(len(self._marks))]
-        for marks, limit_ns in zip(self._marks[1:], limits_ns[1:], strict=True):
-            while _is_before(marks.next_time_ns(), limit_ns):
+        limits_ns = {rank: min(now_ns, oldest_issue_ns(rank)) for rank in self._marks}
+        for rank, marks in self._marks.items():
+            while rank and _is_before(marks.next_time_ns(), limits_ns[rank]):
                 marks.take()
         self._awaits = self._awaits_ns = 0
         while self.steady is None:
@@ -105,7 +106,7 @@ class SteadyWatch:
             if self._open is not None and not self._judge_end(*self._open, now_ns):
                 break
             self._open = None
-        for marks in self._marks:
+        for marks in self._marks.values():
             marks.forget()
         return self.steady
 
@@ -138,7 +139,7 @@ class SteadyWatch:
         """
         time_ns = self._time_ns(0, count, rule)
         ends_ns = np.zeros(ALIKE_ITERATIONS + 1, np.int64)
-        for rank, marks in enumerate(self._marks):
+        for rank, marks in self._marks.items():
             key = (rule.by, rule.name)
             places = marks.series[key].places if key in marks.series else []
             if not places or marks.time_ns(places[0]) > time_ns:

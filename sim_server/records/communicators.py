@@ -83,6 +83,8 @@ class Communicators:
         """By communicator and GPU; of communicators in which that says something."""
         self._initialising: dict[int, tuple[int, list[Joiner]]] = {}  # size, who has come
         self._splitting: dict[tuple[int, int], list[Joiner]] = defaultdict(list)
+        self._told: dict[tuple[int, ...], dict[int, Sequence[int] | None]] = defaultdict(dict)
+        """By meeting and rank, the ranks of the group that it has said."""
 
     def members(self, communicator: int) -> list[int]:
         """GPUs of `communicator` in its order."""
@@ -104,9 +106,22 @@ class Communicators:
             return own[0]
         return next((member for member in own if member.device == device), None)
 
-    def join(self, unique_id: int, size: int, joiner: Joiner) -> list[NewCommunicator]:
+    def images(self, communicator: int) -> Sequence[tuple[int, ...]]:
+        """The GPUs of communicators that do the same and that no rank which runs is in."""
+        del communicator
+        return ()
+
+    def stand_ins(self, communicator: int) -> Sequence[int] | None:
+        """By place, that of the member which runs and stands for it; None: all members run."""
+        del communicator
+        return None
+
+    def join(
+        self, unique_id: int, size: int, joiner: Joiner, ranks: Sequence[int] | None = None
+    ) -> list[NewCommunicator]:
         """A rank called ncclCommInitRank. Returns the communicator once all `size` ranks have.
 
+        `ranks`: those of the group, if the rank has said.
         Raises: Mismatch when two ranks claim the same position, or disagree about the size: on
         hardware that never returns; Mismatch when two come with one GPU; MalformedInput.
         """
@@ -130,14 +145,19 @@ class Communicators:
             if other.member.gpu == joiner.member.gpu:
                 raise Mismatch(_shared_gpu(other.member, joiner.member))
         waiting.append(joiner)
-        if len(waiting) < size:
+        known = self._known(size, joiner, ranks)
+        if len(waiting) < (size if known is None else self._live_of(known)):
             return []
         del self._initialising[unique_id]
-        return [self._create(sorted(waiting, key=lambda member: member.position))]
+        waiting.sort(key=lambda member: member.position)
+        return [self._create(self._complete(waiting, known))]
 
-    def split(self, parent: int, index: int, joiner: Joiner) -> list[NewCommunicator]:
+    def split(
+        self, parent: int, index: int, joiner: Joiner, ranks: Sequence[int] | None = None
+    ) -> list[NewCommunicator]:
         """A rank called ncclCommSplit. Returns the new communicators once all of `parent` have.
 
+        `ranks`: those of its group, if the rank has said.
         Raises: MalformedInput when the rank is not in `parent`.
         """
         rank = joiner.member.rank
@@ -147,16 +167,22 @@ class Communicators:
         if any(other.member == joiner.member for other in waiting):
             raise MalformedInput(f"rank {rank} splits communicator {parent} twice at once")
         waiting.append(joiner)
-        order = {member: position for position, member in enumerate(self._members[parent])}
-        if len(waiting) < len(order):
+        self._told[parent, index][rank] = ranks
+        if len(waiting) < self._live_of(self.ranks(parent)):
             return []
+        order = {member: position for position, member in enumerate(self._members[parent])}
         del self._splitting[parent, index]
+        told = self._told.pop((parent, index))
         colours: dict[int, list[Joiner]] = defaultdict(list)
         for one in sorted(waiting, key=lambda one: (one.position, order[one.member])):
             colours[one.colour].append(one)
+        parts = {
+            colour: self._part(parent, group, [told[one.member.rank] for one in group])
+            for colour, group in sorted(colours.items())
+        }
         return [
             NewCommunicator(0, tuple(group)) if colour == NO_COLOUR else self._create(group)
-            for colour, group in sorted(colours.items())
+            for colour, group in parts.items()
         ]
 
     def meetings(self) -> list[Meeting]:
@@ -171,9 +197,39 @@ class Communicators:
             found.append(Meeting(title, len(members), members, joiners))
         return found
 
+    def _known(
+        self, size: int, joiner: Joiner, ranks: Sequence[int] | None
+    ) -> Sequence[int] | None:
+        """The ranks of a new communicator, in its order; None: all of them come."""
+        del size, joiner, ranks
+        return None
+
+    def _live_of(self, ranks: Sequence[int]) -> int:
+        """How many of these come."""
+        return len(ranks)
+
+    def _complete(self, joiners: list[Joiner], known: Sequence[int] | None) -> list[Joiner]:
+        """All members of a new communicator, in its order; `joiners`: those that have come."""
+        del known
+        return joiners
+
+    def _part(
+        self, parent: int, joiners: list[Joiner], told: Sequence[Sequence[int] | None]
+    ) -> list[Joiner]:
+        """All members of a part, in its order; `joiners`: those that have come with its colour, and
+        `told` what each has said.
+        """
+        del parent, told
+        return joiners
+
+    def _register(self, identifier: int, joiners: Sequence[Joiner]) -> None:
+        """A communicator is made."""
+
     def _create(self, joiners: list[Joiner]) -> NewCommunicator:
         created = NewCommunicator(len(self._members) + 1, tuple(joiners))
-        members = self._members[created.identifier] = [joiner.member for joiner in joiners]
+        members = [joiner.member for joiner in joiners]
+        self._register(created.identifier, joiners)
+        self._members[created.identifier] = members
         if any(gpu != rank for gpu, rank, _ in members):
             owners = {gpu: (rank, device) for gpu, rank, device in members}
             self._owners[created.identifier] = owners

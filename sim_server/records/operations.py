@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sim_server.records import NcclOpKind
 
@@ -46,6 +46,16 @@ class Operation:
     """GPU that receives, for SEND and RECV."""
     reduction: int = 0
     """ncclRedOp_t of all-reduce, reduce and reduce-scatter; 0 is a sum."""
+
+    def of(self, members: tuple[int, ...]) -> Operation:
+        """The same operation of other members, each in the place of one of these."""
+        places = dict(zip(self.members, members, strict=True))
+        return replace(
+            self,
+            members=members,
+            source=places.get(self.source, -1),
+            destination=places.get(self.destination, -1),
+        )
 
     @property
     def is_point_to_point(self) -> bool:

@@ -457,8 +457,16 @@ class Recomputation(TypedDict):
     event: Annotated[str, "begin, end or compiled"]
 
 
+class Group(TypedDict):
+    """Of which ranks the communicator is that the rank comes to next; in folded runs."""
+
+    kind: Literal["group"]
+    meeting: Annotated[list[str], "the unique id, or the parent and how often it was split"]
+    ranks: Annotated[list[Count], "in the communicator's order"]
+
+
 STATISTICS_OF_SHIM: Final[tuple[type, ...]] = (
-    *(CallCounts, HostGaps, ReplayedGaps, CountedWork, HostSample, UnsupportedCalls),
+    *(CallCounts, HostGaps, ReplayedGaps, CountedWork, HostSample, UnsupportedCalls, Group),
 )
 STATISTICS_OF_PYTHON: Final[tuple[type, ...]] = (
     *(MemoryPeaks, HostTensors, Routing, Batch, DataParallel, Recomputation),

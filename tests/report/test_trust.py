@@ -28,6 +28,7 @@ def summary(
             "gpu_time_share": {"assumed": assumed},
             "interval": interval,
             "nccl_not_modelled": list(variables),
+            "folding": None,
             "unsupported": {"skipped": skipped},
             "unsimulated": [{"rank": 0, "device": 1, "processes": unsimulated}] * bool(unsimulated),
             "unknown_reads": [],

@@ -182,14 +182,15 @@ def play(
     after_advance: Callable[[Simulation], None] = lambda _: None,
     until_steady: bool = False,
 ) -> tuple[Simulation, list[Reply]]:
-    """Plays scripts to their end, or until the iteration time has settled. `rng`: cuts and shuffles
-    what is delivered.
+    """Plays scripts of the ranks that run to their end, or until the iteration time has settled.
+    `rng`: cuts and shuffles what is delivered.
 
     Raises: what the simulation raises.
     """
     settings = settings or make_settings(len(scripts))
     simulation = Simulation(settings, until_steady=until_steady)
     ranks = PlayedRanks(scripts)
+    live = list(settings.live_ranks)
     replies: list[Reply] = []
     while not all(ranks.gone):
         order = list(range(len(scripts)))
@@ -198,13 +199,13 @@ def play(
             order = order[: rng.randint(1, len(order))]
         for rank in order:
             cells = ranks.take(rank, None if rng is None else rng.randint(0, 4))
-            simulation.feed(rank, cells, ranks.clocks_ns[rank])
+            simulation.feed(live[rank], cells, ranks.clocks_ns[rank])
             if ranks.leaves(rank):
-                simulation.exited(rank, 0)
+                simulation.exited(live[rank], 0)
         answered = simulation.advance()
         after_advance(simulation)
         for reply in answered:
-            ranks.answer(reply.rank, reply.time_ns)
+            ranks.answer(live.index(reply.rank), reply.time_ns)
         replies += answered
         if until_steady and simulation.steady is not None:
             break

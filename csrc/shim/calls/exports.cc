@@ -8,6 +8,7 @@
 #include "shim/channel/rank.h"
 #include "shim/core/api.h"
 #include "shim/core/config.h"
+#include "shim/core/group_being_made.h"
 #include "shim/core/json.h"
 #include "shim/core/own_code.h"
 #include "shim/core/visible_devices.h"
@@ -125,6 +126,13 @@ PH_EXPORT void ph_state_product(std::uint32_t signature) noexcept { ph::state_pr
 
 // Before PyTorch's profiler reads its clock.
 PH_EXPORT void ph_make_counter_virtual() noexcept { ph::make_counter_virtual(); }
+
+// How many ranks run, of a folded run; 0: all.
+PH_EXPORT int ph_live_ranks() noexcept {
+  return ph::config().has("fold.live") ? static_cast<int>(ph::config().number("fold.live")) : 0;
+}
+
+PH_EXPORT void ph_making_group(const char* ranks) noexcept { ph::set_group_being_made(ranks); }
 
 PH_EXPORT int ph_lazy_host_tensors() noexcept { return ph::config().text("host_tensors") == "lazy" ? 1 : 0; }
 

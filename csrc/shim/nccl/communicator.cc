@@ -1,12 +1,18 @@
 #include "shim/nccl/communicator.h"
 
+#include <cstddef>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
+#include "protocol/payloads.h"
 #include "shim/channel/rank.h"
 #include "shim/core/config.h"
 #include "shim/core/device.h"
+#include "shim/core/group_being_made.h"
 #include "shim/core/handles.h"
+#include "shim/core/json.h"
 #include "shim/core/visible_devices.h"
 #include "shim/nccl/failure_text.h"
 #include "shim/values/value_queue.h"
@@ -29,6 +35,32 @@ bool take_buffers(int device) noexcept {
 ncclResult_t out_of_memory(int device) noexcept {
   return failed(ncclUnhandledCudaError,
                 "Cuda failure 2 'out of memory': the buffers of a communicator on device " + std::to_string(device));
+}
+
+constexpr std::string_view kGroupPrefix = "phantora-group:";
+
+// The ranks of the group that a communicator is made for, as text; empty: not known.
+std::string group_of(const ncclConfig_t* config) {
+  constexpr std::size_t kRead = offsetof(ncclConfig_t, commName) + sizeof config->commName;
+  const bool has_name = config && config->size >= kRead && config->commName;
+  const std::string_view name = has_name ? config->commName : "";
+  if (name.starts_with(kGroupPrefix)) return std::string(name.substr(kGroupPrefix.size()));
+  return group_being_made();
+}
+
+// Beside the number of a communicator with absent members. Source: sim_server/communicators/meetings.py.
+constexpr std::uint64_t kFoldedCommunicator = std::uint64_t{1} << 32;
+
+// A list in runs: how many, then first, step and count of each. Advances `words`; empty: it is none.
+std::vector<std::uint32_t> take_runs(std::span<const std::uint32_t>& words) {
+  std::vector<std::uint32_t> numbers;
+  const std::size_t size = words.empty() ? 0 : 1 + 3 * std::size_t{words[0]};
+  if (size > words.size()) return numbers;
+  for (std::size_t at = 1; at < size; at += 3) {
+    for (std::uint32_t i = 0; i < words[at + 2]; ++i) numbers.push_back(words[at] + i * words[at + 1]);
+  }
+  words = words.subspan(size);
+  return numbers;
 }
 
 // The payload of the server's answer holds the rank of each member and, last, our place among them.
@@ -54,6 +86,16 @@ ncclResult_t create(ncclComm_t* out, const Reply& reply, int device) noexcept {
   comm.device = device;
   comm.rank = static_cast<int>(members.back());
   members.pop_back();
+  if (reply.value & kFoldedCommunicator) {
+    std::span<const std::uint32_t> words = members;
+    std::vector<std::uint32_t> ranks = take_runs(words);
+    std::vector<std::uint32_t> stand_ins = take_runs(words);
+    if (stand_ins.size() != ranks.size()) {
+      return failed(ncclInternalError, "the simulator's communicator has members that nobody stands for");
+    }
+    comm.stand_ins = std::make_shared<const std::vector<std::uint32_t>>(std::move(stand_ins));
+    members = std::move(ranks);
+  }
   if (comm.rank >= static_cast<int>(members.size()) || members[comm.rank] != global_rank()) {
     return failed(ncclInternalError, "the simulator's communicator does not hold this rank");
   }
@@ -97,6 +139,27 @@ Membership membership_of_part(Communicator& parent, int color, int key, ncclComm
   question.arg[CommSplitWaitArg::Key] = static_cast<std::uint64_t>(std::int64_t{key});
   question.arg[CommSplitWaitArg::Index] = parent.splits++;
   return {out, parent.device, color != NCCL_SPLIT_NOCOLOR, question};
+}
+
+void tell_group(const Membership& membership, const ncclConfig_t* config) noexcept {
+  if (!membership.joins) return;
+  const std::string ranks = group_of(config);
+  if (ranks.empty()) return;
+  payloads::Group told;
+  const Record& question = membership.question;
+  if (question.id == static_cast<std::uint32_t>(WaitKind::CommInit)) {
+    told.meeting = {std::to_string(question.arg[CommInitWaitArg::UniqueId])};
+  } else {
+    told.meeting = {std::to_string(question.arg[CommSplitWaitArg::Parent]),
+                    std::to_string(question.arg[CommSplitWaitArg::Index])};
+  }
+  for (const char* at = ranks.c_str(); *at != '\0';) {
+    char* end = nullptr;
+    told.ranks.push_back(std::strtol(at, &end, 10));
+    if (end == at) return;
+    at = *end == ',' ? end + 1 : end;
+  }
+  emit_statistics(payload_text(told));
 }
 
 ncclResult_t enter(std::span<const Membership> memberships) noexcept {

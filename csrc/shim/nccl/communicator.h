@@ -24,6 +24,7 @@ struct Communicator {
   int rank = 0;
   int device = 0;
   std::shared_ptr<const std::vector<std::uint32_t>> members;  // the rank of each
+  std::shared_ptr<const std::vector<std::uint32_t>> stand_ins;  // the place of who stands for each; null: all run
   std::uint32_t splits = 0;                 // ncclCommSplit calls so far
   std::uint32_t shrinks = 0;
   std::uint64_t collectives = 0;            // issued so far
@@ -50,6 +51,9 @@ struct Membership {
 Membership membership(ncclComm_t* out, std::uint64_t key, int size, int rank) noexcept;
 // As ncclCommSplit.
 Membership membership_of_part(Communicator& parent, int color, int key, ncclComm_t* out) noexcept;
+// Tells which ranks the communicator is of that is asked for next, as its name says, or else whatever the program does
+// at the time (phantora_py/rank/groups.py).
+void tell_group(const Membership& membership, const ncclConfig_t* config) noexcept;
 // Waits for the ranks of all of them: other ranks may ask for them in another order.
 ncclResult_t enter(std::span<const Membership> memberships) noexcept;
 

@@ -122,6 +122,7 @@ SmallCollective value_operation(const Communicator& comm, const Request& r, std:
   op.communicator = comm.id;
   op.sequence = sequence;
   op.members = comm.members;
+  op.stand_ins = comm.stand_ins;
   op.rank = static_cast<std::uint32_t>(comm.rank);
   op.root = static_cast<std::uint32_t>(r.root);
   op.send = r.send;

@@ -49,7 +49,9 @@ ncclResult_t init(const char* function, ncclComm_t* comm, int nranks, const nccl
   const ncclResult_t result = check_config(function, config);
   if (result != ncclSuccess) return result;
   const std::uint64_t key = ph::nccl::hash(ids, sizeof *ids * static_cast<std::size_t>(id_count));
-  return ph::nccl::submit(ph::nccl::membership(comm, key, nranks, rank));
+  const ph::nccl::Membership membership = ph::nccl::membership(comm, key, nranks, rank);
+  ph::nccl::tell_group(membership, config);
+  return ph::nccl::submit(membership);
 }
 
 // Those of ncclCommInitAll, each once.
@@ -136,7 +138,9 @@ PH_EXPORT ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclCo
   *newcomm = nullptr;
   const ncclResult_t result = check_config("ncclCommSplit", config);
   if (result != ncclSuccess) return result;
-  return ph::nccl::submit(ph::nccl::membership_of_part(*parent, color, key, newcomm));
+  const ph::nccl::Membership membership = ph::nccl::membership_of_part(*parent, color, key, newcomm);
+  ph::nccl::tell_group(membership, config);
+  return ph::nccl::submit(membership);
 }
 
 PH_EXPORT ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,

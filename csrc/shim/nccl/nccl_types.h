@@ -72,11 +72,19 @@ typedef enum {
 
 typedef enum PH_ANY_VALUE { ncclScalarDevice = 0, ncclScalarHostImmediate = 1 } ncclScalarResidence_t;
 
-// The head of the structure; the settings that follow are not read.
+// The head of the structure, as far as the one setting that is read. Older ones are shorter, as `size` says.
 typedef struct {
   size_t size;
   unsigned int magic;
   unsigned int version;
+  int blocking;
+  int cgaClusterSize;
+  int minCTAs;
+  int maxCTAs;
+  const char* netName;
+  int splitShare;
+  int trafficClass;
+  const char* commName;
 } ncclConfig_t;
 
 #ifdef __cplusplus

@@ -16,7 +16,7 @@ namespace {
 
 // Where every rank needs what every other has, the first member collects and sends the result: 2(n-1) messages in
 // place of n(n-1), and one rank reduces for all.
-constexpr std::uint32_t kHub = 0;
+std::uint32_t hub_of(const SmallCollective& op) noexcept { return op.stand_ins ? (*op.stand_ins)[0] : 0; }
 
 std::size_t chunk_bytes(const SmallCollective& op) noexcept { return op.count * element_bytes(op.type); }
 
@@ -50,7 +50,8 @@ std::size_t receive_bytes(const SmallCollective& op) noexcept {
 // One operation on the value thread: it sends what peers need of it, and ends when what it needs of them has come.
 class Run {
  public:
-  explicit Run(SmallCollective op) noexcept : op_(std::move(op)), chunk_(chunk_bytes(op_)), ranks_(ranks_of(op_)) {}
+  explicit Run(SmallCollective op) noexcept
+      : op_(std::move(op)), chunk_(chunk_bytes(op_)), ranks_(ranks_of(op_)), hub_(hub_of(op_)) {}
 
   void begin() const {
     switch (op_.kind) {
@@ -62,7 +63,7 @@ class Run {
       case NcclOpKind::Gather: return contribute(op_.root);
       case NcclOpKind::AllReduce:
       case NcclOpKind::ReduceScatter:
-      case NcclOpKind::AllGather: return contribute(kHub);
+      case NcclOpKind::AllGather: return contribute(hub_);
       case NcclOpKind::Recv: return;
     }
   }
@@ -73,13 +74,13 @@ class Run {
       case NcclOpKind::Send: return true;
       case NcclOpKind::Recv: return has(op_.root, MessageKind::PointToPoint);
       case NcclOpKind::Broadcast:
-      case NcclOpKind::Scatter: return is_root() || has(op_.root, MessageKind::Result);
+      case NcclOpKind::Scatter: return is_root() || is_absent(op_.root) || has(op_.root, MessageKind::Result);
       case NcclOpKind::AllToAll: return has_contributions();
       case NcclOpKind::Reduce:
       case NcclOpKind::Gather: return !is_root() || has_contributions();
       case NcclOpKind::AllReduce:
       case NcclOpKind::ReduceScatter:
-      case NcclOpKind::AllGather: return op_.rank == kHub ? has_contributions() : has(kHub, MessageKind::Result);
+      case NcclOpKind::AllGather: return op_.rank == hub_ ? has_contributions() : has(hub_, MessageKind::Result);
     }
     return true;
   }
@@ -89,7 +90,9 @@ class Run {
       case NcclOpKind::Send: return;
       case NcclOpKind::Recv: return write(0, receive(op_.root, MessageKind::PointToPoint));
       case NcclOpKind::Broadcast:
-      case NcclOpKind::Scatter: return is_root() ? void() : write(0, receive(op_.root, MessageKind::Result));
+      case NcclOpKind::Scatter:
+        if (is_absent(op_.root)) return write(0, {});  // nobody knows what it sends
+        return is_root() ? void() : write(0, receive(op_.root, MessageKind::Result));
       case NcclOpKind::AllToAll: return gather_chunks();
       case NcclOpKind::Reduce: return is_root() ? write(0, reduced(contributions())) : void();
       case NcclOpKind::Gather: return is_root() ? write_all(contributions()) : void();
@@ -103,6 +106,8 @@ class Run {
   using Parts = std::vector<Part>;
 
   bool is_root() const noexcept { return op_.rank == op_.root; }
+  std::uint32_t stand_in(std::uint32_t place) const noexcept { return op_.stand_ins ? (*op_.stand_ins)[place] : place; }
+  bool is_absent(std::uint32_t place) const noexcept { return stand_in(place) != place; }
 
   MessageKey key(MessageKind kind, std::uint32_t from, std::uint32_t to) const noexcept {
     return {op_.communicator, op_.sequence, kind, from, to};
@@ -110,18 +115,20 @@ class Run {
   bool has(std::uint32_t from, MessageKind kind) const noexcept { return has_message(key(kind, from, op_.rank)); }
   bool has_contributions() const noexcept {
     for (std::uint32_t from = 0; from < ranks_; ++from) {
-      if (from != op_.rank && !has(from, MessageKind::Contribution)) return false;
+      if (from != op_.rank && !is_absent(from) && !has(from, MessageKind::Contribution)) return false;
     }
     return true;
   }
   void send(std::uint32_t to, MessageKind kind, const Part& part) const {
+    if (is_absent(to)) return;
     Bytes message;
     pack(part, message);
     send_message((*op_.members)[to], key(kind, op_.rank, to), message);
   }
   void send_to_others(const Bytes& message) const {
     for (std::uint32_t to = 0; to < ranks_; ++to) {
-      if (to != op_.rank) send_message((*op_.members)[to], key(MessageKind::Result, op_.rank, to), message);
+      if (to != op_.rank && !is_absent(to))
+        send_message((*op_.members)[to], key(MessageKind::Result, op_.rank, to), message);
     }
   }
   void send_chunks(MessageKind kind) const {
@@ -164,9 +171,18 @@ class Run {
   }
   // All contributions, at their collector.
   Parts contributions() const {
+    return collected([this] { return contribution(); });
+  }
+
+  // What everybody sends here, and as `own` what we do.
+  template <typename Own>
+  Parts collected(const Own& own) const {
     Parts parts(ranks_);
     for (std::uint32_t from = 0; from < ranks_; ++from) {
-      parts[from] = from == op_.rank ? contribution() : receive(from, MessageKind::Contribution);
+      if (!is_absent(from)) parts[from] = from == op_.rank ? own() : receive(from, MessageKind::Contribution);
+    }
+    for (std::uint32_t from = 0; from < ranks_; ++from) {
+      if (is_absent(from)) parts[from] = parts[stand_in(from)];
     }
     return parts;
   }
@@ -196,34 +212,32 @@ class Run {
   }
 
   void gather_chunks() const {
-    Parts parts(ranks_);
-    for (std::uint32_t from = 0; from < ranks_; ++from) {
-      parts[from] = from == op_.rank ? chunk_to_send(from) : receive(from, MessageKind::Contribution);
-    }
-    write_all(parts);
+    write_all(collected([this] { return chunk_to_send(op_.rank); }));
   }
 
   void all_reduce() const {
-    if (op_.rank != kHub) return write(0, receive(kHub, MessageKind::Result));
+    if (op_.rank != hub_) return write(0, receive(hub_, MessageKind::Result));
     share(reduced(contributions()));
   }
 
   void reduce_scatter() const {
-    if (op_.rank != kHub) return write(0, receive(kHub, MessageKind::Result));
+    if (op_.rank != hub_) return write(0, receive(hub_, MessageKind::Result));
     const Part result = reduced(contributions());
-    for (std::uint32_t to = 1; to < ranks_; ++to) send(to, MessageKind::Result, slice(result, to * chunk_, chunk_));
-    write(0, slice(result, kHub, chunk_));
+    for (std::uint32_t to = 0; to < ranks_; ++to) {
+      if (to != hub_) send(to, MessageKind::Result, slice(result, to * chunk_, chunk_));
+    }
+    write(0, slice(result, hub_, chunk_));
   }
 
   void all_gather() const {
     Parts parts;
-    if (op_.rank == kHub) {
+    if (op_.rank == hub_) {
       parts = contributions();
       Bytes message;
       for (const Part& part : parts) pack(part, message);
       send_to_others(message);
     } else {
-      parts = unpack(take_message(key(MessageKind::Result, kHub, op_.rank)));
+      parts = unpack(take_message(key(MessageKind::Result, hub_, op_.rank)));
       parts.resize(ranks_);
     }
     write_all(parts);
@@ -232,6 +246,7 @@ class Run {
   SmallCollective op_;
   std::size_t chunk_;
   std::size_t ranks_;
+  std::uint32_t hub_;
 };
 
 // The operations of a group run at once: all send before any waits. One may wait for another of them, of another GPU.
@@ -268,10 +283,26 @@ class Group {
   bool begun_ = false;
 };
 
+// What an absent root broadcasts is what its stand-in would: what that one broadcasts in the same group, where a gathering
+// consists of broadcasts, or else what it has in its buffer.
+void replace_absent_roots(std::vector<SmallCollective>& operations) {
+  const SmallCollective* own = nullptr;
+  for (const SmallCollective& op : operations) {
+    if (op.kind == NcclOpKind::Broadcast && op.root == op.rank) own = &op;
+  }
+  for (SmallCollective& op : operations) {
+    if (op.kind != NcclOpKind::Broadcast || !op.stand_ins || (*op.stand_ins)[op.root] == op.root) continue;
+    op.root = (*op.stand_ins)[op.root];
+    const bool sends = op.root == op.rank && own != nullptr;
+    if (sends && own->communicator == op.communicator && own->count == op.count) op.send = own->send;
+  }
+}
+
 }  // namespace
 
 void issue_collectives(std::vector<SmallCollective> operations) noexcept {
   if (!attached()) return;
+  replace_absent_roots(operations);
   const auto small = std::make_shared<Group>();
   for (SmallCollective& op : operations) {
     if (op.send != nullptr) note_large_use(op.send, send_bytes(op));

@@ -26,6 +26,8 @@ struct SmallCollective {
   std::uint64_t communicator;
   std::uint64_t sequence;
   std::shared_ptr<const std::vector<std::uint32_t>> members;  // the rank of each
+  // The place of the member that stands for each: an absent one has that one's values. Null: none is absent.
+  std::shared_ptr<const std::vector<std::uint32_t>> stand_ins;
   std::uint32_t rank;  // ours, in the communicator
   std::uint32_t root;
   const void* send;

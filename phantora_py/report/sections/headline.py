@@ -58,10 +58,11 @@ def make(found: Findings) -> Run:
     }
 
 
-def lines(run: Run, host_time: str) -> list[str]:
-    """On a terminal. `host_time`: the model."""
+def lines(run: Run, host_time: str, processes: int | None = None) -> list[str]:
+    """On a terminal. `host_time`: the model. `processes`: as how many the ranks ran, if folded."""
     command = escape(shlex.join(run["command"]))
-    ranks = f"{counted(run['ranks'], 'rank')} on {counted(run['nodes'], 'node')}"
+    folded = "" if processes is None else f" as {counted(processes, 'process')}"
+    ranks = f"{counted(run['ranks'], 'rank')}{folded} on {counted(run['nodes'], 'node')}"
     ranks = f"{ranks} of {escape(run['cluster'])}"
     said = [f"[bold]{ranks}[/]   host time: {host_time}   {command}"]
     if run["exit_code"]:

@@ -66,7 +66,14 @@ def _chosen(data: RunData, ranks: frozenset[int] | None) -> frozenset[int]:
             f"--trace-ranks: there is no rank {min(unknown)}; the run has ranks 0 to "
             f"{data.ranks - 1}."
         )
-    return ranks or every
+    told = frozenset(data.told.ranks)
+    if absent := (ranks or told) - told:
+        rank = min(absent)
+        raise UsageError(
+            f"--trace-ranks: rank {rank} did not run, or ran as a witness; rank "
+            f"{data.told.stand_in(rank)} stands for it, so ask for that."
+        )
+    return ranks or told
 
 
 def _window(data: RunData, count: int | None) -> Window:

@@ -1,0 +1,134 @@
+"""Which ranks of a run are started, from `--fold`, `--mesh` and `--witness`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+
+from phantora_py.launch.layout import RunLayout
+from phantora_py.launch.options import RunOptions
+from phantora_py.launchers.launch import Launch
+from sim_server.cluster import Cluster
+from sim_server.cluster.description import NodeType
+from sim_server.errors import UsageError
+from sim_server.fold import Dimension, Fold
+
+DEFAULT_WITNESSES = 2
+
+
+def choose_fold(
+    options: RunOptions, cluster: Cluster, layout: RunLayout, launch: Launch | None
+) -> Fold | None:
+    """None: all ranks run. Raises: UsageError for what is no fold, or does not go with it."""
+    if options.fold is None:
+        for name, given in (("--mesh", options.mesh), ("--witness", options.witnesses)):
+            if given is not None:
+                raise UsageError(f"{name} is about ranks that are not run; give --fold too.")
+        return None
+    _check_rest(options, launch)
+    fold = Fold(_mesh(options.fold, options.mesh, layout.ranks))
+    if fold.replicas == 1:
+        raise UsageError(f"--fold {options.fold} leaves no rank out: leave the option away.")
+    _check_nodes(fold, cluster, layout)
+    wanted = DEFAULT_WITNESSES if options.witnesses is None else options.witnesses
+    return Fold(fold.mesh, tuple(sorted(_witnesses(fold, wanted))))
+
+
+def _check_nodes(fold: Fold, cluster: Cluster, layout: RunLayout) -> None:
+    """Raises: UsageError if a rank stands for others on nodes of another type."""
+    if not cluster.node_groups:
+        return
+    names = [one.name for one in fields(NodeType)]
+    types = [
+        tuple(getattr(cluster.node(node), name) for name in names) for node in range(layout.nodes)
+    ]
+    for rank in range(layout.ranks):
+        other = fold.representative(rank)
+        if types[layout.node(rank)] != types[layout.node(other)]:
+            raise UsageError(
+                f"--fold has rank {other} stand for rank {rank}, whose "
+                f"node is of another type (--cluster {cluster.name}), so that it takes other "
+                "times: fold so that each class is on nodes of one type, or run without --fold."
+            )
+
+
+def _check_rest(options: RunOptions, launch: Launch | None) -> None:
+    """Raises: UsageError for what makes ranks differ, or cannot be told to absent ones."""
+    if launch is not None and launch.own_ranks:
+        raise UsageError(
+            "--gpus is for a program that starts its own ranks, and --fold has phantora start only "
+            "some of them: start the program with torchrun, or with --ranks, to fold it."
+        )
+    if options.expert_load != "uniform":
+        raise UsageError(
+            f"--expert-load {options.expert_load} gives ranks different numbers of tokens, and "
+            "--fold is for ranks that do the same. Run without --fold, or with --expert-load "
+            "uniform."
+        )
+    if options.host_time not in ("fixed", "off"):
+        raise UsageError(
+            f"--host-time {options.host_time} gives each rank times of its own, and --fold is for "
+            "ranks that do the same. Run without --fold, or with --host-time fixed."
+        )
+
+
+def _mesh(fold: str, mesh: str | None, ranks: int) -> tuple[Dimension, ...]:
+    if mesh is None:
+        if not fold.isdecimal():
+            raise UsageError(
+                f"--fold {fold} names dimensions of a mesh: say which there are with --mesh, "
+                "outermost first, as in --mesh dp=4,tp=8; or give the number of ranks to run."
+            )
+        run = int(fold)
+        if run < 1 or ranks % run:
+            raise UsageError(f"--fold {fold}: {ranks} ranks are no multiple of it.")
+        return (Dimension("replicas", ranks // run, folded=True), Dimension("ranks", run, False))
+    sizes = dict(_sizes(mesh))
+    folded = fold.split(",")
+    if unknown := [name for name in folded if name not in sizes]:
+        raise UsageError(
+            f"--fold {fold}: {unknown[0]!r} is no dimension of --mesh {mesh}; it has "
+            f"{', '.join(sizes)}."
+        )
+    made = tuple(Dimension(name, size, name in folded) for name, size in sizes.items())
+    if Fold(made).ranks != ranks:
+        product = " x ".join(map(str, sizes.values()))
+        raise UsageError(
+            f"--mesh {mesh} has {product} = {Fold(made).ranks} ranks, and the run has {ranks}."
+        )
+    return made
+
+
+def _sizes(mesh: str) -> Iterator[tuple[str, int]]:
+    names = []
+    for part in mesh.split(","):
+        name, equals, size = part.strip().partition("=")
+        if not (name.isidentifier() and equals and size.isdecimal() and int(size) > 0):
+            raise UsageError(
+                f"--mesh {mesh}: {part!r} is no dimension; write NAME=SIZE, outermost first, as in "
+                "--mesh pp=4,dp=128,tp=8."
+            )
+        if name in names:
+            raise UsageError(f"--mesh {mesh} has two dimensions of the name {name!r}.")
+        names.append(name)
+        yield name, int(size)
+
+
+def _witnesses(fold: Fold, wanted: int) -> set[int]:
+    """The last of each folded dimension, then one from the middle, then others; each is the first
+    rank of every group of its own, so that others need not be there to found it.
+    """
+    if wanted < 0:
+        raise UsageError(f"--witness {wanted}: it is a number of ranks.")
+    stride = fold.ranks
+    lines = []
+    for dimension in fold.mesh:
+        stride //= dimension.size
+        if dimension.folded and dimension.size > 1:
+            last = dimension.size - 1
+            order = [last, dimension.size // 2, *range(1, last)]
+            lines.append([at * stride for at in dict.fromkeys(order)])
+    chosen: dict[int, None] = {}
+    for turn in range(max(map(len, lines))):
+        chosen.update(dict.fromkeys(line[turn] for line in lines if turn < len(line)))
+    return set(list(chosen)[:wanted])

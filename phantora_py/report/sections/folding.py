@@ -1,0 +1,143 @@
+"""Which ranks ran for which others, and how far that was checked (docs/folding.md)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TypedDict
+
+from rich.markup import escape
+
+from phantora_py.data import RunData
+from phantora_py.report.findings import Findings
+from phantora_py.report.sections.words import counted
+from sim_server.deadlock import ranges_text
+from sim_server.fold import Fold
+
+# Copies of values of a rank that stands for others move up to this size, integers of any.
+_MOST_BYTES = 64 * 1024
+_INTEGERS = range(6)  # of ncclDataType_t
+_MOST_SITES = 3
+
+
+class Dimension(TypedDict):
+    """Of the mesh, outermost first."""
+
+    name: str
+    size: int
+    folded: bool
+
+
+class Witness(TypedDict):
+    """A rank that ran beside the one that stands for it."""
+
+    rank: int
+    representative: int
+    steps: int
+    """Records after the first optimizer step that were equal."""
+    difference: str
+    """What differed after the last optimizer step; empty: nothing."""
+
+
+class StandIns(TypedDict):
+    """Small collectives in which values of a rank stood for those of others, by Python line."""
+
+    site: str
+    count: int
+
+
+class Folding(TypedDict):
+    """Of a folded run."""
+
+    mesh: list[Dimension]
+    processes: int
+    """Ranks that ran, witnesses among them."""
+    classes: int
+    ranks_per_class: int
+    witnesses: list[Witness]
+    stand_ins: list[StandIns]
+    images: int
+    """Operations that absent groups carried out too."""
+    spread_ns: int
+    """How far one of theirs ended from the one that stands for it, at most."""
+    spread_share: float
+    """The same, of its duration."""
+
+
+def make(found: Findings) -> Folding | None:
+    """The entry of the summary; None: all ranks ran."""
+    data = found.data
+    fold = data.told.fold
+    if fold is None:
+        return None
+    told = data.folding or {"witnesses": [], "images": {}}
+    images = told["images"]
+    return {
+        "mesh": [{"name": one.name, "size": one.size, "folded": one.folded} for one in fold.mesh],
+        "processes": len(fold.live),
+        "classes": len(fold.representatives),
+        "ranks_per_class": fold.replicas,
+        "witnesses": told["witnesses"],
+        "stand_ins": _stand_ins(data, fold),
+        "images": images.get("operations", 0),
+        "spread_ns": images.get("spread_ns", 0),
+        "spread_share": images.get("spread_share", 0.0),
+    }
+
+
+def _stand_ins(data: RunData, fold: Fold) -> list[StandIns]:
+    counts: Counter[str] = Counter()
+    some_absent: dict[int, bool] = {}
+    for one in data.operations:
+        is_small = one["bytes"] <= _MOST_BYTES or one.get("dtype") in _INTEGERS
+        if not is_small or one["kind"] in {"send", "broadcast"}:
+            continue
+        communicator = one["comm"]
+        if communicator not in some_absent:
+            some_absent[communicator] = not all(map(fold.is_live, one["members"]))
+        counts[one["site"]] += some_absent[communicator]
+    return [{"site": site, "count": count} for site, count in counts.most_common() if count]
+
+
+def processes(folding: Folding | None) -> int | None:
+    """As which ranks ran; None: each as one."""
+    return None if folding is None else folding["processes"]
+
+
+def lines(folding: Folding | None) -> list[str]:
+    """On a terminal."""
+    if folding is None:
+        return []
+    classes = f"{counted(folding['classes'], 'class')} of {folding['ranks_per_class']:,} ranks"
+    said = [f"  folding    {classes}{_witnessed(folding['witnesses'])}"]
+    said += [
+        f"    [yellow]after the last optimizer step {escape(one['difference'])}[/]"
+        for one in folding["witnesses"]
+        if one["difference"]
+    ]
+    if folding["spread_ns"]:
+        said.append(
+            f"    groups of absent ranks ended up to {folding['spread_share']:.1%} "
+            "before or after the one that stands for them"
+        )
+    return said + _stand_in_lines(folding["stand_ins"])
+
+
+def _witnessed(witnesses: Sequence[Witness]) -> str:
+    if not witnesses:
+        return "; [yellow]no witness ran[/]"
+    ranks = ranges_text(one["rank"] for one in witnesses)
+    steps = min(one["steps"] for one in witnesses)
+    if not steps:
+        return f"; [yellow]nothing of witness {ranks} could be compared[/]"
+    noun = "witness" if len(witnesses) == 1 else "witnesses"
+    return f"; {noun} {ranks} did the same, {steps:,} records each"
+
+
+def _stand_in_lines(stand_ins: Sequence[StandIns]) -> list[str]:
+    if not stand_ins:
+        return []
+    total = sum(one["count"] for one in stand_ins)
+    said = [f"    {total:,} small collectives took values of ranks that ran for those of others:"]
+    said += [f"      {one['count']:,} at {escape(one['site'])}" for one in stand_ins[:_MOST_SITES]]
+    return said

@@ -1,0 +1,127 @@
+"""Communicators of a folded run: some of their members are absent (`sim_server.fold`).
+
+Nobody waits for those. Who they are cannot be seen from the ranks that come, so these say of which
+ranks the group consists (phantora_py/rank/groups.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sim_server._engine import MalformedInput
+from sim_server.errors import Mismatch
+from sim_server.fold.mesh import Fold, NotClosedError
+from sim_server.records.communicators import NO_COLOUR, Communicators, Joiner, Member
+
+
+class Refusal(Exception):  # noqa: N818 - says what happened
+    """A group that does not go with the fold; the message is half a sentence."""
+
+    def __init__(self, why: str, joiner: Joiner, ranks: Sequence[int] | None = None) -> None:
+        super().__init__(why)
+        self.joiner = joiner
+        """One of those that made it."""
+        self.ranks = ranks
+        """None: not known."""
+
+
+class FoldedCommunicators(Communicators):
+    """See `Communicators`. A group's ranks are those in the order of the communicator."""
+
+    def __init__(self, fold: Fold) -> None:
+        super().__init__()
+        self._fold = fold
+        self._images: dict[int, list[tuple[int, ...]]] = {}
+        self._stand_ins: dict[int, list[int]] = {}
+
+    def images(self, communicator: int) -> Sequence[tuple[int, ...]]:
+        """See `Communicators.images`."""
+        return self._images[communicator]
+
+    def stand_ins(self, communicator: int) -> Sequence[int] | None:
+        """See `Communicators.stand_ins`."""
+        return self._stand_ins.get(communicator)
+
+    def _known(
+        self, size: int, joiner: Joiner, ranks: Sequence[int] | None
+    ) -> Sequence[int] | None:
+        self._check_own_gpu(joiner)
+        if ranks is None and size == self._fold.ranks:
+            return range(size)
+        # Two that send to each other make a communicator of their own beside that of their group.
+        if ranks is None or len(ranks) != size:
+            return None
+        if ranks[joiner.position] != joiner.member.rank:
+            raise MalformedInput(
+                f"rank {joiner.member.rank} joins a communicator as its rank {joiner.position}, "
+                f"which in its group is rank {ranks[joiner.position]}"
+            )
+        return ranks
+
+    def _live_of(self, ranks: Sequence[int]) -> int:
+        return sum(map(self._fold.is_live, ranks))
+
+    def _complete(self, joiners: list[Joiner], known: Sequence[int] | None) -> list[Joiner]:
+        if known is None:
+            return joiners
+        came = {joiner.member.rank: joiner for joiner in joiners}
+        return [
+            came.get(rank) or Joiner(Member(rank, rank), joiners[0].time_ns, position)
+            for position, rank in enumerate(known)
+        ]
+
+    def _part(
+        self, parent: int, joiners: list[Joiner], told: Sequence[Sequence[int] | None]
+    ) -> list[Joiner]:
+        of_parent = self.ranks(parent)
+        if joiners[0].colour == NO_COLOUR or len(of_parent) == self._live_of(of_parent):
+            return joiners
+        ranks = told[0]
+        if ranks is None:
+            raise Refusal("PyTorch has not said of which ranks it is", joiners[0])
+        if any(other != ranks for other in told):
+            raise Mismatch(
+                f"ranks {joiners[0].member.rank} and {joiners[-1].member.rank} split communicator "
+                f"{parent} into different groups under one colour"
+            )
+        if foreign := set(ranks) - set(of_parent):
+            raise MalformedInput(f"rank {min(foreign)} is in no group of communicator {parent}")
+        came = {joiner.member.rank for joiner in joiners}
+        if came != set(filter(self._fold.is_live, ranks)):
+            raise Mismatch(
+                f"communicator {parent} is split into a group of {len(ranks)} ranks to which "
+                f"others come than its own: rank {min(came ^ set(ranks))} for one"
+            )
+        for joiner in joiners:
+            self._check_own_gpu(joiner)
+        return self._complete(joiners, ranks)
+
+    def _register(self, identifier: int, joiners: Sequence[Joiner]) -> None:
+        """Raises: Refusal."""
+        fold, ranks = self._fold, [joiner.member.rank for joiner in joiners]
+        try:
+            images = fold.images(ranks)
+        except NotClosedError as error:
+            live = next(one for one in joiners if fold.is_live(one.member.rank))
+            raise Refusal(str(error), live, ranks) from error
+        # Those of a witness start by themselves.
+        self._images[identifier] = [
+            image
+            for image in images
+            if fold.representative(ranks[0]) in ranks and not any(map(fold.is_live, image))
+        ]
+        if all(map(fold.is_live, ranks)):
+            return
+        places = {rank: place for place, rank in enumerate(ranks) if fold.is_live(rank)}
+        first = min(places.values())
+        self._stand_ins[identifier] = [
+            places.get(rank, places.get(fold.representative(rank), first)) for rank in ranks
+        ]
+
+    @staticmethod
+    def _check_own_gpu(joiner: Joiner) -> None:
+        if joiner.member.gpu != joiner.member.rank:
+            raise Mismatch(
+                f"rank {joiner.member.rank} joins a communicator with a GPU that is not its own; "
+                "ranks that do so cannot be folded: run without --fold"
+            )

@@ -1,0 +1,68 @@
+"""What absent groups send: the operations of the images of a communicator.
+
+They start with the operation of the communicator that stands for them, and their bytes are in the
+way of those of others. Where routes differ (ECMP), they end at other times than it does. Nobody
+waits for that, so that it is the error of a folded run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import simpy
+
+from sim_server.collectives import Communication
+from sim_server.records.operations import Operation
+
+
+class Images:
+    """Starts them, and keeps how far apart they end."""
+
+    def __init__(self, env: simpy.Environment, communication: Communication) -> None:
+        self._env = env
+        self._communication = communication
+        self._operations = 0
+        self._most_ns = 0
+        self._most_share = 0.0
+
+    def start(
+        self,
+        operations: Sequence[Operation],
+        ends: Sequence[simpy.Event],
+        images: Sequence[tuple[int, ...]],
+    ) -> None:
+        """Operations of one launch have started that end with these events."""
+        if images:
+            self._operations += len(operations)
+        for image in images:
+            same = self._communication.start_group([one.of(image) for one in operations])
+            for own, other in zip(ends, same, strict=True):
+                _when(other, partial(self._end, own, int(self._env.now)))
+
+    def _end(self, own: simpy.Event, begin_ns: int, other: simpy.Event) -> None:
+        self._communication.limited_by(other)
+        end_ns = int(self._env.now)
+        if own.triggered:
+            self._differ(max(own.value or (begin_ns,)) - begin_ns, end_ns - begin_ns)
+        else:
+            _when(own, lambda _: self._differ(int(self._env.now) - begin_ns, end_ns - begin_ns))
+
+    def _differ(self, own_ns: int, other_ns: int) -> None:
+        apart_ns = abs(other_ns - own_ns)
+        self._most_ns = max(self._most_ns, apart_ns)
+        self._most_share = max(self._most_share, apart_ns / max(own_ns, 1))
+
+    def to_dict(self) -> dict[str, Any]:
+        """How many operations had images, and how far one ended from its own at most."""
+        return {
+            "operations": self._operations,
+            "spread_ns": self._most_ns,
+            "spread_share": self._most_share,
+        }
+
+
+def _when(event: simpy.Event, action: Any) -> None:
+    assert event.callbacks is not None, "it has not happened yet"
+    event.callbacks.append(action)

@@ -1,0 +1,197 @@
+"""Ranks that are not run because others do the same: who stands for whom.
+
+The ranks are a grid, the *mesh*, and some of its dimensions are folded. The rank whose folded
+coordinates are all 0 is the *representative* of those that differ from it there alone, its class.
+Representatives run as processes, and beside them *witnesses*, whose records are compared with their
+representative's. The others are *absent*: what they do is what their representative does.
+
+A rank is a representative and a *replica*, the number that its folded coordinates make, outermost
+first. Other replicas of a group of ranks are its *images*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+
+class NotClosedError(ValueError):
+    """A group of ranks that a fold does not map to groups; the message is half a sentence."""
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One dimension of the mesh."""
+
+    name: str
+    size: int
+    folded: bool
+
+
+@dataclass(frozen=True)
+class Fold:
+    """A mesh, outermost dimension first, and the witnesses."""
+
+    mesh: tuple[Dimension, ...]
+    witnesses: tuple[int, ...] = ()
+
+    @cached_property
+    def ranks(self) -> int:
+        """How many there are in all."""
+        return _product(dimension.size for dimension in self.mesh)
+
+    @cached_property
+    def replicas(self) -> int:
+        """How many ranks a class has."""
+        return _product(dimension.size for dimension in self.mesh if dimension.folded)
+
+    @cached_property
+    def representatives(self) -> tuple[int, ...]:
+        """Those of all classes, in order."""
+        return tuple(rank for rank in range(self.ranks) if self.representative(rank) == rank)
+
+    @cached_property
+    def live(self) -> tuple[int, ...]:
+        """The ranks that run as processes, in order."""
+        return tuple(sorted({*self.representatives, *self.witnesses}))
+
+    @cached_property
+    def _is_live(self) -> frozenset[int]:
+        return frozenset(self.live)
+
+    def is_live(self, rank: int) -> bool:
+        """Whether it runs as a process."""
+        return rank in self._is_live
+
+    def representative(self, rank: int) -> int:
+        """Who stands for it."""
+        return rank - self._offsets[self.replica(rank)]
+
+    def replica(self, rank: int) -> int:
+        """Which of its class it is; 0: the representative."""
+        number = 0
+        for dimension, stride in zip(self.mesh, self._strides, strict=True):
+            if dimension.folded:
+                number = number * dimension.size + rank // stride % dimension.size
+        return number
+
+    def stands_for(self, rank: int) -> list[int]:
+        """The class of a representative; of a witness, only itself."""
+        if self.representative(rank) != rank:
+            return [rank]
+        others = frozenset(self.witnesses)
+        members = (rank + offset for offset in self._offsets)
+        return [member for member in members if member not in others]
+
+    def images(self, members: Sequence[int]) -> list[tuple[int, ...]]:
+        """The other replicas of a group of ranks, each in the group's order.
+
+        Raises: NotClosedError if its ranks are not, class by class, the same replicas, or if these
+        are none of the equal parts into which all replicas fall.
+        """
+        replicas: dict[int, list[int]] = {}
+        for member in members:
+            replicas.setdefault(self.representative(member), []).append(self.replica(member))
+        first, *others = (sorted(numbers) for numbers in replicas.values())
+        if any(other != first for other in others):
+            one = next(rank for rank, numbers in replicas.items() if sorted(numbers) != first)
+            raise NotClosedError(
+                f"it has {_some(first)} of the ranks that do as rank {next(iter(replicas))} does, "
+                f"and {_some(sorted(replicas[one]))} of those that do as rank {one} does"
+            )
+        bases = _parts([number - first[0] for number in first], self.replicas)
+        if bases is None or first[0] not in bases:
+            raise NotClosedError(
+                f"the {len(first)} of {self.replicas} ranks of a class that are in it "
+                f"({_some(first)}) are no block of them"
+            )
+        places = [(self.replica(member), self.representative(member)) for member in members]
+        return [
+            tuple(
+                representative + self._offsets[replica - first[0] + base]
+                for replica, representative in places
+            )
+            for base in bases
+            if base != first[0]
+        ]
+
+    @cached_property
+    def _strides(self) -> tuple[int, ...]:
+        strides = [1]
+        for dimension in reversed(self.mesh[1:]):
+            strides.append(strides[-1] * dimension.size)
+        return tuple(reversed(strides))
+
+    @cached_property
+    def _offsets(self) -> tuple[int, ...]:
+        """How far each replica is from its representative."""
+        offsets = [0]
+        for dimension, stride in zip(self.mesh, self._strides, strict=True):
+            if dimension.folded:
+                offsets = [one + at * stride for one in offsets for at in range(dimension.size)]
+        return tuple(offsets)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As settings and data files have it."""
+        return {
+            "mesh": [[one.name, one.size, one.folded] for one in self.mesh],
+            "witnesses": list(self.witnesses),
+        }
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> Fold:
+        """Inverse of `to_dict`. Raises: ValueError for what is no fold."""
+        mesh = tuple(Dimension(str(name), int(size), bool(on)) for name, size, on in values["mesh"])
+        fold = Fold(mesh, tuple(map(int, values["witnesses"])))
+        fold.check()
+        return fold
+
+    def check(self) -> None:
+        """Raises: ValueError for what is no fold."""
+        if not any(one.folded for one in self.mesh) or any(one.size < 1 for one in self.mesh):
+            raise ValueError("a fold has a mesh with a dimension that is folded")
+        if any(not 0 <= rank < self.ranks for rank in self.witnesses):
+            raise ValueError("a witness is a rank of the run")
+        if any(self.representative(rank) == rank for rank in self.witnesses):
+            raise ValueError("a representative is no witness")
+
+
+def _product(sizes: Any) -> int:
+    product = 1
+    for size in sizes:
+        product *= size
+    return product
+
+
+def _parts(block: Sequence[int], replicas: int) -> list[int] | None:
+    """The first replica of each part if all of them fall into parts like `block`, which begins at
+    0: numbers whose digits at some places take all values while the others are 0.
+    """
+    digits = []
+    size = 1
+    while len(block) > 1:
+        stride = block[1]
+        count = next((i for i, one in enumerate(block) if one != i * stride), len(block))
+        rest = block[::count]
+        if stride % size or len(block) % count:
+            return None
+        if [one + i * stride for one in rest for i in range(count)] != list(block):
+            return None
+        digits.append((stride, count))
+        size = stride * count
+        block = rest
+    if replicas % size:
+        return None
+    return [
+        number
+        for number in range(replicas)
+        if all(number // stride % count == 0 for stride, count in digits)
+    ]
+
+
+def _some(numbers: Sequence[int]) -> str:
+    """A few of them, in words."""
+    shown = ", ".join(map(str, numbers[:4]))
+    return f"replicas {shown}{' ...' if len(numbers) > 4 else ''}"

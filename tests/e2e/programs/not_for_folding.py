@@ -1,0 +1,46 @@
+"""What a folded run refuses: ranks that differ, a group across the fold, gloo, sends."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+
+
+def step(uneven: bool) -> None:
+    """One optimizer step, after more work on some ranks."""
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    weight = torch.ones(1 << 20, device=device, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for _ in range(3):
+        loss = (weight * weight).sum()
+        if uneven and dist.get_rank() == dist.get_world_size() - 1:
+            loss = loss + weight.exp().sum()
+        loss.backward()
+        dist.all_reduce(weight.grad)
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def main(what: str) -> None:
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("gloo" if what == "gloo" else "nccl")
+    if what == "group":
+        groups = [dist.new_group([rank, (rank + 5) % 8]) for rank in range(0, 8, 2)]
+        for rank, group in zip(range(0, 8, 2), groups, strict=True):
+            if dist.get_rank() in (rank, (rank + 5) % 8):
+                dist.all_reduce(torch.ones(1 << 20, device="cuda"), group=group)
+    elif what == "send":
+        value = torch.ones(1 << 20, device="cuda")
+        if dist.get_rank() == 0:
+            dist.send(value, dst=7)
+        elif dist.get_rank() == 7:
+            dist.recv(value, src=0)
+    step(uneven=what == "uneven")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

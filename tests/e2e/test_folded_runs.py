@@ -1,0 +1,124 @@
+"""Folded runs of real programs: as runs of all ranks, from the first optimizer step on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from phantora_runs import EXAMPLES, Phantora, Run
+
+from phantora_py.report.iterations import find_iterations
+from sim_server.records import MarkerKind
+
+pytestmark = pytest.mark.torch
+
+# Two nodes of four.
+CLUSTER = ["--ranks", "8", "--gpus-per-node", "4"]
+LLAMA = [
+    EXAMPLES / "train_llama.py",
+    *("--layers", "2", "--width", "256", "--hidden", "704", "--heads", "4"),
+    *("--vocabulary", "1024", "--sequence", "256", "--steps", "3"),
+]
+GPT = [EXAMPLES / "train_gpt_ddp.py", "--layers", "2", "--steps", "3", "--batch", "2"]
+PAIR = ["--fold", "dp", "--mesh", "dp=2,tp=4"]
+"""Runs one tensor-parallel group of two."""
+
+
+def first_step_ns(run: Run) -> int:
+    """When the first rank has made it."""
+    steps = (
+        time_ns
+        for rank, time_ns, kind, _ in run.data.markers
+        if rank == 0 and kind == MarkerKind.OPTIMIZER_STEP
+    )
+    return next(steps)
+
+
+def spans_of(run: Run, rank: int) -> list[tuple[Any, ...]]:
+    """What a rank did from the first step on, relative to that."""
+    begin_ns = first_step_ns(run)
+    spans = run.data.spans_of(rank)
+    names = run.data.timings
+    return sorted(
+        (
+            *(int(one["issue_ns"]) - begin_ns, int(one["start_ns"]) - begin_ns),
+            *(int(one["end_ns"]) - begin_ns, int(one["kind"]), int(one["stream"])),
+            names[one["id"]]["name"] if one["kind"] == 1 else "",
+        )
+        for one in spans
+        if one["issue_ns"] >= begin_ns
+    )
+
+
+def operations_of(run: Run, ranks: set[int]) -> list[dict[str, Any]]:
+    """Those of these ranks from then on. Communicators have other numbers where some are absent."""
+    begin_ns = first_step_ns(run)
+    found = [
+        {
+            **{name: row[name] for name in row if name != "comm"},
+            **{
+                name: (np.array(row[name]) - begin_ns).tolist()
+                for name in ("arrivals_ns", "moves_ns", "ends_ns")
+            },
+        }
+        for row in run.data.operations
+        if min(row["arrivals_ns"]) >= begin_ns and ranks & set(row["members"])
+    ]
+    return sorted(found, key=lambda row: (row["moves_ns"], row["kind"], row["members"]))
+
+
+@pytest.mark.parametrize(
+    ("folding", "command"),
+    [
+        pytest.param(["--fold", "1"], LLAMA, id="fsdp2"),
+        pytest.param(["--fold", "1"], [*LLAMA, "--fsdp", "4"], id="hsdp"),
+        pytest.param(PAIR, [*LLAMA, "--tp", "4", "--fsdp", "1"], id="tp-dp"),
+        pytest.param(PAIR, [*LLAMA, "--tp", "4", "--fsdp", "2"], id="tp-fsdp2"),
+        pytest.param(["--fold", "1"], GPT, id="ddp"),
+    ],
+)
+def test_a_folded_run_is_as_one_of_all_ranks(
+    phantora: Phantora, folding: list[str], command: list[str | Path]
+) -> None:
+    """Iterations, spans, operations, peaks of memory and tokens, to the nanosecond and byte, of
+    every rank; and witnesses did the same."""
+    whole = phantora.run(CLUSTER, command)
+    folded = phantora.run([*CLUSTER, *folding, "--witness", "1"], command)
+    assert (whole.exit_code, folded.exit_code) == (0, 0), folded.errors
+    iterations = [np.diff(find_iterations(run.data).boundaries_ns) for run in (whole, folded)]
+    assert iterations[0].tolist() == iterations[1].tolist()
+    assert len(iterations[0]) == 2
+    told = folded.data.told
+    for rank in range(8):
+        assert spans_of(folded, told.stand_in(rank)) == spans_of(whole, rank)
+    of_told = set(told.ranks)
+    assert operations_of(folded, of_told) == operations_of(whole, of_told)
+    assert len(operations_of(whole, of_told)) > 2
+    assert folded.data.memory == whole.data.memory
+    assert folded.summary["throughput"] == whole.summary["throughput"]
+    assert folded.summary["breakdown_ns"] == whole.summary["breakdown_ns"]
+    (compared,) = folded.summary["trust"]["folding"]["witnesses"]
+    assert compared["steps"] > 100
+    assert compared["difference"] == ""
+
+
+@pytest.mark.parametrize(
+    ("what", "folding", "exit_code", "said"),
+    [
+        ("uneven", ["--fold", "1"], 5, ["rank 7 did", "where rank 0 did", "for_folding.py:"]),
+        ("group", ["--fold", "4"], 5, ["the group of ranks 0, 5 that rank 0 makes at", ".py:"]),
+        ("send", ["--fold", "1", "--witness", "0"], 5, ["rank 0", "for_folding.py:"]),
+        ("gloo", ["--fold", "1"], 4, ["a folded run has no groups of gloo"]),
+    ],
+)
+def test_what_cannot_be_folded_ends_the_run(
+    failing_phantora: Phantora, what: str, folding: list[str], exit_code: int, said: list[str]
+) -> None:
+    """The sentence names ranks and line."""
+    program = Path(__file__).parent / "programs" / "not_for_folding.py"
+    run = failing_phantora.run([*CLUSTER, *folding], [program, what])
+    assert run.exit_code == exit_code, run.errors
+    for text in said:
+        assert text in run.errors
