@@ -163,6 +163,8 @@ class RandomOperations:
         if cuda.is_current_stream_capturing():
             return None  # The graph reads seed and offset when it is launched.
         generator = generator or cuda.default_generators[device]
+        if generator.device.type != "cuda":
+            return None  # PyTorch refuses it.
         seed = generator.initial_seed()
         if seed == self._unseeded.get(generator.device.index):
             return None

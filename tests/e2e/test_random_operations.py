@@ -67,6 +67,7 @@ def test_uniform_of_hardware(found: dict[str, Any]) -> None:
     assert [round(one, 4) for one in found["uniform"]][: len(expected)] == expected
     assert [round(one, 4) for one in found["uniform again"]] == HARDWARE_UNIFORM_AGAIN
     assert found["own generator"] == found["uniform"][:3]
+    assert "Expected a 'cuda' device type for generator" in found["the CPU's generator"]
 
 
 def test_integers_of_hardware(lines: list[tuple[str, Any]], found: dict[str, Any]) -> None:

@@ -89,6 +89,10 @@ def main() -> None:
     say("order of 10, two equal keys", torch.randperm(10, device=DEVICE).tolist())
     for name, draw in UNKNOWN.items():
         say(name, draw().tolist())
+    try:
+        torch.rand(3, device=DEVICE, generator=torch.Generator())
+    except RuntimeError as error:
+        say("the CPU's generator", str(error))
     generator = torch.Generator(DEVICE)
     generator.manual_seed(0)
     say("own generator", torch.rand(3, device=DEVICE, generator=generator).tolist())
