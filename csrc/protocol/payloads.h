@@ -492,6 +492,36 @@ struct ReplayedGaps {
   }
 };
 
+struct CountedWork {
+  std::vector<std::tuple<std::string, std::int64_t, std::int64_t>> works;
+  std::vector<std::tuple<std::string, std::int64_t, std::int64_t>> calls;
+  std::vector<std::tuple<std::string, std::int64_t>> functions;
+  std::int64_t elsewhere_ns = {};
+
+  template <class Each>
+  void each(Each&& one) const {
+    one("kind", std::string("counted_work"));
+    one("works", works);
+    one("calls", calls);
+    one("functions", functions);
+    one("elsewhere_ns", elsewhere_ns);
+  }
+};
+
+struct HostSample {
+  std::int64_t spent_ns = {};
+  std::vector<std::pair<std::string, std::int64_t>> works;
+  std::vector<std::pair<std::string, std::int64_t>> calls;
+
+  template <class Each>
+  void each(Each&& one) const {
+    one("kind", std::string("host_sample"));
+    one("spent_ns", spent_ns);
+    one("works", works);
+    one("calls", calls);
+  }
+};
+
 struct UnsupportedCalls {
   std::vector<std::tuple<std::string, std::string, std::string, std::int64_t, std::int64_t>> calls;
 
@@ -499,6 +529,18 @@ struct UnsupportedCalls {
   void each(Each&& one) const {
     one("kind", std::string("unsupported"));
     one("calls", calls);
+  }
+};
+
+struct Group {
+  std::vector<std::string> meeting;
+  std::vector<std::int64_t> ranks;
+
+  template <class Each>
+  void each(Each&& one) const {
+    one("kind", std::string("group"));
+    one("meeting", meeting);
+    one("ranks", ranks);
   }
 };
 
