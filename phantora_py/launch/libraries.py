@@ -22,6 +22,7 @@ from sim_server.errors import InternalError
 CUDA_MAJOR = 13
 """Of programs of which nothing else is known."""
 CORE = "libphantora_core.so"
+COUNTING = "libphantora_counting.so"
 
 # Run under the libraries: prints [library, SONAME, [[name, support, note], ...]] per table.
 _READER = """
@@ -102,7 +103,7 @@ def preload_list(directory: Path) -> list[Path]:
 
 def counting_library(directory: Path) -> Path:
     """What is preloaded, too, where a run counts its host's work."""
-    return directory / "libphantora_counting.so"
+    return directory / COUNTING
 
 
 def preload_value(libraries: Iterable[Path], inherited: Mapping[str, str]) -> str:

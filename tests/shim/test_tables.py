@@ -14,7 +14,14 @@ from record_symbols import recorded, run_nm
 
 from phantora_py import coverage
 from phantora_py.launch.interpreter import inspect_interpreter
-from phantora_py.launch.libraries import CORE, Row, Support, read_tables, shim_directory
+from phantora_py.launch.libraries import (
+    CORE,
+    COUNTING,
+    Row,
+    Support,
+    read_tables,
+    shim_directory,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 ROW = re.compile(
@@ -115,9 +122,9 @@ def test_exports_of_cuda_12_are_the_vendors_and_those_of_13(vendor: Vendor) -> N
 
 @pytest.mark.parametrize("cuda", CUDA_MAJORS)
 def test_a_set_is_complete(cuda: int) -> None:
-    """It has a library for every SONAME, the core, and what links to the driver."""
+    """It has a library for every SONAME, the core, what counts, and what links to the driver."""
     files = {path.name for path in shim_directory(cuda).iterdir()}
-    assert files == {CORE, "libcuda.so", *recorded(cuda)}
+    assert files == {CORE, COUNTING, "libcuda.so", *recorded(cuda)}
 
 
 def test_core_exports_nothing_of_the_cpp_library() -> None:
