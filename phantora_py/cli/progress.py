@@ -203,7 +203,9 @@ class Progress:
             text = self._unfinished.decode(errors="replace")
             shown.insert(0, Text.from_ansi(text, no_wrap=True))
         if self._prepared.options.live and self._ranks:
-            shown.append(rank_table(self._ranks, self._prepared.live_ranks))
+            folded = self._prepared.fold is not None
+            numbers = self._prepared.live_ranks if folded else None
+            shown.append(rank_table(self._ranks, numbers))
         return Group(*shown)
 
 

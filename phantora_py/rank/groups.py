@@ -23,7 +23,7 @@ C10D = "torch.distributed.distributed_c10d"
 _PREFIX = "phantora-group:"  # csrc/shim/nccl/communicator.cc
 _NO_NAMES = (
     "this PyTorch does not give communicators names, so it cannot be told which ranks a group of a "
-    "folded run consists of; use PyTorch 2.9 or later, or run without --fold"
+    "folded run consists of; use a later one (2.15 does), or run without --fold"
 )
 _NO_GLOO = (
     "a folded run has no groups of gloo: gloo would wait for ranks for which another stands. Let "

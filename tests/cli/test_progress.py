@@ -21,6 +21,8 @@ from sim_server import simulation_pb2 as wire
 progress.FIRST_SHOWN_S = 0.0
 prepared = SimpleNamespace(
     layout=SimpleNamespace(ranks=8, nodes=1),
+    fold=None,
+    live_ranks=range(8),
     cluster=SimpleNamespace(name="h100"),
     isolation=SimpleNamespace(tier="T3"),
     notes=["something"],

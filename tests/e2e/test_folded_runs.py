@@ -122,3 +122,17 @@ def test_what_cannot_be_folded_ends_the_run(
     assert run.exit_code == exit_code, run.errors
     for text in said:
         assert text in run.errors
+
+
+def test_absent_ranks_have_the_values_of_those_that_stand_for_them(phantora: Phantora) -> None:
+    """A witness has its own, and the report counts the collectives."""
+    program = Path(__file__).parent / "programs" / "values_of_ranks.py"
+    run = phantora.run([*CLUSTER, "--fold", "2", "--witness", "1"], [program])
+    assert run.exit_code == 0, run.errors
+    ranks = [0, 1, 0, 1, 0, 1, 6, 1]
+    assert run.output.split("\n")[0] == (
+        f"{ranks} {float(sum(ranks) + 8)} {[10.0 * rank for rank in ranks]}"
+    )
+    folding = run.summary["trust"]["folding"]
+    assert sum(one["count"] for one in folding["stand_ins"]) > 2
+    assert all("values_of_ranks.py" in one["site"] for one in folding["stand_ins"])
