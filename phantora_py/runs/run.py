@@ -165,11 +165,7 @@ def prepare(options: RunOptions) -> Prepared:
 
 
 def _may_fork(options: RunOptions, command: Command) -> bool:
-    """What the processes of a program that starts its own ranks import, they import themselves."""
-    has_own = command.launch is not None and command.launch.own_ranks
-    return (
-        options.zygote and command.program.forkable and options.backend == "native" and not has_own
-    )
+    return options.zygote and command.program.forkable and options.backend == "native"
 
 
 def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
