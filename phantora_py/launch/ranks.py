@@ -113,6 +113,10 @@ class RankProcesses:
         ended, self._ended = self._ended, []
         yield from ended
 
+    def give_up(self) -> Iterator[int]:
+        """Ranks that have ended without its being told; see OwnRanks."""
+        yield from ()
+
     def stop(self, grace_s: float = GRACE_S) -> None:
         """Asks all ranks to end and kills after `grace_s` what did not."""
         asked = self._programs()

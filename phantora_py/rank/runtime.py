@@ -67,6 +67,7 @@ def prepare() -> None:
     """Makes ready a process of a program that starts its own ranks: if it comes to use a GPU, then
     the shim attaches it (csrc/shim/calls/call.cc).
     """
+    ctypes.PyDLL(None).ph_check_frames()
     rank_runtime = _hook(_load_shim())
     os.register_at_fork(after_in_child=rank_runtime.move_to_child)
     after_import("multiprocessing.util", rank_runtime.end_with_child)
