@@ -415,12 +415,13 @@ def _hello(prepared: Prepared, directory: RunDirectory) -> wire.Hello:
 
 def _describe(prepared: Prepared) -> dict[str, Any]:
     """start.json, see docs/data-file.md."""
-    layout = prepared.layout
+    layout, launch = prepared.layout, prepared.command.launch
     return {
         "schema": SCHEMA,
         "command": list(prepared.command.words),
         "environment": environment.recorded_environment(os.environ),
         "ranks": layout.ranks,
+        "own_ranks": launch is not None and launch.own_ranks,
         "nodes": layout.nodes,
         "gpus_per_node": layout.ranks_per_node,
         "cluster": prepared.cluster.to_dict(),

@@ -49,6 +49,7 @@ def test_equal_runs(phantora: Phantora) -> None:
     """Workers begin whenever this machine gets to it; what is simulated is the same."""
     runs = [started(phantora, 2, "own_workers.py", "torch", "2") for _ in range(2)]
     assert runs[0].data.run["digest"] == runs[1].data.run["digest"]
+    assert summary_lines(runs[0].summary)[0].startswith("[bold]2 GPUs on 1 node of h100[/]")
 
 
 def test_a_worker_that_fails(phantora: Phantora) -> None:

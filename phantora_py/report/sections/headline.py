@@ -41,6 +41,8 @@ class Run(TypedDict):
     broke_off: bool
     """Phantora was killed: the file reaches as far as it had been written."""
     steady: Steady | None
+    own_ranks: bool
+    """The program was started once, on a node of so many GPUs (`--gpus`), and started its ranks."""
 
 
 def make(found: Findings) -> Run:
@@ -55,13 +57,15 @@ def make(found: Findings) -> Run:
         "message": run.get("message", ""),
         "broke_off": data.broke_off,
         "steady": run.get("steady"),
+        "own_ranks": run.get("own_ranks", False),
     }
 
 
 def lines(run: Run, host_time: str) -> list[str]:
     """On a terminal. `host_time`: the model."""
     command = escape(shlex.join(run["command"]))
-    ranks = f"{counted(run['ranks'], 'rank')} on {counted(run['nodes'], 'node')}"
+    noun = "GPU" if run["own_ranks"] else "rank"
+    ranks = f"{counted(run['ranks'], noun)} on {counted(run['nodes'], 'node')}"
     ranks = f"{ranks} of {escape(run['cluster'])}"
     said = [f"[bold]{ranks}[/]   host time: {host_time}   {command}"]
     if run["exit_code"]:
