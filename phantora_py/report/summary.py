@@ -33,6 +33,7 @@ from phantora_py.report.sections import (
     nccl,
     path,
     resimulation,
+    shared_gpus,
     throughput,
     timeline,
     trust,
@@ -54,6 +55,7 @@ class Trust(TypedDict):
     unsupported: unsupported.UnsupportedCalls
     unsimulated: list[unsimulated.UnsimulatedProcesses]
     """Processes that are no ranks and used a GPU (docs/running.md)."""
+    shared_gpus: list[shared_gpus.SharedGpu]
     expert_load: expert_load.ExpertLoad | None
     synthetic_reads: int
     """Values that the host read and no rule had produced."""
@@ -108,6 +110,7 @@ def summarise(data: RunData, found: Findings | None = None) -> Summary:
             "calls": calls.make(found),
             "unsupported": unsupported.make(found),
             "unsimulated": unsimulated.make(found),
+            "shared_gpus": shared_gpus.make(found),
             "expert_load": expert_load.make(found),
             "synthetic_reads": unknown_reads.make_count(found),
             "synthetic_read_sites": unknown_reads.make_sites(found),
@@ -153,6 +156,7 @@ SECTIONS = (
     Section(lambda run: calls.lines(run["trust"]["calls"], run)),
     Section(lambda run: unsupported.lines(run["trust"]["unsupported"])),
     Section(lambda run: unsimulated.lines(run["trust"]["unsimulated"])),
+    Section(lambda run: shared_gpus.lines(run["trust"]["shared_gpus"])),
     Section(lambda run: host_gaps.lines(run["host_gaps"])),
     Section(lambda run: expert_load.lines(run["trust"]["expert_load"])),
     Section(

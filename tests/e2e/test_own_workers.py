@@ -49,7 +49,7 @@ def test_equal_runs(phantora: Phantora) -> None:
     """Workers begin whenever this machine gets to it; what is simulated is the same."""
     runs = [started(phantora, 2, "own_workers.py", "torch", "2") for _ in range(2)]
     assert runs[0].data.run["digest"] == runs[1].data.run["digest"]
-    assert summary_lines(runs[0].summary)[0].startswith("[bold]2 GPUs on 1 node of h100[/]")
+    assert summary_lines(summarise(runs[0].data))[0].startswith("[bold]2 GPUs on 1 node of h100[/]")
 
 
 def test_a_worker_that_fails(phantora: Phantora) -> None:
@@ -120,6 +120,15 @@ def test_a_process_that_nobody_follows(phantora: Phantora) -> None:
     run = started(phantora, 2, "gpu_users.py", "waits")
     assert run.exit_code == 5, run.errors
     assert "deadlock: rank 0 waits" in run.errors
+
+
+def test_a_gpu_that_two_processes_use(phantora: Phantora) -> None:
+    """Each has it to itself, which the report says, and --strict refuses."""
+    run = phantora.run(["--gpus", "2", "--strict"], [PROGRAMS / "gpu_users.py", "shared"])
+    assert (run.exit_code, "--strict: ranks 0, 1 work on GPU 0" in run.errors) == (6, True)
+    told = run.summary["trust"]["shared_gpus"]
+    assert told == [{"node": 0, "device": 0, "ranks": [0, 1]}]
+    assert any("shared GPU:" in line for line in summary_lines(summarise(run.data)))
 
 
 def test_a_worker_of_a_rank_is_told(phantora: Phantora) -> None:

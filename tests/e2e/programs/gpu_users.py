@@ -15,6 +15,10 @@ from torch import multiprocessing
 def use(rank: int, what: str) -> None:
     if what == "waits":
         wait_for_nobody(rank)
+    if what == "shared" and rank == 1:  # beside its own GPU, while rank 0 uses it
+        torch.ones(4, device=1).sum().item()
+        torch.ones(4, device=0).sum().item()
+        return
     torch.ones(4, device=0 if what == "same" else rank).sum().item()
     if what == "killed" and rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
