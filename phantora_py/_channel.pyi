@@ -42,6 +42,8 @@ class ChannelSet:
         """
     def hang_up(self, rank: int) -> None:
         """The rank has ended: none of its acts is under way."""
+    def release(self, rank: int, pid: int) -> bool:
+        """The process `pid` of the rank has ended: whether another follows, or may from now on."""
     def waiting(self, rank: int) -> int:
         """Driver threads of the rank that wait for a reply."""
     def clock(self, rank: int) -> int: ...

@@ -121,6 +121,10 @@ PYBIND11_MODULE(_channel, module) {
           [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).owner_pid.load(); },
           py::arg("rank"))
       .def(
+          "release",
+          [](Channels& self, std::uint32_t rank, std::uint32_t pid) { return self.set().release(rank, pid); },
+          py::arg("rank"), py::arg("pid"))
+      .def(
           "awaits_values",
           [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).awaiting_values.load() != 0; },
           py::arg("rank"))

@@ -255,6 +255,14 @@ void ChannelSet::hang_up(std::uint32_t rank) {
   for (CallCell& cell : row.cells) end(cell.counters);
 }
 
+bool ChannelSet::release(std::uint32_t rank, std::uint32_t pid) {
+  Channel& own = entries_[place(rank)].channel();
+  if (own.owner_pid.load() != pid) return true;
+  if (own.left.load() != pid) return false;
+  own.owner_pid.compare_exchange_strong(pid, 0);
+  return true;
+}
+
 void ChannelSet::wake() {
   board().rings.fetch_add(1, std::memory_order_release);
   futex_wake(board().rings);

@@ -69,6 +69,8 @@ class ChannelSet {
   std::vector<std::pair<std::uint32_t, CallCount>> calls();
   // The rank has ended: what it was doing is done.
   void hang_up(std::uint32_t rank);
+  // The process of the rank has ended: whether it is followed by another, or may be from now on.
+  bool release(std::uint32_t rank, std::uint32_t pid);
 
  private:
   struct Entry {

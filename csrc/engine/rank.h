@@ -155,6 +155,7 @@ class Rank {
   void feed_event_record(const Record& record);
   void feed_wait(const Record& record, Queued queued);
   void feed_alarm(const Record& record);
+  void succeed(std::uint64_t slot);
   void withdraw(std::uint64_t slot);
   void announce(const Record& record, std::string_view payload, std::vector<Announcement>& announcements);
   void forget_processed();

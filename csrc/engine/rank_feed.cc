@@ -147,6 +147,7 @@ void Rank::feed_wait(const Record& record, Queued queued) {
     reader_.fail("kind of wait " + std::to_string(record.id));
   if (record.id == static_cast<std::uint32_t>(WaitKind::Alarm)) return feed_alarm(record);
   if (record.id == static_cast<std::uint32_t>(WaitKind::Withdraw)) return withdraw(slot);
+  if ((record.flags & kWaitSucceeds) != 0) succeed(slot);
   Wait& wait = waits_[slot];
   if (wait.open) reader_.fail("reply slot " + std::to_string(slot) + " still waits");
   wait = {.kind = static_cast<WaitKind>(record.id),
@@ -178,6 +179,19 @@ void Rank::feed_wait(const Record& record, Queued queued) {
   }
   queued.args[WaitArg::Slot] = key;
   queue_.push_back(queued);
+}
+
+// Nobody waits any more for what the process before has waited for. It may have been in the middle of anything.
+void Rank::succeed(std::uint64_t slot) {
+  for (std::uint64_t other = 0; other < kReplySlots; ++other) {
+    const Wait& wait = waits_[other];
+    if (!wait.open || other == slot) continue;
+    if (wait.kind == WaitKind::CommInit || wait.kind == WaitKind::CommSplit)
+      reader_.fail("a process has ended well that waits for a communicator");
+    reply(wait.serial * kReplySlots + other, ReplyStatus::NotReady, 0);
+  }
+  alarms_.clear();
+  activities_.clear();
 }
 
 // One that has rung may be withdrawn in vain.

@@ -21,6 +21,10 @@ inline constexpr std::uint32_t kReplySlots = 16;                    // threads o
 inline constexpr std::uint32_t kReplyPayloadBytes = 16384;          // members of a communicator, 4 bytes each
 inline constexpr std::uint64_t kDoorbellCells = kRingCells / 4;     // a running rank rings when this many wait
 
+// What records give numbers to, each of which is never used again in the rank.
+enum class Numbering : std::uint32_t { Signature, Site, Stream, Event };
+inline constexpr std::size_t kNumberings = 4;
+
 static_assert(kActivitiesAtOnce * sizeof(ActivityTimes) <= kReplyPayloadBytes);
 
 struct ReplySlot {
@@ -56,6 +60,10 @@ struct Channel {
   std::atomic<std::uint32_t> giving_way;
   std::atomic<std::uint32_t> asked;
   std::atomic<std::uint32_t> told;  // futex word
+  // Of a rank whose process has ended well, for another that follows (channel/succession.cc).
+  std::atomic<std::uint32_t> left;  // the process's id; 0: none may follow
+  Nanoseconds last_record_clock_ns;
+  std::uint64_t numbers[kNumberings];  // given so far
   alignas(64) ReplySlot slots[kReplySlots];
   alignas(4096) unsigned char cells[kRingCells * kCellBytes];
 };

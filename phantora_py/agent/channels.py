@@ -24,6 +24,9 @@ class Channels(Protocol):
     def owner_pid(self, rank: int) -> int:
         """The process that drives the rank's GPU; 0 until it is attached."""
 
+    def release(self, rank: int, pid: int) -> bool:
+        """The process `pid` of the rank has ended: whether another follows, or may from now on."""
+
     def waiting(self, rank: int) -> int:
         """Driver threads of the rank that wait for the simulation."""
 

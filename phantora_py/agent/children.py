@@ -19,6 +19,7 @@ _PATIENCE_WITH_THREADS_S = 0.2
 # A look reads some hundred files, so it is repeated ever less often.
 _FIRST_INTERVAL_S = 0.001
 _LAST_INTERVAL_S = 0.05
+ALL_ASLEEP = ", all its threads asleep"
 
 
 class ChildWatch:
@@ -92,7 +93,7 @@ def who_works(pid: int, others: Collection[int]) -> str:
     """
     at_work = thread_at_work(pid, but=others)
     if at_work is None:
-        return ", all its threads asleep"
+        return ALL_ASLEEP
     process, thread = at_work.split("/")[2::2]
     if process != str(pid):
         return f", while its process {process} ({name_of(at_work)}) works"

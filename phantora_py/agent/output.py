@@ -3,6 +3,7 @@
 It has a thread of its own, so that a terminal that stands still does not hold up the simulation.
 """
 
+import re
 import shutil
 import threading
 from collections.abc import Collection, Sequence
@@ -19,6 +20,9 @@ _LOOK_EVERY_S = 0.05
 _MEMBER_BYTES = 1 << 16
 # What a message about a failed rank repeats of its output.
 _LAST_LINES = 20
+SAID_ABOVE = "What it said is above."
+LAST_WORDS = re.compile(r"Its last lines:\n.*", re.DOTALL)
+"""As in a message, for who has them on the screen already."""
 _LAST_BYTES = 1 << 14
 _LINE_LENGTH = 400
 # With less room than this the output of ranks is lost (assumed: a few pages each).
@@ -108,7 +112,7 @@ class RankOutput:
     def last_words(self, rank: int) -> str:
         """What a rank has printed last, as the end of a message."""
         if not self._logs:
-            return "What it said is above."
+            return SAID_ABOVE
         text = "\n  ".join(["Its last lines:", *self._last_lines(rank)])
         if not self._last_lines(rank):
             text = "It printed nothing."

@@ -25,6 +25,8 @@ class OwnRanks:
         (self._first,) = processes.pids.values()
         self.pids = dict.fromkeys(range(ranks), self._first)
         self._ends: dict[int, int | None] = {}
+        self._owners: dict[int, int] = {}
+        self._between: set[int] = set()
         self._gone: set[int] = set()
 
     @property
@@ -41,15 +43,19 @@ class OwnRanks:
     def take_ended(self) -> Iterator[tuple[int, int]]:
         """Ranks that ended since the last call; the first process ends those that are left.
 
-        How a rank ended is for the program to know, whose child it is. Rank 0 stays until then.
+        How a rank ended is for the program to know, whose child it is. One whose process has ended
+        well stays, for another may follow; rank 0 stays in any case.
         """
         self._find_new()
         for rank in [rank for rank in self._ends if self._has_ended(rank)]:
-            end = self._ends.pop(rank)
+            end, pid = self._ends.pop(rank), self._owners.pop(rank)
             if end is not None:
                 os.close(end)
-            self._gone.add(rank)
-            if rank == 0:
+            if self._channels.release(rank, pid):
+                self._between.add(rank)
+            else:
+                self._gone.add(rank)
+            if rank == 0 or rank in self._between:
                 self.pids[rank] = self._first
             else:
                 del self.pids[rank]
@@ -59,6 +65,19 @@ class OwnRanks:
             self.pids.clear()
             for rank in left:
                 yield rank, status if rank == left[0] else 0
+
+    def give_up(self) -> Iterator[int]:
+        """Ranks whose process has ended, while others wait for them and nothing moves: none has
+        followed, and none is waited for any more.
+        """
+        waiting = [rank for rank in self._ends if self._channels.waiting(rank)]
+        if not waiting or len(waiting) < len(self._ends):
+            return
+        for rank in sorted(self._between - {0}):
+            self._between.discard(rank)
+            self._gone.add(rank)
+            del self.pids[rank]
+            yield rank
 
     def stop(self, grace_s: float = GRACE_S) -> None:
         """See RankProcesses."""
@@ -73,7 +92,9 @@ class OwnRanks:
             own_pid = self._channels.owner_pid(rank)
             if own_pid == 0:
                 continue
+            self._between.discard(rank)
             pid = find_process(self._first, own_pid)
+            self._owners[rank] = own_pid
             self._ends[rank] = None  # It has ended already, if it is not found.
             if pid is not None:
                 with suppress(ProcessLookupError):

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from phantora_py.agent.children import who_works
+from phantora_py.agent.children import ALL_ASLEEP, who_works
 from phantora_py.agent.whereabouts import whereabouts
 from sim_server.deadlock import ranges_text
 
@@ -70,13 +70,16 @@ class StallWatch:
             self._tell_after_s *= 2
         suspects = {rank for rank in running | outside if rank in pids} or set(pids)
         tops = set(pids.values())
+        is_at_work = False
         states: dict[str, list[int]] = defaultdict(list)
         for rank in sorted(suspects):
             where = ""
             if sum(map(len, states.values())) < _MOST_LINES:
                 where = whereabouts(self._run_directory, rank, pids[rank])
                 if rank not in outside:
-                    where += who_works(pids[rank], tops - {pids[rank]})
+                    who = who_works(pids[rank], tops - {pids[rank]})
+                    is_at_work |= who != ALL_ASLEEP
+                    where += who
             what = _OUTSIDE if rank in outside else _RUNNING
             states[what + where].append(rank)
         parts = "; ".join(
@@ -86,7 +89,9 @@ class StallWatch:
         )
         waiting = sorted(set(pids) - suspects)
         others = f"; waiting for that: {ranges_text(waiting)}" if waiting else ""
-        return f"no rank has got on for {silence_s:.0f} s: {parts}{others}"
+        # A rank that computes gets on, though nobody sees how far.
+        what = "there was no GPU call" if is_at_work else "no rank has got on"
+        return f"{what} for {silence_s:.0f} s: {parts}{others}"
 
     def _silence_s(self) -> float:
         return self._clock_s() - self._last_s

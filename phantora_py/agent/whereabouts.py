@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,8 @@ from phantora_py.machine.process_tree import find_process
 _TRYING_S = 0.1
 _LEAST_TRIES = 20
 _LONGEST_NAME_BYTES = 100
+_IMPORT_SYSTEM = "<frozen importlib"
+_PACKAGE = re.compile(r"/(?:site|dist)-packages/(\w+)")
 _NOT_THE_USERS = ("/site-packages/", "/dist-packages/", "/lib/python3", "/phantora_py/", "<frozen")
 
 
@@ -91,10 +94,22 @@ def _users_line(memory: ProcessMemory, layout: Mapping[str, int]) -> str:
 def _innermost(
     memory: ProcessMemory, layout: Mapping[str, int], frames: Sequence[Frame]
 ) -> tuple[Frame, str]:
-    """The first of `frames` that is the user's, else the first."""
-    lines = []
+    """The first of `frames` that is the user's, else the first; and what it imports."""
+    lines: list[str] = []
     for frame in frames:
-        lines.append(line_of(memory, layout, frame))
-        if not any(part in lines[-1] for part in _NOT_THE_USERS):
-            return frame, lines[-1]
-    return frames[0], lines[0]
+        line = line_of(memory, layout, frame)
+        if not any(part in line for part in _NOT_THE_USERS):
+            return frame, line + _imported(lines)
+        lines.append(line)
+    return frames[0], lines[0] + _imported(lines)
+
+
+def _imported(lines: Sequence[str]) -> str:
+    """The package that is being imported, by the lines from the innermost on; nothing if none is.
+
+    It is the outermost of those that are at work: others are imported by it.
+    """
+    if not any(line.startswith(_IMPORT_SYSTEM) for line in lines):
+        return ""
+    packages = [found[1] for line in lines if (found := _PACKAGE.search(line))]
+    return f", importing {packages[-1]}" if packages else ", importing"

@@ -31,11 +31,12 @@ _RATE_OVER = 8
 
 def print_headline(prepared: Prepared, console: Console) -> None:
     """Says what is simulated, where the words of the user leave it open, and what was ignored."""
-    layout = prepared.layout
+    layout, launch = prepared.layout, prepared.command.launch
+    noun = "GPU" if launch is not None and launch.own_ranks else "rank"
     live = len(prepared.live_ranks)
     folded = "" if prepared.fold is None else f" as {live} process{'es' * (live > 1)}"
     console.print(
-        f"phantora {__version__}   {_count(layout.ranks, 'rank')}{folded} on "
+        f"phantora {__version__}   {_count(layout.ranks, noun)}{folded} on "
         f"{_count(layout.nodes, 'node')} ({prepared.cluster.name})   "
         f"host time: {prepared.options.host_time}   isolation: {prepared.isolation.tier}"
     )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from phantora_py.agent.agent import Outcome
+from phantora_py.agent.output import LAST_WORDS, SAID_ABOVE
 from phantora_py.agent.simulation import error_of
 from phantora_py.cli.access import add_access_arguments, chosen_tls
 from phantora_py.cli.iteration_option import (
@@ -357,13 +358,19 @@ def _doubts(options: RunOptions, path: Path) -> Iterator[str]:
     return doubts_of(summary, options.min_trust, options.strict, options.accepted_reads)
 
 
+def _was_shown(options: RunOptions, rank: int | None) -> bool:
+    """Whether what a rank said before it failed is on the terminal."""
+    return rank is not None and (options.shown_ranks is None or rank in options.shown_ranks)
+
+
 def verdict(options: RunOptions, path: Path, outcome: Outcome) -> int:
     """Exit code 0, or raises the error that the outcome amounts to."""
     if outcome.exit_code != 0:
+        message = outcome.message
+        if not options.json and _was_shown(options, outcome.failed_rank):
+            message = LAST_WORDS.sub(SAID_ABOVE, message)
         raise error_of(
-            wire.Failure(
-                exit_code=outcome.exit_code, message=outcome.message, tables=outcome.tables
-            )
+            wire.Failure(exit_code=outcome.exit_code, message=message, tables=outcome.tables)
         )
     if options.iteration is not None:
         find_iterations(RunData(path, options.iteration))  # Raises: UsageError

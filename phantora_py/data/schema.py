@@ -119,6 +119,7 @@ def _run(ends: bool) -> Check:
         "host_memory": optional(_HOST_MEMORY),
         "steady": optional(record({"iterations": _count}, {"median_ns": _time_ns})),
         "unsimulated": rows(_UNSIMULATED),
+        "own_ranks": flag,
         "resimulation": _RESIMULATION,
         "fold": record(
             {

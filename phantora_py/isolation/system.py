@@ -96,9 +96,13 @@ def die_with_parent(parent_pid: int) -> None:
         os._exit(128 + signal.SIGKILL)
 
 
-def adopt_orphans() -> None:
-    """Makes this process the parent of its descendants whose parent ends. Raises: OSError."""
-    _check(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "prctl PR_SET_CHILD_SUBREAPER")
+def adopt_orphans(*, adopt: bool = True) -> None:
+    """Makes this process the parent of its descendants whose parent ends, or not any more.
+
+    Raises: OSError.
+    """
+    done = _libc.prctl(_PR_SET_CHILD_SUBREAPER, int(adopt), 0, 0, 0)
+    _check(done, "prctl PR_SET_CHILD_SUBREAPER")
 
 
 def _check(result: int, action: str) -> None:

@@ -12,6 +12,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,7 @@ _ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 def preload(
     form: str, target: str, left_out: Collection[str], of_ranks: Collection[str]
 ) -> dict[str, str]:
-    """Imports torch and what the program imports at its top level.
+    """Imports torch and what the program imports at its top level, and its own modules at theirs.
 
     The program's own modules are left to the ranks, and all of the packages `left_out`. `of_ranks`:
     environment variables that differ between ranks; the others are set already. Returns packages
@@ -45,31 +46,57 @@ def preload(
     source, own_directory = _locate(form, target)
     unfit: dict[str, str] = {}
     with _asking_nvml():
-        for name in (*_ALWAYS, *_top_level_imports(source)):
-            package = name.partition(".")[0]
-            if name in sys.modules or package in left_out or _is_own(name, own_directory):
+        usual = (Import(name) for name in _ALWAYS)
+        for one in (*usual, *_imports_of_program(source, own_directory)):
+            package = one.module.partition(".")[0]
+            if package in left_out or one.is_done():
                 continue
-            reason = _import(name, of_ranks)
+            reason = _import(one, of_ranks)
             if reason is not None:
                 unfit.setdefault(package, reason)
     return unfit
 
 
-def _import(name: str, of_ranks: Collection[str]) -> str | None:
+def read_variables() -> frozenset[str]:
+    """Environment variables that others than PyTorch have looked at while they were imported."""
+    return frozenset(_read)
+
+
+@dataclass(frozen=True)
+class Import:
+    """`import module`, or `from module import names`."""
+
+    module: str
+    names: tuple[str, ...] = ()
+
+    def is_done(self) -> bool:
+        """Whether it would load nothing. Packages such as transformers load a name at first use."""
+        module = sys.modules.get(self.module)
+        return module is not None and all(name in vars(module) for name in self.names)
+
+
+_read: set[str] = set()
+
+
+def _import(what: Import, of_ranks: Collection[str]) -> str | None:
     """Imports a module; returns why it has to be left to the ranks, if it has."""
     threads, was_forkable = _threads(), _cuda_is_forkable()
     try:
-        with _watching_environment(of_ranks) as read:
-            importlib.import_module(name)
+        with _watching_environment() as read:
+            module = importlib.import_module(what.module)
+            for name in what.names:
+                if not hasattr(module, name):
+                    importlib.import_module(f"{what.module}.{name}")
     except ModuleNotFoundError:
         return None  # Whether the program can do without it is for the ranks to find out.
     except (Exception, SystemExit) as error:
         # What is half imported may not be imported again.
         return f"its import failed ({type(error).__name__}: {error})"
+    _read.update(read)
     if _threads() > threads:
         return "it starts threads when it is imported"
-    if read:
-        return f"it reads {', '.join(sorted(read))} when it is imported"
+    if read.intersection(of_ranks):
+        return f"it reads {', '.join(sorted(read.intersection(of_ranks)))} when it is imported"
     if was_forkable and not _cuda_is_forkable():
         return "it uses the GPU when it is imported"
     return None
@@ -103,14 +130,14 @@ def _asking_nvml() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _watching_environment(names: Collection[str]) -> Iterator[set[str]]:
-    """Yields a set, into which go those of the variables that are read by others than PyTorch."""
+def _watching_environment() -> Iterator[set[str]]:
+    """Yields a set, into which go the variables that are read by others than PyTorch."""
     read: set[str] = set()
     usual: Any = type(os.environ)
 
     class Watched(usual):  # type: ignore[misc]
         def __getitem__(self, name: str) -> Any:
-            if name in names and not _is_read_by_torch():
+            if not _is_read_by_torch():
                 read.add(name)
             return usual.__getitem__(self, name)
 
@@ -137,7 +164,7 @@ def _locate(form: str, target: str) -> tuple[bytes, Path]:
     if form == "text":
         return os.fsencode(target), Path.cwd()
     if form == "script":
-        return _read(Path(target)), Path(target).resolve().parent
+        return _read_file(Path(target)), Path(target).resolve().parent
     top, *rest = target.split(".")
     directory = Path.cwd()
     found = importlib.util.find_spec(top)
@@ -145,19 +172,36 @@ def _locate(form: str, target: str) -> tuple[bytes, Path]:
     for root in roots:
         for file in (Path(root, *rest).with_suffix(".py"), Path(root, *rest, "__main__.py")):
             if file.is_file():
-                return _read(file), directory
+                return _read_file(file), directory
     return b"", directory
 
 
-def _read(file: Path) -> bytes:
+def _read_file(file: Path) -> bytes:
     try:
         return file.read_bytes()
     except OSError:
         return b""  # The ranks will say so in Python's own words.
 
 
-def _top_level_imports(source: bytes) -> Iterator[str]:
-    """Names of the modules that a program imports outside its functions and classes."""
+def _imports_of_program(source: bytes, own_directory: Path) -> Iterator[Import]:
+    """What a program imports, and what its own modules do, in this order."""
+    sources, seen = [source], set[Path]()
+    while sources:
+        for one in _top_level_imports(sources.pop(0)):
+            if not _is_own(one.module, own_directory):
+                yield one
+                continue
+            path = own_directory.joinpath(*one.module.split("."))
+            parts = (path, *(path / name for name in one.names))
+            files = {part.with_suffix(".py") for part in parts}
+            files |= {part / "__init__.py" for part in parts}
+            new = sorted(file for file in files - seen if file.is_file())
+            seen.update(new)
+            sources += map(_read_file, new)
+
+
+def _top_level_imports(source: bytes) -> Iterator[Import]:
+    """What a program imports outside its functions and classes."""
     try:
         pending: list[ast.stmt] = ast.parse(source).body
     except (SyntaxError, ValueError):
@@ -166,9 +210,9 @@ def _top_level_imports(source: bytes) -> Iterator[str]:
         statement = pending.pop(0)
         match statement:
             case ast.Import(names=names):
-                yield from (alias.name for alias in names)
-            case ast.ImportFrom(module=str(module), level=0):
-                yield module
+                yield from (Import(alias.name) for alias in names)
+            case ast.ImportFrom(module=str(module), names=names, level=0):
+                yield Import(module, tuple(alias.name for alias in names if alias.name != "*"))
             case ast.Try(body=body):
                 pending = [*body, *pending]
 

@@ -64,6 +64,8 @@ def start_processes(
         common |= environment.FOLDED
     # Pythons that a forked rank executes are its children, and see its clock.
     executed = environment.executed_environment(os.environ) | ({} if fork else shim)
+    launch = prepared.command.launch
+    has_own_ranks = launch is not None and launch.own_ranks
     plan = Plan(
         ranks=len(prepared.live_ranks),
         fork=fork,
@@ -76,6 +78,7 @@ def start_processes(
         left_out=list(left_out),
         writable=prepared.writable,
         backend=prepared.options.backend,
+        own_ranks=has_own_ranks,
     )
     # A process that is to execute the ranks does without the shim itself.
     own = shim if fork else {"PHANTORA_RUN_DIR": str(directory.path)}
@@ -84,9 +87,7 @@ def start_processes(
     threads = {"OMP_NUM_THREADS": common["OMP_NUM_THREADS"], "OPENBLAS_NUM_THREADS": "1"}
     own_environment = {**threads, **os.environ, **own} if fork else {**os.environ, **own}
     processes = RankProcesses(plan, own_environment, prepared.options.json)
-    launch = prepared.command.launch
-    has_own = launch is not None and launch.own_ranks
-    for rank in [0] if has_own else prepared.live_ranks:
+    for rank in [0] if has_own_ranks else prepared.live_ranks:
         processes.announce(_rank_start(prepared, directory, rank))
     processes.prepare()
     return processes

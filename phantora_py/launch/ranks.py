@@ -48,7 +48,8 @@ class RankProcesses:
         self._imports = plan.fork and plan.backend == "native"
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._connection = ours
-        unbuffered = ["-u"] if "-u" in plan.argv else []
+        # What a program executes is told so by PYTHONUNBUFFERED.
+        unbuffered = ["-u"] if "-u" in plan.argv or plan.own_ranks else []
         module = "starter" if plan.backend == "native" else "container_starter"
         with theirs:
             self._starter = subprocess.Popen(
@@ -111,6 +112,10 @@ class RankProcesses:
             self._take(self._read(packet))
         ended, self._ended = self._ended, []
         yield from ended
+
+    def give_up(self) -> Iterator[int]:
+        """Ranks that have ended without its being told; see OwnRanks."""
+        yield from ()
 
     def stop(self, grace_s: float = GRACE_S) -> None:
         """Asks all ranks to end and kills after `grace_s` what did not."""

@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 from phantora_py.isolation import container, first, system
 from phantora_py.isolation.names import Names
 from phantora_py.isolation.nodes import SHARED, Node, Nodes
-from phantora_py.launch import imports, spool, zygote
+from phantora_py.launch import imports, spool, workers, zygote
 
 MAX_PACKET_BYTES = 1 << 16
 
@@ -36,6 +36,7 @@ MAX_PACKET_BYTES = 1 << 16
 class Plan:
     """What is common to all ranks. `fork`: be a zygote; `environment` is added to the starter's
     own. `left_out`: packages that a zygote does not import. `writable`: see `container.enter`.
+    `own_ranks`: there is one process, the program, which starts ranks itself.
     """
 
     ranks: int
@@ -49,6 +50,7 @@ class Plan:
     left_out: list[str] = field(default_factory=list)
     writable: list[str] | None = None
     backend: str = "native"
+    own_ranks: bool = False
 
 
 @dataclass(frozen=True)
@@ -256,15 +258,21 @@ def _become(plan: Plan, start: RankStart) -> NoReturn:
     if not plan.fork:
         command = command_of(plan, start)
         os.execv(command[0], command)
-    # Attaches this process to its rank's channel; from here on its clock is virtual.
     from phantora_py.rank import runtime  # noqa: PLC0415
 
-    runtime.start()
+    form, target, arguments = plan.form, plan.target, [*start.arguments, *plan.arguments]
+    if plan.own_ranks:
+        worker = workers.make_template(imports.read_variables())
+        if worker is not None:
+            form, target, arguments = worker.form, worker.target, worker.arguments
+        runtime.prepare()
+    else:
+        # Attaches this process to its rank's channel; from here on its clock is virtual.
+        runtime.start()
     # As Python does before a program. Up to here an interrupt just ends this process.
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    arguments = [*start.arguments, *plan.arguments]
-    zygote.end_rank(zygote.run_program(plan.form, plan.target, arguments))
+    zygote.end_rank(zygote.run_program(form, target, arguments))
 
 
 def command_of(plan: Plan, start: RankStart) -> list[str]:

@@ -70,6 +70,7 @@ def prepare() -> None:
     """Makes ready a process of a program that starts its own ranks: if it comes to use a GPU, then
     the shim attaches it (csrc/shim/calls/call.cc).
     """
+    ctypes.PyDLL(None).ph_check_frames()
     shim = _load_shim()
     rank_runtime = _hook(shim)
     if counts_work(shim):

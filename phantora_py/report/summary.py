@@ -35,6 +35,7 @@ from phantora_py.report.sections import (
     nccl,
     path,
     resimulation,
+    shared_gpus,
     throughput,
     timeline,
     trust,
@@ -56,6 +57,7 @@ class Trust(TypedDict):
     unsupported: unsupported.UnsupportedCalls
     unsimulated: list[unsimulated.UnsimulatedProcesses]
     """Processes that are no ranks and used a GPU (docs/running.md)."""
+    shared_gpus: list[shared_gpus.SharedGpu]
     expert_load: expert_load.ExpertLoad | None
     folding: folding.Folding | None
     """Which ranks ran for others (docs/folding.md); null: all ran."""
@@ -113,6 +115,7 @@ def summarise(data: RunData, found: Findings | None = None) -> Summary:
             "calls": calls.make(found),
             "unsupported": unsupported.make(found),
             "unsimulated": unsimulated.make(found),
+            "shared_gpus": shared_gpus.make(found),
             "expert_load": expert_load.make(found),
             "folding": folding.make(found),
             "synthetic_reads": unknown_reads.make_count(found),
@@ -165,6 +168,7 @@ SECTIONS = (
     Section(lambda run: calls.lines(run["trust"]["calls"], run)),
     Section(lambda run: unsupported.lines(run["trust"]["unsupported"])),
     Section(lambda run: unsimulated.lines(run["trust"]["unsimulated"])),
+    Section(lambda run: shared_gpus.lines(run["trust"]["shared_gpus"])),
     Section(lambda run: host_gaps.lines(run["host_gaps"])),
     Section(lambda run: folding.lines(run["trust"]["folding"])),
     Section(lambda run: expert_load.lines(run["trust"]["expert_load"])),

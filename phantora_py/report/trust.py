@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from phantora_py.report.sections import unsimulated
+from phantora_py.report.sections import shared_gpus, unsimulated
 from phantora_py.report.sections.unknown_reads import doubts_of_reads
 from phantora_py.report.summary import Summary
 
@@ -37,6 +37,9 @@ def doubts_of(
     lacking = unsimulated.mark(summary["trust"]["unsimulated"])
     if lacking and (strict or min_trust is not None):
         yield f"{lacking}, which neither --min-trust nor --strict allows."
+    shared = shared_gpus.mark(summary["trust"]["shared_gpus"])
+    if shared and strict:
+        yield f"--strict: {shared}."
     assumed = 1 - trusted_share(summary)
     if min_trust is not None and 1 - assumed < min_trust:
         yield (

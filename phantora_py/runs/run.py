@@ -173,11 +173,7 @@ def prepare(options: RunOptions) -> Prepared:
 
 
 def _may_fork(options: RunOptions, command: Command) -> bool:
-    """What the processes of a program that starts its own ranks import, they import themselves."""
-    has_own = command.launch is not None and command.launch.own_ranks
-    return (
-        options.zygote and command.program.forkable and options.backend == "native" and not has_own
-    )
+    return options.zygote and command.program.forkable and options.backend == "native"
 
 
 def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
@@ -438,12 +434,13 @@ def _hello(prepared: Prepared, directory: RunDirectory) -> wire.Hello:
 
 def _describe(prepared: Prepared) -> dict[str, Any]:
     """start.json, see docs/data-file.md."""
-    layout = prepared.layout
+    layout, launch = prepared.layout, prepared.command.launch
     return {
         "schema": SCHEMA,
         "command": list(prepared.command.words),
         "environment": environment.recorded_environment(os.environ),
         "ranks": layout.ranks,
+        "own_ranks": launch is not None and launch.own_ranks,
         "nodes": layout.nodes,
         "gpus_per_node": layout.ranks_per_node,
         "cluster": prepared.cluster.to_dict(),

@@ -15,9 +15,19 @@ class Channels:
 
     def __init__(self) -> None:
         self.owners: dict[int, int] = {}
+        self.left: set[int] = set()
+        self.waiting_ranks: set[int] = set()
 
     def owner_pid(self, rank: int) -> int:
         return self.owners.get(rank, 0)
+
+    def release(self, rank: int, pid: int) -> bool:
+        if self.owners[rank] == pid and pid in self.left:
+            self.owners[rank] = 0
+        return self.owners[rank] != pid
+
+    def waiting(self, rank: int) -> int:
+        return int(rank in self.waiting_ranks)
 
 
 class Processes:
@@ -90,3 +100,41 @@ def test_all_are_stopped_with_the_first() -> None:
     assert processes.stopped == [0.5]
     assert ranks.tops == {0: os.getpid()}
     assert ranks.tell_end(1, "ended.") == "The program ended."
+
+
+def test_one_process_after_another() -> None:
+    """A rank whose process has ended well stays for the next, also for one that was quicker."""
+    ranks, _, channels = make()
+    first, second, third = child(), child(), child()
+    channels.owners = {1: first.pid}
+    assert list(ranks.take_ended()) == []
+    channels.left = {first.pid}
+    end(first)
+    assert list(ranks.take_ended()) == []
+    assert (ranks.pids[1], channels.owners[1]) == (os.getpid(), 0)
+    channels.owners[1] = second.pid
+    assert list(ranks.take_ended()) == []
+    assert ranks.pids[1] == second.pid
+    end(second)
+    channels.owners[1] = third.pid
+    assert list(ranks.take_ended()) == []
+    assert list(ranks.take_ended()) == []
+    assert ranks.pids[1] == third.pid
+    end(third)
+    assert list(ranks.take_ended()) == [(1, 0)]
+
+
+def test_nobody_follows() -> None:
+    """While others wait for it and nothing moves, a rank without a process is given up."""
+    ranks, _, channels = make()
+    first, second = child(), child()
+    channels.owners = {1: first.pid, 2: second.pid}
+    assert list(ranks.take_ended()) == []
+    channels.left = {first.pid}
+    end(first)
+    assert list(ranks.take_ended()) == []
+    assert list(ranks.give_up()) == []
+    channels.waiting_ranks = {2}
+    assert list(ranks.give_up()) == [1]
+    assert ranks.pids.keys() == {0, 2}
+    end(second)

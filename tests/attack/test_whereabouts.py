@@ -154,6 +154,23 @@ def test_the_line_of_a_rank_that_waits(tmp_path: Path, python: str) -> None:
 
 
 @pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+def test_what_a_rank_imports(tmp_path: Path, python: str) -> None:
+    """The package that the user's line imports, not one that this imports."""
+    interpreter = find_interpreter(python)
+    if interpreter is None:
+        pytest.skip(f"no python{python} here")
+    packages = tmp_path / "site-packages"
+    packages.mkdir()
+    (packages / "large.py").write_text("import inner\n")
+    (packages / "inner.py").write_text("import os\nos.read(0, 1)\n")
+    path = f"import sys; sys.path.append({str(packages)!r})"
+    source = f"{path}\n\nprint('ready', flush=True)\nimport large\n"
+    with rank(tmp_path, source, interpreter) as process:
+        expected = f", at {tmp_path}/program.py:4 <module>, importing large"
+        assert until(expected, tmp_path, process) == expected
+
+
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
 def test_a_busy_rank_is_asked_all_the_time(tmp_path: Path, python: str) -> None:
     """It lives on, every answer is a line of a function that it has, and nearly all are lines."""
     interpreter = find_interpreter(python)

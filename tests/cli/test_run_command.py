@@ -206,7 +206,8 @@ def test_a_rank_that_fails(tmp_path: Path, isolation: str, end: str, words: str)
         f"{words} It was the first to fail; the others were stopped. Its last lines:\n"
         "  what I\n  have to say"
     )
-    assert done.stderr == f"what I\nhave to say\nphantora: a rank failed: {message}\n"
+    shown = message.partition("Its last lines:")[0] + "What it said is above."
+    assert done.stderr == f"what I\nhave to say\nphantora: a rank failed: {shown}\n"
     assert time.monotonic() - start_s < 15
     with zipfile.ZipFile(tmp_path / "run.phr") as archive:
         run = json.loads(archive.read("run.json"))

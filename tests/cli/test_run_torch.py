@@ -94,9 +94,10 @@ def test_a_traceback_holds_the_program_only(tmp_path: Path) -> None:
     )
     assert done.stderr == (
         f"{traceback}phantora: a rank failed: Rank 0 ended with exit code 1. It was the first to "
-        f"fail; the others were stopped. Its last lines:\n{textwrap.indent(traceback, '  ')}"
+        "fail; the others were stopped. What it said is above.\n"
     )
     run = read_json(tmp_path, "run.json")
+    assert run["message"].endswith(f"Its last lines:\n{textwrap.indent(traceback, '  ')}".rstrip())
     assert (run["exit_code"], run["failed_rank"]) == (4, 0)
 
 

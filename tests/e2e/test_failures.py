@@ -114,7 +114,7 @@ def test_a_rank_that_loops_for_ever(failing_phantora: Phantora) -> None:
     """Nobody can decide that it does; after the user's limit it is named with its line."""
     run = failing_phantora.run(["--ranks", "2", "--stall-limit", "3"], [PROGRAM, "loop"])
     assert run.exit_code == 5, run.errors
-    assert "phantora: collectives: no rank has got on for " in run.errors
+    assert "phantora: collectives: there was no GPU call for " in run.errors
     lines = {f"{PROGRAM}:{line_of('while True:  # for ever') + more} fail" for more in (0, 1)}
     assert any(f"rank 1 is running without a GPU call, at {line}" in run.errors for line in lines)
     assert "; waiting for that: 0. That is the --stall-limit.\n" in run.errors

@@ -49,6 +49,7 @@ def test_equal_runs(phantora: Phantora) -> None:
     """Workers begin whenever this machine gets to it; what is simulated is the same."""
     runs = [started(phantora, 2, "own_workers.py", "torch", "2") for _ in range(2)]
     assert runs[0].data.run["digest"] == runs[1].data.run["digest"]
+    assert summary_lines(summarise(runs[0].data))[0].startswith("[bold]2 GPUs on 1 node of h100[/]")
 
 
 def test_a_worker_that_fails(phantora: Phantora) -> None:
@@ -65,10 +66,15 @@ def test_a_worker_that_fails(phantora: Phantora) -> None:
         ("alone", "8.0\nthe end"),
         ("forks", "child 0\nchild 0\nthe end"),
         ("nothing", "the end"),
+        ("again", "4.0\nthe end"),
+        ("chosen", "True\n4.0\nthe end"),
     ],
 )
 def test_other_users(phantora: Phantora, what: str, said: str) -> None:
-    """One process with several GPUs, children by os.fork, nobody at all."""
+    """One process with several GPUs, children by os.fork, nobody at all; processes one after the
+    other on each GPU, and then the program itself; a program that has chosen a GPU that its worker
+    uses.
+    """
     run = started(phantora, 2, "gpu_users.py", what)
     assert (run.exit_code, said in run.output) == (0, True), run.errors
 
@@ -77,17 +83,52 @@ def test_other_users(phantora: Phantora, what: str, said: str) -> None:
     ("what", "message"),
     [
         ("same", r"process \d+ uses GPU 0, which another process of the program uses"),
-        (
-            "again",
-            r"rank \d starts a second program that may use its GPU, after the first has ended",
-        ),
         ("killed", "process 1 terminated with signal SIGKILL"),
     ],
 )
 def test_what_cannot_be(phantora: Phantora, what: str, message: str) -> None:
-    """A GPU that two processes use, one after the other or at once, and a worker that is killed."""
+    """A GPU that two processes use at once, and a worker that is killed."""
     run = started(phantora, 2, "gpu_users.py", what)
     assert (run.exit_code, bool(re.search(message, run.errors))) == (4, True), run.errors
+
+
+def test_processes_after_each_other(phantora: Phantora, tmp_path: Path) -> None:
+    """They are one rank: its time goes on, their steps are its iterations, lines are known."""
+    program = tmp_path / "jobs.py"
+    program.write_text(
+        "import torch\nfrom torch import multiprocessing, nn\n"
+        "def train(rank):\n"
+        "    model = nn.Linear(64, 64).cuda()\n"
+        "    optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        "    for _ in range(4):\n"
+        "        model(torch.randn(8, 64, device='cuda')).sum().backward()\n"
+        "        optimizer.step()\n"
+        "    model.weight.sum().item()\n"
+        "if __name__ == '__main__':\n"
+        "    for _ in range(3):\n        multiprocessing.spawn(train, nprocs=1)\n"
+    )
+    runs = [phantora.run(["--gpus", "1"], [program]) for _ in range(2)]
+    assert [run.exit_code for run in runs] == [0, 0], runs[0].errors
+    assert runs[0].data.run["digest"] == runs[1].data.run["digest"]
+    assert sum(name == "SGD#0" for *_, name in runs[0].data.markers) == 12
+    reads = {one["site"] for one in runs[0].data.synthetic_reads}
+    assert reads == {f"{program}:9 train"}
+
+
+def test_a_process_that_nobody_follows(phantora: Phantora) -> None:
+    """The others wait for it, so that the run ends as a deadlock."""
+    run = started(phantora, 2, "gpu_users.py", "waits")
+    assert run.exit_code == 5, run.errors
+    assert "deadlock: rank 0 waits" in run.errors
+
+
+def test_a_gpu_that_two_processes_use(phantora: Phantora) -> None:
+    """Each has it to itself, which the report says, and --strict refuses."""
+    run = phantora.run(["--gpus", "2", "--strict"], [PROGRAMS / "gpu_users.py", "shared"])
+    assert (run.exit_code, "--strict: ranks 0, 1 work on GPU 0" in run.errors) == (6, True)
+    told = run.summary["trust"]["shared_gpus"]
+    assert told == [{"node": 0, "device": 0, "ranks": [0, 1]}]
+    assert any("shared GPU:" in line for line in summary_lines(summarise(run.data)))
 
 
 def test_a_worker_of_a_rank_is_told(phantora: Phantora) -> None:

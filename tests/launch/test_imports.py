@@ -1,5 +1,6 @@
 """What is imported before ranks are forked; tests/cli/test_run_torch.py has whole runs."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ def test_imports_of_the_program_are_found() -> None:
         b"try:\n    import f\nexcept ImportError:\n    f = None\n"
         b"def main():\n    import g\n"
     )
-    assert list(imports._top_level_imports(source)) == ["os", "a.b", "c", "f"]
+    found = [(one.module, one.names) for one in imports._top_level_imports(source)]
+    assert found == [("os", ()), ("a.b", ()), ("c", ("d",)), ("f", ())]
 
 
 def test_own_modules_are_left_to_the_ranks(tmp_path: Path) -> None:
@@ -37,6 +39,31 @@ def test_a_program_that_cannot_be_read_is_left_to_the_ranks() -> None:
 def test_who_reads_a_variable(how: str) -> None:
     """What PyTorch's modules ask for is none of a rank's role, however they ask."""
     for module, found in (("torch.cuda", set()), ("library", {"RANK"})):
-        with imports._watching_environment(["RANK"]) as read:
+        with imports._watching_environment() as read:
             exec(f"import os\n{how}", {"__name__": module})
         assert read == found
+
+
+def test_imports_of_own_modules_are_found(tmp_path: Path) -> None:
+    """What the program's modules import is shared although they are not; each is read once."""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "__init__.py").write_text("import numpy\n")
+    (tmp_path / "package" / "part.py").write_text("import psutil\nimport package\n")
+    source = b"from package import part\nimport json\n"
+    found = [one.module for one in imports._imports_of_program(source, tmp_path)]
+    assert found == ["json", "numpy", "psutil"]
+
+
+def test_names_that_a_package_loads_late(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """transformers and others load a module when a name of it is first asked for."""
+    (tmp_path / "late_names.py").write_text(
+        "loaded = []\ndef __getattr__(name):\n"
+        "    if name != 'Model': raise AttributeError(name)\n"
+        "    loaded.append(name)\n    globals()[name] = 1\n    return 1\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    one = imports.Import("late_names", ("Model",))
+    assert not one.is_done()
+    assert imports._import(one, []) is None
+    assert one.is_done()
+    assert sys.modules.pop("late_names").loaded == ["Model"]

@@ -31,6 +31,7 @@ def summary(
             "folding": None,
             "unsupported": {"skipped": skipped},
             "unsimulated": [{"rank": 0, "device": 1, "processes": unsimulated}] * bool(unsimulated),
+            "shared_gpus": [],
             "unknown_reads": [],
         },
     }
@@ -63,6 +64,15 @@ def test_processes_that_are_no_ranks(min_trust: float | None, strict: bool) -> N
     assert not list(doubts_of(summary(unsimulated=2), None, strict=False))
     (said,) = doubts_of(summary(unsimulated=2), min_trust, strict)
     assert said.startswith("2 processes that rank 0 started used a GPU, and what was done there")
+
+
+def test_gpus_that_several_processes_use() -> None:
+    """Only --strict refuses them: the work is there, but not that it adds up."""
+    found = summary()
+    found["trust"]["shared_gpus"] = [{"node": 1, "device": 2, "ranks": [8, 9]}] * 2
+    assert not list(doubts_of(found, 0.99, strict=False))
+    (said,) = doubts_of(found, None, strict=True)
+    assert said.startswith("--strict: ranks 8, 9 work on GPU 2 of node 1, and 1 other GPU, too: ")
 
 
 @pytest.mark.parametrize(

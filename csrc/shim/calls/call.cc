@@ -96,12 +96,16 @@ Call::Call(ApiTable& table, std::size_t row, HostCost cost) noexcept {
   if (is_driver()) charge_call(table, row, cost);
 }
 
+bool becomes_rank_by_use() noexcept {
+  return std::getenv("PHANTORA_RUN_DIR") != nullptr && std::getenv("PHANTORA_OWN_RANKS") != nullptr && !clock_virtual();
+}
+
 void begin_use(int device) noexcept {
   const char* run_dir = std::getenv("PHANTORA_RUN_DIR");
   if (run_dir == nullptr) return;
   if (clock_virtual()) {
     tell_unaccounted_use(run_dir, device);
-  } else if (std::getenv("PHANTORA_OWN_RANKS") != nullptr) {
+  } else if (becomes_rank_by_use()) {
     attach_by_use(run_dir, device);
   }
 }

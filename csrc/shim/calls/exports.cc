@@ -6,6 +6,7 @@
 
 #include "shim/calls/unsupported.h"
 #include "shim/channel/rank.h"
+#include "shim/channel/succession.h"
 #include "shim/core/api.h"
 #include "shim/core/config.h"
 #include "shim/core/group_being_made.h"
@@ -146,6 +147,10 @@ PH_EXPORT void ph_exit(std::int64_t status) noexcept {
   emit_call_counts();
   ph::emit_unsupported_counts();
   ph::emit_host_time();
+  if (status == 0 && ph::may_be_followed()) {
+    ph::leave_to_another();
+    return;
+  }
   ph::Record record{};
   record.kind = ph::RecordKind::Exit;
   record.arg[ph::ExitArg::Status] = static_cast<std::uint64_t>(status);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "shim/channel/rank.h"
+#include "shim/channel/succession.h"
 #include "shim/core/config.h"
 #include "shim/core/failure.h"
 #include "shim/core/futex.h"
@@ -87,7 +88,8 @@ bool attach(const char* run_dir, std::uint32_t rank) noexcept {
   Channel* channel = map_channel(directory, rank);
   const auto self = static_cast<std::uint32_t>(getpid());
   std::uint32_t owner = 0;
-  if (!channel->owner_pid.compare_exchange_strong(owner, self) && owner != self) {
+  if (!channel->owner_pid.compare_exchange_strong(owner, self) && owner != self &&
+      (channel->left.load() != owner || !channel->owner_pid.compare_exchange_strong(owner, self))) {
     if (!is_alive(owner)) {
       fail_usage("rank " + std::to_string(rank) +
                  " starts a second program that may use its GPU, after the first has " +
@@ -100,6 +102,7 @@ bool attach(const char* run_dir, std::uint32_t rank) noexcept {
   pthread_atfork(nullptr, nullptr, detach_in_child);
   thread_drives = true;
   is_attached.store(true);
+  if (follows(*channel)) succeed();
   return true;
 }
 

@@ -3,11 +3,11 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "shim/channel/hooks.h"
 #include "shim/channel/rank.h"
 #include "shim/channel/ring.h"
+#include "shim/channel/succession.h"
 
 namespace ph {
 
@@ -42,15 +42,15 @@ namespace {
 std::mutex signatures;
 // Never destroyed: threads still record at the end.
 auto& signature_ids = *new std::unordered_map<std::string, std::uint32_t>;
-auto& signature_texts = *new std::vector<const std::string*>;  // of 1, 2, ...
+auto& signature_texts = *new std::unordered_map<std::uint32_t, const std::string*>;
 }  // namespace
 
 std::uint32_t intern_signature(std::string_view json) noexcept {
   const std::lock_guard lock(signatures);
-  const auto id = static_cast<std::uint32_t>(signature_ids.size() + 1);
-  const auto [entry, is_new] = signature_ids.try_emplace(std::string(json), id);
+  const auto [entry, is_new] = signature_ids.try_emplace(std::string(json), 0);
   if (is_new) {
-    signature_texts.push_back(&entry->first);
+    entry->second = static_cast<std::uint32_t>(next_number(Numbering::Signature));
+    signature_texts[entry->second] = &entry->first;
     Record record{};
     record.kind = RecordKind::Signature;
     record.id = entry->second;
@@ -62,7 +62,8 @@ std::uint32_t intern_signature(std::string_view json) noexcept {
 
 std::string_view signature_text(std::uint32_t signature) noexcept {
   const std::lock_guard lock(signatures);
-  return signature - 1 < signature_texts.size() ? std::string_view(*signature_texts[signature - 1]) : "";
+  const auto found = signature_texts.find(signature);
+  return found != signature_texts.end() ? std::string_view(*found->second) : "";
 }
 
 }  // namespace ph

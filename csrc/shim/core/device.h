@@ -61,6 +61,8 @@ PH_EXPORT void set_mapping_access(void* pointer, Access access) noexcept;
 PH_EXPORT void remove_mapping(void* pointer) noexcept;
 // The primary context: taken on first use of a device.
 PH_EXPORT void ensure_context(int device) noexcept;
+// Likewise where a program only says which device it is going to use, which makes no process a rank.
+PH_EXPORT void choose_context(int device) noexcept;
 PH_EXPORT bool has_context(int device) noexcept;
 // It goes, with every allocation on the device. Stay: what the program maps itself and what libraries have taken.
 PH_EXPORT void release_context(int device) noexcept;

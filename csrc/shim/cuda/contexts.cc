@@ -84,7 +84,7 @@ PH_EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device)
   PH_CALL(cuDevicePrimaryCtxRetain, HostCost::Setup);
   if (!context) return CUDA_ERROR_INVALID_VALUE;
   if (!is_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  ensure_context(device);
+  choose_context(device);
   retained[device].fetch_add(1);
   *context = primary_context(device);
   return CUDA_SUCCESS;

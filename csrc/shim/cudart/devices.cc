@@ -112,14 +112,14 @@ PH_EXPORT cudaError_t cudaGetDevice(int* device) noexcept {
 PH_EXPORT cudaError_t cudaSetDevice(int device) noexcept {
   PH_CALL(cudaSetDevice);
   if (!set_current_device(device)) return returned(cudaErrorInvalidDevice);
-  ensure_context(device);
+  choose_context(device);
   return cudaSuccess;
 }
 
 PH_EXPORT cudaError_t cudaInitDevice(int device, unsigned, unsigned) noexcept {
   PH_CALL(cudaInitDevice);
   if (!is_device(device)) return returned(cudaErrorInvalidDevice);
-  ensure_context(device);
+  choose_context(device);
   return cudaSuccess;
 }
 

@@ -92,7 +92,7 @@ PH_EXPORT cudaError_t cudaMalloc(void** pointer, std::size_t bytes) noexcept {
 
 PH_EXPORT cudaError_t cudaFree(void* pointer) noexcept {
   PH_CALL(cudaFree, HostCost::Alloc);
-  ensure_context(current_device());  // cudaFree(nullptr) is the customary way to make the context
+  choose_context(current_device());  // cudaFree(nullptr) is the customary way to make the context
   if (pointer == nullptr) return cudaSuccess;
   PH_CHECK_CAPTURE(check_unsafe_call());
   Allocation allocation;

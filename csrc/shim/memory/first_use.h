@@ -7,4 +7,7 @@ namespace ph {
 // it one; in a helper of a rank it is told, because nobody simulates it. Defined in calls/call.cc.
 void begin_use(int device) noexcept;
 
+// Whether a context makes this process a rank, of a program that starts its own.
+bool becomes_rank_by_use() noexcept;
+
 }  // namespace ph

@@ -42,6 +42,7 @@ std::size_t charged_bytes(std::size_t bytes) noexcept {
 struct DeviceAccount {
   bool reserved = false;
   bool has_context = false;
+  bool is_chosen = false;  // a context with nothing in it, of a process that is no rank yet
   std::size_t used_bytes = 0;
   FreeRanges free_addresses;
 };
@@ -135,6 +136,11 @@ bool has_access(const void* pointer, std::size_t bytes, Access access) noexcept 
     entry = next;
   }
   return true;
+}
+
+bool is_in_use(int device) noexcept {
+  const std::lock_guard lock(mutex);
+  return accounts[device].has_context;
 }
 
 }  // namespace
@@ -277,10 +283,12 @@ void give_memory(int device, std::size_t bytes, MemoryKind kind) noexcept {
 }
 
 void memory_info(int device, std::size_t& free_bytes, std::size_t& total_bytes) noexcept {
-  ensure_context(device);
+  choose_context(device);
   const std::lock_guard lock(mutex);
+  const DeviceAccount& account = accounts[device];
+  const std::size_t used_bytes = account.has_context ? account.used_bytes : context_bytes();
   total_bytes = capacity_bytes();
-  free_bytes = total_bytes - accounts[device].used_bytes;
+  free_bytes = total_bytes - used_bytes;
 }
 
 bool take_range(std::uintptr_t base, std::size_t bytes) noexcept {
@@ -314,11 +322,17 @@ void remove_mapping(void* pointer) noexcept {
 
 bool has_context(int device) noexcept {
   const std::lock_guard lock(mutex);
-  return accounts[device].has_context;
+  return accounts[device].has_context || accounts[device].is_chosen;
+}
+
+void choose_context(int device) noexcept {
+  if (attached() || !becomes_rank_by_use()) return ensure_context(device);
+  const std::lock_guard lock(mutex);
+  accounts[device].is_chosen = true;
 }
 
 void ensure_context(int device) noexcept {
-  if (!has_context(device)) {
+  if (!is_in_use(device)) {
     visible_devices();  // read before the first record
     if (!attached()) begin_use(device);
   }
@@ -341,7 +355,7 @@ void release_context(int device) noexcept {
     for (const auto& [base, allocation] : allocations) {
       if (allocation.device == device && !allocation.mapped) pointers.push_back(reinterpret_cast<void*>(base));
     }
-    accounts[device].has_context = false;
+    accounts[device].has_context = accounts[device].is_chosen = false;
   }
   for (void* pointer : pointers) free_device(pointer);
   give_memory(device, context_bytes(), MemoryKind::Context);

@@ -20,6 +20,7 @@
 #include <sys/prctl.h>
 
 #include "shim/channel/rank.h"
+#include "shim/channel/succession.h"
 #include "shim/python/python_layout.h"
 
 namespace ph {
@@ -46,8 +47,9 @@ std::uint32_t intern_site(const std::string& place) {
   static std::mutex mutex;
   static auto& ids = *new std::unordered_map<std::string, std::uint32_t>;
   const std::lock_guard lock(mutex);
-  const auto [entry, is_new] = ids.try_emplace(place, static_cast<std::uint32_t>(ids.size() + 1));
+  const auto [entry, is_new] = ids.try_emplace(place, 0);
   if (is_new) {
+    entry->second = static_cast<std::uint32_t>(next_number(Numbering::Site));
     Record record{};
     record.kind = RecordKind::Site;
     record.id = entry->second;

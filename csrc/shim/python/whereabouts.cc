@@ -40,4 +40,6 @@ void write_whereabouts() noexcept {
 
 // For phantora_py/rank/runtime.py, which calls both on the main thread, the first with the GIL held.
 extern "C" PH_EXPORT void ph_write_whereabouts() noexcept { ph::write_whereabouts(); }
+// With the GIL held: the layout is checked, for a process whose first call will come without it.
+extern "C" PH_EXPORT void ph_check_frames() noexcept { (void)ph::python::stack_description(); }
 extern "C" PH_EXPORT void ph_end_other_walks() noexcept { ph::python::end_other_walks(); }

@@ -2,13 +2,13 @@
 #include "shim/core/device.h"
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "shim/channel/rank.h"
+#include "shim/channel/succession.h"
 #include "shim/core/addresses.h"
 #include "shim/core/visible_devices.h"
 #include "shim/core/handles.h"
@@ -35,9 +35,7 @@ struct EventState {
 
 HandleTable<StreamState> streams{HandleTag::Stream};
 HandleTable<EventState> events{HandleTag::Event};
-std::atomic<std::uint32_t> stream_count{0};
 std::mutex recording;     // guards the count, and that records of events stand in its order
-std::uint64_t event_instances = 0;
 std::mutex event_fields;  // instance and stream of every event: one thread may ask while another records
 thread_local int device_of_thread = 0;
 thread_local void* per_thread_streams[kMaxDevices];
@@ -89,7 +87,7 @@ StreamRef resolve_stream(const void* handle) noexcept {
 }
 
 void* create_stream(int device, bool non_blocking, int priority) noexcept {
-  const std::uint32_t id = stream_count.fetch_add(1) + 1;
+  const auto id = static_cast<std::uint32_t>(next_number(Numbering::Stream));
   void* handle = streams.create({id, static_cast<std::uint16_t>(device), non_blocking, priority});
   if (handle == nullptr) return nullptr;
   Record record{};
@@ -147,6 +145,7 @@ bool record_event(void* handle, StreamRef stream) noexcept {
     event->captured = std::move(captured);
     return true;
   }
+  if (!attached()) ensure_context(stream.device);
   become_driver();
   Record record{};
   record.kind = RecordKind::EventRecord;
@@ -156,7 +155,7 @@ bool record_event(void* handle, StreamRef stream) noexcept {
   // Instances stand in the record stream in their order, and nobody asks for one that does not stand there yet.
   const std::lock_guard order(recording);
   release_instance(*event);
-  record.arg[EventRecordArg::Instance] = ++event_instances;
+  record.arg[EventRecordArg::Instance] = next_number(Numbering::Event);
   take_released(std::span(record.arg).subspan<EventRecordArg::Released>());
   emit(record);
   const std::lock_guard lock(event_fields);
@@ -173,7 +172,7 @@ std::uint64_t record_instance(StreamRef stream) noexcept {
   record.stream = stream.id;
   record.flags = kEventUntimed;
   const std::lock_guard order(recording);
-  record.arg[EventRecordArg::Instance] = ++event_instances;
+  record.arg[EventRecordArg::Instance] = next_number(Numbering::Event);
   take_released(std::span(record.arg).subspan<EventRecordArg::Released>());
   emit(record);
   return record.arg[EventRecordArg::Instance];

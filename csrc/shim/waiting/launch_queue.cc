@@ -44,6 +44,7 @@ std::uint64_t count_work(StreamRef stream) noexcept {
 }  // namespace
 
 void enter_queue(StreamRef stream) noexcept {
+  if (!attached()) ensure_context(stream.device);
   become_driver();
   if (!attached() || (any_capture() && capture_info(stream).status != CaptureStatus::None)) return;
   const std::uint64_t done_before = count_work(stream);

@@ -41,6 +41,8 @@ class Run(TypedDict):
     broke_off: bool
     """Phantora was killed: the file reaches as far as it had been written."""
     steady: Steady | None
+    own_ranks: bool
+    """The program was started once, on a node of so many GPUs (`--gpus`), and started its ranks."""
 
 
 def make(found: Findings) -> Run:
@@ -55,6 +57,7 @@ def make(found: Findings) -> Run:
         "message": run.get("message", ""),
         "broke_off": data.broke_off,
         "steady": run.get("steady"),
+        "own_ranks": run.get("own_ranks", False),
     }
 
 
@@ -62,7 +65,8 @@ def lines(run: Run, host_time: str, processes: int | None = None) -> list[str]:
     """On a terminal. `host_time`: the model. `processes`: as how many the ranks ran, if folded."""
     command = escape(shlex.join(run["command"]))
     folded = "" if processes is None else f" as {counted(processes, 'process')}"
-    ranks = f"{counted(run['ranks'], 'rank')}{folded} on {counted(run['nodes'], 'node')}"
+    noun = "GPU" if run["own_ranks"] else "rank"
+    ranks = f"{counted(run['ranks'], noun)}{folded} on {counted(run['nodes'], 'node')}"
     ranks = f"{ranks} of {escape(run['cluster'])}"
     said = [f"[bold]{ranks}[/]   host time: {host_time}   {command}"]
     if run["exit_code"]:

@@ -8,10 +8,17 @@ import sys
 import time
 
 import torch
+import torch.distributed as dist
 from torch import multiprocessing
 
 
 def use(rank: int, what: str) -> None:
+    if what == "waits":
+        wait_for_nobody(rank)
+    if what == "shared" and rank == 1:  # beside its own GPU, while rank 0 uses it
+        torch.ones(4, device=1).sum().item()
+        torch.ones(4, device=0).sum().item()
+        return
     torch.ones(4, device=0 if what == "same" else rank).sum().item()
     if what == "killed" and rank == 1:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -19,8 +26,23 @@ def use(rank: int, what: str) -> None:
         time.sleep(600)
 
 
+def wait_for_nobody(rank: int) -> None:
+    """Rank 0 waits for rank 1, which ends."""
+    os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "localhost", "29514"
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", rank=rank, world_size=2)
+    both = torch.ones(1, device=rank)
+    dist.all_reduce(both)
+    if rank == 0:
+        dist.all_reduce(both)
+        both.item()
+
+
 def main() -> None:
     what = sys.argv[1]
+    if what == "chosen":
+        torch.cuda.set_device(0)
+        print(torch.cuda.mem_get_info()[0] > 0, flush=True)
     if what == "alone":
         print(sum(torch.ones(4, device=one).sum().item() for one in range(2)), flush=True)
     elif what == "forks":
@@ -31,8 +53,10 @@ def main() -> None:
                 return
             print(f"child {os.waitpid(pid, 0)[1]}", flush=True)
     elif what != "nothing":
-        for _ in range(2 if what == "again" else 1):
+        for _ in range(3 if what == "again" else 1):
             multiprocessing.spawn(use, (what,), nprocs=2)
+        if what in ("again", "chosen"):
+            print(torch.ones(4, device=1).sum().item(), flush=True)
     print("the end", flush=True)
 
 
