@@ -70,7 +70,7 @@ def _launches(found: Findings) -> float:
     window, data = found.window, found.data
     spans = window.ended_in(data.spans)
     count = int(np.count_nonzero(spans["kind"] != HOST_WAIT_SPAN))
-    return count / data.ranks / max(window.iterations, 1)
+    return count / len(data.told.ranks) / max(window.iterations, 1)
 
 
 def _functions(data: RunData) -> list[CountedFunction]:
