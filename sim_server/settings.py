@@ -189,6 +189,8 @@ def _check_gpu(profile: Mapping[str, Any]) -> None:
     """What a profile holds are numbers in the ranges that the models take. Raises: Fault."""
     for name, value in profile.items():
         try:
+            if name in _OPTIONAL and value is None:
+                continue
             if name not in _OF_GPU and isinstance(value, Mapping):
                 _check_gpu(value)
             else:
@@ -205,6 +207,7 @@ def _check_of(name: str, value: object) -> Check:
 
 
 _MOST = 1 << 60
+_OPTIONAL = ("gemm_f32",)
 _OF_GPU: Mapping[str, Check] = {
     **dict.fromkeys(("profile", "name", "driver_release"), text),
     "assumed": flag,

@@ -14,19 +14,20 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from phantora_py.data.arrays import read_array
 from phantora_py.data.broken_archive import BrokenArchive
+from phantora_py.data.rows import Allocation, Batch
 from phantora_py.data.schema import (
     check_link_use,
     check_run,
     check_sizes,
     check_spans,
     member_checks,
-    read_array,
 )
 from phantora_py.data.told import Told
 from sim_server.errors import UsageError
@@ -57,40 +58,6 @@ _UNREADABLE = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError),
     *(OverflowError, RuntimeError, ValueError),
 )
-
-
-class Allocation(NamedTuple):
-    """Device memory that a rank took, or gave back."""
-
-    rank: int
-    time_ns: int
-    """Of the rank's host."""
-    device: int
-    kind: int
-    """MemoryKind."""
-    size_bytes: int
-    """As charged to the device; negative: given back."""
-    in_use_bytes: int
-    """Of the device, afterwards."""
-    pointer: int
-    """0 for what has no address."""
-    site: str
-    """The Python line that took it."""
-
-
-class Batch(NamedTuple):
-    """A piece of the training data that a rank has taken."""
-
-    rank: int
-    time_ns: int
-    """Of the rank's host."""
-    source: str
-    """One of BATCH_SOURCES."""
-    key: str
-    """The table, the graph or the loader."""
-    samples: int
-    tokens: int
-    """0 if it has none."""
 
 
 class RunData:

@@ -6,8 +6,6 @@ expect anything else. Keys that are not listed are of later versions, or only sh
 
 from __future__ import annotations
 
-import io
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -483,31 +481,3 @@ def check_link_use(uses: npt.NDArray[np.void], loads: int) -> None:
     for what, rows_of in wrong.items():
         if rows_of.any():
             raise Fault(f"row {int(np.argmax(rows_of))} {what}")
-
-
-def read_array(content: bytes, row_type: np.dtype[np.void]) -> npt.NDArray[np.void]:
-    """The rows of a .npy file, which must be of that type. Raises: Fault."""
-    head = _ArrayHead(content)
-    if head.dtype != row_type or len(head.shape) != 1:
-        raise Fault(f"its rows are not of the type {row_type}")
-    size_bytes = len(content) - head.offset_bytes
-    if size_bytes != math.prod(head.shape) * row_type.itemsize:
-        raise Fault(f"it has {size_bytes:,} bytes for {head.shape[0]:,} rows")
-    return np.frombuffer(content, row_type, offset=head.offset_bytes)
-
-
-class _ArrayHead:
-    """What a .npy file says of itself."""
-
-    def __init__(self, content: bytes) -> None:
-        file = io.BytesIO(content)
-        try:
-            version = np.lib.format.read_magic(file)
-            if version != (1, 0):
-                raise Fault(f"it is of version {version} of the format")
-            self.shape, _, self.dtype = np.lib.format.read_array_header_1_0(file)
-        except Fault:
-            raise
-        except Exception as error:  # whatever numpy's parser finds
-            raise Fault(f"it is no array: {error}") from error
-        self.offset_bytes = file.tell()

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phantora_py.data import Allocation, RunData
+from phantora_py.data import RunData
+from phantora_py.data.rows import Allocation
 from phantora_py.report.iterations import Nanoseconds
 from sim_server.errors import UsageError
 from sim_server.records import MemoryKind

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from phantora_py.data import Batch, RunData
+from phantora_py.data import RunData
+from phantora_py.data.rows import Batch
 from phantora_py.data.schema import BATCH_SOURCES
 from phantora_py.report.gpus import run_gpus
 from phantora_py.report.iterations import Iterations, find_steps

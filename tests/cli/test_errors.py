@@ -48,7 +48,7 @@ GOLDEN = {
     "bad choice": (
         ["run", "--host-time", "wall", "--", "sh"],
         "phantora: usage: argument --host-time: invalid choice: 'wall' (choose from 'fixed', "
-        "'measured', 'recorded', 'off'). See: phantora run --help\n",
+        "'measured', 'recorded', 'counted', 'off'). See: phantora run --help\n",
     ),
     "server without token": (
         ["run", "--server", "127.0.0.1:1", "--", "sh"],

@@ -21,6 +21,7 @@ from sim_server import simulation_pb2 as wire
 progress.FIRST_SHOWN_S = 0.0
 prepared = SimpleNamespace(
     layout=SimpleNamespace(ranks=8, nodes=1),
+    command=SimpleNamespace(launch=None),
     fold=None,
     live_ranks=range(8),
     cluster=SimpleNamespace(name="h100"),

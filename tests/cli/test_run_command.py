@@ -354,7 +354,7 @@ exit $code
             "echo full; head -c 20m /dev/zero > $PHANTORA_RUN_DIR/x; exit 3",
             4,
             "a rank failed: Rank 0 ended with exit code 3. It was the first to fail; the others "
-            "were stopped. There is no room left in /dev/shm for what it prints. It",
+            "were stopped. There is no room left in /dev/shm for what it prints. What it said",
         ),
     ],
     ids=["shared memory", "output", "output later", "shared memory later"],

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from phantora_runs import PROGRAMS, Phantora
 
+from phantora_py.agent.output import LAST_WORDS, SAID_ABOVE
 from phantora_py.data import RunData
 
 pytestmark = pytest.mark.torch
@@ -91,7 +92,10 @@ def test_a_rank_that_fails(failing_phantora: Phantora, case: str) -> None:
     assert ours[0].startswith(message)
     assert run.wall_s < QUICK_S
     assert run.data.run["exit_code"] == exit_code
-    assert run.data.run["message"] in run.errors
+    # The screen has a rank's own words already, the data file beside the message.
+    assert LAST_WORDS.sub(SAID_ABOVE, run.data.run["message"]) in run.errors
+    assert (case in TRACEBACKS) == bool(LAST_WORDS.search(run.data.run["message"]))
+    assert run.errors.count("Traceback") <= 1
     assert [said for said in SAYS.get(case, []) if said not in run.errors] == []
     assert (case in TRACEBACKS) == ("Traceback" in run.errors)
     assert TRACEBACKS.get(case, "") in run.errors

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from phantora_py.data import Allocation, RunData
+from phantora_py.data import RunData
 from phantora_py.data.operations import tracks_of
+from phantora_py.data.rows import Allocation
 from phantora_py.report.iterations import Nanoseconds, find_iterations, find_steps
 from phantora_py.report.trace.names import Label, Labels
 from phantora_py.report.window import Window

@@ -1,0 +1,39 @@
+"""Rows of a data file that have names."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Allocation(NamedTuple):
+    """Device memory that a rank took, or gave back."""
+
+    rank: int
+    time_ns: int
+    """Of the rank's host."""
+    device: int
+    kind: int
+    """MemoryKind."""
+    size_bytes: int
+    """As charged to the device; negative: given back."""
+    in_use_bytes: int
+    """Of the device, afterwards."""
+    pointer: int
+    """0 for what has no address."""
+    site: str
+    """The Python line that took it."""
+
+
+class Batch(NamedTuple):
+    """A piece of the training data that a rank has taken."""
+
+    rank: int
+    time_ns: int
+    """Of the rank's host."""
+    source: str
+    """One of BATCH_SOURCES."""
+    key: str
+    """The table, the graph or the loader."""
+    samples: int
+    tokens: int
+    """0 if it has none."""
