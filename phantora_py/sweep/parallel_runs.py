@@ -10,8 +10,8 @@ from phantora_py.machine.host_memory import available_bytes
 
 # Of what is available when the sweep begins: runs are weighed seldom, and not all alike (assumed).
 _MEMORY_SHARE = 0.8
-# Ranks, agent and server keep as many busy, also of a run with one rank (assumed).
-_PROCESSORS_OF_A_RUN = 2
+PROCESSORS_OF_A_RUN = 2
+"""Ranks, agent and server keep as many busy, also of a run with one rank (assumed)."""
 
 
 class ParallelRuns:
@@ -26,7 +26,7 @@ class ParallelRuns:
         processors: int | None = None,
     ) -> None:
         """`most`: the user's number."""
-        self.most = most or max(1, (processors or os.cpu_count() or 1) // _PROCESSORS_OF_A_RUN)
+        self.most = most or max(1, (processors or os.cpu_count() or 1) // PROCESSORS_OF_A_RUN)
         self._weighs = most is None
         self._memory_bytes = int(_MEMORY_SHARE * available())
         self._rank_bytes: float | None = None

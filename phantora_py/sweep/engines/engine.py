@@ -7,9 +7,6 @@ from typing import Protocol
 
 from phantora_py.sweep.task import Task
 
-PROCESSORS_OF_A_RUN = 2
-"""Ranks, agent and server keep as many busy, also of a run with one rank (assumed)."""
-
 Ended = tuple[Task, str]
 """A task whose result has been kept; or the reason why it has none."""
 

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from phantora_py.launch.module import module_command
-from phantora_py.sweep.engines.engine import PROCESSORS_OF_A_RUN, Ended, RankMemory, in_batches
+from phantora_py.sweep.engines.engine import Ended, RankMemory, in_batches
+from phantora_py.sweep.parallel_runs import PROCESSORS_OF_A_RUN
 from phantora_py.sweep.results import Results
 from phantora_py.sweep.task import Task, write_task
 from sim_server.errors import UsageError
