@@ -41,9 +41,9 @@ PH_EXPORT std::uint32_t global_rank() noexcept;
 // Appends `record`; its host_gap_ns is filled in here, and with `locate` its Python call site. Work on a stream that is
 // being captured goes to the graph instead (graph/capture.h).
 // Blocks only while the ring is full.
-PH_EXPORT void emit(Record record, bool locate = false) noexcept;
+PH_EXPORT void emit(Record& record, bool locate = false) noexcept;
 // A record followed by its payload, contiguous in the ring.
-PH_EXPORT void emit(Record record, std::string_view payload) noexcept;
+PH_EXPORT void emit(Record& record, std::string_view payload) noexcept;
 // Several records that must stand together (NcclLaunch and its NcclOps); `locate` applies to the first.
 PH_EXPORT void emit(std::span<Record> records, bool locate) noexcept;
 

@@ -11,7 +11,7 @@
 
 namespace ph {
 
-void emit(Record record, bool locate) noexcept {
+void emit(Record& record, bool locate) noexcept {
   if (!attached()) return;
   if (locate) record.site = current_site();
   if (capture_record(record)) return;
@@ -19,7 +19,7 @@ void emit(Record record, bool locate) noexcept {
   write_or_resume({&record, 1}, {}, std::nullopt);
 }
 
-void emit(Record record, std::string_view payload) noexcept {
+void emit(Record& record, std::string_view payload) noexcept {
   if (!attached()) return;
   record.arg[PayloadArg::Bytes] = payload.size();
   write_or_resume({&record, 1}, payload, std::nullopt);

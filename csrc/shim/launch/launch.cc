@@ -25,11 +25,11 @@ namespace {
 // Two launches that differ only in integers beyond these share a signature; no kernel of PyTorch 2.15 has as many.
 constexpr std::size_t kMaxValues = 32;
 
-// What tells two launches of one function apart.
+// What tells two launches of one function apart: the first `values` of `value`; what follows them is never read.
 struct LaunchKey {
-  LaunchShape shape{};
-  std::uint32_t values = 0;
-  std::array<std::int64_t, kMaxValues> value{};
+  LaunchShape shape;
+  std::uint32_t values;
+  std::array<std::int64_t, kMaxValues> value;
 
   bool operator==(const LaunchKey& other) const noexcept {
     return std::memcmp(&shape, &other.shape, sizeof shape) == 0 && values == other.values &&
@@ -92,7 +92,8 @@ void keep(const KernelFunction& function, std::string_view signature, void** arg
 std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, void** arguments,
                            const LaunchForm& form) {
   if (function.is_grouped_product && stated_product != 0) return stated_product;
-  LaunchKey key{shape, 0, {}};
+  LaunchKey key;
+  key.shape = shape;
   key.values =
       static_cast<std::uint32_t>(read_scalars(function.plan, shape, arguments, key.value.data(), key.value.size()));
   const std::lock_guard lock(function.mutex);
