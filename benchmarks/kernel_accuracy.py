@@ -1,6 +1,6 @@
 """How far the kernel models are from published measurements, in shapes that the fit has not seen.
 
-    python benchmarks/kernel_accuracy.py FOLDER [--write] [--coefficients]
+    python benchmarks/kernel_accuracy.py FOLDER [--write | --coefficients]
 
 FOLDER has the measurements (`published_kernels`); they are not part of the repository. Whole shape
 regions are left out of a fit and predicted by it. `--write` puts the tables into
@@ -10,7 +10,6 @@ GPU profiles. Needs SciPy (dependency group `accuracy`).
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields, replace
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from accuracy_pages import command
 from kernel_models import Floats, Passes, Products, check_twins, fit, pass_start, product_start
 from published_kernels import Point, read_attention, read_points, read_products
 
@@ -349,26 +349,5 @@ def coefficients(folder: Path) -> Iterator[str]:
             yield f"{field.name} = {value:.4g}"
 
 
-def main() -> int:
-    """Print or write the tables. Exit code 2 if the folder is not one."""
-    assert __doc__ is not None
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder", type=Path, help="of the measurements")
-    parser.add_argument("--write", action="store_true", help=f"into docs/{PAGE.name}")
-    parser.add_argument("--coefficients", action="store_true", help="a fit to everything")
-    arguments = parser.parse_args()
-    if not arguments.folder.is_dir():
-        print(f"{arguments.folder} is no folder", file=sys.stderr)
-        return 2
-    lines = list((coefficients if arguments.coefficients else tables)(arguments.folder))
-    print("\n".join(lines))
-    if arguments.write:
-        before = PAGE.read_text(encoding="ascii").partition(MARK)[0]
-        PAGE.write_text("\n".join([before + MARK, "", *lines, ""]), encoding="ascii")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(__doc__, PAGE, MARK, tables, coefficients))

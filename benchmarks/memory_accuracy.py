@@ -1,6 +1,6 @@
 """How far the models of memory-bound kernels are from published measurements.
 
-    python benchmarks/memory_accuracy.py FOLDER [--write] [--coefficients]
+    python benchmarks/memory_accuracy.py FOLDER [--write | --coefficients]
 
 FOLDER has the measurements (`memory_published`); they are not part of the repository. A fit sees
 half of the shapes, on A100; the tables are of the other half, and of GPUs that no fit has seen.
@@ -10,7 +10,6 @@ Needs SciPy (dependency group `accuracy`).
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -19,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from accuracy_pages import command
 from memory_published import Row, read_rows
 
 from sim_server.gpu import GpuProfile, load_gpu
@@ -271,29 +271,5 @@ def coefficients(folder: Path) -> Iterator[str]:
         yield f"{name} = {value:.3g}"
 
 
-def main() -> int:
-    """Print or write the tables. Exit code 2 if the folder is not one."""
-    assert __doc__ is not None
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder", type=Path, help="of the measurements")
-    parser.add_argument("--write", action="store_true", help=f"into docs/{PAGE.name}")
-    parser.add_argument("--coefficients", action="store_true", help="fit, and print")
-    options = parser.parse_args()
-    if not options.folder.is_dir():
-        print(f"{options.folder} is no folder.", file=sys.stderr)
-        return 2
-    found = coefficients if options.coefficients else tables
-    lines = []
-    for line in found(options.folder):
-        print(line, flush=True)
-        lines.append(line)
-    if options.write and not options.coefficients:
-        page = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
-        PAGE.write_text(page + MARK + "\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(__doc__, PAGE, MARK, tables, coefficients))

@@ -9,7 +9,6 @@ into docs/accuracy-products.md. Needs SciPy (dependency group `accuracy`).
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 import sys
@@ -22,6 +21,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from accuracy_pages import command
 
 from sim_server.gpu import GpuProfile, load_gpu
 from sim_server.kernels import KernelTimer
@@ -181,27 +181,5 @@ def tables(folder: Path) -> Iterator[str]:
         yield _line(f"experts, {library}", calls, load_gpu(gpu), ("bf16", "bf16"))
 
 
-def main() -> int:
-    """Print or write the table. Exit code 2 if the folder is not one."""
-    assert __doc__ is not None
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder", type=Path, help="of the measurements")
-    parser.add_argument("--write", action="store_true", help=f"into docs/{PAGE.name}")
-    options = parser.parse_args()
-    if not options.folder.is_dir():
-        print(f"{options.folder} is no folder.", file=sys.stderr)
-        return 2
-    lines = []
-    for line in tables(options.folder):
-        print(line, flush=True)
-        lines.append(line)
-    if options.write:
-        page = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
-        PAGE.write_text(page + MARK + "\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(command(__doc__, PAGE, MARK, tables))
