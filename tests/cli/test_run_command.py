@@ -131,9 +131,11 @@ def test_lines_of_ranks_are_whole_and_named(tmp_path: Path) -> None:
 
 def test_the_output_of_all_ranks_is_kept(tmp_path: Path) -> None:
     """In the data file and, if asked for, in files; also what children print, and a rank that is
-    killed in the middle of a line.
+    killed in the middle of a line. What rank 0 prints after that would not be shown.
     """
-    script = "sh -c 'echo child; echo error >&2; printf end'; test $RANK = 0 || kill -9 $$"
+    prints = "sh -c 'echo child; echo error >&2; printf end'"
+    dies = "until test -e printed; do sleep .01; done; kill -9 $$"
+    script = f"{prints}; if test $RANK = 0; then touch printed; else {dies}; fi"
     done = phantora(tmp_path, "--quiet", "--rank", "0", "--log-dir", "logs", script=script)
     assert done.returncode == 4
     assert done.stdout == "child\nend"
