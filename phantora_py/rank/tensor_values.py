@@ -143,8 +143,14 @@ class TensorValues:
             raise UnknownValueError
         return values
 
-    def write(self, tensor: Any, values: Any) -> None:
-        """What a kernel has written. Large values stay unknown."""
+    def read_known(self, tensor: Any, values: Any) -> None:
+        """The known elements into `values`, a CPU tensor in one piece; its others stay."""
+        self._shim.ph_read_known_values(*self._place(tensor), ctypes.c_void_p(values.data_ptr()))
+
+    def write(self, tensor: Any, values: Any, chosen: Any = None) -> None:
+        """What a kernel has written. Large values stay unknown. `chosen`: flags in one piece, which
+        elements are written; the others stay as they are.
+        """
         if tensor.numel() == 0:
             return
         is_same = tensor.layout is values.layout and tensor.shape == values.shape
@@ -152,7 +158,10 @@ class TensorValues:
             self.forget(tensor)
             return
         values = values.detach().resolve_conj().resolve_neg().to(tensor.dtype).contiguous()
-        self._shim.ph_write_values(*self._place(tensor), ctypes.c_void_p(values.data_ptr()))
+        flags = None if chosen is None else chosen.data_ptr()
+        self._shim.ph_write_values(
+            *self._place(tensor), ctypes.c_void_p(values.data_ptr()), ctypes.c_void_p(flags)
+        )
 
     def forget(self, tensor: Any) -> None:
         """Nothing in it is known any more."""
