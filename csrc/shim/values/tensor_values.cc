@@ -73,7 +73,15 @@ bool gather(const Strided& tensor, unsigned char* to) {
 
 // The elements that are known, each to its place at `to`. False: none is.
 bool gather_known(const Strided& tensor, unsigned char* to) {
-  if (ph::known_now().known_bytes(tensor.data, tensor.extent_bytes()) == 0) return false;
+  const std::size_t extent = tensor.extent_bytes();
+  if (ph::known_now().known_bytes(tensor.data, extent) == 0) return false;
+  if (is_contiguous(tensor)) {
+    ph::known_now().each_in(tensor.data, extent, [&tensor, to](std::uintptr_t begin, std::size_t bytes) {
+      const auto* from = reinterpret_cast<const unsigned char*>(begin);
+      std::memcpy(to + (from - tensor.data), from, bytes);
+    });
+    return true;
+  }
   each_element(tensor, [&tensor, &to](std::size_t offset) {
     if (ph::known_now().covers(tensor.data + offset, tensor.element_bytes)) {
       std::memcpy(to, tensor.data + offset, tensor.element_bytes);
@@ -124,8 +132,9 @@ PH_EXPORT int ph_read_known_values(const void* data, std::uint64_t element_bytes
                                    const std::int64_t* sizes, const std::int64_t* strides, void* to) noexcept {
   Strided tensor;
   if (!make_strided(data, element_bytes, dimensions, sizes, strides, tensor)) return 0;
-  bool known = false;
   const std::size_t extent = tensor.extent_bytes();
+  if (!ph::may_be_known(data, extent)) return 0;
+  bool known = false;
   ph::enqueue_value([&] { known = gather_known(tensor, static_cast<unsigned char*>(to)); }, {{data, extent, false}});
   ph::await_values_of(data, extent);
   return known ? 1 : 0;
@@ -174,6 +183,11 @@ PH_EXPORT void ph_write_values(void* data, std::uint64_t element_bytes, std::uin
 
 // Whether the first byte may be known: a quick no.
 PH_EXPORT int ph_may_be_known(const void* data) noexcept { return ph::any_known() && ph::is_known(data, 1) ? 1 : 0; }
+
+// The same of any byte.
+PH_EXPORT int ph_any_may_be_known(const void* data, std::uint64_t bytes) noexcept {
+  return ph::any_known() && ph::may_be_known(data, bytes) ? 1 : 0;
+}
 
 // Returns what was said before.
 PH_EXPORT int ph_state_writes(int stated) noexcept {

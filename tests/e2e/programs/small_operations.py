@@ -19,6 +19,18 @@ def inverse(order: torch.Tensor) -> torch.Tensor:
     return places
 
 
+def scale_after(gradient: float) -> float:
+    """Of a loss, where one element of a gradient is this one."""
+    parameters = [torch.nn.Parameter(torch.ones(3, device="cuda")) for _ in range(2)]
+    optimizer = torch.optim.SGD(parameters, 1.0)
+    scaler = torch.amp.GradScaler("cuda", init_scale=4.0)
+    scaler.scale(sum(one.exp().sum() for one in parameters)).backward()
+    parameters[1].grad[1] = gradient
+    scaler.step(optimizer)
+    scaler.update()
+    return float(scaler.get_scale())
+
+
 OPERATIONS: dict[str, Callable[..., torch.Tensor | Tensors]] = {
     "nonzero": lambda flags, numbers, table: flags.nonzero(),
     "masked rows": lambda flags, numbers, table: table[flags],
@@ -71,6 +83,8 @@ def main() -> None:
     partly = torch.empty(4, dtype=torch.int64, device="cuda")
     partly[torch.tensor([3, 0], device="cuda")] = torch.tensor([8, 9], device="cuda")
     print(f"partly written: {partly.tolist()}, {partly[::3].tolist()}")
+    for gradient in (1.0, float("inf")):
+        print(f"scale after {gradient}: {scale_after(gradient)}")
     # What PyTorch reads back while it selects lies where known values have been.
     known = [torch.ones((), device="cuda") for _ in range(8)]
     del known
