@@ -23,18 +23,26 @@ WITHOUT_VALUES = {
 # recognises (csrc/shim/values) keep their values all the same.
 FREQUENT = {
     *("add", "sub", "mul", "div", "neg", "copy", "cat", "mean", "sum", "fill", "zero"),
-    *("sqrt", "rsqrt", "reciprocal", "exp", "pow", "lerp", "addcmul", "addcdiv", "norm"),
+    *("sqrt", "rsqrt", "reciprocal", "exp", "lerp", "addcdiv", "norm"),
     *("mm", "addmm", "bmm", "baddbmm", "linalg_vector_norm"),
     *("silu", "gelu", "relu", "sigmoid", "tanh", "threshold", "hardtanh", "leaky_relu"),
     *("_softmax", "_log_softmax", "native_layer_norm", "native_group_norm", "_fused_rms_norm"),
     *("_native_batch_norm_legit", "nll_loss_forward", "max_pool2d_with_indices"),
     *("_adaptive_avg_pool2d", "avg_pool2d", "upsample_nearest2d", "upsample_bilinear2d"),
 }
+# `2 ** x` gives it a number as a tensor on the device, which no kernel of Python can get.
+NUMBER_ON_DEVICE = "pow.Tensor_Tensor_out"
+# One call for the parameters of many layers.
+SELDOM = "_foreach_"
+# What these leave as it is may be unknown, unless they combine it with what they put there.
+PLACING = {
+    *("scatter_", "_index_put_impl_", "put_", "index_copy_", "index_fill_"),
+    *("masked_fill_", "masked_scatter_"),
+}
 # Their tensors are more than a piece of memory. What they are made of comes from other operators.
 OTHER_LAYOUTS = ("sparse", "nested", "quantize", "mkldnn")
 # Gradients, optimizers' steps, convolutions, attention: as above.
 FREQUENT_PARTS = (
-    "_foreach_zero",
     "backward",
     "_fused_ada",
     "_fused_sgd",
@@ -66,10 +74,23 @@ def reason_against(torch: ModuleType, name: str) -> str | None:
         "random": torch.Tag.nondeterministic_seeded in operator.tags,
         "view": any(one.alias_info and not one.alias_info.is_write for one in returns),
         "other layouts": any(part in name for part in OTHER_LAYOUTS),
-        "frequent": plain in FREQUENT or any(part in name for part in FREQUENT_PARTS),
+        "number on the device": name == NUMBER_ON_DEVICE,
+        "frequent": is_frequent(name, plain),
         "no kernel for the CPU": not has_kernel(f"aten::{name}", "CPU"),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
+
+
+def is_frequent(name: str, plain: str) -> bool:
+    """`plain`: without what says that it is of lists or in place."""
+    is_named = plain in FREQUENT or any(part in name for part in FREQUENT_PARTS)
+    return is_named and not name.startswith(SELDOM)
+
+
+def places_values(operator: Any) -> bool:
+    """Whether it moves values into a tensor, and looks at none that are there."""
+    names = {one.name for one in operator._schema.arguments}
+    return operator.overloadpacket.__name__ in PLACING and "reduce" not in names
 
 
 def has_counted_result(torch: ModuleType, operator: Any) -> bool:

@@ -26,19 +26,14 @@ class RandomOperations:
         self._values = values
         first, second = torch.__version__.split(".")[:2]
         self._of = Distributions(torch, (int(first), int(second)))
-        self._unseeded: dict[int, int] = {}
-        """By device: the seed that its generator began with, which nobody chose."""
 
     def attach(self) -> None:
         """Before the process uses a GPU."""
         self._draw = ctypes.PyDLL(None).ph_random_numbers
         self._draw.restype = None
-        # Before the program's own seeds, which wait for the same moment.
-        self._torch.cuda._lazy_call(self._note_seeds)
-
-    def _note_seeds(self) -> None:
-        for at, generator in enumerate(self._torch.cuda.default_generators):
-            self._unseeded[at] = generator.initial_seed()
+        self._is_from_entropy = ctypes.PyDLL(None).ph_is_from_entropy
+        self._is_from_entropy.argtypes = [ctypes.c_uint64]
+        self._is_from_entropy.restype = ctypes.c_bool
 
     def kernels(self) -> dict[str, Callable[[Kernel], Kernel]]:
         """By operator."""
@@ -166,7 +161,7 @@ class RandomOperations:
         if generator.device.type != "cuda":
             return None  # PyTorch refuses it.
         seed = generator.initial_seed()
-        if seed == self._unseeded.get(generator.device.index):
+        if self._is_from_entropy(seed):
             return None
         properties = cuda.get_device_properties(device)
         blocks = properties.max_threads_per_multi_processor // BLOCK

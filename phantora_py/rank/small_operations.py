@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from .expert_load import ExpertLoad
-from .operator_choice import carried_out, has_counted_result, promised_count
+from .operator_choice import carried_out, has_counted_result, places_values, promised_count
 from .operators import Kernel, overload, replaceable
 from .random_operations import RandomOperations
 from .special_operations import SpecialOperations
@@ -73,11 +73,15 @@ class SmallOperations:
     def _kernel(self, usual: Kernel, operator: Any) -> Kernel:
         is_capturing = self._torch.cuda.is_current_stream_capturing
         first_look = self._values.first_look
-        carry_out = _CarriedOut(self._torch, self._values, operator)
+        kind = _Placed if places_values(operator) else _CarriedOut
+        carry_out = kind(self._torch, self._values, operator)
+        # A list that begins with what is not known is left to the shim's rules, which are quicker.
+        is_list = operator.overloadpacket.__name__.startswith("_foreach_")
 
         def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
             inputs = first_look(arguments)
-            if inputs is Inputs.LEFT or is_capturing():
+            is_left = inputs is Inputs.LEFT or (is_list and inputs is Inputs.UNKNOWN)
+            if is_left or is_capturing():
                 return usual(keys, *arguments, **options)
             if inputs is Inputs.UNKNOWN:
                 return carry_out.launch_unknown(usual, keys, arguments, options)
@@ -318,3 +322,44 @@ class _CarriedOut:
     def _refuse_large(self, count: Any) -> None:
         if int(count) * 8 > self._values.most_bytes:
             raise UnknownValueError
+
+
+class _Placed(_CarriedOut):
+    """An operator that puts values into places of a tensor. What it leaves there may be unknown."""
+
+    def launch_unknown(self, usual: Kernel, keys: Any, arguments: Any, options: Any) -> Any:
+        """An input is not known: if that is the tensor alone, what is put there is."""
+        try:
+            with self._values.own_code():
+                placed = self._place(arguments, options)
+        except UnknownValueError:
+            return super().launch_unknown(usual, keys, arguments, options)
+        result = self._launch(usual, keys, arguments, options)
+        with self._values.own_code():
+            self._values.write(arguments[0], *placed)
+        return result
+
+    def _place(self, arguments: Any, options: Any) -> tuple[Any, Any]:
+        """What the tensor holds afterwards, and flags: of which elements that is known.
+
+        Raises: UnknownValueError
+        """
+        torch, tensor = self._torch, arguments[0]
+        given = {**dict(zip(self._names, arguments, strict=False)), **options}
+        is_apt = self._values.is_plain(tensor) and self._values.is_small(tensor)
+        if given.get("accumulate") or tensor.numel() == 0 or not is_apt:
+            raise UnknownValueError
+        others = [self._input(*one) for one in zip(self._names[1:], arguments[1:], strict=False)]
+        named = {name: self._input(name, one) for name, one in options.items()}
+        size_bytes = tensor.element_size()
+        found = []
+        for filler in (0, 1):  # The bytes of what is not known, which differ where it stays.
+            shape = (*tensor.shape, size_bytes)
+            values = torch.full(shape, filler, dtype=torch.uint8, device="cpu")
+            values = values.view(tensor.dtype).squeeze(-1)
+            self._values.read_known(tensor, values)
+            inputs = [values, *others]
+            self._compute(inputs, dict(named))
+            found.append(inputs[0].to(tensor.dtype).contiguous())
+        parts = [one.unsqueeze(-1).view(torch.uint8) for one in found]
+        return found[0], (parts[0] == parts[1]).all(-1).contiguous()

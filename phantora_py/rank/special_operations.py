@@ -107,11 +107,17 @@ class SpecialOperations:
 
         return topk
 
-    def _check_finite(self, _make: Callable[[Kernel], Kernel], usual: Kernel) -> Kernel:
-        """Gradients that nobody knows are finite: what was found before stays found."""
+    def _check_finite(self, make: Callable[[Kernel], Kernel], usual: Kernel) -> Kernel:
+        """What nobody knows of gradients is finite: what was found before stays found."""
+        by_values = make(usual)
 
         def check_finite(keys: Any, gradients: Any, found: Any, factor: Any) -> None:
+            if all(self._is_known(one) for one in (factor, *gradients)):
+                by_values(keys, gradients, found, factor)
+                return
             before = self._known(found)
+            if before is not None and any(self._holds_infinite(one) for one in gradients):
+                before.fill_(1)
             stated = self._values.state_writes(1)
             try:
                 usual(keys, gradients, found, factor)
@@ -126,6 +132,17 @@ class SpecialOperations:
                     self._values.write(found, before)
 
         return check_finite
+
+    def _holds_infinite(self, tensor: Any) -> bool:
+        """Whether one of the elements that are known is infinite or no number."""
+        if self._torch.cuda.is_current_stream_capturing() or not self._values.is_plain(tensor):
+            return False
+        if not self._values.may_be_known(tensor):
+            return False
+        with self._values.own_code():
+            values = self._torch.zeros(tensor.shape, dtype=tensor.dtype, device="cpu")
+            self._values.read_known(tensor, values)
+            return not bool(values.isfinite().all())
 
     def _running_extreme(self, make: Callable[[Kernel], Kernel], usual: Kernel) -> Kernel:
         """It writes all of two tensors that its schema has as changed. What they held before has no

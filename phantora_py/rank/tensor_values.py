@@ -41,6 +41,8 @@ class TensorValues:
         quick = ctypes.PyDLL(None)
         self._may_be_known = quick.ph_may_be_known
         self._may_be_known.argtypes = [ctypes.c_void_p]
+        self._any_may_be_known = quick.ph_any_may_be_known
+        self._any_may_be_known.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
         self.state_writes = quick.ph_state_writes
         self.state_writes.argtypes = [ctypes.c_int]
         shim.ph_mark_unknown.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
@@ -143,8 +145,22 @@ class TensorValues:
             raise UnknownValueError
         return values
 
-    def write(self, tensor: Any, values: Any) -> None:
-        """What a kernel has written. Large values stay unknown."""
+    def read_known(self, tensor: Any, values: Any) -> bool:
+        """The known elements into `values`, a CPU tensor in one piece; its others stay. Returns
+        whether there are any.
+        """
+        to = ctypes.c_void_p(values.data_ptr())
+        return bool(self._shim.ph_read_known_values(*self._place(tensor), to))
+
+    def may_be_known(self, tensor: Any) -> bool:
+        """Whether some of it may be: a quick no."""
+        pointer = tensor.data_ptr()
+        return bool(pointer and self._any_may_be_known(pointer, self._extent(tensor)))
+
+    def write(self, tensor: Any, values: Any, chosen: Any = None) -> None:
+        """What a kernel has written. Large values stay unknown. `chosen`: flags in one piece, which
+        elements are written; the others stay as they are.
+        """
         if tensor.numel() == 0:
             return
         is_same = tensor.layout is values.layout and tensor.shape == values.shape
@@ -152,21 +168,27 @@ class TensorValues:
             self.forget(tensor)
             return
         values = values.detach().resolve_conj().resolve_neg().to(tensor.dtype).contiguous()
-        self._shim.ph_write_values(*self._place(tensor), ctypes.c_void_p(values.data_ptr()))
+        flags = None if chosen is None else chosen.data_ptr()
+        self._shim.ph_write_values(
+            *self._place(tensor), ctypes.c_void_p(values.data_ptr()), ctypes.c_void_p(flags)
+        )
 
     def forget(self, tensor: Any) -> None:
         """Nothing in it is known any more."""
         if tensor.layout is not self._strided:
             return  # Kernels that make such tensors are left alone.
-        if tensor.is_contiguous():
-            extent = tensor.nbytes
-        elif tensor.numel() == 0:
-            return
-        else:
-            sizes = zip(tensor.shape, tensor.stride(), strict=True)
-            extent = (sum((n - 1) * step for n, step in sizes) + 1) * tensor.element_size()
+        extent = self._extent(tensor)
         if extent:
             self._mark_unknown(tensor.data_ptr(), extent)
+
+    def _extent(self, tensor: Any) -> int:
+        """From its first byte to its last."""
+        if tensor.is_contiguous():
+            return int(tensor.nbytes)
+        if tensor.numel() == 0:
+            return 0
+        sizes = zip(tensor.shape, tensor.stride(), strict=True)
+        return int((sum((n - 1) * step for n, step in sizes) + 1) * tensor.element_size())
 
     def _place(self, tensor: Any) -> tuple[Any, ...]:
         dimensions = tensor.dim()

@@ -30,6 +30,10 @@ GATHERED = [
     [[98, 84, 78, 8], [12, 57, 51, 75], [98, 84, 78, 8]],
 ]
 GATHERED_NUMBERS = [[97, 97, 41], [72, 4, 72]]
+UNKNOWN = (
+    *("unseeded", "normal", "exponential", "fused or not", "of a graph"),
+    *("after seed", "after cuda.seed", "after the same seed", "of a random generator"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +48,7 @@ def lines(phantora: Phantora) -> list[tuple[str, Any]]:
 def check_counts(run: Run) -> None:
     """All reads of unknown values, and no others, are counted."""
     reads = run.summary["trust"]["unknown_reads"]
-    assert sum(row["count"] for row in reads) == 5, reads
+    assert sum(row["count"] for row in reads) == len(UNKNOWN), reads
 
 
 @pytest.fixture(scope="module")
@@ -147,5 +151,6 @@ def test_choices(found: dict[str, Any]) -> None:
 
 def test_unknown_numbers(found: dict[str, Any]) -> None:
     """They read as zeros, and are counted (`check_counts`)."""
-    for name in ("unseeded", "normal", "exponential", "fused or not", "of a graph"):
+    for name in UNKNOWN:
         assert not any(found[name]), name
+    assert found["seeded again"] == found["uniform"][:3]

@@ -110,6 +110,7 @@ std::optional<BinaryOperation> parse_binary_operation(std::string_view name) {
   const std::vector<Scalar> types = lambda_parameters(name);
   if (types.size() != 2 || !is_integral(types[0])) return {};
   if (name.starts_with("div_floor_kernel_cuda(")) return BinaryOperation{Operator::FloorDivide, types[0], 1};
+  if (name.starts_with("div_trunc_kernel_cuda(")) return BinaryOperation{Operator::Divide, types[0], 1};
   strip(name, "at::native::");
   if (name.starts_with("remainder_kernel_cuda(")) return BinaryOperation{Operator::Remainder, types[0], 1};
   return {};

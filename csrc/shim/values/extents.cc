@@ -4,10 +4,9 @@
 #include <map>
 #include <mutex>
 
-#include <dlfcn.h>
-
 #include "shim/core/device.h"
 #include "shim/values/kept_addresses.h"
+#include "shim/values/pytorch.h"
 #include "shim/values/values.h"
 
 namespace ph {
@@ -95,13 +94,8 @@ extern "C" PH_EXPORT void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(
                                                                                 std::size_t reserved_bytes,
                                                                                 std::uint16_t device) noexcept {
   ph::note_block(pointer, bytes);
-  // PyTorch's libraries are not in the global scope, where RTLD_NEXT would look.
   using Report = void (*)(void*, std::int64_t, std::size_t, std::size_t, std::uint16_t);
-  static const auto report = [] {
-    void* library = dlopen("libc10.so", RTLD_LAZY | RTLD_NOLOAD);
-    return library == nullptr
-               ? Report{}
-               : reinterpret_cast<Report>(dlsym(library, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"));
-  }();
+  static const auto report =
+      reinterpret_cast<Report>(ph::pytorch_function("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"));
   if (report != nullptr) report(pointer, bytes, allocated_bytes, reserved_bytes, device);
 }

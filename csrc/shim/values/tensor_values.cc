@@ -71,6 +71,27 @@ bool gather(const Strided& tensor, unsigned char* to) {
   });
 }
 
+// The elements that are known, each to its place at `to`. False: none is.
+bool gather_known(const Strided& tensor, unsigned char* to) {
+  const std::size_t extent = tensor.extent_bytes();
+  if (ph::known_now().known_bytes(tensor.data, extent) == 0) return false;
+  if (is_contiguous(tensor)) {
+    ph::known_now().each_in(tensor.data, extent, [&tensor, to](std::uintptr_t begin, std::size_t bytes) {
+      const auto* from = reinterpret_cast<const unsigned char*>(begin);
+      std::memcpy(to + (from - tensor.data), from, bytes);
+    });
+    return true;
+  }
+  each_element(tensor, [&tensor, &to](std::size_t offset) {
+    if (ph::known_now().covers(tensor.data + offset, tensor.element_bytes)) {
+      std::memcpy(to, tensor.data + offset, tensor.element_bytes);
+    }
+    to += tensor.element_bytes;
+    return true;
+  });
+  return true;
+}
+
 // False: not a tensor with elements that can be reached.
 bool make_strided(const void* data, std::uint64_t element_bytes, std::uint64_t dimensions, const std::int64_t* sizes,
                   const std::int64_t* strides, Strided& tensor) {
@@ -106,9 +127,24 @@ PH_EXPORT int ph_read_values(const void* data, std::uint64_t element_bytes, std:
   return known ? 1 : 0;
 }
 
-// As if a kernel had written them now: `values` in row-major order.
+// The same of the elements that are known; what is at `to` for the others stays there. 0: none is known.
+PH_EXPORT int ph_read_known_values(const void* data, std::uint64_t element_bytes, std::uint64_t dimensions,
+                                   const std::int64_t* sizes, const std::int64_t* strides, void* to) noexcept {
+  Strided tensor;
+  if (!make_strided(data, element_bytes, dimensions, sizes, strides, tensor)) return 0;
+  const std::size_t extent = tensor.extent_bytes();
+  if (!ph::may_be_known(data, extent)) return 0;
+  bool known = false;
+  ph::enqueue_value([&] { known = gather_known(tensor, static_cast<unsigned char*>(to)); }, {{data, extent, false}});
+  ph::await_values_of(data, extent);
+  return known ? 1 : 0;
+}
+
+// As if a kernel had written them now: `values` in row-major order. `chosen` has a byte for each element, of which those
+// with a zero stay as they are; nullptr: all are written.
 PH_EXPORT void ph_write_values(void* data, std::uint64_t element_bytes, std::uint64_t dimensions,
-                               const std::int64_t* sizes, const std::int64_t* strides, const void* values) noexcept {
+                               const std::int64_t* sizes, const std::int64_t* strides, const void* values,
+                               const unsigned char* chosen) noexcept {
   Strided tensor;
   if (!ph::attached() || !make_strided(data, element_bytes, dimensions, sizes, strides, tensor)) return;
   std::size_t bytes = element_bytes;
@@ -117,24 +153,28 @@ PH_EXPORT void ph_write_values(void* data, std::uint64_t element_bytes, std::uin
   std::vector<unsigned char> kept(first, first + bytes);
   ph::keep_numbers(kept.data(), bytes);
   const std::size_t extent = tensor.extent_bytes();
-  const bool is_dense = extent == bytes;
+  const bool is_dense = extent == bytes && chosen == nullptr;
+  std::vector<bool> is_chosen(bytes / element_bytes, true);
+  if (chosen != nullptr) is_chosen.assign(chosen, chosen + is_chosen.size());
   if (is_dense) {
     ph::expect_known(data, bytes);
   } else {
-    each_element(tensor, [data, element_bytes](std::size_t offset) {
-      ph::expect_known(static_cast<unsigned char*>(data) + offset, element_bytes);
+    each_element(tensor, [data, element_bytes, &is_chosen, element = std::size_t{0}](std::size_t offset) mutable {
+      if (is_chosen[element++]) ph::expect_known(static_cast<unsigned char*>(data) + offset, element_bytes);
       return true;
     });
   }
   ph::enqueue_value(
-      [data, is_dense, tensor = std::move(tensor), kept = std::move(kept)] {
+      [data, is_dense, tensor = std::move(tensor), kept = std::move(kept), is_chosen = std::move(is_chosen)] {
         auto* to = static_cast<unsigned char*>(data);
         if (is_dense) ph::known_now().add(to, kept.size());
-        std::size_t done = 0;
-        each_element(tensor, [&](std::size_t offset) {
-          std::memcpy(to + offset, kept.data() + done, tensor.element_bytes);
-          if (!is_dense) ph::known_now().add(to + offset, tensor.element_bytes);
-          done += tensor.element_bytes;
+        const unsigned char* from = kept.data();
+        each_element(tensor, [&, element = std::size_t{0}](std::size_t offset) mutable {
+          if (is_chosen[element++]) {
+            std::memcpy(to + offset, from, tensor.element_bytes);
+            if (!is_dense) ph::known_now().add(to + offset, tensor.element_bytes);
+          }
+          from += tensor.element_bytes;
           return true;
         });
       },
@@ -143,6 +183,11 @@ PH_EXPORT void ph_write_values(void* data, std::uint64_t element_bytes, std::uin
 
 // Whether the first byte may be known: a quick no.
 PH_EXPORT int ph_may_be_known(const void* data) noexcept { return ph::any_known() && ph::is_known(data, 1) ? 1 : 0; }
+
+// The same of any byte.
+PH_EXPORT int ph_any_may_be_known(const void* data, std::uint64_t bytes) noexcept {
+  return ph::any_known() && ph::may_be_known(data, bytes) ? 1 : 0;
+}
 
 // Returns what was said before.
 PH_EXPORT int ph_state_writes(int stated) noexcept {

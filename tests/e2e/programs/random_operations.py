@@ -37,6 +37,17 @@ def of_a_graph() -> torch.Tensor:
     return tensor
 
 
+def of_a_random_generator() -> torch.Tensor:
+    generator = torch.Generator(DEVICE)
+    generator.seed()
+    return torch.rand(3, device=DEVICE, generator=generator)
+
+
+def after(seed: Callable[[], object]) -> torch.Tensor:
+    seed()
+    return torch.rand(3, device=DEVICE)
+
+
 DRAWS: dict[str, Callable[[], torch.Tensor]] = {
     "uniform": lambda: torch.rand(40, device=DEVICE),
     "uniform again": lambda: torch.rand(4, device=DEVICE),
@@ -69,6 +80,10 @@ UNKNOWN: dict[str, Callable[[], torch.Tensor]] = {
     "exponential": lambda: empty(5).exponential_(),
     "fused or not": lambda: empty(5).uniform_(-0.3, 0.3),
     "of a graph": of_a_graph,
+    "after seed": lambda: after(torch.seed),
+    "after cuda.seed": lambda: after(torch.cuda.seed),
+    "after the same seed": lambda: after(lambda: torch.manual_seed(torch.cuda.initial_seed())),
+    "of a random generator": of_a_random_generator,
 }
 
 
@@ -89,6 +104,8 @@ def main() -> None:
     say("order of 10, two equal keys", torch.randperm(10, device=DEVICE).tolist())
     for name, draw in UNKNOWN.items():
         say(name, draw().tolist())
+    torch.manual_seed(0)
+    say("seeded again", torch.rand(3, device=DEVICE).tolist())
     try:
         torch.rand(3, device=DEVICE, generator=torch.Generator())
     except RuntimeError as error:

@@ -111,6 +111,18 @@ MAKES: dict[str, Step] = {
     "to bool": lambda t, i, m, o: t.bool(),
     "lists": lambda t, i, m, o: torch._foreach_add([t, o], 1),
     "lists max": lambda t, i, m, o: torch._foreach_maximum([t], [o]),
+    "lists negate": lambda t, i, m, o: torch._foreach_neg([t, o]),
+    "square": lambda t, i, m, o: t**2,
+    "power of two": lambda t, i, m, o: 2 ** t.clamp(0, 5),
+    "divide": lambda t, i, m, o: torch.div(t, 3, rounding_mode="trunc"),
+    "multiply and add": lambda t, i, m, o: torch.addcmul(t, o, o),
+    # Into memory that nobody has written: of the CPU's tensor it is what happened to be there.
+    "set new rows": lambda t, i, m, o: torch.empty_like(t).index_fill_(0, i, 1),
+    "put into new rows": lambda t, i, m, o: torch.empty_like(t).index_put_((i,), o[i]),
+    "set new masked": lambda t, i, m, o: torch.empty_like(t).masked_fill_(m, 1),
+    "permute": lambda t, i, m, o: torch.empty_like(t).index_copy_(
+        0, torch.arange(len(t), device=t.device).flip(0), o
+    ),
     # Views
     "slice": lambda t, i, m, o: t[::2],
     "tail": lambda t, i, m, o: t[..., 1:],
@@ -135,6 +147,7 @@ CHANGES: dict[str, Step] = {
     "first": lambda t, i, m, o: t[0].copy_(o[0]),
     "scatter": lambda t, i, m, o: t.scatter_(0, torch.zeros_like(o[:1], dtype=torch.int64), o),
     "lists add": lambda t, i, m, o: torch._foreach_add_([t], [o]),
+    "lists zero": lambda t, i, m, o: torch._foreach_zero_([t]),
     "lists multiply": lambda t, i, m, o: torch._foreach_mul_([t], 2),
     "lists copy": lambda t, i, m, o: torch._foreach_copy_([t], [o]),
 }

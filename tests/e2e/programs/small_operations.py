@@ -11,6 +11,26 @@ FLAGS = torch.tensor([True, False, True, True, False, True])
 NUMBERS = torch.tensor([3, 1, 0, 3, 7, 1])
 TABLE = torch.arange(24.0).reshape(6, 4)
 
+
+def inverse(order: torch.Tensor) -> torch.Tensor:
+    """As programs sort back: every place of new memory is written."""
+    places = torch.empty_like(order)
+    places[order] = torch.arange(len(order), device=order.device)
+    return places
+
+
+def scale_after(gradient: float) -> float:
+    """Of a loss, where one element of a gradient is this one."""
+    parameters = [torch.nn.Parameter(torch.ones(3, device="cuda")) for _ in range(2)]
+    optimizer = torch.optim.SGD(parameters, 1.0)
+    scaler = torch.amp.GradScaler("cuda", init_scale=4.0)
+    scaler.scale(sum(one.exp().sum() for one in parameters)).backward()
+    parameters[1].grad[1] = gradient
+    scaler.step(optimizer)
+    scaler.update()
+    return float(scaler.get_scale())
+
+
 OPERATIONS: dict[str, Callable[..., torch.Tensor | Tensors]] = {
     "nonzero": lambda flags, numbers, table: flags.nonzero(),
     "masked rows": lambda flags, numbers, table: table[flags],
@@ -31,6 +51,13 @@ OPERATIONS: dict[str, Callable[..., torch.Tensor | Tensors]] = {
     "scatter": lambda flags, numbers, table: torch.zeros_like(numbers).scatter(
         0, numbers.argsort(), numbers
     ),
+    "inverse permutation": lambda flags, numbers, table: inverse(numbers.argsort(stable=True)),
+    "scatter into new memory": lambda flags, numbers, table: torch.empty_like(numbers).scatter_(
+        0, numbers.argsort(stable=True), numbers
+    ),
+    "power": lambda flags, numbers, table: (numbers**2, 2**numbers),
+    "division": lambda flags, numbers, table: torch.div(numbers, 2, rounding_mode="trunc"),
+    "lists": lambda flags, numbers, table: tuple(torch._foreach_add([numbers, numbers], 1)),
     "gather": lambda flags, numbers, table: table.gather(1, numbers.view(6, 1) // 2),
     "search": lambda flags, numbers, table: torch.searchsorted(table[1], table[1] + 0.5),
     "limits": lambda flags, numbers, table: (numbers.min(), numbers.max()),
@@ -52,6 +79,12 @@ def main() -> None:
     unknown = torch.randn(4096, 8, device="cuda") @ torch.randn(8, 8, device="cuda")
     loads = unknown.topk(2).indices.flatten().bincount(minlength=8).tolist()
     print(f"experts: {loads}", flush=True)
+    # What it leaves of unknown memory stays unknown: two places known, two read as zeros.
+    partly = torch.empty(4, dtype=torch.int64, device="cuda")
+    partly[torch.tensor([3, 0], device="cuda")] = torch.tensor([8, 9], device="cuda")
+    print(f"partly written: {partly.tolist()}, {partly[::3].tolist()}")
+    for gradient in (1.0, float("inf")):
+        print(f"scale after {gradient}: {scale_after(gradient)}")
     # What PyTorch reads back while it selects lies where known values have been.
     known = [torch.ones((), device="cuda") for _ in range(8)]
     del known
