@@ -251,6 +251,13 @@ def _add_fold_arguments(group: argparse._ArgumentGroup) -> None:
         "pp=4,dp=128,tp=8",
     )
     group.add_argument(
+        "--apart",
+        metavar="RANKS",
+        help="with --fold: ranks that do something else than the others, each range a class of its "
+        "own, as in 0,1000-1023 or dp=0; with --mesh, all ranks that differ from these in other "
+        "dimensions only are meant too",
+    )
+    group.add_argument(
         "--witness",
         dest="witnesses",
         type=int,
@@ -278,6 +285,7 @@ def run(options: argparse.Namespace) -> int:
         gpus=options.gpus,
         fold=options.fold,
         mesh=options.mesh,
+        apart=options.apart,
         witnesses=options.witnesses,
         output=options.output,
         host_time=options.host_time,

@@ -1,7 +1,6 @@
 """Of which ranks a data file tells: of a folded run, those that ran.
 
-Views tell of representatives. Witnesses did the same, and classes have one size, so that means over
-representatives are means over all ranks.
+Views tell of representatives; witnesses did the same.
 """
 
 from __future__ import annotations
@@ -36,10 +35,17 @@ class Told:
         """Those that views tell of."""
         return range(self.count) if self.fold is None else self.fold.representatives
 
-    @property
-    def ranks_each(self) -> int:
-        """How many ranks each of them stands for, itself among them."""
-        return 1 if self.fold is None else self.fold.replicas
+    def ranks_of(self, rank: int) -> int:
+        """How many ranks one of them stands for, itself among them."""
+        return 1 if self.fold is None else self.fold.class_sizes[rank]
+
+    def weights(self, ranks: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
+        """The same of each of `ranks`."""
+        weights = np.ones(self.count)
+        if self.fold is not None:
+            for rank, size in self.fold.class_sizes.items():
+                weights[rank] = size
+        return weights[ranks]
 
     def stand_in(self, rank: int) -> int:
         """The one that is told of in the place of this one."""
