@@ -167,8 +167,7 @@ Ready Operations::ready(const Operation& operation, std::uint64_t launch_id, Nan
              first.rank,
              first.site,
              {}};
-  for (const Participant& part : parts)
-    made.arrivals_ns.push_back(pair && !part.present ? now_ns : part.arrival_ns);
+  for (const Participant& part : parts) made.arrivals_ns.push_back(pair && !part.present ? now_ns : part.arrival_ns);
   return made;
 }
 

@@ -5,6 +5,7 @@ Views tell of representatives; witnesses did the same.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -13,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim_server.files.schema import Fault
-from sim_server.fold import Fold
+from sim_server.fold import Fold, NotClosedError
 
 _Value = TypeVar("_Value")
 
@@ -85,6 +86,17 @@ class Told:
             if row["rank"] in known
             for member in (*self.fold.stands_for(row["rank"]), *self._witnesses_of(row["rank"]))
         ]
+
+    def groups(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """With the images of each. `rows`: groups, each with its `ranks`."""
+        if self.fold is None:
+            return list(rows)
+        found = {tuple(row["ranks"]): row for row in rows}
+        for row in rows:
+            with contextlib.suppress(NotClosedError):
+                for image in self.fold.images(row["ranks"]):
+                    found.setdefault(image, row | {"ranks": list(image)})
+        return list(found.values())
 
     def _witnesses_of(self, rank: int) -> list[int]:
         assert self.fold is not None, "only folded runs have witnesses"

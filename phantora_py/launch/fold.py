@@ -34,7 +34,8 @@ def choose_fold(
     fold = Fold(_mesh(options.fold, options.mesh, layout.ranks))
     if fold.replicas == 1:
         raise UsageError(f"--fold {options.fold} leaves no rank out: leave the option away.")
-    fold = replace(fold, apart=_apart(fold, options.apart))
+    apart = _apart(fold, options.apart)
+    fold = replace(fold, apart=apart, searches=options.fold_searches)
     _check_nodes(fold, cluster, layout)
     wanted = DEFAULT_WITNESSES if options.witnesses is None else options.witnesses
     chosen = _witnesses(fold, wanted)

@@ -158,6 +158,7 @@ def make_hello(
     if settings.fold is not None:
         wanted.fold.witnesses.extend(settings.fold.witnesses)
         wanted.fold.apart.extend(map(str, settings.fold.apart))
+        wanted.fold.searches = settings.fold.searches
         for one in settings.fold.mesh:
             wanted.fold.mesh.add(name=one.name, size=one.size, folded=one.folded)
     return messages.Hello(
@@ -210,7 +211,7 @@ def _fold(wanted: messages.Wanted) -> Fold | None:
     if not wanted.HasField("fold"):
         return None
     mesh = tuple(Dimension(one.name, one.size, one.folded) for one in wanted.fold.mesh)
-    fold = Fold(mesh, tuple(wanted.fold.witnesses))
+    fold = Fold(mesh, tuple(wanted.fold.witnesses), searches=wanted.fold.searches)
     if len(wanted.fold.apart) > _MOST_DIMENSIONS:
         raise refused(f"the Hello has {len(wanted.fold.apart)} ranges of ranks that differ")
     if len(mesh) > _MOST_DIMENSIONS or fold.ranks != wanted.ranks:

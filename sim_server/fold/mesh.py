@@ -66,6 +66,8 @@ class Fold:
     mesh: tuple[Dimension, ...]
     witnesses: tuple[int, ...] = ()
     apart: tuple[Apart, ...] = ()
+    searches: bool = False
+    """Rank 0 runs to show which groups it makes: it waits for nobody that is absent."""
 
     @cached_property
     def ranks(self) -> int:
@@ -196,6 +198,7 @@ class Fold:
             "mesh": [[one.name, one.size, one.folded] for one in self.mesh],
             "witnesses": list(self.witnesses),
             **({"apart": [str(one) for one in self.apart]} if self.apart else {}),
+            **({"searches": True} if self.searches else {}),
         }
 
     @staticmethod
@@ -203,7 +206,8 @@ class Fold:
         """Inverse of `to_dict`. Raises: ValueError for what is no fold."""
         mesh = tuple(Dimension(str(name), int(size), bool(on)) for name, size, on in values["mesh"])
         apart = tuple(map(Apart.parse, values.get("apart", ())))
-        fold = Fold(mesh, tuple(map(int, values["witnesses"])), apart)
+        searches = bool(values.get("searches", False))
+        fold = Fold(mesh, tuple(map(int, values["witnesses"])), apart, searches)
         fold.check()
         return fold
 
@@ -228,9 +232,9 @@ def _product(sizes: Any) -> int:
     return product
 
 
-def _parts(block: Sequence[int], replicas: int) -> list[int] | None:
-    """The first replica of each part if all of them fall into parts like `block`, which begins at
-    0: numbers whose digits at some places take all values while the others are 0.
+def block_digits(block: Sequence[int]) -> list[tuple[int, int]] | None:
+    """Stride and count of each digit, lowest first, if `block` is numbers from 0 on whose digits at
+    some places take all values while the others are 0; None if not.
     """
     digits = []
     size = 1
@@ -245,7 +249,13 @@ def _parts(block: Sequence[int], replicas: int) -> list[int] | None:
         digits.append((stride, count))
         size = stride * count
         block = rest
-    if replicas % size:
+    return digits
+
+
+def _parts(block: Sequence[int], replicas: int) -> list[int] | None:
+    """The first replica of each part if all of them fall into parts like `block`."""
+    digits = block_digits(block)
+    if digits is None or (digits and replicas % (digits[-1][0] * digits[-1][1])):
         return None
     return [
         number

@@ -92,6 +92,8 @@ def operations_of(run: Run, ranks: set[int]) -> list[dict[str, Any]]:
             [PIPELINES, "1F1B", "2", "2"],
             id="pp-dp-tp",
         ),
+        pytest.param(["--fold", "auto"], [PIPELINES, "1F1B", "2", "2"], id="auto-pp-dp-tp"),
+        pytest.param(["--fold", "auto"], [*LLAMA, "--tp", "4", "--fsdp", "2"], id="auto-tp-fsdp2"),
     ],
 )
 def test_a_folded_run_is_as_one_of_all_ranks(
@@ -154,3 +156,12 @@ def test_absent_ranks_have_the_values_of_those_that_stand_for_them(phantora: Pha
     folding = run.summary["trust"]["folding"]
     assert sum(one["count"] for one in folding["stand_ins"]) > 2
     assert all("values_of_ranks.py" in one["site"] for one in folding["stand_ins"])
+
+
+def test_a_dimension_whose_ranks_differ_is_not_folded(phantora: Phantora) -> None:
+    """A witness finds it, and all ranks run then; the last run counts."""
+    whole = phantora.run(CLUSTER, DIFFERENT)
+    run = phantora.run([*CLUSTER, "--fold", "auto"], DIFFERENT)
+    assert run.exit_code == 0, run.errors
+    assert run.summary["trust"]["folding"] is None
+    assert run.data.run["digest"] == whole.data.run["digest"]
