@@ -253,6 +253,8 @@ class Engine:
         operations do not match; call again then. Otherwise everything before the bound and the
         limit has happened, and at the bound what docs/decisions/inbox-phases.md allows.
         """
+    def set_witnesses(self, ranks: Sequence[int]) -> None:
+        """Ranks whose sends and receives with absent ones wait for nobody. Before communicators."""
     def define_communicator(
         self, comm: int, members: Sequence[int], owners: Sequence[tuple[int, int]] | None = None
     ) -> None:

@@ -53,7 +53,8 @@ _AGREE = (
 
 _ABSENT = (
     "for which another rank stands in this run. Sends and receives reach ranks that run only: fold "
-    "dimensions of the mesh within which nobody sends, or run without --fold."
+    "dimensions of the mesh within which nobody sends, call a dimension of pipeline stages pp in "
+    "--mesh, so that witnesses run with all their stages, or run without --fold."
 )
 
 
@@ -124,6 +125,8 @@ class Simulation:
         )
         self._images = Images(self._environment, self._communication)
         self._witnesses = None if fold is None else Witnesses(fold)
+        if fold is not None:
+            self._engine.set_witnesses(fold.live if fold.searches else fold.witnesses)
         self._replies: list[Reply] = []
         self._meetings = Meetings(
             self._communicators,
@@ -402,7 +405,7 @@ class Simulation:
         for ready, operation, way, end in zip(together, operations, ways, ends, strict=True):
             assert end.callbacks is not None, "an operation has not ended when it starts"
             end.callbacks.append(partial(self._note_end, ready, operation, way))
-        self._images.start(operations, ends, self._communicators.images(together[0].comm))
+        self._images.start(ends, self._communicators.images(together[0].comm, operations))
 
     def _note_end(
         self, ready: Ready, operation: Operation, way: Way | None, end: simpy.Event

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bsim_server/simulation.proto\x12\x08phantora\"\xd8\x01\n\tFromAgent\x12 \n\x05hello\x18\x01 \x01(\x0b\x32\x0f.phantora.HelloH\x00\x12 \n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x0f.phantora.BatchH\x00\x12+\n\x0branks_aside\x18\x03 \x01(\x0b\x32\x14.phantora.RanksAsideH\x00\x12+\n\x0brank_exited\x18\x04 \x01(\x0b\x32\x14.phantora.RankExitedH\x00\x12\"\n\x06\x66inish\x18\x05 \x01(\x0b\x32\x10.phantora.FinishH\x00\x42\t\n\x07message\"\xff\x01\n\x07ToAgent\x12$\n\x07welcome\x18\x01 \x01(\x0b\x32\x11.phantora.WelcomeH\x00\x12$\n\x07\x61nswers\x18\x02 \x01(\x0b\x32\x11.phantora.AnswersH\x00\x12$\n\x07stalled\x18\x03 \x01(\x0b\x32\x11.phantora.StalledH\x00\x12&\n\x08progress\x18\x04 \x01(\x0b\x32\x12.phantora.ProgressH\x00\x12$\n\x07\x66\x61ilure\x18\x05 \x01(\x0b\x32\x11.phantora.FailureH\x00\x12)\n\ndata_chunk\x18\x06 \x01(\x0b\x32\x13.phantora.DataChunkH\x00\x42\t\n\x07message\"q\n\x05Hello\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x17\n\x0frecords_version\x18\x04 \x01(\r\x12\x13\n\x0blocal_ranks\x18\x02 \x03(\r\x12 \n\x06wanted\x18\x03 \x01(\x0b\x32\x10.phantora.Wanted\"\xd8\x02\n\x06Wanted\x12\r\n\x05ranks\x18\x01 \x01(\r\x12\r\n\x05nodes\x18\x02 \x01(\r\x12\x15\n\rgpus_per_node\x18\x03 \x01(\r\x12\x0f\n\x07\x63luster\x18\x04 \x01(\t\x12\x11\n\tsimulated\x18\x05 \x01(\x0c\x12?\n\x10nccl_environment\x18\x06 \x03(\x0b\x32%.phantora.Wanted.NcclEnvironmentEntry\x12\x14\n\x0cnccl_version\x18\x07 \x01(\r\x12\x0c\n\x04\x63uda\x18\x08 \x01(\t\x12\x11\n\tlibraries\x18\t \x01(\t\x12\x14\n\x0cuntil_steady\x18\n \x01(\x08\x12\x11\n\titeration\x18\x0b \x01(\t\x12\x1c\n\x04\x66old\x18\x0c \x01(\x0b\x32\x0e.phantora.Fold\x1a\x36\n\x14NcclEnvironmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"<\n\x04\x46old\x12!\n\x04mesh\x18\x01 \x03(\x0b\x32\x13.phantora.Dimension\x12\x11\n\twitnesses\x18\x02 \x03(\r\"7\n\tDimension\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\r\x12\x0e\n\x06\x66olded\x18\x03 \x01(\x08\"#\n\x07Welcome\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\"-\n\x05\x42\x61tch\x12$\n\x05ranks\x18\x01 \x03(\x0b\x32\x15.phantora.RankRecords\"A\n\x0bRankRecords\x12\x0c\n\x04rank\x18\x01 \x01(\r\x12\x15\n\rhost_clock_ns\x18\x02 \x01(\x04\x12\r\n\x05\x63\x65lls\x18\x03 \x01(\x0c\":\n\nRanksAside\x12\r\n\x05ranks\x18\x01 \x03(\r\x12\r\n\x05stirs\x18\x02 \x01(\x04\x12\x0e\n\x06proven\x18\x03 \x03(\r\"*\n\nRankExited\x12\x0c\n\x04rank\x18\x01 \x01(\r\x12\x0e\n\x06status\x18\x02 \x01(\x05\"\x08\n\x06\x46inish\",\n\x07\x41nswers\x12!\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x10.phantora.Answer\"e\n\x06\x41nswer\x12\x0c\n\x04rank\x18\x01 \x01(\r\x12\x0c\n\x04slot\x18\x02 \x01(\r\x12\x0e\n\x06status\x18\x03 \x01(\r\x12\x0f\n\x07time_ns\x18\x04 \x01(\x04\x12\r\n\x05value\x18\x05 \x01(\x04\x12\x0f\n\x07payload\x18\x06 \x01(\x0c\"R\n\x07Stalled\x12\x12\n\nheld_up_by\x18\x01 \x03(\r\x12\r\n\x05stirs\x18\x02 \x01(\x04\x12\x0f\n\x07\x61larmed\x18\x03 \x03(\r\x12\x13\n\x0bhelpers_run\x18\x04 \x03(\r\"l\n\x08Progress\x12\x12\n\niterations\x18\x01 \x01(\r\x12\x17\n\x0fvirtual_time_ns\x18\x02 \x01(\x04\x12 \n\x06steady\x18\x03 \x01(\x0b\x32\x10.phantora.Steady\x12\x11\n\tmeasuring\x18\x04 \x01(\r\"@\n\x06Steady\x12\x12\n\niterations\x18\x01 \x01(\r\x12\x0f\n\x07time_ns\x18\x02 \x01(\x04\x12\x11\n\tmedian_ns\x18\x03 \x01(\x04\"M\n\x07\x46\x61ilure\x12\x11\n\texit_code\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06tables\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"8\n\tDataChunk\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\x12\x0c\n\x04last\x18\x03 \x01(\x08\x32\x42\n\nSimulation\x12\x34\n\x06\x41ttach\x12\x13.phantora.FromAgent\x1a\x11.phantora.ToAgent(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bsim_server/simulation.proto\x12\x08phantora\"\xd8\x01\n\tFromAgent\x12 \n\x05hello\x18\x01 \x01(\x0b\x32\x0f.phantora.HelloH\x00\x12 \n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x0f.phantora.BatchH\x00\x12+\n\x0branks_aside\x18\x03 \x01(\x0b\x32\x14.phantora.RanksAsideH\x00\x12+\n\x0brank_exited\x18\x04 \x01(\x0b\x32\x14.phantora.RankExitedH\x00\x12\"\n\x06\x66inish\x18\x05 \x01(\x0b\x32\x10.phantora.FinishH\x00\x42\t\n\x07message\"\xff\x01\n\x07ToAgent\x12$\n\x07welcome\x18\x01 \x01(\x0b\x32\x11.phantora.WelcomeH\x00\x12$\n\x07\x61nswers\x18\x02 \x01(\x0b\x32\x11.phantora.AnswersH\x00\x12$\n\x07stalled\x18\x03 \x01(\x0b\x32\x11.phantora.StalledH\x00\x12&\n\x08progress\x18\x04 \x01(\x0b\x32\x12.phantora.ProgressH\x00\x12$\n\x07\x66\x61ilure\x18\x05 \x01(\x0b\x32\x11.phantora.FailureH\x00\x12)\n\ndata_chunk\x18\x06 \x01(\x0b\x32\x13.phantora.DataChunkH\x00\x42\t\n\x07message\"q\n\x05Hello\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\x12\x17\n\x0frecords_version\x18\x04 \x01(\r\x12\x13\n\x0blocal_ranks\x18\x02 \x03(\r\x12 \n\x06wanted\x18\x03 \x01(\x0b\x32\x10.phantora.Wanted\"\xd8\x02\n\x06Wanted\x12\r\n\x05ranks\x18\x01 \x01(\r\x12\r\n\x05nodes\x18\x02 \x01(\r\x12\x15\n\rgpus_per_node\x18\x03 \x01(\r\x12\x0f\n\x07\x63luster\x18\x04 \x01(\t\x12\x11\n\tsimulated\x18\x05 \x01(\x0c\x12?\n\x10nccl_environment\x18\x06 \x03(\x0b\x32%.phantora.Wanted.NcclEnvironmentEntry\x12\x14\n\x0cnccl_version\x18\x07 \x01(\r\x12\x0c\n\x04\x63uda\x18\x08 \x01(\t\x12\x11\n\tlibraries\x18\t \x01(\t\x12\x14\n\x0cuntil_steady\x18\n \x01(\x08\x12\x11\n\titeration\x18\x0b \x01(\t\x12\x1c\n\x04\x66old\x18\x0c \x01(\x0b\x32\x0e.phantora.Fold\x1a\x36\n\x14NcclEnvironmentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"]\n\x04\x46old\x12!\n\x04mesh\x18\x01 \x03(\x0b\x32\x13.phantora.Dimension\x12\x11\n\twitnesses\x18\x02 \x03(\r\x12\r\n\x05\x61part\x18\x03 \x03(\t\x12\x10\n\x08searches\x18\x04 \x01(\x08\"7\n\tDimension\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0c\n\x04size\x18\x02 \x01(\r\x12\x0e\n\x06\x66olded\x18\x03 \x01(\x08\"#\n\x07Welcome\x12\x18\n\x10protocol_version\x18\x01 \x01(\r\"-\n\x05\x42\x61tch\x12$\n\x05ranks\x18\x01 \x03(\x0b\x32\x15.phantora.RankRecords\"A\n\x0bRankRecords\x12\x0c\n\x04rank\x18\x01 \x01(\r\x12\x15\n\rhost_clock_ns\x18\x02 \x01(\x04\x12\r\n\x05\x63\x65lls\x18\x03 \x01(\x0c\":\n\nRanksAside\x12\r\n\x05ranks\x18\x01 \x03(\r\x12\r\n\x05stirs\x18\x02 \x01(\x04\x12\x0e\n\x06proven\x18\x03 \x03(\r\"*\n\nRankExited\x12\x0c\n\x04rank\x18\x01 \x01(\r\x12\x0e\n\x06status\x18\x02 \x01(\x05\"\x08\n\x06\x46inish\",\n\x07\x41nswers\x12!\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x10.phantora.Answer\"e\n\x06\x41nswer\x12\x0c\n\x04rank\x18\x01 \x01(\r\x12\x0c\n\x04slot\x18\x02 \x01(\r\x12\x0e\n\x06status\x18\x03 \x01(\r\x12\x0f\n\x07time_ns\x18\x04 \x01(\x04\x12\r\n\x05value\x18\x05 \x01(\x04\x12\x0f\n\x07payload\x18\x06 \x01(\x0c\"R\n\x07Stalled\x12\x12\n\nheld_up_by\x18\x01 \x03(\r\x12\r\n\x05stirs\x18\x02 \x01(\x04\x12\x0f\n\x07\x61larmed\x18\x03 \x03(\r\x12\x13\n\x0bhelpers_run\x18\x04 \x03(\r\"l\n\x08Progress\x12\x12\n\niterations\x18\x01 \x01(\r\x12\x17\n\x0fvirtual_time_ns\x18\x02 \x01(\x04\x12 \n\x06steady\x18\x03 \x01(\x0b\x32\x10.phantora.Steady\x12\x11\n\tmeasuring\x18\x04 \x01(\r\"@\n\x06Steady\x12\x12\n\niterations\x18\x01 \x01(\r\x12\x0f\n\x07time_ns\x18\x02 \x01(\x04\x12\x11\n\tmedian_ns\x18\x03 \x01(\x04\"M\n\x07\x46\x61ilure\x12\x11\n\texit_code\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x0e\n\x06tables\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"8\n\tDataChunk\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\x12\x0c\n\x04last\x18\x03 \x01(\x08\x32\x42\n\nSimulation\x12\x34\n\x06\x41ttach\x12\x13.phantora.FromAgent\x1a\x11.phantora.ToAgent(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,35 +44,35 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WANTED_NCCLENVIRONMENTENTRY']._serialized_start=924
   _globals['_WANTED_NCCLENVIRONMENTENTRY']._serialized_end=978
   _globals['_FOLD']._serialized_start=980
-  _globals['_FOLD']._serialized_end=1040
-  _globals['_DIMENSION']._serialized_start=1042
-  _globals['_DIMENSION']._serialized_end=1097
-  _globals['_WELCOME']._serialized_start=1099
-  _globals['_WELCOME']._serialized_end=1134
-  _globals['_BATCH']._serialized_start=1136
-  _globals['_BATCH']._serialized_end=1181
-  _globals['_RANKRECORDS']._serialized_start=1183
-  _globals['_RANKRECORDS']._serialized_end=1248
-  _globals['_RANKSASIDE']._serialized_start=1250
-  _globals['_RANKSASIDE']._serialized_end=1308
-  _globals['_RANKEXITED']._serialized_start=1310
-  _globals['_RANKEXITED']._serialized_end=1352
-  _globals['_FINISH']._serialized_start=1354
-  _globals['_FINISH']._serialized_end=1362
-  _globals['_ANSWERS']._serialized_start=1364
-  _globals['_ANSWERS']._serialized_end=1408
-  _globals['_ANSWER']._serialized_start=1410
-  _globals['_ANSWER']._serialized_end=1511
-  _globals['_STALLED']._serialized_start=1513
-  _globals['_STALLED']._serialized_end=1595
-  _globals['_PROGRESS']._serialized_start=1597
-  _globals['_PROGRESS']._serialized_end=1705
-  _globals['_STEADY']._serialized_start=1707
-  _globals['_STEADY']._serialized_end=1771
-  _globals['_FAILURE']._serialized_start=1773
-  _globals['_FAILURE']._serialized_end=1850
-  _globals['_DATACHUNK']._serialized_start=1852
-  _globals['_DATACHUNK']._serialized_end=1908
-  _globals['_SIMULATION']._serialized_start=1910
-  _globals['_SIMULATION']._serialized_end=1976
+  _globals['_FOLD']._serialized_end=1073
+  _globals['_DIMENSION']._serialized_start=1075
+  _globals['_DIMENSION']._serialized_end=1130
+  _globals['_WELCOME']._serialized_start=1132
+  _globals['_WELCOME']._serialized_end=1167
+  _globals['_BATCH']._serialized_start=1169
+  _globals['_BATCH']._serialized_end=1214
+  _globals['_RANKRECORDS']._serialized_start=1216
+  _globals['_RANKRECORDS']._serialized_end=1281
+  _globals['_RANKSASIDE']._serialized_start=1283
+  _globals['_RANKSASIDE']._serialized_end=1341
+  _globals['_RANKEXITED']._serialized_start=1343
+  _globals['_RANKEXITED']._serialized_end=1385
+  _globals['_FINISH']._serialized_start=1387
+  _globals['_FINISH']._serialized_end=1395
+  _globals['_ANSWERS']._serialized_start=1397
+  _globals['_ANSWERS']._serialized_end=1441
+  _globals['_ANSWER']._serialized_start=1443
+  _globals['_ANSWER']._serialized_end=1544
+  _globals['_STALLED']._serialized_start=1546
+  _globals['_STALLED']._serialized_end=1628
+  _globals['_PROGRESS']._serialized_start=1630
+  _globals['_PROGRESS']._serialized_end=1738
+  _globals['_STEADY']._serialized_start=1740
+  _globals['_STEADY']._serialized_end=1804
+  _globals['_FAILURE']._serialized_start=1806
+  _globals['_FAILURE']._serialized_end=1883
+  _globals['_DATACHUNK']._serialized_start=1885
+  _globals['_DATACHUNK']._serialized_end=1941
+  _globals['_SIMULATION']._serialized_start=1943
+  _globals['_SIMULATION']._serialized_end=2009
 # @@protoc_insertion_point(module_scope)

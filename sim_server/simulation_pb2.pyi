@@ -83,12 +83,16 @@ class Wanted(_message.Message):
     def __init__(self, ranks: _Optional[int] = ..., nodes: _Optional[int] = ..., gpus_per_node: _Optional[int] = ..., cluster: _Optional[str] = ..., simulated: _Optional[bytes] = ..., nccl_environment: _Optional[_Mapping[str, str]] = ..., nccl_version: _Optional[int] = ..., cuda: _Optional[str] = ..., libraries: _Optional[str] = ..., until_steady: bool = ..., iteration: _Optional[str] = ..., fold: _Optional[_Union[Fold, _Mapping]] = ...) -> None: ...
 
 class Fold(_message.Message):
-    __slots__ = ("mesh", "witnesses")
+    __slots__ = ("mesh", "witnesses", "apart", "searches")
     MESH_FIELD_NUMBER: _ClassVar[int]
     WITNESSES_FIELD_NUMBER: _ClassVar[int]
+    APART_FIELD_NUMBER: _ClassVar[int]
+    SEARCHES_FIELD_NUMBER: _ClassVar[int]
     mesh: _containers.RepeatedCompositeFieldContainer[Dimension]
     witnesses: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, mesh: _Optional[_Iterable[_Union[Dimension, _Mapping]]] = ..., witnesses: _Optional[_Iterable[int]] = ...) -> None: ...
+    apart: _containers.RepeatedScalarFieldContainer[str]
+    searches: bool
+    def __init__(self, mesh: _Optional[_Iterable[_Union[Dimension, _Mapping]]] = ..., witnesses: _Optional[_Iterable[int]] = ..., apart: _Optional[_Iterable[str]] = ..., searches: bool = ...) -> None: ...
 
 class Dimension(_message.Message):
     __slots__ = ("name", "size", "folded")

@@ -201,6 +201,7 @@ PYBIND11_MODULE(_engine, module) {
       .def("check_whole", &Engine::check_whole, py::arg("rank"))
       .def("set_duration", &Engine::set_duration, py::arg("rank"), py::arg("signature"), py::arg("duration_ns"),
            py::arg("sm_demand"), py::arg("timing_index"))
+      .def("set_witnesses", &Engine::set_witnesses, py::arg("ranks"))
       .def(
           "define_communicator",
           [](Engine& self, std::uint32_t comm, const std::vector<std::uint32_t>& gpus,

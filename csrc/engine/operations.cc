@@ -50,9 +50,10 @@ void Operations::define(std::uint32_t comm, std::vector<Member> members) {
   for (const Member& member : members) ++devices_of[member.rank];
   Communicator made;
   for (std::uint32_t position = 0; position < members.size(); ++position) {
-    const auto& [gpu, rank, device, present] = members[position];
-    if (!made.position.emplace(place(rank, devices_of[rank] == 1 ? kAnyDevice : device), position).second)
-      throw std::invalid_argument("communicator " + std::to_string(comm) + " has rank " + std::to_string(rank) +
+    const Member& member = members[position];
+    const std::uint64_t device = devices_of[member.rank] == 1 ? kAnyDevice : member.device;
+    if (!made.position.emplace(place(member.rank, device), position).second)
+      throw std::invalid_argument("communicator " + std::to_string(comm) + " has rank " + std::to_string(member.rank) +
                                   " twice");
   }
   made.members = std::move(members);
@@ -84,7 +85,7 @@ void Operations::arrive(const Arrival& arrival, Nanoseconds now_ns, Stop& stop) 
     throw MalformedInput("rank " + std::to_string(arrival.rank) + " names rank " + std::to_string(peer) +
                          " of communicator " + std::to_string(arrival.comm) + ", which has " + std::to_string(size));
   const bool sends = arrival.kind == NcclOpKind::Send;
-  if (pair && !comm.members[peer].present) {
+  if (pair && !comm.members[peer].present && !comm.members[self].witness) {
     stop.refused = "rank " + std::to_string(arrival.rank) + (sends ? " sends to" : " receives from") + " rank " +
                    std::to_string(comm.members[peer].rank) + " at " + sites_.text(arrival.rank, arrival.site);
     return;
@@ -166,7 +167,7 @@ Ready Operations::ready(const Operation& operation, std::uint64_t launch_id, Nan
              first.rank,
              first.site,
              {}};
-  for (const Participant& part : parts) made.arrivals_ns.push_back(part.arrival_ns);
+  for (const Participant& part : parts) made.arrivals_ns.push_back(pair && !part.present ? now_ns : part.arrival_ns);
   return made;
 }
 

@@ -35,6 +35,7 @@ from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from phantora_py.report.trust import doubts_of
 from phantora_py.runs import run as launch
+from phantora_py.runs.fold_search import AUTO, find_mesh, folded, unfolded_more
 from sim_server import simulation_pb2 as wire
 from sim_server.errors import LowTrust, UsageError
 
@@ -239,16 +240,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add_fold_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--fold",
-        metavar="N|DIMENSIONS",
+        metavar="N|DIMENSIONS|auto",
         help="run only one rank of those that do the same: N ranks, where rank r does as rank r "
         "modulo N; or the dimensions of --mesh along which ranks do the same, as in dp or "
-        "replicate,shard. All ranks are simulated (docs/folding.md)",
+        "replicate,shard; or auto, which finds that out in a run of rank 0. All ranks are "
+        "simulated (docs/folding.md)",
     )
     group.add_argument(
         "--mesh",
         metavar="NAME=SIZE,...",
         help="with --fold: the grid that the ranks form, outermost dimension first, as in "
         "pp=4,dp=128,tp=8",
+    )
+    group.add_argument(
+        "--apart",
+        metavar="RANKS",
+        help="with --fold: ranks that do something else than the others, each range a class of its "
+        "own, as in 0,1000-1023 or dp=0; with --mesh, all ranks that differ from these in other "
+        "dimensions only are meant too",
     )
     group.add_argument(
         "--witness",
@@ -278,6 +287,7 @@ def run(options: argparse.Namespace) -> int:
         gpus=options.gpus,
         fold=options.fold,
         mesh=options.mesh,
+        apart=options.apart,
         witnesses=options.witnesses,
         output=options.output,
         host_time=options.host_time,
@@ -327,16 +337,49 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _run(chosen: RunOptions) -> int:
-    prepared = launch.prepare(chosen)
-    speaks = not (chosen.quiet or chosen.json)
-    with Progress(prepared, shown=speaks) as progress:
-        outcome = launch.execute(prepared, progress)
-    if outcome.exit_code == 0:
-        _print_summary(chosen, prepared.output)
+    if chosen.fold == AUTO:
+        return _run_folded(chosen)
+    return _end(chosen, *_execute(chosen))
+
+
+def _run_folded(chosen: RunOptions) -> int:
+    """The folding is found out, and changed where a witness does something else."""
+    if chosen.mesh is not None or chosen.apart is not None:
+        raise UsageError("--fold auto finds the mesh itself: leave --mesh and --apart away.")
+    speaks = not chosen.quiet
     if speaks:
-        error_console().print(f"Wrote {prepared.output}")
-        error_console().print(f"Next: phantora report {prepared.output}")
-    return verdict(chosen, prepared.output, outcome)
+        error_console().print("--fold auto: rank 0 runs first, to see which groups it makes")
+    mesh = find_mesh(chosen, lambda options: _execute(options)[1])
+    while True:
+        options = folded(chosen, mesh)
+        if speaks:
+            what = f"--fold {options.fold} --mesh {options.mesh}" if options.fold else "all ranks"
+            error_console().print(f"--fold auto: {what}", soft_wrap=True)
+        path, outcome = _execute(options)
+        other = unfolded_more(mesh, outcome.message) if outcome.exit_code else None
+        if other is None:
+            return _end(options, path, outcome)
+        if speaks:
+            said = f"--fold auto starts again: {outcome.message.partition(': rank')[0]}"
+            error_console().print(said, soft_wrap=True)
+        mesh = other
+        path.unlink()
+
+
+def _execute(chosen: RunOptions) -> tuple[Path, Outcome]:
+    """One run: its data file, and how it ended."""
+    prepared = launch.prepare(chosen)
+    with Progress(prepared, shown=not (chosen.quiet or chosen.json)) as progress:
+        return prepared.output, launch.execute(prepared, progress)
+
+
+def _end(chosen: RunOptions, output: Path, outcome: Outcome) -> int:
+    if outcome.exit_code == 0:
+        _print_summary(chosen, output)
+    if not (chosen.quiet or chosen.json):
+        error_console().print(f"Wrote {output}")
+        error_console().print(f"Next: phantora report {output}")
+    return verdict(chosen, output, outcome)
 
 
 def _print_summary(options: RunOptions, path: Path) -> None:

@@ -346,7 +346,7 @@ class RunData:
         """
         if self.broke_off or "data_parallel.json" not in self._names:
             return []
-        return list(self._json("data_parallel.json"))
+        return self.told.groups(self._json("data_parallel.json"))
 
     @cached_property
     def host_tensors(self) -> dict[str, list[dict[str, Any]]]:

@@ -123,7 +123,8 @@ def _run(ends: bool) -> Check:
             {
                 "mesh": rows(row(text, whole(1, MOST_RANKS), flag)),
                 "witnesses": wholes(0, MOST_RANKS),
-            }
+            },
+            {"apart": rows(text), "searches": flag},
         ),
     }
     return record(start | end if ends else start, known)

@@ -1,11 +1,11 @@
 """Of which ranks a data file tells: of a folded run, those that ran.
 
-Views tell of representatives. Witnesses did the same, and classes have one size, so that means over
-representatives are means over all ranks.
+Views tell of representatives; witnesses did the same.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sim_server.files.schema import Fault
-from sim_server.fold import Fold
+from sim_server.fold import Fold, NotClosedError
 
 _Value = TypeVar("_Value")
 
@@ -36,10 +36,17 @@ class Told:
         """Those that views tell of."""
         return range(self.count) if self.fold is None else self.fold.representatives
 
-    @property
-    def ranks_each(self) -> int:
-        """How many ranks each of them stands for, itself among them."""
-        return 1 if self.fold is None else self.fold.replicas
+    def ranks_of(self, rank: int) -> int:
+        """How many ranks one of them stands for, itself among them."""
+        return 1 if self.fold is None else self.fold.class_sizes[rank]
+
+    def weights(self, ranks: npt.NDArray[np.uint32]) -> npt.NDArray[np.float64]:
+        """The same of each of `ranks`."""
+        weights = np.ones(self.count)
+        if self.fold is not None:
+            for rank, size in self.fold.class_sizes.items():
+                weights[rank] = size
+        return weights[ranks]
 
     def stand_in(self, rank: int) -> int:
         """The one that is told of in the place of this one."""
@@ -79,6 +86,17 @@ class Told:
             if row["rank"] in known
             for member in (*self.fold.stands_for(row["rank"]), *self._witnesses_of(row["rank"]))
         ]
+
+    def groups(self, rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """With the images of each. `rows`: groups, each with its `ranks`."""
+        if self.fold is None:
+            return list(rows)
+        found = {tuple(row["ranks"]): row for row in rows}
+        for row in rows:
+            with contextlib.suppress(NotClosedError):
+                for image in self.fold.images(row["ranks"]):
+                    found.setdefault(image, row | {"ranks": list(image)})
+        return list(found.values())
 
     def _witnesses_of(self, rank: int) -> list[int]:
         assert self.fold is not None, "only folded runs have witnesses"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from phantora_py.launch.layout import RunLayout
 from phantora_py.launch.options import RunOptions
@@ -11,9 +11,11 @@ from phantora_py.launchers.launch import Launch
 from sim_server.cluster import Cluster
 from sim_server.cluster.description import NodeType
 from sim_server.errors import UsageError
-from sim_server.fold import Dimension, Fold
+from sim_server.fold import Apart, Dimension, Fold
 
 DEFAULT_WITNESSES = 2
+PIPELINES = ("pp", "pipe", "stage")
+"""What names of dimensions begin with whose ranks send to each other."""
 
 
 def choose_fold(
@@ -21,7 +23,10 @@ def choose_fold(
 ) -> Fold | None:
     """None: all ranks run. Raises: UsageError for what is no fold, or does not go with it."""
     if options.fold is None:
-        for name, given in (("--mesh", options.mesh), ("--witness", options.witnesses)):
+        for name, given in (
+            *(("--mesh", options.mesh), ("--witness", options.witnesses)),
+            ("--apart", options.apart),
+        ):
             if given is not None:
                 raise UsageError(f"{name} is about ranks that are not run; give --fold too.")
         return None
@@ -29,9 +34,12 @@ def choose_fold(
     fold = Fold(_mesh(options.fold, options.mesh, layout.ranks))
     if fold.replicas == 1:
         raise UsageError(f"--fold {options.fold} leaves no rank out: leave the option away.")
+    apart = _apart(fold, options.apart)
+    fold = replace(fold, apart=apart, searches=options.fold_searches)
     _check_nodes(fold, cluster, layout)
     wanted = DEFAULT_WITNESSES if options.witnesses is None else options.witnesses
-    return Fold(fold.mesh, tuple(sorted(_witnesses(fold, wanted))))
+    chosen = _witnesses(fold, wanted)
+    return replace(fold, witnesses=tuple(sorted(_with_stages(fold, chosen))))
 
 
 def _check_nodes(fold: Fold, cluster: Cluster, layout: RunLayout) -> None:
@@ -99,6 +107,16 @@ def _mesh(fold: str, mesh: str | None, ranks: int) -> tuple[Dimension, ...]:
     return made
 
 
+def _with_stages(fold: Fold, witnesses: set[int]) -> set[int]:
+    """With the other stages of their pipelines: they send to each other."""
+    stride, found = fold.ranks, set(witnesses)
+    for dimension in fold.mesh:
+        stride //= dimension.size
+        if not dimension.folded and dimension.name.startswith(PIPELINES):
+            found = {one + at * stride for one in found for at in range(dimension.size)}
+    return found
+
+
 def _sizes(mesh: str) -> Iterator[tuple[str, int]]:
     names = []
     for part in mesh.split(","):
@@ -114,9 +132,34 @@ def _sizes(mesh: str) -> Iterator[tuple[str, int]]:
         yield name, int(size)
 
 
+def _apart(fold: Fold, given: str | None) -> tuple[Apart, ...]:
+    """`given`: ranges of ranks, or of the coordinates of a dimension. Raises: UsageError."""
+    if given is None:
+        return ()
+    sizes = {one.name: one.size for one in fold.mesh if one.folded} | {"": fold.ranks}
+    found = []
+    for text in given.split(","):
+        try:
+            one = Apart.parse(text.strip())
+        except ValueError:
+            one = Apart(0, -1)
+        if not 0 <= one.first <= one.last < sizes.get(one.dimension, 0):
+            raise UsageError(
+                f"--apart {given}: {text!r} is neither a rank, a range of ranks as in 1000-1023, "
+                "nor coordinates of a folded dimension as in dp=0."
+            )
+        if not one.dimension:
+            one = Apart(fold.replica(one.first), fold.replica(one.last))
+        if one.last < one.first:
+            raise UsageError(f"--apart {given}: {text!r} is no range of the ranks of one class.")
+        found.append(one)
+    return tuple(found)
+
+
 def _witnesses(fold: Fold, wanted: int) -> set[int]:
-    """The last of each folded dimension, then one from the middle, then others; each is the first
-    rank of every group of its own, so that others need not be there to found it.
+    """The last of each class that is apart and the one before it, the last of each folded
+    dimension, then one from the middle, then others; each is the first rank of every group of its
+    own, so that others need not be there to found it.
     """
     if wanted < 0:
         raise UsageError(f"--witness {wanted}: it is a number of ranks.")
@@ -126,8 +169,16 @@ def _witnesses(fold: Fold, wanted: int) -> set[int]:
         stride //= dimension.size
         if dimension.folded and dimension.size > 1:
             last = dimension.size - 1
-            order = [last, dimension.size // 2, *range(1, last)]
-            lines.append([at * stride for at in dict.fromkeys(order)])
+            edges = [
+                place
+                for one in fold.apart
+                if one.dimension in ("", dimension.name)
+                for place in (one.last, one.first - 1)
+                if 0 < place <= last
+            ]
+            order = [*edges, last, dimension.size // 2, *range(1, last)]
+            line = [at * stride for at in dict.fromkeys(order)]
+            lines.append([one for one in line if fold.representative(one) != one])
     chosen: dict[int, None] = {}
     for turn in range(max(map(len, lines))):
         chosen.update(dict.fromkeys(line[turn] for line in lines if turn < len(line)))

@@ -29,6 +29,10 @@ class RunOptions:
     """How many ranks to run, or the folded dimensions of `mesh`; None: all run."""
     mesh: str | None = None
     """The grid that ranks form, `dp=4,tp=8`, outermost dimension first."""
+    apart: str | None = None
+    """Ranks that are a class of their own, `0,1000-1023`, or coordinates, `dp=0`."""
+    fold_searches: bool = False
+    """The first run of `--fold auto`, see `runs.fold_search`."""
     witnesses: int | None = None
     """How many ranks run beside those to see whether they do the same; None: a few."""
     output: Path | None = None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from typing import Any
 
 LIVE_RANKS = "live-ranks"
 """In the run directory, the numbers of the ranks that run."""
+SEARCHES = "fold-searches"
+"""There if the run is to show which groups rank 0 makes, and within which it sends."""
 C10D = "torch.distributed.distributed_c10d"
 _PREFIX = "phantora-group:"  # csrc/shim/nccl/communicator.cc
 _NO_NAMES = (
@@ -60,6 +63,10 @@ def _prepare(shim: ctypes.CDLL, live: int, ranks: Path, c10d: ModuleType) -> Non
                 _replace(backend, "split", names.split_backend)
     if hasattr(c_module.ProcessGroup, "split_group"):
         _replace(c_module.ProcessGroup, "split_group", names.split)
+    if (ranks.parent / SEARCHES).exists():
+        sends = _Sends(shim, c10d)
+        for name in ("send", "recv", "recv_anysource"):
+            _replace(c_module.ProcessGroup, name, sends.tell)
     if c10d.is_gloo_available():
         _replace(c_module.ProcessGroupGloo, "__init__", _refuse_gloo)
     _replace(c_module.TCPStore, "__init__", functools.partial(_await_live, live))
@@ -139,6 +146,26 @@ class _Names:
             yield
         finally:
             self._shim.ph_making_group(b"")
+
+
+class _Sends:
+    """Tells within which groups a rank sends to others."""
+
+    def __init__(self, shim: ctypes.CDLL, c10d: ModuleType) -> None:
+        self._shim = shim
+        self._c10d = c10d
+        self._told: set[tuple[int, ...]] = set()
+
+    def tell(self, original: Any, group: Any, *args: Any, **named: Any) -> Any:
+        """Of a group's method that sends or receives."""
+        ranks = {place: rank for rank, place in self._c10d._world.pg_group_ranks[group].items()}
+        peers = [ranks[one] for one in (*args, *named.values()) if isinstance(one, int)][:1]
+        pair = (ranks[group.rank()], *(peers or [ranks[len(ranks) - 1]]))
+        if pair not in self._told:
+            self._told.add(pair)
+            told = {"kind": "group", "meeting": [], "ranks": pair}
+            self._shim.ph_statistics(json.dumps(told).encode())
+        return original(group, *args, **named)
 
 
 def _text(ranks: Iterable[int]) -> str:

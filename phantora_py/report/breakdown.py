@@ -80,8 +80,11 @@ def break_down(data: RunData, iterations: Iterations) -> Breakdown | None:
     if not iterations.count:
         return None
     boundaries_ns, alike = iterations.boundaries_ns, iterations.alike
-    rows = [gpu_times(data, gpu, boundaries_ns)[:, alike] for gpu in run_gpus(data)]
-    return Breakdown(*np.mean(rows, axis=(0, 2)).round().astype(np.int64).tolist())
+    gpus = run_gpus(data)
+    rows = [gpu_times(data, gpu, boundaries_ns)[:, alike].mean(axis=1) for gpu in gpus]
+    weights = [data.told.ranks_of(gpu.rank) for gpu in gpus]
+    means = np.average(rows, axis=0, weights=weights)
+    return Breakdown(*means.round().astype(np.int64).tolist())
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,8 @@ def products(data: RunData, window: Window, iterations: Iterations) -> Products 
     if not iterations.count or not flops.any():
         return None
     spans = window.ended_in(data.spans[data.spans["kind"] == KERNEL_SPAN])
-    counts = np.bincount(spans["id"], minlength=len(flops))
+    weights = data.told.weights(spans["rank"])
+    counts = np.bincount(spans["id"], weights, minlength=len(flops))
     by_type: Counter[str] = Counter()
     for timing, count, each in zip(data.timings, counts, flops, strict=True):
         by_type[timing.get("type", "")] += count * each
@@ -76,13 +77,12 @@ def products(data: RunData, window: Window, iterations: Iterations) -> Products 
     number = max(sorted(by_type), key=by_type.__getitem__)
     again = _again(data, spans, flops)
     peak_per_s = _peak_per_s(data, number)
-    each = data.told.ranks_each
     return Products(
-        executed=each * executed / iterations.compared,
-        again=None if again is None else each * again / iterations.compared,
+        executed=executed / iterations.compared,
+        again=None if again is None else again / iterations.compared,
         type=number,
-        peak_per_s=None if peak_per_s is None else each * peak_per_s,
-        gpus=each * len(run_gpus(data)),
+        peak_per_s=peak_per_s,
+        gpus=sum(data.told.ranks_of(gpu.rank) for gpu in run_gpus(data)),
         hidden_share=_hidden_share(data, spans),
     )
 
@@ -108,7 +108,7 @@ def _again(
         # As marks of iterations: what is issued at that time was issued before.
         begun = np.searchsorted(begins_ns, own["issue_ns"], side="left")
         ended = np.searchsorted(ends_ns, own["issue_ns"], side="left")
-        total += float(flops[own["id"][begun > ended]].sum())
+        total += data.told.ranks_of(rank) * float(flops[own["id"][begun > ended]].sum())
     return total
 
 
@@ -122,7 +122,9 @@ def _peak_per_s(data: RunData, number: str) -> float | None:
         peaks = [profile.peak_per_s.get(number) for profile in profiles]
     else:
         peaks = [data.settings["gpu"].get("peak_per_s", {}).get(number)] * len(gpus)
-    known = [peak for peak in peaks if peak]
+    known = [
+        data.told.ranks_of(gpu.rank) * peak for gpu, peak in zip(gpus, peaks, strict=True) if peak
+    ]
     return sum(known) if len(known) == len(gpus) else None
 
 

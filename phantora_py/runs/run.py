@@ -58,7 +58,7 @@ from phantora_py.launch.server import choose_server
 from phantora_py.launch.spool import choose_streams
 from phantora_py.launch.unsimulated import read_unsimulated
 from phantora_py.launchers.launch import Launch
-from phantora_py.rank.groups import LIVE_RANKS
+from phantora_py.rank.groups import LIVE_RANKS, SEARCHES
 from phantora_py.rank.step_marks import CALL_FILE
 from phantora_py.runs import stopped_calls
 from sim_server import simulation_pb2 as wire
@@ -342,6 +342,8 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
         settings["fold.live"] = str(len(prepared.live_ranks))
         numbers = "\n".join(map(str, prepared.live_ranks))
         (directory.path / LIVE_RANKS).write_text(numbers, encoding="ascii")
+        if prepared.fold.searches:
+            (directory.path / SEARCHES).touch()
     if not prepared.isolation.own_network:
         settings["network.shared"] = "1"
     if prepared.cpu is not None:

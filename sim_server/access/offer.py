@@ -20,7 +20,7 @@ from sim_server import simulation_pb2 as messages
 from sim_server.cluster import Cluster, place
 from sim_server.collectives.environment import NcclEnvironment
 from sim_server.errors import UsageError
-from sim_server.fold import Dimension, Fold
+from sim_server.fold import Apart, Dimension, Fold
 from sim_server.records import PROTOCOL_VERSION as RECORDS_VERSION
 from sim_server.settings import Settings, load_gpus, parse_choice
 
@@ -157,6 +157,8 @@ def make_hello(
     )
     if settings.fold is not None:
         wanted.fold.witnesses.extend(settings.fold.witnesses)
+        wanted.fold.apart.extend(map(str, settings.fold.apart))
+        wanted.fold.searches = settings.fold.searches
         for one in settings.fold.mesh:
             wanted.fold.mesh.add(name=one.name, size=one.size, folded=one.folded)
     return messages.Hello(
@@ -209,10 +211,13 @@ def _fold(wanted: messages.Wanted) -> Fold | None:
     if not wanted.HasField("fold"):
         return None
     mesh = tuple(Dimension(one.name, one.size, one.folded) for one in wanted.fold.mesh)
-    fold = Fold(mesh, tuple(wanted.fold.witnesses))
+    fold = Fold(mesh, tuple(wanted.fold.witnesses), searches=wanted.fold.searches)
+    if len(wanted.fold.apart) > _MOST_DIMENSIONS:
+        raise refused(f"the Hello has {len(wanted.fold.apart)} ranges of ranks that differ")
     if len(mesh) > _MOST_DIMENSIONS or fold.ranks != wanted.ranks:
         raise refused(f"the Hello folds {fold.ranks} ranks of {wanted.ranks}")
     try:
+        fold = replace(fold, apart=tuple(map(Apart.parse, wanted.fold.apart)))
         fold.check()
     except ValueError as error:
         raise refused(f"the Hello has a fold that is none: {error}") from error

@@ -180,6 +180,7 @@ def comm_init_ns(ranks: int) -> int:
     """Duration of the creation of a communicator of `ranks` ranks.
 
     Source: assumed; NCCL's own log ("Init timings") shows a few tenths of a second for 8 ranks,
-    growing with the number of ranks that exchange addresses.
+    growing with the number of ranks that exchange addresses. At some thousands of GPUs users tell
+    of minutes (NVIDIA/nccl issue 1156).
     """
     return 150_000_000 + 5_000_000 * ranks

@@ -1,5 +1,5 @@
 """Folded runs: ranks that are not run because others do the same (docs/decisions/folding.md)."""
 
-from sim_server.fold.mesh import Dimension, Fold, NotClosedError
+from sim_server.fold.mesh import Apart, Dimension, Fold, NotClosedError
 
-__all__ = ["Dimension", "Fold", "NotClosedError"]
+__all__ = ["Apart", "Dimension", "Fold", "NotClosedError"]

@@ -7,11 +7,13 @@ ranks the group consists (phantora_py/rank/groups.py).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sim_server._engine import MalformedInput
 from sim_server.errors import Mismatch
 from sim_server.fold.mesh import Fold, NotClosedError
 from sim_server.records.communicators import NO_COLOUR, Communicators, Joiner, Member
+from sim_server.records.operations import Operation
 
 
 class Refusal(Exception):  # noqa: N818 - says what happened
@@ -34,9 +36,32 @@ class FoldedCommunicators(Communicators):
         self._images: dict[int, list[tuple[int, ...]]] = {}
         self._stand_ins: dict[int, list[int]] = {}
 
-    def images(self, communicator: int) -> Sequence[tuple[int, ...]]:
-        """See `Communicators.images`."""
-        return self._images[communicator]
+    def images(
+        self, communicator: int, operations: Sequence[Operation]
+    ) -> Sequence[Sequence[Operation]]:
+        """See `Communicators.images`. Where some members are absent, pairs have images within."""
+        groups = [[one.of(image) for one in operations] for image in self._images[communicator]]
+        if communicator in self._stand_ins:
+            pairs = [one for one in operations if self._has_images(one)]
+            images = (self._fold.images(one.participants) for one in pairs)
+            groups += [
+                [
+                    replace(one, source=pair[0], destination=pair[1])
+                    for one, pair in zip(pairs, together, strict=True)
+                ]
+                for together in zip(*images, strict=True)
+                if not any(self._fold.is_live(rank) for pair in together for rank in pair)
+            ]
+        return groups
+
+    def _has_images(self, operation: Operation) -> bool:
+        """Whether it is a pair of representatives in one replica."""
+        fold, pair = self._fold, operation.participants
+        return (
+            operation.is_point_to_point
+            and all(fold.representative(rank) == rank for rank in pair)
+            and fold.replica(pair[0]) == fold.replica(pair[1])
+        )
 
     def stand_ins(self, communicator: int) -> Sequence[int] | None:
         """See `Communicators.stand_ins`."""
@@ -108,7 +133,7 @@ class FoldedCommunicators(Communicators):
         self._images[identifier] = [
             image
             for image in images
-            if fold.representative(ranks[0]) in ranks and not any(map(fold.is_live, image))
+            if fold.representative(image[0]) in ranks and not any(map(fold.is_live, image))
         ]
         if all(map(fold.is_live, ranks)):
             return

@@ -29,15 +29,14 @@ class Images:
 
     def start(
         self,
-        operations: Sequence[Operation],
         ends: Sequence[simpy.Event],
-        images: Sequence[tuple[int, ...]],
+        images: Sequence[Sequence[Operation]],
     ) -> None:
-        """Operations of one launch have started that end with these events."""
+        """Operations of one launch have started that end with these events; so do their images."""
         if images:
-            self._operations += len(operations)
+            self._operations += len(ends)
         for image in images:
-            same = self._communication.start_group([one.of(image) for one in operations])
+            same = self._communication.start_group(image)
             for own, other in zip(ends, same, strict=True):
                 _when(other, partial(self._end, own, int(self._env.now)))
 

@@ -12,6 +12,8 @@ import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from sim_server._engine import data_type_name
+from sim_server.fold.words import clause
 from sim_server.records import (
     CELL_BYTES,
     MarkerKind,
@@ -35,8 +37,13 @@ _TURNS = frozenset(
     }
 )
 _NAMES = frozenset({RecordKind.SIGNATURE, RecordKind.SITE, RecordKind.STATISTICS})
-_LUCK = frozenset({RecordKind.STREAM_WAIT, RecordKind.COMM_DESTROY, RecordKind.UNSUPPORTED})
-_TEXT_LIMIT = 100
+# Pinned memory that a loader's thread lets go is marked with an event, now or later.
+_LUCK = frozenset(
+    {
+        *(RecordKind.EVENT_RECORD, RecordKind.STREAM_WAIT),
+        *(RecordKind.COMM_DESTROY, RecordKind.UNSUPPORTED),
+    }
+)
 _What = tuple[object, ...]
 
 
@@ -49,10 +56,7 @@ class Step(NamedTuple):
     ends_iteration: bool = False
 
     def __str__(self) -> str:
-        kind, *details = self.what
-        text = f"{kind} {' '.join(map(str, details))}".strip()
-        text = text if len(text) <= _TEXT_LIMIT else f"{text[:_TEXT_LIMIT]}..."
-        return text + self.site
+        return clause(self.what) + self.site
 
 
 class _Record(NamedTuple):
@@ -88,14 +92,14 @@ class StepReader:
         self._has_begun = False
         self._said: dict[int, Callable[[_Record], _What]] = {
             RecordKind.KERNEL: lambda one: (
-                *("a kernel", self._texts.get((RecordKind.SIGNATURE, one.id), "?"), one.place),
+                *("kernel", self._texts.get((RecordKind.SIGNATURE, one.id), "?"), one.place),
             ),
             RecordKind.NCCL_LAUNCH: lambda one: (
-                *("a launch of NCCL", self._own(one.id), f"{one.args[0]} operations", one.place),
+                *("nccl_launch", self._own(one.id), one.args[0], one.place),
             ),
             RecordKind.NCCL_OP: lambda one: (
-                *(NcclOpKind(one.flags).name.lower(), self._own(one.id), f"count {one.args[0]}"),
-                *(f"type {one.args[1]} reduction {one.args[2]} root {one.args[3]}",),
+                *("nccl_op", NcclOpKind(one.flags).name.lower(), self._own(one.id), one.args[0]),
+                *(data_type_name(one.args[1]), one.args[2], one.args[3]),
             ),
         }
 
@@ -141,14 +145,14 @@ def _plain(one: _Record) -> _What:
 
 
 _SAID: Final[Mapping[int, Callable[[_Record], _What]]] = {
-    RecordKind.WAIT: lambda one: ("a wait for", WaitKind(one.id).name.lower(), one.stream),
-    RecordKind.COPY: lambda one: ("a copy", one.id, one.flags, f"{one.args[0]} bytes", one.place),
-    RecordKind.FILL: lambda one: ("a fill", f"{one.args[0]} bytes", one.place),
-    RecordKind.MARKER: lambda one: ("a mark", MarkerKind(one.id).name.lower(), one.payload),
-    RecordKind.ALLOC: lambda one: ("memory taken", f"{one.args[0]} bytes"),
-    RecordKind.FREE: lambda one: ("memory given back", f"{one.args[0]} bytes"),
-    RecordKind.EXIT: lambda one: ("its end", one.args[0]),
-    RecordKind.SYNTHETIC_READ: lambda one: ("a read of unknown values", f"{one.args[0]} bytes"),
+    RecordKind.WAIT: lambda one: ("wait", WaitKind(one.id).name.lower(), f"stream {one.stream}"),
+    RecordKind.COPY: lambda one: ("copy", one.id, one.flags, one.args[0], one.place),
+    RecordKind.FILL: lambda one: ("fill", one.args[0], one.place),
+    RecordKind.MARKER: lambda one: ("marker", MarkerKind(one.id).name.lower(), one.payload),
+    RecordKind.ALLOC: lambda one: ("alloc", one.args[0]),
+    RecordKind.FREE: lambda one: ("free", one.args[0]),
+    RecordKind.EXIT: lambda one: ("exit", one.args[0]),
+    RecordKind.SYNTHETIC_READ: lambda one: ("synthetic_read", one.args[0]),
 }
 
 

@@ -13,6 +13,16 @@ from typing import Any
 from sim_server.errors import Mismatch
 from sim_server.fold.mesh import Fold
 from sim_server.fold.steps import Step, StepReader
+from sim_server.fold.words import clauses
+
+
+class Differs(Mismatch):
+    """A witness does something else than the rank that stands for it."""
+
+    def __init__(self, message: str, witness: int, representative: int) -> None:
+        super().__init__(message)
+        self.witness = witness
+        self.representative = representative
 
 
 @dataclass
@@ -30,11 +40,12 @@ class _Pair:
         """Raises: Mismatch."""
         if self.difference:
             if step.ends_iteration:
-                raise Mismatch(
-                    f"{self.difference}. So other ranks do not do what the one does that stands "
-                    "for them, and the folded run would be wrong. Let all ranks do the same, fold "
-                    "other dimensions (--mesh, --fold), run without --fold, or, if the difference "
-                    "does not matter, with --witness 0"
+                raise Differs(
+                    f"{self.difference}: rank {self.representative} cannot stand for rank "
+                    f"{self.witness}. Let all ranks do the same, make ranks that differ a class of "
+                    "their own with --apart, fold other dimensions, or run without --fold",
+                    self.witness,
+                    self.representative,
                 )
             return
         other = self.representative if rank == self.witness else self.witness
@@ -47,8 +58,10 @@ class _Pair:
         if mine.what == theirs.what:
             self.steps += 1
             return
+        said = clauses(mine.what, theirs.what)
         self.difference = (
-            f"rank {self.witness} did {mine} where rank {self.representative} did {theirs}"
+            f"rank {self.witness} {said[0]}{mine.site}, where rank {self.representative} "
+            f"{said[1]}{theirs.site}"
         )
         # What one of them has done meanwhile may have ended an iteration.
         for one in list(waiting):
@@ -59,7 +72,7 @@ class _Pair:
         """As fold.json has it."""
         if not self.difference:
             left = [(rank, steps[0]) for rank, steps in self.ahead.items() if steps]
-            self.difference = "".join(f"rank {rank} did {step} last" for rank, step in left)
+            self.difference = "".join(f"rank {rank} {step} as its last" for rank, step in left)
         return {
             "rank": self.witness,
             "representative": self.representative,

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from sim_server._engine import MalformedInput
 from sim_server.errors import Mismatch
+from sim_server.records.operations import Operation
 
 # Source: nccl.h, NCCL_SPLIT_NOCOLOR. Every other number is a colour, negative ones too: NCCL
 # compares them (commGetSplitInfo in its src/init.cc), and PyTorch 2.5 asks for such.
@@ -106,9 +107,11 @@ class Communicators:
             return own[0]
         return next((member for member in own if member.device == device), None)
 
-    def images(self, communicator: int) -> Sequence[tuple[int, ...]]:
-        """The GPUs of communicators that do the same and that no rank which runs is in."""
-        del communicator
+    def images(
+        self, communicator: int, operations: Sequence[Operation]
+    ) -> Sequence[Sequence[Operation]]:
+        """What GPUs do whose ranks do not run, while others carry out these, of one launch."""
+        del communicator, operations
         return ()
 
     def stand_ins(self, communicator: int) -> Sequence[int] | None:

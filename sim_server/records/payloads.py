@@ -461,7 +461,9 @@ class Group(TypedDict):
     """Of which ranks the communicator is that the rank comes to next; in folded runs."""
 
     kind: Literal["group"]
-    meeting: Annotated[list[str], "the unique id, or the parent and how often it was split"]
+    meeting: Annotated[
+        list[str], "the unique id, or the parent and how often it was split; empty: two that send"
+    ]
     ranks: Annotated[list[Count], "in the communicator's order"]
 
 

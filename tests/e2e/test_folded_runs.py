@@ -22,12 +22,17 @@ LLAMA = [
     *("--vocabulary", "1024", "--sequence", "256", "--steps", "3"),
 ]
 GPT = [EXAMPLES / "train_gpt_ddp.py", "--layers", "2", "--steps", "3", "--batch", "2"]
+DIFFERENT = [Path(__file__).parent / "programs" / "ranks_that_differ.py"]
+PIPELINES = Path(__file__).parent / "programs" / "pipelines.py"
+STAGES = ["--fold", "dp", "--mesh", "pp=2,dp=4,tp=1"]
+UNEVEN = [*LLAMA, "--vocabulary", "1020"]
+"""Shards of 128 rows, of the last rank 124."""
 PAIR = ["--fold", "dp", "--mesh", "dp=2,tp=4"]
 """Runs one tensor-parallel group of two."""
 
 
 def first_step_ns(run: Run) -> int:
-    """When the first rank has made it."""
+    """When rank 0 has made it."""
     steps = (
         time_ns
         for rank, time_ns, kind, _ in run.data.markers
@@ -77,6 +82,18 @@ def operations_of(run: Run, ranks: set[int]) -> list[dict[str, Any]]:
         pytest.param(PAIR, [*LLAMA, "--tp", "4", "--fsdp", "1"], id="tp-dp"),
         pytest.param(PAIR, [*LLAMA, "--tp", "4", "--fsdp", "2"], id="tp-fsdp2"),
         pytest.param(["--fold", "1"], GPT, id="ddp"),
+        pytest.param(["--fold", "1", "--apart", "0,6-7"], DIFFERENT, id="ranks-that-differ"),
+        pytest.param(["--fold", "1", "--apart", "7"], UNEVEN, id="uneven-shards"),
+        pytest.param(STAGES, [PIPELINES, "GPipe", "2", "1"], id="gpipe-dp"),
+        pytest.param(STAGES, [PIPELINES, "1F1B", "2", "1"], id="1f1b-dp"),
+        pytest.param(STAGES, [PIPELINES, "hand", "2", "1"], id="pipeline-by-hand-dp"),
+        pytest.param(
+            ["--fold", "dp", "--mesh", "pp=2,dp=2,tp=2"],
+            [PIPELINES, "1F1B", "2", "2"],
+            id="pp-dp-tp",
+        ),
+        pytest.param(["--fold", "auto"], [PIPELINES, "1F1B", "2", "2"], id="auto-pp-dp-tp"),
+        pytest.param(["--fold", "auto"], [*LLAMA, "--tp", "4", "--fsdp", "2"], id="auto-tp-fsdp2"),
     ],
 )
 def test_a_folded_run_is_as_one_of_all_ranks(
@@ -95,19 +112,22 @@ def test_a_folded_run_is_as_one_of_all_ranks(
         assert spans_of(folded, told.stand_in(rank)) == spans_of(whole, rank)
     of_told = set(told.ranks)
     assert operations_of(folded, of_told) == operations_of(whole, of_told)
-    assert len(operations_of(whole, of_told)) > 2
+    assert len(operations_of(whole, of_told)) >= 2
     assert folded.data.memory == whole.data.memory
     assert folded.summary["throughput"] == whole.summary["throughput"]
     assert folded.summary["breakdown_ns"] == whole.summary["breakdown_ns"]
-    (compared,) = folded.summary["trust"]["folding"]["witnesses"]
-    assert compared["steps"] > 100
-    assert compared["difference"] == ""
+    for compared in folded.summary["trust"]["folding"]["witnesses"]:
+        assert compared["steps"] > 20
+        assert compared["difference"] == ""
 
 
 @pytest.mark.parametrize(
     ("what", "folding", "exit_code", "said"),
     [
-        ("uneven", ["--fold", "1"], 5, ["rank 7 did", "where rank 0 did", "for_folding.py:"]),
+        (
+            *("uneven", ["--fold", "1"], 5),
+            ["rank 7 launched the kernel", ", where rank 0 launched", "for_folding.py:"],
+        ),
         ("group", ["--fold", "4"], 5, ["the group of ranks 0, 5 that rank 0 makes at", ".py:"]),
         ("send", ["--fold", "1", "--witness", "0"], 5, ["rank 0", "for_folding.py:"]),
         ("gloo", ["--fold", "1"], 4, ["a folded run has no groups of gloo"]),
@@ -136,3 +156,12 @@ def test_absent_ranks_have_the_values_of_those_that_stand_for_them(phantora: Pha
     folding = run.summary["trust"]["folding"]
     assert sum(one["count"] for one in folding["stand_ins"]) > 2
     assert all("values_of_ranks.py" in one["site"] for one in folding["stand_ins"])
+
+
+def test_a_dimension_whose_ranks_differ_is_not_folded(phantora: Phantora) -> None:
+    """A witness finds it, and all ranks run then; the last run counts."""
+    whole = phantora.run(CLUSTER, DIFFERENT)
+    run = phantora.run([*CLUSTER, "--fold", "auto"], DIFFERENT)
+    assert run.exit_code == 0, run.errors
+    assert run.summary["trust"]["folding"] is None
+    assert run.data.run["digest"] == whole.data.run["digest"]

@@ -39,7 +39,7 @@ def test_a_number_of_ranks_runs() -> None:
 
 def test_dimensions_of_a_mesh_are_folded() -> None:
     """Representatives have coordinate 0 there."""
-    fold = chosen(fold="dp", mesh="pp=2,dp=4,tp=2", witnesses=1)
+    fold = chosen(fold="dp", mesh="cp=2,dp=4,tp=2", witnesses=1)
     assert fold is not None
     assert fold.representatives == (0, 1, 8, 9)
     assert fold.witnesses == (6,)
@@ -101,3 +101,25 @@ def test_what_is_no_fold_is_refused(options: dict[str, Any], message: str) -> No
     with pytest.raises(UsageError) as refused:
         chosen(**options)
     assert message in str(refused.value)
+
+
+def test_a_witness_of_a_pipeline_runs_with_its_stages() -> None:
+    """They send to each other."""
+    fold = chosen(fold="dp", mesh="pp=2,dp=4,tp=2", witnesses=1)
+    assert fold is not None
+    assert fold.witnesses == (6, 14)
+
+
+def test_ranks_that_differ_have_witnesses_at_their_borders() -> None:
+    """The last of each class, and the one before it."""
+    fold = chosen(fold="1", apart="0,12-14", witnesses=2)
+    assert fold is not None
+    assert fold.representatives == (0, 1, 12)
+    assert fold.witnesses == (11, 14)
+
+
+@pytest.mark.parametrize("apart", ["16", "3-1", "tp=0", "dp", "dp=9", "x-y"])
+def test_what_is_no_range_of_ranks_is_refused(apart: str) -> None:
+    """The message says what one looks like."""
+    with pytest.raises(UsageError, match="--apart"):
+        chosen(fold="dp", mesh="dp=8,tp=2", apart=apart)

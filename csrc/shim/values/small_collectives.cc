@@ -72,7 +72,7 @@ class Run {
   bool ready() const {
     switch (op_.kind) {
       case NcclOpKind::Send: return true;
-      case NcclOpKind::Recv: return has(op_.root, MessageKind::PointToPoint);
+      case NcclOpKind::Recv: return is_absent(op_.root) || has(op_.root, MessageKind::PointToPoint);
       case NcclOpKind::Broadcast:
       case NcclOpKind::Scatter: return is_root() || is_absent(op_.root) || has(op_.root, MessageKind::Result);
       case NcclOpKind::AllToAll: return has_contributions();
@@ -88,7 +88,8 @@ class Run {
   void finish() const {
     switch (op_.kind) {
       case NcclOpKind::Send: return;
-      case NcclOpKind::Recv: return write(0, receive(op_.root, MessageKind::PointToPoint));
+      case NcclOpKind::Recv:
+        return write(0, is_absent(op_.root) ? Part{} : receive(op_.root, MessageKind::PointToPoint));
       case NcclOpKind::Broadcast:
       case NcclOpKind::Scatter:
         if (is_absent(op_.root)) return write(0, {});  // nobody knows what it sends

@@ -53,7 +53,8 @@ class Folding(TypedDict):
     processes: int
     """Ranks that ran, witnesses among them."""
     classes: int
-    ranks_per_class: int
+    ranks_per_class: list[int]
+    """Each number that there is, the largest first."""
     witnesses: list[Witness]
     stand_ins: list[StandIns]
     images: int
@@ -76,7 +77,7 @@ def make(found: Findings) -> Folding | None:
         "mesh": [{"name": one.name, "size": one.size, "folded": one.folded} for one in fold.mesh],
         "processes": len(fold.live),
         "classes": len(fold.representatives),
-        "ranks_per_class": fold.replicas,
+        "ranks_per_class": sorted(set(fold.class_sizes.values()), reverse=True),
         "witnesses": told["witnesses"],
         "stand_ins": _stand_ins(data, fold),
         "images": images.get("operations", 0),
@@ -108,7 +109,9 @@ def lines(folding: Folding | None) -> list[str]:
     """On a terminal."""
     if folding is None:
         return []
-    classes = f"{counted(folding['classes'], 'class')} of {folding['ranks_per_class']:,} ranks"
+    sizes = folding["ranks_per_class"]
+    most = f"up to {sizes[0]:,}" if len(sizes) > 1 else f"{sizes[0]:,}"
+    classes = f"{counted(folding['classes'], 'class')} of {most} ranks"
     said = [f"  folding    {classes}{_witnessed(folding['witnesses'])}"]
     said += [
         f"    [yellow]after the last optimizer step {escape(one['difference'])}[/]"
