@@ -164,7 +164,9 @@ def generated(session: nox.Session) -> None:
     """The generated code is what its generator makes; tests check the generated pages."""
     session.install(*group("generated"))
     session.run("python", "tools/generate_protobuf.py")
-    session.run("git", "diff", "--exit-code", "sim_server/simulation_pb2*", external=True)
+    session.run(
+        "git", "diff", "--exit-code", "sim_server/*_pb2*", "sim_server/chakra/*_pb2*", external=True
+    )
 
 
 @nox.session

@@ -243,6 +243,12 @@ class RunData:
         return self._rows("operations")
 
     @cached_property
+    def communicators(self) -> dict[int, list[int]]:
+        """By number, the GPUs of each communicator in its order. Empty if the run broke off."""
+        members = {} if self.broke_off else self._json("communicators.json")
+        return {int(number): list(gpus) for number, gpus in members.items()}
+
+    @cached_property
     def moves_ns(self) -> npt.NDArray[np.int64]:
         """When the last rank had arrived at each operation, and its bytes began to move."""
         return np.array([one["moves_ns"] for one in self.operations], np.int64)
