@@ -314,6 +314,14 @@ def hta(session: nox.Session) -> None:
 
 
 @nox.session
+def chakra(session: nox.Session) -> None:
+    """Execution traces in Chakra's own reader."""
+    session.install(TORCH, wheel(session), *group("test"))
+    session.install("--no-deps", *group("chakra"))
+    session.run("pytest", "-m", "chakra", "tests/e2e/test_chakra_reader.py", *session.posargs)
+
+
+@nox.session
 def frameworks(session: nox.Session) -> None:
     """Programs from PyPI: DeepSpeed, Lightning, Megatron-Core, timm, torchtitan, wandb."""
     groups = [*group("test"), *group("frameworks"), *group("scripts")]

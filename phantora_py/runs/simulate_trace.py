@@ -15,7 +15,7 @@ from phantora_py.agent.datafile import DataFile
 from phantora_py.data import SCHEMA
 from phantora_py.runs.resimulate import NOT_SIMULATED, Watch
 from phantora_py.runs.run import describe_end
-from phantora_py.runs.trace_files import Kernels, TraceFolder, kernels_of, read_folder
+from phantora_py.traces.folder import Kernels, TraceFolder, kernels_of, read_folder
 from sim_server.cluster import Cluster, place
 from sim_server.collectives.version import NEWEST
 from sim_server.errors import Deadlock, PhantoraError, UsageError

@@ -137,6 +137,8 @@ class _Play:
             if step.is_host and step.node.name in _MAKING
         }
         used = {step.text("pg_name") for step in self._program.steps if step.is_communication}
+        for group in used:
+            self._ranks(group)
         for group in sorted(used - made, key=lambda one: self._program.numbers[one]):
             reply = yield self._flush(self._meet(group))
             assert reply is not None, "a wait is answered"
