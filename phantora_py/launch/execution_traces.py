@@ -82,4 +82,4 @@ def _is_whole(path: Path) -> bool:
     """Whether the observer has ended the file."""
     with path.open("rb") as file:
         file.seek(max(path.stat().st_size - _TAIL_BYTES, 0))
-        return file.read().rstrip().endswith(b"}")
+        return b'"finish_ts"' in file.read()

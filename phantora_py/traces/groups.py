@@ -45,8 +45,8 @@ def joining_of(step: RecordedStep) -> Joining | None:
     if kind is WaitKind.COMM_INIT:
         meeting = (args["unique_id"],)
         return Joining(meeting, args["size"], args["position"], 0, step.done_ns)
-    meeting = (args["parent"], args["index"])
-    return Joining(meeting, 0, signed(args["key"]), signed(args["color"]), step.done_ns)
+    split = (args["parent"], args["index"])
+    return Joining(split, 0, signed(args["key"]), signed(args["color"]), step.done_ns)
 
 
 class Groups:

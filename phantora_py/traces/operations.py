@@ -16,6 +16,7 @@ from sim_server.chakra.execution_trace_pb2 import (
     COMM_COLL_NODE,
     COMM_RECV_NODE,
     COMM_SEND_NODE,
+    NodeType,
 )
 from sim_server.chakra.files import Value
 from sim_server.chakra.operations import COLLECTIVES, DATA_TYPES, size_bytes
@@ -68,7 +69,7 @@ class OperationNode:
     """What is to be a node."""
 
     name: str
-    type: int
+    type: NodeType
     ran: Ran | None
     attributes: dict[str, Value]
 

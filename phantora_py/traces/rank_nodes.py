@@ -75,7 +75,6 @@ class RankNodes:
         self._queues = _queues(data.spans_of(rank))
         self._signatures: dict[int, dict[str, Any]] = {}
         self._numbers: dict[str, int] = {}
-        self._sites: dict[int, str] = {}
         self._next = 1
         self._host = 0
         """The host's last node."""
@@ -97,8 +96,6 @@ class RankNodes:
         kind = step.kind
         if kind is RecordKind.SIGNATURE:
             self._signatures[step.id] = signature_of(step)
-        elif kind is RecordKind.SITE:
-            self._sites[step.id] = step.payload.decode(errors="replace")
         elif kind is RecordKind.STREAM_CREATE:
             self._order.create(stream, not step.flags & StreamFlags.NON_BLOCKING)
         elif kind is RecordKind.EVENT_RECORD:
@@ -171,7 +168,8 @@ class RankNodes:
         return [node for node in nodes_of(tails) if node not in self._awaited]
 
     def _mark(self, step: RecordedStep) -> Iterator[Node]:
-        name = step.payload.decode(errors="replace") or self._sites.get(step.id, "")
+        # Of a line of the program only a number is told, not which it is.
+        name = step.payload.decode(errors="replace") or f"line {step.site}"
         kind = MarkerKind(step.id)
         told: dict[str, Value] = {"mark": int(kind), "mark_name": name}
         yield self._call(f"mark: {kind.name.lower()}", step.time_ns, told)

@@ -39,6 +39,7 @@ class RecordedStep(NamedTuple):
     device: int
     stream: int
     id: int
+    site: int
     args: tuple[int, ...]
     gap_ns: int
     """Host time since the step before."""
@@ -84,7 +85,8 @@ def recorded_steps(data: RunData, rank: int) -> Iterator[RecordedStep]:
             payload = cells.view(np.uint8)[start : start + args[_BYTES]].tobytes()
         where = int(cell["device"]), int(cell["stream"])
         yield RecordedStep(
-            *(kind, flags, *where, number, args), *(gap_ns, clock_ns, done_ns, is_done, payload)
+            *(kind, flags, *where, number, int(cell["site"]), args),
+            *(gap_ns, clock_ns, done_ns, is_done, payload),
         )
         clock_ns, gap_ns = max(clock_ns, done_ns), 0
 

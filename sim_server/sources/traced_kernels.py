@@ -47,6 +47,7 @@ class TracedTimer:
             return timing
         interval = timing.interval
         if "interval" in row:
-            interval = Interval(*row["interval"], row["interval_source"])
+            low, high = row["interval"]
+            interval = Interval(low, high, row["interval_source"])
         tier, duration_ns = Tier(row["tier"]), row["duration_ns"]
         return dataclasses.replace(timing, duration_ns=duration_ns, tier=tier, interval=interval)

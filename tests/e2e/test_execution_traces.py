@@ -98,7 +98,7 @@ def test_groups_and_communication(phantora: Phantora, tmp_path: Path) -> None:
         assert used <= set(groups)
         kinds = {one["collective_name"] for one in calls}
         text = " ".join(kinds).lower()
-        assert all(word in text for word in ("gather", "scatter", "allreduce")), kinds
+        assert all(word in text for word in ("gather", "scatter", "all_reduce")), kinds
         for name in used:
             ranks = groups[name]["ranks"]
             assert not ranks or rank in ranks

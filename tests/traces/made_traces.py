@@ -13,12 +13,13 @@ from sim_server.chakra.execution_trace_pb2 import (
     COMM_SEND_NODE,
     COMP_NODE,
     Node,
+    NodeType,
 )
 from sim_server.chakra.files import attribute, write_trace
 
 
 def node(
-    number: int, after: Sequence[int] = (), *, kind: int = COMP_NODE, **attributes: Any
+    number: int, after: Sequence[int] = (), *, kind: NodeType = COMP_NODE, **attributes: Any
 ) -> Node:
     """A node; `micros` and `name` are its own, other attributes are attributes."""
     made = Node(id=number, name=attributes.pop("name", f"node {number}"), type=kind)
@@ -35,14 +36,18 @@ def host(number: int, after: Sequence[int] = (), **attributes: Any) -> Node:
 
 def all_reduce(number: int, after: Sequence[int] = (), size: int = 4096, group: str = "0") -> Node:
     """A collective."""
-    told = {"comm_type": int(ALL_REDUCE), "comm_size": size, "pg_name": group}
+    told: dict[str, Any] = {"comm_type": int(ALL_REDUCE), "comm_size": size, "pg_name": group}
     return node(number, after, kind=COMM_COLL_NODE, is_cpu_op=False, **told)
 
 
 def exchange(number: int, sent: Sequence[int], received: Sequence[int]) -> Node:
     """An exchange of all with all, with splits in bytes."""
-    told = {"comm_type": 6, "comm_size": max(sum(sent), sum(received)), "pg_name": "0"}
-    splits = {"in_split_size": sent, "out_split_size": received}
+    told: dict[str, Any] = {
+        "comm_type": 6,
+        "comm_size": max(sum(sent), sum(received)),
+        "pg_name": "0",
+    }
+    splits: dict[str, Any] = {"in_split_size": sent, "out_split_size": received}
     return node(number, kind=COMM_COLL_NODE, is_cpu_op=False, **told, **splits)
 
 
@@ -56,8 +61,13 @@ def receive(number: int, source: int, destination: int, size: int = 64) -> Node:
     return _transfer(number, COMM_RECV_NODE, source, destination, size)
 
 
-def _transfer(number: int, kind: int, source: int, destination: int, size: int) -> Node:
-    told = {"comm_src": source, "comm_dst": destination, "comm_size": size, "pg_name": "0"}
+def _transfer(number: int, kind: NodeType, source: int, destination: int, size: int) -> Node:
+    told: dict[str, Any] = {
+        "comm_src": source,
+        "comm_dst": destination,
+        "comm_size": size,
+        "pg_name": "0",
+    }
     return node(number, kind=kind, is_cpu_op=False, **told)
 
 
