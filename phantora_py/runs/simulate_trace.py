@@ -12,7 +12,7 @@ from typing import Any
 from phantora_py import __version__
 from phantora_py.agent.agent import Outcome
 from phantora_py.agent.datafile import DataFile
-from phantora_py.data import SCHEMA
+from phantora_py.data import OF_TRACES, SCHEMA
 from phantora_py.runs.resimulate import NOT_SIMULATED, Watch
 from phantora_py.runs.run import describe_end
 from phantora_py.traces.folder import Kernels, TraceFolder, kernels_of, read_folder
@@ -168,7 +168,7 @@ def _describe(folder: TraceFolder, settings: Settings) -> dict[str, Any]:
         "gpus_per_node": settings.gpus_per_node,
         "cluster": settings.cluster.to_dict(),
         "cluster_name": settings.cluster.name,
-        "host_time": "trace",
+        "host_time": OF_TRACES,
         "isolation": {"tier": "none", "reason": "no program runs"},
         "notes": _NOTES,
         "versions": {"phantora": __version__},

@@ -33,6 +33,15 @@ def kernels(data: RunData, rank: int = 0) -> list[tuple[int, int]]:
     return sorted(((start - begin_ns) // US, (end - begin_ns) // US) for start, end in pairs)
 
 
+def test_what_a_trace_does_not_tell(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Nothing is said to be zero that is not known."""
+    data = simulated(tmp_path, [host(1), node(2, [1], micros=10)])
+    assert data.memory["per_rank"] == []
+    assert main(["report", str(data.path)]) == 0
+    said = capsys.readouterr().out
+    assert "peak memory is not known, because execution traces do not tell" in said
+
+
 def test_streams_and_events(tmp_path: Path) -> None:
     """A stream does one thing after the other; another waits where a node depends on it."""
     program = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -152,3 +153,22 @@ def test_groups_that_files_disagree_about(tmp_path: Path) -> None:
     path = write_folder(tmp_path / "a", [PROGRAM], {"process_group/3": [0, 1]})
     with pytest.raises(UsageError, match=r"process_group/3 names ranks that there are not"):
         read_folder(path)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_bytes_that_are_wrong(tmp_path: Path, seed: int) -> None:
+    """Wherever they are, the traces are refused, or simulated as what they are now."""
+    rng = random.Random(seed)
+    for number in range(20):
+        ranks = [[*PROGRAM, send(5, 0, 1)], [*PROGRAM, receive(5, 0, 1)]]
+        told = {"process_group/0": [0, 1], "nodes": 1, "gpus_per_node": 2}
+        path = write_folder(tmp_path / str(number), ranks, told)
+        content = bytearray((path / "trace.0.et").read_bytes())
+        for _ in range(rng.randint(1, 3)):
+            content[rng.randrange(len(content))] = rng.choice((0, 1, 127, 128, 255))
+        (path / "trace.0.et").write_bytes(content)
+        output = tmp_path / f"{number}.phr"
+        words = ["resimulate", str(path), "--cluster", "h100", "-o", str(output), "--quiet"]
+        exit_code = main(words)
+        assert exit_code in (0, 2, 5)
+        assert output.exists() == (exit_code != 2)
