@@ -164,7 +164,9 @@ def generated(session: nox.Session) -> None:
     """The generated code is what its generator makes; tests check the generated pages."""
     session.install(*group("generated"))
     session.run("python", "tools/generate_protobuf.py")
-    session.run("git", "diff", "--exit-code", "sim_server/simulation_pb2*", external=True)
+    session.run(
+        "git", "diff", "--exit-code", "sim_server/*_pb2*", "sim_server/chakra/*_pb2*", external=True
+    )
 
 
 @nox.session
@@ -309,6 +311,14 @@ def hta(session: nox.Session) -> None:
     """Traces in Holistic Trace Analysis."""
     session.install(TORCH, wheel(session), *group("test"), *group("hta"))
     session.run("pytest", "-m", "hta", "tests/e2e/test_hta.py", *session.posargs)
+
+
+@nox.session
+def chakra(session: nox.Session) -> None:
+    """Execution traces in Chakra's own reader."""
+    session.install(TORCH, wheel(session), *group("test"))
+    session.install("--no-deps", *group("chakra"))
+    session.run("pytest", "-m", "chakra", "tests/e2e/test_chakra_reader.py", *session.posargs)
 
 
 @nox.session

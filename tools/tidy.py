@@ -25,6 +25,7 @@ LAYERS = (
         "phantora_py.rank",
     ),
     ("sim_server.files", "sim_server.records", "phantora_py.isolation"),
+    ("sim_server.chakra",),
     (
         "sim_server.timing_cache",
         "sim_server.cpu",
@@ -41,7 +42,13 @@ LAYERS = (
     ("sim_server.communicators",),
     ("sim_server.simulation", "phantora_py.data"),
     ("sim_server.service", "sim_server.sources", "phantora_py.launch"),
-    ("sim_server.__main__", "phantora_py.agent", "phantora_py.sweep", "phantora_py.coverage"),
+    (
+        "sim_server.__main__",
+        "phantora_py.agent",
+        "phantora_py.sweep",
+        "phantora_py.coverage",
+        "phantora_py.traces",
+    ),
     ("phantora_py.report", "phantora_py.runs"),
     ("phantora_py.tables", "phantora_py.compare", "phantora_py.profile"),
     ("phantora_py", "phantora_py.cli"),
@@ -114,7 +121,7 @@ _PATH = re.compile(
 def findings(root: Path, names: list[str]) -> Iterator[str]:
     """A sentence for each breach in these files (paths below `root`)."""
     generated = re.compile(
-        r"simulation_pb2|^csrc/protocol/payloads\.h$|^tools/tidy\.py$|^tests/test_tidy\.py$"
+        r"simulation_pb2|execution_trace_pb2|^csrc/protocol/payloads\.h$|^tools/tidy\.py$|^tests/test_tidy\.py$"
     )
     texts = {
         name: (root / name).read_text(encoding="utf-8")

@@ -39,6 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "with a file per rank, for Holistic Trace Analysis",
     )
     view.add_argument(
+        "--chakra",
+        type=Path,
+        metavar="DIR",
+        help="write execution traces in the format of MLCommons Chakra, a file per rank "
+        "(docs/traces.md)",
+    )
+    view.add_argument(
         "--kernels",
         action="store_true",
         help="list kernels by class, tier and share of time, the largest unknown first",
@@ -73,6 +80,8 @@ def run(arguments: argparse.Namespace) -> int:
     told = _told(arguments.per_iteration, data.ranks)
     if arguments.trace is not None:
         _write_trace(data, arguments)
+    elif arguments.chakra is not None:
+        _write_chakra(data, arguments.chakra)
     elif arguments.rank is not None:
         _print_log(data, arguments.rank)
     elif arguments.json:
@@ -120,6 +129,14 @@ def _write_trace(data: RunData, arguments: argparse.Namespace) -> None:
     size = size_text(sum(file.stat().st_size for file in files))
     several = f"{len(files)} files, " if len(files) > 1 else ""
     print(f"Wrote {arguments.trace} ({several}{size})")
+
+
+def _write_chakra(data: RunData, directory: Path) -> None:
+    from phantora_py.traces.chakra import write_chakra  # noqa: PLC0415 - as above
+
+    files = write_chakra(data, directory)
+    size = size_text(sum(file.stat().st_size for file in files))
+    print(f"Wrote {directory} ({len(files)} files, {size})")
 
 
 def _print_log(data: RunData, rank: int) -> None:

@@ -12,6 +12,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
+from phantora_py.agent.agent import Outcome
 from phantora_py.agent.simulation import error_of
 from phantora_py.cli.messages import error_console
 from phantora_py.cli.progress import FIRST_SHOWN_S, REFRESHES_PER_S, State
@@ -20,16 +21,23 @@ from phantora_py.report.iterations import find_iterations
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from phantora_py.runs.resimulate import Watch, resimulate
+from phantora_py.runs.simulate_trace import simulate_trace
 from phantora_py.runs.what_if import WhatIf, parse_scales, parse_variables
 from phantora_py.text.wrapping import wrapped
 from sim_server import simulation_pb2 as wire
 from sim_server.cluster import load_cluster
+from sim_server.errors import UsageError
 from sim_server.simulation import Simulation
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options."""
-    parser.add_argument("file", type=Path, help="data file that `phantora run` wrote (.phr)")
+    parser.add_argument(
+        "file",
+        type=Path,
+        help="data file that `phantora run` wrote (.phr), or a folder of "
+        "execution traces (docs/traces.md), which needs --cluster",
+    )
     parser.add_argument(
         "-o", "--output", type=Path, metavar="FILE", help="default: beside it, .resimulated.phr"
     )
@@ -61,6 +69,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Simulates, writes a data file, prints its summary. Raises: as the run's end was."""
+    if options.file.is_dir():
+        return _run_trace(options)
     data = RunData(options.file)
     output = options.output or options.file.with_suffix(".resimulated.phr")
     what_if = WhatIf(
@@ -71,8 +81,26 @@ def run(options: argparse.Namespace) -> int:
     )
     watch: Watch = nullcontext
     if not (options.quiet or options.json):
-        watch = partial(_shown, data)
-    outcome = resimulate(data, what_if, output, watch)
+        iterations = len(find_iterations(data).boundaries_ns) or None
+        watch = partial(_shown, data.ranks, iterations)
+    return _tell(resimulate(data, what_if, output, watch), output, options)
+
+
+def _run_trace(options: argparse.Namespace) -> int:
+    """Likewise of execution traces."""
+    if options.cluster is None:
+        raise UsageError(f"{options.file}: name the --cluster on which the traces are simulated.")
+    if options.env or options.host_time or options.scale_kernel:
+        raise UsageError(
+            "--env, --host-time and --scale-kernel change a recorded run; of execution traces "
+            "only the --cluster can be chosen."
+        )
+    output = options.output or options.file.with_name(f"{options.file.name}.resimulated.phr")
+    outcome = simulate_trace(options.file, load_cluster(options.cluster), output)
+    return _tell(outcome, output, options)
+
+
+def _tell(outcome: Outcome, output: Path, options: argparse.Namespace) -> int:
     if outcome.exit_code == 0 and options.json:
         print(json.dumps(summarise(RunData(output)), indent=1), flush=True)
     elif outcome.exit_code == 0 and not options.quiet:
@@ -90,13 +118,13 @@ def run(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _shown(data: RunData, simulation: Simulation) -> Iterator[None]:
+def _shown(ranks: int, iterations: int | None, simulation: Simulation) -> Iterator[None]:
     """Shows on a terminal how far the simulation has come."""
     console = error_console()
     if not console.is_terminal:
         yield
         return
-    state = State(data.ranks, len(find_iterations(data).boundaries_ns) or None)
+    state = State(ranks, iterations)
     state.started = True
 
     def render() -> Group:

@@ -224,6 +224,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--log-dir", type=Path, metavar="DIR", help="also write the ranks' output to files there"
     )
     output.add_argument(
+        "--execution-trace",
+        type=Path,
+        metavar="DIR",
+        help="write the operators of each rank there, as PyTorch's execution trace observer does "
+        "(docs/traces.md); takes no virtual time",
+    )
+    output.add_argument(
         "--iterations",
         type=int,
         metavar="N",
@@ -293,6 +300,7 @@ def run(options: argparse.Namespace) -> int:
         host_time=options.host_time,
         host_gaps=options.host_gaps,
         host_samples=options.host_samples,
+        execution_trace=options.execution_trace,
         cpu=options.cpu,
         host_tensors=options.host_tensors,
         expert_load=options.expert_load,

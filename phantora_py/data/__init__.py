@@ -37,6 +37,8 @@ from sim_server.network.link_use import USE_TYPE
 from sim_server.settings import Settings
 
 SCHEMA = 2
+OF_TRACES = "trace"
+"""The host time of what was simulated from execution traces, which tell nothing of memory."""
 
 END_KEYS = (
     "exit_code",
@@ -243,6 +245,12 @@ class RunData:
         return self._rows("operations")
 
     @cached_property
+    def communicators(self) -> dict[int, list[int]]:
+        """By number, the GPUs of each communicator in its order. Empty if the run broke off."""
+        members = {} if self.broke_off else self._json("communicators.json")
+        return {int(number): list(gpus) for number, gpus in members.items()}
+
+    @cached_property
     def moves_ns(self) -> npt.NDArray[np.int64]:
         """When the last rank had arrived at each operation, and its bytes began to move."""
         return np.array([one["moves_ns"] for one in self.operations], np.int64)
@@ -282,9 +290,9 @@ class RunData:
     def memory(self) -> dict[str, Any]:
         """Capacity of a device, and per rank the peaks and what did not fit.
 
-        Nothing per rank if the run broke off.
+        Nothing per rank if the run broke off, or was simulated from execution traces.
         """
-        if self.broke_off:
+        if self.broke_off or self.run["host_time"] == OF_TRACES:
             gpu = self.settings["gpu"]
             return {"capacity_bytes": gpu["properties"]["totalGlobalMem"], "per_rank": []}
         return self.told.memory(self._json("memory.json"))

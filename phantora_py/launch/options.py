@@ -45,6 +45,8 @@ class RunOptions:
     """The data file of a measured run, whose gaps `recorded` replays."""
     host_samples: bool = False
     """Of a measured run: count what is timed."""
+    execution_trace: Path | None = None
+    """Where each rank's operators go, as PyTorch's observer writes them; docs/traces.md."""
     cpu: str | None = None
     """The processor that `counted` is for, see `sim_server.cpu`; None: the cluster's."""
     host_tensors: str = "lazy"

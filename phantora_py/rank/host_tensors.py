@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from . import pages
-from .operators import Kernel, Operators
+from .operators import Kernel, Operators, number_tensor
 
 # A fill of less is carried out. Small models and data keep their values; what is smaller than this
 # in a large model does not add up to much (assumed).
@@ -140,7 +140,7 @@ class HostTensors:
             if type(source) in _NUMBERS:
                 # How a number arrives here. The usual kernel wants a tensor.
                 dtype = getattr(self._torch, _NUMBERS[type(source)])
-                source = self._torch.scalar_tensor(source, dtype=dtype, device="cpu")
+                source = number_tensor(self._torch, source, dtype)
             elif self._left and self._is_large(tensor, FOLLOWED_BYTES):
                 left = self._left.get(source.untyped_storage()._cdata)
                 if left is not None and self._leave_copy(left, tensor, source):

@@ -103,6 +103,15 @@ def takes_numbers(operator: Any) -> bool:
     return bool(tensors & numbers)
 
 
+def number_tensor(torch: ModuleType, number: Any, dtype: Any) -> Any:
+    """A tensor of a number, of which no profiler and no trace hears: the program did not ask."""
+    torch.autograd._enable_record_function(False)
+    try:
+        return torch.scalar_tensor(number, dtype=dtype, device="cpu")
+    finally:
+        torch.autograd._enable_record_function(True)
+
+
 def taking_numbers(torch: ModuleType, operator: Any, usual: Kernel) -> Kernel:
     """`usual` with a tensor of the same effect on the result's type for each such number."""
     schema = operator._schema.arguments
@@ -117,7 +126,7 @@ def taking_numbers(torch: ModuleType, operator: Any, usual: Kernel) -> Kernel:
             given = list(arguments)
             for at in numbers:
                 dtype = torch.result_type(others[0] if others else given[at], given[at])
-                given[at] = torch.scalar_tensor(given[at], dtype=dtype, device="cpu")
+                given[at] = number_tensor(torch, given[at], dtype)
             return usual(keys, *given, **options)
         return usual(keys, *arguments, **options)
 

@@ -24,6 +24,7 @@ from . import groups, remote_calls
 from .batches import Batches
 from .checkpoints import map_checkpoints
 from .counting import count_work, counts_work
+from .execution_traces import ExecutionTrace
 from .expert_load import ExpertLoad
 from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
@@ -147,6 +148,7 @@ class _Runtime:
         self._forked = False
         recomputation = Recomputation(shim)
         self._batches = Batches(shim, recomputation)
+        self._trace = ExecutionTrace(shim, run_dir)
         self._watches = (StepMarks(shim, run_dir), recomputation, self._batches)
         self._ordinals: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._optimizers = 0
@@ -159,6 +161,7 @@ class _Runtime:
         """Modules, and what is to be done once each has been imported."""
         for watch in self._watches:
             yield from watch.actions().items()
+        yield from self._trace.actions().items()
 
     def move_to_child(self) -> None:
         """The hooks belong to this forked child, unless it is that of a rank."""
@@ -202,6 +205,7 @@ class _Runtime:
 
     def replace_kernels(self, torch: ModuleType) -> None:
         """From now on some of PyTorch's kernels do less than they would, and some do more."""
+        self._trace.begin(torch)
         if self._shim.ph_lazy_host_tensors():
             self.leave_host_tensors(torch)
         if torch.version.cuda:  # Builds for the CPU have no such kernels.
@@ -242,12 +246,14 @@ class _Runtime:
         if self._host_tensors is not None:
             self._host_tensors.look()
         self._batches.tell_ranks()
+        self._trace.tell_groups()
         self._tell_memory(_devices_of(optimizer))
 
     def end(self) -> None:
         """At the interpreter's end: the last peaks; the exit record once the status is known."""
         if os.getpid() != self._process:
             return
+        self._trace.end()
         self._batches.tell_ranks()
         cuda = _initialised_cuda()
         if cuda is not None:

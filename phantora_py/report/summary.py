@@ -161,7 +161,7 @@ SECTIONS = (
     Section(page=timeline.PAGE),
     Section(lambda run: path.lines(run["critical_path"]), path.PAGE),
     Section(lambda run: host_work.lines(run["host_work"])),
-    Section(lambda run: memory.lines(run["memory"])),
+    Section(lambda run: memory.lines(run["memory"], run)),
     Section(lambda _: trust.lines(), trust.PAGE),
     Section(lambda run: gpu_time.lines(run["trust"]["gpu_time_share"])),
     Section(lambda run: interval.lines(run["trust"]["interval"])),

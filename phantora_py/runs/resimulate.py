@@ -29,7 +29,7 @@ from sim_server.sources.drive import drive
 from sim_server.sources.recorded import Acts, Approximations, RecordedRank
 
 # What engine and server raise for records that are each as they should be and do not fit together.
-_NO_RECORDS = (ValueError, LookupError, ArithmeticError)
+NOT_SIMULATED = (ValueError, LookupError, ArithmeticError)
 
 Watch = Callable[[Simulation], AbstractContextManager[object]]
 """Looks at a simulation while it goes on, from another thread."""
@@ -103,7 +103,7 @@ def _simulate(
     )
     try:
         drive(simulation, ranks, data.exits, file.write, broke_off=data.is_cut)
-    except _NO_RECORDS as error:
+    except NOT_SIMULATED as error:
         raise UsageError(
             f"{data.path} is damaged: what its ranks recorded cannot be simulated: {error!r}. If "
             "phantora wrote it so, this is a fault of phantora; please report it."

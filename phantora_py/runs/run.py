@@ -29,7 +29,7 @@ from phantora_py.data import SCHEMA
 from phantora_py.isolation import attempts, backend, container, readonly
 from phantora_py.isolation.nodes import MAX_NODES, node_name
 from phantora_py.isolation.probe import Isolation
-from phantora_py.launch import environment, interpreter, limits, rundir
+from phantora_py.launch import environment, execution_traces, interpreter, limits, rundir
 from phantora_py.launch.command import Command, understand
 from phantora_py.launch.expert_load import choose_expert_load
 from phantora_py.launch.fold import choose_fold
@@ -125,6 +125,7 @@ def prepare(options: RunOptions) -> Prepared:
         NcclEnvironment.read(variables).used_nics(node.nic.per_node)  # raises what is wrong
     measured = check_cache(options, gpu, command.program)
     server = choose_server(options, os.environ)
+    execution_traces.check(options, launch is not None and launch.own_ranks)
     fold = choose_fold(options, cluster, layout, launch)
     started = layout.ranks if fold is None else len(fold.live)
     limits.require_files(started)
@@ -193,6 +194,7 @@ def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
             data = DataFile(output, _describe(prepared), _settings(prepared, directory).to_json())
             try:
                 outcome = _serve(prepared, directory, data, clocks, watcher)
+                _keep_traces(prepared, directory, watcher)
                 end = describe_end(outcome, data.digest, clocks.to_dict())
                 data.complete(_describe(prepared) | end)
             except BaseException:
@@ -203,6 +205,14 @@ def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
             partial_path(output).unlink(missing_ok=True)
         raise
     return outcome
+
+
+def _keep_traces(prepared: Prepared, directory: RunDirectory, watcher: Watcher) -> None:
+    """What is wrong with execution traces stands in the data file, too."""
+    own = (directory.path, prepared.options, prepared.live_ranks, prepared.fold)
+    for fault in execution_traces.collect(*own):
+        prepared.notes.append(fault)
+        watcher.note(fault)
 
 
 def _writable(options: RunOptions, isolation: Isolation) -> list[str] | None:
@@ -353,6 +363,7 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
     rundir.write_settings(directory, settings)
     _write_other_nodes(prepared, directory)
     prepared.expert_load.write(directory.path)
+    execution_traces.prepare(directory.path, options)
     iteration = options.iteration or ""
     if iteration.startswith("call:"):
         call = iteration.removeprefix("call:")

@@ -148,5 +148,4 @@ def _check_gpu(gpu: GpuProfile, recorded: GpuProfile, rank: int, data: RunData) 
 
 
 def _look(gpu: GpuProfile) -> str:
-    major, minor = gpu.compute_capability
-    return f"{gpu.name} (compute capability {major}.{minor}, {gpu.sm_count} multiprocessors)"
+    return f"{gpu.name} ({gpu.architecture})"

@@ -111,6 +111,12 @@ class GpuProfile:
     """`limit_w`: what the board may draw. Files of earlier versions have none."""
 
     @property
+    def architecture(self) -> str:
+        """What libraries choose their kernels by, for messages."""
+        major, minor = self.compute_capability
+        return f"compute capability {major}.{minor}, {self.sm_count} multiprocessors"
+
+    @property
     def compute_capability(self) -> tuple[int, int]:
         """Major and minor."""
         return self.properties["major"], self.properties["minor"]

@@ -205,7 +205,8 @@ def test_an_unsupported_call_is_counted(tmp_path: Path) -> None:
     [
         (
             [],
-            "calls not known: no rank told: each was stopped, or left by _exit or quick_exit; "
+            "calls not known: no rank told: each was stopped, left by _exit or quick_exit, "
+            "or is an execution trace; "
             "0 unsupported",
         ),
         ([1], "0 unsupported (of 1 of 2 ranks: those that were stopped have not told)"),

@@ -46,7 +46,9 @@ def lines(calls: CallCounts, run: Run) -> list[str]:
     ranks = run["ranks"]
     ended = f"{calls['unsupported']:,} unsupported"
     if not calls["ranks"]:
-        untold = "no rank told: each was stopped, or left by _exit or quick_exit"
+        untold = (
+            "no rank told: each was stopped, left by _exit or quick_exit, or is an execution trace"
+        )
         return [f"  calls      not known: {untold}; {ended}"]
     some = f" (of {calls['ranks']} of {ranks} ranks: those that were stopped have not told)"
     return [

@@ -11,6 +11,7 @@ from phantora_py.report.findings import Findings
 from phantora_py.report.page.memory_chart import memory_chart
 from phantora_py.report.page.overview import memory_rows
 from phantora_py.report.page.part import PageFindings, PagePart
+from phantora_py.report.sections.headline import Run
 from phantora_py.text.units import size_text
 
 _MOST_FAILURES = 5
@@ -42,7 +43,7 @@ class GpuMemory(TypedDict):
 
 
 class MemorySummary(TypedDict):
-    """Lists have an entry per rank, of the fullest of its GPUs; none if the run broke off."""
+    """Lists have an entry per rank, of the fullest of its GPUs; none if they are not known."""
 
     capacity_bytes: int
     """Of the rank whose peak is highest."""
@@ -55,7 +56,7 @@ class MemorySummary(TypedDict):
     gpus: list[GpuMemory]
     """Of ranks that use several GPUs."""
     fits: bool | None
-    """Null if the run broke off."""
+    """Null if the peaks are not known."""
     out_of_memory: list[OutOfMemory]
 
 
@@ -86,16 +87,17 @@ def make(found: Findings) -> MemorySummary:
             for rank, memory in enumerate(per_rank)
             for one in memory.get("devices", ())
         ],
-        "fits": None if data.broke_off else not failures,
+        "fits": not failures if per_rank else None,
         "out_of_memory": failures,
     }
 
 
-def lines(memory: MemorySummary) -> list[str]:
+def lines(memory: MemorySummary, run: Run) -> list[str]:
     """On a terminal."""
     peaks = memory["peak_device_bytes"]
     if not peaks:
-        return ["  peak memory is not known, because the run broke off"]
+        why = "the run broke off" if run["broke_off"] else "execution traces do not tell"
+        return [f"  peak memory is not known, because {why}"]
     worst = max(range(len(peaks)), key=peaks.__getitem__)
     capacity = size_text(memory["capacity_bytes"])
     said = [

@@ -1,0 +1,176 @@
+"""A folder of execution traces simulated, in this process, into a data file (docs/traces.md)."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from phantora_py import __version__
+from phantora_py.agent.agent import Outcome
+from phantora_py.agent.datafile import DataFile
+from phantora_py.data import OF_TRACES, SCHEMA
+from phantora_py.runs.resimulate import NOT_SIMULATED, Watch
+from phantora_py.runs.run import describe_end
+from phantora_py.traces.folder import Kernels, TraceFolder, kernels_of, read_folder
+from sim_server.cluster import Cluster, place
+from sim_server.collectives.version import NEWEST
+from sim_server.errors import Deadlock, PhantoraError, UsageError
+from sim_server.files.output_file import require_output
+from sim_server.files.schema import Fault, mapping, parse, text
+from sim_server.gpu import GpuProfile
+from sim_server.settings import Settings, load_gpus
+from sim_server.simulation import Simulation
+from sim_server.sources.drive import drive
+from sim_server.sources.synthetic import SyntheticRank
+from sim_server.sources.traced import TracedProgram
+from sim_server.sources.traced_kernels import TracedTimer
+from sim_server.timings import model_timer
+
+_NOTES = [
+    "simulated from an execution trace: it tells nothing of memory, values or Python lines, and "
+    "waits outside the GPU last as long as they did",
+]
+
+
+def simulate_trace(
+    directory: Path, cluster: Cluster, output: Path, watch: Watch = nullcontext
+) -> Outcome:
+    """Simulates the traces of a directory on a cluster, into a data file at `output`.
+
+    Raises: UsageError if they cannot be read, or not be simulated there.
+    """
+    require_output(output, "-o")
+    folder = read_folder(directory)
+    settings = _settings(folder, cluster)
+    kernels = [kernels_of(trace) for trace in folder.traces]
+    same_gpu = folder.text("gpu") == settings.gpu.name and not settings.other_gpus
+    recorded = {key: row for one in kernels for key, row in one.timings.items()} if same_gpu else {}
+    timer = TracedTimer(model_timer(settings), recorded)
+    numbers = {name: number for number, name in enumerate(sorted(folder.groups))}
+    ranks = [
+        SyntheticRank(
+            rank,
+            TracedProgram(
+                *(rank, steps, folder.groups, _works(folder, rank, kernels[rank], timer)),
+                numbers=numbers,
+            ).play(),
+        )
+        for rank, steps in enumerate(folder.steps)
+    ]
+    start = _describe(folder, settings)
+    start_s, cpu_start_s = time.monotonic(), time.process_time()
+    file = DataFile(output, start, settings.to_json())
+    try:
+        simulation = Simulation(settings, timer)
+        with watch(simulation):
+            outcome = _simulate(folder, simulation, ranks, file)
+        wall = {
+            "total_s": time.monotonic() - start_s,
+            "startup_s": 0.0,
+            "core_seconds": time.process_time() - cpu_start_s,
+        }
+        file.complete(start | describe_end(outcome, file.digest, wall))
+    except BaseException:
+        file.discard()
+        raise
+    return outcome
+
+
+def _simulate(
+    folder: TraceFolder, simulation: Simulation, ranks: list[SyntheticRank], file: DataFile
+) -> Outcome:
+    outcome = Outcome()
+    try:
+        drive(simulation, ranks, dict.fromkeys(range(folder.ranks), 0), file.write)
+    except (Fault, *NOT_SIMULATED) as error:
+        raise UsageError(f"{folder.path} cannot be simulated: {error}") from error
+    except PhantoraError as error:
+        tables = json.dumps(error.tables) if isinstance(error, Deadlock) else ""
+        outcome = replace(outcome, exit_code=error.exit_code, message=str(error), tables=tables)
+    for name, content in simulation.files():
+        file.write(name, content)
+    return outcome
+
+
+def _works(folder: TraceFolder, rank: int, kernels: Kernels, timer: TracedTimer) -> dict[int, Any]:
+    """By node, the signature of each kernel."""
+    works: dict[int, Any] = {}
+    for step in folder.steps[rank]:
+        if step.is_host or step.is_communication or {"copy", "fill_bytes"} & set(step.attributes):
+            continue
+        number = step.attributes.get("signature")
+        if number is None:
+            duration_ns = step.attributes.get("duration_ns", 1000 * step.node.duration_micros)
+            works[step.id] = timer.fixed(step.node.name, max(int(str(duration_ns)), 0))
+            continue
+        signature = kernels.signatures.get(number) if type(number) is int else None
+        if signature is None:
+            raise UsageError(
+                f"{folder.traces[rank].path} is damaged: node {step.id} has the signature "
+                f"{number!r}, which is not in its metadata."
+            )
+        works[step.id] = signature
+    return works
+
+
+def _settings(folder: TraceFolder, cluster: Cluster) -> Settings:
+    """The cluster with the ranks of the trace, on nodes as they were, if it says so."""
+    nodes, per_node = folder.whole_number("nodes"), folder.whole_number("gpus_per_node")
+    if nodes is None or per_node is None or nodes * per_node < folder.ranks:
+        layout = place(cluster, ranks=folder.ranks)
+    else:
+        layout = place(cluster, nodes=nodes, gpus_per_node=per_node)
+    gpu, others = load_gpus(cluster, layout.nodes)
+    _check_gpu(folder, [gpu, *others.values()])
+    environment = folder.text("nccl_environment") or "{}"
+    try:
+        variables = parse(environment)
+        mapping(text)(variables)
+    except Fault as fault:
+        first = folder.traces[0].path
+        raise UsageError(f"{first} is damaged: nccl_environment: {fault}") from fault
+    return Settings(
+        ranks=folder.ranks,
+        nodes=layout.nodes,
+        gpus_per_node=layout.gpus_per_node,
+        cluster=cluster,
+        gpu=gpu,
+        nccl_environment=variables,
+        nccl_version=folder.whole_number("nccl_version") or NEWEST,
+        other_gpus=others,
+    )
+
+
+def _check_gpu(folder: TraceFolder, gpus: list[GpuProfile]) -> None:
+    """Libraries choose their kernels by architecture and multiprocessors. Raises: UsageError."""
+    look = folder.text("gpu_architecture")
+    for gpu in gpus:
+        if look and look != gpu.architecture:
+            raise UsageError(
+                f"{folder.path} was recorded on {folder.text('gpu')} ({look}), and its kernels "
+                f"were chosen for that; {gpu.name} ({gpu.architecture}) would run others: run "
+                "the program itself on that cluster."
+            )
+
+
+def _describe(folder: TraceFolder, settings: Settings) -> dict[str, Any]:
+    """start.json, see docs/data-file.md."""
+    return {
+        "schema": SCHEMA,
+        "command": [str(folder.path)],
+        "environment": dict(settings.nccl_environment),
+        "ranks": settings.ranks,
+        "nodes": settings.nodes,
+        "gpus_per_node": settings.gpus_per_node,
+        "cluster": settings.cluster.to_dict(),
+        "cluster_name": settings.cluster.name,
+        "host_time": OF_TRACES,
+        "isolation": {"tier": "none", "reason": "no program runs"},
+        "notes": _NOTES,
+        "versions": {"phantora": __version__},
+        "seed": 0,
+    }

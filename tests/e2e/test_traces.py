@@ -1,0 +1,115 @@
+"""Execution traces of real programs: whole, alike across ranks, and enough to simulate the run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from phantora_runs import EXAMPLES, PROGRAMS, Phantora, Run
+
+from phantora_py.cli import main
+from phantora_py.data import RunData
+from phantora_py.traces.agreement import disagreements
+from phantora_py.traces.folder import read_folder
+from sim_server.chakra.execution_trace_pb2 import ALL_TO_ALL, COMM_SEND_NODE
+from sim_server.log.history import HOST_WAIT_SPAN
+
+pytestmark = pytest.mark.torch
+
+SMALL = ["--layers", "2", "--steps", "3", "--batch", "2"]
+# Options and command by what they parallelise.
+RUNS: dict[str, tuple[list[str], list[str | Path]]] = {
+    "dp": (["--ranks", "4"], [EXAMPLES / "train_gpt_ddp.py", *SMALL]),
+    "fsdp": (["--ranks", "4"], [EXAMPLES / "train_gpt_fsdp.py", *SMALL]),
+    "tp": (["--ranks", "4"], [PROGRAMS / "tensor_parallel.py"]),
+    "pp": (["--ranks", "4"], [PROGRAMS / "pipelining.py", "1F1B", "4"]),
+    "ep": (["--ranks", "4"], [PROGRAMS / "experts.py"]),
+    "every collective": (["--ranks", "4"], [EXAMPLES / "check_collectives.py"]),
+    "two nodes": (
+        ["--nodes", "2", "--ranks", "4", "--host-time", "counted"],
+        [EXAMPLES / "train_gpt_ddp.py", *SMALL],
+    ),
+}
+MOST_DIFFERENCE = 0.001
+"""Of a rank's makespan."""
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def exported(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Run, Path]:
+    """A run and its trace."""
+    directory = tmp_path_factory.mktemp("traces")
+    phantora = Phantora(directory)
+    run = phantora.run(*RUNS[request.param])
+    assert run.exit_code == 0, run.errors
+    folder = directory / "trace"
+    assert main(["report", str(run.path), "--chakra", str(folder)]) == 0
+    return request.param, run, folder
+
+
+def test_ranks_agree(exported: tuple[str, Run, Path]) -> None:
+    """Same collectives in the same order, transposed splits, and a receive for each send."""
+    what, run, path = exported
+    folder = read_folder(path)
+    assert folder.ranks == run.data.ranks
+    assert list(disagreements(folder)) == []
+    steps = [step for own in folder.steps for step in own]
+    counted = Counter(step.node.type for step in steps if step.is_communication)
+    exchanges = [step for step in steps if "in_split_size" in step.attributes]
+    assert sum(counted.values()) > 0
+    if what in ("pp", "every collective"):
+        assert counted[COMM_SEND_NODE] > 0
+    assert all(step.number("comm_type") == ALL_TO_ALL for step in exchanges)
+    if what in ("ep", "every collective"):
+        assert exchanges
+
+
+def test_every_piece_of_work_is_a_node(exported: tuple[str, Run, Path]) -> None:
+    """Each depends on the call that launched it; what the host waited for has a node, too."""
+    _, run, path = exported
+    folder = read_folder(path)
+    for rank, steps in enumerate(folder.steps):
+        hosts = {step.id for step in steps if step.is_host}
+        work = [step for step in steps if not step.is_host]
+        assert all(hosts & set(step.node.ctrl_deps) for step in work)
+        spans = run.data.spans_of(rank)
+        exchanged = sum(
+            sum(map(bool, (*step.numbers("in_split_size"), *step.numbers("out_split_size")))) - 1
+            for step in work
+            if "in_split_size" in step.attributes
+        )
+        assert len(work) + exchanged == (spans["kind"] != HOST_WAIT_SPAN).sum()
+        waited_ns = sum(step.number("waited_ns", 0) for step in steps if step.is_host)
+        waits = spans[spans["kind"] == HOST_WAIT_SPAN]
+        made = ("ncclCommInitRank", "ncclCommSplit")
+        joined_ns = sum(
+            step.number("duration_ns") for step in steps if step.is_host and step.node.name in made
+        )
+        assert waited_ns + joined_ns == (waits["end_ns"] - waits["start_ns"]).sum()
+
+
+def test_simulating_the_trace_gives_the_run(exported: tuple[str, Run, Path]) -> None:
+    """From nothing but the exported files: each rank's makespan, and the order of collectives."""
+    _, run, path = exported
+    output = path.with_suffix(".phr")
+    words = ["resimulate", str(path), "--cluster", "h100", "-o", str(output), "--quiet"]
+    assert main(words) == 0
+    again = RunData(output)
+    for rank in range(run.data.ranks):
+        expected, found = (makespan_ns(data, rank) for data in (run.data, again))
+        assert found == pytest.approx(expected, rel=MOST_DIFFERENCE)
+    assert starts(again) == starts(run.data)
+
+
+def makespan_ns(data: RunData, rank: int) -> int:
+    """Until the rank's last work has ended."""
+    return int(data.spans_of(rank)["end_ns"].max())
+
+
+def starts(data: RunData) -> list[list[str]]:
+    """Operations in the order in which they began to move."""
+    keys = ("members", "kind", "count", "dtype")
+    begun = sorted((one["moves_ns"], *(str(one[key]) for key in keys)) for one in data.operations)
+    return [told for _, *told in begun]
