@@ -18,8 +18,10 @@ Choice = tuple[int, ...]
 METHODS = ("greedy", "beam", "anneal")
 _BEAM = 32
 # Steps of annealing for each table, and its temperatures as shares of the score (assumed).
-_STEPS = 400
+_STEPS = 300
 _HOT, _COLD = 0.05, 1e-5
+# Exchanges of two tables' options that a descent makes at most.
+_MOST_SWAPS = 25
 # Partial placements that the exact search looks at before it gives up.
 _MOST_NODES = 20_000
 _FEW_TABLES = 8
@@ -36,10 +38,11 @@ def search(
     found.append(_greedy(model))
     if method != "greedy":
         found += _beam(model)
-    found = [_descended(model, choice) for choice in _best(model, found)[:4]] + found
-    if method == "anneal":
-        for number, choice in enumerate(_best(model, found)[:3]):
-            found.append(_descended(model, _annealed(model, choice, seed + number)))
+    start = _best(model, found)[:2]
+    found += [_descended(model, choice) for choice in start]
+    found += [_descended(model, choice, whole=True) for choice in _best(model, known)[:1]]
+    if method == "anneal" and (best := _best(model, found)):
+        found.append(_descended(model, _annealed(model, best[0], seed)))
     if len(model.tables) <= _FEW_TABLES and method != "greedy":
         best = _best(model, found)
         found += _exact(model, best[0] if best else None)
@@ -90,31 +93,37 @@ def _widened(model: PlanModel, width: int) -> list[Choice]:
     return [tuple(choice[place] for place in places) for choice, *_ in states]
 
 
-def _descended(model: PlanModel, choice: Choice) -> Choice:
-    """Tables moved one at a time, then in pairs, while that helps."""
+def _descended(model: PlanModel, choice: Choice, whole: bool = False) -> Choice:
+    """Tables moved one at a time, then in pairs, while that helps. `whole`: to one rank each."""
+    refused = [
+        np.where([whole and one.kind != "table_wise" for one in options], np.inf, 0.0)
+        for options in model.options
+    ]
     current = list(choice)
     ranked, shared = model.sums(current)
     best = float(model.score_ns(ranked, shared))
-    improved = True
-    while improved:
+    improved, swaps = True, 0
+    while improved and swaps < _MOST_SWAPS:
         improved = False
         for table in range(len(current)):
             rest = ranked - model.ranked[table][current[table]]
             rest_shared = shared - model.shared[table][current[table]]
             scores = model.score_ns(rest + model.ranked[table], rest_shared + model.shared[table])
+            scores += refused[table]
             place = int(scores.argmin())
             if scores[place] < best * (1 - 1e-12):
                 best, improved = float(scores[place]), True
                 current[table] = place
                 ranked, shared = model.sums(current)
         if not improved:
-            improved = _swapped(model, current, best)
+            swaps += 1
+            improved = _swapped(model, current, best, refused)
             ranked, shared = model.sums(current)
             best = float(model.score_ns(ranked, shared))
     return tuple(current)
 
 
-def _swapped(model: PlanModel, current: list[int], best: float) -> bool:
+def _swapped(model: PlanModel, current: list[int], best: float, refused: Sequence[Array]) -> bool:
     """Tries all options of two tables together, one of which is on the slowest rank."""
     ranked, shared = model.sums(current)
     slowest = {int(row.argmax()) for row in ranked[:2]}
@@ -130,6 +139,7 @@ def _swapped(model: PlanModel, current: list[int], best: float) -> bool:
                 rest + model.ranked[one][:, None] + model.ranked[other][None],
                 left + model.shared[one][:, None] + model.shared[other][None],
             )
+            scores += refused[one][:, None] + refused[other]
             places = np.unravel_index(int(scores.argmin()), scores.shape)
             if scores[places] < best * (1 - 1e-12):
                 current[one], current[other] = int(places[0]), int(places[1])

@@ -9,7 +9,7 @@ each lookup.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil, log2
@@ -42,7 +42,7 @@ _SEGMENT = 1024
 _ATOMIC_NS = 4.0
 
 # Bytes of optimizer state of a row with so many elements.
-STATES = {
+STATES: dict[str, Callable[[int], int]] = {
     "sgd": lambda dim: 0,
     "rowwise_adagrad": lambda dim: _FLOAT_BYTES,
     "adagrad": lambda dim: dim * _FLOAT_BYTES,
@@ -80,7 +80,7 @@ class TableLookups:
     @property
     def state_bytes(self) -> int:
         """What the optimizer keeps of a row, as it is moved."""
-        state = int(STATES[self.optimizer](self.dim))
+        state = STATES[self.optimizer](self.dim)
         return _sectors(state) if state else 0
 
 

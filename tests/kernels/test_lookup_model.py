@@ -82,7 +82,7 @@ def test_what_the_optimizer_keeps_is_moved() -> None:
 
 
 def test_one_row_that_all_ask_for() -> None:
-    """The sum of a row that every lookup names is joined by atomics: they bound the backward pass."""
+    """The sum of a row that every lookup names is joined by atomics, which bound its pass."""
     one = dataclasses.replace(_ONE, table=uniform(1), lookups=10**8)
     (time,) = _model().backward([one])
     assert time.duration_ns > (10**8 / 1024 - 1) * 4.0
