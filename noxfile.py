@@ -332,6 +332,14 @@ def frameworks(session: nox.Session) -> None:
 
 
 @nox.session
+def recommendation(session: nox.Session) -> None:
+    """TorchRec, on the PyTorch that its FBGEMM is built for."""
+    libraries = ("torchrec==1.3.*", "fbgemm-gpu==1.3.*")
+    session.install(TORCH_CUDA_12, wheel(session), *group("test"), *libraries)
+    session.run("pytest", "tests/e2e/test_frameworks.py", "-k", "torchrec", *session.posargs)
+
+
+@nox.session
 def programs(session: nox.Session) -> None:
     """Programs that others publish: `-- --sources DIR` names a folder with checkouts."""
     groups = ["test", "scripts", "frameworks", "programs"]

@@ -37,6 +37,7 @@ VERBS = {
     "report": ("phantora_py.cli.report", "show or export the data file of a run"),
     "compare": ("phantora_py.cli.compare", "compare runs: figures, and what changed"),
     "sweep": ("phantora_py.cli.sweep", "run many configurations of a command and compare them"),
+    "plan": ("phantora_py.cli.plan", "search a sharding plan for embedding tables"),
     "profile": (
         "phantora_py.cli.profile",
         "measure kernels that a cache lacks, on this machine's GPU",

@@ -53,19 +53,27 @@ FREQUENT_PARTS = (
 )
 
 
-def carried_out(torch: ModuleType) -> Iterator[str]:
-    """Names of the operators, such as "index.Tensor"."""
+# Of libraries' operators, those that work on weights, which nobody knows; what they are given of
+# lengths and offsets comes from the others.
+LIBRARY_PARTS = (
+    *("lookup", "embedding", "forward", "optimizer", "gemm", "quant", "cache", "pooled"),
+    *("lxu", "lru", "lfu", "uvm", "ssd", "dense", "fp8", "bf16", "float", "half", "shared"),
+)
+
+
+def carried_out(torch: ModuleType, namespace: str = "aten") -> Iterator[str]:
+    """Names of a namespace's operators, such as "index.Tensor"."""
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     for name in sorted(torch._C._dispatch_get_all_op_names()):
-        if name.startswith("aten::") and has_kernel(name, "CUDA"):
-            operator = name.removeprefix("aten::")
-            if reason_against(torch, operator) is None:
+        if name.startswith(f"{namespace}::") and has_kernel(name, "CUDA"):
+            operator = name.removeprefix(f"{namespace}::")
+            if reason_against(torch, operator, namespace) is None:
                 yield operator
 
 
-def reason_against(torch: ModuleType, name: str) -> str | None:
+def reason_against(torch: ModuleType, name: str, namespace: str = "aten") -> str | None:
     """Why an operator with a kernel for CUDA is left alone; None: it is not."""
-    operator = overload(torch, name)
+    operator, is_own = overload(torch, name, namespace), namespace == "aten"
     plain = operator.overloadpacket.__name__.removeprefix("_foreach_").rstrip("_")
     returns = operator._schema.returns
     has_kernel = torch._C._dispatch_has_computed_kernel_for_dispatch_key
@@ -73,10 +81,11 @@ def reason_against(torch: ModuleType, name: str) -> str | None:
         "no values": plain in WITHOUT_VALUES,
         "random": torch.Tag.nondeterministic_seeded in operator.tags,
         "view": any(one.alias_info and not one.alias_info.is_write for one in returns),
-        "other layouts": any(part in name for part in OTHER_LAYOUTS),
-        "number on the device": name == NUMBER_ON_DEVICE,
+        "other layouts": is_own and any(part in name for part in OTHER_LAYOUTS),
+        "weights": not is_own and any(part in name.lower() for part in LIBRARY_PARTS),
+        "number on the device": is_own and name == NUMBER_ON_DEVICE,
         "frequent": is_frequent(name, plain),
-        "no kernel for the CPU": not has_kernel(f"aten::{name}", "CPU"),
+        "no kernel for the CPU": not has_kernel(f"{namespace}::{name}", "CPU"),
     }
     return next((reason for reason, holds in reasons.items() if holds), None)
 

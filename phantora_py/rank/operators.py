@@ -17,20 +17,21 @@ class Operators:
     Raises: OSError if this release does not hand out its own.
     """
 
-    def __init__(self, torch: ModuleType, device: str) -> None:
+    def __init__(self, torch: ModuleType, device: str, namespace: str = "aten") -> None:
         if not hasattr(torch.library, "get_kernel"):
             raise OSError(f"PyTorch {torch.__version__} does not tell the kernels that we replace")
         self._torch = torch
         self._get_kernel = torch.library.get_kernel
-        self._library = torch.library.Library("aten", "IMPL")
+        self._namespace = namespace
+        self._library = torch.library.Library(namespace, "IMPL")
         self._device = device
 
     def replace(self, name: str, make: Callable[[Kernel], Kernel]) -> None:
         """Registers what `make` makes of the usual kernel. It gets the dispatch keys first, which
         the usual one wants too.
         """
-        usual = self._get_kernel(f"aten::{name}", self._device).call_boxed
-        operator = overload(self._torch, name)
+        usual = self._get_kernel(f"{self._namespace}::{name}", self._device).call_boxed
+        operator = overload(self._torch, name, self._namespace)
         if takes_numbers(operator):
             usual = taking_numbers(self._torch, operator, usual)
         with warnings.catch_warnings():
@@ -46,16 +47,17 @@ class SelectedOperators:
     where their schema has tensors stay as they are, because such a call cannot be repeated.
     """
 
-    def __init__(self, torch: ModuleType, device: str) -> None:
+    def __init__(self, torch: ModuleType, device: str, namespace: str = "aten") -> None:
         self._torch = torch
-        self._library = torch.library.Library("aten", "IMPL")
+        self._namespace = namespace
+        self._library = torch.library.Library(namespace, "IMPL")
         key = torch._C.DispatchKey
         self._device = getattr(key, device)
         self._below = torch._C._dispatch_keyset_full_after(key.BackendSelect)
 
     def replace(self, name: str, make: Callable[[Kernel], Kernel]) -> None:
         """See Operators.replace."""
-        operator = overload(self._torch, name)
+        operator = overload(self._torch, name, self._namespace)
         if takes_numbers(operator):
             return
         redispatch, below, device = operator.redispatch, self._below, self._device
@@ -74,16 +76,19 @@ class SelectedOperators:
             self._library.impl(name, kernel, "BackendSelect", with_keyset=True)
 
 
-def replaceable(torch: ModuleType, device: str) -> Operators | SelectedOperators:
+def replaceable(
+    torch: ModuleType, device: str, namespace: str = "aten"
+) -> Operators | SelectedOperators:
     """The way in which this release's kernels can be replaced."""
     has_kernels = hasattr(torch.library, "get_kernel")
-    return (Operators if has_kernels else SelectedOperators)(torch, device)
+    return (Operators if has_kernels else SelectedOperators)(torch, device, namespace)
 
 
-def overload(torch: ModuleType, name: str) -> Any:
+def overload(torch: ModuleType, name: str, namespace: str = "aten") -> Any:
     """The operator "index.Tensor", "nonzero"."""
     packet, _, its_overload = name.partition(".")
-    return getattr(getattr(torch.ops.aten, packet), its_overload or "default")
+    operators = getattr(torch.ops, namespace)
+    return getattr(getattr(operators, packet), its_overload or "default")
 
 
 def takes_numbers(operator: Any) -> bool:

@@ -46,6 +46,8 @@ from .triton_kernels import (
 )
 
 OPTIMIZER_STEP = 1  # MarkerKind in sim_server/records/schema.py
+# Modules that register operators, and the namespace of these.
+LIBRARIES = {"fbgemm_gpu": "fbgemm"}
 OPTIMIZER_MODULE = "torch.optim.optimizer"
 
 
@@ -213,6 +215,14 @@ class _Runtime:
             self._small_operations = small_operations(torch)
             self._small_operations.attach(self._shim, load)
             self._grouped_products = GroupedProducts(torch, self._shim)
+            for module, namespace in LIBRARIES.items():
+                extend = functools.partial(self._extend, namespace)
+                after_import(module, extend)
+
+    def _extend(self, namespace: str, _module: ModuleType) -> None:
+        """A library's operators have been registered."""
+        if self._small_operations is not None:
+            self._small_operations.extend(namespace)
 
     def leave_host_tensors(self, torch: ModuleType) -> None:
         """Large host tensors that are only filled stay untouched memory from now on."""

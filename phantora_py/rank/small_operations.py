@@ -61,8 +61,17 @@ class SmallOperations:
         self._random = RandomOperations(torch, self._values)
         for name, draw in self._random.kernels().items():
             self._operators.replace(name, draw)
+        self._libraries: list[Any] = []
         self._sparse_operators = replaceable(torch, "SparseCUDA")
         self._sparse_operators.replace("_coalesce", special.coalesce)
+
+    def extend(self, namespace: str) -> None:
+        """Carries out the operators of a library, too, which has been imported."""
+        operators = replaceable(self._torch, "CUDA", namespace)
+        for name in carried_out(self._torch, namespace):
+            operator = overload(self._torch, name, namespace)
+            operators.replace(name, functools.partial(self._kernel, operator=operator))
+        self._libraries.append(operators)
 
     def attach(self, shim: ctypes.CDLL, load: ExpertLoad) -> None:
         """Before the process uses a GPU."""

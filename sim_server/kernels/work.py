@@ -16,8 +16,8 @@ _MAX_BLOCKS_PER_SM = 32
 # Of the L2 cache, what a kernel finds there of what the one before it wrote, and the rate at which
 # a multiprocessor gets it. Fitted to residual additions on A100, whose operands are warm
 # (microsoft/vidur@7d47513); docs/kernels.md.
-_L2_SHARE = 0.6
-_L2_BYTES_PER_CLOCK = 17.7
+L2_SHARE = 0.6
+L2_BYTES_PER_CLOCK = 17.7
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,6 @@ class Work:
         if self.cold or not self.bytes:
             return self.bytes / rate
         # The more passes by, the less of what was written last is still there.
-        held = min(1.0, (_L2_SHARE * gpu.l2_bytes / self.bytes) ** 2)
-        cached = gpu.sm_count * _L2_BYTES_PER_CLOCK * gpu.cycles_per_ns * self.efficiency
+        held = min(1.0, (L2_SHARE * gpu.l2_bytes / self.bytes) ** 2)
+        cached = gpu.sm_count * L2_BYTES_PER_CLOCK * gpu.cycles_per_ns * self.efficiency
         return self.bytes * ((1 - held) / rate + held / max(rate, min(cached, most)))

@@ -116,3 +116,14 @@ def test_launchers_of_frameworks(phantora: Phantora, framework: str, words: list
     for rank in (0, 1):
         arguments = [f"--local_rank={rank}", "a"] if framework == "deepspeed" else ["a"]
         assert f"rank {rank} of 2, {rank} on node0: 2.0 {arguments}" in run.output
+
+
+@pytest.mark.parametrize("way", ["table_wise", "row_wise", "column_wise", "data_parallel"])
+def test_torchrec(phantora: Phantora, way: str) -> None:
+    """Embedding bags sharded in every way train, nothing that the program reads back is made up,
+    and what the exchange of inputs brings is right.
+    """
+    run = train(phantora, "torchrec", 2, str(PROGRAMS / "with_torchrec.py"), way)
+    assert run.summary["trust"]["unknown_reads"] == []
+    if way == "table_wise":
+        assert run.output.count("the exchange is right") == 2

@@ -1,0 +1,93 @@
+"""A placement as TorchRec's ShardingPlan: its fields, as JSON, by module and table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from phantora_py.plan.options import Option
+from phantora_py.plan.tables import Table
+from sim_server.errors import UsageError
+from sim_server.lookups.read import number
+
+VERSION = 1
+
+
+def to_json(
+    tables: Sequence[Table], options: Sequence[Option], gpus_per_node: int, module: str
+) -> dict[str, Any]:
+    """The plan of one module of embedding bags."""
+    plan = {
+        table.name: _parameter(table, option, gpus_per_node)
+        for table, option in zip(tables, options, strict=True)
+    }
+    return {"format": "phantora sharding plan", "version": VERSION, "plan": {module: plan}}
+
+
+def _parameter(table: Table, option: Option, gpus_per_node: int) -> dict[str, Any]:
+    """The fields of a ParameterSharding."""
+    if option.kind == "data_parallel":
+        return {
+            "sharding_type": option.kind,
+            "compute_kernel": "dense",
+            "ranks": list(option.ranks),
+            "sharding_spec": None,
+        }
+    return {
+        "sharding_type": option.kind,
+        "compute_kernel": "fused",
+        "ranks": list(option.ranks),
+        "sharding_spec": {
+            "shards": [
+                {
+                    "shard_offsets": list(offsets),
+                    "shard_sizes": list(sizes),
+                    "placement": f"rank:{rank}/cuda:{rank % gpus_per_node}",
+                }
+                for rank, offsets, sizes in _shards(table, option)
+            ]
+        },
+    }
+
+
+def _shards(table: Table, option: Option) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
+    """Rank, first row and column, rows and columns; the last of a table's rows has the rest."""
+    parts = len(option.ranks)
+    if option.kind == "column_wise":
+        width = table.dim // parts
+        return [(rank, (0, n * width), (table.rows, width)) for n, rank in enumerate(option.ranks)]
+    block = -(-table.rows // parts)
+    return [
+        (
+            rank,
+            (min(table.rows, n * block), 0),
+            (max(0, min(block, table.rows - n * block)), table.dim),
+        )
+        for n, rank in enumerate(option.ranks)
+    ]
+
+
+def from_json(content: Any, tables: Sequence[Table], where: str) -> list[Option]:
+    """The placement of these tables that a plan's JSON holds. Raises: UsageError."""
+    if not isinstance(content, dict) or not isinstance(content.get("plan"), dict):
+        raise UsageError(f"{where} is no sharding plan: it has no plan by module")
+    if content.get("version") != VERSION:
+        raise UsageError(
+            f"{where} is a sharding plan of version {content.get('version')!r}; this phantora "
+            f"reads version {VERSION}"
+        )
+    found: dict[str, Any] = {}
+    for module in content["plan"].values():
+        found |= module if isinstance(module, dict) else {}
+    missing = [table.name for table in tables if table.name not in found]
+    if missing:
+        raise UsageError(f"{where} says nothing of table {missing[0]}")
+    return [_option(found[table.name], f"{where}: table {table.name}") for table in tables]
+
+
+def _option(parameter: Any, where: str) -> Option:
+    ranks = parameter.get("ranks") if isinstance(parameter, dict) else None
+    kind = parameter.get("sharding_type") if isinstance(parameter, dict) else None
+    if not isinstance(ranks, list) or not ranks or not isinstance(kind, str):
+        raise UsageError(f"{where} needs a sharding_type and ranks")
+    return Option(kind, tuple(int(number({"ranks": rank}, "ranks", 0)) for rank in ranks))

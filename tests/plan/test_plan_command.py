@@ -1,0 +1,174 @@
+"""`phantora plan` as a command: what it writes and prints, and how it refuses bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phantora_py.cli import main
+from phantora_py.plan.options import Option
+from phantora_py.plan.sharding_plan import from_json, to_json
+from phantora_py.plan.tables import read_tables
+
+_TABLES: list[dict[str, Any]] = [
+    {"name": "a", "rows": 100_001, "dim": 64, "pooling": 5, "features": ["x", "y"]},
+    {"name": "b", "rows": 50_000, "dim": 128, "pooling": {"kind": "poisson", "mean": 20}},
+    {
+        "name": "c",
+        "rows": 1_000,
+        "dim": 32,
+        "lookups": {"kind": "zipf", "exponent": 1.1},
+        "constraints": {"sharding_types": ["row_wise"], "pooling_factors": [3.0]},
+    },
+]
+
+
+def _file(folder: Path, tables: object = _TABLES) -> Path:
+    path = folder / "tables.json"
+    path.write_text(json.dumps({"tables": tables}), encoding="utf-8")
+    return path
+
+
+def _arguments(path: Path, *more: str) -> list[str]:
+    return [
+        "plan",
+        "--tables",
+        str(path),
+        "--ranks",
+        "2",
+        "--cluster",
+        "a100",
+        "--batch",
+        "512",
+        *more,
+    ]
+
+
+def test_a_plan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The plan has every table with its shards, which cover it; the JSON has ranks and tables, and
+    phases that sum to the time; the plan, given as a candidate, is found again.
+    """
+    plan_file = tmp_path / "plan.json"
+    assert main(_arguments(_file(tmp_path), "-o", str(plan_file), "--json")) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert sum(found["phases_ns"].values()) == pytest.approx(found["time_ns"])
+    low, high = found["interval_ns"]
+    assert low < found["time_ns"] < high
+    assert [one["rank"] for one in found["ranks"]] == [0, 1]
+    tables = {one["table"]: one for one in found["tables"]}
+    assert tables["a"]["lookups"] == pytest.approx(
+        2 * 512 * 10 * len(tables["a"]["ranks"]), rel=0.5
+    )
+    assert tables["c"]["sharding_type"] == "row_wise"
+    assert found["time_ns"] <= min(found["baselines_ns"].values())
+    plan = json.loads(plan_file.read_text(encoding="utf-8"))
+    for spec in _TABLES:
+        parameter = plan["plan"]["embedding_bag_collection"][spec["name"]]
+        if parameter["sharding_spec"]:
+            areas = [one["shard_sizes"] for one in parameter["sharding_spec"]["shards"]]
+            assert sum(rows * columns for rows, columns in areas) == spec["rows"] * spec["dim"]
+    assert main(_arguments(_file(tmp_path), "--candidate", str(plan_file), "--json")) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["baselines_ns"][str(plan_file)] == pytest.approx(found["time_ns"])
+
+
+def test_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line for each phase, rank and table, and how much longer the rules of thumb take."""
+    assert main(_arguments(_file(tmp_path), "--search", "greedy")) == 0
+    printed = capsys.readouterr().out
+    for words in (
+        "virtual",
+        "hit rate",
+        "row_wise 0,1",
+        "size x lookup",
+        "times as long",
+        "-o FILE",
+    ):
+        assert words in printed
+
+
+def test_plans_come_back(tmp_path: Path) -> None:
+    """What is written is read as the same placement."""
+    tables = read_tables(_file(tmp_path))
+    options = [
+        Option("column_wise", (1, 0)),
+        Option("table_wise", (1,)),
+        Option("data_parallel", (0, 1)),
+    ]
+    assert from_json(to_json(tables, options, 8, "m"), tables, "plan") == options
+
+
+def _with(**changes: Any) -> list[dict[str, Any]]:
+    return [{"name": "a", "rows": 1000, "dim": 64, "pooling": 5} | changes]
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ([], "at least one table"),
+        ([3], "must be an object with a name"),
+        (_with(rows=-1), "table 0 (a): rows must be a number, at least 1, not -1"),
+        (_with(rows=2.5), "rows must be a whole number"),
+        (_with(dim=6), "a multiple of 4"),
+        (_with(pooling=-2), "pooling must be a number"),
+        (_with(pooling=0), "pooling must be above 0"),
+        (_with(pooling={"kind": "gamma"}), "no pooling of kind 'gamma'"),
+        (_with(optimizer="lion"), "no optimizer 'lion'"),
+        (_with(type="fp4"), "no type 'fp4'"),
+        (_with(size=3), "unknown field 'size'"),
+        (_with(lookups={"kind": "zipf"}), "table 0 (a): exponent is missing"),
+        (_with(constraints={"sharding_types": ["diagonal"]}), "no sharding type 'diagonal'"),
+        (_with(constraints={"sharding_types": ["grid_shard"]}), "grid_shard are not planned yet"),
+        (_with(constraints={"sharding_types": ["column_wise"]}, dim=32), "cannot be sharded"),
+        ([*_with(), *_with()], "two tables named 'a'"),
+        (_with(rows=10**12), "table a fits nowhere"),
+        ([{"name": "a", "rows": 5, "dim": 4}], "pooling is missing"),
+    ],
+)
+def test_bad_tables_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], tables: object, message: str
+) -> None:
+    """Exit code 2, and a sentence that names the table and what is wrong."""
+    assert main(_arguments(_file(tmp_path, tables))) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("plan", "message"),
+    [
+        ("[]", "is no sharding plan"),
+        ("{", "is no JSON"),
+        ('{"version": 9, "plan": {}}', "of version 9; this phantora reads version 1"),
+        ('{"version": 1, "plan": {"m": {}}}', "says nothing of table a"),
+    ],
+)
+def test_bad_plans_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], plan: str, message: str
+) -> None:
+    """Exit code 2 for a candidate that is none."""
+    candidate = tmp_path / "candidate.json"
+    candidate.write_text(plan, encoding="utf-8")
+    assert main(_arguments(_file(tmp_path), "--candidate", str(candidate))) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (("--batch", "0"), "--batch must be at least 1"),
+        (("--memory", "-1"), "--memory must be above 0"),
+        (("--memory", "0.001"), "fits nowhere"),
+        (("--confirm", "-1"), "--confirm must not be below 0"),
+        (("--seed", "-1"), "--seed must not be below 0"),
+        (("--cluster", "nowhere"), "nowhere"),
+    ],
+)
+def test_bad_options_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: tuple[str, str], message: str
+) -> None:
+    """Exit code 2 and the option."""
+    assert main(_arguments(_file(tmp_path), *option)) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
