@@ -44,6 +44,7 @@ LAYERS = (
     ("sim_server.__main__", "phantora_py.agent", "phantora_py.sweep", "phantora_py.coverage"),
     ("phantora_py.report", "phantora_py.runs"),
     ("phantora_py.tables", "phantora_py.compare", "phantora_py.profile"),
+    ("phantora_py.advice",),
     ("phantora_py", "phantora_py.cli"),
     ("phantora_py.__main__",),
 )

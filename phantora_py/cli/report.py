@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from phantora_py.cli.iteration_option import ITERATION_FORMS, ITERATION_HELP, checked_iteration
-from phantora_py.cli.messages import parse_ranks
+from phantora_py.cli.messages import error_console, parse_ranks
 from phantora_py.compare.quantities import work_of
 from phantora_py.data import RunData
+from phantora_py.report.asked import Asked
 from phantora_py.report.findings import Findings
 from phantora_py.report.listing import print_kernels
 from phantora_py.report.summary import summarise
@@ -52,6 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what all ranks together get through in an iteration, as '64x4096 tokens' or '256 "
         "samples', where the report does not find it; may be given once for each",
     )
+    parser.add_argument(
+        "--sensitivity",
+        action="store_true",
+        help="also simulate the recorded run again with one part at a time 10%% faster: products, "
+        "attention, memory, links, latency, host; takes seconds for each",
+    )
     parser.add_argument("--iteration", metavar=ITERATION_FORMS, help=ITERATION_HELP)
     parser.add_argument(
         "--trace-ranks", metavar="RANKS", help="with --trace: these alone, as 3 or 0,8-15"
@@ -71,18 +78,19 @@ def run(arguments: argparse.Namespace) -> int:
     iteration = checked_iteration(arguments.iteration)
     data = RunData(arguments.file, iteration)
     told = _told(arguments.per_iteration, data.ranks)
+    asked = _asked(data, arguments)
     if arguments.trace is not None:
         _write_trace(data, arguments)
     elif arguments.rank is not None:
         _print_log(data, arguments.rank)
     elif arguments.json:
-        print(json.dumps(summarise(data, Findings(data, told)), indent=1))
+        print(json.dumps(summarise(data, Findings(data, told, asked)), indent=1))
     elif arguments.kernels:
         print_kernels(data)
     elif arguments.html is not None:
-        _write_page(data, arguments.html, told)
+        _write_page(data, arguments.html, told, asked)
     else:
-        print_summary(arguments.file, iteration=iteration, told=told)
+        print_summary(arguments.file, iteration=iteration, told=told, asked=asked)
     if data.broke_off:
         raise UsageError(
             f"{arguments.file} is not complete: phantora was killed before the run ended, so that "
@@ -105,11 +113,28 @@ def _told(texts: Sequence[str], ranks: int) -> dict[str, Taken]:
     return told
 
 
-def _write_page(data: RunData, path: Path, told: Mapping[str, Taken]) -> None:
+def _asked(data: RunData, arguments: argparse.Namespace) -> Asked:
+    """Raises: UsageError for what the chosen view does not show, or the run does not allow."""
+    if not arguments.sensitivity:
+        return Asked()
+    if arguments.trace is not None or arguments.rank is not None or arguments.kernels:
+        raise UsageError("--sensitivity goes with the report itself, --json or --html.")
+    from phantora_py.advice.sensitivity import find_sensitivity  # noqa: PLC0415 - seldom needed
+
+    console = error_console()
+
+    def tell(name: str) -> None:
+        if console.is_terminal:
+            console.print(f"simulating again: {name}")
+
+    return Asked(sensitivity=find_sensitivity(data, tell))
+
+
+def _write_page(data: RunData, path: Path, told: Mapping[str, Taken], asked: Asked) -> None:
     # The template engine need not be imported for the other views.
     from phantora_py.report.page.render import write_page  # noqa: PLC0415
 
-    print(f"Wrote {path} ({size_text(write_page(data, path, told))})")
+    print(f"Wrote {path} ({size_text(write_page(data, path, told, asked))})")
 
 
 def _write_trace(data: RunData, arguments: argparse.Namespace) -> None:
