@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from phantora_py.report.sections.sensitivity import Sensitivity
+    from phantora_py.report.sections.trade import Goal
 
 
 @dataclass(frozen=True)
@@ -14,3 +15,4 @@ class Asked:
     """Nothing, unless told otherwise."""
 
     sensitivity: Sensitivity | None = None
+    goal: Goal | None = None
