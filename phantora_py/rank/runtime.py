@@ -27,6 +27,7 @@ from .counting import count_work, counts_work
 from .expert_load import ExpertLoad
 from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
+from .memory_kinds import MemoryKinds
 from .message_passing import refuse_alone
 from .profilers import PROFILER, prepare_profilers
 from .recomputation import Recomputation
@@ -147,7 +148,10 @@ class _Runtime:
         self._forked = False
         recomputation = Recomputation(shim)
         self._batches = Batches(shim, recomputation)
-        self._watches = (StepMarks(shim, run_dir), recomputation, self._batches)
+        self._watches = (
+            *(StepMarks(shim, run_dir), recomputation, self._batches),
+            MemoryKinds(shim, run_dir),
+        )
         self._ordinals: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._optimizers = 0
         self._last_statistics: dict[int, str] = {}
