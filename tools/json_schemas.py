@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+from phantora_py.advice import json_types as advice_types
+from phantora_py.advice.json_types import Fit
 from phantora_py.compare import json_types
 from phantora_py.compare.json_types import JudgedComparison, SweepComparison
 from phantora_py.report import certainty, iteration_contents, sections, summary
@@ -26,6 +28,7 @@ _ROOTS: dict[str, type] = {
     "summary": Summary,
     "comparison": JudgedComparison,
     "sweep": SweepComparison,
+    "fit": Fit,
 }
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -82,7 +85,7 @@ def _modules() -> Iterator[ModuleType]:
     """Those with the types, bases before what is made of them."""
     yield from (certainty, iteration_contents)
     yield from (one for one in vars(sections).values() if inspect.ismodule(one))
-    yield from (summary, json_types)
+    yield from (summary, json_types, advice_types)
 
 
 def _own_texts(node: ast.ClassDef) -> Iterator[tuple[str, str]]:

@@ -53,6 +53,7 @@ LAYERS = (
     ),
     ("phantora_py.report", "phantora_py.runs"),
     ("phantora_py.tables", "phantora_py.compare", "phantora_py.profile"),
+    ("phantora_py.advice",),
     ("phantora_py", "phantora_py.cli"),
     ("phantora_py.__main__",),
 )

@@ -38,6 +38,7 @@ VERBS = {
     "compare": ("phantora_py.cli.compare", "compare runs: figures, and what changed"),
     "sweep": ("phantora_py.cli.sweep", "run many configurations of a command and compare them"),
     "plan": ("phantora_py.cli.plan", "search a sharding plan for embedding tables"),
+    "fit": ("phantora_py.cli.fit", "find the largest batch that fits, and what makes more fit"),
     "profile": (
         "phantora_py.cli.profile",
         "measure kernels that a cache lacks, on this machine's GPU",
@@ -80,10 +81,22 @@ class _LazyParser(Parser):
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         command = cast(Command, importlib.import_module(self.module))
         command.add_arguments(self)
+        args = _joined(args, getattr(command, "OPTION_VALUES", ()))
         self.set_defaults(run=command.run)
         found, left = super().parse_known_args(args, namespace)
         self.check_options([word for word in left if word.startswith("--")])
         return found, left
+
+
+def _joined(words: Sequence[str], options: Sequence[str]) -> list[str]:
+    """`--flag --batch-size` as `--flag=--batch-size`, which argparse takes for a value."""
+    joined: list[str] = []
+    for word in words:
+        if joined and joined[-1] in options:
+            joined[-1] += f"={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 def sentence(help_text: str) -> str:

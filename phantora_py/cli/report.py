@@ -9,11 +9,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from phantora_py.cli.iteration_option import ITERATION_FORMS, ITERATION_HELP, checked_iteration
-from phantora_py.cli.messages import parse_ranks
-from phantora_py.compare.quantities import work_of
+from phantora_py.cli.messages import error_console, parse_ranks
+from phantora_py.compare.comparison import gpus_of_run
+from phantora_py.compare.quantities import (
+    check_prices,
+    hourly_cost,
+    parse_amount,
+    parse_prices,
+    work_of,
+)
 from phantora_py.data import RunData
+from phantora_py.report.asked import Asked
 from phantora_py.report.findings import Findings
 from phantora_py.report.listing import print_kernels
+from phantora_py.report.sections.sensitivity import Sensitivity
+from phantora_py.report.sections.trade import Goal
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from phantora_py.report.throughput import Taken
@@ -59,6 +69,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what all ranks together get through in an iteration, as '64x4096 tokens' or '256 "
         "samples', where the report does not find it; may be given once for each",
     )
+    parser.add_argument(
+        "--sensitivity",
+        action="store_true",
+        help="also simulate the recorded run again with one part at a time 10%% faster: products, "
+        "attention, memory, links, latency, host; takes seconds for each",
+    )
+    _add_trade(parser)
     parser.add_argument("--iteration", metavar=ITERATION_FORMS, help=ITERATION_HELP)
     parser.add_argument(
         "--trace-ranks", metavar="RANKS", help="with --trace: these alone, as 3 or 0,8-15"
@@ -71,6 +88,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_trade(parser: argparse.ArgumentParser) -> None:
+    goal = parser.add_mutually_exclusive_group()
+    goal.add_argument(
+        "--tokens", metavar="N", help="time, cost and energy of a training of N tokens, as 2e12"
+    )
+    goal.add_argument("--samples", metavar="N", help="likewise of N samples")
+    parser.add_argument(
+        "--price",
+        action="append",
+        default=[],
+        metavar="[GPU=]PRICE",
+        help="price per GPU-hour, of all GPUs or of one kind; may be repeated",
+    )
+    parser.add_argument("--power", metavar="WATTS", help="what a GPU draws, for the energy")
+
+
 def run(arguments: argparse.Namespace) -> int:
     """Print the report. Raises: UsageError after that if the file is of a run that broke off."""
     if arguments.trace is None and (arguments.trace_ranks or arguments.trace_iterations):
@@ -78,6 +111,7 @@ def run(arguments: argparse.Namespace) -> int:
     iteration = checked_iteration(arguments.iteration)
     data = RunData(arguments.file, iteration)
     told = _told(arguments.per_iteration, data.ranks)
+    asked = _asked(data, arguments)
     if arguments.trace is not None:
         _write_trace(data, arguments)
     elif arguments.chakra is not None:
@@ -85,13 +119,13 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.rank is not None:
         _print_log(data, arguments.rank)
     elif arguments.json:
-        print(json.dumps(summarise(data, Findings(data, told)), indent=1))
+        print(json.dumps(summarise(data, Findings(data, told, asked)), indent=1))
     elif arguments.kernels:
         print_kernels(data)
     elif arguments.html is not None:
-        _write_page(data, arguments.html, told)
+        _write_page(data, arguments.html, told, asked)
     else:
-        print_summary(arguments.file, iteration=iteration, told=told)
+        print_summary(arguments.file, iteration=iteration, told=told, asked=asked)
     if data.broke_off:
         raise UsageError(
             f"{arguments.file} is not complete: phantora was killed before the run ended, so that "
@@ -114,11 +148,54 @@ def _told(texts: Sequence[str], ranks: int) -> dict[str, Taken]:
     return told
 
 
-def _write_page(data: RunData, path: Path, told: Mapping[str, Taken]) -> None:
+def _asked(data: RunData, arguments: argparse.Namespace) -> Asked:
+    """Raises: UsageError for what the chosen view does not show, or the run does not allow."""
+    goal = _goal(data, arguments)
+    is_other_view = arguments.trace is not None or arguments.rank is not None or arguments.kernels
+    if is_other_view and (arguments.sensitivity or goal is not None):
+        option = "--sensitivity" if arguments.sensitivity else "an amount, a price or a power"
+        raise UsageError(f"{option} goes with the report itself, --json or --html.")
+    return Asked(_sensitivity(data) if arguments.sensitivity else None, goal)
+
+
+def _goal(data: RunData, arguments: argparse.Namespace) -> Goal | None:
+    """Raises: UsageError for amounts and prices that are none."""
+    unit = "tokens" if arguments.tokens is not None else "samples"
+    text = arguments.tokens if arguments.tokens is not None else arguments.samples
+    if text is None and not arguments.price and arguments.power is None:
+        return None
+    gpus = gpus_of_run(data.run)
+    prices = parse_prices(arguments.price)
+    check_prices(prices, gpus)
+    per_hour = hourly_cost(prices, gpus)
+    if arguments.price and per_hour is None:
+        missing = next(gpu for gpu in gpus if prices.of(gpu) is None)
+        raise UsageError(f"--price: the run has {missing}, too; give its price, as {missing}=2.49.")
+    return Goal(
+        unit=unit if text is not None else None,
+        amount=parse_amount(f"--{unit}", text) if text is not None else 0.0,
+        price_per_hour=per_hour,
+        power_w=None if arguments.power is None else parse_amount("--power", arguments.power),
+    )
+
+
+def _sensitivity(data: RunData) -> Sensitivity:
+    from phantora_py.advice.sensitivity import find_sensitivity  # noqa: PLC0415 - seldom needed
+
+    console = error_console()
+
+    def tell(name: str) -> None:
+        if console.is_terminal:
+            console.print(f"simulating again: {name}")
+
+    return find_sensitivity(data, tell)
+
+
+def _write_page(data: RunData, path: Path, told: Mapping[str, Taken], asked: Asked) -> None:
     # The template engine need not be imported for the other views.
     from phantora_py.report.page.render import write_page  # noqa: PLC0415
 
-    print(f"Wrote {path} ({size_text(write_page(data, path, told))})")
+    print(f"Wrote {path} ({size_text(write_page(data, path, told, asked))})")
 
 
 def _write_trace(data: RunData, arguments: argparse.Namespace) -> None:

@@ -21,6 +21,7 @@ from phantora_py.report.iterations import find_iterations
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from phantora_py.runs.resimulate import Watch, resimulate
+from phantora_py.runs.scales import parse_parts
 from phantora_py.runs.simulate_trace import simulate_trace
 from phantora_py.runs.what_if import WhatIf, parse_scales, parse_variables
 from phantora_py.text.wrapping import wrapped
@@ -63,6 +64,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="kernels of such a name or class take so many times as long, as 'flash*=0.8'; may be "
         "repeated",
     )
+    parser.add_argument(
+        "--scale",
+        action="append",
+        default=[],
+        metavar="PART=FACTOR",
+        help="so many times the bandwidth of memory, nvlink or nic, the latency, or the time of "
+        "the host, as nic=2 or latency=0.5; may be repeated",
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("--quiet", action="store_true", help="print errors only")
 
@@ -78,6 +87,7 @@ def run(options: argparse.Namespace) -> int:
         environment=parse_variables(options.env),
         host_time_off=options.host_time == "off",
         kernels=parse_scales(options.scale_kernel),
+        parts=parse_parts(options.scale),
     )
     watch: Watch = nullcontext
     if not (options.quiet or options.json):

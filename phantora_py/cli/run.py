@@ -105,6 +105,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     model.add_argument("--iteration", metavar=ITERATION_FORMS, help=ITERATION_HELP)
     model.add_argument(
+        "--memory-kinds",
+        action="store_true",
+        help="also tell how much of the peak of memory are parameters, gradients, states of "
+        "optimizers, activations and so on",
+    )
+    model.add_argument(
         "--cache",
         type=Path,
         metavar="FILE",
@@ -331,6 +337,7 @@ def run(options: argparse.Namespace) -> int:
         else parse_size_bytes(options.memory_limit),
         iteration=checked_iteration(options.iteration),
         until_steady=options.until_steady,
+        memory_kinds=options.memory_kinds,
         iterations=options.iterations,
         live=options.live,
         quiet=options.quiet,

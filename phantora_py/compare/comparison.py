@@ -25,7 +25,7 @@ from phantora_py.compare.json_types import (
     SpeedUpJson,
     Throughput,
 )
-from phantora_py.compare.quantities import Prices, Work
+from phantora_py.compare.quantities import Prices, Work, hourly_cost
 from phantora_py.compare.work import (
     CollectiveTotal,
     KernelTotal,
@@ -83,7 +83,7 @@ def read_configuration(
     return Configuration(
         name=name,
         summary=summarise(data),
-        gpus=_gpus(data.run),
+        gpus=gpus_of_run(data.run),
         iterations=spread(durations_ns) if durations_ns else None,
         inputs=inputs_of(data),
         done=add_up(data, iterations),
@@ -91,7 +91,8 @@ def read_configuration(
     )
 
 
-def _gpus(run: Mapping[str, Any]) -> dict[str, int]:
+def gpus_of_run(run: Mapping[str, Any]) -> dict[str, int]:
+    """How many ranks of a run (its run.json) are on GPUs of each kind."""
     cluster = run["cluster"]
     alike = {"gpu": cluster.get("gpu", run["cluster_name"]), "nodes": run["nodes"]}
     groups = cluster.get("node_groups") or [alike]
@@ -242,13 +243,8 @@ def _utilization(summary: Summary) -> PeakShares:
 
 
 def _cost(run: Configuration, prices: Prices, amount: _Amount | None) -> Cost | None:
-    per_hour = 0.0
-    for gpu, ranks in run.gpus.items():
-        price = prices.of(gpu)
-        if price is None:
-            return None
-        per_hour += price * ranks
-    if run.iterations is None:
+    per_hour = hourly_cost(prices, run.gpus)
+    if run.iterations is None or per_hour is None:
         return None
     cost = per_hour * run.iterations.median_ns / _HOUR_NS
     per_million = cost / amount.per_iteration * 1e6 if amount else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sim_server.errors import UsageError
@@ -107,6 +107,28 @@ def parse_prices(texts: Sequence[str]) -> Prices:
         else:
             other = price
     return Prices(by_gpu, other)
+
+
+def hourly_cost(prices: Prices, gpus: Mapping[str, int]) -> float | None:
+    """Of so many GPUs of each kind together. None: the price of one was not told."""
+    total = 0.0
+    for gpu, count in gpus.items():
+        price = prices.of(gpu)
+        if price is None:
+            return None
+        total += price * count
+    return total
+
+
+def parse_amount(option: str, text: str) -> float:
+    """`2e12`, a number above 0. Raises: UsageError."""
+    try:
+        amount = float(text)
+    except ValueError:
+        amount = math.nan
+    if not 0 < amount < math.inf:
+        raise UsageError(f"{option} {text!r} is not an amount; write a number above 0, as 2e12.")
+    return amount
 
 
 def parse_gate(text: str) -> Gate:

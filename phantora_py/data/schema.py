@@ -224,6 +224,17 @@ _TIMING = record(
 )
 
 
+_kinds = record(
+    {
+        "when": one_of(("backward", "step")),
+        **dict.fromkeys(
+            ("allocated_bytes", "parameters_bytes", "gradients_bytes", "optimizer_bytes"),
+            _size_bytes,
+        ),
+    }
+)
+
+
 def _by_rank(ranks: int) -> dict[str, Check]:
     """Members that name ranks. Those that come in pieces are lists."""
     rank = whole(0, ranks - 1)
@@ -247,7 +258,11 @@ def _by_rank(ranks: int) -> dict[str, Check]:
                 )
             ),
         },
-        {"capacity_bytes": _size_bytes, "devices": rows(record({"device": device, **peaks}))},
+        {
+            "capacity_bytes": _size_bytes,
+            "devices": rows(record({"device": device, **peaks}, {"kinds": _kinds})),
+            "kinds": _kinds,
+        },
     )
     return {
         "communicators.json": mapping(wholes(0, MOST_GPUS), key_of(0, (1 << 64) - 1)),

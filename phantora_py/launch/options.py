@@ -101,6 +101,8 @@ class RunOptions:
     """A directory for files of the ranks' output."""
     memory_limit_bytes: int | None = None
     """What the run may take of this machine; None: all but a margin."""
+    memory_kinds: bool = False
+    """Also tell what PyTorch's memory is (phantora_py.rank.memory_kinds)."""
     iteration: str | None = None
     """What ends an iteration (sim_server/log/iterations.py); None: that is found out."""
     until_steady: bool = False

@@ -28,6 +28,7 @@ from .execution_traces import ExecutionTrace
 from .expert_load import ExpertLoad
 from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
+from .memory_kinds import MemoryKinds
 from .message_passing import refuse_alone
 from .profilers import PROFILER, prepare_profilers
 from .recomputation import Recomputation
@@ -151,7 +152,10 @@ class _Runtime:
         recomputation = Recomputation(shim)
         self._batches = Batches(shim, recomputation)
         self._trace = ExecutionTrace(shim, run_dir)
-        self._watches = (StepMarks(shim, run_dir), recomputation, self._batches)
+        self._watches = (
+            *(StepMarks(shim, run_dir), recomputation, self._batches),
+            MemoryKinds(shim, run_dir),
+        )
         self._ordinals: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._optimizers = 0
         self._last_statistics: dict[int, str] = {}

@@ -8,6 +8,7 @@ from typing import Any
 from phantora_py.bench.operations import bus_factor
 from phantora_py.data import RunData
 from phantora_py.report.layout import layout_text, pair_text
+from phantora_py.report.link_limits import link_bytes_per_s
 from phantora_py.report.window import Window
 from phantora_py.text.units import percent_text
 from sim_server.records import NcclOpKind
@@ -36,6 +37,8 @@ class CommunicationRow:
     time if they are several; empty if the data file does not say it, or nothing moved."""
     bus_bytes_per_s: float | None
     """As nccl-tests computes it, while bytes move. None: nothing moved between ranks."""
+    links_bytes_per_s: float | None
+    """The most that links allow (`link_limits`). None: not known."""
 
 
 class Layouts:
@@ -77,13 +80,14 @@ def communication_rows(data: RunData, window: Window) -> list[CommunicationRow]:
         )
         key = (operation["kind"], layouts.of(operation), operation["bytes"], way)
         alike.setdefault(key, []).append(operation)
-    rows = [_row(*key, operations) for key, operations in alike.items()]
+    rows = [_row(data, key, operations) for key, operations in alike.items()]
     return sorted(rows, key=lambda row: (-row.moving_ns, row.kind, row.layout, row.size_bytes))
 
 
 def _row(
-    kind: str, layout: str, size_bytes: int, algorithm: str, operations: list[dict[str, Any]]
+    data: RunData, key: tuple[str, str, int, str], operations: list[dict[str, Any]]
 ) -> CommunicationRow:
+    kind, layout, size_bytes, algorithm = key
     members = tuple(operations[0]["members"])
     moving_ns = sum(max(one["ends_ns"]) - one["moves_ns"] for one in operations)
     bus_bytes_per_s = None
@@ -102,6 +106,7 @@ def _row(
         waiting_ns=sum(one["moves_ns"] - min(one["arrivals_ns"]) for one in operations),
         limited_by=_limit(operations),
         bus_bytes_per_s=bus_bytes_per_s,
+        links_bytes_per_s=bus_bytes_per_s and link_bytes_per_s(data, kind, members),
     )
 
 

@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from phantora_py.data import RunData
+from phantora_py.report.asked import Asked
 from phantora_py.report.breakdown import Breakdown, break_down
 from phantora_py.report.certainty import Certainty, certainty
 from phantora_py.report.iterations import Iterations, find_iterations
@@ -18,10 +19,15 @@ from phantora_py.report.window import Window, steady_window
 class Findings:
     """Of one run."""
 
-    def __init__(self, data: RunData, told: Mapping[str, Taken] | None = None) -> None:
-        """`told`: `samples` or `tokens` of an iteration, where the user says."""
+    def __init__(
+        self, data: RunData, told: Mapping[str, Taken] | None = None, asked: Asked | None = None
+    ) -> None:
+        """`told`: `samples` or `tokens` of an iteration, where the user says. `asked`: what else
+        the report is to have.
+        """
         self.data = data
         self.told = told or {}
+        self.asked = asked or Asked()
         self.iterations: Iterations = find_iterations(data)
 
     @cached_property

@@ -35,9 +35,11 @@ from phantora_py.report.sections import (
     nccl,
     path,
     resimulation,
+    sensitivity,
     shared_gpus,
     throughput,
     timeline,
+    trade,
     trust,
     unknown_reads,
     unsimulated,
@@ -80,6 +82,10 @@ class Summary(headline.Run):
     breakdown_ns: breakdown.BreakdownTimes
     throughput: throughput.RunThroughput | None
     critical_path: path.PathSummary | None
+    trade: trade.Trade | None
+    """Null: neither a price, nor a power or an amount was given."""
+    sensitivity: sensitivity.Sensitivity | None
+    """Null: `--sensitivity` was not given."""
     memory: memory.MemorySummary
     trust: Trust
     virtual_time_ns: int
@@ -108,6 +114,8 @@ def summarise(data: RunData, found: Findings | None = None) -> Summary:
         "breakdown_ns": breakdown.make(found),
         "throughput": throughput.make(found),
         "critical_path": path.make(found),
+        "trade": trade.make(found),
+        "sensitivity": sensitivity.make(found),
         "memory": memory.make(found),
         "trust": {
             "gpu_time_share": gpu_time.make(found),
@@ -162,6 +170,8 @@ SECTIONS = (
     Section(lambda run: path.lines(run["critical_path"]), path.PAGE),
     Section(lambda run: host_work.lines(run["host_work"])),
     Section(lambda run: memory.lines(run["memory"], run)),
+    Section(lambda run: trade.lines(run["trade"]), trade.PAGE),
+    Section(lambda run: sensitivity.lines(run["sensitivity"]), sensitivity.PAGE),
     Section(lambda _: trust.lines(), trust.PAGE),
     Section(lambda run: gpu_time.lines(run["trust"]["gpu_time_share"])),
     Section(lambda run: interval.lines(run["trust"]["interval"])),

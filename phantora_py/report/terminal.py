@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from phantora_py.data import RunData
+from phantora_py.report.asked import Asked
 from phantora_py.report.deadlock import print_deadlock
 from phantora_py.report.findings import Findings
 from phantora_py.report.summary import summarise, summary_lines
@@ -21,15 +22,16 @@ def print_summary(
     console: Console | None = None,
     iteration: str | None = None,
     told: Mapping[str, Taken] | None = None,
+    asked: Asked | None = None,
 ) -> None:
-    """Print the summary of the data file at `path`. `iteration`: see `RunData`; `told`: see
-    `Findings`.
+    """Print the summary of the data file at `path`. `iteration`: see `RunData`; `told`, `asked`:
+    see `Findings`.
 
     Raises: UsageError if it cannot be read.
     """
     console = console or Console(highlight=False, soft_wrap=True)
     data = RunData(path, iteration)
     print_lines(
-        map(Text.from_markup, summary_lines(summarise(data, Findings(data, told)))), console
+        map(Text.from_markup, summary_lines(summarise(data, Findings(data, told, asked)))), console
     )
     print_deadlock(console, data.run.get("deadlock", []))

@@ -49,14 +49,15 @@ def resimulate(data: RunData, what_if: WhatIf, output: Path, watch: Watch = null
     recorded = data.told_settings
     settings = what_if.settings(data, recorded)
     free_host = what_if.host_time_off and data.run["host_time"] != "off"
-    changed = settings.to_json() != recorded.to_json() or free_host or what_if.kernels
-    same = not changed
+    host_factor = 1.0 if data.run["host_time"] == "off" else what_if.host_factor
+    changed = settings.to_json() != recorded.to_json() or host_factor != 1
+    same = not (changed or what_if.kernels or what_if.is_control)
     approximations = Approximations()
     acts = Acts() if same else Acts(map(data.answers, range(recorded.ranks)))
     ranks = [
         RecordedRank(
             *(rank, data.records(rank), data.answers(rank), same, approximations, acts),
-            free_host=free_host,
+            host_factor=host_factor,
         )
         for rank in range(recorded.ranks)
     ]

@@ -59,6 +59,7 @@ from phantora_py.launch.spool import choose_streams
 from phantora_py.launch.unsimulated import read_unsimulated
 from phantora_py.launchers.launch import Launch
 from phantora_py.rank.groups import LIVE_RANKS, SEARCHES
+from phantora_py.rank.memory_kinds import KINDS_FILE
 from phantora_py.rank.step_marks import CALL_FILE
 from phantora_py.runs import stopped_calls
 from sim_server import simulation_pb2 as wire
@@ -368,6 +369,8 @@ def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
     if iteration.startswith("call:"):
         call = iteration.removeprefix("call:")
         (directory.path / CALL_FILE).write_text(call, encoding="utf-8")
+    if options.memory_kinds:
+        (directory.path / KINDS_FILE).touch()
     if prepared.host_gaps is not None:
         directory.host_gaps.write_text(prepared.host_gaps.to_text(), encoding="utf-8")
     rundir.write_hosts(directory, layout.nodes, prepared.isolation.own_network)

@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from phantora_py.data import RunData
+from phantora_py.runs.scales import scale_settings
 from sim_server.cluster import Cluster, place
 from sim_server.collectives.environment import NcclEnvironment, not_modelled
 from sim_server.errors import UsageError
 from sim_server.gpu import GpuProfile
-from sim_server.kernels import KernelScale, RecordedTimer, ScaledTimer, Timer
+from sim_server.kernels import KernelScale, RatioTimer, RecordedTimer, ScaledTimer, Timer
 from sim_server.settings import Settings, load_gpus
 from sim_server.timings import model_timer
 
@@ -33,6 +34,16 @@ class WhatIf:
     """NCCL's variables; an empty one is unset."""
     host_time_off: bool = False
     kernels: tuple[KernelScale, ...] = ()
+    parts: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    """By part of the cluster (`phantora_py.runs.scales`): how many times as much of it."""
+
+    is_control: bool = False
+    """Treat the run as one in which something changes, even if nothing does."""
+
+    @property
+    def host_factor(self) -> float:
+        """What the program does between its calls takes so many times as long."""
+        return 0.0 if self.host_time_off else self.parts.get("host", 1.0)
 
     def settings(self, data: RunData, recorded: Settings) -> Settings:
         """What is simulated. Raises: UsageError if the ranks of the recording would notice."""
@@ -52,7 +63,7 @@ class WhatIf:
             for node in changed.cluster.node_types(recorded.nodes):
                 NcclEnvironment.read(variables).used_nics(node.nic.per_node)
             changed = dataclasses.replace(changed, nccl_environment=variables)
-        return changed
+        return scale_settings(changed, self.parts) if self.parts else changed
 
     def timer(self, data: RunData, settings: Settings) -> Timer:
         """How long kernels take. Raises: UsageError if a pattern names none of the run's."""
@@ -60,9 +71,15 @@ class WhatIf:
         for scale in self.kernels:
             if not any(scale.matches(*name) for name in names):
                 raise UsageError(_no_kernel(scale.pattern, data))
-        timer = model_timer(settings)
+        after = models = model_timer(settings)
+        timer = after
         if settings.gpu.name == data.settings["gpu"]["name"]:
-            timer = RecordedTimer(timer, data.timings)
+            if "memory" in self.parts:
+                unscaled = dataclasses.replace(self, parts={})
+                models = model_timer(unscaled.settings(data, data.told_settings))
+            timer = RecordedTimer(models, data.timings)
+            if models is not after:
+                timer = RatioTimer(timer, models, after)
         return ScaledTimer(timer, self.kernels) if self.kernels else timer
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,6 +88,7 @@ class WhatIf:
             "environment": dict(self.environment),
             "host_time": "off" if self.host_time_off else None,
             "kernels": {scale.pattern: scale.factor for scale in self.kernels},
+            "parts": dict(self.parts),
         }
 
 

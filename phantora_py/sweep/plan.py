@@ -39,11 +39,11 @@ RUN_OPTIONS = (
         "cache",
         "host-gaps",
     ),
-    *("expert-load", "unsupported"),
+    *("expert-load", "unsupported", "memory-kinds", "fold", "mesh", "witnesses"),
 )
 """Of `phantora run`: those that a sweep may set."""
 
-RUN_FLAGS = ("until-steady",)
+RUN_FLAGS = ("until-steady", "memory-kinds")
 """Of these: what is `true` or `false`."""
 
 _RESIMULATE = ("phantora", "resimulate")

@@ -32,3 +32,24 @@ def percent_text(share: float) -> str:
 def _significant(value: float) -> str:
     digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
     return f"{value:.{digits}f}"
+
+
+def long_time_text(time_s: float) -> str:
+    """`time_s` in the unit that people plan in: seconds to days."""
+    for unit, size_s in (("days", 86400.0), ("h", 3600.0), ("min", 60.0)):
+        if time_s >= 2 * size_s:
+            return f"{amount_text(time_s / size_s)} {unit}"
+    return duration_text(1e9 * time_s)
+
+
+def money_text(amount: float) -> str:
+    """A price, in whatever currency: two digits after the point, more for a little."""
+    return f"{amount:,.2f}" if amount >= 1 or not amount else f"{amount:.3g}"
+
+
+def energy_text(energy_j: float) -> str:
+    """`energy_j` as electricity is sold, or in joules if it is little."""
+    for unit, size_j in (("GWh", 3.6e12), ("MWh", 3.6e9), ("kWh", 3.6e6), ("Wh", 3.6e3)):
+        if energy_j >= 0.9995 * size_j:
+            return f"{amount_text(energy_j / size_j)} {unit}"
+    return f"{amount_text(energy_j)} J"

@@ -6,7 +6,7 @@ from sim_server.kernels.cached import CachedTimer, RecordedTimer
 from sim_server.kernels.copies import copy_rates, fill_rate
 from sim_server.kernels.measuring import MeasuringTimer
 from sim_server.kernels.mixed import MixedTimer, name_gpu
-from sim_server.kernels.scaled import KernelScale, ScaledTimer
+from sim_server.kernels.scaled import KernelScale, RatioTimer, ScaledTimer
 from sim_server.kernels.timer import KernelTimer, Timer
 from sim_server.kernels.timing import Interval, Tier, Timing
 
@@ -17,6 +17,7 @@ __all__ = [
     "KernelTimer",
     "MeasuringTimer",
     "MixedTimer",
+    "RatioTimer",
     "RecordedTimer",
     "ScaledTimer",
     "Tier",

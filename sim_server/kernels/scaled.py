@@ -45,3 +45,26 @@ class ScaledTimer:
             return timing
         duration_ns = max(ceil(timing.duration_ns * prod(factors)), 1)
         return dataclasses.replace(timing, duration_ns=duration_ns, tier=Tier.ASSUMED)
+
+
+class RatioTimer:
+    """Times as another timer does, by as many times as one set of models says more than another.
+
+    So what was measured on a GPU stays measured on it, and only the change comes from models.
+    """
+
+    def __init__(self, timer: Timer, before: Timer, after: Timer) -> None:
+        """`before`, `after`: of the same GPU as it is, and as it would be."""
+        self._timer = timer
+        self._before = before
+        self._after = after
+
+    def time(self, signature: Mapping[str, Any]) -> Timing:
+        """The timing of one launch."""
+        timing = self._timer.time(signature)
+        before_ns = self._before.time(signature).duration_ns
+        after_ns = self._after.time(signature).duration_ns
+        if before_ns == after_ns:
+            return timing
+        duration_ns = max(ceil(timing.duration_ns * after_ns / before_ns), 1)
+        return dataclasses.replace(timing, duration_ns=duration_ns, tier=Tier.ASSUMED)

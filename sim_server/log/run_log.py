@@ -40,6 +40,8 @@ ANSWER = struct.Struct("<BBHxxxxqq")
 # A site without one.
 UNKNOWN_LINE = "an unknown line"
 
+# What a look at PyTorch's memory tells.
+_HELD = ("allocated", "parameters", "gradients", "optimizer")
 # What a program reads at once to decide something, not to print it (assumed).
 _LARGE_READ_BYTES = 1024
 
@@ -56,6 +58,13 @@ class DeviceMemory:
     """Everything that took device memory, context and libraries included."""
     context_bytes: int = 0
     nccl_bytes: int = 0
+    kinds: dict[str, Any] | None = None
+    """What was allocated, with `--memory-kinds`."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the data file."""
+        told = asdict(self)
+        return told if self.kinds else {key: told[key] for key in told if key != "kinds"}
 
 
 @dataclass
@@ -73,10 +82,10 @@ class RankMemory:
         """The fullest of its GPUs; all of them, if they are several."""
         peaks = self.devices.values()
         fullest = max(peaks, key=lambda one: one.device_peak_bytes, default=DeviceMemory())
-        told = asdict(fullest) | {"capacity_bytes": self.capacity_bytes, "oom": self.oom}
+        told = fullest.to_dict() | {"capacity_bytes": self.capacity_bytes, "oom": self.oom}
         if len(self.devices) > 1:
             told["devices"] = [
-                {"device": device, **asdict(memory)}
+                {"device": device, **memory.to_dict()}
                 for device, memory in sorted(self.devices.items())
             ]
         return told
@@ -313,6 +322,12 @@ class RunLog:
             memory.reserved_peak_bytes = max(
                 memory.reserved_peak_bytes, statistics["reserved_peak_bytes"]
             )
+        elif statistics["kind"] == "memory_kinds":
+            sizes = statistics["sizes_bytes"]
+            self._memory[rank].devices[statistics["device"]].kinds = {
+                "when": statistics["when"],
+                **{f"{name}_bytes": sizes.get(name, 0) for name in _HELD},
+            }
         elif statistics["kind"] == "calls":
             self._calls_of.add(rank)
             library = self._calls.setdefault(

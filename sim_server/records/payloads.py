@@ -411,6 +411,15 @@ class MemoryPeaks(TypedDict):
     reserved_peak_bytes: Count
 
 
+class MemoryKinds(TypedDict):
+    """What PyTorch's allocated memory was, with `--memory-kinds`: the fullest look so far."""
+
+    kind: Literal["memory_kinds"]
+    device: Count
+    when: Annotated[str, "backward (as one begins) or step"]
+    sizes_bytes: Annotated[dict[str, Count], "allocated, parameters, gradients, optimizer (states)"]
+
+
 class HostTensors(TypedDict):
     """Host memory that was not filled (decisions/host-memory.md)."""
 
@@ -471,7 +480,7 @@ STATISTICS_OF_SHIM: Final[tuple[type, ...]] = (
     *(CallCounts, HostGaps, ReplayedGaps, CountedWork, HostSample, UnsupportedCalls, Group),
 )
 STATISTICS_OF_PYTHON: Final[tuple[type, ...]] = (
-    *(MemoryPeaks, HostTensors, Routing, Batch, DataParallel, Recomputation),
+    *(MemoryPeaks, MemoryKinds, HostTensors, Routing, Batch, DataParallel, Recomputation),
 )
 """Those that phantora_py/rank writes."""
 STATISTICS: Final = STATISTICS_OF_SHIM + STATISTICS_OF_PYTHON

@@ -128,8 +128,8 @@ class RecordedRank:
     """The settings are those of the run: nothing needs to be approximated."""
     approximations: Approximations = field(default_factory=Approximations)
     acts: Acts = field(default_factory=Acts)
-    free_host: bool = False
-    """What the program did between its calls takes no time."""
+    host_factor: float = 1.0
+    """What the program did between its calls takes so many times as long; 0: no time."""
     ended: bool = False
     """There are no more records."""
     waits_for: Act | None = None
@@ -236,9 +236,9 @@ class RecordedRank:
             return self._told(slot)
         return None
 
-    def _free_host_time(self, cells: Any, is_record: Any) -> None:
-        """Leaves what also passes with host time off: sleeps, whose Resume has a Python line where
-        that of a rank that was set aside has none, and what acts outside cost.
+    def _scale_host_time(self, cells: Any, is_record: Any) -> None:
+        """Leaves alone what also passes with host time off: sleeps, whose Resume has a Python line
+        where that of a rank that was set aside has none, and what acts outside cost.
         """
         records = np.flatnonzero(is_record)
         rows = cells[records]
@@ -249,7 +249,8 @@ class RecordedRank:
         after_act = np.concatenate([[self._after_act], is_act])
         gaps_ns = rows["host_gap_ns"]
         kept_ns = np.where(after_act[:-1], np.minimum(gaps_ns, _ACT_NS), 0)
-        cells["host_gap_ns"][records] = np.where(is_sleep, gaps_ns, kept_ns)
+        own_ns = np.round((gaps_ns - kept_ns) * self.host_factor).astype(gaps_ns.dtype)
+        cells["host_gap_ns"][records] = np.where(is_sleep, gaps_ns, kept_ns + own_ns)
         self._after_act = bool(after_act[-1])
 
     def _read(self) -> None:
@@ -263,8 +264,8 @@ class RecordedRank:
         # The host time before a helper's wait belongs to what the rank does next.
         while whole > 0 and is_helpers[whole - 1]:
             whole -= 1
-        if self.free_host:
-            self._free_host_time(cells[:whole], is_record[:whole])
+        if self.host_factor != 1:
+            self._scale_host_time(cells[:whole], is_record[:whole])
         for helpers in np.flatnonzero(is_helpers[:whole]):
             cells["host_gap_ns"][helpers + 1] += cells["host_gap_ns"][helpers]
         kept = ~is_helpers[:whole]

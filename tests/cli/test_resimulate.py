@@ -31,7 +31,7 @@ def test_another_output_is_made_and_the_recording_stays(tmp_path: Path) -> None:
     assert run["resimulation"] == {
         **{"of": "a.phr", "cluster_name": "h200", "same_settings": True, "same_history": True},
         **{"polls": 0, "outside_waits": 0, "time_reads": 0, "not_ready": 0},
-        "what_if": {"environment": {}, "host_time": None, "kernels": {}},
+        "what_if": {"environment": {}, "host_time": None, "kernels": {}, "parts": {}},
     }
     assert path.read_bytes() == before
 
@@ -97,6 +97,11 @@ def test_a_cluster_that_is_too_small(capsys: pytest.CaptureFixture[str], tmp_pat
         (["--scale-kernel", "flash*"], "write for example 'flash*=0.8'"),
         (["--scale-kernel", "flash*=0"], "a factor above 0"),
         (["--scale-kernel", "flash*=0.8"], "flash*: no kernel of"),
+        (["--scale", "nvlnk=2"], "did you mean 'nvlink'?"),
+        (["--scale", "fabric"], "there are memory, nvlink, nic, latency, host."),
+        (["--scale", "nic=-1"], "a factor above 0 on the bandwidth of NICs"),
+        (["--scale", "nic=inf"], "write for example nic=1.1"),
+        (["--scale", "nic=2", "--scale", "nic=3"], "is given twice"),
     ],
 )
 def test_what_cannot_be_changed_afterwards(

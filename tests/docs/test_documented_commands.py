@@ -19,6 +19,8 @@ from phantora_py.cli.commands import VERBS, make_parser
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "containers" / "README.md", *ROOT.glob("docs/**/*.md")]
 OPTION = re.compile(r"(?<![\w-])--?[a-z][\w-]*")
+# Options of another program that are values of ours.
+VALUE = re.compile(r"(--flag|--try)[ =]--?[\w-]+")
 COMMAND = re.compile(r"(?:\$ )?(?:[A-Z][A-Z0-9_]*=\S* )*((?:phantora [a-z]|python \w+/).*)")
 
 
@@ -86,7 +88,7 @@ def test_command(page: str, command: str, is_whole: bool) -> None:
         return
     verb = ours.split()[1]
     assert verb in VERBS, page
-    unknown = set(OPTION.findall(ours)) - options_of_verb(verb)
+    unknown = set(OPTION.findall(VALUE.sub(r"\1", ours))) - options_of_verb(verb)
     assert not unknown, page
     if is_whole:
         make_parser().parse_args(shlex.split(ours, comments=True)[1:])

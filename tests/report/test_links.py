@@ -73,7 +73,7 @@ def test_page(tmp_path: Path) -> None:
         assert [shade.attributes[name] for name in ("x", "width")] == ["0", "100"]
         assert shade.attributes["fill-opacity"] == opacity
     *_, operations = section(page, "communication").all("table")
-    assert [row[8] for row in operations.rows()] == ["NIC 66.7 %, NVLink 33.3 %"]
+    assert [row[9] for row in operations.rows()] == ["NIC 66.7 %, NVLink 33.3 %"]
 
 
 def test_earlier_versions(tmp_path: Path) -> None:

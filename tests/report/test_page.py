@@ -113,7 +113,7 @@ def test_communication(tmp_path: Path) -> None:
         ],
         [
             *("all_reduce", "2 ranks of a node", "1", "Ring, LL128", "1.00 MiB", "1", "250 us"),
-            *("4.19 GB/s", "", "100 us"),
+            *("4.19 GB/s", "", "", "100 us"),
         ],
     ]
 

@@ -136,6 +136,7 @@ def test_figures(tmp_path: Path) -> None:
         "gpus": [],
         "fits": True,
         "out_of_memory": [],
+        "kinds": None,
     }
     assert summary["trust"]["gpu_time_share"] == pytest.approx(
         {"measured": 0, "interpolated": 0, "modelled": 2.5 / 3.5, "assumed": 1 / 3.5}

@@ -35,3 +35,5 @@ class PagePart:
     title: str
     views: Callable[[PageFindings], Mapping[str, Any]]
     """What its template shows beside the summary."""
+    is_shown: Callable[[PageFindings], bool] = lambda _: True
+    """False: the page is without it."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from phantora_py import __version__
 from phantora_py.data import RunData
+from phantora_py.report.asked import Asked
 from phantora_py.report.page.overview import deadlock_tables
 from phantora_py.report.page.part import PageFindings
 from phantora_py.report.page.tables import Basis
@@ -19,17 +20,24 @@ from phantora_py.report.throughput import Taken
 from phantora_py.report.window import Window
 
 
-def write_page(data: RunData, path: Path, told: Mapping[str, Taken] | None = None) -> int:
-    """Write the page of a run. `told`: see `Findings`. Returns its size in bytes.
+def write_page(
+    data: RunData,
+    path: Path,
+    told: Mapping[str, Taken] | None = None,
+    asked: Asked | None = None,
+) -> int:
+    """Write the page of a run. `told`, `asked`: see `Findings`. Returns its size in bytes.
 
     Raises: UsageError if `path` cannot be written, or is the data file itself.
     """
-    return write(path, lambda: make_page(data, told), [data.path])
+    return write(path, lambda: make_page(data, told, asked), [data.path])
 
 
-def make_page(data: RunData, told: Mapping[str, Taken] | None = None) -> str:
+def make_page(
+    data: RunData, told: Mapping[str, Taken] | None = None, asked: Asked | None = None
+) -> str:
     """The page. Everything that comes from the run is escaped."""
-    return fill("page.html", _views(data, told))
+    return fill("page.html", _views(PageFindings(data, told, asked)))
 
 
 def _not_full(summary: Summary) -> list[str]:
@@ -39,9 +47,9 @@ def _not_full(summary: Summary) -> list[str]:
     return [one for one in marks if one]
 
 
-def _views(data: RunData, told: Mapping[str, Taken] | None) -> dict[str, Any]:
+def _views(found: PageFindings) -> dict[str, Any]:
     """What the template shows: of all sections, then of each. No two have the same name."""
-    found, parts = PageFindings(data, told), page_parts()
+    data, parts = found.data, [part for part in page_parts() if part.is_shown(found)]
     summary, window = summarise(data, found), found.window
     basis = Basis(data, window)
     views: dict[str, Any] = {

@@ -42,6 +42,30 @@ class GpuMemory(TypedDict):
     peak_device_bytes: int
 
 
+class MemoryKinds(TypedDict):
+    """What the fullest rank's device held at its peak (docs/deciding.md)."""
+
+    rank: int
+    parameters_bytes: int
+    """That optimizers have."""
+    gradients_bytes: int
+    optimizer_bytes: int
+    """States of optimizers."""
+    activations_bytes: int
+    """All other tensors at the fullest of two moments: a backward pass begins, an optimizer
+    steps."""
+    temporary_bytes: int
+    """By which PyTorch had allocated more at another moment."""
+    unused_bytes: int
+    """Reserved by PyTorch's allocator and not allocated: fragmentation."""
+    nccl_bytes: int
+    context_bytes: int
+    other_bytes: int
+    """Of libraries."""
+    at: str
+    """`backward` or `step`: which of the two moments was fuller."""
+
+
 class MemorySummary(TypedDict):
     """Lists have an entry per rank, of the fullest of its GPUs; none if they are not known."""
 
@@ -58,6 +82,8 @@ class MemorySummary(TypedDict):
     fits: bool | None
     """Null if the peaks are not known."""
     out_of_memory: list[OutOfMemory]
+    kinds: MemoryKinds | None
+    """Null without `--memory-kinds`, and before an optimizer has stepped."""
 
 
 def make(found: Findings) -> MemorySummary:
@@ -89,7 +115,47 @@ def make(found: Findings) -> MemorySummary:
         ],
         "fits": not failures if per_rank else None,
         "out_of_memory": failures,
+        "kinds": _kinds(per_rank.index(worst), worst) if worst else None,
     }
+
+
+def _kinds(rank: int, memory: dict[str, Any]) -> MemoryKinds | None:
+    found = memory.get("kinds")
+    if found is None:
+        return None
+    names = ("parameters_bytes", "gradients_bytes", "optimizer_bytes")
+    parameters, gradients, states = (found[name] for name in names)
+    allocated, reserved = memory["allocated_peak_bytes"], memory["reserved_peak_bytes"]
+    beside = memory["context_bytes"] + memory["nccl_bytes"]
+    return {
+        "rank": rank,
+        "parameters_bytes": parameters,
+        "gradients_bytes": gradients,
+        "optimizer_bytes": states,
+        "activations_bytes": max(0, found["allocated_bytes"] - parameters - gradients - states),
+        "temporary_bytes": max(0, allocated - found["allocated_bytes"]),
+        "unused_bytes": max(0, reserved - allocated),
+        "nccl_bytes": memory["nccl_bytes"],
+        "context_bytes": memory["context_bytes"],
+        "other_bytes": max(0, memory["device_peak_bytes"] - reserved - beside),
+        "at": found["when"],
+    }
+
+
+def kind_sizes(kinds: MemoryKinds) -> list[tuple[str, int]]:
+    """By kind, in words; those that there are."""
+    sizes = [
+        ("parameters", kinds["parameters_bytes"]),
+        ("gradients", kinds["gradients_bytes"]),
+        ("optimizer states", kinds["optimizer_bytes"]),
+        ("activations", kinds["activations_bytes"]),
+        ("temporary", kinds["temporary_bytes"]),
+        ("fragmentation", kinds["unused_bytes"]),
+        ("NCCL", kinds["nccl_bytes"]),
+        ("context", kinds["context_bytes"]),
+        ("libraries", kinds["other_bytes"]),
+    ]
+    return [(kind, size) for kind, size in sizes if size]
 
 
 def lines(memory: MemorySummary, run: Run) -> list[str]:
@@ -106,6 +172,9 @@ def lines(memory: MemorySummary, run: Run) -> list[str]:
         f"reserved {size_text(memory['peak_reserved_bytes'][worst])}, allocated "
         f"{size_text(memory['peak_allocated_bytes'][worst])})"
     ]
+    if memory["kinds"] is not None:
+        parts = (f"{kind} {size_text(size)}" for kind, size in kind_sizes(memory["kinds"]))
+        said.append(f"    at its peak   {'   '.join(parts)}")
     several = {one["rank"] for one in memory["gpus"]}
     if len(several) <= _MOST_RANKS:
         said += [_gpus_line(memory, rank) for rank in sorted(several)]

@@ -10,14 +10,21 @@ from phantora_py.report.findings import Findings
 from phantora_py.report.sections.words import counted
 
 
-class WhatIf(TypedDict):
-    """What was changed on purpose."""
+class Supposed(TypedDict):
+    """What every what-if says."""
 
     environment: dict[str, str]
     host_time: str | None
     """`off`, or null: as recorded."""
     kernels: dict[str, float]
     """Factors by pattern."""
+
+
+class WhatIf(Supposed, total=False):
+    """What was changed on purpose. Files of earlier versions lack what follows."""
+
+    parts: dict[str, float]
+    """Factors on `memory`, `nvlink`, `nic`, `latency`, `host`."""
 
 
 class Recording(TypedDict):
@@ -69,6 +76,7 @@ def lines(made: Resimulation | None) -> list[str]:
     changed = [f"{name}={value}" for name, value in what_if["environment"].items()]
     changed += ["host time off"] if what_if["host_time"] else []
     changed += [f"{pattern} x {factor:g}" for pattern, factor in what_if["kernels"].items()]
+    changed += [f"{part} x {factor:g}" for part, factor in what_if.get("parts", {}).items()]
     if changed:
         said.append(f"  what if: {escape('   '.join(changed))}")
     host = "" if what_if["host_time"] else "host time between calls, "
