@@ -103,6 +103,9 @@ class Settings:
     fold: Fold | None = None
     """Which ranks run; None: all."""
 
+    lookups: Sequence[Mapping[str, Any]] = ()
+    """Embedding tables with the statistics of their lookups (docs/recommendation.md)."""
+
     @property
     def live_ranks(self) -> Sequence[int]:
         """The ranks that run, in order."""
@@ -133,6 +136,7 @@ class Settings:
                 "other_gpus": {name: gpu.to_dict() for name, gpu in self.other_gpus.items()},
                 "executor": self.executor and dict(self.executor),
                 "iteration": self.iteration,
+                **({"lookups": list(self.lookups)} if self.lookups else {}),
                 **({} if self.fold is None else {"fold": self.fold.to_dict()}),
             },
             sort_keys=True,
@@ -166,6 +170,7 @@ class Settings:
         optional(text)(values.get("iteration"))
         for name in ("cache", "executor"):
             optional(mapping(anything))(values.get(name))
+        rows(mapping(anything))(values.get("lookups", []))
         return cls(
             ranks=values["ranks"],
             nodes=values["nodes"],
@@ -181,6 +186,7 @@ class Settings:
             },
             executor=values.get("executor"),
             iteration=values.get("iteration"),
+            lookups=values.get("lookups", []),
             fold=Fold.from_dict(values["fold"]) if values.get("fold") else None,
         )
 

@@ -10,6 +10,7 @@ from typing import Any
 from sim_server.errors import UsageError
 from sim_server.gpu import GpuProfile
 from sim_server.kernels import CachedTimer, KernelTimer, MeasuringTimer, MixedTimer, Timer
+from sim_server.kernels.data_aware import KnownTable, LookupTimer
 from sim_server.kernels.executor import ANSWER_LIMIT_S, Executor
 from sim_server.settings import Settings
 from sim_server.timing_cache import Damaged, Environment, TimingCache
@@ -25,7 +26,7 @@ def make_timer(settings: Settings) -> Timer:
 
 def model_timer(settings: Settings) -> Timer:
     """The models of the GPUs alone."""
-    return _by_gpu(settings, KernelTimer)
+    return _by_gpu(settings, lambda gpu: _models(gpu, settings))
 
 
 @contextmanager
@@ -53,7 +54,7 @@ def open_measuring_timer(
             failures = cache.failures(own.name)
             here = executor.environment
             measuring = MeasuringTimer(
-                CachedTimer(KernelTimer(own), cache.entries(own.name), here),
+                CachedTimer(_models(own, settings), cache.entries(own.name), here),
                 executor,
                 lambda environment, row: cache.add([(environment, row)]),
                 [one for where, one in failures if where == here and one.holds(limit_s)],
@@ -77,8 +78,19 @@ def _by_gpu(settings: Settings, make: Callable[[GpuProfile], Timer]) -> Timer:
     return MixedTimer(first, others) if others else first
 
 
-def _timer_of(gpu: GpuProfile, settings: Settings) -> Timer:
+def _models(gpu: GpuProfile, settings: Settings) -> Timer:
+    """The models of a GPU; lookups in tables whose statistics are known take these into account.
+
+    Raises: UsageError if the statistics are none.
+    """
     models = KernelTimer(gpu)
+    if not settings.lookups:
+        return models
+    return LookupTimer(models, gpu, [KnownTable.read(table) for table in settings.lookups])
+
+
+def _timer_of(gpu: GpuProfile, settings: Settings) -> Timer:
+    models = _models(gpu, settings)
     if settings.cache is None:
         return models
     path = Path(settings.cache["path"])

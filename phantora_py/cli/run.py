@@ -138,6 +138,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the numbers in a file, one per expert; default: uniform",
     )
     model.add_argument(
+        "--lookups",
+        type=Path,
+        metavar="FILE",
+        help="embedding tables with statistics of their lookups, as for phantora plan --tables",
+    )
+    model.add_argument(
         "--unsupported",
         choices=UNSUPPORTED,
         default="stop",
@@ -310,6 +316,7 @@ def run(options: argparse.Namespace) -> int:
         cpu=options.cpu,
         host_tensors=options.host_tensors,
         expert_load=options.expert_load,
+        lookups=options.lookups,
         unsupported=options.unsupported,
         isolation=options.isolation,
         backend=options.backend,

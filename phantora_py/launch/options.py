@@ -53,6 +53,8 @@ class RunOptions:
     """One of HOST_TENSORS; docs/decisions/host-memory.md."""
     expert_load: str = "uniform"
     """`uniform`, `zipf:S` or a file of weights; docs/decisions/small-operations.md."""
+    lookups: Path | None = None
+    """Embedding tables with the statistics of their lookups; docs/recommendation.md."""
     unsupported: str = "stop"
     """One of UNSUPPORTED; docs/decisions/unsupported-calls.md."""
     isolation: str = "auto"

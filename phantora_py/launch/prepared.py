@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from phantora_py.isolation.probe import Isolation
 from phantora_py.launch.command import Command
@@ -41,6 +42,8 @@ class Prepared:
     cpu: CpuProfile | None = None
     """With `--host-time counted`."""
     expert_load: ExpertLoad = field(default_factory=ExpertLoad)
+    lookups: list[dict[str, Any]] = field(default_factory=list)
+    """Embedding tables with their statistics."""
     other_gpus: dict[str, GpuProfile] = field(default_factory=dict)
     fold: Fold | None = None
     server: Endpoint | None = None

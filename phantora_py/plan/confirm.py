@@ -34,7 +34,8 @@ def _carried_out(
     file, data = folder / "plan.json", folder / "run.phr"
     file.write_text(json.dumps(plan), encoding="utf-8")
     command = [sys.executable, program.__file__, str(file), str(tables.resolve()), str(batch)]
-    _run("run", "--quiet", "-o", str(data), *run_options, "--", *command, str(_ITERATIONS))
+    told = ["--quiet", "-o", str(data), f"--lookups={tables.resolve()}", *run_options]
+    _run("run", *told, "--", *command, str(_ITERATIONS))
     report = json.loads(_run("report", str(data), "--json"))
     iterations = report["iterations"]
     if not iterations["count"]:

@@ -59,22 +59,22 @@ class Table:
         return self.rows * self.dim * self.element_bytes
 
 
-def read_tables(path: Path) -> list[Table]:
-    """The tables of a file. Raises: UsageError."""
-    text = read_text(path, "--tables")
+def read_tables(path: Path, option: str = "--tables") -> list[Table]:
+    """The tables of a file that `option` names. Raises: UsageError."""
+    text = read_text(path, option)
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
-        raise UsageError(f"--tables {path} is no JSON: {error}") from None
+        raise UsageError(f"{option} {path} is no JSON: {error}") from None
     listed = content.get("tables") if isinstance(content, dict) else content
     if not isinstance(listed, list) or not listed:
-        raise UsageError(f'--tables {path} must hold {{"tables": [...]}} with at least one table')
+        raise UsageError(f'{option} {path} must hold {{"tables": [...]}} with at least one table')
     if len(listed) > _MOST_TABLES:
-        raise UsageError(f"--tables {path} has {len(listed)} tables; {_MOST_TABLES} are the most")
+        raise UsageError(f"{option} {path} has {len(listed)} tables; {_MOST_TABLES} are the most")
     tables = [read_table(one, f"{path}: table {place}") for place, one in enumerate(listed)]
     names = [table.name for table in tables]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise UsageError(f"--tables {path} has two tables named {twice[0]!r}")
+        raise UsageError(f"{option} {path} has two tables named {twice[0]!r}")
     return tables
 
 

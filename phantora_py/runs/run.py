@@ -58,6 +58,7 @@ from phantora_py.launch.server import choose_server
 from phantora_py.launch.spool import choose_streams
 from phantora_py.launch.unsimulated import read_unsimulated
 from phantora_py.launchers.launch import Launch
+from phantora_py.plan.tables import read_tables
 from phantora_py.rank.groups import LIVE_RANKS, SEARCHES
 from phantora_py.rank.memory_kinds import KINDS_FILE
 from phantora_py.rank.step_marks import CALL_FILE
@@ -166,6 +167,7 @@ def prepare(options: RunOptions) -> Prepared:
         log_dir=log_dir,
         nccl_variables=variables,
         expert_load=choose_expert_load(options.expert_load, command.program.torch),
+        lookups=_lookups(options),
         host_gaps=choose_host_gaps(options, command.program.versions),
         cpu=choose_cpu(options, cluster),
         fold=fold,
@@ -396,7 +398,7 @@ def _start_server(prepared: Prepared, directory: RunDirectory) -> Server:
     """A server of the run's own."""
     settings = _settings(prepared, directory)
     cache = prepared.options.cache
-    offer = Offer(settings.cluster, cache and cache.resolve(), settings.executor)
+    offer = Offer(settings.cluster, cache and cache.resolve(), settings.executor, settings.lookups)
     # It has no use for the threads that NumPy's OpenBLAS starts at import.
     own = {**os.environ, "PHANTORA_RUN_DIR": str(directory.path), "OPENBLAS_NUM_THREADS": "1"}
     return Server(directory, offer, own)
@@ -419,6 +421,24 @@ def _shown_ranks(options: RunOptions, layout: RunLayout, launch: Launch | None) 
     )
 
 
+def _lookups(options: RunOptions) -> list[dict[str, Any]]:
+    """The tables of --lookups. Raises: UsageError."""
+    if options.lookups is None:
+        return []
+    if options.server is not None:
+        raise UsageError("--lookups and --server exclude each other: the run's own server has them")
+    return [
+        {
+            "name": table.name,
+            "rows": table.rows,
+            "dim": table.dim,
+            "pooling": table.pooling.mean,
+            "lookups": table.spec.get("lookups"),
+        }
+        for table in read_tables(options.lookups, "--lookups")
+    ]
+
+
 def _settings(prepared: Prepared, directory: RunDirectory) -> Settings:
     layout = prepared.layout
     return Settings(
@@ -433,6 +453,7 @@ def _settings(prepared: Prepared, directory: RunDirectory) -> Settings:
         cache=cache_settings(prepared.options, prepared.gpu, prepared.command.program),
         executor=executor_settings(prepared.options, prepared.command, directory.launches),
         iteration=prepared.options.iteration,
+        lookups=prepared.lookups,
         fold=prepared.fold,
     )
 

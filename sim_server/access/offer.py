@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,8 @@ class Offer:
     """The timing cache."""
     executor: Mapping[str, Any] | None = None
     """As `Settings.executor`."""
+    lookups: Sequence[Mapping[str, Any]] = ()
+    """As `Settings.lookups`."""
 
     def to_json(self) -> str:
         """The file that a server of a run's own is given."""
@@ -65,6 +67,7 @@ class Offer:
                 "cluster": self.cluster.to_dict(),
                 "cache": self.cache and str(self.cache),
                 "executor": self.executor and dict(self.executor),
+                "lookups": list(self.lookups),
             }
         )
 
@@ -74,7 +77,10 @@ class Offer:
         values = json.loads(text)
         cache = values["cache"]
         return Offer(
-            Cluster.from_dict(values["cluster"]), cache and Path(cache), values["executor"]
+            Cluster.from_dict(values["cluster"]),
+            cache and Path(cache),
+            values["executor"],
+            values.get("lookups", ()),
         )
 
     def settings(self, wanted: messages.Wanted) -> Settings:
@@ -102,6 +108,7 @@ class Offer:
             other_gpus=other_gpus,
             iteration=_iteration(wanted),
             fold=_fold(wanted),
+            lookups=self.lookups,
         )
         if wanted.simulated != fingerprint(settings):
             raise Refused(grpc.StatusCode.FAILED_PRECONDITION, self._other_cluster(wanted))

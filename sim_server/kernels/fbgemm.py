@@ -33,6 +33,12 @@ def _dim(launch: Launch) -> int | None:
     return numbers[0] * numbers[1] * _LANE_ELEMENTS if len(numbers) > 1 else None
 
 
+def bags_and_dim(launch: Launch) -> tuple[int, int] | None:
+    """Bags of a forward kernel and elements of the widest row; None if its name does not tell."""
+    dim = _dim(launch)
+    return None if dim is None else (_groups(launch), dim)
+
+
 def _unknown(launch: Launch) -> Work:
     return Work(bytes=launch.blocks * launch.threads * 16, sound=False)
 
