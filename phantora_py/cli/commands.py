@@ -37,6 +37,7 @@ VERBS = {
     "report": ("phantora_py.cli.report", "show or export the data file of a run"),
     "compare": ("phantora_py.cli.compare", "compare runs: figures, and what changed"),
     "sweep": ("phantora_py.cli.sweep", "run many configurations of a command and compare them"),
+    "search": ("phantora_py.cli.search", "find the best configuration of a space"),
     "fit": ("phantora_py.cli.fit", "find the largest batch that fits, and what makes more fit"),
     "profile": (
         "phantora_py.cli.profile",
