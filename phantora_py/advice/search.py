@@ -23,7 +23,7 @@ from phantora_py.compare.quantities import work_of
 from phantora_py.sweep.pareto import costs_of, front
 from phantora_py.sweep.plan import Configuration
 from phantora_py.sweep.results import Result
-from sim_server.errors import RankFailed
+from sim_server.errors import RankFailed, UsageError
 
 SCHEMA = 1
 _KEPT = 3
@@ -74,6 +74,9 @@ class _State:
         self, number: int, configuration: Configuration, result: Result, losses: dict[int, float]
     ) -> None:
         when = "before" if result.cached else f"in {result.wall_s:.1f} s"
+        if result.exit_code == UsageError.exit_code:
+            # Nothing is known of a configuration whose run was refused: it is no loser.
+            raise UsageError(f"{configuration.name}: its run is refused: {result.message}")
         if result.exit_code or result.data is None:
             why = "out of memory" if result.out_of_memory else result.message
             self.why_not[number] = why
@@ -104,7 +107,10 @@ def _read(space: Space, configuration: Configuration, result: Result) -> Read:
 
 
 def search(space: Space, run: Run, tell: Callable[[str], None] = lambda _: None) -> Search:
-    """Searches. `tell` is told how each run ended. Raises: RankFailed if none finished in full."""
+    """Searches. `tell` is told how each run ended.
+
+    Raises: RankFailed if none finished in full; UsageError if a run is refused.
+    """
     state = _State(space, run, tell)
     left = list(range(len(space.configurations)))
     for rung in range(len(space.cheap)):

@@ -21,6 +21,7 @@ from sim_server.errors import UsageError
 from sim_server.files.toml_file import read_toml
 
 _OWN = ("search", "define", "cheap")
+_FOLDING = ("run.fold", "run.mesh", "run.witness")
 _SEARCH = ("objective", "budget", "price", "per_iteration", "where")
 
 
@@ -46,6 +47,9 @@ class Space:
             for name, value in self.cheap[rung].items()
         }
         values = {**configuration.values, **cheap}
+        fold = str(values.get("run.fold", ""))
+        if fold.isdecimal() and int(fold) >= configuration.ranks:  # it would leave no rank out
+            values = {name: one for name, one in values.items() if name not in _FOLDING}
         return configured(f"{configuration.name} (cheap {rung + 1})", self.command, values)
 
 

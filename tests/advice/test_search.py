@@ -115,6 +115,29 @@ def test_a_budget(tmp_path: Path) -> None:
         search(space_of(tmp_path, more='budget = "3 runs"'), Machine(tmp_path))
 
 
+def test_a_run_that_is_refused_ends_the_search(tmp_path: Path) -> None:
+    """Nothing is known of that configuration, so that it must not lose in silence."""
+
+    def refused(plan: Sequence[Configuration]) -> list[Result]:
+        return [Result(one.name, 2, "usage: no such option.", False, 1.0, None) for one in plan]
+
+    with pytest.raises(UsageError, match=r"tp=1 batch=1 \(cheap 1\): its run is refused: usage"):
+        search(space_of(tmp_path), refused)
+
+
+def test_a_fold_that_leaves_no_rank_out(tmp_path: Path) -> None:
+    """Is left away, with its witnesses; a text has the configuration's own values."""
+    path = tmp_path / "space.toml"
+    path.write_text(
+        '[search]\nobjective = "samples/s"\n[fixed]\nrun.ranks = 4\n[grid]\ntp = [2, 4]\n'
+        '[[cheap]]\nrun.fold = "{tp}"\nrun.witness = 0\n'
+    )
+    space = read_space(path, ["python", "train.py", "{tp}"])
+    folded, whole = (space.cheaper(one, 0).run for one in space.configurations)
+    assert folded == {"ranks": "4", "fold": "2", "witness": "0"}
+    assert whole == {"ranks": "4"}
+
+
 def test_cost_and_rate(tmp_path: Path) -> None:
     """In their own units: money, and more is better."""
     found = search(space_of(tmp_path, "cost of 1e6 samples", "price = 2"), Machine(tmp_path))
