@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from phantora_py.advice import json_types as advice_types
-from phantora_py.advice.json_types import Fit
+from phantora_py.advice.json_types import Fit, Search
 from phantora_py.compare import json_types
 from phantora_py.compare.json_types import JudgedComparison, SweepComparison
 from phantora_py.report import certainty, iteration_contents, sections, summary
@@ -29,6 +29,7 @@ _ROOTS: dict[str, type] = {
     "comparison": JudgedComparison,
     "sweep": SweepComparison,
     "fit": Fit,
+    "search": Search,
 }
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from phantora_py.compare.json_types import Changes, ComparedRun, Fastest
 from phantora_py.report.sections.memory import MemoryKinds
 
 
@@ -51,3 +52,59 @@ class Fit(TypedDict):
     """As given first."""
     best: str | None
     """Under which of these most units of the flag are got through in a time."""
+
+
+class Stage(TypedDict):
+    """A stage of a search: `cheap 1` and so on, `full`."""
+
+    name: str
+    runs: int
+    wall_s: float
+    """Of its runs together, also of those that were there before."""
+
+
+class Candidate(TypedDict):
+    """A configuration that was run in full."""
+
+    name: str
+    value: float
+    """In the units of the objective."""
+    cheap_value: float | None
+    """Likewise of its last cheap run; null without."""
+    pareto: bool
+    """None of these is as good in time, peak memory and GPUs, and better in one."""
+    file: str
+    """Its data file."""
+    figures: ComparedRun
+
+
+class NotRun(TypedDict):
+    """A configuration that did not finish."""
+
+    name: str
+    why: str
+
+
+class Search(TypedDict):
+    """`phantora search`."""
+
+    schema: int
+    objective: str
+    configurations: int
+    """Of the space, that keep to its constraints."""
+    left_out: int
+    """Those that do not."""
+    stages: list[Stage]
+    ended: str
+    """Why no more was run."""
+    ranking: list[Candidate]
+    """The best first."""
+    did_not_run: list[NotRun]
+    fastest: Fastest | None
+    """The fastest of the ranking, and whether it can be told apart from the next."""
+    why: Changes | None
+    """What differs from the second to the best; null if there is one only."""
+    command: list[str]
+    """Of the best."""
+    run_options: dict[str, str]
+    environment: dict[str, str]

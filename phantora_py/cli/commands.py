@@ -38,6 +38,7 @@ VERBS = {
     "compare": ("phantora_py.cli.compare", "compare runs: figures, and what changed"),
     "sweep": ("phantora_py.cli.sweep", "run many configurations of a command and compare them"),
     "plan": ("phantora_py.cli.plan", "search a sharding plan for embedding tables"),
+    "search": ("phantora_py.cli.search", "find the best configuration of a space"),
     "fit": ("phantora_py.cli.fit", "find the largest batch that fits, and what makes more fit"),
     "profile": (
         "phantora_py.cli.profile",

@@ -39,7 +39,7 @@ RUN_OPTIONS = (
         "cache",
         "host-gaps",
     ),
-    *("expert-load", "unsupported", "memory-kinds", "fold", "mesh", "witnesses"),
+    *("expert-load", "unsupported", "memory-kinds", "fold", "mesh", "witness"),
 )
 """Of `phantora run`: those that a sweep may set."""
 
@@ -80,18 +80,22 @@ class Configuration:
 
 def read_plan(path: Path, command: Sequence[str]) -> list[Configuration]:
     """The configurations, in the order of the file. Raises: UsageError."""
-    table = read_toml(path, "sweep")
+    return plan_of(read_toml(path, "sweep"), path, command)
+
+
+def plan_of(table: Mapping[str, Any], path: Path, command: Sequence[str]) -> list[Configuration]:
+    """Likewise, of the tables of the file at `path`. Raises: UsageError."""
     for key in table:
         if key not in ("fixed", "grid", "configuration"):
             raise UsageError(
                 f"{path}: unknown table '{key}'; a sweep has [fixed], [grid] and [[configuration]]."
             )
-    fixed = _flat(table.get("fixed", {}), f"{path}: [fixed]")
+    fixed = flat(table.get("fixed", {}), f"{path}: [fixed]")
     named: list[tuple[str | None, Values]] = [
         (None, fixed | values) for values in _grid(table.get("grid", {}), path)
     ]
     for number, one in enumerate(table.get("configuration", []), 1):
-        values = _flat(one, f"{path}: [[configuration]] {number}")
+        values = flat(one, f"{path}: [[configuration]] {number}")
         named.append((values.pop("name", None), fixed | values))
     if not named:
         raise UsageError(
@@ -101,12 +105,12 @@ def read_plan(path: Path, command: Sequence[str]) -> list[Configuration]:
     _check_used(path, command, [values for _, values in named])
     labels = _labels(named)
     return [
-        _configuration(name, command, values)
-        for name, (_, values) in zip(labels, named, strict=True)
+        configured(name, command, values) for name, (_, values) in zip(labels, named, strict=True)
     ]
 
 
-def _flat(table: object, where: str) -> Values:
+def flat(table: object, where: str) -> Values:
+    """The values of a table of the file. Raises: UsageError."""
     if not isinstance(table, Mapping):
         raise UsageError(f"{where} is not a table.")
     values: Values = {}
@@ -130,7 +134,7 @@ def _flat(table: object, where: str) -> Values:
 
 def _grid(table: object, path: Path) -> Iterator[Values]:
     """All combinations; the last key changes fastest."""
-    grid = _flat(table, f"{path}: [grid]")
+    grid = flat(table, f"{path}: [grid]")
     for name, values in grid.items():
         if not isinstance(values, list):
             raise UsageError(f"{path}: [grid] {name} is not a list of values; write [{values!r}].")
@@ -176,7 +180,8 @@ def _labels(named: Sequence[tuple[str | None, Values]]) -> list[str]:
     return labels
 
 
-def _configuration(name: str, command: Sequence[str], values: Values) -> Configuration:
+def configured(name: str, command: Sequence[str], values: Values) -> Configuration:
+    """The run of a command with these values. Raises: UsageError."""
     where = f"the command of configuration '{name}'"
     words = [filled for word in command for filled in _words(word, values, where)]
 

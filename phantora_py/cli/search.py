@@ -1,0 +1,130 @@
+"""`phantora search FILE.toml -- COMMAND WITH {PLACEHOLDERS}`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from phantora_py.advice.json_types import Candidate, Search
+from phantora_py.advice.search import search
+from phantora_py.advice.space import read_space
+from phantora_py.cli.messages import error_console
+from phantora_py.compare.fastest import fastest_text
+from phantora_py.compare.figures import collective_text, kernel_text, signed_text
+from phantora_py.compare.json_types import Changes
+from phantora_py.sweep.engines import ENGINES
+from phantora_py.sweep.plan import Configuration
+from phantora_py.sweep.results import Result, Results
+from phantora_py.sweep.runner import run_all
+from phantora_py.text.units import duration_text, size_text
+from phantora_py.text.wrapping import print_lines
+from sim_server.errors import UsageError
+
+# Reasons that are shown; the JSON has all (assumed to be enough to look at).
+_MOST_REASONS = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options; the command with its placeholders follows `--`."""
+    parser.usage = "phantora search [OPTIONS] FILE -- COMMAND WITH {PLACEHOLDERS}"
+    parser.add_argument("file", type=Path, metavar="FILE", help="the space (.toml)")
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="for data files and results, as of a sweep, whose results are taken; default: named "
+        "after FILE, in the working directory",
+    )
+    parser.add_argument(
+        "--engine", choices=list(ENGINES), default="local", help="as of `phantora sweep`"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
+    parser.add_argument("--quiet", action="store_true", help="print errors only")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Searches and tells. Raises: UsageError before anything is run."""
+    if not options.command:
+        raise UsageError("There is no command. It follows a '--', with {placeholders} in it.")
+    space = read_space(options.file, options.command)
+    results = Results(options.output or Path(f"{options.file.stem}.sweep"))
+    speaks = not (options.quiet or options.json)
+    engine = ENGINES[options.engine](results, 1)
+
+    def run_them(plan: Sequence[Configuration]) -> list[Result]:
+        return run_all(plan, results, engine, retry=False, tell=lambda *_: None)
+
+    found = search(
+        space, run_them, lambda text: error_console().print(Text(text)) if speaks else None
+    )
+    if options.json:
+        print(json.dumps(found, indent=1, default=str), flush=True)
+    elif not options.quiet:
+        print_lines(map(Text, lines(found)), Console(highlight=False, soft_wrap=True))
+    return 0
+
+
+def lines(found: Search) -> Iterator[str]:
+    """On a terminal."""
+    kept = f"{found['configurations']} configurations"
+    if found["left_out"]:
+        kept += f", {found['left_out']} more do not keep to the constraints"
+    yield f"Objective: {found['objective']}   {kept}"
+    runs = "   ".join(
+        f"{one['name']}: {one['runs']} runs, {one['wall_s']:.0f} s" for one in found["stages"]
+    )
+    yield f"  {runs}   ended: {found['ended']}"
+    yield "Run in full, the best first (* no other is better in time, peak memory and GPUs)"
+    width = max(len(one["name"]) for one in found["ranking"])
+    for one in found["ranking"]:
+        yield _candidate(one, width)
+    for lost in found["did_not_run"]:
+        yield f"  not: {lost['name']}: {lost['why']}"
+    if found["fastest"]:
+        yield fastest_text(found["fastest"])
+    if found["why"] is not None:
+        yield from _why(found["why"], found["ranking"][1]["name"])
+    variables = "".join(f"{name}={value} " for name, value in found["environment"].items())
+    chosen = " ".join(f"--{name}={value}" for name, value in found["run_options"].items())
+    yield f"Run it: {variables}phantora run {chosen} -- {shlex.join(found['command'])}"
+
+
+def _candidate(one: Candidate, width: int) -> str:
+    figures = one["figures"]
+    parts = [f"  {'*' if one['pareto'] else ' '} {one['name']:<{width}}   {one['value']:#.4g}"]
+    if figures["iteration"]:
+        parts.append(f"iteration {duration_text(figures['iteration']['median_ns'])}")
+    if figures["peak_memory_bytes"] is not None:
+        parts.append(f"peak {size_text(figures['peak_memory_bytes'])}")
+    return "   ".join(parts)
+
+
+def _why(why: Changes, second: str) -> Iterator[str]:
+    """What changed most from the second to the best, of an iteration and rank."""
+    yield f"Why it is better than {second}"
+    reasons = [
+        (
+            kernels["this"]["time_ns"] - kernels["first"]["time_ns"],
+            f"{kernels['class']}: {kernel_text(kernels['first'])} -> "
+            f"{kernel_text(kernels['this'])}",
+        )
+        for kernels in why["kernel_classes"]
+    ]
+    reasons += [
+        (
+            one["this"]["moving_ns"] - one["first"]["moving_ns"],
+            f"{one['kind']}, {one['participants']}: {collective_text(one['first'])} -> "
+            f"{collective_text(one['this'])}",
+        )
+        for one in why["collectives"]
+    ]
+    reasons.sort(key=lambda one: -abs(one[0]))
+    for change_ns, text in reasons[:_MOST_REASONS]:
+        yield f"  {signed_text(change_ns):>10}   {text}"

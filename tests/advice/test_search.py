@@ -1,0 +1,253 @@
+"""`phantora search`: constraints, objectives, and that it finds what an exhaustive sweep would."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from compared_runs import certain_members, write_run
+from conforming import check_conforms
+
+from phantora_py.advice.expressions import evaluate
+from phantora_py.advice.objective import parse_budget, parse_objective
+from phantora_py.advice.search import search
+from phantora_py.advice.space import read_space
+from phantora_py.cli import main
+from phantora_py.cli.search import lines
+from phantora_py.sweep.plan import Configuration
+from phantora_py.sweep.results import Result
+from sim_server.errors import RankFailed, UsageError
+
+COMMAND = ["python", "train.py", "{tp}", "{batch}", "{layers}"]
+SPACE = """
+[search]
+objective = "{objective}"
+per_iteration = "{{batch}} samples"
+where = ["tp * batch <= 64"]
+{more}
+[fixed]
+layers = 32
+[grid]
+tp = [1, 2, 4, 8]
+batch = [1, 2, 4, 8, 16, 32]
+[[cheap]]
+layers = 2
+"""
+US = 1000
+
+
+def space_of(directory: Path, objective: str = "time to 1e6 samples", more: str = "") -> Any:
+    """Twenty-one layouts."""
+    path = directory / "space.toml"
+    path.write_text(SPACE.format(objective=objective, more=more))
+    return read_space(path, COMMAND)
+
+
+class Machine:
+    """Runs whose time is a formula of their values: layers, and something beside them that cheap
+    runs weigh too much.
+    """
+
+    def __init__(self, directory: Path, seed: int = 0) -> None:
+        self.directory = directory
+        self.names: list[str] = []
+        rng = random.Random(seed)
+        self.of_batch, self.fixed, self.of_tp = (rng.uniform(1, 30) for _ in range(3))
+        self.beside_of_batch, self.beside = rng.uniform(0, 60), rng.uniform(0, 200)
+
+    def time_ns(self, values: Any) -> int:
+        """Large batches use the machine better, up to where memory is short."""
+        tp, batch, layers = (int(values[name]) for name in ("tp", "batch", "layers"))
+        a_layer = self.of_batch * batch / tp + self.fixed + self.of_tp * tp
+        beside = self.beside_of_batch * batch + self.beside
+        return int(US * (layers * a_layer + beside))
+
+    def __call__(self, plan: Sequence[Configuration]) -> list[Result]:
+        return [self._run(one) for one in plan]
+
+    def _run(self, one: Configuration) -> Result:
+        self.names.append(one.name)
+        is_full = int(one.values["layers"]) == 32
+        if is_full and int(one.values["batch"]) * 3 > 24 * int(one.values["tp"]):
+            return Result(one.name, 4, "CUDA out of memory", True, 10.0, None)
+        path = write_run(
+            self.directory / f"{len(self.names)}.phr",
+            [self.time_ns(one.values)] * 6,
+            computes_ns=US,
+            **certain_members(),
+        )
+        return Result(one.name, 0, "", False, 10.0 if is_full else 1.0, path)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_choice_is_that_of_the_exhaustive_sweep(tmp_path: Path, seed: int) -> None:
+    """For a third of its runs at most; what does not fit is no choice."""
+    space, machine = space_of(tmp_path), Machine(tmp_path, seed)
+    found = search(space, machine)
+    check_conforms(found, "search")
+    fits = [one for one in space.configurations if one.values["batch"] * 3 <= 24 * one.values["tp"]]
+    best = min(fits, key=lambda one: machine.time_ns(one.values) / one.values["batch"])
+    assert found["ranking"][0]["name"] == best.name
+    assert found["ranking"][0]["pareto"]
+    _, in_full = found["stages"]
+    assert in_full["runs"] <= len(space.configurations) / 3
+    assert found["left_out"] == 24 - len(space.configurations) > 0
+    assert shlex.join(found["command"]) == shlex.join(best.command)
+    told = "\n".join(lines(found))
+    assert f"  * {best.name}" in told
+    assert "Why it is better than " in told
+    assert f"-- {shlex.join(best.command)}" in told
+
+
+def test_a_budget(tmp_path: Path) -> None:
+    """Is kept to, and what it left is told."""
+    machine = Machine(tmp_path)
+    found = search(space_of(tmp_path, more='budget = "23 runs"'), machine)
+    assert len(machine.names) == 23
+    assert "the budget is spent" in found["ended"]
+    with pytest.raises(RankFailed, match="No configuration finished in full"):
+        search(space_of(tmp_path, more='budget = "3 runs"'), Machine(tmp_path))
+
+
+def test_a_run_that_is_refused_ends_the_search(tmp_path: Path) -> None:
+    """Nothing is known of that configuration, so that it must not lose in silence."""
+
+    def refused(plan: Sequence[Configuration]) -> list[Result]:
+        return [Result(one.name, 2, "usage: no such option.", False, 1.0, None) for one in plan]
+
+    with pytest.raises(UsageError, match=r"tp=1 batch=1 \(cheap 1\): its run is refused: usage"):
+        search(space_of(tmp_path), refused)
+
+
+def test_a_fold_that_leaves_no_rank_out(tmp_path: Path) -> None:
+    """Is left away, with its witnesses; a text has the configuration's own values."""
+    path = tmp_path / "space.toml"
+    path.write_text(
+        '[search]\nobjective = "samples/s"\n[fixed]\nrun.ranks = 4\n[grid]\ntp = [2, 4]\n'
+        '[[cheap]]\nrun.fold = "{tp}"\nrun.witness = 0\n'
+    )
+    space = read_space(path, ["python", "train.py", "{tp}"])
+    folded, whole = (space.cheaper(one, 0).run for one in space.configurations)
+    assert folded == {"ranks": "4", "fold": "2", "witness": "0"}
+    assert whole == {"ranks": "4"}
+
+
+def test_cost_and_rate(tmp_path: Path) -> None:
+    """In their own units: money, and more is better."""
+    found = search(space_of(tmp_path, "cost of 1e6 samples", "price = 2"), Machine(tmp_path))
+    best = found["ranking"][0]
+    assert best["figures"]["cost"] is not None
+    assert best["value"] == pytest.approx(best["figures"]["cost"]["per_million"])
+    found = search(space_of(tmp_path, "samples/s/GPU"), Machine(tmp_path))
+    values = [one["value"] for one in found["ranking"]]
+    assert values == sorted(values, reverse=True)
+    first = found["ranking"][0]["figures"]
+    assert first["throughput"] is not None
+    assert values[0] == pytest.approx(first["throughput"]["per_s"] / 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("a * b = 6", True),
+        ("a * b == 6 and not a > b", True),
+        ("run.ranks % a = 0 or missing_is_not_read = 1", True),
+        ("1 < a < b", True),
+        ("-a + b // 2 != -1", False),
+        ("name = 'full'", True),
+    ],
+)
+def test_expressions(text: str, value: bool) -> None:
+    """As people write them; texts that are numbers are numbers."""
+    values = {"a": 2, "b": 3, "run.ranks": "8", "name": "full", "missing_is_not_read": 1}
+    assert evaluate(text, values, "where") is value
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("c = 1", "there is no value c; there are a"),
+        ("a +", "is no expression of values"),
+        ("__import__('os')", "is not understood"),
+        ("a / 0 = 1", "division by zero"),
+        ("a in a", "is not understood"),
+    ],
+)
+def test_wrong_expressions(text: str, message: str) -> None:
+    """Are named, and run nothing."""
+    with pytest.raises(UsageError, match=re.escape(message)):
+        evaluate(text, {"a": 2}, "where")
+
+
+@pytest.mark.parametrize("text", ["time", "fastest", "time to tokens", "tokens", "cost", "0", 3])
+def test_an_objective_without_units(text: Any) -> None:
+    """Is refused, with those that there are."""
+    with pytest.raises(UsageError, match="has no units that can be counted; write 'time to 2e12"):
+        parse_objective(text)
+
+
+@pytest.mark.parametrize("text", ["0 runs", "0", "-3 runs", "nothing", "1e3", "2 years", "1.2.3 h"])
+def test_a_budget_of_nothing(text: str) -> None:
+    """Is refused, with what one looks like."""
+    with pytest.raises(UsageError, match="is nothing that could be spent"):
+        parse_budget(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            ('objective = "time to 1e6 samples"', ""),
+            "has no objective; write 'time to 2e12 tokens'",
+        ),
+        (("time to 1e6 samples", "cost of 1e6 samples"), "needs a price"),
+        (("[search]", "[search]\nprice = -1"), "is not a price per GPU-hour"),
+        (('"tp * batch <= 64"', '"tp > 8"'), "the space contradicts itself"),
+        (('"tp * batch <= 64"', '"pp = 1"'), "there is no value pp"),
+        (("[search]", '[search]\nbudget = "0 h"'), "is nothing that could be spent"),
+        (("[search]", "[search]\ngoal = 1"), "[search] has no 'goal'"),
+        (("[[cheap]]\nlayers", "[[cheap]]\ndepth"), "'depth', which is no value of the space"),
+        (("[grid]", "[grids]"), "unknown table 'grids'"),
+    ],
+)
+def test_spaces_that_are_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    change: tuple[str, str],
+    message: str,
+) -> None:
+    """With exit code 2, before anything is run."""
+    monkeypatch.chdir(tmp_path)
+    text = SPACE.format(objective="time to 1e6 samples", more="")
+    assert change[0] in text
+    Path("space.toml").write_text(text.replace(*change))
+    assert main(["search", "space.toml", "--", *COMMAND]) == 2
+    assert message in " ".join(capsys.readouterr().err.split())
+    assert [one.name for one in tmp_path.iterdir()] == ["space.toml"]
+
+
+SPACES = sorted((Path(__file__).parents[2] / "examples" / "spaces").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
+def test_ready_made_spaces(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has the command that it is for in its first lines, and can be read with it."""
+    monkeypatch.chdir(path.parents[2])
+    everything = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    comment = itertools.takewhile(lambda line: line.startswith("#"), everything)
+    text = "".join(line.lstrip("# ") for line in comment).replace("\\\n", "")
+    (command,) = re.findall(r"phantora search (.*)", text)
+    file, dashes, *words = shlex.split(command)
+    assert (file, dashes) == (f"examples/spaces/{path.name}", "--")
+    space = read_space(Path(file), words)
+    assert len(space.configurations) >= 8
+    for one in space.configurations:
+        for rung in range(len(space.cheap)):
+            assert space.cheaper(one, rung).command
