@@ -104,6 +104,32 @@ def test_groups_and_communication(phantora: Phantora, tmp_path: Path) -> None:
             assert not ranks or rank in ranks
 
 
+def test_ids_of_the_programs_own_profiler(phantora: Phantora, tmp_path: Path) -> None:
+    """Every operator that the profiler has seen is in the trace, under the same number."""
+    program, folder, profile = tmp_path / "own.py", tmp_path / "trace", tmp_path / "profile.json"
+    program.write_text(
+        "import sys, torch\n"
+        "model = torch.nn.Linear(64, 64, device='cuda')\n"
+        "with torch.profiler.profile() as profiler:\n"
+        "    model(torch.zeros(8, 64, device='cuda')).sum().backward()\n"
+        "    torch.cuda.synchronize()\n"
+        "profiler.export_chrome_trace(sys.argv[1])\n"
+    )
+    options = ["--ranks", "1", "--execution-trace", str(folder)]
+    run = phantora.run(options, [program, str(profile)])
+    assert run.exit_code == 0, run.errors
+    names = {node["attrs"].get("rf_id"): node["name"] for node in read(folder / "rank-0.json")}
+    events = json.loads(profile.read_text())["traceEvents"]
+    operators = [event for event in events if event.get("cat") == "cpu_op"]
+    assert len(operators) > 20
+    for event in operators:
+        assert names[event["args"]["Record function id"]] == event["name"]
+    external = {event["args"]["External id"] for event in operators}
+    kernels = [event["args"]["External id"] for event in events if event.get("cat") == "kernel"]
+    assert kernels
+    assert external.issuperset(kernels)
+
+
 def test_a_rank_that_fails(phantora: Phantora, tmp_path: Path) -> None:
     """What it has written is kept, and that it is not whole is said."""
     program = tmp_path / "ends.py"

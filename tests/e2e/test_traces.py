@@ -26,6 +26,7 @@ RUNS: dict[str, tuple[list[str], list[str | Path]]] = {
     "pp": (["--ranks", "4"], [PROGRAMS / "pipelining.py", "1F1B", "4"]),
     "ep": (["--ranks", "4"], [PROGRAMS / "experts.py"]),
     "every collective": (["--ranks", "4"], [EXAMPLES / "check_collectives.py"]),
+    "graph": (["--ranks", "2"], [PROGRAMS / "graphs.py", "graph"]),
     "two nodes": (
         ["--nodes", "2", "--ranks", "4", "--host-time", "counted"],
         [EXAMPLES / "train_gpt_ddp.py", *SMALL],
