@@ -33,7 +33,7 @@ def main() -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    if unfit := imports.preload("script", script, left_out=(), of_ranks=()):
+    if unfit := imports.preload("script", script, (), (), for_several=True):
         raise SystemExit(f"cannot fork: {unfit}")
     torch.backends.cuda.enable_cudnn_sdp(False)
     zygote.freeze()

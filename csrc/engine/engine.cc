@@ -229,7 +229,8 @@ std::vector<std::uint32_t> Engine::alarmed_ranks() const {
 }
 
 std::vector<std::uint32_t> Engine::helpers_run_ranks() const {
-  return ranks_that([](const Rank& rank) { return rank.liveness().helpers_run(); });
+  return ranks_that(
+      [](const Rank& rank) { return rank.liveness().helpers_run() || rank.liveness().runs_beside_waits(); });
 }
 
 std::vector<HostWait> Engine::host_waits() const {

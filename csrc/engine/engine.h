@@ -50,7 +50,7 @@ class Engine {
   // Outside, not known to be still, and with alarms that cannot ring for that.
   std::vector<std::uint32_t> unproven_ranks() const;
   std::vector<std::uint32_t> alarmed_ranks() const;  // with threads that wait until a deadline, or have come to it
-  std::vector<std::uint32_t> helpers_run_ranks() const;  // that wait, while helper threads run
+  std::vector<std::uint32_t> helpers_run_ranks() const;  // that wait, while other threads of theirs run
   std::vector<Pending> pending_operations() const { return world_.operations.pending(); }
   std::vector<HostWait> host_waits() const;
   // When the oldest work of a rank's devices that is not done was issued; kNever: all is done.

@@ -34,15 +34,34 @@ class Liveness {
   // From when on a rank that runs may issue something, by what happened to it; its clocks may say later.
   Nanoseconds since_ns() const { return waits() ? helpers_ns_ : woken_ns_; }
 
-  void asks() { enter(Cause::Asks); }
-  void told() { enter(Cause::Told); }
+  // Other threads of the rank than the one that runs wait for answers.
+  bool runs_beside_waits() const { return state_ == State::Running && waits_open_ > 0; }
+
+  void asks() {
+    ++waits_open_;
+    enter(Cause::Asks);
+  }
+  void told() {
+    --waits_open_;
+    is_beside_ = false;
+    enter(Cause::Told);
+  }
   void set_aside(bool proven) {
-    enter(Cause::SetAside);
+    is_beside_ = is_beside_ || runs_beside_waits();
+    if (runs_beside_waits()) {
+      state_ = State::Waiting;  // it comes back by the next answer, or when the thread that waits outside is woken
+    } else {
+      enter(Cause::SetAside);
+    }
     proven_ = proven;
   }
   // Whether it was outside, and may do something from now on.
   bool wake(Nanoseconds now_ns) {
     const State before = state_;
+    if (is_beside_ && state_ == State::Waiting) {
+      alarm(now_ns);
+      return true;
+    }
     enter(Cause::Woken);
     if (state_ == before) return false;
     woken_ns_ = now_ns;
@@ -79,6 +98,8 @@ class Liveness {
 
   State state_ = State::Running;
   bool proven_ = false;         // how it was set aside
+  std::uint32_t waits_open_ = 0;  // of drivers
+  bool is_beside_ = false;      // a driver waits outside while another one waits for an answer
   Nanoseconds woken_ns_ = 0;    // when it was woken last, until it resumes
   Nanoseconds helpers_ns_ = 0;  // when helper threads were set going, while the rank waits
 };

@@ -367,7 +367,7 @@ class HostAgent:
     def _tell_of_stall(self) -> None:
         if self._stop_at_s is not None or not self._processes.pids or not self._stall.is_due():
             return
-        for rank in self._processes.give_up():
+        for rank in self._processes.give_up(self._stall.silence_s()):
             self._on_end(rank, 0)
         message = self._stall.tell(self._processes.pids, self._held_up_by, self._aside)
         if self._stall.is_over():

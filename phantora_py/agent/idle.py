@@ -221,14 +221,16 @@ def name_of(directory: str) -> str:
         return "which has just ended"
 
 
-def sleeps_by_clock(pid: int, but: Collection[int] = ()) -> bool:
-    """Whether a process below `pid` sleeps by the real clock; `but`: as of `thread_at_work`."""
+def sleeps_by_clock(pid: int, but: Collection[int] = (), *, itself: bool = False) -> bool:
+    """Whether a process below `pid` sleeps by the real clock, or `itself`, which in a rank never
+    does; `but`: as of `thread_at_work`.
+    """
     own = f"/proc/{pid}/"
     try:
         return any(
             _wchan(path).startswith((_CHILD_SLEEPS, *_OTHERS_SLEEP))
             for path, _ in _tasks_of_tree(pid, but)
-            if not path.startswith(own)
+            if itself or not path.startswith(own)
         )
     except (OSError, ValueError):
         return True  # One ended just now: it is looked at again.

@@ -10,8 +10,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
 from phantora_py.agent.channels import Channels
+from phantora_py.agent.idle import sleeps_by_clock, thread_at_work
 from phantora_py.launch.ranks import GRACE_S, RankProcesses
 from phantora_py.machine.process_tree import find_process
+
+# How long others wait for a rank without a process while the program sleeps by the clock. It may
+# start one when it wakes, or look every second whether all have ended (assumed).
+_PATIENCE_WITH_SLEEPERS_S = 60.0
 
 
 class OwnRanks:
@@ -66,12 +71,20 @@ class OwnRanks:
             for rank in left:
                 yield rank, status if rank == left[0] else 0
 
-    def give_up(self) -> Iterator[int]:
-        """Ranks whose process has ended, while others wait for them and nothing moves: none has
-        followed, and none is waited for any more.
+    def give_up(self, silence_s: float) -> Iterator[int]:
+        """Ranks whose process has ended, while others wait for them and nothing has moved for
+        `silence_s`: none has followed, and none is waited for any more.
+
+        One may still follow while a process of the program that is no rank is at work or sleeps.
         """
         waiting = [rank for rank in self._ends if self._channels.waiting(rank)]
         if not waiting or len(waiting) < len(self._ends):
+            return
+        ranks = set(self._owners.values())
+        if thread_at_work(self._first, but=ranks) is not None:
+            return
+        sleeps = sleeps_by_clock(self._first, but=ranks, itself=True)
+        if sleeps and silence_s < _PATIENCE_WITH_SLEEPERS_S:
             return
         for rank in sorted(self._between - {0}):
             self._between.discard(rank)

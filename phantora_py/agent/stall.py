@@ -57,15 +57,15 @@ class StallWatch:
 
     def is_due(self) -> bool:
         """Whether there is news."""
-        return self._silence_s() >= self._tell_after_s or self.is_over()
+        return self.silence_s() >= self._tell_after_s or self.is_over()
 
     def is_over(self) -> bool:
         """Whether the user's limit is reached."""
-        return self._limit_s is not None and self._silence_s() >= self._limit_s
+        return self._limit_s is not None and self.silence_s() >= self._limit_s
 
     def tell(self, pids: Mapping[int, int], running: set[int], outside: set[int]) -> str:
         """What there is to say. `running`, `outside`: ranks that the others wait for."""
-        silence_s = self._silence_s()
+        silence_s = self.silence_s()
         while self._tell_after_s <= silence_s:
             self._tell_after_s *= 2
         suspects = {rank for rank in running | outside if rank in pids} or set(pids)
@@ -93,5 +93,6 @@ class StallWatch:
         what = "there was no GPU call" if is_at_work else "no rank has got on"
         return f"{what} for {silence_s:.0f} s: {parts}{others}"
 
-    def _silence_s(self) -> float:
+    def silence_s(self) -> float:
+        """How long no rank has got on."""
         return self._clock_s() - self._last_s

@@ -28,6 +28,8 @@ from sim_server.errors import UsageError
 PROGRAMS = Path(phantora_py.__file__).parent / "rank" / "bin"
 """What a simulated node has instead of this machine's."""
 _PYTHON = re.compile(r"python(\d+(\.\d+)?)?")
+# They start a process for each notebook.
+_NOTEBOOKS = ("jupyter", "nbconvert", "papermill")
 # Options of the interpreter itself that take a value, and those that change nothing in a forked
 # rank.
 _VALUE_OPTIONS = ("-W", "-X", "--check-hash-based-pycs")
@@ -124,6 +126,8 @@ def understand(
         raise UsageError("No command was given. Usage: phantora run [OPTIONS] -- COMMAND ...")
     found = _launcher_of(words, environment)
     if found is None:
+        if own_ranks is None:
+            _refuse_kernels(words)
         launch = None if own_ranks is None else _own_launch(own_ranks)
         return Command(tuple(words), _plain_program(words), launch)
     if own_ranks is not None:
@@ -132,6 +136,19 @@ def understand(
             "many ranks it starts."
         )
     return _launched(words, *found, environment, gpus_per_node)
+
+
+def _refuse_kernels(words: Sequence[str]) -> None:
+    """Raises: UsageError for a program that runs a notebook, in a process that it starts for it."""
+    name = os.path.basename(words[0])
+    if _PYTHON.fullmatch(name):
+        _, rest = _interpreter_options(words[1:])
+        name = rest[1] if rest[:1] == ("-m",) and len(rest) > 1 else ""
+    if re.split(r"[-.]", name)[0] in _NOTEBOOKS:
+        raise UsageError(
+            f"{name} runs a notebook in a kernel, which is the process that uses the GPU. With "
+            "--gpus 1 in place of --ranks that is the rank."
+        )
 
 
 def _own_launch(gpus: int) -> Launch:

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 # What training programs load later than their imports, at a cost per rank above that of the fork
-# itself.
-_ALWAYS = (
-    "torch",
+# itself: for several processes. A program with one would wait for what it may not need.
+_LATER = (
     "torch.distributed",
     "torch.distributed.fsdp",
     "torch.distributed.tensor",
@@ -34,19 +33,24 @@ _ASK_NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
 
 
 def preload(
-    form: str, target: str, left_out: Collection[str], of_ranks: Collection[str]
+    form: str,
+    target: str,
+    left_out: Collection[str],
+    of_ranks: Collection[str],
+    *,
+    for_several: bool,
 ) -> dict[str, str]:
     """Imports torch and what the program imports at its top level, and its own modules at theirs.
 
     The program's own modules are left to the ranks, and all of the packages `left_out`. `of_ranks`:
-    environment variables that differ between ranks; the others are set already. Returns packages
-    that have to be left out next time, with the reasons; if there are any, no rank can be forked
-    from this process.
+    environment variables that differ between ranks; the others are set already. `for_several`: more
+    than one process is to be forked. Returns packages that have to be left out next time, with the
+    reasons; if there are any, no rank can be forked from this process.
     """
     source, own_directory = _locate(form, target)
     unfit: dict[str, str] = {}
     with _asking_nvml():
-        usual = (Import(name) for name in _ALWAYS)
+        usual = (Import(name) for name in ("torch", *(_LATER if for_several else ())))
         for one in (*usual, *_imports_of_program(source, own_directory)):
             package = one.module.partition(".")[0]
             if package in left_out or one.is_done():

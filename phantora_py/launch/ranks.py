@@ -113,7 +113,7 @@ class RankProcesses:
         ended, self._ended = self._ended, []
         yield from ended
 
-    def give_up(self) -> Iterator[int]:
+    def give_up(self, _silence_s: float) -> Iterator[int]:
         """Ranks that have ended without its being told; see OwnRanks."""
         yield from ()
 

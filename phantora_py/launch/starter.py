@@ -138,7 +138,10 @@ class Starter:
             for name, value in start.environment.items()
             if os.environ.get(name) != value
         }
-        unfit = imports.preload(plan.form, plan.target, plan.left_out, of_ranks)
+        several = plan.ranks > 1
+        unfit = imports.preload(
+            *(plan.form, plan.target, plan.left_out, of_ranks), for_several=several
+        )
         torch = sys.modules.get("torch")
         if torch is not None and not unfit and torch.version.cuda:
             from phantora_py.rank.small_operations import small_operations  # noqa: PLC0415

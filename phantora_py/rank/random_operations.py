@@ -17,6 +17,9 @@ from .random_choices import choices
 from .random_numbers import BLOCK, Distributions, Draws
 from .tensor_values import Inputs, TensorValues, UnknownValueError
 
+# Between the choices that are made up for rows: an odd prime, larger than vocabularies are.
+_ROW_STEP = 1_000_003
+
 
 class RandomOperations:
     """The kernels of one process."""
@@ -26,6 +29,7 @@ class RandomOperations:
         self._values = values
         first, second = torch.__version__.split(".")[:2]
         self._of = Distributions(torch, (int(first), int(second)))
+        self._made_up = 1
 
     def attach(self) -> None:
         """Before the process uses a GPU."""
@@ -124,12 +128,12 @@ class RandomOperations:
             **options: Any,
         ) -> Any:
             draws = self._draws(chances, generator)
-            values = None
-            if draws is not None:
-                with self._values.own_code():
-                    values = self._known(chances)
+            with self._values.own_code():
+                values = self._known(chances)
             result = usual(keys, chances, count, replaces, generator=generator, **options)
-            if draws is not None and values is not None:
+            if values is None:
+                self._make_up(result, chances.shape[-1])
+            elif draws is not None:
                 with self._values.own_code():
                     self._write(
                         [result],
@@ -140,6 +144,21 @@ class RandomOperations:
             return result
 
         return multinomial
+
+    def _make_up(self, result: Any, choices: int) -> None:
+        """Of chances that nobody knows: tokens of a text, most likely, which is to be neither empty
+        nor without an end. Different ones in a row, and others with each call.
+        """
+        is_capturing = self._torch.cuda.is_current_stream_capturing
+        if is_capturing() or not result.numel() or not self._values.is_small(result):
+            return
+        with self._values.own_code():
+            arange = self._torch.arange
+            rows = arange(result[..., 0].numel(), device="cpu") + self._made_up
+            places = rows.mul(_ROW_STEP).unsqueeze(-1) + arange(result.shape[-1], device="cpu")
+            self._made_up += len(rows)
+            self._values.write(result, places.remainder(choices).reshape(result.shape))
+        self._values.note_made_up(result.nbytes)
 
     # What they have in common
 

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from .decided_results import DecidedResults
 from .expert_load import ExpertLoad, borders
+from .finite_values import FiniteValues
 from .operators import Kernel
 from .tensor_values import TensorValues, UnknownValueError
 
@@ -41,6 +43,8 @@ class SpecialOperations:
             "_cummin_helper": self._running_extreme,
             "linalg_eig": self._eigen,
             "_linalg_eigvals": self._eigen,
+            **DecidedResults(self._torch, self._values).kernels(),
+            **FiniteValues(self._torch, self._values).kernels(),
         }
 
     def coalesce(self, usual: Kernel) -> Kernel:

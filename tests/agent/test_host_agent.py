@@ -115,7 +115,7 @@ class Processes:
             del self.pids[rank]
         return ended
 
-    def give_up(self) -> list[int]:
+    def give_up(self, _silence_s: float) -> list[int]:
         return []
 
     def tell_end(self, rank: int, how: str) -> str:

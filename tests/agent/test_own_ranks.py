@@ -7,6 +7,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
+import pytest
+
+from phantora_py.agent import own_ranks
 from phantora_py.agent.own_ranks import OwnRanks
 
 
@@ -124,8 +127,14 @@ def test_one_process_after_another() -> None:
     assert list(ranks.take_ended()) == [(1, 0)]
 
 
-def test_nobody_follows() -> None:
-    """While others wait for it and nothing moves, a rank without a process is given up."""
+def test_nobody_follows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While others wait for it and nothing moves, a rank without a process is given up; later if
+    the program sleeps and may start one when it wakes, and not at all while it is at work.
+    """
+    at_work: str | None = "/proc/1/task/1"
+    sleeps = True
+    monkeypatch.setattr(own_ranks, "thread_at_work", lambda *_, **__: at_work)
+    monkeypatch.setattr(own_ranks, "sleeps_by_clock", lambda *_, **__: sleeps)
     ranks, _, channels = make()
     first, second = child(), child()
     channels.owners = {1: first.pid, 2: second.pid}
@@ -133,8 +142,14 @@ def test_nobody_follows() -> None:
     channels.left = {first.pid}
     end(first)
     assert list(ranks.take_ended()) == []
-    assert list(ranks.give_up()) == []
+    at_work, sleeps = None, False
+    assert list(ranks.give_up(10.0)) == []
     channels.waiting_ranks = {2}
-    assert list(ranks.give_up()) == [1]
+    at_work, sleeps = "/proc/1/task/1", True
+    assert list(ranks.give_up(1000.0)) == []
+    at_work = None
+    assert list(ranks.give_up(59.0)) == []
+    sleeps = False
+    assert list(ranks.give_up(10.0)) == [1]
     assert ranks.pids.keys() == {0, 2}
     end(second)

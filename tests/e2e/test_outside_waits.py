@@ -139,3 +139,12 @@ def test_ranks_may_come_late_to_the_store(phantora: Phantora, tmp_path: Path, fi
     assert met_s[0] == pytest.approx(max(locked_s.values()), abs=0.001)
     for rank in range(1, ranks):
         assert met_s[rank] == pytest.approx(max(locked_s[0], locked_s[rank]), abs=0.001)
+
+
+@pytest.mark.torch
+def test_a_thread_waits_outside_while_another_one_waits_for_the_gpu(phantora: Phantora) -> None:
+    """Their rank holds nobody up: the rank for which the first waits goes on, and ends both."""
+    run = phantora.run(["--ranks", "2"], [PROGRAMS / "two_drivers.py"])
+    assert run.exit_code == 0, run.errors
+    assert run.output.count("reduced\n") == 2
+    assert "told 1.0\n" in run.output

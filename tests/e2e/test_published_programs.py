@@ -115,6 +115,29 @@ def test_fine_tuning_of_trl(tmp_path: Path) -> None:
     assert run.summary["throughput"]["samples"]["per_iteration"] == 2 * 4
 
 
+def test_trl_starts_its_workers(tmp_path: Path) -> None:
+    """`trl sft`, which calls accelerate's launcher itself."""
+    require("trl", "datasets")
+    make_model(tmp_path / "model")
+    make_documents(tmp_path / "texts" / "train.jsonl")
+    options = [*TRAINER.split(), "--model_name_or_path", "model", "--dataset_name", "texts"]
+    others = ["--max_length", "256", "--output_dir", "out", "--num_processes", "2"]
+    run = start(tmp_path, ["--gpus", "2"], "trl", "sft", *options, *others)
+    assert run.summary["ranks"] == 2
+    assert run.summary["throughput"]["samples"]["per_iteration"] == 2 * 4
+
+
+def test_texts_that_are_generated(tmp_path: Path) -> None:
+    """Each of GRPO's steps generates texts to their greatest length, and ends."""
+    require("trl", "datasets")
+    make_model(tmp_path / "model")
+    make_documents(tmp_path / "texts" / "train.jsonl")
+    launcher = "accelerate launch --multi_gpu --num_processes 2"
+    run = start(tmp_path, [], *launcher.split(), str(PROGRAMS / "with_grpo.py"))
+    assert last(run, r"'completions/max_length': '?([\d.]+)") == 16
+    assert run.summary["iterations"]["count"] == 3
+
+
 def test_lightning_starts_its_workers(tmp_path: Path) -> None:
     """`devices=2` makes two ranks, whose batches add up."""
     require("lightning")

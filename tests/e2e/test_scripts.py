@@ -177,6 +177,30 @@ def test_small_operations(phantora: Phantora) -> None:
     assert synthetic_reads(run) == 3
 
 
+def test_decided_results(phantora: Phantora) -> None:
+    """`x | True` is known whatever x is; what is sampled of chances that nobody knows is made up,
+    and counted as that. Both end the loops that generate texts.
+    """
+    run = run_script(phantora, "decided_results.py", ranks=1)
+    said = [line.split(": ") for line in run.output.splitlines()]
+    decided = dict(said[:10])
+    assert decided["flags or"] == decided["or flags"] == str([True] * 4)
+    assert decided["flags and"] == decided["logical and"] == str([False] * 4)
+    assert decided["numbers and"] == decided["numbers and flags"] == str([0] * 4)
+    assert decided["numbers or"] == str([-1] * 4)
+    assert decided["logical or"] == decided["in place"] == str([True] * 4)
+    assert decided["in its own place"] == str([0] * 4)
+    finite = dict(said[10:15])
+    assert finite["not a number"] == finite["infinite"] == str([False] * 4)
+    assert finite["finite"] == finite["numbers"] == str([True] * 4)
+    assert finite["others"] == str([True, False, False, False])
+    assert [what for what, _ in said[15:17]] == ["open", "open"]
+    assert said[17] == ["turns", "5"]
+    assert said[18:] == [*[["made up", "[4, 4, 4] below True"]] * 2, ["others", "True"]]
+    sites = {one["site"].split(":")[1].split(" ")[1] for one in run.data.synthetic_reads}
+    assert sites == {"tell_of_operations", "generate", "main"}
+
+
 def test_undefined_values(phantora: Phantora) -> None:
     """What a GPU and a CPU make differently is unknown, and nothing beside it."""
     run = run_script(phantora, "undefined_values.py", ranks=1)

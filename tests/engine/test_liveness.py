@@ -66,3 +66,20 @@ def test_a_rank_goes_through_its_states() -> None:
     assert engine.liveness(0) == "Running"
     engine.feed(0, record(RecordKind.EXIT) + cell(RecordKind.WAIT, id=int(WaitKind.DEVICE)), 60)
     assert engine.liveness(0) == "Gone"
+
+
+def test_a_thread_waits_outside_beside_one_that_waits() -> None:
+    """The rank holds nobody up while both wait, and may do something once the first is woken."""
+    engine = make_engine(ranks=2)
+    engine.feed(0, wait(WaitKind.COMM_INIT, slot=0), 10)
+    engine.feed(0, wait(WaitKind.DEVICE, slot=1), 10)
+    engine.feed(1, b"", 20)
+    assert engine.advance(None, True).requests
+    engine.advance(None, True)
+    assert (engine.liveness(0), engine.helpers_run_ranks()) == ("Running", [0])
+    engine.set_aside(0)
+    assert (engine.liveness(0), engine.helpers_run_ranks()) == ("Waiting", [])
+    engine.exited(1)
+    assert (engine.liveness(0), engine.helpers_run_ranks()) == ("HelpersRun", [0])
+    engine.set_aside(0)
+    assert engine.liveness(0) == "Waiting"

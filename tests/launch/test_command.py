@@ -133,6 +133,20 @@ def test_torchrun_runs_its_own_interpreter(
     assert command.program.argv == (python, "-u", "-m", "pkg.train")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["jupyter", "nbconvert", "--execute", "a.ipynb"],
+        ["jupyter-nbconvert", "--execute", "a.ipynb"],
+        ["python", "-m", "nbconvert", "--execute", "a.ipynb"],
+    ],
+)
+def test_notebooks_are_no_ranks(words: list[str]) -> None:
+    """Their kernels are; that is said before anything is started."""
+    with pytest.raises(UsageError, match="With --gpus 1 in place of --ranks"):
+        understand(words, {})
+
+
 def test_other_programs_are_executed_as_they_are() -> None:
     """A command that is no Python needs no torch."""
     program = understand(["sh", "-c", "true"], {}).program
