@@ -25,6 +25,7 @@ _UNIT_BYTES = 2  # of an instruction
 _DEEPEST = 1 << 14
 _LONGEST_TEXT = 1 << 13
 _LONGEST_TABLE_BYTES = 1 << 22
+_MOST_BITS = 64  # of a number of lines
 
 Layout = Mapping[str, int]
 
@@ -77,7 +78,7 @@ def common(inner: Sequence[Frame], outer: Sequence[Frame]) -> list[Frame]:
 
 def line_of(memory: ProcessMemory, layout: Layout, frame: Frame) -> str:
     """`file:line function`. Raises: Unreadable."""
-    code = memory.read(frame.code, layout["code_name"] + 8)
+    code = memory.read(frame.code, max(layout["code_file"], layout["code_name"]) + 8)
     (file,) = struct.unpack_from("<Q", code, layout["code_file"])
     (name,) = struct.unpack_from("<Q", code, layout["code_name"])
     number = _line_number(memory, layout, frame)
@@ -121,6 +122,8 @@ def _line_number(memory: ProcessMemory, layout: Layout, frame: Frame) -> int:
 
 def _ranges_of_pairs(table: bytes) -> Iterator[tuple[int, int | None]]:
     """Of 3.10: bytes of code, and how many lines further they are. Source: PEP 626."""
+    if len(table) % 2:
+        raise Unreadable
     for range_bytes, step in struct.iter_unpack("<Bb", table):
         yield range_bytes, None if step == -128 else step
 
@@ -145,7 +148,10 @@ def _ranges_of_locations(table: bytes) -> Iterator[tuple[int, int | None]]:
 
 
 def _signed_number(table: bytes, position: int) -> int:
-    """Six bits a byte, the lowest first, of which the very lowest is the sign."""
+    """Six bits a byte, the lowest first, of which the very lowest is the sign.
+
+    Raises: Unreadable
+    """
     value = shift = 0
     while position < len(table):
         byte = table[position]
@@ -153,6 +159,8 @@ def _signed_number(table: bytes, position: int) -> int:
         if not byte & 64:
             break
         shift += 6
+        if shift > _MOST_BITS:
+            raise Unreadable
         position += 1
     return -(value >> 1) if value & 1 else value >> 1
 

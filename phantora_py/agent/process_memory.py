@@ -40,7 +40,7 @@ class ProcessMemory:
         to = _Span(ctypes.addressof(buffer), size_bytes)
         span = _Span(address, size_bytes)
         count = _read(self._pid, ctypes.byref(to), 1, ctypes.byref(span), 1, 0)
-        if count < 0 and ctypes.get_errno() != errno.EFAULT:
+        if count < 0 and ctypes.get_errno() in (errno.EPERM, errno.ESRCH):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         if count != size_bytes:
             raise Unreadable

@@ -9,13 +9,13 @@ counts as far as two looks agree.
 from __future__ import annotations
 
 import itertools
-import json
 import re
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from phantora_py.agent.frames import Frame, common, line_of, look
+from phantora_py.agent.left_behind import LeftBehind, left_behind
 from phantora_py.agent.process_memory import ProcessMemory, Unreadable
 from phantora_py.machine.process_tree import find_process
 
@@ -32,20 +32,22 @@ _NOT_THE_USERS = ("/site-packages/", "/dist-packages/", "/lib/python3", "/phanto
 def whereabouts(run_directory: Path, rank: int, pid: int) -> str:
     """As the end of a phrase, of a rank whose first process is `pid`."""
     try:
-        left = json.loads((run_directory / f"rank-{rank}.whereabouts").read_text())
+        return _found(left_behind(run_directory / f"rank-{rank}.whereabouts"), pid)
     except FileNotFoundError:
         return ", before its first line of Python and its first GPU call"
-    process = find_process(pid, left["pid"])
-    if process is None:
-        return ", without the process that has used the GPU"
-    memory = ProcessMemory(process)
-    try:
-        call = _call(memory, left["call"])
-        line = _users_line(memory, left["python"]) if "python" in left else ""
     except PermissionError:
         return ", at a line that this machine does not let us read"
     except (Unreadable, ProcessLookupError):
         return ", at a line that could not be read"
+
+
+def _found(left: LeftBehind, pid: int) -> str:
+    process = find_process(pid, left.pid)
+    if process is None:
+        return ", without the process that has used the GPU"
+    memory = ProcessMemory(process)
+    call = _call(memory, left.call)
+    line = _users_line(memory, left.python) if left.python else ""
     if line:
         return f", at {line} (in {call})" if call else f", at {line}"
     return f", in {call}" if call else ", outside Python"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -203,6 +204,40 @@ def test_a_wild_pointer_among_the_frames(tmp_path: Path) -> None:
         assert until(expected, tmp_path, process) == expected
         output, _ = process.communicate("x")
     assert (process.returncode, output) == (0, "alive\n")
+
+
+def test_what_a_rank_has_garbled(tmp_path: Path) -> None:
+    """The file in which it says how it can be read is its own: nothing in it ends the agent."""
+    file = tmp_path / "rank-0.whereabouts"
+    with rank(tmp_path, WAITING) as process:
+        left = json.loads(file.read_text())
+        assert "program.py" in until("program.py", tmp_path, process)
+        layout = left["python"]
+        texts = [
+            *("", "[]", "{}", "no JSON", "[" * 10_000, '{"pid": "x", "call": 0}'),
+            *(json.dumps({**left, key: value}) for key in left for value in (None, -5, 1 << 70)),
+            *(
+                json.dumps({**left, "python": {**layout, key: value}})
+                for key in layout
+                for value in ("x", -7, 1 << 62)
+            ),
+            *(
+                json.dumps({**left, "python": {k: v for k, v in layout.items() if k != key}})
+                for key in layout
+            ),
+        ]
+        file.unlink()
+        for text in texts:
+            file.write_text(text)
+            answer = whereabouts(tmp_path, 0, process.pid)
+            assert "could not be read" in answer or "without" in answer or "outside" in answer, text
+        # Within their limits numbers may still be wrong: there is an answer.
+        for key in layout:
+            file.write_text(json.dumps({**left, "python": {**layout, key: 40}}))
+            assert whereabouts(tmp_path, 0, process.pid).startswith(", "), key
+        file.unlink()
+        os.mkfifo(file)
+        assert whereabouts(tmp_path, 0, process.pid) == ", at a line that could not be read"
 
 
 def test_the_call_that_a_rank_is_in(tmp_path: Path) -> None:
