@@ -42,7 +42,7 @@ COLUMNS = (
 )
 
 
-def run(name: str, steps: int) -> tuple[object, ...]:
+def run(name: str, steps: int) -> tuple[str | float, ...]:
     """The row of one run to its end."""
     ranks, folding, witnesses, options = SHAPES[name]
     folding = [word.format(groups=ranks // 8) for word in folding]
@@ -55,7 +55,6 @@ def run(name: str, steps: int) -> tuple[object, ...]:
             *(sys.executable, str(PROGRAM), "--steps", str(steps), *options),
         ]
         begin_s = time.monotonic()
-        ends_s = []
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None, "it is a pipe"
             ends_s = [time.monotonic() - begin_s for line in process.stdout if "step " in line]

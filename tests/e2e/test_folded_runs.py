@@ -16,7 +16,7 @@ pytestmark = pytest.mark.torch
 
 # Two nodes of four.
 CLUSTER = ["--ranks", "8", "--gpus-per-node", "4"]
-LLAMA = [
+LLAMA: list[str | Path] = [
     EXAMPLES / "train_llama.py",
     *("--layers", "2", "--width", "256", "--hidden", "704", "--heads", "4"),
     *("--vocabulary", "1024", "--sequence", "256", "--steps", "3"),
@@ -143,7 +143,7 @@ def test_absent_groups_are_in_the_way(phantora: Phantora, tmp_path: Path, routin
     cluster = tmp_path / "narrow.toml"
     cluster.write_text(FABRIC.format(routing=routing), encoding="utf-8")
     options = ["--cluster", str(cluster), "--ranks", "8"]
-    command = [*LLAMA, "--fsdp", "4"]
+    command: list[str | Path] = [*LLAMA, "--fsdp", "4"]
     whole = phantora.run(options, command)
     folded = phantora.run([*options, "--fold", "1", "--witness", "0"], command)
     assert (whole.exit_code, folded.exit_code) == (0, 0), folded.errors
