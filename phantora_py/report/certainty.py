@@ -135,7 +135,11 @@ def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Cer
     if not whole_ns:
         return None
     found = sorted(
-        [*(one for one in classes if one.time_ns > 0), *_whole_training(whole_ns, table)],
+        [
+            *(one for one in classes if one.time_ns > 0),
+            *_whole_training(whole_ns, table),
+            *_folded(data, moving_ns),
+        ],
         key=lambda one: (-max(one.shorter_ns, one.longer_ns), one.kernel_class),
     )
     return Certainty(tuple(found), whole_ns)
@@ -151,6 +155,16 @@ def _whole_training(whole_ns: int, table: dict[str, Any]) -> Iterator[ClassDoubt
     """No work of its own, but a doubt about all of it; files of earlier versions have none."""
     if WHOLE_TRAINING in table:
         yield replace(_doubt(WHOLE_TRAINING, whole_ns, table[WHOLE_TRAINING]), time_ns=0.0)
+
+
+def _folded(data: RunData, moving_ns: int) -> Iterator[ClassDoubt]:
+    """No work of its own: how far operations of absent ranks ended from those that stand for them,
+    which is how far another rank's may have.
+    """
+    spread = (data.folding or {"images": {}})["images"].get("spread_share", 0.0)
+    if spread:
+        interval = [max(1 - spread, 0.0), 1 + spread, "the spread of absent groups, in this run"]
+        yield replace(_doubt("folding", moving_ns, interval), time_ns=0.0)
 
 
 def _communication(data: RunData, table: dict[str, Any]) -> str:

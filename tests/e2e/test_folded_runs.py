@@ -16,7 +16,7 @@ pytestmark = pytest.mark.torch
 
 # Two nodes of four.
 CLUSTER = ["--ranks", "8", "--gpus-per-node", "4"]
-LLAMA = [
+LLAMA: list[str | Path] = [
     EXAMPLES / "train_llama.py",
     *("--layers", "2", "--width", "256", "--hidden", "704", "--heads", "4"),
     *("--vocabulary", "1024", "--sequence", "256", "--steps", "3"),
@@ -121,6 +121,42 @@ def test_a_folded_run_is_as_one_of_all_ranks(
         assert compared["difference"] == ""
 
 
+# Four nodes of two, each on a leaf of its own, that share half as many uplinks.
+FABRIC = """
+base = "h100"
+name = "narrow"
+gpus_per_node = 2
+[nic]
+per_node = 2
+[fabric]
+leaf_downlinks = 2
+spines = 2
+oversubscription = 2.0
+routing = "{routing}"
+"""
+
+
+@pytest.mark.parametrize("routing", ["single", "ecmp"])
+def test_absent_groups_are_in_the_way(phantora: Phantora, tmp_path: Path, routing: str) -> None:
+    """On a narrow fabric iterations last as without folding; where routes differ, as far as the
+    report says that they may, and the interval has it."""
+    cluster = tmp_path / "narrow.toml"
+    cluster.write_text(FABRIC.format(routing=routing), encoding="utf-8")
+    options = ["--cluster", str(cluster), "--ranks", "8"]
+    command: list[str | Path] = [*LLAMA, "--fsdp", "4"]
+    whole = phantora.run(options, command)
+    folded = phantora.run([*options, "--fold", "1", "--witness", "0"], command)
+    assert (whole.exit_code, folded.exit_code) == (0, 0), folded.errors
+    exact_ns, folded_ns = (run.summary["iterations"]["median_ns"] for run in (whole, folded))
+    folding = folded.summary["trust"]["folding"]
+    classes = {one["class"] for one in folded.summary["trust"]["interval"]["classes"]}
+    assert folding["images"] > 0
+    if routing == "single":
+        assert folded_ns == exact_ns
+    assert abs(folded_ns - exact_ns) <= folding["spread_share"] * exact_ns
+    assert ("folding" in classes) == (folding["spread_share"] > 0)
+
+
 @pytest.mark.parametrize(
     ("what", "folding", "exit_code", "said"),
     [
@@ -128,6 +164,10 @@ def test_a_folded_run_is_as_one_of_all_ranks(
             *("uneven", ["--fold", "1"], 5),
             ["rank 7 launched the kernel", ", where rank 0 launched", "for_folding.py:"],
         ),
+        ("shapes", ["--fold", "1"], 5, ["rank 7 ", ", where rank 0 ", "for_folding.py:"]),
+        ("branch", ["--fold", "1"], 5, ["rank 7 ", ", where rank 0 ", "for_folding.py:"]),
+        ("skips", ["--fold", "1"], 5, ["rank 7 ", "where rank 0 started 1 operation of NCCL"]),
+        ("step", ["--fold", "1", "--expert-load", "zipf:1"], 2, ["--expert-load zipf:1 gives"]),
         ("group", ["--fold", "4"], 5, ["the group of ranks 0, 5 that rank 0 makes at", ".py:"]),
         ("send", ["--fold", "1", "--witness", "0"], 5, ["rank 0", "for_folding.py:"]),
         ("gloo", ["--fold", "1"], 4, ["a folded run has no groups of gloo"]),

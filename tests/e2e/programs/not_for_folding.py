@@ -1,4 +1,8 @@
-"""What a folded run refuses: ranks that differ, a group across the fold, gloo, sends."""
+"""What a folded run refuses: ranks that differ, a group across the fold, gloo, sends.
+
+Ranks differ in their work (`uneven`), in shapes (`shapes`), in what they do with their own data
+(`branch`), in a collective that one leaves out (`skips`).
+"""
 
 from __future__ import annotations
 
@@ -9,17 +13,23 @@ import torch
 import torch.distributed as dist
 
 
-def step(uneven: bool) -> None:
-    """One optimizer step, after more work on some ranks."""
+def step(what: str) -> None:
+    """Three optimizer steps, in which the last rank does something else."""
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     weight = torch.ones(1 << 20, device=device, requires_grad=True)
     optimizer = torch.optim.SGD([weight], lr=0.1)
+    rank = dist.get_rank()
+    is_last = rank == dist.get_world_size() - 1
     for _ in range(3):
-        loss = (weight * weight).sum()
-        if uneven and dist.get_rank() == dist.get_world_size() - 1:
+        used = weight[: 1 << 19] if what == "shapes" and is_last else weight
+        loss = (used * used).sum()
+        if what == "uneven" and is_last:
             loss = loss + weight.exp().sum()
+        if what == "branch" and torch.tensor(rank, device=device).item() > 4:
+            loss = loss * 2
         loss.backward()
-        dist.all_reduce(weight.grad)
+        if not (what == "skips" and is_last):
+            dist.all_reduce(weight.grad)
         optimizer.step()
         optimizer.zero_grad()
 
@@ -38,7 +48,7 @@ def main(what: str) -> None:
             dist.send(value, dst=7)
         elif dist.get_rank() == 7:
             dist.recv(value, src=0)
-    step(uneven=what == "uneven")
+    step(what)
     dist.destroy_process_group()
 
 
