@@ -28,9 +28,9 @@ from sim_server.access.endpoint import (
     TOKEN_KEY,
     Endpoint,
 )
+from sim_server.access.hosts import pass_on, proven_aside
 from sim_server.access.offer import PROTOCOL_VERSION, Offer, Refused, refused
 from sim_server.access.tokens import same_token
-from sim_server.deadlock import ranges_text
 from sim_server.errors import (
     Deadlock,
     InternalError,
@@ -196,25 +196,29 @@ class Run:
             self._cut_off(link, fault)
         elif message.HasField("finish"):
             link.finished = True
+        elif is_over and message.HasField("parcels"):
+            pass_on(self._agents, link, message.parcels)  # the last that ranks print, for one
         elif self._simulation is not None and not is_over:
             try:
-                self._apply(self._simulation, message)
+                self._apply(self._simulation, link, message)
             except PhantoraError as error:
                 self._fail(error)
             except MalformedInput as error:
                 self._fail(_garbled_rank(error))
 
-    def _apply(self, simulation: Simulation, message: messages.FromAgent) -> None:
+    def _apply(self, simulation: Simulation, link: AgentLink, message: messages.FromAgent) -> None:
         content = message.WhichOneof("message")
-        if content == "batch":
+        if content == "parcels":
+            pass_on(self._agents, link, message.parcels)
+        elif content == "batch":
             for records in message.batch.ranks:
                 simulation.feed(records.rank, records.cells, records.host_clock_ns)
                 simulation.check_whole(records.rank)
         elif content == "ranks_aside":
-            aside = message.ranks_aside
-            for rank in aside.ranks:
-                stirs = aside.stirs - self._measurements()
-                simulation.set_aside(rank, stirs, rank in aside.proven)
+            for aside in proven_aside(self._agents, link, message.ranks_aside):
+                for rank in aside.ranks:
+                    stirs = aside.stirs - self._measurements()
+                    simulation.set_aside(rank, stirs, rank in aside.proven)
             self._patience_s = FIRST_STALLED_S
             self._stalled_since_s = time.monotonic()
             # The agent has crossed it off: if it holds the others up still or again, that is news.
@@ -257,14 +261,13 @@ class Run:
             link.outbox.put(None)
         elif not link.finished:
             link.finished = True
-            self._fail(RankFailed(f"the host agent of ranks {ranges_text(link.ranks)} has gone"))
+            self._fail(RankFailed(f"{link.name} has gone"))
 
     def _cut_off(self, link: AgentLink, fault: str) -> None:
         """It says what no agent says. Nothing of it is believed from here on."""
         link.finished = True
-        who = f"the host agent of ranks {ranges_text(link.ranks)}"
         if self._agents.are_complete:
-            self._fail(InternalError(f"{who} {fault}; the run cannot go on"))
+            self._fail(InternalError(f"{link.name} {fault}; the run cannot go on"))
             link.outbox.put(None)
         else:
             self._agents.leave(link)
@@ -367,6 +370,8 @@ class Run:
         failure = messages.Failure(
             exit_code=error.exit_code, message=str(error), tables=tables, detail=detail
         )
+        if isinstance(error, RankFailed) and error.rank is not None:
+            failure.rank, failure.status = error.rank, error.status
         self._broadcast(messages.ToAgent(failure=failure))
 
     def _send_data(self) -> None:

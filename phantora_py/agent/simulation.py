@@ -73,6 +73,8 @@ class Simulation:
         self._members: set[str] = set()
         self._receiver: threading.Thread | None = None
         self.ended = False
+        self.on_parcels: Callable[[wire.Parcels], None] | None = None
+        """Takes what agents of other hosts send, in the thread that receives it."""
 
     def join(self, hello: wire.Hello, check: Callable[[], None], limit_s: float) -> None:
         """Says hello as soon as the server is there, and waits for the welcome.
@@ -160,6 +162,8 @@ class Simulation:
                     break
                 if message.HasField("answers"):
                     self._deliver(message.answers)
+                elif message.HasField("parcels") and self.on_parcels is not None:
+                    self.on_parcels(message.parcels)
                 else:
                     self._incoming.put(message)
                     self._channels.wake()
