@@ -28,7 +28,7 @@ from sim_server.access.endpoint import (
     TOKEN_KEY,
     Endpoint,
 )
-from sim_server.access.hosts import pass_on, proven_aside
+from sim_server.access.hosts import SIGN_OF_LIFE_S, heard, pass_on, proven_aside, silent
 from sim_server.access.offer import PROTOCOL_VERSION, Offer, Refused, refused
 from sim_server.access.tokens import same_token
 from sim_server.errors import (
@@ -98,6 +98,7 @@ class SimulationService:
     def _read(self, link: AgentLink, request_iterator: Iterator[messages.FromAgent]) -> None:
         try:
             for message in request_iterator:
+                heard(link, message)
                 self._inbox.put((link, message))
                 link.has_spoken.set()
         except grpc.RpcError:
@@ -116,6 +117,7 @@ class Run:
         self._simulation: Simulation | None = None
         self._measuring: MeasuringTimer | None = None
         self._opened = ExitStack()
+        self._has_ended = threading.Event()
         self._iterations = 0
         self._until_steady = False
         self._is_steady = False
@@ -136,6 +138,8 @@ class Run:
             while not self._is_finished():
                 for link, message in self._take():
                     self._receive(link, message)
+                for link in silent(self._agents):
+                    self._leave(link)
                 if self._simulation is not None and not (self._exit_code or self._is_over):
                     self._advance(self._simulation)
             self._send_data()
@@ -147,6 +151,7 @@ class Run:
         except Exception:  # every fault of ours must reach the user; the process ends with it
             self._fail(InternalError(f"the simulation failed\n{traceback.format_exc()}"))
         finally:
+            self._has_ended.set()
             self._opened.close()
             for link in self._agents.links:
                 link.outbox.put(None)
@@ -178,6 +183,8 @@ class Run:
             wait_s = max(self._finish_by_s - time.monotonic(), 0.0)
         elif not self._is_over and self._has_news_of_stall():
             wait_s = max(self._stalled_since_s + self._patience_s - time.monotonic(), 0.0)
+        if len(self._agents.links) > 1:
+            wait_s = min(SIGN_OF_LIFE_S, SIGN_OF_LIFE_S if wait_s is None else wait_s)
         try:
             taken = [self._inbox.get(timeout=wait_s)]
         except queue.Empty:
@@ -252,6 +259,12 @@ class Run:
         self._simulation = Simulation(settings, timer, until_steady)
         welcome = messages.Welcome(protocol_version=PROTOCOL_VERSION)
         self._broadcast(messages.ToAgent(welcome=welcome))
+        if len(self._agents.links) > 1:
+            threading.Thread(target=self._show_life, daemon=True).start()
+
+    def _show_life(self) -> None:
+        while not self._has_ended.wait(SIGN_OF_LIFE_S):
+            self._broadcast(messages.ToAgent(parcels=messages.Parcels()))
 
     def _leave(self, link: AgentLink) -> None:
         """Its stream has ended. The others would wait for its ranks for ever."""

@@ -47,6 +47,7 @@ class OtherHosts:
     def check(self) -> None:
         self._relay.check()
         if self._printed is not None:
+            self._relay.check_server()
             self._printed.check()
 
     def close(self) -> None:

@@ -51,7 +51,7 @@ class OtherHosts(Protocol):
         """The simulation waits, or does not any more, and has stirred so often."""
 
     def is_due(self) -> bool:
-        """Whether this host is to be looked at, though the simulation waits for none of its ranks."""
+        """Whether there is a reason to look at this host at once."""
 
     def look(self, still: StillWatch) -> None:
         """The ranks are about to be looked at."""

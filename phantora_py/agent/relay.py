@@ -20,7 +20,8 @@ from typing import Protocol
 
 from phantora_py.isolation import wire
 from sim_server import simulation_pb2 as messages
-from sim_server.errors import UsageError
+from sim_server.access.hosts import SIGN_OF_LIFE_S, SILENCE_S
+from sim_server.errors import InternalError, UsageError
 
 # What a full socket says nothing of: that it has room again (assumed: soon enough for a rank).
 _RETRY_S = 0.0002
@@ -62,7 +63,7 @@ class Relay:
         neighbours: Neighbours,
         note: Callable[[str], None],
     ) -> None:
-        """`cable`: see `phantora_py.isolation.wire`. `note`: takes what other agents tell the user."""
+        """`cable`: see `phantora_py.isolation.wire`. `note`: is told what the user should know."""
         self.delivered = 0
         self.stirring = 0
         self._sender = sender
@@ -79,6 +80,7 @@ class Relay:
         self._late: dict[int, deque[bytes]] = {}
         self._ended = threading.Event()
         self._wake, self._waker = socket.socketpair()
+        self._heard_s = time.monotonic()
         self._lost_until_s = 0.0
         self._error: OSError | None = None
         self._threads = [
@@ -126,8 +128,17 @@ class Relay:
                 f"{self._error.strerror}."
             )
 
+    def check_server(self) -> None:
+        """Raises: InternalError if the server, on another host, has gone without a word."""
+        if time.monotonic() - self._heard_s > SILENCE_S:
+            raise InternalError(
+                f"Nothing was heard of the run's first host for {SILENCE_S:g} s: it or the link to "
+                "it has gone."
+            )
+
     def take(self, parcels: messages.Parcels) -> None:
         """Takes what has come for this host."""
+        self._heard_s = time.monotonic()
         for parcel in parcels.parcels:
             match parcel.WhichOneof("content"):
                 case "printed":
@@ -146,10 +157,14 @@ class Relay:
         return found or time.monotonic() < self._lost_until_s
 
     def _carry(self) -> None:
+        next_s = 0.0
         while not self._ended.is_set():
-            self._selector.select()
+            self._selector.select(SIGN_OF_LIFE_S)
             with self._lock:
                 self._send_all()
+            if time.monotonic() >= next_s:
+                self._sender.send(messages.FromAgent(parcels=messages.Parcels()))
+                next_s = time.monotonic() + SIGN_OF_LIFE_S
 
     def _send_all(self) -> bool:
         parcels, size_bytes, found = messages.Parcels(), 0, False
@@ -205,7 +220,7 @@ class Relay:
                 return
 
     def _try_late(self) -> None:
-        """A rank's socket that has no room, or is not there yet, does not hold up those of others."""
+        """A rank whose socket has no room, or is not there yet, does not hold up the others."""
         for rank, datagrams in list(self._late.items()):
             while datagrams and self._put(rank, datagrams[0]):
                 datagrams.popleft()

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from phantora_py.agent.parts import Outcome
 from phantora_py.agent.output import LAST_WORDS, SAID_ABOVE
+from phantora_py.agent.parts import Outcome
 from phantora_py.agent.simulation import error_of
 from phantora_py.cli.access import add_access_arguments, chosen_tls
 from phantora_py.cli.hosts_options import add_hosts_arguments

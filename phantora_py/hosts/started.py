@@ -1,4 +1,4 @@
-"""The agents of the other hosts, as processes of the first: `ssh`, `srun` or the agents themselves."""
+"""The agents of the other hosts, as processes of the first: `ssh`, `srun` or they themselves."""
 
 import contextlib
 import json

@@ -117,7 +117,7 @@ class Host:
         neighbours = Neighbours(elsewhere, by_address)
         relay = Relay(simulation, self._directory.path, processes.cable, neighbours, note)
         self._stack.enter_context(relay)
-        simulation.on_parcels = relay.take
+        simulation.deliver_parcels(relay.take)
         return OtherHosts(relay, output if isinstance(output, Printed) else None)
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from phantora_py import __version__
-from phantora_py.agent.parts import Outcome
-from phantora_py.agent.parts import Watcher as AgentWatcher
 from phantora_py.agent.datafile import DataFile, cannot_write
 from phantora_py.agent.output import Listener, RankOutput
+from phantora_py.agent.parts import Outcome
+from phantora_py.agent.parts import Watcher as AgentWatcher
 from phantora_py.agent.server import START_LIMIT_S, Server, new_token_of
 from phantora_py.data import SCHEMA
 from phantora_py.hosts.choice import choose as choose_hosts

@@ -42,6 +42,8 @@ class AgentLink:
     """So many were passed on to it."""
     quiet: messages.RanksAside | None = None
     """What it found when it last looked, if no parcel has come from it or gone to it since."""
+    heard_s: float | None = None
+    """When it last said something; None before the ranks of a run on several hosts are started."""
     finished: bool = False
     gone: bool = False
 

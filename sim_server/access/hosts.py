@@ -9,12 +9,39 @@ on its way to the other. So an agent says how many parcels it had delivered when
 The server believes it if that is all that were passed on to it, until the next parcel from it or to
 it. If all agents are believed at one time, then nothing is on its way, and nobody is left who could
 send something: whoever is the first to go on would need a parcel that had been sent before.
+
+**Who has gone.** A host that is switched off, or a link that is cut, says nothing. So agents and
+server say something every second, if only that they are there: an empty message of parcels.
 """
 
 from __future__ import annotations
 
+import time
+
 from sim_server import simulation_pb2 as messages
 from sim_server.access.agents import AgentLink, Agents
+
+SIGN_OF_LIFE_S = 1.0
+SILENCE_S = 4.0
+"""After that the other side has gone (assumed: longer than a busy machine says nothing)."""
+
+
+def heard(link: AgentLink, message: messages.FromAgent) -> None:
+    """Something has come from an agent; by the thread that takes it."""
+    if link.heard_s is not None or message.HasField("parcels"):
+        link.heard_s = time.monotonic()
+
+
+def silent(agents: Agents) -> list[AgentLink]:
+    """Agents that have gone without a word. The first is on the server's own host, and may have
+    been stopped at a terminal.
+    """
+    now_s = time.monotonic()
+    return [
+        one
+        for one in agents.links[1:]
+        if not one.finished and one.heard_s is not None and now_s - one.heard_s > SILENCE_S
+    ]
 
 
 def pass_on(agents: Agents, sender: AgentLink, parcels: messages.Parcels) -> None:
