@@ -42,6 +42,7 @@ LAYERS = (
     ("sim_server.simulation", "phantora_py.data"),
     ("sim_server.service", "sim_server.sources", "phantora_py.launch"),
     ("sim_server.__main__", "phantora_py.agent", "phantora_py.sweep", "phantora_py.coverage"),
+    ("phantora_py.hosts",),
     ("phantora_py.report", "phantora_py.runs"),
     ("phantora_py.tables", "phantora_py.compare", "phantora_py.profile"),
     ("phantora_py", "phantora_py.cli"),

@@ -94,7 +94,7 @@ class HostAgent:
         self._until_steady = until_steady
         self._aside: set[int] = set()
         self._held_up_by: set[int] = set()
-        self._all_held_up: set[int] = set()
+        self._held_up_elsewhere: set[int] = set()
         self._alarmed: set[int] = set()
         self._helpers_run: set[int] = set()
         self._stirs = 0
@@ -207,10 +207,10 @@ class HostAgent:
             self._stop_at_s = time.monotonic()
 
     def _on_stalled(self, stalled: wire.Stalled) -> None:
-        self._all_held_up = set(stalled.held_up_by)
-        self._held_up_by = self._all_held_up & set(self._processes.pids)
+        self._held_up_by = set(stalled.held_up_by) & set(self._processes.pids)
         if self._others is not None:
-            self._others.await_proof(bool(self._all_held_up), stalled.stirs)
+            self._held_up_elsewhere = set(stalled.held_up_by).difference(self._ranks)
+            self._others.await_proof(bool(stalled.held_up_by), stalled.stirs)
         self._alarmed = set(stalled.alarmed)
         self._helpers_run = set(stalled.helpers_run)
         self._poll_ms = FIRST_STALLED_POLL_MS
@@ -274,7 +274,7 @@ class HostAgent:
         others = self._others
         if others is not None and others.is_due():
             self._look_at_s, self._look_interval_s = 0.0, _FIRST_LOOK_INTERVAL_S
-        if not (self._held_up_by or (others and self._all_held_up)) or now_s < self._look_at_s:
+        if not (self._held_up_by or self._held_up_elsewhere) or now_s < self._look_at_s:
             return
         if others is not None:
             others.look(self._still)
@@ -294,11 +294,14 @@ class HostAgent:
             return
         # One that has yet to start is not waiting for anything.
         started = {rank: pid for rank, pid in candidates.items() if self._channels.owner_pid(rank)}
-        still = self._still.find(started, pids, others is not None)
+        if others is None:
+            still = self._still.find(started, pids)
+        else:
+            still = self._still.find(started, pids, others_too=True)
         found = still
         if is_thorough and still != candidates.keys():
             found = still | self._guess(candidates)
-        if found != self._all_held_up:
+        if found != self._held_up_by | self._held_up_elsewhere:
             # Values of tensors take no virtual time: whoever still runs is about to send them.
             found = {rank for rank in found if not self._channels.awaits_values(rank)}
         alarmed = found & still & self._alarmed

@@ -45,7 +45,7 @@ PROGRAMS_OF_MANY: Mapping[str, Sequence[str | Path]] = {
     "ddp": [EXAMPLES / "train_gpt_ddp.py", *SMALL],
     "fsdp": [EXAMPLES / "train_gpt_fsdp.py", *SMALL],
     "pipeline": [PROGRAMS / "pipelining.py", "1F1B", "4"],
-    "store": [PROGRAMS / "outside_waits.py"],
+    "store": [PROGRAMS / "store_across_nodes.py"],
 }
 
 
