@@ -24,7 +24,7 @@ from measurement import Results, median, parser
 
 from phantora_py._channel import ChannelSet
 from phantora_py.launch.libraries import preload_list, shim_directory
-from phantora_py.launch.rundir import RunDirectory, write_settings
+from phantora_py.launch.rundir import RunDirectory, present, write_settings
 from sim_server.gpu import load_gpu
 from sim_server.records import CELL_BYTES, RecordKind, ReplyStatus, payload_cells, position_of
 
@@ -59,7 +59,7 @@ def prepare(directory: Path, host_time: str) -> dict[str, str]:
         "unsupported": "stop",
         "values.threshold_bytes": str(VALUES_THRESHOLD_BYTES),
     }
-    write_settings(RunDirectory(directory), settings)
+    write_settings(RunDirectory(directory), settings, present())
     # No key is recorded: looking one up costs the same.
     RunDirectory(directory).host_gaps.write_text("")
     preload = ":".join(str(path) for path in preload_list(shim_directory()))

@@ -26,13 +26,14 @@ from phantora_py._channel import ChannelSet, TestRank
 from phantora_py.agent.agent import HostAgent
 from phantora_py.agent.memory import MemoryWatch
 from phantora_py.agent.output import RankOutput
-from phantora_py.agent.server import START_LIMIT_S, Server
+from phantora_py.agent.server import START_LIMIT_S, Server, new_token_of
 from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.stall import StallWatch
 from phantora_py.agent.states import RankState
 from phantora_py.launch.interrupts import Interrupts
 from phantora_py.launch.rundir import RunDirectory
 from sim_server import simulation_pb2 as wire
+from sim_server.access import Endpoint
 from sim_server.access.offer import Offer, make_hello
 from sim_server.cluster import load_cluster
 from sim_server.gpu import load_gpu
@@ -136,10 +137,13 @@ def measure(ranks: int, seconds: float) -> tuple[float, float]:
     with tempfile.TemporaryDirectory(dir="/dev/shm") as name, ExitStack() as stack:
         directory = RunDirectory(Path(name))
         settings = Settings(ranks, 1, ranks, load_cluster("h100"), load_gpu("h100"))
-        server = stack.enter_context(Server(directory, Offer(settings.cluster), os.environ))
+        address = f"unix:{directory.server_socket}"
+        endpoint = Endpoint.of(address, new_token_of(directory))
+        offer = Offer(settings.cluster)
+        server = stack.enter_context(Server(directory, offer, os.environ, endpoint))
         channels = ChannelSet(name, list(range(ranks)))
         stack.callback(channels.close)
-        simulation = Simulation(server.endpoint, channels)
+        simulation = Simulation(endpoint, channels)
         stack.callback(simulation.close)
         simulation.join(make_hello(settings, range(ranks)), server.check, START_LIMIT_S)
         context = multiprocessing.get_context("spawn")

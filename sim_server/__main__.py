@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from sim_server.access import Endpoint
+from sim_server.access import Endpoint, Tls
 from sim_server.access.offer import Offer
 from sim_server.access.tokens import take_token
 from sim_server.service import serve
@@ -24,11 +24,17 @@ def main() -> int:
     parser.add_argument(
         "--offer", required=True, type=Path, help="file with what is simulated, and with what"
     )
+    parser.add_argument("--agents", type=int, default=1, help="hosts that will join")
+    for name in ("--tls-cert", "--tls-key", "--tls-ca"):
+        parser.add_argument(name, type=Path, help="as of `phantora serve`")
+    parser.add_argument("--insecure", action="store_true", help="as of `phantora serve`")
     options = parser.parse_args()
     token = take_token(options.token_file, {})
     assert token is not None
     offer = Offer.from_json(options.offer.read_text(encoding="utf-8"))
-    return serve(Endpoint.of(options.listen, token), 1, offer)
+    tls = Tls.of(options.tls_cert, options.tls_key, options.tls_ca)
+    endpoint = Endpoint.of(options.listen, token, tls, options.insecure)
+    return serve(endpoint, options.agents, offer)
 
 
 if __name__ == "__main__":

@@ -34,10 +34,16 @@ class RankFailed(PhantoraError):  # noqa: N818
 
     exit_code = 4
 
-    def __init__(self, message: str, detail: str = "") -> None:
-        """`detail`: what is known beside how the process ended, in sentences."""
+    def __init__(
+        self, message: str, detail: str = "", rank: int | None = None, status: int = 0
+    ) -> None:
+        """`detail`: what is known beside how the process ended, in sentences. `rank`, `status`:
+        whose process ended, and with which exit code or minus the signal.
+        """
         super().__init__(f"{message} {detail}".strip())
         self.detail = detail
+        self.rank = rank
+        self.status = status
 
 
 def garbled_rank(who: str, what: str) -> RankFailed:

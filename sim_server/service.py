@@ -28,9 +28,9 @@ from sim_server.access.endpoint import (
     TOKEN_KEY,
     Endpoint,
 )
+from sim_server.access.hosts import SIGN_OF_LIFE_S, heard, pass_on, proven_aside, silent
 from sim_server.access.offer import PROTOCOL_VERSION, Offer, Refused, refused
 from sim_server.access.tokens import same_token
-from sim_server.deadlock import ranges_text
 from sim_server.errors import (
     Deadlock,
     InternalError,
@@ -98,6 +98,7 @@ class SimulationService:
     def _read(self, link: AgentLink, request_iterator: Iterator[messages.FromAgent]) -> None:
         try:
             for message in request_iterator:
+                heard(link, message)
                 self._inbox.put((link, message))
                 link.has_spoken.set()
         except grpc.RpcError:
@@ -116,6 +117,7 @@ class Run:
         self._simulation: Simulation | None = None
         self._measuring: MeasuringTimer | None = None
         self._opened = ExitStack()
+        self._has_ended = threading.Event()
         self._iterations = 0
         self._until_steady = False
         self._is_steady = False
@@ -136,6 +138,8 @@ class Run:
             while not self._is_finished():
                 for link, message in self._take():
                     self._receive(link, message)
+                for link in silent(self._agents):
+                    self._leave(link)
                 if self._simulation is not None and not (self._exit_code or self._is_over):
                     self._advance(self._simulation)
             self._send_data()
@@ -147,6 +151,7 @@ class Run:
         except Exception:  # every fault of ours must reach the user; the process ends with it
             self._fail(InternalError(f"the simulation failed\n{traceback.format_exc()}"))
         finally:
+            self._has_ended.set()
             self._opened.close()
             for link in self._agents.links:
                 link.outbox.put(None)
@@ -178,6 +183,8 @@ class Run:
             wait_s = max(self._finish_by_s - time.monotonic(), 0.0)
         elif not self._is_over and self._has_news_of_stall():
             wait_s = max(self._stalled_since_s + self._patience_s - time.monotonic(), 0.0)
+        if len(self._agents.links) > 1:
+            wait_s = min(SIGN_OF_LIFE_S, SIGN_OF_LIFE_S if wait_s is None else wait_s)
         try:
             taken = [self._inbox.get(timeout=wait_s)]
         except queue.Empty:
@@ -196,25 +203,29 @@ class Run:
             self._cut_off(link, fault)
         elif message.HasField("finish"):
             link.finished = True
+        elif is_over and message.HasField("parcels"):
+            pass_on(self._agents, link, message.parcels)  # the last that ranks print, for one
         elif self._simulation is not None and not is_over:
             try:
-                self._apply(self._simulation, message)
+                self._apply(self._simulation, link, message)
             except PhantoraError as error:
                 self._fail(error)
             except MalformedInput as error:
                 self._fail(_garbled_rank(error))
 
-    def _apply(self, simulation: Simulation, message: messages.FromAgent) -> None:
+    def _apply(self, simulation: Simulation, link: AgentLink, message: messages.FromAgent) -> None:
         content = message.WhichOneof("message")
-        if content == "batch":
+        if content == "parcels":
+            pass_on(self._agents, link, message.parcels)
+        elif content == "batch":
             for records in message.batch.ranks:
                 simulation.feed(records.rank, records.cells, records.host_clock_ns)
                 simulation.check_whole(records.rank)
         elif content == "ranks_aside":
-            aside = message.ranks_aside
-            for rank in aside.ranks:
-                stirs = aside.stirs - self._measurements()
-                simulation.set_aside(rank, stirs, rank in aside.proven)
+            for aside in proven_aside(self._agents, link, message.ranks_aside):
+                for rank in aside.ranks:
+                    stirs = aside.stirs - self._measurements()
+                    simulation.set_aside(rank, stirs, rank in aside.proven)
             self._patience_s = FIRST_STALLED_S
             self._stalled_since_s = time.monotonic()
             # The agent has crossed it off: if it holds the others up still or again, that is news.
@@ -248,6 +259,12 @@ class Run:
         self._simulation = Simulation(settings, timer, until_steady)
         welcome = messages.Welcome(protocol_version=PROTOCOL_VERSION)
         self._broadcast(messages.ToAgent(welcome=welcome))
+        if len(self._agents.links) > 1:
+            threading.Thread(target=self._show_life, daemon=True).start()
+
+    def _show_life(self) -> None:
+        while not self._has_ended.wait(SIGN_OF_LIFE_S):
+            self._broadcast(messages.ToAgent(parcels=messages.Parcels()))
 
     def _leave(self, link: AgentLink) -> None:
         """Its stream has ended. The others would wait for its ranks for ever."""
@@ -257,14 +274,13 @@ class Run:
             link.outbox.put(None)
         elif not link.finished:
             link.finished = True
-            self._fail(RankFailed(f"the host agent of ranks {ranges_text(link.ranks)} has gone"))
+            self._fail(RankFailed(f"{link.name} has gone"))
 
     def _cut_off(self, link: AgentLink, fault: str) -> None:
         """It says what no agent says. Nothing of it is believed from here on."""
         link.finished = True
-        who = f"the host agent of ranks {ranges_text(link.ranks)}"
         if self._agents.are_complete:
-            self._fail(InternalError(f"{who} {fault}; the run cannot go on"))
+            self._fail(InternalError(f"{link.name} {fault}; the run cannot go on"))
             link.outbox.put(None)
         else:
             self._agents.leave(link)
@@ -367,6 +383,8 @@ class Run:
         failure = messages.Failure(
             exit_code=error.exit_code, message=str(error), tables=tables, detail=detail
         )
+        if isinstance(error, RankFailed) and error.rank is not None:
+            failure.rank, failure.status = error.rank, error.status
         self._broadcast(messages.ToAgent(failure=failure))
 
     def _send_data(self) -> None:

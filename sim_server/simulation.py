@@ -223,7 +223,7 @@ class Simulation:
         last_site = self._engine.last_site(rank)
         if last_site != 0:
             known.insert(0, f"Its last GPU call was at {self.log.site(rank, last_site)}.")
-        return RankFailed(f"Rank {rank} {how}.", " ".join(known))
+        return RankFailed(f"Rank {rank} {how}.", " ".join(known), rank, status)
 
     def held_up_by(self) -> list[int]:
         """Running ranks that virtual time waits for, and those whose alarms wait for proof that

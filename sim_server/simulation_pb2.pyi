@@ -6,46 +6,52 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class FromAgent(_message.Message):
-    __slots__ = ("hello", "batch", "ranks_aside", "rank_exited", "finish")
+    __slots__ = ("hello", "batch", "ranks_aside", "rank_exited", "finish", "parcels")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     RANKS_ASIDE_FIELD_NUMBER: _ClassVar[int]
     RANK_EXITED_FIELD_NUMBER: _ClassVar[int]
     FINISH_FIELD_NUMBER: _ClassVar[int]
+    PARCELS_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     batch: Batch
     ranks_aside: RanksAside
     rank_exited: RankExited
     finish: Finish
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., ranks_aside: _Optional[_Union[RanksAside, _Mapping]] = ..., rank_exited: _Optional[_Union[RankExited, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ...) -> None: ...
+    parcels: Parcels
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., batch: _Optional[_Union[Batch, _Mapping]] = ..., ranks_aside: _Optional[_Union[RanksAside, _Mapping]] = ..., rank_exited: _Optional[_Union[RankExited, _Mapping]] = ..., finish: _Optional[_Union[Finish, _Mapping]] = ..., parcels: _Optional[_Union[Parcels, _Mapping]] = ...) -> None: ...
 
 class ToAgent(_message.Message):
-    __slots__ = ("welcome", "answers", "stalled", "progress", "failure", "data_chunk")
+    __slots__ = ("welcome", "answers", "stalled", "progress", "failure", "data_chunk", "parcels")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
     STALLED_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     DATA_CHUNK_FIELD_NUMBER: _ClassVar[int]
+    PARCELS_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     answers: Answers
     stalled: Stalled
     progress: Progress
     failure: Failure
     data_chunk: DataChunk
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., answers: _Optional[_Union[Answers, _Mapping]] = ..., stalled: _Optional[_Union[Stalled, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., data_chunk: _Optional[_Union[DataChunk, _Mapping]] = ...) -> None: ...
+    parcels: Parcels
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., answers: _Optional[_Union[Answers, _Mapping]] = ..., stalled: _Optional[_Union[Stalled, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., data_chunk: _Optional[_Union[DataChunk, _Mapping]] = ..., parcels: _Optional[_Union[Parcels, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol_version", "records_version", "local_ranks", "wanted")
+    __slots__ = ("protocol_version", "records_version", "local_ranks", "wanted", "host")
     PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     RECORDS_VERSION_FIELD_NUMBER: _ClassVar[int]
     LOCAL_RANKS_FIELD_NUMBER: _ClassVar[int]
     WANTED_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
     protocol_version: int
     records_version: int
     local_ranks: _containers.RepeatedScalarFieldContainer[int]
     wanted: Wanted
-    def __init__(self, protocol_version: _Optional[int] = ..., records_version: _Optional[int] = ..., local_ranks: _Optional[_Iterable[int]] = ..., wanted: _Optional[_Union[Wanted, _Mapping]] = ...) -> None: ...
+    host: str
+    def __init__(self, protocol_version: _Optional[int] = ..., records_version: _Optional[int] = ..., local_ranks: _Optional[_Iterable[int]] = ..., wanted: _Optional[_Union[Wanted, _Mapping]] = ..., host: _Optional[str] = ...) -> None: ...
 
 class Wanted(_message.Message):
     __slots__ = ("ranks", "nodes", "gpus_per_node", "cluster", "simulated", "nccl_environment", "nccl_version", "cuda", "libraries", "until_steady", "iteration", "fold")
@@ -127,14 +133,46 @@ class RankRecords(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., host_clock_ns: _Optional[int] = ..., cells: _Optional[bytes] = ...) -> None: ...
 
 class RanksAside(_message.Message):
-    __slots__ = ("ranks", "stirs", "proven")
+    __slots__ = ("ranks", "stirs", "proven", "is_quiet", "delivered")
     RANKS_FIELD_NUMBER: _ClassVar[int]
     STIRS_FIELD_NUMBER: _ClassVar[int]
     PROVEN_FIELD_NUMBER: _ClassVar[int]
+    IS_QUIET_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_FIELD_NUMBER: _ClassVar[int]
     ranks: _containers.RepeatedScalarFieldContainer[int]
     stirs: int
     proven: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, ranks: _Optional[_Iterable[int]] = ..., stirs: _Optional[int] = ..., proven: _Optional[_Iterable[int]] = ...) -> None: ...
+    is_quiet: bool
+    delivered: int
+    def __init__(self, ranks: _Optional[_Iterable[int]] = ..., stirs: _Optional[int] = ..., proven: _Optional[_Iterable[int]] = ..., is_quiet: bool = ..., delivered: _Optional[int] = ...) -> None: ...
+
+class Parcels(_message.Message):
+    __slots__ = ("parcels",)
+    PARCELS_FIELD_NUMBER: _ClassVar[int]
+    parcels: _containers.RepeatedCompositeFieldContainer[Parcel]
+    def __init__(self, parcels: _Optional[_Iterable[_Union[Parcel, _Mapping]]] = ...) -> None: ...
+
+class Parcel(_message.Message):
+    __slots__ = ("rank", "packet", "values", "printed", "note")
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    PACKET_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    PRINTED_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    rank: int
+    packet: bytes
+    values: bytes
+    printed: Printed
+    note: str
+    def __init__(self, rank: _Optional[int] = ..., packet: _Optional[bytes] = ..., values: _Optional[bytes] = ..., printed: _Optional[_Union[Printed, _Mapping]] = ..., note: _Optional[str] = ...) -> None: ...
+
+class Printed(_message.Message):
+    __slots__ = ("stream", "text")
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    stream: str
+    text: bytes
+    def __init__(self, stream: _Optional[str] = ..., text: _Optional[bytes] = ...) -> None: ...
 
 class RankExited(_message.Message):
     __slots__ = ("rank", "status")
@@ -205,16 +243,20 @@ class Steady(_message.Message):
     def __init__(self, iterations: _Optional[int] = ..., time_ns: _Optional[int] = ..., median_ns: _Optional[int] = ...) -> None: ...
 
 class Failure(_message.Message):
-    __slots__ = ("exit_code", "message", "tables", "detail")
+    __slots__ = ("exit_code", "message", "tables", "detail", "rank", "status")
     EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     TABLES_FIELD_NUMBER: _ClassVar[int]
     DETAIL_FIELD_NUMBER: _ClassVar[int]
+    RANK_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
     exit_code: int
     message: str
     tables: str
     detail: str
-    def __init__(self, exit_code: _Optional[int] = ..., message: _Optional[str] = ..., tables: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
+    rank: int
+    status: int
+    def __init__(self, exit_code: _Optional[int] = ..., message: _Optional[str] = ..., tables: _Optional[str] = ..., detail: _Optional[str] = ..., rank: _Optional[int] = ..., status: _Optional[int] = ...) -> None: ...
 
 class DataChunk(_message.Message):
     __slots__ = ("name", "content", "last")

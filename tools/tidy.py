@@ -51,6 +51,7 @@ LAYERS = (
         "phantora_py.traces",
         "phantora_py.plan",
     ),
+    ("phantora_py.hosts",),
     ("phantora_py.report", "phantora_py.runs"),
     ("phantora_py.tables", "phantora_py.compare", "phantora_py.profile"),
     ("phantora_py.advice",),

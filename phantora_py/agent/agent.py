@@ -7,18 +7,18 @@ simulation waits for it is set aside.
 
 import signal
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from collections.abc import Mapping
+from dataclasses import replace
 
 from phantora_py.agent.channels import Channels
 from phantora_py.agent.children import ChildWatch
 from phantora_py.agent.datafile import DataSink
 from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch, is_proven_still
 from phantora_py.agent.own_ranks import OwnRanks
+from phantora_py.agent.parts import Memory, OtherHosts, Outcome, Output, Watcher
 from phantora_py.agent.simulation import Simulation, batches
 from phantora_py.agent.stall import StallWatch
-from phantora_py.agent.states import RankState, RankStates
+from phantora_py.agent.states import RankStates
 from phantora_py.launch.interrupts import Interrupts
 from phantora_py.launch.ranks import GRACE_S, RankProcesses
 from sim_server import simulation_pb2 as wire
@@ -52,71 +52,6 @@ _LAST_LOOK_INTERVAL_S = 0.025
 _LOOK_AT_ALL_INTERVAL_S = QUIET_NS / 1e9
 
 
-class Output(Protocol):
-    """What ranks print; `phantora_py.agent.output.RankOutput` provides it."""
-
-    def last_words(self, rank: int) -> str:
-        """What a rank has printed last, as the end of a message."""
-
-    def show_only(self, rank: int) -> None:
-        """Has nobody see what the others print from now on."""
-
-    def check(self) -> None:
-        """Raises: what keeps the output from being shown or kept."""
-
-
-class Memory(Protocol):
-    """What the run takes of the machine; `phantora_py.agent.memory.MemoryWatch` provides it.
-
-    `over`: why the run must stop at once, if it must.
-    """
-
-    over: str
-
-    def take_warning(self) -> str:
-        """What the user should be told, once; empty: nothing."""
-
-    def iterates(self) -> None:
-        """The program has come to its iterations."""
-
-    def oom_killed(self) -> bool:
-        """Whether the kernel has killed a process for lack of memory since the run began."""
-
-
-class Watcher(Protocol):
-    """Is told how a run gets on."""
-
-    def update(self, progress: wire.Progress) -> None:
-        """The simulation has come this far."""
-
-    def ranks_up(self, count: int) -> None:
-        """So many ranks have got as far as a GPU call."""
-
-    def ranks(self, states: Sequence[RankState]) -> None:
-        """What the ranks do, told now and then."""
-
-    def note(self, message: str) -> None:
-        """Something the user should know, though the run goes on."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """How the run ended.
-
-    `failed_rank`: the first rank that failed, if one did. `tables`: of the deadlock report, JSON.
-    `host_memory`: what the run took of the machine, `steady`: how its iteration time settled and so
-    ended it, `unsimulated`: processes that are no ranks and used a GPU; see docs/data-file.md.
-    """
-
-    exit_code: int = 0
-    message: str = ""
-    failed_rank: int | None = None
-    tables: str = ""
-    host_memory: dict[str, Any] | None = None
-    steady: dict[str, int] | None = None
-    unsimulated: list[dict[str, int]] = field(default_factory=list)
-
-
 class HostAgent:
     """Serves the ranks of this host until all have ended."""
 
@@ -133,7 +68,14 @@ class HostAgent:
         stall: StallWatch,
         interrupts: Interrupts,
         until_steady: bool = False,
+        others: OtherHosts | None = None,
+        keeps_data: bool = True,
     ) -> None:
+        """`others`: of a run on several hosts. `keeps_data`: this agent gets the run's data."""
+        self._others = others
+        self._keeps_data = keeps_data
+        self.told = ""
+        """What the server said why the run cannot go on."""
         self._channels = channels
         self._simulation = simulation
         self._processes = processes
@@ -152,6 +94,7 @@ class HostAgent:
         self._until_steady = until_steady
         self._aside: set[int] = set()
         self._held_up_by: set[int] = set()
+        self._held_up_elsewhere: set[int] = set()
         self._alarmed: set[int] = set()
         self._helpers_run: set[int] = set()
         self._stirs = 0
@@ -191,6 +134,8 @@ class HostAgent:
             self._mind_memory()
             self._output.check()
             self._data.check()
+            if self._others is not None:
+                self._others.check()
             self._stop_if_due()
         for rank, status in self._processes.take_ended():
             self._on_end(rank, status)
@@ -198,6 +143,8 @@ class HostAgent:
         outcome = self._outcome
         if outcome.exit_code != RankFailed.exit_code:
             return outcome
+        if outcome.failed_rank is not None and outcome.failed_rank not in self._ranks:
+            self._last_words = self._output.last_words(outcome.failed_rank)
         detail = "" if self._detail in outcome.message else f" {self._detail}"
         return replace(outcome, message=f"{outcome.message}{detail} {self._last_words}".rstrip())
 
@@ -261,11 +208,16 @@ class HostAgent:
 
     def _on_stalled(self, stalled: wire.Stalled) -> None:
         self._held_up_by = set(stalled.held_up_by) & set(self._processes.pids)
+        if self._others is not None:
+            self._held_up_elsewhere = set(stalled.held_up_by).difference(self._ranks)
+            self._others.await_proof(bool(stalled.held_up_by), stalled.stirs)
         self._alarmed = set(stalled.alarmed)
         self._helpers_run = set(stalled.helpers_run)
         self._poll_ms = FIRST_STALLED_POLL_MS
         self._aside -= self._held_up_by
         if stalled.stirs != self._stirs:
+            if self._others is not None:
+                self._stall.got_on()  # here or elsewhere
             # Who was idle need not be so any more: a message may be on its way since.
             self._stirs = stalled.stirs
             self._idle = IdleWatch()
@@ -278,13 +230,22 @@ class HostAgent:
         unless it says no more than that a rank has failed.
         """
         self._detail = failure.detail
+        self.told = self.told or failure.message
         seen = self._outcome.exit_code
         is_of_rank = failure.exit_code == RankFailed.exit_code
-        if seen == 0 or (seen == RankFailed.exit_code and not (is_of_rank or self._damaged)):
+        if seen == 0 and failure.HasField("rank") and failure.rank not in self._ranks:
+            self._on_end_elsewhere(failure.rank, failure.status)
+        elif seen == 0 or (seen == RankFailed.exit_code and not (is_of_rank or self._damaged)):
             rank = self._outcome.failed_rank
             self._outcome = Outcome(failure.exit_code, failure.message, rank, failure.tables)
         # The rank is about to end, and its end says more than its exit record.
         self._stop_at_s = time.monotonic() + (_EXPLANATION_S if is_of_rank else 0)
+
+    def _on_end_elsewhere(self, rank: int, status: int) -> None:
+        """A rank of another host has failed, and was the first."""
+        message = self._processes.tell_end(rank, describe_end(status, oom_killed=False))
+        self._output.show_only(rank)
+        self._outcome = Outcome(RankFailed.exit_code, message, rank)
 
     def _on_end(self, rank: int, status: int) -> None:
         self._forward(0)
@@ -310,8 +271,13 @@ class HostAgent:
 
     def _set_idle_ranks_aside(self) -> None:
         now_s = time.monotonic()
-        if not self._held_up_by or now_s < self._look_at_s:
+        others = self._others
+        if others is not None and others.is_due():
+            self._look_at_s, self._look_interval_s = 0.0, _FIRST_LOOK_INTERVAL_S
+        if not (self._held_up_by or self._held_up_elsewhere) or now_s < self._look_at_s:
             return
+        if others is not None:
+            others.look(self._still)
         pids = self._processes.pids
         # Who has asked the simulation meanwhile does not wait for anything else, unless an alarm
         # has set its helpers going.
@@ -328,11 +294,14 @@ class HostAgent:
             return
         # One that has yet to start is not waiting for anything.
         started = {rank: pid for rank, pid in candidates.items() if self._channels.owner_pid(rank)}
-        still = self._still.find(started, pids)
+        if others is None:
+            still = self._still.find(started, pids)
+        else:
+            still = self._still.find(started, pids, others_too=True)
         found = still
         if is_thorough and still != candidates.keys():
             found = still | self._guess(candidates)
-        if found != self._held_up_by:
+        if found != self._held_up_by | self._held_up_elsewhere:
             # Values of tensors take no virtual time: whoever still runs is about to send them.
             found = {rank for rank in found if not self._channels.awaits_values(rank)}
         alarmed = found & still & self._alarmed
@@ -340,16 +309,35 @@ class HostAgent:
         # Whoever asked to act before it went to sleep must have been heard first.
         self._forward(0)
         aside = [rank for rank in sorted(found) if self._channels.set_aside(rank)]
-        if aside:
+        self._aside.update(aside)
+        if others is not None:
+            self._tell_others(others, aside, still, proven)
+        elif aside:
             message = wire.RanksAside(ranks=aside, stirs=self._stirs, proven=proven)
             self._simulation.send(wire.FromAgent(ranks_aside=message))
             self._held_up_by.difference_update(aside)
-            self._aside.update(aside)
         now_s = time.monotonic()
         self._look_at_s = now_s + self._look_interval_s
         self._look_interval_s = min(2 * self._look_interval_s, _LAST_LOOK_INTERVAL_S)
         if is_thorough:
             self._look_at_all_at_s = now_s + _LOOK_AT_ALL_INTERVAL_S
+
+    def _tell_others(
+        self, others: OtherHosts, aside: list[int], still: set[int], proven: list[int]
+    ) -> None:
+        """Who is asleep if nothing is on its way between hosts, which the server finds out; and who
+        seems to be. They hold up the simulation until it says that they do not.
+        """
+        guessed = [rank for rank in aside if rank not in still]
+        if guessed:
+            message = wire.RanksAside(ranks=guessed, stirs=self._stirs)
+            self._simulation.send(wire.FromAgent(ranks_aside=message))
+        delivered = others.proof(self._still)
+        if delivered is not None:
+            asleep = [rank for rank in aside if rank in still]
+            message = wire.RanksAside(ranks=asleep, stirs=self._stirs, proven=proven)
+            message.is_quiet, message.delivered = True, delivered
+            self._simulation.send(wire.FromAgent(ranks_aside=message))
 
     def _guess(self, candidates: Mapping[int, int]) -> set[int]:
         """Those that seem idle; for where it cannot be proven."""
@@ -436,11 +424,13 @@ class HostAgent:
 
     def _finish(self) -> None:
         self._forward(0)
+        if self._others is not None:
+            self._others.close()
         self._simulation.send(wire.FromAgent(finish=wire.Finish()))
         # The server waits for our goodbye, and we for the end of its data.
         while not self._has_all_data and (message := self._simulation.next_message()) is not None:
             self._handle(message)
-        if self._outcome.exit_code == 0 and not self._has_all_data:
+        if self._outcome.exit_code == 0 and self._keeps_data and not self._has_all_data:
             self._simulation.check_orderly_end()
             raise InternalError("sim_server ended before it had sent all of the run's data")
 

@@ -75,6 +75,17 @@ class StillWatch:
         self._helpers_asleep: dict[int, _State] = {}
         self._naps: dict[int, tuple[_State, int]] = {}
         self._at_work: dict[int, str] = {}
+        self.is_quiet = False
+        """Nothing went on at the last look, beside main threads of ranks."""
+
+    def forget(self, polls: bool) -> None:
+        """Something has come from another host, which no counter shows. `polls`: it is more than
+        attempts to connect, so that also ranks that poll in loops have to look again.
+        """
+        self._asleep.clear()
+        self._helpers_asleep.clear()
+        if polls:
+            self._naps.clear()
 
     def got_on(self, rank: int) -> None:
         """A rank has done something."""
@@ -88,12 +99,16 @@ class StillWatch:
             self._at_work.pop(rank, None)
             return True
 
-    def find(self, candidates: Mapping[int, int], ranks: Mapping[int, int]) -> set[int]:
+    def find(
+        self, candidates: Mapping[int, int], ranks: Mapping[int, int], others_too: bool = False
+    ) -> set[int]:
         """Those of `candidates` that are still.
 
-        Both mappings are from a rank to its pid; `ranks`: all that live on this host.
+        Both mappings are from a rank to its pid; `ranks`: all that live on this host. `others_too`:
+        they are looked at though no candidate is still.
         Raises: OSError or ValueError if the kernel's account of packets cannot be read.
         """
+        self.is_quiet = False
         states = self._states(ranks)
         if packets.are_under_way():
             return set()
@@ -105,7 +120,7 @@ class StillWatch:
             and self._is_asleep(rank, pid)
             and not self._is_between_looks(rank, states)
         }
-        if not known and not found:
+        if not known and not found and not others_too:
             return set()
         # What a main thread that runs does outside, it does in its turn: that is still to come.
         others = {
@@ -124,6 +139,7 @@ class StillWatch:
             return set()
         still = {rank for rank in known | found if after[rank] == states[rank]}
         self._asleep.update({rank: states[rank] for rank in still})
+        self.is_quiet = True
         return still
 
     def _states(self, ranks: Iterable[int]) -> dict[int, _State]:

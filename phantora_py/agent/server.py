@@ -16,18 +16,36 @@ _END_LIMIT_S = 5.0
 _SHOWN_LINES = 20
 
 
+def new_token_of(directory: RunDirectory) -> str:
+    """A new token, in the file that only this user can read."""
+    make_token_file(directory.token)
+    token = take_token(directory.token, {})
+    assert token is not None
+    return token
+
+
 class Server:
     """The server process. Its output is shown only if it fails."""
 
     def __init__(
-        self, directory: RunDirectory, offer: Offer, environment: Mapping[str, str]
+        self,
+        directory: RunDirectory,
+        offer: Offer,
+        environment: Mapping[str, str],
+        endpoint: Endpoint,
+        agents: int = 1,
     ) -> None:
-        """`offer`: what it simulates, and with what."""
-        address = f"unix:{directory.server_socket}"
-        make_token_file(directory.token)
-        token = take_token(directory.token, {})
-        assert token is not None
-        self.endpoint = Endpoint.of(address, token)
+        """`offer`: what it simulates, and with what. `endpoint`: where it listens, with the token
+        of `new_token_of`. `agents`: how many it waits for.
+        """
+        address = endpoint.address.text
+        access = []
+        if endpoint.tls is not None:
+            tls = endpoint.tls
+            access += ["--tls-cert", str(tls.cert), "--tls-key", str(tls.key)]
+            access += ["--tls-ca", str(tls.ca)]
+        elif not endpoint.address.is_local:
+            access.append("--insecure")
         directory.offer.write_text(offer.to_json(), encoding="utf-8")
         self._output = directory.server_output
         with self._output.open("wb") as output:
@@ -35,6 +53,7 @@ class Server:
                 [
                     *(*module_command("sim_server"), "--listen", address),
                     *("--token-file", str(directory.token), "--offer", str(directory.offer)),
+                    *("--agents", str(agents), *access),
                 ],
                 env=dict(environment),
                 stdin=subprocess.DEVNULL,

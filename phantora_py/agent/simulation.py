@@ -73,6 +73,9 @@ class Simulation:
         self._members: set[str] = set()
         self._receiver: threading.Thread | None = None
         self.ended = False
+        self._parcels: list[wire.Parcels] = []
+        self._take_parcels: Callable[[wire.Parcels], None] = self._parcels.append
+        self._parcels_lock = threading.Lock()
 
     def join(self, hello: wire.Hello, check: Callable[[], None], limit_s: float) -> None:
         """Says hello as soon as the server is there, and waits for the welcome.
@@ -119,6 +122,15 @@ class Simulation:
         """Sends in the background, in order."""
         self._outgoing.put(message)
 
+    def deliver_parcels(self, take: Callable[[wire.Parcels], None]) -> None:
+        """From now on `take` gets what agents of other hosts send, in the thread that receives it;
+        and first what they have sent already.
+        """
+        with self._parcels_lock:
+            for parcels in self._parcels:
+                take(parcels)
+            self._take_parcels = take
+
     def take(self) -> Iterator[wire.ToAgent]:
         """The messages that are there."""
         while not self._incoming.empty():
@@ -160,6 +172,9 @@ class Simulation:
                     break
                 if message.HasField("answers"):
                     self._deliver(message.answers)
+                elif message.HasField("parcels"):
+                    with self._parcels_lock:
+                        self._take_parcels(message.parcels)
                 else:
                     self._incoming.put(message)
                     self._channels.wake()

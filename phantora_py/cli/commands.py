@@ -51,6 +51,7 @@ VERBS = {
     "cluster": ("phantora_py.cli.cluster", "list the built-in clusters, or show one"),
     "coverage": ("phantora_py.coverage", "list which CUDA calls are modelled"),
     "doctor": ("phantora_py.cli.doctor", "check what phantora can use on this machine"),
+    "agent": ("phantora_py.cli.agent", "take part in a run on several hosts, which starts this"),
     "serve": ("phantora_py.cli.serve", "run only the simulation server"),
     "completion": ("phantora_py.cli.completion", "print a script for shell completion"),
 }

@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from phantora_py.agent.agent import Outcome
+from phantora_py.agent.parts import Outcome
 from phantora_py.agent.simulation import error_of
 from phantora_py.cli.messages import error_console
 from phantora_py.cli.progress import FIRST_SHOWN_S, REFRESHES_PER_S, State

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from phantora_py.agent.agent import Outcome
 from phantora_py.agent.output import LAST_WORDS, SAID_ABOVE
+from phantora_py.agent.parts import Outcome
 from phantora_py.agent.simulation import error_of
 from phantora_py.cli.access import add_access_arguments, chosen_tls
+from phantora_py.cli.hosts_options import add_hosts_arguments
 from phantora_py.cli.iteration_option import (
     ITERATION_FORMS,
     ITERATION_HELP,
@@ -152,6 +153,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "error; default: stop",
     )
     _add_server_arguments(parser.add_argument_group("a server that is already running"))
+    add_hosts_arguments(parser.add_argument_group("several hosts"))
     machine = parser.add_argument_group("this machine")
     machine.add_argument(
         "--isolation",
@@ -336,6 +338,10 @@ def run(options: argparse.Namespace) -> int:
         token_file=options.token_file,
         tls=chosen_tls(options),
         insecure=options.insecure,
+        engine=options.engine,
+        hosts=options.hosts,
+        hosts_file=options.hosts_file,
+        listen=options.listen,
         stall_limit_s=options.stall_limit,
         shown_ranks=None if options.rank is None else parse_ranks(",".join(options.rank)),
         log_dir=options.log_dir,

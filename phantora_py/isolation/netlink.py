@@ -12,12 +12,13 @@ _RTM_NEWLINK, _RTM_NEWADDR, _RTM_NEWROUTE = 16, 20, 24
 _REQUEST, _ACK, _CREATE, _EXCLUSIVE = 0x1, 0x4, 0x400, 0x200
 _NLMSG_ERROR = 2
 
-_IFLA_IFNAME, _IFLA_LINKINFO, _IFLA_AF_SPEC, _IFLA_NET_NS_FD = 3, 18, 26, 28
+_IFLA_ADDRESS, _IFLA_IFNAME, _IFLA_LINKINFO, _IFLA_AF_SPEC, _IFLA_NET_NS_FD = 1, 3, 18, 26, 28
 _IFLA_INFO_KIND, _IFLA_INFO_DATA = 1, 2
 _VETH_INFO_PEER = 1
 _IFLA_INET_CONF = 1
 _IPV4_DEVCONF_FORWARDING = 1
 _IFF_UP = 1
+_IFF_NOARP = 0x80
 
 _IFA_ADDRESS, _IFA_LOCAL = 1, 2
 
@@ -30,23 +31,27 @@ _ADDRESS_BITS = 32
 _ANSWER_BYTES = 1 << 16
 
 
-def add_cable(name: str, peer: str, peer_namespace: int) -> None:
+def add_cable(name: str, peer: str, peer_namespace: int, hardware_address: bytes = b"") -> None:
     """Makes a pair of interfaces: one here, its peer in the namespace behind a descriptor.
 
+    `hardware_address`: that of the one here; if it is not given the kernel makes one up.
     Raises: OSError, as all of these.
     """
+    own = _attribute(_IFLA_ADDRESS, hardware_address) if hardware_address else b""
     other = _link() + _name(peer) + _attribute(_IFLA_NET_NS_FD, struct.pack("I", peer_namespace))
     data = _attribute(_IFLA_INFO_DATA, _attribute(_VETH_INFO_PEER, other))
     info = _attribute(_IFLA_LINKINFO, _attribute(_IFLA_INFO_KIND, b"veth") + data)
-    _request(_RTM_NEWLINK, _CREATE | _EXCLUSIVE, _link() + _name(name) + info, f"a cable {name}")
+    body = _link() + _name(name) + own + info
+    _request(_RTM_NEWLINK, _CREATE | _EXCLUSIVE, body, f"a cable {name}")
 
 
-def bring_up(name: str, forwards: bool = False) -> None:
+def bring_up(name: str, forwards: bool = False, asks: bool = True) -> None:
     """Sets an interface going.
 
     `forwards`: packets that come in there for somebody else are routed, or refused with a reason.
+    `asks`: for the hardware address of who is to get a packet; else that is the interface's own.
     """
-    link = _link(socket.if_nametoindex(name), _IFF_UP)
+    link = _link(socket.if_nametoindex(name), _IFF_UP if asks else _IFF_UP | _IFF_NOARP)
     if forwards:
         setting = _attribute(_IPV4_DEVCONF_FORWARDING, struct.pack("I", 1))
         family = _attribute(socket.AF_INET, _attribute(_IFLA_INET_CONF, setting))

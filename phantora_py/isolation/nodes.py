@@ -7,11 +7,12 @@ gone when that process is, however it ends.
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from phantora_py.isolation import netlink, system
+from phantora_py.isolation.wire import open_wire
 
 # In the order in which a process can enter them.
 SHARED = ("net", "ipc", "uts")
@@ -82,6 +83,12 @@ class Nodes:
                 self._connect(node)
         finally:
             _enter(self._home)
+
+    def open_wire(self, addresses: Sequence[str]) -> socket.socket:
+        """The socket by which packets for these addresses, of nodes on other hosts, leave and
+        those from there come in. Raises: OSError.
+        """
+        return open_wire(self._home["net"], addresses)
 
     def join(self, name: str) -> None:
         """Moves the calling process into a node. Raises: OSError."""

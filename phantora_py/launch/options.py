@@ -95,6 +95,14 @@ class RunOptions:
     """For a server beyond this machine."""
     insecure: bool = False
     """Do without `tls` there."""
+    engine: str = "ssh"
+    """What starts the agents of other hosts, see `phantora_py.hosts.engines`."""
+    hosts: str | None = None
+    """Their names, or with Slurm how many there are, ours with them; None: the run has one."""
+    hosts_file: Path | None = None
+    """Their names, one on a line, in place of `hosts`."""
+    listen: str | None = None
+    """Address of this host, or HOST:PORT, at which the agents of the others find the server."""
     stall_limit_s: float | None = None
     """After so long in which no rank gets on the run fails; None: never."""
     shown_ranks: frozenset[int] | None = None

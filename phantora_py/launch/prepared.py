@@ -9,6 +9,7 @@ from phantora_py.launch.command import Command
 from phantora_py.launch.host_gaps import HostGaps
 from phantora_py.launch.layout import RunLayout
 from phantora_py.launch.options import RunOptions
+from phantora_py.launch.shares import Hosts, Share
 from phantora_py.launch.spool import Stream
 from phantora_py.rank.expert_load import ExpertLoad
 from sim_server.access import Endpoint
@@ -50,7 +51,25 @@ class Prepared:
     """One that somebody else started."""
     notes: list[str] = field(default_factory=list)
 
+    share: Share | None = None
+    """Of a run on several hosts: this one's."""
+    hosts: Hosts | None = None
+    """All of them, where the run was started."""
+    epoch: dict[str, str] = field(default_factory=dict)
+    """Where the clocks of the program start (`rundir.present`), once that is settled."""
+
     @property
     def live_ranks(self) -> list[int]:
         """The ranks that are started."""
         return list(range(self.layout.ranks) if self.fold is None else self.fold.live)
+
+    @property
+    def local_ranks(self) -> list[int]:
+        """Those of them that are started on this host."""
+        return self.live_ranks if self.share is None else list(self.share.ranks)
+
+    @property
+    def nodes_elsewhere(self) -> frozenset[int]:
+        """Simulated nodes whose ranks are started on other hosts."""
+        here = {self.layout.node(rank) for rank in self.local_ranks}
+        return frozenset(self.layout.node(rank) for rank in self.live_ranks) - here

@@ -79,6 +79,10 @@ def start_processes(
         writable=prepared.writable,
         backend=prepared.options.backend,
         own_ranks=has_own_ranks,
+        elsewhere=[
+            node_address(node, prepared.isolation.own_network)
+            for node in sorted(prepared.nodes_elsewhere)
+        ],
     )
     # A process that is to execute the ranks does without the shim itself.
     own = shim if fork else {"PHANTORA_RUN_DIR": str(directory.path)}
@@ -87,7 +91,7 @@ def start_processes(
     threads = {"OMP_NUM_THREADS": common["OMP_NUM_THREADS"], "OPENBLAS_NUM_THREADS": "1"}
     own_environment = {**threads, **os.environ, **own} if fork else {**os.environ, **own}
     processes = RankProcesses(plan, own_environment, prepared.options.json)
-    for rank in [0] if has_own_ranks else prepared.live_ranks:
+    for rank in [0] if has_own_ranks else prepared.local_ranks:
         processes.announce(_rank_start(prepared, directory, rank))
     processes.prepare()
     return processes

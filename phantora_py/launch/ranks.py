@@ -64,6 +64,18 @@ class RankProcesses:
                 start_new_session=True,
             )
         self._send(asdict(plan))
+        self._cable = self._take_cable() if plan.elsewhere else None
+
+    @property
+    def cable(self) -> socket.socket:
+        """What leads to the nodes on other hosts (`phantora_py.isolation.wire`)."""
+        assert self._cable is not None, "there are others"
+        return self._cable
+
+    def _take_cable(self) -> socket.socket:
+        packet, descriptors, _, _ = socket.recv_fds(self._connection, MAX_PACKET_BYTES, 1)
+        self._read(packet)
+        return socket.socket(fileno=descriptors[0])
 
     @property
     def tops(self) -> Mapping[int, int]:
@@ -135,6 +147,8 @@ class RankProcesses:
     def close(self) -> None:
         """Ends the starter, which takes along whatever its ranks left running."""
         self._connection.close()
+        if self._cable is not None:
+            self._cable.close()
         if self._imports:
             # It would not notice before the end of its imports. What it has made dies with it.
             self._starter.kill()

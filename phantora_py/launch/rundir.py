@@ -106,12 +106,18 @@ def _start_sweeper(path: Path, partial: Path, output: Path) -> "subprocess.Popen
         raise
 
 
-def write_settings(directory: RunDirectory, settings: Mapping[str, str]) -> None:
-    """Writes shim.conf; the clocks of the program start at the present time."""
-    epoch = {
+def present() -> dict[str, str]:
+    """The present time, as settings of the shim: where the clocks of the program start."""
+    return {
         "epoch.realtime_ns": str(time.time_ns()),
         "epoch.monotonic_ns": str(time.monotonic_ns()),
     }
+
+
+def write_settings(
+    directory: RunDirectory, settings: Mapping[str, str], epoch: Mapping[str, str]
+) -> None:
+    """Writes shim.conf. `epoch`: of `present`."""
     directory.settings.write_text(_settings_text({**settings, **epoch}), encoding="utf-8")
 
 

@@ -36,7 +36,8 @@ MAX_PACKET_BYTES = 1 << 16
 class Plan:
     """What is common to all ranks. `fork`: be a zygote; `environment` is added to the starter's
     own. `left_out`: packages that a zygote does not import. `writable`: see `container.enter`.
-    `own_ranks`: there is one process, the program, which starts ranks itself.
+    `own_ranks`: there is one process, the program, which starts ranks itself. `elsewhere`: the
+    addresses of nodes on other hosts; if there are any, the wire to them is sent at once.
     """
 
     ranks: int
@@ -51,6 +52,7 @@ class Plan:
     writable: list[str] | None = None
     backend: str = "native"
     own_ranks: bool = False
+    elsewhere: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,9 @@ class Starter:
             container.enter(frozenset({"user"}), None)
             self._namespaces -= {"user"}
         self._nodes = Nodes(self._namespaces)
+        if self.plan.elsewhere:
+            with self._nodes.open_wire(self.plan.elsewhere) as cable:
+                socket.send_fds(connection, [b"{}"], [cable.fileno()])
         self._names = Names() if "net" in self._namespaces else None
 
     def serve(self) -> RankStart | None:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from phantora_py.agent.agent import Outcome
+from phantora_py.agent.parts import Outcome
 from phantora_py.data import RunData
 from phantora_py.launch.options import RunOptions
 from sim_server.errors import UsageError

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from phantora_py import __version__
-from phantora_py.agent.agent import Outcome
 from phantora_py.agent.datafile import DataFile
+from phantora_py.agent.parts import Outcome
 from phantora_py.data import END_KEYS, RunData
 from phantora_py.runs.run import describe_end
 from phantora_py.runs.what_if import WhatIf

@@ -16,31 +16,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from phantora_py import __version__
-from phantora_py.agent.agent import HostAgent, Outcome
-from phantora_py.agent.agent import Watcher as AgentWatcher
 from phantora_py.agent.datafile import DataFile, cannot_write
-from phantora_py.agent.memory import MemoryWatch
 from phantora_py.agent.output import Listener, RankOutput
-from phantora_py.agent.own_ranks import OwnRanks
-from phantora_py.agent.server import START_LIMIT_S, Server
-from phantora_py.agent.simulation import Simulation
-from phantora_py.agent.stall import StallWatch
+from phantora_py.agent.parts import Outcome
+from phantora_py.agent.parts import Watcher as AgentWatcher
+from phantora_py.agent.server import START_LIMIT_S, Server, new_token_of
 from phantora_py.data import SCHEMA
-from phantora_py.isolation import attempts, backend, container, readonly
-from phantora_py.isolation.nodes import MAX_NODES, node_name
+from phantora_py.hosts.choice import choose as choose_hosts
+from phantora_py.hosts.job import job_of
+from phantora_py.hosts.started import StartedHosts
+from phantora_py.isolation import attempts, backend, readonly
+from phantora_py.isolation.nodes import MAX_NODES
 from phantora_py.isolation.probe import Isolation
 from phantora_py.launch import environment, execution_traces, interpreter, limits, rundir
 from phantora_py.launch.command import Command, understand
 from phantora_py.launch.expert_load import choose_expert_load
 from phantora_py.launch.fold import choose_fold
 from phantora_py.launch.gpu import (
-    cache_settings,
     check_cache,
-    executor_settings,
-    program_environment,
 )
 from phantora_py.launch.host_gaps import choose_host_gaps
-from phantora_py.launch.interrupts import Interrupts, uninterrupted
+from phantora_py.launch.interrupts import uninterrupted
 from phantora_py.launch.layout import (
     RunLayout,
     gpus_per_node,
@@ -51,29 +47,25 @@ from phantora_py.launch.layout import (
 from phantora_py.launch.options import RunOptions
 from phantora_py.launch.prepared import Prepared
 from phantora_py.launch.processor import choose_cpu
-from phantora_py.launch.rank_start import await_ready, start_processes
-from phantora_py.launch.ranks import RankProcesses
 from phantora_py.launch.rundir import RunDirectory
 from phantora_py.launch.server import choose_server
 from phantora_py.launch.spool import choose_streams
 from phantora_py.launch.unsimulated import read_unsimulated
 from phantora_py.launchers.launch import Launch
 from phantora_py.plan.tables import read_tables
-from phantora_py.rank.groups import LIVE_RANKS, SEARCHES
-from phantora_py.rank.memory_kinds import KINDS_FILE
-from phantora_py.rank.step_marks import CALL_FILE
 from phantora_py.runs import stopped_calls
-from sim_server import simulation_pb2 as wire
-from sim_server.access.offer import Offer, make_hello
+from phantora_py.runs.host import Host, Meeting, settings_of, write_files
+from sim_server.access import Endpoint
+from sim_server.access.offer import Offer
 from sim_server.cluster import load_cluster
 from sim_server.collectives.environment import NcclEnvironment, nccl_variables
 from sim_server.errors import UsageError
 from sim_server.files.output_file import partial_path, require_output, require_output_directory
 from sim_server.kernels.executor import START_LIMIT_S as EXECUTOR_START_LIMIT_S
-from sim_server.settings import Settings, load_gpus
+from sim_server.settings import load_gpus
 
 if TYPE_CHECKING:
-    from phantora_py._channel import ChannelSet
+    pass
 
 # A server that somebody else started should be there (assumed: time to start it a little late).
 _ANSWER_LIMIT_S = 20.0
@@ -151,6 +143,8 @@ def prepare(options: RunOptions) -> Prepared:
     require_output(output, "-o")
     if log_dir is not None:
         require_output_directory(Path(log_dir), "--log-dir")
+    live = range(layout.ranks) if fold is None else fold.live
+    hosts = choose_hosts(options, layout, isolation, list(live))
     return Prepared(
         options=options,
         command=command,
@@ -172,6 +166,8 @@ def prepare(options: RunOptions) -> Prepared:
         cpu=choose_cpu(options, cluster),
         fold=fold,
         server=server,
+        hosts=hosts,
+        share=None if hosts is None else hosts.shares[0],
         notes=notes,
     )
 
@@ -194,7 +190,7 @@ def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
         with rundir.run_directory(
             len(prepared.live_ranks), partial_path(output), output
         ) as directory:
-            data = DataFile(output, _describe(prepared), _settings(prepared, directory).to_json())
+            data = DataFile(output, _describe(prepared), settings_of(prepared, directory).to_json())
             try:
                 outcome = _serve(prepared, directory, data, clocks, watcher)
                 _keep_traces(prepared, directory, watcher)
@@ -274,134 +270,65 @@ def _serve(
     watcher: Watcher,
 ) -> Outcome:
     """What happens while the run directory exists. What was started is stopped in turn."""
-    from phantora_py._channel import ChannelSet  # noqa: PLC0415 - so that prepare works without it
-
-    layout = prepared.layout
-    ranks = prepared.live_ranks
-    _write_files(prepared, directory)
+    prepared.epoch = rundir.present()
+    write_files(prepared, directory)
     with ExitStack() as stack:
         # It ends last, so that it has everything that was printed.
         output = stack.enter_context(
             RankOutput(
-                *(directory.path, prepared.streams, ranks, prepared.shown_ranks),
+                *(directory.path, prepared.streams, prepared.live_ranks, prepared.shown_ranks),
                 *(data, watcher, prepared.log_dir),
             )
         )
         # The server starts and the zygote imports at the same time.
-        server = None
-        if prepared.server is None:
-            server = stack.enter_context(_start_server(prepared, directory))
-        processes = stack.enter_context(start_processes(prepared, directory))
-        channels = ChannelSet(str(directory.path), ranks)
-        stack.callback(channels.close)
-        endpoint = prepared.server if server is None else server.endpoint
-        assert endpoint is not None
-        simulation = Simulation(endpoint, channels)
-        stack.callback(simulation.close)
-        if server is not None:
-            executor_s = EXECUTOR_START_LIMIT_S if prepared.options.gpu else 0.0
-            simulation.join(_hello(prepared, directory), server.check, START_LIMIT_S + executor_s)
-        else:
-            simulation.join(_hello(prepared, directory), lambda: None, _ANSWER_LIMIT_S)
-        processes = await_ready(processes, prepared, directory, stack, simulation.check_alive)
-        watcher.started()
-        clocks.started_s = time.monotonic()
-        running = _start_ranks(prepared, processes, channels)
-        stall = StallWatch(directory.path, prepared.options.stall_limit_s)
-        limit_bytes = prepared.options.memory_limit_bytes
-        with Interrupts() as interrupts, MemoryWatch(limit_bytes, running.tops) as memory:
-            agent = HostAgent(
-                *(channels, simulation, running, data, watcher),
-                output=output,
-                memory=memory,
-                stall=stall,
-                interrupts=interrupts,
-                until_steady=prepared.options.until_steady,
-            )
-            outcome = stopped_calls.explain(agent.run(), directory.path)
-            return replace(
-                outcome,
-                host_memory=memory.to_dict(),
-                unsimulated=read_unsimulated(directory.path, layout.ranks),
-            )
+        meeting, started_hosts = _meet(prepared, directory, stack)
+
+        def started() -> None:
+            watcher.started()
+            clocks.started_s = time.monotonic()
+
+        host = Host(prepared, directory, stack)
+        outcome = host.serve(meeting, data, watcher, started, lambda _: output)
+        if started_hosts is not None:
+            outcome = started_hosts.explain(outcome)
+        return replace(
+            stopped_calls.explain(outcome, directory.path),
+            unsimulated=read_unsimulated(directory.path, prepared.layout.ranks),
+        )
 
 
-def _start_ranks(
-    prepared: Prepared, processes: RankProcesses, channels: "ChannelSet"
-) -> RankProcesses | OwnRanks:
-    launch = prepared.command.launch
-    if launch is not None and launch.own_ranks:
-        processes.start(0)
-        return OwnRanks(processes, channels, prepared.layout.ranks)
-    for rank in prepared.live_ranks:
-        processes.start(rank)
-    return processes
+def _meet(
+    prepared: Prepared, directory: RunDirectory, stack: ExitStack
+) -> tuple[Meeting, StartedHosts | None]:
+    """A server to join, and, if the run has several hosts, the agents of the others."""
+    options, hosts = prepared.options, prepared.hosts
+    if prepared.server is not None:
+        return Meeting(prepared.server, lambda: None, _ANSWER_LIMIT_S), None
+    address = hosts.address if hosts else f"unix:{directory.server_socket}"
+    endpoint = Endpoint.of(address, new_token_of(directory), options.tls, options.insecure)
+    server = stack.enter_context(_start_server(prepared, directory, endpoint))
+    limit_s = START_LIMIT_S + (EXECUTOR_START_LIMIT_S if options.gpu else 0.0)
+    if hosts is None:
+        return Meeting(endpoint, server.check, limit_s), None
+    job = job_of(prepared, endpoint, os.environ)
+    started = stack.enter_context(StartedHosts(hosts, job, directory.path))
+
+    def check() -> None:
+        server.check()
+        started.check()
+
+    return Meeting(endpoint, check, limit_s), started
 
 
-def _write_files(prepared: Prepared, directory: RunDirectory) -> None:
-    options, layout = prepared.options, prepared.layout
-    settings = {
-        **prepared.gpu.shim_keys(),
-        "ranks": str(layout.ranks),
-        "gpu.count": str(layout.visible_gpus),
-        "host_time": options.host_time,
-        "host_tensors": options.host_tensors,
-        "unsupported": options.unsupported,
-        "values.threshold_bytes": str(options.values_threshold_bytes),
-        "launches": str(int(options.gpu)),
-        **interpreter.shim_keys(prepared.command.program.torch),
-    }
-    if prepared.fold is not None:
-        settings["fold.live"] = str(len(prepared.live_ranks))
-        numbers = "\n".join(map(str, prepared.live_ranks))
-        (directory.path / LIVE_RANKS).write_text(numbers, encoding="ascii")
-        if prepared.fold.searches:
-            (directory.path / SEARCHES).touch()
-    if not prepared.isolation.own_network:
-        settings["network.shared"] = "1"
-    if prepared.cpu is not None:
-        settings |= prepared.cpu.shim_keys()
-    if options.host_samples:
-        settings["host_samples"] = "1"
-    rundir.write_settings(directory, settings)
-    _write_other_nodes(prepared, directory)
-    prepared.expert_load.write(directory.path)
-    execution_traces.prepare(directory.path, options)
-    iteration = options.iteration or ""
-    if iteration.startswith("call:"):
-        call = iteration.removeprefix("call:")
-        (directory.path / CALL_FILE).write_text(call, encoding="utf-8")
-    if options.memory_kinds:
-        (directory.path / KINDS_FILE).touch()
-    if prepared.host_gaps is not None:
-        directory.host_gaps.write_text(prepared.host_gaps.to_text(), encoding="utf-8")
-    rundir.write_hosts(directory, layout.nodes, prepared.isolation.own_network)
-    if "mnt" in prepared.isolation.namespaces:
-        for node in range(layout.nodes):
-            container.make_shared_memory(directory.path, node_name(node))
-
-
-def _write_other_nodes(prepared: Prepared, directory: RunDirectory) -> None:
-    """What ranks find whose nodes are not of the first one's type."""
-    cluster, layout = prepared.cluster, prepared.layout
-    first = cluster.node(0)
-    for rank in prepared.live_ranks:
-        node = cluster.node(layout.node(rank))
-        if node is first:
-            continue
-        gpu = prepared.other_gpus.get(node.gpu, prepared.gpu)
-        gpus = prepared.options.gpus_per_node or node.gpus_per_node
-        rundir.write_rank_settings(directory, rank, {**gpu.shim_keys(), "gpu.count": str(gpus)})
-
-
-def _start_server(prepared: Prepared, directory: RunDirectory) -> Server:
+def _start_server(prepared: Prepared, directory: RunDirectory, endpoint: Endpoint) -> Server:
     """A server of the run's own."""
-    settings = _settings(prepared, directory)
+    settings = settings_of(prepared, directory)
     cache = prepared.options.cache
     offer = Offer(settings.cluster, cache and cache.resolve(), settings.executor, settings.lookups)
     # It has no use for the threads that NumPy's OpenBLAS starts at import.
     own = {**os.environ, "PHANTORA_RUN_DIR": str(directory.path), "OPENBLAS_NUM_THREADS": "1"}
-    return Server(directory, offer, own)
+    agents = len(prepared.hosts.shares) if prepared.hosts else 1
+    return Server(directory, offer, own, endpoint, agents)
 
 
 def _shown_ranks(options: RunOptions, layout: RunLayout, launch: Launch | None) -> frozenset[int]:
@@ -437,36 +364,6 @@ def _lookups(options: RunOptions) -> list[dict[str, Any]]:
         }
         for table in read_tables(options.lookups, "--lookups")
     ]
-
-
-def _settings(prepared: Prepared, directory: RunDirectory) -> Settings:
-    layout = prepared.layout
-    return Settings(
-        ranks=layout.ranks,
-        nodes=layout.nodes,
-        gpus_per_node=layout.ranks_per_node,
-        cluster=prepared.cluster,
-        gpu=prepared.gpu,
-        nccl_environment=prepared.nccl_variables,
-        nccl_version=interpreter.nccl_version(prepared.command.program.torch),
-        other_gpus=prepared.other_gpus,
-        cache=cache_settings(prepared.options, prepared.gpu, prepared.command.program),
-        executor=executor_settings(prepared.options, prepared.command, directory.launches),
-        iteration=prepared.options.iteration,
-        lookups=prepared.lookups,
-        fold=prepared.fold,
-    )
-
-
-def _hello(prepared: Prepared, directory: RunDirectory) -> wire.Hello:
-    environment = program_environment(prepared.gpu, prepared.command.program)
-    return make_hello(
-        _settings(prepared, directory),
-        prepared.live_ranks,
-        cuda=environment.cuda,
-        libraries=environment.libraries,
-        until_steady=prepared.options.until_steady,
-    )
 
 
 def _describe(prepared: Prepared) -> dict[str, Any]:

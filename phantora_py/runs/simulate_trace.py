@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from phantora_py import __version__
-from phantora_py.agent.agent import Outcome
 from phantora_py.agent.datafile import DataFile
+from phantora_py.agent.parts import Outcome
 from phantora_py.data import OF_TRACES, SCHEMA
 from phantora_py.runs.resimulate import NOT_SIMULATED, Watch
 from phantora_py.runs.run import describe_end

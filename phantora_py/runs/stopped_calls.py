@@ -7,7 +7,7 @@ what it called (csrc/shim/calls/unsupported.cc).
 from dataclasses import replace
 from pathlib import Path
 
-from phantora_py.agent.agent import Outcome
+from phantora_py.agent.parts import Outcome
 from sim_server.errors import RankFailed, UnsupportedCall
 
 _WORD = "stopped-call"

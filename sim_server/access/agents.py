@@ -38,8 +38,20 @@ class AgentLink:
     has_spoken: threading.Event = field(default_factory=threading.Event)
     """Its first message has come, or its end."""
     exited: set[int] = field(default_factory=set)
+    parcels: int = 0
+    """So many were passed on to it."""
+    quiet: messages.RanksAside | None = None
+    """What it found when it last looked, if no parcel has come from it or gone to it since."""
+    heard_s: float | None = None
+    """When it last said something; None before the ranks of a run on several hosts are started."""
     finished: bool = False
     gone: bool = False
+
+    @property
+    def name(self) -> str:
+        """As messages have it."""
+        where = f" on {self.hello.host}" if self.hello.host else ""
+        return f"the host agent of ranks {ranges_text(self.ranks)}{where}"
 
     def fault(self, message: messages.FromAgent) -> str:
         """What an agent that has joined may not say, as the second half of a sentence; empty if it
@@ -69,6 +81,11 @@ class AgentLink:
         fault = self._foreign([*aside.ranks, *aside.proven])
         return fault and f"set {fault} aside"
 
+    def _parcels_fault(self, parcels: messages.Parcels) -> str:
+        printed = [one.rank for one in parcels.parcels if one.HasField("printed")]
+        fault = self._foreign(printed)
+        return fault and f"sent output of {fault}"
+
     def _rank_exited_fault(self, exit_: messages.RankExited) -> str:
         if fault := self._foreign([exit_.rank]):
             return f"told the end of {fault}"
@@ -90,7 +107,7 @@ class AgentLink:
 
 
 class Agents:
-    """Those that have joined a run, in the order in which they came."""
+    """Those that have joined a run, in the order of their ranks."""
 
     def __init__(self, wanted: int) -> None:
         """`wanted`: how many the run has."""
@@ -133,6 +150,8 @@ class Agents:
         if len(self.links) + 1 == self._wanted:
             self._check_all(link, settings)
         self.links.append(link)
+        # The first one keeps the data file, whoever came first.
+        self.links.sort(key=lambda one: min(one.ranks))
         self.settings = settings
         self.by_rank.update(dict.fromkeys(link.ranks, link))
 

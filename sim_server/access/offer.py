@@ -24,7 +24,7 @@ from sim_server.fold import Apart, Dimension, Fold
 from sim_server.records import PROTOCOL_VERSION as RECORDS_VERSION
 from sim_server.settings import Settings, load_gpus, parse_choice
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 """Of the messages in simulation.proto."""
 MAX_RANKS = 1 << 16
 """Of one run. Assumed: larger than any cluster that was ever simulated rank by rank."""
@@ -147,6 +147,7 @@ def make_hello(
     cuda: str = "",
     libraries: str = "",
     until_steady: bool = False,
+    host: str = "",
 ) -> messages.Hello:
     """What an agent with these ranks says to a server that offers the cluster of `settings`."""
     wanted = messages.Wanted(
@@ -173,6 +174,7 @@ def make_hello(
         records_version=RECORDS_VERSION,
         local_ranks=local_ranks,
         wanted=wanted,
+        host=host,
     )
 
 
@@ -189,6 +191,7 @@ def check_hello(hello: messages.Hello, offer: Offer) -> Settings:
                 f"the agent speaks {name} version {theirs}, this server {ours}; install the "
                 "same version of phantora on both",
             )
+    _check_text("host", hello.host)
     settings = offer.settings(hello.wanted)
     ranks = set(hello.local_ranks)
     if not ranks:

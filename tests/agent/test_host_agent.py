@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from phantora_py.agent import agent as agent_module
-from phantora_py.agent.agent import HostAgent, Outcome, describe_end
+from phantora_py.agent.agent import HostAgent, describe_end
 from phantora_py.agent.idle import IdleWatch, StillWatch
+from phantora_py.agent.parts import Outcome
 from phantora_py.agent.stall import StallWatch
 from phantora_py.agent.states import Doing, RankState
 from phantora_py.launch.interrupts import Interrupts

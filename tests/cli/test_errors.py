@@ -62,7 +62,7 @@ GOLDEN = {
     ),
     "token for nobody": (
         ["run", "--insecure", "--", "sh"],
-        "phantora: usage: --insecure is for --server, which was not given.\n",
+        "phantora: usage: --insecure is for --server or --hosts, which were not given.\n",
     ),
     "serve without token": (
         ["serve"],

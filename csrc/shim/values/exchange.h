@@ -1,8 +1,9 @@
-// Messages between the value threads of the ranks of one host.
+// Messages between the value threads of ranks.
 //
 // One Unix datagram socket per rank, <run_dir>/values-<rank>.sock. A message is cut into datagrams and put
 // together again by its key. A thread that cannot send, or waits for a message, keeps taking messages off its own
-// socket, so that no circle of full sockets can form. Limits: ranks on other hosts are not reached yet.
+// socket, so that no circle of full sockets can form. For a rank on another host the agent has such a socket
+// (phantora_py/agent/relay.py).
 #pragma once
 
 #include <cstdint>

@@ -1,0 +1,56 @@
+"""This host's part in a run on several: what is carried, what its ranks print, what is proven.
+
+See sim_server/access/hosts.py for what is made of the proofs of all hosts.
+"""
+
+from phantora_py.agent.idle import StillWatch
+from phantora_py.agent.printed import Printed
+from phantora_py.agent.relay import Relay
+
+
+class OtherHosts:
+    """Between the loop of the agent and what is carried. `printed`: sends what the ranks of this
+    host print to the one that keeps the data file; None if that is this one.
+    """
+
+    def __init__(self, relay: Relay, printed: Printed | None = None) -> None:
+        self._relay = relay
+        self._printed = printed
+        self._waits = False
+        self._stirs = 0
+        self._seen = 0
+        self._stirring = 0
+        self._delivered = 0
+        self._sees_stir = False
+
+    def await_proof(self, stalled: bool, stirs: int) -> None:
+        """See phantora_py.agent.agent.OtherHosts, as for all of these."""
+        self._waits = stalled
+        self._sees_stir |= stirs != self._stirs
+        self._stirs = stirs
+
+    def is_due(self) -> bool:
+        return self._waits and self._relay.delivered != self._seen
+
+    def look(self, still: StillWatch) -> None:
+        delivered, stirring = self._relay.delivered, self._relay.stirring
+        if delivered != self._seen or self._sees_stir:
+            still.forget(stirring != self._stirring or self._sees_stir)
+        self._sees_stir = False
+        self._seen, self._stirring = delivered, stirring
+        self._delivered = delivered
+
+    def proof(self, still: StillWatch) -> int | None:
+        sent = self._relay.send_rest()
+        return self._delivered if still.is_quiet and not sent else None
+
+    def check(self) -> None:
+        self._relay.check()
+        if self._printed is not None:
+            self._relay.check_server()
+            self._printed.check()
+
+    def close(self) -> None:
+        if self._printed is not None:
+            self._printed.close()
+        self._relay.close()

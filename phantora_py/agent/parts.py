@@ -1,0 +1,100 @@
+"""What the loop of the host agent needs of others, and what it returns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from phantora_py.agent.idle import StillWatch
+from phantora_py.agent.states import RankState
+from sim_server import simulation_pb2 as wire
+
+
+class Output(Protocol):
+    """What ranks print; `phantora_py.agent.output.RankOutput` provides it, and, where another host
+    shows it, `phantora_py.agent.printed.Printed`.
+    """
+
+    def last_words(self, rank: int) -> str:
+        """What a rank has printed last, as the end of a message."""
+
+    def show_only(self, rank: int) -> None:
+        """Has nobody see what the others print from now on."""
+
+    def check(self) -> None:
+        """Raises: what keeps the output from being shown or kept."""
+
+
+class Memory(Protocol):
+    """What the run takes of the machine; `phantora_py.agent.memory.MemoryWatch` provides it.
+
+    `over`: why the run must stop at once, if it must.
+    """
+
+    over: str
+
+    def take_warning(self) -> str:
+        """What the user should be told, once; empty: nothing."""
+
+    def iterates(self) -> None:
+        """The program has come to its iterations."""
+
+    def oom_killed(self) -> bool:
+        """Whether the kernel has killed a process for lack of memory since the run began."""
+
+
+class OtherHosts(Protocol):
+    """What goes to other hosts and comes from there; `phantora_py.agent.other_hosts.OtherHosts`
+    provides it.
+    """
+
+    def await_proof(self, stalled: bool, stirs: int) -> None:
+        """The simulation waits, or does not any more, and has stirred so often."""
+
+    def is_due(self) -> bool:
+        """Whether there is a reason to look at this host at once."""
+
+    def look(self, still: StillWatch) -> None:
+        """The ranks are about to be looked at."""
+
+    def proof(self, still: StillWatch) -> int | None:
+        """How many parcels had been delivered before, if nothing has gone on since `look`."""
+
+    def check(self) -> None:
+        """Raises: what keeps the others from being heard."""
+
+    def close(self) -> None:
+        """The ranks of this host have ended. Sends the last that is to be sent."""
+
+
+class Watcher(Protocol):
+    """Is told how a run gets on."""
+
+    def update(self, progress: wire.Progress) -> None:
+        """The simulation has come this far."""
+
+    def ranks_up(self, count: int) -> None:
+        """So many ranks have got as far as a GPU call."""
+
+    def ranks(self, states: Sequence[RankState]) -> None:
+        """What the ranks do, told now and then."""
+
+    def note(self, message: str) -> None:
+        """Something the user should know, though the run goes on."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the run ended.
+
+    `failed_rank`: the first rank that failed, if one did. `tables`: of the deadlock report, JSON.
+    `host_memory`: what the run took of the machine, `steady`: how its iteration time settled and so
+    ended it, `unsimulated`: processes that are no ranks and used a GPU; see docs/data-file.md.
+    """
+
+    exit_code: int = 0
+    message: str = ""
+    failed_rank: int | None = None
+    tables: str = ""
+    host_memory: dict[str, Any] | None = None
+    steady: dict[str, int] | None = None
+    unsimulated: list[dict[str, int]] = field(default_factory=list)

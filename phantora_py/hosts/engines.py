@@ -1,0 +1,165 @@
+"""What starts a command on another host, and which hosts there are.
+
+Each engine makes a command line that has our standard input, output and error: a host's agent gets
+its job there, with the token, and ends when its standard input does.
+"""
+
+import os
+import shlex
+import socket
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from phantora_py.launch.shares import Engine
+from sim_server.errors import UsageError
+
+ENGINES = ("ssh", "slurm")
+SSH_VARIABLE = "PHANTORA_SSH"
+"""What is used in place of `ssh`, as words of a shell."""
+_LOCAL = ("localhost", "127.0.0.1", "::1")
+# A host that does not answer is given up after that; a user does not want to wait for longer
+# (assumed).
+_CONNECT_S = 10
+_SSH_FAILED = 255
+_COMMAND_LIMIT_S = 60.0
+_SHOWN_CHARACTERS = 1000
+
+
+class Ssh:
+    """OpenSSH, without a question to anybody; nothing but a process for names of this machine."""
+
+    def __init__(self, words: str) -> None:
+        self._ssh = shlex.split(words)
+
+    def command(self, host: str, words: Sequence[str]) -> list[str]:
+        """See `Engine`, as for `explain`."""
+        if host in _LOCAL:
+            return list(words)
+        options = ("BatchMode=yes", f"ConnectTimeout={_CONNECT_S}")
+        given = [word for option in options for word in ("-o", option)]
+        return [*self._ssh, *given, "--", host, shlex.join(words)]
+
+    def explain(self, host: str, status: int, said: str) -> str | None:
+        if host in _LOCAL or status != _SSH_FAILED:
+            return None
+        return f"Host {host} cannot be reached by ssh: {_short(said)}"
+
+
+class Slurm:
+    """A job step for each host, within an allocation. Source: srun(1) of version 22.05."""
+
+    def command(self, host: str, words: Sequence[str]) -> list[str]:
+        """See `Engine`, as for `explain`."""
+        places = ("--nodes=1", "--ntasks=1", "--ntasks-per-node=1", f"--nodelist={host}")
+        # The allocation's memory and processors are for the agent and its ranks, all of them.
+        whole = ("--overlap", "--exact", "--mem=0", "--quiet", "--kill-on-bad-exit=1")
+        return ["srun", *places, *whole, "--export=ALL", *words]
+
+    def explain(self, host: str, status: int, said: str) -> str | None:
+        if not said.startswith("srun: error") or "task 0" in said:
+            return None
+        return f"Slurm starts nothing on host {host}: {_short(said)}"
+
+
+def choose_engine(name: str) -> Engine:
+    """The engine of that name."""
+    return Slurm() if name == "slurm" else Ssh(os.environ.get(SSH_VARIABLE, "ssh"))
+
+
+def choose_hosts(engine: str, hosts: str | None, file: Path | None) -> list[str]:
+    """The hosts of a run in the order of its ranks; ours is the first. Raises: UsageError."""
+    if engine == "slurm":
+        if file is not None:
+            raise UsageError("--hosts-file is for --engine ssh; Slurm knows the hosts.")
+        return _allocated(hosts)
+    if hosts is not None and file is not None:
+        raise UsageError("--hosts and --hosts-file both name the hosts; give one.")
+    names = _read(file) if file is not None else [one.strip() for one in (hosts or "").split(",")]
+    if not names or not all(names) or any(set(name) & set(" \t,") for name in names):
+        raise UsageError("Hosts are named as in --hosts a,b, or one on a line of --hosts-file.")
+    if any(name.startswith("-") for name in names):
+        raise UsageError("The name of a host does not begin with a dash.")
+    return names
+
+
+def address_for(hosts: Sequence[str], wanted: str | None) -> str:
+    """Where the server listens: an address of ours by which the others can reach it, with a port
+    that is free.
+
+    Raises: UsageError if none is known.
+    """
+    if wanted is not None and wanted.rpartition(":")[2].isdecimal():
+        return wanted
+    address = wanted or _own_address([host for host in hosts[1:] if host not in _LOCAL])
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family) as free:
+            free.bind((address.strip("[]"), 0))
+            port = free.getsockname()[1]
+    except OSError as error:
+        raise UsageError(
+            f"Nobody can listen on {address}: {error.strerror}. Name an address of this host with "
+            "--listen."
+        ) from error
+    return f"{address}:{port}"
+
+
+def _own_address(others: Sequence[str]) -> str:
+    if not others:
+        return "127.0.0.1"
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((others[0].rpartition("@")[2], 9))  # sends nothing
+        except OSError as error:
+            raise UsageError(
+                f"It is not known by which address host {others[0]} reaches this one "
+                f"({error.strerror}). Name it with --listen ADDRESS."
+            ) from error
+        return str(probe.getsockname()[0])
+
+
+def _allocated(hosts: str | None) -> list[str]:
+    wanted = hosts or ""
+    if not (wanted.isascii() and wanted.isdecimal() and int(wanted) >= 1):
+        raise UsageError("With --engine slurm, --hosts takes the number of hosts.")
+    nodes = os.environ.get("SLURM_JOB_NODELIST")
+    if nodes is None:
+        raise UsageError(
+            "--engine slurm is for within an allocation: start phantora with salloc or sbatch, as "
+            f"in: salloc --nodes={wanted} --exclusive phantora run ..."
+        )
+    try:
+        listed = subprocess.run(
+            ["scontrol", "show", "hostnames", nodes],
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_LIMIT_S,
+            check=True,
+        ).stdout.split()
+    except (OSError, subprocess.SubprocessError) as error:
+        raise UsageError(f"Slurm does not say which hosts {nodes} are: {error}.") from error
+    if len(listed) < int(wanted):
+        raise UsageError(
+            f"The allocation has {len(listed)} hosts ({nodes}) and the run is to have {wanted}."
+        )
+    own = os.environ.get("SLURMD_NODENAME", socket.gethostname().partition(".")[0])
+    if own not in listed:
+        raise UsageError(
+            f"This host, {own}, is not of the allocation ({nodes}); the run's first host has to "
+            "be, so start it there: salloc ... srun --nodes=1 --ntasks=1 --overlap phantora run ..."
+        )
+    return [own, *(one for one in listed if one != own)][: int(wanted)]
+
+
+def _read(file: Path) -> list[str]:
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"The hosts file {file} cannot be read: {error}.") from error
+    words = (line.partition("#")[0].strip() for line in lines)
+    return [word for word in words if word]
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[-_SHOWN_CHARACTERS:] or "it said nothing."

@@ -1,0 +1,151 @@
+"""What the agent of another host is told, on its standard input.
+
+One line of JSON, with the token, which no command line and no environment has.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from phantora_py import __version__
+from phantora_py.launch.options import RunOptions
+from phantora_py.launch.prepared import Prepared
+from phantora_py.launch.shares import Share
+from phantora_py.launch.spool import Stream
+from sim_server.access import Endpoint, Tls
+from sim_server.access.offer import PROTOCOL_VERSION
+from sim_server.errors import UsageError
+
+# They belong to the host, or to how an agent was started there.
+_OWN_VARIABLES = ("HOSTNAME", "PWD", "OLDPWD", "TMPDIR", "XDG_RUNTIME_DIR", "PHANTORA_TOKEN")
+_OWN_PREFIXES = ("SLURM", "SSH_", "SRUN_", "RAY_")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run, as told to the agent of one of its hosts. `versions`: of what the ranks run, on the
+    first host. `directory`: the one the command is started in.
+    """
+
+    options: RunOptions
+    share: Share
+    endpoint: Endpoint
+    insecure: bool
+    directory: Path
+    environment: Mapping[str, str]
+    streams: tuple[Stream, ...]
+    epoch: Mapping[str, str]
+    versions: Mapping[str, str]
+
+    def to_json(self) -> str:
+        """One line, the inverse of `read_job`."""
+        tls = self.endpoint.tls
+        return json.dumps(
+            {
+                "protocol": PROTOCOL_VERSION,
+                "options": _plain(self.options),
+                "share": asdict(self.share),
+                "address": self.endpoint.address.text,
+                "token": self.endpoint.token,
+                "tls": tls and [str(tls.cert), str(tls.key), str(tls.ca)],
+                "insecure": self.insecure,
+                "directory": str(self.directory),
+                "environment": dict(self.environment),
+                "streams": [asdict(one) for one in self.streams],
+                "epoch": dict(self.epoch),
+                "versions": dict(self.versions),
+            }
+        )
+
+
+def job_of(prepared: Prepared, endpoint: Endpoint, environment: Mapping[str, str]) -> Job:
+    """That of the first host; the others differ by their share. `environment`: what its ranks
+    inherit, and theirs.
+    """
+    inherited = {
+        name: value
+        for name, value in environment.items()
+        if name not in _OWN_VARIABLES and not name.startswith(_OWN_PREFIXES)
+    }
+    assert prepared.share is not None
+    return Job(
+        options=prepared.options,
+        share=prepared.share,
+        endpoint=endpoint,
+        insecure=prepared.options.insecure,
+        directory=Path.cwd(),
+        environment=inherited,
+        streams=prepared.streams,
+        epoch=prepared.epoch,
+        versions=versions_of(prepared),
+    )
+
+
+def versions_of(prepared: Prepared) -> dict[str, str]:
+    """What has to be the same on all hosts."""
+    return {"phantora": __version__, **prepared.command.program.versions}
+
+
+def read_job(line: str) -> Job:
+    """Raises: UsageError if it is none of this version's."""
+    try:
+        values = json.loads(line)
+        if values["protocol"] != PROTOCOL_VERSION:
+            raise UsageError(
+                f"This host has another version of phantora ({__version__}) than the run's first "
+                "host; install the same on all."
+            )
+        share = values["share"]
+        tls = values["tls"] and Tls(*map(Path, values["tls"]))
+        return Job(
+            options=_options(values["options"]),
+            share=Share(share["host"], share["index"], tuple(share["ranks"])),
+            endpoint=Endpoint.of(values["address"], values["token"], tls, values["insecure"]),
+            insecure=values["insecure"],
+            directory=Path(values["directory"]),
+            environment=values["environment"],
+            streams=tuple(Stream(**one) for one in values["streams"]),
+            epoch=values["epoch"],
+            versions=values["versions"],
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            "An agent reads its job on its standard input; `phantora run --hosts` starts agents."
+        ) from error
+
+
+def _plain(options: RunOptions) -> dict[str, Any]:
+    """Without what only the first host needs."""
+    values = {one.name: getattr(options, one.name) for one in fields(options)}
+    for name in ("tls", "token_file", "server", "hosts", "hosts_file", "listen", "output"):
+        values[name] = None
+    values |= {"log_dir": None, "insecure": False, "engine": "ssh"}
+    return {name: _encoded(value) for name, value in values.items()}
+
+
+def _encoded(value: Any) -> Any:
+    match value:
+        case Path():
+            return {"path": str(value)}
+        case tuple():
+            return {"tuple": [_encoded(one) for one in value]}
+        case frozenset():
+            return {"set": sorted(value)}
+    return value
+
+
+def _decoded(value: Any) -> Any:
+    match value:
+        case {"path": text}:
+            return Path(text)
+        case {"tuple": items}:
+            return tuple(_decoded(one) for one in items)
+        case {"set": items}:
+            return frozenset(items)
+    return value
+
+
+def _options(values: Mapping[str, Any]) -> RunOptions:
+    return RunOptions(**{name: _decoded(value) for name, value in values.items()})

@@ -1,0 +1,141 @@
+"""The agents of the other hosts, as processes of the first: `ssh`, `srun` or they themselves."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from phantora_py.agent.parts import Outcome
+from phantora_py.hosts.job import Job
+from phantora_py.launch.module import module_command
+from phantora_py.launch.shares import Hosts, Share
+from sim_server.errors import InternalError, PhantoraError, RankFailed, UsageError
+
+# An agent ends when it has stopped its ranks, at the latest soon after its standard input (assumed:
+# what that takes, with its run directory).
+_END_LIMIT_S = 15.0
+# How long what an agent says of its end is waited for, once the run has failed (assumed).
+_REPORT_S = 3.0
+_PAUSE_S = 0.02
+_SHOWN_LINES = 20
+
+
+class _Started:
+    """One of them."""
+
+    def __init__(self, hosts: Hosts, share: Share, job: Job, directory: Path) -> None:
+        self.host = share.host
+        self._engine = hosts.engine
+        self._said = directory / f"agent-{share.index}.stderr"
+        self._told = directory / f"agent-{share.index}.stdout"
+        words = hosts.engine.command(share.host, [*module_command("phantora_py"), "agent"])
+        try:
+            with self._said.open("wb") as said, self._told.open("wb") as told:
+                self.process = subprocess.Popen(
+                    words, stdin=subprocess.PIPE, stdout=told, stderr=said, start_new_session=True
+                )
+        except OSError as error:
+            raise UsageError(
+                f"The agent of host {share.host} cannot be started: {words[0]}: {error.strerror}."
+            ) from error
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has ended, which `error` tells
+            self.process.stdin.write(replace(job, share=share).to_json().encode() + b"\n")
+            self.process.stdin.flush()
+
+    def error(self) -> PhantoraError | None:
+        """Why it has ended, if it did so for a reason of its own."""
+        status = self.process.poll()
+        if not status:
+            return None
+        said = self._said.read_text(errors="replace")
+        why = self._engine.explain(self.host, status, said)
+        if why is not None:
+            return UsageError(why)
+        report = _report(self._told.read_text(errors="replace"))
+        if report is not None:
+            kind = UsageError if report["exit_code"] == UsageError.exit_code else InternalError
+            return kind(f"Host {self.host}: {report['message']}")
+        words = "\n  ".join(said.splitlines()[-_SHOWN_LINES:]) or "it said nothing."
+        return InternalError(f"The agent of host {self.host} ended with status {status}: {words}")
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+
+
+class StartedHosts:
+    """While entered, all of them; when left, none."""
+
+    def __init__(self, hosts: Hosts, job: Job, directory: Path) -> None:
+        """`directory`: for what they say. Raises: UsageError."""
+        self._hosts = hosts
+        self._job = job
+        self._directory = directory
+        self._started: list[_Started] = []
+
+    def __enter__(self) -> "StartedHosts":
+        try:
+            for share in self._hosts.shares[1:]:
+                started = _Started(self._hosts, share, self._job, self._directory)
+                self._started.append(started)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def check(self) -> None:
+        """Raises: UsageError or InternalError if one has ended for a reason of its own."""
+        for started in self._started:
+            if (error := started.error()) is not None:
+                raise error
+
+    def explain(self, outcome: Outcome) -> Outcome:
+        """The run's end, with what the agent of another host says if it was the cause."""
+        if outcome.exit_code not in {RankFailed.exit_code, InternalError.exit_code}:
+            return outcome
+        deadline_s = time.monotonic() + _REPORT_S
+        while time.monotonic() < deadline_s:
+            for started in self._started:
+                error = started.error()
+                if error is not None and (outcome.failed_rank is None or _is_cause(error)):
+                    return replace(outcome, exit_code=error.exit_code, message=str(error))
+            if all(started.process.poll() is not None for started in self._started):
+                break
+            time.sleep(_PAUSE_S)
+        return outcome
+
+    def _end(self) -> None:
+        deadline_s = time.monotonic() + _END_LIMIT_S
+        for started in self._started:
+            started.close()
+        for started in self._started:
+            try:
+                started.process.wait(max(deadline_s - time.monotonic(), 0.0))
+            except subprocess.TimeoutExpired:
+                started.process.kill()
+                started.process.wait()
+                print(f"phantora: the agent of host {started.host} was killed.", file=sys.stderr)
+
+
+def _is_cause(error: PhantoraError) -> bool:
+    """Whether a rank that failed did so because its agent had to stop."""
+    return isinstance(error, UsageError)
+
+
+def _report(told: str) -> Mapping[str, object] | None:
+    """What an agent says last on its standard output, see `phantora_py.cli.agent`."""
+    try:
+        report = json.loads(told.splitlines()[-1])
+    except (ValueError, IndexError):
+        return None
+    is_report = isinstance(report, dict) and report.keys() == {"exit_code", "message"}
+    return report if is_report else None
