@@ -69,6 +69,21 @@ class Call:
             yield {**sizes, **types, **({"grouped": True} if grouped else {})}
 
 
+class Convolved(Call):
+    """A convolution with windows of 3 x 3: images, channels, filters and pixels of an edge."""
+
+    def signatures(self, number: str, result: str, grouped: bool) -> Iterator[dict[str, Any]]:
+        """As cuDNN sees it."""
+        assert (number, result, grouped) == ("f32", "f32", False), "it is measured in f32"
+        for images, channels, filters, edge in self.products:
+            x, y = [images, channels, edge, edge], [images, filters, edge, edge]
+            sizes = {"x": x, "y": y, "w": [filters, channels, 3, 3], "groups": 1}
+            held = images * edge * edge * (channels + filters) + 9 * channels * filters
+            call = {"kind": "library", "library": "cudnn", "operation": "convolution_forward"}
+            types = {"type": number, "compute": "f32", "layout": "contiguous"}
+            yield call | types | sizes | {"bytes": 4 * held, "flops": 0}
+
+
 def read_eight_bit(folder: Path) -> dict[tuple[str, str], list[Call]]:
     """By profile and kind of scale: one for an operand (`fp8`), or for a block (`fp8_block`)."""
     found: dict[tuple[str, str], list[Call]] = defaultdict(list)
@@ -91,6 +106,20 @@ def read_single(folder: Path) -> dict[tuple[str, str], list[Call]]:
                 batch = int(row["B"]) if operation == "bmm" else 1
                 sizes = batch, int(row["M"]), int(row["N"]), int(row["K"])
                 found[gpu, operation].append(Call((sizes,), 0, float(row["Latency"]) * 1e6))
+    return dict(found)
+
+
+def read_convolutions(folder: Path) -> dict[str, list[Call]]:
+    """By profile; all that are published have windows of 3 x 3 and a step of one pixel."""
+    found: dict[str, list[Call]] = defaultdict(list)
+    for row in _rows(folder / "neusight_conv_fp32.csv.gz"):
+        gpu = _SINGLE_GPUS.get(row["Device"])
+        window = row["Kernel_Szie"], row["Stride"], row["Padding"]
+        if gpu is not None and window == ("3", "1", "1"):
+            names = ("B", "Input_Channel", "Output_Channel", "Input_Size")
+            images, channels, filters, edge = (int(row[name]) for name in names)
+            sizes = ((images, channels, filters, edge),)
+            found[gpu].append(Convolved(sizes, 0, float(row["Latency"]) * 1e6))
     return dict(found)
 
 
@@ -177,6 +206,8 @@ def tables(folder: Path) -> Iterator[str]:
     for (gpu, operation), calls in sorted(read_single(folder).items()):
         what = "f32, batched" if operation == "bmm" else "f32"
         yield _line(what, calls, load_gpu(gpu), ("f32", "f32"))
+    for gpu, calls in sorted(read_convolutions(folder).items()):
+        yield _line("f32, convolution", calls, load_gpu(gpu), ("f32", "f32"))
     for (gpu, library), calls in sorted(read_experts(folder).items()):
         yield _line(f"experts, {library}", calls, load_gpu(gpu), ("bf16", "bf16"))
 

@@ -17,6 +17,7 @@ from sim_server.kernels.attention import Strips, pass_ns, pass_region
 from sim_server.kernels.gemm import Product, product_ns
 from sim_server.kernels.recurrent import is_recurrent, time_recurrent
 from sim_server.kernels.timing import Tier, Timing
+from sim_server.kernels.winograd import single_ns
 from sim_server.kernels.work import Work
 from sim_server.records.payloads import (
     Attention,
@@ -163,7 +164,12 @@ def _time_convolution(signature: Convolution, gpu: GpuProfile) -> Timing:
     product = Product(
         m, n, k, signature["groups"], traffic_bytes, slowdown / _CONVOLUTION_EFFICIENCY
     )
-    duration_ns, blocks = product_ns(product, gpu.gemm, gpu.sm_count)
+    single = None
+    if number == "f32":
+        single = single_ns(
+            signature, Product(m, n, k, signature["groups"], traffic_bytes, 1.0), gpu
+        )
+    duration_ns, blocks = single or product_ns(product, gpu.gemm, gpu.sm_count)
     sizes = "x".join(map(str, signature["x"]))
     window = "x".join(map(str, signature["w"]))
     return Timing(
@@ -172,6 +178,7 @@ def _time_convolution(signature: Convolution, gpu: GpuProfile) -> Timing:
         kernel_class="convolution",
         name=f"cudnn {signature['operation']} {signature['type']} {sizes} by {window}",
         sm_demand=min(1.0, blocks / gpu.sm_count),
+        region="f32" if single else "",
     )
 
 

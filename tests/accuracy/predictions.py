@@ -126,6 +126,17 @@ def _optimized(chance: random.Random) -> Signature:
     return _kernel(name, -(-elements // 65536), 512, {}, {"elements": elements})
 
 
+def _convolved(chance: random.Random) -> Signature:
+    images, channels, filters = (_between(chance, 2, 9) for _ in range(3))
+    edge = chance.randint(5, 60)
+    x, y = [images, channels, edge, edge], [images, filters, edge, edge]
+    sizes = {"x": x, "y": y, "w": [filters, channels, 3, 3], "groups": 1}
+    moved = 4 * (edge * edge * images * (channels + filters) + 9 * channels * filters)
+    call = {"kind": "library", "library": "cudnn", "operation": "convolution_forward"}
+    types = {"type": "f32", "compute": "f32", "layout": "contiguous"}
+    return call | types | sizes | {"bytes": moved, "flops": 0}
+
+
 def _attended(chance: random.Random) -> Signature:
     backward = chance.random() < 0.5
     lengths = _between(chance, 4, 13)
@@ -146,6 +157,7 @@ CLASSES: dict[str, Callable[[random.Random], Signature]] = {
     "f8 products": _product("f8e4m3", "bf16"),
     "grouped products": _product("bf16", "bf16", batch=16, grouped=True),
     "attention": _attended,
+    "f32 convolutions": _convolved,
     "element-wise": _added,
     "element-wise, broadcast": _placed,
     "norm": _normed,

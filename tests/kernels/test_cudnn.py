@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import pytest
@@ -138,6 +139,34 @@ def test_layout_and_arithmetic_of_convolutions(timers: dict[str, KernelTimer]) -
     tf32 = time(_convolution("forward", type="f32", compute="tf32")).duration_ns
     plain = time(_convolution("forward", type="f32")).duration_ns
     assert fast < tf32 < plain / 4
+
+
+@pytest.mark.parametrize(
+    ("sizes", "microseconds"),
+    [((47, 187, 1622, 8), 609), ((35, 1329, 297, 9), 1691), ((11, 1187, 87, 20), 732)],
+)
+def test_published_convolutions_in_f32(
+    timers: dict[str, KernelTimer], sizes: tuple[int, int, int, int], microseconds: float
+) -> None:
+    """Winograd's algorithm on an A100 (sitar-lab/NeuSight@6945927), within the 90th percentile."""
+    images, channels, filters, edge = sizes
+    x, y = [images, channels, edge, edge], [images, filters, edge, edge]
+    window = [filters, channels, 3, 3]
+    call = _convolution("forward", type="f32", x=x, y=y, w=window)
+    call["bytes"] = 4 * (prod(x) + prod(y) + prod(window))
+    assert timers["a100"].time(call).duration_ns / 1e3 == pytest.approx(microseconds, rel=0.45)
+    backward = call | {"operation": "convolution_dgrad", "x": y, "y": x}
+    backward["w"] = [channels, filters, 3, 3]
+    assert timers["a100"].time(backward).duration_ns == timers["a100"].time(call).duration_ns
+
+
+def test_a_step_of_two_pixels_is_no_winograd(timers: dict[str, KernelTimer]) -> None:
+    """It is a quarter of the product, without transforms, and no window of 1 x 1 has them."""
+    whole = timers["a100"].time(_convolution("forward", type="f32")).duration_ns
+    halved = _convolution("forward", type="f32", y=[256, 128, 14, 14])
+    direct = timers["a100"].time(_convolution("wgrad", type="f32")).duration_ns
+    assert whole < direct  # the same multiply-adds
+    assert timers["a100"].time(halved).duration_ns > whole / 4
 
 
 @pytest.mark.parametrize(
