@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from phantora_py.data import RunData
+from phantora_py.data import OF_TRACES, RunData
 from phantora_py.data.rows import Batch
 from phantora_py.data.schema import BATCH_SOURCES
 from phantora_py.report.gpus import run_gpus
@@ -91,6 +91,8 @@ def _again(
     data: RunData, spans: npt.NDArray[np.void], flops: npt.NDArray[np.float64]
 ) -> float | None:
     """FLOPs of the kernels that were issued between the marks of checkpoints."""
+    if data.run["host_time"] == OF_TRACES:
+        return None  # they do not tell
     events = {event for _, _, event in data.recomputations}
     # Without host time a stretch begins and ends at once; of a compiled one nobody knows the parts.
     if (events and data.run["host_time"] == "off") or "compiled" in events:

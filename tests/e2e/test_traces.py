@@ -10,6 +10,8 @@ from phantora_runs import EXAMPLES, PROGRAMS, Phantora, Run
 
 from phantora_py.cli import main
 from phantora_py.data import RunData
+from phantora_py.report.findings import Findings
+from phantora_py.report.sections import throughput
 from phantora_py.traces.agreement import disagreements
 from phantora_py.traces.folder import read_folder
 from sim_server.chakra.execution_trace_pb2 import ALL_TO_ALL, COMM_SEND_NODE
@@ -102,6 +104,13 @@ def test_simulating_the_trace_gives_the_run(exported: tuple[str, Run, Path]) -> 
         expected, found = (makespan_ns(data, rank) for data in (run.data, again))
         assert found == pytest.approx(expected, rel=MOST_DIFFERENCE)
     assert starts(again) == starts(run.data)
+    # What checkpoints computed again stands in no trace, so that the model's own part is not known.
+    of_trace = throughput.make(Findings(again))
+    assert (
+        of_trace is None
+        or of_trace["utilization"] is None
+        or of_trace["utilization"]["mfu"] is None
+    )
 
 
 def makespan_ns(data: RunData, rank: int) -> int:
