@@ -186,7 +186,7 @@ class Settings:
             },
             executor=values.get("executor"),
             iteration=values.get("iteration"),
-            lookups=values.get("lookups", []),
+            lookups=values.get("lookups", ()),
             fold=Fold.from_dict(values["fold"]) if values.get("fold") else None,
         )
 

@@ -367,9 +367,9 @@ def test_vendor_libraries(phantora: Phantora, tmp_path: Path) -> None:
     assert [path.name.split("_arch")[0] for path in tmp_path.glob("swish*")] == [
         "swish_vectorized8"
     ]
-    # The statuses of twelve factorisations; another number for each of svd and eig. How many places
-    # the transposed coordinates have is known.
-    assert synthetic_reads(run) == (12 + 3) * steps
+    # The statuses of twelve factorisations; another number for each of svd and eig; whether the two
+    # matrices of eig are finite. How many places the transposed coordinates have is known.
+    assert synthetic_reads(run) == (12 + 3 + 2) * steps
 
 
 def test_sparse_pairs_and_symmetric_systems(phantora: Phantora) -> None:

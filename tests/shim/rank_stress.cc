@@ -122,7 +122,8 @@ void fork_child() {
   CHECK(child >= 0);
   if (child == 0) {
     const bool detached = !ph::attached() && ph::clock_virtual() && ph::host_clock_ns() > 0;
-    ph::emit(ph::Record{});
+    ph::Record record{};
+    ph::emit(record);
     ph::wait(ph::Record{});
     _exit(detached ? 0 : 1);
   }
