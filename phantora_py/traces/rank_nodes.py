@@ -32,25 +32,11 @@ from sim_server.records import (
     named_args,
 )
 from sim_server.records.announced import signed
+from sim_server.records.call_names import COPY_NAMES, WAIT_NAMES
 
-_COPIES = {
-    CopyKind.HOST_TO_DEVICE: "Memcpy HtoD",
-    CopyKind.DEVICE_TO_HOST: "Memcpy DtoH",
-    CopyKind.DEVICE_TO_DEVICE: "Memcpy DtoD",
-    CopyKind.PEER_TO_PEER: "Memcpy PtoP",
-    CopyKind.HOST_TO_HOST: "Memcpy HtoH",
-}
-_WAITS = {
-    WaitKind.STREAM: "cudaStreamSynchronize",
-    WaitKind.EVENT: "cudaEventSynchronize",
-    WaitKind.DEVICE: "cudaDeviceSynchronize",
-    WaitKind.LAUNCH_QUEUE: "cudaLaunchKernel: queue full",
-}
-# Questions: one that is answered "done" is a wait.
-_QUERIES = {
-    WaitKind.QUERY_STREAM: "cudaStreamQuery",
-    WaitKind.QUERY_EVENT: "cudaEventQuery",
-}
+# That wait for device work. Questions: one that is answered "done" is a wait.
+_WAITS = {WaitKind.STREAM, WaitKind.EVENT, WaitKind.DEVICE, WaitKind.LAUNCH_QUEUE}
+_QUERIES = {WaitKind.QUERY_STREAM, WaitKind.QUERY_EVENT}
 _LAUNCHES = {
     RecordKind.KERNEL: "cudaLaunchKernel",
     RecordKind.COPY: "cudaMemcpyAsync",
@@ -135,8 +121,7 @@ class RankNodes:
             if kind is WaitKind.COMM_SPLIT:
                 told |= {"split_of": str(args["parent"]), "split_index": args["index"]}
                 told |= {"color": joining.colour, "key": joining.position}
-            name = "ncclCommInitRank" if kind is WaitKind.COMM_INIT else "ncclCommSplit"
-            yield self._call(name, step.done_ns, told)
+            yield self._call(WAIT_NAMES[kind], step.done_ns, told)
         elif kind in (WaitKind.RESUME, WaitKind.OUTSIDE) and step.done_ns > step.time_ns:
             yield from self._work_before(step)
             self._gap_ns = step.done_ns - step.time_ns
@@ -145,13 +130,13 @@ class RankNodes:
             awaited = self._awaited_by(kind, step, stream)
             if awaited:
                 yield from self._work_before(step)
-                node = self._call({**_WAITS, **_QUERIES}[kind], step.time_ns)
+                node = self._call(WAIT_NAMES[kind], step.time_ns)
                 node.data_deps.extend(awaited)
                 node.attr.append(attribute("waited_ns", step.done_ns - step.time_ns))
                 self._awaited.update(awaited)
                 yield node
             elif step.done_ns > step.time_ns:
-                raise Fault(f"{_WAITS.get(kind, kind.name)} waited, and nothing was under way")
+                raise Fault(f"{WAIT_NAMES[kind]} waited, and nothing was under way")
 
     def _work_before(self, step: RecordedStep) -> Iterator[Node]:
         if self._gap_ns:
@@ -199,7 +184,7 @@ class RankNodes:
         if step.kind is RecordKind.COPY:
             kind = CopyKind(step.id)
             known: dict[str, Value] = {"copy": kind.name.lower(), "copy_bytes": step.args[0]}
-            return _COPIES[kind], known | (
+            return COPY_NAMES[kind], known | (
                 {"pageable": True} if step.flags & CopyFlags.PAGEABLE else {}
             )
         signature = self._signatures.get(step.id)

@@ -13,25 +13,7 @@ from phantora_py.data import RunData
 from phantora_py.report.communication import Layouts
 from sim_server.log.history import COPY_SPAN, FILL_SPAN, HOST_WAIT_SPAN, KERNEL_SPAN
 from sim_server.records import CopyKind, WaitKind
-
-_COPIES = {
-    CopyKind.HOST_TO_DEVICE: "Memcpy HtoD",
-    CopyKind.DEVICE_TO_HOST: "Memcpy DtoH",
-    CopyKind.DEVICE_TO_DEVICE: "Memcpy DtoD",
-    CopyKind.PEER_TO_PEER: "Memcpy PtoP",
-    CopyKind.HOST_TO_HOST: "Memcpy HtoH",
-}
-_WAITS = {
-    WaitKind.STREAM: "cudaStreamSynchronize",
-    WaitKind.EVENT: "cudaEventSynchronize",
-    WaitKind.DEVICE: "cudaDeviceSynchronize",
-    WaitKind.QUERY_STREAM: "cudaStreamQuery",
-    WaitKind.QUERY_EVENT: "cudaEventQuery",
-    WaitKind.ELAPSED: "cudaEventElapsedTime",
-    WaitKind.LAUNCH_QUEUE: "cudaLaunchKernel: queue full",
-    WaitKind.COMM_INIT: "ncclCommInitRank",
-    WaitKind.COMM_SPLIT: "ncclCommSplit",
-}
+from sim_server.records.call_names import COPY_NAMES, WAIT_NAMES
 
 
 @dataclass(frozen=True)
@@ -65,14 +47,14 @@ class Labels:
             known = {"class": timing["class"], "tier": timing["tier"]}
             return Label("kernel", timing["name"], "cudaLaunchKernel", known)
         if kind == COPY_SPAN:
-            name = _COPIES[CopyKind(identifier)]
+            name = COPY_NAMES[CopyKind(identifier)]
             return Label("gpu_memcpy", name, "cudaMemcpyAsync", {})
         if kind == FILL_SPAN:
             return Label("gpu_memset", "Memset (Device)", "cudaMemsetAsync", {})
         if kind == HOST_WAIT_SPAN:
             wait = WaitKind(identifier)
             words = f"wait: {wait.name.lower().replace('_', ' ')}"
-            return Label("cuda_runtime", _WAITS.get(wait, words), "", {})
+            return Label("cuda_runtime", WAIT_NAMES.get(wait, words), "", {})
         return self._communication(self._data.operations[identifier])
 
     def _communication(self, operation: dict[str, Any]) -> Label:
