@@ -199,7 +199,9 @@ def script_clock(
         site = max(once, key=lambda name: (len(once[name]), once[name][-1]))
         found_ns = _timed_ns(marks, site, list(once.values()))
     else:
-        by_site = {site: _between_ns(times, host_ns) for site, times in lines.items()}
+        by_site = {
+            site: _between_ns(times, host_ns, iterations.alike) for site, times in lines.items()
+        }
         known = {site: ns for site, ns in by_site.items() if ns}
         if not known:
             return None
@@ -235,8 +237,11 @@ def _timed_ns(marks: RankMarks, site: str, lines: list[Nanoseconds]) -> int:
     return int(np.median(timed)) if timed else 0
 
 
-def _between_ns(times_ns: Nanoseconds, host_ns: Nanoseconds) -> int:
-    """Of one line: from read to read, over the iterations between; 0 if that varies."""
+def _between_ns(times_ns: Nanoseconds, host_ns: Nanoseconds, alike: npt.NDArray[np.bool_]) -> int:
+    """Of one line: from read to read, over the iterations between; 0 if their number varies. The
+    mean of reads around `alike` iterations: a host that runs ahead of its GPU until it waits reads
+    unequal times, which are right in the mean alone.
+    """
     times_ns = times_ns[(times_ns >= host_ns[0]) & (times_ns <= host_ns[-1])]
     if len(times_ns) < 2:
         return 0
@@ -246,7 +251,10 @@ def _between_ns(times_ns: Nanoseconds, host_ns: Nanoseconds) -> int:
     iterations = passed[reads_each:] - passed[:-reads_each]
     if not len(iterations) or (iterations != iterations[0]).any() or not iterations[0]:
         return 0
-    return int(np.median(ends - begins) / iterations[0])
+    starts, stops = np.maximum(passed[:-reads_each] - 1, 0), passed[reads_each:]
+    around = [alike[start:stop].all() for start, stop in zip(starts, stops, strict=True)]
+    times = (ends - begins)[around]
+    return int(times.mean() / iterations[0]) if len(times) else 0
 
 
 def _reads_per_iteration(times_ns: Nanoseconds, host_ns: Nanoseconds) -> int:

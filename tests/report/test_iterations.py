@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 from made_runs import HOST_WAIT, KERNEL, Marker, Span, make_run
 
 from phantora_py.data import RunData
@@ -140,6 +141,23 @@ def test_a_clock_that_is_read_several_times_in_each(tmp_path: Path) -> None:
     clock = summary["iterations"]["script_clock"]
     assert clock is not None
     assert (clock["reads_per_iteration"], clock["iteration_ns"]) == (8, 8000)
+
+
+def test_a_clock_of_a_host_that_runs_ahead(tmp_path: Path) -> None:
+    """It issues four iterations at once and waits for the last: most reads are too close, and
+    their mean is an iteration.
+    """
+    spans: list[Span] = []
+    markers: list[Marker] = []
+    for number in range(17):
+        issued_ns = number // 4 * 32000 + number % 4 * 2000
+        spans.append((KERNEL, issued_ns, number * 8000, number * 8000 + 8000))
+        markers.append((0, issued_ns + 1, MarkerKind.CLOCK_READ, "train.py:7 main"))
+        markers += steps(0, issued_ns + 2)
+    summary = summarise(make_run(tmp_path / "a.phr", [spans], markers))
+    clock = summary["iterations"]["script_clock"]
+    assert clock is not None
+    assert clock["iteration_ns"] == pytest.approx(8000, rel=0.1)
 
 
 def test_iterations_that_last_differently(tmp_path: Path) -> None:
