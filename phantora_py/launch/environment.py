@@ -80,8 +80,6 @@ def executed_environment(inherited: Mapping[str, str]) -> dict[str, str]:
         "PYTHONPATH": os.pathsep.join(entry for entry in path if entry),
         # Of the programs of ours: that of the rank may be any.
         "PHANTORA_PYTHON": sys.executable,
-        # What it prints is seen at once; torchrun says `python -u`.
-        "PYTHONUNBUFFERED": inherited.get("PYTHONUNBUFFERED", "1"),
     }
 
 

@@ -48,8 +48,7 @@ class RankProcesses:
         self._imports = plan.fork and plan.backend == "native"
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._connection = ours
-        # What a program executes is told so by PYTHONUNBUFFERED.
-        unbuffered = ["-u"] if "-u" in plan.argv or plan.own_ranks else []
+        unbuffered = ["-u"] if "-u" in plan.argv else []
         module = "starter" if plan.backend == "native" else "container_starter"
         with theirs:
             self._starter = subprocess.Popen(

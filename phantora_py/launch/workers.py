@@ -286,7 +286,7 @@ def _is_ours(executables: Sequence[bytes]) -> bool:
 
 def _program(words: Sequence[str]) -> tuple[str, str, list[str]] | None:
     """Form, target and arguments of what a Python is to run; None: it needs a start of its own."""
-    # Options that are as they are here; the template is unbuffered.
+    # Options that are as they are here, or nearly: what a worker prints is written line by line.
     usual = {"-u", *subprocess._args_from_interpreter_flags()}  # type: ignore[attr-defined]
     rest = list(itertools.dropwhile(usual.__contains__, words))
     if len(rest) > 1 and rest[0] in ("-c", "-m"):

@@ -41,6 +41,14 @@ def _hand_over() -> None:
         os._exit(status)
 
 
+def _print_lines() -> None:
+    """A line is there once it is printed, as on a terminal, and whole: those of several processes
+    that share an output do not get into each other, as they would without a buffer.
+    """
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(line_buffering=True)
+
+
 def _start_runtime() -> None:
     if "PHANTORA_RANK" not in os.environ and "PHANTORA_OWN_RANKS" not in os.environ:
         return
@@ -68,6 +76,7 @@ def _chain() -> None:
     _load(PathFinder.find_spec("sitecustomize", sys.path), "sitecustomize")
 
 
+_print_lines()
 _hand_over()
 _start_runtime()
 _chain()

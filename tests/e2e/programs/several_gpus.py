@@ -114,7 +114,8 @@ def reduce_in_worker(worker: int, identifier: bytes, gpus: int) -> None:
             at = ctypes.c_void_p(tensor.data_ptr())
             call("ncclAllReduce", at, at, ctypes.c_size_t(size), NCCL_FLOAT, NCCL_SUM, comm, None)
         call("ncclGroupEnd")
-    print("reduced", worker, [one[0].item() for one in inputs], flush=True)
+    # In one write: the other worker prints at the same time.
+    print(f"reduced {worker} {[one[0].item() for one in inputs]}\n", end="", flush=True)
 
 
 def run_workers(gpus: int) -> None:
