@@ -4,6 +4,7 @@ import os
 import resource
 import shutil
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,12 @@ _MOST_PATH_BYTES = 70
 # Channels, and a data file of some length; a larger one is refused when it comes to that.
 _FILE_BYTES = 64 << 20
 _FILES_PER_RANK = 4
+# Of a run of N ranks, 26 + 2 N processes and threads were counted on two processors, without the
+# program's own. gRPC's go with the processors: up to 16, three times (assumed).
+_PROCESSES = 24
+_PROCESSES_PER_RANK = 2
+_PROCESSES_PER_PROCESSOR = 3
+_MOST_PROCESSORS = 16
 # A rank reserves 1 TiB for its GPU (csrc/shim/core/addresses.h), and PyTorch's libraries beside it.
 _ADDRESS_BYTES = 5 << 38
 # A thread reserves 8 MiB for its stack and up to 128 MiB for its part of the heap; a server has
@@ -42,6 +49,35 @@ def require_files(ranks: int) -> None:
             f"Raise the limit (ulimit -n {needed}) or run fewer ranks."
         )
     resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
+def require_processes(ranks: int) -> None:
+    """Raises: UsageError if fewer processes and threads can be started here than a run needs, by
+    whichever limit: of the user or of a container. It is tried, as gRPC ends or waits for ever in a
+    process that cannot start a thread.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NPROC, (hard, hard))
+    processors = min(os.cpu_count() or 1, _MOST_PROCESSORS)
+    needed = _PROCESSES + _PROCESSES_PER_RANK * ranks + _PROCESSES_PER_PROCESSOR * processors
+    end = threading.Event()
+    started: list[threading.Thread] = []
+    try:
+        for _ in range(needed):
+            thread = threading.Thread(target=end.wait, daemon=True)
+            thread.start()
+            started.append(thread)
+    except RuntimeError as error:
+        raise UsageError(
+            f"{len(started)} more processes and threads can be started here, and a run of {ranks} "
+            f"ranks needs {needed}. Raise the limit (ulimit -u, or the container's) or run fewer "
+            "ranks."
+        ) from error
+    finally:
+        end.set()
+        for thread in started:
+            thread.join()
 
 
 def find_room(ranks: int) -> Path:

@@ -19,6 +19,7 @@ from phantora_py.data import RunData
 from phantora_py.data.operations import tracks_of
 from phantora_py.report.stream_order import NOTHING, RankOrder, rank_order
 from phantora_py.report.window import Window
+from sim_server.errors import UsageError
 from sim_server.log.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN, KERNEL_SPAN
 
 
@@ -144,7 +145,13 @@ class _Walk:
         arrivals = zip(operation["arrivals_ns"], tracks_of(operation), strict=True)
         _, (rank, device) = max(arrivals, key=operator.itemgetter(0))
         self._rank = self._data.told.stand_in(rank)
-        return self._order(self._rank).operations[int(span["id"]), device]
+        last = self._order(self._rank).operations.get((int(span["id"]), device))
+        if last is None:
+            raise UsageError(
+                f"{self._data.path} is damaged: rank {self._rank} came last to operation "
+                f"{span['id']} and has no part of it"
+            )
+        return last
 
     def _host(self) -> int:
         """From a host's call back to the end of its last wait, and what that waited for."""

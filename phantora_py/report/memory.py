@@ -72,6 +72,11 @@ def memory_peak(data: RunData, series: MemorySeries) -> Peak:
     events = _by_device(data)[series.ranks[0], series.device]
     fullest = int(np.argmax(series.in_use_bytes))
     live = _live(data, events[: fullest + 1])
+    if live and not events[fullest].in_use_bytes:
+        raise UsageError(
+            f"{data.path} is damaged: allocations: rank {series.ranks[0]} has taken memory, and "
+            "none is in use"
+        )
     groups: dict[tuple[str, str], list[int]] = {}
     for event in live:
         kind = MemoryKind(event.kind).name.lower().replace("_", " ")

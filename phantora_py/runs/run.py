@@ -125,6 +125,7 @@ def prepare(options: RunOptions) -> Prepared:
     limits.require_files(started)
     limits.require_file_size(started)
     limits.require_addresses()
+    limits.require_processes(started)
     notes = list(launch.notes) if launch else []
     notes += idle_gpus(layout)
     if command.program.torch:

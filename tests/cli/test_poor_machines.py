@@ -14,6 +14,20 @@ PHANTORA = f"{sys.executable} -m phantora_py"
 RUN = f"{PHANTORA} run --quiet -o out.phr --"
 SERVE = f"{PHANTORA} serve --listen unix:socket --token-file token"
 
+FEW_PROCESSES = """
+import os, resource, sys
+from phantora_py.launch import limits
+from sim_server.errors import UsageError
+
+resource.setrlimit(resource.RLIMIT_NPROC, (int(sys.argv[1]),) * 2)
+if os.geteuid() == 0:
+    os.setuid(64321)  # nobody's
+try:
+    limits.require_processes(2)
+except UsageError as error:
+    print(error)
+"""
+
 
 def shell(directory: Path, script: str, *words: str, **environment: str) -> tuple[int, str]:
     """Exit code and errors of a script."""
@@ -54,6 +68,22 @@ def test_refused(tmp_path: Path, script: str, message: str) -> None:
     assert message in said
     assert len(said.splitlines()) <= 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("most", [1, 20, 28])
+def test_few_processes(most: int) -> None:
+    """Of a user who is not root, whom the limit does not bind."""
+    done = subprocess.run(
+        [sys.executable, "-c", FEW_PROCESSES, str(most)],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.stderr == ""
+    assert "more processes and threads can be started here, and a run of 2 ranks needs" in (
+        done.stdout
+    )
 
 
 @pytest.mark.skipif(not may_mount(), reason="needs a user namespace that may mount")

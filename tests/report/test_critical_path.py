@@ -13,6 +13,8 @@ from played_files import played_run
 from phantora_py.data import RunData
 from phantora_py.report.critical_path import Cause, critical_path
 from phantora_py.report.window import Window, whole_run
+from sim_server.errors import UsageError
+from sim_server.log.history import COMMUNICATION_SPAN
 from sim_server.records import CopyKind, NcclOpKind, RecordKind, WaitKind
 
 HOST, WAITING, COMMUNICATION = "host", "waiting", "communication"
@@ -103,6 +105,15 @@ def test_the_rank_that_came_last(tmp_path: Path) -> None:
     """The path leaves the rank at whose end it began for the one that the others waited for."""
     data = played_run(tmp_path / "a.phr", all_reduces([300, 900, 400]))
     assert path_of(data) == [(1, "k1", 900), (0, COMMUNICATION, 1000), (0, "k2", 50)]
+
+
+def test_an_operation_without_the_part_of_who_came_last(tmp_path: Path) -> None:
+    """The file is refused."""
+    data = played_run(tmp_path / "a.phr", all_reduces([300, 900, 400]))
+    parts = (data.spans["kind"] == COMMUNICATION_SPAN) & (data.spans["rank"] == 1)
+    data.spans["id"][parts] += 1
+    with pytest.raises(UsageError, match=r"a\.phr is damaged: .*rank 1 came last to operation"):
+        path_of(data)
 
 
 def test_ranks_that_come_at_once(tmp_path: Path) -> None:

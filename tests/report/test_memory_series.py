@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from made_runs import KERNEL, make_run
 from pages import page_of, section
 
 from phantora_py.data import RunData
 from phantora_py.report.memory import LiveRow, memory_peak, memory_series
+from sim_server.errors import UsageError
 from sim_server.records import MemoryKind
 
 DEVICE, CONTEXT, NCCL = MemoryKind.DEVICE, MemoryKind.CONTEXT, MemoryKind.NCCL
@@ -104,3 +106,12 @@ def test_earlier_versions(tmp_path: Path) -> None:
     """A file without allocations says so."""
     page = page_of(make_run(tmp_path / "a.phr", [[(KERNEL, 0, 0, 9)]]), tmp_path / "a.html")
     assert "Memory over time is not in this file" in section(page, "memory").text
+
+
+def test_memory_that_was_taken_and_is_not_in_use(tmp_path: Path) -> None:
+    """The file is refused: shares of nothing cannot be told."""
+    rows = [[0, 10, 0, int(DEVICE), MIB, 0, 100, "train.py:1 main"]]
+    data = make_run(tmp_path / "a.phr", [[(KERNEL, 0, 0, 200)]], allocations=rows)
+    (series,) = memory_series(data)
+    with pytest.raises(UsageError, match=r"a\.phr is damaged: allocations: rank 0 has taken"):
+        memory_peak(data, series)
