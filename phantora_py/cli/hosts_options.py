@@ -12,7 +12,7 @@ def add_hosts_arguments(group: argparse._ArgumentGroup) -> None:
         "--hosts",
         metavar="HOST,...|N",
         help="run the ranks on these hosts; the first is this one, which keeps the data file. With "
-        "--engine slurm: on N hosts of the allocation (docs/hosts.md)",
+        "--engine slurm or ray: on N hosts of the allocation or cluster (docs/hosts.md)",
     )
     group.add_argument("--hosts-file", type=Path, metavar="FILE", help="the hosts, one on a line")
     group.add_argument(

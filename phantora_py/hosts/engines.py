@@ -4,6 +4,7 @@ Each engine makes a command line that has our standard input, output and error: 
 its job there, with the token, and ends when its standard input does.
 """
 
+import json
 import os
 import shlex
 import socket
@@ -11,10 +12,12 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from phantora_py.hosts.ray_nodes import REFUSED
+from phantora_py.launch.module import module_command
 from phantora_py.launch.shares import Engine
 from sim_server.errors import UsageError
 
-ENGINES = ("ssh", "slurm")
+ENGINES = ("ssh", "slurm", "ray")
 SSH_VARIABLE = "PHANTORA_SSH"
 """What is used in place of `ssh`, as words of a shell."""
 _LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -23,6 +26,7 @@ _LOCAL = ("localhost", "127.0.0.1", "::1")
 _CONNECT_S = 10
 _SSH_FAILED = 255
 _COMMAND_LIMIT_S = 60.0
+_RAY_NODES = module_command("phantora_py.hosts.ray_nodes")
 _SHOWN_CHARACTERS = 1000
 
 
@@ -62,17 +66,38 @@ class Slurm:
         return f"Slurm starts nothing on host {host}: {_short(said)}"
 
 
+class Ray:
+    """An actor of Ray's on each host, which holds one of its processors."""
+
+    def command(self, host: str, words: Sequence[str]) -> list[str]:
+        """See `Engine`, as for `explain`."""
+        return [*_RAY_NODES, "run", host, *words]
+
+    def explain(self, host: str, status: int, said: str) -> str | None:
+        if status != REFUSED:
+            return None
+        return f"Ray starts nothing on host {host}: {_short(said)}"
+
+
 def choose_engine(name: str) -> Engine:
     """The engine of that name."""
-    return Slurm() if name == "slurm" else Ssh(os.environ.get(SSH_VARIABLE, "ssh"))
+    match name:
+        case "slurm":
+            return Slurm()
+        case "ray":
+            return Ray()
+    return Ssh(os.environ.get(SSH_VARIABLE, "ssh"))
 
 
 def choose_hosts(engine: str, hosts: str | None, file: Path | None) -> list[str]:
     """The hosts of a run in the order of its ranks; ours is the first. Raises: UsageError."""
-    if engine == "slurm":
+    if engine != "ssh":
         if file is not None:
-            raise UsageError("--hosts-file is for --engine ssh; Slurm knows the hosts.")
-        return _allocated(hosts)
+            raise UsageError(f"--hosts-file is for --engine ssh; {engine.title()} knows the hosts.")
+        wanted = hosts or ""
+        if not (wanted.isascii() and wanted.isdecimal() and int(wanted) >= 1):
+            raise UsageError(f"With --engine {engine}, --hosts takes the number of hosts.")
+        return (_allocated if engine == "slurm" else _of_ray)(int(wanted))
     if hosts is not None and file is not None:
         raise UsageError("--hosts and --hosts-file both name the hosts; give one.")
     names = _read(file) if file is not None else [one.strip() for one in (hosts or "").split(",")]
@@ -110,7 +135,7 @@ def _own_address(others: Sequence[str]) -> str:
         return "127.0.0.1"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
-            probe.connect((others[0].rpartition("@")[2], 9))  # sends nothing
+            probe.connect((others[0].rpartition("@")[2].partition("/")[0], 9))  # sends nothing
         except OSError as error:
             raise UsageError(
                 f"It is not known by which address host {others[0]} reaches this one "
@@ -119,10 +144,26 @@ def _own_address(others: Sequence[str]) -> str:
         return str(probe.getsockname()[0])
 
 
-def _allocated(hosts: str | None) -> list[str]:
-    wanted = hosts or ""
-    if not (wanted.isascii() and wanted.isdecimal() and int(wanted) >= 1):
-        raise UsageError("With --engine slurm, --hosts takes the number of hosts.")
+def _of_ray(wanted: int) -> list[str]:
+    try:
+        told = subprocess.run(
+            [*_RAY_NODES, "list"],
+            capture_output=True,
+            text=True,
+            timeout=_COMMAND_LIMIT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise UsageError("The cluster of Ray does not answer. See: ray status") from error
+    if told.returncode != 0:
+        raise UsageError(f"Ray starts no run: {_short(told.stderr)}")
+    nodes: list[str] = json.loads(told.stdout)
+    if len(nodes) < wanted:
+        raise UsageError(f"Ray's cluster has {len(nodes)} nodes and the run is to have {wanted}.")
+    return nodes[:wanted]
+
+
+def _allocated(wanted: int) -> list[str]:
     nodes = os.environ.get("SLURM_JOB_NODELIST")
     if nodes is None:
         raise UsageError(
@@ -139,7 +180,7 @@ def _allocated(hosts: str | None) -> list[str]:
         ).stdout.split()
     except (OSError, subprocess.SubprocessError) as error:
         raise UsageError(f"Slurm does not say which hosts {nodes} are: {error}.") from error
-    if len(listed) < int(wanted):
+    if len(listed) < wanted:
         raise UsageError(
             f"The allocation has {len(listed)} hosts ({nodes}) and the run is to have {wanted}."
         )
@@ -149,7 +190,7 @@ def _allocated(hosts: str | None) -> list[str]:
             f"This host, {own}, is not of the allocation ({nodes}); the run's first host has to "
             "be, so start it there: salloc ... srun --nodes=1 --ntasks=1 --overlap phantora run ..."
         )
-    return [own, *(one for one in listed if one != own)][: int(wanted)]
+    return [own, *(one for one in listed if one != own)][:wanted]
 
 
 def _read(file: Path) -> list[str]:

@@ -47,9 +47,10 @@ def test_names_that_are_none(names: str) -> None:
         choose_hosts("ssh", names, None)
 
 
-def test_slurm_takes_a_number() -> None:
+@pytest.mark.parametrize("engine", ["slurm", "ray"])
+def test_engines_that_know_the_hosts_take_a_number(engine: str) -> None:
     with pytest.raises(UsageError, match="number of hosts"):
-        choose_hosts("slurm", "a,b", None)
+        choose_hosts(engine, "a,b", None)
 
 
 def test_commands_of_engines() -> None:

@@ -11,26 +11,12 @@ from pathlib import Path
 
 import pytest
 import slurm_cluster
+from program_on_hosts import PROGRAM, check_places
 
 from phantora_py.data import RunData
 from phantora_py.isolation import probe
 
 LIMIT_S = 240
-PROGRAM = """\
-import os
-import torch
-import torch.distributed as dist
-
-torch.cuda.set_device(0)
-dist.init_process_group("nccl")
-ones = torch.ones(1 << 20, device="cuda")
-for _ in range(3):
-    dist.all_reduce(ones)
-    torch.cuda.synchronize()
-print("rank", dist.get_rank(), os.environ["PHANTORA_RUN_DIR"], flush=True)
-dist.destroy_process_group()
-"""
-
 pytestmark = [
     pytest.mark.torch,
     pytest.mark.skipif(
@@ -72,11 +58,7 @@ def test_a_run_on_two_hosts(slurm: dict[str, str], tmp_path: Path) -> None:
     """One data file; each host has a run directory of its own, which is gone."""
     code, printed = batch(slurm, tmp_path, 2)
     assert code == 0, printed
-    said = [line.partition("rank ")[2].split() for line in printed.splitlines()]
-    places = {int(number): place for number, place in (one for one in said if len(one) == 2)}
-    assert sorted(places) == [0, 1, 2], printed
-    assert places[0] != places[1] == places[2]
-    assert not any(Path(place).exists() for place in places.values())
+    check_places(printed)
     assert RunData(tmp_path / "run.phr").run["exit_code"] == 0
 
 
