@@ -20,9 +20,10 @@ from phantora_py.data import RunData
 from phantora_py.report.iterations import find_iterations
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
-from phantora_py.runs.resimulate import Watch, resimulate
+from phantora_py.runs.resimulate import resimulate
 from phantora_py.runs.scales import parse_parts
 from phantora_py.runs.simulate_trace import simulate_trace
+from phantora_py.runs.simulated_file import Watch
 from phantora_py.runs.what_if import WhatIf, parse_scales, parse_variables
 from phantora_py.text.wrapping import wrapped
 from sim_server import simulation_pb2 as wire

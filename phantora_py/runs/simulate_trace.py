@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import time
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from phantora_py import __version__
-from phantora_py.agent.datafile import DataFile
 from phantora_py.agent.parts import Outcome
 from phantora_py.data import OF_TRACES, SCHEMA
-from phantora_py.runs.resimulate import NOT_SIMULATED, Watch
-from phantora_py.runs.run import describe_end
+from phantora_py.runs.simulated_file import Watch, simulate_into
 from phantora_py.traces.folder import Kernels, TraceFolder, kernels_of, read_folder
 from sim_server.cluster import Cluster, place
 from sim_server.collectives.version import NEWEST
-from sim_server.errors import Deadlock, PhantoraError, UsageError
+from sim_server.errors import UsageError
 from sim_server.files.output_file import require_output
 from sim_server.files.schema import Fault, mapping, parse, text
 from sim_server.gpu import GpuProfile
@@ -61,39 +57,15 @@ def simulate_trace(
         )
         for rank, steps in enumerate(folder.steps)
     ]
+
+    def play(simulation: Simulation, write: Callable[[str, bytes], None]) -> None:
+        drive(simulation, ranks, dict.fromkeys(range(folder.ranks), 0), write)
+
+    def refusal(error: Exception) -> UsageError:
+        return UsageError(f"{folder.path} cannot be simulated: {error}")
+
     start = _describe(folder, settings)
-    start_s, cpu_start_s = time.monotonic(), time.process_time()
-    file = DataFile(output, start, settings.to_json())
-    try:
-        simulation = Simulation(settings, timer)
-        with watch(simulation):
-            outcome = _simulate(folder, simulation, ranks, file)
-        wall = {
-            "total_s": time.monotonic() - start_s,
-            "startup_s": 0.0,
-            "core_seconds": time.process_time() - cpu_start_s,
-        }
-        file.complete(start | describe_end(outcome, file.digest, wall))
-    except BaseException:
-        file.discard()
-        raise
-    return outcome
-
-
-def _simulate(
-    folder: TraceFolder, simulation: Simulation, ranks: list[SyntheticRank], file: DataFile
-) -> Outcome:
-    outcome = Outcome()
-    try:
-        drive(simulation, ranks, dict.fromkeys(range(folder.ranks), 0), file.write)
-    except (Fault, *NOT_SIMULATED) as error:
-        raise UsageError(f"{folder.path} cannot be simulated: {error}") from error
-    except PhantoraError as error:
-        tables = json.dumps(error.tables) if isinstance(error, Deadlock) else ""
-        outcome = replace(outcome, exit_code=error.exit_code, message=str(error), tables=tables)
-    for name, content in simulation.files():
-        file.write(name, content)
-    return outcome
+    return simulate_into(output, start, settings, timer, watch=watch, play=play, refusal=refusal)
 
 
 def _works(folder: TraceFolder, rank: int, kernels: Kernels, timer: TracedTimer) -> dict[int, Any]:
