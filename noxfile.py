@@ -412,7 +412,12 @@ def accuracy(session: nox.Session) -> None:
         session.error("which folder are the measurements in? nox -s accuracy -- FOLDER")
     (folder,) = folders
     session.install(TORCH, wheel(session), *group("test"), *group("accuracy"))
-    for name in ("kernel_accuracy.py", "memory_accuracy.py", "product_types.py"):
+    for name in (
+        "kernel_accuracy.py",
+        "attention_shapes.py",
+        "memory_accuracy.py",
+        "product_types.py",
+    ):
         session.run("python", f"benchmarks/{name}", folder, "--write")
     collectives = [f"{folder}/nccl_single_node.csv", f"{folder}/nccl_multi_node.csv"]
     session.run("python", "benchmarks/network_accuracy.py", *collectives, "--write")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, fields, replace
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -210,10 +211,16 @@ def hold_out_forward(gpu: GpuProfile, folder: Path) -> Held:
     predicted_ns = _hold_out(
         lambda chosen: passes.take(chosen).predict, times_ns, folds, pass_start(gpu), 300
     )
-    regions = np.array([pass_region(waves, 1) for waves in passes.waves])
+    regions = _pass_regions(passes, [one.length for one in strips])
     library = "FlashAttention-2" if first else "FlashAttention-3"
     name = f"attention forward {gpu.profile}, {library}"
     return Held(name, predicted_ns, times_ns, folds, regions)
+
+
+def _pass_regions(passes: Passes, lengths: Sequence[int]) -> npt.NDArray[np.str_]:
+    """By waves of blocks, and by length."""
+    regions = map(pass_region, passes.waves.tolist(), repeat(1), lengths)
+    return np.array(list(regions))
 
 
 def hold_out_points(gpu: GpuProfile, points: Sequence[Point], library: str, passes: str) -> Held:
@@ -247,7 +254,7 @@ def hold_out_points(gpu: GpuProfile, points: Sequence[Point], library: str, pass
     times_ns = np.array([point.time_ns for point in chosen])
     folds = np.array([point.length for point in chosen])
     predicted_ns = _hold_out(predictor, times_ns, folds, pass_start(gpu)[:4], 300)
-    regions = np.array([pass_region(waves, 1) for waves in fitted.waves])
+    regions = _pass_regions(fitted, [one.length for one in chosen])
     what = "backward (with forward)" if backward else "forward"
     return Held(
         f"attention {what} {gpu.profile}, {library}", predicted_ns, times_ns, folds, regions

@@ -104,7 +104,8 @@ def read_single(folder: Path) -> dict[tuple[str, str], list[Call]]:
             gpu = _SINGLE_GPUS.get(row["Device"])
             if gpu is not None:
                 batch = int(row["B"]) if operation == "bmm" else 1
-                sizes = batch, int(row["M"]), int(row["N"]), int(row["K"])
+                # The kernels' grids say that K counts the columns of the result.
+                sizes = batch, int(row["M"]), int(row["K"]), int(row["N"])
                 found[gpu, operation].append(Call((sizes,), 0, float(row["Latency"]) * 1e6))
     return dict(found)
 

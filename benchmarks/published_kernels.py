@@ -11,6 +11,7 @@ import gzip
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,10 @@ from kernel_models import Floats
 
 # By file: the column of milliseconds.
 PRODUCT_FILES = {"gemm_bf16.csv.gz": "lat_ms_median", "gemm_bf16_b200_l40s.csv.gz": "median"}
-ATTENTION_FILE = "attention_causal_forward_bf16.csv.gz"
+ATTENTION_FILES = (
+    "attention_causal_forward_bf16.csv.gz",
+    "attention_causal_forward_bf16_b200_l40s.csv.gz",
+)
 POINTS_FILE = "kernels_published_points.csv"
 
 
@@ -65,7 +69,7 @@ def read_attention(
 ) -> dict[AttentionShape, float]:
     """Nanoseconds of the kernels that go by these names."""
     times_ns: dict[AttentionShape, list[float]] = defaultdict(list)
-    for row in _rows(folder / ATTENTION_FILE):
+    for row in chain.from_iterable(_rows(folder / file) for file in ATTENTION_FILES):
         if _gpu(row) != gpu or row["kernel_source"] not in kernels:
             continue
         shape = AttentionShape(

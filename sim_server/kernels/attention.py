@@ -18,8 +18,10 @@ from sim_server.gpu.profile import PassRates
 from sim_server.kernels.work import Launch, Work
 
 _FEW_WAVES = 2
+_SHORT = 256
 _FORWARD_PRODUCTS = 2
 _BACKWARD_PRODUCTS = 5
+_NUMBER_BYTES = 2
 _TRAITS = re.compile(r"Flash_(fwd|bwd)_kernel_traits<(\d+), (\d+), (\d+), (\d+)")
 _EFFICIENT = re.compile(
     r"fmha_cutlass([FB])_(f32|f16|bf16)_(?:not)?aligned_(\d+)x(\d+)_(?:k(\d+))?"
@@ -46,24 +48,39 @@ class Strips:
     corner: bool = False
     """Whether the causal mask starts at the upper left corner; else it ends at the lower right one,
     as FlashAttention aligns it."""
+    parts: int = 1
+    """Into how many the columns are split, each with a block of its own for a strip."""
 
     def tiles(self) -> tuple[int, int, int]:
-        """Strips per head, tiles of all strips of a head, tiles of the longest strip."""
+        """Blocks per head that have tiles, tiles of all of them, tiles of the longest."""
         strips = ceil(self.rows / self.tile_rows)
         width = ceil(self.columns / self.tile_columns)
+        part = ceil(width / self.parts)
         if not self.causal:
-            return strips, strips * width, width
+            return strips * ceil(width / part), strips * width, part
         # By symmetry the backward pass, whose strips are columns, does the same number of tiles.
         shift = 0 if self.corner else self.columns - self.rows
         lengths = [
             min(width, max(0, ceil(((strip + 1) * self.tile_rows + shift) / self.tile_columns)))
             for strip in range(strips)
         ]
-        return strips, sum(lengths), max(lengths)
+        if self.parts == 1:
+            return strips, sum(lengths), max(lengths)
+        blocks = sum(ceil(length / part) for length in lengths)
+        return max(1, blocks), sum(lengths), min(part, max(lengths))
+
+    @property
+    def length(self) -> int:
+        """Of the longer side."""
+        return max(self.rows, self.columns)
 
 
-def pass_region(blocks: float, sm_count: int) -> str:
-    """What the model's error depends on: passes of few blocks are bound by the longest of them."""
+def pass_region(blocks: float, sm_count: int, length: int) -> str:
+    """What the model's error depends on: passes of short sequences are not much more than their
+    start, and those of few blocks are bound by the longest of them.
+    """
+    if length < _SHORT:
+        return "short"
     return "few" if blocks < _FEW_WAVES * sm_count else "many"
 
 
@@ -91,11 +108,13 @@ def flash_pass(launch: Launch, gpu: GpuProfile) -> Work:
     backward = traits[1] == "bwd"
     head_dim, tile_q, tile_k = int(traits[2]), int(traits[3]), int(traits[4])
     sizes = launch.sizes
-    # Without the sizes: the grid is (strips, batch, heads) and the sequences are taken as equal.
+    # Without the sizes: the grid is (strips, batch, heads), or (strips, parts, batch times heads)
+    # where the keys are split, and the sequences are taken as equal.
     grid_rows = launch.grid[0] * (tile_k if backward else tile_q)
     queries = sizes.get("seqlen_q", grid_rows)
     keys = sizes.get("seqlen_k", grid_rows)
-    heads = sizes.get("batch", launch.grid[1]) * sizes.get("heads", launch.grid[2])
+    batch, parts = (1, launch.grid[1]) if _is_split(launch) else (launch.grid[1], 1)
+    heads = sizes.get("batch", batch) * sizes.get("heads", launch.grid[2])
     strips = Strips(
         rows=keys if backward else queries,
         columns=queries if backward else keys,
@@ -104,18 +123,30 @@ def flash_pass(launch: Launch, gpu: GpuProfile) -> Work:
         head_dim=sizes.get("head_dim", head_dim),
         heads=heads,
         causal=_is_causal(launch),
+        parts=parts,
     )
     rates = gpu.attention.backward if backward else gpu.attention.forward
     products = _BACKWARD_PRODUCTS if backward else _FORWARD_PRODUCTS
-    serial_ns = pass_ns(strips, rates, products, gpu.attention.latency_ns, gpu.sm_count)
+    compute_ns = pass_ns(strips, rates, products, gpu.attention.latency_ns, gpu.sm_count)
+    # Decoding: a query or two, and all keys and values.
+    kv_heads = sizes.get("batch", 1) * sizes["kv_heads"] if "kv_heads" in sizes else heads
+    held = 2 * _NUMBER_BYTES * strips.head_dim * (queries * heads + keys * kv_heads)
+    serial_ns = max(compute_ns, held / gpu.bandwidth_bytes_per_ns)
     sound = "seqlen_q" in sizes and not rates.assumed
-    region = pass_region(strips.tiles()[0] * strips.heads, gpu.sm_count)
+    region = pass_region(strips.tiles()[0] * strips.heads, gpu.sm_count, strips.length)
     return Work(
         bytes=0,
         serial_ns=serial_ns,
         sound=sound,
         region=f"{'backward' if backward else 'forward'} {region}",
     )
+
+
+def _is_split(launch: Launch) -> bool:
+    """The last template arguments of the split kernel: Split, Append_KV. Where the first is false
+    it is there for keys in pages.
+    """
+    return "splitkv" in launch.name.family and launch.name.template[-2:-1] == ("true",)
 
 
 def _is_causal(launch: Launch) -> bool:

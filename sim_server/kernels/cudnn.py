@@ -83,7 +83,7 @@ def _time_attention(signature: Attention, gpu: GpuProfile) -> Timing:
     backward = signature["operation"] == "attention_backward"
     rates = gpu.fused_attention.backward if backward else gpu.fused_attention.forward
     products = _BACKWARD_PRODUCTS if backward else _FORWARD_PRODUCTS
-    strips = _strips(signature, backward)
+    strips = attention_strips(signature, backward)
     slowdown, sound = _slowdown(signature, gpu)
     compute_ns = pass_ns(
         strips, _slowed(rates, slowdown), products, gpu.fused_attention.latency_ns, gpu.sm_count
@@ -103,11 +103,11 @@ def _time_attention(signature: Attention, gpu: GpuProfile) -> Timing:
         kernel_class="attention",
         name=f"cudnn {signature['operation']} {signature['type']} d{signature['head_dim']}{mask}",
         sm_demand=min(1.0, blocks / gpu.sm_count),
-        region=f"fused {direction} {pass_region(blocks, gpu.sm_count)}",
+        region=f"fused {direction} {pass_region(blocks, gpu.sm_count, strips.length)}",
     )
 
 
-def _strips(signature: Attention, backward: bool) -> Strips:
+def attention_strips(signature: Attention, backward: bool = False) -> Strips:
     """Strips of queries, in the backward pass too: strips of keys are the same triangle turned."""
     queries, keys = signature["seqlen_q"], signature["seqlen_k"]
     causal = bool(signature["causal"])
@@ -129,12 +129,16 @@ def _strips(signature: Attention, backward: bool) -> Strips:
     )
 
 
+def attention_slowdown(head_dim: int) -> float:
+    """How much slower a multiply-add is in heads of this size than in those of 64 and 128."""
+    return _WIDE_SLOWDOWN if head_dim > 128 else 1.0
+
+
 def _slowdown(signature: Attention, gpu: GpuProfile) -> tuple[float, bool]:
     """How much slower than the fitted case, and whether that is known rather than assumed."""
     number = str(signature["type"])
     slowdown = gpu.peak_flops_per_ns("bf16") / gpu.peak_flops_per_ns(number)
-    if signature["head_dim"] > 128:
-        slowdown *= _WIDE_SLOWDOWN
+    slowdown *= attention_slowdown(signature["head_dim"])
     if signature["dropout"]:
         slowdown *= _DROPOUT_SLOWDOWN
     if signature["bias"]:

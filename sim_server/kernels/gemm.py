@@ -21,6 +21,7 @@ SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 32)
 SHORTEST_SPLIT = 128
 STEP = 64
 _THIN, _LARGE = 128, 1024
+_AMPERE = 8
 _NUMBER_BYTES = {"f64": 8, "f32": 4, "tf32": 4, "i32": 4, "f16": 2, "bf16": 2, "c64": 8, "c128": 16}
 # What is multiplied where numbers are complex, each time in four products of real ones.
 REAL_TYPES = {"c64": "f32", "c128": "f64"}
@@ -35,6 +36,28 @@ _AUXILIARY = ("aux", "dgelu", "drelu")
 def number_bytes(number: str) -> int:
     """Bytes of a type of docs/records.md."""
     return _NUMBER_BYTES.get(number, 1)
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What a library has kernels for."""
+
+    tiles: tuple[tuple[int, int], ...] = TILES
+    splits: tuple[int, ...] = SPLITS
+    step: int = STEP
+    """Of k."""
+
+
+# f32 outside the tensor cores, by the names of kernels in sitar-lab/NeuSight@6945927: none splits k
+# over blocks, and for batches cuBLAS has one from Ampere to Ada, `ampere_sgemm_128x128` (of all
+# 3,348 there). All of them have blocks for a third of the multiprocessors; others may be split.
+_SINGLE_TILES = (
+    *((256, 128), (128, 256), (128, 128), (128, 64), (64, 128), (64, 64)),
+    *((128, 32), (32, 128), (64, 32), (32, 64), (32, 32)),
+)
+_SINGLE = Choices(_SINGLE_TILES, splits=(1,), step=8)
+_SINGLE_BATCHED = Choices(((128, 128),), splits=(1,), step=8)
+_SINGLE_FEW = Choices(step=8)
 
 
 @dataclass(frozen=True)
@@ -59,7 +82,7 @@ def time_gemm(signature: ProductSignature, gpu: GpuProfile) -> Timing:
     rate = gpu.peak_flops_per_ns(REAL_TYPES.get(number, number)) / (
         4 if number in REAL_TYPES else 1
     )
-    rates, region = gpu.gemm, "other type"
+    rates, region, choices = gpu.gemm, "other type", Choices()
     product = _read(signature, gpu.peak_flops_per_ns("bf16") / rate)
     if fitted:
         region = product_region(product.m, product.n, product.k)
@@ -67,9 +90,10 @@ def time_gemm(signature: ProductSignature, gpu: GpuProfile) -> Timing:
         region = "eight bit"
     elif number == "f32" and gpu.gemm_f32 is not None:
         rates, region, product = gpu.gemm_f32, "f32", replace(product, slowdown=1.0)
+        choices = _single_choices(product, gpu)
     grouped = signature.get("grouped", False)  # the groups' sizes are assumed to be equal
     region = "grouped" if grouped else region
-    duration_ns, blocks = product_ns(product, rates, gpu.sm_count)
+    duration_ns, blocks = product_ns(product, rates, gpu.sm_count, choices)
     size = f"{product.m}x{product.n}x{product.k}"
     size += f" x{product.batch}" if product.batch > 1 else ""
     layout = f"{signature.get('transa', 'N')}{signature.get('transb', 'N')}"
@@ -99,6 +123,16 @@ def _read(signature: ProductSignature, arithmetic: float) -> Product:
     return Product(m, n, k, batch, traffic_bytes, slowdown)
 
 
+def _single_choices(product: Product, gpu: GpuProfile) -> Choices:
+    """Of a product in f32 outside the tensor cores."""
+    blocks = ceil(product.m / 128) * ceil(product.n / 64) * product.batch
+    if blocks < gpu.sm_count / 3:
+        return _SINGLE_FEW
+    if product.batch > 1 and gpu.compute_capability[0] == _AMPERE:
+        return _SINGLE_BATCHED
+    return _SINGLE
+
+
 def multiplied_type(signature: ProductSignature) -> str:
     """The type whose peak rate bounds the product: f32 runs as TF32 only where asked."""
     number = signature["a"]
@@ -114,22 +148,26 @@ def product_region(m: int, n: int, k: int) -> str:
     return "large" if min(m, n, k) >= _LARGE else "mixed"
 
 
-def product_ns(product: Product, rates: GemmRates, sm_count: int) -> tuple[float, int]:
+def product_ns(
+    product: Product, rates: GemmRates, sm_count: int, choices: Choices | None = None
+) -> tuple[float, int]:
     """Duration of a product and its blocks, of the best tile and split."""
-    return min(_candidates(product, rates, sm_count))
+    return min(_candidates(product, rates, sm_count, choices or Choices()))
 
 
-def _candidates(product: Product, rates: GemmRates, sm_count: int) -> Iterator[tuple[float, int]]:
+def _candidates(
+    product: Product, rates: GemmRates, sm_count: int, choices: Choices
+) -> Iterator[tuple[float, int]]:
     m, n, k, batch = product.m, product.n, product.k, product.batch
     memory_ns = rates.moving_ns(product.traffic_bytes)
-    for rows, columns in TILES:
+    for rows, columns in choices.tiles:
         tiles = ceil(m / rows) * ceil(n / columns) * batch
         panel_ns = _FITTED_BYTES * (rows + columns) / rates.sm_bytes_per_ns
         step_ns = product.slowdown * (2 * rows * columns / rates.sm_flops_per_ns + panel_ns)
-        for split in SPLITS:
+        for split in choices.splits:
             if split > 1 and k / split < SHORTEST_SPLIT:
                 break
-            depth = ceil(k / split / STEP) * STEP
+            depth = ceil(k / split / choices.step) * choices.step
             compute_ns = ceil(tiles * split / sm_count) * (depth * step_ns + rates.tile_ns)
             compute_ns *= 1 + rates.throttle * compute_ns / (compute_ns + rates.throttle_ns)
             start_ns, extra_ns = rates.latency_ns, 0.0

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from sim_server.gpu import load_gpu
 from sim_server.kernels import KernelTimer, Tier
 
 MakeLaunch = Callable[..., dict[str, Any]]
@@ -82,6 +83,72 @@ def test_causal_is_cheaper(timers: dict[str, KernelTimer], launch: MakeLaunch) -
     full = _pass_us(timers["h100"], launch, "forward", (128, 16, 8192, 2, False))
     causal = _pass_us(timers["h100"], launch, "forward", (128, 16, 8192, 2, True))
     assert 0.5 * full < causal < 0.65 * full
+
+
+_SPLIT = (
+    "void pytorch_flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4, false, "
+    "false, cutlass::bfloat16_t, Flash_kernel_traits<128, 64, 128, 4, cutlass::bfloat16_t> >, "
+    "{causal}, false, false, true, true, false, {split}, false>(pytorch_flash::Flash_fwd_params)"
+)
+
+
+def _split_us(timer: KernelTimer, launch: MakeLaunch, parts: int, heads: int = 4) -> float:
+    """64 queries and 8,192 keys in `parts` parts, no mask."""
+    queries, keys = 64, 8192
+    sizes = {"batch": 1, "heads": heads, "kv_heads": heads, "head_dim": 128}
+    sizes |= {"seqlen_q": queries, "seqlen_k": keys}
+    grid = (ceil(queries / 64), *((parts, heads) if parts > 1 else (1, heads)))
+    name = _SPLIT.format(causal="false", split=str(parts > 1).lower())
+    return timer.time(launch(name, grid, sizes=sizes)).duration_ns / 1e3
+
+
+def test_split_keys_share_a_strip(timers: dict[str, KernelTimer], launch: MakeLaunch) -> None:
+    """A few strips over 8,192 keys are bound by their length: sixteen parts take a fraction, and no
+    more than the multiprocessors have room for helps.
+    """
+    timer = timers["a100"]
+    whole, halves, parts = (_split_us(timer, launch, n) for n in (1, 2, 16))
+    assert halves == pytest.approx(whole / 2, rel=0.05)
+    assert parts < whole / 8
+    assert _split_us(timer, launch, 16, 512) == pytest.approx(
+        _split_us(timer, launch, 1, 512), rel=0.2
+    )
+
+
+def test_split_keys_without_sizes(timers: dict[str, KernelTimer], launch: MakeLaunch) -> None:
+    """The grid of a split pass has its parts where others have the batch."""
+    name = _SPLIT.format(causal="false", split="true")
+    guessed = timers["a100"].time(launch(name, (32, 4, 8)))
+    sizes = {"batch": 2, "heads": 4, "seqlen_q": 2048, "seqlen_k": 2048, "head_dim": 128}
+    known = timers["a100"].time(launch(name, (32, 4, 8), sizes=sizes))
+    assert guessed.duration_ns == known.duration_ns
+
+
+def test_decoding_is_bound_by_keys_and_values(
+    timers: dict[str, KernelTimer], launch: MakeLaunch
+) -> None:
+    """One query for each of 64 sequences with 32 heads and 8,192 keys: 8.6 GB to read."""
+    sizes = {"batch": 64, "heads": 32, "kv_heads": 32, "head_dim": 128}
+    sizes |= {"seqlen_q": 1, "seqlen_k": 8192}
+    name = _SPLIT.format(causal="false", split="false")
+    timing = timers["a100"].time(launch(name, (1, 64, 32), sizes=sizes))
+    moved = 2 * 2 * 64 * 32 * 8192 * 128
+    assert timing.duration_ns >= moved / load_gpu("a100").bandwidth_bytes_per_ns
+
+
+@pytest.mark.parametrize(("length", "region"), [(255, "short"), (256, "few")])
+def test_short_passes_have_an_interval_of_their_own(
+    timers: dict[str, KernelTimer], launch: MakeLaunch, length: int, region: str
+) -> None:
+    """Below 256 what starts a pass is much of it."""
+    name = _FORWARD.format(d=128, m=128, n=64, causal="true")
+    sizes = {"batch": 1, "heads": 1, "kv_heads": 1, "head_dim": 128}
+    sizes |= {"seqlen_q": length, "seqlen_k": length}
+    timing = timers["a100"].time(launch(name, (2, 1, 1), sizes=sizes))
+    low, _, source = load_gpu("a100").intervals[f"attention forward {region}"]
+    assert timing.region == f"forward {region}"
+    assert timing.interval is not None
+    assert (timing.interval.low, timing.interval.source) == (low, source)
 
 
 def test_without_sizes_the_grid_is_a_guess(

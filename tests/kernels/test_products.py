@@ -74,6 +74,38 @@ def test_tf32_only_where_asked(timers: dict[str, KernelTimer]) -> None:
     assert plain > 5 * fast
 
 
+def test_batched_f32_has_one_kernel_on_ampere(timers: dict[str, KernelTimer]) -> None:
+    """Half of a tile of 128 x 128 is empty in products of 64 columns, which so take as long as
+    those of 128; on Hopper there are smaller tiles.
+    """
+    ratios = {}
+    for gpu in ("a100", "h100"):
+        wide, narrow = (
+            timers[gpu].time(_product(columns, 2048, 2048, "f32", batch=32)).duration_ns
+            for columns in (128, 64)
+        )
+        ratios[gpu] = wide / narrow
+    assert ratios["a100"] == pytest.approx(1, abs=0.02)
+    assert ratios["h100"] > 1.5
+
+
+def test_f32_walks_k_in_steps_of_eight(timers: dict[str, KernelTimer]) -> None:
+    """Not of 64: 96 takes three quarters of 128."""
+    deep, flat = (
+        timers["a100"].time(_product(2048, 2048, depth, "f32", batch=64)).duration_ns
+        for depth in (1280, 960)
+    )
+    assert flat == pytest.approx(0.75 * deep, rel=0.02)
+
+
+def test_few_blocks_of_f32_may_be_split(timers: dict[str, KernelTimer]) -> None:
+    """Not one multiprocessor's walk: k is split where the tiles are for few of them."""
+    short, long = (
+        timers["a100"].time(_product(64, 64, depth, "f32")).duration_ns for depth in (1024, 16384)
+    )
+    assert long < 8 * short
+
+
 def test_batches_and_accumulation_cost(timers: dict[str, KernelTimer]) -> None:
     """A batch costs more than one product and less than as many launches; reading C costs."""
     timer = timers["h100"]
