@@ -108,9 +108,23 @@ def test_processors_are_for_counted_host_time() -> None:
     with pytest.raises(UsageError, match="--host-samples is for --host-time measured"):
         choose_cpu(RunOptions(("x",), host_samples=True), cluster)
     assert choose_cpu(RunOptions(("x",)), cluster) is None
-    chosen = choose_cpu(RunOptions(("x",), host_time="counted"), cluster)
+
+
+@pytest.mark.parametrize(
+    ("name", "cpu"),
+    [
+        ("a100", "rome"),
+        ("h100", "sapphire-rapids"),
+        ("h200", "sapphire-rapids"),
+        ("b200", "emerald-rapids"),
+        ("gb200", "grace"),
+    ],
+)
+def test_builtin_clusters_have_the_processor_of_their_servers(name: str, cpu: str) -> None:
+    """No option is needed."""
+    chosen = choose_cpu(RunOptions(("x",), host_time="counted"), load_cluster(name))
     assert chosen is not None
-    assert chosen.name == "genoa"
+    assert chosen.name == cpu
 
 
 def test_the_clusters_processor_is_taken(tmp_path: Path) -> None:
