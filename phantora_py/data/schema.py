@@ -59,6 +59,8 @@ from sim_server.settings import check_choice
 
 BATCH_SOURCES = ("embedding", "graph", "loader")
 """By what a rank tells of a batch, the one to be believed first (phantora_py/rank/batches.py)."""
+PHASES = ("forward", "recomputation", "backward", "optimizer", "other")
+"""Of training, in which a rank issues work (phantora_py/rank/modules.py)."""
 MOST_RANKS = 1 << 16
 """Assumed: no machine runs more."""
 MOST_GPUS = 1 << 20
@@ -270,6 +272,7 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         "markers": rows(row(rank, _time_ns, one_of([*map(int, MarkerKind)]), printable)),
         "batches": rows(row(rank, _time_ns, one_of(BATCH_SOURCES), printable, _count, _count)),
         "recomputations": rows(row(rank, _time_ns, one_of(("begin", "end", "compiled")))),
+        "modules": rows(row(rank, _time_ns, one_of(PHASES), printable)),
         "data_parallel.json": rows(
             record({"ranks": wholes(0, ranks - 1, fewest=1), "parts": whole(1, ranks)})
         ),

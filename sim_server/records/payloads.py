@@ -466,6 +466,14 @@ class Recomputation(TypedDict):
     event: Annotated[str, "begin, end or compiled"]
 
 
+class ModuleMark(TypedDict):
+    """From here on work is issued for a module, with `--modules`."""
+
+    kind: Literal["module"]
+    phase: Annotated[str, "forward, recomputation, backward, optimizer or other"]
+    path: Annotated[str, "of the module, or the optimizer's class; empty: none"]
+
+
 class Group(TypedDict):
     """Of which ranks the communicator is that the rank comes to next; in folded runs."""
 
@@ -481,6 +489,7 @@ STATISTICS_OF_SHIM: Final[tuple[type, ...]] = (
 )
 STATISTICS_OF_PYTHON: Final[tuple[type, ...]] = (
     *(MemoryPeaks, MemoryKinds, HostTensors, Routing, Batch, DataParallel, Recomputation),
+    ModuleMark,
 )
 """Those that phantora_py/rank writes."""
 STATISTICS: Final = STATISTICS_OF_SHIM + STATISTICS_OF_PYTHON
