@@ -352,7 +352,9 @@ class RunData:
 
         Empty without `--modules`, and in files of earlier versions.
         """
-        rows = [(rank, time_ns, phase, path) for rank, time_ns, phase, path in self._rows("modules")]
+        rows = [
+            (rank, time_ns, phase, path) for rank, time_ns, phase, path in self._rows("modules")
+        ]
         return sorted(self.told.rows(rows), key=lambda row: row[:2])
 
     @cached_property

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data.operations import ranks_of
+from phantora_py.data.rows import BATCH_SOURCES, PHASES
 from phantora_py.data.told import check_fold
 from sim_server.cpu import CALLS, WORKS
 from sim_server.files.schema import (
@@ -57,10 +58,6 @@ from sim_server.records import (
 )
 from sim_server.settings import check_choice
 
-BATCH_SOURCES = ("embedding", "graph", "loader")
-"""By what a rank tells of a batch, the one to be believed first (phantora_py/rank/batches.py)."""
-PHASES = ("forward", "recomputation", "backward", "optimizer", "other")
-"""Of training, in which a rank issues work (phantora_py/rank/modules.py)."""
 MOST_RANKS = 1 << 16
 """Assumed: no machine runs more."""
 MOST_GPUS = 1 << 20

@@ -32,6 +32,8 @@ _DEEPEST = 4
 _Scope = tuple[str, str]
 """Phase, and the module's path; "" outside all modules."""
 _OTHER: _Scope = ("other", "")
+# From the end of a model's call to the backward pass: the loss.
+_LOSS: _Scope = ("forward", "")
 
 
 class Modules:
@@ -55,6 +57,7 @@ class Modules:
             "torch": self._watch_modules,
             "torch.autograd": self._watch_backward,
             "torch.optim.optimizer": self._watch_optimizers,
+            "torch.nn.utils": self._watch_clipping,
         }
 
     def _watch_modules(self, torch: Any) -> None:
@@ -88,7 +91,7 @@ class Modules:
                 return usual(*arguments, **options)
             finally:
                 self._backward_depth -= 1
-                self._say(before)
+                self._say(_OTHER if before == _LOSS else before)
 
         return backward
 
@@ -103,6 +106,22 @@ class Modules:
 
         module.register_optimizer_step_pre_hook(before)
         module.register_optimizer_step_post_hook(after)
+
+    def _watch_clipping(self, utils: Any) -> None:
+        for name in ("clip_grad_norm_", "clip_grad_value_"):
+            setattr(utils, name, self._as_optimizer(name, getattr(utils, name)))
+
+    def _as_optimizer(self, name: str, usual: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(usual)
+        def clip(*arguments: Any, **options: Any) -> Any:
+            before = self._now
+            self._say(("optimizer", name))
+            try:
+                return usual(*arguments, **options)
+            finally:
+                self._say(before)
+
+        return clip
 
     # Of a module's call
 
@@ -124,8 +143,8 @@ class Modules:
             return
         with self._apart():
             before, (_, path) = stack.pop()
-            self._mark_nodes(torch, outputs, path)
-            self._tell(before)
+            has_gradient = self._mark_nodes(torch, outputs, path)
+            self._tell(_LOSS if before == _OTHER and has_gradient else before)
 
     def _path(self, module: Any, outer: str) -> str:
         """As "GPT.blocks.0.attention": from the class of the outermost module, without wrappers."""
@@ -160,17 +179,21 @@ class Modules:
 
     # Of backward passes
 
-    def _mark_nodes(self, torch: Any, values: Any, path: str) -> None:
-        """When autograd comes to the node that made a tensor, work of `path` begins.
+    def _mark_nodes(self, torch: Any, values: Any, path: str) -> bool:
+        """When autograd comes to the node that made a tensor, work of `path` begins. Returns
+        whether a tensor has a gradient.
 
         The first who knows a node keeps it: an inner module gives its result to the outer one.
         """
+        has_gradient = False
         for tensor in _tensors(torch, values, _DEEPEST):
+            has_gradient = True
             node = tensor.grad_fn
             if node is None or _MARK in node.metadata:
                 continue
             node.metadata[_MARK] = True
             node.register_prehook(functools.partial(self._begin_backward, path))
+        return has_gradient
 
     def _begin_backward(self, path: str, _gradients: Any) -> None:
         if not self._recomputation.is_under_way:

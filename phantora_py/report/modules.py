@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import RunData
-from phantora_py.data.schema import PHASES
+from phantora_py.data.rows import PHASES
 from phantora_py.report.exposed import exposed_spans
 from phantora_py.report.gpus import gpu_spans, run_gpus
 from phantora_py.report.window import Window
@@ -29,13 +29,13 @@ class ScopeTimes:
     iteration, or of the whole run if the window is that.
     """
 
-    launches: float = 0
+    launches: float = 0.0
     """Kernels, copies and fills."""
-    gpu_ns: float = 0
+    gpu_ns: float = 0.0
     """Of these."""
-    communication_ns: float = 0
+    communication_ns: float = 0.0
     """Operations that it issued, also where they are hidden."""
-    exposed_ns: float = 0
+    exposed_ns: float = 0.0
     """Of these: moving bytes or waiting for other ranks while nothing is computed."""
 
 
@@ -57,14 +57,14 @@ def scope_times(data: RunData, window: Window) -> dict[tuple[str, str], ScopeTim
         spans = window.ended_in(gpu_spans(data, gpu))
         spans = spans[(spans["kind"] != HOST_WAIT_SPAN) & (spans["kind"] != COMMUNICATION_SPAN)]
         lasted_ns = spans["end_ns"] - spans["start_ns"]
-        for scope, (count, time_ns) in scopes.sums(spans, np.ones_like(lasted_ns), lasted_ns):
+        for scope, (count, gpu_ns) in scopes.sums(spans, np.ones_like(lasted_ns), lasted_ns):
             found[scope].launches += weight * count
-            found[scope].gpu_ns += weight * time_ns
+            found[scope].gpu_ns += weight * gpu_ns
         for part in window.parts():
             spans, (total_ns, *exposed_ns) = exposed_spans(data, gpu, part)
             sums = scopes.sums(spans, total_ns, exposed_ns[0] + exposed_ns[1])
-            for scope, (time_ns, own_ns) in sums:
-                found[scope].communication_ns += weight * time_ns
+            for scope, (moved_ns, own_ns) in sums:
+                found[scope].communication_ns += weight * moved_ns
                 found[scope].exposed_ns += weight * own_ns
     return dict(found)
 

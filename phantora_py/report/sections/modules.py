@@ -6,7 +6,7 @@ from typing import Any, TypedDict
 
 from rich.markup import escape
 
-from phantora_py.data.schema import PHASES
+from phantora_py.data.rows import PHASES
 from phantora_py.report.findings import Findings
 from phantora_py.report.modules import OTHER, scope_times
 from phantora_py.report.page.flame import boxes
@@ -74,7 +74,7 @@ def lines(made: ModuleTimes | None) -> list[str]:
         return []
     rows = table(made)
     whole_ns = sum(row["gpu_ns"] for row in rows) or 1.0
-    phases = [phase for phase in PHASES if any(row["phases_ns"][phase] for row in rows)]
+    phases = _phases(rows)
     names = [*phases, "exposed comm."]
     width = max(len(row["name"]) for row in rows[:_MOST])
     said = [
@@ -85,9 +85,8 @@ def lines(made: ModuleTimes | None) -> list[str]:
         times_ns = [*(row["phases_ns"][phase] for phase in phases), row["exposed_ns"]]
         shown = "   ".join(f"{duration_text(one) if one else '-':>13}" for one in times_ns)
         share = percent_text(row["gpu_ns"] / whole_ns)
-        said.append(
-            f"    {escape(row['name']):{width}}   {duration_text(row['gpu_ns']):>8} {share:>6}   {shown}"
-        )
+        time = f"{duration_text(row['gpu_ns']):>8} {share:>6}"
+        said.append(f"    {escape(row['name']):{width}}   {time}   {shown}")
     if len(rows) > _MOST:
         left_ns = sum(row["gpu_ns"] for row in rows[_MOST:])
         said.append(f"    and {len(rows) - _MOST} more, {percent_text(left_ns / whole_ns)}")
@@ -111,25 +110,45 @@ def table(made: ModuleTimes) -> list[dict[str, Any]]:
             },
         )
         for key in ("gpu_ns", "exposed_ns", "communication_ns", "launches"):
-            row[key] += one[key]  # type: ignore[literal-required]
+            row[key] += one[key]
         row["phases_ns"][one["phase"]] += one["gpu_ns"]
     return sorted(rows.values(), key=lambda row: (-row["gpu_ns"], row["name"]))
+
+
+def _phases(rows: list[dict[str, Any]]) -> list[str]:
+    """In which there is GPU time."""
+    return [phase for phase in PHASES if any(row["phases_ns"][phase] for row in rows)]
+
+
+def _in_order(one: ModuleScope) -> tuple[int, list[tuple[int, str]]]:
+    """Phases as they follow each other; numbers in paths by value."""
+    parts = one["path"].split(".")
+    return PHASES.index(one["phase"]), [
+        (int(part), "") if part.isdecimal() else (-1, part) for part in parts
+    ]
 
 
 def _views(found: PageFindings) -> dict[str, Any]:
     made = make(found)
     if made is None:
         return {}
-    graphs = []
-    for title, key in (("GPU time", "gpu_ns"), ("Exposed communication", "exposed_ns")):
-        times_ns = {
-            (one["phase"], *(one["path"].split(".") if one["path"] else ())): float(one[key])  # type: ignore[literal-required]
-            for one in made["scopes"]
+    scopes = sorted(made["scopes"], key=_in_order)
+    paths = [(one["phase"], *filter(None, one["path"].split("."))) for one in scopes]
+    values = {
+        "GPU time": [one["gpu_ns"] for one in scopes],
+        "Exposed communication": [one["exposed_ns"] for one in scopes],
+    }
+    graphs = [
+        {
+            "title": title,
+            "levels": boxes(dict(zip(paths, times_ns, strict=True))),
+            "whole_ns": sum(times_ns),
         }
-        if whole_ns := sum(times_ns.values()):
-            levels = boxes(times_ns)
-            graphs.append({"title": title, "levels": levels, "whole_ns": whole_ns})
-    return {"module_rows": table(made), "module_graphs": graphs, "phases": PHASES}
+        for title, times_ns in values.items()
+        if any(times_ns)
+    ]
+    rows = table(made)
+    return {"module_rows": rows, "module_graphs": graphs, "phases": _phases(rows)}
 
 
 PAGE = PagePart(
