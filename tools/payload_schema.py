@@ -13,11 +13,11 @@ from typing import Any, Literal, get_args, get_origin
 from sim_server.records.forms import Member, members, plain
 from sim_server.records.payloads import (
     SIGNATURES,
-    STATISTICS,
     STATISTICS_OF_SHIM,
     KeptLaunch,
     UnsupportedCall,
 )
+from sim_server.records.python_statistics import STATISTICS
 
 ROOT = Path(__file__).resolve().parents[1]
 HEADER = ROOT / "csrc/protocol/payloads.h"

@@ -112,6 +112,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "optimizers, activations and so on",
     )
     model.add_argument(
+        "--modules",
+        action="store_true",
+        help="also tell which modules of the model GPU time and communication belong to, by phase",
+    )
+    model.add_argument(
         "--cache",
         type=Path,
         metavar="FILE",
@@ -351,6 +356,7 @@ def run(options: argparse.Namespace) -> int:
         iteration=checked_iteration(options.iteration),
         until_steady=options.until_steady,
         memory_kinds=options.memory_kinds,
+        modules=options.modules,
         iterations=options.iterations,
         live=options.live,
         quiet=options.quiet,

@@ -346,6 +346,18 @@ class RunData:
         return sorted(self.told.rows(rows), key=lambda row: row[:2])
 
     @cached_property
+    def modules(self) -> list[tuple[int, int, str, str]]:
+        """From when on work was issued for a module: rank, host time in ns, phase (one of PHASES),
+        path of the module; those of one rank in order.
+
+        Empty without `--modules`, and in files of earlier versions.
+        """
+        rows = [
+            (rank, time_ns, phase, path) for rank, time_ns, phase, path in self._rows("modules")
+        ]
+        return sorted(self.told.rows(rows), key=lambda row: row[:2])
+
+    @cached_property
     def data_parallel(self) -> list[dict[str, Any]]:
         """Groups of `ranks` that have different data, as their wrappers say: several may hold a
         rank. So many `parts` of a sample are on ranks of their own: the ranks share sequences.

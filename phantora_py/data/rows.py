@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+BATCH_SOURCES = ("embedding", "graph", "loader")
+"""By what a rank tells of a batch, the one to be believed first (phantora_py/rank/batches.py)."""
+PHASES = ("forward", "recomputation", "backward", "optimizer", "other")
+"""Of training, in which a rank issues work (phantora_py/rank/modules.py)."""
+
 
 class Allocation(NamedTuple):
     """Device memory that a rank took, or gave back."""

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data.operations import ranks_of
+from phantora_py.data.rows import BATCH_SOURCES, PHASES
 from phantora_py.data.told import check_fold
 from sim_server.cpu import CALLS, WORKS
 from sim_server.files.schema import (
@@ -57,8 +58,6 @@ from sim_server.records import (
 )
 from sim_server.settings import check_choice
 
-BATCH_SOURCES = ("embedding", "graph", "loader")
-"""By what a rank tells of a batch, the one to be believed first (phantora_py/rank/batches.py)."""
 MOST_RANKS = 1 << 16
 """Assumed: no machine runs more."""
 MOST_GPUS = 1 << 20
@@ -270,6 +269,7 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         "markers": rows(row(rank, _time_ns, one_of([*map(int, MarkerKind)]), printable)),
         "batches": rows(row(rank, _time_ns, one_of(BATCH_SOURCES), printable, _count, _count)),
         "recomputations": rows(row(rank, _time_ns, one_of(("begin", "end", "compiled")))),
+        "modules": rows(row(rank, _time_ns, one_of(PHASES), printable)),
         "data_parallel.json": rows(
             record({"ranks": wholes(0, ranks - 1, fewest=1), "parts": whole(1, ranks)})
         ),

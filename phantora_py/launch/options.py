@@ -113,6 +113,8 @@ class RunOptions:
     """What the run may take of this machine; None: all but a margin."""
     memory_kinds: bool = False
     """Also tell what PyTorch's memory is (phantora_py.rank.memory_kinds)."""
+    modules: bool = False
+    """Also tell for which modules work is issued (phantora_py.rank.modules)."""
     iteration: str | None = None
     """What ends an iteration (sim_server/log/iterations.py); None: that is found out."""
     until_steady: bool = False

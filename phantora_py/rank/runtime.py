@@ -30,6 +30,7 @@ from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
 from .memory_kinds import MemoryKinds
 from .message_passing import refuse_alone
+from .modules import Modules
 from .profilers import PROFILER, prepare_profilers
 from .recomputation import Recomputation
 from .scratch import keep_in
@@ -154,7 +155,7 @@ class _Runtime:
         self._trace = ExecutionTrace(shim, run_dir)
         self._watches = (
             *(StepMarks(shim, run_dir), recomputation, self._batches),
-            MemoryKinds(shim, run_dir),
+            *(MemoryKinds(shim, run_dir), Modules(shim, run_dir, recomputation)),
         )
         self._ordinals: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._optimizers = 0

@@ -62,20 +62,31 @@ def exposed_rows(data: RunData, window: Window) -> list[ExposedRow]:
 
 def _add_gpu(data: RunData, gpu: RunGpu, window: Window, totals_ns: npt.NDArray[np.int64]) -> None:
     """Add a GPU's share: total, exposed waiting and exposed moving, by operation."""
+    spans, times_ns = exposed_spans(data, gpu, window)
+    for total_ns, own_ns in zip(totals_ns, times_ns, strict=True):
+        np.add.at(total_ns, spans["id"], own_ns)
+
+
+def exposed_spans(
+    data: RunData, gpu: RunGpu, window: Window
+) -> tuple[npt.NDArray[np.void], npt.NDArray[np.int64]]:
+    """The communication of a GPU, and of each span what lies in the window, which has no gaps: the
+    total, exposed waiting and exposed moving in ns. Shapes: [n], [3, n].
+    """
     spans = gpu_spans(data, gpu)
     spans = spans[(spans["kind"] == COMMUNICATION_SPAN) & (spans["end_ns"] > spans["start_ns"])]
     covers = gpu_covers(data, gpu)
     starts_ns, ends_ns = spans["start_ns"], spans["end_ns"]
     moves_ns = moves_from(data, spans)
-    total_ns = np.subtract(*(np.clip(one, *window.borders_ns) for one in (ends_ns, starts_ns)))
-    np.add.at(totals_ns[0], spans["id"], total_ns)
+    times_ns = np.zeros((3, len(spans)), np.int64)
+    times_ns[0] = np.subtract(*(np.clip(one, *window.borders_ns) for one in (ends_ns, starts_ns)))
     for place, begins_ns, finishes_ns, hidden in (
         (1, starts_ns, moves_ns, covers.used),
         (2, moves_ns, ends_ns, covers.compute),
     ):
         order = np.argsort(begins_ns, kind="stable")
-        own_ns = _shared_out(begins_ns[order], finishes_ns[order], window, hidden)
-        np.add.at(totals_ns[place], spans["id"][order], own_ns)
+        times_ns[place, order] = _shared_out(begins_ns[order], finishes_ns[order], window, hidden)
+    return spans, times_ns
 
 
 def _shared_out(

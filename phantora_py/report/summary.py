@@ -32,6 +32,7 @@ from phantora_py.report.sections import (
     kernels,
     links,
     memory,
+    modules,
     nccl,
     path,
     resimulation,
@@ -81,6 +82,8 @@ class Summary(headline.Run):
     iterations: iteration.IterationSummary
     breakdown_ns: breakdown.BreakdownTimes
     throughput: throughput.RunThroughput | None
+    modules: modules.ModuleTimes | None
+    """Null without `--modules`."""
     critical_path: path.PathSummary | None
     trade: trade.Trade | None
     """Null: neither a price, nor a power or an amount was given."""
@@ -113,6 +116,7 @@ def summarise(data: RunData, found: Findings | None = None) -> Summary:
         "iterations": iteration.make(found),
         "breakdown_ns": breakdown.make(found),
         "throughput": throughput.make(found),
+        "modules": modules.make(found),
         "critical_path": path.make(found),
         "trade": trade.make(found),
         "sensitivity": sensitivity.make(found),
@@ -166,6 +170,7 @@ SECTIONS = (
     Section(lambda run: iteration.lines(run["iterations"], run["virtual_time_ns"]), iteration.PAGE),
     Section(lambda run: breakdown.lines(run["breakdown_ns"])),
     Section(lambda run: throughput.lines(run["throughput"], run["ranks"])),
+    Section(lambda run: modules.lines(run["modules"]), modules.PAGE),
     Section(page=timeline.PAGE),
     Section(lambda run: path.lines(run["critical_path"]), path.PAGE),
     Section(lambda run: host_work.lines(run["host_work"])),

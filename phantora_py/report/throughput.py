@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import OF_TRACES, RunData
-from phantora_py.data.rows import Batch
-from phantora_py.data.schema import BATCH_SOURCES
+from phantora_py.data.rows import BATCH_SOURCES, Batch
 from phantora_py.report.gpus import run_gpus
 from phantora_py.report.iterations import Iterations, find_steps
 from phantora_py.report.window import Window

@@ -27,6 +27,7 @@ from phantora_py.launch.ranks import RankProcesses
 from phantora_py.launch.rundir import RunDirectory
 from phantora_py.rank.groups import LIVE_RANKS, SEARCHES
 from phantora_py.rank.memory_kinds import KINDS_FILE
+from phantora_py.rank.modules import MODULES_FILE
 from phantora_py.rank.step_marks import CALL_FILE
 from sim_server import simulation_pb2 as wire
 from sim_server.access import Endpoint
@@ -170,6 +171,8 @@ def write_files(prepared: Prepared, directory: RunDirectory) -> None:
         (directory.path / CALL_FILE).write_text(call, encoding="utf-8")
     if options.memory_kinds:
         (directory.path / KINDS_FILE).touch()
+    if options.modules:
+        (directory.path / MODULES_FILE).touch()
     if prepared.host_gaps is not None:
         directory.host_gaps.write_text(prepared.host_gaps.to_text(), encoding="utf-8")
     rundir.write_hosts(directory, layout.nodes, prepared.isolation.own_network)

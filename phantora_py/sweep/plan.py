@@ -39,11 +39,11 @@ RUN_OPTIONS = (
         "cache",
         "host-gaps",
     ),
-    *("expert-load", "unsupported", "memory-kinds", "fold", "mesh", "witness"),
+    *("expert-load", "unsupported", "memory-kinds", "modules", "fold", "mesh", "witness"),
 )
 """Of `phantora run`: those that a sweep may set."""
 
-RUN_FLAGS = ("until-steady", "memory-kinds")
+RUN_FLAGS = ("until-steady", "memory-kinds", "modules")
 """Of these: what is `true` or `false`."""
 
 _RESIMULATE = ("phantora", "resimulate")

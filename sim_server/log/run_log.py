@@ -125,6 +125,7 @@ class RunLog:
         self._unknown_reads = Rows("unknown_reads")
         self._batches = Rows("batches")
         self._recomputations = Rows("recomputations")
+        self._modules = Rows("modules")
         self._data_parallel: set[tuple[tuple[int, ...], int]] = set()
         self._memory = {
             rank: RankMemory(settings.gpu_of(rank).memory_bytes) for rank in settings.live_ranks
@@ -348,6 +349,8 @@ class RunLog:
             self._data_parallel.add(group)
         elif statistics["kind"] == "recomputation":
             self._recomputations.add([rank, time_ns, statistics["event"]])
+        elif statistics["kind"] == "module":
+            self._modules.add([rank, time_ns, statistics["phase"], statistics["path"]])
         elif statistics["kind"] == "unsupported":
             self._unsupported.add_counts(rank, statistics, functools.partial(self.site, rank))
         elif statistics["kind"] == "host_tensors":
@@ -376,7 +379,7 @@ class RunLog:
         """Members of the data file that are complete, or `everything` as far as it has settled."""
         rows = (
             *(self._markers, self._allocations, self._unknown_reads),
-            *(self._batches, self._recomputations),
+            *(self._batches, self._recomputations, self._modules),
         )
         if everything or self.history.is_full() or max(map(len, rows)) >= PIECE_ROWS:
             yield from self.history.take()

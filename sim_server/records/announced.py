@@ -12,7 +12,8 @@ from typing import Final
 from sim_server._engine import Announcement, MalformedInput
 from sim_server.records import MarkerKind, MemoryKind, RecordKind, named_args
 from sim_server.records.forms import check_count, check_payload, payload_of
-from sim_server.records.payloads import SIGNATURES, STATISTICS, UnsupportedCall
+from sim_server.records.payloads import SIGNATURES, UnsupportedCall
+from sim_server.records.python_statistics import STATISTICS
 
 _STATUSES: Final = range(-(1 << 31), 1 << 32)
 

@@ -2,7 +2,8 @@
 
 The one schema of payloads. The structures that the shim fills, csrc/protocol/payloads.h, and the
 page docs/records.md are made from it (tools/payload_schema.py), `announced` checks by it, and the
-models take their types from it. It holds no behaviour.
+models take their types from it. What ranks' Python tells is in `python_statistics`. It holds no
+behaviour.
 
 A payload is of the first class of its table whose `Literal` members it has. A member that is added
 to a class is optional, in its base: recorded runs and timing caches lack it.
@@ -402,70 +403,6 @@ class UnsupportedCalls(TypedDict):
     ]
 
 
-class MemoryPeaks(TypedDict):
-    """Of PyTorch's allocator."""
-
-    kind: Literal["memory"]
-    device: Count
-    allocated_peak_bytes: Count
-    reserved_peak_bytes: Count
-
-
-class MemoryKinds(TypedDict):
-    """What PyTorch's allocated memory was, with `--memory-kinds`: the fullest look so far."""
-
-    kind: Literal["memory_kinds"]
-    device: Count
-    when: Annotated[str, "backward (as one begins) or step"]
-    sizes_bytes: Annotated[dict[str, Count], "allocated, parameters, gradients, optimizer (states)"]
-
-
-class HostTensors(TypedDict):
-    """Host memory that was not filled (decisions/host-memory.md)."""
-
-    kind: Literal["host_tensors"]
-    skipped: Annotated[
-        list[tuple[str, Count, Count, Count]],
-        "random, copy, zero or load; line; operations; bytes",
-    ]
-    used: Annotated[list[tuple[Count, Count, Count]], "line, tensors, bytes"]
-
-
-class Routing(TypedDict):
-    """How routers of experts were called."""
-
-    kind: Literal["routing"]
-    calls: Annotated[
-        list[tuple[Count, Count, bool, Count]],
-        "experts, how many a token takes, whether values were known, calls",
-    ]
-
-
-class Batch(TypedDict):
-    """A batch that the program works on (decisions/throughput.md)."""
-
-    kind: Literal["batch"]
-    source: Annotated[str, "embedding, graph or loader"]
-    key: Annotated[str, "which of them"]
-    samples: Count
-    tokens: Count
-
-
-class DataParallel(TypedDict):
-    """A data-parallel group of this rank."""
-
-    kind: Literal["data_parallel"]
-    ranks: list[Count]
-    parts: Annotated[Count, "of a sequence that is split over ranks"]
-
-
-class Recomputation(TypedDict):
-    """Activations are computed again."""
-
-    kind: Literal["recomputation"]
-    event: Annotated[str, "begin, end or compiled"]
-
-
 class Group(TypedDict):
     """Of which ranks the communicator is that the rank comes to next; in folded runs."""
 
@@ -479,11 +416,6 @@ class Group(TypedDict):
 STATISTICS_OF_SHIM: Final[tuple[type, ...]] = (
     *(CallCounts, HostGaps, ReplayedGaps, CountedWork, HostSample, UnsupportedCalls, Group),
 )
-STATISTICS_OF_PYTHON: Final[tuple[type, ...]] = (
-    *(MemoryPeaks, MemoryKinds, HostTensors, Routing, Batch, DataParallel, Recomputation),
-)
-"""Those that phantora_py/rank writes."""
-STATISTICS: Final = STATISTICS_OF_SHIM + STATISTICS_OF_PYTHON
 
 
 class _UnsupportedCallMore(TypedDict, total=False):

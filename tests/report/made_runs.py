@@ -79,7 +79,7 @@ def make_run(
         name: content.pop(name, [])
         for name in (
             *("timings", "operations", "markers", "allocations"),
-            *("batches", "recomputations"),
+            *("batches", "recomputations", "modules"),
         )
     }
     rows = span_rows(by_rank) if spans is None else spans

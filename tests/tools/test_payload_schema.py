@@ -11,7 +11,6 @@ import pytest
 from sim_server.records.forms import check_payload, members, payload_of
 from sim_server.records.payloads import (
     SIGNATURES,
-    STATISTICS,
     Attention,
     Dot,
     Gemm,
@@ -20,6 +19,7 @@ from sim_server.records.payloads import (
     OperationGraph,
     Solve,
 )
+from sim_server.records.python_statistics import STATISTICS
 
 HOW = "python tools/payload_schema.py"
 KERNEL: dict[str, Any] = {

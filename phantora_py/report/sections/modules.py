@@ -1,0 +1,159 @@
+"""Where the time goes in the model: modules by phase, and flame graphs of them."""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+from rich.markup import escape
+
+from phantora_py.data.rows import PHASES
+from phantora_py.report.findings import Findings
+from phantora_py.report.modules import OTHER, scope_times
+from phantora_py.report.page.flame import boxes
+from phantora_py.report.page.part import PageFindings, PagePart
+from phantora_py.text.units import duration_text, percent_text
+
+# Rows on a terminal.
+_MOST = 8
+_OUTSIDE = "(no module)"
+
+
+class ModuleScope(TypedDict):
+    """What was issued for a module in a phase, without what modules in it did. Means over GPUs and
+    iterations, or of the whole run if no iteration was found.
+    """
+
+    path: str
+    """As `GPT.blocks.0.attention`; of the phase `optimizer` its class; empty: for no module."""
+    phase: str
+    """`forward`, `recomputation`, `backward`, `optimizer` or `other`."""
+    launches: float
+    """Kernels, copies and fills."""
+    gpu_ns: float
+    """That these take."""
+    communication_ns: float
+    """Of operations that were issued for it, also where they are hidden."""
+    exposed_ns: float
+    """Of these, while nothing is computed."""
+
+
+class ModuleTimes(TypedDict):
+    """Where the time goes in the model (docs/report.md)."""
+
+    named_share: float
+    """So much of the GPU time belongs to a module or a phase other than `other`."""
+    scopes: list[ModuleScope]
+    """Most GPU time first."""
+
+
+def make(found: Findings) -> ModuleTimes | None:
+    """None where nothing is known of modules."""
+    times = scope_times(found.data, found.window)
+    if not times:
+        return None
+    scopes: list[ModuleScope] = [
+        {
+            "path": path,
+            "phase": phase,
+            "launches": one.launches,
+            "gpu_ns": one.gpu_ns,
+            "communication_ns": one.communication_ns,
+            "exposed_ns": one.exposed_ns,
+        }
+        for (phase, path), one in times.items()
+    ]
+    scopes.sort(key=lambda one: (-one["gpu_ns"], -one["exposed_ns"], one["path"], one["phase"]))
+    whole_ns = sum(one["gpu_ns"] for one in scopes)
+    other_ns = times[OTHER].gpu_ns if OTHER in times else 0.0
+    return {"named_share": 1 - other_ns / whole_ns if whole_ns else 0.0, "scopes": scopes}
+
+
+def lines(made: ModuleTimes | None) -> list[str]:
+    """On a terminal."""
+    if made is None:
+        return []
+    rows = table(made)
+    whole_ns = sum(row["gpu_ns"] for row in rows) or 1.0
+    phases = _phases(rows)
+    names = [*phases, "exposed comm."]
+    width = max(len(row["name"]) for row in rows[:_MOST])
+    said = [
+        f"  modules    {percent_text(made['named_share'])} of GPU time has a module or a phase",
+        f"    {'':{width}}   GPU time          {'   '.join(f'{name:>13}' for name in names)}",
+    ]
+    for row in rows[:_MOST]:
+        times_ns = [*(row["phases_ns"][phase] for phase in phases), row["exposed_ns"]]
+        shown = "   ".join(f"{duration_text(one) if one else '-':>13}" for one in times_ns)
+        share = percent_text(row["gpu_ns"] / whole_ns)
+        time = f"{duration_text(row['gpu_ns']):>8} {share:>6}"
+        said.append(f"    {escape(row['name']):{width}}   {time}   {shown}")
+    if len(rows) > _MOST:
+        left_ns = sum(row["gpu_ns"] for row in rows[_MOST:])
+        said.append(f"    and {len(rows) - _MOST} more, {percent_text(left_ns / whole_ns)}")
+    return said
+
+
+def table(made: ModuleTimes) -> list[dict[str, Any]]:
+    """Equal modules of a list as one row: its number is `*`. Most GPU time first."""
+    rows: dict[str, dict[str, Any]] = {}
+    for one in made["scopes"]:
+        name = ".".join("*" if part.isdigit() else part for part in one["path"].split("."))
+        row = rows.setdefault(
+            name or _OUTSIDE,
+            {
+                "name": name or _OUTSIDE,
+                "gpu_ns": 0.0,
+                "exposed_ns": 0.0,
+                "communication_ns": 0.0,
+                "launches": 0.0,
+                "phases_ns": dict.fromkeys(PHASES, 0.0),
+            },
+        )
+        for key in ("gpu_ns", "exposed_ns", "communication_ns", "launches"):
+            row[key] += one[key]
+        row["phases_ns"][one["phase"]] += one["gpu_ns"]
+    return sorted(rows.values(), key=lambda row: (-row["gpu_ns"], row["name"]))
+
+
+def _phases(rows: list[dict[str, Any]]) -> list[str]:
+    """In which there is GPU time."""
+    return [phase for phase in PHASES if any(row["phases_ns"][phase] for row in rows)]
+
+
+def _in_order(one: ModuleScope) -> tuple[int, list[tuple[int, str]]]:
+    """Phases as they follow each other; numbers in paths by value."""
+    parts = one["path"].split(".")
+    return PHASES.index(one["phase"]), [
+        (int(part), "") if part.isdecimal() else (-1, part) for part in parts
+    ]
+
+
+def _views(found: PageFindings) -> dict[str, Any]:
+    made = make(found)
+    if made is None:
+        return {}
+    scopes = sorted(made["scopes"], key=_in_order)
+    paths = [(one["phase"], *filter(None, one["path"].split("."))) for one in scopes]
+    values = {
+        "GPU time": [one["gpu_ns"] for one in scopes],
+        "Exposed communication": [one["exposed_ns"] for one in scopes],
+    }
+    graphs = [
+        {
+            "title": title,
+            "levels": boxes(dict(zip(paths, times_ns, strict=True))),
+            "whole_ns": sum(times_ns),
+        }
+        for title, times_ns in values.items()
+        if any(times_ns)
+    ]
+    rows = table(made)
+    return {"module_rows": rows, "module_graphs": graphs, "phases": _phases(rows)}
+
+
+PAGE = PagePart(
+    "modules",
+    "Modules",
+    _views,
+    is_shown=lambda found: make(found) is not None,
+)

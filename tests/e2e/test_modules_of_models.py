@@ -1,0 +1,46 @@
+"""`phantora run --modules`: which modules GPU time belongs to, at no virtual time."""
+
+from __future__ import annotations
+
+import pytest
+from phantora_runs import PROGRAMS, Phantora
+
+pytestmark = pytest.mark.torch
+
+PROGRAM = PROGRAMS / "throughput.py"
+
+
+@pytest.mark.parametrize("kinds", [("reentrant",), ("checkpoint",), ("ddp",)])
+def test_modules_change_no_time(phantora: Phantora, kinds: tuple[str, ...]) -> None:
+    """With and without them the history is the same; each layer has the phases that it goes by."""
+    plain = phantora.run(["--ranks", "1"], [PROGRAM, *kinds])
+    told = phantora.run(["--ranks", "1", "--modules"], [PROGRAM, *kinds])
+    assert told.exit_code == 0, told.errors
+    assert plain.summary["digest"] == told.summary["digest"]
+    assert plain.summary["modules"] is None
+    found = told.summary["modules"]
+    times_ns = {(one["phase"], one["path"]): one["gpu_ns"] for one in found["scopes"]}
+    for layer in ("qkv", "up"):
+        forward_ns = times_ns["forward", f"Model.blocks.0.{layer}"]
+        # Of a product two, and no more: what is around it belongs to the block.
+        backward_ns = times_ns["backward", f"Model.blocks.0.{layer}"]
+        assert 1.5 * forward_ns < backward_ns < 3 * forward_ns
+        again_ns = times_ns.get(("recomputation", f"Model.blocks.0.{layer}"), 0)
+        assert again_ns == pytest.approx(0 if kinds == ("ddp",) else forward_ns, rel=0.01)
+    assert ("recomputation", "Model.head") not in times_ns
+    assert found["named_share"] > 0.85  # Copies take long beside so small a model.
+
+
+def test_a_module_that_fails_is_left(phantora: Phantora) -> None:
+    """What follows its exception is no longer its work; shared modules keep their first name."""
+    told = phantora.run(["--ranks", "1", "--modules"], [PROGRAMS / "modules.py"])
+    assert told.exit_code == 0, told.errors
+    launches = {
+        (one["phase"], one["path"]): one["launches"] for one in told.summary["modules"]["scopes"]
+    }
+    assert launches["forward", "Net.broken"] == pytest.approx(1)
+    assert launches["forward", "Net"] == pytest.approx(1)
+    assert launches["forward", "Net.shared"] == pytest.approx(2)
+    assert not any("twin" in path for _, path in launches)
+    assert launches["optimizer", "SGD"] > 0
+    assert launches["optimizer", "clip_grad_norm_"] > 0
