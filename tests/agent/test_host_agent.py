@@ -119,6 +119,9 @@ class Processes:
     def give_up(self, _silence_s: float) -> list[int]:
         return []
 
+    def others_go_on(self) -> bool:
+        return False
+
     def tell_end(self, rank: int, how: str) -> str:
         return f"Rank {rank} {how} It was the first to fail; the others were stopped."
 
@@ -315,6 +318,25 @@ def test_an_idle_rank_that_holds_others_up_is_set_aside(
     assert (channels.aside, channels.ended) == ([1], [0, 1])
     aside = wire.RanksAside(ranks=[1], stirs=7, proven=[1] if proven else [])
     assert wire.FromAgent(ranks_aside=aside) in server.sent
+
+
+@pytest.mark.parametrize(("others", "alarmed"), [(True, True), (True, False), (False, True)])
+def test_time_outs_wait_for_processes_that_are_no_ranks(
+    monkeypatch: pytest.MonkeyPatch, others: bool, alarmed: bool
+) -> None:
+    """What these do takes no virtual time: until it is done a rank with a time-out holds it up."""
+    monkeypatch.setattr(StillWatch, "find", lambda *_: {1})
+    monkeypatch.setattr(StillWatch, "runs", lambda *_: False)
+    monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: False)
+    monkeypatch.setattr(agent_module, "is_proven_still", lambda _: True)
+    monkeypatch.setattr(Processes, "others_go_on", lambda _: others)
+    stalled = wire.Stalled(held_up_by=[1], stirs=7, alarmed=[1] if alarmed else [])
+    _, channels, _, _, _ = serve(
+        {0: (5, 0), 1: (5, 0)},
+        lambda message: [wire.ToAgent(stalled=stalled)] if message.HasField("batch") else [],
+        [[(0, 5, WORK)]],
+    )
+    assert channels.aside == ([] if others and alarmed else [1])
 
 
 @pytest.mark.parametrize(("held_up_by", "aside"), [([0, 1], []), ([1], [1])])
