@@ -320,25 +320,6 @@ def test_an_idle_rank_that_holds_others_up_is_set_aside(
     assert wire.FromAgent(ranks_aside=aside) in server.sent
 
 
-@pytest.mark.parametrize(("others", "alarmed"), [(True, True), (True, False), (False, True)])
-def test_time_outs_wait_for_processes_that_are_no_ranks(
-    monkeypatch: pytest.MonkeyPatch, others: bool, alarmed: bool
-) -> None:
-    """What these do takes no virtual time: until it is done a rank with a time-out holds it up."""
-    monkeypatch.setattr(StillWatch, "find", lambda *_: {1})
-    monkeypatch.setattr(StillWatch, "runs", lambda *_: False)
-    monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: False)
-    monkeypatch.setattr(agent_module, "is_proven_still", lambda _: True)
-    monkeypatch.setattr(Processes, "others_go_on", lambda _: others)
-    stalled = wire.Stalled(held_up_by=[1], stirs=7, alarmed=[1] if alarmed else [])
-    _, channels, _, _, _ = serve(
-        {0: (5, 0), 1: (5, 0)},
-        lambda message: [wire.ToAgent(stalled=stalled)] if message.HasField("batch") else [],
-        [[(0, 5, WORK)]],
-    )
-    assert channels.aside == ([] if others and alarmed else [1])
-
-
 @pytest.mark.parametrize(("held_up_by", "aside"), [([0, 1], []), ([1], [1])])
 def test_a_rank_that_awaits_values_is_set_aside_only_if_nobody_can_send_them(
     monkeypatch: pytest.MonkeyPatch, held_up_by: list[int], aside: list[int]
@@ -358,11 +339,12 @@ def test_a_rank_that_awaits_values_is_set_aside_only_if_nobody_can_send_them(
     assert channels.aside == aside
 
 
-@pytest.mark.parametrize("gives_way", [True, False])
-def test_a_rank_that_lets_its_children_work_is_not_set_aside(
-    monkeypatch: pytest.MonkeyPatch, gives_way: bool
+@pytest.mark.parametrize(("gives_way", "others"), [(True, False), (False, True), (False, False)])
+def test_a_rank_that_lets_processes_work_is_not_set_aside(
+    monkeypatch: pytest.MonkeyPatch, gives_way: bool, others: bool
 ) -> None:
-    """It goes on by itself, and virtual time waits for it."""
+    """Its children, or, for its time-out, those that are no ranks: virtual time waits for them."""
+    monkeypatch.setattr(Processes, "others_go_on", lambda _: others)
     monkeypatch.setattr(StillWatch, "find", lambda _, candidates, __: set(candidates))
     monkeypatch.setattr(StillWatch, "runs", lambda *_: False)
     monkeypatch.setattr(agent_module, "is_proven_still", lambda _: True)
@@ -372,7 +354,7 @@ def test_a_rank_that_lets_its_children_work_is_not_set_aside(
         lambda message: [STALLED] if message.HasField("batch") else [],
         [[(0, 5, WORK)]],
     )
-    assert channels.aside == ([] if gives_way else [1])
+    assert channels.aside == ([] if gives_way or others else [1])
 
 
 def test_a_rank_that_starts_is_not_taken_for_one_that_waits(
