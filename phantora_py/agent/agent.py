@@ -305,6 +305,9 @@ class HostAgent:
             # Values of tensors take no virtual time: whoever still runs is about to send them.
             found = {rank for rank in found if not self._channels.awaits_values(rank)}
         alarmed = found & still & self._alarmed
+        if alarmed and self._processes.others_go_on():
+            found = found - alarmed
+            alarmed = set()
         proven = [rank for rank in alarmed if is_proven_still(pids[rank])]
         # Whoever asked to act before it went to sleep must have been heard first.
         self._forward(0)

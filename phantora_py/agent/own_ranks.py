@@ -6,7 +6,8 @@ their channels tell (csrc/shim/calls/call.cc); their ends are seen from outside.
 
 import os
 import select
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
 from phantora_py.agent.channels import Channels
@@ -17,6 +18,12 @@ from phantora_py.machine.process_tree import find_process
 # How long others wait for a rank without a process while the program sleeps by the clock. It may
 # start one when it wakes, or look every second whether all have ended (assumed).
 _PATIENCE_WITH_SLEEPERS_S = 60.0
+# How long time-outs of ranks wait for processes that are no ranks, altogether: for those at work,
+# and for those that sleep by the clock, as a client that tries to connect again does and a launcher
+# for as long as it lives (assumed: longer than a start of Python, than the pause between attempts).
+_WORK_S = 60.0
+_SLEEP_S = 5.0
+_LOOK_S = 0.1
 
 
 class OwnRanks:
@@ -24,7 +31,16 @@ class OwnRanks:
     as long as it has none.
     """
 
-    def __init__(self, processes: RankProcesses, channels: Channels, ranks: int) -> None:
+    def __init__(
+        self,
+        processes: RankProcesses,
+        channels: Channels,
+        ranks: int,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock_s = clock_s
+        self._waited_s = {_WORK_S: 0.0, _SLEEP_S: 0.0}
+        self._waits_since_s: float | None = None
         self._processes = processes
         self._channels = channels
         (self._first,) = processes.pids.values()
@@ -91,6 +107,26 @@ class OwnRanks:
             self._gone.add(rank)
             del self.pids[rank]
             yield rank
+
+    def others_go_on(self) -> bool:
+        """Whether processes of the program that are no ranks work, or sleep by the clock. What they
+        do takes no virtual time, so that no time-out of a rank ends before it is done; but for so
+        long only as is said above.
+        """
+        ranks = set(self._owners.values())
+        if thread_at_work(self._first, but=ranks) is not None:
+            limit_s = _WORK_S
+        elif sleeps_by_clock(self._first, but=ranks, itself=True):
+            limit_s = _SLEEP_S
+        else:
+            self._waits_since_s = None
+            return False
+        now_s = self._clock_s()
+        since_s, self._waits_since_s = self._waits_since_s, now_s
+        if since_s is not None:
+            # The agent looks again within this time, if it still waits.
+            self._waited_s[limit_s] += min(now_s - since_s, _LOOK_S)
+        return self._waited_s[limit_s] < limit_s
 
     def stop(self, grace_s: float = GRACE_S) -> None:
         """See RankProcesses."""

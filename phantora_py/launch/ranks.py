@@ -128,6 +128,10 @@ class RankProcesses:
         """Ranks that have ended without its being told; see OwnRanks."""
         yield from ()
 
+    def others_go_on(self) -> bool:
+        """Whether processes that are no ranks do something by themselves; see OwnRanks."""
+        return False
+
     def stop(self, grace_s: float = GRACE_S) -> None:
         """Asks all ranks to end and kills after `grace_s` what did not."""
         asked = self._programs()

@@ -3,11 +3,16 @@
 Its transport by shared memory polls without a pause and passes messages that nobody else sees, so
 that no virtual time could be told for them: messages go by sockets. Tensors of a GPU would go from
 GPU to GPU by means that are not simulated, so that they are refused.
+
+A process that is no rank, or none yet, has this machine's clock. By that a call takes as long as it
+takes to simulate, which says nothing: its calls have none that matters.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import os
 import time
 from collections.abc import Callable
 from types import ModuleType
@@ -16,6 +21,8 @@ from typing import Any
 # What an interpreter takes to end, at least (assumed). On real machines that keeps the store alive
 # until the last rank has read the last key of the shutdown.
 _END_S = 0.1
+# Eleven days. 0, which means none in a call, ends the start of RPC at once.
+_NO_TIME_OUT_S = 1e6
 
 
 def actions() -> dict[str, Callable[[ModuleType], None]]:
@@ -34,6 +41,8 @@ def _use_sockets(options: ModuleType) -> None:
     @functools.wraps(usual)
     def make(self: Any, **given: Any) -> None:
         given["_transports"], given["_channels"] = ["uv"], ["basic"]
+        if "PHANTORA_OWN_RANKS" in os.environ and not ctypes.CDLL(None).ph_has_clock():
+            given["rpc_timeout"] = _NO_TIME_OUT_S
         usual(self, **given)
 
     kind.__init__ = make

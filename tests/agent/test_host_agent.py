@@ -119,6 +119,9 @@ class Processes:
     def give_up(self, _silence_s: float) -> list[int]:
         return []
 
+    def others_go_on(self) -> bool:
+        return False
+
     def tell_end(self, rank: int, how: str) -> str:
         return f"Rank {rank} {how} It was the first to fail; the others were stopped."
 
@@ -336,11 +339,12 @@ def test_a_rank_that_awaits_values_is_set_aside_only_if_nobody_can_send_them(
     assert channels.aside == aside
 
 
-@pytest.mark.parametrize("gives_way", [True, False])
-def test_a_rank_that_lets_its_children_work_is_not_set_aside(
-    monkeypatch: pytest.MonkeyPatch, gives_way: bool
+@pytest.mark.parametrize(("gives_way", "others"), [(True, False), (False, True), (False, False)])
+def test_a_rank_that_lets_processes_work_is_not_set_aside(
+    monkeypatch: pytest.MonkeyPatch, gives_way: bool, others: bool
 ) -> None:
-    """It goes on by itself, and virtual time waits for it."""
+    """Its children, or, for its time-out, those that are no ranks: virtual time waits for them."""
+    monkeypatch.setattr(Processes, "others_go_on", lambda _: others)
     monkeypatch.setattr(StillWatch, "find", lambda _, candidates, __: set(candidates))
     monkeypatch.setattr(StillWatch, "runs", lambda *_: False)
     monkeypatch.setattr(agent_module, "is_proven_still", lambda _: True)
@@ -350,7 +354,7 @@ def test_a_rank_that_lets_its_children_work_is_not_set_aside(
         lambda message: [STALLED] if message.HasField("batch") else [],
         [[(0, 5, WORK)]],
     )
-    assert channels.aside == ([] if gives_way else [1])
+    assert channels.aside == ([] if gives_way or others else [1])
 
 
 def test_a_rank_that_starts_is_not_taken_for_one_that_waits(

@@ -153,3 +153,33 @@ def test_nobody_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(ranks.give_up(10.0)) == [1]
     assert ranks.pids.keys() == {0, 2}
     end(second)
+
+
+def test_how_long_time_outs_wait_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For processes at work, less for those that sleep by the clock, not for those that wait; the
+    time in between does not count.
+    """
+    at_work: str | None = None
+    sleeps = False
+    now_s = 0.0
+    monkeypatch.setattr(own_ranks, "thread_at_work", lambda *_, **__: at_work)
+    monkeypatch.setattr(own_ranks, "sleeps_by_clock", lambda *_, **__: sleeps)
+    ranks = OwnRanks(Processes(os.getpid()), Channels(), 3, lambda: now_s)  # type: ignore[arg-type]
+
+    def waits(seconds: float) -> bool:
+        nonlocal now_s
+        answers = []
+        for _ in range(round(seconds / 0.05)):
+            now_s += 0.05
+            answers.append(ranks.others_go_on())
+        return answers[-1]
+
+    assert not waits(1)
+    sleeps = True
+    assert waits(4)
+    now_s += 1000
+    assert waits(0.5)
+    assert not waits(1)
+    at_work = "/proc/1/task/1"
+    assert waits(59)
+    assert not waits(2)
