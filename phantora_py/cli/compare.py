@@ -11,6 +11,7 @@ from phantora_py.cli.iteration_option import ITERATION_FORMS, ITERATION_HELP, ch
 from phantora_py.compare.comparison import compare, names_of, read_configuration
 from phantora_py.compare.gates import judge, require
 from phantora_py.compare.json_types import JudgedComparison
+from phantora_py.compare.markdown import markdown
 from phantora_py.compare.quantities import check_prices, parse_gate, parse_prices, parse_work
 from phantora_py.compare.terminal import print_comparison
 from phantora_py.text.units import size_text
@@ -37,6 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     view.add_argument(
         "--html", type=Path, metavar="OUT", help="write a page for a browser (docs/compare.md)"
+    )
+    view.add_argument(
+        "--markdown",
+        action="store_true",
+        help="print the figures and gates as Markdown tables, as for a pull request",
     )
 
 
@@ -77,6 +83,8 @@ def run(options: argparse.Namespace) -> int:
     comparison: JudgedComparison = {**compared, "gates": judge(compared, gates)}
     if options.json:
         print(json.dumps(comparison, indent=1), flush=True)
+    elif options.markdown:
+        print(markdown(comparison), end="", flush=True)
     elif options.html is not None:
         _write_page(comparison, options.html, options.files)
     else:

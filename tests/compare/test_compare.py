@@ -223,6 +223,32 @@ def test_gates(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "c: iteration_time is not judged, because c did not finish." in text
 
 
+def test_markdown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Has a row for each run and gate, whatever characters names have; gates decide as ever."""
+    one = write_run(tmp_path / "a.phr", [40 * US] * 2)
+    other = write_run(tmp_path / "b|<i>_.phr", [50 * US] * 2)
+    words = [one, other, "--markdown", "--gate", "iteration_time<=1.2", "--gate", "peak_memory<=1"]
+    assert main(["compare", *map(str, words)]) == 6
+    printed = capsys.readouterr()
+    lines = printed.out.splitlines()
+    tables = [line for line in lines if line.startswith("|")]
+    head, rule, first, second, gates, gates_rule, time, memory = tables
+    assert head.startswith("| run | ")
+    assert first.startswith("| a | ")
+    assert second.startswith(r"| b\|\<i\>\_ | ")
+    for row in (rule, first, second.replace(r"\|", "")):
+        assert row.count("|") == head.count("|")
+    cells = dict(zip(head.split("|"), first.split("|"), strict=True))
+    assert cells[" virtual iteration "] == " 40.0 us "
+    assert gates == "| gate | run | ratio to the first | verdict |"
+    assert gates_rule == "| --- | --- | --- | --- |"
+    assert time == r"| iteration\_time\<=1.2 | b\|\<i\>\_ | 1.25 | not met |"
+    assert memory == r"| peak\_memory\<=1 | b\|\<i\>\_ | 1 | met |"
+    # A table needs an empty line before it.
+    assert lines[lines.index(gates) - 1] == ""
+    assert "is 1.25 times that of a" in printed.err
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
