@@ -29,8 +29,8 @@ COPIES_CLASS = "copies"
 """What the copy engines do, fills too; kernels that copy are of a class of their own."""
 WHOLE_TRAINING = "whole training"
 FITTED_NODES = 16
-"""Up to so many nodes the interval of communication between nodes is as measured. Source: the systems
-of docs/accuracy.md have no more, but for one of GB200 NVL72.
+"""Up to so many nodes the interval of communication between nodes is as measured. Source: the
+systems of docs/accuracy.md have no more, but for one of GB200 NVL72.
 """
 
 
@@ -173,9 +173,9 @@ def _folded(data: RunData, moving_ns: int) -> Iterator[ClassDoubt]:
 
 
 def _communication(data: RunData, moving_ns: float, table: dict[str, Any]) -> ClassDoubt:
-    """Of the kind of communication that the slowest part of an operation is. Beyond the nodes that it
-    was seen on an error is taken to grow as it would have from one node to those: its logarithm in
-    proportion to that of the number of nodes (assumed).
+    """Of the kind of communication that the slowest part of an operation is. Beyond the nodes that
+    it was seen on an error is taken to grow as it would have from one node to those: its logarithm
+    in proportion to that of the number of nodes (assumed).
     """
     nodes, between = data.run["nodes"], "communication between nodes"
     if nodes == 1 or between not in table:
