@@ -99,6 +99,25 @@ def test_communication_between_nodes_is_less_sure(tmp_path: Path) -> None:
     assert longer == pytest.approx([0.05, 0.2])
 
 
+@pytest.mark.parametrize(
+    ("nodes", "shorter", "longer"), [(16, 0.05, 0.2), (64, 0.06464, 0.41962), (256, 0.075, 0.8)]
+)
+def test_communication_is_less_sure_the_more_nodes(
+    tmp_path: Path, nodes: int, shorter: float, longer: float
+) -> None:
+    """On 16 nodes as measured, on 256 the square of that; class and source say so."""
+    table = TABLE | {"communication between nodes": [0.5, 3.0, "far"]}
+    gpu = {"properties": {"totalGlobalMem": 80 << 30}, "intervals": table}
+    settings = {"gpu": gpu, "nccl_environment": {}}
+    data = make(tmp_path / "a.phr", run={"nodes": nodes}, settings=settings)
+    classes = interval_of(data)["classes"]
+    name = "communication" if nodes == 16 else "communication beyond 16 nodes"
+    (found,) = (one for one in classes if one["class"] == name)
+    assert (found["shorter"], found["longer"]) == pytest.approx((shorter, longer), rel=1e-3)
+    widened = f"far, measured up to 16 nodes and widened for {nodes} (assumed)"
+    assert found["sources"] == ["far" if nodes == 16 else widened]
+
+
 def test_errors_within_a_class_add(tmp_path: Path) -> None:
     """Two kernels of one class err together, wherever their intervals are from."""
     interval = interval_of(make(tmp_path / "a.phr", ("gemm", "gemm")))
