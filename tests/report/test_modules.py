@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pages
 import pytest
 from made_runs import COMMUNICATION, KERNEL, Span, make_run
 
 from phantora_py.data import RunData
+from phantora_py.report.findings import Findings
 from phantora_py.report.modules import ScopeTimes, scope_times
 from phantora_py.report.page.flame import boxes
 from phantora_py.report.page.render import make_page
+from phantora_py.report.sections import modules as section
 from phantora_py.report.summary import summarise
 from phantora_py.report.window import whole_run
 
@@ -61,6 +64,63 @@ def test_what_is_not_known_is_not_shown(
     data = run_of(tmp_path / "a.phr", marks, host_time=host_time)
     assert summarise(data)["modules"] is None
     assert 'id="modules"' not in make_page(data)
+
+
+MADE = section.ModuleTimes(
+    named_share=0.9,
+    scopes=[
+        section.ModuleScope(
+            path=path,
+            phase=phase,
+            launches=launches,
+            gpu_ns=gpu_ns,
+            communication_ns=20e3,
+            exposed_ns=exposed_ns,
+        )
+        for path, phase, launches, gpu_ns, exposed_ns in (
+            ("Net.layers.2", "backward", 2, 60e3, 10e3),
+            ("Net.layers.10", "backward", 2, 50e3, 0),
+            ("Net.layers.2", "forward", 1, 30e3, 0),
+            ("", "other", 1, 20e3, 0),
+            ("SGD", "optimizer", 4, 40e3, 0),
+        )
+    ],
+)
+
+
+def test_layers_are_one_row() -> None:
+    """On a terminal and in the table: sums over the modules of a list, a column for each phase."""
+    rows = {row["name"]: row for row in section.table(MADE)}
+    assert [*rows] == ["Net.layers.*", "SGD", "(no module)"]
+    layers = rows["Net.layers.*"]
+    assert (layers["gpu_ns"], layers["launches"], layers["exposed_ns"]) == (140e3, 5, 10e3)
+    head, names, *said = section.lines(MADE)
+    assert head.split(maxsplit=1)[1] == "90.0 % of GPU time has a module or a phase"
+    assert names.split()[2:] == ["forward", "backward", "optimizer", "other", "exposed", "comm."]
+    assert [line.split() for line in said] == [
+        "Net.layers.* 140 us 70.0 % 30.0 us 110 us - - 10.0 us".split(),
+        "SGD 40.0 us 20.0 % - - 40.0 us - -".split(),
+        "(no module) 20.0 us 10.0 % - - - 20.0 us -".split(),
+    ]
+
+
+def test_the_page_draws_them(tmp_path: Path) -> None:
+    """A flame graph for each kind of time that there is, whose boxes fill the width, and a table."""
+    marks = [[0, 1, "forward", "Net"], *MARKS[1:]]
+    data = run_of(tmp_path / "a.phr", marks)
+    shown = pages.section(pages.page_of(data, tmp_path / "a.html"), "modules")
+    made = section.make(Findings(data))
+    assert made is not None
+    rows = section.table(made)
+    assert [row[0] for row in shown.rows()] == [row["name"] for row in rows]
+    (graph,) = [one for one in shown.all("div") if one.attributes.get("class") == "flame"]
+    levels = [[*level.all("span")] for level in graph.all("div")]
+    tops, names = levels[0], [one.text for one in levels[1]]
+    assert [one.text for one in tops] == ["forward"]
+    assert tops[0].attributes["style"] == "left: 0.0000%; width: 100.0000%"
+    assert names == ["Net"]
+    titles = [one.attributes["title"] for level in levels for one in level]
+    assert any(title.startswith("Net.layers.2\nforward: ") for title in titles)
 
 
 def test_boxes_lie_below_what_they_are_part_of() -> None:
