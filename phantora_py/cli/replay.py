@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from phantora_py.cli.commands import Parser
+from phantora_py.data import RunData
 from sim_server.errors import UsageError
 from sim_server.files.output_file import require_output
 
@@ -38,6 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     build.add_argument(
         "--subgraph", metavar="NAME", help="only what runs within annotations of that name"
     )
+    build.add_argument(
+        "--run",
+        dest="traced_run",
+        type=Path,
+        metavar="ORIGINAL.phr",
+        help="data file of the traced run: when C++ code waited for its collectives",
+    )
     play = add("run", _run, "replay a benchmark in this process, a rank of several by RANK")
     play.add_argument("file", type=Path, metavar="X.bench")
     play.add_argument(
@@ -56,12 +64,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _build(options: argparse.Namespace) -> None:
-    from phantora_py.replay.build import build, coverage  # noqa: PLC0415
+    from phantora_py.replay.build import add_waits, build, coverage  # noqa: PLC0415
     from phantora_py.replay.container import write_benchmark  # noqa: PLC0415
 
     _require_torch()
     require_output(options.output, "-o")
     benchmark = build(options.directory, options.only, options.subgraph)
+    if options.traced_run is not None:
+        if options.only or options.subgraph:
+            raise UsageError("--run needs the whole trace: leave --only and --subgraph out.")
+        add_waits(benchmark, RunData(options.traced_run))
     write_benchmark(benchmark, options.output)
     operators, proxies = coverage(benchmark)
     print(

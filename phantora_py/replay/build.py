@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from phantora_py.data import RunData
 from phantora_py.replay.container import Benchmark, new_head
 from phantora_py.replay.observed import (
     STREAM_CALL,
@@ -18,9 +19,12 @@ from phantora_py.replay.observed import (
     read_traces,
     tensors_of,
 )
-from phantora_py.replay.operators import COMMUNICATION, is_composite, parsed, resolved
+from phantora_py.replay.operators import COMMUNICATION, is_composite, resolved
+from phantora_py.traces.recorded_steps import recorded_steps
 from sim_server.errors import UsageError
+from sim_server.records import RecordKind
 
+_WORK = (RecordKind.KERNEL, RecordKind.COPY, RecordKind.FILL, RecordKind.NCCL_LAUNCH)
 _STEP = "Optimizer.step#"
 _WRAPPERS = ("PythonSubclass", "PythonDispatchMode")
 _INTEGERS = ("long int", "int", "short int", "unsigned char", "signed char")
@@ -272,6 +276,51 @@ class _RankBuilder:
             self._versions[source]["external"]["range"] = [least, max(least, most)]
 
 
+def add_waits(benchmark: Benchmark, data: RunData) -> None:
+    """Has collectives waited for at once where the traced run's streams did so: C++ code, as DDP's
+    reducer, does that without a node in the trace.
+
+    Raises: UsageError if the run is another than the traces'.
+    """
+    if data.ranks != benchmark.head["ranks"]:
+        raise UsageError(
+            f"{data.path} has {data.ranks} ranks, and the traces have {benchmark.head['ranks']}."
+        )
+    for rank, told in enumerate(benchmark.ranks):
+        called = [
+            event
+            for event in told["events"]
+            if event["do"] == "op" and told["schemas"][event["schema"]].startswith("c10d::")
+        ]
+        waited = list(_waited_at_once(data, rank))
+        if len(waited) != len(called):
+            raise UsageError(
+                f"{data.path}: rank {rank} launched {len(waited)} collectives, and its trace has "
+                f"{len(called)}: they are of different runs, or of one whose collectives are not "
+                "all launched alone. Build without --run."
+            )
+        for event, is_waited in zip(called, waited, strict=True):
+            event["waits"] = is_waited
+
+
+def _waited_at_once(data: RunData, rank: int) -> Iterator[bool]:
+    """Of each launch of NCCL, whether another stream waits for its end before anything else."""
+    steps = list(recorded_steps(data, rank))
+    for number, step in enumerate(steps):
+        if step.kind is not RecordKind.NCCL_LAUNCH:
+            continue
+        events: set[int] = set()
+        is_waited = False
+        for later in steps[number + 1 :]:
+            if later.kind in _WORK:
+                break
+            if later.kind is RecordKind.EVENT_RECORD and later.stream == step.stream:
+                events.add(later.args[0])
+            if later.kind is RecordKind.STREAM_WAIT and later.args[0] in events:
+                is_waited = True
+        yield is_waited
+
+
 def coverage(benchmark: Benchmark) -> tuple[int, Counter[str]]:
     """How many operators are called, and how often each proxy stands for what is not known."""
     events = [event for rank in benchmark.ranks for event in rank["events"]]
@@ -280,7 +329,3 @@ def coverage(benchmark: Benchmark) -> tuple[int, Counter[str]]:
     )
     return sum(1 for event in events if event["do"] == "op"), proxies
 
-
-def operator_names(benchmark: Benchmark) -> set[str]:
-    """The operators, as PyTorch names them."""
-    return {parsed(schema).name for rank in benchmark.ranks for schema in rank["schemas"]}

@@ -38,9 +38,7 @@ _CHECK_HEAD: Check = record(
         "version": one_of([VERSION]),
         "ranks": whole(1, 1 << 20),
         "groups": mapping(rows(whole(0, 1 << 20))),
-        "roles": mapping(text),
         "only": optional(one_of(["compute", "communication"])),
-        "obfuscation": whole(0, 3),
         "has_streams": flag,
     }
 )
@@ -54,7 +52,7 @@ _CHECK_RANK: Check = record(
         ),
         "events": rows(record({"do": one_of(["op", "proxy", "stream", "mark"])}, dict.fromkeys(
             ("schema", "name", "args", "outs", "free", "thread", "group", "call", "stream",
-             "event", "other", "launches"), anything))),
+             "event", "launches", "waits"), anything))),
     }
 )
 
@@ -71,7 +69,7 @@ def new_head(ranks: int, groups: dict[str, list[int]]) -> dict[str, Any]:
     """Of a benchmark that is whole."""
     return {
         **{"format": _FORMAT, "version": VERSION, "ranks": ranks, "groups": groups},
-        **{"roles": {}, "only": None, "obfuscation": 0, "has_streams": False},
+        **{"only": None, "has_streams": False},
     }
 
 

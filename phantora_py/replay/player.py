@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -218,7 +218,7 @@ class Player:
         if len(numbers) != len(made):
             return  # some that are not defined: they are allocated when they are used
         for number, tensor in zip(numbers, made, strict=True):
-            version, _, dtype, shape, _ = self._tensors[number]
+            version = self._tensors[number][0]
             row = self._versions[version]
             fits = tensor.untyped_storage().nbytes() >= row["bytes"]
             if version not in self._storages and fits:
@@ -234,7 +234,8 @@ class Player:
         schema = self._schemas[event["schema"]]
         arguments = [one.name for one in parsed(schema).arguments]
         place = arguments.index("async_op") if "async_op" in arguments else -1
-        if place < 0 or place >= len(event["args"]) or not event["args"][place]:
+        is_async = 0 <= place < len(event["args"]) and bool(event["args"][place])
+        if not is_async or event.get("waits"):
             work.wait()
             return
         for number in _numbers([event["args"], event["outs"]]):
@@ -290,10 +291,3 @@ def _numbers(value: Any) -> Iterator[int]:
     elif isinstance(value, dict):
         yield value["tensor"]
 
-
-def totals(events: list[dict[str, Any]]) -> dict[str, int]:
-    """How many events there are of each kind."""
-    counts: dict[str, int] = defaultdict(int)
-    for event in events:
-        counts[event["do"]] += 1
-    return dict(counts)
