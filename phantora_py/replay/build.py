@@ -110,12 +110,20 @@ def _is_replayed(node: Node) -> bool:
     if not called:
         return True
     name = node.schema.partition("(")[0]
-    if any(one.schema.partition("(")[0] == name for one in called):
+    places = _devices(node)
+    if any(one.schema.partition("(")[0] == name and _devices(one) == places for one in called):
         return False  # a wrapper, as autocast's: the inner one has the tensors it works with
     if resolved(node.schema) is not None:
         return not is_composite(node.schema)
     made = {one.storage for inner in called for one in tensors_of(inner.outputs)}
     return any(one.storage not in made for one in tensors_of(node.outputs))
+
+
+def _devices(node: Node) -> set[str]:
+    """Of its operands. A simulated rank also works out small values on the CPU, below the
+    operator that it does so for."""
+    found = {one.device for one in tensors_of(node.inputs)}
+    return found - {"cpu"} or found
 
 
 class _RankBuilder:
@@ -290,7 +298,7 @@ def add_waits(benchmark: Benchmark, data: RunData) -> None:
         called = [
             event
             for event in told["events"]
-            if event["do"] == "op" and told["schemas"][event["schema"]].startswith("c10d::")
+            if event["do"] == "op" and _is_collective(told["schemas"][event["schema"]])
         ]
         waited = list(_waited_at_once(data, rank))
         if len(waited) != len(called):
@@ -301,6 +309,11 @@ def add_waits(benchmark: Benchmark, data: RunData) -> None:
             )
         for event, is_waited in zip(called, waited, strict=True):
             event["waits"] = is_waited
+
+
+def _is_collective(schema: str) -> bool:
+    space, _, name = schema.partition("(")[0].partition("::")
+    return space in COMMUNICATION and name != "wait_tensor"
 
 
 def _waited_at_once(data: RunData, rank: int) -> Iterator[bool]:

@@ -189,7 +189,7 @@ class Player:
         if isinstance(value, list):
             return [self._decoded(one, "", event, "") for one in value]
         if isinstance(value, dict):
-            return self._tensor(value["tensor"])
+            return self._number(value["tensor"], kind) or self._tensor(value["tensor"])
         if kind == _GROUP:
             return self._groups[event["group"]].boxed()
         if kind == _REDUCE:
@@ -204,6 +204,16 @@ class Player:
         if name == "pin_memory" and value and not self._is_gpu:
             return False
         return value
+
+    def _number(self, tensor: int, kind: str) -> float | None:
+        """A number of the program's, which the trace has as a tensor from nowhere: it decides no
+        types of results. Which number it was is not told."""
+        version, _, dtype, shape, _ = self._tensors[tensor]
+        row = self._versions[version]
+        is_number = kind == "Tensor" and not shape and row["device"] == "cpu"
+        if not is_number or "external" not in row:
+            return None
+        return {"double": 1.0, "long int": 1}.get(dtype)
 
     def _made(self, result: Any) -> Iterator[Any]:
         if isinstance(result, self._torch.Tensor):
