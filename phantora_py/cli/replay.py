@@ -33,9 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="traces that `phantora run --execution-trace` or PyTorch's observer wrote",
     )
     build.add_argument("-o", "--output", type=Path, required=True, metavar="X.bench")
-    build.add_argument(
-        "--only", choices=["compute", "communication"], help="leave the others out"
-    )
+    build.add_argument("--only", choices=["compute", "communication"], help="leave the others out")
     build.add_argument(
         "--subgraph", metavar="NAME", help="only what runs within annotations of that name"
     )

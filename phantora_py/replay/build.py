@@ -341,4 +341,3 @@ def coverage(benchmark: Benchmark) -> tuple[int, Counter[str]]:
         event["name"] for event in events if event["do"] == "proxy" and event["launches"]
     )
     return sum(1 for event in events if event["do"] == "op"), proxies
-

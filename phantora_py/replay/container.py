@@ -50,9 +50,28 @@ _CHECK_RANK: Check = record(
         "versions": rows(
             record({"bytes": whole(), "device": text, "dtype": text}, {"external": anything})
         ),
-        "events": rows(record({"do": one_of(["op", "proxy", "stream", "mark"])}, dict.fromkeys(
-            ("schema", "name", "args", "outs", "free", "thread", "group", "call", "stream",
-             "event", "launches", "waits"), anything))),
+        "events": rows(
+            record(
+                {"do": one_of(["op", "proxy", "stream", "mark"])},
+                dict.fromkeys(
+                    (
+                        "schema",
+                        "name",
+                        "args",
+                        "outs",
+                        "free",
+                        "thread",
+                        "group",
+                        "call",
+                        "stream",
+                        "event",
+                        "launches",
+                        "waits",
+                    ),
+                    anything,
+                ),
+            )
+        ),
     }
 )
 

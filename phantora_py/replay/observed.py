@@ -38,7 +38,9 @@ class Tensor:
         """How large its storage is at least."""
         if 0 in self.shape:
             return 0
-        last = sum((size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True))
+        last = sum(
+            (size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)
+        )
         return (self.offset + last + 1) * self.itemsize
 
 

@@ -21,6 +21,7 @@ _DTYPES = {
     **{"c10::Float8_e4m3fn": "float8_e4m3fn", "c10::Float8_e5m2": "float8_e5m2"},
     **{"unsigned short": "uint16", "unsigned int": "uint32", "unsigned long": "uint64"},
 }
+_OF_GPUS = ("aten::_pin_memory",)
 _GROUP = "__torch__.torch.classes.c10d.ProcessGroup"
 _REDUCE = "__torch__.torch.classes.c10d.ReduceOp"
 
@@ -160,7 +161,8 @@ class Player:
             return
         schema = self._schemas[event["schema"]]
         operator = resolved(schema)
-        if operator is None:
+        is_missing = not self._is_gpu and self._name(event) in _OF_GPUS
+        if operator is None or is_missing:
             self.substituted[self._name(event)] += 1
             self._proxy(event)
             return
@@ -300,4 +302,3 @@ def _numbers(value: Any) -> Iterator[int]:
             yield from _numbers(one)
     elif isinstance(value, dict):
         yield value["tensor"]
-
