@@ -1,4 +1,4 @@
-"""`phantora replay WHAT`: benchmarks made of execution traces (docs/replay.md)."""
+"""`phantora replay WHAT`: benchmarks made of execution traces (docs/traces.md)."""
 
 from __future__ import annotations
 

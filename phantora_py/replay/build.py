@@ -56,7 +56,7 @@ def build(directory: Path, only: str | None = None, subgraph: str | None = None)
                 raise UsageError(f"{trace.path}: process group {name} has other ranks elsewhere.")
     head = new_head(len(traces), groups)
     head["only"] = only
-    ranks = []
+    told: list[dict[str, Any]] = []
     for trace in traces:
         builder = _RankBuilder(trace, groups)
         for order, event in sorted(
@@ -64,12 +64,12 @@ def build(directory: Path, only: str | None = None, subgraph: str | None = None)
             key=lambda pair: pair[0],
         ):
             builder.take(order, event)
-        ranks.append(builder.told())
-        head["has_streams"] |= any(one["do"] == "stream" for one in ranks[-1]["events"])
-        if not any(one["do"] in ("op", "proxy") for one in ranks[-1]["events"]):
+        told.append(builder.told())
+        head["has_streams"] |= any(one["do"] == "stream" for one in told[-1]["events"])
+        if not any(one["do"] in ("op", "proxy") for one in told[-1]["events"]):
             what = f" below {subgraph}" if subgraph else ""
             raise UsageError(f"{trace.path} has no operators{what} that could be replayed.")
-    return Benchmark(head, ranks)
+    return Benchmark(head, told)
 
 
 def _events(
@@ -101,22 +101,23 @@ def _is_replayed(node: Node) -> bool:
     """Whether it is called itself, not what it calls."""
     if not node.schema:
         return bool(node.attributes.get("kernel_backend"))
-    tensors = list(tensors_of([node.inputs, node.outputs]))
-    if any(one.device == "meta" for one in tensors):
-        return False
-    if any(child.name in _WRAPPERS for child in node.children):
+    tensors = tensors_of([node.inputs, node.outputs])
+    is_fake = any(one.device == "meta" for one in tensors)
+    if is_fake or any(child.name in _WRAPPERS for child in node.children):
         return False
     called = [one for child in node.children for one in child.below() if one.schema]
-    if not called:
-        return True
-    name = node.schema.partition("(")[0]
-    places = _devices(node)
+    return not called or not _is_done_by(node, called)
+
+
+def _is_done_by(node: Node, called: list[Node]) -> bool:
+    """Whether what an operator calls is all that it does."""
+    name, places = node.schema.partition("(")[0], _devices(node)
     if any(one.schema.partition("(")[0] == name and _devices(one) == places for one in called):
-        return False  # a wrapper, as autocast's: the inner one has the tensors it works with
+        return True  # a wrapper, as autocast's: the inner one has the tensors it works with
     if resolved(node.schema) is not None:
-        return not is_composite(node.schema)
+        return is_composite(node.schema)
     made = {one.storage for inner in called for one in tensors_of(inner.outputs)}
-    return any(one.storage not in made for one in tensors_of(node.outputs))
+    return all(one.storage in made for one in tensors_of(node.outputs))
 
 
 def _devices(node: Node) -> set[str]:

@@ -1,4 +1,4 @@
-"""The file of a benchmark: a zip archive of JSON members (docs/replay.md tells the format)."""
+"""The file of a benchmark: a zip archive of JSON members (docs/traces.md tells the format)."""
 
 from __future__ import annotations
 

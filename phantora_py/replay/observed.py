@@ -1,10 +1,9 @@
-"""Traces of PyTorch's observer: files, nodes, process groups. What is damaged is refused by name."""
+"""Traces of PyTorch's observer: files, nodes, groups. What is damaged is refused by name."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -38,9 +37,8 @@ class Tensor:
         """How large its storage is at least."""
         if 0 in self.shape:
             return 0
-        last = sum(
-            (size - 1) * stride for size, stride in zip(self.shape, self.strides, strict=True)
-        )
+        pairs = zip(self.shape, self.strides, strict=True)
+        last = sum((size - 1) * stride for size, stride in pairs)
         return (self.offset + last + 1) * self.itemsize
 
 
@@ -226,11 +224,10 @@ def tensors_of(values: Any) -> Iterator[Tensor]:
 
 def parents(trace: ObservedTrace, node: Node) -> Iterator[Node]:
     """Who called it, and who called that."""
-    by_id = defaultdict(lambda: None, trace.nodes)
-    above = by_id[node.parent]
+    above = trace.nodes.get(node.parent)
     while above is not None:
         yield above
-        above = by_id[above.parent]
+        above = trace.nodes.get(above.parent)
 
 
 def _damaged(path: Path, what: str) -> UsageError:

@@ -24,7 +24,7 @@ def parsed(schema: str) -> Any:
     import torch  # noqa: PLC0415
 
     try:
-        return torch._C.parse_schema(schema)  # type: ignore[attr-defined]
+        return torch._C.parse_schema(schema)
     except RuntimeError:
         return None
 

@@ -192,20 +192,22 @@ class Player:
             return [self._decoded(one, "", event, "") for one in value]
         if isinstance(value, dict):
             return self._number(value["tensor"], kind) or self._tensor(value["tensor"])
+        if kind in (_GROUP, _REDUCE):
+            return self._object(kind, event)
+        if isinstance(value, str) and name == "group_name":
+            return self._groups[event.get("group", value)].group_name
+        if isinstance(value, str) and "Device" in kind:
+            return self._torch.device(self._place(value.partition(":")[0]))
+        # Pinned memory is of GPUs.
+        return value and self._is_gpu if name == "pin_memory" else value
+
+    def _object(self, kind: str, event: Mapping[str, Any]) -> Any:
+        """What the trace names only."""
         if kind == _GROUP:
             return self._groups[event["group"]].boxed()
-        if kind == _REDUCE:
-            # The trace does not tell which: sums take the same time.
-            reduce = self._torch.distributed.ReduceOp
-            return reduce(reduce.SUM).boxed()
-        if name == "group_name" and isinstance(value, str):
-            return self._groups[event["group"] if "group" in event else value].group_name
-        if "Device" in kind and isinstance(value, str):
-            place = self._place(value.partition(":")[0])
-            return self._torch.device(place)
-        if name == "pin_memory" and value and not self._is_gpu:
-            return False
-        return value
+        # The trace does not tell which reduction: sums take the same time.
+        reduce = self._torch.distributed.ReduceOp
+        return reduce(reduce.SUM).boxed()
 
     def _number(self, tensor: int, kind: str) -> float | None:
         """A number of the program's, which the trace has as a tensor from nowhere: it decides no
