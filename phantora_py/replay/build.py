@@ -26,6 +26,7 @@ from sim_server.records import RecordKind
 
 _WORK = (RecordKind.KERNEL, RecordKind.COPY, RecordKind.FILL, RecordKind.NCCL_LAUNCH)
 _STEP = "Optimizer.step#"
+_NUMBERS = {"double": 1.0, "long int": 1}
 _WRAPPERS = ("PythonSubclass", "PythonDispatchMode")
 _INTEGERS = ("long int", "int", "short int", "unsigned char", "signed char")
 # Where the values of an operand are rows of another's dimension: operand, other, its dimension.
@@ -127,6 +128,13 @@ def _devices(node: Node) -> set[str]:
     return found - {"cpu"} or found
 
 
+def _is_number(value: Any) -> bool:
+    """Whether a GPU's operator has a number of the program's there, which the trace has as a
+    tensor: which number is not told, and it decides no types of results."""
+    is_scalar = isinstance(value, Tensor) and value.device == "cpu" and not value.shape
+    return is_scalar and value.dtype in _NUMBERS
+
+
 class _RankBuilder:
     """Numbers storages by version: who has an address after another is another."""
 
@@ -177,7 +185,11 @@ class _RankBuilder:
             event["launches"] = 1 + sum(1 for one in node.below() if not one.children)
         else:
             event["launches"] = 0  # it only names memory that was there before
-        event["args"] = [self._encoded(one, number, False) for one in node.inputs]
+        on_gpu = _devices(node) != {"cpu"}
+        event["args"] = [
+            _NUMBERS[one.dtype] if on_gpu and _is_number(one) else self._encoded(one, number, False)
+            for one in node.inputs
+        ]
         if (group := self._group(node)) is not None:
             event["group"] = group
         inputs = {(one.storage, one.device) for one in tensors_of(node.inputs)}
