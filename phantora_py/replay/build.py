@@ -284,7 +284,9 @@ class _RankBuilder:
             ) from error
 
     def _source(self, tensor: Tensor) -> int | None:
-        version = self._now[(tensor.storage, tensor.device)]
+        version = self._now.get((tensor.storage, tensor.device))
+        if version is None:
+            return None  # a number
         version = self._from.get(version, version)
         return version if "external" in self._versions[version] else None
 
