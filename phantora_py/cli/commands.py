@@ -28,6 +28,10 @@ VERBS = {
         "phantora_py.cli.resimulate",
         "simulate a recorded run again, e.g. on another cluster",
     ),
+    "replay": (
+        "phantora_py.cli.replay",
+        "make a benchmark of execution traces, run it, score it",
+    ),
     "bench": ("phantora_py.cli.bench", "time collectives on a virtual cluster, as nccl-tests does"),
     "calibrate": ("phantora_py.cli.calibrate", "fit a cluster's constants to nccl-tests logs"),
     "calibrate-host": (

@@ -21,6 +21,8 @@ from .counting import counts_work
 FOLDER = "execution-traces"
 """In the run directory, if traces are wanted; a file a rank."""
 C10D = "torch.distributed.distributed_c10d"
+STREAM_CALL = "## phantora:stream ##"
+"""Nodes of calls of `torch.cuda` that order streams: what the observer does not see."""
 _GROUPS = "## process_group:init ##"  # ExecutionTraceObserver of torch/profiler/profiler.py
 
 
@@ -60,6 +62,8 @@ class ExecutionTrace:
             return
         profiler._enable_execution_trace_observer()
         self._profiler, self._process = profiler, os.getpid()
+        if not counts_work(self._shim):
+            self._watch_streams(torch)
         os.register_at_fork(after_in_child=self._leave_to_parent)
 
     def _leave_to_parent(self) -> None:
@@ -79,6 +83,44 @@ class ExecutionTrace:
                 return original(*args, **kwargs)
 
             setattr(c10d, name, change)
+
+    def _watch_streams(self, torch: ModuleType) -> None:
+        """Has the trace tell which streams and events the program's Python uses."""
+        cuda = torch.cuda
+
+        def watch(owner: Any, name: str, tell: Callable[..., dict[str, Any]]) -> None:
+            original = getattr(owner, name)
+
+            @functools.wraps(original)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                if self._profiler is not None and not torch.compiler.is_compiling():
+                    self._tell(torch, tell(*args, **kwargs))
+                return original(*args, **kwargs)
+
+            setattr(owner, name, call)
+
+        def number(stream: Any) -> int | None:
+            return None if stream is None else int(stream.cuda_stream)
+
+        def on(call: str, event: Any, stream: Any) -> dict[str, Any]:
+            told = {"call": call, "stream": number(stream)}
+            return told if event is None else told | {"event": id(event)}
+
+        # What streams have of events goes through these, too.
+        watch(cuda, "set_stream", lambda stream: {"call": "set", "stream": number(stream)})
+        watch(cuda.Event, "record", lambda event, stream=None: on("record", event, stream))
+        watch(cuda.Event, "wait", lambda event, stream=None: on("wait", event, stream))
+        watch(cuda.Event, "synchronize", lambda event: on("sync_event", event, None))
+        watch(cuda.Stream, "synchronize", lambda stream: on("sync_stream", None, stream))
+        watch(cuda, "synchronize", lambda device=None: on("sync", None, None))
+
+    def _tell(self, torch: ModuleType, call: dict[str, Any]) -> None:
+        self._shim.ph_enter()
+        try:
+            handle = torch.autograd._record_function_with_args_enter(STREAM_CALL, json.dumps(call))
+            torch.autograd._record_function_with_args_exit(handle)
+        finally:
+            self._shim.ph_leave()
 
     def tell_groups(self) -> None:
         """As PyTorch's observer tells those that are there when it starts."""

@@ -1,0 +1,137 @@
+"""`phantora replay WHAT`: benchmarks made of execution traces (docs/traces.md)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from phantora_py.cli.commands import Parser
+from phantora_py.data import RunData
+from sim_server.errors import UsageError
+from sim_server.files.output_file import require_output
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declares the options."""
+    whats = parser.add_subparsers(metavar="WHAT", required=True, parser_class=Parser)
+
+    def add(
+        name: str, carry_out: Callable[[argparse.Namespace], None], help_text: str
+    ) -> argparse.ArgumentParser:
+        what = whats.add_parser(name, help=help_text, description=help_text)
+        what.set_defaults(carry_out=carry_out)
+        return what
+
+    build = add("build", _build, "make a benchmark of execution traces")
+    build.add_argument(
+        "directory",
+        type=Path,
+        metavar="DIR",
+        help="traces that `phantora run --execution-trace` or PyTorch's observer wrote",
+    )
+    build.add_argument("-o", "--output", type=Path, required=True, metavar="X.bench")
+    build.add_argument("--only", choices=["compute", "communication"], help="leave the others out")
+    build.add_argument(
+        "--subgraph", metavar="NAME", help="only what runs within annotations of that name"
+    )
+    build.add_argument(
+        "--run",
+        dest="traced_run",
+        type=Path,
+        metavar="ORIGINAL.phr",
+        help="data file of the traced run: when C++ code waited for its collectives",
+    )
+    play = add("run", _run, "replay a benchmark in this process, a rank of several by RANK")
+    play.add_argument("file", type=Path, metavar="X.bench")
+    play.add_argument(
+        "--device", choices=["cuda", "cpu"], help="default: cuda if there is one, else cpu"
+    )
+    score = add("score", _score, "compare the replay's run with the original's")
+    score.add_argument("replayed", type=Path, metavar="REPLAY.phr", help="run of the replay")
+    score.add_argument("original", type=Path, metavar="ORIGINAL.phr", help="of the program")
+    score.add_argument("--json", action="store_true", help="print the figures as JSON")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Carries it out. Raises: UsageError."""
+    options.carry_out(options)
+    return 0
+
+
+def _build(options: argparse.Namespace) -> None:
+    from phantora_py.replay.build import add_waits, build, coverage  # noqa: PLC0415
+    from phantora_py.replay.container import write_benchmark  # noqa: PLC0415
+
+    _require_torch()
+    require_output(options.output, "-o")
+    benchmark = build(options.directory, options.only, options.subgraph)
+    if options.traced_run is not None:
+        if options.only or options.subgraph:
+            raise UsageError("--run needs the whole trace: leave --only and --subgraph out.")
+        add_waits(benchmark, RunData(options.traced_run))
+    write_benchmark(benchmark, options.output)
+    operators, proxies = coverage(benchmark)
+    print(
+        f"{benchmark.head['ranks']} ranks, {operators:,} operators by their schemas, "
+        f"{sum(proxies.values()):,} proxies"
+    )
+    for name, count in sorted(proxies.items()):
+        print(f"  proxy of {name}: {count:,}")
+    if not benchmark.head["has_streams"]:
+        print("  the traces tell of no streams but the default one: work overlaps less")
+
+
+def _run(options: argparse.Namespace) -> None:
+    from phantora_py.replay.container import read_benchmark  # noqa: PLC0415
+    from phantora_py.replay.player import Player  # noqa: PLC0415
+
+    _require_torch()
+    import torch  # noqa: PLC0415
+
+    rank = _number("RANK", 0)
+    benchmark = read_benchmark(options.file, rank)
+    if (ranks := _number("WORLD_SIZE", 1)) != benchmark.head["ranks"]:
+        raise UsageError(
+            f"{options.file} has {benchmark.head['ranks']} ranks, and WORLD_SIZE says {ranks}: "
+            "start as many processes."
+        )
+    device = options.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    if device == "cuda":
+        local = _number("LOCAL_RANK", 0)
+        torch.cuda.set_device(local)
+        device = f"cuda:{local}"
+    player = Player(benchmark, rank, device)
+    player.run()
+    if rank == 0:
+        print(f"replayed {len(benchmark.ranks[0]['events']):,} events a rank on {device}")
+        for name, count in sorted(player.substituted.items()):
+            print(f"  proxy of {name}: {count:,}")
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+def _score(options: argparse.Namespace) -> None:
+    from phantora_py.replay.score import score, score_lines  # noqa: PLC0415
+
+    found = score(options.replayed, options.original)
+    if options.json:
+        print(json.dumps(found, indent=1))
+    else:
+        print("\n".join(score_lines(found)))
+
+
+def _number(name: str, default: int) -> int:
+    text = os.environ.get(name, str(default))
+    if not text.isdecimal():
+        raise UsageError(f"{name} is {text!r}, and is to be a number.")
+    return int(text)
+
+
+def _require_torch() -> None:
+    try:
+        import torch  # noqa: F401, PLC0415
+    except ImportError as error:
+        raise UsageError("replay needs PyTorch: install torch into this environment.") from error

@@ -1,0 +1,234 @@
+"""Traces of PyTorch's observer: files, nodes, groups. What is damaged is refused by name."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sim_server.errors import UsageError
+
+STREAM_CALL = "## phantora:stream ##"
+_GROUPS = "## process_group:init ##"
+_NAME = re.compile(r"(?:^|.*\D)(\d+)\.json")
+_SCHEMA = re.compile(r"1\.[01]\.\d(-chakra\.0\.0\.4)?")
+_PARTS = ("values", "shapes", "types", "strides")
+MAP = "ranks.json"
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor as the observer tells it. Sizes, strides and `offset` are in elements."""
+
+    storage: int
+    offset: int
+    itemsize: int
+    device: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def extent_bytes(self) -> int:
+        """How large its storage is at least."""
+        if 0 in self.shape:
+            return 0
+        pairs = zip(self.shape, self.strides, strict=True)
+        last = sum((size - 1) * stride for size, stride in pairs)
+        return (self.offset + last + 1) * self.itemsize
+
+
+@dataclass
+class Node:
+    """A node of the trace, with its arguments as Python has them and tensors as `Tensor`."""
+
+    id: int
+    parent: int
+    name: str
+    attributes: dict[str, Any]
+    inputs: list[Any]
+    outputs: list[Any]
+    children: list[Node] = field(default_factory=list)
+
+    @property
+    def schema(self) -> str:
+        """Of its operator; empty for other nodes."""
+        return str(self.attributes.get("op_schema", ""))
+
+    def below(self) -> Iterator[Node]:
+        """It and what it called."""
+        yield self
+        for child in self.children:
+            yield from child.below()
+
+
+@dataclass
+class ObservedTrace:
+    """The trace of one rank."""
+
+    path: Path
+    nodes: dict[int, Node]
+
+    @cached_property
+    def roots(self) -> list[Node]:
+        """Nodes without a caller in the file."""
+        return [node for node in self.nodes.values() if node.parent not in self.nodes]
+
+    @cached_property
+    def groups(self) -> dict[str, list[int]]:
+        """Ranks of process groups by name; empty: all ranks. Raises: UsageError."""
+        found: dict[str, list[int]] = {}
+        for node in self.nodes.values():
+            if node.name == _GROUPS:
+                try:
+                    told = json.loads(node.inputs[0])
+                    found |= {str(one["pg_name"]): list(map(int, one["ranks"])) for one in told}
+                except (ValueError, KeyError, IndexError, TypeError) as error:
+                    raise _damaged(self.path, f"node {node.id}: its process groups") from error
+        return found
+
+
+def read_traces(directory: Path) -> list[ObservedTrace]:
+    """The traces of all ranks in a folder, in order.
+
+    Raises: UsageError if a rank's is missing, damaged or of an unknown version.
+    """
+    if not directory.is_dir():
+        raise UsageError(
+            f"{directory} is no folder: name one that `phantora run --execution-trace` wrote."
+        )
+    files: dict[int, Path] = {}
+    for path in sorted(directory.glob("*.json")):
+        if path.name != MAP and (found := _NAME.fullmatch(path.name)):
+            rank = int(found[1])
+            if rank in files:
+                raise UsageError(f"{path} and {files[rank]} are both of rank {rank}.")
+            files[rank] = path
+    if not files:
+        raise UsageError(
+            f"{directory} has no execution traces: files that end with a rank's number and .json. "
+            "`phantora run --execution-trace DIR` writes such."
+        )
+    ranks = _ranks(directory, max(files) + 1)
+    if missing := sorted({*range(ranks)} - set(files)):
+        raise UsageError(f"{directory} lacks the trace of rank {missing[0]}, of {ranks} ranks.")
+    return [read_trace(files[rank]) for rank in range(ranks)]
+
+
+def _ranks(directory: Path, at_least: int) -> int:
+    """As many as the map has, if there is one."""
+    path = directory / MAP
+    if not path.exists():
+        return at_least
+    try:
+        named = json.loads(path.read_text(encoding="utf-8"))
+        if len(set(named.values())) < len(named):
+            raise UsageError(
+                f"{directory} is of a folded run: most of its ranks have no trace of their own. "
+                "Run the program again with all ranks."
+            )
+        return max(len(named), at_least)
+    except (ValueError, AttributeError, TypeError) as error:
+        raise _damaged(path, "it maps no ranks to files") from error
+
+
+def read_trace(path: Path) -> ObservedTrace:
+    """One file. Raises: UsageError."""
+    try:
+        told = json.loads(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}.") from error
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, f"it broke off, or is no JSON ({error})") from error
+    schema = told.get("schema") if isinstance(told, dict) else None
+    if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema):
+        raise UsageError(
+            f"{path} has the schema {schema!r}; execution traces of PyTorch's observer with "
+            "schemas 1.0 and 1.1 are read."
+        )
+    if "finish_ts" not in told:
+        raise _damaged(path, "it broke off: its rank did not come to its end")
+    nodes: dict[int, Node] = {}
+    for row in told.get("nodes", ()):
+        try:
+            node = _node(row)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            name = row.get("id", "?") if isinstance(row, dict) else "?"
+            raise _damaged(path, f"node {name}: {error}") from error
+        if node.id in nodes:
+            raise _damaged(path, f"two nodes have the number {node.id}")
+        nodes[node.id] = node
+    nodes = dict(sorted(nodes.items()))
+    for node in nodes.values():
+        if node.parent in nodes and node.parent != node.id:
+            nodes[node.parent].children.append(node)
+    return ObservedTrace(path, nodes)
+
+
+def _node(row: dict[str, Any]) -> Node:
+    attributes = {one["name"]: one["value"] for one in row["attrs"]}
+    sides = [
+        [_value(*parts) for parts in zip(*(row[side][part] for part in _PARTS), strict=True)]
+        for side in ("inputs", "outputs")
+    ]
+    parent = -1 if row["ctrl_deps"] == row["id"] else int(row["ctrl_deps"])
+    return Node(int(row["id"]), parent, str(row["name"]), attributes, *sides)
+
+
+def _value(value: Any, shape: Any, kind: str, strides: Any) -> Any:
+    """An argument. Raises: ValueError if a list was cut."""
+    if kind.startswith("Tensor(nullptr"):
+        return None  # a tensor that is not defined
+    if kind.startswith("Tensor("):
+        _, storage, offset, _, itemsize, device = value
+        return Tensor(
+            *(storage, offset, itemsize, device, kind[len("Tensor(") : -1]),
+            *(tuple(shape), tuple(strides)),
+        )
+    if kind.startswith(("GenericList[", "Tuple[")):
+        kinds = _split(kind[kind.index("[") + 1 : -1])
+        if not isinstance(value, list) or len(kinds) != len(value):
+            raise ValueError("a list is cut, so that its tensors are not known")
+        return [_value(*parts) for parts in zip(value, shape, kinds, strides, strict=True)]
+    if value == "<None>" or kind == "None":
+        return None
+    if kind in ("Double", "Float") and isinstance(value, str):
+        return float(value)
+    return value
+
+
+def _split(kinds: str) -> list[str]:
+    """At the commas that are in no brackets."""
+    found, depth = [""], 0
+    for letter in kinds:
+        depth += (letter in "[(<") - (letter in "])>")
+        if letter == "," and not depth:
+            found.append("")
+        else:
+            found[-1] += letter
+    return found if found != [""] else []
+
+
+def tensors_of(values: Any) -> Iterator[Tensor]:
+    """All tensors in arguments, in order."""
+    if isinstance(values, Tensor):
+        yield values
+    elif isinstance(values, list):
+        for value in values:
+            yield from tensors_of(value)
+
+
+def parents(trace: ObservedTrace, node: Node) -> Iterator[Node]:
+    """Who called it, and who called that."""
+    above = trace.nodes.get(node.parent)
+    while above is not None:
+        yield above
+        above = trace.nodes.get(above.parent)
+
+
+def _damaged(path: Path, what: str) -> UsageError:
+    return UsageError(f"{path} is damaged: {what}. Trace the program again.")

@@ -1,0 +1,64 @@
+"""Which operator of this PyTorch a schema names. PyTorch is imported where it is needed."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+# Modules that register operators when they are imported.
+LIBRARIES = {
+    "fsdp": "torch.distributed.fsdp._fully_shard._fsdp_collectives",
+    "_c10d_functional": "torch.distributed._functional_collectives",
+    "c10d": "torch.distributed",
+    "prims": "torch._prims",
+    "torchvision": "torchvision",
+    "fbgemm": "fbgemm_gpu",
+}
+COMMUNICATION = ("c10d", "_c10d_functional")
+
+
+@functools.cache
+def parsed(schema: str) -> Any:
+    """PyTorch's form of a schema; None if it is none."""
+    import torch  # noqa: PLC0415
+
+    try:
+        return torch._C.parse_schema(schema)
+    except RuntimeError:
+        return None
+
+
+@functools.cache
+def resolved(schema: str) -> Any:
+    """The overload that has this schema's name; None if this PyTorch has none, or one that takes
+    other arguments."""
+    import torch  # noqa: PLC0415
+
+    told = parsed(schema)
+    if told is None:
+        return None
+    space, _, name = told.name.partition("::")
+    if (module := LIBRARIES.get(space)) is not None:
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            return None
+    try:
+        packet = getattr(getattr(torch.ops, space), name)
+        operator = getattr(packet, told.overload_name or "default")
+    except AttributeError:
+        return None
+    names = [argument.name for argument in operator._schema.arguments]
+    told_names = [argument.name for argument in told.arguments]
+    return operator if names[: len(told_names)] == told_names else None
+
+
+def is_composite(schema: str) -> bool:
+    """Whether it does all its work by calling other operators."""
+    import torch  # noqa: PLC0415
+
+    told = parsed(schema)
+    name = told.name + (f".{told.overload_name}" if told.overload_name else "")
+    key = "CompositeImplicitAutograd"
+    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))

@@ -1,0 +1,46 @@
+"""`phantora replay`: benchmarks of the examples' traces against the examples themselves."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from phantora_runs import EXAMPLES, Phantora
+
+from phantora_py.replay.build import add_waits, build, coverage
+from phantora_py.replay.container import read_benchmark, write_benchmark
+from phantora_py.replay.score import score
+from sim_server.errors import UsageError
+
+pytestmark = pytest.mark.torch
+
+SMALL = ["--layers", "2", "--steps", "3", "--batch", "2"]
+OPTIONS = ["--cluster", "h100", "--ranks", "2"]
+
+
+@pytest.mark.parametrize("example", ["train_gpt_ddp.py", "train_gpt_fsdp.py"])
+def test_a_replay_is_as_the_original(phantora: Phantora, tmp_path: Path, example: str) -> None:
+    traces, bench = tmp_path / "traces", tmp_path / "x.bench"
+    command: list[str | Path] = [EXAMPLES / example, *SMALL]
+    original = phantora.run([*OPTIONS, "--execution-trace", str(traces)], command)
+    assert original.exit_code == 0, original.errors
+    benchmark = build(traces)
+    add_waits(benchmark, original.data)
+    operators, proxies = coverage(benchmark)
+    assert operators > 1000
+    assert not proxies
+    write_benchmark(benchmark, bench)
+    words = [sys.executable, "-m", "phantora_py", "replay", "run", str(bench)]
+    replayed = phantora.run(OPTIONS, words[1:])
+    assert replayed.exit_code == 0, replayed.errors
+    found = score(replayed.path, original.path)
+    assert found["kernels_equal"], found["kernels_differing"]
+    assert found["collectives_equal"], found["collectives_differing"]
+    assert found["collectives"]["original"] > 0
+    assert abs(found["iteration_ns"]["change"]) < 0.02
+    again = tmp_path / "again.bench"
+    write_benchmark(benchmark, again)
+    assert again.read_bytes() == bench.read_bytes()
+    with pytest.raises(UsageError, match="and none is 2"):
+        read_benchmark(bench, 2)
