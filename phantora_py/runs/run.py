@@ -13,7 +13,7 @@ import time
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from phantora_py import __version__
 from phantora_py.agent.datafile import DataFile, cannot_write
@@ -64,11 +64,12 @@ from sim_server.files.output_file import partial_path, require_output, require_o
 from sim_server.kernels.executor import START_LIMIT_S as EXECUTOR_START_LIMIT_S
 from sim_server.settings import load_gpus
 
-if TYPE_CHECKING:
-    pass
-
 # A server that somebody else started should be there (assumed: time to start it a little late).
 _ANSWER_LIMIT_S = 20.0
+_WITHOUT_MODULES = {
+    "counted": "what its hooks have autograd do would be counted",
+    "off": "work is told apart by when it was issued",
+}
 
 
 class Watcher(AgentWatcher, Listener, Protocol):
@@ -104,6 +105,7 @@ class Clocks:
 
 def prepare(options: RunOptions) -> Prepared:
     """Finds every error that can be found before a process is started. Raises: UsageError."""
+    _check_modules(options)
     cluster = load_cluster(options.cluster)
     command = understand(
         options.command,
@@ -171,6 +173,12 @@ def prepare(options: RunOptions) -> Prepared:
         share=None if hosts is None else hosts.shares[0],
         notes=notes,
     )
+
+
+def _check_modules(options: RunOptions) -> None:
+    if options.modules and options.host_time in _WITHOUT_MODULES:
+        why = _WITHOUT_MODULES[options.host_time]
+        raise UsageError(f"--modules is not for --host-time {options.host_time}: {why}.")
 
 
 def _may_fork(options: RunOptions, command: Command) -> bool:

@@ -50,6 +50,11 @@ GOLDEN = {
         "phantora: usage: argument --host-time: invalid choice: 'wall' (choose from 'fixed', "
         "'measured', 'recorded', 'counted', 'off'). See: phantora run --help\n",
     ),
+    "modules of counted work": (
+        ["run", "--modules", "--host-time", "counted", "--", "sh"],
+        "phantora: usage: --modules is not for --host-time counted: what its hooks have autograd "
+        "do would be counted.\n",
+    ),
     "server without token": (
         ["run", "--server", "127.0.0.1:1", "--", "sh"],
         "phantora: usage: --server needs the token that the server was started with: --token-file "
