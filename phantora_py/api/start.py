@@ -18,7 +18,7 @@ from phantora_py.api.options import RunOptions, words_of
 from phantora_py.api.run import Run
 from phantora_py.launch.module import module_command
 from sim_server import simulation_pb2 as wire
-from sim_server.errors import PhantoraError
+from sim_server.errors import LowTrust, PhantoraError
 
 # The last error that a run prints, up to its end: `phantora: kind: message`.
 _ERROR = re.compile(r"^phantora: [a-z ]+: ((?:(?!^phantora: [a-z ]+: ).)*)\Z", re.DOTALL | re.M)
@@ -78,6 +78,8 @@ def _error(exit_code: int, said: str) -> PhantoraError:
     plain = Text.from_ansi(said).plain.rstrip()
     found = _ERROR.search(plain)
     message = found[1] if found else f"the run ended with {exit_code}: {plain[-_TAIL:]}"
+    if exit_code == LowTrust.exit_code:  # The same as of gates, which runs do not have.
+        return LowTrust(message)
     error = error_of(wire.Failure(exit_code=exit_code, message=message))
     error.exit_code = exit_code
     return error
