@@ -6,6 +6,6 @@
 from phantora_py.api.compared import Compared
 from phantora_py.api.options import RunOptions
 from phantora_py.api.run import Run
-from phantora_py.api.start import start
+from phantora_py.api.started import start
 
 __all__ = ["Compared", "Run", "RunOptions", "start"]
