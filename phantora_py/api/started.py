@@ -18,7 +18,7 @@ from phantora_py.api.options import RunOptions, words_of
 from phantora_py.api.run import Run
 from phantora_py.launch.module import module_command
 from sim_server import simulation_pb2 as wire
-from sim_server.errors import LowTrust, PhantoraError
+from sim_server.errors import InternalError, LowTrust, PhantoraError
 
 # The last error that a run prints, up to its end: `phantora: kind: message`.
 _ERROR = re.compile(r"^phantora: [a-z ]+: ((?:(?!^phantora: [a-z ]+: ).)*)\Z", re.DOTALL | re.M)
@@ -77,9 +77,12 @@ def _error(exit_code: int, said: str) -> PhantoraError:
     """The run's own error. Notebooks ask for colours even where there is no terminal."""
     plain = Text.from_ansi(said).plain.rstrip()
     found = _ERROR.search(plain)
-    message = found[1] if found else f"the run ended with {exit_code}: {plain[-_TAIL:]}"
-    if exit_code == LowTrust.exit_code:  # The same as of gates, which runs do not have.
-        return LowTrust(message)
-    error = error_of(wire.Failure(exit_code=exit_code, message=message))
+    error: PhantoraError
+    if found is None:
+        error = InternalError(f"the run ended with {exit_code}: {plain[-_TAIL:]}")
+    elif exit_code == LowTrust.exit_code:  # The same as of gates, which runs do not have.
+        error = LowTrust(found[1])
+    else:
+        error = error_of(wire.Failure(exit_code=exit_code, message=found[1]))
     error.exit_code = exit_code
     return error
