@@ -54,7 +54,7 @@ LAYERS = (
     ("phantora_py.hosts",),
     ("phantora_py.report", "phantora_py.runs"),
     ("phantora_py.tables", "phantora_py.compare", "phantora_py.profile", "phantora_py.replay"),
-    ("phantora_py.advice",),
+    ("phantora_py.advice", "phantora_py.api"),
     ("phantora_py", "phantora_py.cli"),
     ("phantora_py.__main__",),
 )

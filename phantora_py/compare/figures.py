@@ -36,7 +36,7 @@ def figure_columns(runs: Sequence[ComparedRun]) -> list[Column]:
         ("GPUs", lambda run: " + ".join(f"{ranks} {gpu}" for gpu, ranks in run["gpus"].items())),
         ("virtual iteration", _iteration),
         ("interval", _interval),
-        ("speed-up", lambda run: _speed_up(run, run is runs[0])),
+        ("speed-up", lambda run: _speed_up(run, run is runs[0]) if len(runs) > 1 else NONE),
         (_throughput_title(runs), _throughput),
         ("MFU", lambda run: _optional(percent_text, run["mfu"])),
         ("HFU", lambda run: _optional(percent_text, run["hfu"])),

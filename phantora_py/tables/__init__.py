@@ -43,18 +43,10 @@ class Coded:
 Columns = Mapping[str, "npt.NDArray[Any] | Coded | list[Any]"]
 
 
-class Run(RunData):
-    """The data file of a run, with its tables: what `phantora_py.open` returns."""
-
-    def table(self, name: str, library: str = "pandas") -> Any:
-        """A table of the run: a `pandas.DataFrame`, or a `pyarrow.Table` with `library="arrow"`.
-
-        What there is: docs/tables.md. Raises: UsageError, also if the library is not installed.
-        """
-        return _make_table(self, name, library)
-
-
-def _make_table(data: RunData, name: str, library: str) -> Any:
+def make_table(data: RunData, name: str, library: str) -> Any:
+    """A table of a run, as a library has them. Raises: UsageError, also if the library is not
+    installed.
+    """
     if name not in TABLES:
         raise UsageError(f"There is no table {name!r}; there are {', '.join(TABLES)}.")
     if library not in _LIBRARIES:

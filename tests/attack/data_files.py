@@ -17,6 +17,7 @@ from mutations import json_text, mutate_bytes, mutate_json
 from played_ranks import play, training
 
 from phantora_py.agent.datafile import DataFile
+from phantora_py.api import Run
 from phantora_py.compare.comparison import compare, read_configuration
 from phantora_py.compare.quantities import Prices
 from phantora_py.data import SCHEMA, RunData
@@ -29,7 +30,7 @@ from phantora_py.report.terminal import print_summary
 from phantora_py.report.trace.write import write_trace
 from phantora_py.runs.resimulate import resimulate
 from phantora_py.runs.what_if import WhatIf
-from phantora_py.tables import TABLES, Run
+from phantora_py.tables import TABLES
 from sim_server.errors import PhantoraError
 
 Act = Callable[[random.Random], None]

@@ -16,7 +16,8 @@ from test_page import OPERATION
 from test_page import two_iterations as make_two_iterations
 
 import phantora_py
-from phantora_py.tables import TABLES, Run
+from phantora_py.api import Run
+from phantora_py.tables import TABLES
 from sim_server.cluster import load_cluster
 from sim_server.errors import UsageError
 from sim_server.gpu import load_gpu
