@@ -60,8 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         choices=[1, 2],
         default=1,
-        help="1 (default): texts become tokens; 2: also operators that are not PyTorch's become "
-        "proxies",
+        help="1 (default): texts become tokens, operators with texts of their own proxies; "
+        "2: also those of torchvision and FBGEMM",
     )
     score = add("score", _score, "compare the replay's run with the original's")
     score.add_argument("replayed", type=Path, metavar="REPLAY.phr", help="run of the replay")
