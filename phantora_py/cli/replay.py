@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from phantora_py.cli.commands import Parser
 from phantora_py.data import RunData
 from sim_server.errors import UsageError
 from sim_server.files.output_file import require_output
+
+_SALT_BYTES = 32
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +51,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     play.add_argument("file", type=Path, metavar="X.bench")
     play.add_argument(
         "--device", choices=["cuda", "cpu"], help="default: cuda if there is one, else cpu"
+    )
+    hide = add("obfuscate", _obfuscate, "take names and texts out of a benchmark, to share it")
+    hide.add_argument("file", type=Path, metavar="X.bench")
+    hide.add_argument("-o", "--output", type=Path, required=True, metavar="Y.bench")
+    hide.add_argument(
+        "--level",
+        type=int,
+        choices=[1, 2],
+        default=1,
+        help="1 (default): texts become tokens, operators with texts of their own proxies; "
+        "2: also those of torchvision and FBGEMM",
     )
     score = add("score", _score, "compare the replay's run with the original's")
     score.add_argument("replayed", type=Path, metavar="REPLAY.phr", help="run of the replay")
@@ -111,6 +125,21 @@ def _run(options: argparse.Namespace) -> None:
             print(f"  proxy of {name}: {count:,}")
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+
+
+def _obfuscate(options: argparse.Namespace) -> None:
+    from phantora_py.replay.container import read_benchmark, write_benchmark  # noqa: PLC0415
+    from phantora_py.replay.obfuscate import obfuscate  # noqa: PLC0415
+
+    _require_torch()
+    require_output(options.output, "-o", [options.file])
+    benchmark, replaced = obfuscate(
+        read_benchmark(options.file), options.level, secrets.token_bytes(_SALT_BYTES)
+    )
+    write_benchmark(benchmark, options.output)
+    print(f"level {options.level}: {sum(replaced.values()):,} operators became proxies")
+    for name, count in sorted(replaced.items()):
+        print(f"  proxy of {name}: {count:,}")
 
 
 def _score(options: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ from phantora_py.replay.operators import parsed, resolved
 from sim_server.errors import UsageError
 
 _SEED = 0
-_DTYPES = {
+DTYPES = {
     **{"float": "float32", "double": "float64", "long int": "int64", "int": "int32"},
     **{"short int": "int16", "signed char": "int8", "unsigned char": "uint8", "bool": "bool"},
     **{"short": "int16", "long": "int64", "c10::complex<float>": "complex64"},
@@ -54,7 +54,7 @@ class Player:
         self._currents: dict[int, Any] = {}
         self._marks: dict[int, Any] = {}
         for row in told["tensors"]:
-            if row[2] not in _DTYPES:
+            if row[2] not in DTYPES:
                 raise UsageError(f"the benchmark has tensors of {row[2]}, which is not known.")
 
     def run(self) -> None:
@@ -105,9 +105,9 @@ class Player:
         """Before anything is timed: integers from outside have values within their bounds."""
         torch = self._torch
         for number, row in enumerate(self._versions):
-            if "external" in row and _DTYPES[row["dtype"]].startswith(("int", "uint")):
+            if "external" in row and DTYPES[row["dtype"]].startswith(("int", "uint")):
                 low, high = row["external"].get("range", (0, 0))
-                dtype = getattr(torch, _DTYPES[row["dtype"]])
+                dtype = getattr(torch, DTYPES[row["dtype"]])
                 count = math.ceil(row["bytes"] / dtype.itemsize)
                 values = torch.randint(low, high + 1, (count,), dtype=torch.int64).to(dtype)
                 self._storages[number] = values.to(self._place(row["device"])).untyped_storage()
@@ -132,7 +132,7 @@ class Player:
         self._await(version)
         storage = self._storage(version)
         made = self._torch.empty(
-            0, dtype=getattr(self._torch, _DTYPES[dtype]), device=storage.device
+            0, dtype=getattr(self._torch, DTYPES[dtype]), device=storage.device
         )
         return made.set_(storage, offset, shape, strides)
 

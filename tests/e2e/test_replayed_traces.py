@@ -10,6 +10,7 @@ from phantora_runs import EXAMPLES, Phantora
 
 from phantora_py.replay.build import add_waits, build, coverage
 from phantora_py.replay.container import read_benchmark, write_benchmark
+from phantora_py.replay.obfuscate import obfuscate
 from phantora_py.replay.score import score
 from sim_server.errors import UsageError
 
@@ -39,6 +40,16 @@ def test_a_replay_is_as_the_original(phantora: Phantora, tmp_path: Path, example
     assert found["collectives_equal"], found["collectives_differing"]
     assert found["collectives"]["original"] > 0
     assert abs(found["iteration_ns"]["change"]) < 0.02
+    shared = tmp_path / "shared.bench"
+    hidden, replaced = obfuscate(benchmark, 2, b"salt")
+    assert not replaced
+    write_benchmark(hidden, shared)
+    rerun = phantora.run(OPTIONS, [*words[1:-1], str(shared)])
+    assert rerun.exit_code == 0, rerun.errors
+    found = score(rerun.path, replayed.path)
+    assert found["kernels_equal"], found["kernels_differing"]
+    assert found["collectives_equal"], found["collectives_differing"]
+    assert found["iteration_ns"]["change"] == 0
     again = tmp_path / "again.bench"
     write_benchmark(benchmark, again)
     assert again.read_bytes() == bench.read_bytes()
