@@ -223,9 +223,14 @@ def test_interrupt_ends_the_run(tmp_path: Path) -> None:
             time.sleep(0.05)
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
+    # Tests that run in the background have it ignored.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     threading.Thread(target=stop).start()
     script = f"touch {tmp_path}/begun; exec sleep 300"
-    with pytest.raises(KeyboardInterrupt):
-        phantora.run(["sh", "-c", script], ranks=1, output=tmp_path / "a.phr")
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            phantora.run(["sh", "-c", script], ranks=1, output=tmp_path / "a.phr")
+    finally:
+        signal.signal(signal.SIGINT, before)
     children = psutil.Process().children(recursive=True)
     assert not [one for one in children if "sleep" in one.name()]
