@@ -75,14 +75,6 @@ def run_on(ray: dict[str, str], directory: Path, hosts: int) -> subprocess.Compl
     )
 
 
-def test_no_cluster(tmp_path: Path) -> None:
-    """Before any other test starts one on this machine."""
-    pytest.importorskip("ray", reason="needs Ray: pip install 'phantora[ray]'")
-    done = run_on({}, tmp_path, 2)
-    assert done.returncode == 2, done.stderr
-    assert "Ray starts no run: no cluster of Ray is found" in done.stderr
-
-
 def test_a_run_on_two_nodes(ray: dict[str, str], tmp_path: Path) -> None:
     """One data file, and no agent is left."""
     done = run_on(ray, tmp_path, 2)
