@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import secrets
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,6 +87,12 @@ def _build(options: argparse.Namespace) -> None:
         if options.only or options.subgraph:
             raise UsageError("--run needs the whole trace: leave --only and --subgraph out.")
         add_waits(benchmark, RunData(options.traced_run))
+    elif any("group" in event for told in benchmark.ranks for event in told["events"]):
+        print(
+            "note: a trace does not have the waits of C++ code, as of DDP's reducer; with --run "
+            "ORIGINAL.phr they are the traced run's",
+            file=sys.stderr,
+        )
     write_benchmark(benchmark, options.output)
     operators, proxies = coverage(benchmark)
     print(

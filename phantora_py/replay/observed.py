@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from phantora_py.traces.folder import files_of_ranks
 from sim_server.errors import UsageError
 
 STREAM_CALL = "## phantora:stream ##"
@@ -101,13 +102,7 @@ def read_traces(directory: Path) -> list[ObservedTrace]:
         raise UsageError(
             f"{directory} is no folder: name one that `phantora run --execution-trace` wrote."
         )
-    files: dict[int, Path] = {}
-    for path in sorted(directory.glob("*.json")):
-        if path.name != MAP and (found := _NAME.fullmatch(path.name)):
-            rank = int(found[1])
-            if rank in files:
-                raise UsageError(f"{path} and {files[rank]} are both of rank {rank}.")
-            files[rank] = path
+    files = files_of_ranks(directory, _NAME)
     if not files:
         raise UsageError(
             f"{directory} has no execution traces: files that end with a rank's number and .json. "

@@ -256,7 +256,7 @@ class Player:
             self._works[self._tensors[number][0]] = work
 
     def _proxy(self, event: dict[str, Any]) -> None:
-        """Reads what the original read and writes what it wrote, in at least as many kernels."""
+        """Reads what the original read and writes what it wrote, a kernel for each tensor."""
         outs = list(_numbers(event["outs"]))
         if event.get("launches", 1) == 0:
             for number in outs:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,7 @@ def score(replayed: Path, original: Path) -> dict[str, Any]:
         },
         "collectives": _pair(sum(ours["moved"].values()), sum(theirs["moved"].values())),
         "collectives_equal": ours["moved"] == theirs["moved"],
-        "collectives_differing": _differing(ours["moved"], theirs["moved"]),
+        "collectives_differing": _differing(_named(ours["moved"]), _named(theirs["moved"])),
         "collective_bytes": _pair(_bytes(ours["moved"]), _bytes(theirs["moved"])),
         "peak_memory_bytes": _pair(ours["peak_bytes"], theirs["peak_bytes"]),
     }
@@ -59,8 +58,7 @@ def _figures(data: RunData) -> dict[str, Any]:
         names[timing["name"]] += 1
         kernel_ns[timing["class"]] += end_ns - begin_ns
     moved = Counter(
-        f"{one['kind']} of {one['bytes']:,} B among ranks {_members(one['members'])}"
-        for one in window.operations_in(data)
+        (one["kind"], one["bytes"], *sorted(one["members"])) for one in window.operations_in(data)
     )
     peaks = [one["device_peak_bytes"] for one in data.memory["per_rank"]]
     return {
@@ -73,15 +71,17 @@ def _figures(data: RunData) -> dict[str, Any]:
     }
 
 
-def _members(members: Iterable[int]) -> str:
-    return ", ".join(map(str, sorted(members)))
-
-
-def _bytes(moved: Counter[str]) -> int:
-    return sum(
-        count * int(text.partition(" of ")[2].partition(" B")[0].replace(",", ""))
-        for text, count in moved.items()
+def _named(moved: Counter[tuple[Any, ...]]) -> Counter[str]:
+    return Counter(
+        {
+            f"{kind} of {size_bytes:,} B among ranks {', '.join(map(str, members))}": count
+            for (kind, size_bytes, *members), count in moved.items()
+        }
     )
+
+
+def _bytes(moved: Counter[tuple[Any, ...]]) -> int:
+    return sum(count * size_bytes for (_, size_bytes, *_), count in moved.items())
 
 
 def _differing(ours: Counter[str], theirs: Counter[str]) -> dict[str, dict[str, int]]:

@@ -12,6 +12,7 @@ from phantora_py.report.asked import Asked
 from phantora_py.report.breakdown import Breakdown, break_down
 from phantora_py.report.certainty import Certainty, certainty
 from phantora_py.report.iterations import Iterations, find_iterations
+from phantora_py.report.modules import ScopeTimes, scope_times
 from phantora_py.report.throughput import Taken
 from phantora_py.report.window import Window, steady_window
 
@@ -49,3 +50,8 @@ class Findings:
     def median_ns(self) -> int | None:
         """Of the iterations that are compared; None if there are none."""
         return int(np.median(self.iterations.compared_ns)) if self.iterations.count else None
+
+    @cached_property
+    def scopes(self) -> dict[tuple[str, str], ScopeTimes]:
+        """Work by phase and module; empty where that is not known."""
+        return scope_times(self.data, self.window)

@@ -60,18 +60,24 @@ class TraceFolder:
         return str(self.traces[0].metadata.get(name, ""))
 
 
+def files_of_ranks(folder: Path, name: re.Pattern[str]) -> dict[int, Path]:
+    """Files by rank, which is the first group of `name`. Raises: UsageError if two are of one."""
+    files: dict[int, Path] = {}
+    for one in sorted(folder.iterdir()):
+        if (found := name.fullmatch(one.name)) is not None:
+            rank = int(found[1])
+            if rank in files:
+                raise UsageError(f"{one} and {files[rank]} are both of rank {rank}.")
+            files[rank] = one
+    return files
+
+
 def read_folder(path: Path) -> TraceFolder:
     """Reads all traces of a folder.
 
     Raises: UsageError if a rank's is missing or damaged, with the name of the file.
     """
-    files: dict[int, Path] = {}
-    for one in sorted(path.iterdir()):
-        if (found := _NAME.fullmatch(one.name)) is not None:
-            rank = int(found[1])
-            if rank in files:
-                raise UsageError(f"{one} and {files[rank]} are both of rank {rank}.")
-            files[rank] = one
+    files = files_of_ranks(path, _NAME)
     if not files:
         raise UsageError(
             f"{path} has no Chakra traces: files that end with a rank's number and .et, as "

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from phantora_py.isolation import probe
+
 PROGRAM = """\
 import os
 import torch
@@ -18,6 +22,14 @@ for _ in range(3):
 print("rank", dist.get_rank(), os.environ["PHANTORA_RUN_DIR"], flush=True)
 dist.destroy_process_group()
 """
+
+MARKS = [
+    pytest.mark.torch,
+    pytest.mark.skipif(
+        not probe.probe().own_network,
+        reason="simulated nodes have no network of their own on this machine",
+    ),
+]
 
 
 def check_places(printed: str) -> None:

@@ -11,21 +11,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from program_on_hosts import PROGRAM, check_places
+from program_on_hosts import MARKS, PROGRAM, check_places
 
 from phantora_py.data import RunData
-from phantora_py.isolation import probe
 
 LIMIT_S = 240
 FOR_EVER = "while True:\n    torch.ones(1, device='cuda').item()\n"
 
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.skipif(
-        not probe.probe().own_network,
-        reason="simulated nodes have no network of their own on this machine",
-    ),
-]
+pytestmark = MARKS
 
 
 @pytest.fixture(scope="module")

@@ -11,19 +11,12 @@ from pathlib import Path
 
 import pytest
 import slurm_cluster
-from program_on_hosts import PROGRAM, check_places
+from program_on_hosts import MARKS, PROGRAM, check_places
 
 from phantora_py.data import RunData
-from phantora_py.isolation import probe
 
 LIMIT_S = 240
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.skipif(
-        not probe.probe().own_network,
-        reason="simulated nodes have no network of their own on this machine",
-    ),
-]
+pytestmark = MARKS
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from phantora_py.data.rows import PHASES
 from phantora_py.report.findings import Findings
-from phantora_py.report.modules import OTHER, scope_times
+from phantora_py.report.modules import OTHER
 from phantora_py.report.page.flame import boxes
 from phantora_py.report.page.part import PageFindings, PagePart
 from phantora_py.text.units import duration_text, percent_text
@@ -48,7 +48,7 @@ class ModuleTimes(TypedDict):
 
 def make(found: Findings) -> ModuleTimes | None:
     """None where nothing is known of modules."""
-    times = scope_times(found.data, found.window)
+    times = found.scopes
     if not times:
         return None
     scopes: list[ModuleScope] = [
@@ -155,5 +155,5 @@ PAGE = PagePart(
     "modules",
     "Modules",
     _views,
-    is_shown=lambda found: make(found) is not None,
+    is_shown=lambda found: bool(found.scopes),
 )
