@@ -8,7 +8,7 @@ from pathlib import Path
 
 from phantora_py.cli.access import add_access_arguments, chosen_tls
 from phantora_py.launch.gpu import executor_command, open_cache
-from phantora_py.launch.limits import require_server_addresses
+from phantora_py.launch.limits import require_server_addresses, require_server_processes
 from sim_server.access import Endpoint
 from sim_server.access.offer import Offer
 from sim_server.access.tokens import VARIABLE, make_token_file, take_token
@@ -55,6 +55,7 @@ def run(options: argparse.Namespace) -> int:
     if not 1 <= options.agents <= MAX_AGENTS:
         raise UsageError(f"--agents takes a number from 1 to {MAX_AGENTS}.")
     require_server_addresses()
+    require_server_processes()
     offer = _offer(options)
     if options.token_file is not None and not options.token_file.exists():
         make_token_file(options.token_file)

@@ -27,6 +27,8 @@ _PROCESSES = 24
 _PROCESSES_PER_RANK = 2
 _PROCESSES_PER_PROCESSOR = 3
 _MOST_PROCESSORS = 16
+# A server without agents has nine, on two processors; each host that joins adds some (assumed).
+_SERVER_THREADS = 16
 # A rank reserves 1 TiB for its GPU (csrc/shim/core/addresses.h), and PyTorch's libraries beside it.
 _ADDRESS_BYTES = 5 << 38
 # A thread reserves 8 MiB for its stack and up to 128 MiB for its part of the heap; a server has
@@ -52,15 +54,28 @@ def require_files(ranks: int) -> None:
 
 
 def require_processes(ranks: int) -> None:
-    """Raises: UsageError if fewer processes and threads can be started here than a run needs, by
-    whichever limit: of the user or of a container. It is tried, as gRPC ends or waits for ever in a
-    process that cannot start a thread.
+    """Raises: UsageError if fewer processes and threads can be started here than a run needs."""
+    needed = _PROCESSES + _PROCESSES_PER_RANK * ranks + _threads_of_grpc()
+    _require_threads(needed, f"a run of {ranks} ranks needs", "or run fewer ranks.")
+
+
+def require_server_processes() -> None:
+    """Raises: UsageError if fewer threads can be started here than a server needs."""
+    needed = _SERVER_THREADS + _threads_of_grpc()
+    _require_threads(needed, "a server needs", "or end others of this user.")
+
+
+def _threads_of_grpc() -> int:
+    return _PROCESSES_PER_PROCESSOR * min(os.cpu_count() or 1, _MOST_PROCESSORS)
+
+
+def _require_threads(needed: int, who: str, otherwise: str) -> None:
+    """Whichever limit there is: of the user or of a container. It is tried, as gRPC ends or waits
+    for ever in a process that cannot start a thread. Raises: UsageError.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NPROC, (hard, hard))
-    processors = min(os.cpu_count() or 1, _MOST_PROCESSORS)
-    needed = _PROCESSES + _PROCESSES_PER_RANK * ranks + _PROCESSES_PER_PROCESSOR * processors
     end = threading.Event()
     started: list[threading.Thread] = []
     try:
@@ -70,9 +85,8 @@ def require_processes(ranks: int) -> None:
             started.append(thread)
     except RuntimeError as error:
         raise UsageError(
-            f"{len(started)} more processes and threads can be started here, and a run of {ranks} "
-            f"ranks needs {needed}. Raise the limit (ulimit -u, or the container's) or run fewer "
-            "ranks."
+            f"{len(started)} more processes and threads can be started here, and {who} {needed}. "
+            f"Raise the limit (ulimit -u, or the container's) {otherwise}"
         ) from error
     finally:
         end.set()

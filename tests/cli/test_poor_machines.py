@@ -23,7 +23,7 @@ resource.setrlimit(resource.RLIMIT_NPROC, (int(sys.argv[1]),) * 2)
 if os.geteuid() == 0:
     os.setuid(64321)  # nobody's
 try:
-    limits.require_processes(2)
+    limits.require_processes(2) if sys.argv[2] == "run" else limits.require_server_processes()
 except UsageError as error:
     print(error)
 """
@@ -70,20 +70,27 @@ def test_refused(tmp_path: Path, script: str, message: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("most", [1, 20, 28])
-def test_few_processes(most: int) -> None:
+@pytest.mark.parametrize(
+    ("most", "who", "needs"),
+    [
+        (1, "run", "a run of 2 ranks needs"),
+        (20, "run", "a run of 2 ranks needs"),
+        (28, "run", "a run of 2 ranks needs"),
+        (1, "server", "a server needs"),
+        (12, "server", "a server needs"),
+    ],
+)
+def test_few_processes(most: int, who: str, needs: str) -> None:
     """Of a user who is not root, whom the limit does not bind."""
     done = subprocess.run(
-        [sys.executable, "-c", FEW_PROCESSES, str(most)],
+        [sys.executable, "-c", FEW_PROCESSES, str(most), who],
         check=False,
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert done.stderr == ""
-    assert "more processes and threads can be started here, and a run of 2 ranks needs" in (
-        done.stdout
-    )
+    assert f"more processes and threads can be started here, and {needs}" in done.stdout
 
 
 @pytest.mark.skipif(not may_mount(), reason="needs a user namespace that may mount")
