@@ -49,7 +49,7 @@ class ScriptClock:
     """Likewise; 0 where it reads once in several."""
     iteration_ns: int
     difference: float
-    """Of the report's iteration from it, as a share of it."""
+    """Of what the report has of the same iterations from it, as a share of it."""
 
 
 class IterationRule(TypedDict):
@@ -82,7 +82,8 @@ class ProgramClock(TypedDict):
     """0: once in several."""
     iteration_ns: int
     difference: float
-    """Of the median from it, as a share of it."""
+    """Of what the report has of the same iterations from it, as a share of it: the median where
+    several lines read a clock, else the mean."""
 
 
 class IterationContents(TypedDict):
@@ -191,26 +192,25 @@ def script_clock(
     such a line. What is between the reads of several lines is one iteration but for the shortest
     part, which nobody may have timed.
     """
-    median_ns = int(np.median(iterations.compared_ns))
     lines = {key[1]: _times_ns(marks, key) for key in marks.series if key[0] == "clock"}
     lines = {site: times for site, times in lines.items() if len(times) > 2}
     once = {site: times for site, times in lines.items() if _is_once(times, host_ns, iterations)}
     if len(once) > 1:
         site = max(once, key=lambda name: (len(once[name]), once[name][-1]))
-        found_ns = _timed_ns(marks, site, list(once.values()))
+        timed_ns = _timed_ns(marks, site, list(once.values()))
+        found = timed_ns, float(np.median(iterations.compared_ns))
     else:
-        by_site = {
-            site: _between_ns(times, host_ns, iterations.alike) for site, times in lines.items()
-        }
-        known = {site: ns for site, ns in by_site.items() if ns}
+        by_site = {site: _between_ns(times, host_ns, iterations) for site, times in lines.items()}
+        known = {site: both for site, both in by_site.items() if both[0]}
         if not known:
             return None
         site = max(known, key=lambda name: len(lines[name]))
-        found_ns = known[site]
-    if not found_ns:
+        found = known[site]
+    clock_ns, report_ns = found
+    if not clock_ns:
         return None
     reads = _reads_per_iteration(lines[site], host_ns)
-    return ScriptClock(site, len(lines[site]), reads, found_ns, median_ns / found_ns - 1)
+    return ScriptClock(site, len(lines[site]), reads, clock_ns, report_ns / clock_ns - 1)
 
 
 def _is_once(times_ns: Nanoseconds, host_ns: Nanoseconds, iterations: Iterations) -> bool:
@@ -237,24 +237,32 @@ def _timed_ns(marks: RankMarks, site: str, lines: list[Nanoseconds]) -> int:
     return int(np.median(timed)) if timed else 0
 
 
-def _between_ns(times_ns: Nanoseconds, host_ns: Nanoseconds, alike: npt.NDArray[np.bool_]) -> int:
-    """Of one line: from read to read, over the iterations between; 0 if their number varies. The
-    mean of reads around `alike` iterations: a host that runs ahead of its GPU until it waits reads
-    unequal times, which are right in the mean alone.
+def _between_ns(
+    times_ns: Nanoseconds, host_ns: Nanoseconds, iterations: Iterations
+) -> tuple[int, float]:
+    """Of one line: from read to read, over the iterations between; 0 if their number varies. Beside
+    it, what the report has of the same iterations. Both are means of reads around iterations that
+    are alike: a host that runs ahead of its GPU until it waits reads unequal times, which are right
+    in the mean alone.
     """
     times_ns = times_ns[(times_ns >= host_ns[0]) & (times_ns <= host_ns[-1])]
     if len(times_ns) < 2:
-        return 0
+        return 0, 0.0
     passed = np.searchsorted(host_ns, times_ns, side="left")
     reads_each = max(1, _reads_per_iteration(times_ns, host_ns))
     begins, ends = times_ns[:-reads_each], times_ns[reads_each:]
-    iterations = passed[reads_each:] - passed[:-reads_each]
-    if not len(iterations) or (iterations != iterations[0]).any() or not iterations[0]:
-        return 0
+    between = passed[reads_each:] - passed[:-reads_each]
+    if not len(between) or (between != between[0]).any() or not between[0]:
+        return 0, 0.0
     starts, stops = np.maximum(passed[:-reads_each] - 1, 0), passed[reads_each:]
-    around = [alike[start:stop].all() for start, stop in zip(starts, stops, strict=True)]
-    times = (ends - begins)[around]
-    return int(times.mean() / iterations[0]) if len(times) else 0
+    around = [iterations.alike[start:stop].all() for start, stop in zip(starts, stops, strict=True)]
+    if not any(around):
+        return 0, 0.0
+    covered = np.zeros(iterations.count, np.bool_)
+    for start, stop in zip(starts[around], stops[around], strict=True):
+        covered[start:stop] = True
+    clock_ns = int((ends - begins)[around].mean() / between[0])
+    return clock_ns, float(iterations.durations_ns[covered].mean())
 
 
 def _reads_per_iteration(times_ns: Nanoseconds, host_ns: Nanoseconds) -> int:

@@ -160,6 +160,24 @@ def test_a_clock_of_a_host_that_runs_ahead(tmp_path: Path) -> None:
     assert clock["iteration_ns"] == pytest.approx(8000, rel=0.1)
 
 
+def test_a_clock_and_one_slow_iteration(tmp_path: Path) -> None:
+    """The clock's mean is compared with that of the same iterations, not with their median."""
+    spans: list[Span] = []
+    markers: list[Marker] = []
+    begin_ns = 0
+    for lasts_ns in [1000, 3000, *[1000] * 6]:
+        spans.append((KERNEL, begin_ns, begin_ns, begin_ns + lasts_ns))
+        markers += steps(0, begin_ns + lasts_ns - 2)
+        begin_ns += lasts_ns
+        markers.append((0, begin_ns - 1, MarkerKind.CLOCK_READ, "train.py:7 main"))
+    iterations = summarise(make_run(tmp_path / "a.phr", [spans], markers))["iterations"]
+    assert iterations["median_ns"] == 1000
+    clock = iterations["script_clock"]
+    assert clock is not None
+    assert clock["iteration_ns"] > 1200
+    assert abs(clock["difference"]) < 0.05
+
+
 def test_iterations_that_last_differently(tmp_path: Path) -> None:
     """A median between two kinds is no iteration of either: the mean and the ends are told."""
     (said,) = warnings(summarise(loop(tmp_path, [1000] * 5 + [9000] * 3))["iterations"])
