@@ -230,7 +230,8 @@ class Simulation:
         they are still; empty while nobody waits.
         """
         engine = self._engine
-        held_up = engine.helper_waits() > 0 or self.alarmed() or engine.waiting_ranks()
+        waits = engine.helper_waits() > 0 or engine.waiting_ranks() or self.helpers_run()
+        held_up = waits or self.alarmed()
         return engine.running_ranks() + engine.unproven_ranks() if held_up else []
 
     def alarmed(self) -> list[int]:
@@ -238,7 +239,7 @@ class Simulation:
         return self._engine.alarmed_ranks()
 
     def helpers_run(self) -> list[int]:
-        """Ranks that wait for the engine, and that an alarm has set going beside that."""
+        """Ranks of which one thread waits for the engine while others may do something."""
         return self._engine.helpers_run_ranks()
 
     @property

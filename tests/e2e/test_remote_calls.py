@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from phantora_runs import Phantora, Run
+from phantora_runs import PROGRAMS, Phantora, Run
 
 pytestmark = pytest.mark.torch
 
@@ -76,3 +76,13 @@ def test_a_caller_that_is_no_rank(phantora: Phantora) -> None:
     program.write_text(WORKERS)
     run = phantora.run(["--gpus", "1"], [program])
     assert (run.exit_code, "[2.0, 2.0]" in run.output) == (0, True), run.errors
+
+
+def test_a_pipeline_of_workers(phantora: Phantora) -> None:
+    """A thread of a worker waits for the GPU, and others for their turn after it, while nobody else
+    waits for the simulation.
+    """
+    run = phantora.run(["--gpus", "2"], [PROGRAMS / "remote_stages.py"])
+    assert run.exit_code == 0, run.errors
+    assert "1 micro-batches: trained" in run.output
+    assert "4 micro-batches: trained" in run.output

@@ -320,6 +320,25 @@ def test_a_helper_that_waits_for_work_is_held_up_by_ranks_that_run() -> None:
     assert simulation.held_up_by() == []
 
 
+def test_a_driver_that_waits_is_held_up_by_another_one_of_its_rank() -> None:
+    """Nobody else need wait: the other one may wait for it, as for a lock that it holds."""
+    simulation = Simulation(make_settings(1))
+    stream = cell(RecordKind.STREAM_CREATE, stream=2)
+    waits = [
+        cell(RecordKind.WAIT, 0, 0, 0, 0, slot, id=int(WaitKind.STREAM), stream=2, host_gap_ns=gap)
+        for slot, gap in ((0, 0), (1, 5))
+    ]
+    work = cell(RecordKind.FILL, 1 << 20, stream=2)
+    simulation.feed(0, stream + waits[0] + work + waits[1], 5)
+    (reply,) = simulation.advance()
+    assert (reply.slot, reply.time_ns) == (0, 0)
+    assert simulation.held_up_by() == simulation.helpers_run() == [0]
+    assert simulation.set_aside(0, simulation.stirs)
+    (reply,) = simulation.advance()
+    assert (reply.slot, reply.time_ns > 5) == (1, True)
+    assert simulation.held_up_by() == []
+
+
 def test_no_deadlock_while_a_rank_is_aside() -> None:
     """It may come back and end the others' waiting."""
     simulation = Simulation(make_settings(2))
