@@ -142,7 +142,8 @@ class Trace:
         hosts = [host]
         for number in range(2, 2 + max((lane for lane, _ in waits), default=0)):
             hosts.append(Thread(process, _MORE_HOSTS + number, f"host, thread {number}"))
-        yield from (process, host, ranges, steps, *streams.values(), *hosts[1:])
+        yield process
+        yield from (host, ranges, steps, *streams.values(), *hosts[1:])
         yield from self._device_slices(rank, spans[on_device], host if launches else None)
         for lane, span in waits:
             label = self._labels.of(int(span["kind"]), int(span["id"]))
@@ -162,7 +163,8 @@ class Trace:
         """
         process = Process(self._data.ranks, "run", -1)
         thread = Thread(process, _STEPS, "iterations")
-        yield from (process, thread)
+        yield process
+        yield thread
         for number, begin_ns, end_ns in _steps(find_iterations(self._data).boundaries_ns):
             if self._overlaps(begin_ns, end_ns):
                 label = self._labels.plain("iteration", f"iteration {number}")

@@ -1,6 +1,4 @@
-"""Writes a trace: one file of all ranks, JSON or in Perfetto's format, or a directory with a file of
-JSON for each.
-"""
+"""Writes a trace: one file of all ranks, or a directory with a file for each."""
 
 from __future__ import annotations
 
