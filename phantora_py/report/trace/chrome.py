@@ -97,7 +97,7 @@ def _slice_events(one: Slice) -> Iterator[Event]:
     if one.correlation is not None:
         # From a call to what it issued, as the profiler draws it.
         yield {
-            **{"ph": "f" if label.launch else "s", "bp": "e", "cat": "ac2g", "name": "ac2g"},
+            **{"ph": "s" if label.is_call else "f", "bp": "e", "cat": "ac2g", "name": "ac2g"},
             **{"id": one.correlation, "ts": one.begin_ns / 1e3, **_place(one.thread)},
         }
 

@@ -19,7 +19,7 @@ from phantora_py.data.operations import tracks_of
 from phantora_py.data.rows import Allocation
 from phantora_py.report.iterations import Nanoseconds, find_iterations, find_steps
 from phantora_py.report.links import link_steps
-from phantora_py.report.trace.names import CALL, Label, Labels
+from phantora_py.report.trace.names import Label, Labels
 from phantora_py.report.window import Window
 from sim_server.deadlock import ranges_text
 from sim_server.log.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN
@@ -151,10 +151,10 @@ class Trace:
         yield from self._memory(rank, process)
         for name, begin_ns, end_ns in self._ranges.get(rank, ()):
             if self._overlaps(begin_ns, end_ns):
-                yield Slice(ranges, self._labels.plain(_ANNOTATION, name), begin_ns, end_ns)
+                yield Slice(ranges, self._labels.of_range(_ANNOTATION, name), begin_ns, end_ns)
         for number, begin_ns, end_ns in _steps(self._steps.get(rank)):
             if self._overlaps(begin_ns, end_ns):
-                label = self._labels.plain(_ANNOTATION, f"ProfilerStep#{number}")
+                label = self._labels.of_range(_ANNOTATION, f"ProfilerStep#{number}")
                 yield Slice(steps, label, begin_ns, end_ns)
 
     def run_items(self) -> Iterator[Item]:
@@ -167,7 +167,7 @@ class Trace:
         yield thread
         for number, begin_ns, end_ns in _steps(find_iterations(self._data).boundaries_ns):
             if self._overlaps(begin_ns, end_ns):
-                label = self._labels.plain("iteration", f"iteration {number}")
+                label = self._labels.of_range("iteration", f"iteration {number}")
                 yield Slice(thread, label, begin_ns, end_ns)
         yield from self._links(process)
 
@@ -212,7 +212,7 @@ class Trace:
             if host is not None:
                 correlation = next(self._correlations)
                 # How long a call took is not recorded, so it takes no time here.
-                call = self._labels.plain(CALL, label.launch)
+                call = self._labels.of_call(label.launch)
                 yield Slice(host, call, issue_ns, issue_ns, correlation=correlation)
             thread = streams[device, stream]
             yield Slice(thread, label, start_ns, end_ns, waited_ns, correlation, operation)

@@ -15,8 +15,7 @@ from sim_server.log.history import COPY_SPAN, FILL_SPAN, HOST_WAIT_SPAN, KERNEL_
 from sim_server.records import CopyKind, WaitKind
 from sim_server.records.call_names import COPY_NAMES, WAIT_NAMES
 
-CALL = "cuda_runtime"
-COMMUNICATION_CALL = "ncclLaunch"
+_CALL = "cuda_runtime"
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +28,9 @@ class Label:
     name: str
     launch: str = ""
     arguments: dict[str, Any] = field(default_factory=dict)
+    is_call: bool = False
+    """A call that issued something."""
+    is_communication: bool = False
 
 
 class Labels:
@@ -38,7 +40,8 @@ class Labels:
         self._data = data
         self._layouts = Layouts(data)
         self._known: dict[tuple[int, int], Label] = {}
-        self._plain: dict[tuple[str, str], Label] = {}
+        self._calls: dict[str, Label] = {}
+        self._ranges: dict[tuple[str, str], Label] = {}
 
     def of(self, kind: int, identifier: int) -> Label:
         """The label of a span with these fields."""
@@ -47,11 +50,19 @@ class Labels:
             label = self._known[kind, identifier] = self._make(kind, identifier)
         return label
 
-    def plain(self, category: str, name: str) -> Label:
-        """The label of something that is no span."""
-        label = self._plain.get((category, name))
+    def of_call(self, name: str) -> Label:
+        """The label of a call that issued something."""
+        label = self._calls.get(name)
         if label is None:
-            label = self._plain[category, name] = Label(category, name)
+            label = self._calls[name] = Label(_CALL, name, is_call=True)
+        return label
+
+    def of_range(self, category: str, name: str) -> Label:
+        """The label of a range or an iteration."""
+        key = (category, name)
+        label = self._ranges.get(key)
+        if label is None:
+            label = self._ranges[key] = Label(category, name)
         return label
 
     def _make(self, kind: int, identifier: int) -> Label:
@@ -67,7 +78,7 @@ class Labels:
         if kind == HOST_WAIT_SPAN:
             wait = WaitKind(identifier)
             words = f"wait: {wait.name.lower().replace('_', ' ')}"
-            return Label(CALL, WAIT_NAMES.get(wait, words))
+            return Label(_CALL, WAIT_NAMES.get(wait, words))
         return self._communication(self._data.operations[identifier])
 
     def _communication(self, operation: dict[str, Any]) -> Label:
@@ -83,7 +94,7 @@ class Labels:
             "bytes": operation["bytes"],
             "Python line": operation["site"],
         }
-        return Label("kernel", name, COMMUNICATION_CALL, arguments)
+        return Label("kernel", name, "ncclLaunch", arguments, is_communication=True)
 
 
 def origin_of(data: RunData) -> dict[str, Any]:

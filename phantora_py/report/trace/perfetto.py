@@ -11,7 +11,7 @@ import importlib
 import itertools
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
 from phantora_py.data import RunData
@@ -24,7 +24,7 @@ from phantora_py.report.trace.events import (
     Slice,
     Thread,
 )
-from phantora_py.report.trace.names import COMMUNICATION_CALL, Label, origin_of
+from phantora_py.report.trace.names import Label, origin_of
 from sim_server.errors import UsageError
 
 _MODULE = "perfetto.protos.perfetto.trace.perfetto_trace_pb2"
@@ -52,12 +52,16 @@ def require_perfetto() -> Any:
 
 
 @dataclass(frozen=True)
-class _Message:
-    """A trace of one packet, to be filled in and written again and again."""
+class _Packets:
+    """Packets to be filled in and written again and again: of an instant, a counter, or of a begin
+    and an end.
+    """
 
     trace: Any
-    packet: Any
+    first: Any
     event: Any
+    """Of the first."""
+    end: Any = None
 
 
 class PerfettoWriter:
@@ -70,11 +74,8 @@ class PerfettoWriter:
         self._uuids = itertools.count(1)
         self._tracks: dict[Process | Thread | Counter, int] = {}
         self._interned: dict[str, dict[str, int]] = {}
-        self._begins: dict[Label, _Message] = {}
-        types = self._messages.TrackEvent
-        self._begin, self._instant = types.TYPE_SLICE_BEGIN, types.TYPE_INSTANT
-        self._end = self._message(types.TYPE_SLICE_END)
-        self._count = self._message(types.TYPE_COUNTER)
+        self._packets: dict[Label, _Packets] = {}
+        self._counts = self._make(self._messages.TrackEvent.TYPE_COUNTER)
 
     def write(self, items: Iterable[Item]) -> None:
         """Write all of a trace."""
@@ -96,51 +97,48 @@ class PerfettoWriter:
                 self._describe_process(item)
 
     def _write_slice(self, one: Slice) -> None:
-        """A slice without length is an instant, which has no end."""
-        track = self._tracks[one.thread]
-        message = self._begins.get(one.label)
-        if message is None:
-            message = self._begins[one.label] = self._begin_message(one.label)
-        event = message.event
-        has_length = one.end_ns > one.begin_ns
-        event.type = self._begin if has_length else self._instant
-        event.track_uuid = track
-        if one.operation is not None:
-            event.flow_ids[:] = [2 * one.operation]
+        packets = self._packets.get(one.label)
+        if packets is None:
+            packets = self._packets[one.label] = self._make_slice(one.label)
+        event, end = packets.event, packets.end
+        event.track_uuid = track = self._tracks[one.thread]
+        packets.first.timestamp = one.begin_ns
+        if end is not None:
+            end.track_event.track_uuid = track
+            end.timestamp = one.end_ns
         if one.correlation is not None:
-            flow = 2 * one.correlation + 1
-            if one.label.launch:
-                event.terminating_flow_ids[:] = [flow]
-            else:
-                event.flow_ids[:] = [flow]
+            flows = event.flow_ids if one.label.is_call else event.terminating_flow_ids
+            flows[:] = (2 * one.correlation + 1,)
+        if one.operation is not None:
+            event.flow_ids[:] = (2 * one.operation,)
         if one.waited_ns is not None:
             event.debug_annotations[-1].double_value = one.waited_ns / 1e3
-        self._write_message(message, one.begin_ns)
-        if has_length:
-            self._end.event.track_uuid = track
-            self._write_message(self._end, one.end_ns)
+        self._file.write(packets.trace.SerializeToString())
 
     def _write_count(self, one: Count) -> None:
-        track = self._tracks.get(one.counter)
-        if track is None:
-            track = self._describe_counter(one.counter)
-        event = self._count.event
-        event.track_uuid = track
+        packets = self._counts
+        event = packets.event
+        event.track_uuid = self._tracks.get(one.counter) or self._describe_counter(one.counter)
         # One replaces the other.
         if isinstance(one.value, int):
             event.counter_value = one.value
         else:
             event.double_counter_value = one.value
-        self._write_message(self._count, one.time_ns)
+        packets.first.timestamp = one.time_ns
+        self._file.write(packets.trace.SerializeToString())
 
-    def _write_message(self, message: _Message, time_ns: int) -> None:
-        message.packet.timestamp = time_ns
-        self._file.write(message.trace.SerializeToString())
-
-    def _begin_message(self, label: Label) -> _Message:
-        """Tells the names that are new, too."""
-        message, news = self._message(self._begin), self._message(None)
-        event, interned = message.event, news.packet.interned_data
+    def _make_slice(self, label: Label) -> _Packets:
+        """Tells the names that are new, too. A call takes no time: it has no end."""
+        types = self._messages.TrackEvent
+        packets = self._make(types.TYPE_INSTANT if label.is_call else types.TYPE_SLICE_BEGIN)
+        if not label.is_call:
+            end = packets.trace.packet.add(trusted_packet_sequence_id=_SEQUENCE)
+            end.track_event.type = types.TYPE_SLICE_END
+            packets = replace(packets, end=end)
+        packets.first.sequence_flags = self._messages.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
+        news = self._messages.Trace()
+        interned = news.packet.add(trusted_packet_sequence_id=_SEQUENCE).interned_data
+        event = packets.event
         event.name_iid = self._intern(interned, "event_names", label.name)
         event.category_iids.append(self._intern(interned, "event_categories", label.category))
         names, texts = "debug_annotation_names", "debug_annotation_string_values"
@@ -150,10 +148,16 @@ class PerfettoWriter:
                 annotation.int_value = value
             else:
                 annotation.string_value_iid = self._intern(interned, texts, str(value))
-        if label.launch == COMMUNICATION_CALL:
+        if label.is_communication:
             event.debug_annotations.add(name_iid=self._intern(interned, names, _WAITED))
-        self._file.write(news.trace.SerializeToString())
-        return message
+        self._file.write(news.SerializeToString())
+        return packets
+
+    def _make(self, kind: int) -> _Packets:
+        trace = self._messages.Trace()
+        packet = trace.packet.add(trusted_packet_sequence_id=_SEQUENCE)
+        packet.track_event.type = kind
+        return _Packets(trace, packet, packet.track_event)
 
     def _intern(self, interned: Any, kind: str, text: str) -> int:
         known = self._interned.setdefault(kind, {})
@@ -166,18 +170,6 @@ class PerfettoWriter:
             else:
                 entry.name = text
         return number
-
-    def _message(self, kind: int | None) -> _Message:
-        """A packet of an event; of something else if `kind` is None."""
-        trace = self._messages.Trace()
-        packet = trace.packet.add(
-            trusted_packet_sequence_id=_SEQUENCE,
-            sequence_flags=self._messages.TracePacket.SEQ_NEEDS_INCREMENTAL_STATE,
-        )
-        if kind is None:
-            return _Message(trace, packet, None)
-        packet.track_event.type = kind
-        return _Message(trace, packet, packet.track_event)
 
     def _describe_process(self, one: Process) -> None:
         is_run = one.number == self._data.ranks
