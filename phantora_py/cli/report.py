@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--trace",
         type=Path,
         metavar="OUT",
-        help="write a trace (docs/trace.md): OUT.json.gz for Perfetto, another name is a folder "
-        "with a file per rank, for Holistic Trace Analysis",
+        help="write a trace (docs/trace.md): OUT.pftrace for Perfetto, OUT.json.gz for other "
+        "viewers; another name is a folder with a file per rank, for Holistic Trace Analysis",
     )
     view.add_argument(
         "--chakra",

@@ -22,7 +22,7 @@ _ORDER = ("NVLink", "PCIe", "NIC", "leaf uplink", "switch link")
 
 @dataclass(frozen=True)
 class ClassUse:
-    """Links of a class in slots of equal length. Shapes: [slots]."""
+    """Links of a class. Shapes: [stretches of time]."""
 
     name: str
     mean: Shares
@@ -34,16 +34,32 @@ class ClassUse:
 
 
 def link_use(data: RunData, window: Window, slots: int) -> list[ClassUse]:
-    """Every class that the window used; none if the window is empty."""
+    """Every class that the window used, in slots of equal length; none if the window is empty."""
+    edges_ns, classes = link_steps(data, window)
+    slot_edges_ns = np.linspace(window.begin_ns, window.end_ns, slots + 1)
+    return [
+        ClassUse(
+            one.name,
+            _slotted(edges_ns, one.mean, slot_edges_ns),
+            _slotted(edges_ns, one.busiest, slot_edges_ns),
+            one.most,
+        )
+        for one in classes
+    ]
+
+
+def link_steps(data: RunData, window: Window) -> tuple[npt.NDArray[np.int64], list[ClassUse]]:
+    """Every class that the window used, from each time at which flows change to the next, and
+    these times; none if the window is empty.
+    """
     if window.end_ns <= window.begin_ns:
-        return []
+        return np.empty(0, np.int64), []
     rows = data.link_use
     rows = rows[(rows["end_ns"] > window.begin_ns) & (rows["begin_ns"] < window.end_ns)]
     begins_ns = np.clip(rows["begin_ns"], window.begin_ns, window.end_ns)
     ends_ns = np.clip(rows["end_ns"], window.begin_ns, window.end_ns)
     edges_ns = np.unique(np.concatenate([begins_ns, ends_ns, [window.begin_ns, window.end_ns]]))
     places = np.searchsorted(edges_ns, [begins_ns, ends_ns])
-    slot_edges_ns = np.linspace(window.begin_ns, window.end_ns, slots + 1)
     names = sorted({name for load in np.unique(rows["load"]) for name in data.link_loads[load]})
     names.sort(key=lambda name: _ORDER.index(name) if name in _ORDER else len(_ORDER))
     found = []
@@ -59,15 +75,9 @@ def link_use(data: RunData, window: Window, slots: int) -> list[ClassUse]:
             np.maximum(busiest[begin:end], most, out=busiest[begin:end])
             used_ns = most * float(edges_ns[end] - edges_ns[begin])
             most_ns[link] = most_ns.get(link, 0.0) + used_ns
-        found.append(
-            ClassUse(
-                name,
-                _slotted(edges_ns, mean, slot_edges_ns),
-                _slotted(edges_ns, busiest, slot_edges_ns),
-                max(sorted(most_ns), key=most_ns.__getitem__, default=""),
-            )
-        )
-    return found
+        most = max(sorted(most_ns), key=most_ns.__getitem__, default="")
+        found.append(ClassUse(name, mean, busiest, most))
+    return edges_ns, found
 
 
 def _slotted(edges_ns: npt.NDArray[np.int64], shares: Shares, slot_edges_ns: Shares) -> Shares:

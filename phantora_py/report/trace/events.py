@@ -1,14 +1,15 @@
-"""The events of a trace: a process for each rank, with its host and its streams as threads.
+"""What is in a trace: a process for each rank, with its host and its streams as threads.
 
-The format: Google's "Trace Event Format", with the fields that PyTorch's profiler writes. Times
-there are microseconds; three digits after the point keep our nanoseconds.
+`chrome.py` and `perfetto.py` beside it write this, each in a format of its own.
 """
 
 from __future__ import annotations
 
+import heapq
 import itertools
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +18,12 @@ from phantora_py.data import RunData
 from phantora_py.data.operations import tracks_of
 from phantora_py.data.rows import Allocation
 from phantora_py.report.iterations import Nanoseconds, find_iterations, find_steps
+from phantora_py.report.links import link_steps
 from phantora_py.report.trace.names import Label, Labels
 from phantora_py.report.window import Window
 from sim_server.deadlock import ranges_text
 from sim_server.log.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN
 from sim_server.records import MarkerKind
-
-Event = dict[str, Any]
 
 # Threads of a rank that are no streams.
 _HOST, _RANGES, _STEPS = 1, 2, 3
@@ -32,10 +32,85 @@ _HOST, _RANGES, _STEPS = 1, 2, 3
 _FIRST_STREAM = 7
 # Streams of the next device of one rank begin so far on (assumed to be enough).
 _STREAMS_OF_A_DEVICE = 10_000
+# Further threads of the host, whose waits overlap (assumed: no stream has such a number).
+_MORE_HOSTS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Process:
+    """A rank, or the run as a whole. `place`: counted from the top."""
+
+    number: int
+    name: str
+    place: int
+
+
+@dataclass(frozen=True, eq=False)
+class Thread:
+    """Slices of one lie one after the other or one within the other."""
+
+    process: Process
+    number: int
+    name: str
+    device_stream: tuple[int, int] | None = None
+    """What each event of a stream says again in PyTorch's profiler."""
+
+
+@dataclass(frozen=True, eq=False)
+class Counter:
+    """`quantity`: of what the values are, with their unit."""
+
+    process: Process
+    name: str
+    quantity: str
+
+
+class Slice(NamedTuple):
+    """Something that took time. Those of a thread come in the order of their begins, the longer
+    first.
+    """
+
+    thread: Thread
+    label: Label
+    begin_ns: int
+    end_ns: int
+    waited_ns: int | None = None
+    """Of communication: for the last rank."""
+    correlation: int | None = None
+    """The same for a call and for what it issued."""
+    operation: int | None = None
+    """The same for all parts of an operation."""
+
+
+class Count(NamedTuple):
+    """The value of a counter from then on."""
+
+    counter: Counter
+    time_ns: int
+    value: float
+
+
+class Arrow(NamedTuple):
+    """A point of the line through the parts of an operation. `phase`: `s` starts it, `t` continues
+    it, `f` finishes it.
+    """
+
+    phase: str
+    thread: Thread
+    operation: int
+    kind: str
+    time_ns: int
+
+
+Item = Process | Thread | Slice | Count
+
+BYTES_IN_USE = "bytes in use"
+_ANNOTATION = "user_annotation"
+_CAPACITY = "% of the capacity"
 
 
 class Trace:
-    """The events of a run within a window."""
+    """What a run did within a window."""
 
     def __init__(self, data: RunData, window: Window) -> None:
         self._data = data
@@ -48,47 +123,65 @@ class Trace:
         self._allocations: dict[int, list[Allocation]] = {}
         for one in data.allocations:
             self._allocations.setdefault(one.rank, []).append(one)
-        self._threads = [_threads(data.spans_of(rank)) for rank in range(data.ranks)]
+        # By device and stream.
+        self._streams: list[dict[tuple[int, int], Thread]] = []
+        for rank in range(data.ranks):
+            numbers = _numbers(data.spans_of(rank))
+            self._streams.append(_threads(self._process(rank, [*numbers]), numbers))
 
-    def rank_events(self, rank: int, launches: bool) -> Iterator[Event]:
+    def rank_items(self, rank: int, launches: bool) -> Iterator[Item]:
         """What a rank did. `launches`: also the calls that issued it, tied to what they issued."""
         spans = self._within(self._data.spans_of(rank))
         on_device = spans["kind"] != HOST_WAIT_SPAN
-        yield from self._names(rank)
-        yield from self._device_events(rank, spans[on_device], launches)
-        for span in spans[~on_device]:
+        waits = list(_laid_out(spans[~on_device]))
+        streams = self._streams[rank]
+        process = next((thread.process for thread in streams.values()), self._process(rank, []))
+        host = Thread(process, _HOST, "host")
+        ranges = Thread(process, _RANGES, "NVTX ranges")
+        steps = Thread(process, _STEPS, "iterations of the host")
+        hosts = [host]
+        for number in range(2, 2 + max((lane for lane, _ in waits), default=0)):
+            hosts.append(Thread(process, _MORE_HOSTS + number, f"host, thread {number}"))
+        yield process
+        yield from (host, ranges, steps, *streams.values(), *hosts[1:])
+        yield from self._device_slices(rank, spans[on_device], host if launches else None)
+        for lane, span in waits:
             label = self._labels.of(int(span["kind"]), int(span["id"]))
-            yield _slice(rank, _HOST, label.category, label.name, _times(span))
-        yield from self._memory_events(rank)
+            yield Slice(hosts[lane], label, int(span["start_ns"]), int(span["end_ns"]))
+        yield from self._memory(rank, process)
         for name, begin_ns, end_ns in self._ranges.get(rank, ()):
             if self._overlaps(begin_ns, end_ns):
-                yield _slice(rank, _RANGES, "user_annotation", name, (begin_ns, end_ns))
+                yield Slice(ranges, self._labels.of_range(_ANNOTATION, name), begin_ns, end_ns)
         for number, begin_ns, end_ns in _steps(self._steps.get(rank)):
             if self._overlaps(begin_ns, end_ns):
-                name = f"ProfilerStep#{number}"
-                yield _slice(rank, _STEPS, "user_annotation", name, (begin_ns, end_ns))
+                label = self._labels.of_range(_ANNOTATION, f"ProfilerStep#{number}")
+                yield Slice(steps, label, begin_ns, end_ns)
 
-    def run_events(self) -> Iterator[Event]:
-        """The iterations of the run as a whole, as a process above the ranks."""
-        process = self._data.ranks
-        yield _metadata(process, 0, "process_name", {"name": "run"})
-        yield _metadata(process, 0, "process_sort_index", {"sort_index": -1})
-        yield _metadata(process, _STEPS, "thread_name", {"name": "iterations"})
+    def run_items(self) -> Iterator[Item]:
+        """The iterations of the run as a whole and the use of its links, as a process above the
+        ranks.
+        """
+        process = Process(self._data.ranks, "run", -1)
+        thread = Thread(process, _STEPS, "iterations")
+        yield process
+        yield thread
         for number, begin_ns, end_ns in _steps(find_iterations(self._data).boundaries_ns):
             if self._overlaps(begin_ns, end_ns):
-                name = f"iteration {number}"
-                yield _slice(process, _STEPS, "iteration", name, (begin_ns, end_ns))
+                label = self._labels.of_range("iteration", f"iteration {number}")
+                yield Slice(thread, label, begin_ns, end_ns)
+        yield from self._links(process)
 
-    def flow_events(self, ranks: frozenset[int]) -> Iterator[Event]:
+    def arrows(self, ranks: frozenset[int]) -> Iterator[Arrow]:
         """Arrows from part to part of each operation: from who sends to who receives; from rank to
         rank in the order of arrival for all others, so that they end at the one that came last.
         """
-        parts: dict[int, dict[tuple[int, int | None], Any]] = {}
+        parts: dict[int, dict[tuple[int, int | None], Thread]] = {}
         for rank in sorted(ranks):
             spans = self._within(self._data.spans_of(rank))
             for span in spans[spans["kind"] == COMMUNICATION_SPAN]:
                 by_track = parts.setdefault(int(span["id"]), {})
-                by_track[rank, None] = by_track[rank, int(span["device"])] = span
+                thread = self._streams[rank][int(span["device"]), int(span["stream"])]
+                by_track[rank, None] = by_track[rank, int(span["device"])] = thread
         for identifier, by_track in parts.items():
             operation = self._data.operations[identifier]
             order = tracks_of(operation)
@@ -97,74 +190,71 @@ class Trace:
                 order = [track for _, _, track in sorted(arrived)]
             order = [track for track in dict.fromkeys(order) if track in by_track]
             for place, track in enumerate(order if len(order) > 1 else ()):
-                span, (rank, _) = by_track[track], track
+                phase = "s" if place == 0 else "t" if place < len(order) - 1 else "f"
                 # Each part is under way then: the last has just arrived, and none has ended.
-                yield {
-                    **{"ph": "s" if place == 0 else "t" if place < len(order) - 1 else "f"},
-                    **{"bp": "e", "cat": "collective", "name": operation["kind"]},
-                    **{"id": identifier + 1, "pid": rank, "ts": operation["moves_ns"] / 1e3},
-                    "tid": self._threads[rank][int(span["device"]), int(span["stream"])],
-                }
+                time_ns = operation["moves_ns"]
+                yield Arrow(phase, by_track[track], identifier, operation["kind"], time_ns)
 
-    def _device_events(
-        self, rank: int, spans: npt.NDArray[np.void], launches: bool
-    ) -> Iterator[Event]:
-        label_of, moves_ns, threads = self._labels.of, self._moves_ns, self._threads[rank]
+    def _device_slices(
+        self, rank: int, spans: npt.NDArray[np.void], host: Thread | None
+    ) -> Iterator[Slice]:
+        """`host`: where the calls go that issued them; None leaves them out."""
+        label_of, moves_ns, streams = self._labels.of, self._moves_ns, self._streams[rank]
         fields = ("kind", "id", "device", "stream", "issue_ns", "start_ns", "end_ns")
         columns = (spans[field].tolist() for field in fields)
         for kind, identifier, device, stream, issue_ns, start_ns, end_ns in zip(
             *columns, strict=True
         ):
             label = label_of(kind, identifier)
-            number = threads[device, stream]
-            arguments = {"device": device, "stream": number, **label.arguments}
+            waited_ns = correlation = operation = None
             if kind == COMMUNICATION_SPAN:
-                waited_ns = int(moves_ns[identifier]) - start_ns
-                arguments["waited for the last rank (us)"] = waited_ns / 1e3
-            if launches:
-                arguments["correlation"] = correlation = next(self._correlations)
-                yield from _launch(rank, label, issue_ns, correlation)
-                yield _arrow("f", rank, number, start_ns, correlation)
-            event = _slice(rank, number, label.category, label.name, (start_ns, end_ns))
-            event["args"] = arguments
-            yield event
+                waited_ns, operation = int(moves_ns[identifier]) - start_ns, identifier
+            if host is not None:
+                correlation = next(self._correlations)
+                # How long a call took is not recorded, so it takes no time here.
+                call = self._labels.of_call(label.launch)
+                yield Slice(host, call, issue_ns, issue_ns, correlation=correlation)
+            thread = streams[device, stream]
+            yield Slice(thread, label, start_ns, end_ns, waited_ns, correlation, operation)
 
-    def _memory_events(self, rank: int) -> Iterator[Event]:
+    def _memory(self, rank: int, process: Process) -> Iterator[Count]:
         """Bytes in use on each device, whenever they change; what they were before, at the begin
         of the window.
         """
-        before: dict[str, Event] = {}
+        counters: dict[int, Counter] = {}
+        before: dict[int, Count] = {}
         within = []
         for one in self._allocations.get(rank, ()):
-            name = f"device memory, GPU {one.device}"
-            event = {
-                **{"ph": "C", "name": name, "pid": rank, "ts": one.time_ns / 1e3},
-                "args": {"bytes in use": one.in_use_bytes},
-            }
+            counter = counters.get(one.device)
+            if counter is None:
+                name = f"device memory, GPU {one.device}"
+                counter = counters[one.device] = Counter(process, name, BYTES_IN_USE)
             if one.time_ns < self._window.begin_ns:
-                before[name] = {**event, "ts": self._window.begin_ns / 1e3}
+                before[one.device] = Count(counter, self._window.begin_ns, one.in_use_bytes)
             elif one.time_ns <= self._window.end_ns or not self._window.iterations:
-                within.append(event)
+                within.append(Count(counter, one.time_ns, one.in_use_bytes))
         yield from before.values()
         yield from within
 
-    def _names(self, rank: int) -> Iterator[Event]:
+    def _links(self, process: Process) -> Iterator[Count]:
+        """How busy the links of each class are, whenever that changes."""
+        edges_ns, classes = link_steps(self._data, self._window)
+        times_ns = np.maximum(edges_ns, 0).tolist()
+        for one in classes:
+            for words, shares in (("all", one.mean), ("the busiest", one.busiest)):
+                counter = Counter(process, f"{one.name}, {words}", _CAPACITY)
+                # The digits beyond are of no use and take space.
+                percents = np.round(100 * shares, 3)
+                changes = np.flatnonzero(np.diff(percents, prepend=np.nan) != 0)
+                for place, value in zip(changes.tolist(), percents[changes].tolist(), strict=True):
+                    yield Count(counter, times_ns[place], value)
+
+    def _process(self, rank: int, streams: list[tuple[int, int]]) -> Process:
         per_node = int(self._data.run["gpus_per_node"])
-        devices = sorted({device for device, _ in self._threads[rank]})
+        devices = sorted({device for device, _ in streams})
         own = f"GPU {rank % per_node}"
         gpus = f"GPUs {ranges_text(devices)}" if len(devices) > 1 else own
-        name = f"rank {rank} (node {rank // per_node}, {gpus})"
-        yield _metadata(rank, 0, "process_name", {"name": name})
-        yield _metadata(rank, 0, "process_sort_index", {"sort_index": rank})
-        streams = self._threads[rank]
-        several_devices = len({device for device, _ in streams}) > 1
-        threads = {_HOST: "host", _RANGES: "NVTX ranges", _STEPS: "iterations of the host"}
-        for (device, stream), thread in streams.items():
-            words = f"GPU {device} stream {stream}" if several_devices else f"stream {stream}"
-            threads[thread] = words
-        for thread, words in threads.items():
-            yield _metadata(rank, thread, "thread_name", {"name": words})
-            yield _metadata(rank, thread, "thread_sort_index", {"sort_index": thread})
+        return Process(rank, f"rank {rank} (node {rank // per_node}, {gpus})", rank)
 
     def _within(self, spans: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
         begin_ns, end_ns = self._window.begin_ns, self._window.end_ns
@@ -174,7 +264,7 @@ class Trace:
         return end_ns > self._window.begin_ns and begin_ns < self._window.end_ns
 
 
-def _threads(spans: npt.NDArray[np.void]) -> dict[tuple[int, int], int]:
+def _numbers(spans: npt.NDArray[np.void]) -> dict[tuple[int, int], int]:
     """The thread of each of a rank's streams, by device and stream."""
     spans = spans[spans["kind"] != HOST_WAIT_SPAN]
     numbers = np.unique(spans["device"].astype(np.int64) << 32 | spans["stream"]).tolist()
@@ -186,36 +276,29 @@ def _threads(spans: npt.NDArray[np.void]) -> dict[tuple[int, int], int]:
     }
 
 
-def _times(span: np.void) -> tuple[int, int]:
-    return int(span["start_ns"]), int(span["end_ns"])
+def _threads(
+    process: Process, numbers: dict[tuple[int, int], int]
+) -> dict[tuple[int, int], Thread]:
+    several_devices = len({device for device, _ in numbers}) > 1
+    threads = {}
+    for (device, stream), number in numbers.items():
+        words = f"GPU {device} stream {stream}" if several_devices else f"stream {stream}"
+        threads[device, stream] = Thread(process, number, words, (device, number))
+    return threads
 
 
-def _slice(process: int, thread: int, category: str, name: str, times_ns: tuple[int, int]) -> Event:
-    begin_ns, end_ns = times_ns
-    return {
-        **{"ph": "X", "cat": category, "name": name, "pid": process, "tid": thread},
-        **{"ts": begin_ns / 1e3, "dur": (end_ns - begin_ns) / 1e3},
-    }
-
-
-def _launch(rank: int, label: Label, issue_ns: int, correlation: int) -> Iterator[Event]:
-    """How long a call took is not recorded, so it takes no time here."""
-    call = _slice(rank, _HOST, "cuda_runtime", label.launch, (issue_ns, issue_ns))
-    call["args"] = {"correlation": correlation}
-    yield call
-    yield _arrow("s", rank, _HOST, issue_ns, correlation)
-
-
-def _arrow(phase: str, rank: int, thread: int, time_ns: int, correlation: int) -> Event:
-    """From a call to what it issued, as the profiler draws it."""
-    return {
-        **{"ph": phase, "cat": "ac2g", "name": "ac2g", "id": correlation},
-        **{"pid": rank, "tid": thread, "ts": time_ns / 1e3, "bp": "e"},
-    }
-
-
-def _metadata(process: int, thread: int, name: str, arguments: Mapping[str, Any]) -> Event:
-    return {"ph": "M", "ts": 0, "name": name, "pid": process, "tid": thread, "args": arguments}
+def _laid_out(waits: npt.NDArray[np.void]) -> Iterator[tuple[int, np.void]]:
+    """Waits with the thread of the host that each is on, from 0. Which thread waited is not
+    recorded; several did where waits overlap.
+    """
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []
+    for wait in waits[np.lexsort((waits["end_ns"], waits["start_ns"]))]:
+        while busy and busy[0][0] <= wait["start_ns"]:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        lane = heapq.heappop(free) if free else len(busy)
+        heapq.heappush(busy, (int(wait["end_ns"]), lane))
+        yield lane, wait
 
 
 def _steps(ends_ns: Nanoseconds | None) -> Iterator[tuple[int, int, int]]:
@@ -227,12 +310,12 @@ def _steps(ends_ns: Nanoseconds | None) -> Iterator[tuple[int, int, int]]:
 
 
 def _nvtx_ranges(data: RunData) -> dict[int, list[tuple[str, int, int]]]:
-    """Name, begin and end, by rank; what was never closed is left out."""
-    stacks: dict[int, list[tuple[str, int]]] = {}
-    ranges: dict[int, list[tuple[str, int, int]]] = {}
-    for rank, time_ns, kind, name in data.markers:
+    """Name, begin and end, by rank, the outer before the inner; never what was not closed."""
+    stacks: dict[int, list[tuple[int, str, int]]] = {}
+    ranges: dict[int, list[tuple[int, str, int, int]]] = {}
+    for place, (rank, time_ns, kind, name) in enumerate(data.markers):
         if kind == MarkerKind.RANGE_PUSH:
-            stacks.setdefault(rank, []).append((name, time_ns))
+            stacks.setdefault(rank, []).append((place, name, time_ns))
         elif kind == MarkerKind.RANGE_POP and stacks.get(rank):
             ranges.setdefault(rank, []).append((*stacks[rank].pop(), time_ns))
-    return ranges
+    return {rank: [one[1:] for one in sorted(found)] for rank, found in ranges.items()}

@@ -6,7 +6,7 @@ Holistic Trace Analysis tells communication and copies from computation by these
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from phantora_py.data import RunData
@@ -15,15 +15,22 @@ from sim_server.log.history import COPY_SPAN, FILL_SPAN, HOST_WAIT_SPAN, KERNEL_
 from sim_server.records import CopyKind, WaitKind
 from sim_server.records.call_names import COPY_NAMES, WAIT_NAMES
 
+_CALL = "cuda_runtime"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Label:
-    """How a span appears. `launch`: the call that issued it; empty for what the host does."""
+    """How a span appears. `launch`: the call that issued it; empty for what the host does. The same
+    object for all that appear alike.
+    """
 
     category: str
     name: str
-    launch: str
-    arguments: dict[str, Any]
+    launch: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    is_call: bool = False
+    """A call that issued something."""
+    is_communication: bool = False
 
 
 class Labels:
@@ -33,12 +40,29 @@ class Labels:
         self._data = data
         self._layouts = Layouts(data)
         self._known: dict[tuple[int, int], Label] = {}
+        self._calls: dict[str, Label] = {}
+        self._ranges: dict[tuple[str, str], Label] = {}
 
     def of(self, kind: int, identifier: int) -> Label:
         """The label of a span with these fields."""
         label = self._known.get((kind, identifier))
         if label is None:
             label = self._known[kind, identifier] = self._make(kind, identifier)
+        return label
+
+    def of_call(self, name: str) -> Label:
+        """The label of a call that issued something."""
+        label = self._calls.get(name)
+        if label is None:
+            label = self._calls[name] = Label(_CALL, name, is_call=True)
+        return label
+
+    def of_range(self, category: str, name: str) -> Label:
+        """The label of a range or an iteration."""
+        key = (category, name)
+        label = self._ranges.get(key)
+        if label is None:
+            label = self._ranges[key] = Label(category, name)
         return label
 
     def _make(self, kind: int, identifier: int) -> Label:
@@ -48,13 +72,13 @@ class Labels:
             return Label("kernel", timing["name"], "cudaLaunchKernel", known)
         if kind == COPY_SPAN:
             name = COPY_NAMES[CopyKind(identifier)]
-            return Label("gpu_memcpy", name, "cudaMemcpyAsync", {})
+            return Label("gpu_memcpy", name, "cudaMemcpyAsync")
         if kind == FILL_SPAN:
-            return Label("gpu_memset", "Memset (Device)", "cudaMemsetAsync", {})
+            return Label("gpu_memset", "Memset (Device)", "cudaMemsetAsync")
         if kind == HOST_WAIT_SPAN:
             wait = WaitKind(identifier)
             words = f"wait: {wait.name.lower().replace('_', ' ')}"
-            return Label("cuda_runtime", WAIT_NAMES.get(wait, words), "", {})
+            return Label(_CALL, WAIT_NAMES.get(wait, words))
         return self._communication(self._data.operations[identifier])
 
     def _communication(self, operation: dict[str, Any]) -> Label:
@@ -70,4 +94,9 @@ class Labels:
             "bytes": operation["bytes"],
             "Python line": operation["site"],
         }
-        return Label("kernel", name, "ncclLaunch", arguments)
+        return Label("kernel", name, "ncclLaunch", arguments, is_communication=True)
+
+
+def origin_of(data: RunData) -> dict[str, Any]:
+    """What a trace says of where it comes from."""
+    return {key: data.run.get(key) for key in ("command", "cluster_name", "versions", "digest")}

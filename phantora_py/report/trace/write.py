@@ -5,23 +5,26 @@ from __future__ import annotations
 import gzip
 import io
 import itertools
-import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import BinaryIO, TextIO
 
 from phantora_py.data import RunData
 from phantora_py.report.iterations import find_iterations
-from phantora_py.report.trace.events import Event, Trace
+from phantora_py.report.trace.chrome import write_events
+from phantora_py.report.trace.events import Trace
+from phantora_py.report.trace.perfetto import PerfettoWriter, require_perfetto
 from phantora_py.report.window import Window, whole_run
 from sim_server.errors import UsageError
 from sim_server.files.output_file import require_output, require_output_directory, writing
 
 _OPTION = "--trace"
-_SUFFIXES = (".json", ".json.gz")
+_PERFETTO_SUFFIXES = (".pftrace", ".pftrace.gz")
+_SUFFIXES = (".json", ".json.gz", *_PERFETTO_SUFFIXES)
 # Events are alike: the fast levels come close to the slow ones (assumed).
 _COMPRESSION_LEVEL = 2
+_BUFFER_BYTES = 1 << 16
 
 
 def write_trace(
@@ -30,22 +33,28 @@ def write_trace(
     """Write the trace of these ranks (None: all) and so many last iterations (None: the whole
     run). Returns the files.
 
-    Raises: UsageError for ranks or iterations that there are not, and if `path` cannot be written.
+    Raises: UsageError for ranks or iterations that there are not, if `path` cannot be written, and
+    if Perfetto's package is missing.
     """
     is_one_file = path.name.endswith(_SUFFIXES)
     if is_one_file:
         require_output(path, _OPTION, [data.path])
     else:
         require_output_directory(path, _OPTION)
+    in_perfettos_format = path.name.endswith(_PERFETTO_SUFFIXES)
+    if in_perfettos_format:
+        require_perfetto()
     chosen = _chosen(data, ranks)
     trace = Trace(data, _window(data, iterations))
     if is_one_file:
-        everything = itertools.chain(
-            trace.run_events(),
-            *(trace.rank_events(rank, launches=False) for rank in sorted(chosen)),
-            trace.flow_events(chosen),
-        )
-        _write(path, _head(data, None), everything)
+        by_rank = (trace.rank_items(rank, in_perfettos_format) for rank in sorted(chosen))
+        items = itertools.chain(trace.run_items(), itertools.chain.from_iterable(by_rank))
+        if in_perfettos_format:
+            with _bytes(path) as binary:
+                PerfettoWriter(binary, data).write(items)
+        else:
+            with _text(path) as text:
+                write_events(text, data, None, itertools.chain(items, trace.arrows(chosen)))
         return [path]
     try:
         path.mkdir(exist_ok=True)
@@ -54,7 +63,8 @@ def write_trace(
     digits = len(str(data.ranks - 1))
     files = {rank: path / f"rank-{rank:0{digits}}.json.gz" for rank in sorted(chosen)}
     for rank, file in files.items():
-        _write(file, _head(data, rank), trace.rank_events(rank, launches=True))
+        with _text(file) as text:
+            write_events(text, data, rank, trace.rank_items(rank, launches=True))
     return list(files.values())
 
 
@@ -88,53 +98,23 @@ def _window(data: RunData, count: int | None) -> Window:
     return Window(boundaries_ns[-count - 1], boundaries_ns[-1], count)
 
 
-def _head(data: RunData, rank: int | None) -> dict[str, Any]:
-    """What PyTorch's profiler says of a run, and what we do."""
-    properties = data.settings["gpu"]["properties"]
-    distributed = {"backend": "nccl", "world_size": data.ranks}
-    return {
-        "schemaVersion": 1,
-        "distributedInfo": distributed if rank is None else {**distributed, "rank": rank},
-        "deviceProperties": [
-            {
-                "id": 0,
-                "name": data.settings["gpu"].get("name", ""),
-                "totalGlobalMem": properties["totalGlobalMem"],
-            }
-        ],
-        "displayTimeUnit": "ms",
-        "baseTimeNanoseconds": 0,
-        "phantora": {
-            key: data.run.get(key) for key in ("command", "cluster_name", "versions", "digest")
-        },
-    }
-
-
-def _write(path: Path, head: dict[str, Any], events: Iterable[Event]) -> None:
-    """Line by line: Holistic Trace Analysis looks for the rank in the first lines."""
-    encode = json.JSONEncoder().encode
-    with _open(path) as file:
-        file.write("{\n")
-        file.writelines(f"{encode(key)}: {encode(value)},\n" for key, value in head.items())
-        file.write('"traceEvents": [\n')
-        separator = ""
-        for event in events:
-            file.write(separator + encode(event))
-            separator = ",\n"
-        file.write("\n]}\n")
+@contextmanager
+def _text(path: Path) -> Iterator[TextIO]:
+    """A file to write text to."""
+    with _bytes(path) as file, io.TextIOWrapper(file, "utf-8") as text:
+        yield text
 
 
 @contextmanager
-def _open(path: Path) -> Iterator[TextIO]:
-    """A file to write text to; the same events make the same bytes."""
+def _bytes(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to; the same items make the same bytes."""
     with writing(path, _OPTION) as file:
         if not path.name.endswith(".gz"):
-            with io.TextIOWrapper(file, "utf-8") as text:
-                yield text
+            yield file
             return
         # Without the name and the time that gzip would keep.
         with (
             gzip.GzipFile("", "wb", _COMPRESSION_LEVEL, file, mtime=0) as packed,
-            io.TextIOWrapper(packed, "utf-8") as text,
+            io.BufferedWriter(packed, _BUFFER_BYTES) as buffered,
         ):
-            yield text
+            yield buffered
