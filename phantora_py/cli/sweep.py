@@ -213,7 +213,7 @@ def _print(comparison: SweepComparison) -> None:
         print_figures(comparison, console)
         if marks := front_text(comparison["runs"]):
             console.print(marks)
-        if comparison["fastest"]:
-            console.print(Text(fastest_text(comparison["fastest"])))
     for one in comparison["without_data"]:
         console.print(Text(f"{one['name']}: exit code {one['exit_code']}: {one['message']}"))
+    if comparison["fastest"]:
+        console.print(Text(fastest_text(comparison["fastest"])))
