@@ -19,7 +19,7 @@ from phantora_py.compare.json_types import (
 from phantora_py.text.units import amount_text, duration_text, percent_text, size_text
 
 NONE = "-"
-ITERATION, INTERVAL, ENDED = "virtual iteration", "interval", "ended"
+ITERATION, INTERVAL, ENDED, FRONT = "virtual iteration", "interval", "ended", "front"
 """Titles of columns that a view treats otherwise."""
 # A change of less than this share of the iteration is not worth a line (assumed).
 _LEAST_SHARE = 0.001
@@ -65,7 +65,7 @@ def figure_columns(runs: Sequence[ComparedRun]) -> list[Column]:
         ),
         (ENDED, _end, None),
         ("model", lambda run: "not full" if run["unsimulated"] else NONE, None),
-        ("front", lambda run: "*" if run.get("pareto") else NONE, None),
+        (FRONT, lambda run: "*" if run.get("pareto") else NONE, None),
     ]
     made = [
         Column(title, [text(run) for run in runs], value and [value(run) for run in runs])

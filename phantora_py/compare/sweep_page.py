@@ -15,6 +15,7 @@ from phantora_py.compare.comparison import not_finished_text
 from phantora_py.compare.fastest import fastest_text
 from phantora_py.compare.figures import (
     ENDED,
+    FRONT,
     INTERVAL,
     ITERATION,
     NONE,
@@ -27,6 +28,8 @@ from phantora_py.report.page.template import fill
 from phantora_py.sweep.results import Result
 
 _ASSETS = Path(__file__).parent / "assets"
+# What is no column of the page, which would be too wide: the bar has the interval.
+_BESIDE_NAMES = (INTERVAL, ENDED, FRONT)
 
 
 def make_sweep_page(
@@ -36,9 +39,7 @@ def make_sweep_page(
     `command`: of the plan, with its placeholders.
     """
     runs, fastest = comparison["runs"], comparison["fastest"]
-    columns = [one for one in figure_columns(runs) if one.title != INTERVAL]
-    if comparison["without_data"] and all(one.title != ENDED for one in columns):
-        columns.append(Column(ENDED, [NONE] * len(runs)))
+    columns = figure_columns(runs)
     places = {run["name"]: place for place, run in enumerate(runs)}
     bars = iteration_bars(runs)
     failures = [
@@ -50,7 +51,7 @@ def make_sweep_page(
         "name": name,
         "command": shlex.join(command),
         "iteration_title": ITERATION,
-        "columns": columns,
+        "columns": [one for one in columns if one.title not in _BESIDE_NAMES],
         "rows": [_row(result, columns, places.get(result.name), bars) for result in ended],
         "baseline": runs[0]["name"] if runs and runs[0]["exit_code"] == 0 else None,
         "fastest": fastest and {"name": fastest["name"], "text": fastest_text(fastest)},
@@ -65,10 +66,20 @@ def _row(
     result: Result, columns: Sequence[Column], place: int | None, bars: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     """A configuration. `place`: among the runs of the comparison; None if it left no data file."""
+    cells: dict[str, tuple[str, float | None]] = {one.title: (NONE, None) for one in columns}
     if place is None:
         end = "out of memory" if result.out_of_memory else f"exit code {result.exit_code}"
-        texts = [end if one.title == ENDED else NONE for one in columns]
-        return {"name": result.name, "cells": [(text, None) for text in texts], "bar": None}
-    cells = [(one.texts[place], one.values and one.values[place]) for one in columns]
-    bar = bars[place]
-    return {"name": result.name, "cells": cells, "bar": bar if bar["iteration"] else None}
+        return {"name": result.name, "cells": cells, "bar": None, "end": end, "front": ""}
+    for one in columns:
+        cells[one.title] = one.texts[place], one.values[place] if one.values else None
+
+    def mark(title: str) -> str:
+        return cells.get(title, (NONE, None))[0].removeprefix(NONE)
+
+    return {
+        "name": result.name,
+        "cells": cells,
+        "bar": bars[place] if bars[place]["iteration"] else None,
+        "end": mark(ENDED),
+        "front": mark(FRONT),
+    }
