@@ -15,6 +15,7 @@ from phantora_py.cli.iteration_option import checked_iteration
 from phantora_py.cli.messages import error_console
 from phantora_py.compare.comparison import SCHEMA, compare, read_configuration, shortened
 from phantora_py.compare.fastest import fastest_text, find_fastest
+from phantora_py.compare.figures import front_text
 from phantora_py.compare.json_types import (
     Comparison,
     SweepComparison,
@@ -62,6 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--svg", type=Path, metavar="FILE", help="also draw time against memory, as SVG"
     )
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="also write a page for a browser: the table, bars of the iterations, what failed",
+    )
     parser.add_argument("--retry", action="store_true", help="run again what failed before")
     add_comparing_arguments(parser)
     parser.add_argument(
@@ -82,6 +89,10 @@ def run(options: argparse.Namespace) -> int:
     iteration = checked_iteration(options.iteration)
     if options.svg is not None:
         require_output(options.svg, "--svg", [options.file])
+    if options.html is not None:
+        require_output(options.html, "--html", [options.file])
+        if options.svg is not None and options.html.resolve() == options.svg.resolve():
+            raise UsageError(f"--html and --svg are both {options.html}. Name another file.")
     results = Results(options.output or Path(f"{options.file.stem}.sweep"))
     speaks = not (options.quiet or options.json)
 
@@ -94,12 +105,14 @@ def run(options: argparse.Namespace) -> int:
     ended = run_all(plan, results, engine, options.retry, tell)
     comparison = _compare(plan, ended, works, prices, iteration)
     finished = any(costs_of(one) is not None for one in comparison["runs"])
-    if options.svg is not None and finished:
-        write_drawing(options.svg, comparison["runs"])
     if options.json:
         print(json.dumps(comparison, indent=1, default=str), flush=True)
     elif not options.quiet:
         _print(comparison)
+    if options.svg is not None and finished:
+        write_drawing(options.svg, comparison["runs"])
+    if options.html is not None:
+        _write_page(options, comparison, ended)
     if not any(result.exit_code == 0 for result in ended):
         raise RankFailed("No configuration finished.", f"What each said: {results.directory}.")
     return 0
@@ -180,14 +193,27 @@ def _without_data(one: Result) -> WithoutData:
     }
 
 
+def _write_page(
+    options: argparse.Namespace, comparison: SweepComparison, ended: Sequence[Result]
+) -> None:
+    # The template engine need not be imported without a page.
+    from phantora_py.compare.sweep_page import make_sweep_page  # noqa: PLC0415
+    from phantora_py.report.page.template import write  # noqa: PLC0415
+
+    write(
+        options.html,
+        lambda: make_sweep_page(comparison, ended, options.file.name, options.command),
+        [options.file],
+    )
+
+
 def _print(comparison: SweepComparison) -> None:
     console = Console(highlight=False)
     if comparison["runs"]:
         print_figures(comparison, console)
-        if any(one["pareto"] for one in comparison["runs"]):
-            what = "a unit of work" if comparison["runs"][0]["throughput"] else "an iteration"
-            console.print(f"* no other is better in time of {what}, peak memory and GPUs together")
-        if comparison["fastest"]:
-            console.print(Text(fastest_text(comparison["fastest"])))
+        if marks := front_text(comparison["runs"]):
+            console.print(marks)
     for one in comparison["without_data"]:
         console.print(Text(f"{one['name']}: exit code {one['exit_code']}: {one['message']}"))
+    if comparison["fastest"]:
+        console.print(Text(fastest_text(comparison["fastest"])))

@@ -297,6 +297,11 @@ def _collective(total: CollectiveTotal) -> CollectiveFigures:
     }
 
 
+def not_finished_text(name: str, exit_code: int, message: str) -> str:
+    """How a run ended that failed, as a sentence."""
+    return f"{name} did not finish: exit code {exit_code}: {shortened(message)}"
+
+
 def shortened(message: str) -> str:
     """The message of a run's end, without the last lines of the rank."""
     return message.partition("\n")[0].removesuffix(" Its last lines:")
@@ -310,11 +315,8 @@ def _ends(runs: Sequence[Configuration]) -> list[str]:
     for run in runs:
         if run.summary["broke_off"]:
             notes.append(f"{run.name} broke off: phantora was killed, and memory is not known.")
-        elif run.summary["exit_code"]:
-            notes.append(
-                f"{run.name} did not finish: exit code {run.summary['exit_code']}: "
-                f"{shortened(run.summary['message'])}"
-            )
+        elif code := run.summary["exit_code"]:
+            notes.append(not_finished_text(run.name, code, run.summary["message"]))
         elif run.iterations is None:
             notes.append(
                 f"{run.name} has no iteration after its first; its kernels and collectives are "

@@ -14,10 +14,13 @@ from phantora_py.compare.json_types import (
     CollectiveFigures,
     ComparedRun,
     KernelFigures,
+    SweptRun,
 )
 from phantora_py.text.units import amount_text, duration_text, percent_text, size_text
 
 NONE = "-"
+ITERATION, INTERVAL, ENDED, FRONT = "virtual iteration", "interval", "ended", "front"
+"""Titles of columns that a view treats otherwise."""
 # A change of less than this share of the iteration is not worth a line (assumed).
 _LEAST_SHARE = 0.001
 
@@ -28,29 +31,55 @@ class Column:
 
     title: str
     texts: list[str]
+    values: list[float | None] | None = None
+    """The figures that the texts are of, to sort by; None for words."""
+
+
+_Value = Callable[[ComparedRun], float | None]
 
 
 def figure_columns(runs: Sequence[ComparedRun]) -> list[Column]:
     """Those that some run has anything for."""
-    columns: list[tuple[str, Callable[[ComparedRun], str]]] = [
-        ("GPUs", lambda run: " + ".join(f"{ranks} {gpu}" for gpu, ranks in run["gpus"].items())),
-        ("virtual iteration", _iteration),
-        ("interval", _interval),
-        ("speed-up", lambda run: _speed_up(run, run is runs[0]) if len(runs) > 1 else NONE),
-        (_throughput_title(runs), _throughput),
-        ("MFU", lambda run: _optional(percent_text, run["mfu"])),
-        ("HFU", lambda run: _optional(percent_text, run["hfu"])),
-        ("exposed", lambda run: _optional(duration_text, run["exposed_communication_ns"])),
-        ("waiting", lambda run: _optional(duration_text, run["waiting_for_ranks_ns"])),
-        ("peak memory", _memory),
-        ("cost", lambda run: _cost(run["cost"]["per_iteration"] if run["cost"] else None)),
-        (_cost_title(runs), lambda run: _cost(run["cost"]["per_million"] if run["cost"] else None)),
-        ("ended", _end),
-        ("model", lambda run: "not full" if run["unsimulated"] else NONE),
-        ("front", lambda run: "*" if run.get("pareto") else NONE),
+    columns: list[tuple[str, Callable[[ComparedRun], str], _Value | None]] = [
+        ("GPUs", _gpus, lambda run: run["ranks"]),
+        (ITERATION, *_figure(_iteration_ns, duration_text)),
+        (INTERVAL, _interval, _low_ns),
+        (
+            "speed-up",
+            lambda run: _speed_up(run, run is runs[0]) if len(runs) > 1 else NONE,
+            lambda run: 1.0 if run is runs[0] else run["speed_up"] and run["speed_up"]["value"],
+        ),
+        (
+            _throughput_title(runs),
+            *_figure(lambda run: run["throughput"] and run["throughput"]["per_s"], amount_text),
+        ),
+        ("MFU", *_figure(lambda run: run["mfu"], percent_text)),
+        ("HFU", *_figure(lambda run: run["hfu"], percent_text)),
+        ("exposed", *_figure(lambda run: run["exposed_communication_ns"], duration_text)),
+        ("waiting", *_figure(lambda run: run["waiting_for_ranks_ns"], duration_text)),
+        ("peak memory", _memory, lambda run: run["peak_memory_bytes"]),
+        ("cost", *_figure(lambda run: run["cost"] and run["cost"]["per_iteration"], _cost)),
+        (
+            _cost_title(runs),
+            *_figure(lambda run: run["cost"] and run["cost"]["per_million"], _cost),
+        ),
+        (ENDED, _end, None),
+        ("model", lambda run: "not full" if run["unsimulated"] else NONE, None),
+        (FRONT, lambda run: "*" if run.get("pareto") else NONE, None),
     ]
-    made = [Column(title, [text(run) for run in runs]) for title, text in columns]
+    made = [
+        Column(title, [text(run) for run in runs], value and [value(run) for run in runs])
+        for title, text, value in columns
+    ]
     return [column for column in made if not set(column.texts) <= {NONE}]
+
+
+def front_text(runs: Sequence[SweptRun]) -> str:
+    """What the marks of the Pareto front say; empty if there are none."""
+    if not any(one["pareto"] for one in runs):
+        return ""
+    what = "a unit of work" if runs[0]["throughput"] else "an iteration"
+    return f"* no other is better in time of {what}, peak memory and GPUs together"
 
 
 def least_ns(first: ComparedRun) -> float:
@@ -92,18 +121,35 @@ def _count(total: KernelFigures | CollectiveFigures) -> str:
     return f"{total['count']:.4g}" if total["count"] < 1000 else f"{total['count']:.0f}"
 
 
-def _optional(text: Callable[[float], str], value: float | None) -> str:
-    return NONE if value is None else text(value)
+def _figure(
+    value: _Value, text: Callable[[float], str]
+) -> tuple[Callable[[ComparedRun], str], _Value]:
+    """The text of a figure that may not be known, and the figure."""
+
+    def shown(run: ComparedRun) -> str:
+        known = value(run)
+        return NONE if known is None else text(known)
+
+    return shown, value
 
 
-def _iteration(run: ComparedRun) -> str:
-    return duration_text(run["iteration"]["median_ns"]) if run["iteration"] else NONE
+def _gpus(run: ComparedRun) -> str:
+    return " + ".join(f"{ranks} {gpu}" for gpu, ranks in run["gpus"].items())
+
+
+def _iteration_ns(run: ComparedRun) -> float | None:
+    return run["iteration"] and run["iteration"]["median_ns"]
 
 
 def _interval(run: ComparedRun) -> str:
     """As the run's own report says it."""
     known = run["iteration"] and run["iteration"]["model_interval_ns"]
     return f"{duration_text(known[0])} to {duration_text(known[1])}" if known else NONE
+
+
+def _low_ns(run: ComparedRun) -> float | None:
+    known = run["iteration"] and run["iteration"]["model_interval_ns"]
+    return known[0] if known else None
 
 
 def _speed_up(run: ComparedRun, is_first: bool) -> str:
@@ -120,10 +166,6 @@ def _speed_up(run: ComparedRun, is_first: bool) -> str:
     return f"{ratio['value']:#.3g}" + (f" ({low} to {high})" if low != high else "")
 
 
-def _throughput(run: ComparedRun) -> str:
-    return amount_text(run["throughput"]["per_s"]) if run["throughput"] else NONE
-
-
 def _throughput_title(runs: Sequence[ComparedRun]) -> str:
     return next((f"{run['throughput']['unit']}/s" for run in runs if run["throughput"]), "")
 
@@ -136,8 +178,8 @@ def _memory(run: ComparedRun) -> str:
     return f"{size_text(run['peak_memory_bytes'])} ({share}{fits})"
 
 
-def _cost(cost: float | None) -> str:
-    return NONE if cost is None else f"{cost:.3g}"
+def _cost(cost: float) -> str:
+    return f"{cost:.3g}"
 
 
 def _cost_title(runs: Sequence[ComparedRun]) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from phantora_py import __version__
+from phantora_py.compare.bars import iteration_bars
 from phantora_py.compare.figures import (
     collective_text,
     figure_columns,
@@ -19,12 +20,10 @@ from phantora_py.compare.figures import (
 )
 from phantora_py.compare.json_types import (
     Changes,
-    ComparedIteration,
     ComparedRun,
     JudgedComparison,
 )
 from phantora_py.report.page.template import fill
-from phantora_py.report.sections.breakdown import exclusive_ns
 
 _ASSETS = Path(__file__).parent / "assets"
 
@@ -40,56 +39,13 @@ def make_comparison_page(comparison: JudgedComparison) -> str:
         "columns": figure_columns(runs),
         "notes": comparison["notes"],
         "gates": comparison["gates"],
-        "bars": [_bar(run, _longest_ns(runs)) for run in runs],
+        "bars": iteration_bars(runs),
         "changes": [
             {"number": number, **_changes(runs[0], changes)}
             for number, changes in enumerate(comparison["changes"], 1)
         ],
     }
     return fill("comparison.html", views, _ASSETS)
-
-
-def _longest_ns(runs: Sequence[ComparedRun]) -> int:
-    """What the full width of the bars is."""
-    known = [run["iteration"] for run in runs if run["iteration"]]
-    return max((max(_range_ns(one)[1], *one["per_iteration_ns"]) for one in known), default=1) or 1
-
-
-def _range_ns(iteration: ComparedIteration) -> list[int]:
-    """The run's interval, as its report has it; the spread of the iterations where the models'
-    errors are not known.
-    """
-    known = iteration["model_interval_ns"] or iteration["interval_ns"]
-    return list(known or [iteration["median_ns"]] * 2)
-
-
-def _bar(run: ComparedRun, longest_ns: int) -> dict[str, Any]:
-    """Places in percent of the width. The parts are those of the mean iteration, drawn as long as
-    the median one is.
-    """
-    iteration = run["iteration"]
-    if not iteration:
-        return {"name": run["name"], "iteration": None}
-
-    def place(time_ns: float) -> float:
-        return 100 * time_ns / longest_ns
-
-    parts_ns = exclusive_ns(run["breakdown_ns"])
-    whole_ns = sum(parts_ns.values()) or 1
-    low_ns, high_ns = _range_ns(iteration)
-    return {
-        "name": run["name"],
-        "iteration": iteration,
-        "range_ns": None if low_ns == high_ns else [low_ns, high_ns],
-        "width": place(iteration["median_ns"]),
-        "parts": [
-            (name.replace("_", " "), time_ns, time_ns / whole_ns)
-            for name, time_ns in parts_ns.items()
-        ],
-        "low": place(low_ns),
-        "high": place(high_ns),
-        "ticks": [(place(time_ns), time_ns) for time_ns in iteration["per_iteration_ns"]],
-    }
 
 
 def _changes(first: ComparedRun, changes: Changes) -> dict[str, Any]:

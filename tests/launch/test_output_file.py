@@ -83,6 +83,7 @@ def test_only_files_are_replaced(special: tuple[str, Path]) -> None:
         ["cache", "import", "OUT", "lines"],
         ["cache", "ls", "OUT"],
         ["sweep", "plan.toml", "--svg", "OUT", "--", "true"],
+        ["sweep", "plan.toml", "--html", "OUT", "--", "true"],
         ["bench", "all_reduce", "--cluster", "OUT"],
     ],
 )

@@ -1,4 +1,4 @@
-// Tables that a click on a heading sorts: by the cells' data-v where there is one, else by their text.
+// Tables that a click on a heading sorts: figures by the cells' data-v, words by their text. What has no figure stays last.
 "use strict";
 
 for (const table of document.querySelectorAll("table.sortable")) {
@@ -23,10 +23,11 @@ for (const table of document.querySelectorAll("table.sortable")) {
 function sortRows(body, column, numeric, sign) {
   const key = (row) => {
     const cell = row.cells[column];
-    return numeric ? Number(cell.dataset.v) : cell.textContent.trim();
+    if (!numeric) return cell.textContent.trim();
+    return "v" in cell.dataset ? Number(cell.dataset.v) : null;
   };
   const compare = numeric ? (a, b) => a - b : (a, b) => a.localeCompare(b);
   const keyed = [...body.rows].map((row) => [key(row), row]);
-  keyed.sort((a, b) => sign * compare(a[0], b[0]));
+  keyed.sort((a, b) => (a[0] === null) - (b[0] === null) || sign * compare(a[0], b[0]));
   body.append(...keyed.map((one) => one[1]));
 }
