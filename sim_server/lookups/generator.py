@@ -12,9 +12,12 @@ from math import gcd
 import numpy as np
 from numpy.typing import NDArray
 
-from sim_server.lookups.histogram import ReuseHistogram
+from sim_server.lookups.histogram import LOWEST, ReuseHistogram
 from sim_server.lookups.pooling import Integers, Pooling
 from sim_server.lookups.working_set import Popularity
+
+_HALVINGS = 50
+_ENOUGH_PLACES = 4096
 
 
 @dataclass(frozen=True)
@@ -130,56 +133,55 @@ def occurrences_of(
     """How often each different row of a batch of so many lookups occurs.
 
     Of the histogram's number of lookups it is the histogram; a smaller batch is a sample of that
-    one; of a larger one there are as many such batches as it takes, up to the rows of the table.
+    one; a larger one has the rows that Heaps' law says, each more often.
     """
-    part = lookups / histogram.lookups
-    distinct = min(rows, max(1, round(histogram.distinct * max(1.0, part))))
+    whole = max(float(lookups), histogram.lookups)
+    distinct = min(rows, max(1, round(histogram.occurrences(rows).distinct(whole))))
     counts = _whole(histogram.counts() / histogram.distinct * distinct)
-    means = histogram.means(histogram.counts())
-    drawn = [
-        _around(mean, low, count, random)
-        for count, mean, low in zip(counts, means, _LOWEST, strict=True)
-        if count
-    ]
-    occurrences = np.concatenate(drawn)
-    if part < 1:
-        occurrences = random.binomial(occurrences, part)
+    # Of whole rows, so that few of them have the lookups of their bin, too.
+    means = histogram.means(counts / distinct * histogram.distinct)
+    spread = np.concatenate(
+        [
+            _spread(mean, low, count)
+            for count, mean, low in zip(counts, means, LOWEST, strict=True)
+            if count
+        ]
+    )
+    occurrences = _whole(spread * max(1.0, whole / float(spread.sum())))
+    if lookups < whole:
+        occurrences = random.binomial(occurrences, lookups / whole)
         occurrences = occurrences[occurrences > 0]
         if not len(occurrences):
             return np.full(1, lookups, dtype=np.int64)
     return _summing_to(occurrences, lookups)
 
 
-_LOWEST = (1, 2, *(2**n + 1 for n in range(1, 16)))
-
-
-def _whole(counts: NDArray[np.float64]) -> Integers:
-    """Whole numbers with the same sum, none further off than 1."""
-    ends = np.rint(np.cumsum(counts)).astype(np.int64)
+def _whole(values: NDArray[np.float64]) -> Integers:
+    """Whole numbers with the same sum, each its value rounded up or down."""
+    ends = np.floor(np.cumsum(values) + 0.5).astype(np.int64)
     return np.diff(ends, prepend=0)
 
 
-def _around(mean: float, low: int, count: int, random: np.random.Generator) -> Integers:
-    """Occurrences from the bin's first number on that have this mean: evenly in logarithms."""
-    high = _upper_for(mean, low)
-    places = (random.permutation(count) + 0.5) / count
-    values = low * (high / low) ** places
-    whole = np.floor(values + random.random(count)).astype(np.int64)
-    return np.maximum(low, np.minimum(whole, max(low, int(high))))
+def _spread(mean: float, low: float, count: int) -> NDArray[np.float64]:
+    """Occurrences of so many rows of the bin that begins at `low`, with this mean."""
+    high = max(2 * (low - 1), low)
+    if mean > high:  # of the last bin, which has no end
+        high = mean * mean / low
+    places = (np.arange(count) + 0.5) / count
+    return np.asarray(low * (high / low) ** (places ** _power_for(mean, low, high, places)))
 
 
-def _upper_for(mean: float, low: int) -> float:
-    """The upper end of logarithmically even numbers from `low` on with this mean."""
-    if low <= 2:
-        return float(low)
-    most = float(max(2 * (low - 1), mean * mean / low, low + 1))
-    least, high = float(low), most
-    for _ in range(50):
-        middle = (least + high) / 2
-        logarithm = np.log(middle / low)
-        value = (middle - low) / logarithm if logarithm > 1e-9 else float(low)
-        least, high = (middle, high) if value < mean else (least, middle)
-    return high
+def _power_for(mean: float, low: float, high: float, places: NDArray[np.float64]) -> float:
+    """The p with which low * (high / low) ** (places ** p) has this mean; 1 is even in
+    logarithms.
+    """
+    some = places[:: 1 + len(places) // _ENOUGH_PLACES]
+    least, most = -20.0, 20.0
+    for _ in range(_HALVINGS):
+        middle = (least + most) / 2
+        value = np.mean(low * (high / low) ** (some ** np.exp(middle)))
+        least, most = (middle, most) if value > mean else (least, middle)
+    return float(np.exp(most))
 
 
 def _summing_to(occurrences: Integers, lookups: int) -> Integers:

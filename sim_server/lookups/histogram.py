@@ -19,6 +19,8 @@ BINS = 17
 # The bins, without the first number and with the last: (0, 1], (1, 2], (2, 4] ...
 _LOWER = np.array([0.0, *(2.0**n for n in range(BINS - 1))])
 _UPPER = np.array([*(2.0**n for n in range(BINS - 1)), np.inf])
+# The fewest occurrences of each bin.
+LOWEST = _LOWER + 1
 # Published shares have three decimals.
 _ROUNDING = 0.0005
 _HALVINGS = 60
@@ -66,36 +68,42 @@ class ReuseHistogram:
         return Occurrences(counts[kept], means[kept], max(table_rows, self.distinct))
 
     def counts(self) -> Array:
-        """Distinct rows by bin. Where lookups say that a bin has rows, it has some."""
-        counts = np.array(self.rows)
+        """Distinct rows by bin.
+
+        A share that cannot be, since the bin's lookups are too many or too few for it, was hidden
+        by rounding: within what rounding leaves open, it is that of rows in the bin's middle.
+        """
+        shares = np.array(self.rows)
         if self.masses is not None:
-            masses = np.array(self.masses) * self.lookups
-            # A share of rows below what three decimals hold; that of lookups says how many.
-            typical = np.sqrt(np.maximum(_LOWER, 0.5) * _UPPER)
-            typical[-1] = 2 * _LOWER[-1]
-            unseen = (counts < 2 * _ROUNDING) & (masses > 0)
-            counts[unseen] = np.clip(
-                masses[unseen] / typical[unseen] / self.distinct,
-                np.maximum(counts[unseen] - _ROUNDING, 0),
-                counts[unseen] + _ROUNDING,
+            masses, reuse = np.array(self.masses), self.lookups / self.distinct
+            lower, upper = self._edges()
+            middle = np.sqrt(lower * upper)
+            middle[-1] = 2 * _LOWER[-1]
+            least = (masses - _ROUNDING) * reuse / upper
+            most = (masses + _ROUNDING) * reuse / lower
+            hidden = (shares < least) | (shares > most)
+            shares[hidden] = np.clip(
+                masses[hidden] * reuse / middle[hidden],
+                np.maximum(shares[hidden] - _ROUNDING, 0),
+                shares[hidden] + _ROUNDING,
             )
-        return np.asarray(counts / counts.sum() * self.distinct)
+        return np.asarray(shares / shares.sum() * self.distinct)
 
     def means(self, counts: Array) -> Array:
         """How often a row of each bin occurs in the mean; together they make all lookups."""
         kept = counts > 0
-        lower, upper = _LOWER + 1, np.where(np.isinf(_UPPER), self._longest(), _UPPER)
-        lower[0] = 1.0
+        lower, upper = self._edges()
         if self.masses is not None:
             wanted = np.array(self.masses) / sum(self.masses) * self.lookups
             means = np.divide(wanted, counts, out=lower.copy(), where=kept)
             means = np.clip(means, lower, upper)
-            # What rounding took from one bin or gave it is made up for in the longest.
             return _balanced(counts, means, lower, upper, self.lookups)
         return _balanced(counts, np.sqrt(lower * upper), lower, upper, self.lookups)
 
-    def _longest(self) -> float:
-        return max(self.lookups, 2 * float(_LOWER[-1]))
+    def _edges(self) -> tuple[Array, Array]:
+        """The fewest and most occurrences of a bin's rows."""
+        longest = max(self.lookups, 2 * float(_LOWER[-1]))
+        return LOWEST.copy(), np.where(np.isinf(_UPPER), longest, _UPPER)
 
 
 def _balanced(counts: Array, means: Array, lower: Array, upper: Array, lookups: float) -> Array:
