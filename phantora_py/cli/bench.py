@@ -103,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
     cluster = load_cluster(options.cluster)
     layout = place(cluster, options.ranks, options.nodes, options.gpus_per_node)
     if layout.ranks < 2:
-        raise UsageError("one rank has nobody to communicate with; ask for at least 2")
+        raise UsageError("a collective needs at least 2 ranks; give --ranks 2 or more")
     subsets = _subsets(options.subset, layout.ranks)
     bench = Bench(cluster, layout, variables, operation, REDUCTIONS[options.op])
     job = _Job(operation, cluster, layout, subsets, bench)

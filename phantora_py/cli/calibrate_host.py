@@ -26,7 +26,7 @@ from sim_server.files.output_file import require_output, write_file
 
 # Rounds of a piece that differ by more, half of them, were disturbed: assumed.
 _MOST_SPREAD = 0.15
-# Nobody's programs are as alike as the pieces: the least that the interval is wide (assumed).
+# Programs differ more than the pieces of work do: the interval is at least as wide (assumed).
 _LEAST_WIDTH = 1.3
 _FEWEST = 10
 
