@@ -340,8 +340,8 @@ class Run:
         self._broadcast(messages.ToAgent(progress=progress))
 
     def _measurements(self) -> int:
-        """How often the real GPU was asked. Each may wake a rank (see `stirs`): meanwhile no rank is
-        answered, and one may sleep because of it, say on a lock of a thread that asked us.
+        """How often the real GPU was asked. Each may wake a rank (see `stirs`): meanwhile no rank
+        is answered, and one may sleep because of it, say on a lock of a thread that asked us.
         """
         return 0 if self._measuring is None else self._measuring.asked
 

@@ -1,7 +1,7 @@
 """Device memory over time, and what was allocated at the peak of a rank's device.
 
-It knows the driver's allocations only: PyTorch's caching allocator takes segments from the driver and
-hands out parts of them, which are not recorded.
+It knows the driver's allocations only: PyTorch's caching allocator takes segments from the driver
+and hands out parts of them, which are not recorded.
 """
 
 from __future__ import annotations
