@@ -340,13 +340,13 @@ class Run:
         self._broadcast(messages.ToAgent(progress=progress))
 
     def _measurements(self) -> int:
-        """How often the real GPU was asked. Each counts as a stir: meanwhile nobody is answered,
-        and a rank may sleep for that, say for a lock of a thread that asked us.
+        """How often the real GPU was asked. Each may wake a rank (see `stirs`): meanwhile no rank
+        is answered, and one may sleep because of it, say on a lock of a thread that asked us.
         """
         return 0 if self._measuring is None else self._measuring.asked
 
     def _tell_measuring(self) -> None:
-        """Nobody gets on meanwhile, which is no stall."""
+        """No rank makes progress meanwhile, which is no stall."""
         if self._simulation is None or self._measuring is None:
             return
         progress = messages.Progress(

@@ -156,9 +156,9 @@ class Simulation:
     def set_aside(self, rank: int, stirs: int, proven: bool = False) -> bool:
         """The agent found that a rank waits outside: it constrains nobody until it resumes, or
         until somebody acts outside or, if it is `proven` that none of its threads will go on by
-        itself, an alarm of it rings.
+        itself, one of its time-outs ends.
 
-        False if that was found before something stirred: then it need not be so any more.
+        False if something that may wake it has happened since: then it need not be so any more.
         """
         may_be = self._engine.is_running(rank) or rank in self._engine.unproven_ranks()
         valid = stirs == self.stirs and may_be

@@ -87,7 +87,7 @@ class ChannelSet {
   // Among the entries. Throws if the rank is not ours.
   std::size_t place(std::uint32_t rank) const;
   const Entry& entry(std::uint32_t rank) const { return entries_[place(rank)]; }
-  // Whether so many ranks get on by themselves that an answer would give none of them a processor sooner.
+  // Whether so many ranks run that all processors are busy: an answer would let no rank run sooner.
   bool keeps_processors_busy() const;
   Switchboard& board() const { return *static_cast<Switchboard*>(board_.data()); }
   CallCounters& calls(std::uint32_t from, Recipient to) const { return board().calls(rows_, from, to); }

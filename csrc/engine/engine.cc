@@ -8,8 +8,8 @@ namespace ph {
 
 namespace {
 
-// Helper threads that look after something now and then would keep a program that is dead-locked going for ever
-// (assumed: no program waits for one of them that long while all else stands still).
+// Helper threads that wake now and then would keep a deadlocked program running for ever (assumed: no program waits
+// for one of them that long while all else stands still).
 constexpr std::uint32_t kMostAlarmsInVain = 1000;
 
 const Gpu& checked(const Gpu& gpu) {

@@ -34,9 +34,9 @@ struct World {
   std::vector<Span> spans;
   Stop stop;
   std::uint64_t launches = 0;  // that have arrived
-  std::uint64_t stirs = 0;     // what may have set a rank going: acts outside, answers to drivers, ends
-  std::uint32_t alarms_in_a_row = 0;  // that have rung since a rank has got on
-  bool acts = false;           // somebody just got leave to act outside
+  std::uint64_t stirs = 0;     // events that may wake a rank: acts outside, answers to drivers, ends
+  std::uint32_t alarms_in_a_row = 0;  // that have rung since a rank last made progress
+  bool acts = false;           // a rank was just allowed to act outside
 };
 
 class Rank {

@@ -18,7 +18,7 @@ from sim_server.files.output_file import partial_path, put_in_place
 
 # Records and spans are regular: the fastest level already shrinks them several times (assumed).
 _COMPRESSION_LEVEL = 1
-# Members that may wait to be written; who brings more waits himself.
+# Members that may wait to be written; a caller that adds more waits until there is room.
 _PENDING = 8
 
 
@@ -105,7 +105,7 @@ class DataFile:
     def discard(self) -> None:
         """Removes what there is of a file that was not completed."""
         self._end_writer()
-        with contextlib.suppress(OSError):  # no room for its directory, which nobody will miss
+        with contextlib.suppress(OSError):  # no room for its directory, which is not needed
             self._archive.close()
         with contextlib.suppress(OSError):  # nor for what is still to be written
             self._file.close()
@@ -116,7 +116,7 @@ class DataFile:
             try:
                 if self._error is None:
                     self._add(*member)
-            except OSError as error:  # a full disk: whoever brings the next member is told
+            except OSError as error:  # a full disk: the call that adds the next member raises it
                 self._error = error
 
     def _add(self, name: str, content: bytes) -> None:

@@ -38,7 +38,7 @@ class Frame(NamedTuple):
     instruction: int
 
     def is_same(self, other: Frame) -> bool:
-        """Whether both are one frame, which may have got on."""
+        """Whether both are the same frame, perhaps at another line."""
         return self[:2] == other[:2]
 
 

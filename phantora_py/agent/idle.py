@@ -8,13 +8,13 @@ already been sent were still on its way to it.
   if two looks find none that runs, nor one that has run in between; and if between these looks the
   kernel has no packet in a queue, which one of its threads may have sent to another. What has been
   found asleep stays asleep until a call (csrc/protocol/switchboard.h) to it begins, the simulation
-  answers it, or it gets on by itself. A message on its way is in the hands of a thread that runs:
+  answers it, or it goes on by itself. A message on its way is in the hands of a thread that runs:
   one that makes a call, which is counted, or a helper that was called or set to work and has not
   made its own call yet; or the kernel has it in a queue. So if no packet and no call is under way,
   and the helpers of all ranks have slept since the last that concerned them, then there is no
   message.
 * `IdleWatch` guesses, where some thread is busy all the time: a rank that has hardly wanted the
-  processor for a while cannot get on by itself. Hardly, because threads of the framework (NCCL's
+  processor for a while cannot go on by itself. Hardly, because threads of the framework (NCCL's
   watchdog, the heartbeat of its monitor) wake now and then in a rank that waits.
 """
 
@@ -56,7 +56,7 @@ class Task(NamedTuple):
 
 class _State(NamedTuple):
     """What must be as it was for a rank that was asleep to be so still: calls to it that had begun,
-    answers that it had got, and how often it had got on.
+    answers that it had got, and how often it had gone on.
     """
 
     calls: int

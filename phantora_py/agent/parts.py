@@ -18,7 +18,7 @@ class Output(Protocol):
         """What a rank has printed last, as the end of a message."""
 
     def show_only(self, rank: int) -> None:
-        """Has nobody see what the others print from now on."""
+        """Shows no output of other ranks from now on."""
 
     def check(self) -> None:
         """Raises: what keeps the output from being shown or kept."""
@@ -67,7 +67,7 @@ class OtherHosts(Protocol):
 
 
 class Watcher(Protocol):
-    """Is told how a run gets on."""
+    """Is told of a run's progress."""
 
     def update(self, progress: wire.Progress) -> None:
         """The simulation has come this far."""

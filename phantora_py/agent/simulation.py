@@ -81,7 +81,7 @@ class Simulation:
         """Says hello as soon as the server is there, and waits for the welcome.
 
         `check` is called now and then and may raise.
-        Raises: UsageError if nobody answers within `limit_s` or the server turns us away, or the
+        Raises: UsageError if no server answers within `limit_s` or the server refuses us, or the
         error that the server had with the settings in `hello`.
         """
         self.send(wire.FromAgent(hello=hello))
@@ -95,7 +95,7 @@ class Simulation:
             raise error_of(first.failure)
         if first is None or not first.HasField("welcome"):
             raise UsageError(
-                f"The server at {self._address} turned us away: {self._fault or 'no Welcome'}"
+                f"The server at {self._address} refused us: {self._fault or 'no Welcome'}"
             )
 
     def _wait_for_first(self, check: Callable[[], None], limit_s: float) -> wire.ToAgent | None:
@@ -106,7 +106,7 @@ class Simulation:
             except queue.Empty:
                 check()
         raise UsageError(
-            f"Nobody answers at {self._address} (waited {limit_s:g} s): {self._obstacle()}"
+            f"No server answers at {self._address} (waited {limit_s:g} s): {self._obstacle()}"
         )
 
     def _obstacle(self) -> str:

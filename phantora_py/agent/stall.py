@@ -1,7 +1,7 @@
-"""Notices that no rank gets on, and says which ranks hold the others up and where they are.
+"""Notices that no rank makes progress; says which ranks hold the others up and where they are.
 
 A program that loops or waits for ever outside the simulation cannot be told from one that takes
-long. So this is news for the user, not a failure, unless the user set a limit.
+long. So the user is told of it, and it is no failure, unless the user set a limit.
 """
 
 import time
@@ -25,7 +25,7 @@ _OUTSIDE = "waiting outside the simulation"
 
 
 class StallWatch:
-    """Remembers when a rank last got on. Times are wall time."""
+    """Remembers when a rank last made progress. Times are wall time."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class StallWatch:
 
     def heard(self, rank: int, host_clock_ns: int, *, only_turns: bool) -> None:
         """A rank has said something. `only_turns`: that it waits for its turn or comes back, as one
-        does that polls; it gets on by that if its clock does.
+        does that polls; this is progress only if its clock has moved.
         """
         if only_turns and host_clock_ns < self._clocks_ns.get(rank, 0) + _NO_TIME_NS:
             return
@@ -56,7 +56,7 @@ class StallWatch:
         self.got_on()
 
     def is_due(self) -> bool:
-        """Whether there is news."""
+        """Whether the user is to be told something."""
         return self.silence_s() >= self._tell_after_s or self.is_over()
 
     def is_over(self) -> bool:
@@ -89,10 +89,10 @@ class StallWatch:
         )
         waiting = sorted(set(pids) - suspects)
         others = f"; waiting for that: {ranges_text(waiting)}" if waiting else ""
-        # A rank that computes gets on, though nobody sees how far.
-        what = "there was no GPU call" if is_at_work else "no rank has got on"
+        # A rank that computes makes progress, though one cannot see how much.
+        what = "there was no GPU call" if is_at_work else "no rank has made progress"
         return f"{what} for {silence_s:.0f} s: {parts}{others}"
 
     def silence_s(self) -> float:
-        """How long no rank has got on."""
+        """How long no rank has made progress."""
         return self._clock_s() - self._last_s

@@ -16,8 +16,8 @@ from phantora_py.calibrate.least_squares import Vector, fit
 from sim_server.cpu import CALLS, WORKS
 
 KINDS = (*WORKS, *(f"call {call}" for call in CALLS))
-# Where to start, in ns, and between which factors of it the truth must lie: a processor ten times
-# as fast as one of 2023 would be news.
+# Where the fit starts, in ns, and by which factors a time may differ from that: no processor is ten
+# times as fast as one of 2023 (assumed).
 _START_NS = {
     **{"frame": 50.0, "instruction": 3.0, "dispatch": 800.0, "node": 1500.0},
     **{"tensor": 500.0, "view": 400.0, "binding": 300.0, "wrap": 100.0},

@@ -46,8 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _end_unexpectedly(error: Exception, interruptible: Interruptible) -> int:
-    """What an interrupt broke off is no fault. What this machine lacks is told in a sentence; all
-    else is a fault of ours, and whoever mends it needs the traceback.
+    """An interrupted run is no fault. If this machine lacks something, a sentence says so. All else
+    is a bug of phantora, and its traceback is printed.
     """
     if interruptible.number is not None:
         return _tell_interrupt(interruptible)

@@ -15,15 +15,15 @@ def add_access_arguments(group: argparse.ArgumentParser | argparse._ArgumentGrou
         "--token-file",
         type=Path,
         metavar="FILE",
-        help="file with the token that agents show the server; the server makes the file if there "
-        "is none; default: the variable PHANTORA_TOKEN",
+        help="file with the token by which the server recognizes agents; the server makes the file "
+        "if there is none; default: the variable PHANTORA_TOKEN",
     )
     group.add_argument("--token", action=_NoToken, help=argparse.SUPPRESS)
     group.add_argument(
         "--tls-cert",
         type=Path,
         metavar="FILE",
-        help="between machines: the certificate of this side, PEM",
+        help="between machines: this side's TLS certificate, PEM",
     )
     group.add_argument("--tls-key", type=Path, metavar="FILE", help="the private key of --tls-cert")
     group.add_argument(
@@ -35,7 +35,8 @@ def add_access_arguments(group: argparse.ArgumentParser | argparse._ArgumentGrou
     group.add_argument(
         "--insecure",
         action="store_true",
-        help="between machines, without TLS: for networks where nobody else can listen",
+        help="allow connections between machines without TLS: for networks where nobody else can "
+        "listen",
     )
 
 

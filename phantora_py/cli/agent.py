@@ -15,8 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     the end of the input is the end of the run.
     """
     parser.description = (
-        "The part of one host in a run on several. `phantora run --hosts` starts it there and "
-        "tells it its job on the standard input."
+        "Run the ranks of one host in a run on several hosts. Not for you to call: `phantora run "
+        "--hosts` starts it there, and sends it its job on the standard input."
     )
 
 

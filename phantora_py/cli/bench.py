@@ -31,28 +31,53 @@ from sim_server.errors import UsageError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options of `phantora bench`; sizes and types have nccl-tests' letters."""
-    parser.add_argument("operation", metavar="OPERATION", help="all_reduce, alltoall, ...")
+    parser.add_argument(
+        "operation", metavar="OPERATION", help="the collective: all_reduce, alltoall, ..."
+    )
     cluster = parser.add_argument_group("the simulated cluster")
     cluster.add_argument("--cluster", default="h100", metavar="NAME|FILE", help="default: h100")
     cluster.add_argument("--ranks", type=int, metavar="N", help="number of ranks")
-    cluster.add_argument("--nodes", type=int, metavar="N", help="nodes in use")
-    cluster.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs in use on each node")
+    cluster.add_argument("--nodes", type=int, metavar="N", help="number of nodes to use")
+    cluster.add_argument(
+        "--gpus-per-node", type=int, metavar="N", help="number of GPUs to use on each node"
+    )
     cluster.add_argument(
         "--subset",
         action="append",
         metavar="RANKS",
-        help="ranks of a communicator, as 0-7, 0,8 or 0-63:8; several run at the same time; "
-        "default: all ranks",
+        help="ranks of one communicator, e.g. 0-7, 0,8 or 0-63:8; may be repeated: the "
+        "communicators run at the same time; default: all ranks",
     )
     what = parser.add_argument_group("what is measured")
-    what.add_argument("-b", "--minbytes", default="8", metavar="SIZE", help="default: 8")
-    what.add_argument("-e", "--maxbytes", default="4G", metavar="SIZE", help="default: 4G")
-    what.add_argument("-f", "--stepfactor", type=int, default=2, metavar="N", help="default: 2")
-    what.add_argument("-d", "--datatype", default="float", choices=DATA_TYPES, metavar="TYPE")
+    what.add_argument(
+        "-b", "--minbytes", default="8", metavar="SIZE", help="smallest size; default: 8"
+    )
+    what.add_argument(
+        "-e", "--maxbytes", default="4G", metavar="SIZE", help="largest size; default: 4G"
+    )
+    what.add_argument(
+        "-f",
+        "--stepfactor",
+        type=int,
+        default=2,
+        metavar="N",
+        help="each size is N times the one before; default: 2",
+    )
+    what.add_argument(
+        "-d",
+        "--datatype",
+        default="float",
+        choices=DATA_TYPES,
+        metavar="TYPE",
+        help="type of the elements, as nccl-tests names it; default: float",
+    )
     what.add_argument("-o", "--op", default="sum", choices=REDUCTIONS, help="default: sum")
     output = parser.add_argument_group("output")
     output.add_argument(
-        "--compare", type=Path, metavar="FILE", help="sizes and types of a real nccl-tests log"
+        "--compare",
+        type=Path,
+        metavar="FILE",
+        help="a real nccl-tests log: take its sizes and types, and print its times beside",
     )
     output.add_argument("--json", action="store_true", help="print a list of rows as JSON")
 
@@ -78,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
     cluster = load_cluster(options.cluster)
     layout = place(cluster, options.ranks, options.nodes, options.gpus_per_node)
     if layout.ranks < 2:
-        raise UsageError("one rank has nobody to communicate with; ask for at least 2")
+        raise UsageError("a collective needs at least 2 ranks; give --ranks 2 or more")
     subsets = _subsets(options.subset, layout.ranks)
     bench = Bench(cluster, layout, variables, operation, REDUCTIONS[options.op])
     job = _Job(operation, cluster, layout, subsets, bench)

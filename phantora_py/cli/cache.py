@@ -70,33 +70,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         what = whats.add_parser(name, help=help_text, description=help_text)
         what.add_argument("file", type=Path, metavar="FILE", help="the cache")
         what.add_argument(
-            "--json", action="store_true", help="print what came of it as JSON (docs/json.md)"
+            "--json", action="store_true", help="print the result as JSON (docs/json.md)"
         )
         what.set_defaults(carry_out=carry_out)
         made[name] = what
 
     made: dict[str, argparse.ArgumentParser] = {}
-    add("ls", _ls, "where its measurements were made, and how many there are")
-    add("show", _show, "its entries: samples, median, spread, clock, date, origin; what failed")
-    add("export", _export, "all of it as text, one measurement or failure a line")
-    add("import", _import, "add what is in texts that `export` wrote; makes the cache")
-    add("merge", _merge, "add what is in other caches")
-    add("verify", _verify, "read everything; a damaged file is set aside")
+    add("ls", _ls, "list where its measurements were made, and how many there are")
+    add("show", _show, "list its entries (samples, median, spread, clock, date, origin), failures")
+    add("export", _export, "write it as text, one measurement or failure per line")
+    add("import", _import, "add measurements from files that `export` wrote; make the cache if new")
+    add("merge", _merge, "add the measurements of other caches")
+    add("verify", _verify, "check the whole file; a damaged one is renamed")
     add("prune", _prune, "remove measurements and failures that match all of the options")
     made["show"].add_argument(
-        "pattern", nargs="?", default="*", help="of signatures, as '*bf16*'; default: all"
+        "pattern", nargs="?", default="*", help="only these signatures, e.g. '*bf16*'; default: all"
     )
-    made["export"].add_argument("-o", "--output", type=Path, required=True, metavar="OUT")
-    for name in ("import", "merge"):
-        made[name].add_argument("sources", type=Path, nargs="+", metavar="FROM")
+    made["export"].add_argument(
+        "-o", "--output", type=Path, required=True, metavar="OUT", help="the file to write"
+    )
+    for name, what in (("import", "files of `export`"), ("merge", "other caches")):
+        made[name].add_argument("sources", type=Path, nargs="+", metavar="FROM", help=what)
     prune = made["prune"]
-    prune.add_argument("--gpu", metavar="PATTERN", help="of the GPU's name")
-    prune.add_argument("--driver", metavar="PATTERN")
-    prune.add_argument("--cuda", metavar="PATTERN")
-    prune.add_argument("--origin", metavar="PATTERN")
-    prune.add_argument("--before", metavar="DATE", help="measured before, as 2026-01-31")
+    prune.add_argument("--gpu", metavar="PATTERN", help="name of the GPU, e.g. '*H100*'")
+    prune.add_argument("--driver", metavar="PATTERN", help="version of the driver")
+    prune.add_argument("--cuda", metavar="PATTERN", help="version of CUDA")
+    prune.add_argument("--origin", metavar="PATTERN", help="where it came from, as `show` lists it")
+    prune.add_argument("--before", metavar="DATE", help="measured before this day, e.g. 2026-01-31")
     prune.add_argument(
-        "--failures", action="store_true", help="only what failed: it is tried again"
+        "--failures", action="store_true", help="only failures: they are then tried again"
     )
 
 

@@ -28,19 +28,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options of `phantora calibrate`."""
     parser.add_argument("logs", nargs="+", type=Path, metavar="FILE", help="logs of nccl-tests")
     parser.add_argument(
-        "--cluster", default="h100", metavar="NAME|FILE", help="where to start; default: h100"
+        "--cluster",
+        default="h100",
+        metavar="NAME|FILE",
+        help="the cluster whose constants are fitted; default: h100",
     )
     parser.add_argument(
-        "--operation", metavar="NAME", help="of logs that do not say theirs, as all_reduce"
+        "--operation",
+        metavar="NAME",
+        help="the operation of logs that do not name theirs, e.g. all_reduce",
     )
     parser.add_argument(
         "--constants",
         metavar="NAME,NAME",
         default=",".join(ADVICE),
-        help=f"which to fit; default: {','.join(ADVICE)}",
+        help=f"the constants to fit; default: {','.join(ADVICE)}",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="the cluster's new file"
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="the cluster's TOML file to write",
     )
     parser.add_argument(
         "--json", action="store_true", help="print what was fitted as JSON (docs/json.md)"

@@ -26,7 +26,7 @@ from sim_server.files.output_file import require_output, write_file
 
 # Rounds of a piece that differ by more, half of them, were disturbed: assumed.
 _MOST_SPREAD = 0.15
-# Nobody's programs are as alike as the pieces: the least that the interval is wide (assumed).
+# Programs differ more than the pieces of work do: the interval is at least as wide (assumed).
 _LEAST_WIDTH = 1.3
 _FEWEST = 10
 
@@ -34,13 +34,13 @@ _FEWEST = 10
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options of `phantora calibrate-host`."""
     parser.add_argument(
-        "-o", "--output", type=Path, required=True, metavar="FILE", help="the processor's TOML file"
+        "-o", "--output", type=Path, required=True, metavar="FILE", help="the TOML file to write"
     )
     parser.add_argument(
         "--title", metavar="TEXT", help="name of the processor; default: what the machine says"
     )
     parser.add_argument(
-        "--python", metavar="FILE", default=sys.executable, help="the interpreter with PyTorch"
+        "--python", metavar="FILE", default=sys.executable, help="the Python that has PyTorch"
     )
     parser.add_argument("--json", action="store_true", help="print what was fitted as JSON")
 

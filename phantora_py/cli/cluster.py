@@ -29,10 +29,17 @@ from sim_server.network.fabrics import leaf_numbers
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options of `phantora cluster`."""
-    parser.add_argument("what", choices=("list", "show"), help="all built in, or one in detail")
-    parser.add_argument("cluster", nargs="?", metavar="NAME|FILE", help="for show")
-    parser.add_argument("--nodes", type=int, metavar="N", help="default: all, or two leaves full")
-    parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the links, too")
+    parser.add_argument(
+        "what", choices=("list", "show"), help="all built-in clusters, or one in detail"
+    )
+    parser.add_argument("cluster", nargs="?", metavar="NAME|FILE", help="with show: the cluster")
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        metavar="N",
+        help="with show: number of nodes; default: all, or as many as fill two leaf switches",
+    )
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="also draw the links, as SVG")
     parser.add_argument("--json", action="store_true", help="print the description as JSON")
 
 

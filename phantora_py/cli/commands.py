@@ -30,7 +30,7 @@ VERBS = {
     ),
     "replay": (
         "phantora_py.cli.replay",
-        "make a benchmark of execution traces, run it, score it",
+        "make a benchmark from execution traces, run it, score it",
     ),
     "bench": ("phantora_py.cli.bench", "time collectives on a virtual cluster, as nccl-tests does"),
     "calibrate": ("phantora_py.cli.calibrate", "fit a cluster's constants to nccl-tests logs"),
@@ -41,8 +41,8 @@ VERBS = {
     "report": ("phantora_py.cli.report", "show or export the data file of a run"),
     "compare": ("phantora_py.cli.compare", "compare runs: figures, and what changed"),
     "sweep": ("phantora_py.cli.sweep", "run many configurations of a command and compare them"),
-    "plan": ("phantora_py.cli.plan", "search a sharding plan for embedding tables"),
-    "search": ("phantora_py.cli.search", "find the best configuration of a space"),
+    "plan": ("phantora_py.cli.plan", "search for a sharding plan of embedding tables"),
+    "search": ("phantora_py.cli.search", "find the best of many configurations"),
     "fit": ("phantora_py.cli.fit", "find the largest batch that fits, and what makes more fit"),
     "profile": (
         "phantora_py.cli.profile",
@@ -55,7 +55,7 @@ VERBS = {
     "cluster": ("phantora_py.cli.cluster", "list the built-in clusters, or show one"),
     "coverage": ("phantora_py.coverage", "list which CUDA calls are modelled"),
     "doctor": ("phantora_py.cli.doctor", "check what phantora can use on this machine"),
-    "agent": ("phantora_py.cli.agent", "take part in a run on several hosts, which starts this"),
+    "agent": ("phantora_py.cli.agent", "run the ranks of one host; `run --hosts` starts this"),
     "serve": ("phantora_py.cli.serve", "run only the simulation server"),
     "completion": ("phantora_py.cli.completion", "print a script for shell completion"),
 }

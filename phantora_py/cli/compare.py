@@ -29,8 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="GATE",
-        help="fail with exit code 6 if a run is worse: 'iteration_time<=1.02', the ratio to the "
-        "first; also exposed_communication, waiting_for_ranks, peak_memory; may be repeated",
+        help="fail with exit code 6 if a figure of a run, divided by the first run's, is above a "
+        "limit, e.g. 'iteration_time<=1.02'; also exposed_communication, waiting_for_ranks, "
+        "peak_memory; may be repeated",
     )
     view = parser.add_mutually_exclusive_group()
     view.add_argument(
@@ -42,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     view.add_argument(
         "--markdown",
         action="store_true",
-        help="print the figures and gates as Markdown tables, as for a pull request",
+        help="print the figures and gates as Markdown tables, for a pull request, say",
     )
 
 
@@ -53,15 +54,15 @@ def add_comparing_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="AMOUNT",
-        help="what all ranks together get through in an iteration, as '64x4096 tokens' or '256 "
-        "samples': once for all runs, or once for each in their order",
+        help="the work that all ranks together do in an iteration, e.g. '64x4096 tokens' or '256 "
+        "samples'; give it once for all runs, or once for each run in their order",
     )
     parser.add_argument(
         "--price",
         action="append",
         default=[],
         metavar="PRICE",
-        help="of a GPU-hour, as 2.49, or h100=2.49 for one kind of GPU; may be repeated",
+        help="price per GPU-hour, e.g. 2.49, or h100=2.49 for one kind of GPU; may be repeated",
     )
     parser.add_argument("--iteration", metavar=ITERATION_FORMS, help=ITERATION_HELP)
 

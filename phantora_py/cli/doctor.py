@@ -40,7 +40,7 @@ class Finding:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options of `phantora doctor`; those of the command follow `--`."""
     parser.usage = "phantora doctor [--python PATH] [--json] [-- COMMAND ...]"
-    parser.add_argument("--python", metavar="PATH", help="the interpreter to look at")
+    parser.add_argument("--python", metavar="PATH", help="the Python to check")
     parser.add_argument("--json", action="store_true", help="print the findings as JSON")
 
 

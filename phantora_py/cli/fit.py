@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--flag",
         metavar="FLAG",
-        help="the command's option for what is to be as large as possible, as --batch-size",
+        help="the command's option whose largest value is sought, e.g. --batch-size",
     )
     parser.add_argument(
         "--try",
@@ -42,24 +42,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="WORDS",
-        help="words that may make more fit, as --checkpoint; each is tried; may be repeated",
+        help="words of the command that may save memory, e.g. --checkpoint; `fit` tries each; may "
+        "be repeated",
     )
     parser.add_argument(
-        "--most", type=int, default=_MOST, metavar="N", help=f"try no more; default: {_MOST}"
+        "--most",
+        type=int,
+        default=_MOST,
+        metavar="N",
+        help=f"try no larger value; default: {_MOST}",
     )
     parser.add_argument(
         "-o",
         "--output",
         type=Path,
         metavar="DIR",
-        help="for data files and results; what lies there is not run again; default: phantora.fit",
+        help="folder for data files and results; a run whose result is there is not repeated; "
+        "default: phantora.fit",
     )
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
+    parser.add_argument(
+        "--json", action="store_true", help="print the result as JSON (docs/json.md)"
+    )
     parser.add_argument("--quiet", action="store_true", help="print errors only")
     group = parser.add_argument_group("options of phantora run")
     for name in RUN_OPTIONS:
         if name not in RUN_FLAGS:
-            group.add_argument(f"--{name}", metavar="VALUE", help="as of phantora run")
+            group.add_argument(f"--{name}", metavar="VALUE", help="see phantora run --help")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -11,18 +11,20 @@ def add_hosts_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--hosts",
         metavar="HOST,...|N",
-        help="run the ranks on these hosts; the first is this one, which keeps the data file. With "
-        "--engine slurm or ray: on N hosts of the allocation or cluster (docs/hosts.md)",
+        help="run the ranks on these hosts; the first is this machine, which writes the data file. "
+        "With --engine slurm or ray: on N hosts of the Slurm allocation or Ray cluster "
+        "(docs/hosts.md)",
     )
-    group.add_argument("--hosts-file", type=Path, metavar="FILE", help="the hosts, one on a line")
+    group.add_argument("--hosts-file", type=Path, metavar="FILE", help="the hosts, one per line")
     group.add_argument(
         "--engine",
         choices=ENGINES,
         default="ssh",
-        help="what starts the agents of the other hosts; default: ssh",
+        help="what starts phantora's agents on the other hosts; default: ssh",
     )
     group.add_argument(
         "--listen",
         metavar="ADDRESS[:PORT]",
-        help="of this host, by which the others reach it; default: that by which it reaches them",
+        help="the address by which the other hosts reach this one; default: the one by which it "
+        "reaches them",
     )

@@ -6,9 +6,9 @@ from sim_server.settings import parse_choice
 
 ITERATION_FORMS = "optimizer:N|profiler|nvtx:NAME|call:MODULE:FUNCTION"
 ITERATION_HELP = (
-    "what ends an iteration: a step of the optimizer that was the N-th to step, from 0; a step "
-    "of torch.profiler; the end of an NVTX range; the return of a function; default: what the "
-    "program repeats"
+    "what ends an iteration: a step of optimizer N (counted from 0 in the order of their first "
+    "steps); a step of torch.profiler; the end of an NVTX range; the return of a function; "
+    "default: phantora finds what the program repeats"
 )
 
 

@@ -30,33 +30,52 @@ _MOST_TABLES_SHOWN = 40
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options of `phantora plan`."""
-    parser.add_argument("--tables", type=Path, required=True, metavar="FILE", help="JSON")
-    parser.add_argument("--batch", type=int, required=True, metavar="B", help="samples of a rank")
+    parser.add_argument(
+        "--tables",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="JSON file of the tables and their lookups (docs/recommendation.md)",
+    )
+    parser.add_argument(
+        "--batch", type=int, required=True, metavar="B", help="samples per rank and iteration"
+    )
     cluster = parser.add_argument_group("the simulated cluster")
     cluster.add_argument("--cluster", default="h100", metavar="NAME|FILE", help="default: h100")
     cluster.add_argument("--ranks", type=int, required=True, metavar="N", help="number of ranks")
-    cluster.add_argument("--gpus-per-node", type=int, metavar="N", help="ranks of a node")
+    cluster.add_argument("--gpus-per-node", type=int, metavar="N", help="ranks per node")
     cluster.add_argument(
-        "--memory", type=float, metavar="GIB", help="of a rank, for tables and their buffers"
+        "--memory",
+        type=float,
+        metavar="GIB",
+        help="memory of each rank for tables and their buffers; default: "
+        f"{100 * (1 - _RESERVED):g}%% of what is free",
     )
     how = parser.add_argument_group("search")
-    how.add_argument("--search", choices=METHODS, default="anneal", help="default: anneal")
-    how.add_argument("--seed", type=int, default=0, metavar="N", help="default: 0")
+    how.add_argument(
+        "--search", choices=METHODS, default="anneal", help="the method; default: anneal"
+    )
+    how.add_argument(
+        "--seed", type=int, default=0, metavar="N", help="seed of the search; default: 0"
+    )
     how.add_argument(
         "--candidate",
         type=Path,
         action="append",
         default=[],
         metavar="FILE",
-        help="a plan that the answer is to be no worse than",
+        help="a known plan; the answer is at least as good; may be repeated",
     )
     how.add_argument(
-        "--confirm", type=int, default=0, metavar="K", help="run the best K as programs, too"
+        "--confirm", type=int, default=0, metavar="K", help="also run the best K plans as programs"
     )
     output = parser.add_argument_group("output")
     output.add_argument("-o", "--output", type=Path, metavar="FILE", help="the sharding plan")
     output.add_argument(
-        "--module", default="embedding_bag_collection", metavar="PATH", help="as in the model"
+        "--module",
+        default="embedding_bag_collection",
+        metavar="PATH",
+        help="name of the embedding module in the model; default: embedding_bag_collection",
     )
     output.add_argument("--json", action="store_true", help="print everything as JSON")
 

@@ -37,23 +37,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "       phantora profile --cache FILE [OPTIONS] -- COMMAND ..."
     )
     parser.add_argument(
-        "runs", type=Path, nargs="*", metavar="RUN", help="data files: library calls of these runs"
+        "runs",
+        type=Path,
+        nargs="*",
+        metavar="RUN",
+        help="data files; the library calls of these runs are measured",
     )
     parser.add_argument(
-        "--suite", action="store_true", help="products and attention of common models"
+        "--suite",
+        action="store_true",
+        help="measure matrix products and attention of common models",
     )
-    parser.add_argument("--cache", type=Path, required=True, metavar="FILE", help="is made if new")
+    parser.add_argument(
+        "--cache", type=Path, required=True, metavar="FILE", help="the cache; made if new"
+    )
     parser.add_argument(
         "--executor",
         metavar="COMMAND",
-        help="what measures, see sim_server/kernels/executor.py; default: PyTorch on this GPU",
+        help="the command that measures (sim_server/kernels/executor.py says how it is called); "
+        "default: PyTorch on this GPU",
     )
     parser.add_argument(
         "--limit",
         type=float,
         default=ANSWER_LIMIT_S,
         metavar="SECONDS",
-        help="for one signature; default: %(default)g",
+        help="time limit for one signature; default: %(default)g",
     )
     parser.add_argument(
         "--json", action="store_true", help="print what was measured as JSON (docs/json.md)"
@@ -61,8 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     command = parser.add_argument_group("a command, which is run once for what it launches")
     command.add_argument("--cluster", default="h100", metavar="NAME|FILE", help="default: h100")
     command.add_argument("--ranks", type=int, metavar="N", help="number of ranks")
-    command.add_argument("--nodes", type=int, metavar="N", help="nodes in use")
-    command.add_argument("--gpus-per-node", type=int, metavar="N", help="GPUs in use on each node")
+    command.add_argument("--nodes", type=int, metavar="N", help="number of nodes to use")
+    command.add_argument(
+        "--gpus-per-node", type=int, metavar="N", help="number of GPUs to use on each node"
+    )
     command.add_argument("-o", "--output", type=Path, metavar="FILE", help="the data file (.phr)")
 
 

@@ -19,7 +19,7 @@ def rank_table(states: Sequence[RankState], numbers: Sequence[int] | None = None
     run.
     """
     numbers = numbers or range(len(states))
-    # As wide as the longest word, lest what is right of it move whenever a state changes.
+    # As wide as the longest word, so that columns to the right do not move when a state changes.
     width = max(len(doing.value) for doing in Doing)
     states_column = Column("state", min_width=width, no_wrap=True)
     table = Table(

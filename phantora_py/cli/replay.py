@@ -29,44 +29,62 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         what.set_defaults(carry_out=carry_out)
         return what
 
-    build = add("build", _build, "make a benchmark of execution traces")
+    build = add("build", _build, "make a benchmark from execution traces")
     build.add_argument(
         "directory",
         type=Path,
         metavar="DIR",
         help="traces that `phantora run --execution-trace` or PyTorch's observer wrote",
     )
-    build.add_argument("-o", "--output", type=Path, required=True, metavar="X.bench")
-    build.add_argument("--only", choices=["compute", "communication"], help="leave the others out")
     build.add_argument(
-        "--subgraph", metavar="NAME", help="only what runs within annotations of that name"
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="X.bench",
+        help="the benchmark to write",
+    )
+    build.add_argument(
+        "--only", choices=["compute", "communication"], help="only operators of this kind"
+    )
+    build.add_argument(
+        "--subgraph", metavar="NAME", help="only operators within annotations of that name"
     )
     build.add_argument(
         "--run",
         dest="traced_run",
         type=Path,
         metavar="ORIGINAL.phr",
-        help="data file of the traced run: when C++ code waited for its collectives",
+        help="data file of the traced run; it tells when C++ code waited for collectives",
     )
-    play = add("run", _run, "replay a benchmark in this process, a rank of several by RANK")
-    play.add_argument("file", type=Path, metavar="X.bench")
+    play = add("run", _run, "replay a benchmark in this process, as the rank that RANK says")
+    play.add_argument("file", type=Path, metavar="X.bench", help="the benchmark")
     play.add_argument(
         "--device", choices=["cuda", "cpu"], help="default: cuda if there is one, else cpu"
     )
-    hide = add("obfuscate", _obfuscate, "take names and texts out of a benchmark, to share it")
-    hide.add_argument("file", type=Path, metavar="X.bench")
-    hide.add_argument("-o", "--output", type=Path, required=True, metavar="Y.bench")
+    hide = add("obfuscate", _obfuscate, "remove names and texts from a benchmark, to share it")
+    hide.add_argument("file", type=Path, metavar="X.bench", help="the benchmark")
+    hide.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="Y.bench",
+        help="the obfuscated benchmark to write",
+    )
     hide.add_argument(
         "--level",
         type=int,
         choices=[1, 2],
         default=1,
-        help="1 (default): texts become tokens, operators with texts of their own proxies; "
-        "2: also those of torchvision and FBGEMM",
+        help="1 (default): texts become tokens; operators of other libraries, or with texts of the "
+        "program, become proxies; 2: also those of torchvision and FBGEMM",
     )
     score = add("score", _score, "compare the replay's run with the original's")
-    score.add_argument("replayed", type=Path, metavar="REPLAY.phr", help="run of the replay")
-    score.add_argument("original", type=Path, metavar="ORIGINAL.phr", help="of the program")
+    score.add_argument("replayed", type=Path, metavar="REPLAY.phr", help="data file of the replay")
+    score.add_argument(
+        "original", type=Path, metavar="ORIGINAL.phr", help="data file of the traced run"
+    )
     score.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 

@@ -58,50 +58,54 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     view.add_argument(
         "--kernels",
         action="store_true",
-        help="list kernels by class, tier and share of time, the largest unknown first",
+        help="list kernels by class, tier and share of time, the least certain first",
     )
-    view.add_argument("--rank", type=int, metavar="N", help="print what this rank has printed")
+    view.add_argument("--rank", type=int, metavar="N", help="print the output of this rank")
     parser.add_argument(
         "--per-iteration",
         action="append",
         default=[],
         metavar="AMOUNT",
-        help="what all ranks together get through in an iteration, as '64x4096 tokens' or '256 "
-        "samples', where the report does not find it; may be given once for each",
+        help="the work that all ranks together do in an iteration, if the report does not find it, "
+        "e.g. '64x4096 tokens' or '256 samples'; may be given once for each unit",
     )
     parser.add_argument(
         "--sensitivity",
         action="store_true",
-        help="also simulate the recorded run again with one part at a time 10%% faster: products, "
-        "attention, memory, links, latency, host; takes seconds for each",
+        help="also simulate the recorded run again with one part at a time 10%% faster: matrix "
+        "products, attention, memory, links, latency, host; takes seconds for each",
     )
     _add_trade(parser)
     parser.add_argument("--iteration", metavar=ITERATION_FORMS, help=ITERATION_HELP)
     parser.add_argument(
-        "--trace-ranks", metavar="RANKS", help="with --trace: these alone, as 3 or 0,8-15"
+        "--trace-ranks", metavar="RANKS", help="with --trace: only these ranks, e.g. 3 or 0,8-15"
     )
     parser.add_argument(
         "--trace-iterations",
         type=int,
         metavar="N",
-        help="with --trace: the last N iterations; default: the whole run",
+        help="with --trace: only the last N iterations; default: the whole run",
     )
 
 
 def _add_trade(parser: argparse.ArgumentParser) -> None:
     goal = parser.add_mutually_exclusive_group()
     goal.add_argument(
-        "--tokens", metavar="N", help="time, cost and energy of a training of N tokens, as 2e12"
+        "--tokens",
+        metavar="N",
+        help="also report time, cost and energy of a training of N tokens, e.g. 2e12",
     )
-    goal.add_argument("--samples", metavar="N", help="likewise of N samples")
+    goal.add_argument("--samples", metavar="N", help="the same for N samples")
     parser.add_argument(
         "--price",
         action="append",
         default=[],
         metavar="[GPU=]PRICE",
-        help="price per GPU-hour, of all GPUs or of one kind; may be repeated",
+        help="price per GPU-hour, e.g. 2.49, or h100=2.49 for one kind of GPU; may be repeated",
     )
-    parser.add_argument("--power", metavar="WATTS", help="what a GPU draws, for the energy")
+    parser.add_argument(
+        "--power", metavar="WATTS", help="the power that a GPU draws, to compute the energy"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -41,7 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "execution traces (docs/traces.md), which needs --cluster",
     )
     parser.add_argument(
-        "-o", "--output", type=Path, metavar="FILE", help="default: beside it, .resimulated.phr"
+        "-o",
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="the data file to write; default: beside the input, with the suffix .resimulated.phr",
     )
     parser.add_argument(
         "--cluster", metavar="NAME|FILE", help="another cluster; default: the recorded one"
@@ -51,27 +55,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="another value of one of NCCL's variables, as NCCL_ALGO=Tree; without a value it is "
-        "unset; may be repeated",
+        help="another value of one of NCCL's environment variables, e.g. NCCL_ALGO=Tree; NAME "
+        "alone unsets it; may be repeated",
     )
     parser.add_argument(
-        "--host-time", choices=["off"], help="off: what the program does between calls is free"
+        "--host-time",
+        choices=["off"],
+        help="off: the program's own CPU work takes no virtual time",
     )
     parser.add_argument(
         "--scale-kernel",
         action="append",
         default=[],
         metavar="PATTERN=FACTOR",
-        help="kernels of such a name or class take so many times as long, as 'flash*=0.8'; may be "
-        "repeated",
+        help="multiply the time of kernels whose name or class matches the pattern, e.g. "
+        "'flash*=0.8'; may be repeated",
     )
     parser.add_argument(
         "--scale",
         action="append",
         default=[],
         metavar="PART=FACTOR",
-        help="so many times the bandwidth of memory, nvlink or nic, the latency, or the time of "
-        "the host, as nic=2 or latency=0.5; may be repeated",
+        help="multiply the bandwidth of memory, nvlink or nic, the latency of links and "
+        "collectives, or the host time, e.g. nic=2 or latency=0.5; may be repeated",
     )
     parser.add_argument("--json", action="store_true", help="print the summary as JSON")
     parser.add_argument("--quiet", action="store_true", help="print errors only")

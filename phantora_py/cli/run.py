@@ -45,7 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options of `phantora run`; those of the command follow `--`."""
     parser.usage = "phantora run [OPTIONS] -- COMMAND ..."
     cluster = parser.add_argument_group("the simulated cluster")
-    cluster.add_argument("--cluster", default="h100", metavar="NAME|FILE", help="default: h100")
+    cluster.add_argument(
+        "--cluster",
+        default="h100",
+        metavar="NAME|FILE",
+        help="a built-in cluster (`phantora cluster list`) or a TOML file; default: h100",
+    )
     cluster.add_argument("--ranks", type=int, metavar="N", help="number of ranks")
     cluster.add_argument("--nodes", type=int, metavar="N", help="number of nodes to use")
     cluster.add_argument(
@@ -55,8 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gpus",
         type=int,
         metavar="N",
-        help="start the command once, on a node with N GPUs: it starts its own workers, and each "
-        "process that uses a GPU is a rank",
+        help="start the command once, on a node with N GPUs: for programs that start their own "
+        "workers; each process that uses a GPU is a rank",
     )
     _add_fold_arguments(parser.add_argument_group("ranks that need not run"))
     model = parser.add_argument_group("the simulation")
@@ -64,9 +69,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--host-time",
         choices=HOST_TIMES,
         default="fixed",
-        help="how much virtual time the program's own CPU work takes: a fixed time per call, the "
-        "measured CPU time, what another run measured, what a named processor takes for the work "
-        "that is counted, or none; default: fixed",
+        help="how much virtual time the program's own CPU work takes. fixed: a fixed time per "
+        "call; measured: its CPU time on this machine; recorded: what another run measured "
+        "(--host-gaps); counted: what a named processor (--cpu) takes for it; off: none; default: "
+        "fixed",
     )
     model.add_argument(
         "--host-gaps",
@@ -77,85 +83,88 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument(
         "--cpu",
         metavar="NAME|FILE",
-        help="with --host-time counted: the processor, built in or from `phantora calibrate-host`; "
-        f"default: the cluster's, else {DEFAULT_CPU}",
+        help="with --host-time counted: the processor, a built-in one or a file of `phantora "
+        f"calibrate-host`; default: that of the cluster, else {DEFAULT_CPU}",
     )
     model.add_argument(
         "--host-samples",
         action="store_true",
-        help="with --host-time measured: count what is timed, and keep both for each iteration",
+        help="with --host-time measured: also count the work as --host-time counted does, and keep "
+        "times and counts of each iteration",
     )
     model.add_argument(
         "--values-threshold",
         default="64KiB",
         metavar="SIZE",
-        help="copies and collectives up to this size move real data; default: 64KiB",
+        help="copies and collectives of at most this size move real data; default: 64KiB",
     )
     model.add_argument(
         "--host-tensors",
         choices=HOST_TENSORS,
         default="lazy",
-        help="lazy: large host tensors that the program only fills, with random numbers or from "
+        help="lazy: large CPU tensors that the program only fills, with random numbers or from "
         "other tensors, read as zeros and take no memory; real: they are filled; default: lazy",
     )
     model.add_argument(
         "--until-steady",
         action="store_true",
-        help="stop once the iteration time has settled: 5 iterations in a row, after the first, "
-        "differ by at most 1%%",
+        help="stop once the iteration time has settled: when 5 iterations in a row, after the "
+        "first, differ by at most 1%%",
     )
     model.add_argument("--iteration", metavar=ITERATION_FORMS, help=ITERATION_HELP)
     model.add_argument(
         "--memory-kinds",
         action="store_true",
-        help="also tell how much of the peak of memory are parameters, gradients, states of "
-        "optimizers, activations and so on",
+        help="also report how much of the memory peak is parameters, gradients, optimizer states, "
+        "activations and so on",
     )
     model.add_argument(
         "--modules",
         action="store_true",
-        help="also tell which modules of the model GPU time and communication belong to, by phase",
+        help="also report which modules of the model GPU time and communication belong to, by "
+        "phase (docs/report.md)",
     )
     model.add_argument(
         "--cache",
         type=Path,
         metavar="FILE",
-        help="file of measured kernel times, see `phantora cache`; kernels that it lacks are "
-        "modelled",
+        help="file of measured kernel times, see `phantora cache`; the times of other kernels come "
+        "from models",
     )
     model.add_argument(
         "--gpu",
         action="store_true",
-        help="measure kernels that the cache lacks, on this machine's GPU and once for all ranks, "
+        help="measure kernels that the --cache lacks on this machine's GPU, once for all ranks, "
         "and add them to the cache; the cluster must have the same GPU model",
     )
     model.add_argument(
         "--executor",
         metavar="COMMAND",
-        help="with --gpu: the command that measures, see sim_server/kernels/executor.py; default: "
-        "PyTorch on this GPU",
+        help="with --gpu: the command that measures kernels (sim_server/kernels/executor.py says "
+        "how it is called); default: PyTorch on this GPU",
     )
     model.add_argument(
         "--expert-load",
         default="uniform",
         metavar="uniform|zipf:S|FILE",
-        help="how often a mixture-of-experts router chooses each expert, where its values are not "
-        "computed: equally often; expert i in proportion to 1 / (i + 1) ** S; or in proportion to "
-        "the numbers in a file, one per expert; default: uniform",
+        help="how often a mixture-of-experts router chooses each expert if its values are not "
+        "computed. uniform: equally often; zipf:S: expert i in proportion to 1 / (i + 1) ** S; "
+        "FILE: in proportion to the numbers in it, one per expert; default: uniform",
     )
     model.add_argument(
         "--lookups",
         type=Path,
         metavar="FILE",
-        help="embedding tables with statistics of their lookups, as for phantora plan --tables",
+        help="JSON file of embedding tables with statistics of their lookups, as for phantora plan "
+        "--tables (docs/recommendation.md)",
     )
     model.add_argument(
         "--unsupported",
         choices=UNSUPPORTED,
         default="stop",
-        help="at a call that is not modelled: stop the run; error: let the call return its "
-        "library's error for it; warn: let it succeed if only times can be wrong then, else as "
-        "error; default: stop",
+        help="what to do at a call that is not modelled. stop: end the run; error: let the call "
+        "return an error of its library; warn: let the call succeed if this can make only times "
+        "wrong, else as error; default: stop",
     )
     _add_server_arguments(parser.add_argument_group("a server that is already running"))
     add_hosts_arguments(parser.add_argument_group("several hosts"))
@@ -170,7 +179,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--backend",
         choices=BACKENDS,
         default="native",
-        help="what makes the containers of ranks; native: phantora itself; default: native",
+        help="what isolates the ranks; native: phantora itself, by namespaces; default: native",
     )
     machine.add_argument(
         "--network",
@@ -182,7 +191,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     machine.add_argument(
         "--read-only",
         action="store_true",
-        help="let ranks write to the working directory, temporary files and caches only",
+        help="let ranks write only to the working directory, /tmp and caches",
     )
     machine.add_argument(
         "--writable",
@@ -195,22 +204,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     machine.add_argument(
         "--no-zygote",
         action="store_true",
-        help="start every rank as a new process; default: fork one that has imported torch",
+        help="start every rank as a new Python process, which takes longer; default: fork ranks "
+        "from one process that has imported torch",
     )
     machine.add_argument(
         "--stall-limit",
         type=float,
         metavar="SECONDS",
-        help="fail if no rank makes progress for so long, in wall time; default: only print a note",
+        help="fail if no rank makes progress for this long, in real time; default: only print a "
+        "note",
     )
     machine.add_argument(
         "--memory-limit",
         metavar="SIZE",
-        help="stop the run before it takes more than this of the machine's memory; default: what "
-        "is available, less a margin",
+        help="stop the run before it takes more of this machine's memory than SIZE; default: the "
+        "available memory, less a margin",
     )
     output = parser.add_argument_group("output")
-    output.add_argument("-o", "--output", type=Path, metavar="FILE", help="the data file (.phr)")
+    output.add_argument(
+        "-o", "--output", type=Path, metavar="FILE", help="the data file to write (.phr)"
+    )
     output.add_argument("--json", action="store_true", help="print the summary as JSON")
     output.add_argument(
         "--min-trust",
@@ -221,17 +234,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     output.add_argument(
         "--strict",
         action="store_true",
-        help="fail if the iteration time is in doubt: its 90%% interval reaches further than 25%% "
-        "from it, more than 1%% of the GPU time is assumed, NCCL variables are set that are not "
-        "modelled, or the program reads values that were not computed",
+        help="fail if the iteration time is in doubt: if its 90%% interval reaches further than "
+        "25%% from it, more than 1%% of the GPU time is assumed, NCCL variables are set that are "
+        "not modelled, or the program reads values that were not computed",
     )
     output.add_argument(
         "--accept-unknown",
         action="append",
         default=[],
         metavar="FILE:LINE",
-        help="with --strict: the program may read values there that were not computed, because it "
-        "only prints them, as it prints losses; may be repeated",
+        help="with --strict: do not fail if the program reads values that were not computed on "
+        "this line, because it only prints them (a loss, say); may be repeated",
     )
     output.add_argument(
         "--rank",
@@ -240,21 +253,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="show the output of these ranks only, e.g. 3 or 0,8-15; may be repeated",
     )
     output.add_argument(
-        "--log-dir", type=Path, metavar="DIR", help="also write the ranks' output to files there"
+        "--log-dir", type=Path, metavar="DIR", help="also write the ranks' output to files in DIR"
     )
     output.add_argument(
         "--execution-trace",
         type=Path,
         metavar="DIR",
-        help="write the operators of each rank there, as PyTorch's execution trace observer does "
-        "(docs/traces.md); takes no virtual time",
+        help="write the operators of each rank to DIR, as PyTorch's ExecutionTraceObserver does; "
+        "takes no virtual time (docs/traces.md)",
     )
     output.add_argument(
         "--iterations",
         type=int,
         metavar="N",
         help="how many iterations the program will do, including the first; the progress line then "
-        "shows when it will end. Iterations are those of the report. None are counted in a loop "
+        "estimates when the run will end. Iterations are counted as in the report: not in a loop "
         "that has backward passes and no optimizer, or nothing that marks an iteration",
     )
     output.add_argument(
@@ -267,36 +280,38 @@ def _add_fold_arguments(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--fold",
         metavar="N|DIMENSIONS|auto",
-        help="run only one rank of those that do the same: N ranks, where rank r does as rank r "
-        "modulo N; or the dimensions of --mesh along which ranks do the same, as in dp or "
-        "replicate,shard; or auto, which finds that out in a run of rank 0. All ranks are "
-        "simulated (docs/folding.md)",
+        help="run only one rank of those that do the same, and simulate all (docs/folding.md). N: "
+        "run N ranks; every other rank r does what rank r modulo N does. DIMENSIONS: those of "
+        "--mesh along which ranks do the same, e.g. dp or replicate,shard. auto: find them in a "
+        "run of rank 0",
     )
     group.add_argument(
         "--mesh",
         metavar="NAME=SIZE,...",
-        help="with --fold: the grid that the ranks form, outermost dimension first, as in "
-        "pp=4,dp=128,tp=8",
+        help="with --fold: the program's device mesh (the grid that the ranks form), outermost "
+        "dimension first, e.g. pp=4,dp=128,tp=8",
     )
     group.add_argument(
         "--apart",
         metavar="RANKS",
-        help="with --fold: ranks that do something else than the others, each range a class of its "
-        "own, as in 0,1000-1023 or dp=0; with --mesh, all ranks that differ from these in other "
-        "dimensions only are meant too",
+        help="with --fold: ranks that do something else than the others, e.g. 0,1000-1023 or dp=0; "
+        "each range is a class of its own. With --mesh, this includes all ranks that differ from "
+        "these only in other dimensions",
     )
     group.add_argument(
         "--witness",
         dest="witnesses",
         type=int,
         metavar="N",
-        help="with --fold: how many of the other ranks run too, to see whether they do the same; "
+        help="with --fold: how many of the other ranks run too, to check that they do the same; "
         f"default: {DEFAULT_WITNESSES}",
     )
 
 
 def _add_server_arguments(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--server", metavar="ADDRESS", help="of `phantora serve`")
+    group.add_argument(
+        "--server", metavar="ADDRESS", help="use the server that `phantora serve` runs there"
+    )
     add_access_arguments(group)
 
 

@@ -33,19 +33,26 @@ _MOST_REASONS = 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declares the options; the command with its placeholders follows `--`."""
     parser.usage = "phantora search [OPTIONS] FILE -- COMMAND WITH {PLACEHOLDERS}"
-    parser.add_argument("file", type=Path, metavar="FILE", help="the space (.toml)")
+    parser.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help="the configurations to search (.toml, docs/deciding.md)",
+    )
     parser.add_argument(
         "-o",
         "--output",
         type=Path,
         metavar="DIR",
-        help="for data files and results, as of a sweep, whose results are taken; default: named "
-        "after FILE, in the working directory",
+        help="folder for data files and results; may be that of a sweep, whose results are then "
+        "used; default: named after FILE, in the working directory",
     )
     parser.add_argument(
-        "--engine", choices=list(ENGINES), default="local", help="as of `phantora sweep`"
+        "--engine", choices=list(ENGINES), default="local", help="where to run, as for a sweep"
     )
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
+    parser.add_argument(
+        "--json", action="store_true", help="print the result as JSON (docs/json.md)"
+    )
     parser.add_argument("--quiet", action="store_true", help="print errors only")
 
 

@@ -22,28 +22,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--listen",
         default="127.0.0.1:50051",
         metavar="ADDRESS",
-        help="unix:PATH or HOST:PORT; default: 127.0.0.1:50051, which only this machine can reach",
+        help="where agents connect: unix:PATH or HOST:PORT; default: 127.0.0.1:50051, which only "
+        "this machine can reach",
     )
-    parser.add_argument("--agents", type=int, default=1, metavar="N", help="hosts that will join")
+    parser.add_argument(
+        "--agents", type=int, default=1, metavar="N", help="number of hosts that will join"
+    )
     parser.add_argument(
         "--cluster",
         default="h100",
         metavar="NAME|FILE",
-        help="what is simulated; agents have to ask for the same; default: h100",
+        help="the cluster to simulate; agents must ask for the same; default: h100",
     )
     parser.add_argument(
-        "--cache", type=Path, metavar="FILE", help="measured kernel times, see `phantora cache`"
+        "--cache",
+        type=Path,
+        metavar="FILE",
+        help="file of measured kernel times, see `phantora cache`",
     )
     parser.add_argument(
         "--gpu",
         action="store_true",
-        help="measure on this machine's GPU what the cache lacks, and keep it there",
+        help="measure kernels that the --cache lacks on this machine's GPU, and add them to it",
     )
     parser.add_argument(
         "--executor",
         metavar="COMMAND",
-        help="for --gpu: what measures, see sim_server/kernels/executor.py; default: PyTorch on "
-        "this GPU",
+        help="with --gpu: the command that measures (sim_server/kernels/executor.py says how it is "
+        "called); default: PyTorch on this GPU",
     )
     add_access_arguments(parser.add_argument_group("who may join"))
 

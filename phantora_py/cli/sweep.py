@@ -43,25 +43,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         type=Path,
         metavar="DIR",
-        help="for data files and results; what lies there with the same inputs is not run again; "
-        "default: named after FILE, in the working directory",
+        help="folder for data files and results; a run whose result with the same inputs is there "
+        "is not repeated; default: named after FILE, in the working directory",
     )
     parser.add_argument(
         "--engine",
         choices=list(ENGINES),
         default="local",
-        help="where runs go on: on this machine, as array jobs of Slurm, or as tasks of Ray; "
-        "default: local",
+        help="where to run: on this machine, as array jobs of Slurm, or as tasks of Ray; default: "
+        "local",
     )
     parser.add_argument(
         "--jobs",
         default="auto",
         metavar="auto|N",
-        help="runs at a time; auto: as many as processors and memory allow, by what those before "
-        "have taken, or as the engine decides; default: auto",
+        help="how many runs at a time; auto: as many as processors and memory allow, or as Slurm "
+        "or Ray decides; default: auto",
     )
     parser.add_argument(
-        "--svg", type=Path, metavar="FILE", help="also draw time against memory, as SVG"
+        "--svg", type=Path, metavar="FILE", help="also plot time against memory, as SVG"
     )
     parser.add_argument(
         "--html",
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="also write a page for a browser: the table, bars of the iterations, what failed",
     )
-    parser.add_argument("--retry", action="store_true", help="run again what failed before")
+    parser.add_argument("--retry", action="store_true", help="repeat runs that failed before")
     add_comparing_arguments(parser)
     parser.add_argument(
         "--json", action="store_true", help="print the comparison as JSON (docs/json.md)"

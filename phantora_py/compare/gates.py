@@ -29,7 +29,7 @@ def _verdict(gate: Gate, first: ComparedRun, run: ComparedRun) -> Verdict:
     finished = first["exit_code"] == 0 and run["exit_code"] == 0
     ratio = None
     if base is not None and value is not None:
-        # Nothing of nothing is no change; something of nothing is beyond every limit.
+        # 0 of 0 is no change; more than 0 of 0 is above every limit.
         ratio = value / base if base else 1.0 if not value else float("inf")
     return {
         "gate": gate.text,
@@ -64,6 +64,6 @@ def _complaints(comparison: JudgedComparison) -> Iterator[str]:
                 + (f"is {verdict['limit']:g}.")
             )
         elif _FIGURES[metric](first) == 0:
-            yield f"{name}: {metric} is more than the nothing of {first['name']}."
+            yield f"{name}: {metric} is above 0, which it is in {first['name']}."
         else:
             yield f"{name}: {metric} cannot be judged, because it is not known of both runs."

@@ -184,17 +184,20 @@ def _markdown_table(head: Sequence[str], cells: Iterable[Sequence[str]]) -> list
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `phantora coverage`."""
-    parser.add_argument("--library", metavar="NAME", help="every call of one library, e.g. cudart")
+    parser.add_argument(
+        "--library", metavar="NAME", help="list every call of one library, e.g. cudart"
+    )
     parser.add_argument(
         "--torch",
         nargs="?",
         const=TORCH,
         metavar="RELEASE",
-        help=f"what torch may call and we do not model; RELEASE: {', '.join(RELEASES)}",
+        help=f"list calls that PyTorch may make and that are not modelled; RELEASE: "
+        f"{', '.join(RELEASES)}; default: {TORCH}",
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print a list of calls as JSON")
-    form.add_argument("--markdown", action="store_true", help="the page docs/coverage.md")
+    form.add_argument("--markdown", action="store_true", help="print the page docs/coverage.md")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -124,8 +124,8 @@ def address_for(hosts: Sequence[str], wanted: str | None) -> str:
             port = free.getsockname()[1]
     except OSError as error:
         raise UsageError(
-            f"Nobody can listen on {address}: {error.strerror}. Name an address of this host with "
-            "--listen."
+            f"This host cannot listen on {address}: {error.strerror}. Name an address of this host "
+            "with --listen."
         ) from error
     return f"{address}:{port}"
 

@@ -43,7 +43,7 @@ def find(name: str) -> Any:
     variable = "DOCKER_HOST" if name == "docker" else "CONTAINER_HOST"
     address = os.environ.get(variable) or _default_address(name)
     try:
-        # The package is untidy where nobody listens.
+        # We connect first: the package does not clean up after a connection that is refused.
         if address.startswith("unix://"):
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(address.removeprefix("unix://"))

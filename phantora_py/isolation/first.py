@@ -22,7 +22,7 @@ _ENTERED = (*SHARED, "mnt")
 
 
 class Killed(Exception):  # noqa: N818 - says what happened
-    """Somebody has killed a first process, or the one that makes it."""
+    """A first process, or the one that makes it, was killed from outside."""
 
 
 def make_first(enter: Callable[[], None], first_pid: int) -> int:

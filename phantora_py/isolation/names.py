@@ -1,7 +1,7 @@
 """Answers questions for names beyond the simulated nodes, whose own are in /etc/hosts.
 
-Nobody out there can be reached, and a program that is told at once fails at once; the user is told
-what to do about it. Source: RFC 1035, section 4.1.
+Hosts beyond the simulated nodes cannot be reached. With a quick answer a program fails at once, and
+the user is told what to do about it. Source: RFC 1035, section 4.1.
 """
 
 import socket

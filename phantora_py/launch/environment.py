@@ -32,7 +32,7 @@ _MASTER_PORT = 29500
 _RECORDED = ("CUDA_", "NCCL_", "OMP_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_")
 
 
-# Some ranks would found large communicators for others; absent ones do not.
+# Several ranks would create unique ids of a large communicator; absent ranks cannot, so one does.
 # Source: ProcessGroupNCCL.cpp of PyTorch 2.15.
 FOLDED = {"TORCH_NCCL_RANKS_PER_ROOT": str(1 << 20)}
 

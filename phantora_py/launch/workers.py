@@ -162,7 +162,7 @@ class _Client:
     def _ending_first(
         self, wait: Callable[..., Any], waits_for_any: Callable[..., bool]
     ) -> Callable[..., Any]:
-        """Whoever waits for any child would wait for the template, which is none of his."""
+        """A wait for any child would include the template, which the program did not start."""
 
         def wait_without_template(*arguments: Any) -> Any:
             if self._is_usable() and waits_for_any(*arguments):

@@ -46,7 +46,7 @@ class _Group:
 
 
 def available_bytes() -> int:
-    """What can still be taken before something has to give way."""
+    """Memory that can still be taken before the kernel must swap or kill."""
     machine_bytes: int = psutil.virtual_memory().available
     return min([machine_bytes, *(group.left_bytes() for group in _limited_groups())])
 

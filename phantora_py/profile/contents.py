@@ -1,5 +1,5 @@
-"""What a kernel finds in memory where its time hangs on it, and the rank does not know it: indices,
-spread over the table. With zeros all would be one row, which is quick to read and slow to add to.
+"""Values for a kernel whose time depends on what is in memory, if the rank does not know it:
+indices, spread over the table. Zeros would all be one row, quick to read and slow to add to.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def missing_contents(
     """Addresses and what is to be there; of most kernels none. Raises: Refusal."""
     family = launch.name.family
     if _SORTED.search(family):
-        raise Refusal("how much it does hangs on indices that nobody knows")
+        raise Refusal("its work depends on indices whose values are not known")
     if family.endswith("vectorized_gather_kernel"):
         # (out, in, indices, rows, row bytes, table rows, ...)
         rows, _, table = (launch.integer(position) for position in range(3))

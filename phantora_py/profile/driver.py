@@ -218,5 +218,5 @@ class Driver:
 
     def _check(self, name: str, code: int) -> None:
         if code != 0:
-            self._runtime.cudaGetLastError()  # Nobody else is to find it.
+            self._runtime.cudaGetLastError()  # so that no later call reports it
             raise CallFailed(f"{name} returns error {code}")

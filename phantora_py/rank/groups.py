@@ -36,8 +36,8 @@ _NO_GLOO = (
 
 _NO_FOUNDER = (
     "rank {rank}, a witness, makes a group whose first rank, {first}, does not run in this folded "
-    "run, so that nobody would found its communicator. Give the program's layout with --mesh, so "
-    "that witnesses are chosen for it, or run with --witness 0"
+    "run, so no rank would create its communicator. Give the program's layout with --mesh, so that "
+    "phantora can choose witnesses for it, or run with --witness 0"
 )
 
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from .operators import overload
 
-# Their result hangs on memory that nobody has written, or they have none; or they change tensors
-# that their schema does not say (running statistics).
+# Their result depends on memory that was never written, or they have none; or they change tensors
+# that their schema does not name (running statistics).
 WITHOUT_VALUES = {
     *("empty", "empty_strided", "set", "resize", "record_stream", "is_pinned", "_pin_memory"),
     *("_copy_from", "_copy_from_and_resize", "_local_scalar_dense", "_nested_from_padded"),
     *("native_batch_norm", "batch_norm_update_stats", "_batch_norm_with_update"),
 }
-# What training starts for each layer and each parameter, on tensors that nobody knows. A call of
+# What training starts for each layer and each parameter, on tensors with unknown values. A call of
 # Python each would take as long as all else that a launch takes. Those whose kernels the shim
 # recognises (csrc/shim/values) keep their values all the same.
 FREQUENT = {

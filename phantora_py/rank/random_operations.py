@@ -146,8 +146,8 @@ class RandomOperations:
         return multinomial
 
     def _make_up(self, result: Any, choices: int) -> None:
-        """Of chances that nobody knows: tokens of a text, most likely, which is to be neither empty
-        nor without an end. Different ones in a row, and others with each call.
+        """For unknown probabilities, most likely those of a text's next token: the text should be
+        neither empty nor endless. The choices differ within a row, and from call to call.
         """
         is_capturing = self._torch.cuda.is_current_stream_capturing
         if is_capturing() or not result.numel() or not self._values.is_small(result):

@@ -190,7 +190,7 @@ def script_clock(
 ) -> ScriptClock | None:
     """By the lines that read a clock as often in each iteration, or once in so many; None without
     such a line. What is between the reads of several lines is one iteration but for the shortest
-    part, which nobody may have timed.
+    part, which the program may not have timed.
     """
     lines = {key[1]: _times_ns(marks, key) for key in marks.series if key[0] == "clock"}
     lines = {site: times for site, times in lines.items() if len(times) > 2}

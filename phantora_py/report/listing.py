@@ -1,4 +1,4 @@
-"""`phantora report FILE --kernels`: what devices compute, the largest that nobody knows first."""
+"""`phantora report FILE --kernels`: kernels by time, the least certain first."""
 
 from __future__ import annotations
 

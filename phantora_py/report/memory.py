@@ -1,7 +1,7 @@
-"""Device memory over time, and what was live when a rank's device was fullest.
+"""Device memory over time, and what was allocated at the peak of a rank's device.
 
-What it knows is what the driver was asked for: PyTorch's caching allocator takes segments of it and
-hands out parts of them, which nobody sees here.
+It knows the driver's allocations only: PyTorch's caching allocator takes segments from the driver
+and hands out parts of them, which are not recorded.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class LiveRow:
 
 @dataclass(frozen=True)
 class Peak:
-    """The fullest that a rank's device ever was, when first, and with what; most bytes first."""
+    """The peak of a rank's device: how much, when first, and what was allocated, largest first."""
 
     rank: int
     time_ns: int
@@ -57,7 +57,7 @@ class Peak:
 
 
 def memory_series(data: RunData) -> list[MemorySeries]:
-    """Fullest first; empty if the data file does not have allocations."""
+    """Highest peak first; empty if the data file does not have allocations."""
     alike: dict[bytes, MemorySeries] = {}
     for (rank, device), events in _by_device(data).items():
         in_use_bytes = np.array([event.in_use_bytes for event in events], np.int64)

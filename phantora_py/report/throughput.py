@@ -93,7 +93,7 @@ def _again(
     if data.run["host_time"] == OF_TRACES:
         return None  # they do not tell
     events = {event for _, _, event in data.recomputations}
-    # Without host time a stretch begins and ends at once; of a compiled one nobody knows the parts.
+    # Without host time a checkpoint begins and ends at once; a compiled one has no known parts.
     if (events and data.run["host_time"] == "off") or "compiled" in events:
         return None
     marks: dict[int, dict[str, list[int]]] = defaultdict(lambda: {"begin": [], "end": []})

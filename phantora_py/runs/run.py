@@ -73,7 +73,7 @@ _WITHOUT_MODULES = {
 
 
 class Watcher(AgentWatcher, Listener, Protocol):
-    """Is told how a run gets on and what its ranks print."""
+    """Is told of a run's progress and what its ranks print."""
 
     def started(self) -> None:
         """The ranks are about to run."""

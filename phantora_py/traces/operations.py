@@ -1,4 +1,4 @@
-"""Operations of NCCL as nodes: kind, bytes, group; an exchange of all with all as one node.
+"""Operations of NCCL as nodes: kind, bytes, group; an all-to-all as one node.
 
 NCCL has no all-to-all with splits: programs launch sends to all and receives from all at once. Such
 a launch has a send of a rank to itself, which nothing else has, or one for each other rank; it
@@ -27,7 +27,7 @@ _ROOTED = (NcclOpKind.BROADCAST, NcclOpKind.REDUCE, NcclOpKind.GATHER, NcclOpKin
 _REDUCING = (NcclOpKind.ALL_REDUCE, NcclOpKind.REDUCE, NcclOpKind.REDUCE_SCATTER)
 _POINT_TO_POINT = (NcclOpKind.SEND, NcclOpKind.RECV)
 _LEAST_PEERS = 3
-"""With whom an exchange of all with all is told from two neighbours that swap."""
+"""Fewest peers of an all-to-all: with fewer it could be two neighbours that exchange data."""
 
 
 @dataclass(frozen=True)

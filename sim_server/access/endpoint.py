@@ -97,6 +97,6 @@ _CHANNEL_OPTIONS: Options = (
 
 def _cannot_listen(text: str) -> str:
     return (
-        f"Nobody can listen on {text}: the address is in use, is not this machine's, or may not be "
+        f"Cannot listen on {text}: the address is in use, is not this machine's, or may not be "
         "used. Choose another with --listen."
     )

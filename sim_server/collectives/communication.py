@@ -17,7 +17,7 @@ from sim_server.collectives.version import NEWEST
 from sim_server.network import Batch, FlowNetwork, Gpu, LinkUse, Topology
 from sim_server.records.operations import Operation
 
-# Flows of the plans kept for operations that come again; beyond that many the memory starts anew.
+# Flows of the plans that are kept for operations that come again; with more, all are dropped.
 _PLANNED_FLOWS = 200_000
 
 

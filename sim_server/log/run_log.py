@@ -79,7 +79,7 @@ class RankMemory:
     oom: list[dict[str, Any]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fullest of its GPUs; all of them, if they are several."""
+        """The GPU with the highest peak; all GPUs, if there are several."""
         peaks = self.devices.values()
         fullest = max(peaks, key=lambda one: one.device_peak_bytes, default=DeviceMemory())
         told = fullest.to_dict() | {"capacity_bytes": self.capacity_bytes, "oom": self.oom}
@@ -238,7 +238,7 @@ class RunLog:
             "site": self.site(ready.rank, ready.site),
         }
         derived = {} if way is None else way._asdict()
-        # What its flows hang on besides, where it is not as mostly.
+        # What else its flows depend on, if it has not the usual value.
         derived |= {
             name: value
             for name, value in (

@@ -20,7 +20,7 @@ class Share:
     """What one of the tables that share a cache does to it.
 
     `lookups`: of the kernel, spread evenly over its time. `row_bytes`: what a row takes there.
-    `streamed_bytes`: what a lookup brings beside it that nobody reads again.
+    `streamed_bytes`: what a lookup also loads and no later lookup reads.
     """
 
     table: Lookups

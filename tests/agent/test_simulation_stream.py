@@ -99,7 +99,7 @@ def test_a_wrong_token_is_the_user_s_error(tmp_path: Path) -> None:
     """It says what the server said."""
     with (
         connected(tmp_path, Played([WELCOME]), token="guess") as (simulation, _),
-        pytest.raises(UsageError, match=r"turned us away: wrong token \(UNAUTHENTICATED\)"),
+        pytest.raises(UsageError, match=r"refused us: wrong token \(UNAUTHENTICATED\)"),
     ):
         simulation.join(HELLO, lambda: None, limit_s=10)
 
@@ -126,7 +126,7 @@ def test_a_broken_connection_is_told_from_an_end(tmp_path: Path) -> None:
 def test_nobody_there(tmp_path: Path) -> None:
     """A server that is not running is found out within the limit."""
     simulation = Simulation(Endpoint.of(f"unix:{tmp_path}/nobody", "x"), Channels())  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="Nobody answers"):
+    with pytest.raises(UsageError, match="No server answers"):
         simulation.join(HELLO, lambda: None, limit_s=0.2)
     simulation.close()
 

@@ -96,6 +96,6 @@ def test_a_server_that_is_none(tmp_path: Path) -> None:
     """Somebody else's socket: the agent gives up within its limit, and says why."""
     endpoint = Endpoint.of(f"unix:{tmp_path}/nobody", TOKEN)
     simulation = Simulation(endpoint, Channels())  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match=r"Nobody answers at unix:.* \(waited 0.2 s\): .+"):
+    with pytest.raises(UsageError, match=r"No server answers at unix:.* \(waited 0.2 s\): .+"):
         simulation.join(wire.Hello(), lambda: None, limit_s=0.2)
     simulation.close()

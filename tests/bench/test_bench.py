@@ -163,7 +163,7 @@ def test_comparison_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["all_reduce", "--ranks", "1"], "one rank has nobody to communicate with"),
+        (["all_reduce", "--ranks", "1"], "a collective needs at least 2 ranks"),
         (["all_gather", "-e", "64"], "-e 64 is too small: a rank would get no element"),
         (
             ["all_reduce", "--subset", "0-4", "--subset", "4-7"],

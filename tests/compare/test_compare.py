@@ -217,7 +217,7 @@ def test_gates(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert "the limit is 1.24." in text
     assert "gate peak_memory<=1 b: 1 met" in text
     text = said(capsys, one, other, "--gate", "exposed_communication<=3", code=6)
-    assert "b: exposed_communication is more than the nothing of a." in text
+    assert "b: exposed_communication is above 0, which it is in a." in text
     failed = write_run(tmp_path / "c.phr", [40 * US] * 2, run={"exit_code": 4})
     text = said(capsys, one, failed, "--gate", "iteration_time<=1", code=6)
     assert "c: iteration_time is not judged, because c did not finish." in text

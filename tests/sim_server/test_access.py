@@ -70,7 +70,7 @@ def test_an_address_in_use_is_refused(tmp_path: Path) -> None:
         other.bind(("127.0.0.1", 0))
         other.listen()
         text = f"127.0.0.1:{other.getsockname()[1]}"
-        with pytest.raises(UsageError, match=f"Nobody can listen on {text}: the address is in use"):
+        with pytest.raises(UsageError, match=f"Cannot listen on {text}: the address is in use"):
             serve(Endpoint.of(text, "x"), 1, OFFER)
 
 
@@ -179,7 +179,7 @@ def test_both_sides_show_certificates_of_one_authority(certificates: dict[str, T
     for tls in (None, stranger, trusting, distrusting):
         with (
             connected(replace(endpoint, tls=tls)) as simulation,
-            pytest.raises(UsageError, match=f"Nobody answers at {address} .*UNAVAILABLE"),
+            pytest.raises(UsageError, match=f"No server answers at {address} .*UNAVAILABLE"),
         ):
             simulation.join(hello, lambda: None, limit_s=1.0)
     with connected(replace(endpoint, tls=certificates["agent"])) as simulation:

@@ -41,7 +41,7 @@ def all_reduce(number: int, after: Sequence[int] = (), size: int = 4096, group: 
 
 
 def exchange(number: int, sent: Sequence[int], received: Sequence[int]) -> Node:
-    """An exchange of all with all, with splits in bytes."""
+    """An all-to-all, with splits in bytes."""
     told: dict[str, Any] = {
         "comm_type": 6,
         "comm_size": max(sum(sent), sum(received)),

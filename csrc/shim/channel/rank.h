@@ -34,7 +34,7 @@ PH_EXPORT bool follow(const char* run_dir, std::uint32_t rank) noexcept;
 // False in a process that does not drive a rank's GPU (the zygote, a DataLoader worker, a tool):
 // records go nowhere and waits return at once.
 PH_EXPORT bool attached() noexcept;
-// After the exit record: what destructors still do to the GPU is nobody's business, and nobody would answer.
+// After the exit record: what destructors still do to the GPU is not recorded, and would get no answer.
 PH_EXPORT void leave() noexcept;
 PH_EXPORT std::uint32_t global_rank() noexcept;
 
@@ -83,7 +83,7 @@ PH_EXPORT bool must_resume() noexcept;
 PH_EXPORT void resume_if_aside() noexcept;
 // A driver waits until the simulation has reached its host clock and so much more.
 PH_EXPORT void wait_for_simulation(Nanoseconds duration_ns) noexcept;
-// Lets the server know the host clock at once, where others wait for this rank to get on.
+// Lets the server know the host clock at once, where others wait for this rank's progress.
 PH_EXPORT void tell_host_clock() noexcept;
 // Calls to other ranks, see protocol/switchboard.h: at once, or when the simulation has reached the host clock.
 PH_EXPORT Switchboard& switchboard() noexcept;
