@@ -149,6 +149,7 @@ def test_nothing_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main([*words, "--html", str(place), "--", *COMMAND]) == 4
     page = parse(place.read_text(encoding="utf-8"))
     assert "No configuration finished." in page.text
+    assert "Bars are" not in page.text
     assert cells_of(page) == [{"#": "1", "configuration": "the only one exit code 2"}]
 
 
