@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -35,25 +36,30 @@ size = 1
 [[configuration]]
 size = 3
 """
+Times = Mapping[int, tuple[int, ...]]
 # By configuration: the iterations of the run that is there already. The third is refused.
-ITERATIONS_US = {0: (), 1: (80,) * 9, 3: (38, 40, 44) * 3, 4: (42,) * 9}
+ITERATIONS_US: Times = {0: (), 1: (80,) * 9, 3: (38, 40, 44) * 3, 4: (42,) * 9}
 NAMES = ["too large", "first <i>", "too many", "size=1", "size=3"]
 
 
-def keep_runs(folder: Path) -> list[str]:
-    """Results of the plan, as if it had been run before. The words of a sweep that takes them."""
+def keep_runs(
+    folder: Path, iterations_us: Times = ITERATIONS_US, failing: int | None = 0
+) -> list[str]:
+    """Results of the plan, as if it had been run before. The words of a sweep that takes them.
+    `failing`: which ran out of memory, if any did.
+    """
     plan = folder / "plan.toml"
     plan.write_text(PLAN)
     results = Results(folder / "out")
     oom = {"asked_bytes": 1 << 40, "free_bytes": 1 << 30, "site": "train.py:7 main"}
     for number, one in enumerate(read_plan(plan, COMMAND)):
-        if number not in ITERATIONS_US:
+        if number not in iterations_us:
             continue
         inputs = inputs_of(one)
         key = results.key(inputs)
-        times_ns = [time_us * US for time_us in ITERATIONS_US[number]]
+        times_ns = [time_us * US for time_us in iterations_us[number]]
         failed: dict[str, Any] = {}
-        if not times_ns:
+        if number == failing:
             failed["run"] = {"exit_code": 4, "message": "Rank 0 ended. Its last lines:\nOOM"}
             ranks = [rank_memory(oom=[oom]), rank_memory()]
             failed["memory"] = {"capacity_bytes": 80 << 30, "per_rank": ranks}
@@ -149,7 +155,18 @@ def test_nothing_finished(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert main([*words, "--html", str(place), "--", *COMMAND]) == 4
     page = parse(place.read_text(encoding="utf-8"))
     assert "No configuration finished." in page.text
+    assert "Bars are" not in page.text
     assert cells_of(page) == [{"#": "1", "configuration": "the only one exit code 2"}]
+
+
+def test_runs_without_iterations(tmp_path: Path) -> None:
+    """They finished, and none is the fastest."""
+    words = keep_runs(tmp_path, dict.fromkeys(range(5), ()), failing=None)
+    assert main([*words, "--html", str(tmp_path / "page.html"), "--", *COMMAND]) == 0
+    page = parse((tmp_path / "page.html").read_text(encoding="utf-8"))
+    assert "size=3 has no iteration after its first" in page.text
+    assert "No configuration finished." not in page.text
+    assert "fastest" not in page.text.lower()
 
 
 @pytest.mark.parametrize("place", ["folder", "nowhere/page.html", "pipe", "plan.toml", "s.svg"])
