@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests/lookups"))
 from exact_lru import drawn, measured
 from published_reuse import PUBLISHED
 
-from sim_server.lookups import ReuseHistogram, Share, hit_rates
+from sim_server.lookups import Lookups, ReuseHistogram, Share, hit_rates
 from sim_server.lookups.distributions import uniform, zipf
 from sim_server.lookups.generator import occurrences_of
 from sim_server.lookups.histogram import BINS, bin_of, histogram_of
@@ -151,7 +151,7 @@ def _errors(case: Group, seed: int, warm: bool) -> Iterator[list[float]]:
     for number, (rows, exponent, _) in enumerate(case):
         mine = which == number
         keys[mine] = drawn(rows, exponent, int(mine.sum()), random)
-    known = [
+    known: list[list[Lookups]] = [
         [zipf(rows, exponent) for rows, exponent, _ in case],
         [
             histogram_of(keys[first:][which[first:] == number]).occurrences(rows)

@@ -20,8 +20,8 @@ from phantora_py.text.tables import Column, print_table, table_console
 from phantora_py.text.units import amount_text, duration_text, percent_text, size_text
 from sim_server.cluster import Cluster, Layout, gpu_of_node, load_cluster, place
 from sim_server.errors import UsageError
+from sim_server.files.json_file import read_json
 from sim_server.files.output_file import require_output, write_file
-from sim_server.files.toml_file import read_text
 
 # As TorchRec's planner keeps free of what the tables do not take.
 _RESERVED = 0.15
@@ -139,10 +139,7 @@ def _candidates(options: argparse.Namespace, model: PlanModel) -> dict[str, Choi
     """The user's plans. Raises: UsageError if one is none of the placements that there are."""
     found = {}
     for path in options.candidate:
-        try:
-            content = json.loads(read_text(path, "--candidate"))
-        except json.JSONDecodeError as error:
-            raise UsageError(f"--candidate {path} is no JSON: {error}") from None
+        content = read_json(path, "--candidate")
         choice = []
         for number, option in enumerate(from_json(content, model.tables, f"--candidate {path}")):
             if option not in model.options[number]:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from phantora_py.plan.options import Option
-from phantora_py.plan.tables import Table
+from phantora_py.plan.tables import SHARDING_TYPES, Table
 from sim_server.errors import UsageError
-from sim_server.lookups.read import number
 
 VERSION = 1
 
@@ -67,6 +66,18 @@ def _shards(table: Table, option: Option) -> list[tuple[int, tuple[int, int], tu
     ]
 
 
+def _areas_of(table: Table, option: Option) -> list[tuple[list[int], list[int]]]:
+    return [(list(offsets), list(sizes)) for _, offsets, sizes in _shards(table, option)]
+
+
+def _areas(spec: Any) -> list[tuple[Any, Any]] | None:
+    """Offsets and sizes of a sharding spec's shards; None of what is no such spec."""
+    try:
+        return [(one["shard_offsets"], one["shard_sizes"]) for one in spec["shards"]]
+    except (KeyError, TypeError):
+        return None
+
+
 def from_json(content: Any, tables: Sequence[Table], where: str) -> list[Option]:
     """The placement of these tables that a plan's JSON holds. Raises: UsageError."""
     if not isinstance(content, dict) or not isinstance(content.get("plan"), dict):
@@ -77,17 +88,31 @@ def from_json(content: Any, tables: Sequence[Table], where: str) -> list[Option]
             f"reads version {VERSION}"
         )
     found: dict[str, Any] = {}
-    for module in content["plan"].values():
-        found |= module if isinstance(module, dict) else {}
+    for name, module in content["plan"].items():
+        if not isinstance(module, dict):
+            raise UsageError(f"{where}: module {name} must be an object with its tables")
+        if twice := sorted(set(found) & set(module)):
+            raise UsageError(f"{where} has table {twice[0]} in two modules; one is planned")
+        found |= module
     missing = [table.name for table in tables if table.name not in found]
     if missing:
         raise UsageError(f"{where} says nothing of table {missing[0]}")
-    return [_option(found[table.name], f"{where}: table {table.name}") for table in tables]
+    return [_option(found[table.name], table, f"{where}: table {table.name}") for table in tables]
 
 
-def _option(parameter: Any, where: str) -> Option:
+def _option(parameter: Any, table: Table, where: str) -> Option:
     ranks = parameter.get("ranks") if isinstance(parameter, dict) else None
     kind = parameter.get("sharding_type") if isinstance(parameter, dict) else None
     if not isinstance(ranks, list) or not ranks or not isinstance(kind, str):
         raise UsageError(f"{where} needs a sharding_type and ranks")
-    return Option(kind, tuple(int(number({"ranks": rank}, "ranks", 0)) for rank in ranks))
+    if not all(type(rank) is int and rank >= 0 for rank in ranks):
+        raise UsageError(f"{where} needs ranks from 0, not {ranks}")
+    option = Option(kind, tuple(ranks))
+    spec = parameter.get("sharding_spec")
+    # Without one nothing says what the plan's table was like.
+    if spec is not None and kind in SHARDING_TYPES and _areas(spec) != _areas_of(table, option):
+        raise UsageError(
+            f"{where} has other shards than {option.text} of {table.rows} rows of {table.dim} "
+            "has: the plan is of another table, or divides it unevenly"
+        )
+    return option

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sim_server.errors import UsageError
-from sim_server.files.toml_file import read_text
+from sim_server.files.json_file import read_json
 from sim_server.kernels.lookup import STATES
 from sim_server.lookups import Lookups, read_lookups
 from sim_server.lookups.pooling import Pooling, read_pooling
@@ -61,11 +60,7 @@ class Table:
 
 def read_tables(path: Path, option: str = "--tables") -> list[Table]:
     """The tables of a file that `option` names. Raises: UsageError."""
-    text = read_text(path, option)
-    try:
-        content = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise UsageError(f"{option} {path} is no JSON: {error}") from None
+    content = read_json(path, option)
     listed = content.get("tables") if isinstance(content, dict) else content
     if not isinstance(listed, list) or not listed:
         raise UsageError(f'{option} {path} must hold {{"tables": [...]}} with at least one table')
@@ -100,16 +95,18 @@ def _checked(spec: dict[str, Any], where: str) -> Table:
         raise UsageError(f"constraints have an unknown field {unknown[0]!r}")
     rows, dim = _whole(spec, "rows"), _whole(spec, "dim")
     optimizer = spec.get("optimizer", "rowwise_adagrad")
-    if optimizer not in STATES:
+    if optimizer not in list(STATES):
         raise UsageError(f"there is no optimizer {optimizer!r}; {', '.join(STATES)}")
     kind = spec.get("type", "fp32")
-    if kind not in _TYPE_BYTES:
+    if kind not in list(_TYPE_BYTES):
         raise UsageError(f"there is no type {kind!r}; {', '.join(_TYPE_BYTES)}")
     if dim % 4:
         raise UsageError(f"dim is {dim}; FBGEMM's tables have a multiple of 4")
     features = spec.get("features", [spec["name"]])
     if not isinstance(features, list) or not features or not all(map(_is_text, features)):
         raise UsageError(f"features must be a list of names, not {features!r}")
+    if len(set(features)) < len(features):
+        raise UsageError(f"features must be different, not {features!r}")
     return Table(
         name=spec["name"],
         rows=rows,

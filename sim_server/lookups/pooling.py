@@ -47,10 +47,13 @@ def read_pooling(spec: float | Mapping[str, Any]) -> Pooling:
     if not isinstance(spec, Mapping):
         return Pooling("fixed", _mean({"pooling": spec}, "pooling"))
     kind = str(spec.get("kind", "fixed"))
-    if kind in ("fixed", "poisson", "geometric"):
-        return Pooling(kind, _mean(spec, "mean"))
-    if kind != "values":
+    if kind not in ("fixed", "poisson", "geometric", "values"):
         raise UsageError(f"there is no pooling of kind {kind!r}: fixed, poisson, geometric, values")
+    known = ["kind", "values", "weights"] if kind == "values" else ["kind", "mean"]
+    if unknown := sorted(set(spec) - set(known)):
+        raise UsageError(f"pooling of kind {kind} has no {unknown[0]!r}; {', '.join(known)}")
+    if kind != "values":
+        return Pooling(kind, _mean(spec, "mean"))
     values, weights = numbers(spec, "values"), numbers(spec, "weights")
     if len(values) != len(weights) or sum(weights) <= 0 or any(v % 1 for v in values):
         raise UsageError("pooling of kind values needs whole values and a weight for each")

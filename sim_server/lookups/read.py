@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +11,11 @@ from sim_server.lookups.histogram import ReuseHistogram
 from sim_server.lookups.working_set import Lookups
 
 Spec = Mapping[str, Any]
+
+# More than any count (assumed).
+_MOST = 1e15
+# Of a steeper distribution nothing is left beyond the first row.
+_MOST_EXPONENT = 100
 
 
 def read_lookups(spec: Spec | None, rows: int, where: str) -> Lookups:
@@ -47,14 +51,18 @@ def read_histogram(spec: Spec) -> ReuseHistogram:
     )
 
 
-def number(spec: Spec, key: str, least: float, default: float | None = None) -> float:
-    """A number of a spec, at least so much. Raises: UsageError."""
+def number(
+    spec: Spec, key: str, least: float, default: float | None = None, most: float = _MOST
+) -> float:
+    """A number of a spec, from `least` to `most`. Raises: UsageError."""
     value = spec.get(key, default)
     if value is None:
         raise UsageError(f"{key} is missing")
     good = isinstance(value, int | float) and not isinstance(value, bool)
-    if not good or not least <= value < math.inf:
+    if not good or not value >= least:
         raise UsageError(f"{key} must be a number, at least {least:g}, not {value!r}")
+    if value > most:
+        raise UsageError(f"{key} must be at most {most:g}")
     return float(value)
 
 
@@ -67,7 +75,7 @@ def numbers(spec: Spec, key: str) -> tuple[float, ...]:
 
 
 def _zipf(spec: Spec, rows: int) -> Lookups:
-    return zipf(rows, number(spec, "exponent", 0))
+    return zipf(rows, number(spec, "exponent", 0, most=_MOST_EXPONENT))
 
 
 def _tbe(spec: Spec, rows: int) -> Lookups:
@@ -77,7 +85,10 @@ def _tbe(spec: Spec, rows: int) -> Lookups:
             f"{len(hitters)} heavy_hitters with a sum of {sum(hitters):g} do not fit a table of "
             f"{rows} rows: they are probabilities"
         )
-    return shifted_zipf(rows, number(spec, "s", 0), number(spec, "q", 0, 0.0), hitters)
+    if len(hitters) == rows and not sum(hitters):
+        raise UsageError("heavy_hitters are all rows of the table, and none has a probability")
+    exponent = number(spec, "s", 0, most=_MOST_EXPONENT)
+    return shifted_zipf(rows, exponent, number(spec, "q", 0, 0.0), hitters)
 
 
 def _histogram(spec: Spec, rows: int) -> Lookups:

@@ -152,6 +152,8 @@ def _histogram(**changes: object) -> dict[str, object]:
         ({"kind": "zipf"}, "exponent is missing"),
         ({"kind": "zipf", "exponent": -1}, "at least 0, not -1"),
         ({"kind": "zipf", "exponent": float("nan")}, "not nan"),
+        ({"kind": "zipf", "exponent": 1e5}, "exponent must be at most 100"),
+        ({"kind": "tbe", "s": 1, "heavy_hitters": [0.0] * 1000}, "none has a probability"),
         ({"kind": "zipf", "exponent": 1, "alpha": 1}, "have no 'alpha'"),
         ({"kind": "tbe", "s": 1, "heavy_hitters": [0.7, 0.7]}, "sum of 1.4"),
         (_histogram(shares=[1.0]), "has 1 bins"),

@@ -101,6 +101,9 @@ def test_plans_come_back(tmp_path: Path) -> None:
     assert from_json(to_json(tables, options, 8, "m"), tables, "plan") == options
 
 
+_WHOLE = {"sharding_types": ["table_wise"]}
+
+
 def _with(**changes: Any) -> list[dict[str, Any]]:
     return [{"name": "a", "rows": 1000, "dim": 64, "pooling": 5} | changes]
 
@@ -119,12 +122,22 @@ def _with(**changes: Any) -> list[dict[str, Any]]:
         (_with(optimizer="lion"), "no optimizer 'lion'"),
         (_with(type="fp4"), "no type 'fp4'"),
         (_with(size=3), "unknown field 'size'"),
+        (_with(rows=10**400), "rows must be at most 1e+15"),
+        (_with(pooling={"kind": "fixed", "mean": 3, "std": 1}), "fixed has no 'std'"),
+        (_with(optimizer=["adam"]), "no optimizer ['adam']"),
+        (_with(type=["fp32"]), "no type ['fp32']"),
+        (_with(features=["x", "x"]), "features must be different"),
         (_with(lookups={"kind": "zipf"}), "table 0 (a): exponent is missing"),
+        (_with(lookups={"kind": "histogram", "lookups": 5}), "(a): distinct is missing"),
         (_with(constraints={"sharding_types": ["diagonal"]}), "no sharding type 'diagonal'"),
         (_with(constraints={"sharding_types": ["grid_shard"]}), "grid_shard are not planned yet"),
         (_with(constraints={"sharding_types": ["column_wise"]}, dim=32), "cannot be sharded"),
         ([*_with(), *_with()], "two tables named 'a'"),
         (_with(rows=10**12), "table a fits nowhere"),
+        (
+            [_with(name=name, rows=80_000_000, constraints=_WHOLE)[0] for name in "abcdefgh"],
+            "the 8 tables of",
+        ),
         ([{"name": "a", "rows": 5, "dim": 4}], "pooling is missing"),
     ],
 )
@@ -137,12 +150,43 @@ def test_bad_tables_are_named(
 
 
 @pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"tables": 1' + "0" * 5_000 + "}", b"\xff".decode("latin-1"), "{"]
+)
+def test_files_that_are_no_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    """Exit code 2, and the option and the file, of tables and of plans."""
+    bad = tmp_path / "bad.json"
+    bad.write_bytes(text.encode("latin-1"))
+    for option, arguments in (
+        ("--tables", _arguments(bad)),
+        ("--candidate", _arguments(_file(tmp_path), "--candidate", str(bad))),
+    ):
+        assert main(arguments) == 2
+        assert f"{option} {bad}" in " ".join(capsys.readouterr().err.split())
+
+
+def _plan(**changes: Any) -> str:
+    tables = {spec["name"]: {"sharding_type": "row_wise", "ranks": [0, 1]} for spec in _TABLES}
+    tables["a"] |= changes
+    return json.dumps({"version": 1, "plan": {"m": tables}})
+
+
+@pytest.mark.parametrize(
     ("plan", "message"),
     [
         ("[]", "is no sharding plan"),
         ("{", "is no JSON"),
         ('{"version": 9, "plan": {}}', "of version 9; this phantora reads version 1"),
+        ('{"plan": {}}', "of version None"),
         ('{"version": 1, "plan": {"m": {}}}', "says nothing of table a"),
+        ('{"version": 1, "plan": {"m": [1]}}', "module m must be an object"),
+        ('{"version": 1, "plan": {"m": {"a": 1}, "n": {"a": 1}}}', "table a in two modules"),
+        (_plan(ranks=[0, 7]), "table a cannot be row_wise on 2 ranks"),
+        (_plan(ranks=[0, -1]), "table a needs ranks from 0, not [0, -1]"),
+        (_plan(ranks=[0, 0.5]), "table a needs ranks from 0, not [0, 0.5]"),
+        (_plan(sharding_type="grid_shard"), "table a cannot be grid_shard"),
+        (_plan(sharding_spec={"shards": [{}]}), "table a has other shards than row_wise of 100001"),
     ],
 )
 def test_bad_plans_are_named(
