@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -25,6 +27,16 @@ class Equation(NamedTuple):
     right: _Sum
 
 
+def _equation(left: Iterable[tuple[int, ...]], right: Iterable[tuple[int, ...]]) -> Equation:
+    """Without what is a factor of all terms."""
+    terms = [Counter(one) for one in left], [Counter(one) for one in right]
+    common = functools.reduce(Counter.__and__, [*terms[0], *terms[1]]) + Counter()
+    made = (
+        tuple(sorted(tuple(sorted((one - common).elements())) for one in side)) for side in terms
+    )
+    return Equation(*made)
+
+
 def _equations(call: Call) -> Iterator[Equation]:
     """Between its sizes, as far as they do not hold for any map."""
     sides = [list(tensors_in(one)) for one in (*call.args, *call.outs)]
@@ -33,7 +45,7 @@ def _equations(call: Call) -> Iterator[Equation]:
     for number, (shapes, count) in enumerate(sums):
         for others, other in sums[:number]:
             if count == other > 0 and sorted(shapes) != sorted(others):
-                yield Equation(shapes, others)
+                yield _equation(shapes, others)
     if call.name.partition("::")[0] in COMMUNICATION and (
         "gather" in call.name or "scatter" in call.name
     ):
@@ -42,12 +54,12 @@ def _equations(call: Call) -> Iterator[Equation]:
         for shape in parts:
             times, rest = divmod(math.prod(shape), math.prod(least) or 1)
             if not rest and times:
-                yield Equation((shape,), ((times, *least),))
+                yield _equation((shape,), ((times, *least),))
     for name, value in named.items():
         if "split_sizes" in name and value:
             for side in sides:
                 yield from (
-                    Equation(tuple((one,) for one in value), ((tensor.shape[0],),))
+                    _equation(tuple((one,) for one in value), ((tensor.shape[0],),))
                     for tensor in side
                     if tensor.shape and tensor.shape[0] == sum(value)
                 )
@@ -61,7 +73,7 @@ def _slice(whole: Tensor, part: Tensor, named: dict[str, Any]) -> Iterator[Equat
     start, end = named.get("start") or 0, named.get("end")
     end = size if end is None else min(end, size)
     if step == 1 and 0 <= start < end and end - start == part.shape[dimension]:
-        yield Equation(((start,), (end - start,)) if start else ((end - start,),), ((end,),))
+        yield _equation(((start,), (end - start,)) if start else ((end - start,),), ((end,),))
 
 
 def _packed(told: dict[str, Any]) -> Iterator[Equation]:
@@ -81,7 +93,7 @@ def _packed(told: dict[str, Any]) -> Iterator[Equation]:
                 filled.append(max(fitting, key=math.prod))
                 begin += math.prod(filled[-1])
             if begin == whole[0]:
-                yield Equation(tuple(filled), (whole,))
+                yield _equation(tuple(filled), (whole,))
 
 
 class Solver:
@@ -107,6 +119,8 @@ class Solver:
             for size in {size for term in (*equation.left, *equation.right) for size in term}:
                 self._equations.setdefault(size, []).append(equation)
                 self._sizes.add(size)
+        self._failed: set[tuple[int, int]] = set()
+        """Choices that left another size none."""
         self._frozen = {size for size in self._sizes if size * error < 1}
         for call in calls:
             if "attention" in call.name:  # there are kernels for few sizes of heads
@@ -138,12 +152,14 @@ class Solver:
                 free.append(size)
             else:
                 return known
-            # It does not go together with the choices before: the last one is given up.
-            changed = [one for one in free if known[one] != one]
-            self.freeze([changed[-1]])
+            # It does not go together with the choices before: the last one is another.
+            last = [one for one in free if known[one] != one][-1]
+            self._failed.add((last, known[last]))
 
     def _choose(self, known: dict[int, int], size: int) -> bool:
         for candidate in (*self._candidates(size), size):
+            if (size, candidate) in self._failed:
+                continue
             found = dict(known)
             if self._follow(found, size, candidate):
                 known.update(found)
