@@ -31,6 +31,7 @@ from phantora_py.replay.container import Benchmark, tensor_numbers
 from phantora_py.replay.operators import COMMUNICATION, resolved
 from phantora_py.replay.player import DTYPES
 from phantora_py.replay.solver import Solver
+from phantora_py.text.units import percent_text
 from sim_server.errors import UsageError
 
 _PADDING_BYTES = 512
@@ -44,8 +45,9 @@ class Change:
     """What was changed. Errors are relative."""
 
     changed: int
-    sizes: int
-    """Different ones that are large enough to change."""
+    """How many sizes, without those that follow from others."""
+    kept: tuple[int, ...]
+    """Those that are large enough, and still could not be changed."""
     largest: dict[str, float]
     mean: dict[str, float]
     """By "sizes" (different ones), "elements" (of tensors), "bytes" (of storages), "FLOP" (of
@@ -157,10 +159,14 @@ class _Sizes:
     def fits(self, call: Call) -> bool:
         """Whether the operator gives the mapped results for the mapped arguments."""
         expected = [self.tensor(one) for one in tensors_in(call.outs)]
-        if not self.changed.intersection(sizes_in(call)) or call.name in _TOLD:
+        shapes = {one.shape for one in tensors_in([call.args, call.outs])}
+        sizes = {*sizes_in(call)}
+        if not self.changed & sizes or call.name in _TOLD:
             return True
         if call.name.partition("::")[0] in COMMUNICATION:
             return True  # equations tell what they need
+        if len(shapes) == 1 and not sizes - {*next(iter(shapes))}:
+            return True
         try:
             result, _, _, self.begins[call] = on_meta(call.schema, self.mapped(call))
         except (RuntimeError, NotImplementedError, TypeError, ValueError, IndexError):
@@ -316,8 +322,8 @@ def _change(
     errors: dict[str, Counter[float]] = {
         name: Counter() for name in ("sizes", "elements", "bytes", "FLOP")
     }
-    large = solver.changeable
-    errors["sizes"].update(abs(sizes.known[one] / one - 1) for one in large & solver.bounded)
+    large = solver.changeable & solver.bounded
+    errors["sizes"].update(abs(sizes.known[one] / one - 1) for one in large)
     for old, new in zip(before, after, strict=True):
         for first, second in zip(old["tensors"], new["tensors"], strict=True):
             if count := math.prod(first[3]):
@@ -332,8 +338,8 @@ def _change(
             errors["FLOP"][abs(counts[1] / counts[0] - 1)] += times
             flop = [total + times * count for total, count in zip(flop, counts, strict=True)]
     return Change(
-        len(sizes.changed),
-        len(large),
+        len(large & sizes.changed),
+        tuple(sorted(large - sizes.changed)),
         {name: max(found, default=0.0) for name, found in errors.items()},
         {
             name: sum(error * times for error, times in found.items()) / (found.total() or 1)
@@ -341,6 +347,31 @@ def _change(
         },
         flop[1] / flop[0] - 1 if flop[0] else None,
     )
+
+
+def change_lines(change: Change) -> list[str]:
+    """As text."""
+    names = {
+        "elements": "elements of tensors",
+        "bytes": "bytes of storages",
+        "FLOP": "FLOP of calls",
+    }
+    lines = [f"{change.changed} of {change.changed + len(change.kept)} sizes changed"]
+    if change.kept:
+        lines.append(f"  kept, with all that is made of them: {', '.join(map(str, change.kept))}")
+    lines += [
+        f"  {names.get(name, name)}: changed by {percent_text(most)} at most, "
+        f"{percent_text(change.mean[name])} in the mean"
+        for name, most in change.largest.items()
+    ]
+    if change.total_flop is not None:
+        sign = "+" if change.total_flop >= 0 else "-"
+        lines.append(f"  all FLOP: {sign}{percent_text(abs(change.total_flop))}")
+    return [
+        *lines,
+        f"  a step's time: by {percent_text(change.work)} at most, where kernels take as long as "
+        "their elements or FLOP say",
+    ]
 
 
 def _flop(schema: str, args: Any) -> int:

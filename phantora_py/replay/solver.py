@@ -109,7 +109,10 @@ class Solver:
         self._sizes = {size for shape in shapes for size in shape}
         self._sizes |= {size for call in calls for size in sizes_in(call)}
         self.bounded = {size for shape in shapes if len(shape) > 1 for size in shape}
-        """The others are of flat buffers and positions in them."""
+        """The others are of flat buffers and positions in them, or count another's elements."""
+        self.bounded -= {
+            math.prod(shape) for shape in shapes if sum(size > 1 for size in shape) > 1
+        }
         self._rows = {
             shape[-1] for _, shape, strides in tensors if len(shape) > 1 and strides[-1] == 1
         }
