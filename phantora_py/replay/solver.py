@@ -17,6 +17,8 @@ _ALIGNMENT = 64
 _VECTOR = 8
 """What kernels load at once: a size of a row keeps it as a divisor."""
 _CANDIDATES = 16
+_TRIES = 4
+"""So many choices of a size may leave another none, then it stays as it was."""
 
 _Sum = tuple[tuple[int, ...], ...]
 """Of products of sizes."""
@@ -76,6 +78,13 @@ def _slice(whole: Tensor, part: Tensor, named: dict[str, Any]) -> Iterator[Equat
         yield _equation(((start,), (end - start,)) if start else ((end - start,),), ((end,),))
 
 
+def _undivided(call: Call) -> set[int]:
+    """Sizes that an exchange of all with all divides by the number of ranks."""
+    named = dict(zip((name for name, _ in kinds(call.schema)), call.args, strict=False))
+    pairs = (("output", "output_split_sizes"), ("input", "input_split_sizes"))
+    return {named[tensor].shape[0] for tensor, splits in pairs if not named[splits]}
+
+
 def _packed(told: dict[str, Any]) -> Iterator[Equation]:
     """Flat buffers that others fill without gaps, as a bucket of gradients."""
     parts: dict[int, dict[int, list[tuple[int, ...]]]] = {}
@@ -128,6 +137,8 @@ class Solver:
         for call in calls:
             if "attention" in call.name:  # there are kernels for few sizes of heads
                 self._frozen |= {one.shape[-1] for one in tensors_in(call.args) if one.shape}
+            if "alltoall_base" in call.name:
+                self._frozen |= _undivided(call)
 
     @property
     def changeable(self) -> set[int]:
@@ -158,6 +169,8 @@ class Solver:
             # It does not go together with the choices before: the last one is another.
             last = [one for one in free if known[one] != one][-1]
             self._failed.add((last, known[last]))
+            if sum(1 for size, _ in self._failed if size == last) == _TRIES:
+                self.freeze([last])
 
     def _choose(self, known: dict[int, int], size: int) -> bool:
         for candidate in (*self._candidates(size), size):

@@ -59,11 +59,13 @@ class Program:
         self.told["tensors"].append([version, offset, dtype, list(shape), strides])
         return {"tensor": len(self.told["tensors"]) - 1}
 
-    def call(self, name: str, overload: str, args: list[Any], outs: list[Any]) -> None:
+    def call(
+        self, name: str, overload: str, args: list[Any], outs: list[Any], space: str = "aten"
+    ) -> None:
         """An operator."""
-        import torch  # noqa: PLC0415
+        import torch.distributed  # noqa: PLC0415
 
-        operator = getattr(getattr(torch.ops.aten, name), overload)
+        operator = getattr(getattr(getattr(torch.ops, space), name), overload)
         schema = str(operator._schema)
         if schema not in self.told["schemas"]:
             self.told["schemas"].append(schema)
@@ -225,3 +227,27 @@ def test_the_command_says_what_it_changed(tmp_path: Path) -> None:
     refused = done("--error", "0.2")
     assert refused.returncode == 2
     assert "--error is for --level 3" in refused.stderr
+
+
+def test_parts_of_collectives_fit() -> None:
+    """Gathered parts are as many times a part; exchanges have sums of their splits, or keep what
+    they divide."""
+    made = Program()
+    part, whole = made.tensor(640), made.tensor(2 * 640)
+    group: list[Any] = [None, False, -1]
+    made.call("_allgather_base_", "default", [whole, part, *group], [whole, None], "c10d")
+    sent, got = made.tensor(1300, 24), made.tensor(1100, 24)
+    splits = [[300, 800], [200, 1100]]
+    exchange = ("alltoall_base_", "default")
+    made.call(*exchange, [got, sent, None, *splits, False, -1], [None], "c10d")
+    sides = made.tensor(1500, 2), made.tensor(1500, 2)
+    made.call(*exchange, [*sides, None, [], [], False, -1], [None], "c10d")
+    after, change = bucket(made.benchmark, ERROR, SALT)
+    sizes = shapes(after.ranks[0])
+    assert sizes[1] == [2 * sizes[0][0]]
+    assert sizes[0] != [640]
+    args = after.ranks[0]["events"][1]["args"]
+    assert (sum(args[4]), sum(args[3])) == (sizes[2][0], sizes[3][0])
+    assert args[4] != splits[1]
+    assert sizes[4] == sizes[5] == [1500, 2]
+    assert 1500 in change.kept
