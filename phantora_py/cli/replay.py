@@ -16,6 +16,7 @@ from sim_server.errors import UsageError
 from sim_server.files.output_file import require_output
 
 _SALT_BYTES = 32
+_ERROR = 0.1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,10 +76,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     hide.add_argument(
         "--level",
         type=int,
-        choices=[1, 2],
+        choices=[1, 2, 3],
         default=1,
         help="1 (default): texts become tokens; operators of other libraries, or with texts of the "
-        "program, become proxies; 2: also those of torchvision and FBGEMM",
+        "program, become proxies; 2: also those of torchvision and FBGEMM; 3: also, "
+        "sizes of tensors are rounded",
+    )
+    hide.add_argument(
+        "--error",
+        type=float,
+        metavar="E",
+        help="with --level 3: the most by which a size may change (default: 0.1, 10 %%)",
     )
     score = add("score", _score, "compare the replay's run with the original's")
     score.add_argument("replayed", type=Path, metavar="REPLAY.phr", help="data file of the replay")
@@ -153,18 +161,25 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _obfuscate(options: argparse.Namespace) -> None:
+    from phantora_py.replay.buckets import bucket, change_lines  # noqa: PLC0415
     from phantora_py.replay.container import read_benchmark, write_benchmark  # noqa: PLC0415
     from phantora_py.replay.obfuscate import obfuscate  # noqa: PLC0415
 
     _require_torch()
     require_output(options.output, "-o", [options.file])
-    benchmark, replaced = obfuscate(
-        read_benchmark(options.file), options.level, secrets.token_bytes(_SALT_BYTES)
-    )
+    if options.error is not None and options.level != 3:
+        raise UsageError("--error is for --level 3: lower levels change no sizes.")
+    salt = secrets.token_bytes(_SALT_BYTES)
+    benchmark, replaced = obfuscate(read_benchmark(options.file), min(options.level, 2), salt)
+    lines = [f"  proxy of {name}: {count:,}" for name, count in sorted(replaced.items())]
+    if options.level == 3:
+        error = _ERROR if options.error is None else options.error
+        benchmark, change = bucket(benchmark, error, salt)
+        lines += change_lines(change)
     write_benchmark(benchmark, options.output)
     print(f"level {options.level}: {sum(replaced.values()):,} operators became proxies")
-    for name, count in sorted(replaced.items()):
-        print(f"  proxy of {name}: {count:,}")
+    for line in lines:
+        print(line)
 
 
 def _score(options: argparse.Namespace) -> None:

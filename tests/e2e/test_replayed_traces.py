@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from phantora_runs import EXAMPLES, Phantora
 
+from phantora_py.replay.buckets import bucket
 from phantora_py.replay.build import add_waits, build, coverage
 from phantora_py.replay.container import read_benchmark, write_benchmark
 from phantora_py.replay.obfuscate import obfuscate
@@ -50,6 +51,18 @@ def test_a_replay_is_as_the_original(phantora: Phantora, tmp_path: Path, example
     assert found["kernels_equal"], found["kernels_differing"]
     assert found["collectives_equal"], found["collectives_differing"]
     assert found["iteration_ns"]["change"] == 0
+    rounded, change = bucket(hidden, 0.1, b"salt")
+    assert {one for row in rounded.ranks[0]["tensors"] for one in row[3]}.isdisjoint(
+        {768, 1024, 2048, 3072, 50304} - {*change.kept}
+    )
+    assert change.changed > len(change.kept)
+    write_benchmark(rounded, shared)
+    rerun = phantora.run(OPTIONS, [*words[1:-1], str(shared)])
+    assert rerun.exit_code == 0, rerun.errors
+    found = score(rerun.path, replayed.path)
+    assert found["kernels"]["change"] == 0
+    assert found["collectives"]["change"] == 0
+    assert 0 < abs(found["iteration_ns"]["change"]) <= change.work
     again = tmp_path / "again.bench"
     write_benchmark(benchmark, again)
     assert again.read_bytes() == bench.read_bytes()
