@@ -129,7 +129,7 @@ class Nothing:
         """That is all for the moment."""
 
     def note(self, message: str) -> None:
-        """No rank gets on."""
+        """No rank makes progress."""
 
 
 def measure(ranks: int, seconds: float) -> tuple[float, float]:

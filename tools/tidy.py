@@ -106,6 +106,8 @@ WORDS = {
     "a matter of luck": "differs from run to run",
     "how-maniest": "the number of",
     "prospects": "what the module does, as program_check",
+    "hangs on": "depends on",
+    "gets on": "makes progress",
     "mixer": "what it does, as line_merger",
 }
 _SOURCES = (".py", ".pyi", ".cc", ".h", ".c", ".md", ".toml", ".proto")

@@ -288,7 +288,7 @@ class IdleWatch:
         return lasted_ns >= QUIET_NS
 
     def forget(self, rank: int) -> None:
-        """Starts anew for a rank that showed a sign of life."""
+        """Starts again for a rank that did something."""
         self._windows.pop(rank, None)
 
 

@@ -394,7 +394,7 @@ def _run(chosen: RunOptions) -> int:
 def _run_folded(chosen: RunOptions) -> int:
     """The folding is found out, and changed where a witness does something else."""
     if chosen.mesh is not None or chosen.apart is not None:
-        raise UsageError("--fold auto finds the mesh itself: leave --mesh and --apart away.")
+        raise UsageError("--fold auto finds the mesh itself: leave --mesh and --apart out.")
     speaks = not chosen.quiet
     if speaks:
         error_console().print("--fold auto: rank 0 runs first, to see which groups it makes")

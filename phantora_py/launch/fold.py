@@ -33,7 +33,7 @@ def choose_fold(
     _check_rest(options, launch)
     fold = Fold(_mesh(options.fold, options.mesh, layout.ranks))
     if fold.replicas == 1:
-        raise UsageError(f"--fold {options.fold} leaves no rank out: leave the option away.")
+        raise UsageError(f"--fold {options.fold} leaves no rank out: remove the option.")
     apart = _apart(fold, options.apart)
     fold = replace(fold, apart=apart, searches=options.fold_searches)
     _check_nodes(fold, cluster, layout)

@@ -104,7 +104,7 @@ class RunOptions:
     listen: str | None = None
     """Address of this host, or HOST:PORT, at which the agents of the others find the server."""
     stall_limit_s: float | None = None
-    """After so long in which no rank gets on the run fails; None: never."""
+    """The run fails if no rank makes progress for so long; None: never."""
     shown_ranks: frozenset[int] | None = None
     """Ranks whose output is shown; None: all."""
     log_dir: Path | None = None

@@ -40,7 +40,7 @@ class CachedTimer:
             before = self._entries.get(key)
             if before is None or self._preference(entry) > self._preference(before):
                 self._entries[key] = entry
-        # Later entries are not used as neighbours: their order may differ from run to run.
+        # Entries that come later are not neighbours: their order may differ from run to run.
         self._neighbours = dict(self._entries)
         self._families: dict[str, Neighbours] | None = None
         self._timings: dict[str, Timing] = {}

@@ -2,7 +2,7 @@
 
 What is not zero is anywhere, so for each such element a row of the dense operand is fetched. From
 the cache, where the operand fits it: then it comes from memory once. A triangular solve is counted
-as the product with its matrix: how many rows wait for others hangs on where its elements are.
+as the product with its matrix: how many rows wait for others depends on where its elements are.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from sim_server.log.run_log import Reply
 
 
 class RankSource(Protocol):
-    """One rank. What it does next may hang on the answers to its waits, and on nothing else."""
+    """One rank. What it does next may depend on the answers to its waits, and on nothing else."""
 
     rank: int
     """From 0."""

@@ -221,7 +221,7 @@ def test_an_old_kernel_does_not_tell_of_packets(
     assert not packets.are_under_way()
 
 
-def test_a_rank_stays_still_until_something_comes_to_it_or_it_gets_on() -> None:
+def test_a_rank_stays_still_until_something_comes_to_it_or_it_goes_on() -> None:
     """It is not even looked at: here a process that works takes the place of one that slept."""
     calls = Calls()
     still = watch(calls)

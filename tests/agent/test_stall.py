@@ -1,4 +1,4 @@
-"""Who gets on, and who does not, as far as the user is told."""
+"""Which ranks make progress, and which do not, as far as the user is told."""
 
 import struct
 from pathlib import Path
@@ -14,11 +14,11 @@ TURN = struct.pack("<BBHIQI", RecordKind.WAIT, 0, 0, 0, 0, WaitKind.OUTSIDE).lju
 
 
 @pytest.mark.parametrize(
-    ("cells", "clock_ns", "gets_on"),
+    ("cells", "clock_ns", "progresses"),
     [(TURN, 4000, False), (2 * TURN, 10**6, False), (TURN, 10**9, True), (TURN + WORK, 4000, True)],
 )
-def test_who_polls_gets_on_only_if_its_clock_does(
-    cells: bytes, clock_ns: int, gets_on: bool
+def test_a_rank_that_polls_makes_progress_only_if_its_clock_does(
+    cells: bytes, clock_ns: int, progresses: bool
 ) -> None:
     """Turns in which a rank comes back and waits again are none; a sleep of the program is one."""
     now_s = [0.0]
@@ -26,4 +26,4 @@ def test_who_polls_gets_on_only_if_its_clock_does(
     assert only_takes_turns(cells) == (WORK not in cells)
     now_s[0] = 61.0
     stall.heard(0, clock_ns, only_turns=only_takes_turns(cells))
-    assert stall.is_over() != gets_on
+    assert stall.is_over() != progresses

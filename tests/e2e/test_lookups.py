@@ -1,4 +1,4 @@
-"""`--lookups`: what a run takes hangs on how often rows repeat; plans carried out as programs."""
+"""`--lookups`: what a run takes depends on how often rows repeat; plans carried out as programs."""
 
 from __future__ import annotations
 

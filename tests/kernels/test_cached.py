@@ -135,7 +135,7 @@ def test_the_same_driver_comes_first_and_another_is_told() -> None:
 
 
 def test_what_is_added_later_is_nobodys_neighbour() -> None:
-    """Its own signature takes it; the time of others does not hang on the order of arrivals."""
+    """Its own signature takes it; the time of others does not depend on the order of arrivals."""
     timer = CachedTimer(MODELS, [], NEW)
     timer.add(entry(product(64), 1e5))
     assert timer.time(product(64)).duration_ns == 100_000

@@ -55,10 +55,10 @@ def test_gradients_of_an_embedding_go_to_the_rows_that_there_is_room_for() -> No
 
 
 def test_others_find_zeros() -> None:
-    """But where the work hangs on what nobody knows, nothing is measured."""
+    """But where the work depends on what nobody knows, nothing is measured."""
     assert missing_contents(launch("_Z4workPfj", (1, 5)), pointers(64, 5), []) == []
     name = "_ZN2at6native19compute_grad_weightIflEEvPKT0_PKT_PS2_"
-    with pytest.raises(Refusal, match="nobody knows"):
+    with pytest.raises(Refusal, match="values are not known"):
         missing_contents(launch(name), pointers(0, 0, 0), [])
     with pytest.raises(Refusal, match="is not told"):
         missing_contents(launch(BACKWARD, (3, 48), (4, 64)), pointers(64, 0, 64), [])

@@ -28,7 +28,7 @@ from sim_server.records.writer import announcement
 from sim_server.simulation import Simulation
 
 RANKS, LIAR = 3, 1
-# Rounds in which nobody gets on: then a real rank would be found waiting for nothing.
+# Rounds without progress: then a real rank would be found waiting for nothing.
 PATIENCE = 3
 STATISTICS: list[dict[str, Any]] = [
     {"kind": "memory", "device": 0, "allocated_peak_bytes": 5, "reserved_peak_bytes": 6},

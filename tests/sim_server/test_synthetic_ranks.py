@@ -45,7 +45,7 @@ def test_generators_have_the_history_of_ranks() -> None:
 
 
 def test_a_generator_is_told_the_answer() -> None:
-    """What it does next may hang on it: here the number of a communicator."""
+    """What it does next may depend on it: here the number of a communicator."""
     seen = []
 
     def joins(rank: int) -> Steps:

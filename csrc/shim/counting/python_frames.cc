@@ -40,7 +40,7 @@ struct RuleOf {
 // A dictionary compares keys whose hashes collide, which depends on addresses and on the hash seed. What dies with the last
 // reference to it dies on whatever thread had that. Imports differ from
 // run to run by what is compiled already and what the forked parent has imported; messages, paths and stack traces by
-// where and how the rank was started; compilers, by what is in their caches; waits, by when others get on.
+// where and how the rank was started; compilers, by what is in their caches; waits, by how far others are.
 // docs/decisions/host-time.md says what that leaves out.
 constexpr RuleOf kRules[] = {
     {"", "__eq__", Rule::LeftOut},

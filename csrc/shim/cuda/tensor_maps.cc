@@ -131,7 +131,7 @@ bool is_box(const Tensor& tensor, const cuuint32_t* box) noexcept {
   return (tensor.interleave != CU_TENSOR_MAP_INTERLEAVE_NONE || is_whole) && is_swizzled_right(tensor, box[0]);
 }
 
-// Corners of a box of pixels, whose precision hangs on the number of dimensions beside image and channel.
+// Corners of a box of pixels, whose precision depends on the number of dimensions beside image and channel.
 bool are_corners(cuuint32_t rank, const int* lower, const int* upper) noexcept {
   if (!lower || !upper) return false;
   const int limit = rank == 3 ? 32768 : rank == 4 ? 128 : 16;

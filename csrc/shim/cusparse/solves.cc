@@ -1,5 +1,5 @@
 // Triangular systems of equations with a sparse matrix. They are counted as products with their matrix: how many rows
-// wait for others hangs on where its elements are.
+// wait for others depends on where its elements are.
 #include "shim/calls/library.h"
 #include "shim/cusparse/context.h"
 

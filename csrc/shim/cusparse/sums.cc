@@ -1,4 +1,4 @@
-// Sums and products of two sparse matrices. How many elements of the result are not zero hangs on where those of the
+// Sums and products of two sparse matrices. How many elements of the result are not zero depends on where those of the
 // operands are, which nobody computes: they are taken to be anywhere, each alike, and the program is given what is then
 // to be expected.
 #include <algorithm>

@@ -1,4 +1,4 @@
-// NVLink and topology: every GPU of a simulated node hangs on the node's NVSwitches with all its links.
+// NVLink and topology: every GPU of a simulated node is connected to the node's NVSwitches with all its links.
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>

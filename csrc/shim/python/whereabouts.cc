@@ -1,4 +1,4 @@
-// The agent says of a rank that does not get on where it is (phantora_py/agent/stall.py). A signal handler that looks
+// The agent says of a rank without progress where it is (phantora_py/agent/stall.py). A signal handler that looks
 // would have to trust frames that are being made or freed just then, and interrupts the program. So the rank only
 // leaves the addresses behind, and the agent reads this process's memory through the kernel: an address that is wrong by
 // then gives an error there and nothing here.

@@ -51,7 +51,7 @@ void each_known_now(const Extent& extent, const std::function<void(std::uintptr_
   known_now().each_in(extent.pointer(), extent.bytes(), visit);
 }
 
-// What is not in place yet hangs on peers; then the memory is looked at when all before has been done.
+// What is not in place yet depends on peers; then the memory is looked at when all before has been done.
 bool is_pending(const Extents& extents) noexcept {
   return std::any_of(extents.begin(), extents.end(), [](const Extent& extent) {
     return may_be_known(extent.pointer(), extent.bytes()) && writes_are_queued(extent.pointer(), extent.bytes());

@@ -110,8 +110,8 @@ extern "C" {
 
 PH_EXPORT std::uint64_t ph_value_bytes() noexcept { return ph::config().value_bytes; }
 
-// The elements in row-major order to `to`. 0: not all are known. What the tensor hangs on may wait for peers, and then
-// so does the caller.
+// The elements in row-major order to `to`. 0: not all are known. If what the tensor depends on waits for peers, so does
+// the caller.
 PH_EXPORT int ph_read_values(const void* data, std::uint64_t element_bytes, std::uint64_t dimensions,
                              const std::int64_t* sizes, const std::int64_t* strides, void* to) noexcept {
   Strided tensor;
