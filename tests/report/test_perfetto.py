@@ -30,6 +30,8 @@ from sim_server.records import MarkerKind, MemoryKind
 Event = dict[str, Any]
 Place = tuple[int, int]
 """Process and thread."""
+Opened = tuple[str, str, int, dict[str, Any]]
+"""Category, name, begin, arguments."""
 
 
 @dataclass
@@ -40,8 +42,8 @@ class Read:
     threads: dict[Place, str] = field(default_factory=dict)
     slices: list[tuple[Place, str, str, int, int]] = field(default_factory=list)
     """Place, category, name, begin, duration."""
-    arguments: dict[tuple[Place, str, int], dict[str, Any]] = field(default_factory=dict)
-    """By place, name and begin."""
+    arguments: list[tuple[Place, str, int, int, str]] = field(default_factory=list)
+    """Place, name, begin, duration, arguments as text."""
     flows: dict[int, list[Place]] = field(default_factory=dict)
     """In the order of their begins: so Perfetto draws its arrows."""
     ends: set[int] = field(default_factory=set)
@@ -58,7 +60,7 @@ class Reader:
     def __init__(self, content: bytes) -> None:
         self._tracks: dict[int, Any] = {}
         self._interned: dict[str, dict[int, str]] = defaultdict(dict)
-        self._open: dict[Place, list[tuple[str, str, int]]] = defaultdict(list)
+        self._open: dict[Place, list[Opened]] = defaultdict(list)
         self.read = Read()
         packets = require_perfetto().Trace.FromString(content).packet
         assert packets[0].sequence_flags == 1  # what comes before it is forgotten
@@ -118,18 +120,26 @@ class Reader:
             return
         place = (track.thread.pid, track.thread.tid)
         if kind == "TYPE_SLICE_END":
-            category, name, begin_ns = self._open[place].pop()
-            self.read.slices.append((place, category, name, begin_ns, time_ns - begin_ns))
+            self._add(place, self._open[place].pop(), time_ns)
             return
         if kind == "TYPE_SLICE_BEGIN":
-            self._open[place].append((category, name, time_ns))
+            self._open[place].append((category, name, time_ns, arguments))
         else:
             assert kind == "TYPE_INSTANT"
-            self.read.slices.append((place, category, name, time_ns, 0))
-        self.read.arguments[place, name, time_ns] = arguments
+            self._add(place, (category, name, time_ns, arguments), time_ns)
         for flow in (*event.flow_ids, *event.terminating_flow_ids):
             self.read.flows.setdefault(flow, []).append(place)
         self.read.ends |= {*event.terminating_flow_ids}
+
+    def _add(self, place: Place, opened: Opened, end_ns: int) -> None:
+        category, name, begin_ns, arguments = opened
+        length_ns = end_ns - begin_ns
+        self.read.slices.append((place, category, name, begin_ns, length_ns))
+        self.read.arguments.append((place, name, begin_ns, length_ns, as_text(arguments)))
+
+
+def as_text(arguments: dict[str, Any]) -> str:
+    return str(sorted(arguments.items()))
 
 
 def read(data: RunData, *options: str) -> Read:
@@ -164,16 +174,18 @@ def assert_equal(found: Read, by_rank: list[Event], of_all: list[Event], run: in
         if event["ph"] == "X"
     ]
     assert sorted(found.slices) == sorted(slices)
+    arguments = []
     for event in events:
         if event["ph"] == "X":
             left_out = ("device", "stream", "correlation")
-            arguments = {k: v for k, v in event.get("args", {}).items() if k not in left_out}
-            key = place_of(event), event["name"], ns(event["ts"])
-            assert found.arguments[key] == arguments
+            told = {k: v for k, v in event.get("args", {}).items() if k not in left_out}
+            times_ns = ns(event["ts"]), ns(event["dur"])
+            arguments.append((place_of(event), event["name"], *times_ns, as_text(told)))
+    assert sorted(found.arguments) == sorted(arguments)
     for name, names in (("process_name", found.processes), ("thread_name", found.threads)):
-        told = [event for event in events if event["name"] == name]
-        keys = [event["pid"] if name == "process_name" else place_of(event) for event in told]
-        args = [event["args"]["name"] for event in told]
+        named = [event for event in events if event["name"] == name]
+        keys = [event["pid"] if name == "process_name" else place_of(event) for event in named]
+        args = [event["args"]["name"] for event in named]
         assert names == dict(zip(keys, args, strict=True))
     counts = [
         (event["pid"], event["name"], ns(event["ts"]), *event["args"].values())
@@ -274,6 +286,22 @@ def test_sends(tmp_path: Path) -> None:
     spans["id"][spans["kind"] == COMMUNICATION] = 1
     found = read(two_iterations(tmp_path / "a.phr", operations=operations, spans=spans))
     assert [(1, 7), (0, 7)] in found.flows.values()
+
+
+def test_a_group_of_operations(tmp_path: Path) -> None:
+    """They begin together: each keeps its own end and arguments."""
+    by_rank: list[list[Span]] = [
+        [(COMMUNICATION, 0, 5, end_ns) for end_ns in (20, 20, 50)] for _ in range(2)
+    ]
+    operations = [
+        {**OPERATION, "arrivals_ns": [5, 5], "moves_ns": 5, "ends_ns": [end_ns] * 2, "bytes": size}
+        for end_ns, size in ((20, 1), (20, 2), (50, 3))
+    ]
+    spans = make_run(tmp_path / "a.phr", by_rank, operations=operations).spans
+    spans["id"] = [0, 1, 2] * 2
+    spans = spans[spans["end_ns"].argsort(kind="stable")]
+    data = make_run(tmp_path / "a.phr", by_rank, operations=operations, spans=spans)
+    assert_equal(read(data), *as_json(data), run=2)
 
 
 def test_a_name_is_told_once(tmp_path: Path) -> None:
