@@ -28,8 +28,8 @@ from phantora_py.report.window import whole_run
 from sim_server.records import MarkerKind, MemoryKind
 
 Event = dict[str, Any]
-Place = tuple[int, int]
-"""Process and thread."""
+Place = tuple[int, str]
+"""Process, and name of the thread."""
 Opened = tuple[str, str, int, dict[str, Any]]
 """Category, name, begin, arguments."""
 
@@ -39,7 +39,8 @@ class Read:
     """What Perfetto makes of a trace."""
 
     processes: dict[int, str] = field(default_factory=dict)
-    threads: dict[Place, str] = field(default_factory=dict)
+    threads: list[Place] = field(default_factory=list)
+    """In their order on the screen."""
     slices: list[tuple[Place, str, str, int, int]] = field(default_factory=list)
     """Place, category, name, begin, duration."""
     arguments: list[tuple[Place, str, int, int, str]] = field(default_factory=list)
@@ -81,6 +82,11 @@ class Reader:
         for event in sorted(events, key=lambda event: event[0]):
             self._take(*event)
         assert not any(self._open.values())
+        threads = [one for one in self._tracks.values() if one.HasField("thread")]
+        assert threads == sorted(threads, key=lambda one: one.sibling_order_rank)
+        tids = {one.thread.tid for one in threads}
+        assert len(tids) == len(threads)
+        assert tids.isdisjoint(self.read.processes)  # Perfetto would take it for the main thread
 
     def _describe(self, track: Any) -> None:
         assert track.uuid not in self._tracks
@@ -91,7 +97,7 @@ class Reader:
         if track.HasField("thread"):
             parent = self._tracks[track.parent_uuid].process
             assert parent.pid == track.thread.pid
-            self.read.threads[parent.pid, track.thread.tid] = track.thread.thread_name
+            self.read.threads.append((parent.pid, track.thread.thread_name))
 
     def _names(self, event: Any) -> tuple[str, str, dict[str, Any]]:
         """Those that are known at this place of the file."""
@@ -118,7 +124,7 @@ class Reader:
             process = self._tracks[track.parent_uuid].process.pid
             self.read.counts.append((process, track.name, time_ns, value))
             return
-        place = (track.thread.pid, track.thread.tid)
+        place = (track.thread.pid, track.thread.thread_name)
         if kind == "TYPE_SLICE_END":
             self._add(place, self._open[place].pop(), time_ns)
             return
@@ -157,8 +163,19 @@ def as_json(data: RunData, *options: str) -> tuple[list[Event], list[Event]]:
     return [event for one in sorted(folder.iterdir()) for event in events_of(one)], events_of(file)
 
 
-def place_of(event: Event) -> Place:
-    return event["pid"], event["tid"]
+class Places:
+    """Where events of JSON are."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self._names = {
+            (event["pid"], event["tid"]): event["args"]["name"]
+            for event in events
+            if event["name"] == "thread_name"
+        }
+        self.all = [(pid, name) for (pid, _), name in sorted(self._names.items())]
+
+    def of(self, event: Event) -> Place:
+        return event["pid"], self._names[event["pid"], event["tid"]]
 
 
 def ns(microseconds: float) -> int:
@@ -168,8 +185,14 @@ def ns(microseconds: float) -> int:
 def assert_equal(found: Read, by_rank: list[Event], of_all: list[Event], run: int) -> None:
     """Ranks' own files have the calls, and the file of all the run's own process `run`."""
     events = by_rank + [event for event in of_all if event["pid"] == run]
+    places = Places(events)
+    assert sorted(found.threads) == sorted(places.all)
+    for pid in found.processes:
+        assert [one for one in found.threads if one[0] == pid] == [
+            one for one in places.all if one[0] == pid
+        ]
     slices = [
-        (place_of(event), event["cat"], event["name"], ns(event["ts"]), ns(event["dur"]))
+        (places.of(event), event["cat"], event["name"], ns(event["ts"]), ns(event["dur"]))
         for event in events
         if event["ph"] == "X"
     ]
@@ -180,13 +203,11 @@ def assert_equal(found: Read, by_rank: list[Event], of_all: list[Event], run: in
             left_out = ("device", "stream", "correlation")
             told = {k: v for k, v in event.get("args", {}).items() if k not in left_out}
             times_ns = ns(event["ts"]), ns(event["dur"])
-            arguments.append((place_of(event), event["name"], *times_ns, as_text(told)))
+            arguments.append((places.of(event), event["name"], *times_ns, as_text(told)))
     assert sorted(found.arguments) == sorted(arguments)
-    for name, names in (("process_name", found.processes), ("thread_name", found.threads)):
-        named = [event for event in events if event["name"] == name]
-        keys = [event["pid"] if name == "process_name" else place_of(event) for event in named]
-        args = [event["args"]["name"] for event in named]
-        assert names == dict(zip(keys, args, strict=True))
+    assert found.processes == {
+        event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"
+    }
     counts = [
         (event["pid"], event["name"], ns(event["ts"]), *event["args"].values())
         for event in events
@@ -198,10 +219,11 @@ def assert_equal(found: Read, by_rank: list[Event], of_all: list[Event], run: in
 
 def assert_same_arrows(found: Read, by_rank: list[Event], of_all: list[Event]) -> None:
     """From calls to what they issued, and from part to part of operations."""
+    places = Places(by_rank + of_all)
     chains: dict[tuple[str, int], list[Place]] = defaultdict(list)
     for event in by_rank + of_all:
         if event["ph"] in "stf":
-            chains[event["cat"], event["id"]].append(place_of(event))
+            chains[event["cat"], event["id"]].append(places.of(event))
     drawn = [chain for chain in found.flows.values() if len(chain) > 1]
     assert sorted(drawn) == sorted(chains.values())
     launches = [key for key in chains if key[0] == "ac2g"]
@@ -220,7 +242,7 @@ def test_the_same_as_the_json(tmp_path: Path) -> None:
     found = read(data)
     assert_equal(found, *as_json(data), run=2)
     assert (2, "NIC, all", 1_950_000, 75.0) in found.counts
-    assert ((1, 7), "kernel", "k", 1_000_000, 900_000) in found.slices
+    assert ((1, "stream 0"), "kernel", "k", 1_000_000, 900_000) in found.slices
     assert {*found.processes} == {0, 1, 2}
     part = ("--trace-iterations", "1", "--trace-ranks", "1")
     found = read(data, *part)
@@ -252,9 +274,9 @@ def test_several_gpus_and_ranges(tmp_path: Path) -> None:
     data = make_run(tmp_path / "a.phr", [spans], markers, spans=rows)
     found = read(data)
     assert_equal(found, *as_json(data), run=1)
-    ranges = [one[2:] for one in found.slices if one[0] == (0, 2)]
+    ranges = [one[2:] for one in found.slices if one[0] == (0, "NVTX ranges")]
     assert sorted(ranges) == [("a", 1, 2), ("a", 3, 4), ("b", 1, 1), ("c", 1, 0)]
-    assert {"GPU 0 stream 0", "GPU 1 stream 0"} <= {*found.threads.values()}
+    assert {"GPU 0 stream 0", "GPU 1 stream 0"} <= {name for _, name in found.threads}
 
 
 def test_waits_that_overlap(tmp_path: Path) -> None:
@@ -270,7 +292,7 @@ def test_waits_that_overlap(tmp_path: Path) -> None:
     assert_equal(found, *as_json(data), run=1)
     by_thread = defaultdict(list)
     for (_, thread), _, _, begin_ns, length_ns in sorted(found.slices):
-        by_thread[found.threads[0, thread]].append((begin_ns, begin_ns + length_ns))
+        by_thread[thread].append((begin_ns, begin_ns + length_ns))
     assert by_thread == {
         "host": [(0, 50), (50, 60), (70, 95)],
         "host, thread 2": [(10, 90)],
@@ -285,7 +307,7 @@ def test_sends(tmp_path: Path) -> None:
     spans = two_iterations(tmp_path / "a.phr", operations=operations).spans
     spans["id"][spans["kind"] == COMMUNICATION] = 1
     found = read(two_iterations(tmp_path / "a.phr", operations=operations, spans=spans))
-    assert [(1, 7), (0, 7)] in found.flows.values()
+    assert [(1, "stream 0"), (0, "stream 0")] in found.flows.values()
 
 
 def test_a_group_of_operations(tmp_path: Path) -> None:
@@ -302,6 +324,14 @@ def test_a_group_of_operations(tmp_path: Path) -> None:
     spans = spans[spans["end_ns"].argsort(kind="stable")]
     data = make_run(tmp_path / "a.phr", by_rank, operations=operations, spans=spans)
     assert_equal(read(data), *as_json(data), run=2)
+
+
+def test_numbers_of_streams(tmp_path: Path) -> None:
+    """Whatever a data file may have."""
+    rows = make_run(tmp_path / "a.phr", [[(COPY, 0, 0, 5)]]).spans
+    rows["stream"] = 2**32 - 1
+    data = make_run(tmp_path / "a.phr", [[(COPY, 0, 0, 5)]], spans=rows)
+    assert_equal(read(data), *as_json(data), run=1)
 
 
 def test_a_name_is_told_once(tmp_path: Path) -> None:

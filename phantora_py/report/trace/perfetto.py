@@ -183,11 +183,14 @@ class PerfettoWriter:
         )
 
     def _describe_thread(self, one: Thread) -> None:
-        process = one.process.number
+        """Numbers of threads are unique in a trace, and that of a process is its main thread's."""
+        track = next(self._uuids)
+        tid = self._data.ranks + track
         self._tracks[one] = self._describe(
-            thread={"pid": process, "tid": one.number, "thread_name": one.name},
+            track,
+            thread={"pid": one.process.number, "tid": tid, "thread_name": one.name},
             parent_uuid=self._tracks[one.process],
-            sibling_order_rank=one.number,
+            sibling_order_rank=track,
         )
 
     def _describe_counter(self, one: Counter) -> int:
