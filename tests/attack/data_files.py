@@ -148,7 +148,8 @@ def _views(directory: Path, path: Path, rng: random.Random) -> None:
     elif chosen == 2:
         make_page(data)
     elif chosen == 3:
-        write_trace(data, directory / "trace.json", None, None)
+        for name in ("trace.json", "trace.pftrace"):
+            write_trace(data, directory / name, None, None)
     elif chosen == 4:
         runs = [read_configuration(one, "a", None) for one in (path, directory / "good.phr")]
         json.dumps(compare(runs, Prices({}, None)))

@@ -6,7 +6,6 @@ import gzip
 import io
 import itertools
 import sys
-import types
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -14,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import COPY, FILL, HOST_WAIT, KERNEL, Marker, Span, make_run
+from google.protobuf import runtime_version
+from google.protobuf.runtime_version import VersionError
+from made_runs import COMMUNICATION, COPY, FILL, HOST_WAIT, KERNEL, Marker, Span, make_run
 from test_links import with_links
 from test_page import OPERATION, two_iterations
 from test_trace import events_of
@@ -27,8 +28,10 @@ from phantora_py.report.window import whole_run
 from sim_server.records import MarkerKind, MemoryKind
 
 Event = dict[str, Any]
-Place = tuple[int, int]
-"""Process and thread."""
+Place = tuple[int, str]
+"""Process, and name of the thread."""
+Opened = tuple[str, str, int, dict[str, Any]]
+"""Category, name, begin, arguments."""
 
 
 @dataclass
@@ -36,11 +39,12 @@ class Read:
     """What Perfetto makes of a trace."""
 
     processes: dict[int, str] = field(default_factory=dict)
-    threads: dict[Place, str] = field(default_factory=dict)
+    threads: list[Place] = field(default_factory=list)
+    """In their order on the screen."""
     slices: list[tuple[Place, str, str, int, int]] = field(default_factory=list)
     """Place, category, name, begin, duration."""
-    arguments: dict[tuple[Place, str, int], dict[str, Any]] = field(default_factory=dict)
-    """By place, name and begin."""
+    arguments: list[tuple[Place, str, int, int, str]] = field(default_factory=list)
+    """Place, name, begin, duration, arguments as text."""
     flows: dict[int, list[Place]] = field(default_factory=dict)
     """In the order of their begins: so Perfetto draws its arrows."""
     ends: set[int] = field(default_factory=set)
@@ -57,7 +61,7 @@ class Reader:
     def __init__(self, content: bytes) -> None:
         self._tracks: dict[int, Any] = {}
         self._interned: dict[str, dict[int, str]] = defaultdict(dict)
-        self._open: dict[Place, list[tuple[str, str, int]]] = defaultdict(list)
+        self._open: dict[Place, list[Opened]] = defaultdict(list)
         self.read = Read()
         packets = require_perfetto().Trace.FromString(content).packet
         assert packets[0].sequence_flags == 1  # what comes before it is forgotten
@@ -78,6 +82,11 @@ class Reader:
         for event in sorted(events, key=lambda event: event[0]):
             self._take(*event)
         assert not any(self._open.values())
+        threads = [one for one in self._tracks.values() if one.HasField("thread")]
+        assert threads == sorted(threads, key=lambda one: one.sibling_order_rank)
+        tids = {one.thread.tid for one in threads}
+        assert len(tids) == len(threads)
+        assert tids.isdisjoint(self.read.processes)  # Perfetto would take it for the main thread
 
     def _describe(self, track: Any) -> None:
         assert track.uuid not in self._tracks
@@ -88,7 +97,7 @@ class Reader:
         if track.HasField("thread"):
             parent = self._tracks[track.parent_uuid].process
             assert parent.pid == track.thread.pid
-            self.read.threads[parent.pid, track.thread.tid] = track.thread.thread_name
+            self.read.threads.append((parent.pid, track.thread.thread_name))
 
     def _names(self, event: Any) -> tuple[str, str, dict[str, Any]]:
         """Those that are known at this place of the file."""
@@ -115,20 +124,28 @@ class Reader:
             process = self._tracks[track.parent_uuid].process.pid
             self.read.counts.append((process, track.name, time_ns, value))
             return
-        place = (track.thread.pid, track.thread.tid)
+        place = (track.thread.pid, track.thread.thread_name)
         if kind == "TYPE_SLICE_END":
-            category, name, begin_ns = self._open[place].pop()
-            self.read.slices.append((place, category, name, begin_ns, time_ns - begin_ns))
+            self._add(place, self._open[place].pop(), time_ns)
             return
         if kind == "TYPE_SLICE_BEGIN":
-            self._open[place].append((category, name, time_ns))
+            self._open[place].append((category, name, time_ns, arguments))
         else:
             assert kind == "TYPE_INSTANT"
-            self.read.slices.append((place, category, name, time_ns, 0))
-        self.read.arguments[place, name, time_ns] = arguments
+            self._add(place, (category, name, time_ns, arguments), time_ns)
         for flow in (*event.flow_ids, *event.terminating_flow_ids):
             self.read.flows.setdefault(flow, []).append(place)
         self.read.ends |= {*event.terminating_flow_ids}
+
+    def _add(self, place: Place, opened: Opened, end_ns: int) -> None:
+        category, name, begin_ns, arguments = opened
+        length_ns = end_ns - begin_ns
+        self.read.slices.append((place, category, name, begin_ns, length_ns))
+        self.read.arguments.append((place, name, begin_ns, length_ns, as_text(arguments)))
+
+
+def as_text(arguments: dict[str, Any]) -> str:
+    return str(sorted(arguments.items()))
 
 
 def read(data: RunData, *options: str) -> Read:
@@ -146,8 +163,19 @@ def as_json(data: RunData, *options: str) -> tuple[list[Event], list[Event]]:
     return [event for one in sorted(folder.iterdir()) for event in events_of(one)], events_of(file)
 
 
-def place_of(event: Event) -> Place:
-    return event["pid"], event["tid"]
+class Places:
+    """Where events of JSON are."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self._names = {
+            (event["pid"], event["tid"]): event["args"]["name"]
+            for event in events
+            if event["name"] == "thread_name"
+        }
+        self.all = [(pid, name) for (pid, _), name in sorted(self._names.items())]
+
+    def of(self, event: Event) -> Place:
+        return event["pid"], self._names[event["pid"], event["tid"]]
 
 
 def ns(microseconds: float) -> int:
@@ -157,23 +185,29 @@ def ns(microseconds: float) -> int:
 def assert_equal(found: Read, by_rank: list[Event], of_all: list[Event], run: int) -> None:
     """Ranks' own files have the calls, and the file of all the run's own process `run`."""
     events = by_rank + [event for event in of_all if event["pid"] == run]
+    places = Places(events)
+    assert sorted(found.threads) == sorted(places.all)
+    for pid in found.processes:
+        assert [one for one in found.threads if one[0] == pid] == [
+            one for one in places.all if one[0] == pid
+        ]
     slices = [
-        (place_of(event), event["cat"], event["name"], ns(event["ts"]), ns(event["dur"]))
+        (places.of(event), event["cat"], event["name"], ns(event["ts"]), ns(event["dur"]))
         for event in events
         if event["ph"] == "X"
     ]
     assert sorted(found.slices) == sorted(slices)
+    arguments = []
     for event in events:
         if event["ph"] == "X":
             left_out = ("device", "stream", "correlation")
-            arguments = {k: v for k, v in event.get("args", {}).items() if k not in left_out}
-            key = place_of(event), event["name"], ns(event["ts"])
-            assert found.arguments[key] == arguments
-    for name, names in (("process_name", found.processes), ("thread_name", found.threads)):
-        told = [event for event in events if event["name"] == name]
-        keys = [event["pid"] if name == "process_name" else place_of(event) for event in told]
-        args = [event["args"]["name"] for event in told]
-        assert names == dict(zip(keys, args, strict=True))
+            told = {k: v for k, v in event.get("args", {}).items() if k not in left_out}
+            times_ns = ns(event["ts"]), ns(event["dur"])
+            arguments.append((places.of(event), event["name"], *times_ns, as_text(told)))
+    assert sorted(found.arguments) == sorted(arguments)
+    assert found.processes == {
+        event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"
+    }
     counts = [
         (event["pid"], event["name"], ns(event["ts"]), *event["args"].values())
         for event in events
@@ -185,10 +219,11 @@ def assert_equal(found: Read, by_rank: list[Event], of_all: list[Event], run: in
 
 def assert_same_arrows(found: Read, by_rank: list[Event], of_all: list[Event]) -> None:
     """From calls to what they issued, and from part to part of operations."""
+    places = Places(by_rank + of_all)
     chains: dict[tuple[str, int], list[Place]] = defaultdict(list)
     for event in by_rank + of_all:
         if event["ph"] in "stf":
-            chains[event["cat"], event["id"]].append(place_of(event))
+            chains[event["cat"], event["id"]].append(places.of(event))
     drawn = [chain for chain in found.flows.values() if len(chain) > 1]
     assert sorted(drawn) == sorted(chains.values())
     launches = [key for key in chains if key[0] == "ac2g"]
@@ -207,7 +242,7 @@ def test_the_same_as_the_json(tmp_path: Path) -> None:
     found = read(data)
     assert_equal(found, *as_json(data), run=2)
     assert (2, "NIC, all", 1_950_000, 75.0) in found.counts
-    assert ((1, 7), "kernel", "k", 1_000_000, 900_000) in found.slices
+    assert ((1, "stream 0"), "kernel", "k", 1_000_000, 900_000) in found.slices
     assert {*found.processes} == {0, 1, 2}
     part = ("--trace-iterations", "1", "--trace-ranks", "1")
     found = read(data, *part)
@@ -219,7 +254,7 @@ def test_the_same_as_the_json(tmp_path: Path) -> None:
 
 
 def test_several_gpus_and_ranges(tmp_path: Path) -> None:
-    """Ranges that begin or end together are one in the other; what takes no time is there."""
+    """Ranges that begin together are one in the other; what takes no time is there."""
     spans: list[Span] = [
         (FILL, 0, 0, 5),
         (HOST_WAIT, 6, 6, 9),
@@ -227,7 +262,7 @@ def test_several_gpus_and_ranges(tmp_path: Path) -> None:
         (FILL, 11, 20, 20),
     ]
     pushed: list[tuple[int, str]] = [(1, "a"), (1, "b"), (1, "c")]
-    pops = (1, 3, 3)
+    pops = (1, 2, 3)
     markers: list[Marker] = [
         *((0, time_ns, MarkerKind.RANGE_PUSH, name) for time_ns, name in pushed),
         *((0, time_ns, MarkerKind.RANGE_POP, "") for time_ns in pops),
@@ -239,9 +274,9 @@ def test_several_gpus_and_ranges(tmp_path: Path) -> None:
     data = make_run(tmp_path / "a.phr", [spans], markers, spans=rows)
     found = read(data)
     assert_equal(found, *as_json(data), run=1)
-    ranges = [one[2:] for one in found.slices if one[0] == (0, 2)]
-    assert sorted(ranges) == [("a", 1, 2), ("a", 3, 4), ("b", 1, 2), ("c", 1, 0)]
-    assert {"GPU 0 stream 0", "GPU 1 stream 0"} <= {*found.threads.values()}
+    ranges = [one[2:] for one in found.slices if one[0] == (0, "NVTX ranges")]
+    assert sorted(ranges) == [("a", 1, 2), ("a", 3, 4), ("b", 1, 1), ("c", 1, 0)]
+    assert {"GPU 0 stream 0", "GPU 1 stream 0"} <= {name for _, name in found.threads}
 
 
 def test_waits_that_overlap(tmp_path: Path) -> None:
@@ -257,7 +292,7 @@ def test_waits_that_overlap(tmp_path: Path) -> None:
     assert_equal(found, *as_json(data), run=1)
     by_thread = defaultdict(list)
     for (_, thread), _, _, begin_ns, length_ns in sorted(found.slices):
-        by_thread[found.threads[0, thread]].append((begin_ns, begin_ns + length_ns))
+        by_thread[thread].append((begin_ns, begin_ns + length_ns))
     assert by_thread == {
         "host": [(0, 50), (50, 60), (70, 95)],
         "host, thread 2": [(10, 90)],
@@ -268,8 +303,35 @@ def test_waits_that_overlap(tmp_path: Path) -> None:
 def test_sends(tmp_path: Path) -> None:
     """Perfetto lets an arrow begin where a part began first; both parts have it."""
     send = {**OPERATION, "kind": "send", "members": [0, 1]}
-    found = read(two_iterations(tmp_path / "a.phr", operations=[send]))
-    assert [(1, 7), (0, 7)] in found.flows.values()
+    operations = [OPERATION, send]
+    spans = two_iterations(tmp_path / "a.phr", operations=operations).spans
+    spans["id"][spans["kind"] == COMMUNICATION] = 1
+    found = read(two_iterations(tmp_path / "a.phr", operations=operations, spans=spans))
+    assert [(1, "stream 0"), (0, "stream 0")] in found.flows.values()
+
+
+def test_a_group_of_operations(tmp_path: Path) -> None:
+    """They begin together: each keeps its own end and arguments."""
+    by_rank: list[list[Span]] = [
+        [(COMMUNICATION, 0, 5, end_ns) for end_ns in (20, 20, 50)] for _ in range(2)
+    ]
+    operations = [
+        {**OPERATION, "arrivals_ns": [5, 5], "moves_ns": 5, "ends_ns": [end_ns] * 2, "bytes": size}
+        for end_ns, size in ((20, 1), (20, 2), (50, 3))
+    ]
+    spans = make_run(tmp_path / "a.phr", by_rank, operations=operations).spans
+    spans["id"] = [0, 1, 2] * 2
+    spans = spans[spans["end_ns"].argsort(kind="stable")]
+    data = make_run(tmp_path / "a.phr", by_rank, operations=operations, spans=spans)
+    assert_equal(read(data), *as_json(data), run=2)
+
+
+def test_numbers_of_streams(tmp_path: Path) -> None:
+    """Whatever a data file may have."""
+    rows = make_run(tmp_path / "a.phr", [[(COPY, 0, 0, 5)]]).spans
+    rows["stream"] = 2**32 - 1
+    data = make_run(tmp_path / "a.phr", [[(COPY, 0, 0, 5)]], spans=rows)
+    assert_equal(read(data), *as_json(data), run=1)
 
 
 def test_a_name_is_told_once(tmp_path: Path) -> None:
@@ -319,13 +381,6 @@ def test_a_run_without_anything(tmp_path: Path) -> None:
     }
 
 
-class TooOld(types.ModuleType):
-    """A protobuf that generated code refuses."""
-
-    def __getattr__(self, name: str) -> Any:
-        raise RuntimeError("gencode 6.31.1 runtime 5.29.6")
-
-
 def test_without_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -339,12 +394,15 @@ def test_without_the_package(
         return " ".join(capsys.readouterr().err.split())
 
     monkeypatch.setitem(sys.modules, module, None)
-    assert "perfetto, which is not installed: pip install 'phantora[perfetto]'" in refused()
+    assert "missing or older than 0.59: pip install 'phantora[perfetto]'" in refused()
     assert main(["report", str(data.path), "--trace", str(tmp_path / "a.json")]) == 0
     monkeypatch.delitem(sys.modules, module)
-    monkeypatch.setitem(sys.modules, "google.protobuf.runtime_version", TooOld("old"))
-    monkeypatch.setitem(sys.modules, "google.protobuf", TooOld("old"))
-    assert "cannot be imported: gencode 6.31.1 runtime 5.29.6" in refused()
+
+    def refuse(*_: object) -> None:
+        raise VersionError("gencode 6.31.1 runtime 5.29.6.")
+
+    monkeypatch.setattr(runtime_version, "ValidateProtobufRuntimeVersion", refuse)
+    assert "the installed protobuf: gencode 6.31.1 runtime 5.29.6. To install" in refused()
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""The run as a trace, in the format of PyTorch's profiler (docs/trace.md)."""
+"""The run as a trace, for Perfetto and for tools of PyTorch's profiler (docs/trace.md)."""

@@ -144,7 +144,10 @@ class Trace:
             hosts.append(Thread(process, _MORE_HOSTS + number, f"host, thread {number}"))
         yield process
         yield from (host, ranges, steps, *streams.values(), *hosts[1:])
-        yield from self._device_slices(rank, spans[on_device], host if launches else None)
+        device_spans = spans[on_device]
+        # Operations of a group begin together; the longer ones come first.
+        order = np.lexsort((-device_spans["end_ns"], device_spans["start_ns"]))
+        yield from self._device_slices(rank, device_spans[order], host if launches else None)
         for lane, span in waits:
             label = self._labels.of(int(span["kind"]), int(span["id"]))
             yield Slice(hosts[lane], label, int(span["start_ns"]), int(span["end_ns"]))

@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO
 
+from google.protobuf.runtime_version import VersionError
+
 from phantora_py.data import RunData
 from phantora_py.report.trace.events import (
     BYTES_IN_USE,
@@ -41,13 +43,14 @@ def require_perfetto() -> Any:
         return importlib.import_module(_MODULE)
     except ImportError as error:
         raise UsageError(
-            "A trace in Perfetto's format needs the Python package perfetto, which is not "
-            "installed: pip install 'phantora[perfetto]'"
+            "A trace in Perfetto's format needs the Python package perfetto, which is missing or "
+            "older than 0.59: pip install 'phantora[perfetto]'"
         ) from error
-    except Exception as error:  # protobuf's own, which versions of it before 5.27 lack
+    except VersionError as error:
         raise UsageError(
-            "A trace in Perfetto's format needs the Python package perfetto, which cannot be "
-            f"imported: {error}. To install what goes together: pip install 'phantora[perfetto]'"
+            "A trace in Perfetto's format needs the Python package perfetto, which does not go "
+            f"with the installed protobuf: {error} To install what does: pip install "
+            "'phantora[perfetto]'"
         ) from error
 
 
@@ -80,7 +83,7 @@ class PerfettoWriter:
     def write(self, items: Iterable[Item]) -> None:
         """Write all of a trace."""
         descriptor = self._messages.TrackDescriptor
-        # For what has no parent; otherwise ranks and threads are in the order of their names.
+        # Without this `sibling_order_rank` is of no effect on processes and threads.
         self._describe(
             uuid=0,
             process_ordering=descriptor.PROCESS_ORDERING_EXPLICIT,
@@ -180,11 +183,14 @@ class PerfettoWriter:
         )
 
     def _describe_thread(self, one: Thread) -> None:
-        process = one.process.number
+        """Numbers of threads are unique in a trace, and that of a process is its main thread's."""
+        track = next(self._uuids)
+        tid = self._data.ranks + track
         self._tracks[one] = self._describe(
-            thread={"pid": process, "tid": one.number, "thread_name": one.name},
+            track,
+            thread={"pid": one.process.number, "tid": tid, "thread_name": one.name},
             parent_uuid=self._tracks[one.process],
-            sibling_order_rank=one.number,
+            sibling_order_rank=track,
         )
 
     def _describe_counter(self, one: Counter) -> int:
