@@ -59,7 +59,7 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 def kinds(schema: str) -> Iterator[tuple[str, str]]:
     """Of each argument its name, and what its numbers are: "size", "index", "stride" (of a size
     beside it), "offset", "scalar" or nothing of these."""
-    symbolic = {*_SYMBOLIC.findall(schema.partition("->")[0])}
+    symbolic = {*_SYMBOLIC.findall(schema.rpartition(" -> ")[0])}
     arguments = parsed(schema).arguments
     names = [one.name for one in arguments]
     for argument in arguments:

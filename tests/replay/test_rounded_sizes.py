@@ -195,6 +195,19 @@ def test_it_runs() -> None:
     assert not player.substituted
 
 
+def test_lengths_of_splits_are_sizes() -> None:
+    made = Program()
+    whole = made.tensor(1280, 2)
+    halves = [made.tensor(640, 2, offset=begin, of=0) for begin in (0, 1280)]
+    made.call("split", "Tensor", [whole, 640, 0], [halves])
+    after, _ = bucket(made.benchmark, ERROR, SALT)
+    (size, _), (half, _), _ = shapes(after.ranks[0])
+    assert half not in (640, 1280)
+    assert size == 2 * half
+    assert after.ranks[0]["events"][0]["args"][1] == half
+    assert after.ranks[0]["tensors"][2][1] == size
+
+
 def test_what_cannot_be_bucketed_is_refused() -> None:
     made = Program()
     first, second, third = (made.tensor(4, 4) for _ in range(3))
