@@ -63,9 +63,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     play.add_argument(
         "--device", choices=["cuda", "cpu"], help="default: cuda if there is one, else cpu"
     )
-    hide = add("obfuscate", _obfuscate, "remove names and texts from a benchmark, to share it")
-    hide.add_argument("file", type=Path, metavar="X.bench", help="the benchmark")
-    hide.add_argument(
+    hide_help = "remove names and texts from a benchmark, to share it"
+    _add_obfuscate_arguments(add("obfuscate", _obfuscate, hide_help))
+    score = add("score", _score, "compare the replay's run with the original's")
+    score.add_argument("replayed", type=Path, metavar="REPLAY.phr", help="data file of the replay")
+    score.add_argument(
+        "original", type=Path, metavar="ORIGINAL.phr", help="data file of the traced run"
+    )
+    score.add_argument("--json", action="store_true", help="print the figures as JSON")
+
+
+def _add_obfuscate_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="X.bench", help="the benchmark")
+    parser.add_argument(
         "-o",
         "--output",
         type=Path,
@@ -73,7 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="Y.bench",
         help="the obfuscated benchmark to write",
     )
-    hide.add_argument(
+    parser.add_argument(
         "--level",
         type=int,
         choices=[1, 2, 3],
@@ -82,18 +92,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "program, become proxies; 2: also those of torchvision and FBGEMM; 3: also, "
         "sizes of tensors are rounded",
     )
-    hide.add_argument(
+    parser.add_argument(
         "--error",
         type=float,
         metavar="E",
         help="with --level 3: the most by which a size may change (default: 0.1, 10 %%)",
     )
-    score = add("score", _score, "compare the replay's run with the original's")
-    score.add_argument("replayed", type=Path, metavar="REPLAY.phr", help="data file of the replay")
-    score.add_argument(
-        "original", type=Path, metavar="ORIGINAL.phr", help="data file of the traced run"
-    )
-    score.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
