@@ -17,7 +17,7 @@ MICRO_BATCHES = (1, 4)
 THREADS = 32
 
 
-class Stage(nn.Module):
+class Stage(nn.Module):  # type: ignore[misc]
     """Threads of its worker take turns in it, of which one at most waits for the GPU."""
 
     def __init__(self, device: str) -> None:
@@ -38,7 +38,7 @@ class Stage(nn.Module):
         return [rpc.RRef(one) for one in self.parameters()]
 
 
-class Pipeline(nn.Module):
+class Pipeline(nn.Module):  # type: ignore[misc]
     def __init__(self, workers: list[str]) -> None:
         super().__init__()
         self.stages = [
