@@ -198,6 +198,8 @@ class Player:
             return self._groups[event.get("group", value)].group_name
         if isinstance(value, str) and "Device" in kind:
             return self._torch.device(self._place(value.partition(":")[0]))
+        if isinstance(value, str) and "Generator" in kind:
+            return None  # the device's own: what is drawn is not replayed
         # Pinned memory is of GPUs.
         return value and self._is_gpu if name == "pin_memory" else value
 

@@ -195,6 +195,17 @@ def test_it_runs() -> None:
     assert not player.substituted
 
 
+def test_a_generator_is_the_device_s_own() -> None:
+    """A trace has a text for one, with which no operator can be called."""
+    made = Program()
+    drawn = made.tensor(2, TOKENS, dtype="long int")
+    args = [9, [2, TOKENS], "Generator(device='cpu')", 4, None, None, None]
+    made.call("randint", "generator", args, [drawn])
+    player = Player(made.benchmark, 0, "cpu")
+    player.run()
+    assert not player.substituted
+
+
 def test_lengths_of_splits_are_sizes() -> None:
     made = Program()
     whole = made.tensor(1280, 2)
