@@ -194,14 +194,20 @@ class Player:
             return self._number(value["tensor"], kind) or self._tensor(value["tensor"])
         if kind in (_GROUP, _REDUCE):
             return self._object(kind, event)
-        if isinstance(value, str) and name == "group_name":
-            return self._groups[event.get("group", value)].group_name
-        if isinstance(value, str) and "Device" in kind:
-            return self._torch.device(self._place(value.partition(":")[0]))
-        if isinstance(value, str) and "Generator" in kind:
-            return None  # the device's own: what is drawn is not replayed
+        if isinstance(value, str):
+            return self._text(value, kind, event, name)
         # Pinned memory is of GPUs.
         return value and self._is_gpu if name == "pin_memory" else value
+
+    def _text(self, value: str, kind: str, event: Mapping[str, Any], name: str) -> Any:
+        """A text, or what the trace has one for."""
+        if name == "group_name":
+            return self._groups[event.get("group", value)].group_name
+        if "Device" in kind:
+            return self._torch.device(self._place(value.partition(":")[0]))
+        if "Generator" in kind:
+            return None  # the device's own: what is drawn is not replayed
+        return value
 
     def _object(self, kind: str, event: Mapping[str, Any]) -> Any:
         """What the trace names only."""
