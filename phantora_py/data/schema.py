@@ -448,9 +448,8 @@ def check_spans(
     kinds = spans["kind"]
     limits = np.zeros(256, np.int64)
     limits[KERNEL_SPAN] = timings
-    limits[COPY_SPAN] = limits[FILL_SPAN] = 1 << 32
+    limits[[COPY_SPAN, FILL_SPAN, HOST_WAIT_SPAN]] = 1 << 32
     limits[COMMUNICATION_SPAN] = len(operations)
-    limits[HOST_WAIT_SPAN] = max(WaitKind) + 1
     wrong = {
         "is of a rank that there is not": spans["rank"] >= ranks,
         "is of no kind": ~np.isin(
@@ -458,6 +457,7 @@ def check_spans(
         ),
         "refers to nothing": spans["id"] >= limits[kinds],
         "is of no kind of copy": (kinds == COPY_SPAN) & ~np.isin(spans["id"], list(CopyKind)),
+        "is of no kind of wait": (kinds == HOST_WAIT_SPAN) & ~np.isin(spans["id"], list(WaitKind)),
         "ends before it starts": spans["end_ns"] < spans["start_ns"],
         "starts before it was issued": spans["start_ns"] < spans["issue_ns"],
         "was issued before the run": spans["issue_ns"] < 0,

@@ -6,8 +6,9 @@ import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import made_runs
 import pytest
-from made_runs import KERNEL, make_run
+from made_runs import HOST_WAIT, KERNEL, make_run
 
 import phantora_py
 from phantora_py.cli import main
@@ -168,6 +169,14 @@ def test_a_file_of_another_version(capsys: pytest.CaptureFixture[str], tmp_path:
             f"phantora: usage: {path} was written by {age} version of phantora (schema {schema}, "
             "this one reads 2); install that version to read it"
         )
+
+
+@pytest.mark.parametrize("wait", [0, 200])
+def test_a_wait_of_no_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait: int) -> None:
+    """Views ask for its name."""
+    monkeypatch.setitem(made_runs._IDS, HOST_WAIT, wait)
+    with pytest.raises(UsageError, match=r"a\.phr is damaged: .*span 0 is of no kind of wait"):
+        make_run(tmp_path / "a.phr", [[(HOST_WAIT, 5, 6, 9)]])
 
 
 def test_spans_are_read_once(tmp_path: Path) -> None:
