@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,7 @@ def mutate_member(rng: random.Random, name: str, content: bytes) -> bytes:
     is_known = name.endswith((".json", ".npy"))
     if is_known and rng.random() < 0.9:
         # Another change may have damaged it, or made a number of more digits than Python prints.
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, TokenError):
             return change(rng, content)
     return mutate_bytes(rng, content)
 
