@@ -102,9 +102,9 @@ def measure(path: Path, folder: Path, rounds: int) -> Results:
     return results
 
 
-def main() -> int:
-    """Measures and prints."""
-    options = parser(__doc__)
+def measure_file(description: str | None, measure: Callable[[Path, Path, int], Results]) -> int:
+    """Measures what is made of a data file, the caller's or that of a new run, and prints it."""
+    options = parser(description)
     options.add_argument("file", type=Path, nargs="?", help="a data file; default: of a new run")
     options.add_argument("--ranks", type=int, default=64, help="of the new run")
     options.add_argument("--rounds", type=int, default=3)
@@ -117,4 +117,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(measure_file(__doc__, measure))

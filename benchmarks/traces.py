@@ -10,11 +10,10 @@ the interpreter. The JSON of all ranks lacks the calls that issued work; the oth
 from __future__ import annotations
 
 import sys
-import tempfile
 from pathlib import Path
 
-from measurement import Results, median, parser
-from report import make_file, time_command
+from measurement import Results, median
+from report import measure_file, time_command
 
 # All others are compared with the first.
 FORMATS = {
@@ -52,19 +51,5 @@ def measure(path: Path, folder: Path, rounds: int) -> Results:
     return results
 
 
-def main() -> int:
-    """Measures and prints."""
-    options = parser(__doc__)
-    options.add_argument("file", type=Path, nargs="?", help="a data file; default: of a new run")
-    options.add_argument("--ranks", type=int, default=64, help="of the new run")
-    options.add_argument("--rounds", type=int, default=3)
-    arguments = options.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        path = arguments.file or make_file(folder, arguments.ranks)
-        measure(path, folder, arguments.rounds).show(arguments.json)
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(measure_file(__doc__, measure))

@@ -403,28 +403,3 @@ def test_without_the_package(
 
     monkeypatch.setattr(runtime_version, "ValidateProtobufRuntimeVersion", refuse)
     assert "the installed protobuf: gencode 6.31.1 runtime 5.29.6. To install" in refused()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--trace", "a.pftrace", "--trace-ranks", "0,7"], "there is no rank 7"),
-        (["--trace", "a.pftrace", "--trace-iterations", "2"], "the run has 1 whole iterations"),
-        (["--trace", "none/a.pftrace"], "--trace none/a.pftrace cannot be written: the directory"),
-        (["--trace", "run.pftrace"], "--trace run.pftrace is what is read"),
-    ],
-)
-def test_what_cannot_be_written(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    options: list[str],
-    message: str,
-) -> None:
-    """As for JSON: says what is wrong; the data file is never overwritten."""
-    monkeypatch.chdir(tmp_path)
-    two_iterations(Path("run.pftrace"))
-    before = Path("run.pftrace").read_bytes()
-    assert main(["report", "run.pftrace", *options]) == 2
-    assert message in " ".join(capsys.readouterr().err.split())
-    assert Path("run.pftrace").read_bytes() == before

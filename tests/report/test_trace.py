@@ -214,6 +214,11 @@ def test_part_of_a_run(tmp_path: Path) -> None:
         (["--trace", "a.json", "--trace-ranks", "0,7"], "there is no rank 7; the run has ranks 0"),
         (["--trace", "a.json", "--trace-iterations", "2"], "the run has 1 whole iterations"),
         (["--trace", "none/a.json"], "--trace none/a.json cannot be written: the directory"),
+        (
+            ["--trace", "a.pftrace", "--trace-ranks", "0,7"],
+            "there is no rank 7; the run has ranks 0",
+        ),
+        (["--trace", "none/a.pftrace"], "--trace none/a.pftrace cannot be written: the directory"),
         (["--trace", "a.phr"], "a.phr is not a directory"),
         (["--trace-ranks", "1"], "say what --trace OUT is to write"),
     ],
