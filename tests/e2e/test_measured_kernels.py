@@ -108,7 +108,7 @@ def test_operations_of_every_class_are_measured(phantora: Phantora, tmp_path: Pa
     assert found is not None
     assert found["restarts"] == 0
     assert {row["class"] for row in found["refused"]} <= {"embedding"}
-    assert all("indices that nobody knows" in row["reason"] for row in found["refused"])
+    assert all("indices whose values are not known" in row["reason"] for row in found["refused"])
     measurements = measured(tmp_path)
     assert found["measured"] == len(measurements) > 200
     # The call for a grouped product prepares its groups with a kernel of its own.

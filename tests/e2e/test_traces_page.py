@@ -24,7 +24,7 @@ def test_every_command_of_the_page_works(tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     commands = [command for command, _ in steps((ROOT / "docs/traces.md").read_text("utf-8"))]
-    assert len(commands) == 10
+    assert len(commands) >= 10
     for command in commands:
         done = subprocess.run(
             ["bash", "-ec", command],
