@@ -67,12 +67,12 @@ class RunData:
     far as it had been written.
     """
 
-    def __init__(self, path: Path, iteration: str | None = None) -> None:
+    def __init__(self, path: Path | str, iteration: str | None = None) -> None:
         """Open `path`. `iteration`: what ends one, as `--iteration` says; None: as the run said.
 
         Raises: UsageError if it is missing, not a data file, cut short, or of another version.
         """
-        self.path = path
+        self.path = Path(path)
         self._iteration = iteration
         self.broke_off = False
         self._archive = self._open()

@@ -8,7 +8,9 @@ from typing import Any
 from phantora_py.plan.options import Option
 from phantora_py.plan.tables import SHARDING_TYPES, Table
 from sim_server.errors import UsageError
+from sim_server.files.schema import shown
 
+FORMAT = "phantora sharding plan"
 VERSION = 1
 
 
@@ -20,7 +22,7 @@ def to_json(
         table.name: _parameter(table, option, gpus_per_node)
         for table, option in zip(tables, options, strict=True)
     }
-    return {"format": "phantora sharding plan", "version": VERSION, "plan": {module: plan}}
+    return {"format": FORMAT, "version": VERSION, "plan": {module: plan}}
 
 
 def _parameter(table: Table, option: Option, gpus_per_node: int) -> dict[str, Any]:
@@ -82,6 +84,8 @@ def from_json(content: Any, tables: Sequence[Table], where: str) -> list[Option]
     """The placement of these tables that a plan's JSON holds. Raises: UsageError."""
     if not isinstance(content, dict) or not isinstance(content.get("plan"), dict):
         raise UsageError(f"{where} is no sharding plan: it has no plan by module")
+    if content.get("format", FORMAT) != FORMAT:
+        raise UsageError(f"{where} is no {FORMAT}: its format is {shown(content['format'])}")
     if content.get("version") != VERSION:
         raise UsageError(
             f"{where} is a sharding plan of version {content.get('version')!r}; this phantora "
@@ -97,6 +101,11 @@ def from_json(content: Any, tables: Sequence[Table], where: str) -> list[Option]
     missing = [table.name for table in tables if table.name not in found]
     if missing:
         raise UsageError(f"{where} says nothing of table {missing[0]}")
+    if others := sorted(set(found) - {table.name for table in tables}):
+        raise UsageError(
+            f"{where} places table {others[0]}, which --tables does not have: its time would be "
+            "left out"
+        )
     return [_option(found[table.name], table, f"{where}: table {table.name}") for table in tables]
 
 

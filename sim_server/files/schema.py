@@ -40,16 +40,17 @@ class Fault(ValueError):  # noqa: N818 - names what is found
         return f"{self.path.lstrip('.')}: {self.what}" if self.path else self.what
 
 
-def parse(content: bytes | str) -> Any:
+def parse(content: bytes | str, is_by_hand: bool = False) -> Any:
     """The value of a JSON text. Raises: Fault if it is none, or one that only an attack has: not a
-    number, or brackets without end.
+    number, or brackets without end; in a text that is written by hand, a key twice.
     """
     brackets = (b"[", b"{") if isinstance(content, bytes) else ("[", "{")
     containers = sum(map(content.count, brackets))  # type: ignore[arg-type]
     if containers > _LEAST_CONTAINERS + len(content) // _CHARACTERS_PER_CONTAINER:
         raise Fault(f"it has {containers:,} lists and objects in {len(content):,} characters")
     try:
-        return json.loads(content, parse_constant=_refuse_constant)
+        pairs = _without_twice if is_by_hand else None
+        return json.loads(content, parse_constant=_refuse_constant, object_pairs_hook=pairs)
     except RecursionError as error:
         raise Fault("its lists and objects lie too deep in each other") from error
     except Fault:
@@ -60,6 +61,15 @@ def parse(content: bytes | str) -> Any:
 
 def _refuse_constant(name: str) -> NoReturn:
     raise Fault(f"it is not JSON: {name} is not a number")
+
+
+def _without_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise Fault(f"an object has {shown(key)} twice")
+        found[key] = value
+    return found
 
 
 def shown(value: object) -> str:
