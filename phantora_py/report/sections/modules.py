@@ -74,19 +74,13 @@ def lines(made: ModuleTimes | None) -> list[str]:
         return []
     rows = table(made)
     whole_ns = sum(row["gpu_ns"] for row in rows) or 1.0
-    phases = _phases(rows)
-    names = [*phases, "exposed comm."]
     width = max(len(row["name"]) for row in rows[:_MOST])
-    said = [
-        f"  modules    {percent_text(made['named_share'])} of GPU time has a module or a phase",
-        f"    {'':{width}}   GPU time          {'   '.join(f'{name:>13}' for name in names)}",
-    ]
+    said = [f"  modules    {percent_text(made['named_share'])} of GPU time has a module or a phase"]
     for row in rows[:_MOST]:
-        times_ns = [*(row["phases_ns"][phase] for phase in phases), row["exposed_ns"]]
-        shown = "   ".join(f"{duration_text(one) if one else '-':>13}" for one in times_ns)
-        share = percent_text(row["gpu_ns"] / whole_ns)
-        time = f"{duration_text(row['gpu_ns']):>8} {share:>6}"
-        said.append(f"    {escape(row['name']):{width}}   {time}   {shown}")
+        times_ns = {**row["phases_ns"], "exposed communication": row["exposed_ns"]}
+        parts = "   ".join(f"{name} {duration_text(one)}" for name, one in times_ns.items() if one)
+        time = f"{duration_text(row['gpu_ns']):>8} {percent_text(row['gpu_ns'] / whole_ns):>6}"
+        said.append(f"    {escape(row['name']):{width}}   {time}   {parts}")
     if len(rows) > _MOST:
         left_ns = sum(row["gpu_ns"] for row in rows[_MOST:])
         said.append(f"    and {len(rows) - _MOST} more, {percent_text(left_ns / whole_ns)}")
