@@ -69,7 +69,8 @@ def predict(run: Run) -> Prediction:
     with tempfile.TemporaryDirectory() as folder:
         first, second = f"{folder}/run.phr", f"{folder}/scaled.phr"
         summary = as_is = _summary(
-            *("run", "--cluster", run.cluster, "--ranks", str(run.gpus), "-o", first, "--"),
+            *("run", "--cluster", run.cluster, "--ranks", str(run.gpus), *run.folding),
+            *("-o", first, "--"),
             *(sys.executable, str(HERE / script), *options, "--steps", str(STEPS)),
         )
         if run.scales:

@@ -21,12 +21,15 @@ _MPT_CLUSTERS = {
 }
 _NANOTRON_CLUSTER = str(CLUSTERS / "p5.toml")
 GPUS_PER_NODE = 8
+# Of nanotron's ranks, outermost first.
+MESH = ("pp", "dp", "tp")
 
 
 @dataclass(frozen=True)
 class Run:
-    """A measured run. `scales`: kernels that took so many times as long in the software of the
-    time, by pattern, with `phantora resimulate`.
+    """A measured run. `folding`: options with which ranks that do the same are one process.
+    `scales`: kernels that took so many times as long in the software of the time, by pattern, with
+    `phantora resimulate`.
     """
 
     family: str
@@ -39,6 +42,7 @@ class Run:
     accumulate: int
     cluster: str
     program: tuple[str, ...]
+    folding: tuple[str, ...]
     seconds: float
     memory_gib: float | None = None
     scales: tuple[str, ...] = ()
@@ -86,6 +90,8 @@ def mpt(
         accumulate=accumulate,
         cluster=_MPT_CLUSTERS[gpu],
         program=program,
+        # Shards of FSDP1 begin anywhere in a parameter, so ranks have other small kernels.
+        folding=("--fold", "1", "--witness", "0"),
         seconds=sequence * batch * accumulate / tokens_per_s_per_gpu,
         scales=TRITON_FLASH_1,
     )
@@ -146,6 +152,10 @@ def _nanotron(row: dict[str, str]) -> Run:
         accumulate=accumulate,
         cluster=_NANOTRON_CLUSTER,
         program=program,
+        folding=(
+            *("--fold", "dp,tp", "--witness", "1"),
+            *("--mesh", ",".join(f"{name}={layout[name]}" for name in MESH)),
+        ),
         seconds=sequence
         * batch
         * accumulate

@@ -31,25 +31,21 @@ def resimulate(data: RunData, what_if: WhatIf, output: Path, watch: Watch = null
     Raises: UsageError if the recording does not allow that.
     """
     require_output(output, "-o", [data.path])
-    if data.told.fold is not None:
-        raise UsageError(
-            f"{data.path} is a folded run, which is not simulated again: run the program with the "
-            "other settings instead."
-        )
     recorded = data.told_settings
+    live = recorded.live_ranks
     settings = what_if.settings(data, recorded)
     free_host = what_if.host_time_off and data.run["host_time"] != "off"
     host_factor = 1.0 if data.run["host_time"] == "off" else what_if.host_factor
     changed = settings.to_json() != recorded.to_json() or host_factor != 1
     same = not (changed or what_if.kernels or what_if.is_control)
     approximations = Approximations()
-    acts = Acts() if same else Acts(map(data.answers, range(recorded.ranks)))
+    acts = Acts() if same else Acts({rank: data.answers(rank) for rank in live})
     ranks = [
         RecordedRank(
             *(rank, data.records(rank), data.answers(rank), same, approximations, acts),
             host_factor=host_factor,
         )
-        for rank in range(recorded.ranks)
+        for rank in live
     ]
     timer = what_if.timer(data, settings)
     start = _describe(data, settings, free_host)

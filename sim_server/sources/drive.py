@@ -32,7 +32,7 @@ def drive(
     *,
     broke_off: bool = False,
 ) -> None:
-    """Simulates all ranks, of which the first is rank 0, to their end.
+    """Simulates all ranks that have records of their own to their end.
 
     `exits`: the exit codes of processes, by rank, where they are known. `write` takes the pieces of
     the data file that are ready; the rest is `Simulation.files`. `broke_off`: the sources end in
@@ -74,10 +74,10 @@ class _Driver:
     ) -> None:
         self.unsupported: UnsupportedCall | None = None
         self._simulation = simulation
-        self._ranks = ranks
+        self._ranks = {source.rank: source for source in ranks}
         self._exits = exits
         self._write = write
-        self._going = dict(enumerate(ranks))
+        self._going = dict(self._ranks)
 
     def turn(self) -> bool:
         """Every rank goes on as far as it can, then virtual time does. False: nothing moved."""

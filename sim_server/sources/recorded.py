@@ -7,7 +7,7 @@ Owns what a recording says and what becomes of it under other settings
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -85,11 +85,11 @@ class Act(NamedTuple):
 class Acts:
     """When ranks acted outside in the run, and what of that has happened again."""
 
-    def __init__(self, answers: Iterable[Iterable[bytes]] = ()) -> None:
-        """`answers`: of every rank, in pieces."""
+    def __init__(self, answers: Mapping[int, Iterable[bytes]] | None = None) -> None:
+        """`answers`: by rank, in pieces."""
         self._wakes: dict[int, Act] = {}  # by time
         self._done: Counter[int] = Counter()
-        for rank, pieces in enumerate(answers):
+        for rank, pieces in (answers or {}).items():
             number, came_back_ns = 0, -1
             for answer in _unpack(pieces):
                 if answer.came_back_late:

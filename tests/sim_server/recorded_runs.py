@@ -56,7 +56,7 @@ def again(
     recorded_settings = make_settings(len(files["memory.json"]["per_rank"]))
     approximations = Approximations()
     answers = [files.get(f"answers/rank-{rank}", b"") for rank in range(recorded_settings.ranks)]
-    acts = Acts(cut(told, ANSWER.size * 2) for told in answers)
+    acts = Acts({rank: cut(told, ANSWER.size * 2) for rank, told in enumerate(answers)})
     ranks = [
         RecordedRank(
             rank,
