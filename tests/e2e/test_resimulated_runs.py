@@ -172,3 +172,42 @@ def test_the_report_says_what_was_supposed(
     assert "what if: NCCL_ALGO=Tree   host time off   cudnn* x 2\n" in said
     assert "as recorded: what each rank did, kernels, memory" in said
     assert "it saw times that would be others now: 24 timings of GPU work" in said
+
+
+TWO_NODES = ["--ranks", "8", "--gpus-per-node", "4"]
+LLAMA: list[str | Path] = [
+    EXAMPLES / "train_llama.py",
+    *("--layers", "2", "--width", "256", "--hidden", "704", "--heads", "4"),
+    *("--vocabulary", "1024", "--sequence", "256", "--steps", "3"),
+]
+
+
+@pytest.mark.parametrize(
+    ("folding", "program"),
+    [
+        pytest.param(["--fold", "1"], LLAMA, id="fsdp2"),
+        pytest.param(
+            ["--fold", "dp", "--mesh", "pp=2,dp=2,tp=2"],
+            [PROGRAMS / "pipelines.py", "1F1B", "2", "2"],
+            id="pp-dp-tp",
+        ),
+    ],
+)
+def test_folded_runs(
+    phantora: Phantora, tmp_path: Path, folding: list[str], program: list[str | Path]
+) -> None:
+    """They give the same digest; and with another network and other kernels the same iterations as
+    a run of all ranks.
+    """
+    folded = phantora.run([*TWO_NODES, *folding], program)
+    whole = phantora.run(TWO_NODES, program)
+    assert (folded.exit_code, whole.exit_code) == (0, 0), folded.errors
+    made = again(folded.path, tmp_path / "same.phr")
+    assert made["resimulation"]["same_history"]
+    assert made["trust"]["folding"] == folded.summary["trust"]["folding"] is not None
+    changes = ["--scale", "nic=0.5", "--scale", "latency=3", "--scale-kernel", "gemm=1.5"]
+    found = [
+        again(run.path, tmp_path / f"{number}.phr", *changes)["iterations"]["median_ns"]
+        for number, run in enumerate((folded, whole))
+    ]
+    assert found[0] == found[1] > 1.05 * folded.summary["iterations"]["median_ns"]
