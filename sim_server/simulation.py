@@ -9,7 +9,7 @@ that still runs, because that rank may yet do something there.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -74,15 +74,21 @@ class Simulation:
     """Feeds records to the engine and advances virtual time as far as the ranks allow."""
 
     def __init__(
-        self, settings: Settings, timer: Timer | None = None, until_steady: bool = False
+        self,
+        settings: Settings,
+        timer: Timer | None = None,
+        until_steady: bool = False,
+        passed: Callable[[], None] = lambda: None,
     ) -> None:
         """`timer` tells how long kernels take; the cache and the models, unless given.
 
-        `until_steady`: the run ends when the iteration time has settled, see `steady`.
+        `until_steady`: the run ends when the iteration time has settled, see `steady`. `passed` is
+        called each time that virtual time has passed within `advance`.
         """
         self.settings = settings
         self.log = RunLog(settings, is_held=until_steady)
         self._until_steady = until_steady
+        self._passed = passed
         self._steady_watch = SteadyWatch(
             settings.live_ranks,
             None if settings.iteration is None else parse_choice(settings.iteration),
@@ -208,6 +214,7 @@ class Simulation:
             while environment.peek() == next_ns:
                 environment.step()
             self._finish()
+            self._passed()
         self._watch_iterations()
         replies = self._replies.copy()
         self._replies.clear()
