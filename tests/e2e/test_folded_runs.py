@@ -170,7 +170,10 @@ def test_absent_groups_are_in_the_way(phantora: Phantora, tmp_path: Path, routin
         ("step", ["--fold", "1", "--expert-load", "zipf:1"], 2, ["--expert-load zipf:1 gives"]),
         ("group", ["--fold", "4"], 5, ["the group of ranks 0, 5 that rank 0 makes at", ".py:"]),
         ("send", ["--fold", "1", "--witness", "0"], 5, ["rank 0", "for_folding.py:"]),
-        ("gloo", ["--fold", "1"], 4, ["a folded run has no groups of gloo"]),
+        (
+            *("gloo", ["--fold", "1"], 4),
+            ["a folded run has no groups of gloo, such as ", "for_folding.py:", " main makes: "],
+        ),
     ],
 )
 def test_what_cannot_be_folded_ends_the_run(
