@@ -119,6 +119,8 @@ class Run:
         self._opened = ExitStack()
         self._has_ended = threading.Event()
         self._iterations = 0
+        self._told_s = 0.0
+        """When the agents were told that virtual time passes, or when it began to."""
         self._until_steady = False
         self._is_steady = False
         self._is_over = False
@@ -256,7 +258,7 @@ class Run:
         if settings.executor is not None:
             opened = open_measuring_timer(settings, self._tell_measuring)
             timer, self._measuring = self._opened.enter_context(opened)
-        self._simulation = Simulation(settings, timer, until_steady)
+        self._simulation = Simulation(settings, timer, until_steady, self._tell_time)
         welcome = messages.Welcome(protocol_version=PROTOCOL_VERSION)
         self._broadcast(messages.ToAgent(welcome=welcome))
         if len(self._agents.links) > 1:
@@ -287,6 +289,7 @@ class Run:
             link.outbox.put(refused(f"this agent {fault}"))
 
     def _advance(self, simulation: Simulation) -> None:
+        self._told_s = time.monotonic()
         try:
             self._answer(simulation.advance())
         except PhantoraError as error:
@@ -345,14 +348,25 @@ class Run:
         """
         return 0 if self._measuring is None else self._measuring.asked
 
+    def _tell_time(self) -> None:
+        """Ranks wait while virtual time passes, which may take long and is no stall."""
+        now_s = time.monotonic()
+        if now_s >= self._told_s + SIGN_OF_LIFE_S:
+            self._told_s = now_s
+            self._tell_at_work()
+
     def _tell_measuring(self) -> None:
         """No rank makes progress meanwhile, which is no stall."""
-        if self._simulation is None or self._measuring is None:
+        if self._measuring is not None:
+            self._tell_at_work(self._measurements())
+
+    def _tell_at_work(self, measuring: int = 0) -> None:
+        if self._simulation is None:
             return
         progress = messages.Progress(
             iterations=self._iterations,
             virtual_time_ns=self._simulation.virtual_time_ns,
-            measuring=self._measurements(),
+            measuring=measuring,
         )
         self._broadcast(messages.ToAgent(progress=progress))
 

@@ -9,7 +9,7 @@ that still runs, because that rank may yet do something there.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -22,7 +22,7 @@ from sim_server.collectives.environment import NcclEnvironment
 from sim_server.communicators import Meetings
 from sim_server.deadlock import report_deadlock
 from sim_server.errors import Deadlock, Mismatch, PhantoraError, RankFailed, UnsupportedCall
-from sim_server.fold.communicators import FoldedCommunicators
+from sim_server.fold.communicators import AbsentPeer, FoldedCommunicators
 from sim_server.fold.images import Images
 from sim_server.fold.witnesses import Witnesses
 from sim_server.gpu import GpuProfile
@@ -74,15 +74,21 @@ class Simulation:
     """Feeds records to the engine and advances virtual time as far as the ranks allow."""
 
     def __init__(
-        self, settings: Settings, timer: Timer | None = None, until_steady: bool = False
+        self,
+        settings: Settings,
+        timer: Timer | None = None,
+        until_steady: bool = False,
+        passed: Callable[[], None] = lambda: None,
     ) -> None:
         """`timer` tells how long kernels take; the cache and the models, unless given.
 
-        `until_steady`: the run ends when the iteration time has settled, see `steady`.
+        `until_steady`: the run ends when the iteration time has settled, see `steady`. `passed` is
+        called each time that virtual time has passed within `advance`.
         """
         self.settings = settings
         self.log = RunLog(settings, is_held=until_steady)
         self._until_steady = until_steady
+        self._passed = passed
         self._steady_watch = SteadyWatch(
             settings.live_ranks,
             None if settings.iteration is None else parse_choice(settings.iteration),
@@ -126,7 +132,7 @@ class Simulation:
         self._images = Images(self._environment, self._communication)
         self._witnesses = None if fold is None else Witnesses(fold)
         if fold is not None:
-            self._engine.set_witnesses(fold.live if fold.searches else fold.witnesses)
+            self._engine.set_witnesses(fold.live)
         self._replies: list[Reply] = []
         self._meetings = Meetings(
             self._communicators,
@@ -136,6 +142,8 @@ class Simulation:
             numbers=settings.gpu_numbers,
             send=self._replies.append,
         )
+        self._starting: dict[tuple[int, tuple[int, ...]], list[Ready]] = {}
+        """Operations that are ready, before the network has come to that time."""
         self._ended: list[tuple[Ready, Operation, Way | None, list[int]]] = []
         """Operations that ended at this instant, before the engine is told."""
 
@@ -192,14 +200,12 @@ class Simulation:
             stop = self._engine.advance(limit_ns, True)
             if stop.mismatch is not None:
                 raise Mismatch(f"{stop.mismatch}. {_AGREE}")
-            if stop.refused is not None:
-                raise Mismatch(f"{stop.refused}, {_ABSENT}")
             for answer in stop.answers:
                 self._reply(answer)
             for request in stop.requests:
                 self._meetings.meet(request)
-            for together in _by_launch(stop.ready):
-                self._communicate(together)
+            for key, together in self._together(stop.ready).items():
+                self._communicate((together[0].time_ns, key), together)
             if stop.ready or stop.requests:
                 continue
             bound_ns = self._engine.bound()
@@ -208,6 +214,7 @@ class Simulation:
             while environment.peek() == next_ns:
                 environment.step()
             self._finish()
+            self._passed()
         self._watch_iterations()
         replies = self._replies.copy()
         self._replies.clear()
@@ -392,21 +399,38 @@ class Simulation:
 
     # Collectives
 
-    def _communicate(self, together: list[Ready]) -> None:
-        """Start operations when the network comes to the time at which they got ready."""
-        delay_ns = together[0].time_ns - int(self._environment.now)
-        start = self._environment.timeout(delay_ns)
+    def _together(self, ready: list[Ready]) -> Mapping[tuple[int, ...], list[Ready]]:
+        try:
+            return self._communicators.together(ready)
+        except AbsentPeer as error:
+            where = self.log.site(error.ready.rank, error.ready.site)
+            raise Mismatch(f"{error} at {where}, {_ABSENT}") from error
+
+    def _communicate(self, key: tuple[int, tuple[int, ...]], together: list[Ready]) -> None:
+        """Start operations when the network comes to the time at which they got ready. `key`: that
+        time, and what starts as one.
+        """
+        if key in self._starting:
+            self._starting[key] += together
+            return
+        self._starting[key] = together
+        start = self._environment.timeout(key[0] - int(self._environment.now))
         assert start.callbacks is not None, "an event that has not happened has callbacks"
-        start.callbacks.append(lambda _: self._start(together))
+        start.callbacks.append(lambda _: self._start(self._starting.pop(key)))
 
     def _start(self, together: list[Ready]) -> None:
+        comm = together[0].comm
         operations = [self._operation(ready) for ready in together]
-        ends = self._communication.start_group(operations)
-        ways = self._communication.ways(operations)
-        for ready, operation, way, end in zip(together, operations, ways, ends, strict=True):
+        beside = self._communicators.beside(comm, operations)
+        all_of_them = [*operations, *beside]
+        ends = self._communication.start_group(all_of_them)
+        ways = self._communication.ways(all_of_them)
+        for ready, operation, way, end in zip(together, operations, ways, ends, strict=False):
             assert end.callbacks is not None, "an operation has not ended when it starts"
             end.callbacks.append(partial(self._note_end, ready, operation, way))
-        self._images.start(ends, self._communicators.images(together[0].comm, operations))
+        if beside:
+            self._images.exchange(all_of_them, len(operations), ends)
+        self._images.start(ends, self._communicators.images(comm, all_of_them))
 
     def _note_end(
         self, ready: Ready, operation: Operation, way: Way | None, end: simpy.Event
@@ -466,14 +490,6 @@ class Simulation:
             raise self.failure_of(rank, status)
         report = report_deadlock(self._engine, self._communicators, self.log.exits, self.log.site)
         raise Deadlock(report.message, [asdict(table) for table in report.tables])
-
-
-def _by_launch(ready: list[Ready]) -> list[list[Ready]]:
-    """Operations that one grouped launch made ready at one instant start together."""
-    groups: dict[int, list[Ready]] = {}
-    for one in ready:
-        groups.setdefault(one.launch, []).append(one)
-    return list(groups.values())
 
 
 def _group(announcement: Announcement) -> dict[str, Any] | None:

@@ -177,7 +177,7 @@ class HostAgent:
             case "stalled":
                 self._on_stalled(message.stalled)
             case "progress":
-                # Somebody may be measuring for all of them.
+                # Virtual time passes, or somebody measures for all of them.
                 self._stall.got_on()
                 self._unasked_since_s.clear()
                 self._watcher.update(message.progress)
@@ -188,6 +188,7 @@ class HostAgent:
             case "failure":
                 self._on_failure(message.failure)
             case "data_chunk":
+                self._stall.got_on()
                 chunk = message.data_chunk
                 self._data.write(chunk.name, chunk.content)
                 self._has_all_data = chunk.last

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from phantora_py.data import RunData
+from sim_server.fold import Fold
 
 Inputs = dict[str, dict[str, str]]
 """Group, name, value."""
@@ -30,6 +31,7 @@ def inputs_of(data: RunData) -> Inputs:
     cluster = run["cluster"]
     profile = {key: value for key, value in settings["gpu"].items() if key != "name"}
     layout = {name: str(run[name]) for name in ("ranks", "nodes", "gpus_per_node")}
+    layout["folded"] = _folded(data.told.fold)
     host = {name: str(run.get(name)) for name in ("host_time", "host_gaps", "host_tensors")}
     load = run.get("expert_load", {"name": "uniform"})
     host["expert_load"] = load["name"] if not load.get("weights") else str(load["weights"])
@@ -89,6 +91,14 @@ def options_of(words: Sequence[str]) -> dict[str, str]:
             position += 1
         options.setdefault(name, []).append(value)
     return {name: shlex.join(filter(None, values)) for name, values in options.items()}
+
+
+def _folded(fold: Fold | None) -> str:
+    """Which dimensions of the mesh, and what is apart."""
+    if fold is None:
+        return "no"
+    folded = [f"{one.name}={one.size}" for one in fold.mesh if one.folded]
+    return ", ".join([*folded, *(f"apart {one}" for one in fold.apart)])
 
 
 def _supposed(run: Mapping[str, Any]) -> dict[str, str]:

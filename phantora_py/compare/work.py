@@ -1,7 +1,7 @@
 """What the devices of a run did in an iteration: kernels and communication, added up.
 
 Means over GPUs and iterations after the first, so that runs of different lengths and sizes
-compare. A run without iterations counts as one.
+compare. A run without iterations counts as one; a rank that stands for others, as all of them.
 """
 
 from __future__ import annotations
@@ -70,14 +70,15 @@ class Change(Generic[Key, Total]):
 def add_up(data: RunData, iterations: Iterations) -> Work:
     """The work of a run."""
     window = steady_window(data, iterations)
-    shares = len(run_gpus(data)) * max(window.iterations, 1)
+    gpus = sum(data.told.ranks_of(gpu.rank) for gpu in run_gpus(data))
+    shares = gpus * max(window.iterations, 1)
     # Times are whole nanoseconds: what begins at a boundary belongs to what comes after it.
     spans, operations = data.spans, data.operations
     if window.iterations:
         spans = spans[window.holds(spans["start_ns"] + 1)]
         moves_ns = np.array([one["moves_ns"] for one in operations], np.int64)
         operations = [operations[at] for at in np.flatnonzero(window.holds(moves_ns + 1))]
-    return Work(_kernels(data, spans, shares), _collectives(operations, shares))
+    return Work(_kernels(data, spans, shares), _collectives(data, operations, shares))
 
 
 def _kernels(
@@ -89,10 +90,11 @@ def _kernels(
         before = totals.get(key, KernelTotal())
         totals[key] = KernelTotal(before.count + count / shares, before.time_ns + time_ns / shares)
 
-    lasted_ns = spans["end_ns"] - spans["start_ns"]
+    weights = data.told.weights(spans["rank"])
+    lasted_ns = (spans["end_ns"] - spans["start_ns"]) * weights
     is_kernel = spans["kind"] == KERNEL_SPAN
     ids, names = spans["id"][is_kernel], data.timings
-    counts = np.bincount(ids, minlength=len(names))
+    counts = np.bincount(ids, weights=weights[is_kernel], minlength=len(names))
     times_ns = np.bincount(ids, weights=lasted_ns[is_kernel], minlength=len(names))
     for timing, count, time_ns in zip(names, counts, times_ns, strict=True):
         if count:
@@ -100,20 +102,21 @@ def _kernels(
     for kind in np.unique(spans["kind"]):
         if kind not in (KERNEL_SPAN, COMMUNICATION_SPAN, HOST_WAIT_SPAN):
             of_kind = spans["kind"] == kind
-            add(_COPIES[int(kind)], float(of_kind.sum()), float(lasted_ns[of_kind].sum()))
+            add(_COPIES[int(kind)], float(weights[of_kind].sum()), float(lasted_ns[of_kind].sum()))
     return totals
 
 
 def _collectives(
-    operations: list[dict[str, Any]], shares: int
+    data: RunData, operations: list[dict[str, Any]], shares: int
 ) -> dict[CollectiveKey, CollectiveTotal]:
     sums: dict[CollectiveKey, npt.NDArray[np.float64]] = {}
     for one in operations:
-        members = len(one["members"])
-        moved_ns = sum(one["ends_ns"]) - members * one["moves_ns"]
-        waited_ns = members * one["moves_ns"] - sum(one["arrivals_ns"])
-        row = np.array([members, members * one["bytes"], moved_ns, waited_ns], np.float64)
-        key = (one["kind"], members)
+        weights = data.told.member_weights(one["members"])
+        count = weights.sum()
+        moved_ns = weights @ (np.array(one["ends_ns"]) - one["moves_ns"])
+        waited_ns = weights @ (one["moves_ns"] - np.array(one["arrivals_ns"]))
+        row = np.array([count, count * one["bytes"], moved_ns, waited_ns], np.float64)
+        key = (one["kind"], len(one["members"]))
         sums[key] = sums[key] + row if key in sums else row
     return {key: CollectiveTotal(*map(float, row / shares)) for key, row in sums.items()}
 

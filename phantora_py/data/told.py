@@ -48,6 +48,12 @@ class Told:
                 weights[rank] = size
         return weights[ranks]
 
+    def member_weights(self, members: Sequence[int]) -> npt.NDArray[np.float64]:
+        """For how many ranks each member of a group is told of; 0: for none."""
+        if self.fold is None:
+            return np.ones(len(members))
+        return np.array([self.fold.class_sizes.get(one, 0) for one in members], np.float64)
+
     def stand_in(self, rank: int) -> int:
         """The one that is told of in the place of this one."""
         return rank if self.fold is None else self.fold.representative(rank)

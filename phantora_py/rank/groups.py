@@ -13,6 +13,8 @@ import ctypes
 import functools
 import json
 import sys
+import sysconfig
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -29,10 +31,10 @@ _NO_NAMES = (
     "folded run consists of; use a later one (2.15 does), or run without --fold"
 )
 _NO_GLOO = (
-    "a folded run has no groups of gloo: gloo would wait for ranks for which another stands. Let "
-    'the program communicate by NCCL, init_process_group("nccl"), or run without --fold'
+    "a folded run has no groups of gloo, such as {line} makes: gloo would wait for ranks for which "
+    'another stands. Let the program communicate by NCCL, init_process_group("nccl"), or run '
+    "without --fold"
 )
-
 
 _NO_FOUNDER = (
     "rank {rank}, a witness, makes a group whose first rank, {first}, does not run in this folded "
@@ -192,4 +194,14 @@ def _fewer(size: int | None, live: int) -> int | None:
 
 def _refuse_gloo(original: Any, *args: Any, **named: Any) -> None:
     del original, args, named
-    raise RuntimeError(_NO_GLOO)
+    raise RuntimeError(_NO_GLOO.format(line=_line()))
+
+
+def _line() -> str:
+    """The innermost line of the program's own."""
+    libraries = tuple(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+    for frame, number in traceback.walk_stack(None):
+        file = frame.f_code.co_filename
+        if not file.startswith((*libraries, "<")):
+            return f"{file}:{number} {frame.f_code.co_name}"
+    return "an unknown line"

@@ -6,10 +6,11 @@ ranks the group consists (phantora_py/rank/groups.py).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sim_server._engine import MalformedInput
+from sim_server._engine import MalformedInput, Ready
 from sim_server.errors import Mismatch
 from sim_server.fold.mesh import Fold, NotClosedError
 from sim_server.records.communicators import NO_COLOUR, Communicators, Joiner, Member
@@ -27,14 +28,86 @@ class Refusal(Exception):  # noqa: N818 - says what happened
         """None: not known."""
 
 
+class AbsentPeer(Exception):  # noqa: N818 - says what happened
+    """A rank sends to one that does not run, or receives from it; the message says who."""
+
+    def __init__(self, ready: Ready, rank: int) -> None:
+        """`rank`: the one that runs."""
+        does, peer = "receives from", ready.source
+        if ready.source == rank:
+            does, peer = "sends to", ready.destination
+        super().__init__(f"rank {rank} {does} rank {peer}")
+        self.ready = ready
+
+
 class FoldedCommunicators(Communicators):
-    """See `Communicators`. A group's ranks are those in the order of the communicator."""
+    """See `Communicators`. A group's ranks are those in the order of the communicator.
+
+    Where one rank stands for all others of a group, it may exchange with all of them as much: they
+    do the same. In a run of all ranks a send gets ready with the later of its two ranks, and at one
+    instant ranks come in their order. So what each rank exchanges with those before it starts as
+    one, and here, too.
+    """
 
     def __init__(self, fold: Fold) -> None:
         super().__init__()
         self._fold = fold
         self._images: dict[int, list[tuple[int, ...]]] = {}
         self._stand_ins: dict[int, list[int]] = {}
+        self._for_all: dict[int, int] = {}
+        """Who stands for all ranks of a communicator, if one does."""
+
+    def together(self, ready: Sequence[Ready]) -> Mapping[tuple[int, ...], list[Ready]]:
+        """See `Communicators.together`. Raises: AbsentPeer."""
+        if self._fold.searches:
+            return super().together(ready)
+        across: dict[tuple[int, int], list[Ready]] = defaultdict(list)
+        groups: dict[tuple[int, ...], list[Ready]] = defaultdict(list)
+        for one in ready:
+            key: tuple[int, ...] = (one.launch,)
+            if one.source >= 0 and one.comm in self._stand_ins:
+                for rank, peer in ((one.source, one.destination), (one.destination, one.source)):
+                    if self._fold.representative(rank) == rank and not self._fold.is_live(peer):
+                        across[one.comm, rank].append(one)
+                if one.comm in self._for_all:
+                    key = (one.comm, max(one.source, one.destination))
+            groups[key].append(one)
+        for (communicator, rank), sends in across.items():
+            self._check_exchange(communicator, rank, sends)
+        return groups
+
+    def _check_exchange(self, communicator: int, rank: int, sends: Sequence[Ready]) -> None:
+        """Whether a rank exchanges as much with each that is absent. Raises: AbsentPeer."""
+        absent = sorted(one for one in self.ranks(communicator) if not self._fold.is_live(one))
+        if (
+            self._for_all.get(communicator) != rank
+            or sorted(one.destination for one in sends if one.source == rank) != absent
+            or sorted(one.source for one in sends if one.destination == rank) != absent
+            or len({(one.count, one.dtype) for one in sends}) > 1
+        ):
+            raise AbsentPeer(sends[0], rank)
+
+    def beside(self, communicator: int, operations: Sequence[Operation]) -> list[Operation]:
+        """See `Communicators.beside`."""
+        rank = self._for_all.get(communicator)
+        own = [one for one in operations if one.is_point_to_point and rank in one.participants]
+        if not own:
+            return []
+        last = max(own[0].participants)
+        if self._fold.is_live(last):
+            return []
+        before = [
+            one for one in self.ranks(communicator) if one < last and not self._fold.is_live(one)
+        ]
+        return [
+            replace(
+                one,
+                source=last if one.source == last else other,
+                destination=last if one.destination == last else other,
+            )
+            for other in before
+            for one in own
+        ]
 
     def images(
         self, communicator: int, operations: Sequence[Operation]
@@ -139,6 +212,9 @@ class FoldedCommunicators(Communicators):
             return
         places = {rank: place for place, rank in enumerate(ranks) if fold.is_live(rank)}
         first = min(places.values())
+        (stand_in, *others) = {fold.representative(rank) for rank in ranks}
+        if stand_in in places and not others:
+            self._for_all[identifier] = stand_in
         self._stand_ins[identifier] = [
             places.get(rank, places.get(fold.representative(rank), first)) for rank in ranks
         ]

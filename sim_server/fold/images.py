@@ -8,6 +8,7 @@ waits for that, so that it is the error of a folded run.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -17,15 +18,58 @@ from sim_server.collectives import Communication
 from sim_server.records.operations import Operation
 
 
+@dataclass
+class _Exchange:
+    """Sends among all ranks of a group, for all of which the first stands."""
+
+    open: int = 0
+    ends_ns: dict[int, int] = field(default_factory=dict)
+    """By rank, of the last one so far."""
+
+
 class Images:
     """Starts them, and keeps how far apart they end."""
 
     def __init__(self, env: simpy.Environment, communication: Communication) -> None:
         self._env = env
         self._communication = communication
+        self._exchanges: dict[tuple[tuple[int, ...], int], _Exchange] = {}
+        """Those that move, by members and begin."""
         self._operations = 0
         self._most_ns = 0
         self._most_share = 0.0
+
+    def exchange(
+        self, operations: Sequence[Operation], own: int, ends: Sequence[simpy.Event]
+    ) -> None:
+        """Some sends of an exchange have started, the first `own` of ranks that run. It is a spread
+        if a rank that does not run ends with it at another time than the one that does.
+        """
+        key = operations[0].members, int(self._env.now)
+        exchange = self._exchanges.setdefault(key, _Exchange())
+        exchange.open += len(ends)
+        for number, (one, end) in enumerate(zip(operations, ends, strict=True)):
+            is_own = number < own
+            _when(end, partial(self._end_send, key, exchange, one.participants, is_own))
+
+    def _end_send(
+        self,
+        key: tuple[tuple[int, ...], int],
+        exchange: _Exchange,
+        pair: Sequence[int],
+        is_own: bool,
+        end: simpy.Event,
+    ) -> None:
+        if not is_own:
+            self._communication.limited_by(end)
+        exchange.ends_ns.update(dict.fromkeys(pair, int(self._env.now)))
+        exchange.open -= 1
+        if exchange.open == 0:
+            del self._exchanges[key]
+            _, begin_ns = key
+            last_ns = exchange.ends_ns[min(exchange.ends_ns)]
+            for end_ns in exchange.ends_ns.values():
+                self._differ(last_ns - begin_ns, end_ns - begin_ns)
 
     def start(
         self,

@@ -3,7 +3,7 @@
 Left out are questions after events and waits of streams for them, which depend on what helper
 threads of PyTorch found out first, pinned memory, turns to act outside, and what only names things:
 lines, signatures, statistics. Communicators and devices are numbered as the rank first uses them;
-addresses, instances of events and reply slots do not count.
+addresses, instances of events, reply slots and to whom a rank sends do not count.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ _LUCK = frozenset(
         *(RecordKind.COMM_DESTROY, RecordKind.UNSUPPORTED),
     }
 )
+# Each rank exchanges with others than itself.
+_PAIRS = frozenset({NcclOpKind.SEND, NcclOpKind.RECV})
 _What = tuple[object, ...]
 
 
@@ -99,7 +101,8 @@ class StepReader:
             ),
             RecordKind.NCCL_OP: lambda one: (
                 *("nccl_op", NcclOpKind(one.flags).name.lower(), self._own(one.id), one.args[0]),
-                *(data_type_name(one.args[1]), one.args[2], one.args[3]),
+                *(data_type_name(one.args[1]), one.args[2]),
+                0 if one.flags in _PAIRS else one.args[3],
             ),
         }
 

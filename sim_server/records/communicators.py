@@ -7,11 +7,11 @@ decides when they go on.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sim_server._engine import MalformedInput
+from sim_server._engine import MalformedInput, Ready
 from sim_server.errors import Mismatch
 from sim_server.records.operations import Operation
 
@@ -106,6 +106,20 @@ class Communicators:
         if len(own) == 1:
             return own[0]
         return next((member for member in own if member.device == device), None)
+
+    def together(self, ready: Sequence[Ready]) -> Mapping[tuple[int, ...], list[Ready]]:
+        """Of what got ready at one instant, what starts as one, each under a key that it has alone
+        at that instant: that of one launch.
+        """
+        groups: dict[tuple[int, ...], list[Ready]] = defaultdict(list)
+        for one in ready:
+            groups[one.launch,].append(one)
+        return groups
+
+    def beside(self, communicator: int, operations: Sequence[Operation]) -> list[Operation]:
+        """What GPUs whose ranks do not run send as one with these, which start together."""
+        del communicator, operations
+        return []
 
     def images(
         self, communicator: int, operations: Sequence[Operation]

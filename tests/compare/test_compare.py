@@ -112,6 +112,31 @@ def test_what_changed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Non
     }
 
 
+@pytest.mark.parametrize("told", [[["dp", 2, True], ["tp", 2, False]], [["dp", 4, True]]])
+def test_ranks_that_stand_for_others_count_as_all_of_them(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, told: list[Any]
+) -> None:
+    """A folded run against one of all ranks: nothing changed but that."""
+    whole = write_run(tmp_path / "whole.phr", [40 * US] * 2, communicates_ns=5 * US, ranks=4)
+    live = 2 if len(told) > 1 else 1
+    folded = write_run(
+        tmp_path / "folded.phr",
+        [40 * US] * 2,
+        communicates_ns=5 * US,
+        ranks=4,
+        run={"fold": {"mesh": told, "witnesses": []}},
+        memory={"capacity_bytes": 80 << 30, "per_rank": [rank_memory()] * live},
+    )
+    found = compared(capsys, whole, folded)
+    (changes,) = found["changes"]
+    assert (changes["kernels"], changes["collectives"]) == ([], [])
+    shown = f"dp={told[0][1]}"
+    inputs = [(each["name"], each["first"], each["this"]) for each in changes["inputs"]]
+    assert inputs == [("folded", "no", shown)]
+    assert found["runs"][1]["speed_up"]["value"] == 1
+    assert found["runs"][1]["breakdown_ns"] == found["runs"][0]["breakdown_ns"]
+
+
 def test_nodes_with_other_gpus_are_counted(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

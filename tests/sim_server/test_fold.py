@@ -149,6 +149,51 @@ def test_a_folded_run_is_as_one_of_all_ranks(
     assert operations_of(quotient, fold.live) == operations_of(whole, fold.live)
 
 
+def exchanging(rank: int, counts: Sequence[int] = (4 << 20,)) -> Script:
+    """Each rank sends to all others and receives from all, as experts do. `counts`: in turn."""
+    script = Script().site(1, "experts.py:10 main").join(77, RANKS, rank)
+    others = [one for one in range(RANKS) if one != rank]
+    for iteration in range(2):
+        script.gemm(k=512, gap=70)
+        pairs = [
+            op(kind, iteration, count=counts[number % len(counts)], root=other, dtype=FLOAT)
+            for number, other in enumerate(others)
+            for kind in (NcclOpKind.SEND, NcclOpKind.RECV)
+        ]
+        script.nccl(*pairs, gap=50, site=1)
+        script.step(gap=20).synchronise(gap=40, site=1)
+    return script
+
+
+@pytest.mark.parametrize("witnesses", [(), (RANKS - 1,), (RANKS // 2, RANKS - 1)])
+@pytest.mark.parametrize("oversubscription", [1.0, 16.0])
+def test_one_that_stands_for_all_may_exchange_with_them(
+    witnesses: tuple[int, ...], oversubscription: float
+) -> None:
+    """Its sends and those of absent ranks move as in a run of all ranks."""
+    fold = replace(mesh("replicas", "shards"), witnesses=witnesses)
+    runs = [
+        whole_files(play(list(map(exchanging, ranks)), made)[0].files())
+        for ranks, made in (
+            (range(RANKS), settings(None, oversubscription)),
+            (fold.live, settings(fold, oversubscription)),
+        )
+    ]
+    for rank in fold.live:
+        assert spans_of(runs[1], rank) == spans_of(runs[0], rank)
+    assert operations_of(runs[1], fold.live) == operations_of(runs[0], fold.live)
+    assert runs[1]["fold.json"]["images"]["spread_ns"] == 0
+
+
+@pytest.mark.parametrize("folded", [("replicas",), ("replicas", "shards")], ids="-".join)
+def test_other_exchanges_with_absent_ranks_end_the_run(folded: tuple[str, ...]) -> None:
+    """Where another rank stands for some of them, or sizes differ, and so by rank."""
+    fold = mesh(*folded)
+    counts = (64,) if len(folded) == 1 else (64, 32)
+    with pytest.raises(Mismatch, match=r"rank 0 sends to rank \d at experts.py:10 main, for which"):
+        play([exchanging(rank, counts) for rank in fold.live], settings(fold))
+
+
 def test_groups_of_absent_ranks_are_in_the_way() -> None:
     """A fabric with fewer uplinks takes longer for what all send; that test could see it."""
     fold = mesh("replicas", "shards")

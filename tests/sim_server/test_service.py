@@ -44,6 +44,8 @@ class Ending:
     failure: wire.Failure | None = None
     pieces: dict[str, bytes] = field(default_factory=dict)
     iterations: int = 0
+    progress_ns: list[int] = field(default_factory=list)
+    """How far virtual time had come each time that it was told."""
 
     @property
     def files(self) -> dict[str, Any]:
@@ -119,6 +121,7 @@ class PlayedAgent:
             self._ending.failure = message.failure
         elif kind == "progress":
             self._ending.iterations = message.progress.iterations
+            self._ending.progress_ns.append(message.progress.virtual_time_ns)
         elif kind == "data_chunk":
             chunk = message.data_chunk
             assert chunk.name not in self._ending.pieces
@@ -439,3 +442,14 @@ def test_what_was_found_asleep_before_a_measurement_is_void(tmp_path: Path) -> N
     assert not server.is_alive()
     with TimingCache(tmp_path / "cache") as made:
         assert len(made.entries()) == 1
+
+
+def test_time_that_passes_while_ranks_wait_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What many ranks send may take long to simulate; the agent must not take that for a stall."""
+    monkeypatch.setattr("sim_server.service.SIGN_OF_LIFE_S", 0.0)
+    with serving(tmp_path) as served:
+        ending = PlayedAgent(served.address, 2).play([training(rank, 2) for rank in range(2)])
+    assert len(ending.progress_ns) > 3 * ending.iterations
+    assert ending.progress_ns == sorted(ending.progress_ns)

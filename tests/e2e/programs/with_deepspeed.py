@@ -1,7 +1,12 @@
-"""DeepSpeed's ZeRO: `with_deepspeed.py STAGE`."""
+"""DeepSpeed's ZeRO: `with_deepspeed.py STAGE [even]`.
+
+`even`: a model of as many equal weights as there are ranks. ZeRO 1 and 2 cut the parameters one after
+the other into equal parts, so that each rank has one of them.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 
 import deepspeed
@@ -12,8 +17,15 @@ from torch import nn
 WIDTH, BATCH, STEPS = 512, 16, 5
 
 
+def make_model(even: bool) -> nn.Module:
+    if even:
+        ranks = int(os.environ["WORLD_SIZE"])
+        return nn.Sequential(*(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(ranks)))
+    return nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+
+
 def main() -> None:
-    model = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+    model = make_model(sys.argv[2:] == ["even"])
     config = {
         "train_micro_batch_size_per_gpu": BATCH,
         "optimizer": {"type": "AdamW", "params": {"lr": 1e-4, "torch_adam": True}},
