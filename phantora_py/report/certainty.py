@@ -18,6 +18,7 @@ import numpy as np
 from phantora_py.data import RunData
 from phantora_py.report.breakdown import Breakdown
 from phantora_py.report.gpus import run_gpus
+from phantora_py.report.host_load import HOOKS_SOURCE, HostLoad
 from phantora_py.report.window import Window
 from sim_server.kernels import Tier
 from sim_server.log.history import COPY_SPAN, FILL_SPAN, KERNEL_SPAN
@@ -106,7 +107,9 @@ class Certainty:
         }
 
 
-def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Certainty | None:
+def certainty(
+    data: RunData, window: Window, breakdown: Breakdown | None, load: HostLoad
+) -> Certainty | None:
     """None without iterations, of iterations that take no time, and for files that are older than
     intervals, also resimulated.
     """
@@ -134,14 +137,14 @@ def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Cer
         for one in sums.values()
     ]
     classes.append(_communication(data, moving_ns, table))
-    classes.append(_doubt("host", breakdown.host_ns, _host(data, table)))
     whole_ns = breakdown.compute_ns + breakdown.idle_ns + breakdown.host_ns
     whole_ns += breakdown.exposed_communication_ns + breakdown.waiting_for_ranks_ns
     if not whole_ns:
         return None
+    classes.append(_host(data, load, breakdown.host_ns, whole_ns))
     found = sorted(
         [
-            *(one for one in classes if one.time_ns > 0),
+            *(one for one in classes if one.time_ns > 0 or one.longer_ns > 0),
             *_whole_training(whole_ns, table),
             *_folded(data, moving_ns),
         ],
@@ -189,10 +192,17 @@ def _communication(data: RunData, moving_ns: float, table: dict[str, Any]) -> Cl
     return _doubt(name, moving_ns, [low**power, high**power, source])
 
 
-def _host(data: RunData, table: dict[str, Any]) -> Any:
-    """Of the processor that a run has counted for; else of any."""
-    cpu = data.run.get("cpu")
-    return [*cpu["interval"], cpu["source"]] if cpu else table["host"]
+def _host(data: RunData, load: HostLoad, exposed_ns: int, whole_ns: int) -> ClassDoubt:
+    """Of the processor that a run has counted for; else of any. The iteration is never shorter than
+    its host is busy, so host time that work hides makes it longer too, if it errs by enough.
+    """
+    cpu, table = data.run.get("cpu"), data.settings["gpu"]["intervals"]
+    low, high, source = [*cpu["interval"], cpu["source"]] if cpu else table["host"]
+    exposed = _doubt("host", exposed_ns, [low, high, source])
+    hidden_ns = load.most_ns(high) - whole_ns
+    if hidden_ns <= exposed.longer_ns:
+        return exposed
+    return replace(exposed, longer_ns=hidden_ns, sources=(source if cpu else HOOKS_SOURCE,))
 
 
 def _kernels(data: RunData, window: Window, shares: int) -> dict[str, ClassDoubt]:
