@@ -30,8 +30,8 @@ PARTS = (400, 200, 100, 100)
 def make(
     path: Path, classes: tuple[str, str] = ("gemm", "norm"), waits_ns: int = 800, **changes: Any
 ) -> RunData:
-    """Three iterations of 1,000 ns; towards the end of each the device waits 199 for its host, which
-    has waited for it before.
+    """Three iterations of 1,000 ns; towards the end of each the device waits 199 for its host,
+    which has waited for it before.
     """
     rows = []
     for begin in (0, 1000, 2000):
