@@ -17,12 +17,12 @@ ROW = Row("family", "row", 0.1, "h100", 1, ("train.py",))
 LONG = Row("family", "long", 1.1, "h100", 1, ("train.py",), reach=Reach("--layers", (2, 6), 32))
 
 
-def kept(path: Path, words: str, times_s: tuple[float, float, float]) -> None:
+def kept(path: Path, words: str, times_s: tuple[float, float, float], hooks_s: float = 0.0) -> None:
     """Remembered: the same of both models."""
     with path.open("a", encoding="utf-8") as file:
         for model in MODELS:
             names = ("time_s", "low_s", "high_s")
-            held = dict(zip(names, times_s, strict=True)) | {"host": 0.5}
+            held = dict(zip(names, times_s, strict=True)) | {"host": 0.5, "hooks_s": hooks_s}
             file.write(json.dumps({"key": f"{model} h100 1 train.py{words}", **held}) + "\n")
 
 
@@ -53,3 +53,15 @@ def test_a_truth_outside_of_the_interval_is_not_held(tmp_path: Path) -> None:
     path = tmp_path / "kept"
     kept(path, "", (0.12, 0.11, 0.15))
     assert "| no |" in list(table([ROW], Runs(path, no_new=True)))[2]
+
+
+def test_hooks_reach_further_than_short_runs_tell(tmp_path: Path) -> None:
+    """Launches of 32 layers take longer with hooks than the ends of intervals without."""
+    path = tmp_path / "kept"
+    kept(path, " --layers 2", (0.1, 0.08, 0.2), 0.12)
+    kept(path, " --layers 6", (0.2, 0.16, 0.4), 0.44)
+    found = predict(LONG, "fixed", Runs(path, no_new=True))
+    assert found is not None
+    assert found.hooks_s == pytest.approx(2.52)
+    assert found.holds(2.5)
+    assert not found.holds(2.6)

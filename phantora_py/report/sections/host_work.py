@@ -92,7 +92,7 @@ def lines(work: HostWork | None) -> list[str]:
     if work["could_bound"]:
         said.append(
             f"  [yellow]the host could decide[/]   {work['launches']:,.0f} launches an iteration: "
-            f"with hooks, hosts have taken more than {duration_text(SLOW_LAUNCH_NS)} for each; "
+            f"with hooks, hosts have taken {duration_text(SLOW_LAUNCH_NS)} for each; "
             "try --host-time counted"
         )
     if work["functions"]:
