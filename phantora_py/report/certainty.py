@@ -29,6 +29,7 @@ _COPIES = "copy by the copy engines"
 COPIES_CLASS = "copies"
 """What the copy engines do, fills too; kernels that copy are of a class of their own."""
 WHOLE_TRAINING = "whole training"
+HIDDEN_HOST = "hidden host time"
 FITTED_NODES = 16
 """Up to so many nodes the interval of communication between nodes is as measured. Source: the
 systems of docs/accuracy.md have no more, but for one of GB200 NVL72.
@@ -141,10 +142,12 @@ def certainty(
     whole_ns += breakdown.exposed_communication_ns + breakdown.waiting_for_ranks_ns
     if not whole_ns:
         return None
-    classes.append(_host(data, load, breakdown.host_ns, whole_ns))
+    host = _host(data, table)
+    classes.append(_doubt("host", breakdown.host_ns, host))
     found = sorted(
         [
-            *(one for one in classes if one.time_ns > 0 or one.longer_ns > 0),
+            *(one for one in classes if one.time_ns > 0),
+            *_hidden_host(load, host, whole_ns),
             *_whole_training(whole_ns, table),
             *_folded(data, moving_ns),
         ],
@@ -192,17 +195,21 @@ def _communication(data: RunData, moving_ns: float, table: dict[str, Any]) -> Cl
     return _doubt(name, moving_ns, [low**power, high**power, source])
 
 
-def _host(data: RunData, load: HostLoad, exposed_ns: int, whole_ns: int) -> ClassDoubt:
-    """Of the processor that a run has counted for; else of any. The iteration is never shorter than
-    its host is busy, so host time that work hides makes it longer too, if it errs by enough.
+def _host(data: RunData, table: dict[str, Any]) -> list[Any]:
+    """Of the processor that a run has counted for; else of any."""
+    cpu = data.run.get("cpu")
+    return [*cpu["interval"], cpu["source"]] if cpu else table["host"]
+
+
+def _hidden_host(load: HostLoad, interval: list[Any], whole_ns: int) -> Iterator[ClassDoubt]:
+    """No work of its own: the iteration is never shorter than its host is busy, so host time that
+    work hides makes it longer, if it errs by enough.
     """
-    cpu, table = data.run.get("cpu"), data.settings["gpu"]["intervals"]
-    low, high, source = [*cpu["interval"], cpu["source"]] if cpu else table["host"]
-    exposed = _doubt("host", exposed_ns, [low, high, source])
-    hidden_ns = load.most_ns(high) - whole_ns
-    if hidden_ns <= exposed.longer_ns:
-        return exposed
-    return replace(exposed, longer_ns=hidden_ns, sources=(source if cpu else HOOKS_SOURCE,))
+    _, high, source = interval
+    longer_ns = load.most_ns(high) - whole_ns
+    if longer_ns > 0:
+        sources = (HOOKS_SOURCE if load.is_blind else source,)
+        yield ClassDoubt(HIDDEN_HOST, 0.0, 0.0, longer_ns, sources)
 
 
 def _kernels(data: RunData, window: Window, shares: int) -> dict[str, ClassDoubt]:

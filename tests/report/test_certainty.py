@@ -12,7 +12,7 @@ from made_runs import COMMUNICATION, COPY, HOST_WAIT, KERNEL, make_run, span_row
 from rich.console import Console
 
 from phantora_py.data import RunData
-from phantora_py.report.certainty import IterationInterval
+from phantora_py.report.certainty import HIDDEN_HOST, IterationInterval
 from phantora_py.report.host_load import HOOKS_SOURCE, SLOW_LAUNCH_NS
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
@@ -128,17 +128,18 @@ def test_communication_is_less_sure_the_more_nodes(
 def test_host_time_that_work_hides_can_come_out(tmp_path: Path) -> None:
     """The host is busy for 600 of 1,000 ns: three times as much is 800 longer than all the work."""
     interval = interval_of(make(tmp_path / "a.phr", waits_ns=400))
-    (host,) = (one for one in interval["classes"] if one["class"] == "host")
-    assert (host["shorter"], host["longer"]) == pytest.approx((0.0995, 0.8))
+    (hidden,) = (one for one in interval["classes"] if one["class"] == HIDDEN_HOST)
+    assert (hidden["share"], hidden["shorter"], hidden["longer"]) == pytest.approx((0, 0, 0.8))
+    assert hidden["sources"] == ["host"]
 
 
 def test_a_host_whose_hooks_are_not_seen_can_come_out(tmp_path: Path) -> None:
     """Five launches an iteration, each of which may take what hosts with hooks have taken."""
     data = make(tmp_path / "a.phr", run={"host_time": "fixed"})
-    (host, *_) = interval_of(data)["classes"]
-    assert host["class"] == "host"
-    assert host["longer"] == pytest.approx((5 * SLOW_LAUNCH_NS - 1000) / 1000)
-    assert host["sources"] == [HOOKS_SOURCE]
+    (hidden, *_) = interval_of(data)["classes"]
+    assert hidden["class"] == HIDDEN_HOST
+    assert hidden["longer"] == pytest.approx((5 * SLOW_LAUNCH_NS - 1000) / 1000)
+    assert hidden["sources"] == [HOOKS_SOURCE]
 
 
 def test_errors_within_a_class_add(tmp_path: Path) -> None:
