@@ -36,6 +36,7 @@ from phantora_py.compare.work import (
 )
 from phantora_py.compare.work import Work as DoneWork
 from phantora_py.data import RunData
+from phantora_py.report.certainty import HIDDEN_HOST
 from phantora_py.report.iterations import find_iterations
 from phantora_py.report.sections import unsimulated, unsupported
 from phantora_py.report.sections.unknown_reads import difference_text
@@ -67,10 +68,16 @@ class Configuration:
 
     @property
     def doubts(self) -> Doubts:
-        """How far the models may be off, by class; empty if that is not known."""
+        """How far the models may be off, by class; empty if that is not known. Without host time
+        that work hides: if it came out, the runs would differ by their hosts alone.
+        """
         interval = self.summary["trust"]["interval"]
         classes = interval["classes"] if interval else ()
-        return {one["class"]: (one["shorter"], one["longer"]) for one in classes}
+        return {
+            one["class"]: (one["shorter"], one["longer"])
+            for one in classes
+            if one["class"] != HIDDEN_HOST
+        }
 
 
 def read_configuration(

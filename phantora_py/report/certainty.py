@@ -18,6 +18,7 @@ import numpy as np
 from phantora_py.data import RunData
 from phantora_py.report.breakdown import Breakdown
 from phantora_py.report.gpus import run_gpus
+from phantora_py.report.host_load import HOOKS_SOURCE, HostLoad
 from phantora_py.report.window import Window
 from sim_server.kernels import Tier
 from sim_server.log.history import COPY_SPAN, FILL_SPAN, KERNEL_SPAN
@@ -28,6 +29,7 @@ _COPIES = "copy by the copy engines"
 COPIES_CLASS = "copies"
 """What the copy engines do, fills too; kernels that copy are of a class of their own."""
 WHOLE_TRAINING = "whole training"
+HIDDEN_HOST = "hidden host time"
 FITTED_NODES = 16
 """Up to so many nodes the interval of communication between nodes is as measured. Source: the
 systems of docs/accuracy.md have no more, but for one of GB200 NVL72.
@@ -106,7 +108,9 @@ class Certainty:
         }
 
 
-def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Certainty | None:
+def certainty(
+    data: RunData, window: Window, breakdown: Breakdown | None, load: HostLoad
+) -> Certainty | None:
     """None without iterations, of iterations that take no time, and for files that are older than
     intervals, also resimulated.
     """
@@ -134,14 +138,16 @@ def certainty(data: RunData, window: Window, breakdown: Breakdown | None) -> Cer
         for one in sums.values()
     ]
     classes.append(_communication(data, moving_ns, table))
-    classes.append(_doubt("host", breakdown.host_ns, _host(data, table)))
     whole_ns = breakdown.compute_ns + breakdown.idle_ns + breakdown.host_ns
     whole_ns += breakdown.exposed_communication_ns + breakdown.waiting_for_ranks_ns
     if not whole_ns:
         return None
+    host = _host(data, table)
+    classes.append(_doubt("host", breakdown.host_ns, host))
     found = sorted(
         [
             *(one for one in classes if one.time_ns > 0),
+            *_hidden_host(load, host, whole_ns),
             *_whole_training(whole_ns, table),
             *_folded(data, moving_ns),
         ],
@@ -189,10 +195,21 @@ def _communication(data: RunData, moving_ns: float, table: dict[str, Any]) -> Cl
     return _doubt(name, moving_ns, [low**power, high**power, source])
 
 
-def _host(data: RunData, table: dict[str, Any]) -> Any:
+def _host(data: RunData, table: dict[str, Any]) -> list[Any]:
     """Of the processor that a run has counted for; else of any."""
     cpu = data.run.get("cpu")
     return [*cpu["interval"], cpu["source"]] if cpu else table["host"]
+
+
+def _hidden_host(load: HostLoad, interval: list[Any], whole_ns: int) -> Iterator[ClassDoubt]:
+    """No work of its own: the iteration is never shorter than its host is busy, so host time that
+    work hides makes it longer, if it errs by enough.
+    """
+    _, high, source = interval
+    longer_ns = load.most_ns(high) - whole_ns
+    if longer_ns > 0:
+        sources = (HOOKS_SOURCE if load.is_blind else source,)
+        yield ClassDoubt(HIDDEN_HOST, 0.0, 0.0, longer_ns, sources)
 
 
 def _kernels(data: RunData, window: Window, shares: int) -> dict[str, ClassDoubt]:

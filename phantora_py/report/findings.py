@@ -11,6 +11,7 @@ from phantora_py.data import RunData
 from phantora_py.report.asked import Asked
 from phantora_py.report.breakdown import Breakdown, break_down
 from phantora_py.report.certainty import Certainty, certainty
+from phantora_py.report.host_load import HostLoad, host_load
 from phantora_py.report.iterations import Iterations, find_iterations
 from phantora_py.report.modules import ScopeTimes, scope_times
 from phantora_py.report.throughput import Taken
@@ -42,9 +43,14 @@ class Findings:
         return break_down(self.data, self.iterations)
 
     @cached_property
+    def host_load(self) -> HostLoad:
+        """How busy the hosts are in an iteration."""
+        return host_load(self.data, self.window)
+
+    @cached_property
     def certainty(self) -> Certainty | None:
         """How sure the iteration time is; None where that is not known."""
-        return certainty(self.data, self.window, self.breakdown)
+        return certainty(self.data, self.window, self.breakdown, self.host_load)
 
     @cached_property
     def median_ns(self) -> int | None:

@@ -106,7 +106,7 @@ def rank_order(data: RunData, rank: int) -> RankOrder:
     is_wait = (spans["kind"] == HOST_WAIT_SPAN) & (spans["end_ns"] > spans["start_ns"])
     waits = np.flatnonzero(is_wait)
     in_order = waits[np.argsort(spans["end_ns"][waits], kind="stable")]
-    return RankOrder(spans, walk.before, in_order, list(_outside(data, rank)))
+    return RankOrder(spans, walk.before, in_order, list(outside_waits(data, rank)))
 
 
 _Record = tuple[int, int, int, int, int, int]
@@ -124,7 +124,8 @@ def _records(data: RunData, rank: int) -> Iterator[_Record]:
     yield from zip(*fields, rows["arg"][:, 0].tolist(), strict=True)
 
 
-def _outside(data: RunData, rank: int) -> Iterator[tuple[int, int]]:
+def outside_waits(data: RunData, rank: int) -> Iterator[tuple[int, int]]:
+    """When the rank waited for others outside the GPU, in order: from, to."""
     for piece in data.answers(rank):
         for kind, _, _, asked_ns, time_ns in ANSWER.iter_unpack(piece):
             if kind == WaitKind.RESUME and time_ns > asked_ns:

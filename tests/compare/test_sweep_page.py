@@ -18,6 +18,7 @@ from pages import Element, parse, section
 from phantora_py.cli import main
 from phantora_py.sweep.plan import read_plan
 from phantora_py.sweep.results import Result, Results, inputs_of
+from phantora_py.text.units import duration_text
 
 COMMAND = ["true", "{size}"]
 PLAN = """
@@ -123,7 +124,7 @@ def test_every_configuration_with_the_figures_of_the_json(
     ratios = figures("speed_up", "value")
     assert sorting_values(page, "speed-up") == [None, 1, *ratios[2:]]
     low_ns, high_ns = by_name["size=1"]["iteration"]["model_interval_ns"]
-    interval = f"{low_ns / 1000:.1f} us to {high_ns / 1000:.1f} us"
+    interval = f"{duration_text(low_ns)} to {duration_text(high_ns)}"
     assert rows[3]["virtual iteration"] == f"40.0 us {interval}"
 
 

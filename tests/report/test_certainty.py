@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from made_runs import COMMUNICATION, COPY, KERNEL, make_run, span_rows
+from made_runs import COMMUNICATION, COPY, HOST_WAIT, KERNEL, make_run, span_rows
 from rich.console import Console
 
 from phantora_py.data import RunData
-from phantora_py.report.certainty import IterationInterval
+from phantora_py.report.certainty import HIDDEN_HOST, IterationInterval
+from phantora_py.report.host_load import HOOKS_SOURCE, SLOW_LAUNCH_NS
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from sim_server.records import MarkerKind
@@ -26,11 +27,16 @@ TABLE = {
 PARTS = (400, 200, 100, 100)
 
 
-def make(path: Path, classes: tuple[str, str] = ("gemm", "norm"), **changes: Any) -> RunData:
-    """Three iterations of 1,000 ns; towards the end of each the device waits 199 for its host."""
+def make(
+    path: Path, classes: tuple[str, str] = ("gemm", "norm"), waits_ns: int = 800, **changes: Any
+) -> RunData:
+    """Three iterations of 1,000 ns; towards the end of each the device waits 199 for its host,
+    which has waited for it before.
+    """
     rows = []
     for begin in (0, 1000, 2000):
         at = begin
+        rows.append((HOST_WAIT, begin, begin, begin + waits_ns))
         for kind, lasts in zip((KERNEL, KERNEL, COPY, COMMUNICATION), PARTS, strict=True):
             rows.append((kind, begin, at, at + lasts))
             at += lasts
@@ -53,6 +59,7 @@ def make(path: Path, classes: tuple[str, str] = ("gemm", "norm"), **changes: Any
         "operations": [operation],
         "settings": {"gpu": gpu, "nccl_environment": {}},
         **changes,
+        "run": {"host_time": "measured", **changes.get("run", {})},
     }
     markers = [(0, at, MarkerKind.ITERATION, "") for at in (999, 1999, 2999)]
     spans["id"][spans["kind"] == COMMUNICATION] = 0
@@ -116,6 +123,23 @@ def test_communication_is_less_sure_the_more_nodes(
     assert (found["shorter"], found["longer"]) == pytest.approx((shorter, longer), rel=1e-3)
     widened = f"far, measured up to 16 nodes and widened for {nodes} (assumed)"
     assert found["sources"] == ["far" if nodes == 16 else widened]
+
+
+def test_host_time_that_work_hides_can_come_out(tmp_path: Path) -> None:
+    """The host is busy for 600 of 1,000 ns: three times as much is 800 longer than all the work."""
+    interval = interval_of(make(tmp_path / "a.phr", waits_ns=400))
+    (hidden,) = (one for one in interval["classes"] if one["class"] == HIDDEN_HOST)
+    assert (hidden["share"], hidden["shorter"], hidden["longer"]) == pytest.approx((0, 0, 0.8))
+    assert hidden["sources"] == ["host"]
+
+
+def test_a_host_whose_hooks_are_not_seen_can_come_out(tmp_path: Path) -> None:
+    """Five launches an iteration, each of which may take what hosts with hooks have taken."""
+    data = make(tmp_path / "a.phr", run={"host_time": "fixed"})
+    (hidden, *_) = interval_of(data)["classes"]
+    assert hidden["class"] == HIDDEN_HOST
+    assert hidden["longer"] == pytest.approx((5 * SLOW_LAUNCH_NS - 1000) / 1000)
+    assert hidden["sources"] == [HOOKS_SOURCE]
 
 
 def test_errors_within_a_class_add(tmp_path: Path) -> None:

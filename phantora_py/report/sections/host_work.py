@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-import numpy as np
 from rich.markup import escape
 
 from phantora_py.data import RunData
 from phantora_py.report.findings import Findings
+from phantora_py.report.host_load import SLOW_LAUNCH_NS
 from phantora_py.report.sections import path
 from phantora_py.text.units import duration_text, percent_text
-from sim_server.log.history import HOST_WAIT_SPAN
 
-# Programs of FSDP2 and DTensor took more than that of their host for a launch, and one that only
-# launches 10 us (docs/host-time.md).
-_SLOW_LAUNCH_NS = 100_000
-# Models that know of the program's own work no more than its calls.
-_BLIND = ("fixed", "off")
 _BOUND = 0.5
 _SHOWN = 3
 
@@ -35,6 +29,10 @@ class HostWork(TypedDict):
 
     critical_share: float
     """Of the critical path of the last iteration."""
+    busy_ns: int
+    """Of an iteration, per rank: neither a wait for the GPU nor for others; the GPU's work may hide
+    it.
+    """
     launches: float
     """Work given to the GPU in an iteration, per rank."""
     could_bound: bool
@@ -53,24 +51,18 @@ def make(found: Findings) -> HostWork | None:
     if summary is None or not summary["length_ns"] or found.median_ns is None:
         return None
     data = found.data
-    launches = _launches(found)
+    load = found.host_load
     share = summary["by_cause_ns"].get("host", 0) / summary["length_ns"]
-    blind = data.run["host_time"] in _BLIND and share < _BOUND
+    could_bound = load.launches * SLOW_LAUNCH_NS > found.median_ns
     cpu = data.run.get("cpu")
     return {
         "critical_share": share,
-        "launches": launches,
-        "could_bound": blind and launches * _SLOW_LAUNCH_NS > found.median_ns,
+        "busy_ns": round(load.busy_ns),
+        "launches": load.launches,
+        "could_bound": load.is_blind and share < _BOUND and could_bound,
         "cpu": cpu and cpu["title"],
         "functions": _functions(data) if cpu else [],
     }
-
-
-def _launches(found: Findings) -> float:
-    window, data = found.window, found.data
-    spans = window.ended_in(data.spans)
-    count = int(np.count_nonzero(spans["kind"] != HOST_WAIT_SPAN))
-    return count / len(data.told.ranks) / max(window.iterations, 1)
 
 
 def _functions(data: RunData) -> list[CountedFunction]:
@@ -100,7 +92,7 @@ def lines(work: HostWork | None) -> list[str]:
     if work["could_bound"]:
         said.append(
             f"  [yellow]the host could decide[/]   {work['launches']:,.0f} launches an iteration: "
-            f"with hooks, hosts have taken more than {duration_text(_SLOW_LAUNCH_NS)} for each; "
+            f"with hooks, hosts have taken {duration_text(SLOW_LAUNCH_NS)} for each; "
             "try --host-time counted"
         )
     if work["functions"]:
