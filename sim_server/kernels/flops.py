@@ -19,7 +19,13 @@ from sim_server.kernels.gemm import REAL_TYPES, multiplied_type
 from sim_server.kernels.grouped import group_shapes
 from sim_server.kernels.recurrent import is_recurrent, recurrent_products
 from sim_server.kernels.work import Launch
-from sim_server.records.payloads import Convolution, GroupedGemm, Kernel, ProductSignature, Recurrent
+from sim_server.records.payloads import (
+    Convolution,
+    GroupedGemm,
+    Kernel,
+    ProductSignature,
+    Recurrent,
+)
 
 MOST_FLOPS = 1 << 80
 """Of a launch (assumed)."""

@@ -66,11 +66,11 @@ def time_grouped(signature: GroupedGemm, gpu: GpuProfile) -> Timing:
         kernel_class="gemm",
         name=f"grouped gemm {signature['a']} {size} x{groups.total()} {layout}",
         sm_demand=min(1.0, max(1, blocks) / gpu.sm_count),
-        region=_region(groups),
+        region=grouped_region(groups),
     )
 
 
-def _region(groups: Counter[Shape]) -> str:
+def grouped_region(groups: Counter[Shape]) -> str:
     """What the model's error depends on."""
     mean = sum(min(m, n) * count for (m, n, _), count in groups.items()) / max(1, groups.total())
     return "grouped few" if mean < _FEW else "grouped" if mean < _MANY else "grouped many"
