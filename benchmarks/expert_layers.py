@@ -295,7 +295,8 @@ def _within(layers: Layers, ratios: Floats, chosen: npt.NDArray[np.bool_]) -> st
         region = grouped_region(groups)
         if region not in intervals:
             found = _timing(row, 0, layers.gpu)
-            assert found.region == region and found.interval is not None
+            assert found.region == region
+            assert found.interval is not None
             intervals[region] = found.interval
         inside += intervals[region].low <= 1 / ratios[at] <= intervals[region].high
     share = inside / max(1, int(chosen.sum()))
@@ -310,7 +311,7 @@ def tables(folder: Path) -> Iterator[str]:
     kept = [row for row in rows if (row.source, row.layer) not in bad]
     yield f"{len(rows) - len(kept):,} rows of {len(bad)} layers contradict each other."
     yield ""
-    yield "| kernels | GPU | beside the products | step | points | median | p90 | 5th to 95th | within |"
+    yield "| kernels | GPU | beside them | step | points | median | p90 | 5th to 95th | within |"
     yield "| --- | --- | --- | ---: | ---: | ---: | ---: | --- | ---: |"
     regions: list[tuple[float, str]] = []
     kinds = Counter((_LIBRARIES[row.source], row.gpu) for row in kept)
