@@ -417,6 +417,7 @@ def accuracy(session: nox.Session) -> None:
         "attention_shapes.py",
         "memory_accuracy.py",
         "product_types.py",
+        "expert_layers.py",
     ):
         session.run("python", f"benchmarks/{name}", folder, "--write")
     collectives = [f"{folder}/nccl_single_node.csv", f"{folder}/nccl_multi_node.csv"]

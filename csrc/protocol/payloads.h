@@ -55,6 +55,8 @@ struct GroupedGemm {
   std::string compute;
   std::string epilogue;
   bool beta = {};
+  std::optional<std::string> along = {};
+  std::optional<std::vector<std::int64_t>> group_sizes = {};
 
   template <class Each>
   void each(Each&& one) const {
@@ -74,6 +76,8 @@ struct GroupedGemm {
     one("compute", compute);
     one("epilogue", epilogue);
     one("beta", beta);
+    one("along", along);
+    one("group_sizes", group_sizes);
   }
 };
 

@@ -2,16 +2,21 @@
 
 PyTorch's kernel for Hopper and later gets its sizes from device memory, where a first kernel has
 put them: no launch tells them. Owns the CUDA kernels of these operators, which state the sizes and
-then start PyTorch's own. Decides no times.
+then start PyTorch's own: those of each group where it is known where the groups end. Decides no
+times.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
 from .operators import Kernel, replaceable
+from .tensor_values import TensorValues, UnknownValueError
 
 OPERATORS = ("_grouped_mm", "_scaled_grouped_mm")
 # Types of docs/records.md, by PyTorch's names.
@@ -22,8 +27,21 @@ TYPES = {
     "float8_e4m3fn": "f8e4m3",
     "float8_e5m2": "f8e5m2",
 }
-# m, n and k of each of so many groups, and the types of the operands.
-Product = tuple[int, int, int, int, str, str]
+
+
+@dataclass(frozen=True)
+class Product:
+    """m, n and k of a group, of the mean one in the extent `along` which they may differ."""
+
+    m: int
+    n: int
+    k: int
+    groups: int
+    left_type: str
+    right_type: str
+    along: str = ""
+    sizes: tuple[int, ...] = ()
+    """Of the groups, the largest first; empty: nobody knows."""
 
 
 class GroupedProducts:
@@ -31,6 +49,9 @@ class GroupedProducts:
 
     def __init__(self, torch: ModuleType, shim: ctypes.CDLL) -> None:
         self._shim = shim
+        self._values = TensorValues(torch)
+        self._values.attach(shim)
+        self._is_capturing = torch.cuda.is_current_stream_capturing
         self._signatures: dict[Product, int] = {}
         self._operators = replaceable(torch, "CUDA")
         for name in OPERATORS:
@@ -39,7 +60,7 @@ class GroupedProducts:
     def _kernel(self, usual: Kernel) -> Kernel:
         def multiply(keys: Any, left: Any, right: Any, *arguments: Any, **options: Any) -> Any:
             offsets = [one for one in (*arguments, options.get("offs")) if is_offsets(one)]
-            self._state(left, right, offsets[0].shape[0] if offsets else None)
+            self._state(left, right, offsets[0] if offsets else None)
             try:
                 return usual(keys, left, right, *arguments, **options)
             finally:
@@ -47,14 +68,28 @@ class GroupedProducts:
 
         return multiply
 
-    def _state(self, left: Any, right: Any, groups: int | None) -> None:
-        told = product(left, right, groups)
+    def _state(self, left: Any, right: Any, offsets: Any) -> None:
+        told = product(left, right, offsets, self._ends(offsets))
         if told not in self._signatures:
-            *sizes, left_type, right_type = told
+            sizes = (told.m, told.n, told.k, told.groups)
             self._signatures[told] = self._shim.ph_product_signature(
-                *map(ctypes.c_int64, sizes), left_type.encode(), right_type.encode()
+                *map(ctypes.c_int64, sizes),
+                *(told.left_type.encode(), told.right_type.encode()),
+                told.along.encode() if told.sizes else None,
+                (ctypes.c_int64 * len(told.sizes))(*told.sizes),
             )
         self._shim.ph_state_product(self._signatures[told])
+
+    def _ends(self, offsets: Any) -> list[int]:
+        """Where the groups end, if that is known. A graph is launched with other values later."""
+        if offsets is None or self._is_capturing():
+            return []
+        try:
+            with self._values.own_code():
+                ends: list[int] = self._values.read(offsets).tolist()
+        except UnknownValueError:
+            return []
+        return ends
 
 
 def is_offsets(argument: Any) -> bool:
@@ -62,21 +97,29 @@ def is_offsets(argument: Any) -> bool:
     return str(getattr(argument, "dtype", None)) == "torch.int32"
 
 
-def product(left: Any, right: Any, groups: int | None) -> Product:
-    """What is multiplied. `groups`: None if both operands have one matrix for each.
-
-    The groups of a dimension that they share are taken to be of one size.
+def product(left: Any, right: Any, offsets: Any, ends: Sequence[int]) -> Product:
+    """What is multiplied. `offsets`: None if both operands have one matrix for each; `ends`: its
+    values, if they are known.
     """
     m, k, n = left.shape[-2], left.shape[-1], right.shape[-1]
-    if not groups or left.dim() == right.dim() == 3:
-        groups = left.shape[0]
-    elif left.dim() == 3:
-        n //= groups
-    elif right.dim() == 3:
-        m //= groups
-    else:
-        k //= groups
     left_type, right_type = (
         TYPES.get(str(one.dtype).removeprefix("torch."), "bf16") for one in (left, right)
     )
-    return m, n, k, groups, left_type, right_type
+    if offsets is None or left.dim() == right.dim() == 3:
+        groups = left.shape[0]
+        # All are of one size, which is known.
+        return Product(m, n, k, groups, left_type, right_type, "m", (m,) * groups)
+    groups = offsets.shape[0]
+    if left.dim() == 3:
+        along, n = "n", n // groups
+    elif right.dim() == 3:
+        along, m = "m", m // groups
+    else:
+        along, k = "k", k // groups
+    return Product(m, n, k, groups, left_type, right_type, along, group_sizes(ends))
+
+
+def group_sizes(ends: Sequence[int]) -> tuple[int, ...]:
+    """From where groups end, the largest first; of ends that are out of order nothing is known."""
+    sizes = [end - begin for begin, end in pairwise([0, *ends])]
+    return tuple(sorted(sizes, reverse=True)) if min(sizes, default=0) >= 0 else ()

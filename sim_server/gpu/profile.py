@@ -39,6 +39,8 @@ class GemmRates:
     """Operands and result up to so much come from the L2 cache."""
     cached_bytes_per_ns: float = 1.0
     """At this rate, if it is more than the memory's."""
+    grouped_step: float = 1.0
+    """Arithmetic takes so many times as long in grouped products."""
 
     def moving_ns(self, traffic_bytes: float) -> float:
         """Time of a product's operands and result. Little of more than the cache holds is there."""

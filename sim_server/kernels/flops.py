@@ -16,9 +16,16 @@ from typing import Any, cast
 from sim_server.kernels import attention, rules
 from sim_server.kernels.cudnn import convolution_type
 from sim_server.kernels.gemm import REAL_TYPES, multiplied_type
+from sim_server.kernels.grouped import group_shapes
 from sim_server.kernels.recurrent import is_recurrent, recurrent_products
 from sim_server.kernels.work import Launch
-from sim_server.records.payloads import Convolution, Kernel, ProductSignature, Recurrent
+from sim_server.records.payloads import (
+    Convolution,
+    GroupedGemm,
+    Kernel,
+    ProductSignature,
+    Recurrent,
+)
 
 MOST_FLOPS = 1 << 80
 """Of a launch (assumed)."""
@@ -68,6 +75,9 @@ def products_of(signature: Mapping[str, Any]) -> Products | None:
 
 def _gemm(signature: ProductSignature) -> Products:
     number = multiplied_type(signature)
+    if signature.get("grouped"):
+        groups = group_shapes(cast(GroupedGemm, signature))
+        return Products(2 * sum(prod(shape) * count for shape, count in groups.items()), number)
     # A complex product is four real ones.
     real = 4 if number in REAL_TYPES else 1
     sizes = signature["m"], signature["n"], signature["k"], signature.get("batch", 1)

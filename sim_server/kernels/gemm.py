@@ -79,11 +79,8 @@ def time_gemm(signature: ProductSignature, gpu: GpuProfile) -> Timing:
     """The timing of a {"kind": "gemm"} payload."""
     number = multiplied_type(signature)
     fitted = number in ("bf16", "f16")
-    rate = gpu.peak_flops_per_ns(REAL_TYPES.get(number, number)) / (
-        4 if number in REAL_TYPES else 1
-    )
     rates, region, choices = gpu.gemm, "other type", Choices()
-    product = _read(signature, gpu.peak_flops_per_ns("bf16") / rate)
+    product = _read(signature, operand_slowdown(signature, gpu))
     if fitted:
         region = product_region(product.m, product.n, product.k)
     elif number_bytes(number) == 1:
@@ -91,24 +88,38 @@ def time_gemm(signature: ProductSignature, gpu: GpuProfile) -> Timing:
     elif number == "f32" and gpu.gemm_f32 is not None:
         rates, region, product = gpu.gemm_f32, "f32", replace(product, slowdown=1.0)
         choices = _single_choices(product, gpu)
-    grouped = signature.get("grouped", False)  # the groups' sizes are assumed to be equal
-    region = "grouped" if grouped else region
     duration_ns, blocks = product_ns(product, rates, gpu.sm_count, choices)
     size = f"{product.m}x{product.n}x{product.k}"
     size += f" x{product.batch}" if product.batch > 1 else ""
     layout = f"{signature.get('transa', 'N')}{signature.get('transb', 'N')}"
     return Timing(
         duration_ns=ceil(duration_ns),
-        tier=Tier.MODELLED if number in gpu.peak_per_s and not grouped else Tier.ASSUMED,
+        tier=Tier.MODELLED if number in gpu.peak_per_s else Tier.ASSUMED,
         kernel_class="gemm",
-        name=f"{'grouped gemm' if grouped else 'gemm'} {signature['a']} {size} {layout}",
+        name=f"gemm {signature['a']} {size} {layout}",
         sm_demand=min(1.0, blocks / gpu.sm_count),
         region=region,
     )
 
 
-def _read(signature: ProductSignature, arithmetic: float) -> Product:
-    """The product of a signature, whose arithmetic takes `arithmetic` times as long as in bf16."""
+def operand_slowdown(signature: ProductSignature, gpu: GpuProfile) -> float:
+    """The time of a step of k relative to bf16."""
+    number = multiplied_type(signature)
+    rate = gpu.peak_flops_per_ns(REAL_TYPES.get(number, number))
+    arithmetic = gpu.peak_flops_per_ns("bf16") / rate * (4 if number in REAL_TYPES else 1)
+    width = number_bytes(signature["a"])
+    # The panels that a step reads bound it as much as its arithmetic does.
+    return max(arithmetic, width / _FITTED_BYTES) * (_EIGHT_BIT_LOSS if width == 1 else 1)
+
+
+def tile_step_ns(rows: int, columns: int, slowdown: float, rates: GemmRates) -> float:
+    """What a block takes for each of k."""
+    panel_ns = _FITTED_BYTES * (rows + columns) / rates.sm_bytes_per_ns
+    return slowdown * (2 * rows * columns / rates.sm_flops_per_ns + panel_ns)
+
+
+def _read(signature: ProductSignature, slowdown: float) -> Product:
+    """The product of a signature."""
     sizes = signature["m"], signature["n"], signature["k"], signature.get("batch", 1)
     m, n, k, batch = (max(1, size) for size in sizes)
     result = number_bytes(signature["d"])
@@ -118,8 +129,6 @@ def _read(signature: ProductSignature, arithmetic: float) -> Product:
         result += number_bytes(signature["d"])
     left, right = number_bytes(signature["a"]), number_bytes(signature["b"])
     traffic_bytes = batch * (m * k * left + k * n * right + m * n * result)
-    # The panels that a step reads bound it as much as its arithmetic does.
-    slowdown = max(arithmetic, left / _FITTED_BYTES) * (_EIGHT_BIT_LOSS if left == 1 else 1)
     return Product(m, n, k, batch, traffic_bytes, slowdown)
 
 
@@ -162,8 +171,7 @@ def _candidates(
     memory_ns = rates.moving_ns(product.traffic_bytes)
     for rows, columns in choices.tiles:
         tiles = ceil(m / rows) * ceil(n / columns) * batch
-        panel_ns = _FITTED_BYTES * (rows + columns) / rates.sm_bytes_per_ns
-        step_ns = product.slowdown * (2 * rows * columns / rates.sm_flops_per_ns + panel_ns)
+        step_ns = tile_step_ns(rows, columns, product.slowdown, rates)
         for split in choices.splits:
             if split > 1 and k / split < SHORTEST_SPLIT:
                 break
@@ -174,12 +182,14 @@ def _candidates(
             if split > 1:
                 start_ns += rates.split_ns
                 extra_ns = m * n * batch * 8 * split / rates.reduction_bytes_per_ns
-            joined_ns = _join(compute_ns, memory_ns + extra_ns, rates.overlap)
+            joined_ns = join(compute_ns, memory_ns + extra_ns, rates.overlap)
             yield start_ns + joined_ns, tiles * split
 
 
-def _join(first_ns: float, second_ns: float, overlap: float) -> float:
+def join(first_ns: float, second_ns: float, overlap: float) -> float:
     """The length of two overlapping activities, between their maximum and their sum."""
     longer, shorter = max(first_ns, second_ns), min(first_ns, second_ns)
+    if not shorter:
+        return longer
     # Scaled by the longer one: its power alone may overflow.
     return float(longer * (1 + (shorter / longer) ** overlap) ** (1 / overlap))

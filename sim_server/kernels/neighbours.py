@@ -26,7 +26,7 @@ _SIZES = {
     "kernel": ("grid", "scalars", "sizes"),
 }
 # Of no bearing where the sizes are known.
-_LEFT_OUT = ("lda", "ldb", "ldc", "strides")
+_LEFT_OUT = ("lda", "ldb", "ldc", "strides", "group_sizes")
 # Of the logarithm of a ratio, beside what the neighbours disagree by: of a neighbour itself, and
 # for each doubling between it and what is asked for. `kernel_accuracy` checks the coverage.
 _SIGMA, _SIGMA_PER_DOUBLING = 0.03, 0.04

@@ -12,12 +12,13 @@ from typing import Any, Protocol, cast
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.gemm import time_gemm
+from sim_server.kernels.grouped import time_grouped
 from sim_server.kernels.interval import with_interval
 from sim_server.kernels.library import time_library
 from sim_server.kernels.rules import classify
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.work import Launch, Work
-from sim_server.records.payloads import Kernel, ProductSignature
+from sim_server.records.payloads import GroupedGemm, Kernel, ProductSignature
 
 
 class Timer(Protocol):
@@ -47,6 +48,8 @@ class KernelTimer:
 
     def _model(self, signature: Mapping[str, Any]) -> Timing:
         kind = signature.get("kind")
+        if kind == "gemm" and signature.get("grouped"):
+            return time_grouped(cast(GroupedGemm, signature), self._gpu)
         if kind == "gemm":
             return time_gemm(cast(ProductSignature, signature), self._gpu)
         if kind == "library":

@@ -79,8 +79,13 @@ class Gemm(_GemmMore):
     beta: Annotated[bool, "C is read"]
 
 
-class GroupedGemm(TypedDict):
-    """PyTorch's grouped product: a batch of groups, which are taken to be of equal size."""
+class _GroupedGemmMore(TypedDict, total=False):
+    along: Annotated[Literal["m", "n", "k"], "what the groups differ in, if their sizes are known"]
+    group_sizes: Annotated[list[int], "their sizes there, the largest first"]
+
+
+class GroupedGemm(_GroupedGemmMore):
+    """PyTorch's grouped product, row-major; its groups are of equal size if nobody knows theirs."""
 
     kind: Literal["gemm"]
     library: Literal["cutlass"]

@@ -65,6 +65,14 @@ def _product(number: str, result: str, **more: Any) -> Callable[[random.Random],
     return make
 
 
+def _spread(chance: random.Random) -> Signature:
+    """Of experts with uneven loads, some without any."""
+    sizes = [int(_between(chance, 0, 11) * chance.random() ** 3) for _ in range(32)]
+    made = _product("bf16", "bf16", batch=len(sizes), grouped=True)(chance)
+    sizes.sort(reverse=True)
+    return made | {"m": sum(sizes) // len(sizes), "along": "m", "group_sizes": sizes}
+
+
 def _kernel(
     name: str, blocks: int, threads: int, scalars: dict[int, int], sizes: dict[str, int]
 ) -> Signature:
@@ -156,6 +164,7 @@ CLASSES: dict[str, Callable[[random.Random], Signature]] = {
     "f32 products": _product("f32", "f32"),
     "f8 products": _product("f8e4m3", "bf16"),
     "grouped products": _product("bf16", "bf16", batch=16, grouped=True),
+    "grouped products of known sizes": _spread,
     "attention": _attended,
     "f32 convolutions": _convolved,
     "element-wise": _added,

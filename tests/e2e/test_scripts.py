@@ -332,8 +332,11 @@ def test_scaled_products(phantora: Phantora) -> None:
     counts = {str(timing["name"]): timing["count"] for timing in run.data.timings}
     assert any("f8e4m3" in name for name in counts)
     # The product, and both its gradients, in each of three steps.
+    tiers = {str(timing["name"]): timing["tier"] for timing in run.data.timings}
     for sizes in ("256x512x768", "768x512x256", "256x768x512"):
         assert counts[f"grouped gemm bf16 {sizes} x4 NN"] == 3
+        # It is known where the groups end.
+        assert tiers[f"grouped gemm bf16 {sizes} x4 NN"] == "modelled"
 
 
 def test_vendor_libraries(phantora: Phantora, tmp_path: Path) -> None:

@@ -105,9 +105,11 @@ PH_EXPORT int ph_node_gpu(int device) noexcept { return ph::node_gpu(device); }
 PH_EXPORT void ph_statistics(const char* json) noexcept { ph::emit_statistics(json); }
 
 // Of grouped products (phantora_py/rank/grouped_products.py): a signature for their sizes, and that it holds from now on.
+// `along`: in what the groups differ; null: nobody knows how large each of them is.
 PH_EXPORT std::uint32_t ph_product_signature(std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t groups,
-                                             const char* left_type, const char* right_type) noexcept {
-  return ph::intern_signature(ph::payload_text(ph::payloads::GroupedGemm{
+                                             const char* left_type, const char* right_type, const char* along,
+                                             const std::int64_t* sizes) noexcept {
+  ph::payloads::GroupedGemm product{
       .m = m,
       .n = n,
       .k = k,
@@ -121,7 +123,12 @@ PH_EXPORT std::uint32_t ph_product_signature(std::int64_t m, std::int64_t n, std
       .compute = "f32",
       .epilogue = "none",
       .beta = false,
-  }));
+  };
+  if (along != nullptr) {
+    product.along = along;
+    product.group_sizes.emplace(sizes, sizes + groups);
+  }
+  return ph::intern_signature(ph::payload_text(product));
 }
 PH_EXPORT void ph_state_product(std::uint32_t signature) noexcept { ph::state_product(signature); }
 

@@ -107,16 +107,22 @@ def _scaled(torch: Any, signature: Mapping[str, Any], left: Any, right: Any) -> 
 
 
 def _grouped(torch: Any, signature: Mapping[str, Any]) -> Call:
-    """Groups of rows, each with a matrix of its own, all of one size, as the signature takes them
-    to be. (One whose sum is split instead takes about as long.)
+    """Groups of rows, each with a matrix of its own, of the sizes that the signature has for them
+    or else of one size; of columns or parts of the sums, where the groups differ in these.
     """
     rows, columns, depth, groups = (signature[name] for name in ("m", "n", "k", "batch"))
-    left = filled(torch, [rows * groups, depth], number(torch, signature["a"]))
-    right = filled(torch, [groups, columns, depth], number(torch, signature["b"])).transpose(1, 2)
-    ends = torch.arange(1, groups + 1, device="cuda", dtype=torch.int32) * rows
+    along = signature.get("along", "m")
+    sizes = signature.get("group_sizes") or [signature[along]] * groups
+    ends = torch.tensor(sizes, device="cuda").cumsum(0).to(torch.int32)
+    whole = sum(sizes)
+    lefts = {"m": [whole, depth], "n": [groups, rows, depth], "k": [rows, whole]}
+    rights = {"m": [groups, columns, depth], "n": [whole, depth], "k": [columns, whole]}
+    left = filled(torch, lefts[along], number(torch, signature["a"]))
+    right = filled(torch, rights[along], number(torch, signature["b"])).transpose(-2, -1)
     if signature["a"] in _FLOAT8:
-        scale_left = torch.ones(rows * groups, device="cuda")
-        scale_right = torch.ones(groups, columns, device="cuda")
+        parts = groups if along == "k" else 1
+        scale_left = torch.ones([parts * lefts[along][0], *lefts[along][1:-1]], device="cuda")
+        scale_right = torch.ones([parts * rights[along][0], *rights[along][1:-1]], device="cuda")
         return lambda: torch._scaled_grouped_mm(
             left, right, scale_left, scale_right, offs=ends, out_dtype=torch.bfloat16
         )
