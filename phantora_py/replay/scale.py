@@ -39,7 +39,12 @@ _KEPT = (
 )
 """Whose tensors are the same on any number of ranks."""
 # These fill buffers: shards have their padding here, and nowhere else.
-_PADDED = ("aten::split_with_sizes", "aten::empty", "fsdp::", "c10d::", "_c10d_functional::")
+_PADDED = ("aten::split_with_sizes", "fsdp::", "c10d::", "_c10d_functional::")
+# So do these, where they are about a buffer.
+_OF_BUFFERS = ("aten::empty", "aten::view", "aten::_foreach_copy_")
+
+_WITHOUT_PADDING = "aten::as_strided"
+"""Takes a parameter or a shard out of a padded buffer."""
 
 
 @dataclass(frozen=True)
@@ -143,14 +148,10 @@ class _Scaling:
 
     def _chunk(self, part: Part, is_new: bool) -> tuple[int, int]:
         """Of a chunk with and without its padding."""
-        members, place = (
-            self._group(part.group)
-            if is_new
-            else (
-                self._base.groups.old[part.group],
-                self._base.groups.old[part.group].index(self._base.rank),
-            )
-        )
+        members, place = self._group(part.group)
+        if not is_new:
+            members = self._base.groups.old[part.group]
+            place = members.index(self._base.rank)
         count = part.found().shape[0]  # type: ignore[index]
         padded = -(-count // len(members))
         return padded, min(max(count - place * padded, 0), padded)
@@ -180,8 +181,6 @@ class _Scaling:
         version = self._base.origins[row[0]]
         made = (version, offset, row[2], tuple(shape), tuple(strides))
         self._ends[version] = max(self._ends[version], _end_bytes(made))
-        if shape == row[3] and layout is None:
-            self._ends[version] = max(self._ends[version], self._base.versions[version]["bytes"])
         return self._number(made)
 
     def _number(self, row: tuple[Any, ...]) -> int:
@@ -257,7 +256,7 @@ class _Scaling:
             return made
         name = name_of(self._told, event)
         is_padded = self._pads(name, event)
-        made["args"] = self._mapped(event["args"], is_padded)
+        made["args"] = self._mapped(event["args"], is_padded or name == _WITHOUT_PADDING)
         made["outs"] = self._mapped(event["outs"], is_padded)
         if event["do"] == "op" and name.startswith(COMMUNICATION):
             self._collective(name, event, made)
@@ -273,10 +272,11 @@ class _Scaling:
     def _pads(self, name: str, event: dict[str, Any]) -> bool:
         layouts, gathered = self._base.shards.layouts, self._base.shards.gathered
         rows = [self._told["tensors"][one] for one in _numbers(event)]
-        if name == "aten::_foreach_copy_":
-            return any(row[0] in layouts and layouts[row[0]].is_buffer for row in rows)
-        if name in ("aten::view", "aten::as_strided"):
-            return any(row[0] in gathered for row in rows)
+        if name in _OF_BUFFERS:
+            return any(
+                row[0] in gathered or (row[0] in layouts and layouts[row[0]].is_buffer)
+                for row in rows
+            )
         return name.startswith(_PADDED)
 
     def _mapped(self, value: Any, is_padded: bool) -> Any:
@@ -331,7 +331,7 @@ class _Scaling:
                         )
             return
         call = call_of({"schemas": self._told["schemas"], "tensors": self._rows}, made)
-        if name == "aten::as_strided" or call in self._base.checked:
+        if name == _WITHOUT_PADDING or call in self._base.checked:
             return
         try:
             result = on_meta(call.schema, call.args)[0]

@@ -322,7 +322,7 @@ class Shards:
     def _parts(self, row: list[Any]) -> Layout | None:
         """What a tensor in a known storage is: all of it, or one part."""
         layout = self.layouts.get(row[0])
-        if layout is None or math.prod(row[3]) <= 1 < layout.elements:
+        if layout is None or (row[3] == [] and layout.elements > 1):
             return None
         if len(layout.parts) == 1 or row[3] in (
             [layout.copies * layout.elements],
@@ -340,4 +340,4 @@ class Shards:
 
         itemsize = int(getattr(torch, DTYPES[row[2]]).itemsize)
         size_bytes = int(self._told["versions"][row[0]]["bytes"])
-        return bool(row[1] == 0 and 0 < math.prod(row[3]) * itemsize == size_bytes)
+        return bool(row[1] == 0 and math.prod(row[3]) * itemsize == size_bytes)
