@@ -43,7 +43,12 @@ class Part:
 
     def found(self) -> Part:
         """The one that stands for all that are the same."""
-        return self if self.same is None else self.same.found()
+        part = self
+        while part.same is not None:
+            part = part.same
+        if part is not self:
+            self.same = part  # the next search is short
+        return part
 
     def know(self, shape: tuple[int, ...]) -> None:
         """Raises: ValueError if that is not what is known already."""
@@ -130,7 +135,7 @@ def with_own_storages(told: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
         key = (value["tensor"], now[row[0]])
         if key not in tensors:
             tensors[key] = len(rows)
-            rows.append([now[row[0]], *row[1:]])
+            rows.append([now[row[0]], *row[1:3], list(row[3]), list(row[4])])
         return {"tensor": tensors[key]}
 
     events = []

@@ -170,6 +170,15 @@ def test_memory_of_a_parameter_at_the_address_of_a_buffer() -> None:
     assert found == expected[:made_there] + expected[made_there + 1 :]
 
 
+def test_a_benchmark_that_was_just_built_is_as_one_that_was_read() -> None:
+    """It has tuples where a file has lists."""
+    programs = [sharded(rank, 2) for rank in range(2)]
+    read = scaled(benchmark(programs), "dp=4")
+    for made in programs:
+        made.told["tensors"] = [[*row[:3], *map(tuple, row[3:])] for row in made.told["tensors"]]
+    assert scaled(benchmark(programs), "dp=4") == read
+
+
 def test_groups_follow_the_mesh() -> None:
     """Those along the dimension grow, others are there once for each new coordinate."""
     groups = {"0": [0, 1, 2, 3], "dp0": [0, 2], "dp1": [1, 3], "tp0": [0, 1], "tp1": [2, 3]}
