@@ -138,7 +138,12 @@ class Groups:
                     self.new[told] = growth.along(growth.new, at, self._dimensions[name])
 
     def name(self, rank: int, old: str) -> str:
-        """What the group `old` of a new rank's base is called."""
+        """What the group `old` of a new rank's base is called. Raises: UsageError."""
+        if old not in self._dimensions:
+            raise UsageError(
+                f"the benchmark uses process group {old!r} and does not say which ranks it has: it "
+                "is damaged. `phantora replay build` writes one."
+            )
         return old + self._growth.copy(rank, self._dimensions[old])
 
     def grows(self, old: str) -> bool:

@@ -377,6 +377,8 @@ class _Scaling:
         self, event: dict[str, Any], made: dict[str, Any], size: int, where: str
     ) -> None:
         """A number of each rank, in a tensor of its own."""
+        if len(made["args"][0]) != 1:
+            raise _UnknownError(f"{where}, and it gathers {len(made['args'][0])} lists at once")
         for outputs in (made["args"][0], made["outs"][0]):
             for parts in outputs:
                 row = self._rows[parts[-1]["tensor"]]

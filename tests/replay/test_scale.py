@@ -251,6 +251,17 @@ def sent_by_another(made: Program) -> None:
     collective(made, "broadcast_", [[given], None, 1, 0, True, -1], [[given], None])
 
 
+def gathered_from_two(made: Program) -> None:
+    gathered_lists(made)
+    args = made.told["events"][-1]["args"]
+    args[0] = args[0] * 2
+
+
+def among_a_group_that_is_not_told(made: Program) -> None:
+    gathered_lists(made)
+    made.told["events"][-1]["group"] = "7"
+
+
 def product_of_a_shard(made: Program) -> None:
     shard = made.told["events"][0]["outs"][0]
     made.call("mm", "default", [shard, made.tensor(4, 7)], [made.tensor(5, 7)])
@@ -280,6 +291,8 @@ def sharded_along_columns(made: Program) -> None:
         (part_of_an_exchange, "alltoall_base_: process group 0 goes from 2 to 4 ranks, and how"),
         (gathered_without_parameters, "does not tell which parameters"),
         (gathered_lists, r"whether the parts of \[8\] are shards is not told"),
+        (gathered_from_two, "it gathers 2 lists at once"),
+        (among_a_group_that_is_not_told, "uses process group '7' and does not say which ranks"),
         (sent_by_another, "rank 1 of it sends: who would send is not told"),
         (product_of_a_shard, r"aten::mm: it works on shards, and would give \[3, 7\] where"),
         (sum_of_rows_of_a_shard, r"aten::sum: it works on shards, and would give \[3\] where"),
