@@ -65,6 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     hide_help = "remove names and texts from a benchmark, to share it"
     _add_obfuscate_arguments(add("obfuscate", _obfuscate, hide_help))
+    scale_help = "rewrite a benchmark for another number of data-parallel ranks"
+    _add_scale_arguments(add("scale", _scale, scale_help))
     score = add("score", _score, "compare the replay's run with the original's")
     score.add_argument("replayed", type=Path, metavar="REPLAY.phr", help="data file of the replay")
     score.add_argument(
@@ -97,6 +99,31 @@ def _add_obfuscate_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="E",
         help="with --level 3: the most by which a size may change (default: 0.1, 10 %%)",
+    )
+
+
+def _add_scale_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path, metavar="X.bench", help="the benchmark")
+    parser.add_argument(
+        "--set",
+        dest="change",
+        required=True,
+        metavar="NAME=SIZE,...",
+        help="new sizes of data-parallel dimensions, e.g. dp=64 or replicate=2,shard=32",
+    )
+    parser.add_argument(
+        "--mesh",
+        metavar="NAME=SIZE,...",
+        help="the device mesh of the traced program, outermost dimension first, e.g. "
+        "pp=2,dp=4,tp=2 (default: all ranks are data-parallel, dp)",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        type=Path,
+        required=True,
+        metavar="Y.bench",
+        help="the benchmark to write",
     )
 
 
@@ -184,6 +211,31 @@ def _obfuscate(options: argparse.Namespace) -> None:
     print(f"level {options.level}: {sum(replaced.values()):,} operators became proxies")
     for line in lines:
         print(line)
+
+
+def _scale(options: argparse.Namespace) -> None:
+    from phantora_py.launch.fold import mesh_sizes  # noqa: PLC0415
+    from phantora_py.replay.container import read_benchmark, write_benchmark  # noqa: PLC0415
+    from phantora_py.replay.mesh import Growth, Mesh, mesh_of_all  # noqa: PLC0415
+    from phantora_py.replay.scale import scale  # noqa: PLC0415
+
+    _require_torch()
+    require_output(options.output, "-o", [options.file])
+    change = mesh_sizes(options.change, "--set")
+    benchmark = read_benchmark(options.file)
+    if options.mesh is None:
+        mesh = mesh_of_all(benchmark.head["ranks"], benchmark.head["groups"])
+        print(f"all {mesh.ranks} ranks are taken to be data-parallel (dp); --mesh says otherwise")
+    else:
+        mesh = Mesh(mesh_sizes(options.mesh))
+    growth = Growth(mesh, change)
+    scaled, done = scale(benchmark, growth)
+    write_benchmark(scaled, options.output)
+    print(f"{done.ranks[0]} ranks ({mesh.text()}) became {done.ranks[1]} ({growth.new.text()})")
+    print(
+        f"  rank 0: {done.collectives:,} collectives among another number of ranks, "
+        f"{done.shards:,} storages of another size"
+    )
 
 
 def _score(options: argparse.Namespace) -> None:

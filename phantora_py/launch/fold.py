@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields, replace
 
 from phantora_py.launch.layout import RunLayout
@@ -91,7 +90,7 @@ def _mesh(fold: str, mesh: str | None, ranks: int) -> tuple[Dimension, ...]:
         if run < 1 or ranks % run:
             raise UsageError(f"--fold {fold}: {ranks} ranks are no multiple of it.")
         return (Dimension("replicas", ranks // run, folded=True), Dimension("ranks", run, False))
-    sizes = dict(_sizes(mesh))
+    sizes = mesh_sizes(mesh)
     folded = fold.split(",")
     if unknown := [name for name in folded if name not in sizes]:
         raise UsageError(
@@ -117,19 +116,20 @@ def _with_stages(fold: Fold, witnesses: set[int]) -> set[int]:
     return found
 
 
-def _sizes(mesh: str) -> Iterator[tuple[str, int]]:
-    names = []
+def mesh_sizes(mesh: str, option: str = "--mesh") -> dict[str, int]:
+    """The dimensions that a text names, in its order. Raises: UsageError."""
+    sizes: dict[str, int] = {}
     for part in mesh.split(","):
         name, equals, size = part.strip().partition("=")
         if not (name.isidentifier() and equals and size.isdecimal() and int(size) > 0):
             raise UsageError(
-                f"--mesh {mesh}: {part!r} is no dimension; write NAME=SIZE, outermost first, as in "
-                "--mesh pp=4,dp=128,tp=8."
+                f"{option} {mesh}: {part!r} is no dimension; write NAME=SIZE, outermost first, as "
+                f"in {option} pp=4,dp=128,tp=8."
             )
-        if name in names:
-            raise UsageError(f"--mesh {mesh} has two dimensions of the name {name!r}.")
-        names.append(name)
-        yield name, int(size)
+        if name in sizes:
+            raise UsageError(f"{option} {mesh} has two dimensions of the name {name!r}.")
+        sizes[name] = int(size)
+    return sizes
 
 
 def _apart(fold: Fold, given: str | None) -> tuple[Apart, ...]:

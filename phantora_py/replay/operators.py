@@ -60,5 +60,5 @@ def is_composite(schema: str) -> bool:
 
     told = parsed(schema)
     name = told.name + (f".{told.overload_name}" if told.overload_name else "")
-    key = "CompositeImplicitAutograd"
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(name, key))
+    has = torch._C._dispatch_has_kernel_for_dispatch_key
+    return bool(has(name, "CompositeImplicitAutograd") and not has(name, "CUDA"))

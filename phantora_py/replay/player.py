@@ -196,6 +196,8 @@ class Player:
             return self._object(kind, event)
         if isinstance(value, str):
             return self._text(value, kind, event, name)
+        if name == "device_index" and self._is_gpu:
+            return self._torch.device(self._device).index
         # Pinned memory is of GPUs.
         return value and self._is_gpu if name == "pin_memory" else value
 

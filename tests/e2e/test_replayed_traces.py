@@ -11,7 +11,9 @@ from phantora_runs import EXAMPLES, Phantora
 from phantora_py.replay.buckets import bucket
 from phantora_py.replay.build import add_waits, build, coverage
 from phantora_py.replay.container import read_benchmark, write_benchmark
+from phantora_py.replay.mesh import Growth, Mesh
 from phantora_py.replay.obfuscate import obfuscate
+from phantora_py.replay.scale import scale
 from phantora_py.replay.score import score
 from sim_server.errors import UsageError
 
@@ -68,3 +70,30 @@ def test_a_replay_is_as_the_original(phantora: Phantora, tmp_path: Path, example
     assert again.read_bytes() == bench.read_bytes()
     with pytest.raises(UsageError, match="and none is 2"):
         read_benchmark(bench, 2)
+
+
+@pytest.mark.parametrize("example", ["train_gpt_ddp.py", "train_gpt_fsdp.py"])
+def test_a_scaled_replay_is_as_the_program_on_that_many_ranks(
+    phantora: Phantora, tmp_path: Path, example: str
+) -> None:
+    traces, bench = tmp_path / "traces", tmp_path / "x.bench"
+    command: list[str | Path] = [EXAMPLES / example, *SMALL]
+    traced = phantora.run([*OPTIONS, "--execution-trace", str(traces)], command)
+    assert traced.exit_code == 0, traced.errors
+    benchmark = build(traces)
+    add_waits(benchmark, traced.data)
+    scaled, done = scale(benchmark, Growth(Mesh({"dp": 2}), {"dp": 4}))
+    assert done.collectives > 0
+    assert (done.shards > 0) == (example == "train_gpt_fsdp.py")
+    write_benchmark(scaled, bench)
+    options = ["--cluster", "h100", "--ranks", "4"]
+    original = phantora.run(options, command)
+    assert original.exit_code == 0, original.errors
+    words: list[str | Path] = ["-m", "phantora_py", "replay", "run", str(bench)]
+    replayed = phantora.run(options, words)
+    assert replayed.exit_code == 0, replayed.errors
+    found = score(replayed.path, original.path)
+    assert found["kernels_equal"], found["kernels_differing"]
+    assert found["collectives_equal"], found["collectives_differing"]
+    assert found["collectives"]["original"] > 0
+    assert abs(found["iteration_ns"]["change"]) < 0.03

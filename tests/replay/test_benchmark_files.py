@@ -11,6 +11,7 @@ import pytest
 
 from phantora_py.replay.container import Benchmark, new_head, read_benchmark, write_benchmark
 from phantora_py.replay.observed import Tensor, read_traces
+from phantora_py.replay.operators import is_composite
 from sim_server.errors import UsageError
 
 WHOLE: dict[str, Any] = {"schema": "1.1.1-chakra.0.0.4", "nodes": [], "finish_ts": 1}
@@ -56,3 +57,12 @@ def test_benchmarks_of_other_versions_are_refused(tmp_path: Path) -> None:
 def test_a_storage_holds_its_last_element() -> None:
     tensor = Tensor(1, 3, 4, "cpu", "float", (2, 5), (10, 1))
     assert tensor.extent_bytes == (3 + 10 + 4 + 1) * 4
+
+
+@pytest.mark.torch
+def test_an_operator_with_a_kernel_of_its_own_is_no_composite() -> None:
+    """RMS norm has other operators as a fallback, which GPUs do not use."""
+    import torch  # noqa: PLC0415
+
+    assert is_composite(str(torch.ops.aten.rms_norm.default._schema))
+    assert not is_composite(str(torch.ops.aten._fused_rms_norm.default._schema))
