@@ -131,8 +131,6 @@ class Simulation:
         )
         self._images = Images(self._environment, self._communication)
         self._witnesses = None if fold is None else Witnesses(fold)
-        if fold is not None:
-            self._engine.set_witnesses(fold.live)
         self._replies: list[Reply] = []
         self._meetings = Meetings(
             self._communicators,
