@@ -410,6 +410,24 @@ def test_a_stall_is_told_and_ends_the_run_only_at_the_limit() -> None:
         assert "; waiting for that: 0" in message
 
 
+@pytest.mark.parametrize(
+    "sign", [wire.ToAgent(progress=wire.Progress()), wire.ToAgent(data_chunk=wire.DataChunk())]
+)
+def test_a_simulator_at_work_is_no_stall(
+    monkeypatch: pytest.MonkeyPatch, sign: wire.ToAgent
+) -> None:
+    """Ranks wait for it, and it says that time passes: a step of many ranks takes it long."""
+    known: list[int] = []
+    monkeypatch.setattr(StallWatch, "got_on", lambda _: known.append(1))
+
+    def progress(signs: list[wire.ToAgent]) -> int:
+        known.clear()
+        serve({0: (3, 0)}, lambda message: signs if message.HasField("finish") else [])
+        return len(known)
+
+    assert progress([sign]) == progress([]) + 1
+
+
 def test_an_interrupt_stops_the_ranks_and_keeps_the_data() -> None:
     """Exit code 130; the ends of the ranks are no failures of theirs."""
     interrupts = Interrupts()

@@ -254,7 +254,13 @@ def test_absent_groups_are_in_the_way(
         ("skips", ["--fold", "1"], 5, ["rank 7 ", "where rank 0 started 1 operation of NCCL"]),
         ("step", ["--fold", "1", "--expert-load", "zipf:1"], 2, ["--expert-load zipf:1 gives"]),
         ("group", ["--fold", "4"], 5, ["the group of ranks 0, 5 that rank 0 makes at", ".py:"]),
-        ("send", ["--fold", "1", "--witness", "0"], 5, ["rank 0", "for_folding.py:"]),
+        (
+            "send",
+            ["--fold", "1", "--witness", "0"],
+            5,
+            ["rank 0 sends to rank 7 at", "folding.py:"],
+        ),
+        ("gather", ["--fold", "1", "--witness", "0"], 5, ["rank 0 receives from", "folding.py:"]),
         (
             *("gloo", ["--fold", "1"], 4),
             ["a folded run has no groups of gloo, such as ", "for_folding.py:", " main makes: "],
