@@ -425,7 +425,7 @@ def test_a_simulator_at_work_is_no_stall(
         serve({0: (3, 0)}, lambda message: signs if message.HasField("finish") else [])
         return len(known)
 
-    assert progress([sign]) == progress([]) + 1
+    assert progress([sign, ALL_DATA]) == progress([ALL_DATA]) + 1
 
 
 def test_an_interrupt_stops_the_ranks_and_keeps_the_data() -> None:
