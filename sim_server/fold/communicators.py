@@ -132,6 +132,7 @@ class FoldedCommunicators(Communicators):
         fold, pair = self._fold, operation.participants
         return (
             operation.is_point_to_point
+            and operation.source != operation.destination
             and all(fold.representative(rank) == rank for rank in pair)
             and fold.replica(pair[0]) == fold.replica(pair[1])
         )

@@ -233,13 +233,13 @@ def test_absent_groups_are_in_the_way(
     folded = phantora.run([*options, *folding, "--witness", "0"], command)
     assert (whole.exit_code, folded.exit_code) == (0, 0), folded.errors
     exact_ns, folded_ns = (run.summary["iterations"]["median_ns"] for run in (whole, folded))
-    folding = folded.summary["trust"]["folding"]
+    told = folded.summary["trust"]["folding"]
     classes = {one["class"] for one in folded.summary["trust"]["interval"]["classes"]}
-    assert folding["images"] > 0
+    assert told["images"] > 0
     if routing == "single":
         assert folded_ns == exact_ns
-    assert abs(folded_ns - exact_ns) <= folding["spread_share"] * exact_ns
-    assert ("folding" in classes) == (folding["spread_share"] > 0)
+    assert abs(folded_ns - exact_ns) <= told["spread_share"] * exact_ns
+    assert ("folding" in classes) == (told["spread_share"] > 0)
 
 
 @pytest.mark.parametrize(

@@ -150,14 +150,13 @@ def test_a_folded_run_is_as_one_of_all_ranks(
 
 
 def exchanging(rank: int, counts: Sequence[int] = (4 << 20,)) -> Script:
-    """Each rank sends to all others and receives from all, as experts do. `counts`: in turn."""
+    """Each rank sends to all and receives from all, itself too, as experts do. `counts`: in turn."""
     script = Script().site(1, "experts.py:10 main").join(77, RANKS, rank)
-    others = [one for one in range(RANKS) if one != rank]
     for iteration in range(2):
         script.gemm(k=512, gap=70)
         pairs = [
             op(kind, iteration, count=counts[number % len(counts)], root=other, dtype=FLOAT)
-            for number, other in enumerate(others)
+            for number, other in enumerate(range(RANKS))
             for kind in (NcclOpKind.SEND, NcclOpKind.RECV)
         ]
         script.nccl(*pairs, gap=50, site=1)
