@@ -150,7 +150,7 @@ def test_a_folded_run_is_as_one_of_all_ranks(
 
 
 def exchanging(rank: int, counts: Sequence[int] = (4 << 20,)) -> Script:
-    """Each rank sends to all and receives from all, itself too, as experts do. `counts`: by rank."""
+    """Each rank sends to all and receives from all, as experts do. `counts`: by rank, in turn."""
     script = Script().site(1, "experts.py:10 main").join(77, RANKS, rank)
     for iteration in range(2):
         script.gemm(k=512, gap=70)
