@@ -154,9 +154,6 @@ class Stop:
     @property
     def mismatch(self) -> str | None:
         """How two ranks disagree about an operation. The run cannot go on."""
-    @property
-    def refused(self) -> str | None:
-        """Who sends to an absent rank, or receives from one, and where. Nor can it then."""
 
 class Pending:
     """An operation that some participants have reached and others have not."""
@@ -253,8 +250,6 @@ class Engine:
         operations do not match; call again then. Otherwise everything before the bound and the
         limit has happened, and at the bound what docs/decisions/inbox-phases.md allows.
         """
-    def set_witnesses(self, ranks: Sequence[int]) -> None:
-        """Ranks whose sends and receives with absent ones wait for nobody. Before communicators."""
     def define_communicator(
         self, comm: int, members: Sequence[int], owners: Sequence[tuple[int, int]] | None = None
     ) -> None:

@@ -51,13 +51,6 @@ _AGREE = (
 )
 
 
-_ABSENT = (
-    "for which another rank stands in this run. Sends and receives reach ranks that run only: fold "
-    "dimensions of the mesh within which nobody sends, call a dimension of pipeline stages pp in "
-    "--mesh, so that witnesses run with all their stages, or run without --fold."
-)
-
-
 def _nccl_sm_count(settings: Settings, gpu: GpuProfile) -> int:
     """Multiprocessors that a launch of NCCL occupies: one for each channel.
 
@@ -131,8 +124,6 @@ class Simulation:
         )
         self._images = Images(self._environment, self._communication)
         self._witnesses = None if fold is None else Witnesses(fold)
-        if fold is not None:
-            self._engine.set_witnesses(fold.live)
         self._replies: list[Reply] = []
         self._meetings = Meetings(
             self._communicators,
@@ -142,8 +133,7 @@ class Simulation:
             numbers=settings.gpu_numbers,
             send=self._replies.append,
         )
-        self._starting: dict[tuple[int, tuple[int, ...]], list[Ready]] = {}
-        """Operations that are ready, before the network has come to that time."""
+        self._starting: dict[tuple[int, tuple[int, ...]], list[Ready]] = {}  # before that time
         self._ended: list[tuple[Ready, Operation, Way | None, list[int]]] = []
         """Operations that ended at this instant, before the engine is told."""
 
@@ -404,7 +394,7 @@ class Simulation:
             return self._communicators.together(ready)
         except AbsentPeer as error:
             where = self.log.site(error.ready.rank, error.ready.site)
-            raise Mismatch(f"{error} at {where}, {_ABSENT}") from error
+            raise Mismatch(f"{error} at {where}, {error.advice}") from error
 
     def _communicate(self, key: tuple[int, tuple[int, ...]], together: list[Ready]) -> None:
         """Start operations when the network comes to the time at which they got ready. `key`: that

@@ -152,8 +152,7 @@ void bind_results(py::module_& module) {
       .def_readonly("ready", &Stop::ready)
       .def_readonly("requests", &Stop::requests)
       .def_readonly("answers", &Stop::answers)
-      .def_property_readonly("mismatch", [](const Stop& self) { return text(self.mismatch); })
-      .def_property_readonly("refused", [](const Stop& self) { return text(self.refused); });
+      .def_property_readonly("mismatch", [](const Stop& self) { return text(self.mismatch); });
   py::class_<Pending>(module, "Pending")
       .def_property_readonly("kind", number<&Pending::kind>())
       .def_readonly("comm", &Pending::comm)
@@ -201,7 +200,6 @@ PYBIND11_MODULE(_engine, module) {
       .def("check_whole", &Engine::check_whole, py::arg("rank"))
       .def("set_duration", &Engine::set_duration, py::arg("rank"), py::arg("signature"), py::arg("duration_ns"),
            py::arg("sm_demand"), py::arg("timing_index"))
-      .def("set_witnesses", &Engine::set_witnesses, py::arg("ranks"))
       .def(
           "define_communicator",
           [](Engine& self, std::uint32_t comm, const std::vector<std::uint32_t>& gpus,

@@ -71,15 +71,8 @@ void Engine::define_communicator(std::uint32_t comm, const std::vector<Member>& 
   for (Member& member : known) {
     if (member.rank >= ranks_.size()) throw std::invalid_argument("there is no rank " + std::to_string(member.rank));
     member.present = ranks_[member.rank] != nullptr;
-    member.witness = std::ranges::binary_search(witnesses_, member.rank);
   }
   world_.operations.define(comm, std::move(known));
-}
-
-void Engine::set_witnesses(std::vector<Index> ranks) {
-  for (const Index index : ranks) rank(index);
-  std::ranges::sort(ranks);
-  witnesses_ = std::move(ranks);
 }
 
 void Engine::answer(std::uint32_t index, std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns) {

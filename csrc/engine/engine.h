@@ -23,7 +23,6 @@ class Engine {
   void set_duration(std::uint32_t rank, std::uint32_t signature, Nanoseconds duration_ns, double sm_demand,
                     std::uint32_t timing_index);
   void define_communicator(std::uint32_t comm, const std::vector<Member>& members);
-  void set_witnesses(std::vector<Index> ranks);  // before communicators; see Member::witness
   void answer(std::uint32_t rank, std::uint32_t slot, ReplyStatus status, Nanoseconds time_ns);
   // An end before the engine's time counts as now: what was told to a rank is not taken back.
   void finish(std::uint64_t operation, const std::vector<Nanoseconds>& ends_ns);
@@ -73,7 +72,6 @@ class Engine {
   World world_;
   std::vector<std::unique_ptr<Rank>> ranks_;  // by number; null: absent
   std::vector<Index> live_;
-  std::vector<Index> witnesses_;
   Inbox inbox_;
   std::uint32_t finished_operations_ = 0;
 };

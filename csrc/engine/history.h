@@ -75,10 +75,9 @@ struct Stop {
   std::vector<Request> requests;
   std::vector<Answer> answers;
   std::optional<std::string> mismatch;
-  std::optional<std::string> refused;  // a send or receive whose other end is absent
 
   // The server must act before time goes on. Answers do not count: they bound time by themselves.
-  bool needs_server() const { return !ready.empty() || !requests.empty() || mismatch || refused; }
+  bool needs_server() const { return !ready.empty() || !requests.empty() || mismatch; }
 };
 
 // For the deadlock report: an operation that some participants have reached and others have not.

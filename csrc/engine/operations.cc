@@ -85,11 +85,6 @@ void Operations::arrive(const Arrival& arrival, Nanoseconds now_ns, Stop& stop) 
     throw MalformedInput("rank " + std::to_string(arrival.rank) + " names rank " + std::to_string(peer) +
                          " of communicator " + std::to_string(arrival.comm) + ", which has " + std::to_string(size));
   const bool sends = arrival.kind == NcclOpKind::Send;
-  if (pair && !comm.members[peer].present && !comm.members[self].witness) {
-    stop.refused = "rank " + std::to_string(arrival.rank) + (sends ? " sends to" : " receives from") + " rank " +
-                   std::to_string(comm.members[peer].rank) + " at " + sites_.text(arrival.rank, arrival.site);
-    return;
-  }
   const std::uint64_t channel = !pair ? 0 : 1 + (sends ? self * size + peer : peer * size + self);
   const Key key{arrival.comm, channel, arrival.args[NcclOpArg::Sequence]};
 

@@ -17,7 +17,6 @@ struct Member {
   std::uint32_t rank;
   std::uint16_t device;
   bool present = true;
-  bool witness = false;  // it waits for nobody that is absent, nor do sends and receives with such
 };
 
 // One member's part in an operation, as it reaches the head of its stream.

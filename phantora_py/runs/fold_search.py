@@ -28,7 +28,7 @@ AUTO = "auto"
 # More ranks than these are not run because one of them differs (assumed).
 _MOST_UNFOLDED = 16
 _CELL = struct.Struct("<BBHIQII5Q")
-# Source: sim_server/fold/witnesses.py, csrc/engine/operations.cc.
+# Source: sim_server/fold/witnesses.py, sim_server/fold/communicators.py.
 _APART = re.compile(r"rank (\d+) (?:cannot stand for|sends to|receives from) rank (\d+)")
 
 Execute = Callable[[RunOptions], Outcome]

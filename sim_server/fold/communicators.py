@@ -31,6 +31,12 @@ class Refusal(Exception):  # noqa: N818 - says what happened
 class AbsentPeer(Exception):  # noqa: N818 - says what happened
     """A rank sends to one that does not run, or receives from it; the message says who."""
 
+    advice = (
+        "for which another rank stands in this run. Sends and receives reach ranks that run only: "
+        "fold dimensions of the mesh within which nobody sends, call a dimension of pipeline "
+        "stages pp in --mesh, so that witnesses run with all their stages, or run without --fold."
+    )
+
     def __init__(self, ready: Ready, rank: int) -> None:
         """`rank`: the one that runs."""
         does, peer = "receives from", ready.source
@@ -132,6 +138,7 @@ class FoldedCommunicators(Communicators):
         fold, pair = self._fold, operation.participants
         return (
             operation.is_point_to_point
+            and operation.source != operation.destination
             and all(fold.representative(rank) == rank for rank in pair)
             and fold.replica(pair[0]) == fold.replica(pair[1])
         )

@@ -48,6 +48,7 @@ class Images:
         key = operations[0].members, int(self._env.now)
         exchange = self._exchanges.setdefault(key, _Exchange())
         exchange.open += len(ends)
+        self._operations += own
         for number, (one, end) in enumerate(zip(operations, ends, strict=True)):
             is_own = number < own
             _when(end, partial(self._end_send, key, exchange, one.participants, is_own))

@@ -373,8 +373,12 @@ def test_a_rank_that_starts_is_not_taken_for_one_that_waits(
     assert channels.aside == []
 
 
-def test_progress_and_data_are_passed_on() -> None:
-    """Members of the data file come while the run goes on, and after Finish until the last."""
+def test_progress_and_data_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members of the data file come while the run goes on, and after Finish until the last. While
+    the simulator sends such things ranks may wait for it, which is no stall.
+    """
+    signs: list[int] = []
+    monkeypatch.setattr(StallWatch, "got_on", lambda _: signs.append(1))
     piece = wire.DataChunk(name="spans/000000.npy", content=b"2")
     chunk = wire.DataChunk(name="digest", content=b"01", last=True)
 
@@ -387,6 +391,7 @@ def test_progress_and_data_are_passed_on() -> None:
     _, _, _, _, watcher = serve({0: (3, 0)}, react, [[(0, 5, WORK)]])
     assert watcher.iterations == [2]
     assert watcher.files == [("spans/000000.npy", b"2"), ("digest", b"01")]
+    assert len(signs) == 5  # what the rank did, its end, and these three
 
 
 def test_a_stall_is_told_and_ends_the_run_only_at_the_limit() -> None:

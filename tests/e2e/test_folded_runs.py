@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,10 @@ from sim_server.log.history import HOST_WAIT_SPAN
 from sim_server.records import MarkerKind, WaitKind
 
 pytestmark = pytest.mark.torch
+needs_deepspeed = pytest.mark.skipif(
+    importlib.util.find_spec("deepspeed") is None,
+    reason="DeepSpeed is not installed: nox -s frameworks",
+)
 
 # Two nodes of four.
 CLUSTER = ["--ranks", "8", "--gpus-per-node", "4"]
@@ -23,8 +29,11 @@ LLAMA: list[str | Path] = [
     *("--vocabulary", "1024", "--sequence", "256", "--steps", "3"),
 ]
 GPT = [EXAMPLES / "train_gpt_ddp.py", "--layers", "2", "--steps", "3", "--batch", "2"]
-DIFFERENT = [Path(__file__).parent / "programs" / "ranks_that_differ.py"]
-PIPELINES = Path(__file__).parent / "programs" / "pipelines.py"
+PROGRAMS = Path(__file__).parent / "programs"
+PIPELINES = PROGRAMS / "pipelines.py"
+EXPERTS = PROGRAMS / "expert_groups.py"
+DEEPSPEED = PROGRAMS / "with_deepspeed.py"
+DIFFERENT = [PROGRAMS / "ranks_that_differ.py"]
 STAGES = ["--fold", "dp", "--mesh", "pp=2,dp=4,tp=1"]
 UNEVEN = [*LLAMA, "--vocabulary", "1020"]
 """Shards of 128 rows, of the last rank 124."""
@@ -43,8 +52,8 @@ def first_step_ns(run: Run) -> int:
 
 
 def spans_of(run: Run, rank: int) -> list[tuple[Any, ...]]:
-    """What a rank did from the first step on, relative to that. Left out are waits for a place in the
-    launch queue that found one at once: a rank asks after so many launches, those of its start too.
+    """What a rank did from the first step on, relative to that. Left out are waits for a place in
+    the launch queue that found one at once: they come after so many launches, of the start too.
     """
     begin_ns = first_step_ns(run)
     spans = run.data.spans_of(rank)
@@ -82,6 +91,27 @@ def operations_of(run: Run, ranks: set[int]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: (row["moves_ns"], row["kind"], row["members"]))
 
 
+def check_equal(whole: Run, folded: Run) -> None:
+    """Iterations, spans, operations, peaks of memory and tokens, to the nanosecond and byte, of
+    every rank; and witnesses did the same.
+    """
+    iterations = [np.diff(find_iterations(run.data).boundaries_ns) for run in (whole, folded)]
+    assert iterations[0].tolist() == iterations[1].tolist()
+    assert len(iterations[0]) >= 2
+    told = folded.data.told
+    for rank in range(8):
+        assert spans_of(folded, told.stand_in(rank)) == spans_of(whole, rank)
+    of_told = set(told.ranks)
+    assert operations_of(folded, of_told) == operations_of(whole, of_told)
+    assert len(operations_of(whole, of_told)) >= 2
+    assert folded.data.memory == whole.data.memory
+    assert folded.summary["throughput"] == whole.summary["throughput"]
+    assert folded.summary["breakdown_ns"] == whole.summary["breakdown_ns"]
+    for compared in folded.summary["trust"]["folding"]["witnesses"]:
+        assert compared["steps"] > 20
+        assert compared["difference"] == ""
+
+
 @pytest.mark.parametrize(
     ("folding", "command"),
     [
@@ -89,6 +119,11 @@ def operations_of(run: Run, ranks: set[int]) -> list[dict[str, Any]]:
         pytest.param(["--fold", "1"], [*LLAMA, "--fsdp", "4"], id="hsdp"),
         pytest.param(PAIR, [*LLAMA, "--tp", "4", "--fsdp", "1"], id="tp-dp"),
         pytest.param(PAIR, [*LLAMA, "--tp", "4", "--fsdp", "2"], id="tp-fsdp2"),
+        pytest.param(
+            ["--fold", "replicate,shard", "--mesh", "replicate=2,shard=2,tp=2"],
+            [*LLAMA, "--tp", "2", "--fsdp", "2"],
+            id="hsdp-tp",
+        ),
         pytest.param(["--fold", "1"], GPT, id="ddp"),
         pytest.param(["--fold", "1", "--apart", "0,6-7"], DIFFERENT, id="ranks-that-differ"),
         pytest.param(["--fold", "1", "--apart", "7"], UNEVEN, id="uneven-shards"),
@@ -99,6 +134,10 @@ def operations_of(run: Run, ranks: set[int]) -> list[dict[str, Any]]:
             ["--fold", "dp", "--mesh", "pp=2,dp=2,tp=2"],
             [PIPELINES, "1F1B", "2", "2"],
             id="pp-dp-tp",
+        ),
+        pytest.param(["--fold", "1"], [EXPERTS, "8"], id="experts"),
+        pytest.param(
+            ["--fold", "dp", "--mesh", "dp=2,ep=4"], [EXPERTS, "4", "splits"], id="experts-dp"
         ),
         pytest.param(["--fold", "auto"], [PIPELINES, "1F1B", "2", "2"], id="auto-pp-dp-tp"),
         pytest.param(["--fold", "auto"], [*LLAMA, "--tp", "4", "--fsdp", "2"], id="auto-tp-fsdp2"),
@@ -112,21 +151,59 @@ def test_a_folded_run_is_as_one_of_all_ranks(
     whole = phantora.run(CLUSTER, command)
     folded = phantora.run([*CLUSTER, *folding, "--witness", "1"], command)
     assert (whole.exit_code, folded.exit_code) == (0, 0), folded.errors
-    iterations = [np.diff(find_iterations(run.data).boundaries_ns) for run in (whole, folded)]
-    assert iterations[0].tolist() == iterations[1].tolist()
-    assert len(iterations[0]) == 2
-    told = folded.data.told
-    for rank in range(8):
-        assert spans_of(folded, told.stand_in(rank)) == spans_of(whole, rank)
-    of_told = set(told.ranks)
-    assert operations_of(folded, of_told) == operations_of(whole, of_told)
-    assert len(operations_of(whole, of_told)) >= 2
+    check_equal(whole, folded)
+
+
+def test_one_rank_exchanges_with_those_that_it_stands_for(phantora: Phantora) -> None:
+    """By sends to each. It takes the time that it takes in a run of all ranks, where others may
+    take another: as far as the report says.
+    """
+    command: list[str | Path] = [EXPERTS, "8", "splits"]
+    whole = phantora.run(CLUSTER, command)
+    folded = phantora.run([*CLUSTER, "--fold", "1", "--witness", "1"], command)
+    assert (whole.exit_code, folded.exit_code) == (0, 0), folded.errors
+    boundaries_ns = [find_iterations(run.data).boundaries_ns for run in (whole, folded)]
+    assert np.diff(boundaries_ns[1]).tolist() == np.diff(boundaries_ns[0]).tolist()
+    assert spans_of(folded, 0) == spans_of(whole, 0)
     assert folded.data.memory == whole.data.memory
-    assert folded.summary["throughput"] == whole.summary["throughput"]
-    assert folded.summary["breakdown_ns"] == whole.summary["breakdown_ns"]
-    for compared in folded.summary["trust"]["folding"]["witnesses"]:
-        assert compared["steps"] > 20
-        assert compared["difference"] == ""
+    assert 0 < folded.summary["trust"]["folding"]["spread_share"] < 0.01
+
+
+@pytest.mark.parametrize("method", ["allgather", "alltoall"])
+def test_context_parallel(phantora: Phantora, method: str) -> None:
+    """Ranks of a sequence have other halves of it to attend to, so replicas are what is folded."""
+    command: list[str | Path] = [PROGRAMS / "context_parallel.py", method, "2"]
+    whole = phantora.run(CLUSTER, command)
+    folded = phantora.run([*CLUSTER, "--fold", "dp", "--mesh", "dp=2,cp=4"], command)
+    assert (whole.exit_code, folded.exit_code) == (0, 0), folded.errors
+    boundaries_ns = [find_iterations(run.data).boundaries_ns for run in (whole, folded)]
+    assert np.diff(boundaries_ns[1]).tolist() == np.diff(boundaries_ns[0]).tolist()
+    assert len(operations_of(whole, {0})) == len(operations_of(folded, {0})) > 10
+    assert folded.data.memory == whole.data.memory
+
+
+@needs_deepspeed
+@pytest.mark.parametrize(
+    "words", [["1", "even"], ["2", "even"], ["3"]], ids=["zero1", "zero2", "zero3"]
+)
+def test_deepspeed(phantora: Phantora, words: list[str]) -> None:
+    """ZeRO 3 shards each parameter, so that ranks do the same. ZeRO 1 and 2 give each rank some of
+    the parameters, which may be alike.
+    """
+    whole = phantora.run(CLUSTER, [DEEPSPEED, *words])
+    folded = phantora.run([*CLUSTER, "--fold", "1", "--witness", "1"], [DEEPSPEED, *words])
+    assert (whole.exit_code, folded.exit_code) == (0, 0), folded.errors
+    check_equal(whole, folded)
+
+
+@needs_deepspeed
+def test_parameters_of_zero_that_are_not_alike(failing_phantora: Phantora) -> None:
+    """A rank has a part of a weight, another one also a bias: they copy other gradients."""
+    run = failing_phantora.run([*CLUSTER, "--fold", "1"], [DEEPSPEED, "2"])
+    assert run.exit_code == 5
+    assert re.search(
+        r"rank \d copied \d+ bytes .*_deepspeed.py:\d+ main, where rank 0 ", run.errors
+    )
 
 
 # Four nodes of two, each on a leaf of its own, that share half as many uplinks.
@@ -145,24 +222,38 @@ routing = "{routing}"
 
 
 @pytest.mark.parametrize("routing", ["single", "ecmp"])
-def test_absent_groups_are_in_the_way(phantora: Phantora, tmp_path: Path, routing: str) -> None:
+@pytest.mark.parametrize(
+    ("folding", "command"),
+    [
+        pytest.param(["--fold", "1"], [*LLAMA, "--fsdp", "4"], id="hsdp"),
+        pytest.param(["--fold", "2"], [*LLAMA, "--tp", "2", "--fsdp", "2"], id="hsdp-tp"),
+        pytest.param(STAGES, [PIPELINES, "1F1B", "2", "1"], id="1f1b-dp"),
+        pytest.param(["--fold", "1"], [EXPERTS, "8", "splits"], id="experts"),
+    ],
+)
+def test_absent_groups_are_in_the_way(
+    phantora: Phantora,
+    tmp_path: Path,
+    folding: list[str],
+    command: list[str | Path],
+    routing: str,
+) -> None:
     """On a narrow fabric iterations last as without folding; where routes differ, as far as the
     report says that they may, and the interval has it."""
     cluster = tmp_path / "narrow.toml"
     cluster.write_text(FABRIC.format(routing=routing), encoding="utf-8")
     options = ["--cluster", str(cluster), "--ranks", "8"]
-    command: list[str | Path] = [*LLAMA, "--fsdp", "4"]
     whole = phantora.run(options, command)
-    folded = phantora.run([*options, "--fold", "1", "--witness", "0"], command)
+    folded = phantora.run([*options, *folding, "--witness", "0"], command)
     assert (whole.exit_code, folded.exit_code) == (0, 0), folded.errors
     exact_ns, folded_ns = (run.summary["iterations"]["median_ns"] for run in (whole, folded))
-    folding = folded.summary["trust"]["folding"]
+    told = folded.summary["trust"]["folding"]
     classes = {one["class"] for one in folded.summary["trust"]["interval"]["classes"]}
-    assert folding["images"] > 0
+    assert told["images"] > 0
     if routing == "single":
         assert folded_ns == exact_ns
-    assert abs(folded_ns - exact_ns) <= folding["spread_share"] * exact_ns
-    assert ("folding" in classes) == (folding["spread_share"] > 0)
+    assert abs(folded_ns - exact_ns) <= told["spread_share"] * exact_ns
+    assert ("folding" in classes) == (told["spread_share"] > 0)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +268,13 @@ def test_absent_groups_are_in_the_way(phantora: Phantora, tmp_path: Path, routin
         ("skips", ["--fold", "1"], 5, ["rank 7 ", "where rank 0 started 1 operation of NCCL"]),
         ("step", ["--fold", "1", "--expert-load", "zipf:1"], 2, ["--expert-load zipf:1 gives"]),
         ("group", ["--fold", "4"], 5, ["the group of ranks 0, 5 that rank 0 makes at", ".py:"]),
-        ("send", ["--fold", "1", "--witness", "0"], 5, ["rank 0", "for_folding.py:"]),
+        (
+            "send",
+            ["--fold", "1", "--witness", "0"],
+            5,
+            ["rank 0 sends to rank 7 at", "folding.py:"],
+        ),
+        ("gather", ["--fold", "1", "--witness", "0"], 5, ["rank 0 receives from", "folding.py:"]),
         (
             *("gloo", ["--fold", "1"], 4),
             ["a folded run has no groups of gloo, such as ", "for_folding.py:", " main makes: "],
@@ -188,7 +285,7 @@ def test_what_cannot_be_folded_ends_the_run(
     failing_phantora: Phantora, what: str, folding: list[str], exit_code: int, said: list[str]
 ) -> None:
     """The sentence names ranks and line."""
-    program = Path(__file__).parent / "programs" / "not_for_folding.py"
+    program = PROGRAMS / "not_for_folding.py"
     run = failing_phantora.run([*CLUSTER, *folding], [program, what])
     assert run.exit_code == exit_code, run.errors
     for text in said:
@@ -197,7 +294,7 @@ def test_what_cannot_be_folded_ends_the_run(
 
 def test_absent_ranks_have_the_values_of_those_that_stand_for_them(phantora: Phantora) -> None:
     """A witness has its own, and the report counts the collectives."""
-    program = Path(__file__).parent / "programs" / "values_of_ranks.py"
+    program = PROGRAMS / "values_of_ranks.py"
     run = phantora.run([*CLUSTER, "--fold", "2", "--witness", "1"], [program])
     assert run.exit_code == 0, run.errors
     ranks = [0, 1, 0, 1, 0, 1, 6, 1]

@@ -310,6 +310,7 @@ def test_context_parallel(phantora: Phantora) -> None:
     run = run_script(phantora, "context_parallel.py", "allgather")
     assert run.output.count("512 of 1024 tokens") == RANKS
     assert synthetic_reads(run) == 0
+    assert len(traffic(run, "all_gather")) > 0
 
 
 def test_tensor_parallel_within_data_parallel(phantora: Phantora) -> None:

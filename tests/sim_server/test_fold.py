@@ -150,14 +150,13 @@ def test_a_folded_run_is_as_one_of_all_ranks(
 
 
 def exchanging(rank: int, counts: Sequence[int] = (4 << 20,)) -> Script:
-    """Each rank sends to all others and receives from all, as experts do. `counts`: in turn."""
+    """Each rank sends to all and receives from all, as experts do. `counts`: by rank, in turn."""
     script = Script().site(1, "experts.py:10 main").join(77, RANKS, rank)
-    others = [one for one in range(RANKS) if one != rank]
     for iteration in range(2):
         script.gemm(k=512, gap=70)
         pairs = [
             op(kind, iteration, count=counts[number % len(counts)], root=other, dtype=FLOAT)
-            for number, other in enumerate(others)
+            for number, other in enumerate(range(RANKS))
             for kind in (NcclOpKind.SEND, NcclOpKind.RECV)
         ]
         script.nccl(*pairs, gap=50, site=1)
@@ -182,7 +181,8 @@ def test_one_that_stands_for_all_may_exchange_with_them(
     for rank in fold.live:
         assert spans_of(runs[1], rank) == spans_of(runs[0], rank)
     assert operations_of(runs[1], fold.live) == operations_of(runs[0], fold.live)
-    assert runs[1]["fold.json"]["images"]["spread_ns"] == 0
+    images = runs[1]["fold.json"]["images"]
+    assert (images["operations"] > 0, images["spread_ns"]) == (True, 0)
 
 
 @pytest.mark.parametrize("folded", [("replicas",), ("replicas", "shards")], ids="-".join)

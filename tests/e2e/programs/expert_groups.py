@@ -1,7 +1,7 @@
 """Experts in groups of ranks, each with room for as many tokens: `expert_groups.py RANKS [splits]`.
 
-Groups of RANKS have all experts; beside each other they are data parallel. `splits`: the exchange is
-told how many tokens go where, as where experts have no fixed room.
+Groups of RANKS have all experts; beside each other they are data parallel. `splits`: the exchange
+is told how many tokens go where, as where experts have no fixed room.
 """
 
 from __future__ import annotations

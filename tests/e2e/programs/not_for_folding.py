@@ -1,4 +1,4 @@
-"""What a folded run refuses: ranks that differ, a group across the fold, gloo, sends.
+"""What a folded run refuses: ranks that differ, a group across the fold, gloo, sends, gathers.
 
 Ranks differ in their work (`uneven`), in shapes (`shapes`), in what they do with their own data
 (`branch`), in a collective that one leaves out (`skips`).
@@ -42,6 +42,9 @@ def main(what: str) -> None:
         for rank, group in zip(range(0, 8, 2), groups, strict=True):
             if dist.get_rank() in (rank, (rank + 5) % 8):
                 dist.all_reduce(torch.ones(1 << 20, device="cuda"), group=group)
+    elif what == "gather":  # as checkpoints gather their plans
+        gathered = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
+        dist.gather_object("mine", gathered, dst=0)
     elif what == "send":
         value = torch.ones(1 << 20, device="cuda")
         if dist.get_rank() == 0:

@@ -1,7 +1,7 @@
 """DeepSpeed's ZeRO: `with_deepspeed.py STAGE [even]`.
 
-`even`: a model of as many equal weights as there are ranks. ZeRO 1 and 2 cut the parameters one after
-the other into equal parts, so that each rank has one of them.
+`even`: a model of as many equal weights as there are ranks. ZeRO 1 and 2 cut the parameters into
+equal parts, one after the other, so that each rank has one of them.
 """
 
 from __future__ import annotations
