@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import sys
+import threading
 import weakref
 from collections.abc import Callable
 from pathlib import Path
@@ -70,17 +71,23 @@ class Modules:
             self._shim.ph_leave()
 
     def _follow(self, torch: Any) -> None:
+        calls = self._calls
         self._code = torch.nn.Module.__call__.__code__
-        places = _node_fields(torch)
-        if places is None or not self._calls.ph_follow_modules(
+        # Nodes are numbered in each thread, and autograd evaluates them by their numbers: the
+        # program's thread makes none here.
+        places: list[int] = []
+        thread = threading.Thread(target=lambda: places.extend(_node_fields(torch)))
+        thread.start()
+        thread.join()
+        if not places or not self._calls.ph_follow_modules(
             ctypes.c_void_p(id(self._code)), self._find_names, *map(ctypes.c_size_t, places)
         ):
             _warn("the nodes of its autograd have another layout than those of the releases known")
             return
 
         class Probe(torch.nn.Module):  # type: ignore[misc]
-            def forward(probe) -> Any:  # noqa: N805
-                return self._calls.ph_called_module()
+            def forward(self) -> Any:
+                return calls.ph_called_module()
 
         probe = Probe()
         if probe() != id(probe):
@@ -217,9 +224,9 @@ class Modules:
         return before
 
 
-def _node_fields(torch: Any) -> tuple[int, int] | None:
+def _node_fields(torch: Any) -> tuple[int, ...]:
     """Where nodes have the number of their making, and behind it that of the thread that made them;
-    None: nobody knows.
+    nothing: nobody knows.
     """
     one = torch.ones(1, requires_grad=True)
     nodes = [(one * 2).grad_fn, (one * 2).grad_fn]
@@ -229,7 +236,7 @@ def _node_fields(torch: Any) -> tuple[int, int] | None:
         found = [ctypes.c_uint64.from_address(start + place).value for start in starts]
         if found == [node._sequence_nr() for node in nodes]:
             return place, place + 24
-    return None
+    return ()
 
 
 def _warn(why: str) -> None:

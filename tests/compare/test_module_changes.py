@@ -22,9 +22,7 @@ def write(path: Path, computes_ns: int, scope: int, *, knows: bool = True) -> Pa
     """A run whose work is all for one module."""
     scopes = [(rank, scope, 0) for rank in (0, 1)] if knows else []
     paths = [[rank, number, name] for rank in (0, 1) for _, number, name in PATHS]
-    return write_run(
-        path, [40 * US] * 3, computes_ns=computes_ns, scopes=scopes, modules=paths
-    )
+    return write_run(path, [40 * US] * 3, computes_ns=computes_ns, scopes=scopes, modules=paths)
 
 
 def changes_of(first: Path, this: Path) -> list[object]:

@@ -99,7 +99,12 @@ def test_the_page_draws_them(tmp_path: Path) -> None:
     assert [row[0] for row in shown.rows()] == ["Net.*", "Net", "(no module)"]
     (graph,) = [one for one in shown.all("div") if one.attributes.get("class") == "flame"]
     tops = [*next(iter(graph.all("div"))).all("span")]
-    assert [one.text for one in tops] == ["parameters", "optimizer states", "activations", "temporary"]
+    assert [one.text for one in tops] == [
+        "parameters",
+        "optimizer states",
+        "activations",
+        "temporary",
+    ]
     assert tops[1].attributes["class"] == "kind-optimizer-states"
     assert "3.00 MiB" in tops[1].attributes["title"]
 
@@ -126,7 +131,13 @@ def test_a_snapshot_has_segments_and_what_is_in_them(
     for segment in made["segments"]:
         assert sum(block["size"] for block in segment["blocks"]) == segment["total_size"]
     states = [block["state"] for block in made["segments"][0]["blocks"]]
-    assert states == ["active_allocated", "active_allocated", "inactive", "active_allocated", "inactive"]
+    assert states == [
+        "active_allocated",
+        "active_allocated",
+        "inactive",
+        "active_allocated",
+        "inactive",
+    ]
     frames = made["segments"][0]["blocks"][1]["frames"]
     assert [one["name"] for one in frames] == ["Net.0", "Net", "activations"]
     assert {one["filename"] for one in frames} == {"forward"}

@@ -9,6 +9,8 @@ namespace ph::modules {
 struct Node {
   std::uint64_t sequence;  // in the order in which its thread made them
   std::uint64_t thread;    // that made it, as PyTorch numbers threads
+
+  bool operator==(const Node&) const = default;
 };
 
 // PyTorch's functions, and where its nodes have their numbers, in bytes. False: it lacks one of these functions.

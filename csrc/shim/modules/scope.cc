@@ -58,7 +58,8 @@ thread_local std::array<Known, kCacheEntries> known_modules;
 // What the program does beside the calls of its modules.
 struct Beside {
   std::uint32_t scope = 0;
-  bool in_backward = false;  // it has begun within the evaluation of a node
+  bool is_within = false;  // it has begun while a node was evaluated, and this one
+  Node node{};
 };
 thread_local Beside beside;
 
@@ -126,7 +127,7 @@ std::uint32_t current_scope() noexcept {
     after_model = AfterModel::Maybe;
     return scope_of(Phase::Forward, number);
   }
-  if (!is_backward || beside.in_backward) return scope_beside();
+  if (!is_backward || (beside.is_within && beside.node == node)) return scope_beside();
   if (node.sequence != kNoSequence) last_made_by = maker_of(node);
   return scope_of(Phase::Backward, last_made_by);
 }
@@ -170,9 +171,9 @@ PH_EXPORT void ph_forget_module(const void* module) noexcept {
 // What this thread does from now on beside calls of modules and nodes of autograd, as a record says it. Returns what it
 // did before.
 PH_EXPORT std::uint32_t ph_work_beside(std::uint32_t scope) noexcept {
-  ph::modules::Node node{};
   const ph::Beside before = ph::beside;
-  ph::beside = {scope, scope != 0 && ph::modules::evaluated_node(node)};
+  ph::beside = {.scope = scope};
+  ph::beside.is_within = scope != 0 && ph::modules::evaluated_node(ph::beside.node);
   ph::after_model = ph::AfterModel::No;
   return before.scope;
 }
