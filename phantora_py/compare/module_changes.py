@@ -1,4 +1,4 @@
-"""Modules of two runs side by side: how much more or less GPU time each takes, and a flame graph."""
+"""Modules of two runs side by side: what GPU time each takes, and a flame graph of that."""
 
 from __future__ import annotations
 

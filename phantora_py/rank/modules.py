@@ -106,9 +106,9 @@ class Modules:
         self._shim.ph_enter()
         try:
             told: list[tuple[int, str]] = []
-            for innermost in sys._current_frames().values():
+            for called in self._called():
                 outer = 0, ""
-                for module in self._called(innermost):
+                for module in called:
                     if module not in self._paths:
                         self._name(module, *outer, told)
                     outer = self._paths[module]
@@ -118,15 +118,20 @@ class Modules:
             self._shim.ph_leave()
         return 0
 
-    def _called(self, innermost: FrameType) -> list[Any]:
-        """Of a thread, the outermost first."""
-        found = []
-        frame: FrameType | None = innermost
-        while frame is not None:
-            if frame.f_code is self._code:
-                found.append(frame.f_locals["self"])
-            frame = frame.f_back
-        return found[::-1]
+    def _called(self) -> list[list[Any]]:
+        """Of each thread, the outermost first. No frame is kept: that would be a cycle, and keep the
+        program's tensors until Python looks for such.
+        """
+        threads = []
+        frame: FrameType | None
+        for frame in sys._current_frames().values():
+            found = []
+            while frame is not None:
+                if frame.f_code is self._code:
+                    found.append(frame.f_locals["self"])
+                frame = frame.f_back  # noqa: PLW2901
+            threads.append(found[::-1])
+        return threads
 
     def _name(self, module: Any, outer: int, outer_path: str, told: list[tuple[int, str]]) -> None:
         """Gives paths to a module and all that it has: as "GPT.blocks.0.attention", from the class
@@ -135,7 +140,8 @@ class Modules:
         named = dict(module.named_modules())
         wrapped = {"", *(name for name in named if set(name.split(".")) <= _WRAPPERS)}
         root = next(one for name, one in reversed(named.items()) if name in wrapped)
-        first = f"{outer_path}.{type(root).__name__}" if outer_path else type(root).__name__
+        name_of_class = _class_name(type(root))
+        first = f"{outer_path}.{name_of_class}" if outer_path else name_of_class
         numbers = {}
         for name, one in named.items():
             holder = name.rpartition(".")[0] if name else None
@@ -222,6 +228,13 @@ class Modules:
         before = int(self._calls.ph_work_beside(what))
         self._calls.ph_leave()
         return before
+
+
+def _class_name(kind: type) -> str:
+    """`fully_shard` gives a module a class of its own, below the module's."""
+    if kind.__bases__[0].__name__ == "FSDPModule":
+        kind = kind.__bases__[1]
+    return kind.__name__
 
 
 def _node_fields(torch: Any) -> tuple[int, ...]:

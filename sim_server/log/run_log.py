@@ -272,7 +272,10 @@ class RunLog:
             self._markers.add([rank, announcement.host_time_ns, announcement.id, name])
         elif kind is RecordKind.STATISTICS:
             statistics = json.loads(announcement.payload)
-            self._add_statistics(rank, announcement.host_time_ns, statistics)
+            if statistics["kind"] in ("modules", "peak_blocks"):
+                self._add_modules(rank, statistics)
+            else:
+                self._add_statistics(rank, announcement.host_time_ns, statistics)
         elif kind is RecordKind.OUT_OF_MEMORY:
             args = named_args(kind, announcement.args)
             self._memory[rank].oom.append(
@@ -318,6 +321,13 @@ class RunLog:
         elif announcement.id == MemoryKind.NCCL:
             memory.nccl_bytes += size_bytes
 
+    def _add_modules(self, rank: int, statistics: dict[str, Any]) -> None:
+        if statistics["kind"] == "peak_blocks":
+            self._peak_blocks.add(rank, statistics)
+            return
+        for number, path in statistics["paths"]:
+            self._modules.add([rank, number, path])
+
     def _add_statistics(self, rank: int, time_ns: int, statistics: dict[str, Any]) -> None:
         if statistics["kind"] == "memory":
             memory = self._memory[rank].devices[statistics["device"]]
@@ -353,11 +363,6 @@ class RunLog:
             self._data_parallel.add(group)
         elif statistics["kind"] == "recomputation":
             self._recomputations.add([rank, time_ns, statistics["event"]])
-        elif statistics["kind"] == "modules":
-            for number, path in statistics["paths"]:
-                self._modules.add([rank, number, path])
-        elif statistics["kind"] == "peak_blocks":
-            self._peak_blocks.add(rank, statistics)
         elif statistics["kind"] == "unsupported":
             self._unsupported.add_counts(rank, statistics, functools.partial(self.site, rank))
         elif statistics["kind"] == "host_tensors":

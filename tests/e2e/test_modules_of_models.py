@@ -52,7 +52,9 @@ def test_no_history_sees_that_modules_are_followed(
 
 
 def test_communication_belongs_to_the_module_that_it_serves(phantora: Phantora) -> None:
-    """Of a sharded model: what gathers the weights, and what scatters the gradients."""
+    """Of a sharded model: what gathers the weights. PyTorch scatters the gradients of the outermost
+    module after the backward pass has left all modules.
+    """
     told = phantora.run(["--ranks", "2", "--modules"], [PROGRAMS / "compiled.py", "fsdp", "eager"])
     assert told.exit_code == 0, told.errors
     moved_ns = {
@@ -60,7 +62,7 @@ def test_communication_belongs_to_the_module_that_it_serves(phantora: Phantora) 
         for one in told.summary["modules"]["scopes"]
     }
     assert moved_ns["forward", "Block"] > 0
-    assert moved_ns["backward", "Block"] > 0
+    assert moved_ns["backward", ""] > 0
 
 
 def test_a_module_that_fails_is_left(phantora: Phantora) -> None:

@@ -1,4 +1,4 @@
-"""What memory held at its peak: by module and kind, as text, as a page and as PyTorch's snapshot."""
+"""What memory held at its peak, by module and kind: as text, as a page, as PyTorch's snapshot."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NET, LAYER = 1, 2
 PARAMETERS, OPTIMIZER = 1, 3
 IN_USE = -1
 SEGMENT = 0x7F0000000000
-# Rank, device, address, bytes, taken at, for what, given back in what, what it is, and of which module.
+# Rank, device, address, bytes, taken at, for what, given back in what, kind, of which module.
 BLOCKS = [
     (0, 0, SEGMENT, 4 * MIB, 10, 0, IN_USE, PARAMETERS, LAYER),
     (0, 0, SEGMENT + 4 * MIB, 8 * MIB, 20, LAYER << 3 | FORWARD, BACKWARD, 0, 0),
@@ -115,7 +115,7 @@ def snapshot_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str,
     run_of(tmp_path / "a.phr")
     assert main(["report", str(tmp_path / "a.phr"), "--memory-snapshot", str(out)]) == 0
     assert capsys.readouterr().out.startswith(f"Wrote {out} (")
-    return dict(pickle.loads(out.read_bytes()))  # noqa: S301 - it is ours
+    return dict(pickle.loads(out.read_bytes()))
 
 
 def test_a_snapshot_has_segments_and_what_is_in_them(

@@ -24,8 +24,8 @@ class HeldByModule(TypedDict):
     """As `GPT.blocks.0.attention`; of temporary memory of an optimizer its class; empty: of none.
     """
     kind: str
-    """`parameters`, `gradients`, `optimizer states`, `activations` (taken in a forward pass and kept
-    longer), `temporary` (taken in a backward pass or by an optimizer, or given back in the same
+    """`parameters`, `gradients`, `optimizer states`, `activations` (taken in a forward pass and
+    kept longer), `temporary` (taken in a backward pass or by an optimizer, or given back in the same
     forward pass), `buffers` or `other`."""
     bytes: int
 
