@@ -119,8 +119,8 @@ class Modules:
         return 0
 
     def _called(self) -> list[list[Any]]:
-        """Of each thread, the outermost first. No frame is kept: that would be a cycle, and keep the
-        program's tensors until Python looks for such.
+        """Of each thread, the outermost first. No frame is kept: that would be a cycle, and hold
+        the program's tensors until Python looks for such.
         """
         threads = []
         frame: FrameType | None

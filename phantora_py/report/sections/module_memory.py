@@ -25,8 +25,9 @@ class HeldByModule(TypedDict):
     """
     kind: str
     """`parameters`, `gradients`, `optimizer states`, `activations` (taken in a forward pass and
-    kept longer), `temporary` (taken in a backward pass or by an optimizer, or given back in the same
-    forward pass), `buffers` or `other`."""
+    kept longer), `temporary` (taken in a backward pass or by an optimizer, or given back in the
+    forward pass that took it), `buffers` or `other`.
+    """
     bytes: int
 
 
