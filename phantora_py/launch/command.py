@@ -16,7 +16,7 @@ from pathlib import Path
 
 import phantora_py
 from phantora_py.launch.interpreter import Interpreter, Torch, check_torch, inspect_interpreter
-from phantora_py.launchers.launch import Launch
+from phantora_py.launchers.launch import FoundGpus, Launch
 from phantora_py.launchers.recognise import (
     is_launcher,
     is_python_launcher,
@@ -112,13 +112,13 @@ class Command:
 def understand(
     words: Sequence[str],
     environment: Mapping[str, str],
-    gpus_per_node: Callable[[], int] = lambda: 1,
+    gpus: Callable[[], FoundGpus] = lambda: FoundGpus(1, {}),
     own_ranks: int | None = None,
 ) -> Command:
     """Takes the words after `--` apart and checks that the program can be started.
 
-    `gpus_per_node`: how many a launcher finds that starts a process for each. `own_ranks`: of how
-    many GPUs the program starts ranks itself.
+    `gpus`: what a launcher finds that starts a process for each. `own_ranks`: of how many GPUs the
+    program starts ranks itself.
 
     Raises: UsageError for a missing program or script, or an interpreter without a supported torch.
     """
@@ -135,7 +135,7 @@ def understand(
             f"--gpus is for programs that start their own workers; {found[0][0]} says itself how "
             "many ranks it starts."
         )
-    return _launched(words, *found, environment, gpus_per_node)
+    return _launched(words, *found, environment, gpus)
 
 
 def _refuse_kernels(words: Sequence[str]) -> None:
@@ -208,9 +208,9 @@ def _launched(
     launcher: Sequence[str],
     interpreter: str,
     environment: Mapping[str, str],
-    gpus_per_node: Callable[[], int],
+    gpus: Callable[[], FoundGpus],
 ) -> Command:
-    launch = read_launch(launcher, environment, interpreter, gpus_per_node)
+    launch = read_launch(launcher, environment, interpreter, gpus)
     if launch.python:
         mode = ("-m",) if launch.module else ()
         program = _checked(_python_program(interpreter, ("-u", *mode, *launch.program)))
@@ -218,7 +218,7 @@ def _launched(
     found = _launcher_of(launch.program, environment)
     if found is None:
         return Command(tuple(words), _plain_program(launch.program), launch)
-    inner = _launched(words, *found, environment, gpus_per_node)
+    inner = _launched(words, *found, environment, gpus)
     assert inner.launch is not None
     return replace(inner, launch=_within(launch, inner.launch))
 

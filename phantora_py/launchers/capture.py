@@ -4,7 +4,8 @@
 
 Runs in the program's interpreter, which need not have phantora. FUNCTION of MODULE is the
 launcher's; what it wants to start, and the variables that it has set, are written to DESCRIPTOR as
-JSON. GPUS: how many it finds. What the launcher prints is printed.
+JSON. GPUS: what it finds, as JSON: `count`, and `properties` of each as PyTorch names them. What
+the launcher prints is printed.
 """
 
 import importlib
@@ -13,6 +14,7 @@ import os
 import runpy
 import subprocess
 import sys
+from types import SimpleNamespace
 from typing import Any
 
 
@@ -55,11 +57,15 @@ class _Capture:
         subprocess.Popen = Popen  # type: ignore[assignment,misc]
 
 
-def _show_gpus(torch: Any, gpus: int) -> None:
-    torch.cuda.device_count = lambda: gpus
-    torch.cuda.is_available = lambda: gpus > 0
+def _show_gpus(torch: Any, count: int, properties: dict[str, Any]) -> None:
+    """What launchers, and the libraries that they import, ask of a GPU without using it."""
+    found = SimpleNamespace(**properties)
+    torch.cuda.device_count = lambda: count
+    torch.cuda.is_available = lambda: count > 0
     torch.cuda.is_bf16_supported = lambda *_, **__: True
-    torch.cuda.get_device_name = lambda *_: "NVIDIA"
+    torch.cuda.get_device_properties = lambda *_, **__: found
+    torch.cuda.get_device_capability = lambda *_, **__: (found.major, found.minor)
+    torch.cuda.get_device_name = lambda *_, **__: found.name
 
 
 def main() -> None:
@@ -67,7 +73,7 @@ def main() -> None:
     descriptor, gpus, module, function, *arguments = sys.argv[1:]
     sys.path.pop(0)
     capture = _Capture()
-    _show_gpus(importlib.import_module("torch"), int(gpus))
+    _show_gpus(importlib.import_module("torch"), **json.loads(gpus))
     capture.stand_in(importlib.import_module("torch.distributed.run"))
     sys.argv = [function, *arguments]
     try:

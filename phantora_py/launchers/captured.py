@@ -9,12 +9,12 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from phantora_py.launchers import capture
-from phantora_py.launchers.launch import Launch
+from phantora_py.launchers.launch import FoundGpus, Launch
 from phantora_py.launchers.torchrun import parse_torchrun
 from sim_server.errors import UsageError
 
@@ -52,7 +52,7 @@ TUNE = Captured(
 
 
 def parse_captured(
-    launcher: Captured, arguments: Sequence[str], interpreter: str, gpus_per_node: int
+    launcher: Captured, arguments: Sequence[str], interpreter: str, gpus: FoundGpus
 ) -> Launch:
     """Understands the arguments that follow the launcher's name, by asking the launcher.
 
@@ -66,7 +66,7 @@ def parse_captured(
             + f" starts no ranks: phantora run takes {known}."
         )
     passed = arguments if launcher.passes_verb else arguments[1:]
-    found = _ask(launcher, passed, interpreter, gpus_per_node)
+    found = _ask(launcher, passed, interpreter, gpus)
     variables = {
         name: value
         for name, value in found["variables"].items()
@@ -108,10 +108,10 @@ def _torchrun_words(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _ask(
-    launcher: Captured, arguments: Sequence[str], interpreter: str, gpus_per_node: int
+    launcher: Captured, arguments: Sequence[str], interpreter: str, gpus: FoundGpus
 ) -> dict[str, Any]:
     with tempfile.TemporaryFile("w+", encoding="utf-8") as answer:
-        words = [interpreter, capture.__file__, str(answer.fileno()), str(gpus_per_node)]
+        words = [interpreter, capture.__file__, str(answer.fileno()), json.dumps(asdict(gpus))]
         words += [launcher.module, launcher.function, *arguments]
         # No GPU of this machine is any of the launcher's business.
         environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}

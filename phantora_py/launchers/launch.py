@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,14 @@ class Place:
             *(self.node, self.nodes, self.node, self.nodes, 0, 1),
             *(self.names, self.address, self.port),
         )
+
+
+@dataclass(frozen=True)
+class FoundGpus:
+    """What a launcher finds on a node. `properties`: of each, as PyTorch names them."""
+
+    count: int
+    properties: Mapping[str, Any]
 
 
 RankVariables = Callable[[Place], Mapping[str, str]]

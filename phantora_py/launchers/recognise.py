@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from phantora_py.launchers.captured import ACCELERATE, FABRIC, TUNE, Captured, parse_captured
 from phantora_py.launchers.deepspeed import parse_deepspeed
-from phantora_py.launchers.launch import Launch
+from phantora_py.launchers.launch import FoundGpus, Launch
 from phantora_py.launchers.mpirun import NAMES as MPIRUN_NAMES
 from phantora_py.launchers.mpirun import parse_mpirun
 from phantora_py.launchers.srun import parse_srun
@@ -61,7 +61,7 @@ def read_launch(
     words: Sequence[str],
     environment: Mapping[str, str],
     interpreter: str,
-    gpus_per_node: Callable[[], int],
+    gpus: Callable[[], FoundGpus],
 ) -> Launch:
     """What a launcher's command asks for; `words[0]` is its name, without a directory.
 
@@ -71,7 +71,7 @@ def read_launch(
     if name == "accelerate-launch":
         name, arguments = "accelerate", ("launch", *arguments)
     if name in _CAPTURED:
-        return parse_captured(_CAPTURED[name], arguments, interpreter, gpus_per_node())
+        return parse_captured(_CAPTURED[name], arguments, interpreter, gpus())
     if name == "deepspeed":
         return parse_deepspeed(arguments, environment)
     if name == "srun":

@@ -33,6 +33,7 @@ class Batches:
         self._groups: set[tuple[tuple[int, ...], int]] = set()
         self._untold: list[dict[str, Any]] = []
         self._graphs = 0
+        self._is_sequence_first = False
         self._operators: Any = None
 
     def actions(self) -> dict[str, Callable[[ModuleType], None]]:
@@ -40,6 +41,8 @@ class Batches:
         fsdp, experimental = "torch.distributed.fsdp", "torch.distributed.tensor.experimental"
         return {
             "torch": self._watch_embeddings,
+            "torch.nn.modules.rnn": self._watch_layout("RNNBase"),
+            "torch.nn.modules.activation": self._watch_layout("MultiheadAttention"),
             "torch._inductor.output_code": self._watch_graphs,
             "torch.utils.data.dataloader": self._watch_loaders,
             "torch.nn.parallel.distributed": self._watch_wrapper("DistributedDataParallel"),
@@ -74,10 +77,27 @@ class Batches:
                 and not torch.cuda.is_current_stream_capturing()
             ):
                 table = "x".join(map(str, weight.shape))
-                self._tell(EMBEDDING, table, shape[0], ids.numel())
+                samples = 0 if self._is_sequence_first else shape[0]
+                self._tell(EMBEDDING, table, samples, ids.numel())
             return usual(keys, weight, ids, *options, **named)
 
         return embedding
+
+    def _watch_layout(self, name: str) -> Callable[[ModuleType], None]:
+        """A layer that takes sequences first, PyTorch's default, leaves it open what rows are."""
+
+        def watch(module: ModuleType) -> None:
+            layer = getattr(module, name)
+            usual = layer.__init__
+
+            @functools.wraps(usual)
+            def make(made: Any, *arguments: Any, **options: Any) -> None:
+                usual(made, *arguments, **options)
+                self._is_sequence_first |= not made.batch_first
+
+            layer.__init__ = make
+
+        return watch
 
     def _watch_graphs(self, module: ModuleType) -> None:
         """Inductor's graphs look embeddings up in kernels of their own."""
@@ -115,7 +135,7 @@ class Batches:
         iterator.__next__ = following
 
     def _tell(self, source: str, key: str, samples: int, tokens: int) -> None:
-        """`tokens`: 0 if they are none."""
+        """`samples`, `tokens`: 0 if they are none, or cannot be told."""
         if os.getpid() != self.process:
             return
         self.tell_ranks()

@@ -1,4 +1,4 @@
-"""PyTorch's random operators on small CUDA tensors, where the generator's seed is known.
+"""PyTorch's random operators on small CUDA tensors.
 
 docs/decisions/random-numbers.md has the rule. Owns the CUDA kernels of these operators: each starts
 PyTorch's own, which takes the time and moves the generator on, and then gives what it writes the
@@ -35,9 +35,6 @@ class RandomOperations:
         """Before the process uses a GPU."""
         self._draw = ctypes.PyDLL(None).ph_random_numbers
         self._draw.restype = None
-        self._is_from_entropy = ctypes.PyDLL(None).ph_is_from_entropy
-        self._is_from_entropy.argtypes = [ctypes.c_uint64]
-        self._is_from_entropy.restype = ctypes.c_bool
 
     def kernels(self) -> dict[str, Callable[[Kernel], Kernel]]:
         """By operator."""
@@ -180,8 +177,6 @@ class RandomOperations:
         if generator.device.type != "cuda":
             return None  # PyTorch refuses it.
         seed = generator.initial_seed()
-        if self._is_from_entropy(seed):
-            return None
         properties = cuda.get_device_properties(device)
         blocks = properties.max_threads_per_multi_processor // BLOCK
         most_blocks = properties.multi_processor_count * blocks

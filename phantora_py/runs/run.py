@@ -51,13 +51,13 @@ from phantora_py.launch.rundir import RunDirectory
 from phantora_py.launch.server import choose_server
 from phantora_py.launch.spool import choose_streams
 from phantora_py.launch.unsimulated import read_unsimulated
-from phantora_py.launchers.launch import Launch
+from phantora_py.launchers.launch import FoundGpus, Launch
 from phantora_py.plan.tables import read_tables
 from phantora_py.runs import stopped_calls
 from phantora_py.runs.host import Host, Meeting, settings_of, write_files
 from sim_server.access import Endpoint
 from sim_server.access.offer import Offer
-from sim_server.cluster import load_cluster
+from sim_server.cluster import Cluster, load_cluster
 from sim_server.collectives.environment import NcclEnvironment, nccl_variables
 from sim_server.errors import UsageError
 from sim_server.files.output_file import partial_path, require_output, require_output_directory
@@ -103,6 +103,19 @@ class Clocks:
         }
 
 
+def _found_gpus(cluster: Cluster, options: RunOptions) -> FoundGpus:
+    gpu, _ = load_gpus(cluster, options.nodes or 1)
+    major, minor = gpu.compute_capability
+    properties = {
+        "name": gpu.name,
+        "major": major,
+        "minor": minor,
+        "total_memory": gpu.memory_bytes,
+        "multi_processor_count": gpu.sm_count,
+    }
+    return FoundGpus(gpus_per_node(cluster, options, options.nodes), properties)
+
+
 def prepare(options: RunOptions) -> Prepared:
     """Finds every error that can be found before a process is started. Raises: UsageError."""
     _check_modules(options)
@@ -110,7 +123,7 @@ def prepare(options: RunOptions) -> Prepared:
     command = understand(
         options.command,
         os.environ,
-        lambda: gpus_per_node(cluster, options, options.nodes),
+        lambda: _found_gpus(cluster, options),
         options.gpus,
     )
     launch = command.launch

@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 import string
+import struct
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ COMMITS = {
     "Megatron-LM": "55ac708251",
     "examples": "77f55b9",
     "nanoGPT": "3adf61e1",
+    "pytorch-image-models": "aa4b5850",
     "torchtitan": "b5bcd76c6",
 }
 
@@ -58,6 +60,31 @@ def make_documents(file: Path) -> None:
     pieces = [text[at : at + 1000] for at in range(0, len(text), 1000)]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("".join(json.dumps({"text": piece}) + "\n" for piece in pieces))
+
+
+def make_images(folder: Path, each: int) -> None:
+    """So many of each of two classes, in the folders that torchvision's ImageFolder reads."""
+    from PIL import Image  # noqa: PLC0415
+
+    chosen = random.Random(1)
+    for part in ("train", "val"):
+        for kind in ("a", "b"):
+            place = folder / part / kind
+            place.mkdir(parents=True, exist_ok=True)
+            for number in range(each):
+                pixels = chosen.randbytes(96 * 96 * 3)
+                Image.frombytes("RGB", (96, 96), pixels).save(place / f"{number}.png")
+
+
+def make_digits(folder: Path) -> None:
+    """Files of MNIST's format, as torchvision looks for them: noise, and labels in turn."""
+    chosen = random.Random(1)
+    folder.mkdir(parents=True, exist_ok=True)
+    for part, count in (("train", 1280), ("t10k", 1000)):
+        images = struct.pack(">4i", 2051, count, 28, 28) + chosen.randbytes(count * 28 * 28)
+        labels = struct.pack(">2i", 2049, count) + bytes(one % 10 for one in range(count))
+        (folder / f"{part}-images-idx3-ubyte").write_bytes(images)
+        (folder / f"{part}-labels-idx1-ubyte").write_bytes(labels)
 
 
 def make_model(folder: Path) -> None:

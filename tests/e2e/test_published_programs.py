@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import os
 import re
+import statistics
 import subprocess
 import sys
 import sysconfig
@@ -17,7 +18,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from checkouts import Sources, make_documents, make_model, make_text
+from checkouts import (
+    Sources,
+    make_digits,
+    make_documents,
+    make_images,
+    make_model,
+    make_text,
+)
 from phantora_runs import PROGRAMS, Phantora, Run
 
 pytestmark = [pytest.mark.torch, pytest.mark.programs, pytest.mark.timeout(1200)]
@@ -102,6 +110,26 @@ def test_kernels_of_packages(tmp_path: Path, package: str, option: str, kernel: 
     assert any(kernel in timing["name"] for timing in run.data.timings)
 
 
+def test_adapters_on_four_bits(tmp_path: Path) -> None:
+    """Adapters of peft: a kernel of bitsandbytes expands the weights below them."""
+    require("transformers", "accelerate", "bitsandbytes", "peft")
+    script = [str(PROGRAMS / "quantized_adapters.py"), "model", *TRAINER.split()]
+    settings = ["--optim", "paged_adamw_8bit", "--output_dir", "out"]
+    run = start(tmp_path, ["--ranks", "1"], "python", *script, *settings)
+    assert any("kDequantizeBlockwise" in timing["name"] for timing in run.data.timings)
+    assert run.summary["throughput"]["samples"]["per_iteration"] == 4
+
+
+def test_ulysses(tmp_path: Path) -> None:
+    """Of each step: query, key, value and result change hands, forward and backward."""
+    require("deepspeed")
+    script = str(PROGRAMS / "with_ulysses.py")
+    run = start(tmp_path, [], "deepspeed", "--num_gpus", "2", script)
+    kinds = [one["kind"] for one in run.data.operations]
+    assert kinds.count("all_to_all") == 6 * 2 * 4
+    assert run.summary["iterations"]["count"] == 5
+
+
 def test_fine_tuning_of_trl(tmp_path: Path) -> None:
     """Its script for supervised fine-tuning, on a model and texts made here."""
     require("trl", "datasets")
@@ -179,6 +207,32 @@ def test_imagenet(sources: Sources) -> None:
     run = start(folder, ["--until-steady", "--gpus", "2"], *words)
     assert run.summary["ranks"] == 2
     assert run.summary["throughput"]["samples"]["per_iteration"] == 64
+
+
+def test_timm(sources: Sources, tmp_path: Path) -> None:
+    """Its distributed_train.sh: the headline is the images a second that it logs."""
+    require("timm", "torchvision")
+    folder = sources.copy("pytorch-image-models")
+    make_images(tmp_path / "images", 64)
+    settings = "--num-classes 2 --model resnet18 --img-size 64 -b 8 --epochs 1 --log-interval 1"
+    others = "--amp --amp-dtype bfloat16 --workers 1 --output out --data-dir"
+    words = ["bash", "distributed_train.sh", "2", *settings.split(), *others.split()]
+    run = start(folder, [], *words, str(tmp_path / "images"))
+    logged = re.findall(r"s, +([\d.]+)/s +\(", run.output + run.errors)
+    images_per_s = statistics.median(map(float, logged))
+    assert 16 / images_per_s == pytest.approx(iteration_s(run), rel=WITHIN)
+    assert run.summary["throughput"]["samples"]["per_iteration"] == 16
+
+
+@pytest.mark.parametrize("example", ["mnist", "vae"])
+def test_digits(sources: Sources, example: str) -> None:
+    """Examples of one GPU, which take the first that they find."""
+    require("torchvision")
+    folder = sources.copy("examples")
+    make_digits(folder / "data" / "MNIST" / "raw")
+    run = start(folder / example, ["--gpus", "1"], "python", "main.py", "--epochs", "1")
+    images = {"mnist": 64, "vae": 128}[example]
+    assert run.summary["throughput"]["samples"]["per_iteration"] == images
 
 
 def test_mingpt(sources: Sources) -> None:

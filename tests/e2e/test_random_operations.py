@@ -1,8 +1,9 @@
-"""Random numbers of seeded CUDA generators: what hardware prints, what its kernels' sources say."""
+"""Random numbers of CUDA generators: what hardware prints, what its kernels' sources say."""
 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -30,10 +31,8 @@ GATHERED = [
     [[98, 84, 78, 8], [12, 57, 51, 75], [98, 84, 78, 8]],
 ]
 GATHERED_NUMBERS = [[97, 97, 41], [72, 4, 72]]
-UNKNOWN = (
-    *("unseeded", "normal", "exponential", "fused or not", "of a graph"),
-    *("after seed", "after cuda.seed", "after the same seed", "of a random generator"),
-)
+UNKNOWN = ("normal", "exponential", "fused or not", "of a graph")
+SEEDED_BY_THE_MACHINE = ("unseeded", "after seed", "after cuda.seed", "of a random generator")
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +146,27 @@ def test_choices(found: dict[str, Any]) -> None:
     assert [found["choices"]] == kernels.largest_quotients(CHANCES, 1, 3)
     assert found["a choice each"] == kernels.largest_quotients(CHANCES, 5, 1)
     assert found["choices again and again"] == kernels.places_in_sums(CHANCES, 3, 5)
+
+
+def test_seeds_of_the_machine(found: dict[str, Any]) -> None:
+    """Each of another seed, which is the same in every run; what is drawn with it is known."""
+    seeds = [found[name][0] for name in SEEDED_BY_THE_MACHINE]
+    assert len(set(seeds)) == len(seeds)
+    assert max(seeds) < 1 << 53
+    for seed, name in zip(seeds, SEEDED_BY_THE_MACHINE, strict=True):
+        words = kernels.elements(3, seed=seed)
+        assert found[name][1] == [kernels.uniform(word) for word in words], name
+
+
+def test_seeds_of_ranks(phantora: Phantora) -> None:
+    """Ranks have different ones, as on hardware; they follow from the rank and the draw alone."""
+    run = phantora.run(["--ranks", "2"], [PROGRAMS / "seeds.py"])
+    assert run.exit_code == 0, run.errors
+    found = {int(word) for word in re.findall(r"seed (\d+)", run.output)}
+    assert len(found) == 2
+    for rank in range(2):
+        words = [kernels.philox([draw, 0, 0, 0], [rank, 0]) for draw in range(32)]
+        assert found & {(first << 32 | second) % (1 << 53) for first, second, *_ in words}, rank
 
 
 def test_unknown_numbers(found: dict[str, Any]) -> None:

@@ -301,8 +301,8 @@ def test_recurrent_networks(phantora: Phantora) -> None:
     reduced = sum(traffic(run, "all_reduce").elements())
     assert reduced == SINGLE * (lstm + gru + letters * (hidden + 1))
     assert run.output.count("16 sequences") == RANKS
-    # PyTorch draws the seed of the dropout on the GPU and reads it back.
-    assert synthetic_reads(run) == RANKS
+    # PyTorch draws the seed of the dropout on the GPU and reads it back: it is known.
+    assert synthetic_reads(run) == 0
 
 
 def test_context_parallel(phantora: Phantora) -> None:

@@ -80,6 +80,14 @@ def test_tokens_and_samples_are_those_of_ranks_with_different_data(
     assert found["samples"]["found_by"] == ("loader" if "loader" in kinds else "embedding")
 
 
+def test_rows_that_may_be_places_of_a_sequence_are_no_samples(phantora: Phantora) -> None:
+    """A recurrent layer takes sequences first, unless it is told that batches come first."""
+    found, _, _ = run(phantora, 1, "sequence_first")
+    assert found["tokens"]["per_iteration"] == TOKENS
+    assert found["samples"] is None
+    assert found["tokens"]["is_whole"]
+
+
 @pytest.mark.parametrize(
     ("kinds", "found_by"), [(("images", "loader"), "loader"), (("images",), "convolution")]
 )

@@ -10,7 +10,7 @@ THROUGH = 'extern "C" __global__ void through(long long* table) { *(long long*)t
 def main() -> None:
     through = torch.cuda._compile_kernel(THROUGH, "through")
     one = (1, 1, 1)
-    unknown = torch.randint(0, 1, (4,), device="cuda")
+    unknown = torch.randn(4, device="cuda").long().clamp(0, 0)
     for name in ("uploaded", "operand", "filled"):
         numbers = torch.arange(3, 7, device="cuda")
         other = torch.arange(3, 7, device="cuda")

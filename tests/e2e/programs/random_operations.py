@@ -1,4 +1,4 @@
-"""Random numbers of seeded CUDA generators, as a program reads them back: JSON in lines."""
+"""Random numbers of CUDA generators, as a program reads them back: JSON in lines."""
 
 from __future__ import annotations
 
@@ -37,15 +37,10 @@ def of_a_graph() -> torch.Tensor:
     return tensor
 
 
-def of_a_random_generator() -> torch.Tensor:
+def random_generator() -> torch.Generator:
     generator = torch.Generator(DEVICE)
     generator.seed()
-    return torch.rand(3, device=DEVICE, generator=generator)
-
-
-def after(seed: Callable[[], object]) -> torch.Tensor:
-    seed()
-    return torch.rand(3, device=DEVICE)
+    return generator
 
 
 DRAWS: dict[str, Callable[[], torch.Tensor]] = {
@@ -74,16 +69,19 @@ DRAWS: dict[str, Callable[[], torch.Tensor]] = {
     **{f"dropout of {n} halves": partial(dropped, n, 0.2, HALF) for n in COUNTS},
     **{f"dropout of {n} doubles": partial(dropped, n, 0.2, DOUBLE) for n in COUNTS},
 }
-# What is not exact, not seeded, or not known on the host.
+# What is not exact, or not known on the host.
 UNKNOWN: dict[str, Callable[[], torch.Tensor]] = {
     "normal": lambda: torch.randn(5, device=DEVICE),
     "exponential": lambda: empty(5).exponential_(),
     "fused or not": lambda: empty(5).uniform_(-0.3, 0.3),
     "of a graph": of_a_graph,
-    "after seed": lambda: after(torch.seed),
-    "after cuda.seed": lambda: after(torch.cuda.seed),
-    "after the same seed": lambda: after(lambda: torch.manual_seed(torch.cuda.initial_seed())),
-    "of a random generator": of_a_random_generator,
+}
+# Where a generator's seed comes from the machine.
+SEEDS: dict[str, Callable[[], object]] = {
+    "unseeded": lambda: None,
+    "after seed": torch.seed,
+    "after cuda.seed": torch.cuda.seed,
+    "of a random generator": random_generator,
 }
 
 
@@ -92,7 +90,13 @@ def say(name: str, found: Any) -> None:
 
 
 def main() -> None:
-    say("unseeded", torch.rand(3, device=DEVICE).tolist())
+    torch.cuda.init()
+    for name, seed in SEEDS.items():
+        generator = seed()
+        if not isinstance(generator, torch.Generator):
+            generator = torch.cuda.default_generators[0]
+        draw = torch.rand(3, device=DEVICE, generator=generator)
+        say(name, [generator.initial_seed(), draw.tolist()])
     for name, draw in DRAWS.items():
         if name != "uniform again":
             torch.manual_seed(0)

@@ -2,7 +2,8 @@
 
 `loader`: batches come from a data loader; else from `torch.randint`. `checkpoint` and `reentrant`:
 each block is computed again. `compile`, `ddp`, `fsdp`, `tp`: what they say. `count`: prints what
-PyTorch's counter makes of a step. `images`: convolutions in place of tokens.
+PyTorch's counter makes of a step. `sequence_first`: a layer is made whose rows are places of a
+sequence. `images`: convolutions in place of tokens.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class Model(nn.Module):
         self.positions = nn.Embedding(LENGTH, WIDTH)
         self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
         self.head = nn.Linear(WIDTH, VOCABULARY, bias=False)
+        if "sequence_first" in KINDS:
+            nn.LSTM(WIDTH, WIDTH)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
         positions = torch.arange(ids.shape[1], device=ids.device).expand(1, -1)
