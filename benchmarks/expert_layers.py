@@ -203,7 +203,7 @@ class Layers:
     def predict(self, values: Floats) -> Floats:
         """`values`: microseconds and passes beside the products, time of a step."""
         beside_us, passes, step = values
-        return self.products_ns(step) + 1e3 * beside_us + passes * self.moved_ns
+        return np.asarray(self.products_ns(step) + 1e3 * beside_us + passes * self.moved_ns)
 
     def _product_ns(self, which: int, step: float) -> Floats:
         n, k = self._shapes[:, which].T
@@ -286,7 +286,7 @@ def _within(layers: Layers, ratios: Floats, chosen: npt.NDArray[np.bool_]) -> st
     """How many lie in the interval that a profile gives to the product, of CUTLASS only."""
     inside = 0
     intervals: dict[str, Interval] = {}
-    for at in np.nonzero(chosen)[0]:
+    for at in np.nonzero(chosen)[0].tolist():
         row = layers.rows[at]
         empty = row.experts - len(row.sizes)
         groups = Counter((size, *row.products[0]) for size in row.sizes) + Counter(

@@ -47,9 +47,16 @@ def group_shapes(signature: GroupedGemm) -> Counter[Shape]:
         return Counter({shape: signature["batch"]})
     if along not in AXES or any(not isinstance(size, int) or size < 0 for size in sizes):
         raise ValueError(f"groups of sizes {sizes} along {along!r}")
-    axis = AXES.index(along)
-    counts = Counter(sizes).items()
-    return Counter({(*shape[:axis], size, *shape[axis + 1 :]): count for size, count in counts})
+    m, n, k = shape
+
+    def of(size: int) -> Shape:
+        return (
+            size if along == "m" else m,
+            size if along == "n" else n,
+            size if along == "k" else k,
+        )
+
+    return Counter({of(size): count for size, count in Counter(sizes).items()})
 
 
 def time_grouped(signature: GroupedGemm, gpu: GpuProfile) -> Timing:
@@ -58,7 +65,7 @@ def time_grouped(signature: GroupedGemm, gpu: GpuProfile) -> Timing:
     number = multiplied_type(signature)
     duration_ns, blocks = min(_candidates(signature, groups, gpu))
     known = bool(signature.get("group_sizes")) and number in _FITTED
-    size = "x".join(str(signature[axis]) for axis in AXES)
+    size = f"{signature['m']}x{signature['n']}x{signature['k']}"
     layout = f"{signature.get('transa', 'N')}{signature.get('transb', 'N')}"
     return Timing(
         duration_ns=ceil(duration_ns),
