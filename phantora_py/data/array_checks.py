@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from phantora_py.data.operations import ranks_of
 from phantora_py.data.rows import HELD, NUMBERED_PHASES
 from phantora_py.data.schema import MOST_RANKS
 from sim_server.files.schema import MOST_BYTES, MOST_NS, Fault
