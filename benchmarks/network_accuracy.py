@@ -26,7 +26,12 @@ from sim_server.gpu import load_gpu
 
 PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
 
-_ROLES = {Role.FITTED: "yes", Role.LAYOUT: "other GPUs", Role.UNSEEN: "no"}
+_ROLES = {
+    Role.FITTED: "yes",
+    Role.SIZES: "other sizes",
+    Role.LAYOUT: "other GPUs",
+    Role.UNSEEN: "no",
+}
 
 
 class Aim(NamedTuple):
@@ -79,11 +84,7 @@ def page(
     yield "| --- | --- | ---: | ---: | ---: | ---: | --- | ---: |"
     for title, systems in (("single node", SINGLE_NODE), ("several nodes", SEVERAL_NODES)):
         for role in Role:
-            rows = [
-                one
-                for one in found
-                if one.case.system in systems and one.case.system.role(one.case.gpus) is role
-            ]
+            rows = [one for one in found if one.case.system in systems and one.case.role is role]
             if rows:
                 errors = figures([one.error for one in rows])
                 yield (
