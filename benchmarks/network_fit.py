@@ -28,11 +28,12 @@ from sim_server.collectives import tuning
 from sim_server.collectives.channels import CHANNEL_RATES, ChannelRates
 from sim_server.collectives.environment import NcclEnvironment
 from sim_server.collectives.group import Group
-from sim_server.collectives.library import Library, network_name
+from sim_server.collectives.library import Library
 from sim_server.collectives.selection import Selection
 from sim_server.collectives.tuner import Machine
 from sim_server.collectives.tuning import Algorithm, Part, Parts, Protocol, Tuning, Way
 from sim_server.network import Gpu, Topology
+from sim_server.records import NcclOpKind
 from sim_server.records.operations import Operation
 
 COSTS = Path(tuning.__file__).parent / "costs"
@@ -43,7 +44,7 @@ TARGETS = [
     ("gpus", "hopper", ["H100"]),
     ("gpus", "blackwell", ["B300"]),
     ("gpus", "pcie", ["RTX PRO 6000, PCIe"]),
-    ("networks", "infiniband-ndr", ["HGX H100, NDR", "B200, NDR"]),
+    ("networks", "infiniband-ndr", ["HGX H100, NDR", "B200, NDR", "DGX A100, HDR"]),
     ("networks", "infiniband-hdr", ["DGX A100, HDR"]),
     ("networks", "efa", ["p5 (H100), EFA", "p4de (A100), EFA"]),
     ("networks", "gib", ["A4 (B200), gIB"]),
@@ -54,6 +55,9 @@ TARGETS = [
     ),
     ("networks", "sockets", ["Polaris, TCP, NCCL 2.21"]),
 ]
+
+# Of another generation only what its own measurements do not have.
+_ONLY = {("infiniband-ndr", "DGX A100, HDR"): NcclOpKind.ALL_TO_ALL}
 
 # What the few measurements of the other networks leave open is as on this one.
 _FIRST_NETWORK = "infiniband-ndr"
@@ -169,7 +173,7 @@ class Model:
         cluster = load_cluster(cluster_name)
         self.cases = dict(cases)
         self._places: dict[int, tuple[Selection, Group]] = {}
-        self.gpus, self.network = cluster.collectives, network_name(cluster.nic)
+        self.gpus, self.network = cluster.collectives, cluster.nic.network
         self._tried = Tried(cluster, max(case.nodes for case in cases))
         for case in cases:
             if case.gpus not in self._places:
@@ -284,7 +288,10 @@ def with_constants(parts: Parts, constants: Sequence[Constant], values: Vector) 
 def fit_costs(
     folder: str, name: str, models: Sequence[Model], start_parts: Parts | None = None
 ) -> tuple[Parts, set[tuple[Way, str]]]:
-    """Fitted costs, and what of them no measurement depends on; by default from what is there."""
+    """Fitted costs, and what of them no measurement depends on; by default from what is there.
+
+    From other costs a network's are fitted from one start, for the time that several take.
+    """
     parts = start_parts or start_of(folder, name)
     others = {
         model: tuning.read_parts(
@@ -303,7 +310,7 @@ def fit_costs(
         return found
 
     if folder == "networks":
-        return _fit_network(parts, residuals)
+        return _fit_network(parts, residuals, {} if start_parts else _STARTS)
     constants = constants_of(parts, folder)
     values = np.array([one.start for one in constants])
     for softness in _SOFTNESS:
@@ -321,7 +328,9 @@ def fit_costs(
 
 
 def _fit_network(
-    parts: Parts, residuals: Callable[..., list[float]]
+    parts: Parts,
+    residuals: Callable[..., list[float]],
+    starts: Mapping[str, tuple[float, ...]],
 ) -> tuple[Parts, set[tuple[Way, str]]]:
     """What NCCL chooses between nodes does not depend on the costs: each way has its own fit, the
     best of several starts."""
@@ -334,7 +343,7 @@ def _fit_network(
             undetermined |= {(way, one.field) for one in constants}
             continue
         best: Fit | None = None
-        for factors in product(*(_STARTS.get(one.field, (1.0,)) for one in constants)):
+        for factors in product(*(starts.get(one.field, (1.0,)) for one in constants)):
             start = np.array([one.start for one in constants])
             found = _fit(
                 constants,
@@ -437,7 +446,9 @@ def main() -> int:
             own = {
                 case: time_us
                 for case, time_us in cases.items()
-                if case.system == system and case.role is Role.FITTED
+                if case.system == system
+                and case.role is Role.FITTED
+                and case.operation.kind is _ONLY.get((name, system.name), case.operation.kind)
             }
             models.append(Model(cluster_of(system), own))
         parts, undetermined = fit_costs(folder, name, models)

@@ -19,7 +19,6 @@ from network_systems import SEVERAL_NODES, SINGLE_NODE, Case, System, cluster_of
 
 from sim_server.cluster import load_cluster
 from sim_server.collectives import tuning
-from sim_server.collectives.library import network_name
 from sim_server.collectives.tuning import Parts
 
 # The architecture that a fit starts from.
@@ -107,7 +106,7 @@ def left_out_lines(found: Sequence[LeftOut]) -> Iterator[str]:
 def costs_of(system: System, folder: str) -> str:
     """The costs that describe a system's GPUs, or its network."""
     cluster = load_cluster(cluster_of(system))
-    return cluster.collectives if folder == "gpus" else network_name(cluster.nic)
+    return cluster.collectives if folder == "gpus" else cluster.nic.network
 
 
 def start_of(folder: str, name: str) -> Parts:

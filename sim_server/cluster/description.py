@@ -34,6 +34,9 @@ from sim_server.cluster.units import (
     parse_watts,
 )
 
+# Up to this rate a NIC on InfiniBand is taken to be HDR's, above NDR's.
+_HDR_BYTES_PER_S = 25_000_000_000
+
 
 class Routing(str, Enum):
     """How a flow between leaf switches chooses its spine."""
@@ -110,6 +113,14 @@ class Nic:
     protocols: Annotated[tuple[str, ...], Setting("protocols", check_protocols)] = PROTOCOLS
     """NCCL's, that it may use between nodes: LL128 needs a NIC on a PCIe switch with its GPUs
     (A100), and EFA of AWS's p4 takes Simple alone."""
+
+    @property
+    def network(self) -> str:
+        """Name of the costs between nodes: each generation of InfiniBand has its own."""
+        if self.transport != "infiniband":
+            return self.transport
+        is_hdr = self.bandwidth_bytes_per_s <= _HDR_BYTES_PER_S
+        return f"{self.transport}-{'hdr' if is_hdr else 'ndr'}"
 
 
 @dataclass(frozen=True)

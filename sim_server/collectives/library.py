@@ -8,7 +8,7 @@ src/init.cc takes the worst of).
 
 from __future__ import annotations
 
-from sim_server.cluster import Calibration, Cluster, Nic
+from sim_server.cluster import Calibration, Cluster
 from sim_server.collectives.channels import CHANNEL_RATES, ChannelRates
 from sim_server.collectives.group import Group
 from sim_server.collectives.tuner import Machine
@@ -18,18 +18,6 @@ from sim_server.network import Topology
 
 # Names of costs; the first of those that a communicator meets is the one that NCCL goes by.
 _SLOWEST_FIRST = ("pcie", "ampere", "hopper", "blackwell", "ideal")
-
-
-# Up to this rate a NIC on InfiniBand is taken to be HDR's, above NDR's.
-_HDR_BYTES_PER_S = 25_000_000_000
-
-
-def network_name(nic: Nic) -> str:
-    """Name of the costs between nodes: of InfiniBand each generation has its own."""
-    if nic.transport != "infiniband":
-        return nic.transport
-    generation = "hdr" if nic.bandwidth_bytes_per_s <= _HDR_BYTES_PER_S else "ndr"
-    return f"{nic.transport}-{generation}"
 
 
 class Library:
@@ -42,7 +30,7 @@ class Library:
         self._tunings = {
             (name, network): load_tuning(name, network, calibration)
             for name in dict.fromkeys(self._names)
-            for network in {network_name(cluster.node(node).nic) for node in range(nodes)}
+            for network in {cluster.node(node).nic.network for node in range(nodes)}
         }
 
     def tuning(self, group: Group) -> Tuning:
@@ -50,7 +38,7 @@ class Library:
         names = self._names_of(group)
         nics = [self._cluster.node(node).nic for node in group.node_numbers]
         slowest = min(nics, key=lambda one: one.bandwidth_bytes_per_s)
-        tuning = self._tunings[names[0], network_name(slowest)]
+        tuning = self._tunings[names[0], slowest.network]
         if len(names) == 1:
             return tuning
         return {way: cost for way, cost in tuning.items() if way[1] is not Protocol.LL128}

@@ -162,8 +162,11 @@ def calibrated(tuning: Tuning, calibration: Calibration) -> Tuning:
 
 
 def read_parts(path: Path) -> Parts:
-    """The costs in one file."""
+    """The costs in one file, or in the one that it names with `as` where there is no measurement of
+    its own."""
     table = read_toml(path, "costs")
+    if "as" in table:
+        return read_parts(path.with_name(f"{table['as']}.toml"))
     return {
         (Algorithm(algorithm), Protocol(protocol)): Part(**values)
         for algorithm, protocols in table.items()

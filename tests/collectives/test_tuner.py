@@ -9,7 +9,6 @@ import simpy
 
 from sim_server.cluster import Nic, load_cluster
 from sim_server.collectives import Communication
-from sim_server.collectives.library import network_name
 from sim_server.collectives.tuner import Machine, Tuner
 from sim_server.collectives.tuning import Algorithm, Protocol, Way
 from sim_server.records import NcclOpKind
@@ -98,4 +97,4 @@ def test_generations_of_infiniband_have_their_own_costs(
 ) -> None:
     """They go by the rate of a NIC."""
     nic = Nic(8, gbits * 125_000_000, 600, 63_000_000_000, 300, transport)
-    assert network_name(nic) == expected
+    assert nic.network == expected
