@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import product
 
 import pytest
 import simpy
 
-from sim_server.cluster import Nic, load_cluster
+from sim_server.cluster import Calibration, Nic, load_cluster
 from sim_server.collectives import Communication
 from sim_server.collectives.tuner import Machine, Tuner
-from sim_server.collectives.tuning import Algorithm, Protocol, Way
+from sim_server.collectives.tuning import Algorithm, Protocol, Way, load_tuning
+from sim_server.gpu import load_gpu
 from sim_server.records import NcclOpKind
 from sim_server.records.operations import Operation
 
@@ -98,3 +100,26 @@ def test_generations_of_infiniband_have_their_own_costs(
     """They go by the rate of a NIC."""
     nic = Nic(8, gbits * 125_000_000, 600, 63_000_000_000, 300, transport)
     assert nic.network == expected
+
+
+@pytest.mark.parametrize(
+    ("network", "source"),
+    [("roce", "infiniband-ndr"), ("spectrum-x", "infiniband-ndr"), ("tcpxo", "gib")],
+)
+def test_fabrics_without_measurements_are_as_another(network: str, source: str) -> None:
+    """They can be named, and the report calls their interval assumed."""
+    costs, others = (load_tuning("hopper", one, Calibration()) for one in (network, source))
+    assert costs == others
+    _, _, said = load_gpu("h100").intervals[f"communication over {network}"]
+    assert said.startswith("assumed")
+
+
+def test_only_allowed_protocols_are_used_between_nodes() -> None:
+    """Inside a node they all are."""
+    h100 = load_cluster("h100")
+    simple = dataclasses.replace(h100, nic=dataclasses.replace(h100.nic, protocols=("Simple",)))
+    network = Communication(simpy.Environment(), simple, 2, 8)
+    across = Operation(NcclOpKind.ALL_GATHER, 64, INT8, tuple(range(16)))
+    inside = Operation(NcclOpKind.ALL_GATHER, 64, INT8, tuple(range(8)))
+    assert network.plan(across).protocol is Protocol.SIMPLE
+    assert network.plan(inside).protocol is Protocol.LL
