@@ -420,7 +420,8 @@ def accuracy(session: nox.Session) -> None:
         "expert_layers.py",
     ):
         session.run("python", f"benchmarks/{name}", folder, "--write")
-    collectives = [f"{folder}/nccl_single_node.csv", f"{folder}/nccl_multi_node.csv"]
+    names = ("nccl_single_node.csv", "nccl_multi_node.csv", "nccl_tests_more.csv.gz")
+    collectives = [f"{folder}/{name}" for name in names]
     session.run("python", "benchmarks/network_accuracy.py", *collectives, "--write")
     if "--trainings" in session.posargs:
         kept = str(Path(session.create_tmp()) / "trainings.json")

@@ -18,15 +18,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 from network_comparison import Comparison, compare, figures, percentile
+from network_fabrics import fabric_lines, within
 from network_left_out import LeftOut, left_out, left_out_lines
 from network_ranking import ranking_lines
 from network_systems import SEVERAL_NODES, SINGLE_NODE, Role, System, read_cases
 
-from sim_server.gpu import load_gpu
-
 PAGE = Path(__file__).parent.parent / "docs" / "accuracy.md"
 
-_ROLES = {Role.FITTED: "yes", Role.LAYOUT: "other GPUs", Role.UNSEEN: "no"}
+_ROLES = {
+    Role.FITTED: "yes",
+    Role.SIZES: "other sizes",
+    Role.LAYOUT: "other GPUs",
+    Role.UNSEEN: "no",
+}
 
 
 class Aim(NamedTuple):
@@ -50,18 +54,19 @@ compared here.
 
 The error of a time is virtual over measured time, less one. "Absolute" takes it without its sign,
 so that half as long is 50 % and twice as long 100 %; "either way" is the larger of the two times
-over the smaller, less one, so that both are 100 %. Sizes of 512 B to 4 GB, each counted once, by
+over the smaller, less one, so that both are 100 %. Sizes of 512 B to 64 GiB, each counted once, by
 the median of its repetitions; nothing is left out for being far off. "Fitted": whether the costs
-are fitted to these very measurements, to the same system with other numbers of GPUs (of a node 2
-and 8 GPUs are fitted, 4 are not; of Polaris 8 nodes are, 2 are not), or to nothing of this
+are fitted to these very measurements, to every second size of this system, of which these are the
+others (several nodes), to the same system with other numbers of GPUs (of a node 2 and 8 GPUs are
+fitted, 4 are not), or to nothing of this
 system. A system is a machine in one setting: what other NCCL variables or another NCCL do to it is
 not mixed into one median.
 
-Chosen with all measurements in view: the form of the model (steps, filling, one efficiency of the
-wire for rings and trees), which part is fitted, what counts as one system, and the description of
-the L40S server. What is held out tests the constants, not these choices. "Each system from the
+Chosen with all measurements in view: the form of the model (steps, filling), which part is fitted,
+what counts as one system, and the descriptions of the L40S server and of the B200's processors.
+What is held out tests the constants, not these choices. "Each system from the
 others", below, does without the second: every system is predicted once by what the others show.
-The intervals of communication (docs/kernels.md) are made for systems to which nothing is fitted;
+The intervals of communication (docs/kernels.md) are made for what is held out;
 less than 85 % in them is *narrow*, more than 95 % *wide*.
 """
 
@@ -79,16 +84,12 @@ def page(
     yield "| --- | --- | ---: | ---: | ---: | ---: | --- | ---: |"
     for title, systems in (("single node", SINGLE_NODE), ("several nodes", SEVERAL_NODES)):
         for role in Role:
-            rows = [
-                one
-                for one in found
-                if one.case.system in systems and one.case.system.role(one.case.gpus) is role
-            ]
+            rows = [one for one in found if one.case.system in systems and one.case.role is role]
             if rows:
                 errors = figures([one.error for one in rows])
                 yield (
                     f"| {title} | {_ROLES[role]} | {errors} | {_aim(title, rows)} "
-                    f"| {_within(title, rows)} |"
+                    f"| {within(rows, _INTERVALS[title])} |"
                 )
     for title, systems in (("Single node", SINGLE_NODE), ("Several nodes", SEVERAL_NODES)):
         yield from ["", f"### {title}", ""]
@@ -99,6 +100,8 @@ def page(
         yield "| --- | ---: | --- | --- | ---: | ---: | ---: | ---: | --- |"
         for system in systems:
             yield from _system_rows(system, [one for one in found if one.case.system == system])
+    yield ""
+    yield from fabric_lines(found)
     yield ""
     yield from left_out_lines(predicted)
     yield ""
@@ -132,14 +135,6 @@ def _aim(title: str, rows: Sequence[Comparison]) -> str:
     met = statistics.median(absolute) <= aim.median and percentile(absolute, 0.9) <= aim.ninetieth
     ninetieth = "" if math.isinf(aim.ninetieth) else f" and {aim.ninetieth:.0%}"
     return f"{aim.median:.0%}{ninetieth}: {'met' if met else '**missed**'}"
-
-
-def _within(title: str, rows: Sequence[Comparison]) -> str:
-    """How many are in the interval that the profiles give to communication."""
-    low, high, _ = load_gpu("h100").intervals[_INTERVALS[title]]
-    inside = statistics.fmean(low <= one.measured_us / one.simulated_us <= high for one in rows)
-    mark = " **narrow**" if inside < 0.85 else " **wide**" if inside > 0.95 else ""
-    return f"{inside:.0%}{mark}"
 
 
 def _size(size_bytes: int) -> str:

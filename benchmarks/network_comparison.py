@@ -43,7 +43,17 @@ def compare(cases: Mapping[Case, float]) -> list[Comparison]:
             env = simpy.Environment()
             cluster = load_cluster(cluster_of(case.system))
             node_gpus = case.gpus // case.nodes
-            communications[key] = env, Communication(env, cluster, case.nodes, node_gpus)
+            communications[key] = (
+                env,
+                Communication(
+                    env,
+                    cluster,
+                    case.nodes,
+                    node_gpus,
+                    dict(case.system.environment),
+                    nccl_version=case.system.version,
+                ),
+            )
         env, communication = communications[key]
         start_ns = env.now
         env.run(communication.start(case.operation))

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 from network_comparison import figures
-from network_fit import COSTS, Model, fit_costs
+from network_fit import COSTS, Model, fit_costs, network_start
 from network_systems import SEVERAL_NODES, SINGLE_NODE, Case, System, cluster_of
 
 from sim_server.cluster import load_cluster
 from sim_server.collectives import tuning
-from sim_server.collectives.tuning import Algorithm, Part, Parts, Protocol, Way
+from sim_server.collectives.tuning import Parts
 
 # The architecture that a fit starts from.
 _RELATIVES = {
@@ -28,21 +28,6 @@ _RELATIVES = {
     "blackwell": "hopper",
     "pcie": "ampere",
 }
-
-# Latencies of a step between nodes. Source: hwLat in src/graph/tuning.cc of NCCL 2.20.3. That a
-# message costs as much as a step, and the efficiencies (half a line of LL is flags, a sixteenth of
-# one of LL128) are assumed.
-_STEPS_NS: Mapping[Way, float] = {
-    (Algorithm.RING, Protocol.LL): 2_700,
-    (Algorithm.RING, Protocol.LL128): 4_000,
-    (Algorithm.RING, Protocol.SIMPLE): 14_000,
-    (Algorithm.TREE, Protocol.LL): 5_000,
-    (Algorithm.TREE, Protocol.LL128): 8_500,
-    (Algorithm.TREE, Protocol.SIMPLE): 28_000,
-    (Algorithm.NVLS_TREE, Protocol.SIMPLE): 14_000,
-}
-_MESSAGES_NS = {Protocol.LL: 2_700, Protocol.SIMPLE: 14_000}
-_EFFICIENCIES = {Protocol.LL: 0.5, Protocol.LL128: 0.9375, Protocol.SIMPLE: 0.9}
 
 
 _HEAD = """### Each system from the others
@@ -121,7 +106,7 @@ def left_out_lines(found: Sequence[LeftOut]) -> Iterator[str]:
 def costs_of(system: System, folder: str) -> str:
     """The costs that describe a system's GPUs, or its network."""
     cluster = load_cluster(cluster_of(system))
-    return cluster.collectives if folder == "gpus" else cluster.nic.transport
+    return cluster.collectives if folder == "gpus" else cluster.nic.network
 
 
 def start_of(folder: str, name: str) -> Parts:
@@ -130,12 +115,4 @@ def start_of(folder: str, name: str) -> Parts:
     if folder == "gpus":
         relative = tuning.read_parts(COSTS / folder / f"{_RELATIVES[name]}.toml")
         return {way: relative[way] for way in parts if way in relative}
-    return {way: _modelled(way, part) for way, part in parts.items()}
-
-
-def _modelled(way: Way, part: Part) -> Part:
-    algorithm, protocol = way
-    efficiency = _EFFICIENCIES[protocol]
-    if algorithm is Algorithm.DIRECT:
-        return Part(efficiency=efficiency, message_ns=_MESSAGES_NS[protocol])
-    return Part(step_ns=_STEPS_NS[way], efficiency=efficiency)
+    return network_start(parts)

@@ -38,7 +38,7 @@ def ranking_lines(found: Sequence[Comparison]) -> Iterator[str]:
             setting = _setting(one, other)
             slower_us = max(one.measured_us, other.measured_us)
             if setting and slower_us > _DIFFERENT * min(one.measured_us, other.measured_us):
-                roles = {each.case.system.role(each.case.gpus) for each in (one, other)}
+                roles = {each.case.role for each in (one, other)}
                 picked[setting, roles == {Role.FITTED}].append(_is_right(one, other))
     for setting in _SETTINGS:
         for both, which in ((True, "both"), (False, "one or none")):

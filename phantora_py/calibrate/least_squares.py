@@ -59,7 +59,7 @@ def fit(
         )
         there = np.clip(here + step, lower, upper)
         found = at(there)
-        gain = 1 - _cost(found) / max(_cost(residuals), 1e-300)
+        gain = 1 - cost(found) / max(cost(residuals), 1e-300)
         if gain <= 0:
             damping *= 10
             if damping > 1e9:
@@ -73,7 +73,8 @@ def fit(
     return Fit(np.exp(here), residuals, jacobian)
 
 
-def _cost(residuals: Vector) -> float:
+def cost(residuals: Vector) -> float:
+    """What a fit makes least."""
     return float(np.sum(np.sqrt(1 + (residuals / _SOFT) ** 2) - 1))
 
 

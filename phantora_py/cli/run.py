@@ -28,7 +28,6 @@ from phantora_py.isolation.backend import BACKENDS
 from phantora_py.isolation.probe import NETWORKS
 from phantora_py.launch.fold import DEFAULT_WITNESSES
 from phantora_py.launch.options import HOST_TENSORS, HOST_TIMES, UNSUPPORTED, RunOptions
-from phantora_py.launch.processor import DEFAULT_CPU
 from phantora_py.launch.script import launch_of_script
 from phantora_py.report.iterations import find_iterations
 from phantora_py.report.sections.unknown_reads import parse_places
@@ -38,6 +37,7 @@ from phantora_py.report.trust import doubts_of
 from phantora_py.runs import run as launch
 from phantora_py.runs.fold_search import AUTO, find_mesh, folded, unfolded_more
 from sim_server import simulation_pb2 as wire
+from sim_server.cpu import DEFAULT_CPU
 from sim_server.errors import LowTrust, UsageError
 
 

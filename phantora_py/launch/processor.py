@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from phantora_py.launch.options import RunOptions
 from sim_server.cluster import Cluster
-from sim_server.cpu import CpuProfile, load_cpu
+from sim_server.cpu import DEFAULT_CPU, CpuProfile, load_cpu
 from sim_server.errors import UsageError
-
-DEFAULT_CPU = "genoa"
-"""The one whose times were measured; others are scaled from it."""
 
 
 def choose_cpu(options: RunOptions, cluster: Cluster) -> CpuProfile | None:

@@ -20,6 +20,7 @@ from phantora_py.report.breakdown import Breakdown
 from phantora_py.report.gpus import run_gpus
 from phantora_py.report.host_load import HOOKS_SOURCE, HostLoad
 from phantora_py.report.window import Window
+from sim_server.cluster import Cluster
 from sim_server.kernels import Tier
 from sim_server.log.history import COPY_SPAN, FILL_SPAN, KERNEL_SPAN
 
@@ -186,13 +187,20 @@ def _communication(data: RunData, moving_ns: float, table: dict[str, Any]) -> Cl
     nodes, between = data.run["nodes"], "communication between nodes"
     if nodes == 1 or between not in table:
         return _doubt("communication", moving_ns, table["communication"])
-    low, high, source = table[between]
+    interval = table.get(_over_network(data), table[between])
     if nodes <= FITTED_NODES:
-        return _doubt("communication", moving_ns, table[between])
+        return _doubt("communication", moving_ns, interval)
+    low, high, source = interval
     power = math.log(nodes) / math.log(FITTED_NODES)
     source = f"{source}, measured up to {FITTED_NODES} nodes and widened for {nodes} (assumed)"
     name = f"communication beyond {FITTED_NODES} nodes"
     return _doubt(name, moving_ns, [low**power, high**power, source])
+
+
+def _over_network(data: RunData) -> str:
+    """Key of the interval of the cluster's fabric; not every file knows its cluster."""
+    cluster = data.settings.get("cluster")
+    return f"communication over {Cluster.from_dict(cluster).nic.network}" if cluster else ""
 
 
 def _host(data: RunData, table: dict[str, Any]) -> list[Any]:

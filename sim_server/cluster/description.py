@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from sim_server.cluster.graph import GraphLink, check_nic, parse_links
 from sim_server.cluster.settings import (
+    PROTOCOLS,
     Setting,
     check_choice,
     check_count,
@@ -22,6 +23,7 @@ from sim_server.cluster.settings import (
     check_lower_name,
     check_name,
     check_non_negative,
+    check_protocols,
     check_ratio,
 )
 from sim_server.cluster.units import (
@@ -31,6 +33,9 @@ from sim_server.cluster.units import (
     parse_ns,
     parse_watts,
 )
+
+# Up to this rate a NIC on InfiniBand is taken to be HDR's, above NDR's.
+_HDR_BYTES_PER_S = 25_000_000_000
 
 
 class Routing(str, Enum):
@@ -105,6 +110,17 @@ class Nic:
     """Between a GPU and its NIC."""
     transport: Annotated[str, Setting("transport", check_name)] = "infiniband"
     """Name of the costs of operations between nodes (see `sim_server.collectives.tuning`)."""
+    protocols: Annotated[tuple[str, ...], Setting("protocols", check_protocols)] = PROTOCOLS
+    """NCCL's, that it may use between nodes: LL128 needs a NIC on a PCIe switch with its GPUs
+    (A100), and EFA of AWS's p4 takes Simple alone."""
+
+    @property
+    def network(self) -> str:
+        """Name of the costs between nodes: each generation of InfiniBand has its own."""
+        if self.transport != "infiniband":
+            return self.transport
+        is_hdr = self.bandwidth_bytes_per_s <= _HDR_BYTES_PER_S
+        return f"{self.transport}-{'hdr' if is_hdr else 'ndr'}"
 
 
 @dataclass(frozen=True)
@@ -302,13 +318,17 @@ class Cluster(NodeType):
         return Cluster(**{**_node_parts(values), **parts})
 
 
+def _protocols(nic: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(nic.get("protocols", PROTOCOLS))
+
+
 def _node_parts(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values of a type of nodes, its tables as records."""
     return {
         **values,
         "gpu_changes": GpuChanges(**values.get("gpu_changes", {})),
         "nvlink": NvLink(**values["nvlink"]),
-        "nic": Nic(**values["nic"]),
+        "nic": Nic(**{**values["nic"], "protocols": _protocols(values["nic"])}),
         "gpu_links": GpuLinks(values.get("gpu_links", "nvswitch")),
         "host": Host(**values.get("host", {})),
     }

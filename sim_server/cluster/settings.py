@@ -18,6 +18,9 @@ from sim_server.files.schema import shown
 
 Record = TypeVar("Record")
 
+PROTOCOLS = ("LL", "LL128", "Simple")
+"""NCCL's."""
+
 
 class Setting(NamedTuple):
     """Annotation of a field: its key in the TOML table, and the parser of its value."""
@@ -121,6 +124,18 @@ def check_counts(value: object) -> tuple[int, ...]:
     if not isinstance(value, list):
         raise ValueError(f"{value!r} is not a list; write whole numbers, as [4, 4]")
     return tuple(map(check_count, value))
+
+
+def check_protocols(value: object) -> tuple[str, ...]:
+    """Some of NCCL's protocols, Simple among them. Raises: ValueError."""
+    if (
+        not isinstance(value, list)
+        or any(one not in PROTOCOLS for one in value)
+        or "Simple" not in value
+    ):
+        names = ", ".join(f'"{one}"' for one in PROTOCOLS)
+        raise ValueError(f'{value!r} is not a list of some of {names} with "Simple" among them')
+    return tuple(one for one in PROTOCOLS if one in value)
 
 
 def check_non_negative(value: object) -> int:

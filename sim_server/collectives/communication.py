@@ -122,7 +122,7 @@ class Communication:
     def estimate_ns(self, operation: Operation) -> float:
         """Time of a collective of at least two ranks alone, without simulating it."""
         group = self._group(operation.participants)
-        return min(self._selection.estimates_ns(operation, group).values())
+        return self._selection.estimate_ns(operation, group)
 
     def ways(self, operations: Sequence[Operation]) -> list[Way | None]:
         """How the operations of one launch are carried out; None where no bytes move."""

@@ -56,6 +56,7 @@ def nvls_tree_shape(kind: NcclOpKind, group: Group) -> Shape | None:
         through_switch(group) + tuple(between_nodes(group)),
         nvlink_steps=4,
         network_steps=2 * tree_depth(len(group.nodes)),
+        waits=tree_depth(len(group.nodes)),
         sent_share=1 + 1 / group.rails,
     )
 

@@ -48,6 +48,8 @@ def ring_shape(
         _merge(rings, share, lambda ring: zip(ring, [*ring[1:], ring[0]], strict=True)),
         nvlink_steps=steps - network_steps,
         network_steps=network_steps,
+        waits=steps if network_steps else 1,
+        part_share=1 / n if network_steps else None,
         sent_share=share,
         own_share=1 / n,
     )

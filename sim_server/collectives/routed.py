@@ -123,8 +123,8 @@ class Routed:
                 + shape.network_steps * (fill.step_ns + self._load.latency_ns[True])
                 + shape.network_messages * fill.message_ns
             )
-        sent_bytes = min(shape.sent_share * buffer_bytes, fill.fill_limit_bytes)
-        return time_ns + sent_bytes / 1e6 * fill.fill_ns_per_mb
+        part_bytes = min(shape.filling_share * buffer_bytes, fill.fill_limit_bytes)
+        return time_ns + shape.waits * part_bytes / 1e6 * fill.fill_ns_per_mb
 
     def filling(self, cost: Cost) -> Part:
         """The costs that say how long filling takes."""
@@ -152,7 +152,8 @@ class Routed:
         shape = self.shape
         own = cost.inside.own_weight * shape.own_share / shape.sent_share
         between = 1.0 if cost.between is None else 1 / cost.between.efficiency
-        return (1 + own) / cost.inside.efficiency, between
+        passing = cost.passing_efficiency if shape.network_steps else None
+        return (1 + own) / (passing or cost.inside.efficiency), between
 
 
 def _routes(shape: Shape, gpus: Mapping[int, Gpu], topology: Topology) -> list[Route]:

@@ -1,9 +1,9 @@
-"""Which algorithm and protocol an operation uses: the least estimated time, as in NCCL.
+"""Which algorithm and protocol an operation uses, as NCCL chooses them: the least estimated time.
 
-NCCL estimates latency + size / bandwidth for every algorithm and protocol and takes the least
-(ncclTopoGetAlgoTime in NCCL 2.20.3). The estimate here has the same form, but is made of the costs
-with which the operation is then simulated (`sim_server.collectives.tuning`) and of the links of its
-routes. So there is no table of thresholds: they follow from the costs. The user's NCCL_* variables
+Between nodes the estimate is NCCL's own (`sim_server.collectives.tuner`), which may be wrong: its
+switches of algorithm and protocol show in measurements as jumps. Inside a node, where NCCL's tables
+fit better, it is made of the costs with which the operation is then simulated
+(`sim_server.collectives.tuning`) and of the links of its routes. The user's NCCL_* variables
 restrict the choice as they do in NCCL (`sim_server.collectives.environment`).
 """
 
@@ -22,6 +22,7 @@ from sim_server.collectives.environment import NcclEnvironment
 from sim_server.collectives.group import Group
 from sim_server.collectives.pairwise import pairwise_shape
 from sim_server.collectives.routed import Route, Routed
+from sim_server.collectives.tuner import LONGEST_LL_MESSAGE_BYTES, Machine, Tuner
 from sim_server.collectives.tuning import Algorithm, Cost, Protocol, Tuning, Way
 from sim_server.errors import UsageError
 from sim_server.network import Demand, Fold, Gpu, Topology
@@ -93,8 +94,8 @@ class _Candidate(NamedTuple):
         return Line(
             self.routed.startup_ns(self.cost, 0),
             self.seconds(1) * 1e9,
-            shape.sent_share * fill.fill_ns_per_mb / 1e6,
-            fill.fill_limit_bytes / shape.sent_share,
+            shape.waits * shape.filling_share * fill.fill_ns_per_mb / 1e6,
+            fill.fill_limit_bytes / shape.filling_share,
         )
 
 
@@ -107,6 +108,9 @@ class Costs(TypingProtocol):
     def rates(self, group: Group) -> ChannelRates:
         """What a channel of these ranks carries."""
 
+    def machine(self, group: Group, topology: Topology) -> Machine | None:
+        """What NCCL sees of the nodes of these ranks; None where it does not choose."""
+
 
 class Selection:
     """Plans for operations on one topology under one library's costs."""
@@ -117,19 +121,23 @@ class Selection:
         """May be changed: what has been planned stays as it is."""
         self._environment = environment
         self._routed: dict[_Alike, dict[Algorithm, Routed]] = {}
+        self._tuners: dict[tuple[Hashable, ...], Tuner | None] = {}
 
     def plan(self, operation: Operation, group: Group) -> Plan:
-        """The fastest way to carry out an operation of at least two participants."""
-        candidates = list(self._candidates(operation, group))
-        if not candidates:
-            raise UsageError(
-                f"NCCL_ALGO and NCCL_PROTO leave no way to do {operation.kind.name}; "
-                "unset one of them"
-            )
-        return _fastest(candidates, operation.buffer_bytes, _by_position(group))
+        """How an operation of at least two participants is carried out."""
+        return _planned(self._chosen(operation, group), operation.buffer_bytes, _by_position(group))
+
+    def way(self, operation: Operation, group: Group) -> Way:
+        """Algorithm and protocol of its plan."""
+        chosen = self._chosen(operation, group)
+        return chosen.algorithm, chosen.protocol
+
+    def estimate_ns(self, operation: Operation, group: Group) -> float:
+        """Time of an operation alone, as it is planned."""
+        return self._chosen(operation, group).estimate_ns(operation.buffer_bytes)
 
     def estimates_ns(self, operation: Operation, group: Group) -> dict[Way, float]:
-        """Time of an operation alone in every way there is; the least is that of its plan."""
+        """Time of an operation alone in every way there is."""
         return {
             (one.algorithm, one.protocol): one.estimate_ns(operation.buffer_bytes)
             for one in self._candidates(operation, group)
@@ -149,9 +157,40 @@ class Selection:
         candidates = [
             self._candidate(algorithm, protocol, routed, cost, group)
             for (algorithm, protocol), cost in self.library.tuning(group).items()
-            if algorithm is Algorithm.DIRECT and (cost.between or not routed.crosses)
+            if algorithm is Algorithm.DIRECT
+            and (not routed.crosses or (cost.between and self._topology.allows(protocol.value)))
         ]
-        return _fastest(candidates, sum(size_bytes for _, _, size_bytes in sizes), group.gpu)
+        total_bytes = sum(size_bytes for _, _, size_bytes in sizes)
+        chosen = _sent(candidates, total_bytes, max(size_bytes for _, _, size_bytes in sizes))
+        return _planned(chosen, total_bytes, group.gpu)
+
+    def _chosen(self, operation: Operation, group: Group) -> _Candidate:
+        candidates = list(self._candidates(operation, group))
+        if not candidates:
+            raise UsageError(
+                f"NCCL_ALGO and NCCL_PROTO leave no way to do {operation.kind.name}; "
+                "unset one of them"
+            )
+        if candidates[0].algorithm is Algorithm.DIRECT:
+            longest_bytes = operation.buffer_bytes // group.size
+            return _sent(candidates, operation.buffer_bytes, longest_bytes)
+        tuner = self._tuner(group)
+        if tuner is None:
+            return _fastest(candidates, operation.buffer_bytes)
+        return min(
+            candidates,
+            key=lambda one: tuner.estimate_us(
+                operation.kind, (one.algorithm, one.protocol), operation.buffer_bytes
+            ),
+        )
+
+    def _tuner(self, group: Group) -> Tuner | None:
+        pattern = self._topology.pattern(list(group.gpu.values()))
+        if pattern not in self._tuners:
+            machine = self.library.machine(group, self._topology)
+            version = self._environment.version
+            self._tuners[pattern] = None if machine is None else Tuner(machine, version)
+        return self._tuners[pattern]
 
     def _candidates(self, operation: Operation, group: Group) -> Iterator[_Candidate]:
         pattern = self._topology.pattern(list(group.gpu.values()))
@@ -170,7 +209,9 @@ class Selection:
             ring_is_allowed = Algorithm.RING.value in self._environment.algorithms
             if algorithm is Algorithm.TREE and len(group.nodes) == 1 and ring_is_allowed:
                 continue
-            if cost.between is None and routed[algorithm].crosses:
+            if routed[algorithm].crosses and (
+                cost.between is None or not self._topology.allows(protocol.value)
+            ):
                 continue
             yield self._candidate(algorithm, protocol, routed[algorithm], cost, group)
 
@@ -220,9 +261,20 @@ def _by_position(group: Group) -> dict[int, Gpu]:
     return dict(enumerate(group.gpu.values()))
 
 
-def _fastest(candidates: Iterable[_Candidate], buffer_bytes: int, gpus: Mapping[int, Gpu]) -> Plan:
-    """`gpus` are those of the ranks that the candidates' shapes name."""
-    best = min(candidates, key=lambda one: one.estimate_ns(buffer_bytes))
+def _fastest(candidates: Iterable[_Candidate], buffer_bytes: int) -> _Candidate:
+    return min(candidates, key=lambda one: one.estimate_ns(buffer_bytes))
+
+
+def _sent(candidates: Sequence[_Candidate], buffer_bytes: int, longest_bytes: int) -> _Candidate:
+    """Of sends and receives: by the longest message where they cross nodes."""
+    if candidates[0].routed.crosses:
+        wanted = Protocol.LL if longest_bytes <= LONGEST_LL_MESSAGE_BYTES else Protocol.SIMPLE
+        candidates = [one for one in candidates if one.protocol is wanted] or candidates
+    return _fastest(candidates, buffer_bytes)
+
+
+def _planned(best: _Candidate, buffer_bytes: int, gpus: Mapping[int, Gpu]) -> Plan:
+    """`gpus` are those of the ranks that the candidate's shape names."""
     routes = best.routed.routes(gpus)
     return Plan(
         best.algorithm,

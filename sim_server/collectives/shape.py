@@ -41,7 +41,16 @@ class Shape:
     """Those of them that leave the node."""
     sent_share: float = 1.0
     """What one rank sends, per byte of the buffer."""
+    waits: int = 1
+    """How many parts wait for each other, one after the other, until the pipeline is full."""
+    part_share: float | None = None
+    """Of such a part, per byte of the buffer; None: what a rank sends."""
     own_share: float = 0.0
     """What one rank only combines or copies within itself, per byte of the buffer."""
     coupled: bool = True
     """Whether all flows advance at the pace of the slowest."""
+
+    @property
+    def filling_share(self) -> float:
+        """`part_share`, whatever it is."""
+        return self.sent_share if self.part_share is None else self.part_share

@@ -28,6 +28,7 @@ def tree_shape(kind: NcclOpKind, group: Group) -> Shape | None:
         chains(group) + tuple(between_nodes(group)),
         nvlink_steps=2 * longest_chain,
         network_steps=2 * tree_depth(len(group.nodes)),
+        waits=max(tree_depth(len(group.nodes)), 1),
         sent_share=2.0,
     )
 

@@ -60,9 +60,11 @@ class Part:
     own_weight: float = 0.0
     """Cost of a byte of the rank's own part, in bytes sent inside the node."""
     fill_limit_bytes: float = 0
-    """Bytes sent by a rank up to which filling the pipeline takes longer the more there are."""
+    """Bytes up to which filling the pipeline takes longer the more there are: those that a rank
+    sends or, in rings of several nodes, a rank's part of the buffer."""
     fill_ns_per_mb: float = 0.0
-    """Time to fill the pipeline, per 10^6 bytes sent by a rank, up to `fill_limit_bytes`."""
+    """Time to fill the pipeline, per 10^6 of these bytes, up to `fill_limit_bytes`, for each time
+    that they are waited for (`waits` of a shape)."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,9 @@ class Cost:
     between: Part | None
     """What operations of several nodes cost in addition; their filling time is this one's. None
     where the library does not use this between nodes."""
+    passing_efficiency: float | None = None
+    """Part of the capacity inside a node that carries payload in operations of several nodes, where
+    it is not `inside`'s."""
 
 
 Way = tuple[Algorithm, Protocol]
@@ -96,8 +101,20 @@ def load_tuning(gpus: str, network: str, calibration: Calibration) -> Tuning:
 
 def combine(inside: Parts, between: Parts) -> Tuning:
     """The costs of a kind of GPU and of a network, together, and what follows from them."""
-    measured = {way: Cost(part, between.get(way)) for way, part in inside.items()}
+    measured = {
+        way: Cost(part, between.get(way), _passing(way, inside)) for way, part in inside.items()
+    }
     return {**measured, **_unmeasured(measured)}
+
+
+def _passing(way: Way, inside: Parts) -> float | None:
+    """LL128 between nodes: as Simple but for its flags, 8 of 128 bytes (assumed). One node uses it
+    for buffers that are too small to show what its links carry.
+    """
+    algorithm, protocol = way
+    if protocol is not Protocol.LL128:
+        return None
+    return inside[algorithm, Protocol.SIMPLE].efficiency * 120 / 128
 
 
 def _unmeasured(measured: Tuning) -> Tuning:
@@ -139,13 +156,17 @@ def calibrated(tuning: Tuning, calibration: Calibration) -> Tuning:
         between = cost.between and _scaled(
             cost.between, one.network_latency, one.network_latency, one.network_efficiency
         )
-        costs[way] = Cost(inside, between)
+        passing = cost.passing_efficiency and cost.passing_efficiency * one.gpu_efficiency
+        costs[way] = Cost(inside, between, passing)
     return costs
 
 
 def read_parts(path: Path) -> Parts:
-    """The costs in one file."""
+    """The costs in one file, or in the one that it names with `as` where there is no measurement of
+    its own."""
     table = read_toml(path, "costs")
+    if "as" in table:
+        return read_parts(path.with_name(f"{table['as']}.toml"))
     return {
         (Algorithm(algorithm), Protocol(protocol)): Part(**values)
         for algorithm, protocols in table.items()

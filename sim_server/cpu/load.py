@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,9 @@ from sim_server.errors import UsageError
 from sim_server.files.toml_file import read_toml
 
 _BUILTIN = Path(__file__).parent / "builtin"
+
+DEFAULT_CPU = "genoa"
+"""Of a cluster that names none: the one whose times were measured; others are scaled from it."""
 
 
 def cpu_names() -> list[str]:
@@ -32,6 +36,15 @@ def load_cpu(name: str) -> CpuProfile:
             "or give a TOML file of `phantora calibrate-host`."
         )
     return _profile(name.lower(), read_toml(_BUILTIN / f"{name.lower()}.toml", "processor profile"))
+
+
+@cache
+def is_amd(name: str | None) -> bool:
+    """Whether AMD made a cluster's processor: NCCL estimates the network's times by that.
+
+    One of a file, which may be elsewhere by now, is taken to be like the default.
+    """
+    return load_cpu(DEFAULT_CPU if name is None or name.endswith(".toml") else name).is_amd
 
 
 def _profile(name: str, values: dict[str, Any]) -> CpuProfile:

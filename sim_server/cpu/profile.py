@@ -31,6 +31,11 @@ class CpuProfile:
     interval: tuple[float, float]
     """Of what multiples of the predicted host time 90 % are."""
 
+    @property
+    def is_amd(self) -> bool:
+        """Whether AMD made it."""
+        return self.title.startswith("AMD")
+
     def scaled(self, name: str, title: str, source: str, speed: float, widest: float) -> CpuProfile:
         """Of a processor that is `speed` times as fast on one thread, give or take `widest`."""
         return CpuProfile(

@@ -122,6 +122,10 @@ class Topology:
         """Whether the switches between nodes can add up."""
         return self._cluster.fabric.sharp
 
+    def allows(self, protocol: str) -> bool:
+        """Whether NCCL may use a protocol between nodes."""
+        return protocol in self._cluster.nic.protocols
+
     @property
     def settling(self) -> Settling | None:
         """How rates of flows between nodes settle, if they take time for it."""

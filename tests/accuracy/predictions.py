@@ -195,7 +195,7 @@ def _collectives(kind: NcclOpKind) -> Iterator[int]:
             operation = Operation(
                 kind, (1 << power) // 4 // parts, _FLOAT32, tuple(range(len(gpus)))
             )
-            yield round(min(selection.estimates_ns(operation, group).values()))
+            yield round(selection.estimate_ns(operation, group))
 
 
 if __name__ == "__main__":

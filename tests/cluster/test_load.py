@@ -196,3 +196,13 @@ def test_a_folder_is_no_cluster(tmp_path: Path) -> None:
     """It is there, and it is no file."""
     with pytest.raises(UsageError, match="is no regular file; name a TOML file"):
         load_cluster(str(tmp_path))
+
+
+def test_protocols_between_nodes_are_nccls_with_simple(tmp_path: Path) -> None:
+    """In its order; a list without Simple, or of others, is refused."""
+    cluster = load_cluster(write(tmp_path, 'base = "a100"\n[nic]\nprotocols = ["Simple", "LL"]\n'))
+    assert cluster.nic.protocols == ("LL", "Simple")
+    assert Cluster.from_dict(json.loads(json.dumps(cluster.to_dict()))) == cluster
+    for wrong in ('["LL"]', '["Simple", "TCP"]', '"Simple"'):
+        with pytest.raises(UsageError, match='with "Simple" among them'):
+            load_cluster(write(tmp_path, f'base = "a100"\n[nic]\nprotocols = {wrong}\n'))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import math
 from pathlib import Path
@@ -16,6 +17,7 @@ from phantora_py.report.certainty import HIDDEN_HOST, IterationInterval
 from phantora_py.report.host_load import HOOKS_SOURCE, SLOW_LAUNCH_NS
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
+from sim_server.cluster import load_cluster
 from sim_server.records import MarkerKind
 
 TABLE = {
@@ -104,6 +106,22 @@ def test_communication_between_nodes_is_less_sure(tmp_path: Path) -> None:
         (found,) = (one for one in classes if one["class"] == "communication")
         longer.append(found["longer"])
     assert longer == pytest.approx([0.05, 0.2])
+
+
+@pytest.mark.parametrize(("transport", "longer"), [("efa", 0.1), ("roce", 0.2)])
+def test_a_fabric_may_have_its_own_interval(tmp_path: Path, transport: str, longer: float) -> None:
+    """One that has none is as unsure as any."""
+    far = {"communication between nodes": [0.5, 3.0, "far"]}
+    gpu = {
+        "properties": {"totalGlobalMem": 80 << 30},
+        "intervals": TABLE | far | {"communication over efa": [0.9, 2.0, "near"]},
+    }
+    h100 = load_cluster("h100")
+    cluster = dataclasses.replace(h100, nic=dataclasses.replace(h100.nic, transport=transport))
+    settings = {"gpu": gpu, "nccl_environment": {}, "cluster": cluster.to_dict()}
+    data = make(tmp_path / "a.phr", run={"nodes": 2}, settings=settings)
+    (found,) = (one for one in interval_of(data)["classes"] if one["class"] == "communication")
+    assert found["longer"] == pytest.approx(longer)
 
 
 @pytest.mark.parametrize(
