@@ -147,11 +147,20 @@ def read(folder: Path) -> list[Row]:
             time_ns = float(row["latency"]) * 1e6
             if row["kernel_source"] not in _LIBRARIES or row["moe_ep_size"] != "1":
                 continue
-            names = ("num_tokens", "hidden_size", "inter_size", "moe_tp_size", "topk")
-            sizes = [int(row[name]) for name in (*names, "num_experts")]
-            gpu = row["gpu"].partition("_")[0]
+            one = Row(
+                gpu=row["gpu"].partition("_")[0],
+                source=row["kernel_source"],
+                tokens=int(row["num_tokens"]),
+                hidden=int(row["hidden_size"]),
+                inner=int(row["inter_size"]),
+                split=int(row["moe_tp_size"]),
+                top=int(row["topk"]),
+                experts=int(row["num_experts"]),
+                load=row["distribution"],
+                measured_ns=time_ns,
+            )
             if time_ns <= _BROKEN_NS:
-                found.append(Row(gpu, row["kernel_source"], *sizes, row["distribution"], time_ns))
+                found.append(one)
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from phantora_runs import PROGRAMS, Phantora
 
@@ -41,7 +43,7 @@ def test_no_history_sees_that_modules_are_followed(
     phantora: Phantora, wrapper: str, mode: str
 ) -> None:
     """Of eager and compiled programs, replicated and sharded ones."""
-    command = [PROGRAMS / "compiled.py", wrapper, mode]
+    command: list[str | Path] = [PROGRAMS / "compiled.py", wrapper, mode]
     plain = phantora.run(["--ranks", "2"], command)
     told = phantora.run(["--ranks", "2", "--modules"], command)
     assert told.exit_code == 0, told.errors

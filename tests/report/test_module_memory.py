@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ PATHS = [[rank, number, path] for rank in (0, 1) for number, path in ((1, "Net")
 TAKEN = [(0, 17 * MIB), (17 * MIB, 3 * MIB), (32 * MIB, 8 * MIB), (64 * MIB, 2 * MIB)]
 
 
-def run_of(path: Path, blocks: list[tuple[int, ...]] = BLOCKS) -> RunData:
+def run_of(path: Path, blocks: Sequence[tuple[int, ...]] = BLOCKS) -> RunData:
     """Of two ranks, of which the first is fuller."""
     in_use = 0
     allocations = []
