@@ -18,7 +18,7 @@ import numpy as np
 from phantora_py.data import RunData
 from phantora_py.report.breakdown import Breakdown
 from phantora_py.report.gpus import run_gpus
-from phantora_py.report.host_load import HOOKS_SOURCE, HostLoad
+from phantora_py.report.host_load import LAUNCHES_SOURCE, HostLoad
 from phantora_py.report.window import Window
 from sim_server.cluster import Cluster
 from sim_server.kernels import Tier
@@ -216,7 +216,7 @@ def _hidden_host(load: HostLoad, interval: list[Any], whole_ns: int) -> Iterator
     _, high, source = interval
     longer_ns = load.most_ns(high) - whole_ns
     if longer_ns > 0:
-        sources = (HOOKS_SOURCE if load.is_blind else source,)
+        sources = (LAUNCHES_SOURCE if load.is_blind else source,)
         yield ClassDoubt(HIDDEN_HOST, 0.0, 0.0, longer_ns, sources)
 
 

@@ -11,13 +11,17 @@ from phantora_py.report.stream_order import outside_waits
 from phantora_py.report.window import Window
 from sim_server.log.history import HOST_WAIT_SPAN
 
+PLAIN_LAUNCH_NS = 30_000
+"""What an eager program without hooks takes for a launch: `counted` has 26 us for one of DDP
+(docs/host-time.md).
+"""
 SLOW_LAUNCH_NS = 120_000
 """What a host with hooks may take for a launch: published steps of ZeRO-3 take 95 to 111 us
 (docs/accuracy-host.md), FSDP2 and DTensor took more on a loaded machine (docs/host-time.md).
 """
 BLIND = ("fixed", "off")
 """Models that know of the program's own work no more than its calls."""
-HOOKS_SOURCE = "hosts with hooks, docs/host-time.md"
+LAUNCHES_SOURCE = "eager programs without hooks, docs/host-time.md"
 
 
 @dataclass(frozen=True)
@@ -32,9 +36,11 @@ class HostLoad:
     """The model does not see the program's own work."""
 
     def most_ns(self, high: float) -> float:
-        """What the host may take, where the model's host time may be `high` times as long."""
-        hooks_ns = self.launches * SLOW_LAUNCH_NS if self.is_blind else 0.0
-        return max(self.busy_ns * high, hooks_ns)
+        """What the host may take, where the model's host time may be `high` times as long. It has
+        no hooks: few programs have many.
+        """
+        launches_ns = self.launches * PLAIN_LAUNCH_NS if self.is_blind else 0.0
+        return max(self.busy_ns * high, launches_ns)
 
 
 def host_load(data: RunData, window: Window) -> HostLoad:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from phantora_py.data import RunData
 from phantora_py.report.certainty import HIDDEN_HOST, IterationInterval
-from phantora_py.report.host_load import HOOKS_SOURCE, SLOW_LAUNCH_NS
+from phantora_py.report.host_load import LAUNCHES_SOURCE, PLAIN_LAUNCH_NS
 from phantora_py.report.summary import summarise
 from phantora_py.report.terminal import print_summary
 from sim_server.cluster import load_cluster
@@ -151,13 +151,13 @@ def test_host_time_that_work_hides_can_come_out(tmp_path: Path) -> None:
     assert hidden["sources"] == ["host"]
 
 
-def test_a_host_whose_hooks_are_not_seen_can_come_out(tmp_path: Path) -> None:
-    """Five launches an iteration, each of which may take what hosts with hooks have taken."""
+def test_a_host_whose_python_is_not_seen_can_come_out(tmp_path: Path) -> None:
+    """Five launches an iteration, each of which may take what it does in programs without hooks."""
     data = make(tmp_path / "a.phr", run={"host_time": "fixed"})
     (hidden, *_) = interval_of(data)["classes"]
     assert hidden["class"] == HIDDEN_HOST
-    assert hidden["longer"] == pytest.approx((5 * SLOW_LAUNCH_NS - 1000) / 1000)
-    assert hidden["sources"] == [HOOKS_SOURCE]
+    assert hidden["longer"] == pytest.approx((5 * PLAIN_LAUNCH_NS - 1000) / 1000)
+    assert hidden["sources"] == [LAUNCHES_SOURCE]
 
 
 def test_errors_within_a_class_add(tmp_path: Path) -> None:
