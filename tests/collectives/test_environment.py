@@ -19,7 +19,7 @@ from sim_server.records.operations import Operation
 
 INT8, HALF = 0, 6
 GIB = 1 << 30
-RING_COST = load_tuning("hopper", "infiniband", Calibration())[Algorithm.RING, Protocol.SIMPLE]
+RING_COST = load_tuning("hopper", "infiniband-ndr", Calibration())[Algorithm.RING, Protocol.SIMPLE]
 
 
 def plan(nodes: int, size_bytes: int, kind: int = 1, **variables: str) -> Plan:
