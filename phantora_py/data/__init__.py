@@ -7,7 +7,9 @@ for. What grows with the run is in pieces, which are put together here.
 from __future__ import annotations
 
 import json
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -17,13 +19,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from phantora_py.data import array_checks
 from phantora_py.data.arrays import read_array
-from phantora_py.data.broken_archive import UNREADABLE, BrokenArchive
+from phantora_py.data.broken_archive import BrokenArchive
 from phantora_py.data.rows import Allocation, Batch
 from phantora_py.data.schema import (
+    check_blocks,
+    check_link_use,
     check_run,
+    check_scopes,
     check_sizes,
+    check_spans,
     member_checks,
 )
 from phantora_py.data.told import Told
@@ -51,6 +56,13 @@ END_KEYS = (
     "resimulation",
 )
 """What only run.json has: start.json is without."""
+
+
+# What zipfile raises for an archive that it cannot read.
+_UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError),
+    *(OverflowError, RuntimeError, ValueError),
+)
 
 
 class RunData:
@@ -141,7 +153,7 @@ class RunData:
             ) from error
         except OSError as error:
             raise UsageError(f"{self.path} cannot be read: {error.strerror}") from error
-        except UNREADABLE as error:
+        except _UNREADABLE as error:
             self.broke_off = True
             broken = BrokenArchive(self.path)
             if broken.cut or "run.json" in broken.namelist():
@@ -204,7 +216,7 @@ class RunData:
         """Finished work and host waits: one structured row each, sorted by rank and issue time."""
         rows = self._arrays("spans", SPAN_TYPE)
         with self._damage("spans"):
-            array_checks.check_spans(rows, self.ranks, len(self._timing_rows), self.operations)
+            check_spans(rows, self.ranks, len(self._timing_rows), self.operations)
         rows = self.told.spans(rows)
         # `take` copies whole rows, an index would go field by field.
         return rows.take(np.lexsort([rows["issue_ns"], rows["rank"]]))
@@ -270,7 +282,7 @@ class RunData:
         """
         uses = self._arrays("link_use", USE_TYPE)
         with self._damage("link_use"):
-            array_checks.check_link_use(uses, len(self.link_loads))
+            check_link_use(uses, len(self.link_loads))
         return uses
 
     @cached_property
@@ -346,19 +358,20 @@ class RunData:
         """
         rows = self._arrays("scopes", SCOPE_TYPE)
         with self._damage("scopes"):
-            array_checks.check_scopes(rows, self.ranks)
+            check_scopes(rows, self.ranks)
         rows = self.told.spans(rows)
         return rows[np.argsort(rows["rank"], kind="stable")]
 
     @cached_property
     def peak_blocks(self) -> npt.NDArray[np.void]:
-        """What PyTorch's allocators had handed out at their peaks, by rank, device and time.
+        """What PyTorch's allocators had handed out at their peaks, in the order in which it was
+        taken: by rank and device.
 
         Empty without `--modules`, if the run broke off, and in files of earlier versions.
         """
         rows = self._arrays("peak_blocks", BLOCK_TYPE)
         with self._damage("peak_blocks"):
-            array_checks.check_blocks(rows, self.ranks)
+            check_blocks(rows, self.ranks)
         return self.told.spans(rows)
 
     @cached_property
@@ -484,7 +497,7 @@ class RunData:
                 f"{self.path} is not a data file of phantora, or of a run that broke off: it has "
                 f"no {name}"
             ) from error
-        except UNREADABLE as error:
+        except _UNREADABLE as error:
             raise UsageError(f"{self.path} is damaged: {name}: {error}") from error
         except OSError as error:
             raise UsageError(f"{self.path} cannot be read: {error.strerror}") from error

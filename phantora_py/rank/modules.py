@@ -142,7 +142,7 @@ class Modules:
         root = next(one for name, one in reversed(named.items()) if name in wrapped)
         name_of_class = _class_name(type(root))
         first = f"{outer_path}.{name_of_class}" if outer_path else name_of_class
-        numbers: dict[str, int] = {}
+        numbers = {}
         for name, one in named.items():
             holder = name.rpartition(".")[0] if name else None
             inside = outer if holder is None else numbers.get(holder, 0)

@@ -389,7 +389,7 @@ class RunLog:
 
     def pieces(self, everything: bool) -> Iterator[Piece]:
         """Members of the data file that are complete, or `everything` as far as it has settled."""
-        rows: tuple[Rows | ScopeLog, ...] = (
+        rows = (
             *(self._markers, self._allocations, self._unknown_reads),
             *(self._batches, self._recomputations, self._modules, self.scopes),
         )

@@ -11,7 +11,6 @@ from pages import parse, section
 
 from phantora_py.cli import main
 from phantora_py.compare.comparison import compare, read_configuration
-from phantora_py.compare.json_types import ChangedModule
 from phantora_py.compare.module_changes import flame_levels
 from phantora_py.compare.quantities import Prices
 
@@ -26,7 +25,7 @@ def write(path: Path, computes_ns: int, scope: int, *, knows: bool = True) -> Pa
     return write_run(path, [40 * US] * 3, computes_ns=computes_ns, scopes=scopes, modules=paths)
 
 
-def changes_of(first: Path, this: Path) -> list[ChangedModule]:
+def changes_of(first: Path, this: Path) -> list[object]:
     runs = [read_configuration(one, one.stem) for one in (first, this)]
     return list(compare(runs, Prices({}, None))["changes"][0]["modules"])
 
