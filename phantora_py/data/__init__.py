@@ -23,10 +23,8 @@ from phantora_py.data.arrays import read_array
 from phantora_py.data.broken_archive import BrokenArchive
 from phantora_py.data.rows import Allocation, Batch
 from phantora_py.data.schema import (
-    check_blocks,
     check_link_use,
     check_run,
-    check_scopes,
     check_sizes,
     check_spans,
     member_checks,
@@ -35,7 +33,6 @@ from phantora_py.data.told import Told
 from sim_server.errors import UsageError
 from sim_server.files.schema import Check, Fault, anything, parse
 from sim_server.log.history import KERNEL_SPAN, SPAN_TYPE
-from sim_server.log.scopes import BLOCK_TYPE, SCOPE_TYPE
 from sim_server.network.link_use import USE_TYPE
 from sim_server.settings import Settings
 
@@ -133,7 +130,6 @@ class RunData:
                 self._json(name)
         _ = self.settings, self.spans, self.link_use, self.timings, self.operations
         _ = self.markers, self.allocations, self.link_loads, self.memory
-        _ = self.scopes, self.peak_blocks
 
     @contextmanager
     def _damage(self, name: str) -> Iterator[None]:
@@ -350,34 +346,16 @@ class RunData:
         return sorted(self.told.rows(rows), key=lambda row: row[:2])
 
     @cached_property
-    def scopes(self) -> npt.NDArray[np.void]:
-        """Where ranks began to issue work for another module or in another phase: by rank, those of
-        one in their order.
+    def modules(self) -> list[tuple[int, int, str, str]]:
+        """From when on work was issued for a module: rank, host time in ns, phase (one of PHASES),
+        path of the module; those of one rank in order.
 
         Empty without `--modules`, and in files of earlier versions.
         """
-        rows = self._arrays("scopes", SCOPE_TYPE)
-        with self._damage("scopes"):
-            check_scopes(rows, self.ranks)
-        rows = self.told.spans(rows)
-        return rows[np.argsort(rows["rank"], kind="stable")]
-
-    @cached_property
-    def peak_blocks(self) -> npt.NDArray[np.void]:
-        """What PyTorch's allocators had handed out at their peaks, in the order in which it was
-        taken: by rank and device.
-
-        Empty without `--modules`, if the run broke off, and in files of earlier versions.
-        """
-        rows = self._arrays("peak_blocks", BLOCK_TYPE)
-        with self._damage("peak_blocks"):
-            check_blocks(rows, self.ranks)
-        return self.told.spans(rows)
-
-    @cached_property
-    def modules(self) -> dict[tuple[int, int], str]:
-        """By rank and number the paths of modules, and the names of optimizers' classes."""
-        return {(rank, number): path for rank, number, path in self._rows("modules")}
+        rows = [
+            (rank, time_ns, phase, path) for rank, time_ns, phase, path in self._rows("modules")
+        ]
+        return sorted(self.told.rows(rows), key=lambda row: row[:2])
 
     @cached_property
     def data_parallel(self) -> list[dict[str, Any]]:

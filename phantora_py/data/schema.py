@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data.operations import ranks_of
-from phantora_py.data.rows import BATCH_SOURCES, HELD, NUMBERED_PHASES
+from phantora_py.data.rows import BATCH_SOURCES, PHASES
 from phantora_py.data.told import check_fold
 from sim_server.cpu import CALLS, WORKS
 from sim_server.files.schema import (
@@ -47,7 +47,6 @@ from sim_server.log.history import (
 )
 from sim_server.log.host_gaps import SOURCES
 from sim_server.log.run_log import ANSWER
-from sim_server.log.scopes import PHASE_BITS
 from sim_server.log.unsupported import ANSWERS
 from sim_server.records import (
     RECORD_TYPE,
@@ -270,7 +269,7 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         "markers": rows(row(rank, _time_ns, one_of([*map(int, MarkerKind)]), printable)),
         "batches": rows(row(rank, _time_ns, one_of(BATCH_SOURCES), printable, _count, _count)),
         "recomputations": rows(row(rank, _time_ns, one_of(("begin", "end", "compiled")))),
-        "modules": rows(row(rank, whole(1, (1 << 29) - 1), printable)),
+        "modules": rows(row(rank, _time_ns, one_of(PHASES), printable)),
         "data_parallel.json": rows(
             record({"ranks": wholes(0, ranks - 1, fewest=1), "parts": whole(1, ranks)})
         ),
@@ -485,36 +484,6 @@ def _check_parts(
         raise Fault(f"rank {one['rank']} has a part of operation {one['id']}, and is no member")
 
 
-def check_scopes(scopes: npt.NDArray[np.void], ranks: int) -> None:
-    """Likewise. Raises: Fault."""
-    phases = scopes["scope"] & ((1 << PHASE_BITS) - 1)
-    wrong = {
-        "is of a rank that there is not": scopes["rank"] >= ranks,
-        "is of no phase": phases >= len(NUMBERED_PHASES),
-        "begins before the run": scopes["issue_ns"] < 0,
-        "begins after all time": scopes["issue_ns"] > MOST_NS,
-    }
-    _refuse(wrong)
-
-
-def check_blocks(blocks: npt.NDArray[np.void], ranks: int) -> None:
-    """Likewise. Raises: Fault."""
-    lowest = (1 << PHASE_BITS) - 1
-    wrong = {
-        "is of a rank that there is not": blocks["rank"] >= ranks,
-        "is of a device that there is not": blocks["device"] > MOST_RANKS,
-        "has no size": (blocks["size_bytes"] <= 0) | (blocks["size_bytes"] > MOST_BYTES),
-        "has no address": blocks["address"] > MOST_BYTES,
-        "was taken in no phase": (blocks["scope"] & lowest) >= len(NUMBERED_PHASES),
-        "was given back in no phase": (blocks["end_scope"] < -1)
-        | ((blocks["end_scope"] != -1) & ((blocks["end_scope"] & lowest) >= len(NUMBERED_PHASES))),
-        "is of no kind": blocks["kind"] >= len(HELD),
-        "was taken before the run": blocks["begin_ns"] < 0,
-        "was taken after all time": blocks["begin_ns"] > MOST_NS,
-    }
-    _refuse(wrong)
-
-
 def check_link_use(uses: npt.NDArray[np.void], loads: int) -> None:
     """Likewise. Raises: Fault."""
     if not len(uses):
@@ -525,11 +494,6 @@ def check_link_use(uses: npt.NDArray[np.void], loads: int) -> None:
         "begins before the run": uses["begin_ns"] < 0,
         "ends after all time": uses["end_ns"] > MOST_NS,
     }
-    _refuse(wrong)
-
-
-def _refuse(wrong: Mapping[str, npt.NDArray[np.bool_]]) -> None:
-    """By what is wrong, with which rows it is. Raises: Fault."""
     for what, rows_of in wrong.items():
         if rows_of.any():
             raise Fault(f"row {int(np.argmax(rows_of))} {what}")
