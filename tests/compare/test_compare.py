@@ -135,8 +135,6 @@ def test_ranks_that_stand_for_others_count_as_all_of_them(
     assert inputs == [("folded", "no", shown)]
     assert found["runs"][1]["speed_up"]["value"] == 1
     assert found["runs"][1]["breakdown_ns"] == found["runs"][0]["breakdown_ns"]
-    assert main(["resimulate", str(folded)]) == 2
-    assert "is a folded run, which is not simulated again" in capsys.readouterr().err
 
 
 def test_nodes_with_other_gpus_are_counted(
