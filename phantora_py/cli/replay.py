@@ -37,14 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="traces that `phantora run --execution-trace` or PyTorch's observer wrote",
     )
-    build.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        required=True,
-        metavar="X.bench",
-        help="the benchmark to write",
-    )
+    _add_output(build, "X.bench", "the benchmark to write")
     build.add_argument(
         "--only", choices=["compute", "communication"], help="only operators of this kind"
     )
@@ -75,16 +68,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     score.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
+def _add_output(parser: argparse.ArgumentParser, metavar: str, help_text: str) -> None:
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar=metavar, help=help_text)
+
+
 def _add_obfuscate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="X.bench", help="the benchmark")
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        required=True,
-        metavar="Y.bench",
-        help="the obfuscated benchmark to write",
-    )
+    _add_output(parser, "Y.bench", "the obfuscated benchmark to write")
     parser.add_argument(
         "--level",
         type=int,
@@ -117,14 +107,7 @@ def _add_scale_arguments(parser: argparse.ArgumentParser) -> None:
         help="the device mesh of the traced program, outermost dimension first, e.g. "
         "pp=2,dp=4,tp=2 (default: all ranks are data-parallel, dp)",
     )
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        required=True,
-        metavar="Y.bench",
-        help="the benchmark to write",
-    )
+    _add_output(parser, "Y.bench", "the benchmark to write")
 
 
 def run(options: argparse.Namespace) -> int:

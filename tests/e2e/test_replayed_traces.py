@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from phantora_runs import EXAMPLES, Phantora
+from phantora_runs import EXAMPLES, Phantora, Run
 
 from phantora_py.replay.buckets import bucket
 from phantora_py.replay.build import add_waits, build, coverage
-from phantora_py.replay.container import read_benchmark, write_benchmark
+from phantora_py.replay.container import Benchmark, read_benchmark, write_benchmark
 from phantora_py.replay.mesh import Growth, Mesh
 from phantora_py.replay.obfuscate import obfuscate
 from phantora_py.replay.scale import scale
@@ -23,14 +23,24 @@ SMALL = ["--layers", "2", "--steps", "3", "--batch", "2"]
 OPTIONS = ["--cluster", "h100", "--ranks", "2"]
 
 
+def command_of(example: str) -> list[str | Path]:
+    """A small run of an example."""
+    return [EXAMPLES / example, *SMALL]
+
+
+def traced(phantora: Phantora, example: str, folder: Path) -> tuple[Run, Benchmark]:
+    """A traced run of it, and its benchmark."""
+    run = phantora.run([*OPTIONS, "--execution-trace", str(folder)], command_of(example))
+    assert run.exit_code == 0, run.errors
+    benchmark = build(folder)
+    add_waits(benchmark, run.data)
+    return run, benchmark
+
+
 @pytest.mark.parametrize("example", ["train_gpt_ddp.py", "train_gpt_fsdp.py"])
 def test_a_replay_is_as_the_original(phantora: Phantora, tmp_path: Path, example: str) -> None:
-    traces, bench = tmp_path / "traces", tmp_path / "x.bench"
-    command: list[str | Path] = [EXAMPLES / example, *SMALL]
-    original = phantora.run([*OPTIONS, "--execution-trace", str(traces)], command)
-    assert original.exit_code == 0, original.errors
-    benchmark = build(traces)
-    add_waits(benchmark, original.data)
+    bench = tmp_path / "x.bench"
+    original, benchmark = traced(phantora, example, tmp_path / "traces")
     operators, proxies = coverage(benchmark)
     assert operators > 1000
     assert not proxies
@@ -76,18 +86,14 @@ def test_a_replay_is_as_the_original(phantora: Phantora, tmp_path: Path, example
 def test_a_scaled_replay_is_as_the_program_on_that_many_ranks(
     phantora: Phantora, tmp_path: Path, example: str
 ) -> None:
-    traces, bench = tmp_path / "traces", tmp_path / "x.bench"
-    command: list[str | Path] = [EXAMPLES / example, *SMALL]
-    traced = phantora.run([*OPTIONS, "--execution-trace", str(traces)], command)
-    assert traced.exit_code == 0, traced.errors
-    benchmark = build(traces)
-    add_waits(benchmark, traced.data)
+    bench = tmp_path / "x.bench"
+    _, benchmark = traced(phantora, example, tmp_path / "traces")
     scaled, done = scale(benchmark, Growth(Mesh({"dp": 2}), {"dp": 4}))
     assert done.collectives > 0
     assert (done.shards > 0) == (example == "train_gpt_fsdp.py")
     write_benchmark(scaled, bench)
     options = ["--cluster", "h100", "--ranks", "4"]
-    original = phantora.run(options, command)
+    original = phantora.run(options, command_of(example))
     assert original.exit_code == 0, original.errors
     words: list[str | Path] = ["-m", "phantora_py", "replay", "run", str(bench)]
     replayed = phantora.run(options, words)
