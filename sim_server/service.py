@@ -41,6 +41,7 @@ from sim_server.errors import (
 from sim_server.kernels import MeasuringTimer
 from sim_server.log.run_log import Reply
 from sim_server.settings import Settings
+from sim_server.signals import uninterrupted
 from sim_server.simulation import Simulation
 from sim_server.timings import open_measuring_timer
 
@@ -441,15 +442,15 @@ def serve(endpoint: Endpoint, agents: int, offer: Offer) -> int:
     server.add_generic_rpc_handlers(
         (grpc.method_handlers_generic_handler(_SERVICE, {"Attach": handler}),)
     )
-    endpoint.bind(server)
-    server.start()
     grace_s: float | None = None  # after an interrupt
-    try:
+    with ExitStack() as stack:
+        with uninterrupted():  # the end of a server that is half started would never come
+            endpoint.bind(server)
+            server.start()
+            stack.callback(lambda: server.stop(grace_s).wait())
         exit_code = Run(inbox, agents, offer).serve()
         grace_s = _STOP_S
         return exit_code
-    finally:
-        server.stop(grace_s).wait()
 
 
 def _make_server(endpoint: Endpoint, agents: int) -> grpc.Server:

@@ -2,18 +2,16 @@
 
 The command line's own work is `Interruptible`: a signal is a KeyboardInterrupt. Within that, a run
 has `Interrupts`: the first ends it in good order, with its data so far; the second is a
-KeyboardInterrupt. What may not be left half done is `uninterrupted`.
+KeyboardInterrupt. What may not be left half done is `sim_server.signals.uninterrupted`.
 """
 
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
 from sim_server.errors import Interrupted
+from sim_server.signals import SIGNALS
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _Self = TypeVar("_Self", bound="_Handlers")
 
 
@@ -80,13 +78,3 @@ class Interrupts(_Handlers):
     def _heed(self, number: int, frame: FrameType | None) -> None:
         self.number = number
         self._give_back()
-
-
-@contextmanager
-def uninterrupted() -> Iterator[None]:
-    """Signals that ask for an end come after this. What is started meanwhile never gets them."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -36,7 +36,6 @@ from phantora_py.launch.gpu import (
     check_cache,
 )
 from phantora_py.launch.host_gaps import choose_host_gaps
-from phantora_py.launch.interrupts import uninterrupted
 from phantora_py.launch.layout import (
     RunLayout,
     gpus_per_node,
@@ -63,6 +62,7 @@ from sim_server.errors import UsageError
 from sim_server.files.output_file import partial_path, require_output, require_output_directory
 from sim_server.kernels.executor import START_LIMIT_S as EXECUTOR_START_LIMIT_S
 from sim_server.settings import load_gpus
+from sim_server.signals import uninterrupted
 
 # A server that somebody else started should be there (assumed: time to start it a little late).
 _ANSWER_LIMIT_S = 20.0

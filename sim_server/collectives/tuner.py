@@ -209,7 +209,7 @@ class Tuner:
         elif algorithm is Algorithm.PAT:
             bus *= 0.75
         elif algorithm is Algorithm.COLLNET_DIRECT:
-            bus *= 0.85
+            bus = bus * 0.85 if reduces_all else self._gathered_by_switches()
         if algorithm is RING:
             return bus * one.ranks / self._steps(kind)
         if not reduces_all:
@@ -228,6 +228,11 @@ class Tuner:
         inside = one.tree_speed * bounds.nvls_efficiency * (heads - 1) / heads * 2
         between = one.speed * (2 - self._more)
         return heads * min(inside, between, bounds.nvls_tree[self._more])
+
+    def _gathered_by_switches(self) -> float:
+        one = self._machine
+        ranks_of_node = one.ranks / one.nodes
+        return ranks_of_node * one.speed * 0.9 if ranks_of_node <= one.nics else 0
 
     def _steps(self, kind: NcclOpKind) -> int:
         ranks = self._machine.ranks

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import json
 import queue
-import signal
 import subprocess
 import tempfile
 import threading
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sim_server.errors import UsageError
+from sim_server.signals import uninterrupted
 from sim_server.timing_cache import Environment, Failure, Measurement
 
 # Importing PyTorch and making a context; one series of measurements (both assumed, generously).
@@ -38,7 +38,6 @@ LEAST_SAMPLES = 5
 # Restarts with nothing measured between them, after which it is not tried again (assumed).
 _MOST_FAILURES = 5
 _TELL_EVERY_S = 1.0
-_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LAST_WORDS_BYTES = 2000
 # Of a measurement, beside what every answer has.
 _EXTRAS = ("memory_khz", "temperature_c", "outliers")
@@ -203,22 +202,20 @@ class Executor:
 
     def _spawn(self, stack: ExitStack) -> None:
         """Signals that ask for an end wait until `stack` ends the process; it never gets them."""
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDS)
         try:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=self._errors,
-                text=True,
-            )
-            stack.callback(self._end)
+            with uninterrupted():
+                self._process = subprocess.Popen(
+                    self._command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=self._errors,
+                    text=True,
+                )
+                stack.callback(self._end)
         except OSError as error:
             raise UsageError(
                 f"the GPU executor {self._command[0]} does not start: {error}"
             ) from error
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         assert self._process.stdout is not None
         self._lines = queue.SimpleQueue()
         reading = (self._process.stdout, self._lines)

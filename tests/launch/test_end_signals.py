@@ -9,7 +9,8 @@ import sys
 
 import pytest
 
-from phantora_py.launch.interrupts import SIGNALS, Interruptible
+from phantora_py.launch.interrupts import Interruptible
+from sim_server.signals import SIGNALS
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -18,7 +18,7 @@ std::atomic<std::uint64_t> calls = 0;
 extern "C" PH_EXPORT std::uint64_t _ZN3c106detail25getNonDeterministicRandomEb(bool /*is_cuda*/) {
   constexpr std::uint64_t kMask = (std::uint64_t{1} << 53) - 1;
   const std::uint64_t call = calls.fetch_add(1, std::memory_order_relaxed);
-  const auto words = ph::philox({static_cast<std::uint32_t>(call), static_cast<std::uint32_t>(call >> 32)},
-                                {ph::global_rank()});
+  const auto words =
+      ph::philox({static_cast<std::uint32_t>(call), static_cast<std::uint32_t>(call >> 32)}, {ph::global_rank()});
   return (std::uint64_t{words[0]} << 32 | words[1]) & kMask;
 }

@@ -1,4 +1,4 @@
-"""Collectives between nodes of one GPU: a small gather, a large sum, and an incast of sends."""
+"""Collectives between nodes of one GPU: a gather of 2 MiB, a sum of 4 MiB, and an incast of sends."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ dist.init_process_group("nccl")
 torch.cuda.set_device(0)
 rank, ranks = dist.get_rank(), dist.get_world_size()
 
-small = torch.ones(4096, device="cuda")
-gathered = torch.empty(4096 * ranks, device="cuda")
-dist.all_gather_into_tensor(gathered, small)
+own = torch.ones(MIB // 16, device="cuda")
+gathered = torch.empty(MIB // 16 * ranks, device="cuda")
+dist.all_gather_into_tensor(gathered, own)
 
-large = torch.zeros(16 * MIB, device="cuda")
-dist.all_reduce(large)
+terms = torch.zeros(MIB, device="cuda")
+dist.all_reduce(terms)
 
 part = torch.zeros(MIB // 4, device="cuda")
 if rank == 0:
