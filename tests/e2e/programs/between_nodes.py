@@ -1,4 +1,4 @@
-"""Collectives between nodes of one GPU: a gather of 2 MiB, a sum of 4 MiB, and an incast of sends."""
+"""Collectives between nodes of one GPU: a gather of 2 MiB, a sum of 4 MiB, an incast of sends."""
 
 from __future__ import annotations
 
