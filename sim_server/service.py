@@ -40,8 +40,8 @@ from sim_server.errors import (
 )
 from sim_server.kernels import MeasuringTimer
 from sim_server.log.run_log import Reply
+from sim_server.processes.signals import uninterrupted
 from sim_server.settings import Settings
-from sim_server.signals import uninterrupted
 from sim_server.simulation import Simulation
 from sim_server.timings import open_measuring_timer
 

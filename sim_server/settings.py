@@ -95,7 +95,8 @@ class Settings:
     `timing_cache.Environment`). The data file has what was taken from it."""
     executor: Mapping[str, Any] | None = None
     """What measures on a real GPU while the run goes on: `command`, `origin`, `limit_s` for
-    one signature, and `launches`, where ranks write down theirs (`sim_server.kernels.executor`)."""
+    one signature, and `launches`, where ranks write down theirs
+    (`sim_server.processes.executor`)."""
     iteration: str | None = None
     """What ends an iteration, as `--iteration` says; None: that is found out."""
     other_gpus: Mapping[str, GpuProfile] = field(default_factory=dict)

@@ -11,7 +11,7 @@ from sim_server.errors import UsageError
 from sim_server.gpu import GpuProfile
 from sim_server.kernels import CachedTimer, KernelTimer, MeasuringTimer, MixedTimer, Timer
 from sim_server.kernels.data_aware import KnownTable, LookupTimer
-from sim_server.kernels.executor import ANSWER_LIMIT_S, Executor
+from sim_server.processes.executor import ANSWER_LIMIT_S, Executor
 from sim_server.settings import Settings
 from sim_server.timing_cache import Damaged, Environment, TimingCache
 

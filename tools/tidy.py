@@ -33,7 +33,7 @@ LAYERS = (
         "sim_server.deadlock",
         "phantora_py.launchers",
     ),
-    ("sim_server.lookups", "sim_server.cluster"),
+    ("sim_server.lookups", "sim_server.cluster", "sim_server.processes"),
     ("sim_server.kernels",),
     ("sim_server.network", "phantora_py.cache"),
     ("sim_server.collectives",),

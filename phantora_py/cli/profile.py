@@ -22,8 +22,8 @@ from phantora_py.profile.suite import suite
 from sim_server.errors import UsageError
 from sim_server.gpu import load_gpu
 from sim_server.kernels import KernelTimer
-from sim_server.kernels.executor import ANSWER_LIMIT_S, Broke, Executor, Refused
 from sim_server.kernels.measuring import told_again
+from sim_server.processes.executor import ANSWER_LIMIT_S, Broke, Executor, Refused
 from sim_server.timing_cache import Damaged, TimingCache, put_away
 from sim_server.timing_cache.entry import signature_key
 
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--executor",
         metavar="COMMAND",
-        help="the command that measures (sim_server/kernels/executor.py says how it is called); "
+        help="the command that measures (sim_server/processes/executor.py says how it is called); "
         "default: PyTorch on this GPU",
     )
     parser.add_argument(

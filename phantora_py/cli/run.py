@@ -140,7 +140,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model.add_argument(
         "--executor",
         metavar="COMMAND",
-        help="with --gpu: the command that measures kernels (sim_server/kernels/executor.py says "
+        help="with --gpu: the command that measures kernels (sim_server/processes/executor.py says "
         "how it is called); default: PyTorch on this GPU",
     )
     model.add_argument(

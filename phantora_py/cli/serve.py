@@ -48,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--executor",
         metavar="COMMAND",
-        help="with --gpu: the command that measures (sim_server/kernels/executor.py says how it is "
-        "called); default: PyTorch on this GPU",
+        help="with --gpu: the command that measures (sim_server/processes/executor.py says how it "
+        "is called); default: PyTorch on this GPU",
     )
     add_access_arguments(parser.add_argument_group("who may join"))
 

@@ -2,7 +2,7 @@
 
 The command line's own work is `Interruptible`: a signal is a KeyboardInterrupt. Within that, a run
 has `Interrupts`: the first ends it in good order, with its data so far; the second is a
-KeyboardInterrupt. What may not be left half done is `sim_server.signals.uninterrupted`.
+KeyboardInterrupt. What may not be left half done is `sim_server.processes.signals.uninterrupted`.
 """
 
 import signal
@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from sim_server.errors import Interrupted
-from sim_server.signals import SIGNALS
+from sim_server.processes.signals import SIGNALS
 
 _Self = TypeVar("_Self", bound="_Handlers")
 

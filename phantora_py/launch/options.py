@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from sim_server.access import Tls
-from sim_server.kernels.executor import ANSWER_LIMIT_S
+from sim_server.processes.executor import ANSWER_LIMIT_S
 
 HOST_TIMES = ("fixed", "measured", "recorded", "counted", "off")
 HOST_TENSORS = ("lazy", "real")
@@ -84,7 +84,7 @@ class RunOptions:
     gpu: bool = False
     """Measure on this machine's GPU what `cache` lacks, and keep it there."""
     executor: str | None = None
-    """The command of what measures (sim_server/kernels/executor.py); None: PyTorch on this GPU."""
+    """The command that measures (sim_server/processes/executor.py); None: PyTorch on this GPU."""
     executor_limit_s: float = ANSWER_LIMIT_S
     """For one signature; after that it counts as hung."""
     server: str | None = None

@@ -15,7 +15,7 @@ from pathlib import Path
 from phantora_py.isolation.names import resolver_text
 from phantora_py.isolation.nodes import node_address, node_name
 from phantora_py.launch import limits, sweeper
-from sim_server.signals import uninterrupted
+from sim_server.processes.signals import uninterrupted
 
 _SWEEP_LIMIT_S = 20
 

@@ -1,6 +1,6 @@
 """The GPU executor: `python -m phantora_py.profile.torch_executor`.
 
-`sim_server.kernels.executor` tells the protocol.
+`sim_server.processes.executor` tells the protocol.
 
 It owns one real GPU and issues launches again, timed in `samples`: those of libraries as calls of
 PyTorch that come to the same (`calls`), kernels by name with the arguments that a rank gave them

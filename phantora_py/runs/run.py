@@ -60,9 +60,9 @@ from sim_server.cluster import Cluster, load_cluster
 from sim_server.collectives.environment import NcclEnvironment, nccl_variables
 from sim_server.errors import UsageError
 from sim_server.files.output_file import partial_path, require_output, require_output_directory
-from sim_server.kernels.executor import START_LIMIT_S as EXECUTOR_START_LIMIT_S
+from sim_server.processes.executor import START_LIMIT_S as EXECUTOR_START_LIMIT_S
+from sim_server.processes.signals import uninterrupted
 from sim_server.settings import load_gpus
-from sim_server.signals import uninterrupted
 
 # A server that somebody else started should be there (assumed: time to start it a little late).
 _ANSWER_LIMIT_S = 20.0

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from sim_server.kernels.cached import CachedTimer
-from sim_server.kernels.executor import Broke, Refused
 from sim_server.kernels.timing import Timing
+from sim_server.processes.executor import Broke, Refused
 from sim_server.timing_cache.entry import Entry, Environment, Failure, Measurement, signature_key
 
 
 class Measurer(Protocol):
-    """What measures, see `sim_server.kernels.executor.Executor`."""
+    """What measures, see `sim_server.processes.executor.Executor`."""
 
     environment: Environment
     restarts: int

@@ -22,7 +22,7 @@ from phantora_py.profile.suite import attention, linear
 from phantora_py.profile.suite import product as suite_product
 from sim_server.gpu import load_gpu
 from sim_server.kernels import KernelTimer
-from sim_server.kernels.executor import Executor
+from sim_server.processes.executor import Executor
 from sim_server.timing_cache import Measurement, TimingCache
 
 pytestmark = pytest.mark.torch

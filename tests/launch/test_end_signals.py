@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from phantora_py.launch.interrupts import Interruptible
-from sim_server.signals import SIGNALS
+from sim_server.processes.signals import SIGNALS
 
 
 @pytest.mark.parametrize("number", SIGNALS)

@@ -20,8 +20,8 @@ from sim_server.cluster import load_cluster
 from sim_server.errors import UsageError
 from sim_server.gpu import load_gpu
 from sim_server.kernels import CachedTimer, KernelTimer, MeasuringTimer, Tier
-from sim_server.kernels import executor as executor_module
-from sim_server.kernels.executor import Executor, Refused
+from sim_server.processes import executor as executor_module
+from sim_server.processes.executor import Executor, Refused
 from sim_server.settings import Settings
 from sim_server.timing_cache import Failure, Measurement, TimingCache
 from sim_server.timings import open_measuring_timer

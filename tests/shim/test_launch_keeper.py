@@ -9,7 +9,7 @@ from typing import Any
 from rank_runs import RankRun
 
 from sim_server.gpu import load_gpu
-from sim_server.kernels.executor import launch_name
+from sim_server.processes.executor import launch_name
 
 GPU = load_gpu("h100").shim_keys()
 SETTINGS = {**GPU, "launches": "1"}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
+import socket
 import threading
 from types import FrameType
 
 import pytest
 
-from sim_server.signals import SIGNALS, uninterrupted
+from sim_server.processes.signals import SIGNALS, uninterrupted
 
 # Until a handler would have been called, many times over.
 BYTECODES = 100_000
@@ -26,15 +27,22 @@ def test_a_signal_that_another_thread_takes_waits(number: signal.Signals) -> Non
     is_over = threading.Event()
     other = threading.Thread(target=is_over.wait)
     other.start()
+    taken, tell = socket.socketpair()
+    tell.setblocking(False)
+    told_before = signal.set_wakeup_fd(tell.fileno())
     try:
         with uninterrupted():
             signal.pthread_kill(other.ident or 0, number)
+            assert taken.recv(1) == bytes([number])  # the other thread has taken it
             assert sum(1 for _ in range(BYTECODES)) == BYTECODES
             assert came == []
         assert came == [number]
         assert signal.getsignal(number) is handle
     finally:
+        signal.set_wakeup_fd(told_before)
         signal.signal(number, before)
+        taken.close()
+        tell.close()
         is_over.set()
         other.join()
 

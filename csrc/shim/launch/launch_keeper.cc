@@ -28,7 +28,7 @@ using Bytes = std::vector<unsigned char>;
 
 std::string folder() { return config().run_dir + "/launches"; }
 
-// FNV-1a, 64 bits (sim_server/kernels/executor.py names files likewise). Source: isthe.com/chongo/tech/comp/fnv.
+// FNV-1a, 64 bits (sim_server/processes/executor.py names files likewise). Source: isthe.com/chongo/tech/comp/fnv.
 std::uint64_t hash_of(std::string_view bytes) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;

@@ -1,5 +1,5 @@
-"""PyTorch's GPU executor on a simulated GPU: speaks the protocol of sim_server/kernels/executor.py
-on its own input and output, which a rank of `phantora run` does not have.
+"""PyTorch's GPU executor on a simulated GPU: speaks as sim_server/processes/executor.py says, on
+its own input and output, which a rank of `phantora run` does not have.
 
 With two arguments it is that rank, and they are pipes.
 """

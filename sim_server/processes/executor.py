@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sim_server.errors import UsageError
-from sim_server.signals import uninterrupted
+from sim_server.processes.signals import uninterrupted
 from sim_server.timing_cache import Environment, Failure, Measurement
 
 # Importing PyTorch and making a context; one series of measurements (both assumed, generously).

@@ -1,0 +1,1 @@
+"""Processes that the simulator starts, and what may interrupt it meanwhile."""
