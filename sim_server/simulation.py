@@ -151,17 +151,19 @@ class Simulation:
         if self._witnesses is not None:
             self._witnesses.feed(rank, cells)
 
-    def set_aside(self, rank: int, stirs: int, proven: bool = False) -> bool:
+    def set_aside(
+        self, rank: int, stirs: int, *, proven: bool = False, awaits_values: bool = False
+    ) -> bool:
         """The agent found that a rank waits outside: it constrains nobody until it resumes, or
         until somebody acts outside or, if it is `proven` that none of its threads will go on by
-        itself, one of its time-outs ends.
+        itself, one of its time-outs ends, or if it `awaits_values`, ranks send each other some.
 
         False if something that may wake it has happened since: then it need not be so any more.
         """
         may_be = self._engine.is_running(rank) or rank in self._engine.unproven_ranks()
         valid = stirs == self.stirs and may_be
         if valid:
-            self._engine.set_aside(rank, proven)
+            self._engine.set_aside(rank, proven, awaits_values)
         return valid
 
     def exited(self, rank: int, status: int) -> None:

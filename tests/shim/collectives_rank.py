@@ -30,6 +30,7 @@ from rank_device import (
 
 nccl = ctypes.CDLL("libnccl.so.2")
 LARGE_BYTES = 1 << 20
+LATE_S = 0.5  # virtual
 
 
 class UniqueId(ctypes.Structure):
@@ -209,6 +210,18 @@ def unrelated_reads(comm: ctypes.c_void_p) -> dict[str, str]:
     if RANK != 0:
         reduce_first()
     return results | {"first": download(first, 8)}
+
+
+def late_values(comm: ctypes.c_void_p) -> dict[str, str]:
+    """The last rank sends when rank 1, which waits for its values, has been set aside."""
+    is_aside = Path(os.environ["PHANTORA_RUN_DIR"]) / "aside"
+    given = upload(integers(INT64, RANK, 1))
+    if RANK == RANKS - 1:
+        time.sleep(LATE_S)
+        while not is_aside.exists():
+            pass
+    check(nccl.ncclAllReduce(given, given, size_t(1), INT64, SUM, comm, None))
+    return {"sum": download(given, 8), "again": download(given, 8)}
 
 
 def host_function(comm: ctypes.c_void_p) -> dict[str, str]:
