@@ -423,6 +423,8 @@ class Simulation:
         if beside:
             self._images.exchange(all_of_them, len(operations), ends)
         self._images.start(ends, self._communicators.images(comm, all_of_them))
+        same = self._communicators.of_witnesses(comm, operations)
+        self._images.compare(operations, ends, same)
 
     def _note_end(
         self, ready: Ready, operation: Operation, way: Way | None, end: simpy.Event

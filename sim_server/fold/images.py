@@ -2,11 +2,13 @@
 
 They start with the operation of the communicator that stands for them, and their bytes are in the
 way of those of others. Where routes differ (ECMP), they end at other times than it does. Nobody
-waits for that, so that it is the error of a folded run.
+waits for that, so that it is the error of a folded run. Groups of witnesses start by themselves; how
+long their operations take tells of the same error.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -33,6 +35,9 @@ class Images:
     def __init__(self, env: simpy.Environment, communication: Communication) -> None:
         self._env = env
         self._communication = communication
+        self._durations: dict[Operation, deque[tuple[bool, int]]] = defaultdict(deque)
+        """Of operations of witnesses, and of those that stand for them, where the other has yet to
+        end: whether it is that of the witness."""
         self._exchanges: dict[tuple[tuple[int, ...], int], _Exchange] = {}
         """Those that move, by members and begin."""
         self._operations = 0
@@ -84,6 +89,29 @@ class Images:
             same = self._communication.start_group(image)
             for own, other in zip(ends, same, strict=True):
                 _when(other, partial(self._end, own, int(self._env.now)))
+
+    def compare(
+        self,
+        operations: Sequence[Operation],
+        ends: Sequence[simpy.Event],
+        of_witnesses: Sequence[Sequence[Operation]],
+    ) -> None:
+        """Operations have started. `of_witnesses`: by operation, what of witnesses is the same; of
+        one of theirs, itself.
+        """
+        for operation, end, same in zip(operations, ends, of_witnesses, strict=False):
+            for one in same:
+                is_theirs = one == operation
+                _when(end, partial(self._match, one, is_theirs, int(self._env.now)))
+
+    def _match(self, operation: Operation, is_theirs: bool, begin_ns: int, _: simpy.Event) -> None:
+        took_ns = int(self._env.now) - begin_ns
+        waiting = self._durations[operation]
+        if not waiting or waiting[0][0] == is_theirs:
+            waiting.append((is_theirs, took_ns))
+            return
+        _, other_ns = waiting.popleft()
+        self._differ(*((other_ns, took_ns) if is_theirs else (took_ns, other_ns)))
 
     def _end(self, own: simpy.Event, begin_ns: int, other: simpy.Event) -> None:
         self._communication.limited_by(other)

@@ -128,6 +128,15 @@ class Communicators:
         del communicator, operations
         return ()
 
+    def of_witnesses(
+        self, communicator: int, operations: Sequence[Operation]
+    ) -> Sequence[Sequence[Operation]]:
+        """By operation, those that are the same among witnesses, which start by themselves; of one
+        of those, itself alone.
+        """
+        del communicator
+        return [()] * len(operations)
+
     def stand_ins(self, communicator: int) -> Sequence[int] | None:
         """By place, that of the member which runs and stands for it; None: all members run."""
         del communicator
