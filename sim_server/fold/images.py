@@ -2,8 +2,8 @@
 
 They start with the operation of the communicator that stands for them, and their bytes are in the
 way of those of others. Where routes differ (ECMP), they end at other times than it does. Nobody
-waits for that, so that it is the error of a folded run. Groups of witnesses start by themselves; how
-long their operations take tells of the same error.
+waits for that, so that it is the error of a folded run. Groups of witnesses start by themselves;
+how long their operations take tells of the same error.
 """
 
 from __future__ import annotations
