@@ -110,7 +110,7 @@ class Images:
         if not waiting or waiting[0][0] == is_theirs:
             waiting.append((is_theirs, took_ns))
             return
-        _, other_ns = waiting.popleft()
+        other_ns = waiting.popleft()[1]
         self._differ(*((other_ns, took_ns) if is_theirs else (took_ns, other_ns)))
 
     def _end(self, own: simpy.Event, begin_ns: int, other: simpy.Event) -> None:

@@ -17,7 +17,6 @@ from sim_server.log.run_log import ANSWER, Reply
 from sim_server.records import (
     FIRST_WITHOUT_PAYLOAD,
     RECORD_TYPE,
-    WAIT_LAYOUTS,
     RecordKind,
     ReplyStatus,
     WaitFlags,
@@ -25,6 +24,7 @@ from sim_server.records import (
     payload_cells,
     position_of,
 )
+from sim_server.records.schema import WAIT_LAYOUTS
 
 _SLOT = position_of(RecordKind.WAIT, "slot")
 _VALUES_NS = WAIT_LAYOUTS[WaitKind.RESUME].args["values_ns"].position
