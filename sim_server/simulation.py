@@ -420,7 +420,7 @@ class Simulation:
         for ready, operation, way, end in zip(together, operations, ways, ends, strict=False):
             assert end.callbacks is not None, "an operation has not ended when it starts"
             end.callbacks.append(partial(self._note_end, ready, operation, way))
-        if beside:
+        if self._communicators.exchanges(comm) and operations[0].is_point_to_point:
             self._images.exchange(all_of_them, len(operations), ends)
         self._images.start(ends, self._communicators.images(comm, all_of_them))
         same = self._communicators.of_witnesses(comm, operations)

@@ -95,6 +95,10 @@ class FoldedCommunicators(Communicators):
         ):
             raise AbsentPeer(sends[0], rank)
 
+    def exchanges(self, communicator: int) -> bool:
+        """See `Communicators.exchanges`."""
+        return communicator in self._for_all
+
     def beside(self, communicator: int, operations: Sequence[Operation]) -> list[Operation]:
         """See `Communicators.beside`."""
         rank = self._for_all.get(communicator)

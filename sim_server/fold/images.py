@@ -24,6 +24,7 @@ from sim_server.records.operations import Operation
 class _Exchange:
     """Sends among all ranks of a group, for all of which the first stands."""
 
+    begin_ns: int
     open: int = 0
     ends_ns: dict[int, int] = field(default_factory=dict)
     """By rank, of the last one so far."""
@@ -38,8 +39,8 @@ class Images:
         self._durations: dict[Operation, deque[tuple[bool, int]]] = defaultdict(deque)
         """Of operations of witnesses, and of those that stand for them, where the other has yet to
         end: whether it is that of the witness."""
-        self._exchanges: dict[tuple[tuple[int, ...], int], _Exchange] = {}
-        """Those that move, by members and begin."""
+        self._exchanges: dict[tuple[int, ...], _Exchange] = {}
+        """Those that move, by members. A witness may begin a little later."""
         self._operations = 0
         self._most_ns = 0
         self._most_share = 0.0
@@ -50,17 +51,17 @@ class Images:
         """Some sends of an exchange have started, the first `own` of ranks that run. It is a spread
         if a rank that does not run ends with it at another time than the one that does.
         """
-        key = operations[0].members, int(self._env.now)
-        exchange = self._exchanges.setdefault(key, _Exchange())
+        members = operations[0].members
+        exchange = self._exchanges.setdefault(members, _Exchange(int(self._env.now)))
         exchange.open += len(ends)
-        self._operations += own
+        self._operations += own if own < len(operations) else 0
         for number, (one, end) in enumerate(zip(operations, ends, strict=True)):
             is_own = number < own
-            _when(end, partial(self._end_send, key, exchange, one.participants, is_own))
+            _when(end, partial(self._end_send, members, exchange, one.participants, is_own))
 
     def _end_send(
         self,
-        key: tuple[tuple[int, ...], int],
+        members: tuple[int, ...],
         exchange: _Exchange,
         pair: Sequence[int],
         is_own: bool,
@@ -71,11 +72,10 @@ class Images:
         exchange.ends_ns.update(dict.fromkeys(pair, int(self._env.now)))
         exchange.open -= 1
         if exchange.open == 0:
-            del self._exchanges[key]
-            _, begin_ns = key
+            del self._exchanges[members]
             last_ns = exchange.ends_ns[min(exchange.ends_ns)]
             for end_ns in exchange.ends_ns.values():
-                self._differ(last_ns - begin_ns, end_ns - begin_ns)
+                self._differ(last_ns - exchange.begin_ns, end_ns - exchange.begin_ns)
 
     def start(
         self,

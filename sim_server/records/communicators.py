@@ -116,6 +116,11 @@ class Communicators:
             groups[one.launch,].append(one)
         return groups
 
+    def exchanges(self, communicator: int) -> bool:
+        """Whether sends in it are exchanges among all its ranks, for which one stands."""
+        del communicator
+        return False
+
     def beside(self, communicator: int, operations: Sequence[Operation]) -> list[Operation]:
         """What GPUs whose ranks do not run send as one with these, which start together."""
         del communicator, operations

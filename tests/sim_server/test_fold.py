@@ -194,6 +194,22 @@ def test_other_exchanges_with_absent_ranks_end_the_run(folded: tuple[str, ...]) 
         play([exchanging(rank, counts) for rank in fold.live], settings(fold))
 
 
+@pytest.mark.parametrize(("seed", "differ"), [(1, False), (2, True)])
+def test_witnesses_do_not_change_how_far_exchanges_are_apart(seed: int, differ: bool) -> None:
+    """What they exchange counts too: without it the others would seem to end at other times."""
+    spreads_ns = []
+    for witnesses in ((), (RANKS - 1,), (RANKS // 2, RANKS - 1)):
+        fold = replace(mesh("replicas", "shards"), witnesses=witnesses)
+        made = settings(fold, 4.0, Routing.ECMP)
+        fabric = replace(made.cluster.fabric, seed=seed)
+        made = replace(made, cluster=replace(made.cluster, fabric=fabric))
+        simulation, _ = play(list(map(exchanging, fold.live)), made)
+        images = whole_files(simulation.files())["fold.json"]["images"]
+        spreads_ns.append(images["spread_ns"])
+    assert len(set(spreads_ns)) == 1
+    assert (spreads_ns[0] > 0) == differ
+
+
 def test_groups_of_absent_ranks_are_in_the_way() -> None:
     """A fabric with fewer uplinks takes longer for what all send; that test could see it."""
     fold = mesh("replicas", "shards")
