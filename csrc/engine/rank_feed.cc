@@ -185,9 +185,10 @@ void Rank::feed_wait(const Record& record, Queued queued) {
 // Values take no virtual time. But a rank that was set aside has let virtual time pass, so that it comes back when they
 // were sent, and not when they happened to arrive.
 Nanoseconds Rank::resumes_ns(const Record& record) const {
-  const std::uint64_t values_ns = record.arg[ResumeWaitArg::ValuesNs];
-  if (values_ns > static_cast<std::uint64_t>(kLatestIssue)) reader_.fail("values are out of range");
-  return liveness_.is_aside() ? std::max(fed_ns_, static_cast<Nanoseconds>(values_ns)) : fed_ns_;
+  if (record.arg[ResumeWaitArg::ValuesNs] > static_cast<std::uint64_t>(kLatestIssue))
+    reader_.fail("values are out of range");
+  const auto values_ns = static_cast<Nanoseconds>(record.arg[ResumeWaitArg::ValuesNs]);
+  return liveness_.is_aside() ? std::max(fed_ns_, values_ns) : fed_ns_;
 }
 
 // Nobody waits any more for what the process before has waited for. It may have been in the middle of anything.

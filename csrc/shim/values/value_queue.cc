@@ -181,9 +181,8 @@ void await_operations(Predicate concerns) noexcept {
 
 void enqueue_value_operation(std::function<bool()> operation, Needs needs, Touches touches) noexcept {
   std::unique_lock lock(queue.mutex);
-  Operation& issued =
-      queue.waiting.emplace_back(std::move(operation), needs, std::move(touches), ++queue.issued, host_clock_ns());
-  for (const Operation& before : queue.ahead) come_after(issued, before);
+  queue.waiting.push_back({std::move(operation), needs, std::move(touches), ++queue.issued, host_clock_ns()});
+  for (const Operation& before : queue.ahead) come_after(queue.waiting.back(), before);
   if (needs == Needs::Peers) ++queue.need_peers;
   if (queue.running) return;
   if (queue.need_peers == 0) run_queue(lock, false);
