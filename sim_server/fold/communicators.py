@@ -142,7 +142,9 @@ class FoldedCommunicators(Communicators):
     def of_witnesses(
         self, communicator: int, operations: Sequence[Operation]
     ) -> Sequence[Sequence[Operation]]:
-        """See `Communicators.of_witnesses`. Where some members are absent, pairs are within."""
+        """See `Communicators.of_witnesses`. Where some members are absent, pairs are within. A pair
+        of which one is absent starts when the other one comes, and not with its like.
+        """
         if not self._fold.witnesses or communicator in self._for_all:
             return super().of_witnesses(communicator, operations)
         return [self._same(communicator, one) for one in operations]
@@ -150,14 +152,16 @@ class FoldedCommunicators(Communicators):
     def _same(self, communicator: int, operation: Operation) -> list[Operation]:
         fold, live = self._fold, list(filter(self._fold.is_live, operation.participants))
         if all(fold.representative(rank) != rank for rank in live):
-            return [operation]
-        same = [operation.of(image) for image in self._of_witnesses[communicator]]
-        if communicator in self._stand_ins and self._has_images(operation):
-            same += [
-                replace(operation, source=pair[0], destination=pair[1])
-                for pair in fold.images(operation.participants)
-                if all(map(fold.is_live, pair))
-            ]
+            same = [operation]
+        else:
+            same = [operation.of(image) for image in self._of_witnesses[communicator]]
+            if communicator in self._stand_ins and self._has_images(operation):
+                same += [
+                    replace(operation, source=pair[0], destination=pair[1])
+                    for pair in fold.images(operation.participants)
+                ]
+        if operation.is_point_to_point:
+            return [one for one in same if all(map(fold.is_live, one.participants))]
         return same
 
     def _has_images(self, operation: Operation) -> bool:

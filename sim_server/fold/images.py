@@ -3,7 +3,7 @@
 They start with the operation of the communicator that stands for them, and their bytes are in the
 way of those of others. Where routes differ (ECMP), they end at other times than it does. Nobody
 waits for that, so that it is the error of a folded run. Groups of witnesses start by themselves;
-how long their operations take tells of the same error.
+where they start together with those that stand for them, they tell of the same error.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Images:
     def __init__(self, env: simpy.Environment, communication: Communication) -> None:
         self._env = env
         self._communication = communication
-        self._durations: dict[Operation, deque[tuple[bool, int]]] = defaultdict(deque)
+        self._ended: dict[Operation, deque[tuple[bool, int, int]]] = defaultdict(deque)
         """Of operations of witnesses, and of those that stand for them, where the other has yet to
-        end: whether it is that of the witness."""
+        end: whether it is that of the witness, its begin, its duration."""
         self._exchanges: dict[tuple[int, ...], _Exchange] = {}
         """Those that move, by members. A witness may begin a little later."""
         self._operations = 0
@@ -97,21 +97,26 @@ class Images:
         of_witnesses: Sequence[Sequence[Operation]],
     ) -> None:
         """Operations have started. `of_witnesses`: by operation, what of witnesses is the same; of
-        one of theirs, itself.
+        one of theirs, itself. They are compared where they start together: a witness may be early,
+        and others in its way then.
         """
         for operation, end, same in zip(operations, ends, of_witnesses, strict=False):
             for one in same:
                 is_theirs = one == operation
                 _when(end, partial(self._match, one, is_theirs, int(self._env.now)))
 
-    def _match(self, operation: Operation, is_theirs: bool, begin_ns: int, _: simpy.Event) -> None:
+    def _match(
+        self, operation: Operation, is_theirs: bool, begin_ns: int, end: simpy.Event
+    ) -> None:
+        del end
         took_ns = int(self._env.now) - begin_ns
-        waiting = self._durations[operation]
+        waiting = self._ended[operation]
         if not waiting or waiting[0][0] == is_theirs:
-            waiting.append((is_theirs, took_ns))
+            waiting.append((is_theirs, begin_ns, took_ns))
             return
-        other_ns = waiting.popleft()[1]
-        self._differ(*((other_ns, took_ns) if is_theirs else (took_ns, other_ns)))
+        _, other_begin_ns, other_ns = waiting.popleft()
+        if begin_ns == other_begin_ns:
+            self._differ(*((other_ns, took_ns) if is_theirs else (took_ns, other_ns)))
 
     def _end(self, own: simpy.Event, begin_ns: int, other: simpy.Event) -> None:
         self._communication.limited_by(other)
