@@ -266,10 +266,11 @@ class Engine:
         The first operation to be finished has spans with id 0, the next 1, and so on.
         Limits: an end before the engine's time counts as now: ranks may have been told otherwise.
         """
-    def set_aside(self, rank: int, proven: bool = False) -> None:
+    def set_aside(self, rank: int, proven: bool = False, awaits_values: bool = False) -> None:
         """The rank constrains nobody until its Resume wait is answered.
 
         `proven`: none of its threads will go on by itself, so that its alarms may ring.
+        `awaits_values`: it counts as running again when ranks send each other values, too.
         """
     def exited(self, rank: int) -> None:
         """The rank's process has ended. What it issued goes on."""

@@ -228,7 +228,12 @@ class Run:
             for aside in proven_aside(self._agents, link, message.ranks_aside):
                 for rank in aside.ranks:
                     stirs = aside.stirs - self._measurements()
-                    simulation.set_aside(rank, stirs, rank in aside.proven)
+                    simulation.set_aside(
+                        rank,
+                        stirs,
+                        proven=rank in aside.proven,
+                        awaits_values=rank in aside.await_values,
+                    )
             self._patience_s = FIRST_STALLED_S
             self._stalled_since_s = time.monotonic()
             # The agent has crossed it off: if it holds the others up still or again, that is news.

@@ -151,17 +151,19 @@ class Simulation:
         if self._witnesses is not None:
             self._witnesses.feed(rank, cells)
 
-    def set_aside(self, rank: int, stirs: int, proven: bool = False) -> bool:
+    def set_aside(
+        self, rank: int, stirs: int, *, proven: bool = False, awaits_values: bool = False
+    ) -> bool:
         """The agent found that a rank waits outside: it constrains nobody until it resumes, or
         until somebody acts outside or, if it is `proven` that none of its threads will go on by
-        itself, one of its time-outs ends.
+        itself, one of its time-outs ends, or if it `awaits_values`, ranks send each other some.
 
         False if something that may wake it has happened since: then it need not be so any more.
         """
         may_be = self._engine.is_running(rank) or rank in self._engine.unproven_ranks()
         valid = stirs == self.stirs and may_be
         if valid:
-            self._engine.set_aside(rank, proven)
+            self._engine.set_aside(rank, proven, awaits_values)
         return valid
 
     def exited(self, rank: int, status: int) -> None:
@@ -418,9 +420,11 @@ class Simulation:
         for ready, operation, way, end in zip(together, operations, ways, ends, strict=False):
             assert end.callbacks is not None, "an operation has not ended when it starts"
             end.callbacks.append(partial(self._note_end, ready, operation, way))
-        if beside:
+        if self._communicators.exchanges(comm) and operations[0].is_point_to_point:
             self._images.exchange(all_of_them, len(operations), ends)
         self._images.start(ends, self._communicators.images(comm, all_of_them))
+        same = self._communicators.of_witnesses(comm, operations)
+        self._images.compare(operations, ends, same)
 
     def _note_end(
         self, ready: Ready, operation: Operation, way: Way | None, end: simpy.Event

@@ -133,18 +133,20 @@ class RankRecords(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., host_clock_ns: _Optional[int] = ..., cells: _Optional[bytes] = ...) -> None: ...
 
 class RanksAside(_message.Message):
-    __slots__ = ("ranks", "stirs", "proven", "is_quiet", "delivered")
+    __slots__ = ("ranks", "stirs", "proven", "is_quiet", "delivered", "await_values")
     RANKS_FIELD_NUMBER: _ClassVar[int]
     STIRS_FIELD_NUMBER: _ClassVar[int]
     PROVEN_FIELD_NUMBER: _ClassVar[int]
     IS_QUIET_FIELD_NUMBER: _ClassVar[int]
     DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    AWAIT_VALUES_FIELD_NUMBER: _ClassVar[int]
     ranks: _containers.RepeatedScalarFieldContainer[int]
     stirs: int
     proven: _containers.RepeatedScalarFieldContainer[int]
     is_quiet: bool
     delivered: int
-    def __init__(self, ranks: _Optional[_Iterable[int]] = ..., stirs: _Optional[int] = ..., proven: _Optional[_Iterable[int]] = ..., is_quiet: bool = ..., delivered: _Optional[int] = ...) -> None: ...
+    await_values: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, ranks: _Optional[_Iterable[int]] = ..., stirs: _Optional[int] = ..., proven: _Optional[_Iterable[int]] = ..., is_quiet: bool = ..., delivered: _Optional[int] = ..., await_values: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Parcels(_message.Message):
     __slots__ = ("parcels",)

@@ -213,7 +213,8 @@ PYBIND11_MODULE(_engine, module) {
              const py::int_&) { self.answer(rank, slot, static_cast<ph::ReplyStatus>(status), time_ns); },
           py::arg("rank"), py::arg("slot"), py::arg("status"), py::arg("time_ns"), py::arg("value"))
       .def("finish", &Engine::finish, py::arg("operation"), py::arg("ends_ns"))
-      .def("set_aside", &Engine::set_aside, py::arg("rank"), py::arg("proven") = false)
+      .def("set_aside", &Engine::set_aside, py::arg("rank"), py::arg("proven") = false,
+           py::arg("awaits_values") = false)
       .def("exited", &Engine::exited, py::arg("rank"))
       .def_property_readonly("time_ns", &Engine::time_ns)
       .def("bound", &Engine::bound)

@@ -95,9 +95,11 @@ void Engine::finish(std::uint64_t operation, const std::vector<Nanoseconds>& end
   }
 }
 
-void Engine::set_aside(std::uint32_t index, bool proven) {
+void Engine::set_aside(std::uint32_t index, bool proven, bool awaits_values) {
   rank(index).set_aside(proven);
   schedule(index);
+  std::erase(await_values_, index);
+  if (awaits_values) await_values_.push_back(index);
 }
 
 // What it leaves behind (a connection that ends, a lock that is free) is noticed by others.
@@ -109,6 +111,16 @@ void Engine::exited(std::uint32_t index) {
 void Engine::wake_outside() {
   ++world_.stirs;
   for (const Index index : live_) {
+    ranks_[index]->wake();
+    schedule(index);
+  }
+}
+
+// What it waits for may be among them, or follow from them: virtual time stays until it has resumed, or is found asleep
+// again.
+void Engine::wake_for_values() {
+  ++world_.stirs;
+  for (const Index index : std::exchange(await_values_, {})) {
     ranks_[index]->wake();
     schedule(index);
   }
@@ -169,6 +181,10 @@ Stop Engine::advance(Nanoseconds limit_ns, bool inclusive) {
       throw BrokenInvariant(std::string(broken.what()) + "\n" + rank.last_records());
     }
     schedule(first);
+    if (std::exchange(world_.sends_values, false) && !await_values_.empty()) {
+      wake_for_values();
+      bound = bound_ns();
+    }
     if (world_.stop.needs_server()) return take_stop();
     if (std::exchange(world_.acts, false)) {
       wake_outside();

@@ -28,7 +28,8 @@ class Engine {
   void finish(std::uint64_t operation, const std::vector<Nanoseconds>& ends_ns);
   // It waits outside and constrains nobody, until it resumes, somebody acts outside or an alarm of it rings: that only
   // if it is `proven` that none of its threads will go on by itself.
-  void set_aside(std::uint32_t rank, bool proven);
+  // `awaits_values`: until values are sent, too.
+  void set_aside(std::uint32_t rank, bool proven, bool awaits_values);
   void exited(std::uint32_t rank);
 
   Nanoseconds time_ns() const { return world_.now_ns; }
@@ -65,12 +66,14 @@ class Engine {
   bool is_open(Nanoseconds time_ns, Nanoseconds bound_ns) const;
   bool rings_in_vain(Nanoseconds limit_ns, Nanoseconds bound_ns) const;
   void wake_outside();
+  void wake_for_values();
   template <typename Predicate>
   std::vector<std::uint32_t> ranks_that(Predicate holds) const;
   Stop take_stop();
 
   World world_;
   std::vector<std::unique_ptr<Rank>> ranks_;  // by number; null: absent
+  std::vector<Index> await_values_;  // that were set aside, until values are sent
   std::vector<Index> live_;
   Inbox inbox_;
   std::uint32_t finished_operations_ = 0;

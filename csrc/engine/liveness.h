@@ -31,6 +31,8 @@ class Liveness {
   bool lacks_proof() const { return outside() && !proven_; }
   // Somebody has set it going, and it has not resumed since.
   bool was_woken() const { return woken_ns_ > 0; }
+  // The agent has found it asleep, and it has not resumed since.
+  bool is_aside() const { return outside() || was_woken() || is_beside_; }
   // From when on a rank that runs may issue something, by what happened to it; its clocks may say later.
   Nanoseconds since_ns() const { return waits() ? helpers_ns_ : woken_ns_; }
 

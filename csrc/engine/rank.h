@@ -37,6 +37,7 @@ struct World {
   std::uint64_t stirs = 0;     // events that may wake a rank: acts outside, answers to drivers, ends
   std::uint32_t alarms_in_a_row = 0;  // that have rung since a rank last made progress
   bool acts = false;           // a rank was just allowed to act outside
+  bool sends_values = false;   // a rank has just sent others values of tensors
 };
 
 class Rank {
@@ -154,6 +155,7 @@ class Rank {
   void check_operation(const Record& record);
   void feed_event_record(const Record& record);
   void feed_wait(const Record& record, Queued queued);
+  Nanoseconds resumes_ns(const Record& record) const;
   void feed_alarm(const Record& record);
   void succeed(std::uint64_t slot);
   void withdraw(std::uint64_t slot);

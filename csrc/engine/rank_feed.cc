@@ -164,6 +164,7 @@ void Rank::feed_wait(const Record& record, Queued queued) {
     wait.stream = streams_.find(record.stream, record.device);
     if (wait.stream == kNone) reader_.fail("stream " + std::to_string(record.stream) + " does not exist");
   }
+  if (wait.kind == WaitKind::Resume) queued.issue_ns = resumes_ns(record);
   const std::uint64_t key = wait.serial * kReplySlots + slot;
   if (wait.background) ++helper_waits_;
   if (!wait.background) {
@@ -179,6 +180,15 @@ void Rank::feed_wait(const Record& record, Queued queued) {
   }
   queued.args[WaitArg::Slot] = key;
   queue_.push_back(queued);
+}
+
+// Values take no virtual time. But a rank that was set aside has let virtual time pass, so that it comes back when they
+// were sent, and not when they happened to arrive.
+Nanoseconds Rank::resumes_ns(const Record& record) const {
+  if (record.arg[ResumeWaitArg::ValuesNs] > static_cast<std::uint64_t>(kLatestIssue))
+    reader_.fail("values are out of range");
+  const auto values_ns = static_cast<Nanoseconds>(record.arg[ResumeWaitArg::ValuesNs]);
+  return liveness_.is_aside() ? std::max(fed_ns_, values_ns) : fed_ns_;
 }
 
 // Nobody waits any more for what the process before has waited for. It may have been in the middle of anything.

@@ -115,7 +115,10 @@ void Rank::carry_out(const Queued& record) {
       return;
     case RecordKind::StreamWait:
     case RecordKind::HostFunction: add_to_stream(record, {.kind = ItemKind::Order}); return;
-    case RecordKind::NcclLaunch: add_launch(record); return;
+    case RecordKind::NcclLaunch:
+      world_.sends_values = (record.flags & kNcclLaunchSendsValues) != 0;
+      add_launch(record);
+      return;
     case RecordKind::StreamDestroy: streams_.destroy(record.stream); return;
     case RecordKind::Wait: begin_wait(record); return;
     default: throw BrokenInvariant("a record of this kind does not belong in the queue");

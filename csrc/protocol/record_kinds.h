@@ -85,6 +85,8 @@ enum StreamFlags : std::uint8_t { kStreamNonBlocking = 1 };
 
 enum EventFlags : std::uint8_t { kEventUntimed = 1 };
 
+enum NcclLaunchFlags : std::uint8_t { kNcclLaunchSendsValues = 1 };
+
 enum class CopyKind : std::uint32_t {
   HostToDevice = 1,
   DeviceToHost = 2,
@@ -237,6 +239,9 @@ struct CommInitWaitArg {
 };
 struct CommSplitWaitArg {
   enum : std::size_t { Parent = 0, Color = 1, Key = 2, Index = 3 };
+};
+struct ResumeWaitArg {
+  enum : std::size_t { ValuesNs = 0 };
 };
 struct AlarmWaitArg {
   enum : std::size_t { DeadlineNs = 0, Withdrawn = 1 };

@@ -317,7 +317,12 @@ class HostAgent:
         if others is not None:
             self._tell_others(others, aside, still, proven)
         elif aside:
-            message = wire.RanksAside(ranks=aside, stirs=self._stirs, proven=proven)
+            message = wire.RanksAside(
+                ranks=aside,
+                stirs=self._stirs,
+                proven=proven,
+                await_values=filter(self._channels.awaits_values, aside),
+            )
             self._simulation.send(wire.FromAgent(ranks_aside=message))
             self._held_up_by.difference_update(aside)
         now_s = time.monotonic()
@@ -334,12 +339,21 @@ class HostAgent:
         """
         guessed = [rank for rank in aside if rank not in still]
         if guessed:
-            message = wire.RanksAside(ranks=guessed, stirs=self._stirs)
+            message = wire.RanksAside(
+                ranks=guessed,
+                stirs=self._stirs,
+                await_values=filter(self._channels.awaits_values, guessed),
+            )
             self._simulation.send(wire.FromAgent(ranks_aside=message))
         delivered = others.proof(self._still)
         if delivered is not None:
             asleep = [rank for rank in aside if rank in still]
-            message = wire.RanksAside(ranks=asleep, stirs=self._stirs, proven=proven)
+            message = wire.RanksAside(
+                ranks=asleep,
+                stirs=self._stirs,
+                proven=proven,
+                await_values=filter(self._channels.awaits_values, asleep),
+            )
             message.is_quiet, message.delivered = True, delivered
             self._simulation.send(wire.FromAgent(ranks_aside=message))
 

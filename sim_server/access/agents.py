@@ -78,7 +78,7 @@ class AgentLink:
         return ""
 
     def _ranks_aside_fault(self, aside: messages.RanksAside) -> str:
-        fault = self._foreign([*aside.ranks, *aside.proven])
+        fault = self._foreign([*aside.ranks, *aside.proven, *aside.await_values])
         return fault and f"set {fault} aside"
 
     def _parcels_fault(self, parcels: messages.Parcels) -> str:

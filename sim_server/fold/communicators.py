@@ -59,6 +59,8 @@ class FoldedCommunicators(Communicators):
         super().__init__()
         self._fold = fold
         self._images: dict[int, list[tuple[int, ...]]] = {}
+        self._of_witnesses: dict[int, list[tuple[int, ...]]] = {}
+        """Groups that do the same as this one, in which a witness runs."""
         self._stand_ins: dict[int, list[int]] = {}
         self._for_all: dict[int, int] = {}
         """Who stands for all ranks of a communicator, if one does."""
@@ -92,6 +94,10 @@ class FoldedCommunicators(Communicators):
             or len({(one.count, one.dtype) for one in sends}) > 1
         ):
             raise AbsentPeer(sends[0], rank)
+
+    def exchanges(self, communicator: int) -> bool:
+        """See `Communicators.exchanges`."""
+        return communicator in self._for_all
 
     def beside(self, communicator: int, operations: Sequence[Operation]) -> list[Operation]:
         """See `Communicators.beside`."""
@@ -132,6 +138,31 @@ class FoldedCommunicators(Communicators):
                 if not any(self._fold.is_live(rank) for pair in together for rank in pair)
             ]
         return groups
+
+    def of_witnesses(
+        self, communicator: int, operations: Sequence[Operation]
+    ) -> Sequence[Sequence[Operation]]:
+        """See `Communicators.of_witnesses`. Where some members are absent, pairs are within. A pair
+        of which one is absent starts when the other one comes, and not with its like.
+        """
+        if not self._fold.witnesses or communicator in self._for_all:
+            return super().of_witnesses(communicator, operations)
+        return [self._same(communicator, one) for one in operations]
+
+    def _same(self, communicator: int, operation: Operation) -> list[Operation]:
+        fold, live = self._fold, list(filter(self._fold.is_live, operation.participants))
+        if all(fold.representative(rank) != rank for rank in live):
+            same = [operation]
+        else:
+            same = [operation.of(image) for image in self._of_witnesses[communicator]]
+            if communicator in self._stand_ins and self._has_images(operation):
+                same += [
+                    replace(operation, source=pair[0], destination=pair[1])
+                    for pair in fold.images(operation.participants)
+                ]
+        if operation.is_point_to_point:
+            return [one for one in same if all(map(fold.is_live, one.participants))]
+        return same
 
     def _has_images(self, operation: Operation) -> bool:
         """Whether it is a pair of representatives in one replica."""
@@ -209,12 +240,10 @@ class FoldedCommunicators(Communicators):
         except NotClosedError as error:
             live = next(one for one in joiners if fold.is_live(one.member.rank))
             raise Refusal(str(error), live, ranks) from error
+        own = [image for image in images if fold.representative(image[0]) in ranks]
         # Those of a witness start by themselves.
-        self._images[identifier] = [
-            image
-            for image in images
-            if fold.representative(image[0]) in ranks and not any(map(fold.is_live, image))
-        ]
+        self._of_witnesses[identifier] = [one for one in own if any(map(fold.is_live, one))]
+        self._images[identifier] = [one for one in own if not any(map(fold.is_live, one))]
         if all(map(fold.is_live, ranks)):
             return
         places = {rank: place for place, rank in enumerate(ranks) if fold.is_live(rank)}

@@ -2,11 +2,13 @@
 
 They start with the operation of the communicator that stands for them, and their bytes are in the
 way of those of others. Where routes differ (ECMP), they end at other times than it does. Nobody
-waits for that, so that it is the error of a folded run.
+waits for that, so that it is the error of a folded run. Groups of witnesses start by themselves;
+where they start together with those that stand for them, they tell of the same error.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +24,7 @@ from sim_server.records.operations import Operation
 class _Exchange:
     """Sends among all ranks of a group, for all of which the first stands."""
 
+    begin_ns: int
     open: int = 0
     ends_ns: dict[int, int] = field(default_factory=dict)
     """By rank, of the last one so far."""
@@ -33,8 +36,11 @@ class Images:
     def __init__(self, env: simpy.Environment, communication: Communication) -> None:
         self._env = env
         self._communication = communication
-        self._exchanges: dict[tuple[tuple[int, ...], int], _Exchange] = {}
-        """Those that move, by members and begin."""
+        self._ended: dict[Operation, deque[tuple[bool, int, int]]] = defaultdict(deque)
+        """Of operations of witnesses, and of those that stand for them, where the other has yet to
+        end: whether it is that of the witness, its begin, its duration."""
+        self._exchanges: dict[tuple[int, ...], _Exchange] = {}
+        """Those that move, by members. A witness may begin a little later."""
         self._operations = 0
         self._most_ns = 0
         self._most_share = 0.0
@@ -45,17 +51,17 @@ class Images:
         """Some sends of an exchange have started, the first `own` of ranks that run. It is a spread
         if a rank that does not run ends with it at another time than the one that does.
         """
-        key = operations[0].members, int(self._env.now)
-        exchange = self._exchanges.setdefault(key, _Exchange())
+        members = operations[0].members
+        exchange = self._exchanges.setdefault(members, _Exchange(int(self._env.now)))
         exchange.open += len(ends)
-        self._operations += own
+        self._operations += own if own < len(operations) else 0
         for number, (one, end) in enumerate(zip(operations, ends, strict=True)):
             is_own = number < own
-            _when(end, partial(self._end_send, key, exchange, one.participants, is_own))
+            _when(end, partial(self._end_send, members, exchange, one.participants, is_own))
 
     def _end_send(
         self,
-        key: tuple[tuple[int, ...], int],
+        members: tuple[int, ...],
         exchange: _Exchange,
         pair: Sequence[int],
         is_own: bool,
@@ -66,11 +72,10 @@ class Images:
         exchange.ends_ns.update(dict.fromkeys(pair, int(self._env.now)))
         exchange.open -= 1
         if exchange.open == 0:
-            del self._exchanges[key]
-            _, begin_ns = key
+            del self._exchanges[members]
             last_ns = exchange.ends_ns[min(exchange.ends_ns)]
             for end_ns in exchange.ends_ns.values():
-                self._differ(last_ns - begin_ns, end_ns - begin_ns)
+                self._differ(last_ns - exchange.begin_ns, end_ns - exchange.begin_ns)
 
     def start(
         self,
@@ -84,6 +89,34 @@ class Images:
             same = self._communication.start_group(image)
             for own, other in zip(ends, same, strict=True):
                 _when(other, partial(self._end, own, int(self._env.now)))
+
+    def compare(
+        self,
+        operations: Sequence[Operation],
+        ends: Sequence[simpy.Event],
+        of_witnesses: Sequence[Sequence[Operation]],
+    ) -> None:
+        """Operations have started. `of_witnesses`: by operation, what of witnesses is the same; of
+        one of theirs, itself. They are compared where they start together: a witness may be early,
+        and others in its way then.
+        """
+        for operation, end, same in zip(operations, ends, of_witnesses, strict=False):
+            for one in same:
+                is_theirs = one == operation
+                _when(end, partial(self._match, one, is_theirs, int(self._env.now)))
+
+    def _match(
+        self, operation: Operation, is_theirs: bool, begin_ns: int, end: simpy.Event
+    ) -> None:
+        del end
+        took_ns = int(self._env.now) - begin_ns
+        waiting = self._ended[operation]
+        if not waiting or waiting[0][0] == is_theirs:
+            waiting.append((is_theirs, begin_ns, took_ns))
+            return
+        _, other_begin_ns, other_ns = waiting.popleft()
+        if begin_ns == other_begin_ns:
+            self._differ(*((other_ns, took_ns) if is_theirs else (took_ns, other_ns)))
 
     def _end(self, own: simpy.Event, begin_ns: int, other: simpy.Event) -> None:
         self._communication.limited_by(other)

@@ -116,6 +116,11 @@ class Communicators:
             groups[one.launch,].append(one)
         return groups
 
+    def exchanges(self, communicator: int) -> bool:
+        """Whether sends in it are exchanges among all its ranks, for which one stands."""
+        del communicator
+        return False
+
     def beside(self, communicator: int, operations: Sequence[Operation]) -> list[Operation]:
         """What GPUs whose ranks do not run send as one with these, which start together."""
         del communicator, operations
@@ -127,6 +132,15 @@ class Communicators:
         """What GPUs do whose ranks do not run, while others carry out these, of one launch."""
         del communicator, operations
         return ()
+
+    def of_witnesses(
+        self, communicator: int, operations: Sequence[Operation]
+    ) -> Sequence[Sequence[Operation]]:
+        """By operation, those that are the same among witnesses, which start by themselves; of one
+        of those, itself alone.
+        """
+        del communicator
+        return [()] * len(operations)
 
     def stand_ins(self, communicator: int) -> Sequence[int] | None:
         """By place, that of the member which runs and stands for it; None: all members run."""

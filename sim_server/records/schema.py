@@ -96,6 +96,12 @@ class EventFlags(IntFlag):
     UNTIMED = 1
 
 
+class NcclLaunchFlags(IntFlag):
+    """What a launch does beside its work: ranks send each other values of small tensors."""
+
+    SENDS_VALUES = 1
+
+
 class CopyKind(_Told):
     """From where to where memory is copied."""
 
@@ -257,6 +263,7 @@ LAYOUTS: Final[Mapping[RecordKind, Layout]] = {
     RecordKind.HOST_FUNCTION: Layout(on_stream=True),
     RecordKind.NCCL_LAUNCH: Layout(
         "communicator",
+        flags=NcclLaunchFlags,
         on_stream=True,
         args={"operations": Arg(0, "how many records follow")} | _ACTIVITY,
     ),
@@ -313,11 +320,13 @@ WAIT_LAYOUTS: Final[Mapping[WaitKind, Layout]] = {
             "index": Arg(3, "how often the parent was split before"),
         }
     ),
-    WaitKind.RESUME: Layout(),
+    WaitKind.RESUME: Layout(
+        args={"values_ns": Arg(0, "when the values that it waited for were sent, if it was aside")}
+    ),
     WaitKind.OUTSIDE: Layout(),
     WaitKind.ALARM: Layout(
         args={
-            "deadline_ns": Arg(0, "in virtual time, the one absolute time there is"),
+            "deadline_ns": Arg(0, "in virtual time; this and `values_ns` are all absolute times"),
             "withdrawn": Arg(1, "1: the thread waits no longer"),
         }
     ),

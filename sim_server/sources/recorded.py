@@ -24,8 +24,10 @@ from sim_server.records import (
     payload_cells,
     position_of,
 )
+from sim_server.records.schema import WAIT_LAYOUTS
 
 _SLOT = position_of(RecordKind.WAIT, "slot")
+_VALUES_NS = WAIT_LAYOUTS[WaitKind.RESUME].args["values_ns"].position
 _PAYLOAD_BYTES = position_of(RecordKind.SIGNATURE, "bytes")
 # What an act outside costs with host time off. Source: kActNs in csrc/shim/libc/outside.cc.
 _ACT_NS = 1000
@@ -213,6 +215,8 @@ class RecordedRank:
         self._wait = _Wait(int(self._numbers[position]), kind, slot)
         told, self._resume = self._resume or self._told(slot), None
         woken, self.waits_for = self.waits_for is not None, None
+        if kind is WaitKind.RESUME:
+            record["arg"][_VALUES_NS] = 0  # as it was told: another run has other times
         if told is None:
             return
         if told.came_back_late and not woken:

@@ -324,19 +324,19 @@ def test_an_idle_rank_that_holds_others_up_is_set_aside(
 def test_a_rank_that_awaits_values_is_set_aside_only_if_nobody_can_send_them(
     monkeypatch: pytest.MonkeyPatch, held_up_by: list[int], aside: list[int]
 ) -> None:
-    """It would come back at the time of whoever sends, and values take no virtual time."""
+    """It comes back at the time of whoever sends, and values take no virtual time."""
     monkeypatch.setattr(StillWatch, "find", lambda *_: {1})
     monkeypatch.setattr(StillWatch, "runs", lambda *_: False)
     monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: False)
     monkeypatch.setattr(Channels, "awaits_values", lambda _, rank: rank == 1)
     monkeypatch.setattr(agent_module, "is_proven_still", lambda _: True)
     stalled = wire.ToAgent(stalled=wire.Stalled(held_up_by=held_up_by, stirs=7))
-    _, channels, _, _, _ = serve(
+    _, channels, server, _, _ = serve(
         {0: (5, 0), 1: (5, 0)},
         lambda message: [stalled] if message.HasField("batch") else [],
         [[(0, 5, WORK)]],
     )
-    assert channels.aside == aside
+    assert aside == channels.aside == [r for m in server.sent for r in m.ranks_aside.await_values]
 
 
 @pytest.mark.parametrize(("gives_way", "others"), [(True, False), (False, True), (False, False)])

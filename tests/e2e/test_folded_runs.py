@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -166,7 +167,25 @@ def test_one_rank_exchanges_with_those_that_it_stands_for(phantora: Phantora) ->
     assert np.diff(boundaries_ns[1]).tolist() == np.diff(boundaries_ns[0]).tolist()
     assert spans_of(folded, 0) == spans_of(whole, 0)
     assert folded.data.memory == whole.data.memory
-    assert 0 < folded.summary["trust"]["folding"]["spread_share"] < 0.01
+    told = folded.summary["trust"]["folding"]
+    assert 0 < told["spread_share"] < 0.02
+    assert told["spread_ns"] == exchanges_apart_ns(whole)
+
+
+def exchanges_apart_ns(run: Run) -> int:
+    """How far from rank 0 another one has ended an exchange, at most. The n-th send of each pair
+    is of the n-th exchange.
+    """
+    sends = [row for row in run.data.operations if row["kind"] == "send"]
+    numbers: Counter[tuple[int, ...]] = Counter()
+    ends_ns: dict[int, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for row in sorted(sends, key=lambda row: row["moves_ns"]):
+        pair = tuple(row["members"])
+        exchange = ends_ns[numbers[pair]]
+        numbers[pair] += 1
+        for rank in pair:
+            exchange[rank] = max(exchange[rank], *row["ends_ns"])
+    return max(abs(end_ns - one[0]) for one in ends_ns.values() for end_ns in one.values())
 
 
 @pytest.mark.parametrize("method", ["allgather", "alltoall"])

@@ -20,6 +20,7 @@ from rank_device import (
     TO_DEVICE,
     allocate,
     copy,
+    core,
     cuda,
     download,
     part,
@@ -30,6 +31,8 @@ from rank_device import (
 
 nccl = ctypes.CDLL("libnccl.so.2")
 LARGE_BYTES = 1 << 20
+LATE_S = 0.5  # virtual
+LEISURE_TURNS = 10_000_000  # some tenths of a second, by no clock
 
 
 class UniqueId(ctypes.Structure):
@@ -209,6 +212,32 @@ def unrelated_reads(comm: ctypes.c_void_p) -> dict[str, str]:
     if RANK != 0:
         reduce_first()
     return results | {"first": download(first, 8)}
+
+
+def late_values(comm: ctypes.c_void_p, *, at_leisure: bool = False) -> dict[str, str]:
+    """The last rank sends twice when rank 1, which waits for its values, has been set aside.
+    `at_leisure`: the second time is over when rank 1 asks for what came.
+    """
+    is_aside = Path(os.environ["PHANTORA_RUN_DIR"]) / "aside"
+    buffers = [upload(integers(INT64, RANK, 1)) for _ in range(2)]
+    for buffer in buffers:
+        if RANK == RANKS - 1:
+            time.sleep(LATE_S)
+            while not is_aside.exists():
+                pass
+        check(nccl.ncclAllReduce(buffer, buffer, size_t(1), INT64, SUM, comm, None))
+    for buffer in buffers if RANK == 1 else ():
+        one, to = ctypes.c_int64(1), ctypes.c_int64()
+        words = ctypes.c_uint64(8), ctypes.c_uint64(1), ctypes.byref(one), ctypes.byref(one)
+        assert core.ph_read_values(buffer, *words, ctypes.byref(to)) == 1
+        for _ in range(LEISURE_TURNS if at_leisure else 0):
+            pass
+    return {str(number): download(buffer, 8) for number, buffer in enumerate(buffers)}
+
+
+def late_values_at_leisure(comm: ctypes.c_void_p) -> dict[str, str]:
+    """As it says."""
+    return late_values(comm, at_leisure=True)
 
 
 def host_function(comm: ctypes.c_void_p) -> dict[str, str]:

@@ -9,9 +9,12 @@ from pathlib import Path
 import pytest
 from collective_values import AVG, COUNT, ELEMENT_BYTES, F32, INT64, MAX, MIN, PROD, SUM, integers
 from rank_runs import RankRun
+from stand_in_agent import StandInAgent
 
 RANKS = 4
-NCCL_LAUNCH, NCCL_OP = 24, 25
+NCCL_LAUNCH, NCCL_OP, WAIT, RESUME = 24, 25, 32, 9
+SENDS_VALUES = 1
+ASIDE_AT, AWAITING_VALUES_AT = 24, 48  # in a channel
 INVALID_ARGUMENT = 4
 
 
@@ -23,6 +26,47 @@ def run_ranks(scenario: str, run_dir: Path, ranks: int = RANKS) -> RankRun:
 def chunk(rank: int, index: int) -> str:
     """Chunk `index` of rank `rank` in the scenario `movements`."""
     return f"{16 * rank + index:02x}" * COUNT
+
+
+class AsideAgent(StandInAgent):
+    """Sets rank 1 aside when it waits for values."""
+
+    def __init__(self, run_dir: Path, ranks: int) -> None:
+        self._said = run_dir / "aside"
+        super().__init__(run_dir, ranks)
+
+    def _ring_next(self, rank: int) -> None:
+        super()._ring_next(rank)
+        channel = self._channels[rank]
+        if rank == 1 and channel[AWAITING_VALUES_AT] and not self._said.exists():
+            channel[ASIDE_AT] = 1
+            self._said.touch()
+
+
+def issued_ns(run: RankRun, rank: int, kind: int) -> int:
+    """The host clock at the last record of a kind, where no answer has moved it."""
+    records = run.records[rank]
+    last = max(number for number, one in enumerate(records) if one[0] == kind)
+    return sum(struct.unpack_from("<Q", one, 8)[0] for one in records[: last + 1])
+
+
+@pytest.mark.parametrize("scenario", ["late_values", "late_values_at_leisure"])
+def test_a_rank_that_was_set_aside_says_when_its_values_were_sent(
+    tmp_path: Path, scenario: str
+) -> None:
+    """By the rank that was the last: rank 0, which collects them, was earlier. Of two values the
+    later counts, whether it had come when the rank asked or not.
+    """
+    run = RankRun("collectives_rank.py", scenario, tmp_path, 3, agent=AsideAgent)
+    assert run.everywhere("0") == run.everywhere("1") == integers(INT64, 3, 1).hex()
+    resumed = [
+        struct.unpack_from("<Q", one, 24)[0]
+        for one in run.of_kind(1, WAIT)
+        if struct.unpack_from("<I", one, 16)[0] == RESUME
+    ]
+    assert resumed == [issued_ns(run, 2, NCCL_LAUNCH)]
+    assert resumed[0] > issued_ns(run, 0, NCCL_LAUNCH)
+    assert [launch[1] for launch in run.of_kind(0, NCCL_LAUNCH)] == [SENDS_VALUES] * 2
 
 
 def test_reductions_are_right_in_every_type(tmp_path: Path) -> None:

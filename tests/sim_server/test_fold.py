@@ -194,6 +194,22 @@ def test_other_exchanges_with_absent_ranks_end_the_run(folded: tuple[str, ...]) 
         play([exchanging(rank, counts) for rank in fold.live], settings(fold))
 
 
+@pytest.mark.parametrize(("seed", "differ"), [(1, False), (2, True)])
+def test_witnesses_do_not_change_how_far_exchanges_are_apart(seed: int, differ: bool) -> None:
+    """What they exchange counts too: without it the others would seem to end at other times."""
+    spreads_ns = []
+    for witnesses in ((), (RANKS - 1,), (RANKS // 2, RANKS - 1)):
+        fold = replace(mesh("replicas", "shards"), witnesses=witnesses)
+        made = settings(fold, 4.0, Routing.ECMP)
+        fabric = replace(made.cluster.fabric, seed=seed)
+        made = replace(made, cluster=replace(made.cluster, fabric=fabric))
+        simulation, _ = play(list(map(exchanging, fold.live)), made)
+        images = whole_files(simulation.files())["fold.json"]["images"]
+        spreads_ns.append(images["spread_ns"])
+    assert len(set(spreads_ns)) == 1
+    assert (spreads_ns[0] > 0) == differ
+
+
 def test_groups_of_absent_ranks_are_in_the_way() -> None:
     """A fabric with fewer uplinks takes longer for what all send; that test could see it."""
     fold = mesh("replicas", "shards")
@@ -220,6 +236,33 @@ def test_images_that_end_at_other_times_are_told(routing: Routing, differ: bool)
     told = images.to_dict()
     assert told["operations"] == 1
     assert (told["spread_ns"] > 0, told["spread_share"] > 0) == (differ, differ)
+
+
+@pytest.mark.parametrize(("routing", "differ"), [(Routing.ADAPTIVE, False), (Routing.ECMP, True)])
+@pytest.mark.parametrize("pairs", [False, True])
+def test_groups_of_witnesses_that_take_longer_are_told(
+    pairs: bool, routing: Routing, differ: bool
+) -> None:
+    """Groups of two, one in each node; every replica but the first is a witness."""
+    fold = Fold(
+        (Dimension("pp", 2, folded=False), Dimension("dp", 8, folded=True)),
+        witnesses=tuple(rank for rank in range(16) if rank % 8),
+    )
+    cluster = settings(oversubscription=4.0, routing=routing).cluster
+    played = []
+    for rank in fold.live:
+        stage, replica = divmod(rank, 8)
+        script = Script().join(77, 16, rank)
+        tell(script, (1, 0), [replica, replica + 8])
+        script.split(1, colour=replica, key=rank)
+        kind = (NcclOpKind.SEND, NcclOpKind.RECV)[stage] if pairs else NcclOpKind.ALL_GATHER
+        words = {"comm": 2 + replica, "root": (1 - stage) * pairs, "dtype": FLOAT}
+        script.nccl(op(kind, 0, count=4 << 20, **words))
+        played.append(script.step().synchronise())
+    simulation, _ = play(played, replace(make_settings(16, 2), cluster=cluster, fold=fold))
+    images = whole_files(simulation.files())["fold.json"]["images"]
+    assert images["operations"] == 0
+    assert (images["spread_ns"] > 0, images["spread_share"] > 0) == (differ, differ)
 
 
 def test_witnesses_that_do_the_same_change_nothing() -> None:

@@ -164,3 +164,21 @@ def test_an_outside_wait_that_no_act_ended_lasts_as_long() -> None:
     assert approximations == Approximations(outside_waits=1)
     assert told(found, 1, WaitKind.RESUME) == [(resumed_ns, resumed_ns)]
     assert asked_ns < resumed_ns
+
+
+def test_when_values_were_sent_is_of_one_run() -> None:
+    """Under other settings the rank comes back with the act that woke it, also if it is earlier."""
+
+    def recorded(settings: Settings, values_ns: int = 0) -> dict[str, Any]:
+        sender = Script().gemm(k=1 << 14).synchronise(gap=30)
+        acts(sender)
+        waits = Script().gemm(gap=10)
+        waits.wait(WaitKind.RESUME, values_ns=values_ns)
+        played = [sender.synchronise(), waits.gemm(gap=70).synchronise()]
+        return OutsideRanks(played, settings, {1: 1}).run()
+
+    slow = slow_gpu(make_settings(2))
+    ((acted_ns, _),) = told(recorded(slow), 0, WaitKind.OUTSIDE)
+    files, expected = recorded(slow, acted_ns), recorded(make_settings(2))
+    assert files["digest"] == recorded(slow)["digest"] != expected["digest"]
+    assert again(files, make_settings(2))[0]["digest"] == expected["digest"]

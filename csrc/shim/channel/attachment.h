@@ -14,6 +14,7 @@ struct Attachment {
   std::uint32_t board_rows = 0;  // as they were at the start
   std::uint32_t rank = 0;
   Nanoseconds last_record_clock_ns = 0;  // guarded by the channel's lock
+  Nanoseconds values_ns = 0;  // likewise: when what a driver has waited for was sent, while the rank is aside
 };
 extern constinit Attachment attachment;
 

@@ -92,6 +92,8 @@ PH_EXPORT void begin_call_in_turn(Recipient to) noexcept;
 PH_EXPORT void end_call(Recipient to) noexcept;
 PH_EXPORT void begin_value_wait() noexcept;  // for values that other ranks are to send
 PH_EXPORT void end_value_wait() noexcept;
+// A driver has values that were sent at that time: if its rank is aside, it does not come back earlier.
+PH_EXPORT void note_values(Nanoseconds sent_ns) noexcept;
 PH_EXPORT void begin_nap() noexcept;
 PH_EXPORT void end_nap() noexcept;
 

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <ctime>
 #include <string>
+#include <utility>
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -86,6 +87,7 @@ Written write_cells(std::span<Record> records, std::string_view payload, const W
     resume.kind = RecordKind::Wait;
     resume.id = static_cast<std::uint32_t>(WaitKind::Resume);
     resume.host_gap_ns = static_cast<std::uint64_t>(gap_ns);
+    resume.arg[ResumeWaitArg::ValuesNs] = static_cast<std::uint64_t>(std::exchange(attachment.values_ns, 0));
     resume.arg[WaitArg::Slot] = claim->slot;
     put_bytes(cell, &resume, sizeof resume);
     channel.head.store(cell + 1, std::memory_order_release);
@@ -143,6 +145,12 @@ void tell_of_wait(WaitKind kind, std::uint32_t slot, std::uint64_t first, std::u
 }
 
 bool is_aside() noexcept { return attached() && attachment.channel->aside.load(std::memory_order_relaxed) != 0; }
+
+void note_values(Nanoseconds sent_ns) noexcept {
+  if (!is_driver() || !is_aside()) return;
+  const SharedLock lock(attachment.channel->lock);
+  attachment.values_ns = std::max(attachment.values_ns, sent_ns);
+}
 
 bool must_resume() noexcept { return is_driver() && (is_aside() || (attached() && alarm_is_due())); }
 

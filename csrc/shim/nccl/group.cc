@@ -139,6 +139,7 @@ void emit_launch(Communicator& comm, std::span<const Queued> launch, std::vector
     const std::uint64_t sequence = next_sequence(comm, queued.request);
     records.push_back(operation_record(comm, queued, sequence));
     values.push_back(value_operation(comm, queued.request, sequence));
+    if (carries_values(values.back())) records.front().flags = kNcclLaunchSendsValues;
   }
   Record& head = records.front();
   head.kind = RecordKind::NcclLaunch;

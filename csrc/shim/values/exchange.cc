@@ -32,12 +32,13 @@ constexpr Nanoseconds kRetryNs = 200'000;  // a full socket says nothing when it
 
 struct Header {
   MessageKey key;
+  Nanoseconds sent_ns;
   std::uint64_t total_bytes;
   std::uint64_t offset;
 };
 
 struct Assembly {
-  Bytes bytes;
+  Message message;
   std::size_t received = 0;
 };
 
@@ -82,9 +83,10 @@ void stash_datagram(const unsigned char* datagram, std::size_t size) {
   std::memcpy(&header, datagram, sizeof header);
   const std::size_t part = size - sizeof header;
   Assembly& assembly = exchange.stash[header.key];
-  assembly.bytes.resize(header.total_bytes);
+  assembly.message.sent_ns = header.sent_ns;
+  assembly.message.bytes.resize(header.total_bytes);
   if (header.offset + part > header.total_bytes) fail_internal("values: a datagram is beyond its message");
-  std::memcpy(assembly.bytes.data() + header.offset, datagram + sizeof header, part);
+  std::memcpy(assembly.message.bytes.data() + header.offset, datagram + sizeof header, part);
   assembly.received += part;
 }
 
@@ -139,12 +141,13 @@ void open_exchange() noexcept {
   if (bind(exchange.socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) < 0) fail("bind");
 }
 
-void send_message(std::uint32_t rank, const MessageKey& key, std::span<const unsigned char> bytes) noexcept {
+void send_message(std::uint32_t rank, const MessageKey& key, const Message& message) noexcept {
+  const std::span<const unsigned char> bytes = message.bytes;
   begin_call(rank + 1);  // it may be what that rank waits for
   std::size_t offset = 0;
   do {
     const auto part = bytes.subspan(offset, std::min(kFragmentBytes, bytes.size() - offset));
-    send_datagram(rank, {key, bytes.size(), offset}, part);
+    send_datagram(rank, {key, message.sent_ns, bytes.size(), offset}, part);
     offset += part.size();
   } while (offset < bytes.size());
   end_call(rank + 1);
@@ -152,16 +155,16 @@ void send_message(std::uint32_t rank, const MessageKey& key, std::span<const uns
 
 bool has_message(const MessageKey& key) noexcept {
   const auto entry = exchange.stash.find(key);
-  const bool has_come = entry != exchange.stash.end() && entry->second.received == entry->second.bytes.size();
+  const bool has_come = entry != exchange.stash.end() && entry->second.received == entry->second.message.bytes.size();
   return has_come || is_abandoned(key.communicator);
 }
 
-Bytes take_message(const MessageKey& key) noexcept {
+Message take_message(const MessageKey& key) noexcept {
   const auto entry = exchange.stash.find(key);
-  if (entry == exchange.stash.end() || entry->second.received != entry->second.bytes.size()) return {};
-  Bytes bytes = std::move(entry->second.bytes);
+  if (entry == exchange.stash.end() || entry->second.received != entry->second.message.bytes.size()) return {};
+  Message message = std::move(entry->second.message);
   exchange.stash.erase(entry);
-  return bytes;
+  return message;
 }
 
 void await_traffic() noexcept {

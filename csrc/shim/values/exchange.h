@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "protocol/nanoseconds.h"
 #include "shim/core/api.h"
 
 namespace ph {
@@ -27,15 +28,20 @@ struct MessageKey {
   auto operator<=>(const MessageKey&) const = default;
 };
 
+struct Message {
+  Bytes bytes;
+  Nanoseconds sent_ns = 0;  // in virtual time
+};
+
 void open_exchange() noexcept;
 
 // The first four are called by the value thread alone. An empty message means that the sender does not know the values.
 // Sends wait for nothing but room; a message to a rank that has ended is dropped.
-void send_message(std::uint32_t rank, const MessageKey& key, std::span<const unsigned char> bytes) noexcept;
+void send_message(std::uint32_t rank, const MessageKey& key, const Message& message) noexcept;
 // Whether the message has come, or never will because its communicator was abandoned.
 bool has_message(const MessageKey& key) noexcept;
 // Takes the message that has come; empty also when the communicator was abandoned.
-Bytes take_message(const MessageKey& key) noexcept;
+Message take_message(const MessageKey& key) noexcept;
 // Sleeps until a datagram has come or `wake_exchange` was called.
 void await_traffic() noexcept;
 

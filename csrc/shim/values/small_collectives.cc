@@ -29,7 +29,7 @@ std::size_t send_bytes(const SmallCollective& op) noexcept {
 
 // By what all its ranks agree on. Integers and bytes are what objects, indices and counts are sent as, gradients are
 // neither; the limit keeps a rank's memory in bounds.
-bool carries_values(const SmallCollective& op) noexcept {
+bool is_small(const SmallCollective& op) noexcept {
   constexpr std::size_t kMostIntegerBytes = 256u << 20;
   return send_bytes(op) <= (is_integral(op.type) ? kMostIntegerBytes : config().value_bytes);
 }
@@ -54,6 +54,7 @@ class Run {
       : op_(std::move(op)), chunk_(chunk_bytes(op_)), ranks_(ranks_of(op_)), hub_(hub_of(op_)) {}
 
   void begin() const {
+    time_ns_ = value_time_ns();
     switch (op_.kind) {
       case NcclOpKind::Send: return send(op_.root, MessageKind::PointToPoint, read_part(op_.send, chunk_));
       case NcclOpKind::Broadcast: return is_root() ? share(read_part(op_.send, chunk_)) : void();
@@ -86,6 +87,14 @@ class Run {
   }
 
   void finish() const {
+    take_values();
+    value_time_ns() = std::max(value_time_ns(), time_ns_);
+  }
+
+ private:
+  using Parts = std::vector<Part>;
+
+  void take_values() const {
     switch (op_.kind) {
       case NcclOpKind::Send: return;
       case NcclOpKind::Recv:
@@ -103,9 +112,6 @@ class Run {
     }
   }
 
- private:
-  using Parts = std::vector<Part>;
-
   bool is_root() const noexcept { return op_.rank == op_.root; }
   std::uint32_t stand_in(std::uint32_t place) const noexcept { return op_.stand_ins ? (*op_.stand_ins)[place] : place; }
   bool is_absent(std::uint32_t place) const noexcept { return stand_in(place) != place; }
@@ -122,11 +128,12 @@ class Run {
   }
   void send(std::uint32_t to, MessageKind kind, const Part& part) const {
     if (is_absent(to)) return;
-    Bytes message;
-    pack(part, message);
+    Message message{{}, time_ns_};
+    pack(part, message.bytes);
     send_message((*op_.members)[to], key(kind, op_.rank, to), message);
   }
-  void send_to_others(const Bytes& message) const {
+  void send_to_others(Bytes bytes) const {
+    const Message message{std::move(bytes), time_ns_};
     for (std::uint32_t to = 0; to < ranks_; ++to) {
       if (to != op_.rank && !is_absent(to))
         send_message((*op_.members)[to], key(MessageKind::Result, op_.rank, to), message);
@@ -139,8 +146,14 @@ class Run {
   }
   // Unknown if the communicator was abandoned.
   Part receive(std::uint32_t from, MessageKind kind) const {
-    Parts parts = unpack(take_message(key(kind, from, op_.rank)));
+    Parts parts = take(from, kind);
     return parts.empty() ? Part{} : std::move(parts.front());
+  }
+
+  Parts take(std::uint32_t from, MessageKind kind) const {
+    const Message message = take_message(key(kind, from, op_.rank));
+    time_ns_ = std::max(time_ns_, message.sent_ns);
+    return unpack(message.bytes);
   }
 
   Part chunk_to_send(std::size_t index) const {
@@ -202,7 +215,7 @@ class Run {
   void share(const Part& result) const {
     Bytes message;
     pack(result, message);
-    send_to_others(message);
+    send_to_others(std::move(message));
     write(0, result);
   }
 
@@ -236,9 +249,9 @@ class Run {
       parts = contributions();
       Bytes message;
       for (const Part& part : parts) pack(part, message);
-      send_to_others(message);
+      send_to_others(std::move(message));
     } else {
-      parts = unpack(take_message(key(MessageKind::Result, hub_, op_.rank)));
+      parts = take(hub_, MessageKind::Result);
       parts.resize(ranks_);
     }
     write_all(parts);
@@ -248,6 +261,7 @@ class Run {
   std::size_t chunk_;
   std::size_t ranks_;
   std::uint32_t hub_;
+  mutable Nanoseconds time_ns_ = 0;  // when it was issued, and all that it has taken was sent
 };
 
 // The operations of a group run at once: all send before any waits. One may wait for another of them, of another GPU.
@@ -301,15 +315,17 @@ void replace_absent_roots(std::vector<SmallCollective>& operations) {
 
 }  // namespace
 
+bool carries_values(const SmallCollective& op) noexcept { return op.count != 0 && is_small(op); }
+
 void issue_collectives(std::vector<SmallCollective> operations) noexcept {
   if (!attached()) return;
   replace_absent_roots(operations);
   const auto small = std::make_shared<Group>();
   for (SmallCollective& op : operations) {
     if (op.send != nullptr) note_large_use(op.send, send_bytes(op));
-    if (!carries_values(op)) {
+    if (!is_small(op)) {
       mark_unknown(op.receive, receive_bytes(op));
-    } else if (op.count != 0) {
+    } else if (carries_values(op)) {
       expect_known(op.receive, receive_bytes(op));
       small->add(std::move(op));
     }

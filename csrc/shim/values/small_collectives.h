@@ -35,6 +35,8 @@ struct SmallCollective {
   std::size_t count;
 };
 
+// Whether its ranks send each other what they know.
+PH_EXPORT bool carries_values(const SmallCollective& op) noexcept;
 // The operations of one NCCL group, in issue order. Those that are not small only make their results unknown.
 PH_EXPORT void issue_collectives(std::vector<SmallCollective> operations) noexcept;
 

@@ -2,6 +2,9 @@
 // one which waits for peers lets those pass that touch none of its memory. Streams do so on hardware: two collectives
 // on two streams, issued in opposite order by two ranks, both end.
 //
+// Values have times: that of the latest operation, on whatever rank, that they come from. Whether a value has come when a
+// thread asks for it is luck; its time is not. A rank that was set aside while it waited for values comes back then.
+//
 // An operation that needs no peer runs at once, on the thread that issues it, when nothing is queued before it.
 // One that waits for a peer runs on the value thread, which starts with the first communicator; everything
 // issued meanwhile queues up behind it.
@@ -35,6 +38,9 @@ void await_all_values(Nanoseconds patience_ns) noexcept;
 // needs none: it is not attached.
 PH_EXPORT void start_value_thread() noexcept;
 
+// When the values of the operation that runs are there, in virtual time: not before it was issued, nor before what it is
+// made of. An operation that takes messages has it later. For operations only.
+Nanoseconds& value_time_ns() noexcept;
 // What is known at the point that the queue has reached. For operations only.
 KnownRanges& known_now() noexcept;
 
