@@ -1,4 +1,4 @@
-"""PyTorch's elastic agent, in a program that starts it itself: it restarts nothing, and says so."""
+"""PyTorch's elastic agent, in a program that starts it: it restarts nothing, and says so."""
 
 from __future__ import annotations
 
