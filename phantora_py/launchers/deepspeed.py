@@ -50,6 +50,7 @@ DEEPSPEED = Table(
             "it starts many launches and measures them; compare configurations with phantora sweep"
         ),
     },
+    argparse=True,
 )
 
 

@@ -53,13 +53,15 @@ class Table:
     """The options of one launcher, by their long names without dashes.
 
     `abbreviates`: a beginning that only one has will do. `dashes`: what comes before a long name;
-    both `-` and `--` for launchers that tell them not apart.
+    both `-` and `--` for launchers that tell them not apart. `argparse`: the launcher is a Python
+    program, whose parser drops the first `--`, also directly after the program's name.
     """
 
     launcher: str
     options: Mapping[str, Option]
     abbreviates: bool = True
     dashes: tuple[str, ...] = ("--",)
+    argparse: bool = False
 
 
 @dataclass
@@ -141,7 +143,10 @@ def read_options(arguments: Sequence[str], table: Table) -> Given:
         if len(values) < option.values:
             raise UsageError(f"{table.launcher} {argument} needs a value.")
         given.values.setdefault(name, []).append(values)
-    given.rest = tuple(arguments[position:])
+    rest = list(arguments[position:])
+    if table.argparse and rest[1:2] == ["--"] and arguments[position - 1 : position] != ["--"]:
+        del rest[1]
+    given.rest = tuple(rest)
     return given
 
 

@@ -63,8 +63,10 @@ _OPTIONS: Mapping[str, Option] = {
     "print-completion": refused("it does not start a program"),
 }
 
-TORCHRUN = Table("torchrun", _OPTIONS)
-LAUNCH = Table("torch.distributed.launch", {**_OPTIONS, "use-env": honoured(values=0)})
+TORCHRUN = Table("torchrun", _OPTIONS, argparse=True)
+LAUNCH = Table(
+    "torch.distributed.launch", {**_OPTIONS, "use-env": honoured(values=0)}, argparse=True
+)
 
 
 def parse_torchrun(

@@ -24,6 +24,7 @@ from . import groups, remote_calls
 from .batches import Batches
 from .checkpoints import map_checkpoints
 from .counting import count_work, counts_work
+from .elastic_agents import ELASTIC_AGENT, tell_of_restarts
 from .execution_traces import ExecutionTrace
 from .expert_load import ExpertLoad
 from .grouped_products import GroupedProducts
@@ -98,6 +99,7 @@ def _hook(shim: ctypes.CDLL) -> _Runtime:
     after_import(CONFIG, compile_in_place)
     after_import(WORKERS, lock_in_workers)
     after_import("mpi4py.MPI", refuse_alone)
+    after_import(ELASTIC_AGENT, tell_of_restarts)
     for name, action in {
         **remote_calls.actions(),
         **groups.actions(shim, rank_runtime.run_dir),

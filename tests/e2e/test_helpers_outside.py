@@ -32,6 +32,7 @@ ENDS = {
     "poll a daemon's file": [1, -9],
     "poll a pool": [1, 3],
     "connection.wait": 1,
+    "poll queues": 3,
     "asyncio.sleep": 1,
     "poll a child in a thread": 1,
     "sleep beside a daemon": None,
@@ -58,7 +59,7 @@ def test_what_is_waited_for_is_ready_at_the_first_look(phantora: Phantora, tmp_p
         took = json.loads(run.output)
         assert {name: end for name, (end, _) in took.items()} == ENDS
         for name, (_, took_ns) in took.items():
-            if name in {"wait", "communicate", "select", "connection.wait"}:
+            if name in {"wait", "communicate", "select", "connection.wait", "poll queues"}:
                 assert took_ns <= FIRST_SLEEPS_NS, name
             else:
                 turns = 5 if name.endswith("thread") else 1

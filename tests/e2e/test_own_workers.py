@@ -60,6 +60,17 @@ def test_a_worker_that_fails(phantora: Phantora) -> None:
     assert "goes on" not in run.output
 
 
+@pytest.mark.parametrize("restarts", [0, 2])
+def test_a_launcher_that_would_restart_its_workers(phantora: Phantora, restarts: int) -> None:
+    """It says before that it cannot: the first failure ends the run."""
+    run = started(phantora, 2, "elastic_workers.py", str(restarts))
+    assert run.exit_code == 4
+    assert run.output.split("\n").count("attempt 0") == 2
+    assert "attempt 1" not in run.output
+    note = f"max_restarts={restarts} of torch.distributed.elastic is ignored: a rank that fails"
+    assert (note in run.errors) == (restarts > 0)
+
+
 @pytest.mark.parametrize(
     ("what", "said"),
     [

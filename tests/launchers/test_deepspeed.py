@@ -16,6 +16,7 @@ from sim_server.errors import UsageError
         (["--num_gpus=4", "--num_nodes=2", "x.py"], {"nodes": 2, "processes_per_node": 4}),
         (["--num_accelerators", "4", "x.py"], {"processes_per_node": 4}),
         (["--include", "localhost:0,2", "x.py"], {"processes_per_node": 2}),
+        (["x.py", "--", "--lr", "1"], {"program": ("x.py", "--lr", "1")}),
         (["--module", "pkg.train"], {"module": True, "program": ("pkg.train",)}),
         (["--no_python", "a.sh"], {"python": False}),
         (["--no_local_rank", "x.py"], {"local_rank_argument": None}),

@@ -24,6 +24,9 @@ from sim_server.errors import UsageError
         (["--local-ranks-filter", "0,2", "x.py"], {"shown_local_ranks": frozenset({0, 2})}),
         (["-r3", "-t", "1", "x.py"], {"program": ("x.py",)}),
         (["--", "x.py"], {"program": ("x.py",)}),
+        (["-m", "x", "--", "--lr", "1"], {"program": ("x", "--lr", "1")}),
+        (["x.py", "--lr", "--", "1"], {"program": ("x.py", "--lr", "--", "1")}),
+        (["--", "x.py", "--", "1"], {"program": ("x.py", "--", "1")}),
     ],
 )
 def test_options_are_understood(arguments: list[str], expected: dict[str, object]) -> None:

@@ -55,7 +55,8 @@ void TimedWait::begin(Nanoseconds left_ns, Until until, pthread_cond_t* conditio
   lead_ns_ = latest_virtual_ns() - now_ns;
   // A driver gets a nanosecond more, for who reads a clock must see that the time is over, also when its lead is at its farthest.
   deadline_ns_ = after(now_ns, left_ns_ + (left_ns_ > 0 && drives_clock() ? 1 : 0));
-  if (until != Until::Turn) note_wait();
+  // A look without waiting is a turn of a loop that polls, which must end as one that reads a clock only.
+  if (until != Until::Turn) left_ns_ > 0 ? note_wait() : grow_up();
   if (until == Until::Alarm && left_ns_ > 0 && sets_alarms() && !talks_to_strangers())
     alarm_.emplace(deadline_ns_, condition, mutex);
 }

@@ -4,7 +4,8 @@
 //    nanosecond each, up to 499 ns, and leave it alone: how often a framework looks at the clock while it waits for
 //    something outside differs from run to run. From the four thousandth read on, with no wait in between, each advances
 //    the host clock, so that loops which poll a clock end: by host.clock_read_ns, and by as much again for each ten
-//    thousand reads so far (SpinWatch). With `--host-time measured` a read first charges what the thread has computed. A sleep until
+//    thousand reads so far (SpinWatch). Before the four thousandth, and whenever there are twice as many, the rank's
+//    children do what they have to do, for the loop may poll for that. A poll without a time-out is no wait. With `--host-time measured` a read first charges what the thread has computed. A sleep until
 //    a deadline counts from the last reading, not from the host clock behind it, or luck would get into virtual time
 //    there. Python reads a clock whenever it takes a lock, and takes locks whenever it imports a module: such reads do
 //    not count.
@@ -29,6 +30,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <utility>
 
@@ -84,7 +86,9 @@ thread_local bool has_read = false;  // a clock, and what the read was for is no
 thread_local Nanoseconds lead_told_ns = 0;
 
 void count_read() noexcept {
-  if (clock_reads.note() < kFreeReads) return;
+  const std::uint64_t reads = clock_reads.note();
+  if (reads < kFreeReads) return;
+  if (reads % kFreeReads == 0 && std::has_single_bit(reads / kFreeReads)) let_children_work(1, real_clock_ns());
   const PendingClockRead kept;
   clock_reads.charge(config().clock_read_ns);
 }

@@ -11,12 +11,14 @@ import concurrent.futures
 import json
 import multiprocessing
 import multiprocessing.connection
+import queue
 import select
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -101,6 +103,21 @@ def in_connection() -> object:
     return len(multiprocessing.connection.wait([process.sentinel], TURN_S))
 
 
+def hand_over(results: multiprocessing.Queue[int]) -> None:
+    results.put(work(3))
+
+
+def poll_queues() -> object:
+    """Without a pause. Looking at an empty one ends when a clock has moved."""
+    context = multiprocessing.get_context("spawn")
+    results, nothing = context.Queue(), context.Queue()
+    context.Process(target=hand_over, args=(results,)).start()
+    while True:
+        for source in (nothing, results):
+            with suppress(queue.Empty):
+                return source.get_nowait()
+
+
 def in_asyncio() -> object:
     async def wait() -> int:
         process = await asyncio.create_subprocess_exec(sys.executable, "-S", "-c", WORK)
@@ -134,6 +151,7 @@ def main() -> None:
     measure("poll a daemon's file", poll_daemon)
     measure("poll a pool", poll_pool)
     measure("connection.wait", in_connection)
+    measure("poll queues", poll_queues)
     measure("asyncio.sleep", in_asyncio)
     measure("poll a child in a thread", lambda: in_thread(poll_child))
     measure("sleep beside a daemon", lambda: time.sleep(TURN_S))
