@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from phantora_runs import PROGRAMS, Phantora
 
@@ -11,8 +13,10 @@ PROGRAM = PROGRAMS / "throughput.py"
 
 
 @pytest.mark.parametrize("kinds", [("reentrant",), ("checkpoint",), ("ddp",)])
-def test_modules_change_no_time(phantora: Phantora, kinds: tuple[str, ...]) -> None:
-    """With and without them the history is the same; each layer has the phases that it goes by."""
+def test_modules_have_the_phases_that_they_go_by(
+    phantora: Phantora, kinds: tuple[str, ...]
+) -> None:
+    """Each layer; and the history is the same as without."""
     plain = phantora.run(["--ranks", "1"], [PROGRAM, *kinds])
     told = phantora.run(["--ranks", "1", "--modules"], [PROGRAM, *kinds])
     assert told.exit_code == 0, told.errors
@@ -31,6 +35,38 @@ def test_modules_change_no_time(phantora: Phantora, kinds: tuple[str, ...]) -> N
     assert found["named_share"] > 0.85  # Copies take long beside so small a model.
 
 
+@pytest.mark.parametrize(
+    ("wrapper", "mode"),
+    [("ddp", "eager"), ("fsdp", "eager"), ("ddp", "default"), ("fsdp", "default")],
+)
+def test_no_history_sees_that_modules_are_followed(
+    phantora: Phantora, wrapper: str, mode: str
+) -> None:
+    """Of eager and compiled programs, replicated and sharded ones."""
+    command: list[str | Path] = [PROGRAMS / "compiled.py", wrapper, mode]
+    plain = phantora.run(["--ranks", "2"], command)
+    told = phantora.run(["--ranks", "2", "--modules"], command)
+    assert told.exit_code == 0, told.errors
+    assert plain.summary["digest"] == told.summary["digest"]
+    paths = {(one["phase"], one["path"]) for one in told.summary["modules"]["scopes"]}
+    part = "Block.up" if mode == "eager" else "Block"
+    assert {("forward", part), ("backward", part), ("optimizer", "SGD")} <= paths
+
+
+def test_communication_belongs_to_the_module_that_it_serves(phantora: Phantora) -> None:
+    """Of a sharded model: what gathers the weights. PyTorch scatters the gradients of the outermost
+    module after the backward pass has left all modules.
+    """
+    told = phantora.run(["--ranks", "2", "--modules"], [PROGRAMS / "compiled.py", "fsdp", "eager"])
+    assert told.exit_code == 0, told.errors
+    moved_ns = {
+        (one["phase"], one["path"]): one["communication_ns"]
+        for one in told.summary["modules"]["scopes"]
+    }
+    assert moved_ns["forward", "Block"] > 0
+    assert moved_ns["backward", ""] > 0
+
+
 def test_a_module_that_fails_is_left(phantora: Phantora) -> None:
     """What follows its exception is no longer its work; shared modules keep their first name."""
     told = phantora.run(["--ranks", "1", "--modules"], [PROGRAMS / "modules.py"])
@@ -42,5 +78,8 @@ def test_a_module_that_fails_is_left(phantora: Phantora) -> None:
     assert launches["forward", "Net"] == pytest.approx(1)
     assert launches["forward", "Net.shared"] == pytest.approx(2)
     assert not any("twin" in path for _, path in launches)
+    assert launches["forward", ""] > 0  # the loss
+    assert launches["backward", "Net.shared"] >= 2
     assert launches["optimizer", "SGD"] > 0
     assert launches["optimizer", "clip_grad_norm_"] > 0
+    assert not any("unnamed" in path for _, path in launches)
