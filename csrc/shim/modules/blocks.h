@@ -13,12 +13,12 @@ namespace ph::modules {
 struct Block {
   std::uint64_t address;
   std::uint64_t bytes;
-  Nanoseconds begin_ns;     // when it was taken, by the host clock
-  std::uint64_t number;     // of all that were taken
-  std::uint32_t scope;      // it was taken for that, see channel/hooks.h
+  Nanoseconds begin_ns;  // when it was taken, by the host clock
+  std::uint64_t number;  // of all that were taken
+  std::uint32_t scope;  // it was taken for that, see channel/hooks.h
   std::uint32_t end_scope;  // it was given back in that; kInUse: it has not been
-  std::uint32_t kind;       // as Python has marked it; 0: it has not
-  std::uint32_t module;     // likewise
+  std::uint32_t kind;  // as Python has marked it; 0: it has not
+  std::uint32_t module;  // likewise
 };
 static_assert(sizeof(Block) == 48);
 inline constexpr std::uint32_t kInUse = ~std::uint32_t{0};
