@@ -34,7 +34,7 @@ _FindNames = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 
 
 class Modules:
-    """The hooks of one rank's process."""
+    """Of one rank's process."""
 
     def __init__(self, shim: ctypes.CDLL, run_dir: Path) -> None:
         self._shim = shim
@@ -44,6 +44,8 @@ class Modules:
         self._find_names = _FindNames(self._name_called)
         self._code: CodeType | None = None
         self._optimizers: dict[Any, int] = {}
+        # Functions that were imported before this process may have been a rank.
+        self._untold: list[tuple[int, str]] = []
         self.process = os.getpid()
         # With the GIL held, and without the time that it takes to give it back.
         self._calls = ctypes.PyDLL(None)
@@ -105,7 +107,7 @@ class Modules:
             return 0
         self._shim.ph_enter()
         try:
-            told: list[tuple[int, str]] = []
+            told, self._untold = self._untold, []
             for called in self._called():
                 outer = 0, ""
                 for module in called:
@@ -163,9 +165,8 @@ class Modules:
     # Beside modules
 
     def _watch_backward(self, autograd: Any) -> None:
-        for name in ("backward", "grad"):
-            usual = getattr(autograd, name)
-            setattr(autograd, name, self._within(lambda: _BACKWARD, usual))
+        for function in (autograd.backward, autograd.grad):
+            self._tell_function(function, _BACKWARD)
 
     def _watch_optimizers(self, module: Any) -> None:
         def before(optimizer: Any, *_: Any) -> None:
@@ -196,38 +197,35 @@ class Modules:
         self._look_at_memory()
 
     def _watch_clipping(self, utils: Any) -> None:
-        for name in ("clip_grad_norm_", "clip_grad_value_"):
-            usual = getattr(utils, name)
-            setattr(utils, name, self._within(functools.partial(self._optimizer, usual), usual))
+        for function in (utils.clip_grad_norm_, utils.clip_grad_value_):
+            number = self._number(function)
+            self._untold.append((number, function.__name__))
+            self._tell_function(function, number << _PHASE_BITS | _OPTIMIZER)
 
-    def _within(self, what: Callable[[], int], usual: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(usual)
-        def within(*arguments: Any, **options: Any) -> Any:
-            before = self._go_beside(what())
-            try:
-                return usual(*arguments, **options)
-            finally:
-                self._go_beside(before)
+    def _tell_function(self, function: Any, scope: int) -> None:
+        """Its frame is known by its code, as it is without what decorates it."""
+        while hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
+        self._calls.ph_scope_of_function(ctypes.c_void_p(id(function.__code__)), scope)
 
-        return within
-
-    def _optimizer(self, what: Any) -> int:
-        """`what`: a class or a function, which never goes."""
-        if what not in self._optimizers:
-            number = self._calls.ph_module_number(ctypes.c_void_p(id(what)), 0)
-            self._optimizers[what] = number << _PHASE_BITS | _OPTIMIZER
-            told = {"kind": "modules", "paths": [[number, what.__name__]]}
+    def _optimizer(self, kind: type) -> int:
+        if kind not in self._optimizers:
+            number = self._number(kind)
+            self._optimizers[kind] = number << _PHASE_BITS | _OPTIMIZER
+            told = {"kind": "modules", "paths": [[number, kind.__name__]]}
             self._shim.ph_statistics(json.dumps(told).encode())
-        return self._optimizers[what]
+        return self._optimizers[kind]
 
-    def _go_beside(self, what: int) -> int:
-        """What the thread did before."""
+    def _number(self, what: Any) -> int:
+        """`what`: a class or a function, which never goes."""
+        return int(self._calls.ph_module_number(ctypes.c_void_p(id(what)), 0))
+
+    def _go_beside(self, what: int) -> None:
         if os.getpid() != self.process:
-            return _OTHER
+            return
         self._calls.ph_enter()
-        before = int(self._calls.ph_work_beside(what))
+        self._calls.ph_work_beside(what)
         self._calls.ph_leave()
-        return before
 
 
 def _class_name(kind: type) -> str:

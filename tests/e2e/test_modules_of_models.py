@@ -60,6 +60,20 @@ def test_no_history_sees_that_modules_are_followed(
     assert {("forward", part), ("backward", part), ("optimizer", "SGD")} <= paths
 
 
+def test_no_graph_sees_that_modules_are_followed(phantora: Phantora, tmp_path: Path) -> None:
+    """Nothing is put around what begins backward passes: torch.compile would trace that."""
+    caches = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "caches")}
+    command: list[str | Path] = [PROGRAMS / "compiled_steps.py"]
+    options = ["--ranks", "1"]
+    cold = phantora.run(options, command, caches)
+    assert cold.exit_code == 0, cold.errors
+    plain = phantora.run(options, command, caches)
+    told = phantora.run([*options, "--modules"], command, caches)
+    assert told.exit_code == 0, told.errors
+    same = plain.summary["digest"] == told.summary["digest"]
+    assert same, "\n".join(map(str, differences(plain.path, told.path)))
+
+
 def test_communication_belongs_to_the_module_that_it_serves(phantora: Phantora) -> None:
     """Of a sharded model: what gathers the weights. PyTorch scatters the gradients of the outermost
     module after the backward pass has left all modules.

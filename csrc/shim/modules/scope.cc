@@ -1,7 +1,8 @@
 // Nothing is called per module, and a record says nothing more than a number: at a launch the thread's Python frames are
 // read as for its line (python/python_frame.cc), up to a call of nn.Module, whose `self` is the module. In a backward
 // pass there is no such frame. Then the node that autograd evaluates tells, by its number, when it was made (autograd.h),
-// and so for which module (made_nodes.h).
+// and so for which module (made_nodes.h). Functions that begin backward passes, or clip gradients, are found as modules
+// are: torch.compile would see a function put around them.
 //
 // A module that is seen for the first time gets a number. Its path is found by Python (phantora_py/rank/modules.py), which
 // the interpreter calls as soon as it may.
@@ -37,6 +38,14 @@ using AddPendingCall = int(PendingCall*, void*);
 
 std::atomic<bool> is_followed{false};
 const void* call_code = nullptr;  // of nn.Module.__call__
+
+// Functions whose own work, outside of modules that they call, is known.
+struct Function {
+  std::atomic<const void*> code{nullptr};
+  std::uint32_t scope = 0;
+};
+std::array<Function, 8> functions;  // from the first on; those that are free have no code
+
 PendingCall* find_names = nullptr;
 AddPendingCall* add_pending_call = nullptr;
 
@@ -92,17 +101,36 @@ std::uint32_t seen_number(const void* module) {
   return known.number;
 }
 
-// The module whose call is the innermost under way on this thread; nullptr: none.
-const void* called_module() noexcept {
+std::uint32_t scope_of_function(const void* code) noexcept {
+  for (const Function& one : functions) {
+    const void* const its = one.code.load(std::memory_order_acquire);
+    if (its == nullptr) return 0;
+    if (its == code) return one.scope;
+  }
+  return 0;
+}
+
+struct Called {
+  const void* module = nullptr;
+  std::uint32_t function_scope = 0;
+};
+
+// Which of them is the innermost call under way on this thread, if there is one.
+Called called() noexcept {
   python::Walk walk;
   while (const python::Frame* frame = walk.next()) {
-    if (frame->code == call_code) return python::first_local(*frame);
+    if (frame->code == call_code) return {.module = python::first_local(*frame)};
+    if (const std::uint32_t scope = scope_of_function(frame->code); scope != 0) return {.function_scope = scope};
   }
-  return nullptr;
+  return {};
 }
 
 // Outside of all calls of modules and all nodes.
-std::uint32_t scope_beside() noexcept {
+std::uint32_t scope_beside(std::uint32_t function_scope) noexcept {
+  if (function_scope != 0) {
+    after_model = AfterModel::No;
+    return function_scope;
+  }
   if (beside.scope != 0) return beside.scope;
   if (on_autograd_thread()) return scope_of(Phase::Backward, 0);
   const Node next = next_node();
@@ -117,7 +145,7 @@ bool modules::are_followed() noexcept { return is_followed.load(std::memory_orde
 
 std::uint32_t current_scope() noexcept {
   if (!are_followed()) return 0;
-  const void* const module = called_module();
+  const auto [module, function_scope] = called();
   Node node{};
   const bool is_backward = evaluated_node(node);
   if (module != nullptr) {
@@ -127,7 +155,7 @@ std::uint32_t current_scope() noexcept {
     after_model = AfterModel::Maybe;
     return scope_of(Phase::Forward, number);
   }
-  if (!is_backward || (beside.is_within && beside.node == node)) return scope_beside();
+  if (!is_backward || (beside.is_within && beside.node == node)) return scope_beside(function_scope);
   if (node.sequence != kNoSequence) last_made_by = maker_of(node);
   return scope_of(Phase::Backward, last_made_by);
 }
@@ -151,7 +179,18 @@ PH_EXPORT int ph_follow_modules(const void* code, int (*find_names)(void*), std:
 }
 PH_EXPORT void ph_follow_no_modules() noexcept { ph::is_followed.store(false); }
 
-PH_EXPORT const void* ph_called_module() noexcept { return ph::called_module(); }
+PH_EXPORT const void* ph_called_module() noexcept { return ph::called().module; }
+
+// What a function with this code issues is for `scope`, as a record says it.
+PH_EXPORT void ph_scope_of_function(const void* code, std::uint32_t scope) noexcept {
+  const std::lock_guard lock(ph::mutex);
+  for (ph::Function& one : ph::functions) {
+    if (one.code.load() != nullptr) continue;
+    one.scope = scope;
+    one.code.store(code, std::memory_order_release);
+    return;
+  }
+}
 
 // `outer`: the number of the module that it is part of; 0: none.
 PH_EXPORT std::uint32_t ph_module_number(const void* module, std::uint32_t outer) noexcept {
@@ -168,14 +207,11 @@ PH_EXPORT void ph_forget_module(const void* module) noexcept {
   ph::forgotten.fetch_add(1, std::memory_order_acq_rel);
 }
 
-// What this thread does from now on beside calls of modules and nodes of autograd, as a record says it. Returns what it
-// did before.
-PH_EXPORT std::uint32_t ph_work_beside(std::uint32_t scope) noexcept {
-  const ph::Beside before = ph::beside;
+// What this thread does from now on beside calls of modules and nodes of autograd, as a record says it.
+PH_EXPORT void ph_work_beside(std::uint32_t scope) noexcept {
   ph::beside = {.scope = scope};
   ph::beside.is_within = scope != 0 && ph::modules::evaluated_node(ph::beside.node);
   ph::after_model = ph::AfterModel::No;
-  return before.scope;
 }
 
 }  // extern "C"
