@@ -48,8 +48,8 @@ CHECKED_FOR_FAULTS = [
     *(
         f"csrc/shim/{folder}"
         for folder in (
-            *("channel", "core", "graph", "host_time", "memory", "profiling", "python"),
-            *("streams", "waiting"),
+            *("channel", "core", "graph", "host_time", "memory", "modules", "profiling"),
+            *("python", "streams", "waiting"),
         )
     ),
 ]

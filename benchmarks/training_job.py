@@ -52,12 +52,12 @@ class Cost:
     all_cpu_s: float
 
 
-def run_phantora(job: Job) -> Cost:
-    """The job under `phantora run`."""
+def run_phantora(job: Job, *further: str) -> Cost:
+    """The job under `phantora run`, with `further` options."""
     phantora = [str(Path(sys.executable).with_name("phantora")), "run", "--cluster", "h100"]
     with tempfile.TemporaryDirectory() as directory:
         notes = Path(directory)
-        options = ["--quiet", "--ranks", str(job.ranks), "-o", str(notes / "run.phr")]
+        options = ["--quiet", "--ranks", str(job.ranks), "-o", str(notes / "run.phr"), *further]
         command = [*phantora, *options, "--", *job.command(notes)]
         process = psutil.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         return _watch([process], job, notes, to_end=True)

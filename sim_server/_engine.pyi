@@ -309,6 +309,10 @@ class Engine:
         end at `time_ns` or later; the order of those that end at one time depends on delivery only
         between ranks.
         """
+    def take_scopes(self) -> np.ndarray:
+        """Since the last call, where ranks began to issue work for another module or in another
+        phase: rows of scopes/N.npy, those of a rank in the order of their issue.
+        """
     @property
     def span_count(self) -> int:
         """How many rows `take_spans` would return."""

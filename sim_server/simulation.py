@@ -296,6 +296,7 @@ class Simulation:
             return
         self.log.pass_time(before_ns)
         spans = self._engine.take_spans()
+        self.log.scopes.add(self._engine.take_scopes())
         self._steady_watch.see(spans)
         self.log.history.add_spans(spans, before_ns)
 
@@ -305,6 +306,7 @@ class Simulation:
         if not watch.is_due(now_ns, engine.oldest_issue_ns):
             return
         spans = engine.take_spans()
+        self.log.scopes.add(engine.take_scopes())
         watch.see(spans)
         steady = watch.judge(now_ns, engine.oldest_issue_ns)
         if steady is None or not self._until_steady:

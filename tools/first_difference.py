@@ -94,6 +94,7 @@ def steps(data: RunData, rank: int) -> Iterator[Step]:
         kind = RecordKind(record["kind"])
         wait = WaitKind(record["id"]) if kind is RecordKind.WAIT else None
         args = named_args(kind, record["arg"].tolist(), wait)
+        args.pop("scope", None)  # for whom work is issued decides no time
         if kind.has_payload:
             payload = stream[position : position + args["bytes"]].decode()
             position += payload_cells(args["bytes"]) * CELL_BYTES

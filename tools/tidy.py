@@ -64,7 +64,7 @@ INCLUDES = (
     ("csrc/engine", "csrc/shim/core", "csrc/shim/kernels"),
     ("csrc/network", "csrc/shim/channel"),
     ("csrc/shim/python", "csrc/shim/graph"),
-    ("csrc/shim/host_time",),
+    ("csrc/shim/host_time", "csrc/shim/modules"),
     ("csrc/shim/values", "csrc/shim/libc", "csrc/shim/counting"),
     ("csrc/shim/profiling",),
     ("csrc/shim/memory", "csrc/shim/waiting"),

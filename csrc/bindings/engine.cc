@@ -42,12 +42,13 @@ std::unique_ptr<ph::Engine> make_engine(std::uint32_t ranks, std::uint32_t sm_co
   return std::make_unique<ph::Engine>(ph::Settings{.ranks = ranks, .live = live.value_or(all), .gpu = gpu});
 }
 
-py::array take_spans(ph::Engine& engine) {
-  auto spans = std::make_unique<std::vector<ph::Span>>(engine.take_spans());
-  const auto size = static_cast<py::ssize_t>(spans->size());
-  ph::Span* data = spans->data();
-  const py::capsule owner(spans.release(), [](void* held) { delete static_cast<std::vector<ph::Span>*>(held); });
-  return py::array_t<ph::Span>(size, data, owner);
+template <typename Row>
+py::array array_of(std::vector<Row>&& taken) {
+  auto rows = std::make_unique<std::vector<Row>>(std::move(taken));
+  const auto size = static_cast<py::ssize_t>(rows->size());
+  Row* data = rows->data();
+  const py::capsule owner(rows.release(), [](void* held) { delete static_cast<std::vector<Row>*>(held); });
+  return py::array_t<Row>(size, data, owner);
 }
 
 // Python lines are whatever bytes the programs' files have for names.
@@ -175,6 +176,7 @@ void bind_results(py::module_& module) {
 
 PYBIND11_MODULE(_engine, module) {
   PYBIND11_NUMPY_DTYPE(ph::Span, rank, kind, device, stream, id, issue_ns, start_ns, end_ns);
+  PYBIND11_NUMPY_DTYPE(ph::ScopeChange, rank, scope, issue_ns);
   py::register_exception<ph::MalformedInput>(module, "MalformedInput", PyExc_ValueError);
   bind_results(module);
   module.def("operation_name", [](std::uint8_t kind) { return ph::name(static_cast<ph::NcclOpKind>(kind)); });
@@ -240,6 +242,7 @@ PYBIND11_MODULE(_engine, module) {
       .def("host_waits", &Engine::host_waits)
       .def("oldest_issue_ns", &Engine::oldest_issue_ns, py::arg("rank"))
       .def("last_site", &Engine::last_site, py::arg("rank"))
-      .def("take_spans", &take_spans)
+      .def("take_spans", [](Engine& engine) { return array_of(engine.take_spans()); })
+      .def("take_scopes", [](Engine& engine) { return array_of(engine.take_scopes()); })
       .def_property_readonly("span_count", &Engine::span_count);
 }

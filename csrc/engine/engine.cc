@@ -249,5 +249,6 @@ std::vector<HostWait> Engine::host_waits() const {
 }
 
 std::vector<Span> Engine::take_spans() { return std::exchange(world_.spans, {}); }
+std::vector<ScopeChange> Engine::take_scopes() { return std::exchange(world_.scopes, {}); }
 
 }  // namespace ph

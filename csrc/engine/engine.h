@@ -57,6 +57,7 @@ class Engine {
   Nanoseconds oldest_issue_ns(std::uint32_t index) const { return rank(index).oldest_issue_ns(); }
   std::uint32_t last_site(std::uint32_t index) const { return rank(index).last_site(); }  // 0: unknown
   std::vector<Span> take_spans();
+  std::vector<ScopeChange> take_scopes();  // in the order of each rank's records
   std::size_t span_count() const { return world_.spans.size(); }
 
  private:

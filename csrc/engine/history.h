@@ -134,4 +134,11 @@ struct Span {
   Nanoseconds end_ns;
 };
 
+// From here on a rank issues work for another module, or in another phase, laid out as a row of scopes/N.npy.
+struct ScopeChange {
+  std::uint32_t rank;
+  std::uint32_t scope;
+  Nanoseconds issue_ns;
+};
+
 }  // namespace ph

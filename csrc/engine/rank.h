@@ -32,6 +32,7 @@ struct World {
   Sites sites;
   Operations operations;
   std::vector<Span> spans;
+  std::vector<ScopeChange> scopes;
   Stop stop;
   std::uint64_t launches = 0;  // that have arrived
   std::uint64_t stirs = 0;     // events that may wake a rank: acts outside, answers to drivers, ends
@@ -150,6 +151,7 @@ class Rank {
 
   // rank_feed.cc
   void take(const RecordsReader::Unit& unit, std::vector<Announcement>& announcements);
+  void note_scope(const Record& record);
   void check_work(const Record& record, const Queued& queued);
   void check_transfer(const Rate& rate, const Record& record);
   void check_operation(const Record& record);
@@ -214,6 +216,7 @@ class Rank {
   std::size_t queue_head_ = 0;
   std::array<Wait, kReplySlots> waits_{};
   std::uint64_t wait_serial_ = 0;
+  std::uint32_t last_scope_ = 0;  // of the last work; see NcclLaunchArg::Scope
   std::uint32_t last_site_ = 0;  // of the last call whose Python line is known
   std::vector<DueWait> queries_;      // in order of time, and so are
   std::vector<DueWait> helper_acts_;  // not in the queue: they do not wait until what their rank issued may happen

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <sstream>
+#include <utility>
 
 #include "engine/names.h"
 #include "engine/rank.h"
@@ -44,6 +45,7 @@ void Rank::take(const RecordsReader::Unit& unit, std::vector<Announcement>& anno
     fed_ns_ += static_cast<Nanoseconds>(record.host_gap_ns);
     Queued queued{fed_ns_,       kNone,       record.id,    record.site,
                   record.device, record.kind, record.flags, std::to_array(record.arg)};
+    note_scope(record);
     switch (record.kind) {
       case RecordKind::StreamCreate:
         if (!streams_.create(record.stream, record.device, record.flags & kStreamNonBlocking))
@@ -87,6 +89,15 @@ void Rank::take(const RecordsReader::Unit& unit, std::vector<Announcement>& anno
     if (was_running && !background && !returns && fed_ns_ < world_.now_ns)
       throw BrokenInvariant("a running rank issued work before the time it had guaranteed");
   }
+}
+
+// All records of work have it at the same place.
+void Rank::note_scope(const Record& record) {
+  if (record.kind != RecordKind::Kernel && record.kind != RecordKind::Copy && record.kind != RecordKind::Fill &&
+      record.kind != RecordKind::NcclLaunch)
+    return;
+  const auto scope = static_cast<std::uint32_t>(record.arg[KernelArg::Scope]);
+  if (std::exchange(last_scope_, scope) != scope) world_.scopes.push_back({rank_, scope, fed_ns_});
 }
 
 void Rank::check_work(const Record& record, const Queued& queued) {

@@ -185,13 +185,13 @@ struct StreamCreateArg {
   enum : std::size_t { Priority = 0 };
 };
 struct KernelArg {
-  enum : std::size_t { Activity = 4 };
+  enum : std::size_t { Scope = 3, Activity = 4 };
 };
 struct CopyArg {
-  enum : std::size_t { Bytes = 0, Activity = 4 };
+  enum : std::size_t { Bytes = 0, Scope = 3, Activity = 4 };
 };
 struct FillArg {
-  enum : std::size_t { Bytes = 0, Activity = 4 };
+  enum : std::size_t { Bytes = 0, Scope = 3, Activity = 4 };
 };
 struct EventRecordArg {
   enum : std::size_t { Instance = 0, Released = 1 };
@@ -200,7 +200,7 @@ struct StreamWaitArg {
   enum : std::size_t { Instance = 0 };
 };
 struct NcclLaunchArg {
-  enum : std::size_t { Operations = 0, Activity = 4 };
+  enum : std::size_t { Operations = 0, Scope = 3, Activity = 4 };
 };
 struct NcclOpArg {
   enum : std::size_t { Count = 0, Dtype = 1, Reduction = 2, Root = 3, Sequence = 4 };

@@ -56,6 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(docs/traces.md)",
     )
     view.add_argument(
+        "--memory-snapshot",
+        type=Path,
+        metavar="OUT",
+        help="write what PyTorch's memory held at its peak, by module and kind, for "
+        "pytorch.org/memory_viz (docs/report.md); of a run with --modules",
+    )
+    view.add_argument(
         "--kernels",
         action="store_true",
         help="list kernels by class, tier and share of time, the least certain first",
@@ -120,6 +127,8 @@ def run(arguments: argparse.Namespace) -> int:
         _write_trace(data, arguments)
     elif arguments.chakra is not None:
         _write_chakra(data, arguments.chakra)
+    elif arguments.memory_snapshot is not None:
+        _write_snapshot(data, arguments.memory_snapshot)
     elif arguments.rank is not None:
         _print_log(data, arguments.rank)
     elif arguments.json:
@@ -155,7 +164,8 @@ def _told(texts: Sequence[str], ranks: int) -> dict[str, Taken]:
 def _asked(data: RunData, arguments: argparse.Namespace) -> Asked:
     """Raises: UsageError for what the chosen view does not show, or the run does not allow."""
     goal = _goal(data, arguments)
-    is_other_view = arguments.trace is not None or arguments.rank is not None or arguments.kernels
+    others = (arguments.trace, arguments.rank, arguments.memory_snapshot)
+    is_other_view = arguments.kernels or any(one is not None for one in others)
     if is_other_view and (arguments.sensitivity or goal is not None):
         option = "--sensitivity" if arguments.sensitivity else "an amount, a price or a power"
         raise UsageError(f"{option} goes with the report itself, --json or --html.")
@@ -218,6 +228,12 @@ def _write_chakra(data: RunData, directory: Path) -> None:
     files = write_chakra(data, directory)
     size = size_text(sum(file.stat().st_size for file in files))
     print(f"Wrote {directory} ({len(files)} files, {size})")
+
+
+def _write_snapshot(data: RunData, path: Path) -> None:
+    from phantora_py.report.memory_snapshot import write_snapshot  # noqa: PLC0415 - as above
+
+    print(f"Wrote {path} ({size_text(write_snapshot(data, path))})")
 
 
 def _print_log(data: RunData, rank: int) -> None:

@@ -25,6 +25,7 @@ from phantora_py.compare.json_types import (
     SpeedUpJson,
     Throughput,
 )
+from phantora_py.compare.module_changes import changed_modules
 from phantora_py.compare.quantities import Prices, Work, hourly_cost
 from phantora_py.compare.work import (
     CollectiveTotal,
@@ -288,6 +289,7 @@ def _changes(first: Configuration, run: Configuration) -> Changes:
             }
             for one in collective_changes(first.done, run.done)
         ],
+        "modules": changed_modules(first.summary["modules"], run.summary["modules"]),
     }
 
 

@@ -144,6 +144,23 @@ class ChangedCollective(TypedDict):
     this: CollectiveFigures
 
 
+class ModuleFigures(TypedDict):
+    """Of a module in a phase, without modules in it: of a mean GPU and iteration."""
+
+    launches: float
+    gpu_ns: float
+    exposed_ns: float
+
+
+class ChangedModule(TypedDict):
+    """A module of either run, in a phase."""
+
+    phase: str
+    path: str
+    first: ModuleFigures
+    this: ModuleFigures
+
+
 class Changes(TypedDict):
     """What differs between a run and the first."""
 
@@ -154,6 +171,8 @@ class Changes(TypedDict):
     kernels: list[ChangedKernel]
     collectives: list[ChangedCollective]
     """What grew most first."""
+    modules: list[ChangedModule]
+    """All of them, as phases and modules follow each other; none unless both runs know them."""
 
 
 class Verdict(TypedDict):

@@ -23,6 +23,7 @@ from phantora_py.compare.json_types import (
     ComparedRun,
     JudgedComparison,
 )
+from phantora_py.compare.module_changes import flame_levels
 from phantora_py.report.page.template import fill
 
 _ASSETS = Path(__file__).parent / "assets"
@@ -52,7 +53,12 @@ def _changes(first: ComparedRun, changes: Changes) -> dict[str, Any]:
     """Rows of the tables; those that moved by less than the least that the terminal shows are
     counted alone.
     """
-    shown: dict[str, Any] = {"name": changes["name"], "inputs": changes["inputs"], "left_out": 0}
+    shown: dict[str, Any] = {
+        "name": changes["name"],
+        "inputs": changes["inputs"],
+        "flame": flame_levels(changes["modules"]),
+        "left_out": 0,
+    }
     # Tables of several types, gone through alike.
     tables: list[tuple[str, Sequence[Any], Callable[[Any], str], str]] = [
         ("kernel_classes", changes["kernel_classes"], kernel_text, "time_ns"),

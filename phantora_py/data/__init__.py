@@ -7,9 +7,7 @@ for. What grows with the run is in pieces, which are put together here.
 from __future__ import annotations
 
 import json
-import struct
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -19,20 +17,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from phantora_py.data import array_checks
 from phantora_py.data.arrays import read_array
-from phantora_py.data.broken_archive import BrokenArchive
+from phantora_py.data.broken_archive import UNREADABLE, BrokenArchive
 from phantora_py.data.rows import Allocation, Batch
 from phantora_py.data.schema import (
-    check_link_use,
     check_run,
     check_sizes,
-    check_spans,
     member_checks,
 )
 from phantora_py.data.told import Told
 from sim_server.errors import UsageError
 from sim_server.files.schema import Check, Fault, anything, parse
 from sim_server.log.history import KERNEL_SPAN, SPAN_TYPE
+from sim_server.log.scopes import BLOCK_TYPE, SCOPE_TYPE
 from sim_server.network.link_use import USE_TYPE
 from sim_server.settings import Settings
 
@@ -53,13 +51,6 @@ END_KEYS = (
     "resimulation",
 )
 """What only run.json has: start.json is without."""
-
-
-# What zipfile raises for an archive that it cannot read.
-_UNREADABLE = (
-    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError),
-    *(OverflowError, RuntimeError, ValueError),
-)
 
 
 class RunData:
@@ -130,6 +121,7 @@ class RunData:
                 self._json(name)
         _ = self.settings, self.spans, self.link_use, self.timings, self.operations
         _ = self.markers, self.allocations, self.link_loads, self.memory
+        _ = self.scopes, self.peak_blocks
 
     @contextmanager
     def _damage(self, name: str) -> Iterator[None]:
@@ -149,7 +141,7 @@ class RunData:
             ) from error
         except OSError as error:
             raise UsageError(f"{self.path} cannot be read: {error.strerror}") from error
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             self.broke_off = True
             broken = BrokenArchive(self.path)
             if broken.cut or "run.json" in broken.namelist():
@@ -212,7 +204,7 @@ class RunData:
         """Finished work and host waits: one structured row each, sorted by rank and issue time."""
         rows = self._arrays("spans", SPAN_TYPE)
         with self._damage("spans"):
-            check_spans(rows, self.ranks, len(self._timing_rows), self.operations)
+            array_checks.check_spans(rows, self.ranks, len(self._timing_rows), self.operations)
         rows = self.told.spans(rows)
         # `take` copies whole rows, an index would go field by field.
         return rows.take(np.lexsort([rows["issue_ns"], rows["rank"]]))
@@ -278,7 +270,7 @@ class RunData:
         """
         uses = self._arrays("link_use", USE_TYPE)
         with self._damage("link_use"):
-            check_link_use(uses, len(self.link_loads))
+            array_checks.check_link_use(uses, len(self.link_loads))
         return uses
 
     @cached_property
@@ -346,16 +338,33 @@ class RunData:
         return sorted(self.told.rows(rows), key=lambda row: row[:2])
 
     @cached_property
-    def modules(self) -> list[tuple[int, int, str, str]]:
-        """From when on work was issued for a module: rank, host time in ns, phase (one of PHASES),
-        path of the module; those of one rank in order.
+    def scopes(self) -> npt.NDArray[np.void]:
+        """Where ranks began to issue work for another module or in another phase: by rank, those of
+        one in their order.
 
         Empty without `--modules`, and in files of earlier versions.
         """
-        rows = [
-            (rank, time_ns, phase, path) for rank, time_ns, phase, path in self._rows("modules")
-        ]
-        return sorted(self.told.rows(rows), key=lambda row: row[:2])
+        rows = self._arrays("scopes", SCOPE_TYPE)
+        with self._damage("scopes"):
+            array_checks.check_scopes(rows, self.ranks)
+        rows = self.told.spans(rows)
+        return rows[np.argsort(rows["rank"], kind="stable")]
+
+    @cached_property
+    def peak_blocks(self) -> npt.NDArray[np.void]:
+        """What PyTorch's allocators had handed out at their peaks, by rank, device and time.
+
+        Empty without `--modules`, if the run broke off, and in files of earlier versions.
+        """
+        rows = self._arrays("peak_blocks", BLOCK_TYPE)
+        with self._damage("peak_blocks"):
+            array_checks.check_blocks(rows, self.ranks)
+        return self.told.spans(rows)
+
+    @cached_property
+    def modules(self) -> dict[tuple[int, int], str]:
+        """By rank and number the paths of modules, and the names of optimizers' classes."""
+        return {(rank, number): path for rank, number, path in self._rows("modules")}
 
     @cached_property
     def data_parallel(self) -> list[dict[str, Any]]:
@@ -475,7 +484,7 @@ class RunData:
                 f"{self.path} is not a data file of phantora, or of a run that broke off: it has "
                 f"no {name}"
             ) from error
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             raise UsageError(f"{self.path} is damaged: {name}: {error}") from error
         except OSError as error:
             raise UsageError(f"{self.path} cannot be read: {error.strerror}") from error

@@ -19,6 +19,12 @@ _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 _SIGNATURE = b"PK\3\4"
 _DIRECTORY = b"PK\1\2"
 
+# What zipfile raises for an archive that it cannot read.
+UNREADABLE = (
+    *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, NotImplementedError),
+    *(OverflowError, RuntimeError, ValueError),
+)
+
 
 @dataclass(frozen=True)
 class _Member:

@@ -8,6 +8,10 @@ BATCH_SOURCES = ("embedding", "graph", "loader")
 """By what a rank tells of a batch, the one to be believed first (phantora_py/rank/batches.py)."""
 PHASES = ("forward", "recomputation", "backward", "optimizer", "other")
 """Of training, in which a rank issues work (phantora_py/rank/modules.py)."""
+NUMBERED_PHASES = ("other", *PHASES[:-1])
+"""As records have them (csrc/shim/modules/scope.cc)."""
+HELD = ("", "parameters", "gradients", "optimizer", "buffers")
+"""What a block of memory is, as phantora_py/rank/module_memory.py numbers it; "": nobody said."""
 
 
 class Allocation(NamedTuple):

@@ -155,9 +155,10 @@ class _Runtime:
         recomputation = Recomputation(shim)
         self._batches = Batches(shim, recomputation)
         self._trace = ExecutionTrace(shim, run_dir)
+        self._modules = Modules(shim, run_dir)
         self._watches = (
             *(StepMarks(shim, run_dir), recomputation, self._batches),
-            *(MemoryKinds(shim, run_dir), Modules(shim, run_dir, recomputation)),
+            *(MemoryKinds(shim, run_dir), self._modules),
         )
         self._ordinals: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._optimizers = 0
@@ -275,6 +276,7 @@ class _Runtime:
         cuda = _initialised_cuda()
         if cuda is not None:
             self._tell_memory(range(cuda.device_count()))
+            self._modules.end()
         if self._host_tensors is not None:
             self._shim.ph_statistics(json.dumps(self._host_tensors.statistics()).encode())
         if self._small_operations is not None:

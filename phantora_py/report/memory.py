@@ -90,6 +90,12 @@ def memory_peak(data: RunData, series: MemorySeries) -> Peak:
     )
 
 
+def live_at(data: RunData, rank: int, device: int, time_ns: int) -> list[Allocation]:
+    """What a rank had taken of a device at a time of its host."""
+    events = _by_device(data).get((rank, device), [])
+    return _live(data, [event for event in events if event.time_ns <= time_ns])
+
+
 def _by_device(data: RunData) -> dict[tuple[int, int], list[Allocation]]:
     found: dict[tuple[int, int], list[Allocation]] = {}
     for event in data.allocations:

@@ -1,7 +1,7 @@
 """Where the time of GPUs goes in the model: by the module for which work was issued, and phase.
 
-A rank marks when it begins to issue work for a module (phantora_py/rank/modules.py). Work belongs
-to the last mark before its issue, whenever it runs.
+A rank tells with its work for which module it issues it (csrc/shim/modules/scope.cc); the data file
+has when that changed. Work belongs to the module of its issue, whenever it runs.
 """
 
 from __future__ import annotations
@@ -13,14 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from phantora_py.data import RunData
-from phantora_py.data.rows import PHASES
+from phantora_py.data.rows import NUMBERED_PHASES, PHASES
 from phantora_py.report.exposed import exposed_spans
 from phantora_py.report.gpus import gpu_spans, run_gpus
 from phantora_py.report.window import Window
 from sim_server.log.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN
+from sim_server.log.scopes import PHASE_BITS
 
 OTHER = PHASES[-1], ""
 """Of what was issued for no module and in no phase."""
+UNNAMED = "(unnamed)"
+"""The path of a module that was gone before it could be asked for its name."""
 
 
 @dataclass
@@ -40,20 +43,17 @@ class ScopeTimes:
 
 
 def scope_times(data: RunData, window: Window) -> dict[tuple[str, str], ScopeTimes]:
-    """By phase and path. Empty without marks, and if no host time passes: then nobody can tell
-    which work was issued after which mark.
+    """By phase and path. Empty if ranks told of none, and if no host time passes: then nobody can
+    tell which work was issued when.
     """
-    if not data.modules or data.run["host_time"] == "off":
+    if not len(data.scopes) or data.run["host_time"] == "off":
         return {}
-    marks: dict[int, list[tuple[int, tuple[str, str]]]] = defaultdict(list)
-    for rank, time_ns, phase, path in data.modules:
-        marks[rank].append((time_ns, (phase, path)))
     gpus = run_gpus(data)
     whole = sum(data.told.ranks_of(gpu.rank) for gpu in gpus) * max(window.iterations, 1)
     found: dict[tuple[str, str], ScopeTimes] = defaultdict(ScopeTimes)
     for gpu in gpus:
         weight = data.told.ranks_of(gpu.rank) / whole
-        scopes = _Scopes(marks[gpu.rank])
+        scopes = _Scopes(data, gpu.rank)
         spans = window.ended_in(gpu_spans(data, gpu))
         spans = spans[(spans["kind"] != HOST_WAIT_SPAN) & (spans["kind"] != COMMUNICATION_SPAN)]
         lasted_ns = spans["end_ns"] - spans["start_ns"]
@@ -72,19 +72,34 @@ def scope_times(data: RunData, window: Window) -> dict[tuple[str, str], ScopeTim
 class _Scopes:
     """What a rank issued work for, from when on."""
 
-    def __init__(self, marks: list[tuple[int, tuple[str, str]]]) -> None:
-        self._times_ns = np.array([time_ns for time_ns, _ in marks], np.int64)
-        self._names = [OTHER, *(scope for _, scope in marks)]
+    def __init__(self, data: RunData, rank: int) -> None:
+        begin, end = np.searchsorted(data.scopes["rank"], [rank, rank + 1])
+        rows = data.scopes[begin:end]
+        self._times_ns = rows["issue_ns"]
+        numbers, which = np.unique(np.append(0, rows["scope"]), return_inverse=True)
+        self._which = which
+        """Of the time before each row, and after the last: an index of the names."""
+        self._names = [_scope(data, rank, int(number)) for number in numbers]
 
     def sums(
         self, spans: npt.NDArray[np.void], *values: npt.NDArray[np.int64]
     ) -> list[tuple[tuple[str, str], list[float]]]:
         """Of each scope's spans, for each of the `values` ([spans]) their sum."""
-        # As marks of iterations: what is issued at that time was issued before.
-        places = np.searchsorted(self._times_ns, spans["issue_ns"], side="left")
+        places = self._which[np.searchsorted(self._times_ns, spans["issue_ns"], side="right")]
         used = np.unique(places)
         sums = [np.bincount(places, one, len(self._names))[used].tolist() for one in values]
         return [
             (self._names[place], list(row))
             for place, *row in zip(used.tolist(), *sums, strict=True)
         ]
+
+
+def _scope(data: RunData, rank: int, number: int) -> tuple[str, str]:
+    """Phase and path behind the number of a record."""
+    module, phase = divmod(number, 1 << PHASE_BITS)
+    return NUMBERED_PHASES[phase], path_of(data, rank, module)
+
+
+def path_of(data: RunData, rank: int, module: int) -> str:
+    """Of a rank's module by its number; empty: none."""
+    return data.modules.get((rank, module), UNNAMED) if module else ""

@@ -32,6 +32,7 @@ from phantora_py.report.sections import (
     kernels,
     links,
     memory,
+    module_memory,
     modules,
     nccl,
     path,
@@ -90,6 +91,8 @@ class Summary(headline.Run):
     sensitivity: sensitivity.Sensitivity | None
     """Null: `--sensitivity` was not given."""
     memory: memory.MemorySummary
+    module_memory: module_memory.ModuleMemory | None
+    """Null without `--modules`."""
     trust: Trust
     virtual_time_ns: int
     """When the last work ended."""
@@ -121,6 +124,7 @@ def summarise(data: RunData, found: Findings | None = None) -> Summary:
         "trade": trade.make(found),
         "sensitivity": sensitivity.make(found),
         "memory": memory.make(found),
+        "module_memory": module_memory.make(found),
         "trust": {
             "gpu_time_share": gpu_time.make(found),
             "interval": interval.make(found),
@@ -175,6 +179,7 @@ SECTIONS = (
     Section(lambda run: path.lines(run["critical_path"]), path.PAGE),
     Section(lambda run: host_work.lines(run["host_work"])),
     Section(lambda run: memory.lines(run["memory"], run)),
+    Section(lambda run: module_memory.lines(run["module_memory"])),
     Section(lambda run: trade.lines(run["trade"]), trade.PAGE),
     Section(lambda run: sensitivity.lines(run["sensitivity"]), sensitivity.PAGE),
     Section(lambda _: trust.lines(), trust.PAGE),
@@ -201,6 +206,7 @@ SECTIONS = (
     Section(page=links.PAGE),
     # On a terminal it stands above.
     Section(page=memory.PAGE),
+    Section(page=module_memory.PAGE),
     Section(page=facts.PAGE),
 )
 """In the order of the terminal and of the page. A row that is in the JSON has a key above."""

@@ -22,6 +22,7 @@ from sim_server.log.history import PIECE_ROWS, History, Piece, Rows
 from sim_server.log.host_gaps import HostGapLog
 from sim_server.log.host_tensors import HostTensorLog
 from sim_server.log.routing import RoutingLog
+from sim_server.log.scopes import BlockLog, ScopeLog
 from sim_server.log.unsupported import UnsupportedLog
 from sim_server.records import MemoryKind, RecordKind, named_args
 from sim_server.records.announced import signed, text_of
@@ -116,6 +117,7 @@ class RunLog:
         self._is_over = False
         self._start_s = self._due_s = time.monotonic()
         self.history = History()
+        self.scopes = ScopeLog()
         self._records = {rank: Cells(f"records/rank-{rank}") for rank in settings.live_ranks}
         self._answers = {rank: Cells(f"answers/rank-{rank}") for rank in settings.live_ranks}
         self._communicators: dict[int, list[int]] = {}
@@ -136,6 +138,7 @@ class RunLog:
         self._host_gaps = HostGapLog()
         self._host_tensors = HostTensorLog()
         self._routing = RoutingLog()
+        self._peak_blocks = BlockLog()
         self._unsupported = UnsupportedLog()
         self._exits: dict[int, int] = {}
 
@@ -150,6 +153,7 @@ class RunLog:
         """The run ends then: what came later is not kept, nor is anything from now on."""
         self.pass_time(time_ns + 1)
         self.history.end_at(time_ns)
+        self.scopes.end_at(time_ns)
         self._is_over = True
 
     def _hold(self, time_ns: int, rank: int, keep: Callable[[], None]) -> None:
@@ -268,7 +272,10 @@ class RunLog:
             self._markers.add([rank, announcement.host_time_ns, announcement.id, name])
         elif kind is RecordKind.STATISTICS:
             statistics = json.loads(announcement.payload)
-            self._add_statistics(rank, announcement.host_time_ns, statistics)
+            if statistics["kind"] in ("modules", "peak_blocks"):
+                self._add_modules(rank, statistics)
+            else:
+                self._add_statistics(rank, announcement.host_time_ns, statistics)
         elif kind is RecordKind.OUT_OF_MEMORY:
             args = named_args(kind, announcement.args)
             self._memory[rank].oom.append(
@@ -314,6 +321,13 @@ class RunLog:
         elif announcement.id == MemoryKind.NCCL:
             memory.nccl_bytes += size_bytes
 
+    def _add_modules(self, rank: int, statistics: dict[str, Any]) -> None:
+        if statistics["kind"] == "peak_blocks":
+            self._peak_blocks.add(rank, statistics)
+            return
+        for number, path in statistics["paths"]:
+            self._modules.add([rank, number, path])
+
     def _add_statistics(self, rank: int, time_ns: int, statistics: dict[str, Any]) -> None:
         if statistics["kind"] == "memory":
             memory = self._memory[rank].devices[statistics["device"]]
@@ -349,8 +363,6 @@ class RunLog:
             self._data_parallel.add(group)
         elif statistics["kind"] == "recomputation":
             self._recomputations.add([rank, time_ns, statistics["event"]])
-        elif statistics["kind"] == "module":
-            self._modules.add([rank, time_ns, statistics["phase"], statistics["path"]])
         elif statistics["kind"] == "unsupported":
             self._unsupported.add_counts(rank, statistics, functools.partial(self.site, rank))
         elif statistics["kind"] == "host_tensors":
@@ -377,9 +389,9 @@ class RunLog:
 
     def pieces(self, everything: bool) -> Iterator[Piece]:
         """Members of the data file that are complete, or `everything` as far as it has settled."""
-        rows = (
+        rows: tuple[Rows | ScopeLog, ...] = (
             *(self._markers, self._allocations, self._unknown_reads),
-            *(self._batches, self._recomputations, self._modules),
+            *(self._batches, self._recomputations, self._modules, self.scopes),
         )
         if everything or self.history.is_full() or max(map(len, rows)) >= PIECE_ROWS:
             yield from self.history.take()
@@ -408,6 +420,7 @@ class RunLog:
         groups = [{"ranks": ranks, "parts": parts} for ranks, parts in sorted(self._data_parallel)]
         yield "data_parallel.json", _json_bytes(groups)
         yield "unsupported.json", _json_bytes(self._unsupported.to_list())
+        yield from self._peak_blocks.take()
         yield "exits.json", _json_bytes(self._exits)
         yield "digest", self.history.digest().encode()
 

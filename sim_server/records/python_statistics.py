@@ -71,17 +71,32 @@ class Recomputation(TypedDict):
     event: Annotated[str, "begin, end or compiled"]
 
 
-class ModuleMark(TypedDict):
-    """From here on work is issued for a module, with `--modules`."""
+class ModulePaths(TypedDict):
+    """Modules that work is issued for, with `--modules`."""
 
-    kind: Literal["module"]
-    phase: Annotated[str, "forward, recomputation, backward, optimizer or other"]
-    path: Annotated[str, "of the module, or the optimizer's class; empty: none"]
+    kind: Literal["modules"]
+    paths: Annotated[
+        list[tuple[Count, str]], "its number, and its path, or the name of an optimizer's class"
+    ]
+
+
+class PeakBlocks(TypedDict):
+    """What PyTorch's allocator had handed out at its peak, with `--modules`: a part of that."""
+
+    kind: Literal["peak_blocks"]
+    device: Count
+    begin: Annotated[Count, "how many came before; 0: this peak is higher than those before"]
+    blocks: Annotated[
+        list[tuple[Count, Count, Count, Count, int, Count, Count]],
+        "address, bytes, when it was taken, for what (as records of work say it), in what it was "
+        "given back (-1: it was not), 1 parameters, 2 gradients, 3 states of optimizers, 4 buffers "
+        "or 0 other, and the number of the module that it belongs to",
+    ]
 
 
 STATISTICS_OF_PYTHON: Final[tuple[type, ...]] = (
     *(MemoryPeaks, MemoryKinds, HostTensors, Routing, Batch, DataParallel, Recomputation),
-    ModuleMark,
+    *(ModulePaths, PeakBlocks),
 )
 """Those that phantora_py/rank writes."""
 STATISTICS: Final = STATISTICS_OF_SHIM + STATISTICS_OF_PYTHON

@@ -229,6 +229,14 @@ class Layout:
 _PAYLOAD = {"bytes": Arg(0, "of the payload that follows, in whole cells")}
 _INSTANCE = {"instance": Arg(0, "of the event: 1, 2, 3 ... in each rank, never used again")}
 _ACTIVITY = {"activity": Arg(4, "a number by which the rank asks when this ran; 0: it will not")}
+_SCOPE = {
+    "scope": Arg(
+        3,
+        "for which module and in which phase it is issued: the module's number, shifted by 3, and "
+        "1 forward, 2 recomputation, 3 backward, 4 optimizer, 0 other",
+    )
+}
+_WORK = _SCOPE | _ACTIVITY
 _MEMORY = {
     "bytes": Arg(0, "of this allocation"),
     "pointer": Arg(1, "device pointer"),
@@ -245,14 +253,14 @@ LAYOUTS: Final[Mapping[RecordKind, Layout]] = {
         flags=StreamFlags, on_stream=True, args={"priority": Arg(0, "as int64")}
     ),
     RecordKind.STREAM_DESTROY: Layout(on_stream=True),
-    RecordKind.KERNEL: Layout("signature", on_stream=True, args=_ACTIVITY),
+    RecordKind.KERNEL: Layout("signature", on_stream=True, args=_WORK),
     RecordKind.COPY: Layout(
         CopyKind,
         CopyFlags,
         on_stream=True,
-        args={"bytes": Arg(0, "copied")} | _ACTIVITY,
+        args={"bytes": Arg(0, "copied")} | _WORK,
     ),
-    RecordKind.FILL: Layout(on_stream=True, args={"bytes": Arg(0, "filled")} | _ACTIVITY),
+    RecordKind.FILL: Layout(on_stream=True, args={"bytes": Arg(0, "filled")} | _WORK),
     RecordKind.EVENT_RECORD: Layout(
         flags=EventFlags,
         on_stream=True,
@@ -265,7 +273,7 @@ LAYOUTS: Final[Mapping[RecordKind, Layout]] = {
         "communicator",
         flags=NcclLaunchFlags,
         on_stream=True,
-        args={"operations": Arg(0, "how many records follow")} | _ACTIVITY,
+        args={"operations": Arg(0, "how many records follow")} | _WORK,
     ),
     RecordKind.NCCL_OP: Layout(
         "communicator",

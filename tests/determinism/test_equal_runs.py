@@ -26,6 +26,19 @@ os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 os.execv(sys.argv[1], sys.argv[1:])
 """
 
+# Collects garbage after so many new objects as its argument says; 0: never.
+COLLECTING = """\
+import gc, sys, torch
+gc.set_threshold(int(sys.argv[1]))
+model = torch.nn.Sequential(*(torch.nn.Linear(64, 64) for _ in range(16))).cuda()
+optimizer = torch.optim.AdamW(model.parameters(), fused=True)
+for _ in range(3):
+    model(torch.ones(8, 64, device="cuda")).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+torch.cuda.synchronize()
+"""
+
 
 @dataclass(frozen=True)
 class Variation:
@@ -148,3 +161,20 @@ def test_counted_host_time_has_one_digest(tmp_path: Path) -> None:
     assert same, "\n".join(map(str, differences(first.path, second.path)))
     works = first.data.host_gaps["counted"]["works"]
     assert all(one["times"] for one in works.values()), works
+
+
+def test_counts_are_the_same_whenever_garbage_is_collected(tmp_path: Path) -> None:
+    """Also within our own code, which carries out the many small tensors of an optimizer's step."""
+    program = tmp_path / "program.py"
+    program.write_text(COLLECTING)
+    runs = Phantora(tmp_path)
+    thresholds = ("30", "700", "0")
+    done = [
+        runs.run(["--ranks", "1", "--host-time", "counted"], [program, threshold])
+        for threshold in thresholds
+    ]
+    runs.close()
+    for one in done:
+        assert one.exit_code == 0, one.errors
+        same = one.summary["digest"] == done[0].summary["digest"]
+        assert same, "\n".join(map(str, differences(done[0].path, one.path)))

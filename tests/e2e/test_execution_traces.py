@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from first_difference import differences
 from free_ports import free_port
 from phantora_runs import EXAMPLES, PROGRAMS, Phantora
 
@@ -77,7 +78,8 @@ def test_a_trace_takes_no_virtual_time(phantora: Phantora, tmp_path: Path, host_
     plain = phantora.run(options, command)
     traced = phantora.run([*options, "--execution-trace", str(tmp_path / "trace")], command)
     assert plain.exit_code == traced.exit_code == 0, traced.errors
-    assert traced.data.run["digest"] == plain.data.run["digest"]
+    same = traced.data.run["digest"] == plain.data.run["digest"]
+    assert same, "\n".join(map(str, differences(plain.path, traced.path)))
     names = sorted(one.name for one in (tmp_path / "trace").iterdir())
     assert names == ["rank-0.json", "rank-1.json", "ranks.json"]
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from first_difference import differences
 from phantora_runs import PROGRAMS, Phantora
 
 pytestmark = pytest.mark.torch
@@ -11,8 +14,10 @@ PROGRAM = PROGRAMS / "throughput.py"
 
 
 @pytest.mark.parametrize("kinds", [("reentrant",), ("checkpoint",), ("ddp",)])
-def test_modules_change_no_time(phantora: Phantora, kinds: tuple[str, ...]) -> None:
-    """With and without them the history is the same; each layer has the phases that it goes by."""
+def test_modules_have_the_phases_that_they_go_by(
+    phantora: Phantora, kinds: tuple[str, ...]
+) -> None:
+    """Each layer; and the history is the same as without."""
     plain = phantora.run(["--ranks", "1"], [PROGRAM, *kinds])
     told = phantora.run(["--ranks", "1", "--modules"], [PROGRAM, *kinds])
     assert told.exit_code == 0, told.errors
@@ -31,6 +36,58 @@ def test_modules_change_no_time(phantora: Phantora, kinds: tuple[str, ...]) -> N
     assert found["named_share"] > 0.85  # Copies take long beside so small a model.
 
 
+@pytest.mark.parametrize(
+    ("wrapper", "mode"),
+    [("ddp", "eager"), ("fsdp", "eager"), ("ddp", "default"), ("fsdp", "default")],
+)
+def test_no_history_sees_that_modules_are_followed(
+    phantora: Phantora, tmp_path: Path, wrapper: str, mode: str
+) -> None:
+    """Of eager and compiled programs, replicated and sharded ones. What compiles with cold caches
+    times kernels in its first step, whether modules are followed or not: that run comes before.
+    """
+    command: list[str | Path] = [PROGRAMS / "compiled.py", wrapper, mode]
+    caches = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "caches")}
+    if mode != "eager":
+        assert phantora.run(["--ranks", "2"], command, caches).exit_code == 0
+    plain = phantora.run(["--ranks", "2"], command, caches)
+    told = phantora.run(["--ranks", "2", "--modules"], command, caches)
+    assert told.exit_code == 0, told.errors
+    same = plain.summary["digest"] == told.summary["digest"]
+    assert same, "\n".join(map(str, differences(plain.path, told.path)))
+    paths = {(one["phase"], one["path"]) for one in told.summary["modules"]["scopes"]}
+    part = "Block.up" if mode == "eager" else "Block"
+    assert {("forward", part), ("backward", part), ("optimizer", "SGD")} <= paths
+
+
+def test_no_graph_sees_that_modules_are_followed(phantora: Phantora, tmp_path: Path) -> None:
+    """Nothing is put around what begins backward passes: torch.compile would trace that."""
+    caches = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "caches")}
+    command: list[str | Path] = [PROGRAMS / "compiled_steps.py"]
+    options = ["--ranks", "1"]
+    cold = phantora.run(options, command, caches)
+    assert cold.exit_code == 0, cold.errors
+    plain = phantora.run(options, command, caches)
+    told = phantora.run([*options, "--modules"], command, caches)
+    assert told.exit_code == 0, told.errors
+    same = plain.summary["digest"] == told.summary["digest"]
+    assert same, "\n".join(map(str, differences(plain.path, told.path)))
+
+
+def test_communication_belongs_to_the_module_that_it_serves(phantora: Phantora) -> None:
+    """Of a sharded model: what gathers the weights. PyTorch scatters the gradients of the outermost
+    module after the backward pass has left all modules.
+    """
+    told = phantora.run(["--ranks", "2", "--modules"], [PROGRAMS / "compiled.py", "fsdp", "eager"])
+    assert told.exit_code == 0, told.errors
+    moved_ns = {
+        (one["phase"], one["path"]): one["communication_ns"]
+        for one in told.summary["modules"]["scopes"]
+    }
+    assert moved_ns["forward", "Block"] > 0
+    assert moved_ns["backward", ""] > 0
+
+
 def test_a_module_that_fails_is_left(phantora: Phantora) -> None:
     """What follows its exception is no longer its work; shared modules keep their first name."""
     told = phantora.run(["--ranks", "1", "--modules"], [PROGRAMS / "modules.py"])
@@ -42,5 +99,8 @@ def test_a_module_that_fails_is_left(phantora: Phantora) -> None:
     assert launches["forward", "Net"] == pytest.approx(1)
     assert launches["forward", "Net.shared"] == pytest.approx(2)
     assert not any("twin" in path for _, path in launches)
+    assert launches["forward", ""] > 0  # the loss
+    assert launches["backward", "Net.shared"] >= 2
     assert launches["optimizer", "SGD"] > 0
     assert launches["optimizer", "clip_grad_norm_"] > 0
+    assert not any("unnamed" in path for _, path in launches)

@@ -13,6 +13,7 @@ import numpy as np
 
 from phantora_py.data import END_KEYS, SCHEMA, RunData
 from sim_server.log.history import SPAN_TYPE
+from sim_server.log.scopes import BLOCK_TYPE, SCOPE_TYPE
 from sim_server.records import CopyKind, MarkerKind, WaitKind
 
 KERNEL, COPY, FILL, COMMUNICATION, HOST_WAIT = range(1, 6)
@@ -64,6 +65,8 @@ def make_run(
     spans: Any = None,
     run: dict[str, Any] | None = None,
     leave_out: Sequence[str] = (),
+    scopes: Sequence[tuple[int, ...]] = (),
+    peak_blocks: Sequence[tuple[int, ...]] = (),
     **members: Any,
 ) -> RunData:
     """Writes a data file and opens it. `members`: content of further JSON members."""
@@ -96,9 +99,13 @@ def make_run(
             middle = len(whole) // 2
             part = whole[:middle] if number == 0 else whole[middle:]
             files[f"{name}/{number:06}.json"] = _json(part)
-        buffer = io.BytesIO()
-        np.save(buffer, rows[half])
-        files[f"spans/{number:06}.npy"] = buffer.getvalue()
+        files[f"spans/{number:06}.npy"] = _array(rows[half])
+    for name, rows_of, row_type in (
+        ("scopes", scopes, SCOPE_TYPE),
+        ("peak_blocks", peak_blocks, BLOCK_TYPE),
+    ):
+        if rows_of:
+            files[f"{name}/000000.npy"] = _array(np.array(rows_of, row_type))
     files |= {f"{name}.json": _json(value) for name, value in content.items()}
     files["run.json"] = _json(start)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -117,6 +124,12 @@ def _operation(changes: dict[str, Any], ranks: int) -> dict[str, Any]:
         **changes,
     }
     return operation | {"members": [member % ranks for member in operation["members"]]}
+
+
+def _array(rows: Any) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, rows)
+    return buffer.getvalue()
 
 
 def _json(value: object) -> bytes:

@@ -16,18 +16,23 @@ from phantora_py.report.page.render import make_page
 from phantora_py.report.sections import modules as section
 from phantora_py.report.summary import summarise
 from phantora_py.report.window import whole_run
+from sim_server.errors import UsageError
 
-MARKS = [
-    [0, 10, "forward", "Net"],
-    [0, 20, "forward", "Net.layers.2"],
-    [0, 30, "forward", "Net.layers.10"],
-    [0, 40, "backward", "Net.layers.10"],
-    [0, 50, "other", ""],
+FORWARD, BACKWARD, OTHER = 1, 3, 0
+NET, SECOND, TENTH = 1, 2, 3
+PATHS = [[0, NET, "Net"], [0, SECOND, "Net.layers.2"], [0, TENTH, "Net.layers.10"]]
+# Rank, module and phase, issue of the first such work.
+SCOPES = [
+    (0, NET << 3 | FORWARD, 10),
+    (0, SECOND << 3 | FORWARD, 21),
+    (0, TENTH << 3 | FORWARD, 30),
+    (0, TENTH << 3 | BACKWARD, 40),
+    (0, OTHER, 50),
 ]
 SPANS: list[Span] = [
     (KERNEL, 5, 5, 6),
-    (KERNEL, 20, 100, 110),  # issued when the mark was made, before it
-    (KERNEL, 21, 110, 130),
+    (KERNEL, 20, 100, 110),
+    (KERNEL, 21, 110, 130),  # the first of its module
     (KERNEL, 35, 130, 160),
     (COMMUNICATION, 38, 150, 200),  # 10 ns of it behind the kernel
     (KERNEL, 45, 200, 240),
@@ -35,13 +40,19 @@ SPANS: list[Span] = [
 ]
 
 
-def run_of(path: Path, marks: list[list[object]] = MARKS, **changes: object) -> RunData:
+def run_of(path: Path, scopes: list[tuple[int, int, int]] = SCOPES, **changes: object) -> RunData:
     """Of one rank."""
     operation = {
         **{"kind": "all_gather", "comm": 1, "bytes": 4, "count": 1, "dtype": 7, "members": [0]},
         **{"arrivals_ns": [150], "moves_ns": 150, "ends_ns": [200], "site": "train.py:7 main"},
     }
-    return make_run(path, [SPANS], modules=marks, operations=[operation], run=dict(changes))
+    return make_run(
+        *(path, [SPANS]),
+        scopes=scopes,
+        modules=PATHS,
+        operations=[operation],
+        run=dict(changes),
+    )
 
 
 def test_work_belongs_to_the_module_for_which_it_was_issued(tmp_path: Path) -> None:
@@ -56,12 +67,12 @@ def test_work_belongs_to_the_module_for_which_it_was_issued(tmp_path: Path) -> N
     }
 
 
-@pytest.mark.parametrize(("marks", "host_time"), [([], "fixed"), (MARKS, "off")])
+@pytest.mark.parametrize(("scopes", "host_time"), [([], "fixed"), (SCOPES, "off")])
 def test_what_is_not_known_is_not_shown(
-    tmp_path: Path, marks: list[list[object]], host_time: str
+    tmp_path: Path, scopes: list[tuple[int, int, int]], host_time: str
 ) -> None:
-    """Without marks, and where all of them have the same time as the work."""
-    data = run_of(tmp_path / "a.phr", marks, host_time=host_time)
+    """Where ranks told of no module, and where all work was issued at one time."""
+    data = run_of(tmp_path / "a.phr", scopes, host_time=host_time)
     assert summarise(data)["modules"] is None
     assert 'id="modules"' not in make_page(data)
 
@@ -105,8 +116,7 @@ def test_layers_are_one_row() -> None:
 
 def test_the_page_draws_them(tmp_path: Path) -> None:
     """A flame graph for each kind of time that there is, whose boxes fill it, and a table."""
-    marks = [[0, 1, "forward", "Net"], *MARKS[1:]]
-    data = run_of(tmp_path / "a.phr", marks)
+    data = run_of(tmp_path / "a.phr", [(0, NET << 3 | FORWARD, 1), *SCOPES[1:]])
     shown = pages.section(pages.page_of(data, tmp_path / "a.html"), "modules")
     made = section.make(Findings(data))
     assert made is not None
@@ -125,10 +135,24 @@ def test_the_page_draws_them(tmp_path: Path) -> None:
 def test_boxes_lie_below_what_they_are_part_of() -> None:
     """What a node does itself is free space; too narrow boxes are left out."""
     first, second = boxes({("a", "x"): 600.0, ("a",): 200.0, ("a", "y"): 0.1, ("b",): 199.9})
-    assert [(one.name, one.own_ns) for one in (*first, *second)] == [
+    assert [(one.name, one.own) for one in (*first, *second)] == [
         *(("a", 200.0), ("b", 199.9)),
         ("x", 600.0),
     ]
     sides = [side for one in (*first, *second) for side in (one.left, one.width)]
     assert sides == pytest.approx([0, 0.8001, 0.8001, 0.1999, 0, 0.6])
     assert boxes({}) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ((1, 9, 10), "is of a rank that there is not"),
+        ((0, 5, 10), "is of no phase"),
+        ((0, 9, -1), "begins before the run"),
+    ],
+)
+def test_damage_is_refused(tmp_path: Path, row: tuple[int, int, int], said: str) -> None:
+    """When the file is opened."""
+    with pytest.raises(UsageError, match=said):
+        run_of(tmp_path / "a.phr", [row])

@@ -16,6 +16,10 @@ namespace ph {
 // Defined in python/python_frame.cc.
 PH_EXPORT std::uint32_t current_site() noexcept;
 
+// For which module of the program, and in which phase of training, the calling thread issues work; 0: nobody knows.
+// Defined in modules/scope.cc.
+std::uint32_t current_scope() noexcept;
+
 // The thread goes on: a line of the user's own that has read a clock is marked, if the host clock has moved since that
 // line's last mark. Defined in host_time/clock_marks.cc.
 void mark_clock_read() noexcept;

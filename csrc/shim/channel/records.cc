@@ -1,6 +1,7 @@
 // What a rank tells the server: records of its work.
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -11,10 +12,33 @@
 
 namespace ph {
 
+namespace {
+
+constexpr std::size_t kScope = KernelArg::Scope;
+static_assert(kScope == std::size_t{CopyArg::Scope} && kScope == std::size_t{FillArg::Scope} &&
+              kScope == std::size_t{NcclLaunchArg::Scope});
+
+bool is_work(RecordKind kind) noexcept {
+  return kind == RecordKind::Kernel || kind == RecordKind::Copy || kind == RecordKind::Fill ||
+         kind == RecordKind::NcclLaunch;
+}
+
+void tell_scope(std::span<Record> records) noexcept {
+  std::optional<std::uint32_t> scope;
+  for (Record& record : records) {
+    if (!is_work(record.kind)) continue;
+    if (!scope) scope = current_scope();
+    record.arg[kScope] = *scope;
+  }
+}
+
+}  // namespace
+
 void emit(Record& record, bool locate) noexcept {
   if (!attached()) return;
   if (locate) record.site = current_site();
   if (capture_record(record)) return;
+  tell_scope({&record, 1});
   note_work({&record, 1});
   write_or_resume({&record, 1}, {}, std::nullopt);
 }
@@ -28,6 +52,7 @@ void emit(Record& record, std::string_view payload) noexcept {
 void emit(std::span<Record> records, bool locate) noexcept {
   if (!attached()) return;
   if (locate) records.front().site = current_site();
+  tell_scope(records);
   note_work(records);
   write_or_resume(records, {}, std::nullopt);
 }

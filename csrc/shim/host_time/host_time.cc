@@ -76,12 +76,14 @@ bool has_key(HostCost cost) noexcept { return cost != HostCost::None && cost != 
 bool enter_own_code() noexcept {
   if (depth++ > 0) return false;
   if (is_driver()) charge_done();
+  ++thread_work.left_out;
   return true;
 }
 
 void leave_own_code() noexcept {
   if (--depth != 0) return;
   call_name = nullptr;
+  --thread_work.left_out;
   if (is_driver()) begin_to_do();
 }
 

@@ -29,7 +29,7 @@ struct CountedFunction {
 struct ThreadWork {
   WorkCounts open{};
   CountedFunction* function = nullptr;  // the innermost that is counted
-  std::uint32_t left_out = 0;  // within so many things that do not count
+  std::uint32_t left_out = 0;  // within so many things that do not count, our own code among them
 };
 
 // Of the calling thread.
@@ -45,7 +45,8 @@ PH_EXPORT void forget_work() noexcept;
 // The program begins: nothing that this thread has done before is due.
 PH_EXPORT void begin_work() noexcept;
 
-// Around what does not count: garbage collection, imports, loops that wait for others.
+// Around what does not count: garbage collection, imports, loops that wait for others. Our own code is such a thing, too
+// (host_time.cc): where garbage is collected within it, what it has done until then is not due.
 PH_EXPORT void begin_left_out() noexcept;
 PH_EXPORT void end_left_out() noexcept;
 

@@ -102,7 +102,9 @@ std::uint32_t cached_site_of(const Frame& frame) {
   return known.site;
 }
 
-bool is_autograd_thread() noexcept {
+}  // namespace
+
+bool on_autograd_thread() noexcept {
   static thread_local const bool answer = [] {
     char name[16] = {};  // the kernel's limit, prctl(2)
     prctl(PR_GET_NAME, name);
@@ -111,8 +113,6 @@ bool is_autograd_thread() noexcept {
   return answer;
 }
 
-}  // namespace
-
 std::uint32_t current_site() noexcept {
   if (!attached()) return 0;
   Frame innermost{};
@@ -120,7 +120,7 @@ std::uint32_t current_site() noexcept {
     if (is_users(*frame)) return cached_site_of(*frame);
     if (innermost.code == nullptr) innermost = *frame;
   }
-  if (is_autograd_thread()) {
+  if (on_autograd_thread()) {
     static const std::uint32_t backward = intern_site("backward (autograd engine)");
     return backward;
   }

@@ -11,4 +11,7 @@ namespace ph {
 // Id of the calling thread's innermost Python frame if that is in the user's code; otherwise 0.
 PH_EXPORT std::uint32_t users_own_site() noexcept;
 
+// Whether the calling thread is one that PyTorch's autograd has started.
+bool on_autograd_thread() noexcept;
+
 }  // namespace ph

@@ -27,6 +27,7 @@ struct Layout {
   std::size_t frame_previous;
   std::size_t frame_instruction;   // a pointer; in 3.10 the number of a 2-byte instruction
   int frame_owner;                 // -1: none
+  std::size_t frame_locals;
   int code_instructions;           // -1: frame_instruction is a number
   std::size_t code_file;
   std::size_t code_name;
@@ -37,10 +38,10 @@ struct Layout {
 };
 
 constexpr Layout kLayouts[] = {
-    {"3.10.", 24, -1, 32, 24, 96, -1, -1, 104, 112, 40, 120, 48, 72},
-    {"3.11.", 56, 8, 32, 48, 56, -1, 184, 112, 120, 72, 136, 48, 72},
-    {"3.12.", 56, 0, 0, 8, 56, 70, 192, 112, 120, 68, 136, 40, 56},
-    {"3.13.", 72, -1, 0, 8, 56, 70, 200, 112, 120, 68, 136, 40, 56},
+    {"3.10.", 24, -1, 32, 24, 96, -1, 352, -1, 104, 112, 40, 120, 48, 72},
+    {"3.11.", 56, 8, 32, 48, 56, -1, 72, 184, 112, 120, 72, 136, 48, 72},
+    {"3.12.", 56, 0, 0, 8, 56, 70, 72, 192, 112, 120, 68, 136, 40, 56},
+    {"3.13.", 72, -1, 0, 8, 56, 70, 72, 200, 112, 120, 68, 136, 40, 56},
 };
 constexpr std::size_t kObjectType = 8;
 constexpr char kOwnedByCStack = 3;  // FRAME_OWNED_BY_CSTACK: the entry of an evaluation loop, no frame of the program
@@ -149,7 +150,7 @@ template <typename Reader>
 bool next_frame(const void*& frame, Frame& out) noexcept {
   const Layout& layout = *api().layout;
   for (std::size_t depth = 0; frame != nullptr && depth < kDeepest; ++depth) {
-    const void* const here = frame;
+    const void* const here = out.place = frame;
     if (!read<Reader>(here, layout.frame_previous, frame)) return false;
     char owner = 0;
     if (layout.frame_owner >= 0 && !read<Reader>(here, static_cast<std::size_t>(layout.frame_owner), owner)) {
@@ -300,6 +301,12 @@ const Frame* Walk::next() noexcept {
 
 std::ptrdiff_t code_in_frame() noexcept {
   return api().layout == nullptr ? -1 : static_cast<std::ptrdiff_t>(api().layout->frame_code);
+}
+
+const void* first_local(const Frame& frame) noexcept {
+  const void* local = nullptr;
+  std::memcpy(&local, static_cast<const char*>(frame.place) + api().layout->frame_locals, sizeof local);
+  return local;
 }
 
 std::string file_of(const Frame& frame) { return text_of(frame.file); }

@@ -12,6 +12,7 @@ struct Frame {
   const void* code;       // PyCodeObject
   const void* file;       // its co_filename
   std::ptrdiff_t offset;  // byte offset of the current instruction in the code
+  const void* place;      // the interpreter's own frame
 };
 
 // The calling thread's frames, innermost first. Nothing if the thread has no Python frame, or the interpreter's
@@ -40,6 +41,9 @@ std::string stack_description();
 
 // Where an interpreter's frame has its code object, in bytes; -1: no Python in this process, or not one that we know.
 PH_EXPORT std::ptrdiff_t code_in_frame() noexcept;
+
+// The function's first argument, unless functions within it use that, too: then it is in a cell.
+const void* first_local(const Frame& frame) noexcept;
 
 std::string file_of(const Frame& frame);
 std::string function_of(const Frame& frame);

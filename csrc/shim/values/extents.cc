@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "shim/core/device.h"
+#include "shim/modules/blocks.h"
 #include "shim/values/kept_addresses.h"
 #include "shim/values/pytorch.h"
 #include "shim/values/values.h"
@@ -86,6 +87,9 @@ void add_variables(std::vector<const void*>& written, std::vector<const void*>& 
 
 }  // namespace ph
 
+// c10::DeviceType::CUDA
+static constexpr std::uint16_t kCuda = 1;
+
 // c10::reportMemoryUsageToProfiler(void*, int64_t, size_t, size_t, c10::Device): PyTorch's allocators call it at every
 // allocation and release, whether somebody profiles or not. The last argument is two bytes, type and index.
 // Source: c10/core/Allocator.h and c10/cuda/CUDACachingAllocator.cpp, the same from 2.5 to 2.15.
@@ -94,6 +98,7 @@ extern "C" PH_EXPORT void _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(
                                                                                 std::size_t reserved_bytes,
                                                                                 std::uint16_t device) noexcept {
   ph::note_block(pointer, bytes);
+  if ((device & 0xff) == kCuda) ph::modules::note_tensor_memory(pointer, bytes, device >> 8);
   using Report = void (*)(void*, std::int64_t, std::size_t, std::size_t, std::uint16_t);
   static const auto report =
       reinterpret_cast<Report>(ph::pytorch_function("_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"));

@@ -91,11 +91,11 @@ def table(made: ModuleTimes) -> list[dict[str, Any]]:
     """Equal modules of a list as one row: its number is `*`. Most GPU time first."""
     rows: dict[str, dict[str, Any]] = {}
     for one in made["scopes"]:
-        name = ".".join("*" if part.isdigit() else part for part in one["path"].split("."))
+        name = alike_name(one["path"])
         row = rows.setdefault(
-            name or _OUTSIDE,
+            name,
             {
-                "name": name or _OUTSIDE,
+                "name": name,
                 "gpu_ns": 0.0,
                 "exposed_ns": 0.0,
                 "communication_ns": 0.0,
@@ -114,19 +114,27 @@ def _phases(rows: list[dict[str, Any]]) -> list[str]:
     return [phase for phase in PHASES if any(row["phases_ns"][phase] for row in rows)]
 
 
-def _in_order(one: ModuleScope) -> tuple[int, list[tuple[int, str]]]:
-    """Phases as they follow each other; numbers in paths by value."""
-    parts = one["path"].split(".")
-    return PHASES.index(one["phase"]), [
-        (int(part), "") if part.isdecimal() else (-1, part) for part in parts
-    ]
+def alike_name(path: str) -> str:
+    """What equal modules of a list have in common."""
+    name = ".".join("*" if part.isdigit() else part for part in path.split("."))
+    return name or _OUTSIDE
+
+
+def path_order(path: str) -> list[tuple[int, str]]:
+    """To sort paths by: numbers in them by value."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in path.split(".")]
+
+
+def in_order(phase: str, path: str) -> tuple[int, list[tuple[int, str]]]:
+    """To sort modules by: phases as they follow each other."""
+    return PHASES.index(phase), path_order(path)
 
 
 def _views(found: PageFindings) -> dict[str, Any]:
     made = make(found)
     if made is None:
         return {}
-    scopes = sorted(made["scopes"], key=_in_order)
+    scopes = sorted(made["scopes"], key=lambda one: in_order(one["phase"], one["path"]))
     paths = [(one["phase"], *filter(None, one["path"].split("."))) for one in scopes]
     values = {
         "GPU time": [one["gpu_ns"] for one in scopes],
@@ -142,7 +150,12 @@ def _views(found: PageFindings) -> dict[str, Any]:
         if any(times_ns)
     ]
     rows = table(made)
-    return {"module_rows": rows, "module_graphs": graphs, "phases": _phases(rows)}
+    return {
+        "module_rows": rows,
+        "module_graphs": graphs,
+        "phases": _phases(rows),
+        "phase_classes": {phase: phase for phase in PHASES},
+    }
 
 
 PAGE = PagePart(

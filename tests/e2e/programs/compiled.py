@@ -1,4 +1,5 @@
-"""A compiled model under DistributedDataParallel or fully_shard: `compiled.py ddp|fsdp [MODE]`.
+"""A compiled model under DistributedDataParallel or fully_shard: `compiled.py ddp|fsdp [MODE]`, and
+not compiled with the mode `eager`.
 
 Tells its last step's time.
 """
@@ -34,7 +35,7 @@ def main(wrapper: str, mode: str | None = None) -> None:
     torch.cuda.set_device(dist.get_rank())
     model = Block().cuda()
     sharded = fully_shard(model) if wrapper == "fsdp" else DistributedDataParallel(model)
-    compiled = torch.compile(sharded, mode=mode)
+    compiled = sharded if mode == "eager" else torch.compile(sharded, mode=mode)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     data = torch.randn(64, WIDTH, device="cuda")
     for _ in range(STEPS):
