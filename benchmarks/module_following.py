@@ -4,7 +4,7 @@
 
 `rank` is the CPU time of a rank's process, `all` that of everything there is, host agent and server
 included; both per rank and iteration (see training_job.py). Sides take turns, and the ratio is the
-median of those of the rounds. The aim is 1.03.
+median of those of the rounds. The aim is 1.01.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ from sim_server.settings import load_gpus
 # A server that somebody else started should be there (assumed: time to start it a little late).
 _ANSWER_LIMIT_S = 20.0
 _WITHOUT_MODULES = {
-    "counted": "what it does around backward passes and steps would be counted",
+    "counted": "what it does around optimizers' steps would be counted",
     "off": "work is told apart by when it was issued",
 }
 

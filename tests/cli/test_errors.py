@@ -52,8 +52,8 @@ GOLDEN = {
     ),
     "modules of counted work": (
         ["run", "--modules", "--host-time", "counted", "--", "sh"],
-        "phantora: usage: --modules is not for --host-time counted: what it does around backward "
-        "passes and steps would be counted.\n",
+        "phantora: usage: --modules is not for --host-time counted: what it does around "
+        "optimizers' steps would be counted.\n",
     ),
     "server without token": (
         ["run", "--server", "127.0.0.1:1", "--", "sh"],
