@@ -62,9 +62,8 @@ bool overlap(const Touch& one, const void* pointer, std::size_t bytes) noexcept 
 bool conflict(const Operation& one, const Operation& other) noexcept {
   if (one.may_touch_anything() || other.may_touch_anything()) return true;
   return std::any_of(one.touches.begin(), one.touches.end(), [&](const Touch& a) {
-    return std::any_of(other.touches.begin(), other.touches.end(), [&](const Touch& b) {
-      return (a.writes || b.writes) && overlap(a, b.pointer, b.bytes);
-    });
+    return std::any_of(other.touches.begin(), other.touches.end(),
+                       [&](const Touch& b) { return (a.writes || b.writes) && overlap(a, b.pointer, b.bytes); });
   });
 }
 
@@ -202,9 +201,8 @@ bool writes_are_queued(const void* pointer, std::size_t bytes) noexcept {
   const std::lock_guard lock(queue.mutex);
   return std::any_of(queue.waiting.begin(), queue.waiting.end(), [pointer, bytes](const Operation& operation) {
     return operation.may_touch_anything() ||
-           std::any_of(operation.touches.begin(), operation.touches.end(), [pointer, bytes](const Touch& touch) {
-             return touch.writes && overlap(touch, pointer, bytes);
-           });
+           std::any_of(operation.touches.begin(), operation.touches.end(),
+                       [pointer, bytes](const Touch& touch) { return touch.writes && overlap(touch, pointer, bytes); });
   });
 }
 
