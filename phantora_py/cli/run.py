@@ -419,7 +419,8 @@ def _execute(chosen: RunOptions) -> tuple[Path, Outcome]:
     """One run: its data file, and how it ended."""
     prepared = launch.prepare(chosen)
     with Progress(prepared, shown=not (chosen.quiet or chosen.json)) as progress:
-        return prepared.output, launch.execute(prepared, progress)
+        outcome = launch.execute(prepared, progress)
+    return prepared.output, outcome  # the run may have chosen another name
 
 
 def _end(chosen: RunOptions, output: Path, outcome: Outcome) -> int:

@@ -269,9 +269,11 @@ def _reserve(prepared: Prepared) -> Path:
     while True:
         partial = partial_path(prepared.output)
         try:
+            partial.open("x").close()
+            # Asked once that is ours, for another run may just have ended.
             if prepared.options.output is not None or not prepared.output.exists():
-                partial.open("x").close()
                 return prepared.output
+            partial.unlink()
         except FileExistsError as error:
             if prepared.options.output is not None:
                 raise UsageError(

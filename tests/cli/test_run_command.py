@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import secrets
 import shutil
 import signal
@@ -289,13 +290,18 @@ def test_interrupted_twice(tmp_path: Path) -> None:
 
 
 def test_runs_at_one_time_in_one_directory(tmp_path: Path) -> None:
-    """Both end well, each with a data file of its own, however equal their names would be."""
+    """Both end well and report their own data file, however equal the names would be."""
     words = [sys.executable, "-m", "phantora_py", "run", "--", "sh", "-c", "sleep 1"]
-    runs = [subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE) for _ in range(2)]
+    runs = [
+        subprocess.Popen(words, cwd=tmp_path, stderr=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    reported = set()
     for run in runs:
         _, errors = run.communicate(timeout=LIMIT_S)
         assert run.returncode == 0, errors
-    assert len(list(tmp_path.glob("phantora-sh.*.phr"))) == len(list(tmp_path.iterdir())) == 2
+        reported |= set(re.findall(r"^Wrote (phantora-sh\.\S+\.phr)$", errors, re.MULTILINE))
+    assert reported == {path.name for path in tmp_path.iterdir()}
+    assert len(reported) == 2
 
 
 def test_too_few_open_files(tmp_path: Path) -> None:
