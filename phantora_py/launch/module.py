@@ -6,10 +6,11 @@ from pathlib import Path
 import phantora_py
 
 # A signal ends it without a word, which is for who started it: Python would write a traceback.
+# `_signal` is built in; `signal` would be read from files, and interrupted meanwhile.
 _HEAD = """\
-import signal
-if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+import _signal
+if _signal.getsignal(_signal.SIGINT) != _signal.SIG_IGN:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 import runpy, sys
 """
 _RUN = """\
