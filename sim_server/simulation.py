@@ -285,7 +285,7 @@ class Simulation:
         yield from self._communication.link_use.take(end_ns)
         if self._witnesses is not None:
             told = {"witnesses": self._witnesses.to_list(), "images": self._images.to_dict()}
-            yield "fold.json", json.dumps(told).encode()
+            yield "fold.json", json.dumps(told | self.log.gloo()).encode()
         yield from self.log.last_files()
 
     # Iterations
@@ -422,11 +422,10 @@ class Simulation:
         for ready, operation, way, end in zip(together, operations, ways, ends, strict=False):
             assert end.callbacks is not None, "an operation has not ended when it starts"
             end.callbacks.append(partial(self._note_end, ready, operation, way))
-        if self._communicators.exchanges(comm) and operations[0].is_point_to_point:
+        if self._communicators.exchanges(comm, operations):
             self._images.exchange(all_of_them, len(operations), ends)
         self._images.start(ends, self._communicators.images(comm, all_of_them))
-        same = self._communicators.of_witnesses(comm, operations)
-        self._images.compare(operations, ends, same)
+        self._images.compare(operations, ends, self._communicators.of_witnesses(comm, operations))
 
     def _note_end(
         self, ready: Ready, operation: Operation, way: Way | None, end: simpy.Event
@@ -468,6 +467,7 @@ class Simulation:
             reduction=ready.reduction,
             source=ready.source,
             destination=ready.destination,
+            is_gathered=self._communicators.takes_part_in_gather(ready),
         )
 
     # Ends

@@ -268,7 +268,10 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         ),
         "memory.json": record({"capacity_bytes": _size_bytes, "per_rank": rows(memory, ranks)}),
         "calls_of.json": wholes(0, ranks - 1),
-        "fold.json": record({"witnesses": rows(record(witness)), "images": _IMAGES}),
+        "fold.json": record(
+            {"witnesses": rows(record(witness)), "images": _IMAGES},
+            {"gloo": rows(record({"site": printable, "count": _count}))},
+        ),
         "synthetic.json": rows(record(site | {"bytes": _size_bytes, "count": _count})),
         "host_tensors.json": record(
             {

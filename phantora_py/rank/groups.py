@@ -2,8 +2,7 @@
 
 Communicators: NCCL is told how many ranks there are and not which, and the absent ones do not come
 to say so. So the name of a communicator says of which ranks its group consists. The store: the rank
-that keeps it waits for those only that run. Gloo joins ranks without the simulator; it would wait
-for the absent ones.
+that keeps it waits for those only that run. Gloo: `host_groups`.
 """
 
 from __future__ import annotations
@@ -20,8 +19,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-LIVE_RANKS = "live-ranks"
-"""In the run directory, the numbers of the ranks that run."""
+from . import host_groups
+from .folded_checkpoints import PLANNER, save_what_runs
+from .host_groups import Fold
+
+RANKS = "fold-ranks"
+"""In the run directory, by rank who stands for it, itself if it runs."""
 SEARCHES = "fold-searches"
 """There if the run is to show which groups rank 0 makes, and within which it sends."""
 C10D = "torch.distributed.distributed_c10d"
@@ -30,12 +33,6 @@ _NO_NAMES = (
     "this PyTorch does not give communicators names, so it cannot be told which ranks a group of a "
     "folded run consists of; use a later one (2.15 does), or run without --fold"
 )
-_NO_GLOO = (
-    "a folded run has no groups of gloo, such as {line} makes: gloo would wait for ranks for which "
-    'another stands. Let the program communicate by NCCL, init_process_group("nccl"), or run '
-    "without --fold"
-)
-
 _NO_FOUNDER = (
     "rank {rank}, a witness, makes a group whose first rank, {first}, does not run in this folded "
     "run, so no rank would create its communicator. Give the program's layout with --mesh, so that "
@@ -48,16 +45,20 @@ def actions(shim: ctypes.CDLL, run_dir: Path) -> dict[str, Callable[[ModuleType]
     live = shim.ph_live_ranks()
     if not live:
         return {}
-    return {C10D: functools.partial(_prepare, shim, live, run_dir / LIVE_RANKS)}
+    fold = Fold([int(rank) for rank in (run_dir / RANKS).read_text(encoding="ascii").split()])
+    searches = (run_dir / SEARCHES).exists()
+    return {
+        C10D: functools.partial(_prepare, shim, live, fold, searches),
+        PLANNER: functools.partial(save_what_runs, fold),
+    }
 
 
-def _prepare(shim: ctypes.CDLL, live: int, ranks: Path, c10d: ModuleType) -> None:
-    """`c10d`: torch.distributed.distributed_c10d. `live`: how many ranks run; `ranks`: a file with
-    their numbers.
+def _prepare(shim: ctypes.CDLL, live: int, fold: Fold, searches: bool, c10d: ModuleType) -> None:
+    """`c10d`: torch.distributed.distributed_c10d. `live`: how many ranks run; `searches`: see
+    `SEARCHES`.
     """
     c_module = sys.modules["torch._C._distributed_c10d"]
-    numbers = frozenset(map(int, ranks.read_text(encoding="ascii").split()))
-    names = _Names(shim, c10d, numbers)
+    names = _Names(shim, c10d, fold)
     for name in ("ProcessGroupNCCL", "ProcessGroupNCCL2", "ProcessGroupNCCLLazy"):
         if (backend := getattr(c_module, name, None)) is not None:
             _replace(backend, "__init__", names.make)
@@ -65,12 +66,23 @@ def _prepare(shim: ctypes.CDLL, live: int, ranks: Path, c10d: ModuleType) -> Non
                 _replace(backend, "split", names.split_backend)
     if hasattr(c_module.ProcessGroup, "split_group"):
         _replace(c_module.ProcessGroup, "split_group", names.split)
-    if (ranks.parent / SEARCHES).exists():
+    _replace(c_module.ProcessGroup, "gather", functools.partial(_gather, shim))
+    shim.ph_gathering.argtypes = [ctypes.c_void_p]
+    if searches:
         sends = _Sends(shim, c10d)
         for name in ("send", "recv", "recv_anysource"):
             _replace(c_module.ProcessGroup, name, sends.tell)
     if c10d.is_gloo_available():
-        _replace(c_module.ProcessGroupGloo, "__init__", _refuse_gloo)
+        site = ctypes.PyDLL(None).ph_current_site
+
+        def tell_use() -> None:
+            told = {"kind": "stand_ins", "site": site()}
+            shim.ph_statistics(json.dumps(told).encode())
+
+        gloo = host_groups.replacement(c_module, fold, tell_use, _line)
+        modules: tuple[Any, ...] = (c_module, c10d)
+        for module in modules:
+            module.ProcessGroupGloo = gloo
     _replace(c_module.TCPStore, "__init__", functools.partial(_await_live, live))
 
 
@@ -90,10 +102,10 @@ class _Names:
     group's options, and to the shim while the group is made.
     """
 
-    def __init__(self, shim: ctypes.CDLL, c10d: ModuleType, live: frozenset[int]) -> None:
+    def __init__(self, shim: ctypes.CDLL, c10d: ModuleType, fold: Fold) -> None:
         self._shim = shim
         self._c10d = c10d
-        self._live = live
+        self._fold = fold
         self._device = sys.modules["torch"].device("cuda")
 
     def make(
@@ -103,7 +115,7 @@ class _Names:
         options = self._options(more, named)
         told = [] if options is None else options.global_ranks_in_group
         numbers = told or range(size)
-        if numbers[0] not in self._live:
+        if not self._fold.is_live(numbers[0]):
             raise RuntimeError(_NO_FOUNDER.format(rank=numbers[rank], first=numbers[0]))
         ranks = _text(numbers)
         if options is not None:
@@ -170,6 +182,16 @@ class _Sends:
         return original(group, *args, **named)
 
 
+def _gather(shim: ctypes.CDLL, original: Any, group: Any, *args: Any, **named: Any) -> Any:
+    """`args`: outputs, then inputs. Nobody sends a root's own part, which absent ranks may have."""
+    inputs = args[1] if len(args) > 1 else named.get("input_tensors")
+    shim.ph_gathering(inputs[0].data_ptr() if isinstance(inputs, list) else None)
+    try:
+        return original(group, *args, **named)
+    finally:
+        shim.ph_gathering(None)
+
+
 def _text(ranks: Iterable[int]) -> str:
     return ",".join(map(str, ranks))
 
@@ -190,11 +212,6 @@ def _await_live(live: int, original: Any, store: Any, *args: Any, **named: Any) 
 
 def _fewer(size: int | None, live: int) -> int | None:
     return size if size is None else min(size, live)
-
-
-def _refuse_gloo(original: Any, *args: Any, **named: Any) -> None:
-    del original, args, named
-    raise RuntimeError(_NO_GLOO.format(line=_line()))
 
 
 def _line() -> str:

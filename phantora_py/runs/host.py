@@ -25,7 +25,7 @@ from phantora_py.launch.prepared import Prepared
 from phantora_py.launch.rank_start import await_ready, start_processes
 from phantora_py.launch.ranks import RankProcesses
 from phantora_py.launch.rundir import RunDirectory
-from phantora_py.rank.groups import LIVE_RANKS, SEARCHES
+from phantora_py.rank.groups import RANKS, SEARCHES
 from phantora_py.rank.memory_kinds import KINDS_FILE
 from phantora_py.rank.modules import MODULES_FILE
 from phantora_py.rank.step_marks import CALL_FILE
@@ -151,8 +151,12 @@ def write_files(prepared: Prepared, directory: RunDirectory) -> None:
     }
     if prepared.fold is not None:
         settings["fold.live"] = str(len(prepared.live_ranks))
-        numbers = "\n".join(map(str, prepared.live_ranks))
-        (directory.path / LIVE_RANKS).write_text(numbers, encoding="ascii")
+        fold = prepared.fold
+        stand_for = (
+            rank if fold.is_live(rank) else fold.representative(rank)
+            for rank in range(layout.ranks)
+        )
+        (directory.path / RANKS).write_text("\n".join(map(str, stand_for)), encoding="ascii")
         if prepared.fold.searches:
             (directory.path / SEARCHES).touch()
     if not prepared.isolation.own_network:

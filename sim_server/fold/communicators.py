@@ -6,7 +6,7 @@ ranks the group consists (phantora_py/rank/groups.py).
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -53,6 +53,9 @@ class FoldedCommunicators(Communicators):
     do the same. In a run of all ranks a send gets ready with the later of its two ranks, and at one
     instant ranks come in their order. So what each rank exchanges with those before it starts as
     one, and here, too.
+
+    A rank may also gather from all others of a group, or scatter to them. Absent ones are there
+    when it is.
     """
 
     def __init__(self, fold: Fold) -> None:
@@ -64,6 +67,11 @@ class FoldedCommunicators(Communicators):
         self._stand_ins: dict[int, list[int]] = {}
         self._for_all: dict[int, int] = {}
         """Who stands for all ranks of a communicator, if one does."""
+        self._awaited: Counter[tuple[int, int, int]] = Counter()
+        """Communicator, source and destination: sends between ranks that run, of a gather or
+        scatter that has begun. Absent ranks do as these, so they have no images elsewhere."""
+        self._gathered: set[int] = set()
+        """The operations that are such sends, and have yet to start."""
 
     def together(self, ready: Sequence[Ready]) -> Mapping[tuple[int, ...], list[Ready]]:
         """See `Communicators.together`. Raises: AbsentPeer."""
@@ -77,34 +85,57 @@ class FoldedCommunicators(Communicators):
                 for rank, peer in ((one.source, one.destination), (one.destination, one.source)):
                     if self._fold.representative(rank) == rank and not self._fold.is_live(peer):
                         across[one.comm, rank].append(one)
+                        key = (one.comm, peer)
                 if one.comm in self._for_all:
                     key = (one.comm, max(one.source, one.destination))
             groups[key].append(one)
         for (communicator, rank), sends in across.items():
-            self._check_exchange(communicator, rank, sends)
+            self._check_peers(communicator, rank, sends)
+            if communicator not in self._for_all:
+                self._begin_gather(communicator, rank, is_scatter=sends[0].source == rank)
+        for one in ready:
+            pair = one.comm, one.source, one.destination
+            if self._awaited[pair]:
+                self._awaited[pair] -= 1
+                self._gathered.add(one.operation)
         return groups
 
-    def _check_exchange(self, communicator: int, rank: int, sends: Sequence[Ready]) -> None:
-        """Whether a rank exchanges as much with each that is absent. Raises: AbsentPeer."""
+    def _check_peers(self, communicator: int, rank: int, sends: Sequence[Ready]) -> None:
+        """Whether a rank exchanges as much with each that is absent, or gathers from these, or
+        scatters to them; one alone could be a stage of a pipeline. Raises: AbsentPeer.
+        """
         absent = sorted(one for one in self.ranks(communicator) if not self._fold.is_live(one))
-        if (
-            self._for_all.get(communicator) != rank
-            or sorted(one.destination for one in sends if one.source == rank) != absent
-            or sorted(one.source for one in sends if one.destination == rank) != absent
-            or len({(one.count, one.dtype) for one in sends}) > 1
-        ):
+        to = sorted(one.destination for one in sends if one.source == rank)
+        of = sorted(one.source for one in sends if one.destination == rank)
+        if to and of:
+            is_regular = self._for_all.get(communicator) == rank and to == of == absent
+        else:
+            is_regular = len(absent) > 1 and (to or of) == absent
+        if not is_regular or len({(one.count, one.dtype) for one in sends}) > 1:
             raise AbsentPeer(sends[0], rank)
 
-    def exchanges(self, communicator: int) -> bool:
+    def _begin_gather(self, communicator: int, rank: int, is_scatter: bool) -> None:
+        for other in filter(self._fold.is_live, self.ranks(communicator)):
+            pair = (rank, other) if is_scatter else (other, rank)
+            self._awaited[(communicator, *pair)] += other != rank
+
+    def takes_part_in_gather(self, ready: Ready) -> bool:
+        """See `Communicators.takes_part_in_gather`."""
+        found = ready.operation in self._gathered
+        self._gathered.discard(ready.operation)
+        return found
+
+    def exchanges(self, communicator: int, operations: Sequence[Operation]) -> bool:
         """See `Communicators.exchanges`."""
-        return communicator in self._for_all
+        rank = self._for_all.get(communicator)
+        return {one.source for one in operations} > {rank} if rank is not None else False
 
     def beside(self, communicator: int, operations: Sequence[Operation]) -> list[Operation]:
         """See `Communicators.beside`."""
-        rank = self._for_all.get(communicator)
-        own = [one for one in operations if one.is_point_to_point and rank in one.participants]
-        if not own:
+        if not self.exchanges(communicator, operations):
             return []
+        rank = self._for_all[communicator]
+        own = [one for one in operations if rank in one.participants]
         last = max(own[0].participants)
         if self._fold.is_live(last):
             return []
@@ -169,6 +200,7 @@ class FoldedCommunicators(Communicators):
         fold, pair = self._fold, operation.participants
         return (
             operation.is_point_to_point
+            and not operation.is_gathered
             and operation.source != operation.destination
             and all(fold.representative(rank) == rank for rank in pair)
             and fold.replica(pair[0]) == fold.replica(pair[1])

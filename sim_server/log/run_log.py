@@ -138,6 +138,7 @@ class RunLog:
         self._host_gaps = HostGapLog()
         self._host_tensors = HostTensorLog()
         self._routing = RoutingLog()
+        self._stand_ins: Counter[str] = Counter()
         self._peak_blocks = BlockLog()
         self._unsupported = UnsupportedLog()
         self._exits: dict[int, int] = {}
@@ -355,6 +356,8 @@ class RunLog:
             self._host_gaps.add(rank, statistics)
         elif statistics["kind"] == "routing":
             self._routing.add(statistics)
+        elif statistics["kind"] == "stand_ins":
+            self._stand_ins[self.site(rank, statistics["site"])] += 1
         elif statistics["kind"] == "batch":
             names = ("source", "key", "samples", "tokens")
             self._batches.add([rank, time_ns, *(statistics[name] for name in names)])
@@ -402,6 +405,11 @@ class RunLog:
         if everything:
             now_s = time.monotonic()
             self._due_s = now_s + max(1.0, (now_s - self._start_s) / 20)
+
+    def gloo(self) -> dict[str, Any]:
+        """For fold.json: what gloo's collectives took."""
+        uses = sorted(self._stand_ins.items())
+        return {"gloo": [{"site": site, "count": count} for site, count in uses]}
 
     def last_files(self) -> Iterator[Piece]:
         """What is known only at the end, the digest last."""

@@ -116,9 +116,18 @@ class Communicators:
             groups[one.launch,].append(one)
         return groups
 
-    def exchanges(self, communicator: int) -> bool:
-        """Whether sends in it are exchanges among all its ranks, for which one stands."""
-        del communicator
+    def exchanges(self, communicator: int, operations: Sequence[Operation]) -> bool:
+        """Whether these, which start together, are sends of an exchange among all ranks of it, for
+        which one stands.
+        """
+        del communicator, operations
+        return False
+
+    def takes_part_in_gather(self, ready: Ready) -> bool:
+        """Whether this send, which starts now, is one of those from all ranks to one, or from one
+        to all, of which some do not run.
+        """
+        del ready
         return False
 
     def beside(self, communicator: int, operations: Sequence[Operation]) -> list[Operation]:

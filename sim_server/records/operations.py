@@ -46,6 +46,8 @@ class Operation:
     """GPU that receives, for SEND and RECV."""
     reduction: int = 0
     """ncclRedOp_t of all-reduce, reduce and reduce-scatter; 0 is a sum."""
+    is_gathered: bool = False
+    """See `Communicators.takes_part_in_gather`."""
 
     def of(self, members: tuple[int, ...]) -> Operation:
         """The same operation of other members, each in the place of one of these."""

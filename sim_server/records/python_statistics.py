@@ -64,6 +64,13 @@ class DataParallel(TypedDict):
     parts: Annotated[Count, "of a sequence that is split over ranks"]
 
 
+class StandIns(TypedDict):
+    """A collective of gloo took values of ranks that run for those of others, in a folded run."""
+
+    kind: Literal["stand_ins"]
+    site: Annotated[Count, "its line"]
+
+
 class Recomputation(TypedDict):
     """Activations are computed again."""
 
@@ -96,7 +103,7 @@ class PeakBlocks(TypedDict):
 
 STATISTICS_OF_PYTHON: Final[tuple[type, ...]] = (
     *(MemoryPeaks, MemoryKinds, HostTensors, Routing, Batch, DataParallel, Recomputation),
-    *(ModulePaths, PeakBlocks),
+    *(ModulePaths, PeakBlocks, StandIns),
 )
 """Those that phantora_py/rank writes."""
 STATISTICS: Final = STATISTICS_OF_SHIM + STATISTICS_OF_PYTHON

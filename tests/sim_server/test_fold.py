@@ -185,6 +185,40 @@ def test_one_that_stands_for_all_may_exchange_with_them(
     assert (images["operations"] > 0, images["spread_ns"]) == (True, 0)
 
 
+def gathering(rank: int) -> Script:
+    """The first rank gathers from all others, then scatters to them."""
+    script = Script().site(1, "saving.py:20 main").join(77, RANKS, rank)
+    root, other = (NcclOpKind.RECV, NcclOpKind.SEND), (NcclOpKind.SEND, NcclOpKind.RECV)
+    peers = range(1, RANKS) if rank == 0 else (0,)
+    script.step(gap=20)
+    for iteration, kind in enumerate(root if rank == 0 else other):
+        script.gemm(k=512, gap=70)
+        pairs = [op(kind, 0, count=4 << 20, root=peer, dtype=FLOAT) for peer in peers]
+        script.nccl(*pairs, gap=50 + iteration, site=1)
+        script.synchronise(gap=40, site=1)
+    return script
+
+
+@pytest.mark.parametrize("folded", [("replicas",), ("replicas", "shards")], ids="-".join)
+@pytest.mark.parametrize("witnesses", [(), (RANKS - 1,)])
+def test_a_rank_may_gather_from_all_and_scatter_to_them(
+    folded: tuple[str, ...], witnesses: tuple[int, ...]
+) -> None:
+    """Its parts move as in a run of all ranks; that absent ones came before it is not known."""
+    fold = replace(mesh(*folded), witnesses=witnesses)
+    runs = [
+        whole_files(play(list(map(gathering, ranks)), settings(made))[0].files())
+        for ranks, made in ((range(RANKS), None), (fold.live, fold))
+    ]
+    assert spans_of(runs[1], 0) == spans_of(runs[0], 0)
+    moved = [
+        [{**row, "arrivals_ns": None} for row in operations_of(run, fold.live)] for run in runs
+    ]
+    assert moved[1] == moved[0]
+    assert len(moved[0]) == 2 * (RANKS - 1)
+    assert runs[1]["fold.json"]["images"]["operations"] == 0
+
+
 @pytest.mark.parametrize("folded", [("replicas",), ("replicas", "shards")], ids="-".join)
 def test_other_exchanges_with_absent_ranks_end_the_run(folded: tuple[str, ...]) -> None:
     """Where another rank stands for some of them, or sizes differ, and so by rank."""

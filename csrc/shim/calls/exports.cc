@@ -19,6 +19,7 @@
 #include "shim/libc/outside.h"
 #include "shim/libc/time_stamp_counter.h"
 #include "shim/python/python_frame.h"
+#include "shim/values/small_collectives.h"
 #include "shim/values/values.h"
 
 namespace {
@@ -141,6 +142,9 @@ PH_EXPORT int ph_live_ranks() noexcept {
 }
 
 PH_EXPORT void ph_making_group(const char* ranks) noexcept { ph::set_group_being_made(ranks); }
+
+// Where our part of a gather is that the calling thread begins now; null: it has begun.
+PH_EXPORT void ph_gathering(const void* part) noexcept { ph::set_own_part(part); }
 
 PH_EXPORT int ph_lazy_host_tensors() noexcept { return ph::config().text("host_tensors") == "lazy" ? 1 : 0; }
 

@@ -264,9 +264,19 @@ class Run {
   mutable Nanoseconds time_ns_ = 0;  // when it was issued, and all that it has taken was sent
 };
 
+// What an absent member sends us is what its stand-in does, in the same group.
+struct Copy {
+  const void* from;
+  void* to;
+  std::size_t bytes;
+};
+
 // The operations of a group run at once: all send before any waits. One may wait for another of them, of another GPU.
 class Group {
  public:
+  explicit Group(std::vector<Copy> copies) noexcept : copies_(std::move(copies)) {
+    for (const Copy& copy : copies_) touches.push_back({copy.from, copy.bytes, false});
+  }
   void add(SmallCollective op) {
     touches.push_back({op.send, send_bytes(op), false});
     touches.push_back({op.receive, receive_bytes(op), true});
@@ -288,13 +298,16 @@ class Group {
       if (is_ready) run.finish();
       return is_ready;
     });
-    return runs_.empty();
+    if (!runs_.empty()) return false;
+    for (const Copy& copy : copies_) write_part(copy.to, copy.bytes, read_part(copy.from, copy.bytes));
+    return true;
   }
 
   Touches touches;
 
  private:
   std::vector<Run> runs_;
+  std::vector<Copy> copies_;
   bool begun_ = false;
 };
 
@@ -313,14 +326,35 @@ void replace_absent_roots(std::vector<SmallCollective>& operations) {
   }
 }
 
+thread_local const void* own_part = nullptr;  // see set_own_part
+
+// What members that are absent send to us in a gather. Our own part nobody sends.
+std::vector<Copy> copies_for_absent(const std::vector<SmallCollective>& operations) {
+  std::vector<Copy> copies;
+  for (const SmallCollective& op : operations) {
+    if (op.kind != NcclOpKind::Recv || !op.stand_ins || !carries_values(op)) continue;
+    const std::uint32_t stand_in = (*op.stand_ins)[op.root];
+    if (stand_in == op.root) continue;
+    const void* from = stand_in == op.rank ? own_part : nullptr;
+    for (const SmallCollective& other : operations) {
+      const bool is_same = other.communicator == op.communicator && other.count == op.count && other.type == op.type;
+      if (is_same && other.kind == NcclOpKind::Recv && other.root == stand_in) from = other.receive;
+    }
+    if (from != nullptr) copies.push_back({from, op.receive, chunk_bytes(op)});
+  }
+  return copies;
+}
+
 }  // namespace
 
 bool carries_values(const SmallCollective& op) noexcept { return op.count != 0 && is_small(op); }
 
+void set_own_part(const void* part) noexcept { own_part = part; }
+
 void issue_collectives(std::vector<SmallCollective> operations) noexcept {
   if (!attached()) return;
   replace_absent_roots(operations);
-  const auto small = std::make_shared<Group>();
+  const auto small = std::make_shared<Group>(copies_for_absent(operations));
   for (SmallCollective& op : operations) {
     if (op.send != nullptr) note_large_use(op.send, send_bytes(op));
     if (!is_small(op)) {

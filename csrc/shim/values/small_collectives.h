@@ -37,6 +37,8 @@ struct SmallCollective {
 
 // Whether its ranks send each other what they know.
 PH_EXPORT bool carries_values(const SmallCollective& op) noexcept;
+// Where this thread's part of what it gathers next is; null: nowhere. Absent members may send the same.
+PH_EXPORT void set_own_part(const void* part) noexcept;
 // The operations of one NCCL group, in issue order. Those that are not small only make their results unknown.
 PH_EXPORT void issue_collectives(std::vector<SmallCollective> operations) noexcept;
 

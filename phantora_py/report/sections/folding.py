@@ -87,7 +87,8 @@ def make(found: Findings) -> Folding | None:
 
 
 def _stand_ins(data: RunData, fold: Fold) -> list[StandIns]:
-    counts: Counter[str] = Counter()
+    by_gloo = data.folding.get("gloo", [])
+    counts = Counter({one["site"]: one["count"] for one in by_gloo})
     some_absent: dict[int, bool] = {}
     for one in data.operations:
         is_small = one["bytes"] <= _MOST_BYTES or one.get("dtype") in _INTEGERS

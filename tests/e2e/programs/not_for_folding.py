@@ -1,4 +1,4 @@
-"""What a folded run refuses: ranks that differ, a group across the fold, gloo, sends, gathers.
+"""What a folded run refuses: ranks that differ, a group across the fold, sends, gathers.
 
 Ranks differ in their work (`uneven`), in shapes (`shapes`), in what they do with their own data
 (`branch`), in a collective that one leaves out (`skips`).
@@ -36,17 +36,20 @@ def step(what: str) -> None:
 
 def main(what: str) -> None:
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("gloo" if what == "gloo" else "nccl")
+    dist.init_process_group("gloo" if "gloo" in what else "nccl")
     if what == "group":
         groups = [dist.new_group([rank, (rank + 5) % 8]) for rank in range(0, 8, 2)]
         for rank, group in zip(range(0, 8, 2), groups, strict=True):
             if dist.get_rank() in (rank, (rank + 5) % 8):
                 dist.all_reduce(torch.ones(1 << 20, device="cuda"), group=group)
-    elif what == "gather":  # as checkpoints gather their plans
-        gathered = [None] * dist.get_world_size() if dist.get_rank() == 0 else None
-        dist.gather_object("mine", gathered, dst=0)
-    elif what == "send":
-        value = torch.ones(1 << 20, device="cuda")
+    elif what == "gather":  # at a rank that is absent
+        gathered = [None] * dist.get_world_size() if dist.get_rank() == 7 else None
+        dist.gather_object("mine", gathered, dst=7)
+    elif what == "uneven-gloo":
+        splits = [1, *[0] * 7]
+        dist.all_to_all_single(torch.ones(1), torch.ones(1), splits, splits)
+    elif what in ("send", "gloo"):
+        value = torch.ones(1 << 20, device="cuda" if what == "send" else "cpu")
         if dist.get_rank() == 0:
             dist.send(value, dst=7)
         elif dist.get_rank() == 7:
