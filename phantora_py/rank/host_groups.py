@@ -286,6 +286,10 @@ def replacement(
 
     for name in _COLLECTIVES:
         setattr(ProcessGroupGloo, name, method(name))
+    # PyTorch's own answers ask Python again, without end.
+    for name, own in vars(c_module.Backend).items():
+        if name.startswith("supports_") and isinstance(own, property):
+            setattr(ProcessGroupGloo, name, False)
     for older, name in _OLDER_NAMES.items():
         setattr(ProcessGroupGloo, older, method(name))
     return ProcessGroupGloo

@@ -61,6 +61,16 @@ def test_megatron_core(phantora: Phantora) -> None:
     assert traffic(run, "all_reduce")[activations] == 2 * microbatches * (4 * layers + 2)
 
 
+def test_megatron_core_is_folded(phantora: Phantora) -> None:
+    """Its groups of gloo too: an iteration takes as long as where all ranks run."""
+    program = str(PROGRAMS / "with_megatron_core.py")
+    whole = train(phantora, "megatron", 8, program)
+    folded = phantora.run(["--ranks", "8", "--fold", "dp", "--mesh", "dp=4,tp=2"], [program])
+    assert folded.exit_code == 0, folded.errors
+    assert folded.summary["iteration_ns"] == whole.summary["iteration_ns"]
+    assert folded.summary["trust"]["folding"]["processes"] == 4
+
+
 @pytest.mark.parametrize("model", ["vit_tiny_patch16_224", "convnext_atto", "efficientnet_b0"])
 def test_timm(phantora: Phantora, model: str) -> None:
     """Gradients are reduced once."""

@@ -50,6 +50,13 @@ def collectives(rank: int, size: int) -> list[object]:
     exchanged = torch.zeros(size, dtype=own.dtype)
     dist.all_to_all_single(exchanged, torch.arange(size) % 2 + own[:1] * 10)
     found.append(exchanged.tolist())
+    return found
+
+
+def messages(rank: int, size: int) -> list[object]:
+    """Objects, barriers, sends."""
+    found: list[object] = []
+    own = torch.tensor([1 + rank % 2, 3])
     objects: list[object] = [None] * size
     dist.all_gather_object(objects, {"odd": rank % 2})
     found.append(objects)
@@ -64,6 +71,10 @@ def collectives(rank: int, size: int) -> list[object]:
         for work in works:
             work.wait()
         found.append(own.tolist())
+        batch = [dist.P2POp(dist.isend, peer, 1 - rank), dist.P2POp(dist.irecv, own[1:], 1 - rank)]
+        for work in dist.batch_isend_irecv(batch):
+            work.wait()
+        found.append(own.tolist())
     return found
 
 
@@ -73,7 +84,7 @@ def main() -> None:
     odd = dist.new_group(range(1, size, 2))
     pairs = [dist.new_group([first, first + 1]) for first in range(0, size, 2)]
     torch.ones(1, device="cuda")  # ranks drive a GPU
-    found = collectives(rank, size)
+    found = collectives(rank, size) + messages(rank, size)
     value = torch.tensor([rank % 2 + 5])
     if rank % 2:
         dist.all_reduce(value, group=odd)
