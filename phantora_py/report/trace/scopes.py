@@ -20,6 +20,9 @@ from sim_server.log.history import COMMUNICATION_SPAN
 
 _OTHER = PHASES[-1]
 
+Scope = tuple[str, ...]
+"""A phase, and the parts of a module's path."""
+
 
 class Stretch(NamedTuple):
     """Work of one stream that was issued in a row for one module in one phase."""
@@ -58,27 +61,31 @@ def phase_slices(stretches: Iterable[Stretch]) -> Iterator[tuple[str, int, int]]
             yield phase, of_phase[0].begin_ns, of_phase[-1].end_ns
 
 
-def module_slices(
-    stretches: Iterable[Stretch],
-) -> list[tuple[tuple[str, ...], int, int]]:
-    """Modules with those that they are parts of around them: phase and parts of the path, begin,
-    end; in the order of their begins, the outer first.
+def module_slices(stretches: Iterable[Stretch]) -> list[tuple[Scope, int, int]]:
+    """Modules with those that they are parts of around them, with begin and end; in the order of
+    their begins, the outer first.
     """
-    found: list[tuple[tuple[str, ...], int, int]] = []
-    open_since: list[tuple[tuple[str, ...], int]] = []
+    found: list[tuple[Scope, int, int]] = []
+    open_since: list[tuple[Scope, int]] = []
     last_ns = 0
-
-    def close(depth: int) -> None:
-        found.extend((scope, begin_ns, last_ns) for scope, begin_ns in open_since[depth:])
-        del open_since[depth:]
-
+    chains: dict[tuple[str, str], list[Scope]] = {}
     for phase, path, begin_ns, end_ns in stretches:
-        parts = (phase, *path.split(".")) if path else ()
-        scopes = [parts[:length] for length in range(2, len(parts) + 1)]
-        known = [scope for scope, _ in open_since]
-        pairs = zip(scopes, known, strict=False)
-        close(sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
-        open_since += [(scope, begin_ns) for scope in scopes[len(open_since) :]]
+        chain = chains.get((phase, path))
+        if chain is None:
+            chain = chains[phase, path] = _chain(phase, path)
+        depth = 0
+        for scope, (other, _) in zip(chain, open_since, strict=False):
+            if scope != other:
+                break
+            depth += 1
+        found.extend((scope, since_ns, last_ns) for scope, since_ns in open_since[depth:])
+        open_since[depth:] = [(scope, begin_ns) for scope in chain[depth:]]
         last_ns = end_ns
-    close(0)
+    found.extend((scope, since_ns, last_ns) for scope, since_ns in open_since)
     return sorted(found, key=lambda one: (one[1], len(one[0])))
+
+
+def _chain(phase: str, path: str) -> list[Scope]:
+    """A module and those that it is part of, from the outermost; none for no module."""
+    parts = (phase, *path.split(".")) if path else ()
+    return [parts[:length] for length in range(2, len(parts) + 1)]
