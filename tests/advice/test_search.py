@@ -111,7 +111,11 @@ def test_the_choice_is_that_of_the_exhaustive_sweep(tmp_path: Path, seed: int) -
     assert shlex.join(found["command"]) == shlex.join(best.command)
     told = "\n".join(lines(found))
     assert f"  * {best.name}" in told
-    assert "Why it is better than " in told
+    works = [one["figures"]["throughput"] for one in found["ranking"][:2]]
+    amounts = [one["per_iteration"] for one in works if one]
+    assert f"Why it is better than {found['ranking'][1]['name']}: an iteration of a rank" in told
+    assert ("times the work" in told) is (amounts[0] != amounts[1])
+    assert re.search(r"Fastest: .*, (1\.\d+|[2-9]\.\d+) times as fast", told)
     assert f"-- {shlex.join(best.command)}" in told
 
 
