@@ -1,6 +1,6 @@
 """Runs the commands of the documentation and compares what it shows with what they print.
 
-    python -P tools/documented_output.py [--write] [PAGE ...]
+    python -P tools/documented_output.py [--write] [--slow] [PAGE ...]
 
 Without --write it prints the differences, and exits with 1 if there are any; with it, it rewrites
 the pages and makes their pictures. Pages of a session share a folder, so that one may use files of
@@ -8,6 +8,7 @@ those before it. Comments in a page say what is run:
 
     <!-- run every command -->   all lines of the page that begin with "$ "
     <!-- run -->                 those of the next block
+    <!-- run slowly -->          the same, with --slow only: they take minutes
     <!-- run, varies -->         the same, but what they print differs from run to run: it stays
     <!-- run: COMMAND -->        COMMAND, of whose output the next block is
 
@@ -52,7 +53,8 @@ PICTURES = {
 COLUMNS = "120"
 LEFT_OUT = "..."
 _MARK = re.compile(
-    r"<!-- run(?P<all> every command)?(?P<varies>, varies)?(?:: (?P<command>.+))? -->"
+    r"<!-- run(?P<all> every command)?(?P<slow> slowly)?(?P<varies>, varies)?"
+    r"(?:: (?P<command>.+))? -->"
 )
 
 
@@ -68,6 +70,7 @@ class Step:
     begin: int
     end: int
     varies: bool = False
+    is_slow: bool = False
 
 
 @dataclass
@@ -111,7 +114,9 @@ def steps(lines: Sequence[str]) -> Iterator[Step]:
             yield Step(mark["command"], begin, end)
         elif mark or whole:
             varies = mark is not None and mark["varies"] is not None
-            yield from (replace(step, varies=varies) for step in commands(lines, begin, end))
+            slow = mark is not None and mark["slow"] is not None
+            for step in commands(lines, begin, end):
+                yield replace(step, varies=varies, is_slow=slow)
 
 
 def blocks(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
@@ -186,12 +191,14 @@ def run(command: str, folder: Path) -> str:
     return done.stdout
 
 
-def make_page(name: str, folder: Path) -> Page:
-    """Runs the page's commands in the folder."""
+def make_page(name: str, folder: Path, slow: bool) -> Page:
+    """Runs the page's commands in the folder, also those that take minutes if `slow`."""
     path = ROOT / name
     page = Page(path, folder, path.read_text(encoding="utf-8").splitlines())
     done = 0
     for step in steps(page.before):
+        if step.is_slow and not slow:
+            continue
         shown = [line.removeprefix("    ") for line in page.before[step.begin : step.end]]
         page.after += page.before[done : step.begin]
         done = step.end
@@ -214,7 +221,7 @@ def _without_blank_ends(lines: list[str]) -> list[str]:
     return _text(lines).strip("\n").splitlines()
 
 
-def make(wanted: Sequence[str], folder: Path) -> list[Page]:
+def make(wanted: Sequence[str], folder: Path, slow: bool = False) -> list[Page]:
     """All pages of the sessions that have one of those that are wanted; of each session in a
     folder of its own.
     """
@@ -223,7 +230,7 @@ def make(wanted: Sequence[str], folder: Path) -> list[Page]:
         own = Path(tempfile.mkdtemp(dir=folder))
         shutil.copytree(ROOT / "examples", own / "examples")
         last = max(names.index(name) for name in names if name in wanted)
-        return [make_page(name, own) for name in names[: last + 1]]
+        return [make_page(name, own, slow) for name in names[: last + 1]]
 
     chosen = [names for names in SESSIONS if not {*names}.isdisjoint(wanted)]
     # A run waits for its processes more than it computes.
@@ -238,13 +245,14 @@ def main() -> int:
     )
     pages = [page for session in SESSIONS for page in session]
     options.add_argument("--write", action="store_true", help="rewrite the pages")
+    options.add_argument("--slow", action="store_true", help="also what takes minutes")
     options.add_argument("pages", nargs="*", metavar="PAGE", help=f"of {', '.join(pages)}")
     arguments = options.parse_args()
     if unknown := {*arguments.pages} - {*pages}:
         options.error(f"no page with commands to run: {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as folder:
         try:
-            made = make(arguments.pages or pages, Path(folder))
+            made = make(arguments.pages or pages, Path(folder), arguments.slow)
             found = [line for page in made for line in page.differences()]
             print(_text(found) or "All pages show what their commands print.")
             if arguments.write and found:

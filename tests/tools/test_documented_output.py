@@ -80,6 +80,9 @@ def test_a_page_is_compared_and_written(
     assert main("--write") == 0
     assert a.read_text() == before.replace("    7\n", "    2\n")
     assert main() == 0
+    b.write_text("<!-- run slowly -->\n\n    $ wc -w < x\n    7\n")
+    assert main() == 0
+    assert main("--slow") == 1
     b.write_text("<!-- run -->\n\n    $ grep -o 7 x\n")
     assert main("a.md") == 0
     assert main() == 2
