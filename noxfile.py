@@ -183,7 +183,8 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def tests(session: nox.Session) -> None:
     """All tests, under the stock CUDA wheel of PyTorch."""
-    session.install(TORCH, f"{wheel(session)}[ray]", *group("test"), *group("scripts"))
+    groups = [*group("test"), *group("scripts"), *group("notebooks")]
+    session.install(TORCH, f"{wheel(session)}[ray]", *groups)
     session.run("pytest", *SIDE_BY_SIDE, *session.posargs)
 
 

@@ -70,7 +70,7 @@ class Candidate(TypedDict):
     value: float
     """In the units of the objective."""
     cheap_value: float | None
-    """Likewise of its last cheap run; null without."""
+    """Likewise as its cheap runs foretell it, or else of the last of them; null without."""
     pareto: bool
     """None of these is as good in time, peak memory and GPUs, and better in one."""
     file: str

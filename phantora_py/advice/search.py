@@ -2,8 +2,9 @@
 
 Successive halving (Jamieson and Talwalkar, 2016): every configuration runs with cheap values, the
 best third with less cheap ones, and those that are left in full, in the order that the last cheap
-run gives, until what is left cannot be better than the best any more. What does not fit with few
-layers does not fit with all of them. The runs are those of a sweep, with its results.
+run gives, until what is left cannot be better than the best any more. Two cheap runs that differ in
+one number, as that of layers, say what the full run will take. What does not fit with few layers
+does not fit with all of them. The runs are those of a sweep, with its results.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 
 from phantora_py.advice.json_types import Candidate, Search, Stage
 from phantora_py.advice.space import Space
+from phantora_py.advice.trend import predicted
 from phantora_py.compare.comparison import Configuration as Read
 from phantora_py.compare.comparison import compare, read_configuration
 from phantora_py.compare.fastest import find_fastest
@@ -38,7 +40,7 @@ Run = Callable[[Sequence[Configuration]], list[Result]]
 
 @dataclass
 class _State:
-    """Of each configuration by number, the loss of its last cheap run and of its full one."""
+    """Of each configuration by number, the loss that cheap runs tell, and that of its full one."""
 
     space: Space
     run: Run
@@ -49,6 +51,13 @@ class _State:
     why_not: dict[int, str] = field(default_factory=dict)
     spent: dict[str, float] = field(default_factory=lambda: {"runs": 0, "seconds": 0.0})
     stages: list[Stage] = field(default_factory=list)
+
+    def foretell(self, rung: int, before: dict[int, float], losses: dict[int, float]) -> None:
+        """What these losses and those of the rung before say of full runs, where they do."""
+        for number, loss in losses.items():
+            found = predicted(self.space, rung, number, before[number], loss)
+            if found is not None:
+                self.cheap[number] = found
 
     def carry_out(
         self, name: str, numbers: Sequence[int], make: Callable[[int], Configuration]
@@ -113,6 +122,7 @@ def search(space: Space, run: Run, tell: Callable[[str], None] = lambda _: None)
     """
     state = _State(space, run, tell)
     left = list(range(len(space.configurations)))
+    before: dict[int, float] = {}
     for rung in range(len(space.cheap)):
         losses = state.carry_out(
             f"cheap {rung + 1}",
@@ -120,7 +130,10 @@ def search(space: Space, run: Run, tell: Callable[[str], None] = lambda _: None)
             functools.partial(_cheaper, space, rung),
         )
         state.cheap |= losses
-        left = sorted(losses, key=losses.__getitem__)
+        if rung:
+            state.foretell(rung, before, losses)
+        before = losses
+        left = sorted(losses, key=state.cheap.__getitem__)
         left = left[: max(_LEAST, math.ceil(len(left) / _KEPT))]
     ended = _in_full(state, left)
     if not state.full:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from phantora_py.api.compared import Compared
-from phantora_py.api.html import table
+from phantora_py.api.html import listing
 from phantora_py.compare.figures import figure_columns
 from phantora_py.data import RunData
 from phantora_py.report.summary import Summary, summarise
@@ -70,4 +70,4 @@ class Run(RunData):
             *((one.title, one.texts[0]) for one in figure_columns(alone["runs"])),
             ("data file", str(self.path)),
         ]
-        return table([], rows, alone["notes"])
+        return listing(rows, alone["notes"])

@@ -97,7 +97,7 @@ def lines(found: Search) -> Iterator[str]:
     if found["fastest"]:
         yield fastest_text(found["fastest"])
     if found["why"] is not None:
-        yield from _why(found["why"], found["ranking"][1]["name"])
+        yield from _why(found["why"], *found["ranking"][:2])
     variables = "".join(f"{name}={value} " for name, value in found["environment"].items())
     chosen = " ".join(f"--{name}={value}" for name, value in found["run_options"].items())
     yield f"Run it: {variables}phantora run {chosen} -- {shlex.join(found['command'])}"
@@ -113,9 +113,12 @@ def _candidate(one: Candidate, width: int) -> str:
     return "   ".join(parts)
 
 
-def _why(why: Changes, second: str) -> Iterator[str]:
+def _why(why: Changes, best: Candidate, second: Candidate) -> Iterator[str]:
     """What changed most from the second to the best, of an iteration and rank."""
-    yield f"Why it is better than {second}"
+    works = [one["figures"]["throughput"] for one in (best, second)]
+    done = [one["per_iteration"] if one else 1.0 for one in works]
+    more = f", for {done[0] / done[1]:.3g} times the work" if done[0] != done[1] else ""
+    yield f"Why it is better than {second['name']}: an iteration of a rank{more}"
     reasons = [
         (
             kernels["this"]["time_ns"] - kernels["first"]["time_ns"],

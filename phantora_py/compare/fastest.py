@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from phantora_py.compare.comparison import Configuration, compare
 from phantora_py.compare.json_types import ComparedRun, Fastest
-from phantora_py.compare.quantities import parse_prices
+from phantora_py.compare.quantities import Work, parse_prices
 from phantora_py.sweep.pareto import costs_of
 
 
@@ -25,12 +26,20 @@ def find_fastest(
     }
     if not times:
         return None
-    by_name: Mapping[str, Configuration] = {one.name: one for one in configurations}
+    by_name: Mapping[str, Configuration] = {
+        one.name: _with_work(one, run) for one, run in zip(configurations, figures, strict=True)
+    }
     best, *others = sorted(times, key=times.__getitem__)
     if not others:
         return {"name": best, "next": None, "speed_up": None}
     _, against = compare([by_name[others[0]], by_name[best]], parse_prices([]))["runs"]
     return {"name": best, "next": others[0], "speed_up": against["speed_up"]}
+
+
+def _with_work(one: Configuration, run: ComparedRun) -> Configuration:
+    """What an iteration gets through is as the figures say, also where only its report tells it."""
+    found = run["throughput"]
+    return replace(one, work=Work(found["per_iteration"], found["unit"])) if found else one
 
 
 def fastest_text(found: Fastest) -> str:

@@ -19,7 +19,7 @@ GATE_METRICS = ("iteration_time", "exposed_communication", "waiting_for_ranks", 
 class Work:
     """What an iteration of the whole cluster gets through."""
 
-    amount: int
+    amount: float
     unit: str
 
 

@@ -10,9 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import simpy
 
 from phantora_py.data import RunData
 from phantora_py.report.window import Window
+from sim_server.collectives.communication import Communication
+from sim_server.errors import UsageError
+from sim_server.network.link_use import link_class
 
 Shares = npt.NDArray[np.float64]
 
@@ -78,6 +82,20 @@ def link_steps(data: RunData, window: Window) -> tuple[npt.NDArray[np.int64], li
         most = max(sorted(most_ns), key=most_ns.__getitem__, default="")
         found.append(ClassUse(name, mean, busiest, most))
     return edges_ns, found
+
+
+def capacities_bytes_per_s(data: RunData) -> dict[str, int]:
+    """By class what its links carry together; empty where the file does not know its cluster."""
+    try:
+        told = data.told_settings
+    except UsageError:
+        return {}
+    shape = (told.cluster, told.nodes, told.gpus_per_node, told.nccl_environment)
+    sums: dict[str, int] = {}
+    for link in Communication(simpy.Environment(), *shape, nccl_version=told.nccl_version).links:
+        name = link_class(link)
+        sums[name] = sums.get(name, 0) + link.capacity_bytes_per_s
+    return sums
 
 
 def _slotted(edges_ns: npt.NDArray[np.int64], shares: Shares, slot_edges_ns: Shares) -> Shares:

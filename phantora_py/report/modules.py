@@ -42,18 +42,23 @@ class ScopeTimes:
     """Of these: moving bytes or waiting for other ranks while nothing is computed."""
 
 
+def are_scopes_known(data: RunData) -> bool:
+    """Whether ranks told of modules and phases, and host time passes between their work."""
+    return len(data.scopes) > 0 and data.run["host_time"] != "off"
+
+
 def scope_times(data: RunData, window: Window) -> dict[tuple[str, str], ScopeTimes]:
     """By phase and path. Empty if ranks told of none, and if no host time passes: then nobody can
     tell which work was issued when.
     """
-    if not len(data.scopes) or data.run["host_time"] == "off":
+    if not are_scopes_known(data):
         return {}
     gpus = run_gpus(data)
     whole = sum(data.told.ranks_of(gpu.rank) for gpu in gpus) * max(window.iterations, 1)
     found: dict[tuple[str, str], ScopeTimes] = defaultdict(ScopeTimes)
     for gpu in gpus:
         weight = data.told.ranks_of(gpu.rank) / whole
-        scopes = _Scopes(data, gpu.rank)
+        scopes = Scopes(data, gpu.rank)
         spans = window.ended_in(gpu_spans(data, gpu))
         spans = spans[(spans["kind"] != HOST_WAIT_SPAN) & (spans["kind"] != COMMUNICATION_SPAN)]
         lasted_ns = spans["end_ns"] - spans["start_ns"]
@@ -69,7 +74,7 @@ def scope_times(data: RunData, window: Window) -> dict[tuple[str, str], ScopeTim
     return dict(found)
 
 
-class _Scopes:
+class Scopes:
     """What a rank issued work for, from when on."""
 
     def __init__(self, data: RunData, rank: int) -> None:
@@ -79,18 +84,23 @@ class _Scopes:
         numbers, which = np.unique(np.append(0, rows["scope"]), return_inverse=True)
         self._which = which
         """Of the time before each row, and after the last: an index of the names."""
-        self._names = [_scope(data, rank, int(number)) for number in numbers]
+        self.names = [_scope(data, rank, int(number)) for number in numbers]
+        """Phases and paths."""
+
+    def places(self, spans: npt.NDArray[np.void]) -> npt.NDArray[np.int64]:
+        """Of each span, for which of the `names` it was issued."""
+        after = np.searchsorted(self._times_ns, spans["issue_ns"], side="right")
+        return np.asarray(self._which[after], np.int64)
 
     def sums(
         self, spans: npt.NDArray[np.void], *values: npt.NDArray[np.int64]
     ) -> list[tuple[tuple[str, str], list[float]]]:
         """Of each scope's spans, for each of the `values` ([spans]) their sum."""
-        places = self._which[np.searchsorted(self._times_ns, spans["issue_ns"], side="right")]
+        places = self.places(spans)
         used = np.unique(places)
-        sums = [np.bincount(places, one, len(self._names))[used].tolist() for one in values]
+        sums = [np.bincount(places, one, len(self.names))[used].tolist() for one in values]
         return [
-            (self._names[place], list(row))
-            for place, *row in zip(used.tolist(), *sums, strict=True)
+            (self.names[place], list(row)) for place, *row in zip(used.tolist(), *sums, strict=True)
         ]
 
 

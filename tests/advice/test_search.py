@@ -42,10 +42,12 @@ layers = 2
 US = 1000
 
 
-def space_of(directory: Path, objective: str = "time to 1e6 samples", more: str = "") -> Any:
+def space_of(
+    directory: Path, objective: str = "time to 1e6 samples", more: str = "", cheap: str = ""
+) -> Any:
     """Twenty-one layouts."""
     path = directory / "space.toml"
-    path.write_text(SPACE.format(objective=objective, more=more))
+    path.write_text(SPACE.format(objective=objective, more=more) + cheap)
     return read_space(path, COMMAND)
 
 
@@ -85,14 +87,22 @@ class Machine:
         return Result(one.name, 0, "", False, 10.0 if is_full else 1.0, path)
 
 
+def best_of(space: Any, machine: Machine) -> Configuration:
+    """What an exhaustive sweep finds."""
+    fits = [one for one in space.configurations if one.values["batch"] * 3 <= 24 * one.values["tp"]]
+    best: Configuration = min(
+        fits, key=lambda one: machine.time_ns(one.values) / one.values["batch"]
+    )
+    return best
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_the_choice_is_that_of_the_exhaustive_sweep(tmp_path: Path, seed: int) -> None:
     """For a third of its runs at most; what does not fit is no choice."""
     space, machine = space_of(tmp_path), Machine(tmp_path, seed)
     found = search(space, machine)
     check_conforms(found, "search")
-    fits = [one for one in space.configurations if one.values["batch"] * 3 <= 24 * one.values["tp"]]
-    best = min(fits, key=lambda one: machine.time_ns(one.values) / one.values["batch"])
+    best = best_of(space, machine)
     assert found["ranking"][0]["name"] == best.name
     assert found["ranking"][0]["pareto"]
     _, in_full = found["stages"]
@@ -101,8 +111,39 @@ def test_the_choice_is_that_of_the_exhaustive_sweep(tmp_path: Path, seed: int) -
     assert shlex.join(found["command"]) == shlex.join(best.command)
     told = "\n".join(lines(found))
     assert f"  * {best.name}" in told
-    assert "Why it is better than " in told
+    works = [one["figures"]["throughput"] for one in found["ranking"][:2]]
+    amounts = [one["per_iteration"] for one in works if one]
+    assert f"Why it is better than {found['ranking'][1]['name']}: an iteration of a rank" in told
+    assert ("times the work" in told) is (amounts[0] != amounts[1])
+    assert re.search(r"Fastest: .*, (1\.\d+|[2-9]\.\d+) times as fast", told)
     assert f"-- {shlex.join(best.command)}" in told
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_two_cheap_runs_foretell_the_full_one(tmp_path: Path, seed: int) -> None:
+    """Where they differ in the number of layers alone, time lies on a line through them. So few
+    full runs are left, and what they take is what was told.
+    """
+    space = space_of(tmp_path, cheap="[[cheap]]\nlayers = 4")
+    machine = Machine(tmp_path, seed)
+    found = search(space, machine)
+    assert found["ranking"][0]["name"] == best_of(space, machine).name
+    *_, in_full = found["stages"]
+    assert in_full["runs"] <= 3
+    for one in found["ranking"]:
+        assert one["cheap_value"] == pytest.approx(one["value"], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "cheap", ['layers = "4"', "layers = 4\nbatch = 2", "layers = 2\nrun.ranks = 1"]
+)
+def test_cheap_runs_without_a_line(tmp_path: Path, cheap: str) -> None:
+    """They differ in no number, in two, or in a run's option: the last one counts as it is."""
+    space, machine = space_of(tmp_path, cheap=f"[[cheap]]\n{cheap}"), Machine(tmp_path)
+    found = search(space, machine)
+    first = found["ranking"][0]
+    assert first["cheap_value"] is not None
+    assert first["cheap_value"] < 0.5 * first["value"]
 
 
 def test_a_budget(tmp_path: Path) -> None:

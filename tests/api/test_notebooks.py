@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import signal
 import sys
 import threading
@@ -47,7 +48,7 @@ class Cells(HTMLParser):
         self.texts[-1] += data
 
 
-TAGS = {"table", "thead", "tbody", "tr", "th", "td", "p"}
+TAGS = {"div", "table", "thead", "tbody", "tr", "th", "td", "span", "p"}
 
 
 @pytest.mark.torch
@@ -89,6 +90,23 @@ def test_opened_runs_compare(tmp_path: Path) -> None:
         slow.compare(fast, per_iteration=["many"])
     with pytest.raises(TypeError, match="at least one other run"):
         slow.compare()
+
+
+def test_figures_are_not_broken(tmp_path: Path) -> None:
+    """Lines end before a range and within it, and in titles between words; a run's texts are beside
+    their names, whatever the notebook's own style of tables is.
+    """
+    slow, fast = (
+        phantora.open(write_run(tmp_path / f"{one}.phr", [one * US, (one + 1) * US] * 3))
+        for one in (40, 20)
+    )
+    plain = slow.compare(fast)._repr_html_().replace(' style="white-space: nowrap"', "")
+    assert re.search(
+        r"<span>[0-9.]+</span> <span>\([0-9.]+</span> <span>to [0-9.]+\)</span>", plain
+    )
+    assert re.search(r"<td><span>4[01](\.\d)? us</span></td>", plain)
+    assert "<span>virtual</span> <span>iteration</span>" in plain
+    assert '<td style="text-align: left">' in slow._repr_html_()
 
 
 def test_names_are_escaped(tmp_path: Path) -> None:

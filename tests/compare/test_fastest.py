@@ -47,3 +47,20 @@ def test_what_did_not_finish_is_not_the_fastest(tmp_path: Path) -> None:
     path = write_run(tmp_path / "one.phr", [40 * US] * 9, run={"exit_code": 4})
     runs = [read_configuration(path, "one")]
     assert find_fastest(runs, compare(runs, parse_prices([]))["runs"]) is None
+
+
+def test_the_factor_is_of_a_unit_of_work(tmp_path: Path) -> None:
+    """Also where the reports tell the work of an iteration, and nobody else: a larger batch is the
+    faster one although its iterations last longer.
+    """
+    paths = [
+        write_run(tmp_path / f"{name}.phr", [time_us * US] * 9, **certain_members())
+        for name, time_us in (("small", 40), ("large", 80))
+    ]
+    runs = [read_configuration(path, path.stem) for path in paths]
+    figures = compare(runs, parse_prices([]))["runs"]
+    for run, tokens in zip(figures, (1000.0, 4000.0), strict=True):
+        run["throughput"] = {"unit": "tokens", "per_iteration": tokens, "per_s": 1.0}
+    found = find_fastest(runs, figures)
+    assert found is not None
+    assert fastest_text(found).startswith("Fastest: large, 2.000 times as fast as the next, small")

@@ -1,6 +1,6 @@
 """Commands that the documentation shows exist, with the options that it shows.
 
-Those of the tutorial are run (tests/e2e/test_tutorial.py); others take hours, hardware, or files
+Some are run (tests/e2e/test_commands_of_pages.py); others take hours, hardware, or files
 that only their reader has.
 """
 

@@ -62,9 +62,14 @@ def sweep_words(directory: Path, engine: str, *options: str) -> list[str]:
 def test_results_are_those_of_any_engine(
     engine: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What ends well and what does not; nothing but results is left, and nothing runs twice."""
-    words = sweep_words(tmp_path, engine, "--json")
+    """What ends well and what does not; nothing but results is left, and nothing runs twice. The
+    page is the one that a sweep on this machine makes of the same results.
+    """
+    page = tmp_path / "page.html"
+    words = sweep_words(tmp_path, engine, "--json", "--html", str(page))
     assert main(words) == 0
+    text = page.read_text(encoding="utf-8")
+    assert all(f"cluster={name}" in text for name in ("h100", "b200", "h200"))
     first = json.loads(capsys.readouterr().out)
     finished = {one["name"]: one["exit_code"] for one in first["runs"]}
     assert finished == {"cluster=h100": 0, "cluster=h200": 0}
@@ -78,6 +83,9 @@ def test_results_are_those_of_any_engine(
     assert main(words) == 0
     assert data.stat().st_mtime_ns == written_ns
     assert json.loads(capsys.readouterr().out)["runs"] == first["runs"]
+    page.unlink()
+    assert main(sweep_words(tmp_path, "local", "--quiet", "--html", str(page))) == 0
+    assert page.read_text(encoding="utf-8") == text
 
 
 def await_true(condition: Callable[[], Any]) -> None:

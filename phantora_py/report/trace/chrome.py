@@ -84,7 +84,8 @@ def _slice_events(one: Slice) -> Iterator[Event]:
     arguments: dict[str, Any] = {}
     if one.thread.device_stream is not None:
         device, stream = one.thread.device_stream
-        arguments |= {"device": device, "stream": stream, **label.arguments}
+        arguments |= {"device": device, "stream": stream}
+    arguments |= label.arguments
     if one.waited_ns is not None:
         arguments["waited for the last rank (us)"] = one.waited_ns / 1e3
     if one.correlation is not None:

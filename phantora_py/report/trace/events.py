@@ -18,15 +18,17 @@ from phantora_py.data import RunData
 from phantora_py.data.operations import tracks_of
 from phantora_py.data.rows import Allocation
 from phantora_py.report.iterations import Nanoseconds, find_iterations, find_steps
-from phantora_py.report.links import link_steps
+from phantora_py.report.links import capacities_bytes_per_s, link_steps
+from phantora_py.report.modules import are_scopes_known
 from phantora_py.report.trace.names import Label, Labels
+from phantora_py.report.trace.scopes import module_slices, phase_slices, scope_stretches
 from phantora_py.report.window import Window
 from sim_server.deadlock import ranges_text
 from sim_server.log.history import COMMUNICATION_SPAN, HOST_WAIT_SPAN
 from sim_server.records import MarkerKind
 
 # Threads of a rank that are no streams.
-_HOST, _RANGES, _STEPS = 1, 2, 3
+_HOST, _RANGES, _STEPS, _PHASES, _MODULES = 1, 2, 3, 4, 5
 # The legacy default stream is 7 in every profile of hardware, and tools that look for streams take
 # numbers above 0.
 _FIRST_STREAM = 7
@@ -107,6 +109,7 @@ Item = Process | Thread | Slice | Count
 BYTES_IN_USE = "bytes in use"
 _ANNOTATION = "user_annotation"
 _CAPACITY = "% of the capacity"
+_RATE = "bytes per second"
 
 
 class Trace:
@@ -143,8 +146,12 @@ class Trace:
         for number in range(2, 2 + max((lane for lane, _ in waits), default=0)):
             hosts.append(Thread(process, _MORE_HOSTS + number, f"host, thread {number}"))
         yield process
-        yield from (host, ranges, steps, *streams.values(), *hosts[1:])
         device_spans = spans[on_device]
+        scopes = self._scopes(rank, process, device_spans)
+        threads = (host, ranges, steps, *scopes, *streams.values(), *hosts[1:])
+        yield from sorted(threads, key=lambda thread: thread.number)
+        for slices in scopes.values():
+            yield from slices
         # Operations of a group begin together; the longer ones come first.
         order = np.lexsort((-device_spans["end_ns"], device_spans["start_ns"]))
         yield from self._device_slices(rank, device_spans[order], host if launches else None)
@@ -220,6 +227,31 @@ class Trace:
             thread = streams[device, stream]
             yield Slice(thread, label, start_ns, end_ns, waited_ns, correlation, operation)
 
+    def _scopes(
+        self, rank: int, process: Process, spans: npt.NDArray[np.void]
+    ) -> dict[Thread, list[Slice]]:
+        """Of each GPU threads with its phases and its modules; none if ranks told of none."""
+        found: dict[Thread, list[Slice]] = {}
+        if not are_scopes_known(self._data):
+            return found
+        devices = np.unique(spans["device"]).tolist()
+        for place, device in enumerate(devices):
+            words = f", GPU {device}" if len(devices) > 1 else ""
+            first = place * _STREAMS_OF_A_DEVICE
+            phases = Thread(process, first + _PHASES, f"phases{words}")
+            modules = Thread(process, first + _MODULES, f"modules{words}")
+            of_device = spans[spans["device"] == device]
+            stretches = list(scope_stretches(self._data, rank, of_device))
+            found[phases] = [
+                Slice(phases, self._labels.of_range("phase", phase), begin_ns, end_ns)
+                for phase, begin_ns, end_ns in phase_slices(stretches)
+            ]
+            found[modules] = [
+                Slice(modules, self._labels.of_module(scope), begin_ns, end_ns)
+                for scope, begin_ns, end_ns in module_slices(stretches)
+            ]
+        return found
+
     def _memory(self, rank: int, process: Process) -> Iterator[Count]:
         """Bytes in use on each device, whenever they change; what they were before, at the begin
         of the window.
@@ -243,13 +275,19 @@ class Trace:
         """How busy the links of each class are, whenever that changes."""
         edges_ns, classes = link_steps(self._data, self._window)
         times_ns = np.maximum(edges_ns, 0).tolist()
+        capacities = capacities_bytes_per_s(self._data) if classes else {}
         for one in classes:
-            for words, shares in (("all", one.mean), ("the busiest", one.busiest)):
-                counter = Counter(process, f"{one.name}, {words}", _CAPACITY)
-                # The digits beyond are of no use and take space.
-                percents = np.round(100 * shares, 3)
-                changes = np.flatnonzero(np.diff(percents, prepend=np.nan) != 0)
-                for place, value in zip(changes.tolist(), percents[changes].tolist(), strict=True):
+            # The digits beyond are of no use and take space.
+            curves = [
+                ("all", _CAPACITY, np.round(100 * one.mean, 3)),
+                ("the busiest", _CAPACITY, np.round(100 * one.busiest, 3)),
+            ]
+            if one.name in capacities:
+                curves.append((_RATE, _RATE, np.round(one.mean * capacities[one.name])))
+            for words, quantity, values in curves:
+                counter = Counter(process, f"{one.name}, {words}", quantity)
+                changes = np.flatnonzero(np.diff(values, prepend=np.nan) != 0)
+                for place, value in zip(changes.tolist(), values[changes].tolist(), strict=True):
                     yield Count(counter, times_ns[place], value)
 
     def _process(self, rank: int, streams: list[tuple[int, int]]) -> Process:

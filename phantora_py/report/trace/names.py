@@ -42,6 +42,7 @@ class Labels:
         self._known: dict[tuple[int, int], Label] = {}
         self._calls: dict[str, Label] = {}
         self._ranges: dict[tuple[str, str], Label] = {}
+        self._modules: dict[tuple[str, ...], Label] = {}
 
     def of(self, kind: int, identifier: int) -> Label:
         """The label of a span with these fields."""
@@ -63,6 +64,15 @@ class Labels:
         label = self._ranges.get(key)
         if label is None:
             label = self._ranges[key] = Label(category, name)
+        return label
+
+    def of_module(self, scope: tuple[str, ...]) -> Label:
+        """The label of a module in a phase: the phase and the parts of the module's path."""
+        label = self._modules.get(scope)
+        if label is None:
+            told = {"module": ".".join(scope[1:]), "phase": scope[0]}
+            name = ".".join(scope[-2:]) if scope[-1].isdigit() else scope[-1]
+            label = self._modules[scope] = Label("module", name, arguments=told)
         return label
 
     def _make(self, kind: int, identifier: int) -> Label:
