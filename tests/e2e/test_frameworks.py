@@ -67,7 +67,7 @@ def test_megatron_core_is_folded(phantora: Phantora) -> None:
     whole = train(phantora, "megatron", 8, program)
     folded = phantora.run(["--ranks", "8", "--fold", "dp", "--mesh", "dp=4,tp=2"], [program])
     assert folded.exit_code == 0, folded.errors
-    assert folded.summary["iteration_ns"] == whole.summary["iteration_ns"]
+    assert folded.summary["iterations"]["median_ns"] == whole.summary["iterations"]["median_ns"]
     assert folded.summary["trust"]["folding"]["processes"] == 4
 
 
