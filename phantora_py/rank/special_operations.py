@@ -224,7 +224,7 @@ class SpecialOperations:
         weights = None if self._load.is_uniform else self._load.of(choices)
         self._routings[choices, top, weights is not None or self._load.is_uniform] += 1
         indices = torch.arange(result.numel(), device="cpu")
-        if weights is None and top == 1 and len(indices) < choices:
+        if weights is None and len(indices) < choices:
             indices = (2 * indices + 1) * choices // (2 * len(indices))
         elif weights is None:
             indices = indices.remainder_(choices)

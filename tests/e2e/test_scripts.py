@@ -172,12 +172,12 @@ def test_small_operations(phantora: Phantora) -> None:
     assert lines[-7] == f"experts: {[4096 * 2 // 8] * 8}"
     assert lines[-6] == f"one expert: {[4096 // 8] * 8}"
     # Neither the first nor the last, with which texts end.
-    assert lines[-5] == f"words: [[250], [750]], {4096 * 8 // 2}"
+    assert lines[-5] == f"words: {([[250], [750]], [[125, 375], [625, 875]])}, {4096 * 8 // 2}"
     assert lines[-4] == "partly written: [9, 0, 0, 8], [9, 8]"
     assert lines[-3:-1] == ["scale after 1.0: 4.0", "scale after inf: 2.0"]
-    # Not what lay there before. Read back are the count, four choices, and what is partly written.
+    # Not what lay there before. Read back are the count, five choices, and what is partly written.
     assert lines[-1] == "of values that nobody knows: 0"
-    assert synthetic_reads(run) == 6
+    assert synthetic_reads(run) == 7
     assert run.summary["trust"]["expert_load"]["experts"] == [8, 1000, 4096 * 8]
 
 

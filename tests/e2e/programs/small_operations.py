@@ -80,8 +80,9 @@ def main() -> None:
     loads = unknown.topk(2).indices.flatten().bincount(minlength=8).tolist()
     print(f"experts: {loads}", flush=True)
     print(f"one expert: {unknown.argmax(-1).bincount(minlength=8).tolist()}", flush=True)
-    words = (unknown[:2] @ torch.randn(8, 1000, device="cuda")).argmax(1, keepdim=True)
-    print(f"words: {words.tolist()}, {unknown.argmin().item()}", flush=True)
+    words = unknown[:2] @ torch.randn(8, 1000, device="cuda")
+    chosen = words.argmax(1, keepdim=True).tolist(), words.topk(2).indices.tolist()
+    print(f"words: {chosen}, {unknown.argmin().item()}", flush=True)
     # What it leaves of unknown memory stays unknown: two places known, two read as zeros.
     partly = torch.empty(4, dtype=torch.int64, device="cuda")
     partly[torch.tensor([3, 0], device="cuda")] = torch.tensor([8, 9], device="cuda")
