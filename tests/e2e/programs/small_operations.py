@@ -64,6 +64,26 @@ OPERATIONS: dict[str, Callable[..., torch.Tensor | Tensors]] = {
 }
 
 
+# On large tensors, of which nothing is known, at places that are.
+LARGE: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
+    "selected": lambda large, rows: large.index_select(0, rows),
+    "indexed": lambda large, rows: large[rows],
+    "gathered": lambda large, rows: large.gather(0, rows[:, None].expand(-1, 1024)),
+    "scattered": lambda large, rows: large.scatter_(
+        0, rows[:, None].expand(-1, 1024), large.clone()
+    ),
+    "put": lambda large, rows: large.index_put_((rows,), large.clone()[: len(rows)]),
+    "copied": lambda large, rows: large.index_copy_(0, rows, large.clone()[: len(rows)]),
+    "filled": lambda large, rows: large.index_fill_(0, rows, 1.0),
+    "taken": lambda large, rows: large.take(rows),
+    "looked up": lambda large, rows: looked_up(large, rows).sum().backward(),
+}
+
+
+def looked_up(table: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.embedding(rows, table.detach().requires_grad_())
+
+
 def as_lists(result: torch.Tensor | Tensors) -> list[object]:
     tensors = (result,) if isinstance(result, torch.Tensor) else tuple(result)
     return [tensor.tolist() for tensor in tensors]
@@ -75,6 +95,11 @@ def main() -> None:
         found = as_lists(operation(*(tensor.cuda() for tensor in inputs)))
         expected = as_lists(operation(*inputs))
         print(f"{name}: {'right' if found == expected else f'{found}, not {expected}'}")
+
+    for name, use in LARGE.items():
+        rows = torch.arange(300, device="cuda")
+        use(torch.randn(2048, 1024, device="cuda"), rows)
+        print(f"{name}: {'right' if rows.tolist() == list(range(300)) else rows.tolist()}")
 
     unknown = torch.randn(4096, 8, device="cuda") @ torch.randn(8, 8, device="cuda")
     loads = unknown.topk(2).indices.flatten().bincount(minlength=8).tolist()
