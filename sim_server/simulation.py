@@ -219,11 +219,9 @@ class Simulation:
         self.log.pass_time(_AFTER_ALL_NS)
         how = f"ended with exit code {status}" if status > 0 else f"was killed by signal {-status}"
         last_site = self._engine.last_site(rank)
-        if last_site == 0:
-            known = self.log.troubles(rank)
-        else:
-            site = self.log.site(rank, last_site)
-            known = [f"Its last GPU call was at {site}.", *self.log.troubles(rank, site)]
+        site = self.log.site(rank, last_site) if last_site != 0 else ""
+        known = [f"Its last GPU call was at {site}."] if site else []
+        known += self.log.troubles(rank, site)
         return RankFailed(f"Rank {rank} {how}.", " ".join(known), rank, status)
 
     def held_up_by(self) -> list[int]:

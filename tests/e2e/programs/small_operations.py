@@ -101,6 +101,12 @@ def main() -> None:
         use(torch.randn(2048, 1024, device="cuda"), rows)
         print(f"{name}: {'right' if rows.tolist() == list(range(300)) else rows.tolist()}")
 
+    wide = torch.arange(40_000).view(2, -1)
+    for shape in ((2, 20_000), (2, 200, 100)):
+        parts = [wide.view(shape), wide.view(shape)[:, :51]]
+        joined = torch.cat([part.cuda() for part in parts], 1)
+        print(f"joined: {'right' if torch.equal(joined.cpu(), torch.cat(parts, 1)) else joined}")
+
     unknown = torch.randn(4096, 8, device="cuda") @ torch.randn(8, 8, device="cuda")
     loads = unknown.topk(2).indices.flatten().bincount(minlength=8).tolist()
     print(f"experts: {loads}", flush=True)
