@@ -218,10 +218,10 @@ class Simulation:
         """The error that a rank's end with this status is, with what is known about it."""
         self.log.pass_time(_AFTER_ALL_NS)
         how = f"ended with exit code {status}" if status > 0 else f"was killed by signal {-status}"
-        known = self.log.troubles(rank)
         last_site = self._engine.last_site(rank)
-        if last_site != 0:
-            known.insert(0, f"Its last GPU call was at {self.log.site(rank, last_site)}.")
+        site = self.log.site(rank, last_site) if last_site != 0 else ""
+        known = [f"Its last GPU call was at {site}."] if site else []
+        known += self.log.troubles(rank, site)
         return RankFailed(f"Rank {rank} {how}.", " ".join(known), rank, status)
 
     def held_up_by(self) -> list[int]:

@@ -1,4 +1,5 @@
-"""Leaves large host tensors as untouched memory where a program only fills them.
+"""Leaves large host tensors as untouched memory where a program only fills them, and fills them
+where their values decide something.
 
 docs/decisions/host-memory.md has the rule. Owns PyTorch's CPU kernels that obey it, the list of the
 memory that they have left, and what the report says of it. Knows nothing of devices: a copy to one
@@ -28,6 +29,36 @@ FOLLOWED_BYTES = 64 << 10
 _NUMBERS = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 
 
+# Operators whose results random numbers decide: masks, orders, choices. Of zeros they would all be
+# alike: a random graph would have every edge.
+DECIDING = (
+    *(f"{name}.{other}" for name in ("lt", "le", "gt", "ge") for other in ("Scalar", "Tensor")),
+    *("sort.stable", "topk", "argmax", "argmin", "histc"),
+    *("multinomial", "bernoulli", "bernoulli_.Tensor"),
+)
+
+
+@dataclass(frozen=True)
+class _Numbers:
+    """Random numbers that were not drawn, and can be."""
+
+    draw: Callable[[Any, Any], Any]
+    """Into a tensor, with a generator."""
+    dtype: Any
+    seed: int
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Memory that was left."""
+
+    what: str
+    dtype: Any
+    site: int
+    """The Python line that was to fill it."""
+    numbers: _Numbers | None = None
+
+
 @dataclass
 class _Left:
     """A storage of which parts were left.
@@ -39,8 +70,8 @@ class _Left:
     base: int
     is_file: bool = False
     """Mapped from a checkpoint: its values are there, but may be left out of copies."""
-    parts: dict[tuple[int, int], int] = field(default_factory=dict)
-    """Pointer and size in bytes, to the call site."""
+    parts: dict[tuple[int, int], _Part] = field(default_factory=dict)
+    """By pointer and size in bytes."""
 
 
 class HostTensors:
@@ -67,7 +98,9 @@ class HostTensors:
             ("normal_", self._normal),
             ("uniform_", self._uniform),
             ("zero_", self._zero),
+            ("fill_.Scalar", self._fill),
             ("copy_", self._copy),
+            *((name, self._deciding) for name in DECIDING),
         ):
             self._operators.replace(name, make)
         self._skip_truncated(torch.nn.init)
@@ -86,7 +119,7 @@ class HostTensors:
             self._note_use(left)
         return {
             "kind": "host_tensors",
-            "skipped": [[*key, *totals] for key, totals in self._skipped.items()],
+            "skipped": [[*key, *totals] for key, totals in self._skipped.items() if totals[0]],
             "used": [[site, *totals] for site, totals in self._used.items()],
         }
 
@@ -94,7 +127,8 @@ class HostTensors:
         """`storage` is the memory of a file: large copies of its numbers are left out too."""
         self.look()
         left = self._left[storage._cdata] = _Left(storage, storage.data_ptr(), is_file=True)
-        left.parts[left.base, storage.nbytes()] = self._note("load", storage.nbytes())
+        site = self._note("load", storage.nbytes())
+        left.parts[left.base, storage.nbytes()] = _Part("load", None, site)
 
     # The kernels
 
@@ -102,9 +136,12 @@ class HostTensors:
         def normal_(
             keys: Any, tensor: Any, mean: float = 0.0, std: float = 1.0, *, generator: Any = None
         ) -> Any:
-            if mean == 0.0 and std >= 0.0 and self._leave_random(tensor):
+            def draw(one: Any, source: Any) -> Any:
+                return usual(keys, one, mean, std, generator=source)
+
+            if mean == 0.0 and std >= 0.0 and self._leave_random(tensor, draw, generator):
                 return tensor
-            return usual(keys, tensor, mean, std, generator=generator)
+            return draw(tensor, generator)
 
         return normal_
 
@@ -112,9 +149,12 @@ class HostTensors:
         def uniform_(
             keys: Any, tensor: Any, low: float = 0.0, high: float = 1.0, *, generator: Any = None
         ) -> Any:
-            if low <= 0.0 <= high and self._leave_random(tensor):
+            def draw(one: Any, source: Any) -> Any:
+                return usual(keys, one, low, high, generator=source)
+
+            if low <= 0.0 <= high and self._leave_random(tensor, draw, generator):
                 return tensor
-            return usual(keys, tensor, low, high, generator=generator)
+            return draw(tensor, generator)
 
         return uniform_
 
@@ -134,6 +174,24 @@ class HostTensors:
             return usual(keys, tensor)
 
         return zero_
+
+    def _fill(self, usual: Kernel) -> Kernel:
+        def fill_(keys: Any, tensor: Any, number: Any) -> Any:
+            if self._left and self._is_large(tensor, FOLLOWED_BYTES):
+                self._forget(tensor)
+            return usual(keys, tensor, number)
+
+        return fill_
+
+    def _deciding(self, usual: Kernel) -> Kernel:
+        def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
+            if self._left and os.getpid() == self.process:
+                for one in arguments:
+                    if isinstance(one, self._torch.Tensor):
+                        self._draw_in(one)
+            return usual(keys, *arguments, **options)
+
+        return kernel
 
     def _copy(self, usual: Kernel) -> Kernel:
         def copy_(keys: Any, tensor: Any, source: Any, non_blocking: bool = False) -> Any:
@@ -175,12 +233,20 @@ class HostTensors:
             return False
         return bool(self._is_dense(tensor))
 
-    def _leave_random(self, tensor: Any) -> bool:
-        """Zero must be among the numbers that the program asks for."""
-        is_number = tensor.is_floating_point() or tensor.is_complex()
-        return is_number and self._is_large(tensor, LARGE_BYTES) and self._leave("random", tensor)
+    def _leave_random(self, tensor: Any, draw: Any = None, generator: Any = None) -> bool:
+        """Zero must be among the numbers that the program asks for. `draw`: see _Numbers."""
+        if not _is_real(tensor) or not self._is_large(tensor, LARGE_BYTES):
+            return False
+        if draw is None:
+            return self._leave("random", tensor)
+        # One number is drawn in place of all, so that the program's seed decides about these too.
+        seed = self._torch.empty((), dtype=self._torch.int64, device="cpu")
+        numbers = _Numbers(draw, tensor.dtype, int(seed.random_(generator=generator)))
+        return self._leave("random", tensor, numbers)
 
-    def _leave(self, what: str, tensor: Any) -> bool:
+    def _leave(
+        self, what: str, tensor: Any, numbers: _Numbers | None = None, dtype: Any = None
+    ) -> bool:
         """Zeros instead of values, without touching the memory. False: it cannot be done."""
         self._shim.ph_enter()
         try:
@@ -194,22 +260,69 @@ class HostTensors:
                 return False
             storage = tensor.untyped_storage()
             left = self._left.setdefault(storage._cdata, _Left(storage, storage.data_ptr()))
-            left.parts[part] = self._note(what, tensor.nbytes)
+            left.parts[part] = _Part(
+                what, dtype or tensor.dtype, self._note(what, tensor.nbytes), numbers
+            )
             return True
         finally:
             self._shim.ph_leave()
 
     def _leave_copy(self, left: _Left, tensor: Any, source: Any) -> bool:
         """Whether `tensor` can be left as a copy of `source`, which lies in `left`."""
-        if source.shape != tensor.shape or source.stride() != tensor.stride():
-            return False
-        if tensor.untyped_storage()._cdata == left.storage._cdata:
+        is_alike = source.shape == tensor.shape and source.stride() == tensor.stride()
+        if not is_alike or tensor.untyped_storage()._cdata == left.storage._cdata:
             return False
         if left.is_file:
             return source.is_floating_point() and self._leave("copy", tensor)
+        if _is_real(source) and not _is_real(tensor):
+            self._draw_in(source)  # Random integers decide something.
+            return False
         if 2 * pages.touched_bytes(source.data_ptr(), source.nbytes) > source.nbytes:
             return False
-        return self._leave("copy", tensor)
+        part = left.parts.get((source.data_ptr(), source.nbytes))
+        if part is None or source.dtype not in (tensor.dtype, part.dtype):
+            return self._leave("copy", tensor)
+        # Whole storages are copied as bytes.
+        dtype = part.dtype if source.dtype is tensor.dtype else tensor.dtype
+        return self._leave("copy", tensor, part.numbers, dtype)
+
+    def _draw_in(self, tensor: Any) -> None:
+        """Draws what was left of the random numbers in this tensor's memory."""
+        if not tensor.is_cpu or tensor.layout is not self._torch.strided:
+            return
+        left = self._left.get(tensor.untyped_storage()._cdata)
+        if left is None or left.storage.data_ptr() != left.base:
+            return
+        self._shim.ph_enter()
+        try:
+            for place, part in list(left.parts.items()):
+                if part.numbers is not None:
+                    self._note_part(left, place)
+                    self._draw(place, part, part.numbers)
+                    totals = self._skipped[part.what, part.site]
+                    totals[0] -= 1
+                    totals[1] -= place[1]
+                    del left.parts[place]
+        finally:
+            self._shim.ph_leave()
+
+    def _draw(self, place: tuple[int, int], part: _Part, numbers: _Numbers) -> None:
+        """But for pages that the program has written or looked at meanwhile."""
+        torch, (pointer, size_bytes) = self._torch, place
+        kept = [
+            (pointer + begin, ctypes.string_at(pointer + begin, end - begin))
+            for begin, end in pages.touched_parts(pointer, size_bytes)
+        ]
+        buffer = (ctypes.c_char * size_bytes).from_address(pointer)
+        memory = torch.frombuffer(buffer, dtype=part.dtype)
+        generator = torch.Generator("cpu").manual_seed(numbers.seed)
+        if part.dtype is numbers.dtype:
+            numbers.draw(memory, generator)
+        else:
+            drawn = torch.empty(memory.shape, dtype=numbers.dtype, device="cpu")
+            memory.copy_(numbers.draw(drawn, generator))
+        for at, values in kept:
+            ctypes.memmove(at, values, len(values))
 
     def _written_parts(self, tensor: Any, source: Any) -> Iterator[tuple[Any, Any]]:
         """Pairs of views: what the program may have written into `source` since it was left."""
@@ -253,6 +366,11 @@ class HostTensors:
             return
         touched_bytes = pages.touched_bytes(*part)
         if touched_bytes:
-            totals = self._used[left.parts[part]]
+            totals = self._used[left.parts[part].site]
             totals[0] += 1
             totals[1] += touched_bytes
+
+
+def _is_real(tensor: Any) -> bool:
+    """Whether its elements are no integers."""
+    return bool(tensor.is_floating_point() or tensor.is_complex())

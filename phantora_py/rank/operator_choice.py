@@ -32,8 +32,11 @@ FREQUENT = {
 }
 # `2 ** x` gives it a number as a tensor on the device, which no kernel of Python can get.
 NUMBER_ON_DEVICE = "pow.Tensor_Tensor_out"
-# One call for the parameters of many layers.
-SELDOM = "_foreach_"
+# One call for the parameters of many layers, one for a table.
+SELDOM = ("_foreach_", "embedding_dense_backward")
+# Arguments that say where something is: what they hold is read and not written, which their kernels
+# do not show.
+PLACES = {"index", "indices"}
 # What these leave as it is may be unknown, unless they combine it with what they put there.
 PLACING = {
     *("scatter_", "_index_put_impl_", "put_", "index_copy_", "index_fill_"),
@@ -100,6 +103,12 @@ def places_values(operator: Any) -> bool:
     """Whether it moves values into a tensor, and looks at none that are there."""
     names = {one.name for one in operator._schema.arguments}
     return operator.overloadpacket.__name__ in PLACING and "reduce" not in names
+
+
+def places_of(operator: Any) -> list[int]:
+    """At which of its arguments there are places that it only reads."""
+    arguments = operator._schema.arguments
+    return [at for at, one in enumerate(arguments) if one.name in PLACES and not one.alias_info]
 
 
 def has_counted_result(torch: ModuleType, operator: Any) -> bool:

@@ -67,15 +67,27 @@ def written_parts(pointer: int, size_bytes: int) -> Iterator[tuple[int, int]]:
 
     Of pages that the range has only in part, that part.
     """
+    for part in touched_parts(pointer, size_bytes):
+        if _is_written(pointer, *part):
+            yield part
+
+
+def touched_parts(pointer: int, size_bytes: int) -> Iterator[tuple[int, int]]:
+    """Runs of pages that have been read or written since they were made zero, as above. What the
+    range has of a page in part counts if it is not all zeros.
+    """
     begin, whole_bytes = _whole_pages(pointer, size_bytes)
     first = begin - pointer
-    parts = [(0, first)]
+    if _is_written(pointer, 0, first):
+        yield 0, first
     for run in re.finditer(rb"\x01+", _touched(begin, whole_bytes)):
-        parts.append((first + run.start() * PAGE_BYTES, first + run.end() * PAGE_BYTES))
-    parts.append((first + whole_bytes, size_bytes))
-    for start, end in parts:
-        if ctypes.string_at(pointer + start, end - start).strip(b"\0"):
-            yield start, end
+        yield first + run.start() * PAGE_BYTES, first + run.end() * PAGE_BYTES
+    if _is_written(pointer, first + whole_bytes, size_bytes):
+        yield first + whole_bytes, size_bytes
+
+
+def _is_written(pointer: int, start: int, end: int) -> bool:
+    return bool(ctypes.string_at(pointer + start, end - start).strip(b"\0"))
 
 
 def _touched(begin: int, whole_bytes: int) -> bytes:

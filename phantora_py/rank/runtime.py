@@ -17,7 +17,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from . import groups, remote_calls
@@ -208,7 +208,7 @@ class _Runtime:
 
         def after_step(optimizer: Any, _args: Any, _kwargs: Any) -> None:
             # A compiled step traces the hook; not to break the graph, it leaves no mark there.
-            if not torch.compiler.is_compiling():
+            if not torch.compiler.is_compiling() and not _is_nested(sys._getframe(1)):
                 self.after_step(optimizer)
 
         module.register_optimizer_step_post_hook(after_step)
@@ -308,6 +308,14 @@ def _initialised_cuda() -> Any:
     """torch.cuda if the program has initialised it, or None; asking must not initialise it."""
     cuda = sys.modules.get("torch.cuda")
     return cuda if cuda is not None and cuda.is_initialized() else None
+
+
+def _is_nested(call: FrameType) -> bool:
+    """Whether this call of a function, PyTorch's wrapper of a step, is within another of it."""
+    outer = call.f_back
+    while outer is not None and outer.f_code is not call.f_code:
+        outer = outer.f_back
+    return outer is not None
 
 
 def _devices_of(optimizer: Any) -> list[int]:

@@ -13,7 +13,13 @@ from types import ModuleType
 from typing import Any
 
 from .expert_load import ExpertLoad
-from .operator_choice import carried_out, has_counted_result, places_values, promised_count
+from .operator_choice import (
+    carried_out,
+    has_counted_result,
+    places_of,
+    places_values,
+    promised_count,
+)
 from .operators import Kernel, overload, replaceable
 from .random_operations import RandomOperations
 from .special_operations import SpecialOperations
@@ -86,10 +92,13 @@ class SmallOperations:
         carry_out = kind(self._torch, self._values, operator)
         # A list that begins with what is not known is left to the shim's rules, which are quicker.
         is_list = operator.overloadpacket.__name__.startswith("_foreach_")
+        places = places_of(operator)
 
         def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
             inputs = first_look(arguments)
             is_left = inputs is Inputs.LEFT or (is_list and inputs is Inputs.UNKNOWN)
+            if is_left and places and self._has_known_places(arguments, places):
+                inputs, is_left = Inputs.UNKNOWN, False
             if is_left or is_capturing():
                 return usual(keys, *arguments, **options)
             if inputs is Inputs.UNKNOWN:
@@ -97,6 +106,26 @@ class SmallOperations:
             return carry_out(usual, keys, arguments, options)
 
         return kernel
+
+    def _has_known_places(self, arguments: Any, places: list[int]) -> bool:
+        """Of an operator on large tensors: whether where it reads or writes in them may be known,
+        which its kernel would make unknown.
+        """
+        tensors, values = self._torch.Tensor, self._values
+        flat = [
+            part
+            for one in arguments
+            for part in (one if isinstance(one, (list, tuple)) else (one,))
+            if isinstance(part, tensors)
+        ]
+        if not all(values.is_plain(one) for one in flat):
+            return False
+        of_places = [arguments[at] for at in places if at < len(arguments)]
+        return any(
+            isinstance(one, tensors) and one.is_cuda and values.may_be_known(one)
+            for given in of_places
+            for one in (given if isinstance(given, (list, tuple)) else (given,))
+        )
 
 
 class _CarriedOut:

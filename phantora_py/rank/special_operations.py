@@ -38,6 +38,8 @@ class SpecialOperations:
         """By operator."""
         return {
             "topk": self._topk,
+            "argmax": self._argmax,
+            "argmin": self._argmax,
             "_amp_foreach_non_finite_check_and_unscale_": self._check_finite,
             "_cummax_helper": self._running_extreme,
             "_cummin_helper": self._running_extreme,
@@ -100,16 +102,37 @@ class SpecialOperations:
             result = by_values(keys, tensor, k, dim, *order)
             if tensor.dim() == 0 or self._is_known(tensor):
                 return result
-            if self._torch.cuda.is_current_stream_capturing() or result[1].numel() == 0:
-                return result
-            if self._values.is_small(result[1]):
-                with self._values.own_code():
-                    made_up = self._spread(result[1], dim, tensor.shape[dim])
-                    self._values.write(result[1], made_up)
-                self._values.note_made_up(made_up.nbytes)
+            self._make_up(result[1], dim, tensor.shape[dim])
             return result
 
         return topk
+
+    def _argmax(self, make: Callable[[Kernel], Kernel], usual: Kernel) -> Kernel:
+        """Likewise: routers that choose one expert call it."""
+        by_values = make(usual)
+
+        def argmax(keys: Any, tensor: Any, dim: int | None = None, keepdim: bool = False) -> Any:
+            result = by_values(keys, tensor, dim, keepdim)
+            if tensor.dim() == 0 or self._is_known(tensor):
+                return result
+            if dim is None:
+                self._make_up(result.view(1), 0, tensor.numel())
+            else:
+                one_each = result if keepdim else result.unsqueeze(dim)
+                self._make_up(one_each, dim, tensor.shape[dim])
+            return result
+
+        return argmax
+
+    def _make_up(self, indices: Any, dim: int, choices: int) -> None:
+        """Indices of what was chosen along `dim`."""
+        if self._torch.cuda.is_current_stream_capturing() or indices.numel() == 0:
+            return
+        if self._values.is_small(indices):
+            with self._values.own_code():
+                made_up = self._spread(indices, dim, choices)
+                self._values.write(indices, made_up)
+            self._values.note_made_up(made_up.nbytes)
 
     def _check_finite(self, make: Callable[[Kernel], Kernel], usual: Kernel) -> Kernel:
         """What nobody knows of gradients is finite: what was found before stays found."""
@@ -192,7 +215,8 @@ class SpecialOperations:
 
     def _spread(self, result: Any, dim: int, choices: int) -> Any:
         """Indices below `choices`, different ones along `dim`, as often as the load says; each as
-        often as any other where it says nothing.
+        often as any other where it says nothing. Of more choices than are made, those in the middle
+        of equal parts: a text's end is the first or the last of a vocabulary.
         """
         torch = self._torch
         lined = result.movedim(dim, -1).shape
@@ -200,7 +224,9 @@ class SpecialOperations:
         weights = None if self._load.is_uniform else self._load.of(choices)
         self._routings[choices, top, weights is not None or self._load.is_uniform] += 1
         indices = torch.arange(result.numel(), device="cpu")
-        if weights is None:
+        if weights is None and len(indices) < choices:
+            indices = (2 * indices + 1) * choices // (2 * len(indices))
+        elif weights is None:
             indices = indices.remainder_(choices)
         else:
             ends = torch.tensor(borders(weights, result.numel() // top, top), device="cpu")

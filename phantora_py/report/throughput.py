@@ -22,6 +22,9 @@ from sim_server.errors import UsageError
 from sim_server.log.history import KERNEL_SPAN
 from sim_server.records import MarkerKind
 
+_LEAST_WIDTH = 4
+"""A table of words is at least a fourth as wide as the widest table (assumed)."""
+
 
 @dataclass(frozen=True)
 class Products:
@@ -201,10 +204,22 @@ def _most(rank: _OfRank, source: str, amount: _Amount) -> float:
     for number, one in rank.batches:
         if one.source == source:
             totals[one.key][number] += amount(one)
+    if source == "embedding":
+        totals = _wide(totals)
     if rank.is_exact:
         return max((sum(one.values()) / rank.iterations for one in totals.values()), default=0.0)
     # Where another rank says it, a batch may lie on the other side of a border.
     return max((float(np.median([*one.values()])) for one in totals.values()), default=0.0)
+
+
+def _wide(tables: dict[str, Counter[int]]) -> dict[str, Counter[int]]:
+    """Without narrow tables: those of T5's layers have a number for each head, and are looked up
+    by distances between tokens.
+    """
+    ends = {key: key.rpartition("x")[2] for key in tables}
+    widths = {key: int(end) if end.isdecimal() else 0 for key, end in ends.items()}
+    most = max(widths.values(), default=0)
+    return {key: one for key, one in tables.items() if _LEAST_WIDTH * widths[key] >= most}
 
 
 def _convolved(data: RunData, window: Window, iterations: Iterations) -> dict[int, float]:

@@ -29,6 +29,8 @@ _ALIKE_SHARE = 0.02
 _ALIKE_LAUNCHES = 2
 """Intervals whose launches differ by no more do equal work: a value that is logged is a copy or two
 (assumed)."""
+_LITTLE_SHARE = 0.05
+"""Steps differ by less than that share of their launches: what is logged now and then (assumed)."""
 _MOST_MARKS = 1 << 16
 """A watch that never finds what it waits for keeps no more of a rank."""
 
@@ -332,7 +334,7 @@ def _grouped_by_clock(marks: RankMarks, key: Key) -> tuple[int, int]:
     """
     series = marks.series[key]
     places = series.places[-_LOOKED_AT:]
-    if len(places) <= LEAST_REPEATS or alike_share(marks.work(places)[1:]) == 1:
+    if len(places) <= LEAST_REPEATS or _hardly_differ(marks.work(places)[1:]):
         return 1, 0
     best = (1, 0)
     for (by, _), clock in marks.series.items():
@@ -365,6 +367,14 @@ def alike_share(work: Sequence[int]) -> float:
         return 1.0
     middle = sorted(work)[len(work) // 2]
     return sum(are_alike(one, middle) for one in work) / len(work)
+
+
+def _hardly_differ(work: Sequence[int]) -> bool:
+    """Whether intervals that do not do as much as the middle one make no difference together."""
+    if alike_share(work) == 1:
+        return True
+    middle = sorted(work)[len(work) // 2]
+    return sum(abs(one - middle) for one in work) < _LITTLE_SHARE * sum(work)
 
 
 def are_alike(one: int, other: int, ranks: int = 1) -> bool:

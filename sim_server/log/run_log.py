@@ -186,8 +186,8 @@ class RunLog:
         """Status of the ranks that have ended."""
         return self._exits
 
-    def troubles(self, rank: int) -> list[str]:
-        """What may have made a rank fail, in sentences."""
+    def troubles(self, rank: int, last_site: str = "") -> list[str]:
+        """What may have made a rank fail, in sentences. `last_site`: of its last GPU call."""
         found = []
         for one in self._memory[rank].oom[-1:]:
             several = len(self._memory[rank].devices) > 1
@@ -196,11 +196,11 @@ class RunLog:
                 f"It had asked for {one['asked_bytes'] / 2**30:.2f} GiB of {of_gpu} at "
                 f"{one['site']}, where {one['free_bytes'] / 2**30:.2f} GiB were free."
             )
-        # Losses are read by every program, a few bytes at a time.
+        # Losses are read by every program, a few bytes at a time. What it read last may count.
         reads = [
             (size_bytes, site)
             for (of, site), (size_bytes, count) in self._synthetic.items()
-            if of == rank and size_bytes >= _LARGE_READ_BYTES * count
+            if of == rank and (size_bytes >= _LARGE_READ_BYTES * count or site == last_site)
         ]
         if reads:
             size_bytes, site = max(reads)

@@ -63,6 +63,12 @@ def test_values_that_programs_rely_on_are_true(lazy: Run, real: Run) -> None:
     assert found(real)["item"] != 0.0
 
 
+def test_random_numbers_that_decide_are_drawn(lazy: Run, real: Run) -> None:
+    """Of masks, orders, choices and integers; copies have the same, but for what was written."""
+    for run in (lazy, real):
+        assert found(run)["decided"] == [True] * 13
+
+
 def test_copies_have_what_was_written(lazy: Run, real: Run) -> None:
     """Into a tensor that was left: in any layout, type or part; the rest is zeros."""
     last = 3.0 * (1024 - 800)

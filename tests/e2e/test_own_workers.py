@@ -42,7 +42,9 @@ def test_workers_are_ranks(phantora: Phantora, how: str) -> None:
 
 def test_gpus_without_a_worker(phantora: Phantora) -> None:
     """A node may have more GPUs than the program uses: the others hold nobody up."""
-    check_trained(started(phantora, 4, "own_workers.py", "torch", "2"), 4)
+    run = started(phantora, 4, "own_workers.py", "torch", "2")
+    check_trained(run, 4)
+    assert "have not told" not in "\n".join(summary_lines(summarise(run.data)))
 
 
 def test_equal_runs(phantora: Phantora) -> None:

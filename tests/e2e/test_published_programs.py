@@ -176,6 +176,42 @@ def test_lightning_starts_its_workers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("library", "command"),
+    [
+        ("x_transformers", "python"),
+        ("vit_pytorch", "python"),
+        ("torch_geometric", "python"),
+        ("fairscale", "torchrun --nproc-per-node 2"),
+    ],
+)
+def test_loops_with_libraries(tmp_path: Path, library: str, command: str) -> None:
+    """The headline is the middle one of the program's own times. A random graph has the edges that
+    are expected of it.
+    """
+    require(library)
+    script = [str(PROGRAMS / "with_libraries.py"), library]
+    ranks = ["--ranks", "1"] if command == "python" else []
+    run = start(tmp_path, ranks, *command.split(), *script)
+    lasted_s = [float(one) for one in re.findall(r"iteration ([\d.]+) s", run.output)]
+    per_step = len(lasted_s) // STEPS_WITH_LIBRARIES
+    middle_s = statistics.median(lasted_s[per_step:])
+    assert middle_s == pytest.approx(iteration_s(run), rel=WITHIN)
+    edges = re.findall(r"edges (\d+)", run.output)
+    assert all(19_000 < int(one) < 21_000 for one in edges)
+    assert len(edges) == (library == "torch_geometric")
+
+
+STEPS_WITH_LIBRARIES = 6
+
+
+def test_policy_of_stable_baselines(tmp_path: Path) -> None:
+    """A2C on a pole that is balanced: 40 steps, as long as its clock says."""
+    require("stable_baselines3")
+    run = start(tmp_path, ["--gpus", "1"], sys.executable, str(PROGRAMS / "with_policy.py"))
+    assert last(run, r"step ([\d.]+) s") == pytest.approx(iteration_s(run), rel=WITHIN)
+
+
+@pytest.mark.parametrize(
     ("options", "command", "samples"),
     [
         (["--gpus", "1"], "python", 64),

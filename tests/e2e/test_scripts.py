@@ -167,14 +167,18 @@ def test_small_operations(phantora: Phantora) -> None:
     """What is read back of known tensors is what the CPU finds; unknown routing is balanced."""
     run = run_script(phantora, "small_operations.py", ranks=1)
     lines = run.output.splitlines()
-    assert [line for line in lines[:-5] if not line.endswith(": right")] == []
+    assert [line for line in lines[:-7] if not line.endswith(": right")] == []
     assert len(lines) > 15
-    assert lines[-5] == f"experts: {[4096 * 2 // 8] * 8}"
+    assert lines[-7] == f"experts: {[4096 * 2 // 8] * 8}"
+    assert lines[-6] == f"one expert: {[4096 // 8] * 8}"
+    # Neither the first nor the last, with which texts end.
+    assert lines[-5] == f"words: {([[250], [750]], [[125, 375], [625, 875]])}, {4096 * 8 // 2}"
     assert lines[-4] == "partly written: [9, 0, 0, 8], [9, 8]"
     assert lines[-3:-1] == ["scale after 1.0: 4.0", "scale after inf: 2.0"]
-    # Not what lay there before. Read back are the count, the routing, and what is partly written.
+    # Not what lay there before. Read back are the count, five choices, and what is partly written.
     assert lines[-1] == "of values that nobody knows: 0"
-    assert synthetic_reads(run) == 3
+    assert synthetic_reads(run) == 7
+    assert run.summary["trust"]["expert_load"]["experts"] == [8, 1000, 4096 * 8]
 
 
 def test_decided_results(phantora: Phantora) -> None:

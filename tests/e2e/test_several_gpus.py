@@ -71,6 +71,8 @@ def test_data_parallel(phantora: Phantora) -> None:
     """Each GPU computes, and their gradients meet."""
     found = run(phantora, ["--gpus", "2"], "parallel", 2)
     assert used_gpus(found) == {(0, 0), (0, 1)}
+    calls = found.summary["trust"]["calls"]
+    assert (calls["ranks"], calls["started"]) == (1, 1)
     assert any(len(one["members"]) == 2 for one in found.data.operations)
     assert found.summary["iterations"]["count"] >= 2
 

@@ -37,6 +37,7 @@ def agrees(run: Run) -> bool:
         ("accumulating", "optimizer", "1 optimizer step, 4 micro-batches"),
         ("gan", "optimizer", "3 optimizer steps"),
         ("muon", "optimizer", "2 optimizer steps"),
+        ("sharded", "optimizer", "1 optimizer step"),
         ("inference", "clock", ""),
         ("inference+whole", "launches", ""),
         ("forward_backward", "clock", "1 micro-batch"),

@@ -46,7 +46,9 @@ SHAPE: dict[str, Any] = {
     },
     "trust": {
         "gpu_time_share": dict.fromkeys(("measured", "interpolated", "modelled", "assumed"), float),
-        "calls": dict.fromkeys(("modelled", "ignored", "passthrough", "unsupported", "ranks"), int),
+        "calls": dict.fromkeys(
+            ("modelled", "ignored", "passthrough", "unsupported", "ranks", "started"), int
+        ),
         "synthetic_reads": int,
         "nccl_not_modelled": list,
     },
@@ -144,7 +146,7 @@ def test_figures(tmp_path: Path) -> None:
     assert trusted_share(summary) == pytest.approx(2.5 / 3.5)
     assert summary["trust"]["calls"] == {
         **{"modelled": 2400, "ignored": 6, "passthrough": 5},
-        **{"unsupported": 0, "ranks": 2},
+        **{"unsupported": 0, "ranks": 2, "started": 2},
     }
     assert summary["trust"]["synthetic_reads"] == 8
     assert summary["virtual_time_ns"] == 3_500_000

@@ -173,6 +173,13 @@ def test_tokens_are_those_of_the_table_that_is_asked_most(tmp_path: Path) -> Non
     assert found["samples"]["per_iteration"] == 4
 
 
+def test_distances_between_tokens_are_no_tokens(tmp_path: Path) -> None:
+    """T5 looks up 128 by 128 of them, in a table with a number for each of 8 heads."""
+    rows = batches(0, "embedding", "512x64", 4, 512) + batches(0, "embedding", "32x8", 128, 16384)
+    found = throughput(training(tmp_path, batches=rows))
+    assert (found["tokens"]["per_iteration"], found["samples"]["per_iteration"]) == (512, 4)
+
+
 def test_micro_batches_add_up(tmp_path: Path) -> None:
     """Also those that are taken when the mark of the step before is set."""
     rows = batches(0, "loader", "0", 4) * 2

@@ -99,6 +99,12 @@ def test_the_clock_tells_several_steps_of_an_iteration_from_evaluation() -> None
     assert len(ends(timed * 8)[1]) == 24
 
 
+def test_what_is_logged_now_and_then_makes_no_iteration_of_several_steps() -> None:
+    """A few means are read back with the clock every five steps."""
+    steps = ["50", "Ba", "Oadam#0"] * 4 + ["56", "Ba", "Oadam#0", "C"]
+    assert len(ends(steps * 8)[1]) == 40
+
+
 def test_a_line_that_times_parts_of_the_work_is_no_iteration() -> None:
     """Layers are timed by one line, the whole by another."""
     words = ["Clayer", "9", "Clayer", "9", "Clayer", "9", "Clayer", "200", "Cstep"]

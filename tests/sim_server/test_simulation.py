@@ -456,6 +456,19 @@ def test_what_is_known_of_a_rank_that_failed() -> None:
     )
 
 
+@pytest.mark.parametrize(("site", "is_told"), [(1, False), (2, True)])
+def test_what_a_rank_that_failed_had_read_last(site: int, is_told: bool) -> None:
+    """A few bytes count where its last GPU call was: a size that nobody knows, for one."""
+    simulation = Simulation(make_settings(1))
+    script = Script().site(1, "train.py:10 main").site(2, "train.py:20 pool")
+    script.do(RecordKind.SYNTHETIC_READ, bytes=8, site=site)
+    script.do(RecordKind.OUT_OF_MEMORY, bytes=1, free_bytes=0, used_bytes=0, site=2)
+    simulation.feed(0, b"".join(step for step, _, _ in script.steps), 0)
+    told = str(simulation.failure_of(0, 1))
+    assert "Its last GPU call was at train.py:20 pool." in told
+    assert ("It had read 8 bytes back at train.py:20 pool that nothing" in told) == is_told
+
+
 def product_beside_collective_ns(
     variables: Mapping[str, str], sm_contention: bool = True
 ) -> tuple[int, int]:

@@ -237,10 +237,9 @@ class Concatenation {
            unit_bytes() * (start + offset(arguments_[2], dimension_size(input), unit));
   }
   const unsigned char* source(std::size_t input, std::size_t unit) const noexcept {
-    const std::size_t contiguous = 3 * rule_.capacity * rule_.index_bytes + rule_.capacity * sizeof(void*);
-    if (!rule_.has_strides || at<bool>(inputs_, contiguous + input)) return source(input) + unit_bytes() * unit;
+    if (is_contiguous(input)) return source(input) + unit_bytes() * unit;
     const std::size_t first =
-        (contiguous + rule_.capacity + rule_.index_bytes - 1) / rule_.index_bytes * rule_.index_bytes;
+        (contiguous_flags() + rule_.capacity + rule_.index_bytes - 1) / rule_.index_bytes * rule_.index_bytes;
     const auto* strides =
         static_cast<const unsigned char*>(inputs_) + first + input * 2 * kMostCatDimensions * rule_.index_bytes;
     return source(input) + unit_bytes() * offset(strides, dimension_size(input), unit);
@@ -251,8 +250,25 @@ class Concatenation {
            units(input) * rule_.unit_elements == elements(input) &&
            destination(input, units(input) - 1) == destination(input, 0) + unit_bytes() * (units(input) - 1);
   }
+  // How many units lie beside each other in the input and in the output: its part of the dimension, and all within.
+  std::size_t run_units(std::size_t input) const noexcept {
+    if (!is_contiguous(input)) return 1;
+    const auto dimension = static_cast<std::size_t>(at<std::int32_t>(arguments_[3], 0));
+    std::size_t run = 1;
+    for (std::size_t d = rule_.dimensions; d-- > dimension;) {
+      if (index(arguments_[2], (kMostCatDimensions + d) * rule_.index_bytes) != run) return 1;
+      run *= d == dimension ? dimension_size(input) : index(arguments_[2], d * rule_.index_bytes);
+    }
+    return run != 0 && units(input) % run == 0 ? run : 1;
+  }
 
  private:
+  std::size_t contiguous_flags() const noexcept {
+    return 3 * rule_.capacity * rule_.index_bytes + rule_.capacity * sizeof(void*);
+  }
+  bool is_contiguous(std::size_t input) const noexcept {
+    return !rule_.has_strides || at<bool>(inputs_, contiguous_flags() + input);
+  }
   std::size_t index(const void* base, std::size_t offset) const noexcept {
     return rule_.index_bytes == 4 ? at<std::uint32_t>(base, offset) : at<std::uint64_t>(base, offset);
   }
@@ -293,7 +309,7 @@ bool apply_concatenation(const ConcatenationRule& rule, const LaunchShape& shape
   for (std::size_t i = 0; i < inputs; ++i) {
     if (of.elements(i) == 0) continue;
     if (!is_device_pointer(of.source(i))) return false;
-    pieces += of.is_one_piece(i) ? 1 : of.units(i);
+    pieces += of.is_one_piece(i) ? 1 : of.units(i) / of.run_units(i);
   }
   if (pieces > kMostElements) {
     forget_reached({at<const void*>(arguments[0], 0)});
@@ -305,8 +321,9 @@ bool apply_concatenation(const ConcatenationRule& rule, const LaunchShape& shape
       copy_values(of.destination(i, 0), of.source(i), of.elements(i) * rule.element_bytes, false);
       continue;
     }
-    for (std::size_t unit = 0; unit < of.units(i); ++unit) {
-      copy_values(of.destination(i, unit), of.source(i, unit), of.unit_bytes(), false);
+    const std::size_t run = of.run_units(i);
+    for (std::size_t unit = 0; unit < of.units(i); unit += run) {
+      copy_values(of.destination(i, unit), of.source(i, unit), of.unit_bytes() * run, false);
     }
   }
   return true;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from phantora_py.data import RunData
 from phantora_py.report.findings import Findings
 from phantora_py.report.sections import unsupported
 from phantora_py.report.sections.headline import Run
@@ -19,6 +20,8 @@ class CallCounts(TypedDict):
     """Those that the program went on after, and the one that ended the run."""
     ranks: int
     """How many told."""
+    started: int
+    """How many there were: with --gpus some GPUs may have had none."""
 
 
 def make(found: Findings) -> CallCounts:
@@ -36,14 +39,23 @@ def make(found: Findings) -> CallCounts:
         "passthrough": totals["passthrough"],
         "unsupported": answered["skipped"] + answered["refused"] + stops,
         "ranks": len(data.calls_of),
+        "started": len(_started(data)),
     }
+
+
+def _started(data: RunData) -> set[int]:
+    """The ranks that there were."""
+    if not data.run.get("own_ranks"):
+        return set(range(data.ranks))
+    found = {*data.calls_of, *data.exits}
+    return found | {rank for rank in data.told.ranks if len(data.spans_of(rank))}
 
 
 def lines(calls: CallCounts, run: Run) -> list[str]:
     """On a terminal."""
     if run["broke_off"]:
         return []
-    ranks = run["ranks"]
+    ranks = calls["started"]
     ended = f"{calls['unsupported']:,} unsupported"
     if not calls["ranks"]:
         untold = (

@@ -1,4 +1,4 @@
-"""Routings of tokens to experts that were made up."""
+"""Routings of tokens to experts, and other choices, that were made up."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ExpertLoad(TypedDict):
     name: str
     """The distribution."""
     routings: int
-    """By top-k, made up with it."""
+    """By top-k or argmax, made up with it."""
     experts: list[int]
     """Numbers of experts among which these chose."""
     others: int
@@ -41,6 +41,9 @@ def lines(load: ExpertLoad | None) -> list[str]:
     if load is None or (load["name"] == "uniform" and not load["routings"]):
         return []
     among = " or ".join(map(str, load["experts"]))
+    if load["name"] == "uniform":  # Whether it is experts that are chosen nobody has said.
+        made_up = f"{load['routings']:,} made up, by top-k or argmax of unknown values, evenly"
+        return [f"  choices    {made_up}, among {among}"]
     line = (
         f"  experts    load {escape(load['name'])}: {counted(load['routings'], 'routing')} made up"
     )
@@ -48,5 +51,5 @@ def lines(load: ExpertLoad | None) -> list[str]:
     if load["others"]:
         line += f"; [red]{load['others']:,} among other numbers of experts were even[/]"
     elif not load["routings"]:
-        line += " [red](no top-k of unknown values was met)[/]"
+        line += " [red](no top-k or argmax of unknown values was met)[/]"
     return [line]

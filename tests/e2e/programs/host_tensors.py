@@ -55,6 +55,8 @@ def unasked() -> dict[str, Any]:
         taken[name] = resident_mib() - before_mib
 
     model = Model().apply(initialise)
+    nn.init.constant_(model.linear.weight, 0.0)
+    nn.init.normal_(model.linear.weight)
     note("constructed")
     twin = copy.deepcopy(model)
     note("copied")
@@ -110,6 +112,30 @@ def copies_of_written() -> list[list[float]]:
     return [sums(one[1:3, 500], one[700, 800:], one) for one in copies]
 
 
+def decided() -> list[Any]:
+    """What random numbers decide, and what else is known of them."""
+    many = SIDE * SIDE
+    state = torch.get_rng_state()
+    numbers = torch.rand(SIDE, SIDE)
+    numbers[3, :2] = torch.tensor([2.0, 3.0])
+    copies = [copy.deepcopy(numbers), numbers.to(torch.float64)]
+    counts = [int((one < 0.25).sum()) for one in (numbers, *copies)]
+    torch.set_rng_state(state)
+    again = torch.rand(SIDE, SIDE)
+    order = torch.rand(many).argsort()
+    return [
+        *(abs(count / many - 0.25) < 0.01 for count in counts),
+        *(one[3, :2].tolist() == [2.0, 3.0] for one in (numbers, *copies)),
+        # The pages around what was written are what they were.
+        *(bool((one == numbers)[6:].all()) for one in copies),
+        bool(((again < 0.25) == (numbers < 0.25))[6:].all()),
+        bool((order.sort().values == torch.arange(many)).all() and order[0] != order[1] - 1),
+        torch.rand(many).argmax().item() != torch.rand(many).argmax().item(),
+        len(set(torch.randn(many).long().tolist())) > 5,
+        abs(int(torch.rand(many).bernoulli().sum()) / many - 0.5) < 0.01,
+    ]
+
+
 def errors() -> list[str]:
     """What is wrong stays wrong."""
     found = []
@@ -157,6 +183,7 @@ def main() -> None:
         "checkpoint": checkpoint(),
         "exact": exact(),
         "copies": copies_of_written(),
+        "decided": decided(),
         "errors": errors(),
         "child": drawn_in_child(),
         "small, later": sums(torch.randn(100)),

@@ -13,6 +13,7 @@ from contextlib import nullcontext
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.optim import ZeroRedundancyOptimizer
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 from torch.nn.parallel import DistributedDataParallel
 
@@ -97,6 +98,20 @@ def muon() -> Body:
         for optimizer in optimizers:
             optimizer.step()
             optimizer.zero_grad()
+
+    return step
+
+
+def sharded() -> Body:
+    """An optimizer that steps another one, for the rank's part of the parameters."""
+    model = parallel(layers())
+    parameters = model.parameters()
+    optimizer = ZeroRedundancyOptimizer(parameters, optimizer_class=torch.optim.AdamW)
+
+    def step(_: int) -> None:
+        model(batch()).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
 
     return step
 
@@ -186,7 +201,7 @@ def policy() -> Body:
 KINDS: dict[str, Callable[[], Body]] = {
     one.__name__: one
     for one in (
-        *(plain, accumulating, gan, muon, inference, forward_backward),
+        *(plain, accumulating, gan, muon, sharded, inference, forward_backward),
         *(own_descent, own_accumulation, pipeline, policy),
     )
 }

@@ -64,6 +64,26 @@ OPERATIONS: dict[str, Callable[..., torch.Tensor | Tensors]] = {
 }
 
 
+# On large tensors, of which nothing is known, at places that are.
+LARGE: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
+    "selected": lambda large, rows: large.index_select(0, rows),
+    "indexed": lambda large, rows: large[rows],
+    "gathered": lambda large, rows: large.gather(0, rows[:, None].expand(-1, 1024)),
+    "scattered": lambda large, rows: large.scatter_(
+        0, rows[:, None].expand(-1, 1024), large.clone()
+    ),
+    "put": lambda large, rows: large.index_put_((rows,), large.clone()[: len(rows)]),
+    "copied": lambda large, rows: large.index_copy_(0, rows, large.clone()[: len(rows)]),
+    "filled": lambda large, rows: large.index_fill_(0, rows, 1.0),
+    "taken": lambda large, rows: large.take(rows),
+    "looked up": lambda large, rows: looked_up(large, rows).sum().backward(),
+}
+
+
+def looked_up(table: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.embedding(rows, table.detach().requires_grad_())
+
+
 def as_lists(result: torch.Tensor | Tensors) -> list[object]:
     tensors = (result,) if isinstance(result, torch.Tensor) else tuple(result)
     return [tensor.tolist() for tensor in tensors]
@@ -76,9 +96,24 @@ def main() -> None:
         expected = as_lists(operation(*inputs))
         print(f"{name}: {'right' if found == expected else f'{found}, not {expected}'}")
 
+    for name, use in LARGE.items():
+        rows = torch.arange(300, device="cuda")
+        use(torch.randn(2048, 1024, device="cuda"), rows)
+        print(f"{name}: {'right' if rows.tolist() == list(range(300)) else rows.tolist()}")
+
+    wide = torch.arange(40_000).view(2, -1)
+    for shape in ((2, 20_000), (2, 200, 100)):
+        parts = [wide.view(shape), wide.view(shape)[:, :51]]
+        joined = torch.cat([part.cuda() for part in parts], 1)
+        print(f"joined: {'right' if torch.equal(joined.cpu(), torch.cat(parts, 1)) else joined}")
+
     unknown = torch.randn(4096, 8, device="cuda") @ torch.randn(8, 8, device="cuda")
     loads = unknown.topk(2).indices.flatten().bincount(minlength=8).tolist()
     print(f"experts: {loads}", flush=True)
+    print(f"one expert: {unknown.argmax(-1).bincount(minlength=8).tolist()}", flush=True)
+    words = unknown[:2] @ torch.randn(8, 1000, device="cuda")
+    chosen = words.argmax(1, keepdim=True).tolist(), words.topk(2).indices.tolist()
+    print(f"words: {chosen}, {unknown.argmin().item()}", flush=True)
     # What it leaves of unknown memory stays unknown: two places known, two read as zeros.
     partly = torch.empty(4, dtype=torch.int64, device="cuda")
     partly[torch.tensor([3, 0], device="cuda")] = torch.tensor([8, 9], device="cuda")
