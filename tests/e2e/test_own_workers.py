@@ -249,3 +249,22 @@ def test_a_file_that_a_process_makes_which_is_no_rank(
     slept = {int(one) for one in re.findall(r"slept (\d+)", run.output)}
     assert len(slept) == 1
     assert slept.pop() <= longest_s
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize(("chosen", "ends"), [("not fails", 0), ("fails", 4)])
+def test_a_suite_that_starts_its_processes(phantora: Phantora, chosen: str, ends: int) -> None:
+    """PyTorch's MultiProcessTestCase under pytest: two processes a test, one test after another."""
+    pytest.importorskip("expecttest", reason="expecttest is not installed: nox -s frameworks")
+    text = (PROGRAMS / "multi_process_cases.py").read_text()
+    (phantora.directory / "test_cases.py").write_text(text)
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_cases.py", "-k", chosen]
+    run = phantora.run(["--gpus", "2"], words)
+    assert run.exit_code == ends, run.errors
+    if ends:
+        assert "    assert self.rank == 0" in run.output
+    else:
+        assert "2 passed, 1 deselected" in run.output
+        kinds = Counter(one["kind"] for one in run.data.operations)
+        assert (kinds["all_reduce"], kinds["all_gather"]) == (1, 1)
+        assert run.summary["trust"]["calls"]["unsupported"] == 0
