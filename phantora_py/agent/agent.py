@@ -168,8 +168,7 @@ class HostAgent:
                 self._unasked_since_s.pop(record.rank, None)
                 self._idle.forget(record.rank)
                 turns = only_takes_turns(record.cells)
-                if not turns:
-                    self._children.got_on(record.rank)
+                self._children.heard(record.rank, record.cells)
                 self._stall.heard(record.rank, record.host_clock_ns, only_turns=turns)
                 self._aside.discard(record.rank)
         for batch in batches(records):

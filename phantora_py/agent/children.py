@@ -42,9 +42,9 @@ class ChildWatch:
         """Processes that are no ranks, if the rank lets them work."""
         return beside if self._channels.gives_way(rank)[2] else None
 
-    def got_on(self, rank: int) -> None:
-        """A rank has made a call."""
-        self._sleeps.got_on(rank)
+    def heard(self, rank: int, cells: bytes) -> None:
+        """A rank has said something."""
+        self._sleeps.heard(rank, cells)
 
     def due_ms(self) -> int:
         """How soon to look again; a second if nobody asks."""

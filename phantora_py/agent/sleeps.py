@@ -11,11 +11,14 @@ from dataclasses import dataclass
 
 from phantora_py.agent.idle import name_of
 from phantora_py.launch.ranks import Beside
+from sim_server.records import CELL_BYTES, RecordKind
 
 # Assumed: who sleeps so often, with no call in between, polls; and who waits for a rank does not do
 # so for longer.
 _SLEEPS = 50
 _LEAD_NS = 60_000_000_000
+# What a loop of sleeps writes: that it waits, and a mark of a line that reads a clock.
+_OF_SLEEPS = frozenset({RecordKind.WAIT, RecordKind.MARKER})
 
 
 @dataclass
@@ -38,9 +41,10 @@ class SleepWatch:
         self._rows: dict[int, _Row] = {}
         self._told: set[int] = set()
 
-    def got_on(self, rank: int) -> None:
-        """It has made a call."""
-        self._rows.pop(rank, None)
+    def heard(self, rank: int, cells: bytes) -> None:
+        """Records of the rank, which is no longer in a row of sleeps if it has made a call."""
+        if any(kind not in _OF_SLEEPS for kind in cells[::CELL_BYTES]):
+            self._rows.pop(rank, None)
 
     def sleeps(self, rank: int, beside: Beside) -> str | None:
         """It is about to; what the user is to be told, once for each rank."""

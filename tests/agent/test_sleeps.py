@@ -6,8 +6,13 @@ import os
 
 from phantora_py.agent.sleeps import SleepWatch
 from phantora_py.launch.ranks import Beside
+from sim_server.records import CELL_BYTES, RecordKind
 
 BESIDE = Beside(os.getpid(), ())
+SLEEP = b"".join(
+    bytes([kind]).ljust(CELL_BYTES, b"\0") for kind in (RecordKind.MARKER, RecordKind.WAIT)
+)
+CALL = SLEEP + bytes([RecordKind.KERNEL]).ljust(CELL_BYTES, b"\0")
 
 
 def notes(
@@ -19,8 +24,7 @@ def notes(
     told = []
     for turn in range(count):
         for rank in range(ranks):
-            if turn == call_before:
-                watch.got_on(rank)
+            watch.heard(rank, CALL if turn == call_before else SLEEP)
             told.append(watch.sleeps(rank, BESIDE))
         now["ns"] += each_ns
         now["s"] += each_s
