@@ -103,7 +103,8 @@ PYBIND11_MODULE(_channel, module) {
           "gives_way",
           [](const Channels& self, std::uint32_t rank) {
             const ph::Channel& channel = self.set().channel(rank);
-            return py::make_tuple(channel.giving_way.load(), channel.asked.load());
+            return py::make_tuple(channel.giving_way.load(), channel.asked.load(),
+                                  channel.giving_way_beside.load() != 0);
           },
           py::arg("rank"))
       .def(

@@ -121,7 +121,8 @@ class HostAgent:
             poll_ms = self._poll_ms if self._held_up_by else POLL_MS
             self._forward(min(poll_ms, self._children.due_ms()))
             self._poll_ms = min(2 * self._poll_ms, POLL_MS)
-            self._children.answer(self._processes.pids)
+            for note in self._children.answer(self._processes.pids, self._processes.beside):
+                self._watcher.note(note)
             for message in self._simulation.take():
                 self._handle(message)
             for rank, status in self._processes.take_ended():
@@ -167,6 +168,7 @@ class HostAgent:
                 self._unasked_since_s.pop(record.rank, None)
                 self._idle.forget(record.rank)
                 turns = only_takes_turns(record.cells)
+                self._children.heard(record.rank, record.cells)
                 self._stall.heard(record.rank, record.host_clock_ns, only_turns=turns)
                 self._aside.discard(record.rank)
         for batch in batches(records):
@@ -375,7 +377,11 @@ class HostAgent:
             return
         for rank in self._processes.give_up(self._stall.silence_s()):
             self._on_end(rank, 0)
-        message = self._stall.tell(self._processes.pids, self._held_up_by, self._aside)
+        beside = self._processes.beside
+        message = self._stall.tell(
+            *(self._processes.pids, self._held_up_by, self._aside),
+            lambda rank: self._children.beside_of(rank, beside),
+        )
         if self._stall.is_over():
             self._outcome = Outcome(Deadlock.exit_code, f"{message}. That is the --stall-limit.")
             self._stop_at_s = time.monotonic()

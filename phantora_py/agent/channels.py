@@ -33,13 +33,17 @@ class Channels(Protocol):
     def naps(self, rank: int) -> tuple[int, int]:
         """How often a driver of the rank has slept in real time, and how many do so now."""
 
-    def gives_way(self, rank: int) -> tuple[int, int]:
-        """How many threads of the rank let its child processes work first, and the last of their
-        questions whether these still do.
+    def gives_way(self, rank: int) -> tuple[int, int, bool]:
+        """How many threads of the rank let its child processes work first, the last of their
+        questions whether these still do, and whether one lets also the program's processes work
+        that are no ranks.
         """
 
     def tell_children(self, rank: int, question: int, sleep: bool) -> None:
         """They do not any more; `sleep`: at least one of them sleeps by the real clock."""
+
+    def clock(self, rank: int) -> int:
+        """The rank's host clock."""
 
     def awaits_values(self, rank: int) -> bool:
         """Whether a thread of the rank waits for values of tensors that other ranks are to send."""

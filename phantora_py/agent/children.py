@@ -3,7 +3,8 @@
 A sleep or a time-out of a rank is over when its children have done what they have to do
 (csrc/shim/libc/children.cc), and its own threads what follows from that: one may hand a child its
 input, or take its result. A thread of the rank's own may be busy for ever, so it is waited for only
-for a while.
+for a while. The same is true of processes of the program that are no ranks, as the script that has
+started it, if a driver sleeps.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Callable, Collection, Mapping
 
 from phantora_py.agent.channels import Channels
 from phantora_py.agent.idle import name_of, sleeps_by_clock, thread_at_work, thread_works
+from phantora_py.agent.sleeps import SleepWatch
+from phantora_py.launch.ranks import Beside
 
 # Assumed: longer than a thread takes to hand over what a child said, on a busy machine too.
 _PATIENCE_WITH_THREADS_S = 0.2
@@ -29,20 +32,32 @@ class ChildWatch:
         self._channels = channels
         self._clock_s = clock_s
         self._questions: dict[int, _Question] = {}
+        self._sleeps = SleepWatch(channels.clock, clock_s)
 
     def is_asked(self, rank: int) -> bool:
         """Whether a thread of the rank lets its children work: it will go on by itself."""
         return self._channels.gives_way(rank)[0] > 0
+
+    def beside_of(self, rank: int, beside: Beside | None) -> Beside | None:
+        """Processes that are no ranks, if the rank lets them work."""
+        return beside if self._channels.gives_way(rank)[2] else None
+
+    def heard(self, rank: int, cells: bytes) -> None:
+        """A rank has said something."""
+        self._sleeps.heard(rank, cells)
 
     def due_ms(self) -> int:
         """How soon to look again; a second if nobody asks."""
         looks_s = [one.look_at_s for one in self._questions.values() if not one.is_answered]
         return max(1, int(1000 * (min(looks_s) - self._clock_s()))) if looks_s else 1000
 
-    def answer(self, pids: Mapping[int, int]) -> None:
-        """Answers the ranks whose children have nothing to do any more. `pids`: of all ranks."""
+    def answer(self, pids: Mapping[int, int], beside: Beside | None = None) -> list[str]:
+        """Answers the ranks whose children have nothing to do any more. `pids`: of all ranks.
+        Returns what the user is to be told of them.
+        """
+        notes: list[str | None] = []
         for rank, pid in pids.items():
-            threads, number = self._channels.gives_way(rank)
+            threads, number, looks_beside = self._channels.gives_way(rank)
             if not threads:
                 self._questions.pop(rank, None)
                 continue
@@ -52,9 +67,13 @@ class ChildWatch:
             now_s = self._clock_s()
             if question.is_answered or now_s < question.look_at_s:
                 continue
-            sleep = question.look(pid, {other for other in pids.values() if other != pid}, now_s)
+            others = {other for other in pids.values() if other != pid}
+            looked_at = beside if looks_beside else None
+            sleep = question.look(pid, others, looked_at, now_s)
             if sleep is not None:
+                notes += [self._sleeps.sleeps(rank, looked_at)] if looked_at is not None else []
                 self._channels.tell_children(rank, number, sleep)
+        return [note for note in notes if note is not None]
 
 
 class _Question:
@@ -68,13 +87,17 @@ class _Question:
         self._at_work: str | None = None
         self._children_sleep_since_s: float | None = None
 
-    def look(self, pid: int, others: Collection[int], now_s: float) -> bool | None:
-        """Whether a child sleeps by the clock; None while one works."""
+    def look(
+        self, pid: int, others: Collection[int], beside: Beside | None, now_s: float
+    ) -> bool | None:
+        """Whether a child, or one of `beside`, sleeps by the clock; None while one works."""
         self.look_at_s = now_s + self._interval_s
         self._interval_s = min(2 * self._interval_s, _LAST_INTERVAL_S)
         if self._at_work is not None and thread_works(self._at_work):
             return None
         self._at_work = thread_at_work(pid, but=others, but_first=True)
+        if self._at_work is None and beside is not None:
+            self._at_work = thread_at_work(beside.pid, but=beside.ranks)
         if self._at_work is not None:
             self._children_sleep_since_s = None
             return None
@@ -84,14 +107,21 @@ class _Question:
         if not all_sleep and now_s - self._children_sleep_since_s < _PATIENCE_WITH_THREADS_S:
             return None
         self.is_answered = True
-        return sleeps_by_clock(pid, but=others)
+        if sleeps_by_clock(pid, but=others):
+            return True
+        return beside is not None and sleeps_by_clock(beside.pid, but=beside.ranks, itself=True)
 
 
-def who_works(pid: int, others: Collection[int]) -> str:
+def who_works(pid: int, others: Collection[int], beside: Beside | None = None) -> str:
     """What makes a rank count as running, as the end of a phrase. `others`: as of
-    `thread_at_work`.
+    `thread_at_work`; `beside`: whom it lets work first.
     """
     at_work = thread_at_work(pid, but=others)
+    if at_work is None and beside is not None:
+        at_work = thread_at_work(beside.pid, but=beside.ranks)
+        if at_work is not None:
+            process = at_work.split("/")[2]
+            return f", while process {process} ({name_of(at_work)}), which is no rank, works"
     if at_work is None:
         return ALL_ASLEEP
     process, thread = at_work.split("/")[2::2]

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from phantora_py.agent.channels import Channels
 from phantora_py.agent.idle import sleeps_by_clock, thread_at_work
-from phantora_py.launch.ranks import GRACE_S, RankProcesses
+from phantora_py.launch.ranks import GRACE_S, Beside, RankProcesses
 from phantora_py.machine.process_tree import find_process
 
 # How long others wait for a rank without a process while the program sleeps by the clock. It may
@@ -49,6 +49,12 @@ class OwnRanks:
         self._owners: dict[int, int] = {}
         self._between: set[int] = set()
         self._gone: set[int] = set()
+
+    @property
+    def beside(self) -> Beside | None:
+        """See RankProcesses. What the first process has started is below a rank if it is one."""
+        ranks = self._processes_of_ranks()
+        return None if self._first in ranks else Beside(self._first, ranks)
 
     @property
     def tops(self) -> Mapping[int, int]:
@@ -96,7 +102,7 @@ class OwnRanks:
         waiting = [rank for rank in self._ends if self._channels.waiting(rank)]
         if not waiting or len(waiting) < len(self._ends):
             return
-        ranks = set(self._owners.values())
+        ranks = self._processes_of_ranks()
         if thread_at_work(self._first, but=ranks) is not None:
             return
         sleeps = sleeps_by_clock(self._first, but=ranks, itself=True)
@@ -113,7 +119,7 @@ class OwnRanks:
         do takes no virtual time, so that no time-out of a rank ends before it is done; but for so
         long only as is said above.
         """
-        ranks = set(self._owners.values())
+        ranks = self._processes_of_ranks()
         if thread_at_work(self._first, but=ranks) is not None:
             limit_s = _WORK_S
         elif sleeps_by_clock(self._first, but=ranks, itself=True):
@@ -131,6 +137,9 @@ class OwnRanks:
     def stop(self, grace_s: float = GRACE_S) -> None:
         """See RankProcesses."""
         self._processes.stop(grace_s)
+
+    def _processes_of_ranks(self) -> set[int]:
+        return {self.pids[rank] for rank, end in self._ends.items() if end is not None}
 
     def _has_ended(self, rank: int) -> bool:
         end = self._ends[rank]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from phantora_py.agent.children import ALL_ASLEEP, who_works
 from phantora_py.agent.whereabouts import whereabouts
+from phantora_py.launch.ranks import Beside
 from sim_server.deadlock import ranges_text
 
 # Told first after this time, then each time that it has doubled (assumed: longer than most silent
@@ -63,8 +64,16 @@ class StallWatch:
         """Whether the user's limit is reached."""
         return self._limit_s is not None and self.silence_s() >= self._limit_s
 
-    def tell(self, pids: Mapping[int, int], running: set[int], outside: set[int]) -> str:
-        """What there is to say. `running`, `outside`: ranks that the others wait for."""
+    def tell(
+        self,
+        pids: Mapping[int, int],
+        running: set[int],
+        outside: set[int],
+        beside_of: Callable[[int], Beside | None],
+    ) -> str:
+        """What there is to say. `running`, `outside`: ranks that the others wait for; `beside_of`:
+        the processes that a rank lets work first.
+        """
         silence_s = self.silence_s()
         while self._tell_after_s <= silence_s:
             self._tell_after_s *= 2
@@ -77,7 +86,7 @@ class StallWatch:
             if sum(map(len, states.values())) < _MOST_LINES:
                 where = whereabouts(self._run_directory, rank, pids[rank])
                 if rank not in outside:
-                    who = who_works(pids[rank], tops - {pids[rank]})
+                    who = who_works(pids[rank], tops - {pids[rank]}, beside_of(rank))
                     is_at_work |= who != ALL_ASLEEP
                     where += who
             what = _OUTSIDE if rank in outside else _RUNNING

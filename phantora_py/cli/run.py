@@ -379,9 +379,9 @@ def run(options: argparse.Namespace) -> int:
     if options.gpus is not None:
         return _run(chosen)
     here = Path.cwd()
-    with launch_of_script(chosen.command, to_stderr=chosen.json) as words:
+    with launch_of_script(chosen.command, to_stderr=chosen.json) as (words, script):
         if words is not None:
-            chosen = replace(chosen.seen_from(here), command=words)
+            chosen = replace(chosen.seen_from(here), command=words, script=script)
         return _run(chosen)
 
 

@@ -18,6 +18,8 @@ class RunOptions:
 
     command: tuple[str, ...]
     """The words after `--`."""
+    script: int | None = None
+    """The process of the script that has called the launcher of `command`."""
     cluster: str = "h100"
     """A built-in name or the path of a TOML file."""
     ranks: int | None = None

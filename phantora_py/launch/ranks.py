@@ -9,9 +9,9 @@ import select
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import asdict
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import psutil
 
@@ -38,12 +38,24 @@ class NotForkable(Exception):  # noqa: N818 - says what was found
         self.unfit = dict(unfit)
 
 
+class Beside(NamedTuple):
+    """Processes of a run that are no ranks: `pid` and all below it, but for `ranks` and all below
+    these.
+    """
+
+    pid: int
+    ranks: Collection[int]
+
+
 class RankProcesses:
-    """The processes of this host's ranks. `pids`: those that live, by rank."""
+    """The processes of this host's ranks. `pids`: those that live, by rank; `beside`: the script
+    that has started them.
+    """
 
     def __init__(self, plan: Plan, environment: Mapping[str, str], output_to_stderr: bool) -> None:
         """Starts the starter. Ranks are announced, then `wait_ready` waits until it can fork."""
         self.pids: dict[int, int] = {}
+        self.beside: Beside | None = None
         self._ended: list[tuple[int, int]] = []
         self._imports = plan.fork and plan.backend == "native"
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

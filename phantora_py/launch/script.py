@@ -57,20 +57,23 @@ class _Handed:
 
 
 @contextmanager
-def launch_of_script(words: Sequence[str], to_stderr: bool) -> Iterator[tuple[str, ...] | None]:
+def launch_of_script(
+    words: Sequence[str], to_stderr: bool
+) -> Iterator[tuple[tuple[str, ...] | None, int | None]]:
     """Within it this process has the directory and variables of the launch that the script of
-    `words` calls; yields its words, or None if the command is no such script.
+    `words` calls; yields its words, or None if the command is no such script, and the script's
+    process if it is one.
 
     `to_stderr`: where the script's output goes. Raises: UsageError if it launches nothing, or more
     than once; RankFailed if it fails after a launch that went well.
     """
     if not words or is_launch(words):
-        yield None
+        yield None, None
         return
     words, variables = _as_job(words)
     launcher = None if _is_python(words) else script_launcher(words)
     if launcher is None:
-        yield words if variables else None
+        yield (words if variables else None), None
         return
     text = shlex.join(words)
     with ExitStack() as stack:
@@ -81,7 +84,7 @@ def launch_of_script(words: Sequence[str], to_stderr: bool) -> Iterator[tuple[st
         stack.callback(_enter, *before)
         _enter(handed.environment, handed.directory)
         try:
-            yield handed.words
+            yield handed.words, script.pid
         except PhantoraError as error:
             handed.end(error.exit_code)
             if error.exit_code < 128:

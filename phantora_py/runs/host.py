@@ -23,7 +23,7 @@ from phantora_py.launch.gpu import cache_settings, executor_settings, program_en
 from phantora_py.launch.interrupts import Interrupts
 from phantora_py.launch.prepared import Prepared
 from phantora_py.launch.rank_start import await_ready, start_processes
-from phantora_py.launch.ranks import RankProcesses
+from phantora_py.launch.ranks import Beside, RankProcesses
 from phantora_py.launch.rundir import RunDirectory
 from phantora_py.rank.groups import RANKS, SEARCHES
 from phantora_py.rank.memory_kinds import KINDS_FILE
@@ -130,6 +130,8 @@ def _start_ranks(
     if launch is not None and launch.own_ranks:
         processes.start(0)
         return OwnRanks(processes, channels, prepared.layout.ranks)
+    if prepared.options.script is not None:
+        processes.beside = Beside(prepared.options.script, frozenset())
     for rank in prepared.local_ranks:
         processes.start(rank)
     return processes
@@ -161,6 +163,9 @@ def write_files(prepared: Prepared, directory: RunDirectory) -> None:
             (directory.path / SEARCHES).touch()
     if not prepared.isolation.own_network:
         settings["network.shared"] = "1"
+    launch = prepared.command.launch
+    if options.script is not None or (launch is not None and launch.own_ranks):
+        settings["processes_beside"] = "1"
     if prepared.cpu is not None:
         settings |= prepared.cpu.shim_keys()
     if options.host_samples:

@@ -11,6 +11,7 @@ import pytest
 from rank_processes import DOZE, running
 
 from phantora_py.agent.children import ChildWatch, who_works
+from phantora_py.launch.ranks import Beside
 
 LOOP = "while :; do :; done"
 
@@ -18,24 +19,30 @@ LOOP = "while :; do :; done"
 class Channels:
     """A rank that asks once."""
 
-    def __init__(self, threads: int = 1) -> None:
+    def __init__(self, threads: int = 1, beside: bool = False) -> None:
         self.threads = threads
+        self.beside = beside
         self.number = 7
         self.told: list[tuple[int, int, bool]] = []
 
-    def gives_way(self, rank: int) -> tuple[int, int]:
-        return (self.threads, self.number) if rank == 0 else (0, 0)
+    def gives_way(self, rank: int) -> tuple[int, int, bool]:
+        return (self.threads, self.number, self.beside) if rank == 0 else (0, 0, False)
+
+    def clock(self, _rank: int) -> int:
+        return 0
 
     def tell_children(self, rank: int, question: int, sleep: bool) -> None:
         self.told.append((rank, question, sleep))
 
 
-def answers(pids: dict[int, int], channels: Any, limit_s: float = 1.0) -> bool:
+def answers(
+    pids: dict[int, int], channels: Any, limit_s: float = 1.0, beside: Beside | None = None
+) -> bool:
     """Whether the rank is told something within this time."""
     watch = ChildWatch(channels)
     deadline_s = time.monotonic() + limit_s
     while not channels.told and time.monotonic() < deadline_s:
-        watch.answer(pids)
+        watch.answer(pids, beside)
         time.sleep(watch.due_ms() / 1000)
     return bool(channels.told)
 
@@ -81,6 +88,39 @@ def children(pid: int) -> list[int]:
         return [int(word) for word in file.read().split()]
 
 
+@pytest.mark.parametrize(
+    ("script", "asks", "told"),
+    [
+        (f"({LOOP}) & read x", True, []),
+        (f"({LOOP}) & read x", False, [(0, 7, False)]),
+        ("sleep 60 & wait", True, [(0, 7, True)]),
+        ("sleep 60", True, [(0, 7, True)]),
+        ("sleep 60", False, [(0, 7, False)]),
+        ("read x", True, [(0, 7, False)]),
+    ],
+)
+def test_processes_that_are_no_ranks(
+    script: str, asks: bool, told: list[tuple[int, int, bool]]
+) -> None:
+    """They are waited for as children are, for a rank that asks."""
+    channels = Channels(beside=asks)
+    with running("read x") as rank, running(script) as beside:
+        time.sleep(0.5)
+        assert answers({0: rank}, channels, beside=Beside(beside, ())) == bool(told)
+    assert channels.told == told
+
+
+def test_ranks_are_not_beside_themselves() -> None:
+    """What works below one that others have started does so for that one."""
+    channels = Channels(beside=True)
+    with running(f"({LOOP}) & read x") as pid:
+        deadline_s = time.monotonic() + 5
+        while not (below := children(pid)) and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        with running("read x") as rank:
+            assert answers({0: rank}, channels, beside=Beside(pid, below))
+
+
 def test_a_rank_that_works_itself_is_waited_for_a_while() -> None:
     """A thread of its own may be about to hand a child its work, or may be busy for ever."""
     channels = Channels()
@@ -114,3 +154,10 @@ def test_the_user_hears_what_makes_a_rank_count_as_running() -> None:
     assert text.endswith(" (sh) works")
     assert told_of("read x", lambda text: "asleep" in text) == ", all its threads asleep"
     assert told_of(LOOP, lambda text: not text) == ""
+
+
+def test_the_user_hears_of_a_process_that_is_no_rank() -> None:
+    """For which a rank waits that sleeps."""
+    with running("read x") as rank, running(LOOP) as pid:
+        text = who_works(rank, (), Beside(pid, ()))
+    assert text == f", while process {pid} (sh), which is no rank, works"

@@ -31,8 +31,8 @@ class Channels:
         self.aside: list[int] = []
         self.ended: list[int] = []
 
-    def gives_way(self, rank: int) -> tuple[int, int]:
-        return 0, 0
+    def gives_way(self, rank: int) -> tuple[int, int, bool]:
+        return 0, 0, False
 
     def tell_children(self, rank: int, question: int, sleep: bool) -> None:
         """Nobody reads it."""
@@ -46,6 +46,8 @@ class Channels:
 
     def waiting(self, rank: int) -> int:
         return 0
+
+    clock = waiting
 
     def owner_pid(self, rank: int) -> int:
         return 1
@@ -103,7 +105,7 @@ class Processes:
         self.pids = {rank: (1 << 23) + rank for rank in ends}  # of no process
         self._ends = ends
         self._looks = 0
-        self.stopped = False
+        self.stopped, self.beside = False, None
 
     def take_ended(self) -> list[tuple[int, int]]:
         self._looks += 1
@@ -339,22 +341,22 @@ def test_a_rank_that_awaits_values_is_set_aside_only_if_nobody_can_send_them(
     assert aside == channels.aside == [r for m in server.sent for r in m.ranks_aside.await_values]
 
 
-@pytest.mark.parametrize(("gives_way", "others"), [(True, False), (False, True), (False, False)])
+@pytest.mark.parametrize(("ways", "others"), [({1: (1, 1, False)}, False), ({}, True), ({}, False)])
 def test_a_rank_that_lets_processes_work_is_not_set_aside(
-    monkeypatch: pytest.MonkeyPatch, gives_way: bool, others: bool
+    monkeypatch: pytest.MonkeyPatch, ways: dict[int, tuple[int, int, bool]], others: bool
 ) -> None:
     """Its children, or, for its time-out, those that are no ranks: virtual time waits for them."""
     monkeypatch.setattr(Processes, "others_go_on", lambda _: others)
     monkeypatch.setattr(StillWatch, "find", lambda _, candidates, __: set(candidates))
     monkeypatch.setattr(StillWatch, "runs", lambda *_: False)
     monkeypatch.setattr(agent_module, "is_proven_still", lambda _: True)
-    monkeypatch.setattr(Channels, "gives_way", lambda _, rank: (int(gives_way and rank == 1), 1))
+    monkeypatch.setattr(Channels, "gives_way", lambda _, rank: ways.get(rank, (0, 0, False)))
     _, channels, _, _, _ = serve(
         {0: (5, 0), 1: (5, 0)},
         lambda message: [STALLED] if message.HasField("batch") else [],
         [[(0, 5, WORK)]],
     )
-    assert channels.aside == ([] if gives_way or others else [1])
+    assert channels.aside == ([] if ways or others else [1])
 
 
 def test_a_rank_that_starts_is_not_taken_for_one_that_waits(
@@ -451,8 +453,7 @@ def test_a_run_out_of_memory_is_stopped_at_once() -> None:
     memory = Memory("this machine has nothing left")
     outcome, _, server, processes, _ = serve({0: (10**9, 0)}, memory=memory)
     assert (outcome.exit_code, outcome.message) == (2, "this machine has nothing left")
-    assert processes.stopped
-    assert processes.grace_s == 0
+    assert (processes.stopped, processes.grace_s) == (True, 0)
     assert server.kinds() == ["rank_exited", "finish"]
 
 
@@ -494,7 +495,6 @@ def test_a_rank_that_damages_what_it_shares(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Channels, "damage", lambda _: (1, "has overwritten its channel"))
     failure = wire.ToAgent(failure=wire.Failure(exit_code=5, message="they disagree"))
     outcome, _, _, processes, _ = serve({0: (50, 0), 1: (50, 0)}, lambda _: [failure])
-    assert outcome.exit_code == 4
-    assert outcome.failed_rank == 1
+    assert (outcome.exit_code, outcome.failed_rank) == (4, 1)
     assert outcome.message.startswith("Rank 1 has overwritten its channel. Nothing that it says")
     assert processes.stopped

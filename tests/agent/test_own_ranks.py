@@ -96,6 +96,23 @@ def test_one_that_has_ended_before_it_is_seen() -> None:
     assert list(ranks.take_ended()) == []
 
 
+def test_who_is_no_rank() -> None:
+    """The first process and what it has started, but for ranks, by their ids as seen from here; and
+    nobody if the first one is a rank itself.
+    """
+    ranks, _, channels = make()
+    first, gone = child(), child()
+    end(gone)
+    channels.owners = {0: first.pid, 1: gone.pid}
+    assert list(ranks.take_ended()) == [(1, 0)]
+    assert ranks.beside == (os.getpid(), {first.pid})
+    end(first)
+    itself, _, channels = make()
+    channels.owners = {0: os.getpid()}
+    assert list(itself.take_ended()) == []
+    assert itself.beside is None
+
+
 def test_all_are_stopped_with_the_first() -> None:
     """What lies below the first process ends with it, and is weighed with it."""
     ranks, processes, _ = make()

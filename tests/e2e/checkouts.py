@@ -18,6 +18,7 @@ COMMITS = {
     "nanoGPT": "3adf61e1",
     "pytorch-image-models": "aa4b5850",
     "torchtitan": "b5bcd76c6",
+    "transformers": "v4.57.3",
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -188,3 +190,83 @@ def test_options_that_contradict(
     """--gpus is the whole layout."""
     run = phantora.run(options, [PROGRAMS / command[0], *command[1:]])
     assert (run.exit_code, message in run.errors) == (2, True), run.errors
+
+
+POLLS = """
+import os, sys, time, torch
+torch.ones(9, device="cuda").sum().item()
+start = time.monotonic()
+while not os.path.exists(sys.argv[1]):
+    time.sleep(0.5)
+print("slept", round(time.monotonic() - start), flush=True)
+"""
+STARTS = """
+import subprocess, sys, time
+how, flag = sys.argv[1:]
+worker = subprocess.Popen([sys.executable, "polls.py", flag])
+if how == "works":
+    begin = time.process_time()
+    while time.process_time() - begin < 4: pass
+else:
+    time.sleep(6)
+open(flag, "w").close()
+worker.wait()
+"""
+SHELL = """
+python polls.py $1 &
+sleep 6
+touch $1
+wait
+"""
+LAUNCHES = """
+(sleep 6; touch $1) &
+torchrun --nproc-per-node 2 polls.py $1
+wait
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "command", "longest_s"),
+    [
+        (["--gpus", "1"], ["bash", "shell.sh"], 6),
+        ([], ["bash", "launches.sh"], 6),
+        (["--gpus", "1"], ["python", "starts.py", "sleeps"], 6),
+        (["--gpus", "1"], ["python", "starts.py", "works"], 0),
+    ],
+)
+def test_a_file_that_a_process_makes_which_is_no_rank(
+    phantora: Phantora, options: list[str], command: list[str], longest_s: int
+) -> None:
+    """A rank that polls for it sleeps no longer than that process does, and once if it works."""
+    for name, text in [
+        ("polls.py", POLLS),
+        ("starts.py", STARTS),
+        ("shell.sh", SHELL),
+        ("launches.sh", LAUNCHES),
+    ]:
+        (phantora.directory / name).write_text(text)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    run = phantora.run(options, [], {"PATH": path}, whole=[*command, "flag"])
+    assert run.exit_code == 0, run.errors
+    slept = {int(one) for one in re.findall(r"slept (\d+)", run.output)}
+    assert len(slept) == 1
+    assert slept.pop() <= longest_s
+
+
+@pytest.mark.frameworks
+@pytest.mark.parametrize(("chosen", "ends"), [("not fails", 0), ("fails", 4)])
+def test_a_suite_that_starts_its_processes(phantora: Phantora, chosen: str, ends: int) -> None:
+    """PyTorch's MultiProcessTestCase under pytest: two processes a test, one test after another."""
+    pytest.importorskip("expecttest", reason="expecttest is not installed: nox -s frameworks")
+    text = (PROGRAMS / "multi_process_cases.py").read_text()
+    (phantora.directory / "test_cases.py").write_text(text)
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "test_cases.py", "-k", chosen]
+    run = phantora.run(["--gpus", "2"], words)
+    assert run.exit_code == ends, run.errors
+    if ends:
+        assert "    assert self.rank == 0" in run.output
+    else:
+        assert "2 passed, 1 deselected" in run.output
+        kinds = Counter(one["kind"] for one in run.data.operations)
+        assert (kinds["all_reduce"], kinds["all_gather"]) == (1, 1)
+        assert run.summary["trust"]["calls"]["unsupported"] == 0

@@ -233,6 +233,24 @@ def test_nanogpt(sources: Sources, options: list[str], command: str, samples: in
     assert run.summary["throughput"]["samples"]["per_iteration"] == samples
 
 
+@pytest.mark.parametrize(
+    "launcher",
+    ["torchrun --nproc-per-node 2", "accelerate launch --multi_gpu --num_processes 2"],
+)
+def test_causal_language_model(sources: Sources, tmp_path: Path, launcher: str) -> None:
+    """run_clm.py: a Trainer's steps a second are the headline's, but for the first steps."""
+    require("transformers", "accelerate", "datasets", "evaluate")
+    folder = sources.copy("transformers") / "examples" / "pytorch" / "language-modeling"
+    make_model(tmp_path / "model")
+    (tmp_path / "train.txt").write_text(make_text(200_000))
+    model = "--config_name model --tokenizer_name model --do_train --train_file train.txt"
+    options = [*model.split(), "--block_size", "128", *TRAINER.split(), "--output_dir", "out"]
+    run = start(tmp_path, [], *launcher.split(), str(folder / "run_clm.py"), *options)
+    assert run.summary["throughput"]["samples"]["per_iteration"] == 2 * 4
+    steps_per_s = last(run, r"train_steps_per_second += +([\d.]+)")
+    assert STEPS - 1 < STEPS / steps_per_s / iteration_s(run) < STEPS + 3
+
+
 def test_imagenet(sources: Sources) -> None:
     """It spawns a worker for each of two GPUs, which share its 64 images."""
     folder = sources.copy("examples") / "imagenet"

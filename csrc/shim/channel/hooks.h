@@ -24,6 +24,11 @@ std::uint32_t current_scope() noexcept;
 // line's last mark. Defined in host_time/clock_marks.cc.
 void mark_clock_read() noexcept;
 
+// A driver is about to wait for the server: whether it holds Python's lock meanwhile, which is then to be told when the wait
+// is over. Defined in libc/gil.cc.
+bool keep_gil() noexcept;
+void stop_keeping_gil() noexcept;
+
 // A signature has got its id. Defined in host_time/host_time.cc.
 void name_signature(std::uint32_t signature, std::string_view json);
 

@@ -27,8 +27,14 @@ void begin_nap() noexcept {
   attachment.channel->napping.fetch_add(1);
 }
 
-void begin_giving_way() noexcept { attachment.channel->giving_way.fetch_add(1); }
-void end_giving_way() noexcept { attachment.channel->giving_way.fetch_sub(1); }
+void begin_giving_way(bool beside) noexcept {
+  if (beside) attachment.channel->giving_way_beside.fetch_add(1);
+  attachment.channel->giving_way.fetch_add(1);
+}
+void end_giving_way(bool beside) noexcept {
+  attachment.channel->giving_way.fetch_sub(1);
+  if (beside) attachment.channel->giving_way_beside.fetch_sub(1);
+}
 
 Children await_children(Nanoseconds limit_ns) noexcept {
   Channel& channel = *attachment.channel;

@@ -97,11 +97,12 @@ PH_EXPORT void note_values(Nanoseconds sent_ns) noexcept;
 PH_EXPORT void begin_nap() noexcept;
 PH_EXPORT void end_nap() noexcept;
 
-// What the processes below this rank do, its other threads included. For a thread that lets them work first: while one
-// does, the rank is not set aside. Work: also if nothing was told within the limit, in real time.
+// What the processes below this rank do, its other threads included; and `beside`, those of the program that are no
+// ranks. For a thread that lets them work first: while one does, the rank is not set aside. Work: also if nothing was
+// told within the limit, in real time.
 enum class Children { Work, Sleep, Still };
-PH_EXPORT void begin_giving_way() noexcept;
-PH_EXPORT void end_giving_way() noexcept;
+PH_EXPORT void begin_giving_way(bool beside) noexcept;
+PH_EXPORT void end_giving_way(bool beside) noexcept;
 PH_EXPORT Children await_children(Nanoseconds limit_ns) noexcept;
 
 // Alarms of the rank's threads (libc/alarms.cc): the slot in which they are answered, claimed for good; setting or

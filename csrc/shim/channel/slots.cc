@@ -4,6 +4,7 @@
 #include <atomic>
 
 #include "shim/channel/attachment.h"
+#include "shim/channel/hooks.h"
 #include "shim/core/futex.h"
 
 namespace ph {
@@ -31,7 +32,9 @@ const ReplySlot& sleep_on(std::uint32_t index, bool moves_clock) noexcept {
   ReplySlot& slot = channel.slots[index];
   if (moves_clock) channel.waiting.fetch_add(1);
   ring_doorbell();
+  const bool keeps_gil = moves_clock && slot.answered.load(std::memory_order_acquire) == 0 && keep_gil();
   while (slot.answered.load(std::memory_order_acquire) == 0) futex_wait(slot.answered, 0);
+  if (keeps_gil) stop_keeping_gil();
   if (moves_clock) {
     channel.waiting.fetch_sub(1);
     const SharedLock lock(channel.lock);

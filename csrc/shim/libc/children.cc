@@ -5,6 +5,8 @@
 //    (phantora_py/agent/children.py), and leaves the rank where it is meanwhile.
 // 2. A child that sleeps by the real clock gets the time that the rank wants to sleep, in reality, as it would on a real
 //    machine. So does a stranger that the rank has a connection to (strangers.cc).
+//    A driver's sleep lets also those processes of the program work, or sleep, that are no ranks (the script that has
+//    started them). Other threads do not: they look after something now and then, and would tie virtual time to the real.
 // 3. A child that works for a minute may do so for ever. From then on rule 2 is for all.
 #include "shim/libc/children.h"
 
@@ -16,9 +18,11 @@
 #include <unistd.h>
 
 #include "shim/channel/rank.h"
+#include "shim/core/config.h"
 #include "shim/core/keep_errno.h"
 #include "shim/libc/real_clock.h"
 #include "shim/libc/strangers.h"
+#include "shim/libc/virtual_clock.h"
 
 namespace ph {
 
@@ -38,9 +42,9 @@ bool has_children() noexcept {
   return waitid(P_ALL, 0, &unused, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
 }
 
-// What the rank may have to wait for before it goes on.
-Children others_at_work(Nanoseconds limit_ns) noexcept {
-  const Children children = has_children() ? await_children(limit_ns) : Children::Still;
+// What the rank may have to wait for before it goes on. `beside`: also processes of the program that are no ranks.
+Children others_at_work(bool beside, Nanoseconds limit_ns) noexcept {
+  const Children children = beside || has_children() ? await_children(limit_ns) : Children::Still;
   return children == Children::Still && talks_to_strangers() ? Children::Sleep : children;
 }
 
@@ -48,14 +52,16 @@ Children others_at_work(Nanoseconds limit_ns) noexcept {
 
 void let_children_work(Nanoseconds asked_ns, Nanoseconds since_ns) noexcept {
   const KeepErrno keep;
-  if (asked_ns <= 0 || !is_owner() || (!has_children() && !talks_to_strangers())) return;
+  const bool beside = config().has("processes_beside") && drives_clock();
+  if (asked_ns <= 0 || !is_owner() || (!beside && !has_children() && !talks_to_strangers())) return;
   const Nanoseconds start_ns = real_clock_ns();
   const auto left_ns = [&] { return asked_ns - (real_clock_ns() - since_ns); };
   Nanoseconds pause_ns = kFirstPauseNs;
-  begin_giving_way();
+  begin_giving_way(beside);
   for (;;) {
     const bool is_patient = has_patience.load();
-    const Children others = others_at_work(is_patient ? kLookNs : std::clamp(left_ns(), kFirstPauseNs, kLookNs));
+    const Children others =
+        others_at_work(beside, is_patient ? kLookNs : std::clamp(left_ns(), kFirstPauseNs, kLookNs));
     if (others == Children::Still) break;
     if (others == Children::Work && is_patient) {
       if (real_clock_ns() - start_ns > kPatienceNs) has_patience.store(false);
@@ -68,7 +74,7 @@ void let_children_work(Nanoseconds asked_ns, Nanoseconds since_ns) noexcept {
       pause_ns = std::min(2 * pause_ns, kLastPauseNs);
     }
   }
-  end_giving_way();
+  end_giving_way(beside);
 }
 
 }  // namespace ph

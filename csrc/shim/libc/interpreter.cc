@@ -62,6 +62,8 @@ bool is_interpreters_own_read(const void* caller) noexcept {
   return is_inside(caller) && interpreter().holds_gil() == 0;
 }
 
+bool holds_gil() noexcept { return interpreter().holds_gil != nullptr && interpreter().holds_gil() != 0; }
+
 bool is_programs_thread() noexcept {
   return interpreter().state_of_thread == nullptr || interpreter().state_of_thread() != nullptr;
 }

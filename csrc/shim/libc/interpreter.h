@@ -17,6 +17,9 @@ bool is_lock_of_python(const void* caller) noexcept;
 // A clock read without the GIL: no Python code runs then on this thread.
 bool is_interpreters_own_read(const void* caller) noexcept;
 
+// Whether the calling thread holds the GIL; false where there is no Python.
+bool holds_gil() noexcept;
+
 // Whether the calling thread is one of the program: one that Python knows, or any where there is no Python. The others
 // are of libraries that look after something.
 bool is_programs_thread() noexcept;

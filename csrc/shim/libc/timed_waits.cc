@@ -8,6 +8,7 @@
 #include "shim/channel/rank.h"
 #include "shim/host_time/clock_marks.h"
 #include "shim/libc/deadlines.h"
+#include "shim/libc/gil.h"
 #include "shim/libc/interpreter.h"
 #include "shim/libc/real_clock.h"
 #include "shim/libc/virtual_clock.h"
@@ -17,6 +18,7 @@ namespace {
 using ph::TimedWait;
 
 constexpr timespec kLongAgo{};
+constexpr timespec kFarOff{ph::kNever / ph::kNsPerSecond, 0};
 
 // `wait` takes the real deadline and returns an error code.
 template <typename Wait>
@@ -71,7 +73,7 @@ PH_EXPORT int pthread_cond_timedwait(pthread_cond_t* __restrict condition, pthre
   const clockid_t clock = clock_of(deadline);
   if (ph::is_wait_for_gil(caller)) {
     TimedWait turn(clock, deadline, TimedWait::Until::Turn);
-    return next(condition, mutex, turn.real_deadline());
+    return next(condition, mutex, ph::is_gil_kept(condition, mutex) ? &kFarOff : turn.real_deadline());
   }
   TimedWait until(clock, deadline, condition, mutex);
   return wait_until(until, [&](const timespec* real) { return next(condition, mutex, real); });
