@@ -144,7 +144,7 @@ def samples(data: RunData, window: Window, iterations: Iterations) -> Taken | No
     does.
     """
     order = ("loader", *(source for source in BATCH_SOURCES if source != "loader"))
-    found = _taken(data, iterations, order, lambda one: one.samples)
+    found = _taken(data, iterations, order, lambda one: one.samples, once_a_pass=True)
     if found is None:
         images = _convolved(data, window, iterations)
         found = _together(data, images, "convolution") if images else None
@@ -160,11 +160,17 @@ _Amount = Callable[[Batch], int]
 
 
 def _taken(
-    data: RunData, iterations: Iterations, order: Sequence[str], amount: _Amount
+    data: RunData,
+    iterations: Iterations,
+    order: Sequence[str],
+    amount: _Amount,
+    once_a_pass: bool = False,
 ) -> Taken | None:
     by_rank = _by_rank(data, iterations)
     for source in order:
-        found = {rank: _most(batches, source, amount) for rank, batches in by_rank.items()}
+        found = {
+            rank: _most(batches, source, amount, once_a_pass) for rank, batches in by_rank.items()
+        }
         found = {rank: count for rank, count in found.items() if count}
         if found:
             return _together(data, found, source)
@@ -179,6 +185,8 @@ class _OfRank:
     iterations: int
     is_exact: bool
     """Whether its own host says where they end."""
+    passes: int
+    """Backward passes; 0: not told."""
 
 
 def _by_rank(data: RunData, iterations: Iterations) -> dict[int, _OfRank]:
@@ -193,23 +201,45 @@ def _by_rank(data: RunData, iterations: Iterations) -> dict[int, _OfRank]:
         borders_ns = borders_ns[: iterations.count + 1]
         number = int(np.searchsorted(borders_ns, one.time_ns, side="right")) - 1
         if 0 <= number < iterations.count and iterations.alike[number]:
-            empty = _OfRank([], iterations.compared, one.rank in host_times)
-            found.setdefault(one.rank, empty).batches.append((number, one))
+            if one.rank not in found:
+                passes = int(_passes(data, one.rank, borders_ns)[iterations.alike].sum())
+                exact = one.rank in host_times
+                found[one.rank] = _OfRank([], iterations.compared, exact, passes)
+            found[one.rank].batches.append((number, one))
     return found
 
 
-def _most(rank: _OfRank, source: str, amount: _Amount) -> float:
-    """Of the table, graph or loader that takes most: positions are looked up, too."""
+def _passes(data: RunData, rank: int, borders_ns: npt.NDArray[np.int64]) -> npt.NDArray[np.intp]:
+    """Backward passes of a rank, by iteration."""
+    ends_ns = [
+        time_ns
+        for other, time_ns, kind, _ in data.markers
+        if other == rank and kind == MarkerKind.BACKWARD
+    ]
+    return np.diff(np.searchsorted(ends_ns, borders_ns))
+
+
+def _most(rank: _OfRank, source: str, amount: _Amount, once_a_pass: bool) -> float:
+    """Of the table, graph or loader that takes most: positions are looked up, too. `once_a_pass`:
+    what is looked up several times for a backward pass, as encoder and decoder do, counts once.
+    """
     totals: dict[str, Counter[int]] = defaultdict(Counter)
+    lookups: Counter[str] = Counter()
     for number, one in rank.batches:
         if one.source == source:
             totals[one.key][number] += amount(one)
+            lookups[one.key] += 1
+    times = dict.fromkeys(totals, 1)
     if source == "embedding":
         totals = _wide(totals)
+        if once_a_pass and rank.passes:
+            regular = [key for key in totals if lookups[key] % rank.passes == 0]
+            times |= {key: lookups[key] // rank.passes for key in regular}
     if rank.is_exact:
-        return max((sum(one.values()) / rank.iterations for one in totals.values()), default=0.0)
-    # Where another rank says it, a batch may lie on the other side of a border.
-    return max((float(np.median([*one.values()])) for one in totals.values()), default=0.0)
+        means = {key: sum(one.values()) / rank.iterations for key, one in totals.items()}
+    else:  # Where another rank says it, a batch may lie on the other side of a border.
+        means = {key: float(np.median([*one.values()])) for key, one in totals.items()}
+    return max((mean / times[key] for key, mean in means.items()), default=0.0)
 
 
 def _wide(tables: dict[str, Counter[int]]) -> dict[str, Counter[int]]:
@@ -234,10 +264,12 @@ def _convolved(data: RunData, window: Window, iterations: Iterations) -> dict[in
     host_times = find_steps(data).host_times
     found: dict[int, float] = {}
     for rank, borders_ns in host_times.items():
-        marks = [one for one in data.markers if one[0] == rank]
-        optimizers = {name for _, _, kind, name in marks if kind == MarkerKind.OPTIMIZER_STEP}
-        ends_ns = [time_ns for _, time_ns, kind, _ in marks if kind == MarkerKind.BACKWARD]
-        passes = np.diff(np.searchsorted(ends_ns, borders_ns[: iterations.count + 1]))
+        optimizers = {
+            name
+            for other, _, kind, name in data.markers
+            if other == rank and kind == MarkerKind.OPTIMIZER_STEP
+        }
+        passes = _passes(data, rank, borders_ns[: iterations.count + 1])
         counts = np.bincount(spans["id"][spans["rank"] == rank], minlength=len(images))
         once = counts == passes[iterations.alike].sum()
         if len(optimizers) < 2 and (taken := int((counts * images)[once].max(initial=0))):

@@ -180,6 +180,29 @@ def test_distances_between_tokens_are_no_tokens(tmp_path: Path) -> None:
     assert (found["tokens"]["per_iteration"], found["samples"]["per_iteration"]) == (512, 4)
 
 
+@pytest.mark.parametrize(
+    ("lookups", "passes", "samples"), [(2, 1, 4), (4, 2, 8), (2, 2, 8), (3, 2, 12), (2, 0, 8)]
+)
+def test_what_encoder_and_decoder_look_up_are_the_same_samples(
+    tmp_path: Path, lookups: int, passes: int, samples: int
+) -> None:
+    """Lookups of 4 samples each, in one table; of a backward pass, if each has as many."""
+    marks = [
+        (0, step * STEP_NS + 950, MarkerKind.BACKWARD, "train.py:9 main")
+        for step in range(STEPS)
+        for _ in range(passes)
+    ]
+    rows = sorted(batches(0, "embedding", "512x64", 4, 40) * lookups)
+    data = make_run(
+        *(tmp_path / "a.phr", [spans_of_a_rank()], sorted(marks + steps_of([0]))),
+        timings=[BF16],
+        batches=rows,
+    )
+    found = throughput(data)
+    assert found["samples"]["per_iteration"] == samples
+    assert found["tokens"]["per_iteration"] == 40 * lookups
+
+
 def test_micro_batches_add_up(tmp_path: Path) -> None:
     """Also those that are taken when the mark of the step before is set."""
     rows = batches(0, "loader", "0", 4) * 2
