@@ -14,7 +14,10 @@ from sim_server.errors import UsageError
 
 
 def pytest_configure() -> None:
-    """Signals that a background job of a shell ignores would be ignored by what the tests start."""
+    """Signals that a background job of a shell ignores would be ignored by what the tests start,
+    and programs without buffers print into each other's lines.
+    """
+    os.environ.pop("PYTHONUNBUFFERED", None)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)

@@ -47,8 +47,7 @@ def _started(data: RunData) -> set[int]:
     """The ranks that there were."""
     if not data.run.get("own_ranks"):
         return set(range(data.ranks))
-    found = {*data.calls_of, *data.exits}
-    return found | {rank for rank in data.told.ranks if len(data.spans_of(rank))}
+    return {rank for rank in data.told.ranks if any(data.records(rank))}
 
 
 def lines(calls: CallCounts, run: Run) -> list[str]:
