@@ -142,8 +142,8 @@ class Collectives:
         self, outputs: Sequence[Any], tensors: Sequence[Sequence[Any]], options: Any
     ) -> None:
         for output, parts in zip(outputs, tensors, strict=True):
-            values = [self._gathered(part) for part in parts]
-            output.copy_(self._reduced(values[self._place], options.reduceOp))
+            own = [value[self._place] for value in self._gathered(_stacked(parts))]
+            output.copy_(self._reduced(own, options.reduceOp))
 
     def reduce_scatter_single(self, output: Any, tensor: Any, options: Any) -> None:
         parts = tensor.view(len(self._members), *output.shape)
@@ -159,9 +159,9 @@ class Collectives:
         del options
         if len({tensor.shape for tensor in (*outputs, *tensors)}) > 1:
             raise RuntimeError(_UNEVEN.format(line=self._line()))
-        values = [self._gathered(tensor) for tensor in tensors]
+        values = self._gathered(_stacked(tensors))
         for place, output in enumerate(outputs):
-            output.copy_(self._of(values[self._place], place))
+            output.copy_(self._of(values, place)[self._place])
 
     def all_to_all_single(
         self, output: Any, tensor: Any, to: Sequence[int], of: Sequence[int], options: Any
@@ -293,6 +293,10 @@ def replacement(
     for older, name in _OLDER_NAMES.items():
         setattr(ProcessGroupGloo, older, method(name))
     return ProcessGroupGloo
+
+
+def _stacked(parts: Sequence[Any]) -> Any:
+    return sys.modules["torch"].stack(list(parts))
 
 
 def _ended(results: Sequence[Any]) -> Any:
