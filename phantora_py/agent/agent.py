@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+from phantora_py.agent.by_machine import ByMachine
 from phantora_py.agent.channels import Channels
 from phantora_py.agent.children import ChildWatch
 from phantora_py.agent.datafile import DataSink
@@ -89,6 +90,7 @@ class HostAgent:
         self._still = StillWatch(channels)
         self._children = ChildWatch(channels)
         self._idle = IdleWatch()
+        self._by_machine = ByMachine(watcher.note)
         self._stall = stall
         self._interrupts = interrupts
         self._until_steady = until_steady
@@ -141,7 +143,8 @@ class HostAgent:
         for rank, status in self._processes.take_ended():
             self._on_end(rank, status)
         self._finish()
-        outcome = self._outcome
+        by_machine = self._by_machine.rows(self._children.slept_s)
+        outcome = replace(self._outcome, by_machine=by_machine)
         if outcome.exit_code != RankFailed.exit_code:
             return outcome
         if outcome.failed_rank is not None and outcome.failed_rank not in self._ranks:
@@ -316,6 +319,7 @@ class HostAgent:
         self._forward(0)
         aside = [rank for rank in sorted(found) if self._channels.set_aside(rank)]
         self._aside.update(aside)
+        self._by_machine.guessed([rank for rank in aside if rank not in still])
         if others is not None:
             self._tell_others(others, aside, still, proven)
         elif aside:

@@ -33,6 +33,7 @@ class ChildWatch:
         self._clock_s = clock_s
         self._questions: dict[int, _Question] = {}
         self._sleeps = SleepWatch(channels.clock, clock_s)
+        self.slept_s: Mapping[int, float] = self._sleeps.slept_s
 
     def is_asked(self, rank: int) -> bool:
         """Whether a thread of the rank lets its children work: it will go on by itself."""

@@ -88,7 +88,8 @@ class Outcome:
 
     `failed_rank`: the first rank that failed, if one did. `tables`: of the deadlock report, JSON.
     `host_memory`: what the run took of the machine, `steady`: how its iteration time settled and so
-    ended it, `unsimulated`: processes that are no ranks and used a GPU; see docs/data-file.md.
+    ended it, `unsimulated`: processes that are no ranks and used a GPU, `by_machine`: what depended
+    on this machine; see docs/data-file.md.
     """
 
     exit_code: int = 0
@@ -98,3 +99,4 @@ class Outcome:
     host_memory: dict[str, Any] | None = None
     steady: dict[str, int] | None = None
     unsimulated: list[dict[str, int]] = field(default_factory=list)
+    by_machine: list[dict[str, float]] = field(default_factory=list)

@@ -16,7 +16,7 @@ from sim_server.records import CELL_BYTES, RecordKind
 # Assumed: who sleeps so often, with no call in between, polls; and who waits for a rank does not do
 # so for longer.
 _SLEEPS = 50
-_LEAD_NS = 60_000_000_000
+_LEAD_S = 60.0
 # What a loop of sleeps writes: that it waits, and a mark of a line that reads a clock.
 _OF_SLEEPS = frozenset({RecordKind.WAIT, RecordKind.MARKER})
 
@@ -39,7 +39,8 @@ class SleepWatch:
         self._clock_ns = clock_ns
         self._clock_s = clock_s
         self._rows: dict[int, _Row] = {}
-        self._told: set[int] = set()
+        self.slept_s: dict[int, float] = {}
+        """Of ranks that were told of: by how much their sleeps were longer than in reality."""
 
     def heard(self, rank: int, cells: bytes) -> None:
         """Records of the rank, which is no longer in a row of sleeps if it has made a call."""
@@ -52,9 +53,13 @@ class SleepWatch:
         row = self._rows.setdefault(rank, _Row(now_ns, now_s))
         row.count += 1
         slept_ns, took_s = now_ns - row.begin_ns, now_s - row.begin_s
-        if row.count < _SLEEPS or slept_ns - took_s * 1e9 < _LEAD_NS or rank in self._told:
+        lead_s = slept_ns / 1e9 - took_s
+        if row.count < _SLEEPS or lead_s < _LEAD_S:
             return None
-        self._told.add(rank)
+        is_told = rank in self.slept_s
+        self.slept_s[rank] = max(lead_s, self.slept_s.get(rank, 0.0))
+        if is_told:
+            return None
         process = f"{beside.pid} ({name_of(f'/proc/{beside.pid}/task/{beside.pid}')})"
         return (
             f"rank {rank} has slept {row.count} times with no GPU call in between, "

@@ -39,7 +39,7 @@ from phantora_py.compare.work import Work as DoneWork
 from phantora_py.data import RunData
 from phantora_py.report.certainty import HIDDEN_HOST
 from phantora_py.report.iterations import find_iterations
-from phantora_py.report.sections import unsimulated, unsupported
+from phantora_py.report.sections import by_machine, unsimulated, unsupported
 from phantora_py.report.sections.unknown_reads import difference_text
 from phantora_py.report.summary import Summary, summarise
 
@@ -340,12 +340,16 @@ def _ends(runs: Sequence[Configuration]) -> list[str]:
 
 
 def _parts(runs: Sequence[Configuration]) -> list[str]:
-    """What is missing in the times of a run."""
+    """What is missing in the times of a run, or not decided by its program."""
     notes = []
     for run in runs:
         trust = run.summary["trust"]
         marks = unsimulated.mark(trust["unsimulated"]), unsupported.mark(trust["unsupported"])
         notes += [f"{run.name} is not a full model: {marked}." for marked in marks if marked]
+        notes += [
+            f"{run.name} depends on the machine it ran on: {said}."
+            for said in by_machine.marks(trust["by_machine"])
+        ]
     return notes
 
 

@@ -38,20 +38,6 @@ SCHEMA = 2
 OF_TRACES = "trace"
 """The host time of what was simulated from execution traces, which tell nothing of memory."""
 
-END_KEYS = (
-    "exit_code",
-    "failed_rank",
-    "message",
-    "deadlock",
-    "wall",
-    "host_memory",
-    "steady",
-    "unsimulated",
-    "digest",
-    "resimulation",
-)
-"""What only run.json has: start.json is without."""
-
 
 class RunData:
     """One run, as its data file tells it. `broke_off`: phantora was killed; the file reaches as

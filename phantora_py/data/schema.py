@@ -68,6 +68,22 @@ _seconds = number(0, 1e12)
 _share = number(0, 1)
 
 
+END_KEYS = (
+    "exit_code",
+    "failed_rank",
+    "message",
+    "deadlock",
+    "wall",
+    "host_memory",
+    "steady",
+    "unsimulated",
+    "by_machine",
+    "digest",
+    "resimulation",
+)
+"""What only run.json has: start.json is without."""
+
+
 def _run(ends: bool) -> Check:
     """start.json; with `ends` run.json."""
     start: dict[str, Check] = {
@@ -103,6 +119,9 @@ def _run(ends: bool) -> Check:
         "host_memory": optional(_HOST_MEMORY),
         "steady": optional(record({"iterations": _count}, {"median_ns": _time_ns})),
         "unsimulated": rows(_UNSIMULATED),
+        "by_machine": rows(
+            record({"rank": whole(0, MOST_RANKS), "guesses": _count, "slept_s": _seconds})
+        ),
         "own_ranks": flag,
         "resimulation": _RESIMULATION,
         "fold": record(

@@ -16,6 +16,7 @@ from phantora_py.report.findings import Findings
 from phantora_py.report.page.part import PagePart
 from phantora_py.report.sections import (
     breakdown,
+    by_machine,
     calls,
     communication,
     expert_load,
@@ -62,6 +63,8 @@ class Trust(TypedDict):
     unsimulated: list[unsimulated.UnsimulatedProcesses]
     """Processes that are no ranks and used a GPU (docs/running.md)."""
     shared_gpus: list[shared_gpus.SharedGpu]
+    by_machine: list[by_machine.ByMachine]
+    """What depended on the machine, so that another run may differ."""
     expert_load: expert_load.ExpertLoad | None
     folding: folding.Folding | None
     """Which ranks ran for others (docs/folding.md); null: all ran."""
@@ -132,6 +135,7 @@ def summarise(data: RunData, found: Findings | None = None) -> Summary:
             "unsupported": unsupported.make(found),
             "unsimulated": unsimulated.make(found),
             "shared_gpus": shared_gpus.make(found),
+            "by_machine": by_machine.make(found),
             "expert_load": expert_load.make(found),
             "folding": folding.make(found),
             "synthetic_reads": unknown_reads.make_count(found),
@@ -189,6 +193,7 @@ SECTIONS = (
     Section(lambda run: unsupported.lines(run["trust"]["unsupported"])),
     Section(lambda run: unsimulated.lines(run["trust"]["unsimulated"])),
     Section(lambda run: shared_gpus.lines(run["trust"]["shared_gpus"])),
+    Section(lambda run: by_machine.lines(run["trust"]["by_machine"])),
     Section(lambda run: host_gaps.lines(run["host_gaps"])),
     Section(lambda run: folding.lines(run["trust"]["folding"])),
     Section(lambda run: expert_load.lines(run["trust"]["expert_load"])),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from phantora_py.report.sections import shared_gpus, unsimulated
+from phantora_py.report.sections import by_machine, shared_gpus, unsimulated
 from phantora_py.report.sections.unknown_reads import doubts_of_reads
 from phantora_py.report.summary import Summary
 
@@ -28,44 +28,58 @@ def doubts_of(
     """What falls short of what was asked for, in sentences. `accepted_reads`: FILE:LINE where
     unknown values may be read.
     """
+    if not strict and min_trust is None:
+        return
     skipped = summary["trust"]["unsupported"]["skipped"]
-    if skipped and (strict or min_trust is not None):
+    if skipped:
         yield (
             f"{skipped:,} calls that are not modelled did nothing and took no time, which neither "
             "--min-trust nor --strict allows."
         )
     lacking = unsimulated.mark(summary["trust"]["unsimulated"])
-    if lacking and (strict or min_trust is not None):
+    if lacking:
         yield f"{lacking}, which neither --min-trust nor --strict allows."
-    shared = shared_gpus.mark(summary["trust"]["shared_gpus"])
-    if shared and strict:
-        yield f"--strict: {shared}."
     assumed = 1 - trusted_share(summary)
     if min_trust is not None and 1 - assumed < min_trust:
         yield (
             f"The times behind {assumed:.1%} of the GPU time are assumed, more than --min-trust "
             f"{min_trust:.1%} leaves."
         )
-    if not strict:
-        return
+    if strict:
+        doubts = [*_doubts_of_times(summary), *_doubts_of_course(summary)]
+        yield from (f"--strict: {doubt}" for doubt in doubts)
+        yield from doubts_of_reads(summary["trust"]["unknown_reads"], accepted_reads)
+
+
+def _doubts_of_times(summary: Summary) -> Iterator[str]:
+    """Whether work takes as long as simulated."""
+    shared = shared_gpus.mark(summary["trust"]["shared_gpus"])
+    if shared:
+        yield f"{shared}."
+    assumed = 1 - trusted_share(summary)
     if assumed > _STRICT_ASSUMED:
-        yield f"--strict: the times behind {assumed:.1%} of the GPU time are merely assumed."
+        yield f"the times behind {assumed:.1%} of the GPU time are merely assumed."
     interval, median_ns = summary["trust"]["interval"], summary["iterations"]["median_ns"]
     if median_ns == 0:
-        yield "--strict: iterations take no virtual time, so there is nothing to judge."
+        yield "iterations take no virtual time, so there is nothing to judge."
     elif interval is None or median_ns is None:
-        yield "--strict: there is no iteration after the first whose time could be judged."
+        yield "there is no iteration after the first whose time could be judged."
     else:
         shorter, longer = 1 - interval["low_ns"] / median_ns, interval["high_ns"] / median_ns - 1
         if max(shorter, longer) > _STRICT_REACH:
             yield (
-                f"--strict: an iteration may take {shorter:.1%} less or {longer:.1%} more than "
-                f"simulated, mostly because of {interval['classes'][0]['class']}."
+                f"an iteration may take {shorter:.1%} less or {longer:.1%} more than simulated, "
+                f"mostly because of {interval['classes'][0]['class']}."
             )
-    yield from doubts_of_reads(summary["trust"]["unknown_reads"], accepted_reads)
-    folding = summary["trust"]["folding"]
-    if folding is not None and not any(one["steps"] for one in folding["witnesses"]):
-        yield "--strict: no witness was compared with the ranks that stand for others."
     variables = summary["trust"]["nccl_not_modelled"]
     if variables:
-        yield f"--strict: variables of NCCL are not modelled: {', '.join(variables)}."
+        yield f"variables of NCCL are not modelled: {', '.join(variables)}."
+
+
+def _doubts_of_course(summary: Summary) -> Iterator[str]:
+    """Whether the program would do the same unfolded, or in another run."""
+    trust = summary["trust"]
+    folding = trust["folding"]
+    if folding is not None and not any(one["steps"] for one in folding["witnesses"]):
+        yield "no witness was compared with the ranks that stand for others."
+    yield from (f"{said}." for said in by_machine.marks(trust["by_machine"]))

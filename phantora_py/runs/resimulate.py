@@ -14,7 +14,8 @@ from typing import Any
 
 from phantora_py import __version__
 from phantora_py.agent.parts import Outcome
-from phantora_py.data import END_KEYS, RunData
+from phantora_py.data import RunData
+from phantora_py.data.schema import END_KEYS
 from phantora_py.runs.simulated_file import Watch, simulate_into
 from phantora_py.runs.what_if import WhatIf
 from sim_server.errors import UsageError
@@ -54,6 +55,7 @@ def resimulate(data: RunData, what_if: WhatIf, output: Path, watch: Watch = null
     known = Outcome(
         *(run.get("exit_code", 0), run.get("message", ""), run.get("failed_rank"), tables),
         unsimulated=run.get("unsimulated", []),
+        by_machine=run.get("by_machine", []),
     )
 
     def play(simulation: Simulation, write: Callable[[str, bytes], None]) -> None:

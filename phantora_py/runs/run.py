@@ -429,6 +429,7 @@ def describe_end(outcome: Outcome, digest: str, wall: dict[str, float]) -> dict[
         "host_memory": outcome.host_memory,
         "steady": outcome.steady,
         "unsimulated": outcome.unsimulated,
+        "by_machine": outcome.by_machine,
         "digest": digest,
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from phantora_py.agent import agent as agent_module
-from phantora_py.agent.agent import HostAgent, describe_end
+from phantora_py.agent.agent import HostAgent
 from phantora_py.agent.idle import IdleWatch, StillWatch
 from phantora_py.agent.parts import Outcome
 from phantora_py.agent.stall import StallWatch
@@ -304,7 +304,7 @@ STALLED = wire.ToAgent(stalled=wire.Stalled(held_up_by=[1], stirs=7, alarmed=[1]
 def test_an_idle_rank_that_holds_others_up_is_set_aside(
     monkeypatch: pytest.MonkeyPatch, proven: bool
 ) -> None:
-    """Only ranks that the server waits for are looked at, and the server is told."""
+    """Only ranks that the server waits for are looked at; the server is told, guesses count."""
     monkeypatch.setattr(
         StillWatch, "find", lambda _, candidates, __: set(candidates) if proven else set()
     )
@@ -312,11 +312,13 @@ def test_an_idle_rank_that_holds_others_up_is_set_aside(
     monkeypatch.setattr(StillWatch, "runs", lambda *_: False)
     monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: not proven)
     monkeypatch.setattr(agent_module, "is_proven_still", lambda _: True)
-    _, channels, server, _, _ = serve(
+    outcome, channels, server, _, told = serve(
         {0: (5, 0), 1: (5, 0)},
         lambda message: [STALLED] if message.HasField("batch") else [],
         [[(0, 5, WORK)]],
     )
+    assert [one["guesses"] for one in outcome.by_machine] == ([] if proven else [1])
+    assert any("is taken to" in note for note in told.notes) != proven
     assert (channels.aside, channels.ended) == ([1], [0, 1])
     aside = wire.RanksAside(ranks=[1], stirs=7, proven=[1] if proven else [])
     assert wire.FromAgent(ranks_aside=aside) in server.sent
@@ -426,26 +428,6 @@ def test_an_interrupt_stops_the_ranks_and_keeps_the_data() -> None:
     assert (outcome.exit_code, outcome.failed_rank) == (130, None)
     assert server.kinds() == ["rank_exited", "finish"]
     assert watcher.files == [("digest", b"01")]
-
-
-@pytest.mark.parametrize(
-    ("status", "oom_killed", "text"),
-    [
-        (1, True, "ended with exit code 1."),
-        (-11, True, "was killed by signal 11 (SIGSEGV)."),
-        (-9, False, "was killed by signal 9 (SIGKILL)."),
-        (-60, False, "was killed by signal 60 (real-time)."),
-        (
-            -9,
-            True,
-            "was killed by signal 9 (SIGKILL). "
-            "The kernel has just killed a process for lack of memory (see dmesg).",
-        ),
-    ],
-)
-def test_ends_are_put_into_words(status: int, oom_killed: bool, text: str) -> None:
-    """A signal is named, and lack of memory where there was one."""
-    assert describe_end(status, oom_killed) == text
 
 
 def test_a_run_out_of_memory_is_stopped_at_once() -> None:

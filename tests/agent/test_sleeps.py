@@ -17,8 +17,10 @@ CALL = SLEEP + bytes([RecordKind.KERNEL]).ljust(CELL_BYTES, b"\0")
 
 def notes(
     count: int, each_ns: int, each_s: float = 0.001, call_before: int = 0, ranks: int = 1
-) -> list[str]:
-    """Of ranks that sleep `count` times, and make a call before one of these sleeps."""
+) -> tuple[list[str], dict[int, float]]:
+    """Of ranks that sleep `count` times, and make a call before one of these sleeps; and by how
+    much more than in reality they slept.
+    """
     now = {"ns": 0, "s": 0.0}
     watch = SleepWatch(lambda _: int(now["ns"]), lambda: now["s"])
     told = []
@@ -28,23 +30,25 @@ def notes(
             told.append(watch.sleeps(rank, BESIDE))
         now["ns"] += each_ns
         now["s"] += each_s
-    return [note for note in told if note is not None]
+    return [note for note in told if note is not None], watch.slept_s
 
 
 def test_a_rank_that_polls_is_told_of_once() -> None:
     """Which, how long, beside whom, and what to do."""
-    (note,) = notes(1000, 10**10)
+    (note,), slept_s = notes(1000, 10**10)
+    assert slept_s == {0: 9990.0 - 0.999}
     assert note.startswith(
         "rank 0 has slept 50 times with no GPU call in between, 490 s of virtual"
     )
     assert f" beside process {os.getpid()} (" in note
     assert "wait for that process by a pipe" in note
-    assert len(notes(1000, 10**10, ranks=3)) == 3
+    said, slept_s = notes(1000, 10**10, ranks=3)
+    assert len(said) == len(slept_s) == 3
 
 
 def test_sleeps_that_are_no_polling() -> None:
     """Few, short, with work between them, or as long in reality."""
-    assert notes(49, 10**12) == []
-    assert notes(1000, 10**7) == []
-    assert notes(60, 10**10, call_before=20) == []
-    assert notes(1000, 10**10, each_s=10.0) == []
+    assert notes(49, 10**12) == ([], {})
+    assert notes(1000, 10**7) == ([], {})
+    assert notes(60, 10**10, call_before=20) == ([], {})
+    assert notes(1000, 10**10, each_s=10.0) == ([], {})

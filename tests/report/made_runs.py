@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from phantora_py.data import END_KEYS, SCHEMA, RunData
+from phantora_py.data import SCHEMA, RunData
+from phantora_py.data.schema import END_KEYS
 from sim_server.log.history import SPAN_TYPE
 from sim_server.log.scopes import BLOCK_TYPE, SCOPE_TYPE
 from sim_server.records import CopyKind, MarkerKind, WaitKind

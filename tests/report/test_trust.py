@@ -32,6 +32,7 @@ def summary(
             "unsupported": {"skipped": skipped},
             "unsimulated": [{"rank": 0, "device": 1, "processes": unsimulated}] * bool(unsimulated),
             "shared_gpus": [],
+            "by_machine": [],
             "unknown_reads": [],
         },
     }
@@ -73,6 +74,21 @@ def test_gpus_that_several_processes_use() -> None:
     assert not list(doubts_of(found, 0.99, strict=False))
     (said,) = doubts_of(found, None, strict=True)
     assert said.startswith("--strict: ranks 8, 9 work on GPU 2 of node 1, and 1 other GPU, too: ")
+
+
+def test_what_the_machine_decided() -> None:
+    """Only --strict refuses it: a guess may be right. All of it is said."""
+    found = summary()
+    found["trust"]["by_machine"] = [
+        {"rank": 1, "guesses": 2, "slept_s": 0.0},
+        {"rank": 3, "guesses": 1, "slept_s": 6103.4},
+    ]
+    assert not list(doubts_of(found, 0.99, strict=False))
+    guesses, slept = doubts_of(found, None, strict=True)
+    assert guesses.startswith("--strict: 3 times a rank was taken to wait for others by a guess")
+    assert slept.startswith(
+        "--strict: rank 3 slept 6,103 s longer than in reality, beside a process"
+    )
 
 
 @pytest.mark.parametrize(
