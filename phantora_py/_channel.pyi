@@ -29,6 +29,8 @@ class ChannelSet:
         """Have the rank resume before its next record; False if it has records pending."""
     def naps(self, rank: int) -> tuple[int, int]:
         """The counters `naps` and `napping` of a rank's channel."""
+    def blocked(self, rank: int) -> int:
+        """The counter `blocked` of a rank's channel."""
     def gives_way(self, rank: int) -> tuple[int, int, bool]:
         """The counters `giving_way` and `asked` of a rank's channel."""
     def tell_children(self, rank: int, question: int, sleep: bool) -> None:

@@ -42,6 +42,7 @@ SESSIONS = (
     ("docs/tutorial.md", "docs/compare.md", "docs/deciding.md"),
     ("README.md", "docs/running.md", "docs/bench.md"),
     ("docs/traces.md",),
+    ("docs/sixty-four-ranks.md",),
 )
 # What a command of the page writes, and the file of the documentation that is made of it.
 PICTURES = {

@@ -100,6 +100,9 @@ PYBIND11_MODULE(_channel, module) {
           },
           py::arg("rank"))
       .def(
+          "blocked", [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).blocked.load(); },
+          py::arg("rank"))
+      .def(
           "gives_way",
           [](const Channels& self, std::uint32_t rank) {
             const ph::Channel& channel = self.set().channel(rank);

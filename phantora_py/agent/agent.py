@@ -365,11 +365,13 @@ class HostAgent:
 
     def _guess(self, candidates: Mapping[int, int]) -> set[int]:
         """Those that seem idle; for where it cannot be proven."""
+        all_have_run = self._idle.all_have_run(self._processes.pids.values())
         at_work = {rank for rank, pid in candidates.items() if self._still.runs(rank, pid)}
         for rank in at_work:
             self._idle.forget(rank)
         others = candidates.keys() - at_work
-        return {rank for rank in others if self._idle.is_idle(rank, candidates[rank])}
+        idle = {rank for rank in others if self._idle.is_idle(rank, candidates[rank])}
+        return idle if all_have_run else set()
 
     def _show_states(self) -> None:
         if self._states.is_due():

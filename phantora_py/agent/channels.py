@@ -33,6 +33,9 @@ class Channels(Protocol):
     def naps(self, rank: int) -> tuple[int, int]:
         """How often a driver of the rank has slept in real time, and how many do so now."""
 
+    def blocked(self, rank: int) -> int:
+        """Threads of the rank whose act may wait in the kernel for another rank, as for a lock."""
+
     def gives_way(self, rank: int) -> tuple[int, int, bool]:
         """How many threads of the rank let its child processes work first, the last of their
         questions whether these still do, and whether one lets also the program's processes work

@@ -14,8 +14,10 @@ already been sent were still on its way to it.
   and the helpers of all ranks have slept since the last that concerned them, then there is no
   message.
 * `IdleWatch` guesses, where some thread is busy all the time: a rank that has hardly wanted the
-  processor for a while cannot go on by itself. Hardly, because threads of the framework (NCCL's
-  watchdog, the heartbeat of its monitor) wake now and then in a rank that waits.
+  processor for a while cannot go on by itself, if meanwhile all threads of all ranks had the
+  processor when they wanted it, so that none still has a message for it. Hardly, because threads
+  of the framework (NCCL's watchdog, the heartbeat of its monitor) wake now and then in a rank that
+  waits.
 """
 
 import os
@@ -122,13 +124,18 @@ class StillWatch:
         }
         if not known and not found and not others_too:
             return set()
-        # What a main thread that runs does outside, it does in its turn: that is still to come.
+        # What a main thread that runs does outside, it does in its turn: that is still to come. Not
+        # so if it has waited for its turn already, and in the kernel since.
         others = {
             rank
             for rank in ranks.keys() - known - found
             if self._helpers_asleep.get(rank) != states[rank]
         }
-        quiet = {rank for rank in others if is_asleep(ranks[rank], but_main=True)}
+        quiet = {
+            rank
+            for rank in others
+            if is_asleep(ranks[rank], but_main=not self._channels.blocked(rank))
+        }
         after = self._states(ranks)
         for rank in quiet | found:
             if after[rank] == states[rank] and not after[rank].is_called:
@@ -264,6 +271,21 @@ class IdleWatch:
     def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._clock_ns = clock_ns
         self._windows: dict[int, _Window] = {}
+        self._ready: dict[str, int] = {}
+
+    def all_have_run(self, pids: Iterable[int]) -> bool:
+        """Whether no thread of these process trees has been waiting for the processor since the
+        last time that this was asked: it may have a message for another rank in its hands.
+        """
+        ready = {}
+        try:
+            for pid in pids:
+                tasks = _tasks_of_tree(pid)
+                ready.update({path: task.wanted_ns for path, task in tasks if not task.sleeps})
+        except (OSError, ValueError):
+            return False  # One ended just now: something happened.
+        before, self._ready = self._ready, ready
+        return all(before.get(path) != wanted_ns for path, wanted_ns in ready.items())
 
     def is_idle(self, rank: int, pid: int) -> bool:
         """Whether the process tree of `pid` has been quiet for QUIET_NS, at any look."""

@@ -311,6 +311,7 @@ def test_an_idle_rank_that_holds_others_up_is_set_aside(
     monkeypatch.setattr(agent_module, "_LOOK_AT_ALL_INTERVAL_S", 0.0)
     monkeypatch.setattr(StillWatch, "runs", lambda *_: False)
     monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: not proven)
+    monkeypatch.setattr(IdleWatch, "all_have_run", lambda *_: True)
     monkeypatch.setattr(agent_module, "is_proven_still", lambda _: True)
     outcome, channels, server, _, told = serve(
         {0: (5, 0), 1: (5, 0)},

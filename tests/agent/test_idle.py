@@ -13,8 +13,15 @@ from typing import Any
 import pytest
 from rank_processes import DOZE, running
 
-from phantora_py.agent import packets
-from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch, is_asleep, is_proven_still
+from phantora_py.agent import idle, packets
+from phantora_py.agent.idle import (
+    QUIET_NS,
+    IdleWatch,
+    StillWatch,
+    Task,
+    is_asleep,
+    is_proven_still,
+)
 
 
 class Clock:
@@ -67,6 +74,19 @@ def test_quiet_must_last() -> None:
         assert not watch.is_idle(0, pid)
 
 
+def test_a_thread_that_waits_for_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has not run since it was looked at before; one that sleeps, or has run, does not wait."""
+    looks = iter([(True, 5), (False, 5), (False, 5), (False, 6), (True, 6)])
+
+    def tasks(_pid: int) -> Iterator[tuple[str, Task]]:
+        sleeps, wanted_ns = next(looks)
+        yield "thread", Task(True, sleeps, 0, wanted_ns)
+
+    monkeypatch.setattr(idle, "_tasks_of_tree", tasks)
+    watch = IdleWatch()
+    assert [watch.all_have_run([1]) for _ in range(5)] == [True, True, False, True, True]
+
+
 class Calls:
     """What the channels say of ranks that a test plays: nobody calls, nobody naps."""
 
@@ -75,6 +95,7 @@ class Calls:
         self.answers: Counter[int] = Counter()
         self.under_way: set[int] = set()
         self.told_naps = iter(lambda: (0, 0), None)
+        self.blocks: set[int] = set()
 
     def calls(self) -> dict[int, tuple[int, int, bool]]:
         return {
@@ -84,6 +105,9 @@ class Calls:
 
     def naps(self, rank: int) -> tuple[int, int]:
         return next(self.told_naps)
+
+    def blocked(self, rank: int) -> int:
+        return int(rank in self.blocks)
 
 
 def watch(calls: Any) -> StillWatch:
@@ -125,6 +149,8 @@ def test_a_rank_is_still_beside_one_that_works_in_its_main_thread() -> None:
         calls, ranks = Calls(), {0: waits, 1: works}
         assert becomes_still(watch(calls), ranks) == {0}
         calls.under_way = {0}
+        assert becomes_still(watch(calls), ranks) == set()
+        calls.under_way, calls.blocks = set(), {1}
         assert becomes_still(watch(calls), ranks) == set()
 
 

@@ -121,7 +121,8 @@ def test_equal_runs_have_one_digest(first: Run, tmp_path: Path, name: str) -> No
     else:
         other = run(tmp_path, variation)
     same = other.summary["digest"] == first.summary["digest"]
-    assert same, "\n".join(map(str, differences(first.path, other.path)))
+    guessed = f"by this machine: {other.summary['trust']['by_machine']}"
+    assert same, "\n".join([guessed, *map(str, differences(first.path, other.path))])
     assert other.output == first.output
     assert other.summary["iterations"] == first.summary["iterations"]
     assert other.summary["memory"] == first.summary["memory"]

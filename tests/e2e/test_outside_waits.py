@@ -33,10 +33,11 @@ def repeat(phantora: Phantora, program: str, directory: Path) -> Readings:
         place.mkdir()
         for name in ("pipe", "other-pipe"):
             os.mkfifo(place / name)
-        for name in ("file", "order"):
+        for name in ("file", "order", "queue"):
             (place / name).touch()
         run = phantora.run(["--ranks", "3"], [PROGRAMS / program, place, str(free_port())])
         assert run.exit_code == 0, run.errors
+        assert run.summary["trust"]["by_machine"] == []
         seen.append([json.loads((place / f"rank-{rank}.json").read_text()) for rank in range(3)])
         histories.add(((place / "order").read_text(), run.summary["digest"]))
     assert len(histories) == 1
@@ -57,7 +58,7 @@ def check_met(readings: Readings, name: str, acts: int) -> None:
 def test_a_rank_wakes_when_another_acts(phantora: Phantora, tmp_path: Path) -> None:
     """Pipes, locks and sockets; what was to happen first in virtual time does so."""
     readings = repeat(phantora, "outside_waits.py", tmp_path)
-    met = [name for name in readings[ACTING] if name != "first come"]
+    met = [name for name in readings[ACTING] if name not in {"first come", "queue"}]
     assert len(met) == 8
     for name in met:
         # A connection takes place a tenth of a second late.
@@ -65,9 +66,10 @@ def test_a_rank_wakes_when_another_acts(phantora: Phantora, tmp_path: Path) -> N
         for rank in (WAITING, ACTING):
             readings[rank][name] -= late_ns
         check_met(readings, name, acts=4)
-    assert [(tmp_path / str(run) / "order").read_text() for run in range(REPEATS)] == (
-        ["0\n1\n"] * REPEATS
-    )
+    for name, order in (("order", "0\n1\n"), ("queue", "1\n0\n2\n")):
+        assert [(tmp_path / str(run) / name).read_text() for run in range(REPEATS)] == (
+            [order] * REPEATS
+        )
 
 
 @pytest.mark.torch
@@ -81,6 +83,33 @@ def test_a_rank_wakes_when_another_sets_a_key(phantora: Phantora, tmp_path: Path
             check_met(readings, name, acts=4)
     for name in ("barrier", "all_reduce", "large all_reduce", "broadcast"):
         assert readings[OTHER][name] == pytest.approx(LATE_NS, abs=50 * ACT_NS), name
+
+
+QUIET_GLOO = """
+import pathlib, subprocess, torch.distributed as dist
+dist.init_process_group("gloo")
+def woken():
+    tasks = [one for one in pathlib.Path("/proc/self/task").iterdir()]
+    (loop,) = [one for one in tasks if (one / "comm").read_text().startswith("gloo_tcp_loop")]
+    return int((loop / "schedstat").read_text().split()[2])
+dist.barrier()
+before = woken()
+subprocess.run(["sleep", "2"])
+print("woken", woken() - before)
+dist.destroy_process_group()
+"""
+
+
+@pytest.mark.torch
+def test_gloo_s_loop_rarely_wakes_while_nothing_comes(phantora: Phantora, tmp_path: Path) -> None:
+    """Each time nobody can be found asleep. By itself it wakes 200 times in two seconds."""
+    program = tmp_path / "program.py"
+    program.write_text(QUIET_GLOO)
+    run = phantora.run(["--ranks", "2"], [program])
+    assert run.exit_code == 0, run.errors
+    woken = [int(line.split()[-1]) for line in run.output.splitlines() if "woken" in line]
+    assert woken
+    assert max(woken) < 50
 
 
 @pytest.mark.torch

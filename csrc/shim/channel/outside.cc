@@ -21,6 +21,8 @@ void begin_value_wait() noexcept {
 void end_value_wait() noexcept {
   if (attached()) attachment.channel->awaiting_values.fetch_sub(1);
 }
+void begin_blocking() noexcept { attachment.channel->blocked.fetch_add(1); }
+void end_blocking() noexcept { attachment.channel->blocked.fetch_sub(1); }
 void end_nap() noexcept { attachment.channel->napping.fetch_sub(1); }
 void begin_nap() noexcept {
   attachment.channel->naps.fetch_add(1);

@@ -96,6 +96,9 @@ PH_EXPORT void end_value_wait() noexcept;
 PH_EXPORT void note_values(Nanoseconds sent_ns) noexcept;
 PH_EXPORT void begin_nap() noexcept;
 PH_EXPORT void end_nap() noexcept;
+// An act is in the kernel, where it may wait for another rank.
+PH_EXPORT void begin_blocking() noexcept;
+PH_EXPORT void end_blocking() noexcept;
 
 // What the processes below this rank do, its other threads included; and `beside`, those of the program that are no
 // ranks. For a thread that lets them work first: while one does, the rank is not set aside. Work: also if nothing was

@@ -27,7 +27,7 @@ template <typename Open>
 int open_out(int directory, const char* path, Open open) {
   if (!ph::attached()) return open();
   ph::Act act(ph::is_named_pipe(directory, path) ? ph::kEveryone : ph::kNobody);
-  const int descriptor = open();
+  const int descriptor = act.in_kernel(open);
   if (descriptor >= 0) act.succeeded();
   return descriptor;
 }

@@ -3,6 +3,7 @@
 #include "shim/libc/locks.h"
 
 #include <atomic>
+#include <cerrno>
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
@@ -44,7 +45,7 @@ bool lists_lock(int descriptor) noexcept {
 thread_local bool looks = false;
 constexpr std::uint64_t kSharedLock = 1;  // of whatever file: a driver has one loop at a time
 
-bool is_look(bool shares, bool frees, const void* caller) noexcept {
+bool looks_again(bool shares, bool frees, const void* caller) noexcept {
   if (frees) return std::exchange(looks, false);
   looks = shares && is_frameworks_own(caller) && ph::is_look(kSharedLock);
   end_turn();
@@ -52,15 +53,37 @@ bool is_look(bool shares, bool frees, const void* caller) noexcept {
 }
 
 template <typename Lock>
-int lock_out(bool shares, bool frees, const void* caller, Lock lock) {
-  if (!attached()) return lock();
-  Act act(is_look(shares, frees, caller) ? kNobody : kEveryone);
-  const int result = lock();
+int lock_out(Recipient noticed_by, Lock lock) {
+  Act act(noticed_by);
+  const int result = act.in_kernel(lock);
   if (result == 0) {
     act.succeeded();
-    if (!frees) any_taken.store(true, std::memory_order_relaxed);
+    any_taken.store(true, std::memory_order_relaxed);
   }
   return result;
+}
+
+template <typename Lock>
+int lock_out(bool shares, bool frees, const void* caller, Lock lock) {
+  if (!attached()) return lock();
+  return lock_out(looks_again(shares, frees, caller) ? kNobody : kEveryone, lock);
+}
+
+// Of several that wait for a lock, luck decides whom the kernel wakes first. So who has waited and got it gives it back
+// before anybody can tell, and asks for it in his turn. flock frees a lock before it changes its kind anyway: flock(2).
+template <typename Flock>
+int lock_in_turn(Flock flock, int operation) {
+  for (;;) {
+    const int result = lock_out(kEveryone, [&] { return flock(operation | LOCK_NB); });
+    if (result == 0 || errno != EWOULDBLOCK) return result;
+    begin_blocking();
+    const bool waited = flock(operation) == 0;
+    begin_call(kEveryone);
+    end_blocking();
+    if (waited) flock(LOCK_UN);
+    end_call(kEveryone);
+    if (!waited) return -1;  // a signal
+  }
 }
 
 bool changes_lock(int command) noexcept {
@@ -88,9 +111,12 @@ extern "C" {
 
 PH_EXPORT int flock(int descriptor, int operation) noexcept {
   static constinit ph::Next<int(int, int)> next{"flock"};
+  const auto lock = [&](int how) { return next(descriptor, how); };
+  if (!ph::attached()) return lock(operation);
   const int kind = operation & ~LOCK_NB;
-  return ph::lock_out(kind == LOCK_SH, kind == LOCK_UN, __builtin_return_address(0),
-                      [&] { return next(descriptor, operation); });
+  const bool looks = ph::looks_again(kind == LOCK_SH, kind == LOCK_UN, __builtin_return_address(0));
+  if (!looks && kind != LOCK_UN && kind == operation) return ph::lock_in_turn(lock, operation);
+  return ph::lock_out(looks ? ph::kNobody : ph::kEveryone, [&] { return lock(operation); });
 }
 
 // The third argument, where there is one, is a number or an address; both are passed in one register.

@@ -13,6 +13,9 @@
 // 5. A message to the rank itself (rank 0 and the daemon of its TCPStore) waits for its time as others do, and is counted
 //    as a call, because a helper of the rank may pass it on: between the leave to send it and its arrival nobody is
 //    found asleep. What a helper answers to its own rank is not counted.
+// 6. An act that waits in the kernel for another rank (for a lock, or the other end of a named pipe) is no call while it
+//    does. Its thread sleeps; if it is a main thread, the agent looks at that, too, for once it has been woken it has
+//    a lock, say, and has not told so yet.
 #include "shim/libc/outside.h"
 
 #include <algorithm>
@@ -169,6 +172,19 @@ Act::~Act() noexcept {
   if (!succeeded_) return;  // an attempt
   advance_host_clock(kActNs);
   tell_host_clock();
+}
+
+void Act::begin_blocking() const noexcept {
+  if (!acts_) return;
+  ph::begin_blocking();
+  end_call(to_);
+}
+
+void Act::end_blocking() const noexcept {
+  if (!acts_) return;
+  const KeepErrno keep;
+  begin_call(to_);
+  ph::end_blocking();
 }
 
 void note_read(int descriptor, long taken) noexcept {

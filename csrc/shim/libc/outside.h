@@ -26,10 +26,22 @@ class Act {
   ~Act() noexcept;
   Act(const Act&) = delete;
   Act& operator=(const Act&) = delete;
+  // The system call, which may wait in the kernel for another rank. Meanwhile no call to others is under way (see
+  // rule 6 in outside.cc).
+  template <typename Call>
+  auto in_kernel(Call call) noexcept(noexcept(call())) {
+    begin_blocking();
+    const auto result = call();
+    end_blocking();
+    return result;
+  }
   // It was done as a whole; a part of it, or an attempt, is free.
   void succeeded() noexcept { succeeded_ = true; }
 
  private:
+  void begin_blocking() const noexcept;
+  void end_blocking() const noexcept;
+
   bool acts_ = false;
   Recipient to_ = kNobody;
   bool in_turn_ = false;

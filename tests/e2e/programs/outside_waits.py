@@ -130,6 +130,19 @@ def first_come(place: Path) -> int:
     return time.perf_counter_ns()
 
 
+def queue(place: Path, file: Path) -> int:
+    """Two wait for a lock that a third one holds, the last in real time being first in its turn."""
+    with file.open("r+") as locked:
+        if RANK != ACTING:
+            time.sleep(DELAY_S / 5 * (1 + (RANK == WAITING)))
+        fcntl.flock(locked, fcntl.LOCK_EX)
+        now_ns = late() if RANK == ACTING else time.perf_counter_ns()
+        with place.open("a") as log:
+            log.write(f"{RANK}\n")
+        fcntl.flock(locked, fcntl.LOCK_UN)
+    return now_ns
+
+
 def main() -> None:
     """All scenarios, one after the other; a scenario begins when its time has come."""
     directory = Path()
@@ -145,12 +158,13 @@ def main() -> None:
         "internet socket": lambda: stream(directory, socket.AF_INET),
         "closed socket": lambda: closed_stream(directory / "other-server"),
         "first come": lambda: first_come(directory / "order"),
+        "queue": lambda: queue(directory / "queue", file),
     }
     readings = {}
     for number, (name, scenario) in enumerate(scenarios.items(), 1):
         begin_ns = START_NS + number * PERIOD_NS
         time.sleep((begin_ns - time.perf_counter_ns()) / 1e9)
-        if RANK == OTHER:
+        if RANK == OTHER and name != "queue":
             work()
             time.sleep(DELAY_S)
         else:
