@@ -70,3 +70,20 @@ def test_embedding(launch: MakeLaunch) -> None:
     assert known.duration_ns < KernelTimer(load_gpu("a100")).time(gather).duration_ns
     assert _timer(None).time(gather).tier is Tier.ASSUMED
     assert _timer(1.2, rows=7).time(gather) == KernelTimer(load_gpu("a100")).time(gather)
+
+
+def test_fused_kernels_tell_how_much_they_look_up(launch: MakeLaunch) -> None:
+    """FBGEMM's: twice the lookups of the same bags take nearly twice as long, whatever pooling the
+    file has.
+    """
+    name = (
+        "void split_embedding_codegen_forward_unweighted_kernel<float, float, float, false, long, "
+        "1ul, 32ul>(float const*)"
+    )
+    sizes = {"weights": _ROWS * _DIM, "bags": _BAGS, "results": _BAGS * _DIM}
+    once, twice = (
+        _timer(0.0).time(launch(name, grid=(2048, 1, 1), sizes={**sizes, "lookups": count}))
+        for count in (_INDICES, 2 * _INDICES)
+    )
+    assert twice.duration_ns / once.duration_ns == pytest.approx(1.95, abs=0.05)
+    assert once.tier is Tier.ASSUMED
