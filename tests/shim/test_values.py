@@ -23,6 +23,11 @@ from sim_server.gpu import load_gpu
             {"memory": "0000000011111111" + "00" * 8, "moved": "0000000011111111" + "00" * 8},
             [12, 12],
         ),
+        (
+            "uploads",
+            {"read": "01 02 03 04 05 06 07 08", "last of the others": "00"},
+            [1],
+        ),
         ("fills", {"memory": "3333444444443333"}, []),
         ("overlap", {"memory": "0001000102030405"}, []),
         ("reused_source", {"memory": "before"}, []),

@@ -34,6 +34,16 @@ def round_trip() -> dict[str, str]:
     }
 
 
+def uploads() -> dict[str, str]:
+    """Batches of one size, of which each has a part read back, and others that nobody looks at."""
+    read, size = [], THRESHOLD + 8
+    for number in range(8):
+        batch = upload(bytes([number + 1]) * size)
+        read.append(download(part(batch, 16), 1))
+    left = [upload(b"\x77" * (size + 8)) for _ in range(5)]
+    return {"read": " ".join(read), "last of the others": download(left[-1], 1)}
+
+
 def partial() -> dict[str, str]:
     """Known bytes between unknown ones."""
     memory = allocate(16)
