@@ -58,6 +58,13 @@ def test_launches_forget_what_they_may_have_written(tmp_path: Path) -> None:
     assert run.synthetic_bytes() == [8] * 10
 
 
+def test_lookups_write_their_results_alone(tmp_path: Path) -> None:
+    """What a forward kernel of FBGEMM's only reads stays known, and its divisor points nowhere."""
+    run = RankRun("values_rank.py", "lookups", tmp_path, settings=load_gpu("h100").shim_keys())
+    names = ("weights", "beside", "indices", "offsets")
+    assert run.results == [{name: "77" * 8 for name in names} | {"results": "00" * 8}]
+
+
 def test_launches_may_write_what_earlier_ones_were_given(tmp_path: Path) -> None:
     """Not what these could only read, nor what was freed since."""
     run = RankRun(

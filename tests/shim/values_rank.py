@@ -108,6 +108,12 @@ class _Holder(ctypes.Structure):
     _fields_ = [("count", ctypes.c_long), ("data", ctypes.c_void_p)]
 
 
+class _Accessor(ctypes.Structure):
+    """at::GenericPackedTensorAccessor<int, 1, at::RestrictPtrTraits, int>."""
+
+    _fields_ = [("data", ctypes.c_void_p), ("size", ctypes.c_int), ("stride", ctypes.c_int)]
+
+
 class _Halves(ctypes.Structure):
     """An address as 32-bit words."""
 
@@ -153,6 +159,22 @@ def launches() -> dict[str, str]:
     _launch("_Z4joinjij", high, ctypes.c_int(3), low)
     address = memory["packed"].value or 0
     _launch("_Z4join6Halves", _Halves(0, address >> 32, address & 0xFFFFFFFF))
+    return {name: download(pointer, 8) for name, pointer in memory.items()}
+
+
+def lookups() -> dict[str, str]:
+    """A forward kernel as FBGEMM's, with weights, a divisor, indices, offsets and results, and what
+    is on the stack beside them.
+    """
+    accessor = "N2at27GenericPackedTensorAccessorIiLm1ENS_17RestrictPtrTraitsEiEE"
+    name = "split_embedding_codegen_forward_kernel"
+    types = f"{accessor}N10fbgemm_gpu12FixedDivisorES2_S2_S2_"
+    names = ("weights", "beside", "indices", "offsets", "results")
+    memory = {name: upload(b"\x77" * 8) for name in names}
+    arguments = {name: _Accessor(memory[name].value, 2, 1) for name in memory}
+    divisor = _Holder(2, memory["beside"].value)
+    first, *rest = (arguments[name] for name in names if name != "beside")
+    _launch(f"_Z{len(name)}{name}{types}", first, divisor, *rest)
     return {name: download(pointer, 8) for name, pointer in memory.items()}
 
 
