@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.fbgemm import bags_and_dim, launched_lookups
+from sim_server.kernels.indexing import adding_up_ns
 from sim_server.kernels.lookup import LookupModel, TableLookups
 from sim_server.kernels.names import type_bytes
 from sim_server.kernels.timer import Timer
@@ -50,6 +51,7 @@ class LookupTimer:
 
     def __init__(self, timer: Timer, gpu: GpuProfile, tables: Sequence[KnownTable]) -> None:
         self._timer = timer
+        self._gpu = gpu
         self._model = LookupModel(gpu)
         self._tables = tables
 
@@ -68,6 +70,10 @@ class LookupTimer:
         total_ns = sum(one.duration_ns for one in times)
         if not sound.together:
             total_ns /= len(works)
+        if "EmbeddingBag_updateOutputKernel" in launch.name.family:
+            memory_bytes = sum(one.memory_bytes for one in times) / len(times)
+            elements = works[0].lookups * works[0].dim
+            total_ns = max(total_ns, adding_up_ns(elements, memory_bytes, self._gpu))
         known = self._model.timing(times, timing.name)
         tier = Tier.MODELLED if sound.certain and known.tier is Tier.MODELLED else Tier.ASSUMED
         return dataclasses.replace(
