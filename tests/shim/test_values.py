@@ -59,10 +59,17 @@ def test_launches_forget_what_they_may_have_written(tmp_path: Path) -> None:
 
 
 def test_lookups_write_their_results_alone(tmp_path: Path) -> None:
-    """What a forward kernel of FBGEMM's only reads stays known, and its divisor points nowhere."""
+    """What a forward kernel of FBGEMM's only reads stays known, and its divisor points nowhere.
+    Those of inference have their results elsewhere, so that all may be written.
+    """
     run = RankRun("values_rank.py", "lookups", tmp_path, settings=load_gpu("h100").shim_keys())
-    names = ("weights", "beside", "indices", "offsets")
-    assert run.results == [{name: "77" * 8 for name in names} | {"results": "00" * 8}]
+    known = ("weights", "beside", "indices", "offsets", "int_nbit_beside")
+    written = (
+        "results",
+        *(f"int_nbit_{one}" for one in ("weights", "indices", "offsets", "results")),
+    )
+    (result,) = run.results
+    assert result == {name: "77" * 8 for name in known} | {name: "00" * 8 for name in written}
 
 
 def test_launches_may_write_what_earlier_ones_were_given(tmp_path: Path) -> None:

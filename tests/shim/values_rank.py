@@ -163,19 +163,22 @@ def launches() -> dict[str, str]:
 
 
 def lookups() -> dict[str, str]:
-    """A forward kernel as FBGEMM's, with weights, a divisor, indices, offsets and results, and what
-    is on the stack beside them.
+    """Forward kernels as FBGEMM's, of training and of inference, with weights, a divisor, indices,
+    offsets and results, and what is on the stack beside them.
     """
     accessor = "N2at27GenericPackedTensorAccessorIiLm1ENS_17RestrictPtrTraitsEiEE"
-    name = "split_embedding_codegen_forward_kernel"
     types = f"{accessor}N10fbgemm_gpu12FixedDivisorES2_S2_S2_"
     names = ("weights", "beside", "indices", "offsets", "results")
-    memory = {name: upload(b"\x77" * 8) for name in names}
-    arguments = {name: _Accessor(memory[name].value, 2, 1) for name in memory}
-    divisor = _Holder(2, memory["beside"].value)
-    first, *rest = (arguments[name] for name in names if name != "beside")
-    _launch(f"_Z{len(name)}{name}{types}", first, divisor, *rest)
-    return {name: download(pointer, 8) for name, pointer in memory.items()}
+    found = {}
+    for kind in ("", "int_nbit_"):
+        kernel = f"{kind}split_embedding_codegen_forward_kernel"
+        memory = {name: upload(b"\x77" * 8) for name in names}
+        arguments = {name: _Accessor(memory[name].value, 2, 1) for name in memory}
+        divisor = _Holder(2, memory["beside"].value)
+        first, *rest = (arguments[name] for name in names if name != "beside")
+        _launch(f"_Z{len(kernel)}{kernel}{types}", first, divisor, *rest)
+        found |= {kind + name: download(pointer, 8) for name, pointer in memory.items()}
+    return found
 
 
 def kept_addresses() -> dict[str, str]:

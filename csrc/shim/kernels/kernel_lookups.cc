@@ -55,8 +55,12 @@ bool is_named(std::string_view name, std::string_view part) {
 
 }  // namespace
 
+// Not those of inference, whose results are not last, nor those with global weight decay, which write what they decay by.
 bool is_forward_lookup(std::string_view name) {
-  return is_named(name, "_embedding_") && is_named(name, "codegen_forward_");
+  constexpr std::string_view kResult = "void ";
+  if (name.starts_with(kResult)) name.remove_prefix(kResult.size());
+  const bool trains = name.starts_with("split_embedding_") || name.starts_with("dense_embedding_");
+  return trains && is_named(name, "codegen_forward_") && !is_named(name, "_gwd_");
 }
 
 std::vector<SizeReader> plan_lookups(std::string_view name, const std::vector<std::string>& types) {
