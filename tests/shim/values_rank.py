@@ -169,7 +169,7 @@ def lookups() -> dict[str, str]:
     accessor = "N2at27GenericPackedTensorAccessorIiLm1ENS_17RestrictPtrTraitsEiEE"
     types = f"{accessor}N10fbgemm_gpu12FixedDivisorES2_S2_S2_"
     names = ("weights", "beside", "indices", "offsets", "results")
-    found = {}
+    found: dict[str, str] = {}
     for kind in ("", "int_nbit_"):
         kernel = f"{kind}split_embedding_codegen_forward_kernel"
         memory = {name: upload(b"\x77" * 8) for name in names}
