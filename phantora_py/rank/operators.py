@@ -61,6 +61,9 @@ class SelectedOperators:
         if takes_numbers(operator):
             return
         redispatch, below, device = operator.redispatch, self._below, self._device
+        # What makes a tensor of numbers alone has no device's key yet: PyTorch's own kernel at this
+        # key, which ours replaces, finds it.
+        adds_device = not any("Tensor" in str(one.type) for one in operator._schema.arguments)
 
         def usual(keys: Any, *arguments: Any, **options: Any) -> Any:
             return redispatch(keys & below, *arguments, **options)
@@ -68,12 +71,20 @@ class SelectedOperators:
         ours = make(usual)
 
         def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
+            if adds_device:
+                keys = keys.add(self._key_of(options.get("device")))
             kernel = ours if keys.has(device) else usual
             return kernel(keys, *arguments, **options)
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._library.impl(name, kernel, "BackendSelect", with_keyset=True)
+
+    def _key_of(self, device: Any) -> Any:
+        """The dispatch key of a new tensor's device."""
+        kind = "cpu" if device is None else self._torch.device(device).type
+        name: str = self._torch._C._dispatch_key_for_device(kind)
+        return getattr(self._torch._C.DispatchKey, name)
 
 
 def replaceable(

@@ -23,7 +23,7 @@ from .operator_choice import (
 from .operators import Kernel, overload, replaceable
 from .random_operations import RandomOperations
 from .special_operations import SpecialOperations
-from .tensor_values import Inputs, TensorValues, UnknownValueError
+from .tensor_values import MOST_LIBRARY_BYTES, Inputs, TensorValues, UnknownValueError
 
 # Beyond so many elements a tensor with gaps stays unknown: each is a range of its own.
 MOST_SCATTERED = 8192
@@ -52,6 +52,7 @@ class SmallOperations:
     def __init__(self, torch: ModuleType) -> None:
         self._torch = torch
         self._values = TensorValues(torch)
+        self._library_values = TensorValues(torch, MOST_LIBRARY_BYTES)
         self._operators = replaceable(torch, "CUDA")
         self._special = special = SpecialOperations(torch, self._values)
         self.statistics = special.statistics
@@ -76,20 +77,25 @@ class SmallOperations:
         operators = replaceable(self._torch, "CUDA", namespace)
         for name in carried_out(self._torch, namespace):
             operator = overload(self._torch, name, namespace)
-            operators.replace(name, functools.partial(self._kernel, operator=operator))
+            operators.replace(
+                name,
+                functools.partial(self._kernel, operator=operator, values=self._library_values),
+            )
         self._libraries.append(operators)
 
     def attach(self, shim: ctypes.CDLL, load: ExpertLoad) -> None:
         """Before the process uses a GPU."""
         self._values.attach(shim)
+        self._library_values.attach(shim)
         self._special.attach(load)
         self._random.attach()
 
-    def _kernel(self, usual: Kernel, operator: Any) -> Kernel:
+    def _kernel(self, usual: Kernel, operator: Any, values: TensorValues | None = None) -> Kernel:
+        values = values or self._values
         is_capturing = self._torch.cuda.is_current_stream_capturing
-        first_look = self._values.first_look
+        first_look = values.first_look
         kind = _Placed if places_values(operator) else _CarriedOut
-        carry_out = kind(self._torch, self._values, operator)
+        carry_out = kind(self._torch, values, operator)
         # A list that begins with what is not known is left to the shim's rules, which are quicker.
         is_list = operator.overloadpacket.__name__.startswith("_foreach_")
         places = places_of(operator)

@@ -12,6 +12,8 @@ from typing import Any
 # Of integers and flags: the routing tables of experts are larger than what else programs read
 # back. Assumed to be enough: 8 experts each for 64 Ki tokens.
 MOST_INDEX_BYTES = 4 << 20
+# Of what libraries' operators on lengths and indices are given: 8,192 samples of 800 lookups.
+MOST_LIBRARY_BYTES = 64 << 20
 
 
 class UnknownValueError(Exception):
@@ -27,10 +29,13 @@ class Inputs(enum.Enum):
 
 
 class TensorValues:
-    """The values that one process knows."""
+    """The values that one process knows. `most_index_bytes`: of integers and flags, the most that
+    an operator is carried out on.
+    """
 
-    def __init__(self, torch: ModuleType) -> None:
+    def __init__(self, torch: ModuleType, most_index_bytes: int = MOST_INDEX_BYTES) -> None:
         self._torch = torch
+        self._most_index_bytes = most_index_bytes
         self._tensor_types = (torch.Tensor, torch.nn.Parameter)
         self._strided = torch.strided
 
@@ -50,7 +55,7 @@ class TensorValues:
         shim.ph_mark_unwritten.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
         self.mark_unwritten = shim.ph_mark_unwritten
         self._most_bytes = int(shim.ph_value_bytes())
-        self.most_bytes = max(self._most_bytes, MOST_INDEX_BYTES)
+        self.most_bytes = max(self._most_bytes, self._most_index_bytes)
 
     @contextmanager
     def own_code(self) -> Iterator[None]:

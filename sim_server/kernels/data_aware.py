@@ -11,7 +11,8 @@ from math import ceil
 from typing import Any, cast
 
 from sim_server.gpu import GpuProfile
-from sim_server.kernels.fbgemm import bags_and_dim
+from sim_server.kernels.fbgemm import bags_and_dim, launched_lookups
+from sim_server.kernels.indexing import adding_up_ns
 from sim_server.kernels.lookup import LookupModel, TableLookups
 from sim_server.kernels.names import type_bytes
 from sim_server.kernels.timer import Timer
@@ -50,6 +51,7 @@ class LookupTimer:
 
     def __init__(self, timer: Timer, gpu: GpuProfile, tables: Sequence[KnownTable]) -> None:
         self._timer = timer
+        self._gpu = gpu
         self._model = LookupModel(gpu)
         self._tables = tables
 
@@ -68,6 +70,10 @@ class LookupTimer:
         total_ns = sum(one.duration_ns for one in times)
         if not sound.together:
             total_ns /= len(works)
+        if "EmbeddingBag_updateOutputKernel" in launch.name.family:
+            memory_bytes = sum(one.memory_bytes for one in times) / len(times)
+            elements = works[0].lookups * works[0].dim
+            total_ns = max(total_ns, adding_up_ns(elements, memory_bytes, self._gpu))
         known = self._model.timing(times, timing.name)
         tier = Tier.MODELLED if sound.certain and known.tier is Tier.MODELLED else Tier.ASSUMED
         return dataclasses.replace(
@@ -88,14 +94,34 @@ class LookupTimer:
                 return (works, _Match(len(works) == 1, together=False)) if works else None
         if "vectorized_gather_kernel" in family:
             return self._gathered(launch)
-        if "embedding_codegen_forward" in family and (known := bags_and_dim(launch)):
-            bags, dim = known
-            tables = [table for table in self._tables if dim / 2 < table.dim <= dim]
-            size = type_bytes(launch.name.template[0]) or 4
-            each = max(1, bags // max(1, len(tables)))
-            works = [_work(table, each, each * table.pooling, size) for table in tables]
-            return (works, _Match(certain=False, together=True)) if works else None
+        if "codegen_forward" in family:
+            return self._fused(launch)
         return None
+
+    def _fused(self, launch: Launch) -> tuple[list[TableLookups], _Match] | None:
+        """FBGEMM's kernel of all tables with rows as wide as it is compiled for, which share its
+        bags evenly. How much they look up the launch tells, if its tensors are read.
+        """
+        told, known = launched_lookups(launch), bags_and_dim(launch)
+        if told and not told.has_bags:
+            tables = [table for table in self._tables if table.dim == told.dim]
+        elif known:
+            tables = [table for table in self._tables if known[1] / 2 < table.dim <= known[1]]
+        else:
+            return None
+        if not tables:
+            return None
+        size = type_bytes(launch.name.template[0]) or 4
+        bags = told.bags if told else known[0] if known else 0
+        each = max(1, bags // len(tables))
+        pooled = sum(table.pooling for table in tables)
+        scale = told.lookups / pooled if told else each
+        works = []
+        for table in tables:
+            lookups = table.pooling * scale
+            samples = lookups if told and not told.has_bags else each
+            works.append(_work(table, samples, lookups, size))
+        return works, _Match(certain=False, together=True)
 
     def _gathered(self, launch: Launch) -> tuple[list[TableLookups], _Match] | None:
         count, row_bytes, rows = (launch.integer(place) for place in range(3))

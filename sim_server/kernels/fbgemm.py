@@ -1,23 +1,52 @@
-"""FBGEMM's kernels of embedding tables, by name and grid.
+"""FBGEMM's kernels of embedding tables, by name, grid and the sizes of their tensors.
 
-Their sizes are in structures that are not read; a warp, or a part of one, has a bag (forward) or a
-row (backward).
+A warp, or a part of one, has a bag or a lookup (forward) or a row (backward). Which rows are looked
+up no launch tells: they are taken as drawn evenly from all rows of the kernel's tables.
 
 Source of names, template arguments and grids: fbgemm_gpu 1.3, as launched on a simulated GPU.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+
 from sim_server.gpu import GpuProfile
-from sim_server.kernels.lookup import SECTOR_BYTES, narrow_factor
+from sim_server.kernels.lookup import (
+    SECTOR_BYTES,
+    STATES,
+    LookupModel,
+    TableLookups,
+    narrow_factor,
+)
 from sim_server.kernels.names import type_bytes
 from sim_server.kernels.work import Launch, Work
+from sim_server.lookups.distributions import uniform
 
-# Assumed: lookups of a bag, all of different rows.
+# Assumed of kernels whose tensors are not read: lookups of a bag, all of different rows.
 _POOLING = 20
 _ROWS = 0.93
 _INDEX_BYTES = 8
 _LANE_ELEMENTS = 4
+# The fused optimizers in kernels' names; dense gradients are summed and written.
+_OPTIMIZER = re.compile(
+    r"codegen_(partial_rowwise_adam|rowwise_adagrad|adagrad|adam|sgd|dense)(?:_|$)"
+)
+
+
+@dataclass(frozen=True)
+class LaunchedLookups:
+    """What a launch looks up. `bags`: results, which a kernel without bags has for each lookup.
+
+    `rows`: of all its tables together.
+    """
+
+    lookups: int
+    bags: int
+    dim: int
+    rows: int
+    element_bytes: int
+    has_bags: bool
 
 
 def _groups(launch: Launch) -> int:
@@ -33,35 +62,86 @@ def _dim(launch: Launch) -> int | None:
     return numbers[0] * numbers[1] * _LANE_ELEMENTS if len(numbers) > 1 else None
 
 
+def _has_bags(launch: Launch) -> bool:
+    return "_nobag_" not in launch.name.family
+
+
+def _element_bytes(launch: Launch) -> int:
+    return type_bytes(launch.name.template[0]) or 4
+
+
 def bags_and_dim(launch: Launch) -> tuple[int, int] | None:
     """Bags of a forward kernel and elements of the widest row; None if its name does not tell."""
     dim = _dim(launch)
     return None if dim is None else (_groups(launch), dim)
 
 
+def launched_lookups(launch: Launch) -> LaunchedLookups | None:
+    """What the tensors of a launch tell; None if they are not read, or nothing is looked up."""
+    sizes = launch.sizes
+    lookups, results = sizes.get("lookups", 0), sizes.get("results", 0)
+    dim: int | None
+    if not _has_bags(launch):
+        dim = results // lookups if lookups else 0
+    elif "bags" in sizes:
+        dim = results // max(1, sizes["bags"])
+    else:
+        dim = _dim(launch)
+    if not lookups or not dim:
+        return None
+    return LaunchedLookups(
+        lookups=lookups,
+        bags=max(1, results // dim),
+        dim=dim,
+        rows=max(1, sizes.get("weights", 0) // dim),
+        element_bytes=_element_bytes(launch),
+        has_bags=_has_bags(launch),
+    )
+
+
+def _work(found: LaunchedLookups, optimizer: str = "sgd") -> TableLookups:
+    return TableLookups(
+        table=uniform(found.rows),
+        samples=found.bags,
+        lookups=found.lookups,
+        dim=found.dim,
+        element_bytes=found.element_bytes,
+        optimizer=optimizer,
+    )
+
+
 def _unknown(launch: Launch) -> Work:
     return Work(bytes=launch.blocks * launch.threads * 16, sound=False)
 
 
-def forward(launch: Launch, _gpu: GpuProfile) -> Work:
-    """*_embedding_codegen_forward_*kernel<weights, cache, output, ..., vectors, lanes>."""
+def forward(launch: Launch, gpu: GpuProfile) -> Work:
+    """*_embedding_[nobag_]codegen_forward_*kernel<weights, cache, output, ..., vectors, lanes>."""
+    if found := launched_lookups(launch):
+        (time,) = LookupModel(gpu).forward([_work(found)])
+        return Work(bytes=0, serial_ns=time.duration_ns, sound=False)
     dim = _dim(launch)
     if dim is None:
         return _unknown(launch)
-    row_bytes = max(SECTOR_BYTES, dim * (type_bytes(launch.name.template[0]) or 4))
+    row_bytes = max(SECTOR_BYTES, dim * _element_bytes(launch))
     bag_bytes = _POOLING * (row_bytes + _INDEX_BYTES) + dim * 4 + _INDEX_BYTES
     moved = _groups(launch) * bag_bytes
     return Work(bytes=moved, efficiency=_ROWS / narrow_factor(dim), cold=True, sound=False)
 
 
-def backward(launch: Launch, _gpu: GpuProfile) -> Work:
-    """*_embedding_backward_codegen_*_warp_per_row_*<weights, ...>: at most a group for each lookup,
-    which reads a gradient, and reads and writes its row and the optimizer's state.
+def backward(launch: Launch, gpu: GpuProfile) -> Work:
+    """*_embedding_[nobag_]backward_codegen_*_warp_per_row_*<weights, ...>: a group for each row,
+    which reads the gradients of its lookups, and reads and writes the row and the optimizer's
+    state.
     """
+    if found := launched_lookups(launch):
+        named = _OPTIMIZER.search(launch.name.family)
+        optimizer = named.group(1) if named and named.group(1) in STATES else "sgd"
+        time = LookupModel(gpu).update(_work(found, optimizer))
+        return Work(bytes=0, serial_ns=time.duration_ns, sound=False)
     dim = _dim(launch)
     if dim is None:
         return _unknown(launch)
-    row_bytes = max(SECTOR_BYTES, dim * (type_bytes(launch.name.template[0]) or 4))
+    row_bytes = max(SECTOR_BYTES, dim * _element_bytes(launch))
     lookup_bytes = dim * 4 + 2 * (row_bytes + SECTOR_BYTES) + 2 * _INDEX_BYTES
     moved = _groups(launch) * lookup_bytes
     return Work(bytes=moved, efficiency=_ROWS / narrow_factor(dim), cold=True, sound=False)

@@ -10,7 +10,7 @@ each lookup.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, log2
 
@@ -151,6 +151,14 @@ class LookupModel:
     def _backward(self, one: TableLookups, in_flight: int) -> LookupTime:
         if not one.lookups:
             return LookupTime(0.0, 0.0, 0.0, 0.0, Tier.MODELLED)
+        update = self.update(one, in_flight)
+        sorted_ns = self._sort_ns(one) + _joining_ns(one)
+        return replace(update, duration_ns=update.duration_ns + sorted_ns)
+
+    def update(self, one: TableLookups, in_flight: int = 1) -> LookupTime:
+        """Of sorted lookups: gradients, weights and the optimizer's state."""
+        if not one.lookups:
+            return LookupTime(0.0, 0.0, 0.0, 0.0, Tier.MODELLED)
         distinct = one.table.distinct(one.lookups)
         updated = distinct * 2 * (one.row_bytes + one.state_bytes)
         # In the order of rows a sample's gradient is asked for at random.
@@ -160,7 +168,6 @@ class LookupModel:
         listed = one.lookups * _INDEX_BYTES
         memory, cache = updated + listed + read * (1 - hit_rate), updated + listed + read
         duration_ns = self._moving_ns(memory, cache) * narrow_factor(one.dim)
-        duration_ns += self._sort_ns(one) + _joining_ns(one)
         return LookupTime(duration_ns, hit_rate, memory, cache, Tier.ASSUMED)
 
     def _sort_ns(self, one: TableLookups) -> float:

@@ -113,10 +113,10 @@ RULES = (
     ),
     _rule(r"sum_and_scatter$", "embedding", indexing.embedding_scatter_sums),
     _rule(r"EmbeddingBag_updateOutputKernel", "embedding", indexing.embedding_bag),
-    _rule(r"embedding_codegen_forward_\w*kernel", "embedding", fbgemm.forward),
-    _rule(r"embedding_backward_codegen_\w*_warp_per_row", "embedding", fbgemm.backward),
+    _rule(r"embedding_(nobag_)?codegen_forward_\w*kernel", "embedding", fbgemm.forward),
+    _rule(r"embedding_(nobag_)?backward_codegen_\w*_warp_per_row", "embedding", fbgemm.backward),
     # Rows that many lookups share have blocks of their own: mostly there are none.
-    _rule(r"embedding_backward_codegen_\w*_cta_per_row", "embedding", unknown),
+    _rule(r"embedding_(nobag_)?backward_codegen_\w*_cta_per_row", "embedding", unknown),
     _rule(
         r"index_elementwise_kernel$|scatter_gather_elementwise_kernel$", "index", indexing.indexed
     ),

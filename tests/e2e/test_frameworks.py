@@ -21,11 +21,14 @@ HALF = 2
 TORCHRUN = ["-m", "torch.distributed.run", "--nproc-per-node"]
 
 
-def train(phantora: Phantora, framework: str, ranks: int, *command: str) -> Run:
-    """A run that ended well, met no call that is not modelled, and whose iterations were found."""
+def train(phantora: Phantora, framework: str, ranks: int, *command: str, nodes: int = 1) -> Run:
+    """A run with so many ranks on each node that ended well, met no call that is not modelled, and
+    whose iterations were found.
+    """
     if importlib.util.find_spec(framework) is None:
         pytest.skip(f"{framework} is not installed: nox -s frameworks")
-    run = phantora.run([], [*TORCHRUN, str(ranks), *command])
+    words = [*TORCHRUN, str(ranks), "--nnodes", str(nodes), *command]
+    run = phantora.run([], words)
     assert run.exit_code == 0, run.errors
     assert run.summary["trust"]["calls"]["unsupported"] == 0
     assert run.summary["iterations"]["count"] >= 3
@@ -137,3 +140,33 @@ def test_torchrec(phantora: Phantora, way: str) -> None:
     assert run.summary["trust"]["unknown_reads"] == []
     if way == "table_wise":
         assert run.output.count("the exchange is right") == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "sharding", "kernel", "nodes"),
+    [
+        ("bags", "table_row_wise", "fused", 2),
+        ("bags", "table_column_wise", "fused", 2),
+        ("bags", "grid_shard", "fused", 2),
+        ("sequences", "table_wise", "fused", 1),
+        ("sequences", "row_wise", "fused", 1),
+        ("sequences", "column_wise", "fused", 1),
+        ("sequences", "data_parallel", "dense", 1),
+        ("dlrm", "row_wise", "fused", 1),
+    ],
+)
+def test_torchrec_pipeline(
+    phantora: Phantora, kind: str, sharding: str, kernel: str, nodes: int
+) -> None:
+    """Plans of TorchRec's planner train in its pipeline: shards are asked for the right rows,
+    nothing that decides is made up, and FBGEMM's lookups say how much they look up.
+    """
+    command = (str(PROGRAMS / "torchrec_pipeline.py"), kind, sharding, kernel)
+    run = train(phantora, "torchrec", 2, *command, nodes=nodes)
+    ranks = 2 * nodes
+    assert run.summary["trust"]["unknown_reads"] == []
+    assert run.output.count("8 steps") == ranks
+    if sharding != "data_parallel":
+        assert run.output.count("the exchange is right") == ranks
+    classes = {one["class"] for one in run.data.timings if "codegen_forward" in one["name"]}
+    assert classes == {"embedding"}

@@ -225,6 +225,7 @@ def test_other_layouts_and_classes(phantora: Phantora) -> None:
         "named (2, 4)",
         "wrapped True",
         "meta (2, 4)",
+        "of numbers alone True meta",
     ]
 
 

@@ -96,6 +96,40 @@ void cast(const std::string& name) {
   print_signature(name, {{2, 1, 1}, {128, 1, 1}, 0}, {&count, functor, data, functor, functor, &load, &store});
 }
 
+template <typename Index, std::size_t dimensions>
+struct Accessor {
+  void* data = nullptr;
+  Index sizes[dimensions];
+  Index strides[dimensions] = {};
+};
+
+// 4 tables of 100 rows of 64 elements, 16 samples, 150 lookups.
+Accessor<std::int64_t, 1> weights{.sizes = {4 * 100 * 64}};
+Accessor<std::int64_t, 2> results{.sizes = {16, 4 * 64}};
+Accessor<std::int32_t, 1> indices{.sizes = {150}};
+
+// split_embedding_codegen_forward_unweighted_kernel of fbgemm_gpu 1.3.
+void forward_lookups(const std::string& name) {
+  Accessor<std::int64_t, 2> cache{.sizes = {0, 0}};
+  Accessor<std::int32_t, 1> tables{.sizes = {4}}, columns{.sizes = {5}}, offsets{.sizes = {4 * 16 + 1}};
+  std::uint32_t divisor[4] = {};
+  std::int64_t pooling = 0;
+  const void* missing = nullptr;
+  print_signature(name, {{2, 1, 1}, {16, 32, 1}, 0},
+                  {&weights, &weights, &cache, &tables, &tables, &columns, divisor, &indices, &offsets, &pooling,
+                   &tables, &missing, &results});
+}
+
+// split_embedding_backward_codegen_dense_unweighted_kernel_warp_per_row_1.
+void backward_lookups(const std::string& name) {
+  Accessor<std::int32_t, 1> tables{.sizes = {4}}, columns{.sizes = {5}}, runs{.sizes = {151}};
+  int number = 1;
+  float factor = 0;
+  print_signature(name, {{5, 1, 1}, {16, 32, 1}, 0},
+                  {&results, &weights, &tables, &columns, &columns, &indices, &runs, &indices, &columns, &number,
+                   &weights, &number, &number, &number, &number, &factor});
+}
+
 void time_read(const std::string& name) {
   const ph::ArgumentPlan plan = ph::plan_arguments(name, large_lists);
   int count = 1000;
@@ -132,5 +166,7 @@ int main(int argc, char** argv) {
     if (mode == "small-tensor-pointers") tensor_list<SmallList>(name, true);
     if (mode == "flash") flash(name);
     if (mode == "cast") cast(name);
+    if (mode == "forward-lookups") forward_lookups(name);
+    if (mode == "backward-lookups") backward_lookups(name);
   }
 }

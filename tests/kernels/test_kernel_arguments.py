@@ -31,6 +31,18 @@ _ADD = (
     "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3"
     "EELb0EEEviT0_T1_"
 )
+# As fbgemm_gpu 1.3 registers them.
+_ACCESSORS = "N2at27GenericPackedTensorAccessor"
+_LOOKUPS = (
+    f"_Z49split_embedding_codegen_forward_unweighted_kernelIfffLb0ElLm1ELm16EEv{_ACCESSORS}IT_Lm1ENS0_"
+    "17RestrictPtrTraitsElEES4_NS1_IT0_Lm2ES3_lEENS1_IiLm1ES3_iEENS1_IlLm1ES3_iEES7_N10fbgemm_gpu12"
+    "FixedDivisorENS1_IT3_Lm1ES3_iEESC_lS7_PKiNS1_IT1_Lm2ES3_lEE"
+)
+_UPDATES = (
+    "_Z71split_embedding_backward_codegen_dense_unweighted_kernel_warp_per_row_1IffflLi1ELi16ELb0EEv"
+    f"{_ACCESSORS}IT0_Lm2ENS0_17RestrictPtrTraitsElEENS1_IT_Lm1ES3_lEENS1_IlLm1ES3_iEENS1_IiLm1ES3_iEE"
+    "S7_NS1_IT2_Lm1ES3_iEES8_S8_S8_iS6_ijiif"
+)
 
 
 @pytest.fixture(scope="session")
@@ -82,6 +94,12 @@ def test_plan_of_a_name(program: Path, name: str, expected: str) -> None:
         ("tensor-list", _ZERO, {"elements": 65546 + 7}),
         ("small-tensor-list", _ZERO, {"elements": 65546 + 7}),
         ("cast", _CAST, {"load_bytes": 6, "store_bytes": 4}),
+        (
+            "forward-lookups",
+            _LOOKUPS,
+            {"weights": 25_600, "lookups": 150, "bags": 64, "results": 4096},
+        ),
+        ("backward-lookups", _UPDATES, {"results": 4096, "weights": 25_600, "lookups": 150}),
         (
             "flash",
             _FLASH,

@@ -23,6 +23,11 @@ from sim_server.gpu import load_gpu
             {"memory": "0000000011111111" + "00" * 8, "moved": "0000000011111111" + "00" * 8},
             [12, 12],
         ),
+        (
+            "uploads",
+            {"read": "01 02 03 04 05 06 07 08", "last of the others": "00"},
+            [1],
+        ),
         ("fills", {"memory": "3333444444443333"}, []),
         ("overlap", {"memory": "0001000102030405"}, []),
         ("reused_source", {"memory": "before"}, []),
@@ -51,6 +56,20 @@ def test_launches_forget_what_they_may_have_written(tmp_path: Path) -> None:
         **{name: unknown for name in ("low_first", "high_first", "apart", "packed")},
     }
     assert run.synthetic_bytes() == [8] * 10
+
+
+def test_lookups_write_their_results_alone(tmp_path: Path) -> None:
+    """What a forward kernel of FBGEMM's only reads stays known, and its divisor points nowhere.
+    Those of inference have their results elsewhere, so that all may be written.
+    """
+    run = RankRun("values_rank.py", "lookups", tmp_path, settings=load_gpu("h100").shim_keys())
+    known = ("weights", "beside", "indices", "offsets", "int_nbit_beside")
+    written = (
+        "results",
+        *(f"int_nbit_{one}" for one in ("weights", "indices", "offsets", "results")),
+    )
+    (result,) = run.results
+    assert result == {name: "77" * 8 for name in known} | {name: "00" * 8 for name in written}
 
 
 def test_launches_may_write_what_earlier_ones_were_given(tmp_path: Path) -> None:

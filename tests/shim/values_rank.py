@@ -34,6 +34,16 @@ def round_trip() -> dict[str, str]:
     }
 
 
+def uploads() -> dict[str, str]:
+    """Batches of one size, of which each has a part read back, and others that nobody looks at."""
+    read, size = [], THRESHOLD + 8
+    for number in range(8):
+        batch = upload(bytes([number + 1]) * size)
+        read.append(download(part(batch, 16), 1))
+    left = [upload(b"\x77" * (size + 8)) for _ in range(5)]
+    return {"read": " ".join(read), "last of the others": download(left[-1], 1)}
+
+
 def partial() -> dict[str, str]:
     """Known bytes between unknown ones."""
     memory = allocate(16)
@@ -98,6 +108,12 @@ class _Holder(ctypes.Structure):
     _fields_ = [("count", ctypes.c_long), ("data", ctypes.c_void_p)]
 
 
+class _Accessor(ctypes.Structure):
+    """at::GenericPackedTensorAccessor<int, 1, at::RestrictPtrTraits, int>."""
+
+    _fields_ = [("data", ctypes.c_void_p), ("size", ctypes.c_int), ("stride", ctypes.c_int)]
+
+
 class _Halves(ctypes.Structure):
     """An address as 32-bit words."""
 
@@ -144,6 +160,25 @@ def launches() -> dict[str, str]:
     address = memory["packed"].value or 0
     _launch("_Z4join6Halves", _Halves(0, address >> 32, address & 0xFFFFFFFF))
     return {name: download(pointer, 8) for name, pointer in memory.items()}
+
+
+def lookups() -> dict[str, str]:
+    """Forward kernels as FBGEMM's, of training and of inference, with weights, a divisor, indices,
+    offsets and results, and what is on the stack beside them.
+    """
+    accessor = "N2at27GenericPackedTensorAccessorIiLm1ENS_17RestrictPtrTraitsEiEE"
+    types = f"{accessor}N10fbgemm_gpu12FixedDivisorES2_S2_S2_"
+    names = ("weights", "beside", "indices", "offsets", "results")
+    found: dict[str, str] = {}
+    for kind in ("", "int_nbit_"):
+        kernel = f"{kind}split_embedding_codegen_forward_kernel"
+        memory = {name: upload(b"\x77" * 8) for name in names}
+        arguments = {name: _Accessor(memory[name].value, 2, 1) for name in memory}
+        divisor = _Holder(2, memory["beside"].value)
+        first, *rest = (arguments[name] for name in names if name != "beside")
+        _launch(f"_Z{len(kernel)}{kernel}{types}", first, divisor, *rest)
+        found |= {kind + name: download(pointer, 8) for name, pointer in memory.items()}
+    return found
 
 
 def kept_addresses() -> dict[str, str]:

@@ -7,6 +7,8 @@
 #include <cstring>
 #include <memory>
 
+#include "shim/kernels/kernel_lookups.h"
+
 namespace ph {
 namespace {
 
@@ -150,6 +152,7 @@ ArgumentPlan plan_arguments(std::string_view mangled, bool large_lists) {
   plan.parameters = static_cast<std::uint16_t>(types.size());
   for (std::uint16_t index = 0; index < plan.parameters; ++index)
     plan_parameter(types[index], index, large_lists, plan);
+  for (const SizeReader& reader : plan_lookups(name, types)) plan.readers.push_back(reader);
   return plan;
 }
 

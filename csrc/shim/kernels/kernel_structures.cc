@@ -203,6 +203,20 @@ void read_efficient(const SizeReader& reader, const LaunchShape& shape, const vo
   }
 }
 
+// Source: aten/src/ATen/core/TensorAccessor.h, GenericPackedTensorAccessor: the address, then sizes and strides of the
+// index type.
+std::int64_t tensor_elements(const SizeReader& reader, const void* accessor) noexcept {
+  std::int64_t elements = 1;
+  for (std::uint32_t dimension = 0; dimension < reader.count; ++dimension) {
+    const std::size_t offset = sizeof(void*) + std::size_t{reader.width_bytes} * dimension;
+    const std::int64_t size =
+        reader.width_bytes == 4 ? at<std::int32_t>(accessor, offset) : at<std::int64_t>(accessor, offset);
+    if (size < 0 || size > kMostElements) return kUnknownSize;
+    elements *= size;
+  }
+  return elements <= kMostElements ? elements : kUnknownSize;
+}
+
 bool has(std::string_view type, std::string_view part) { return type.find(part) != std::string_view::npos; }
 
 }  // namespace
@@ -260,6 +274,10 @@ std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
   static constexpr std::string_view kStore[] = {"store_bytes"};
   static constexpr std::string_view kElements[] = {"elements"};
   static constexpr std::string_view kFlash[] = {"batch", "heads", "kv_heads", "seqlen_q", "seqlen_k", "head_dim"};
+  static constexpr std::string_view kWeights[] = {"weights"};
+  static constexpr std::string_view kLookups[] = {"lookups"};
+  static constexpr std::string_view kBags[] = {"bags"};
+  static constexpr std::string_view kResults[] = {"results"};
   static constexpr std::string_view kEfficient[] = {"head_dim", "head_dim_value", "seqlen_q", "seqlen_k"};
   switch (kind) {
     case Kind::Reduction: return kReduction;
@@ -271,6 +289,10 @@ std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
     case Kind::Flash: return kFlash;
     case Kind::EfficientForward:
     case Kind::EfficientBackward: return kEfficient;
+    case Kind::Weights: return kWeights;
+    case Kind::Lookups: return kLookups;
+    case Kind::Bags: return kBags;
+    case Kind::Results: return kResults;
   }
   return {};
 }
@@ -286,6 +308,10 @@ void read_sizes(const SizeReader& reader, const LaunchShape& shape, const void* 
     case Kind::Flash: return read_flash(argument, out);
     case Kind::EfficientForward:
     case Kind::EfficientBackward: return read_efficient(reader, shape, argument, out);
+    case Kind::Weights:
+    case Kind::Lookups:
+    case Kind::Results: out[0] = tensor_elements(reader, argument); return;
+    case Kind::Bags: out[0] = std::max(tensor_elements(reader, argument) - 1, kUnknownSize); return;
   }
 }
 

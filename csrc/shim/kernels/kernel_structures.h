@@ -31,10 +31,14 @@ struct SizeReader {
     Flash,              // Flash_fwd_params, Flash_bwd_params
     EfficientForward,   // PyTorchMemEffAttention::AttentionKernel<...>::Params
     EfficientBackward,  // PyTorchMemEffAttention::AttentionBackwardKernel<...>::Params
+    Weights,            // tensors of FBGEMM's lookups (kernel_lookups.h), at::GenericPackedTensorAccessor
+    Lookups,
+    Bags,
+    Results,
   };
   Kind kind;
   std::uint16_t parameter;
-  std::uint32_t count = 0;        // n of the template, or the rows of a block of queries
+  std::uint32_t count = 0;        // n of the template, rows of a block of queries, or dimensions
   std::uint32_t width_bytes = 0;  // of an index, or of a scalar per tensor
   bool with_scalars = false;      // TensorList: one scalar per tensor
   bool large_list = true;         // TensorList: 32 KB of kernel arguments, not 4

@@ -12,6 +12,7 @@
 
 #include "shim/core/own_memory.h"
 #include "shim/kernels/kernel_arguments.h"
+#include "shim/kernels/kernel_lookups.h"
 #include "shim/launch/frames.h"
 #include "shim/values/element_functions.h"
 #include "shim/values/extents.h"
@@ -64,15 +65,17 @@ bool is_wide_integer(std::string_view type) noexcept {
   return type == "long" || type == "unsigned long" || type == "long long" || type == "unsigned long long";
 }
 
-// Structures that hold numbers alone. Source: aten/src/ATen/cuda/detail/OffsetCalculator.cuh and
-// aten/src/ATen/native/cuda/MemoryAccess.cuh.
+// Structures that hold numbers alone, and an enumeration. Source: aten/src/ATen/cuda/detail/OffsetCalculator.cuh,
+// aten/src/ATen/native/cuda/MemoryAccess.cuh; of FBGEMM fixed_divisor.cuh and embedding_common.h.
 bool holds_numbers(std::string_view type) noexcept {
   constexpr std::string_view kStructures[] = {"OffsetCalculator<",
                                               "TrivialOffsetCalculator<",
                                               "at::native::memory::LoadWithCast<",
                                               "at::native::memory::LoadWithoutCast",
                                               "at::native::memory::StoreWithCast<",
-                                              "at::native::memory::StoreWithoutCast"};
+                                              "at::native::memory::StoreWithoutCast",
+                                              "fbgemm_gpu::FixedDivisor",
+                                              "fbgemm_gpu::BoundsCheckMode"};
   return std::any_of(std::begin(kStructures), std::end(kStructures),
                      [type](std::string_view prefix) { return type.starts_with(prefix); });
 }
@@ -172,6 +175,14 @@ void plan_closure(std::string_view kernel, ReachPlan& plan) {
   closure.offset = static_cast<std::uint16_t>((calculator_bytes(operands) + 7) / 8 * 8);
   closure.count = operands;
   closure.outputs = 1;
+}
+
+// FBGEMM's forward kernels write their results, the last parameter, although all tensors have the same type.
+void plan_lookup(const std::vector<std::string>& types, ReachPlan& plan) {
+  for (Parameter& parameter : plan.parameters) {
+    const bool is_input = parameter.index + 1u < types.size() && !tensor_element(types[parameter.index]).empty();
+    if (is_input) parameter.how = How::Read;
+  }
 }
 
 constexpr std::uint16_t kHalfBytes = 4;
@@ -416,6 +427,7 @@ ReachPlan plan_reach(std::string_view mangled, const KernelCode& code, bool larg
     for (std::uint16_t i = 0; i < types.size(); ++i)
       plan.parameters.push_back(plan_parameter(name, types[i], i, large_lists));
     plan_closure(name, plan);
+    if (is_forward_lookup(name)) plan_lookup(types, plan);
   }
   const bool is_sized = code.module_hash != 0 && code.lists_parameters;
   if (is_sized) plan_sized(code.parameter_bytes, plan);

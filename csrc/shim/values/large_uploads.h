@@ -1,7 +1,8 @@
 // Uploads above the threshold whose bytes are kept: objects that programs send to each other, tables, tokens.
 //
 // A copy does not say what it carries, so the rule goes by size and use (docs/decisions/small-operations.md): all are kept
-// up to a limit for all together, but no more of a size of which several were never asked for.
+// up to a limit for all together, but no more of a size of which several were never asked for: read, moved, sent or
+// computed with.
 #pragma once
 
 #include <cstddef>

@@ -12,8 +12,8 @@ namespace ph {
 
 // One by one on the CPU an element takes tens of nanoseconds; assumed to be enough for what programs read back.
 inline constexpr std::size_t kMostElements = 8192;
-// Where tokens are counted: as many as operators keep integers (phantora_py/rank/tensor_values.py, MOST_INDEX_BYTES).
-inline constexpr std::size_t kMostIntegers = 512u << 10;
+// Where tokens are counted, and the lengths of a batch's features for each rank (assumed to be enough).
+inline constexpr std::size_t kMostIntegers = 2u << 20;
 
 inline constexpr std::size_t kMostDimensions = 25;
 

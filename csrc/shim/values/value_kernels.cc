@@ -182,8 +182,7 @@ void carry_out(const KernelRule& rule, const Launch& launch) {
   for (const void* element : undefined) known_now().remove(element, launch.size(0));
 }
 
-// Integers without gaps, and what is made of them, may be as large as what operators keep
-// (phantora_py/rank/tensor_values.py, MOST_INDEX_BYTES). A fill may be of integers alone.
+// Integers without gaps, and what is made of them, may be large. A fill may be of integers alone.
 bool are_large_integers(const KernelRule& rule, const Launch& launch) noexcept {
   const auto first = launch.tensors.begin() + (rule.operands == 1 ? 0 : 1);
   return !launch.strided && std::all_of(first, launch.tensors.begin() + static_cast<std::ptrdiff_t>(rule.operands),
@@ -191,7 +190,7 @@ bool are_large_integers(const KernelRule& rule, const Launch& launch) noexcept {
 }
 
 bool may_be_computed(const KernelRule& rule, const Launch& launch) noexcept {
-  constexpr std::size_t kMostIndexBytes = 4u << 20;
+  constexpr std::size_t kMostIndexBytes = kMostIntegers * sizeof(std::int64_t);
   const bool large = are_large_integers(rule, launch);
   const std::size_t most_bytes = std::max<std::size_t>(large ? kMostIndexBytes : 0, config().value_bytes);
   // A fill needs no inputs.

@@ -17,6 +17,7 @@
 #include "shim/channel/rank.h"
 #include "shim/core/device.h"
 #include "shim/values/exchange.h"
+#include "shim/values/large_uploads.h"
 
 namespace ph {
 
@@ -179,6 +180,9 @@ void await_operations(Predicate concerns) noexcept {
 }  // namespace
 
 void enqueue_value_operation(std::function<bool()> operation, Needs needs, Touches touches) noexcept {
+  for (const Touch& touch : touches) {
+    if (!touch.writes) note_large_use(touch.pointer, touch.bytes);
+  }
   std::unique_lock lock(queue.mutex);
   queue.waiting.push_back({std::move(operation), needs, std::move(touches), ++queue.issued, host_clock_ns()});
   for (const Operation& before : queue.ahead) come_after(queue.waiting.back(), before);

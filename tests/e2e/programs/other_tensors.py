@@ -47,6 +47,8 @@ def main() -> None:
     print("wrapped", Wrapped(dense).flip(0).tolist() == DENSE.flip(0).tolist())
     with torch.device("meta"):
         print("meta", tuple(torch.ones(2, 4).tril().shape))
+    made = {one: torch.triu_indices(3, 3, 1, device=one) for one in ("cpu", "cuda", "meta")}
+    print("of numbers alone", made["cpu"].tolist() == made["cuda"].tolist(), made["meta"].device)
 
 
 if __name__ == "__main__":
