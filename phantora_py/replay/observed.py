@@ -14,6 +14,10 @@ from phantora_py.traces.folder import files_of_ranks
 from sim_server.errors import UsageError
 
 STREAM_CALL = "## phantora:stream ##"
+MARK = "## phantora:mark ##"
+KERNEL = "## phantora:kernel ##"
+STEP = "Optimizer.step#"
+COMMUNICATION_NODE = "record_param_comms"
 _GROUPS = "## process_group:init ##"
 _NAME = re.compile(r"(?:^|.*\D)(\d+)\.json")
 _SCHEMA = re.compile(r"1\.[01]\.\d(-chakra\.0\.0\.4)?")
