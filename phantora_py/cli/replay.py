@@ -144,6 +144,8 @@ def _build(options: argparse.Namespace) -> None:
     )
     for name, count in sorted(proxies.items()):
         print(f"  proxy of {name}: {count:,}")
+    if not benchmark.head.get("has_strides", True):
+        print("  the traces tell no strides: tensors are taken to be dense, also transposed ones")
     if not benchmark.head["has_streams"]:
         print("  the traces tell of no streams but the default one: work overlaps less")
 

@@ -56,6 +56,7 @@ def build(directory: Path, only: str | None = None, subgraph: str | None = None)
                 raise UsageError(f"{trace.path}: process group {name} has other ranks elsewhere.")
     head = new_head(len(traces), groups)
     head["only"] = only
+    head["has_strides"] = all(trace.has_strides for trace in traces)
     told: list[dict[str, Any]] = []
     for trace in traces:
         builder = _RankBuilder(trace, groups)

@@ -21,7 +21,7 @@ class Communication:
     def __init__(self, trace: ObservedTrace, groups: dict[str, list[int]]) -> None:
         self._trace = trace
         self._groups = groups
-        self._tells_waits = any(_kind(node) == _WAIT for node in trace.nodes.values())
+        self._tells_waits = any(node.collective == _WAIT for node in trace.nodes.values())
         self._issued: tuple[_Work, dict[str, Any]] | None = None
         """What was called last, if nothing has been called since."""
         self._batch: list[dict[str, Any]] = []
@@ -35,9 +35,10 @@ class Communication:
         if self._tells_waits:
             event["waits"] = False
         told = next((one for one in node.below() if one.name == COMMUNICATION_NODE), None)
+        if told is not None:
+            self._issued = _work(told), event
         if told is not None and "pg_name" in told.attributes:
             event["group"] = self._group(told)
-            self._issued = _work(told), event
         elif node.name in POINT_TO_POINT and "cpu" not in devices(node):
             self._batch.append(event)
         elif (group := self._only_group()) is not None:
@@ -45,7 +46,7 @@ class Communication:
 
     def take(self, node: Node) -> None:
         """A node that tells of what was called before."""
-        if _kind(node) == _WAIT:
+        if node.collective == _WAIT:
             if self._issued is not None and self._issued[0] == _work(node):
                 self._issued[1]["waits"] = True
             return
@@ -88,12 +89,11 @@ class Communication:
         return name
 
 
-def _kind(node: Node) -> str:
-    is_told = node.name == COMMUNICATION_NODE
-    return str(node.attributes.get("collective_name", "")) if is_told else ""
-
-
 def _work(node: Node) -> _Work:
-    number = node.inputs[1] if len(node.inputs) > 1 else None
-    pair = number if isinstance(number, list) and len(number) == 2 else [number, False]
-    return str(node.attributes.get("pg_name")), *pair
+    """Its number is the first one; since schema 1.1.1 it is beside whether it is of a pair."""
+    for one in node.inputs:
+        if type(one) is int:
+            return "", one, False
+        if isinstance(one, list) and len(one) == 2 and type(one[1]) is bool:
+            return str(node.attributes.get("pg_name")), *one
+    return "", None, False

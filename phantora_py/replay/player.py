@@ -9,7 +9,7 @@ from typing import Any
 
 from phantora_py.rank.markers import ITERATION, mark
 from phantora_py.replay.container import Benchmark
-from phantora_py.replay.operators import parsed, resolved
+from phantora_py.replay.operators import added, parsed, places_agree, resolved
 from sim_server.errors import UsageError
 
 _SEED = 0
@@ -177,7 +177,8 @@ class Player:
             self.substituted[self._name(event)] += 1
             self._proxy(event)
             return
-        positional, named = self._arguments(schema, event)
+        positional, named = self._arguments(schema, event, places_agree(operator, parsed(schema)))
+        named |= added(operator, parsed(schema)) or {}
         if "batch" in event and self._is_gpu:
             self._batch, self._batch_size = [], event["batch"]
             self._groups[event["group"]]._start_coalescing(self._torch.device(self._device))
@@ -190,12 +191,14 @@ class Player:
         self._bind(event, list(self._made(result)))
         self._keep_work(event, result)
 
-    def _arguments(self, schema: str, event: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def _arguments(
+        self, schema: str, event: dict[str, Any], by_place: bool
+    ) -> tuple[list[Any], dict[str, Any]]:
         positional: list[Any] = []
         named: dict[str, Any] = {}
         for argument, value in zip(parsed(schema).arguments, event["args"], strict=False):
             told = self._decoded(value, str(argument.type), event, argument.name)
-            if argument.kwarg_only:
+            if argument.kwarg_only or not by_place:
                 named[argument.name] = told
             else:
                 positional.append(told)

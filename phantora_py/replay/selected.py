@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from phantora_py.replay.observed import (
-    COMMUNICATION_NODE,
     KERNEL,
     MARK,
     STEP,
@@ -60,7 +59,7 @@ def _selected(node: Node) -> Iterator[tuple[float, Node]]:
     if node.name.startswith(STEP):
         # The step is over after the last that it calls.
         yield max(one.id for one in node.below()) + 0.5, node
-    elif node.name in (STREAM_CALL, MARK) or _is_control(node):
+    elif node.name in (STREAM_CALL, MARK) or node.collective in _CONTROL:
         yield node.id, node
         return
     elif _is_replayed(node):
@@ -74,10 +73,6 @@ def _selected(node: Node) -> Iterator[tuple[float, Node]]:
         return
     for child in node.children:
         yield from _selected(child)
-
-
-def _is_control(node: Node) -> bool:
-    return node.name == COMMUNICATION_NODE and node.attributes.get("collective_name") in _CONTROL
 
 
 def _is_replayed(node: Node) -> bool:

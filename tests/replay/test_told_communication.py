@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from phantora_py.replay.build import build, coverage
+from phantora_py.replay.observed import read_trace
+from phantora_py.replay.operators import added, parsed, resolved
 
 pytestmark = pytest.mark.torch
 
@@ -60,7 +62,7 @@ class Trace:
 
     def told(self, what: str, sequence: int, parent: int = 1, group: str = "0") -> int:
         number: Row = ([sequence, False], "Tuple[Int,Bool]")
-        told = {"collective_name": what, "pg_name": group, "tid": 1}
+        told: dict[str, Any] = {"collective_name": what, "pg_name": group, "tid": 1}
         return self.add("record_param_comms", ([], "GenericList[]"), number, parent=parent, **told)
 
     def multiply(self, storage: int, parent: int = 1) -> int:
@@ -141,3 +143,45 @@ def test_marks_of_the_program_are_the_iterations(tmp_path: Path) -> None:
     trace.multiply(30, parent=trace.add("Optimizer.step#A.step"))
     told = [(event["do"], event.get("kind")) for event in built(tmp_path, trace)[0]]
     assert told == [("op", None), ("mark", 6), ("op", None)]
+
+
+def test_files_of_the_first_schema(tmp_path: Path) -> None:
+    """Attributes are beside the name, and nothing tells strides."""
+    node = {
+        **{"name": "aten::t", "id": 3, "parent": 2, "tid": 1, "op_schema": "aten::t(Tensor self)"},
+        **{"inputs": [[1, 6, 0, 6, 4, "cuda:0"]], "input_shapes": [[2, 3]]},
+        **{"input_types": ["Tensor(float)"], "outputs": [], "output_shapes": []},
+        "output_types": [],
+    }
+    path = tmp_path / "rank-0.json"
+    path.write_text(json.dumps({"schema": "1.0.1", "nodes": [node], "finish_ts": 1}))
+    trace = read_trace(path)
+    assert not trace.has_strides
+    assert trace.nodes[3].schema == "aten::t(Tensor self)"
+    assert trace.nodes[3].inputs[0].strides == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "c10d::allreduce_(Tensor[] tensors, __torch__.torch.classes.c10d.ProcessGroup "
+        "process_group, __torch__.torch.classes.c10d.ReduceOp reduce_op, int timeout) -> "
+        "(Tensor[], __torch__.torch.classes.c10d.Work)",
+        "c10d::broadcast_(Tensor[] tensors, __torch__.torch.classes.c10d.ProcessGroup "
+        "process_group, int root_rank, int root_tensor, bool asyncOp=True, int timeout=-1) -> "
+        "(Tensor[], __torch__.torch.classes.c10d.Work)",
+    ],
+)
+def test_communication_of_older_pytorch_is_called(schema: str) -> None:
+    """Arguments that it lacked have a value, and renamed ones are known."""
+    operator = resolved(schema)
+    assert operator is not None
+    given = {one.name for one in parsed(schema).arguments} | (
+        added(operator, parsed(schema)) or {}
+    ).keys()
+    needed = {one.name for one in operator._schema.arguments if not one.has_default_value()}
+    assert needed <= given
+
+
+def test_an_operator_that_needs_what_a_trace_does_not_tell_is_not_called() -> None:
+    assert resolved("aten::mm(Tensor self) -> Tensor") is None
