@@ -115,19 +115,44 @@ def test_replays_of_other_programs(
     assert abs(found["iteration_ns"]["change"]) < most
 
 
-def test_compiled_kernels_are_proxies_that_move_as_many_bytes(
-    phantora: Phantora, tmp_path: Path
+OWN_KERNEL = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def doubled(given, made, count, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    told = tl.load(given + place, mask=place < count)
+    tl.store(made + place, told * 2, mask=place < count)
+
+layer = torch.nn.Linear(1024, 1024, device="cuda")
+optimizer = torch.optim.SGD(layer.parameters())
+for _ in range(4):
+    given = layer(torch.randn(256, 1024, device="cuda"))
+    made = torch.empty_like(given)
+    doubled[(given.numel() // 1024,)](given, made, given.numel(), BLOCK=1024)
+    given.sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_kernels_of_triton_are_proxies_that_move_as_many_bytes(
+    phantora: Phantora, tmp_path: Path, is_compiled: bool
 ) -> None:
-    """Each launches as often, whatever its name."""
+    """Each launches as often, whatever its name; a program may launch it itself."""
     options = ["--cluster", "h100", "--ranks", "1"]
     folder, bench = tmp_path / "traces", tmp_path / "x.bench"
-    program: list[str | Path] = [PROGRAMS / "compiled_steps.py"]
+    own = tmp_path / "own.py"
+    own.write_text(OWN_KERNEL)
+    program: list[str | Path] = [PROGRAMS / "compiled_steps.py" if is_compiled else own]
     original = phantora.run([*options, "--execution-trace", str(folder)], program)
     assert original.exit_code == 0, original.errors
     benchmark = build(folder)
     proxies = coverage(benchmark)[1]
     assert proxies
-    assert all(name.startswith("triton_") for name in proxies)
+    begin = "triton_" if is_compiled else "doubled"
+    assert all(name.startswith(begin) for name in proxies)
     write_benchmark(benchmark, bench)
     replayed = phantora.run(options, ["-m", "phantora_py", "replay", "run", str(bench)])
     assert replayed.exit_code == 0, replayed.errors
