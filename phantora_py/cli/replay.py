@@ -117,8 +117,9 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _build(options: argparse.Namespace) -> None:
-    from phantora_py.replay.build import add_waits, build, coverage  # noqa: PLC0415
+    from phantora_py.replay.build import build, coverage  # noqa: PLC0415
     from phantora_py.replay.container import write_benchmark  # noqa: PLC0415
+    from phantora_py.replay.waits import add_waits, tells_waits  # noqa: PLC0415
 
     _require_torch()
     require_output(options.output, "-o")
@@ -127,10 +128,12 @@ def _build(options: argparse.Namespace) -> None:
         if options.only or options.subgraph:
             raise UsageError("--run needs the whole trace: leave --only and --subgraph out.")
         add_waits(benchmark, RunData(options.traced_run))
-    elif any("group" in event for told in benchmark.ranks for event in told["events"]):
+    elif not tells_waits(benchmark) and any(
+        "group" in event for told in benchmark.ranks for event in told["events"]
+    ):
         print(
-            "note: a trace does not have the waits of C++ code, as of DDP's reducer; with --run "
-            "ORIGINAL.phr they are the traced run's",
+            "note: these traces have no nodes of waits for collectives; with --run ORIGINAL.phr "
+            "the waits are the traced run's",
             file=sys.stderr,
         )
     write_benchmark(benchmark, options.output)
@@ -141,6 +144,8 @@ def _build(options: argparse.Namespace) -> None:
     )
     for name, count in sorted(proxies.items()):
         print(f"  proxy of {name}: {count:,}")
+    if not benchmark.head.get("has_strides", True):
+        print("  the traces tell no strides: tensors are taken to be dense, also transposed ones")
     if not benchmark.head["has_streams"]:
         print("  the traces tell of no streams but the default one: work overlaps less")
 

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "file",
         type=Path,
         help="data file that `phantora run` wrote (.phr), or a folder of "
-        "execution traces (docs/traces.md), which needs --cluster",
+        "execution traces or of PyTorch's profiler (docs/traces.md), which needs --cluster",
     )
     parser.add_argument(
         "-o",

@@ -29,6 +29,7 @@ from .execution_traces import ExecutionTrace
 from .expert_load import ExpertLoad
 from .grouped_products import GroupedProducts
 from .host_tensors import HostTensors
+from .markers import tell
 from .memory_kinds import MemoryKinds
 from .message_passing import refuse_alone
 from .modules import Modules
@@ -260,6 +261,7 @@ class _Runtime:
             ordinal = self._ordinals[optimizer] = self._optimizers
             self._optimizers += 1
         name = f"{type(optimizer).__name__}#{ordinal}"
+        tell(OPTIMIZER_STEP, name)
         self._shim.ph_marker(OPTIMIZER_STEP, name.encode())
         if self._host_tensors is not None:
             self._host_tensors.look()

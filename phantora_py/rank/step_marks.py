@@ -16,6 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from .markers import tell
+
 # MarkerKind in sim_server/records/schema.py
 BACKWARD, PROFILER_STEP, SCHEDULER_STEP, CALL = 6, 7, 8, 9
 CALL_FILE = "iteration-call"
@@ -92,7 +94,9 @@ class StepMarks:
         setattr(owner, name, type(kept)(marked) if is_bound else marked)
 
     def _mark_line(self) -> None:
+        tell(BACKWARD, "")
         self._shim.ph_marker_here(BACKWARD)
 
     def _mark(self, kind: int, name: str = "") -> None:
+        tell(kind, name)
         self._shim.ph_marker(kind, name.encode())

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from phantora_py.data import RunData
+from phantora_py.replay.communication import Communication
 from phantora_py.replay.container import Benchmark, new_head
 from phantora_py.replay.observed import (
+    COMMUNICATION_NODE,
+    KERNEL,
+    MARK,
+    STEP,
     STREAM_CALL,
     Node,
     ObservedTrace,
     Tensor,
-    parents,
     read_traces,
     tensors_of,
 )
-from phantora_py.replay.operators import COMMUNICATION, is_composite, resolved
-from phantora_py.traces.recorded_steps import recorded_steps
+from phantora_py.replay.operators import resolved
+from phantora_py.replay.selected import devices, events
 from sim_server.errors import UsageError
-from sim_server.records import RecordKind
 
-_WORK = (RecordKind.KERNEL, RecordKind.COPY, RecordKind.FILL, RecordKind.NCCL_LAUNCH)
-_STEP = "Optimizer.step#"
 _NUMBERS = {"double": 1.0, "long int": 1}
-_WRAPPERS = ("PythonSubclass", "PythonDispatchMode")
 _INTEGERS = ("long int", "int", "short int", "unsigned char", "signed char")
 # Where the values of an operand are rows of another's dimension: operand, other, its dimension.
 _INDEXES = {
@@ -57,75 +56,18 @@ def build(directory: Path, only: str | None = None, subgraph: str | None = None)
                 raise UsageError(f"{trace.path}: process group {name} has other ranks elsewhere.")
     head = new_head(len(traces), groups)
     head["only"] = only
+    head["has_strides"] = all(trace.has_strides for trace in traces)
     told: list[dict[str, Any]] = []
     for trace in traces:
         builder = _RankBuilder(trace, groups)
-        for order, event in sorted(
-            ((order, event) for order, event in _events(trace, only, subgraph)),
-            key=lambda pair: pair[0],
-        ):
-            builder.take(order, event)
+        for node in events(trace, only, subgraph):
+            builder.take(node)
         told.append(builder.told())
         head["has_streams"] |= any(one["do"] == "stream" for one in told[-1]["events"])
         if not any(one["do"] in ("op", "proxy") for one in told[-1]["events"]):
             what = f" below {subgraph}" if subgraph else ""
             raise UsageError(f"{trace.path} has no operators{what} that could be replayed.")
     return Benchmark(head, told)
-
-
-def _events(
-    trace: ObservedTrace, only: str | None, subgraph: str | None
-) -> Iterator[tuple[float, Node]]:
-    """What is replayed, with a number by which it is ordered."""
-    for root in trace.roots:
-        for order, node in _selected(root):
-            if subgraph and not any(one.name == subgraph for one in parents(trace, node)):
-                continue
-            is_communication = node.schema.partition("::")[0] in COMMUNICATION
-            if node.schema and only and (only == "communication") != is_communication:
-                continue
-            yield order, node
-
-
-def _selected(node: Node) -> Iterator[tuple[float, Node]]:
-    if node.name.startswith(_STEP):
-        # The step is over after the last that it calls.
-        yield max(one.id for one in node.below()) + 0.5, node
-    elif node.name == STREAM_CALL or _is_replayed(node):
-        yield node.id, node
-        return
-    for child in node.children:
-        yield from _selected(child)
-
-
-def _is_replayed(node: Node) -> bool:
-    """Whether it is called itself, not what it calls."""
-    if not node.schema:
-        return bool(node.attributes.get("kernel_backend"))
-    tensors = tensors_of([node.inputs, node.outputs])
-    is_fake = any(one.device == "meta" for one in tensors)
-    if is_fake or any(child.name in _WRAPPERS for child in node.children):
-        return False
-    called = [one for child in node.children for one in child.below() if one.schema]
-    return not called or not _is_done_by(node, called)
-
-
-def _is_done_by(node: Node, called: list[Node]) -> bool:
-    """Whether what an operator calls is all that it does."""
-    name, places = node.schema.partition("(")[0], _devices(node)
-    if any(one.schema.partition("(")[0] == name and _devices(one) == places for one in called):
-        return True  # a wrapper, as autocast's: the inner one has the tensors it works with
-    if resolved(node.schema) is not None:
-        return is_composite(node.schema)
-    made = {one.storage for inner in called for one in tensors_of(inner.outputs)}
-    return all(one.storage in made for one in tensors_of(node.outputs))
-
-
-def _devices(node: Node) -> set[str]:
-    """Of its operands. A simulated rank also works out small values on the CPU, below the
-    operator that it does so for."""
-    found = {one.device for one in tensors_of(node.inputs)}
-    return found - {"cpu"} or found
 
 
 def _is_number(value: Any) -> bool:
@@ -140,7 +82,7 @@ class _RankBuilder:
 
     def __init__(self, trace: ObservedTrace, groups: dict[str, list[int]]) -> None:
         self._trace = trace
-        self._groups = groups
+        self._communication = Communication(trace, groups)
         self._versions: list[dict[str, Any]] = []
         self._now: dict[tuple[int, str], int] = {}
         self._tensors: dict[tuple[Any, ...], int] = {}
@@ -149,9 +91,13 @@ class _RankBuilder:
         self._last: dict[int, int] = {}
         self._from: dict[int, int] = {}
         """Of storages of integers, the external one whose values they have."""
+        self._graphs: dict[Any, set[int]] = {}
+        """By CUDA graph, the storages that it uses."""
+        self._capture: set[int] | None = None
 
     def told(self) -> dict[str, Any]:
         """All of the rank, as the container has it."""
+        self._communication.end(self._events, list(self._schemas))
         for version, event in self._last.items():
             self._events[event].setdefault("free", []).append(version)
         tensors = [list(key) for key in self._tensors]
@@ -160,19 +106,38 @@ class _RankBuilder:
             **{"versions": self._versions, "events": self._events},
         }
 
-    def take(self, order: float, node: Node) -> None:
+    def take(self, node: Node) -> None:
         """Adds what it does."""
         thread = int(node.attributes.get("tid", 0))
-        if node.name.startswith(_STEP):
-            self._events.append({"do": "mark", "name": node.name[len(_STEP) :]})
+        if node.name.startswith(STEP):
+            self._events.append({"do": "mark", "name": node.name[len(STEP) :]})
+        elif node.name == MARK:
+            self._events.append({"do": "mark", **self._told_by(node)})
         elif node.name == STREAM_CALL:
-            try:
-                call = json.loads(node.inputs[0])
-                self._events.append({"do": "stream", "thread": thread, **call})
-            except (ValueError, IndexError, TypeError) as error:
-                raise UsageError(f"{self._trace.path} is damaged: node {node.id}") from error
+            self._events.append({"do": "stream", "thread": thread, **self._told_by(node)})
+            self._follow_graphs(self._events[-1])
+        elif node.name == COMMUNICATION_NODE:
+            self._communication.take(node)
         else:
             self._operator(node, thread)
+
+    def _told_by(self, node: Node) -> dict[str, Any]:
+        """What phantora has put into the trace."""
+        try:
+            return dict(json.loads(node.inputs[0]))
+        except (ValueError, IndexError, TypeError) as error:
+            raise UsageError(f"{self._trace.path} is damaged: node {node.id}") from error
+
+    def _follow_graphs(self, event: dict[str, Any]) -> None:
+        """What is used while a CUDA graph is captured is there until its last replay."""
+        call, graph = event.get("call"), event.get("graph")
+        if call == "capture":
+            self._capture = self._graphs.setdefault(graph, set())
+        elif call == "captured":
+            self._capture = None
+        elif call == "replay":
+            for version in self._graphs.get(graph, ()):
+                self._last[version] = len(self._events) - 1
 
     def _operator(self, node: Node, thread: int) -> None:
         number = len(self._events)
@@ -181,17 +146,19 @@ class _RankBuilder:
         if node.schema and resolved(node.schema) is not None and not takes_storage:
             event = {"do": "op", "thread": thread}
             event["schema"] = self._schemas.setdefault(node.schema, len(self._schemas))
+        elif node.name == KERNEL and node.inputs:
+            node = dataclasses.replace(node, name=str(node.inputs[0]), inputs=node.inputs[1:])
+            event |= {"name": node.name, "launches": 1}
         elif not takes_storage:
             event["launches"] = 1 + sum(1 for one in node.below() if not one.children)
         else:
             event["launches"] = 0  # it only names memory that was there before
-        on_gpu = _devices(node) != {"cpu"}
+        on_gpu = devices(node) != {"cpu"}
         event["args"] = [
             _NUMBERS[one.dtype] if on_gpu and _is_number(one) else self._encoded(one, number, False)
             for one in node.inputs
         ]
-        if (group := self._group(node)) is not None:
-            event["group"] = group
+        self._communication.begin(node, event)
         inputs = {(one.storage, one.device) for one in tensors_of(node.inputs)}
         event["outs"] = [self._encoded(one, number, True, inputs) for one in node.outputs]
         if takes_storage:
@@ -199,18 +166,6 @@ class _RankBuilder:
                 self._versions[self._now[(one.storage, one.device)]].setdefault("external", {})
         self._follow_integers(node)
         self._events.append(event)
-
-    def _group(self, node: Node) -> str | None:
-        for one in node.below():
-            if one.name == "record_param_comms" and "pg_name" in one.attributes:
-                name = str(one.attributes["pg_name"])
-                if name not in self._groups:
-                    raise UsageError(
-                        f"{self._trace.path}: node {one.id} uses process group {name}, and "
-                        "nothing says which ranks it has."
-                    )
-                return name
-        return None
 
     def _encoded(
         self, value: Any, event: int, is_output: bool, inputs: set[tuple[int, str]] | None = None
@@ -221,6 +176,8 @@ class _RankBuilder:
             return None if value == "<Object>" else value
         version = self._version(value, is_output, inputs or set())
         self._last[version] = event
+        if self._capture is not None:
+            self._capture.add(version)
         key = (version, value.offset, value.dtype, value.shape, value.strides)
         return {"tensor": self._tensors.setdefault(key, len(self._tensors))}
 
@@ -297,56 +254,6 @@ class _RankBuilder:
             if known:
                 least, most = max(least, known[0]), min(most, known[1])
             self._versions[source]["external"]["range"] = [least, max(least, most)]
-
-
-def add_waits(benchmark: Benchmark, data: RunData) -> None:
-    """Has collectives waited for at once where the traced run's streams did so: C++ code, as DDP's
-    reducer, does that without a node in the trace.
-
-    Raises: UsageError if the run is another than the traces'.
-    """
-    if data.ranks != benchmark.head["ranks"]:
-        raise UsageError(
-            f"{data.path} has {data.ranks} ranks, and the traces have {benchmark.head['ranks']}."
-        )
-    for rank, told in enumerate(benchmark.ranks):
-        called = [
-            event
-            for event in told["events"]
-            if event["do"] == "op" and _is_collective(told["schemas"][event["schema"]])
-        ]
-        waited = list(_waited_at_once(data, rank))
-        if len(waited) != len(called):
-            raise UsageError(
-                f"{data.path}: rank {rank} launched {len(waited)} collectives, and its trace has "
-                f"{len(called)}: they are of different runs, or of one whose collectives are not "
-                "all launched alone. Build without --run."
-            )
-        for event, is_waited in zip(called, waited, strict=True):
-            event["waits"] = is_waited
-
-
-def _is_collective(schema: str) -> bool:
-    space, _, name = schema.partition("(")[0].partition("::")
-    return space in COMMUNICATION and name != "wait_tensor"
-
-
-def _waited_at_once(data: RunData, rank: int) -> Iterator[bool]:
-    """Of each launch of NCCL, whether another stream waits for its end before anything else."""
-    steps = list(recorded_steps(data, rank))
-    for number, step in enumerate(steps):
-        if step.kind is not RecordKind.NCCL_LAUNCH:
-            continue
-        events: set[int] = set()
-        is_waited = False
-        for later in steps[number + 1 :]:
-            if later.kind in _WORK:
-                break
-            if later.kind is RecordKind.EVENT_RECORD and later.stream == step.stream:
-                events.add(later.args[0])
-            if later.kind is RecordKind.STREAM_WAIT and later.args[0] in events:
-                is_waited = True
-        yield is_waited
 
 
 def coverage(benchmark: Benchmark) -> tuple[int, Counter[str]]:

@@ -40,7 +40,8 @@ _CHECK_HEAD: Check = record(
         "groups": mapping(rows(whole(0, 1 << 20))),
         "only": optional(one_of(["compute", "communication"])),
         "has_streams": flag,
-    }
+    },
+    {"has_strides": flag},
 )
 _TENSOR: Check = row(whole(), whole(), text, rows(whole()), rows(whole()))
 _CHECK_RANK: Check = record(
@@ -67,6 +68,9 @@ _CHECK_RANK: Check = record(
                         "event",
                         "launches",
                         "waits",
+                        "batch",
+                        "graph",
+                        "kind",
                     ),
                     anything,
                 ),

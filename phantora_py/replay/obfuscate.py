@@ -12,7 +12,7 @@ from typing import Any
 
 from phantora_py.replay.container import Benchmark
 from phantora_py.replay.operators import parsed, resolved
-from phantora_py.replay.player import DTYPES
+from phantora_py.replay.player import DTYPES, STREAM
 from sim_server.errors import UsageError
 
 LEVELS = (1, 2)
@@ -25,7 +25,10 @@ _OWN = (
 )
 _PUBLIC = ("fbgemm", "torchvision")
 _DEVICES = ("cpu", "cuda", "meta")
-_CALLS = ("set", "record", "wait", "sync_event", "sync_stream", "sync")
+_CALLS = (
+    *("set", "record", "wait", "sync_event", "sync_stream", "sync"),
+    *("capture", "captured", "replay"),
+)
 # What PyTorch's operators take as texts: reductions, roundings, paddings, norms and so on.
 _WORDS = (
     *("none", "tanh", "sum", "prod", "product", "mean", "avg", "max", "min", "amax", "amin"),
@@ -104,12 +107,16 @@ class _Rank:
             made["free"] = event["free"]
         if event["do"] == "mark":
             made["name"] = _token(str(event.get("name")), self._salt)
+            if "kind" in event:
+                made["kind"] = int(event["kind"])
         elif event["do"] == "stream":
             made["call"] = _known(event.get("call"), _CALLS, "a call of streams")
             if event.get("stream") is not None:  # 0 is the default stream
                 made["stream"] = event["stream"] and self._number("stream", event["stream"]) + 1
             if event.get("event") is not None:
                 made["event"] = self._number("event", event["event"])
+            if event.get("graph") is not None:
+                made["graph"] = self._number("graph", event["graph"])
         else:
             made |= self._called(event)
         return made
@@ -125,6 +132,8 @@ class _Rank:
             made["group"] = self._group(event["group"])
         if "waits" in event:
             made["waits"] = bool(event["waits"])
+        if "batch" in event:
+            made["batch"] = int(event["batch"])
         if event["do"] == "op":
             schema = self._told["schemas"][event["schema"]]
             try:
@@ -159,6 +168,8 @@ class _Rank:
     def _argument(self, value: Any, kind: str, name: str) -> Any:
         if isinstance(value, list):
             return [self._argument(one, kind, name) for one in value]
+        if kind == STREAM:
+            return None  # a replay takes the current one
         if not isinstance(value, str):
             return _tensor_or(value)
         if "Device" in kind and (device := value.partition(":")[0]) in _DEVICES:

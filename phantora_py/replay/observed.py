@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,10 +14,14 @@ from phantora_py.traces.folder import files_of_ranks
 from sim_server.errors import UsageError
 
 STREAM_CALL = "## phantora:stream ##"
+MARK = "## phantora:mark ##"
+KERNEL = "## phantora:kernel ##"
+STEP = "Optimizer.step#"
+COMMUNICATION_NODE = "record_param_comms"
 _GROUPS = "## process_group:init ##"
 _NAME = re.compile(r"(?:^|.*\D)(\d+)\.json")
 _SCHEMA = re.compile(r"1\.[01]\.\d(-chakra\.0\.0\.4)?")
-_PARTS = ("values", "shapes", "types", "strides")
+_OLD = ("shapes", "types")
 MAP = "ranks.json"
 
 
@@ -60,6 +64,14 @@ class Node:
         """Of its operator; empty for other nodes."""
         return str(self.attributes.get("op_schema", ""))
 
+    @property
+    def collective(self) -> str:
+        """What a node of communication tells of; empty for other nodes."""
+        if self.name != COMMUNICATION_NODE:
+            return ""
+        texts = (one for one in self.inputs if isinstance(one, str))  # before schema 1.0.3
+        return str(self.attributes.get("collective_name") or next(texts, ""))
+
     def below(self) -> Iterator[Node]:
         """It and what it called."""
         yield self
@@ -73,6 +85,7 @@ class ObservedTrace:
 
     path: Path
     nodes: dict[int, Node]
+    has_strides: bool = True
 
     @cached_property
     def roots(self) -> list[Node]:
@@ -161,39 +174,69 @@ def read_trace(path: Path) -> ObservedTrace:
     for node in nodes.values():
         if node.parent in nodes and node.parent != node.id:
             nodes[node.parent].children.append(node)
-    return ObservedTrace(path, nodes)
+    return ObservedTrace(path, nodes, schema.startswith("1.1.1"))
 
 
 def _node(row: dict[str, Any]) -> Node:
-    attributes = {one["name"]: one["value"] for one in row["attrs"]}
-    sides = [
-        [_value(*parts) for parts in zip(*(row[side][part] for part in _PARTS), strict=True)]
-        for side in ("inputs", "outputs")
-    ]
-    parent = -1 if row["ctrl_deps"] == row["id"] else int(row["ctrl_deps"])
+    if "attrs" in row:
+        attributes = {one["name"]: one["value"] for one in row["attrs"]}
+        sides = [_arguments(row[side]) for side in ("inputs", "outputs")]
+        caller = row["ctrl_deps"]
+    else:  # before schema 1.0.2
+        attributes, caller = row, row["parent"]
+        sides = [
+            _arguments({"values": row[f"{side}s"]} | {part: row[f"{side}_{part}"] for part in _OLD})
+            for side in ("input", "output")
+        ]
+    parent = -1 if caller == row["id"] else int(caller)
     return Node(int(row["id"]), parent, str(row["name"]), attributes, *sides)
 
 
+def _arguments(side: dict[str, Any]) -> list[Any]:
+    """Of a node. The observer leaves strides of its last numbers out, and before 1.1.1 all."""
+    values, shapes, kinds = (side[part] for part in ("values", "shapes", "types"))
+    strides = [*side["strides"], *[[]] * len(values)] if "strides" in side else [None] * len(values)
+    told = zip(values, shapes, kinds, strides, strict=False)
+    if len(shapes) != len(values) or len(kinds) != len(values):
+        raise ValueError("its arguments have not a shape and a type each")
+    return [_value(*parts) for parts in told]
+
+
 def _value(value: Any, shape: Any, kind: str, strides: Any) -> Any:
-    """An argument. Raises: ValueError if a list was cut."""
+    """An argument. Without strides a tensor is taken to be dense.
+
+    Raises: ValueError if a list was cut.
+    """
     if kind.startswith("Tensor(nullptr"):
         return None  # a tensor that is not defined
     if kind.startswith("Tensor("):
         _, storage, offset, _, itemsize, device = value
+        if strides is not None and len(strides) != len(shape):
+            raise ValueError("a tensor has not a stride for each size")
         return Tensor(
             *(storage, offset, itemsize, device, kind[len("Tensor(") : -1]),
-            *(tuple(shape), tuple(strides)),
+            *(tuple(shape), dense(shape) if strides is None else tuple(strides)),
         )
     if kind.startswith(("GenericList[", "Tuple[")):
         kinds = _split(kind[kind.index("[") + 1 : -1])
         if not isinstance(value, list) or len(kinds) != len(value):
             raise ValueError("a list is cut, so that its tensors are not known")
-        return [_value(*parts) for parts in zip(value, shape, kinds, strides, strict=True)]
+        told = [None] * len(value) if strides is None else strides
+        return [_value(*parts) for parts in zip(value, shape, kinds, told, strict=True)]
     if value == "<None>" or kind == "None":
         return None
     if kind in ("Double", "Float") and isinstance(value, str):
         return float(value)
     return value
+
+
+def dense(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a tensor whose rows lie behind each other."""
+    made, stride = [], 1
+    for size in reversed(shape):
+        made.append(stride)
+        stride *= max(size, 1)
+    return tuple(made[::-1])
 
 
 def _split(kinds: str) -> list[str]:

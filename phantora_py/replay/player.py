@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from phantora_py.rank.markers import mark_iteration
+from phantora_py.rank.markers import ITERATION, mark
 from phantora_py.replay.container import Benchmark
-from phantora_py.replay.operators import parsed, resolved
+from phantora_py.replay.operators import added, parsed, places_agree, resolved
 from sim_server.errors import UsageError
 
 _SEED = 0
+_WORD_BYTES = 4
 DTYPES = {
     **{"float": "float32", "double": "float64", "long int": "int64", "int": "int32"},
     **{"short int": "int16", "signed char": "int8", "unsigned char": "uint8", "bool": "bool"},
@@ -23,6 +24,7 @@ DTYPES = {
 }
 _OF_GPUS = ("aten::_pin_memory",)
 _GROUP = "__torch__.torch.classes.c10d.ProcessGroup"
+STREAM = "Stream"
 _REDUCE = "__torch__.torch.classes.c10d.ReduceOp"
 
 
@@ -52,7 +54,13 @@ class Player:
         """Of storages, what is to end before they are used."""
         self._streams: dict[int, Any] = {}
         self._currents: dict[int, Any] = {}
+        self._main = next((one["thread"] for one in self._events if "thread" in one), 0)
+        """The program's thread. Others, as autograd's, work on its stream until they set one."""
         self._marks: dict[int, Any] = {}
+        self._graphs: dict[int, Any] = {}
+        self._batch: list[Mapping[str, Any]] = []
+        """Transfers that NCCL is to launch together, while they come."""
+        self._batch_size = 0
         for row in told["tensors"]:
             if row[2] not in DTYPES:
                 raise UsageError(f"the benchmark has tensors of {row[2]}, which is not known.")
@@ -93,7 +101,7 @@ class Player:
         ranks = self._head["ranks"]
         if ranks == 1 and not used:
             return
-        dist.init_process_group("nccl" if self._is_gpu else "gloo")
+        dist.init_process_group("cpu:gloo,cuda:nccl" if self._is_gpu else "gloo")
         if dist.get_world_size() != ranks:
             raise UsageError(
                 f"the benchmark has {ranks} ranks, and {dist.get_world_size()} were started."
@@ -145,15 +153,18 @@ class Player:
 
     def _play(self, event: dict[str, Any]) -> None:
         if event["do"] == "mark":
-            mark_iteration()
+            mark(event.get("kind", ITERATION), event["name"])
         elif event["do"] == "stream":
             if self._is_gpu:
                 self._stream_call(event)
         elif self._is_gpu:
-            with self._torch.cuda.stream(self._currents.get(event["thread"])):
+            with self._torch.cuda.stream(self._current(event["thread"])):
                 self._operator(event)
         else:
             self._operator(event)
+
+    def _current(self, thread: int) -> Any:
+        return self._currents.get(thread, self._currents.get(self._main))
 
     def _operator(self, event: dict[str, Any]) -> None:
         if event["do"] == "proxy":
@@ -166,7 +177,11 @@ class Player:
             self.substituted[self._name(event)] += 1
             self._proxy(event)
             return
-        positional, named = self._arguments(schema, event)
+        positional, named = self._arguments(schema, event, places_agree(operator, parsed(schema)))
+        named |= added(operator, parsed(schema)) or {}
+        if "batch" in event and self._is_gpu:
+            self._batch, self._batch_size = [], event["batch"]
+            self._groups[event["group"]]._start_coalescing(self._torch.device(self._device))
         try:
             result = operator(*positional, **named)
         except NotImplementedError:  # it is for another device
@@ -176,12 +191,14 @@ class Player:
         self._bind(event, list(self._made(result)))
         self._keep_work(event, result)
 
-    def _arguments(self, schema: str, event: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    def _arguments(
+        self, schema: str, event: dict[str, Any], by_place: bool
+    ) -> tuple[list[Any], dict[str, Any]]:
         positional: list[Any] = []
         named: dict[str, Any] = {}
         for argument, value in zip(parsed(schema).arguments, event["args"], strict=False):
             told = self._decoded(value, str(argument.type), event, argument.name)
-            if argument.kwarg_only:
+            if argument.kwarg_only or not by_place:
                 named[argument.name] = told
             else:
                 positional.append(told)
@@ -192,7 +209,7 @@ class Player:
             return [self._decoded(one, "", event, "") for one in value]
         if isinstance(value, dict):
             return self._number(value["tensor"], kind) or self._tensor(value["tensor"])
-        if kind in (_GROUP, _REDUCE):
+        if kind in (_GROUP, _REDUCE, STREAM):
             return self._object(kind, event)
         if isinstance(value, str):
             return self._text(value, kind, event, name)
@@ -213,6 +230,8 @@ class Player:
 
     def _object(self, kind: str, event: Mapping[str, Any]) -> Any:
         """What the trace names only."""
+        if kind == STREAM:
+            return self._torch.cuda.current_stream() if self._is_gpu else None
         if kind == _GROUP:
             return self._groups[event["group"]].boxed()
         # The trace does not tell which reduction: sums take the same time.
@@ -251,6 +270,9 @@ class Player:
     def _keep_work(self, event: Mapping[str, Any], result: Any) -> None:
         """A collective goes on until one of its tensors is used."""
         dist = self._torch.distributed
+        if self._batch_size:
+            self._take_into_batch(event)
+            return
         told = result[-1] if isinstance(result, tuple) else result
         if not isinstance(told, self._torch.ScriptObject):
             return
@@ -258,30 +280,55 @@ class Player:
         schema = self._schemas[event["schema"]]
         arguments = [one.name for one in parsed(schema).arguments]
         place = arguments.index("async_op") if "async_op" in arguments else -1
-        is_async = 0 <= place < len(event["args"]) and bool(event["args"][place])
+        # Of sends and receives only the trace knows whether they were waited for.
+        is_async = place < 0 or (place < len(event["args"]) and bool(event["args"][place]))
         if not is_async or event.get("waits"):
             work.wait()
+        else:
+            self._keep(work, [event])
+
+    def _keep(self, work: Any, events: list[Mapping[str, Any]]) -> None:
+        for event in events:
+            for number in _numbers([event["args"], event["outs"]]):
+                self._works[self._tensors[number][0]] = work
+
+    def _take_into_batch(self, event: Mapping[str, Any]) -> None:
+        """The last one launches them all."""
+        self._batch.append(event)
+        if len(self._batch) < self._batch_size:
             return
-        for number in _numbers([event["args"], event["outs"]]):
-            self._works[self._tensors[number][0]] = work
+        self._batch_size = 0
+        group = self._groups[event["group"]]
+        work = group._end_coalescing(self._torch.device(self._device))
+        if event.get("waits"):
+            work.wait()
+        else:
+            self._keep(work, self._batch)
 
     def _proxy(self, event: dict[str, Any]) -> None:
-        """Reads what the original read and writes what it wrote, a kernel for each tensor."""
-        outs = list(_numbers(event["outs"]))
-        if event.get("launches", 1) == 0:
-            for number in outs:
-                self._tensor(number)
+        """As many kernels as the original had, which move as many bytes as its tensors have."""
+        tensors = [self._tensor(number) for number in _numbers([event["args"], event["outs"]])]
+        launches = event.get("launches", 1)
+        if not tensors or not launches:
             return
-        read = [self._tensor(number) for number in _numbers(event["args"])]
-        for number in outs:
-            self._tensor(number).zero_()
-        for tensor in read:
-            if tensor.numel():
-                tensor.view(-1).max() if tensor.is_contiguous() else tensor.clone()
+        # Words are read and written.
+        moved_bytes = sum(one.numel() * one.itemsize for one in tensors) // 2
+        words = max(moved_bytes // launches // _WORD_BYTES, 1)
+        memory = self._words_of(tensors, launches * words)
+        for number in range(launches):
+            memory[number * words : (number + 1) * words].add_(0)
+
+    def _words_of(self, tensors: list[Any], count: int) -> Any:
+        """So many words of the largest tensor's memory, or of memory that is free afterwards."""
+        storage = max((one.untyped_storage() for one in tensors), key=lambda one: one.nbytes())
+        if storage.nbytes() < count * _WORD_BYTES:
+            return self._torch.empty(count, dtype=self._torch.int32, device=storage.device)
+        words = self._torch.empty(0, dtype=self._torch.int32, device=storage.device)
+        return words.set_(storage, 0, (count,), (1,))
 
     def _stream_call(self, event: dict[str, Any]) -> None:
         call, cuda = event["call"], self._torch.cuda
-        current = self._currents.get(event["thread"]) or cuda.default_stream()
+        current = self._current(event["thread"]) or cuda.default_stream()
         told = event.get("stream")
         stream = current if told is None else self._stream(told)
         if call == "set":
@@ -299,8 +346,25 @@ class Player:
             stream.synchronize()
         elif call == "sync":
             cuda.synchronize()
+        elif call in ("capture", "captured", "replay"):
+            with cuda.stream(current):
+                self._graph_call(call, event["graph"])
         else:
             raise ValueError(f"a call {call} of streams is not known")
+
+    def _graph_call(self, call: str, number: int) -> None:
+        """What is captured is called while the capture goes on, as in the program."""
+        if call == "replay":
+            if number in self._graphs:
+                self._graphs[number].replay()
+            return
+        for version in list(self._works):
+            self._await(version)
+        if call == "capture":
+            self._graphs[number] = self._torch.cuda.CUDAGraph()
+            self._graphs[number].capture_begin()
+        else:
+            self._graphs[number].capture_end()
 
     def _stream(self, number: int) -> Any:
         if number == 0:

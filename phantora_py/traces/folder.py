@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from phantora_py.traces.kineto import read_profiles
 from sim_server.chakra.files import Trace, Value, read_trace
 from sim_server.chakra.graph import Step, in_order
 from sim_server.errors import UsageError
@@ -79,9 +80,12 @@ def read_folder(path: Path) -> TraceFolder:
     """
     files = files_of_ranks(path, _NAME)
     if not files:
+        if profiles := read_profiles(path):
+            return _checked(path, profiles)
         raise UsageError(
-            f"{path} has no Chakra traces: files that end with a rank's number and .et, as "
-            "chakra.0.et. `phantora report FILE.phr --chakra DIR` writes such."
+            f"{path} has neither Chakra traces (files that end with a rank's number and .et, as "
+            "chakra.0.et; `phantora report FILE.phr --chakra DIR` writes such) nor traces of "
+            "PyTorch's profiler (.json, .json.gz)."
         )
     if missing := sorted({*range(max(files) + 1)} - set(files)):
         raise UsageError(

@@ -6,20 +6,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from phantora_runs import EXAMPLES, Phantora, Run
+from phantora_runs import EXAMPLES, PROGRAMS, Phantora, Run
 
 from phantora_py.replay.buckets import bucket
-from phantora_py.replay.build import add_waits, build, coverage
+from phantora_py.replay.build import build, coverage
 from phantora_py.replay.container import Benchmark, read_benchmark, write_benchmark
 from phantora_py.replay.mesh import Growth, Mesh
 from phantora_py.replay.obfuscate import obfuscate
 from phantora_py.replay.scale import scale
 from phantora_py.replay.score import score
+from phantora_py.replay.waits import add_waits
 from sim_server.errors import UsageError
 
 pytestmark = pytest.mark.torch
 
 SMALL = ["--layers", "2", "--steps", "3", "--batch", "2"]
+SIDES = ("replay", "original")
 OPTIONS = ["--cluster", "h100", "--ranks", "2"]
 
 
@@ -80,6 +82,84 @@ def test_a_replay_is_as_the_original(phantora: Phantora, tmp_path: Path, example
     assert again.read_bytes() == bench.read_bytes()
     with pytest.raises(UsageError, match="and none is 2"):
         read_benchmark(bench, 2)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "program", "most"),
+    [
+        # Sends and receives in batches, whose group only the end of a batch tells.
+        pytest.param(4, [PROGRAMS / "pipelining.py", "1F1B", "4"], 0.02, id="pp"),
+        # Two optimizers make one iteration. What DDP's logger asks of its events is not in a trace.
+        pytest.param(2, [PROGRAMS / "recommender.py"], 0.06, id="recommender"),
+        pytest.param(2, [PROGRAMS / "graphs.py", "graph"], 0.02, id="graph"),
+        # A stream that nobody names in its arguments.
+        pytest.param(2, [PROGRAMS / "fsdp1.py", "full"], 0.03, id="fsdp1"),
+    ],
+)
+def test_replays_of_other_programs(
+    phantora: Phantora, tmp_path: Path, ranks: int, program: list[str | Path], most: float
+) -> None:
+    options = ["--cluster", "h100", "--ranks", str(ranks)]
+    folder, bench = tmp_path / "traces", tmp_path / "x.bench"
+    original = phantora.run([*options, "--execution-trace", str(folder)], program)
+    assert original.exit_code == 0, original.errors
+    benchmark = build(folder)
+    assert not coverage(benchmark)[1]
+    write_benchmark(obfuscate(benchmark, 2, b"salt")[0], bench)
+    replayed = phantora.run(options, ["-m", "phantora_py", "replay", "run", str(bench)])
+    assert replayed.exit_code == 0, replayed.errors
+    found = score(replayed.path, original.path)
+    assert found["kernels_equal"], found["kernels_differing"]
+    assert found["collectives_equal"], found["collectives_differing"]
+    assert found["collectives"]["original"] > 0
+    assert abs(found["iteration_ns"]["change"]) < most
+
+
+OWN_KERNEL = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def doubled(given, made, count, BLOCK: tl.constexpr):
+    place = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    told = tl.load(given + place, mask=place < count)
+    tl.store(made + place, told * 2, mask=place < count)
+
+layer = torch.nn.Linear(1024, 1024, device="cuda")
+optimizer = torch.optim.SGD(layer.parameters())
+for _ in range(4):
+    given = layer(torch.randn(256, 1024, device="cuda"))
+    made = torch.empty_like(given)
+    doubled[(given.numel() // 1024,)](given, made, given.numel(), BLOCK=1024)
+    given.sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+"""
+
+
+@pytest.mark.parametrize("is_compiled", [True, False])
+def test_kernels_of_triton_are_proxies_that_move_as_many_bytes(
+    phantora: Phantora, tmp_path: Path, is_compiled: bool
+) -> None:
+    """Each launches as often, whatever its name; a program may launch it itself."""
+    options = ["--cluster", "h100", "--ranks", "1"]
+    folder, bench = tmp_path / "traces", tmp_path / "x.bench"
+    own = tmp_path / "own.py"
+    own.write_text(OWN_KERNEL)
+    program: list[str | Path] = [PROGRAMS / "compiled_steps.py" if is_compiled else own]
+    original = phantora.run([*options, "--execution-trace", str(folder)], program)
+    assert original.exit_code == 0, original.errors
+    benchmark = build(folder)
+    proxies = coverage(benchmark)[1]
+    assert proxies
+    begin = "triton_" if is_compiled else "doubled"
+    assert all(name.startswith(begin) for name in proxies)
+    write_benchmark(benchmark, bench)
+    replayed = phantora.run(options, ["-m", "phantora_py", "replay", "run", str(bench)])
+    assert replayed.exit_code == 0, replayed.errors
+    found = score(replayed.path, original.path)
+    assert found["kernels"]["change"] == 0
+    totals = [sum(one[side] for one in found["kernel_ns"].values()) for side in SIDES]
+    assert totals[0] == pytest.approx(totals[1], rel=0.02)
 
 
 @pytest.mark.parametrize("example", ["train_gpt_ddp.py", "train_gpt_fsdp.py"])

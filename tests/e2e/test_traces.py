@@ -123,3 +123,44 @@ def starts(data: RunData) -> list[list[str]]:
     keys = ("members", "kind", "count", "dtype")
     begun = sorted((one["moves_ns"], *(str(one[key]) for key in keys)) for one in data.operations)
     return [told for _, *told in begun]
+
+
+PROFILED = """
+import sys, torch, torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+dist.init_process_group("nccl")
+rank = dist.get_rank()
+torch.cuda.set_device(rank)
+layers = torch.nn.Sequential(*(torch.nn.Linear(1024, 1024) for _ in range(6))).cuda()
+model = DistributedDataParallel(layers, bucket_cap_mb=8)
+optimizer = torch.optim.AdamW(model.parameters())
+data = torch.randn(512 * (1 + rank), 1024, device="cuda")
+profiler = torch.profiler.profile()
+for step in range(5):
+    if step == 1:
+        torch.cuda.synchronize()
+        profiler.start()
+    optimizer.zero_grad()
+    model(data).square().mean().backward()
+    optimizer.step()
+torch.cuda.synchronize()
+profiler.stop()
+profiler.export_chrome_trace(f"{sys.argv[1]}/rank-{rank}.json")
+dist.destroy_process_group()
+"""
+
+
+def test_what_the_profiler_saw_is_enough_to_simulate_the_steps(
+    phantora: Phantora, tmp_path: Path
+) -> None:
+    """One rank waits for the other in each step."""
+    program, folder, output = (tmp_path / name for name in ("own.py", "profiles", "again.phr"))
+    program.write_text(PROFILED)
+    folder.mkdir()
+    run = phantora.run(["--ranks", "2"], [program, folder])
+    assert run.exit_code == 0, run.errors
+    words = ["resimulate", str(folder), "--cluster", "h100", "-o", str(output), "--quiet"]
+    assert main(words) == 0
+    found, expected = (Findings(data).median_ns for data in (RunData(output), run.data))
+    assert found is not None
+    assert found == pytest.approx(expected, rel=0.01)

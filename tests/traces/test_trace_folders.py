@@ -119,7 +119,7 @@ def test_ranks_that_are_missing_by_what_files_say(
 def test_a_folder_without_traces(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """What makes some is said."""
     (tmp_path / "a").mkdir()
-    assert "has no Chakra traces" in refusal(capsys, tmp_path / "a")
+    assert "has neither Chakra traces" in refusal(capsys, tmp_path / "a")
 
 
 def test_traces_that_agree(tmp_path: Path) -> None:
