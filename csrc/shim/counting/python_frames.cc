@@ -229,10 +229,10 @@ Object* evaluate(void* thread, void* frame, int throws) {
   if (code->is_module) begin_with(*code);
   count(Work::Frame);
   count(Work::Instruction, code->instructions);
-  CountedFunction* const caller = thread_work.function;
-  thread_work.function = code;
+  OpenCall call{.function = code, .caller = thread_work.call};
+  thread_work.call = &call;
   Object* const result = next_evaluate(thread, frame, throws);
-  thread_work.function = caller;
+  thread_work.call = call.caller;
   return result;
 }
 
