@@ -11,6 +11,7 @@ from made_runs import KERNEL, make_run
 from phantora_py.data import RunData
 from phantora_py.data.stacks import DEEPEST, check_stacks
 from phantora_py.report.findings import Findings
+from phantora_py.report.host_load import HostLoad
 from phantora_py.report.page.render import make_page
 from phantora_py.report.sections import host_work, path
 from sim_server.cpu import load_cpu
@@ -22,6 +23,10 @@ US = 1000
 STEP_NS = 1000 * US
 
 
+GAPS: dict[str, Any] = {
+    "measured": [],
+    "replayed": {one: {"calls": 0, "charged_ns": 0} for one in SOURCES},
+}
 STACKS = {
     ("/a/train.py:1 <module>",): 10,
     ("/a/train.py:1 <module>", "/a/train.py:5 step"): 0,
@@ -77,6 +82,23 @@ def test_what_is_said(
     assert [said in line for line in lines] == [True] * bool(said)
 
 
+@pytest.mark.parametrize(("widest", "is_said"), [(1.5, False), (3.0, True)])
+def test_a_counted_host_may_err(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, widest: float, is_said: bool
+) -> None:
+    """It is said where it would decide at the end of its interval."""
+    cpu = load_cpu("genoa").to_dict() | {"interval": [1 / widest, widest]}
+    monkeypatch.setattr(HostLoad, "most_ns", lambda _load, high: 0.5 * STEP_NS * high)
+    summary: dict[str, Any] = {"length_ns": 1000, "by_cause_ns": {"host": 100}}
+    monkeypatch.setattr(path, "make", lambda _found: summary)
+    work = host_work.make(Findings(made(tmp_path, 8, "counted", run={"cpu": cpu}, host_gaps=GAPS)))
+    assert work is not None
+    assert work["could_bound"] == is_said
+    assert (
+        any("may take longer than the model" in line for line in host_work.lines(work)) == is_said
+    )
+
+
 def test_a_flame_graph_shows_what_was_charged(tmp_path: Path) -> None:
     """Each function below its caller, and what ran on threads without any."""
     counted = {
@@ -84,9 +106,8 @@ def test_a_flame_graph_shows_what_was_charged(tmp_path: Path) -> None:
         **{"functions": [["/b/adam.py:9 step", 60], ["/a/train.py:1 <module>", 10]]},
         **{"elsewhere_ns": 30, "stacks": as_tree(STACKS)},
     }
-    gaps = {"measured": [], "replayed": {one: {"calls": 0, "charged_ns": 0} for one in SOURCES}}
     cpu = load_cpu("genoa").to_dict()
-    data = made(tmp_path, 8, "counted", run={"cpu": cpu}, host_gaps=gaps | {"counted": counted})
+    data = made(tmp_path, 8, "counted", run={"cpu": cpu}, host_gaps=GAPS | {"counted": counted})
     work = host_work.make(Findings(data))
     assert work is not None
     functions = [*STACKS][-1]

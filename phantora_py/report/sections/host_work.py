@@ -50,8 +50,9 @@ class HostWork(TypedDict):
     launches: float
     """Work given to the GPU in an iteration, per rank."""
     could_bound: bool
-    """The model does not see the program's own work, and that could decide: so many launches come
-    in so short a time that a host with hooks is not known to keep up.
+    """The host does not decide, and could. The model does not see the program's own work: so many
+    launches come in so short a time that a host with hooks is not known to keep up. Or it counts
+    it, and a host that is busy for as long as the processor's interval allows would not keep up.
     """
     cpu: str | None
     """With --host-time counted: the processor."""
@@ -71,13 +72,15 @@ def make(found: Findings) -> HostWork | None:
     data = found.data
     load = found.host_load
     share = summary["by_cause_ns"].get("host", 0) / summary["length_ns"]
-    could_bound = load.launches * SLOW_LAUNCH_NS > found.median_ns
     cpu = data.run.get("cpu")
+    most_ns = load.launches * SLOW_LAUNCH_NS if load.is_blind else 0.0
+    if cpu:
+        most_ns = load.most_ns(cpu["interval"][1])
     return {
         "critical_share": share,
         "busy_ns": round(load.busy_ns),
         "launches": load.launches,
-        "could_bound": load.is_blind and share < _BOUND and could_bound,
+        "could_bound": share < _BOUND and most_ns > found.median_ns,
         "cpu": cpu and cpu["title"],
         "functions": _functions(data) if cpu else [],
         "stacks": _stacks(data) if cpu else [],
@@ -129,7 +132,12 @@ def lines(work: HostWork | None) -> list[str]:
             f"{percent_text(work['critical_share'])} of the critical path; docs/host-time.md says "
             "what helps"
         )
-    if work["could_bound"]:
+    if work["could_bound"] and work["cpu"]:
+        said.append(
+            f"  [yellow]the host could decide[/]   it is busy for {duration_text(work['busy_ns'])} "
+            f"of an iteration, and {escape(work['cpu'])} may take longer than the model says"
+        )
+    elif work["could_bound"]:
         said.append(
             f"  [yellow]the host could decide[/]   {work['launches']:,.0f} launches an iteration: "
             f"with hooks, hosts have taken {duration_text(SLOW_LAUNCH_NS)} for each; "
