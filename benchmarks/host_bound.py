@@ -97,8 +97,7 @@ def run(row: Row, model: str, words: Sequence[str]) -> Prediction:
     program = row.program if launched else (sys.executable, *row.program)
     with tempfile.TemporaryDirectory() as folder:
         full = [_PHANTORA, "run", "--quiet", "--json", "--cluster", row.cluster, *ranks]
-        full += [*row.options, "--host-time", model, "-o", f"{folder}/run.phr"]
-        full += ["--", *program, *words]
+        full += ["--host-time", model, "-o", f"{folder}/run.phr", "--", *program, *words]
         done = subprocess.run(
             full,
             check=False,

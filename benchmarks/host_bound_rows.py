@@ -24,7 +24,7 @@ class Reach:
 
 @dataclass(frozen=True)
 class Row:
-    """A published step. `program`: of the simulated command, after `--`; `options`: before it."""
+    """A published step. `program`: of the simulated command, after `--`."""
 
     family: str
     name: str
@@ -35,7 +35,6 @@ class Row:
     folder: Path = HERE
     reach: Reach | None = None
     environment: tuple[tuple[str, str], ...] = ()
-    options: tuple[str, ...] = ()
     is_device_bound: bool = False
 
 
@@ -84,7 +83,6 @@ def mpt(model: str, gpu: str, sizes: tuple[int, int], tokens_per_s_per_gpu: floa
             *("--batch", str(batch), "--accumulate", str(accumulate), "--steps", "2"),
         ),
         folder=_ACCURACY,
-        options=("--fold", "1", "--witness", "0"),
         is_device_bound=True,
     )
 
@@ -98,7 +96,6 @@ BUILT_IN = (
     hugging_face("opt_13", 2048, 1, 0.51328),
     # mosaicml/llm-foundry, scripts/train/benchmarking/README.md at commit 8c8dd48 (Apache-2.0).
     mpt("125m", "a100", (32, 2), 141_737),
-    mpt("1b", "a100", (14, 4), 20_513),
     mpt("1b", "h100", (14, 1), 45_455),
 )
 
