@@ -35,6 +35,7 @@ class Row:
     folder: Path = HERE
     reach: Reach | None = None
     environment: tuple[tuple[str, str], ...] = ()
+    is_device_bound: bool = False
 
 
 def zero3(sequence: int, tokens_per_s: float) -> Row:
@@ -66,6 +67,26 @@ def hugging_face(model: str, sequence: int, batch: int, published_s: float) -> R
     )
 
 
+def mpt(model: str, gpu: str, sizes: tuple[int, int], tokens_per_s_per_gpu: float) -> Row:
+    """A row that its device bounds, of those in benchmarks/accuracy. `sizes`: sequences of a
+    micro-batch, micro-batches of a step.
+    """
+    sequence, (batch, accumulate) = 2048, sizes
+    return Row(
+        family="MPT, bound by the device",
+        name=f"MPT-{model}, 8 {gpu.upper()}",
+        published_s=sequence * batch * accumulate / tokens_per_s_per_gpu,
+        cluster=gpu,
+        ranks=8,
+        program=(
+            *("train_mpt.py", "--model", model, "--sequence", str(sequence)),
+            *("--batch", str(batch), "--accumulate", str(accumulate), "--steps", "2"),
+        ),
+        folder=_ACCURACY,
+        is_device_bound=True,
+    )
+
+
 BUILT_IN = (
     zero3(512, 12_158),
     zero3(1024, 20_815),
@@ -73,6 +94,9 @@ BUILT_IN = (
     hugging_face("bert_large", 512, 2, 0.07475),
     hugging_face("gpt2_large", 1024, 1, 0.18398),
     hugging_face("opt_13", 2048, 1, 0.51328),
+    # mosaicml/llm-foundry, scripts/train/benchmarking/README.md at commit 8c8dd48 (Apache-2.0).
+    mpt("125m", "a100", (32, 2), 141_737),
+    mpt("1b", "h100", (14, 1), 45_455),
 )
 
 # Of nanotron's rows: model, tensor-parallel size, GPUs. One data-parallel rank is simulated.

@@ -501,6 +501,7 @@ struct CountedWork {
   std::vector<std::tuple<std::string, std::int64_t, std::int64_t>> calls;
   std::vector<std::tuple<std::string, std::int64_t>> functions;
   std::int64_t elsewhere_ns = {};
+  std::vector<std::tuple<std::int64_t, std::string, std::int64_t>> stacks;
 
   template <class Each>
   void each(Each&& one) const {
@@ -509,6 +510,7 @@ struct CountedWork {
     one("calls", calls);
     one("functions", functions);
     one("elsewhere_ns", elsewhere_ns);
+    one("stacks", stacks);
   }
 };
 

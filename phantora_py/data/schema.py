@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from phantora_py.data.rows import BATCH_SOURCES
+from phantora_py.data.stacks import check_stacks
 from phantora_py.data.told import check_fold
 from sim_server.cpu import CALLS, WORKS
 from sim_server.files.schema import (
@@ -387,7 +388,8 @@ _WITHOUT_RANKS: Mapping[str, Check] = {
                     **dict.fromkeys(("works", "calls"), mapping(_CHARGED)),
                     "functions": rows(row(printable, _time_ns)),
                     "elsewhere_ns": _time_ns,
-                }
+                },
+                {"stacks": check_stacks},
             ),
             "samples": rows(_SAMPLE),
         },

@@ -181,7 +181,7 @@ SECTIONS = (
     Section(lambda run: modules.lines(run["modules"]), modules.PAGE),
     Section(page=timeline.PAGE),
     Section(lambda run: path.lines(run["critical_path"]), path.PAGE),
-    Section(lambda run: host_work.lines(run["host_work"])),
+    Section(lambda run: host_work.lines(run["host_work"]), host_work.PAGE),
     Section(lambda run: memory.lines(run["memory"], run)),
     Section(lambda run: module_memory.lines(run["module_memory"])),
     Section(lambda run: trade.lines(run["trade"]), trade.PAGE),

@@ -30,6 +30,7 @@ class HostGapLog:
         self._works = {work: [0, 0] for work in WORKS}
         self._calls = {call: [0, 0] for call in CALLS}
         self._functions: Counter[str] = Counter()
+        self._stacks: Counter[tuple[str, ...]] = Counter()
         self._elsewhere_ns = 0
         self._samples: list[dict[str, Any]] = []
 
@@ -64,6 +65,7 @@ class HostGapLog:
                 mine[name][0] += times
                 mine[name][1] += charged_ns
         self._functions.update(dict(totals["functions"]))
+        self._stacks.update(by_stack(totals["stacks"]))
         self._elsewhere_ns += totals["elsewhere_ns"]
 
     def add_sample(self, rank: int, sample: Mapping[str, Any]) -> None:
@@ -92,9 +94,32 @@ class HostGapLog:
                 "calls": _totals(self._calls),
                 "functions": functions[:_FUNCTIONS],
                 "elsewhere_ns": self._elsewhere_ns,
+                "stacks": as_tree(self._stacks),
             },
             "samples": sorted(self._samples, key=lambda one: one["rank"]),
         }
+
+
+def by_stack(tree: Iterable[tuple[int, str, int]]) -> dict[tuple[str, ...], int]:
+    """`tree`: each with its caller's place from 1 on, or 0, its name, and what it was charged
+    itself. Returns that by names, outermost first.
+    """
+    stacks: list[tuple[str, ...]] = [()]
+    charged_ns: Counter[tuple[str, ...]] = Counter()
+    for caller, name, own_ns in tree:
+        stacks.append((*stacks[caller], name))
+        charged_ns[stacks[-1]] += own_ns
+    return dict(charged_ns)
+
+
+def as_tree(stacks: Mapping[tuple[str, ...], int]) -> list[tuple[int, str, int]]:
+    """What `by_stack` takes: each below its caller, which comes before it."""
+    places: dict[tuple[str, ...], int] = {(): 0}
+    tree = []
+    for stack in sorted(stacks):
+        tree.append((places[stack[:-1]], stack[-1], stacks[stack]))
+        places[stack] = len(tree)
+    return tree
 
 
 def _totals(totals: Mapping[str, list[int]]) -> dict[str, dict[str, int]]:

@@ -388,6 +388,11 @@ class CountedWork(TypedDict):
         list[tuple[str, Count]], "Python function, nanoseconds that were charged while it ran"
     ]
     elsewhere_ns: Annotated[Count, "charged on threads that ran none"]
+    stacks: Annotated[
+        list[tuple[Count, str, Count]],
+        "functions below those that called them: the caller's place in this list from 1 on, or 0; "
+        "function; nanoseconds that were charged while it was the innermost",
+    ]
 
 
 class HostSample(TypedDict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,14 @@ def test_hooks_reach_further_than_short_runs_tell(tmp_path: Path) -> None:
     assert found.hooks_s == pytest.approx(2.52)
     assert found.holds(2.5)
     assert not found.holds(2.6)
+
+
+def test_rows_of_devices_are_compared_with_each_other(tmp_path: Path) -> None:
+    """They say nothing of how right host time is, but whether it matters where it should not."""
+    path = tmp_path / "kept"
+    kept(path, "", (0.12, 0.11, 0.15))
+    row = replace(ROW, is_device_bound=True)
+    lines = list(table([row], Runs(path, no_new=True)))
+    assert "| family | row | 100 | 120 | 1.20 |" in lines[2]
+    assert not any("in the median" in line for line in lines)
+    assert "differs from `fixed` by +0.0% at most" in lines[-2]

@@ -63,6 +63,11 @@ def make_file(path: Path) -> None:
                 source: {"calls": 1, "charged_ns": 5}
                 for source in ("signature", "family", "call", "fixed")
             },
+            "counted": {
+                **{"works": {"frame": {"times": 1, "charged_ns": 5}}, "calls": {}},
+                **{"functions": [["a.py:1 f", 5]], "elsewhere_ns": 0},
+                "stacks": [[0, "a.py:9 g", 0], [1, "a.py:1 f", 5]],
+            },
         },
         "host_tensors.json": {
             "skipped": [{"rank": 0, "site": "a:1", "what": "random", "bytes": 9, "operations": 1}],

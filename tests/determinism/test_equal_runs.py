@@ -39,6 +39,25 @@ for _ in range(3):
 torch.cuda.synchronize()
 """
 
+# What may be imported or not, and be there or not, when it begins: Dynamo, which wraps
+# `manual_seed`, subclasses that an abstract class asks, variables of the environment, a directory.
+SURROUNDED = """\
+import collections.abc, os, sys
+import torch
+device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+sums = torch.zeros(8, device=device)
+torch.manual_seed(0)
+sums.add_(1)
+class Own: pass
+isinstance(Own(), collections.abc.Iterable)
+sums.add_(1)
+dict(os.environ)
+sums.add_(1)
+os.makedirs(os.path.join(sys.argv[1], "a", "b"), exist_ok=True)
+sums.add_(1)
+torch.cuda.synchronize()
+"""
+
 
 @dataclass(frozen=True)
 class Variation:
@@ -179,3 +198,19 @@ def test_counts_are_the_same_whenever_garbage_is_collected(tmp_path: Path) -> No
         assert one.exit_code == 0, one.errors
         same = one.summary["digest"] == done[0].summary["digest"]
         assert same, "\n".join(map(str, differences(done[0].path, one.path)))
+
+
+def test_counts_leave_out_what_was_there_before(tmp_path: Path) -> None:
+    """Forked ranks have imported more, a second run finds the files of the first."""
+    program = tmp_path / "program.py"
+    program.write_text(SURROUNDED)
+    runs = Phantora(tmp_path)
+    options = ["--ranks", "2", "--host-time", "counted"]
+    arguments: list[str | Path] = [program, tmp_path / "made"]
+    first = runs.run(options, arguments)
+    other = runs.run([*options, "--no-zygote"], arguments, {"ONE_MORE": "1"})
+    runs.close()
+    for one in (first, other):
+        assert one.exit_code == 0, one.errors
+    same = other.summary["digest"] == first.summary["digest"]
+    assert same, "\n".join(map(str, differences(first.path, other.path)))

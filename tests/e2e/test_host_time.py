@@ -143,6 +143,14 @@ def test_counted_launches_cost_what_the_processor_takes(phantora: Phantora, tmp_
     assert works["dispatch"]["times"] >= LAUNCHES * ITERATIONS
     assert works["frame"]["times"] > 0
     assert run.data.run["cpu"]["title"] == "of a test"
+    stacks = run.summary["host_work"]["stacks"]
+    assert [name.partition(":")[0] for name in stacks[0]["functions"]] == [str(PROGRAM[0])] * len(
+        stacks[0]["functions"]
+    )
+    counted_work = run.data.host_gaps["counted"]
+    charged = sum(one["charged_ns"] for one in (*works.values(), *counted_work["calls"].values()))
+    told = sum(own_ns for _, _, own_ns in counted_work["stacks"]) + counted_work["elsewhere_ns"]
+    assert told == pytest.approx(charged, abs=len(works) + len(counted_work["calls"]))
     shares = [one["share"] for one in run.summary["host_work"]["functions"]]
     assert "tiny_kernels.py" in run.summary["host_work"]["functions"][0]["function"]
     assert shares[0] > 0.9

@@ -37,13 +37,17 @@ struct RuleOf {
   Rule rule;
 };
 
-// A dictionary compares keys whose hashes collide, which depends on addresses and on the hash seed. What dies with the last
-// reference to it dies on whatever thread had that. Imports differ from
-// run to run by what is compiled already and what the forked parent has imported; messages, paths and stack traces by
-// where and how the rank was started; compilers, by what is in their caches; waits, by how far others are.
+// A dictionary compares keys whose hashes collide, which depends on addresses and on the hash seed. An abstract class asks
+// all its subclasses, of which there are more when more is imported. What dies with the last reference to it dies on
+// whatever thread had that. Imports differ from run to run by what is compiled already and what the forked parent has
+// imported; messages and stack traces by where and how the rank was started; work with files, by what was there before;
+// with the environment, which is a mapping, by how many variables it has; compilers, by what is in their caches; waits, by
+// how far others are.
 // docs/decisions/host-time.md says what that leaves out.
 constexpr RuleOf kRules[] = {
     {"", "__eq__", Rule::LeftOut},
+    {"<frozen abc>", "__subclasscheck__", Rule::LeftOut},
+    {"/abc.py", "__subclasscheck__", Rule::LeftOut},
     {"", "__del__", Rule::LeftOut},
     {"/_weakrefset.py", "_remove", Rule::LeftOut},
     {"/weakref.py", "remove", Rule::LeftOut},
@@ -54,7 +58,15 @@ constexpr RuleOf kRules[] = {
     {"<frozen importlib", nullptr, Rule::LeftOut},
     {"<frozen zipimport", nullptr, Rule::LeftOut},
     {"/importlib/", nullptr, Rule::LeftOut},
+    {"<frozen _collections_abc>", nullptr, Rule::NotItself},
+    {"/_collections_abc.py", nullptr, Rule::NotItself},
+    {"<frozen os>", nullptr, Rule::LeftOut},
+    {"/os.py", nullptr, Rule::LeftOut},
     {"posixpath", nullptr, Rule::LeftOut},
+    {"genericpath", nullptr, Rule::LeftOut},
+    {"/pathlib", nullptr, Rule::LeftOut},
+    {"/shutil.py", nullptr, Rule::LeftOut},
+    {"/tempfile.py", nullptr, Rule::LeftOut},
     {"/linecache.py", nullptr, Rule::LeftOut},
     {"/logging/", nullptr, Rule::LeftOut},
     {"/torch/_logging/", nullptr, Rule::LeftOut},
@@ -74,6 +86,10 @@ constexpr RuleOf kRules[] = {
     {"/torch/utils/data/dataloader.py", "_try_get_data", Rule::LeftOut},
     {"/torch/utils/data/dataloader.py", "_create_warning_msg", Rule::LeftOut},  // of a machine with few processors
     {"/torch/_dynamo/trace_rules.py", "clear_lru_cache", Rule::LeftOut},  // if that is imported
+    {"/torch/_compile.py", "inner", Rule::NotItself},  // around torch.manual_seed, if Dynamo is imported
+    {"/torch/_dynamo/decorators.py", nullptr, Rule::LeftOut},
+    {"/torch/_dynamo/eval_frame.py", nullptr, Rule::NotItself},
+    {"/torch/compiler/__init__.py", "is_exporting", Rule::LeftOut},
     {"/torch/_dynamo/convert_frame.py", nullptr, Rule::LeftOut},
     {"/torch/_inductor/async_compile.py", nullptr, Rule::LeftOut},
     {"/torch/_inductor/codecache.py", nullptr, Rule::LeftOut},
@@ -213,10 +229,10 @@ Object* evaluate(void* thread, void* frame, int throws) {
   if (code->is_module) begin_with(*code);
   count(Work::Frame);
   count(Work::Instruction, code->instructions);
-  CountedFunction* const caller = thread_work.function;
-  thread_work.function = code;
+  OpenCall call{.function = code, .caller = thread_work.call};
+  thread_work.call = &call;
   Object* const result = next_evaluate(thread, frame, throws);
-  thread_work.function = caller;
+  thread_work.call = call.caller;
   return result;
 }
 

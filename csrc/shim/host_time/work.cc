@@ -8,6 +8,7 @@
 #include "shim/channel/rank.h"
 #include "shim/core/config.h"
 #include "shim/core/json.h"
+#include "shim/host_time/call_tree.h"
 
 namespace ph {
 
@@ -24,7 +25,6 @@ thread_local std::uint64_t remainder_ps = 0;  // of what was charged, less than 
 std::array<std::atomic<std::uint64_t>, kWorks> counted{};
 std::array<std::atomic<std::uint64_t>, kHostCosts> calls{};
 std::atomic<CountedFunction*> functions{nullptr};
-CountedFunction no_function;  // threads without Python: autograd's
 
 using Told = std::tuple<std::string, std::int64_t, std::int64_t>;
 
@@ -79,8 +79,9 @@ Nanoseconds take_counted_ns(HostCost cost) noexcept {
   }
   remainder_ps = spent_ps % kPicoPerNano;
   const auto spent_ns = static_cast<Nanoseconds>(spent_ps / kPicoPerNano);
-  CountedFunction* const function = thread_work.function != nullptr ? thread_work.function : &no_function;
-  function->charged_ns.fetch_add(spent_ns, std::memory_order_relaxed);
+  if (thread_work.call != nullptr)
+    thread_work.call->function->charged_ns.fetch_add(spent_ns, std::memory_order_relaxed);
+  charge_call_node(thread_work.call, spent_ns);
   return spent_ns;
 }
 
@@ -90,7 +91,8 @@ void emit_counted_work() {
   for (std::size_t i = 0; i < kWorks; ++i) work.works.push_back(told(kWorkNames[i], counted[i].load(), c.work_ps[i]));
   for (std::size_t i = 0; i < calls.size(); ++i)
     work.calls.push_back(told(kHostCostNames[i], calls[i].load(), c.call_ps[i]));
-  work.elsewhere_ns = no_function.charged_ns.load();
+  work.elsewhere_ns = charged_without_function();
+  work.stacks = told_stacks();
 
   std::vector<const CountedFunction*> sorted;
   for (const CountedFunction* one = functions.load(std::memory_order_acquire); one != nullptr; one = one->next) {

@@ -26,9 +26,18 @@ struct CountedFunction {
   CountedFunction* next = nullptr;
 };
 
+struct CallNode;
+
+// A call of a function that goes on, within those of its thread.
+struct OpenCall {
+  CountedFunction* function;
+  OpenCall* caller;
+  CallNode* node = nullptr;  // found when it is first charged
+};
+
 struct ThreadWork {
   WorkCounts open{};
-  CountedFunction* function = nullptr;  // the innermost that is counted
+  OpenCall* call = nullptr;  // the innermost that is counted
   std::uint32_t left_out = 0;  // within so many things that do not count, our own code among them
 };
 

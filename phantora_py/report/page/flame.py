@@ -29,10 +29,10 @@ class Box:
     """Without."""
 
 
-def boxes(values: Mapping[tuple[str, ...], float]) -> list[list[Box]]:
+def boxes(values: Mapping[tuple[str, ...], float], separator: str = ".") -> list[list[Box]]:
     """Levels of a tree from the top, each from left to right. `values`: by path, each without
-    what is below it. Siblings keep the order in which the paths come; what a node does itself is
-    the empty space right below it.
+    what is below it; `separator`: between its parts. Siblings keep the order in which the paths
+    come; what a node does itself is the empty space right below it.
     """
     whole = sum(values.values())
     totals: dict[tuple[str, ...], float] = defaultdict(float)
@@ -48,7 +48,7 @@ def boxes(values: Mapping[tuple[str, ...], float]) -> list[list[Box]]:
         free[path] = left
         if width >= _NARROWEST:
             box = Box(
-                *(path[-1], ".".join(path[1:]) or path[0], path, path[0]),
+                *(path[-1], separator.join(path[1:]) or path[0], path, path[0]),
                 *(left, width, totals[path], values.get(path, 0.0)),
             )
             levels[len(path) - 1].append(box)
