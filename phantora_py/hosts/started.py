@@ -8,12 +8,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from phantora_py.agent.parts import Outcome
 from phantora_py.hosts.job import Job
 from phantora_py.launch.module import module_command
 from phantora_py.launch.shares import Hosts, Share
-from sim_server.errors import InternalError, PhantoraError, RankFailed, UsageError
+from sim_server.errors import Deadlock, InternalError, PhantoraError, RankFailed, UsageError
 
 # An agent ends when it has stopped its ranks, at the latest soon after its standard input (assumed:
 # what that takes, with its run directory).
@@ -58,8 +59,7 @@ class _Started:
             return UsageError(why)
         report = _report(self._told.read_text(errors="replace"))
         if report is not None:
-            kind = UsageError if report["exit_code"] == UsageError.exit_code else InternalError
-            return kind(f"Host {self.host}: {report['message']}")
+            return _error_of(report, f"Host {self.host}: {report['message']}")
         words = "\n  ".join(said.splitlines()[-_SHOWN_LINES:]) or "it said nothing."
         return InternalError(f"The agent of host {self.host} ended with status {status}: {words}")
 
@@ -126,12 +126,20 @@ class StartedHosts:
                 print(f"phantora: the agent of host {started.host} was killed.", file=sys.stderr)
 
 
+def _error_of(report: Mapping[str, Any], message: str) -> PhantoraError:
+    """The error behind an agent's report; one of ours if it is of no kind that an agent finds."""
+    kinds = {kind.exit_code: kind for kind in (UsageError, Deadlock)}
+    return kinds.get(report["exit_code"], InternalError)(message)
+
+
 def _is_cause(error: PhantoraError) -> bool:
-    """Whether a rank that failed did so because its agent had to stop."""
-    return isinstance(error, UsageError)
+    """Whether a rank that failed did so because its agent had to stop: the host lacked something,
+    or the ranks made no progress for as long as --stall-limit says.
+    """
+    return isinstance(error, UsageError | Deadlock)
 
 
-def _report(told: str) -> Mapping[str, object] | None:
+def _report(told: str) -> Mapping[str, Any] | None:
     """What an agent says last on its standard output, see `phantora_py.cli.agent`."""
     try:
         report = json.loads(told.splitlines()[-1])

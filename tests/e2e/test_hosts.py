@@ -81,6 +81,15 @@ def test_a_rank_of_another_host_fails(
     assert run.data.run["exit_code"] == exit_code
 
 
+def test_a_rank_of_another_host_makes_no_progress(failing_phantora: Phantora) -> None:
+    """As here: the run ends by --stall-limit, not by the ranks that were stopped for it."""
+    run = on_hosts(failing_phantora, [*NODES, "--stall-limit", "3"], [FAILING, "loop"])
+    assert run.exit_code == 5, run.errors
+    assert "rank 1 is running without a GPU call" in run.errors
+    assert "That is the --stall-limit." in run.errors
+    assert run.data.run["exit_code"] == 5
+
+
 def test_interrupted(failing_phantora: Phantora) -> None:
     """All hosts stop, and the data until then is kept."""
     process, path = failing_phantora.start([*HOSTS, *NODES], [FAILING, "never"], FAR)
