@@ -14,7 +14,7 @@ from phantora_py.agent.parts import Outcome
 from phantora_py.agent.printed import Printed
 from phantora_py.agent.simulation import Simulation
 from phantora_py.agent.states import RankState
-from phantora_py.hosts.job import Job, versions_of
+from phantora_py.hosts.job import Job, adopt, versions_of
 from phantora_py.launch import rundir
 from phantora_py.launch.prepared import Prepared
 from phantora_py.runs.host import Host, Meeting, write_files
@@ -87,10 +87,7 @@ def run_share(job: Job, lifeline: TextIO) -> tuple[Outcome, bool]:
 
 
 def _prepare(job: Job) -> Prepared:
-    os.environ.update(job.environment)
-    for name in os.environ.keys() - job.environment.keys():
-        if name.startswith(("NCCL_", "TORCH", "PYTORCH", "CUDA_")):
-            del os.environ[name]
+    adopt(job.environment, os.environ)
     try:
         os.chdir(job.directory)
     except OSError as error:
