@@ -449,7 +449,7 @@ class HostAgent:
     def _finish(self) -> None:
         self._forward(0)
         if self._others is not None:
-            self._others.close()
+            self._others.close(self._memory.to_dict())
         self._simulation.send(wire.FromAgent(finish=wire.Finish()))
         # The server waits for our goodbye, and we for the end of its data.
         while not self._has_all_data and (message := self._simulation.next_message()) is not None:
@@ -457,6 +457,8 @@ class HostAgent:
         if self._outcome.exit_code == 0 and self._keeps_data and not self._has_all_data:
             self._simulation.check_orderly_end()
             raise InternalError("sim_server ended before it had sent all of the run's data")
+        if self._others is not None:
+            self._others.check_kept()
 
 
 def is_background(cells: bytes) -> bool:

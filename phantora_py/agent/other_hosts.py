@@ -3,19 +3,26 @@
 See sim_server/access/hosts.py for what is made of the proofs of all hosts.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from phantora_py.agent.idle import StillWatch
+from phantora_py.agent.kept_files import KeptFiles
 from phantora_py.agent.printed import Printed
 from phantora_py.agent.relay import Relay
 
 
 class OtherHosts:
-    """Between the loop of the agent and what is carried. `printed`: sends what the ranks of this
-    host print to the one that keeps the data file; None if that is this one.
+    """Between the loop of the agent and what is carried. `printed` and `kept`: send what the ranks
+    of this host print and leave to the one that keeps the data file; None if that is this one.
     """
 
-    def __init__(self, relay: Relay, printed: Printed | None = None) -> None:
+    def __init__(
+        self, relay: Relay, printed: Printed | None = None, kept: KeptFiles | None = None
+    ) -> None:
         self._relay = relay
         self._printed = printed
+        self._kept = kept
         self._waits = False
         self._stirs = 0
         self._seen = 0
@@ -50,7 +57,12 @@ class OtherHosts:
             self._relay.check_server()
             self._printed.check()
 
-    def close(self) -> None:
+    def check_kept(self) -> None:
+        self._relay.check()
+
+    def close(self, host_memory: Mapping[str, Any]) -> None:
         if self._printed is not None:
             self._printed.close()
+        if self._kept is not None:
+            self._kept.send(host_memory)
         self._relay.close()

@@ -1,6 +1,6 @@
 """What the loop of the host agent needs of others, and what it returns."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -41,6 +41,9 @@ class Memory(Protocol):
     def oom_killed(self) -> bool:
         """Whether the kernel has killed a process for lack of memory since the run began."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """The `host_memory` entry of run.json."""
+
 
 class OtherHosts(Protocol):
     """What goes to other hosts and comes from there; `phantora_py.agent.other_hosts.OtherHosts`
@@ -62,8 +65,20 @@ class OtherHosts(Protocol):
     def check(self) -> None:
         """Raises: what keeps the others from being heard."""
 
-    def close(self) -> None:
-        """The ranks of this host have ended. Sends the last that is to be sent."""
+    def close(self, host_memory: Mapping[str, Any]) -> None:
+        """The ranks of this host have ended. Sends the last that is to be sent, with what they took
+        of the machine. Raises: UsageError if it cannot be read.
+        """
+
+    def check_kept(self) -> None:
+        """Raises: UsageError if something of the others that was to be kept is not."""
+
+
+class Sender(Protocol):
+    """The connection to the server; `phantora_py.agent.simulation.Simulation` provides it."""
+
+    def send(self, message: wire.FromAgent) -> None:
+        """Sends in the background, in order."""
 
 
 class Watcher(Protocol):
@@ -88,7 +103,8 @@ class Outcome:
 
     `failed_rank`: the first rank that failed, if one did. `tables`: of the deadlock report, JSON.
     `host_memory`: what the run took of the machine, `steady`: how its iteration time settled and so
-    ended it, `unsimulated`: processes that are no ranks and used a GPU; see docs/data-file.md.
+    ended it, `unsimulated`: processes that are no ranks and used a GPU, `hosts`: what it took of
+    each of several hosts; see docs/data-file.md.
     """
 
     exit_code: int = 0
@@ -98,3 +114,4 @@ class Outcome:
     host_memory: dict[str, Any] | None = None
     steady: dict[str, int] | None = None
     unsimulated: list[dict[str, int]] = field(default_factory=list)
+    hosts: list[dict[str, Any]] | None = None

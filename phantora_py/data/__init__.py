@@ -39,16 +39,8 @@ OF_TRACES = "trace"
 """The host time of what was simulated from execution traces, which tell nothing of memory."""
 
 END_KEYS = (
-    "exit_code",
-    "failed_rank",
-    "message",
-    "deadlock",
-    "wall",
-    "host_memory",
-    "steady",
-    "unsimulated",
-    "digest",
-    "resimulation",
+    *("exit_code", "failed_rank", "message", "deadlock", "wall", "host_memory", "hosts", "steady"),
+    *("unsimulated", "digest", "resimulation"),
 )
 """What only run.json has: start.json is without."""
 

@@ -101,6 +101,16 @@ def _run(ends: bool) -> Check:
         "cpu": optional(_CPU),
         "deadlock": rows(_DEADLOCK_TABLE),
         "host_memory": optional(_HOST_MEMORY),
+        "hosts": rows(
+            record(
+                {
+                    "host": text,
+                    "ranks": text,
+                    "core_seconds": _seconds,
+                    "total_bytes": _size_bytes,
+                }
+            )
+        ),
         "steady": optional(record({"iterations": _count}, {"median_ns": _time_ns})),
         "unsimulated": rows(_UNSIMULATED),
         "own_ranks": flag,

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ from phantora_py.agent.parts import Outcome
 from phantora_py.hosts.job import Job
 from phantora_py.launch.module import module_command
 from phantora_py.launch.shares import Hosts, Share
+from phantora_py.machine.process_tree import cpu_s
 from sim_server.errors import Deadlock, InternalError, PhantoraError, RankFailed, UsageError
 
 # An agent ends when it has stopped its ranks, at the latest soon after its standard input (assumed:
@@ -30,6 +32,8 @@ class _Started:
 
     def __init__(self, hosts: Hosts, share: Share, job: Job, directory: Path) -> None:
         self.host = share.host
+        self.used_s = 0.0
+        """CPU time on this host."""
         self._engine = hosts.engine
         self._said = directory / f"agent-{share.index}.stderr"
         self._told = directory / f"agent-{share.index}.stdout"
@@ -48,9 +52,16 @@ class _Started:
             self.process.stdin.write(replace(job, share=share).to_json().encode() + b"\n")
             self.process.stdin.flush()
 
+    def poll(self) -> int | None:
+        """Its status once it has ended."""
+        process, flags = self.process, os.WEXITED | os.WNOHANG | os.WNOWAIT
+        if process.returncode is None and os.waitid(os.P_PID, process.pid, flags) is not None:
+            self.used_s = cpu_s(process.pid)
+        return process.poll()
+
     def error(self) -> PhantoraError | None:
         """Why it has ended, if it did so for a reason of its own."""
-        status = self.process.poll()
+        status = self.poll()
         if not status:
             return None
         said = self._said.read_text(errors="replace")
@@ -108,19 +119,24 @@ class StartedHosts:
                 error = started.error()
                 if error is not None and (outcome.failed_rank is None or _is_cause(error)):
                     return replace(outcome, exit_code=error.exit_code, message=str(error))
-            if all(started.process.poll() is not None for started in self._started):
+            if all(started.poll() is not None for started in self._started):
                 break
             time.sleep(_PAUSE_S)
         return outcome
+
+    @property
+    def used_s(self) -> float:
+        """CPU time on this host of those that have ended: an agent may run on this one."""
+        return sum(started.used_s for started in self._started)
 
     def _end(self) -> None:
         deadline_s = time.monotonic() + _END_LIMIT_S
         for started in self._started:
             started.close()
         for started in self._started:
-            try:
-                started.process.wait(max(deadline_s - time.monotonic(), 0.0))
-            except subprocess.TimeoutExpired:
+            while started.poll() is None and time.monotonic() < deadline_s:
+                time.sleep(_PAUSE_S)
+            if started.poll() is None:
                 started.process.kill()
                 started.process.wait()
                 print(f"phantora: the agent of host {started.host} was killed.", file=sys.stderr)

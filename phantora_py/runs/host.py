@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from phantora_py.agent.agent import HostAgent
 from phantora_py.agent.datafile import DataSink
+from phantora_py.agent.kept_files import KeptFiles
 from phantora_py.agent.memory import MemoryWatch
 from phantora_py.agent.other_hosts import OtherHosts
 from phantora_py.agent.output import RankOutput
@@ -120,7 +121,11 @@ class Host:
         relay = Relay(simulation, self._directory.path, processes.cable, neighbours, note)
         self._stack.enter_context(relay)
         simulation.deliver_parcels(relay.take)
-        return OtherHosts(relay, output if isinstance(output, Printed) else None)
+        if not isinstance(output, Printed):
+            return OtherHosts(relay)
+        share, run_dir = prepared.share, self._directory.path
+        kept = KeptFiles(simulation, run_dir, share.ranks, share.host, share.index)
+        return OtherHosts(relay, output, kept)
 
 
 def _start_ranks(
@@ -130,7 +135,8 @@ def _start_ranks(
     if launch is not None and launch.own_ranks:
         processes.start(0)
         return OwnRanks(processes, channels, prepared.layout.ranks)
-    if prepared.options.script is not None:
+    is_first = prepared.share is None or prepared.share.index == 0
+    if prepared.options.script is not None and is_first:  # which is where the script runs
         processes.beside = Beside(prepared.options.script, frozenset())
     for rank in prepared.local_ranks:
         processes.start(rank)
