@@ -317,7 +317,7 @@ class HostAgent:
         aside = [rank for rank in sorted(found) if self._channels.set_aside(rank)]
         self._aside.update(aside)
         if others is not None:
-            self._tell_others(others, aside, still, proven)
+            self._tell_others(others, aside, still, proven, guess=is_thorough)
         elif aside:
             message = wire.RanksAside(
                 ranks=aside,
@@ -334,10 +334,16 @@ class HostAgent:
             self._look_at_all_at_s = now_s + _LOOK_AT_ALL_INTERVAL_S
 
     def _tell_others(
-        self, others: OtherHosts, aside: list[int], still: set[int], proven: list[int]
+        self,
+        others: OtherHosts,
+        aside: list[int],
+        still: set[int],
+        proven: list[int],
+        guess: bool,
     ) -> None:
         """Who is asleep if nothing is on its way between hosts, which the server finds out; and who
-        seems to be. They hold up the simulation until it says that they do not.
+        seems to be. They hold up the simulation until it says that they do not. `guess`: this host
+        has not been proven to be quiet for so long that it is taken to be.
         """
         guessed = [rank for rank in aside if rank not in still]
         if guessed:
@@ -347,7 +353,7 @@ class HostAgent:
                 await_values=filter(self._channels.awaits_values, guessed),
             )
             self._simulation.send(wire.FromAgent(ranks_aside=message))
-        delivered = others.proof(self._still)
+        delivered = others.proof(self._still, guess)
         if delivered is not None:
             asleep = [rank for rank in aside if rank in still]
             message = wire.RanksAside(

@@ -59,8 +59,10 @@ class OtherHosts(Protocol):
     def look(self, still: StillWatch) -> None:
         """The ranks are about to be looked at."""
 
-    def proof(self, still: StillWatch) -> int | None:
-        """How many parcels had been delivered before, if nothing has gone on since `look`."""
+    def proof(self, still: StillWatch, guess: bool) -> int | None:
+        """How many parcels had been delivered before, if nothing has gone on since `look`; `guess`:
+        or if nothing has been sent since.
+        """
 
     def check(self) -> None:
         """Raises: what keeps the others from being heard."""
