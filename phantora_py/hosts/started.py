@@ -110,7 +110,10 @@ class StartedHosts:
                 raise error
 
     def explain(self, outcome: Outcome) -> Outcome:
-        """The run's end, with what the agent of another host says if it was the cause."""
+        """The run's end: with the host of a rank that failed on another, and with what the agent of
+        a host says if that was the cause.
+        """
+        outcome = self._with_host(outcome)
         if outcome.exit_code not in {RankFailed.exit_code, InternalError.exit_code}:
             return outcome
         deadline_s = time.monotonic() + _REPORT_S
@@ -122,6 +125,15 @@ class StartedHosts:
             if all(started.poll() is not None for started in self._started):
                 break
             time.sleep(_PAUSE_S)
+        return outcome
+
+    def _with_host(self, outcome: Outcome) -> Outcome:
+        start = f"Rank {outcome.failed_rank} "
+        for share in self._hosts.shares[1:]:
+            if outcome.failed_rank in share.ranks and outcome.message.startswith(start):
+                rest = outcome.message.removeprefix(start)
+                where = f"Rank {outcome.failed_rank}, on host {share.host}, {rest}"
+                return replace(outcome, message=where)
         return outcome
 
     @property

@@ -1,5 +1,6 @@
 """One host's part in a run, from the files that its ranks find to their end."""
 
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -42,12 +43,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Meeting:
     """Where the agents of a run meet. `check` is called while this one waits for the others and may
-    raise; `limit_s`: how long it waits.
+    raise; `limit_s`: how long it waits, `reach_limit_s`: for the server.
     """
 
     endpoint: Endpoint
     check: Callable[[], None]
     limit_s: float
+    reach_limit_s: float = math.inf
 
 
 class Host:
@@ -80,7 +82,8 @@ class Host:
         simulation = Simulation(meeting.endpoint, channels)
         stack.callback(simulation.close)
         output = output_of(simulation)
-        simulation.join(_hello(prepared, directory), meeting.check, meeting.limit_s)
+        limits_s = meeting.limit_s, meeting.reach_limit_s
+        simulation.join(_hello(prepared, directory), meeting.check, *limits_s)
         processes = await_ready(processes, prepared, directory, stack, simulation.check_alive)
         others = self._reach_others(simulation, processes, output, watcher.note)
         started()

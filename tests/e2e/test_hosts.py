@@ -13,12 +13,15 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
+from certificates import make_authority, make_certificate
 from phantora_runs import EXAMPLES, PROGRAMS, Phantora, Run
 
+from phantora_py.data import RunData
 from phantora_py.isolation import probe
 
 pytestmark = [
@@ -113,7 +116,7 @@ def test_a_rank_of_another_host_fails(
     assert run.exit_code == exit_code, run.errors
     assert len(ours) == 1, run.errors
     if case == "raise":
-        start = "phantora: a rank failed: Rank 1 ended with exit code 1. It was the first to fail; "
+        start = "phantora: a rank failed: Rank 1, on host far, ended with exit code 1. It was the "
         assert ours[0].startswith(start)
         assert "ValueError: a bad batch" in run.data.run["message"]
     assert run.data.run["exit_code"] == exit_code
@@ -126,6 +129,36 @@ def test_a_rank_of_another_host_makes_no_progress(failing_phantora: Phantora) ->
     assert "rank 1 is running without a GPU call" in run.errors
     assert "That is the --stall-limit." in run.errors
     assert run.data.run["exit_code"] == 5
+
+
+def test_tls_between_hosts(phantora: Phantora, tmp_path: Path) -> None:
+    """All that goes over the link is TLS, and no process has the token on its command line."""
+    make_authority(tmp_path, "ours")
+    tls = make_certificate(tmp_path, "host", "ours")
+    heard = tmp_path / "heard"
+    options = ["--tls-cert", str(tls.cert), "--tls-key", str(tls.key), "--tls-ca", str(tls.ca)]
+    command: list[str | Path] = [EXAMPLES / "train_gpt_ddp.py", *SMALL]
+    environment = {**FAR, "FAR_HOST_HEARD": str(heard)}
+    process, path = phantora.start([*HOSTS, *NODES, *options], command, environment)
+    tokens, lines = set(), set()
+    with process:
+        below = psutil.Process(process.pid)
+        while process.poll() is None:
+            for one in below.children(recursive=True):
+                with suppress(psutil.Error, ValueError, OSError):
+                    words = one.cmdline()
+                    lines.add(" ".join(words))
+                    if "--token-file" in words:
+                        tokens.add(Path(words[words.index("--token-file") + 1]).read_text().strip())
+            time.sleep(0.2)
+    assert process.returncode == 0
+    assert RunData(path).run["exit_code"] == 0
+    (token,) = tokens
+    assert token
+    assert not any(token in line for line in lines)
+    assert any(line.endswith(" agent") for line in lines)
+    assert heard.read_bytes()[:2] == b"\x16\x03", "a record of TLS with a handshake"
+    assert token.encode() not in heard.read_bytes()
 
 
 def test_interrupted(failing_phantora: Phantora) -> None:
