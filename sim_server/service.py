@@ -55,6 +55,7 @@ LAST_STALLED_S = 0.032
 FAREWELL_S = 2.0
 # For what is still on its way when the run is over (assumed).
 _STOP_S = 5.0
+_STOP_AT_ONCE_S = 1.0  # of those that can be reached
 # After a failure agents stop their ranks, say Finish and take the rest of the data; an agent that
 # has not done so by then is not waited for (assumed enough).
 FINISH_LIMIT_S = 300.0
@@ -118,6 +119,8 @@ class Run:
         self._simulation: Simulation | None = None
         self._measuring: MeasuringTimer | None = None
         self._opened = ExitStack()
+        self.has_lost_agent = False
+        """One has gone without a word, and so does not take its leave."""
         self._has_ended = threading.Event()
         self._iterations = 0
         self._told_s = 0.0
@@ -142,6 +145,7 @@ class Run:
                 for link, message in self._take():
                     self._receive(link, message)
                 for link in silent(self._agents):
+                    self.has_lost_agent = True
                     self._leave(link)
                 if self._simulation is not None and not (self._exit_code or self._is_over):
                     self._advance(self._simulation)
@@ -453,8 +457,9 @@ def serve(endpoint: Endpoint, agents: int, offer: Offer) -> int:
             endpoint.bind(server)
             server.start()
             stack.callback(lambda: server.stop(grace_s).wait())
-        exit_code = Run(inbox, agents, offer).serve()
-        grace_s = _STOP_S
+        run = Run(inbox, agents, offer)
+        exit_code = run.serve()
+        grace_s = _STOP_AT_ONCE_S if run.has_lost_agent else _STOP_S
         return exit_code
 
 

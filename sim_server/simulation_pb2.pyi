@@ -155,18 +155,20 @@ class Parcels(_message.Message):
     def __init__(self, parcels: _Optional[_Iterable[_Union[Parcel, _Mapping]]] = ...) -> None: ...
 
 class Parcel(_message.Message):
-    __slots__ = ("rank", "packet", "values", "printed", "note")
+    __slots__ = ("rank", "packet", "values", "printed", "note", "kept")
     RANK_FIELD_NUMBER: _ClassVar[int]
     PACKET_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
     PRINTED_FIELD_NUMBER: _ClassVar[int]
     NOTE_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     rank: int
     packet: bytes
     values: bytes
     printed: Printed
     note: str
-    def __init__(self, rank: _Optional[int] = ..., packet: _Optional[bytes] = ..., values: _Optional[bytes] = ..., printed: _Optional[_Union[Printed, _Mapping]] = ..., note: _Optional[str] = ...) -> None: ...
+    kept: KeptFile
+    def __init__(self, rank: _Optional[int] = ..., packet: _Optional[bytes] = ..., values: _Optional[bytes] = ..., printed: _Optional[_Union[Printed, _Mapping]] = ..., note: _Optional[str] = ..., kept: _Optional[_Union[KeptFile, _Mapping]] = ...) -> None: ...
 
 class Printed(_message.Message):
     __slots__ = ("stream", "text")
@@ -175,6 +177,14 @@ class Printed(_message.Message):
     stream: str
     text: bytes
     def __init__(self, stream: _Optional[str] = ..., text: _Optional[bytes] = ...) -> None: ...
+
+class KeptFile(_message.Message):
+    __slots__ = ("name", "content")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    content: bytes
+    def __init__(self, name: _Optional[str] = ..., content: _Optional[bytes] = ...) -> None: ...
 
 class RankExited(_message.Message):
     __slots__ = ("rank", "status")

@@ -5,7 +5,6 @@ watches the rank processes: the first that fails ends the run, and one that wait
 simulation waits for it is set aside.
 """
 
-import signal
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,6 +13,7 @@ from phantora_py.agent.by_machine import ByMachine
 from phantora_py.agent.channels import Channels
 from phantora_py.agent.children import ChildWatch
 from phantora_py.agent.datafile import DataSink
+from phantora_py.agent.ends import describe_end
 from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch, is_proven_still
 from phantora_py.agent.own_ranks import OwnRanks
 from phantora_py.agent.parts import Memory, OtherHosts, Outcome, Output, Watcher
@@ -143,8 +143,7 @@ class HostAgent:
         for rank, status in self._processes.take_ended():
             self._on_end(rank, status)
         self._finish()
-        by_machine = self._by_machine.rows(self._children.slept_s)
-        outcome = replace(self._outcome, by_machine=by_machine)
+        outcome = replace(self._outcome, by_machine=self._rows_by_machine())
         if outcome.exit_code != RankFailed.exit_code:
             return outcome
         if outcome.failed_rank is not None and outcome.failed_rank not in self._ranks:
@@ -321,7 +320,7 @@ class HostAgent:
         self._aside.update(aside)
         self._by_machine.guessed([rank for rank in aside if rank not in still])
         if others is not None:
-            self._tell_others(others, aside, still, proven)
+            self._tell_others(others, aside, still, proven, guess=is_thorough)
         elif aside:
             message = wire.RanksAside(
                 ranks=aside,
@@ -338,10 +337,16 @@ class HostAgent:
             self._look_at_all_at_s = now_s + _LOOK_AT_ALL_INTERVAL_S
 
     def _tell_others(
-        self, others: OtherHosts, aside: list[int], still: set[int], proven: list[int]
+        self,
+        others: OtherHosts,
+        aside: list[int],
+        still: set[int],
+        proven: list[int],
+        guess: bool,
     ) -> None:
         """Who is asleep if nothing is on its way between hosts, which the server finds out; and who
-        seems to be. They hold up the simulation until it says that they do not.
+        seems to be. They hold up the simulation until it says that they do not. `guess`: this host
+        has not been proven to be quiet for so long that it is taken to be.
         """
         guessed = [rank for rank in aside if rank not in still]
         if guessed:
@@ -351,9 +356,10 @@ class HostAgent:
                 await_values=filter(self._channels.awaits_values, guessed),
             )
             self._simulation.send(wire.FromAgent(ranks_aside=message))
-        delivered = others.proof(self._still)
+        delivered = others.proof(self._still, guess)
         if delivered is not None:
             asleep = [rank for rank in aside if rank in still]
+            self._by_machine.guessed([] if self._still.is_quiet else asleep)
             message = wire.RanksAside(
                 ranks=asleep,
                 stirs=self._stirs,
@@ -452,10 +458,13 @@ class HostAgent:
         elif now_s > self._stop_at_s + _STOP_LIMIT_S:
             raise InternalError(f"Ranks {sorted(self._processes.pids)} do not end when killed")
 
+    def _rows_by_machine(self) -> list[dict[str, float]]:
+        return self._by_machine.rows(self._children.slept_s)
+
     def _finish(self) -> None:
         self._forward(0)
         if self._others is not None:
-            self._others.close()
+            self._others.close(self._memory.to_dict(), self._rows_by_machine())
         self._simulation.send(wire.FromAgent(finish=wire.Finish()))
         # The server waits for our goodbye, and we for the end of its data.
         while not self._has_all_data and (message := self._simulation.next_message()) is not None:
@@ -463,6 +472,8 @@ class HostAgent:
         if self._outcome.exit_code == 0 and self._keeps_data and not self._has_all_data:
             self._simulation.check_orderly_end()
             raise InternalError("sim_server ended before it had sent all of the run's data")
+        if self._others is not None:
+            self._others.check_kept()
 
 
 def is_background(cells: bytes) -> bool:
@@ -479,18 +490,3 @@ def only_takes_turns(cells: bytes) -> bool:
         kind == RecordKind.WAIT and what in {WaitKind.RESUME, WaitKind.OUTSIDE}
         for kind, what in zip(cells[::CELL_BYTES], cells[_ID_AT::CELL_BYTES], strict=True)
     )
-
-
-def describe_end(status: int, oom_killed: bool) -> str:
-    """How a process ended, as the second half of a sentence. `status`: exit code or minus the
-    signal. `oom_killed`: the kernel has killed some process meanwhile for lack of memory.
-    """
-    if status >= 0:
-        return f"ended with exit code {status}."
-    names = {one.value: one.name for one in signal.Signals}
-    reason = f"was killed by signal {-status} ({names.get(-status, 'real-time')})."
-    if -status == signal.SIGKILL and oom_killed:
-        reason += " The kernel has just killed a process for lack of memory (see dmesg)."
-    if -status == signal.SIGBUS:
-        reason += " Shared memory (/dev/shm) is full, or a file that it has mapped was cut short."
-    return reason

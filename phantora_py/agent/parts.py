@@ -1,6 +1,6 @@
 """What the loop of the host agent needs of others, and what it returns."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -41,6 +41,9 @@ class Memory(Protocol):
     def oom_killed(self) -> bool:
         """Whether the kernel has killed a process for lack of memory since the run began."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """The `host_memory` entry of run.json."""
+
 
 class OtherHosts(Protocol):
     """What goes to other hosts and comes from there; `phantora_py.agent.other_hosts.OtherHosts`
@@ -56,14 +59,30 @@ class OtherHosts(Protocol):
     def look(self, still: StillWatch) -> None:
         """The ranks are about to be looked at."""
 
-    def proof(self, still: StillWatch) -> int | None:
-        """How many parcels had been delivered before, if nothing has gone on since `look`."""
+    def proof(self, still: StillWatch, guess: bool) -> int | None:
+        """How many parcels had been delivered before, if nothing has gone on since `look`; `guess`:
+        or if nothing has been sent since.
+        """
 
     def check(self) -> None:
         """Raises: what keeps the others from being heard."""
 
-    def close(self) -> None:
-        """The ranks of this host have ended. Sends the last that is to be sent."""
+    def close(
+        self, host_memory: Mapping[str, Any], by_machine: Sequence[Mapping[str, float]]
+    ) -> None:
+        """The ranks of this host have ended. Sends the last that is to be sent, with what they took
+        of the machine, and what depended on it. Raises: UsageError if it cannot be read.
+        """
+
+    def check_kept(self) -> None:
+        """Raises: UsageError if something of the others that was to be kept is not."""
+
+
+class Sender(Protocol):
+    """The connection to the server; `phantora_py.agent.simulation.Simulation` provides it."""
+
+    def send(self, message: wire.FromAgent) -> None:
+        """Sends in the background, in order."""
 
 
 class Watcher(Protocol):
@@ -89,7 +108,7 @@ class Outcome:
     `failed_rank`: the first rank that failed, if one did. `tables`: of the deadlock report, JSON.
     `host_memory`: what the run took of the machine, `steady`: how its iteration time settled and so
     ended it, `unsimulated`: processes that are no ranks and used a GPU, `by_machine`: what depended
-    on this machine; see docs/data-file.md.
+    on the machine, `hosts`: what it took of each of several hosts; see docs/data-file.md.
     """
 
     exit_code: int = 0
@@ -100,3 +119,4 @@ class Outcome:
     steady: dict[str, int] | None = None
     unsimulated: list[dict[str, int]] = field(default_factory=list)
     by_machine: list[dict[str, float]] = field(default_factory=list)
+    hosts: list[dict[str, Any]] | None = None

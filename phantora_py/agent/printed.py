@@ -4,7 +4,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from phantora_py.agent.relay import Sender
+from phantora_py.agent.parts import Sender
 from phantora_py.launch.spool import Spool, Stream, spool_path
 from sim_server import simulation_pb2 as messages
 from sim_server.errors import UsageError

@@ -16,8 +16,9 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
+from phantora_py.agent.kept_files import keep
+from phantora_py.agent.parts import Sender
 from phantora_py.isolation import wire
 from sim_server import simulation_pb2 as messages
 from sim_server.access.hosts import SIGN_OF_LIFE_S, SILENCE_S
@@ -31,13 +32,6 @@ _DATAGRAM_BYTES = (64 << 10) + 1024
 _MESSAGE_BYTES = 1 << 20
 # After that the kernel has sent again what was lost (assumed: several of its least time-outs).
 _LOSS_S = 2.0
-
-
-class Sender(Protocol):
-    """The connection to the server; `phantora_py.agent.simulation.Simulation` provides it."""
-
-    def send(self, message: messages.FromAgent) -> None:
-        """Sends in the background, in order."""
 
 
 @dataclass(frozen=True)
@@ -121,11 +115,11 @@ class Relay:
                 thread.join()
 
     def check(self) -> None:
-        """Raises: UsageError if what ranks of other hosts print finds no room."""
+        """Raises: UsageError if what ranks of other hosts print or write finds no room."""
         if self._error is not None:
             raise UsageError(
-                f"What ranks of other hosts print cannot be kept in {self._run_dir}: "
-                f"{self._error.strerror}."
+                "What ranks of other hosts print or write cannot be kept in "
+                f"{self._run_dir}: {self._error.strerror}."
             )
 
     def check_server(self) -> None:
@@ -143,6 +137,8 @@ class Relay:
             match parcel.WhichOneof("content"):
                 case "printed":
                     self._keep(parcel.rank, parcel.printed)
+                case "kept":
+                    self._keep_file(parcel.rank, parcel.kept)
                 case "note":
                     self._note(parcel.note)
                 case _:
@@ -247,6 +243,12 @@ class Relay:
         try:
             with (self._run_dir / f"rank-{rank}.{printed.stream}").open("ab") as file:
                 file.write(printed.text)
+        except OSError as error:
+            self._error = error
+
+    def _keep_file(self, rank: int, kept: messages.KeptFile) -> None:
+        try:
+            keep(self._run_dir, rank, kept)
         except OSError as error:
             self._error = error
 

@@ -5,6 +5,7 @@ costs a rank that waits some ten microseconds. Everything else is the loop's bus
 """
 
 import json
+import math
 import queue
 import re
 import threading
@@ -50,6 +51,10 @@ def batches(records: Sequence[wire.RankRecords]) -> Iterator[wire.Batch]:
     yield batch
 
 
+class Unreachable(UsageError):  # noqa: N818 - says what was found
+    """There is no server, or no way to it."""
+
+
 class Simulation:
     """A joined simulation. Messages are taken in order; `ended` is set once no more will come."""
 
@@ -77,12 +82,18 @@ class Simulation:
         self._take_parcels: Callable[[wire.Parcels], None] = self._parcels.append
         self._parcels_lock = threading.Lock()
 
-    def join(self, hello: wire.Hello, check: Callable[[], None], limit_s: float) -> None:
+    def join(
+        self,
+        hello: wire.Hello,
+        check: Callable[[], None],
+        limit_s: float,
+        reach_limit_s: float = math.inf,
+    ) -> None:
         """Says hello as soon as the server is there, and waits for the welcome.
 
-        `check` is called now and then and may raise.
-        Raises: UsageError if no server answers within `limit_s` or the server refuses us, or the
-        error that the server had with the settings in `hello`.
+        `check` is called now and then and may raise. `reach_limit_s`: for the server to be there.
+        Raises: Unreachable if no server answers in these times, UsageError if the server refuses
+        us, or the error that the server had with the settings in `hello`.
         """
         self.send(wire.FromAgent(hello=hello))
         responses = self._attach(
@@ -90,7 +101,7 @@ class Simulation:
         )
         self._receiver = threading.Thread(target=self._receive, args=(responses,), daemon=True)
         self._receiver.start()
-        first = self._wait_for_first(check, limit_s)
+        first = self._wait_for_first(check, limit_s, reach_limit_s)
         if first is not None and first.HasField("failure"):
             raise error_of(first.failure)
         if first is None or not first.HasField("welcome"):
@@ -98,25 +109,36 @@ class Simulation:
                 f"The server at {self._address} refused us: {self._fault or 'no Welcome'}"
             )
 
-    def _wait_for_first(self, check: Callable[[], None], limit_s: float) -> wire.ToAgent | None:
-        deadline_s = time.monotonic() + limit_s
-        while time.monotonic() < deadline_s:
+    def _wait_for_first(
+        self, check: Callable[[], None], limit_s: float, reach_limit_s: float
+    ) -> wire.ToAgent | None:
+        began_s = time.monotonic()
+        reach_by_s = began_s + reach_limit_s
+        while time.monotonic() < began_s + limit_s:
             try:
                 return self._incoming.get(timeout=_CHECK_INTERVAL_S)
             except queue.Empty:
                 check()
-        raise UsageError(
-            f"No server answers at {self._address} (waited {limit_s:g} s): {self._obstacle()}"
-        )
+            if time.monotonic() >= reach_by_s:
+                reach_by_s = math.inf
+                if (obstacle := self._obstacle()) is not None:
+                    raise Unreachable(self._unreached(reach_limit_s, obstacle))
+        obstacle = self._obstacle()
+        if obstacle is None:
+            obstacle = "it is there and waits for other agents; its --agents says for how many."
+        raise Unreachable(self._unreached(limit_s, obstacle))
 
-    def _obstacle(self) -> str:
+    def _unreached(self, waited_s: float, obstacle: str) -> str:
+        return f"No server answers at {self._address} (waited {waited_s:g} s): {obstacle}"
+
+    def _obstacle(self) -> str | None:
         """What keeps a connection from being made, as gRPC says it: that of TLS, for one."""
         try:
             next(self._attach(iter(()), metadata=self._metadata, timeout=_OBSTACLE_LIMIT_S), None)
         except grpc.RpcError as error:
             if _code(error) != grpc.StatusCode.INVALID_ARGUMENT:
                 return f"{_details(error)}."
-        return "it is there and waits for other agents; its --agents says for how many."
+        return None
 
     def send(self, message: wire.FromAgent) -> None:
         """Sends in the background, in order."""

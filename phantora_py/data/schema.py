@@ -76,6 +76,7 @@ END_KEYS = (
     "deadlock",
     "wall",
     "host_memory",
+    "hosts",
     "steady",
     "unsimulated",
     "by_machine",
@@ -118,6 +119,16 @@ def _run(ends: bool) -> Check:
         "cpu": optional(_CPU),
         "deadlock": rows(_DEADLOCK_TABLE),
         "host_memory": optional(_HOST_MEMORY),
+        "hosts": rows(
+            record(
+                {
+                    "host": text,
+                    "ranks": text,
+                    "core_seconds": _seconds,
+                    "total_bytes": _size_bytes,
+                }
+            )
+        ),
         "steady": optional(record({"iterations": _count}, {"median_ns": _time_ns})),
         "unsimulated": rows(_UNSIMULATED),
         "by_machine": rows(

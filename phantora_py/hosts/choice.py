@@ -23,8 +23,6 @@ def choose(
         "--server": options.server is not None,
         "--gpus": options.gpus is not None,
         "--gpu": options.gpu,
-        "--execution-trace": options.execution_trace is not None,
-        "--fold auto": options.fold_searches,
         f"--backend {options.backend}": options.backend != "native",
     }
     for name, is_given in refused.items():

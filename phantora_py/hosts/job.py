@@ -4,7 +4,7 @@ One line of JSON, with the token, which no command line and no environment has.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -64,11 +64,7 @@ def job_of(prepared: Prepared, endpoint: Endpoint, environment: Mapping[str, str
     """That of the first host; the others differ by their share. `environment`: what its ranks
     inherit, and theirs.
     """
-    inherited = {
-        name: value
-        for name, value in environment.items()
-        if name not in _OWN_VARIABLES and not name.startswith(_OWN_PREFIXES)
-    }
+    inherited = {name: value for name, value in environment.items() if not _is_own(name)}
     assert prepared.share is not None
     return Job(
         options=prepared.options,
@@ -83,9 +79,26 @@ def job_of(prepared: Prepared, endpoint: Endpoint, environment: Mapping[str, str
     )
 
 
+def adopt(environment: Mapping[str, str], own: MutableMapping[str, str]) -> None:
+    """Gives `own`, of another host, the variables of a job, and takes what that has not: a program
+    may ask for any.
+    """
+    for name in [name for name in own if name not in environment and not _is_own(name)]:
+        del own[name]
+    own.update(environment)
+
+
+def _is_own(name: str) -> bool:
+    return name in _OWN_VARIABLES or name.startswith(_OWN_PREFIXES)
+
+
 def versions_of(prepared: Prepared) -> dict[str, str]:
     """What has to be the same on all hosts."""
-    return {"phantora": __version__, **prepared.command.program.versions}
+    return {
+        "phantora": __version__,
+        **prepared.command.program.versions,
+        "isolation": prepared.isolation.tier,
+    }
 
 
 def read_job(line: str) -> Job:

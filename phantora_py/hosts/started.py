@@ -2,18 +2,21 @@
 
 import contextlib
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from phantora_py.agent.parts import Outcome
 from phantora_py.hosts.job import Job
 from phantora_py.launch.module import module_command
 from phantora_py.launch.shares import Hosts, Share
-from sim_server.errors import InternalError, PhantoraError, RankFailed, UsageError
+from phantora_py.machine.process_tree import cpu_s
+from sim_server.errors import Deadlock, InternalError, PhantoraError, RankFailed, UsageError
 
 # An agent ends when it has stopped its ranks, at the latest soon after its standard input (assumed:
 # what that takes, with its run directory).
@@ -29,6 +32,8 @@ class _Started:
 
     def __init__(self, hosts: Hosts, share: Share, job: Job, directory: Path) -> None:
         self.host = share.host
+        self.used_s = 0.0
+        """CPU time on this host."""
         self._engine = hosts.engine
         self._said = directory / f"agent-{share.index}.stderr"
         self._told = directory / f"agent-{share.index}.stdout"
@@ -47,9 +52,16 @@ class _Started:
             self.process.stdin.write(replace(job, share=share).to_json().encode() + b"\n")
             self.process.stdin.flush()
 
+    def poll(self) -> int | None:
+        """Its status once it has ended."""
+        process, flags = self.process, os.WEXITED | os.WNOHANG | os.WNOWAIT
+        if process.returncode is None and os.waitid(os.P_PID, process.pid, flags) is not None:
+            self.used_s = cpu_s(process.pid)
+        return process.poll()
+
     def error(self) -> PhantoraError | None:
         """Why it has ended, if it did so for a reason of its own."""
-        status = self.process.poll()
+        status = self.poll()
         if not status:
             return None
         said = self._said.read_text(errors="replace")
@@ -58,8 +70,7 @@ class _Started:
             return UsageError(why)
         report = _report(self._told.read_text(errors="replace"))
         if report is not None:
-            kind = UsageError if report["exit_code"] == UsageError.exit_code else InternalError
-            return kind(f"Host {self.host}: {report['message']}")
+            return _error_of(report, f"Host {self.host}: {report['message']}")
         words = "\n  ".join(said.splitlines()[-_SHOWN_LINES:]) or "it said nothing."
         return InternalError(f"The agent of host {self.host} ended with status {status}: {words}")
 
@@ -99,7 +110,10 @@ class StartedHosts:
                 raise error
 
     def explain(self, outcome: Outcome) -> Outcome:
-        """The run's end, with what the agent of another host says if it was the cause."""
+        """The run's end: with the host of a rank that failed on another, and with what the agent of
+        a host says if that was the cause.
+        """
+        outcome = self._with_host(outcome)
         if outcome.exit_code not in {RankFailed.exit_code, InternalError.exit_code}:
             return outcome
         deadline_s = time.monotonic() + _REPORT_S
@@ -108,30 +122,52 @@ class StartedHosts:
                 error = started.error()
                 if error is not None and (outcome.failed_rank is None or _is_cause(error)):
                     return replace(outcome, exit_code=error.exit_code, message=str(error))
-            if all(started.process.poll() is not None for started in self._started):
+            if all(started.poll() is not None for started in self._started):
                 break
             time.sleep(_PAUSE_S)
         return outcome
+
+    def _with_host(self, outcome: Outcome) -> Outcome:
+        start = f"Rank {outcome.failed_rank} "
+        for share in self._hosts.shares[1:]:
+            if outcome.failed_rank in share.ranks and outcome.message.startswith(start):
+                rest = outcome.message.removeprefix(start)
+                where = f"Rank {outcome.failed_rank}, on host {share.host}, {rest}"
+                return replace(outcome, message=where)
+        return outcome
+
+    @property
+    def used_s(self) -> float:
+        """CPU time on this host of those that have ended: an agent may run on this one."""
+        return sum(started.used_s for started in self._started)
 
     def _end(self) -> None:
         deadline_s = time.monotonic() + _END_LIMIT_S
         for started in self._started:
             started.close()
         for started in self._started:
-            try:
-                started.process.wait(max(deadline_s - time.monotonic(), 0.0))
-            except subprocess.TimeoutExpired:
+            while started.poll() is None and time.monotonic() < deadline_s:
+                time.sleep(_PAUSE_S)
+            if started.poll() is None:
                 started.process.kill()
                 started.process.wait()
                 print(f"phantora: the agent of host {started.host} was killed.", file=sys.stderr)
 
 
+def _error_of(report: Mapping[str, Any], message: str) -> PhantoraError:
+    """The error behind an agent's report; one of ours if it is of no kind that an agent finds."""
+    kinds = {kind.exit_code: kind for kind in (UsageError, Deadlock)}
+    return kinds.get(report["exit_code"], InternalError)(message)
+
+
 def _is_cause(error: PhantoraError) -> bool:
-    """Whether a rank that failed did so because its agent had to stop."""
-    return isinstance(error, UsageError)
+    """Whether a rank that failed did so because its agent had to stop: the host lacked something,
+    or the ranks made no progress for as long as --stall-limit says.
+    """
+    return isinstance(error, UsageError | Deadlock)
 
 
-def _report(told: str) -> Mapping[str, object] | None:
+def _report(told: str) -> Mapping[str, Any] | None:
     """What an agent says last on its standard output, see `phantora_py.cli.agent`."""
     try:
         report = json.loads(told.splitlines()[-1])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sim_server.errors import InternalError
 
-_FILE = "unsimulated"
+FILE = "unsimulated"
 _LINE = re.compile(r"(\d{1,6}) (\d{1,6})")
 _MOST_BYTES = 16 << 20
 
@@ -18,7 +18,7 @@ def read_unsimulated(directory: Path, ranks: int) -> list[dict[str, int]]:
 
     Raises: InternalError for a file that no such process has written.
     """
-    path = directory / _FILE
+    path = directory / FILE
     if not path.exists():
         return []
     with path.open("rb") as file:

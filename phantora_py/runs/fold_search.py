@@ -53,6 +53,11 @@ def find_mesh(options: RunOptions, execute: Execute) -> tuple[Dimension, ...]:
             quiet=True,
             live=False,
             log_dir=None,
+            # One rank has one host.
+            hosts=None,
+            hosts_file=None,
+            engine="ssh",
+            listen=None,
         )
         outcome = execute(alone)
         data = RunData(path)

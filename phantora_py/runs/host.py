@@ -1,5 +1,6 @@
 """One host's part in a run, from the files that its ranks find to their end."""
 
+import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from phantora_py.agent.agent import HostAgent
 from phantora_py.agent.datafile import DataSink
+from phantora_py.agent.kept_files import KeptFiles
 from phantora_py.agent.memory import MemoryWatch
 from phantora_py.agent.other_hosts import OtherHosts
 from phantora_py.agent.output import RankOutput
@@ -41,12 +43,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Meeting:
     """Where the agents of a run meet. `check` is called while this one waits for the others and may
-    raise; `limit_s`: how long it waits.
+    raise; `limit_s`: how long it waits, `reach_limit_s`: for the server.
     """
 
     endpoint: Endpoint
     check: Callable[[], None]
     limit_s: float
+    reach_limit_s: float = math.inf
 
 
 class Host:
@@ -79,7 +82,8 @@ class Host:
         simulation = Simulation(meeting.endpoint, channels)
         stack.callback(simulation.close)
         output = output_of(simulation)
-        simulation.join(_hello(prepared, directory), meeting.check, meeting.limit_s)
+        limits_s = meeting.limit_s, meeting.reach_limit_s
+        simulation.join(_hello(prepared, directory), meeting.check, *limits_s)
         processes = await_ready(processes, prepared, directory, stack, simulation.check_alive)
         others = self._reach_others(simulation, processes, output, watcher.note)
         started()
@@ -120,7 +124,11 @@ class Host:
         relay = Relay(simulation, self._directory.path, processes.cable, neighbours, note)
         self._stack.enter_context(relay)
         simulation.deliver_parcels(relay.take)
-        return OtherHosts(relay, output if isinstance(output, Printed) else None)
+        if not isinstance(output, Printed):
+            return OtherHosts(relay)
+        share, run_dir = prepared.share, self._directory.path
+        kept = KeptFiles(simulation, run_dir, share.ranks, share.host, share.index)
+        return OtherHosts(relay, output, kept)
 
 
 def _start_ranks(
@@ -130,7 +138,8 @@ def _start_ranks(
     if launch is not None and launch.own_ranks:
         processes.start(0)
         return OwnRanks(processes, channels, prepared.layout.ranks)
-    if prepared.options.script is not None:
+    is_first = prepared.share is None or prepared.share.index == 0
+    if prepared.options.script is not None and is_first:  # which is where the script runs
         processes.beside = Beside(prepared.options.script, frozenset())
     for rank in prepared.local_ranks:
         processes.start(rank)

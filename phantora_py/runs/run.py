@@ -54,6 +54,7 @@ from phantora_py.launchers.launch import FoundGpus, Launch
 from phantora_py.plan.tables import read_tables
 from phantora_py.runs import stopped_calls
 from phantora_py.runs.host import Host, Meeting, settings_of, write_files
+from phantora_py.runs.hosts_use import with_hosts
 from sim_server.access import Endpoint
 from sim_server.access.offer import Offer
 from sim_server.cluster import Cluster, load_cluster
@@ -99,8 +100,13 @@ class Clocks:
         return {
             "total_s": now_s - self.start_s,
             "startup_s": (self.started_s or now_s) - self.start_s,
-            "core_seconds": _cpu_s() - self.cpu_start_s,
+            "core_seconds": self.core_seconds,
         }
+
+    @property
+    def core_seconds(self) -> float:
+        """CPU time until now."""
+        return _cpu_s() - self.cpu_start_s
 
 
 def _found_gpus(cluster: Cluster, options: RunOptions) -> FoundGpus:
@@ -315,10 +321,15 @@ def _serve(
         outcome = host.serve(meeting, data, watcher, started, lambda _: output)
         if started_hosts is not None:
             outcome = started_hosts.explain(outcome)
-        return replace(
+        outcome = replace(
             stopped_calls.explain(outcome, directory.path),
             unsimulated=read_unsimulated(directory.path, prepared.layout.ranks),
         )
+    if prepared.hosts is None or started_hosts is None:
+        return outcome
+    # An agent may have run on this machine.
+    own_s = clocks.core_seconds - started_hosts.used_s
+    return with_hosts(outcome, prepared.hosts.shares, directory.path, own_s)
 
 
 def _meet(
@@ -420,6 +431,8 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
 
 def describe_end(outcome: Outcome, digest: str, wall: dict[str, float]) -> dict[str, Any]:
     """What run.json has beside that."""
+    if outcome.hosts is not None:
+        wall = wall | {"core_seconds": sum(one["core_seconds"] for one in outcome.hosts)}
     return {
         "exit_code": outcome.exit_code,
         "failed_rank": outcome.failed_rank,
@@ -431,6 +444,7 @@ def describe_end(outcome: Outcome, digest: str, wall: dict[str, float]) -> dict[
         "unsimulated": outcome.unsimulated,
         "by_machine": outcome.by_machine,
         "digest": digest,
+        **({} if outcome.hosts is None else {"hosts": outcome.hosts}),
     }
 
 

@@ -12,9 +12,9 @@ from typing import TextIO
 
 from phantora_py.agent.parts import Outcome
 from phantora_py.agent.printed import Printed
-from phantora_py.agent.simulation import Simulation
+from phantora_py.agent.simulation import Simulation, Unreachable
 from phantora_py.agent.states import RankState
-from phantora_py.hosts.job import Job, versions_of
+from phantora_py.hosts.job import Job, adopt, versions_of
 from phantora_py.launch import rundir
 from phantora_py.launch.prepared import Prepared
 from phantora_py.runs.host import Host, Meeting, write_files
@@ -25,6 +25,8 @@ from sim_server.errors import RankFailed, UsageError
 # The server is there; the other hosts may still be on their way (assumed: as long as the first one
 # waits for its own).
 _JOIN_LIMIT_S = 60.0
+# The server starts at the same time as this agent, and on a busy machine needs longer (assumed).
+_REACH_LIMIT_S = 30.0
 
 
 class _Quiet:
@@ -78,8 +80,14 @@ def run_share(job: Job, lifeline: TextIO) -> tuple[Outcome, bool]:
                 stack.callback(printed.close)
                 return printed
 
-            meeting = Meeting(job.endpoint, lambda: None, _JOIN_LIMIT_S)
-            outcome = host.serve(meeting, _NoData(), watcher, lambda: None, output_of)
+            meeting = Meeting(job.endpoint, lambda: None, _JOIN_LIMIT_S, _REACH_LIMIT_S)
+            try:
+                outcome = host.serve(meeting, _NoData(), watcher, lambda: None, output_of)
+            except Unreachable as error:
+                raise UsageError(
+                    f"{error} That is the run's first host as seen from here; --listen names "
+                    "another of its addresses, or a port that is let through."
+                ) from error
             is_news = outcome.exit_code not in {0, RankFailed.exit_code} and not (
                 host.told and outcome.message.startswith(host.told)
             )
@@ -87,10 +95,7 @@ def run_share(job: Job, lifeline: TextIO) -> tuple[Outcome, bool]:
 
 
 def _prepare(job: Job) -> Prepared:
-    os.environ.update(job.environment)
-    for name in os.environ.keys() - job.environment.keys():
-        if name.startswith(("NCCL_", "TORCH", "PYTORCH", "CUDA_")):
-            del os.environ[name]
+    adopt(job.environment, os.environ)
     try:
         os.chdir(job.directory)
     except OSError as error:

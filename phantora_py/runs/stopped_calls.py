@@ -7,10 +7,10 @@ what it called (csrc/shim/calls/unsupported.cc).
 from dataclasses import replace
 from pathlib import Path
 
+from phantora_py.agent.kept_files import STOPPED_CALL
 from phantora_py.agent.parts import Outcome
 from sim_server.errors import RankFailed, UnsupportedCall
 
-_WORD = "stopped-call"
 _LONGEST = 200
 
 
@@ -19,11 +19,12 @@ def explain(outcome: Outcome, run_directory: Path) -> Outcome:
     if outcome.exit_code != RankFailed.exit_code:
         return outcome
     try:
-        call = (run_directory / _WORD).read_text(encoding="ascii", errors="replace")[:_LONGEST]
+        text = (run_directory / STOPPED_CALL).read_text(encoding="ascii", errors="replace")
     except FileNotFoundError:
         return outcome
     message = (
-        f"a process that a rank has started called {call}, which is not modelled. Nothing may be "
-        f"guessed, so that process was ended, and the rank failed: {outcome.message}"
+        f"a process that a rank has started called {text[:_LONGEST]}, which is not modelled. "
+        "Nothing may be guessed, so that process was ended, and the rank failed: "
+        f"{outcome.message}"
     )
     return replace(outcome, exit_code=UnsupportedCall.exit_code, message=message)

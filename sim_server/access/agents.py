@@ -82,8 +82,8 @@ class AgentLink:
         return fault and f"set {fault} aside"
 
     def _parcels_fault(self, parcels: messages.Parcels) -> str:
-        printed = [one.rank for one in parcels.parcels if one.HasField("printed")]
-        fault = self._foreign(printed)
+        told = [one for one in parcels.parcels if one.WhichOneof("content") in ("printed", "kept")]
+        fault = self._foreign([one.rank for one in told])
         return fault and f"sent output of {fault}"
 
     def _rank_exited_fault(self, exit_: messages.RankExited) -> str:

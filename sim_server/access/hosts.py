@@ -51,7 +51,7 @@ def pass_on(agents: Agents, sender: AgentLink, parcels: messages.Parcels) -> Non
     by_receiver: dict[AgentLink, messages.Parcels] = {}
     for parcel in parcels.parcels:
         receiver = agents.by_rank.get(parcel.rank)
-        if parcel.WhichOneof("content") in {"printed", "note"}:
+        if parcel.WhichOneof("content") in {"printed", "note", "kept"}:
             receiver = agents.links[0]
         else:
             sender.quiet = None

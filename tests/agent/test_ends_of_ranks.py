@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from phantora_py.agent.agent import describe_end
+from phantora_py.agent.ends import describe_end
 
 
 @pytest.mark.parametrize(

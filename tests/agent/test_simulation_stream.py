@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from phantora_py.agent.simulation import Simulation
+from phantora_py.agent.simulation import Simulation, Unreachable
 from sim_server import simulation_pb2 as wire
 from sim_server import simulation_pb2_grpc as rpc
 from sim_server.access import Endpoint
@@ -140,4 +140,15 @@ def test_a_server_that_died(tmp_path: Path) -> None:
     simulation = Simulation(Endpoint.of(f"unix:{tmp_path}/nobody", "x"), Channels())  # type: ignore[arg-type]
     with pytest.raises(InternalError, match="it died"):
         simulation.join(HELLO, died, limit_s=10)
+    simulation.close()
+
+
+def test_a_server_that_is_not_there(tmp_path: Path) -> None:
+    """It is given up after the time for that, with what is in the way; one that waits for other
+    agents is waited for longer.
+    """
+    endpoint = Endpoint.of(f"unix:{tmp_path}/nobody", "secret")
+    simulation = Simulation(endpoint, Channels())  # type: ignore[arg-type]
+    with pytest.raises(Unreachable, match=r"waited 0\.1 s\): .*connect"):
+        simulation.join(HELLO, lambda: None, limit_s=60, reach_limit_s=0.1)
     simulation.close()

@@ -1,8 +1,8 @@
 """Stands in for ssh: `far_host.py -o OPTION -o OPTION -- HOST COMMAND`.
 
 The command runs on this machine, but its agent reaches the server through a link that takes
-FAR_HOST_MS each way, and that is cut as soon as the file FAR_HOST_CUT exists. A host named
-"unreachable" is.
+FAR_HOST_MS each way, and that is cut as soon as the file FAR_HOST_CUT exists. What the agent sends
+is also added to the file FAR_HOST_HEARD. A host named "unreachable" is.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def is_cut() -> bool:
     return cut is not None and Path(cut).exists()
 
 
-def carry(source: socket.socket, target: socket.socket, delay_s: float) -> None:
-    """Until the end of `source`."""
+def carry(source: socket.socket, target: socket.socket, delay_s: float, heard: Path) -> None:
+    """Until the end of `source`. `heard`: what has come is added to it."""
     under_way: queue.Queue[tuple[float, bytes]] = queue.Queue()
 
     def deliver() -> None:
@@ -49,6 +49,8 @@ def carry(source: socket.socket, target: socket.socket, delay_s: float) -> None:
             data = source.recv(1 << 16)
         except OSError:
             data = b""
+        with heard.open("ab") as copy:
+            copy.write(data)
         under_way.put((time.monotonic() + delay_s, data))
         if not data:
             return
@@ -59,8 +61,10 @@ def link(listener: socket.socket, address: tuple[str, int], delay_s: float) -> N
         ends = (listener.accept()[0], socket.create_connection(address))
         for end in ends:
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for source, target in (ends, ends[::-1]):
-            threading.Thread(target=carry, args=(source, target, delay_s), daemon=True).start()
+        heard = os.environ.get("FAR_HOST_HEARD", os.devnull)
+        for source, target, copy in ((*ends, heard), (*ends[::-1], os.devnull)):
+            arguments = (source, target, delay_s, Path(copy))
+            threading.Thread(target=carry, args=arguments, daemon=True).start()
 
 
 def main() -> int:

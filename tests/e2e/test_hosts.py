@@ -1,7 +1,7 @@
 """One run on several hosts: the same as on one, and ended as one.
 
-The hosts are this machine, twice; the second has its own agent, run directory and network of
-simulated nodes, and is reached over a link of one millisecond each way.
+The hosts are this machine, several times; all but the first have their own agent, run directory and
+network of simulated nodes, and are reached over links of one millisecond each way.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
+from certificates import make_authority, make_certificate
 from phantora_runs import EXAMPLES, PROGRAMS, Phantora, Run
 
+from phantora_py.data import RunData
 from phantora_py.isolation import probe
 
 pytestmark = [
@@ -41,11 +44,17 @@ NODES = ["--nodes", "2", "--gpus-per-node", "1"]
 ENDED_S = 15.0
 QUICK_S = 60.0
 
-PROGRAMS_OF_MANY: Mapping[str, Sequence[str | Path]] = {
-    "ddp": [EXAMPLES / "train_gpt_ddp.py", *SMALL],
-    "fsdp": [EXAMPLES / "train_gpt_fsdp.py", *SMALL],
-    "pipeline": [PROGRAMS / "pipelining.py", "1F1B", "4"],
-    "store": [PROGRAMS / "store_across_nodes.py"],
+STAGES = ["--fold", "dp", "--mesh", "pp=2,dp=4,tp=1"]
+# Hosts, nodes, GPUs of each, other options, command.
+PROGRAMS_OF_MANY: Mapping[str, tuple[int, int, int, list[str], list[str | Path]]] = {
+    "ddp": (3, 3, 1, [], [EXAMPLES / "train_gpt_ddp.py", *SMALL]),
+    "fsdp": (2, 2, 2, [], [EXAMPLES / "train_gpt_fsdp.py", *SMALL]),
+    "pipeline": (2, 2, 2, [], [PROGRAMS / "pipelining.py", "1F1B", "4"]),
+    "experts": (4, 4, 1, [], [PROGRAMS / "experts.py", "4", "splits"]),
+    "gloo": (2, 4, 1, [], [PROGRAMS / "gloo_of_ranks.py"]),
+    "store": (3, 3, 1, [], [PROGRAMS / "store_across_nodes.py"]),
+    "folded": (3, 8, 1, STAGES, [PROGRAMS / "pipelines.py", "1F1B", "2", "1"]),
+    "fold auto": (2, 2, 2, ["--fold", "auto"], [EXAMPLES / "train_gpt_fsdp.py", *SMALL]),
 }
 
 
@@ -53,16 +62,48 @@ def on_hosts(phantora: Phantora, options: Sequence[str], command: Sequence[str |
     return phantora.run([*HOSTS, *options], command, FAR)
 
 
+def printed(run: Run) -> list[str]:
+    """What ranks printed, in any order: which is shown first, and without its name, may differ."""
+    return sorted(line.partition("]: ")[2] or line for line in run.output.splitlines())
+
+
 @pytest.mark.parametrize("name", PROGRAMS_OF_MANY)
 def test_equal_to_one_host(phantora: Phantora, name: str) -> None:
     """The whole history of the run."""
-    options, command = ["--nodes", "2", "--gpus-per-node", "2"], PROGRAMS_OF_MANY[name]
+    count, nodes, gpus, more, command = PROGRAMS_OF_MANY[name]
+    options = ["--nodes", str(nodes), "--gpus-per-node", str(gpus), *more]
+    hosts = ",".join(["localhost", *(f"far{number}" for number in range(1, count))])
     one = phantora.run(options, command)
-    several = on_hosts(phantora, options, command)
+    several = phantora.run(["--hosts", hosts, "--listen", "127.0.0.1", *options], command, FAR)
     assert one.exit_code == 0, one.errors
     assert several.exit_code == 0, several.errors
     assert several.data.run["digest"] == one.data.run["digest"]
-    assert sorted(several.output.splitlines()) == sorted(one.output.splitlines())
+    assert printed(several) == printed(one)
+    told = several.data.run["hosts"]
+    assert [each["host"] for each in told] == hosts.split(",")
+    assert all(each["core_seconds"] > 0 < each["total_bytes"] for each in told)
+    assert sum(each["core_seconds"] for each in told) == several.data.run["wall"]["core_seconds"]
+
+
+def test_what_ranks_leave_is_read_on_all_hosts(phantora: Phantora, tmp_path: Path) -> None:
+    """Execution traces, and word of a process that used a GPU and is no rank."""
+    traces = tmp_path / "traces"
+    options = [*NODES, "--execution-trace", str(traces)]
+    run = on_hosts(phantora, options, [PROGRAMS / "helpers_of_hosts.py"])
+    assert run.exit_code == 0, run.errors
+    assert not run.data.run["notes"]
+    written = [json.loads((traces / f"rank-{rank}.json").read_text()) for rank in range(2)]
+    assert all("finish_ts" in trace for trace in written)
+    assert sorted(path.name for path in traces.iterdir())[:2] == ["rank-0.json", "rank-1.json"]
+    assert run.data.run["unsimulated"] == [{"rank": 1, "device": 0, "processes": 1}]
+
+
+def test_a_call_of_a_helper_on_another_host(failing_phantora: Phantora) -> None:
+    """It ends the run as on one host, and is named."""
+    program, call = PROGRAMS / "helpers_of_hosts.py", "cudaImportExternalMemory"
+    run = on_hosts(failing_phantora, NODES, [program, call])
+    assert run.exit_code == 3, run.errors
+    assert "a rank has started called cudaImportExternalMemory of cudart" in run.errors
 
 
 @pytest.mark.parametrize(("case", "exit_code"), [("raise", 4), ("kill", 4), ("leave", 5)])
@@ -75,10 +116,49 @@ def test_a_rank_of_another_host_fails(
     assert run.exit_code == exit_code, run.errors
     assert len(ours) == 1, run.errors
     if case == "raise":
-        start = "phantora: a rank failed: Rank 1 ended with exit code 1. It was the first to fail; "
+        start = "phantora: a rank failed: Rank 1, on host far, ended with exit code 1. It was the "
         assert ours[0].startswith(start)
         assert "ValueError: a bad batch" in run.data.run["message"]
     assert run.data.run["exit_code"] == exit_code
+
+
+def test_a_rank_of_another_host_makes_no_progress(failing_phantora: Phantora) -> None:
+    """As here: the run ends by --stall-limit, not by the ranks that were stopped for it."""
+    run = on_hosts(failing_phantora, [*NODES, "--stall-limit", "3"], [FAILING, "loop"])
+    assert run.exit_code == 5, run.errors
+    assert "rank 1 is running without a GPU call" in run.errors
+    assert "That is the --stall-limit." in run.errors
+    assert run.data.run["exit_code"] == 5
+
+
+def test_tls_between_hosts(phantora: Phantora, tmp_path: Path) -> None:
+    """All that goes over the link is TLS, and no process has the token on its command line."""
+    make_authority(tmp_path, "ours")
+    tls = make_certificate(tmp_path, "host", "ours")
+    heard = tmp_path / "heard"
+    options = ["--tls-cert", str(tls.cert), "--tls-key", str(tls.key), "--tls-ca", str(tls.ca)]
+    command: list[str | Path] = [EXAMPLES / "train_gpt_ddp.py", *SMALL]
+    environment = {**FAR, "FAR_HOST_HEARD": str(heard)}
+    process, path = phantora.start([*HOSTS, *NODES, *options], command, environment)
+    tokens, lines = set(), set()
+    with process:
+        below = psutil.Process(process.pid)
+        while process.poll() is None:
+            for one in below.children(recursive=True):
+                with suppress(psutil.Error, ValueError, OSError):
+                    words = one.cmdline()
+                    lines.add(" ".join(words))
+                    if "--token-file" in words:
+                        tokens.add(Path(words[words.index("--token-file") + 1]).read_text().strip())
+            time.sleep(0.2)
+    assert process.returncode == 0
+    assert RunData(path).run["exit_code"] == 0
+    (token,) = tokens
+    assert token
+    assert not any(token in line for line in lines)
+    assert any(line.endswith(" agent") for line in lines)
+    assert heard.read_bytes()[:2] == b"\x16\x03", "a record of TLS with a handshake"
+    assert token.encode() not in heard.read_bytes()
 
 
 def test_interrupted(failing_phantora: Phantora) -> None:
@@ -140,6 +220,12 @@ BAD: Mapping[str, tuple[list[str], dict[str, str], int, str]] = {
         {"FAR_HOST_VERSIONS": json.dumps({"torch": "1.13"})},
         2,
         "Host far: this host has torch ",
+    ),
+    "less isolation": (
+        [*HOSTS, *NODES],
+        {"FAR_HOST_VERSIONS": json.dumps({"isolation": "T9"})},
+        2,
+        "Host far: this host has isolation T3, and the first one T9",
     ),
     "too many hosts": (
         ["--hosts", "localhost,far,far", *NODES],

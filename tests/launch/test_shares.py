@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from phantora_py.hosts.engines import Slurm, Ssh, address_for, choose_hosts
+from phantora_py.hosts.job import adopt
 from phantora_py.isolation import wire
 from phantora_py.launch.layout import RunLayout
 from phantora_py.launch.shares import divide
@@ -61,6 +62,13 @@ def test_commands_of_engines() -> None:
     assert ssh.command("far", ["x", "a b"])[-3:] == ["--", "far", "x 'a b'"]
     assert Slurm().command("far", ["x"])[0] == "srun"
     assert "--nodelist=far" in Slurm().command("far", ["x"])
+
+
+def test_variables_of_another_host() -> None:
+    """They are the first one's, but for those that belong to a host."""
+    own = {"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": "", "TMPDIR": "/scratch", "RAY_X": "1"}
+    adopt({"PATH": "/bin", "HOME": "/root"}, own)
+    assert own == {"PATH": "/bin", "HOME": "/root", "TMPDIR": "/scratch", "RAY_X": "1"}
 
 
 def test_an_address_of_ours() -> None:

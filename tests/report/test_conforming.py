@@ -27,6 +27,7 @@ RESIMULATION = {
     [
         {},
         {"host_memory": {"pss_bytes": {"0": 1}, "total_bytes": 2}},
+        {"hosts": [{"host": "a", "ranks": "0-3", "core_seconds": 1.5, "total_bytes": 7}]},
         {"steady": {"iterations": 6, "time_ns": 7, "median_ns": 1}},
         {"steady": {"iterations": 6}},
         {"unsimulated": [{"rank": 0, "device": 1, "processes": 2}]},

@@ -53,7 +53,8 @@ SHAPE: dict[str, Any] = {
         "nccl_not_modelled": list,
     },
     **{"host_time": str, "digest": str},
-    "wall": dict.fromkeys(("total_s", "startup_s", "per_iteration_s", "core_seconds"), float),
+    "wall": dict.fromkeys(("total_s", "startup_s", "per_iteration_s", "core_seconds"), float)
+    | {"hosts": int},
 }
 
 

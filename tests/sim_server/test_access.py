@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from certificates import make_authority, make_certificate
 from free_ports import free_port
 
 from phantora_py.agent.simulation import Simulation
@@ -117,34 +117,14 @@ def test_tokens_are_compared_whole() -> None:
 # Certificates
 
 
-def _openssl(directory: Path, *words: str) -> None:
-    subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)
-
-
-def _authority(directory: Path, name: str) -> None:
-    words = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
-    _openssl(directory, *words, "-keyout", f"{name}.key", "-out", f"{name}.pem")
-
-
-def _certificate(directory: Path, name: str, authority: str) -> Tls:
-    words = ["req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={name}"]
-    _openssl(directory, *words, "-keyout", f"{name}.key", "-out", f"{name}.csr")
-    (directory / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-    words = ["x509", "-req", "-in", f"{name}.csr", "-days", "2", "-CAcreateserial"]
-    words += ["-CA", f"{authority}.pem", "-CAkey", f"{authority}.key", "-extfile", "names"]
-    _openssl(directory, *words, "-out", f"{name}.pem")
-    files = (directory / f"{one}" for one in (f"{name}.pem", f"{name}.key", f"{authority}.pem"))
-    return Tls(*files)
-
-
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tls]:
     """Of a server and an agent of one authority, and of a stranger."""
     directory = tmp_path_factory.mktemp("certificates")
-    _authority(directory, "ours")
-    _authority(directory, "theirs")
-    made = {name: _certificate(directory, name, "ours") for name in ("server", "agent")}
-    made["stranger"] = _certificate(directory, "stranger", "theirs")
+    make_authority(directory, "ours")
+    make_authority(directory, "theirs")
+    made = {name: make_certificate(directory, name, "ours") for name in ("server", "agent")}
+    made["stranger"] = make_certificate(directory, "stranger", "theirs")
     return made
 
 

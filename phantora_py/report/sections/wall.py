@@ -17,6 +17,8 @@ class WallTime(TypedDict):
     startup_s: float
     """Until the first rank was ready."""
     core_seconds: float
+    hosts: int
+    """On how many it ran."""
     per_iteration_s: float | None
     """After the start-up, the warm-up iteration counted as one; null without iterations."""
 
@@ -39,7 +41,8 @@ def make_wall(found: Findings) -> WallTime | None:
         return None
     count = found.iterations.count
     each_s = (wall["total_s"] - wall["startup_s"]) / (count + 1) if count else None
-    made: WallTime = wall | {"per_iteration_s": each_s}
+    hosts = len(found.data.run.get("hosts", [None]))
+    made: WallTime = wall | {"hosts": hosts, "per_iteration_s": each_s}
     return made
 
 
@@ -61,6 +64,7 @@ def lines(wall: WallTime | None, host_memory: HostMemory | None) -> list[str]:
     """On a terminal."""
     if wall is None:
         return []
+    hosts = f" on {wall['hosts']} hosts" if wall["hosts"] > 1 else ""
     memory = ""
     if host_memory is not None:
         memory = (
@@ -70,5 +74,5 @@ def lines(wall: WallTime | None, host_memory: HostMemory | None) -> list[str]:
         )
     return [
         f"wall {wall['total_s']:.1f} s (start-up {wall['startup_s']:.1f} s), "
-        f"{wall['core_seconds']:.1f} core-seconds{memory}"
+        f"{wall['core_seconds']:.1f} core-seconds{hosts}{memory}"
     ]
