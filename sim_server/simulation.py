@@ -285,7 +285,7 @@ class Simulation:
         yield from self._communication.link_use.take(end_ns)
         if self._witnesses is not None:
             told = {"witnesses": self._witnesses.to_list(), "images": self._images.to_dict()}
-            yield "fold.json", json.dumps(told | self.log.gloo()).encode()
+            yield "fold.json", json.dumps(told | self.log.folded()).encode()
         yield from self.log.last_files()
 
     # Iterations

@@ -164,6 +164,7 @@ _CLUSTER = record(
         "node_groups": rows(record({"gpu": text, "nodes": whole(1, MOST_RANKS)})),
     },
 )
+_USES = rows(record({"site": printable, "count": _count}))
 _IMAGES = record({"operations": _count, "spread_ns": _time_ns, "spread_share": number(0)})
 _EXPERT_LOAD = record(
     {"name": text},
@@ -301,7 +302,7 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         "calls_of.json": wholes(0, ranks - 1),
         "fold.json": record(
             {"witnesses": rows(record(witness)), "images": _IMAGES},
-            {"gloo": rows(record({"site": printable, "count": _count}))},
+            dict.fromkeys(("gloo", "partial_checkpoints"), _USES),
         ),
         "synthetic.json": rows(record(site | {"bytes": _size_bytes, "count": _count})),
         "host_tensors.json": record(

@@ -23,17 +23,23 @@ _LACKS = (
 PLANNER = "torch.distributed.checkpoint.default_planner"
 
 
-def save_what_runs(fold: Fold, planner: ModuleType) -> None:
-    """`planner`: torch.distributed.checkpoint.default_planner."""
+def save_what_runs(fold: Fold, tell: Callable[[], None], planner: ModuleType) -> None:
+    """`tell`: called for each checkpoint that lacks shards; `planner`:
+    torch.distributed.checkpoint.default_planner.
+    """
     of_all = planner.DefaultSavePlanner._dedup_save_plans
     validate = planner._validate_global_plan
     planner_class: Any = planner.DefaultSavePlanner
-    planner_class._dedup_save_plans = functools.partialmethod(_of_live, of_all, fold)
+    planner_class._dedup_save_plans = functools.partialmethod(_of_live, of_all, fold, tell)
     planner._validate_global_plan = functools.partial(_without_gaps, validate)  # type: ignore[attr-defined]
 
 
 def _of_live(
-    planner: Any, of_all: Callable[..., Any], fold: Fold, plans: Sequence[Any]
+    planner: Any,
+    of_all: Callable[..., Any],
+    fold: Fold,
+    tell: Callable[[], None],
+    plans: Sequence[Any],
 ) -> list[Any]:
     """Who saves what, of the plans of all ranks; of a part of the ranks, who they are is not known
     here.
@@ -41,6 +47,7 @@ def _of_live(
     if len(plans) != len(fold.stand_for):
         return list(of_all(planner, plans))
     warnings.warn(_LACKS, stacklevel=2)
+    tell()
     live = list(filter(fold.is_live, range(len(plans))))
     made = dict(zip(live, of_all(planner, [plans[rank] for rank in live]), strict=True))
     nothing = functools.partial(dataclasses.replace, items=[])

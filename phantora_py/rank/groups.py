@@ -49,7 +49,9 @@ def actions(shim: ctypes.CDLL, run_dir: Path) -> dict[str, Callable[[ModuleType]
     searches = (run_dir / SEARCHES).exists()
     return {
         C10D: functools.partial(_prepare, shim, live, fold, searches),
-        PLANNER: functools.partial(save_what_runs, fold),
+        PLANNER: functools.partial(
+            save_what_runs, fold, functools.partial(_tell_use, shim, "partial_checkpoint")
+        ),
     }
 
 
@@ -73,17 +75,18 @@ def _prepare(shim: ctypes.CDLL, live: int, fold: Fold, searches: bool, c10d: Mod
         for name in ("send", "recv", "recv_anysource"):
             _replace(c_module.ProcessGroup, name, sends.tell)
     if c10d.is_gloo_available():
-        site = ctypes.PyDLL(None).ph_current_site
-
-        def tell_use() -> None:
-            told = {"kind": "stand_ins", "site": site()}
-            shim.ph_statistics(json.dumps(told).encode())
-
+        tell_use = functools.partial(_tell_use, shim, "stand_ins")
         gloo = host_groups.replacement(c_module, fold, tell_use, _line)
         modules: tuple[Any, ...] = (c_module, c10d)
         for module in modules:
             module.ProcessGroupGloo = gloo
     _replace(c_module.TCPStore, "__init__", functools.partial(_await_live, live))
+
+
+def _tell_use(shim: ctypes.CDLL, kind: str) -> None:
+    """That values of absent ranks were made up or left out, at the line that runs."""
+    told = {"kind": kind, "site": ctypes.PyDLL(None).ph_current_site()}
+    shim.ph_statistics(json.dumps(told).encode())
 
 
 def _replace(of: Any, name: str, by: Callable[..., Any]) -> None:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from sim_server._engine import MalformedInput
 from sim_server.cpu import CALLS, WORKS
 
 SOURCES = ("signature", "family", "call", "fixed")
@@ -35,13 +36,14 @@ class HostGapLog:
         self._samples: list[dict[str, Any]] = []
 
     def add(self, rank: int, statistics: Mapping[str, Any]) -> None:
-        """One of KINDS."""
+        """One of KINDS. Raises: MalformedInput if it names what there is not."""
         kind = statistics["kind"]
         if kind == "host_gaps":
             self.add_measured(statistics["gaps"])
         elif kind == "replayed_gaps":
             self.add_replayed(statistics)
         elif kind == "counted_work":
+            _check_counted(rank, statistics)
             self.add_counted(statistics)
         else:
             self.add_sample(rank, statistics)
@@ -120,6 +122,16 @@ def as_tree(stacks: Mapping[tuple[str, ...], int]) -> list[tuple[int, str, int]]
         tree.append((places[stack[:-1]], stack[-1], stacks[stack]))
         places[stack] = len(tree)
     return tree
+
+
+def _check_counted(rank: int, totals: Mapping[str, Any]) -> None:
+    for mine, told in ((WORKS, totals["works"]), (CALLS, totals["calls"])):
+        unknown = [name for name, *_ in told if name not in mine]
+        if unknown:
+            raise MalformedInput(f"rank {rank} has counted {unknown[0]!a}, which there is not")
+    for place, (caller, name, _) in enumerate(totals["stacks"]):
+        if caller > place:
+            raise MalformedInput(f"rank {rank} tells the caller of {name!a} after it")
 
 
 def _totals(totals: Mapping[str, list[int]]) -> dict[str, dict[str, int]]:

@@ -138,7 +138,8 @@ class RunLog:
         self._host_gaps = HostGapLog()
         self._host_tensors = HostTensorLog()
         self._routing = RoutingLog()
-        self._stand_ins: Counter[str] = Counter()
+        kinds = ("stand_ins", "partial_checkpoint")
+        self._of_folds: dict[str, Counter[str]] = {kind: Counter() for kind in kinds}
         self._peak_blocks = BlockLog()
         self._unsupported = UnsupportedLog()
         self._exits: dict[int, int] = {}
@@ -356,8 +357,8 @@ class RunLog:
             self._host_gaps.add(rank, statistics)
         elif statistics["kind"] == "routing":
             self._routing.add(statistics)
-        elif statistics["kind"] == "stand_ins":
-            self._stand_ins[self.site(rank, statistics["site"])] += 1
+        elif statistics["kind"] in self._of_folds:
+            self._of_folds[statistics["kind"]][self.site(rank, statistics["site"])] += 1
         elif statistics["kind"] == "batch":
             names = ("source", "key", "samples", "tokens")
             self._batches.add([rank, time_ns, *(statistics[name] for name in names)])
@@ -406,10 +407,13 @@ class RunLog:
             now_s = time.monotonic()
             self._due_s = now_s + max(1.0, (now_s - self._start_s) / 20)
 
-    def gloo(self) -> dict[str, Any]:
-        """For fold.json: what gloo's collectives took."""
-        uses = sorted(self._stand_ins.items())
-        return {"gloo": [{"site": site, "count": count} for site, count in uses]}
+    def folded(self) -> dict[str, Any]:
+        """For fold.json: what gloo's collectives took, and checkpoints that lack shards."""
+        names = {"stand_ins": "gloo", "partial_checkpoint": "partial_checkpoints"}
+        return {
+            names[kind]: [{"site": site, "count": count} for site, count in sorted(uses.items())]
+            for kind, uses in self._of_folds.items()
+        }
 
     def last_files(self) -> Iterator[Piece]:
         """What is known only at the end, the digest last."""

@@ -71,6 +71,13 @@ class StandIns(TypedDict):
     site: Annotated[Count, "its line"]
 
 
+class PartialCheckpoint(TypedDict):
+    """A checkpoint of shards was saved in a folded run: it lacks those of absent ranks."""
+
+    kind: Literal["partial_checkpoint"]
+    site: Annotated[Count, "its line"]
+
+
 class Recomputation(TypedDict):
     """Activations are computed again."""
 
@@ -103,7 +110,7 @@ class PeakBlocks(TypedDict):
 
 STATISTICS_OF_PYTHON: Final[tuple[type, ...]] = (
     *(MemoryPeaks, MemoryKinds, HostTensors, Routing, Batch, DataParallel, Recomputation),
-    *(ModulePaths, PeakBlocks, StandIns),
+    *(ModulePaths, PeakBlocks, StandIns, PartialCheckpoint),
 )
 """Those that phantora_py/rank writes."""
 STATISTICS: Final = STATISTICS_OF_SHIM + STATISTICS_OF_PYTHON

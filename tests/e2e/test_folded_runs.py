@@ -362,6 +362,9 @@ def test_a_checkpoint_of_shards(
     assert saved == {".metadata", *(f"__{rank}_0.distcp" for rank in live)}
     assert len(list((tmp_path / "whole").iterdir())) == 9
     assert "Those of ranks that are absent in this folded run are missing" in folded.errors
+    (told,) = folded.summary["trust"]["folding"]["partial_checkpoints"]
+    assert told["count"] == 1
+    assert "folded_checkpoint.py:" in told["site"]
 
 
 def test_a_dimension_whose_ranks_differ_is_not_folded(phantora: Phantora) -> None:

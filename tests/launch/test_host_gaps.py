@@ -14,6 +14,7 @@ from made_runs import make_run
 from phantora_py.launch.host_gaps import choose_host_gaps, family_of, load_host_gaps
 from phantora_py.launch.options import RunOptions
 from phantora_py.launch.processor import choose_cpu
+from sim_server._engine import MalformedInput
 from sim_server.cluster import load_cluster
 from sim_server.errors import UsageError
 from sim_server.log.host_gaps import HostGapLog, weighted_median
@@ -98,6 +99,23 @@ def test_ranks_are_joined_by_median() -> None:
     assert told["replayed"]["signature"] == {"calls": 6, "charged_ns": 60}
     assert told["replayed"]["fixed"] == {"calls": 2, "charged_ns": 8}
     assert weighted_median([(1, 1), (9, 3)]) == 9
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"works": [("nothing", 1, 1)]}, "has counted 'nothing'"),
+        ({"calls": [("nothing", 1, 1)]}, "has counted 'nothing'"),
+        ({"stacks": [(0, "main", 1), (3, "step", 1)]}, "the caller of 'step' after it"),
+    ],
+)
+def test_a_rank_that_counts_what_there_is_not(told: dict[str, Any], words: str) -> None:
+    """It is named, and nothing of it is kept."""
+    log = HostGapLog()
+    empty = {"works": [], "calls": [], "functions": [], "elsewhere_ns": 0, "stacks": []}
+    with pytest.raises(MalformedInput, match=f"^rank 3 .*{words}"):
+        log.add(3, {"kind": "counted_work", **empty, **told})
+    assert log.to_dict() == HostGapLog().to_dict()
 
 
 def test_processors_are_for_counted_host_time() -> None:

@@ -39,8 +39,8 @@ class Witness(TypedDict):
     """What differed after the last optimizer step; empty: nothing."""
 
 
-class StandIns(TypedDict):
-    """Small collectives in which values of a rank stood for those of others, by Python line."""
+class Use(TypedDict):
+    """How often, by Python line."""
 
     site: str
     count: int
@@ -56,7 +56,10 @@ class Folding(TypedDict):
     ranks_per_class: list[int]
     """Each number that there is, the largest first."""
     witnesses: list[Witness]
-    stand_ins: list[StandIns]
+    stand_ins: list[Use]
+    """Small collectives in which values of a rank stood for those of others."""
+    partial_checkpoints: list[Use]
+    """Checkpoints that have the shards of ranks that ran, and lack those of others."""
     images: int
     """Operations that absent groups carried out too."""
     spread_ns: int
@@ -80,13 +83,14 @@ def make(found: Findings) -> Folding | None:
         "ranks_per_class": sorted(set(fold.class_sizes.values()), reverse=True),
         "witnesses": told["witnesses"],
         "stand_ins": _stand_ins(data, fold),
+        "partial_checkpoints": data.folding.get("partial_checkpoints", []),
         "images": images.get("operations", 0),
         "spread_ns": images.get("spread_ns", 0),
         "spread_share": images.get("spread_share", 0.0),
     }
 
 
-def _stand_ins(data: RunData, fold: Fold) -> list[StandIns]:
+def _stand_ins(data: RunData, fold: Fold) -> list[Use]:
     by_gloo = data.folding.get("gloo", [])
     counts = Counter({one["site"]: one["count"] for one in by_gloo})
     some_absent: dict[int, bool] = {}
@@ -124,7 +128,16 @@ def lines(folding: Folding | None) -> list[str]:
             f"    groups of absent ranks ended up to {folding['spread_share']:.1%} "
             "before or after the one that stands for them"
         )
-    return said + _stand_in_lines(folding["stand_ins"])
+    said += _used(
+        folding["stand_ins"],
+        "small collective",
+        "took values of ranks that ran for those of others",
+    )
+    return said + _used(
+        folding["partial_checkpoints"],
+        "checkpoint",
+        "saved without the shards of ranks that did not run",
+    )
 
 
 def _witnessed(witnesses: Sequence[Witness]) -> str:
@@ -138,10 +151,9 @@ def _witnessed(witnesses: Sequence[Witness]) -> str:
     return f"; {noun} {ranks} did the same, {steps:,} records each"
 
 
-def _stand_in_lines(stand_ins: Sequence[StandIns]) -> list[str]:
-    if not stand_ins:
+def _used(uses: Sequence[Use], noun: str, what: str) -> list[str]:
+    if not uses:
         return []
-    total = sum(one["count"] for one in stand_ins)
-    said = [f"    {total:,} small collectives took values of ranks that ran for those of others:"]
-    said += [f"      {one['count']:,} at {escape(one['site'])}" for one in stand_ins[:_MOST_SITES]]
+    said = [f"    {counted(sum(one['count'] for one in uses), noun)} {what}:"]
+    said += [f"      {one['count']:,} at {escape(one['site'])}" for one in uses[:_MOST_SITES]]
     return said
