@@ -54,7 +54,6 @@ struct Channel {
   std::atomic<std::uint32_t> asking;      // helper threads with a question that the server answers at once
   std::atomic<std::uint32_t> awaits_any;  // futex word, 1: helper threads sleep until one of several waits is answered
   std::atomic<std::uint32_t> giving_way_beside;  // of `giving_way`: also to processes of the run that are no ranks
-  std::atomic<std::uint32_t> blocked;  // threads whose act may wait in the kernel for another rank, as for a lock
   alignas(64) std::atomic<std::uint64_t> head;  // cells written
   alignas(64) std::atomic<std::uint64_t> tail;  // cells consumed
   // Threads that let the rank's child processes work first (libc/children.cc): how many do so now; how often one has
@@ -66,6 +65,7 @@ struct Channel {
   std::atomic<std::uint32_t> left;  // the process's id; 0: none may follow
   Nanoseconds last_record_clock_ns;
   std::uint64_t numbers[kNumberings];  // given so far
+  std::atomic<std::uint32_t> blocked;  // threads whose act may wait in the kernel for another rank, as for a lock
   alignas(64) ReplySlot slots[kReplySlots];
   alignas(4096) unsigned char cells[kRingCells * kCellBytes];
 };
