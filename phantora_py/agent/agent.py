@@ -304,8 +304,10 @@ class HostAgent:
         else:
             still = self._still.find(started, pids, others_too=True)
         found = still
+        may_guess = is_thorough and self._idle.all_have_run(pids.values())
         if is_thorough and still != candidates.keys():
-            found = still | self._guess(candidates)
+            idle = self._seem_idle(candidates)
+            found = still | (idle if may_guess else set())
         if found != self._held_up_by | self._held_up_elsewhere:
             # Values of tensors take no virtual time: whoever still runs is about to send them.
             found = {rank for rank in found if not self._channels.awaits_values(rank)}
@@ -320,7 +322,7 @@ class HostAgent:
         self._aside.update(aside)
         self._by_machine.guessed([rank for rank in aside if rank not in still])
         if others is not None:
-            self._tell_others(others, aside, still, proven, guess=is_thorough)
+            self._tell_others(others, aside, still, proven, guess=may_guess)
         elif aside:
             message = wire.RanksAside(
                 ranks=aside,
@@ -369,15 +371,13 @@ class HostAgent:
             message.is_quiet, message.delivered = True, delivered
             self._simulation.send(wire.FromAgent(ranks_aside=message))
 
-    def _guess(self, candidates: Mapping[int, int]) -> set[int]:
-        """Those that seem idle; for where it cannot be proven."""
-        all_have_run = self._idle.all_have_run(self._processes.pids.values())
+    def _seem_idle(self, candidates: Mapping[int, int]) -> set[int]:
+        """Those that have hardly wanted the processor; for where nothing can be proven."""
         at_work = {rank for rank, pid in candidates.items() if self._still.runs(rank, pid)}
         for rank in at_work:
             self._idle.forget(rank)
         others = candidates.keys() - at_work
-        idle = {rank for rank in others if self._idle.is_idle(rank, candidates[rank])}
-        return idle if all_have_run else set()
+        return {rank for rank in others if self._idle.is_idle(rank, candidates[rank])}
 
     def _show_states(self) -> None:
         if self._states.is_due():

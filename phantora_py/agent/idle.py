@@ -271,11 +271,12 @@ class IdleWatch:
     def __init__(self, clock_ns: Callable[[], int] = time.monotonic_ns) -> None:
         self._clock_ns = clock_ns
         self._windows: dict[int, _Window] = {}
-        self._ready: dict[str, int] = {}
+        self._ready: dict[str, int] | None = None
 
     def all_have_run(self, pids: Iterable[int]) -> bool:
         """Whether no thread of these process trees has been waiting for the processor since the
-        last time that this was asked: it may have a message for another rank in its hands.
+        last time that this was asked: it may have a message for another rank in its hands. False
+        at the first time.
         """
         ready = {}
         try:
@@ -285,6 +286,8 @@ class IdleWatch:
         except (OSError, ValueError):
             return False  # One ended just now: something happened.
         before, self._ready = self._ready, ready
+        if before is None:
+            return False
         return all(before.get(path) != wanted_ns for path, wanted_ns in ready.items())
 
     def is_idle(self, rank: int, pid: int) -> bool:

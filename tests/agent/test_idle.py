@@ -76,7 +76,7 @@ def test_quiet_must_last() -> None:
 
 def test_a_thread_that_waits_for_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has not run since it was looked at before; one that sleeps, or has run, does not wait."""
-    looks = iter([(True, 5), (False, 5), (False, 5), (False, 6), (True, 6)])
+    looks = iter([(True, 5), (True, 5), (False, 5), (False, 5), (False, 6), (True, 6)])
 
     def tasks(_pid: int) -> Iterator[tuple[str, Task]]:
         sleeps, wanted_ns = next(looks)
@@ -84,7 +84,8 @@ def test_a_thread_that_waits_for_the_processor(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(idle, "_tasks_of_tree", tasks)
     watch = IdleWatch()
-    assert [watch.all_have_run([1]) for _ in range(5)] == [True, True, False, True, True]
+    said = [watch.all_have_run([1]) for _ in range(6)]
+    assert said == [False, True, True, False, True, True]
 
 
 class Calls:
