@@ -1,11 +1,12 @@
 """Benchmarks of execution traces, replayed, against the programs that were traced.
 
-    python benchmarks/replays.py [--programs NAME ...] [--scaled] [--ranking] [--json]
+    python benchmarks/replays.py [--programs NAME ...] [--scaled [RANKS ...]] [--from RANKS]
+                                 [--ranking] [--json]
 
 Each program is traced, built, and replayed in the simulator. `class` is the kernel class whose time
-differs most. `--scaled` also scales benchmarks of 8 data-parallel ranks to 16, 32 and 64, against
-the program on as many ranks. `--ranking` replays one program in eight configurations, on H100s and
-H200s, and compares the order of their times with that of the programs (Kendall's tau).
+differs most. `--scaled` also scales benchmarks of 8 data-parallel ranks (`--from`) to 16, 32 and
+64, against the program on as many ranks. `--ranking` replays one program in eight configurations,
+on H100s and H200s, and compares the order of their times with that of the programs (Kendall's tau).
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ KINDS = {
 SCALED = {
     "GPT, DDP": (EXAMPLES / "train_gpt_ddp.py", *SMALL),
     "GPT, FSDP2": (EXAMPLES / "train_gpt_fsdp.py", *SMALL),
+    "FSDP1, flat": (PROGRAMS / "fsdp1.py", "flat"),
 }
 CONFIGURATIONS = list(itertools.product(("h100", "h200"), ("2", "8"), ("1", "3")))
 """Cluster, batch and layers."""
@@ -173,7 +175,10 @@ def main() -> int:
     """Runs what is asked for."""
     options = parser(__doc__)
     options.add_argument("--programs", nargs="*", default=list(KINDS), choices=list(KINDS))
-    options.add_argument("--scaled", nargs="*", type=int, metavar="RANKS", help="from 8; 16 32 64")
+    options.add_argument("--scaled", nargs="*", type=int, metavar="RANKS", help="16 32 64")
+    options.add_argument(
+        "--from", dest="old", type=int, default=8, metavar="RANKS", help="to scale from (8)"
+    )
     options.add_argument("--ranking", action="store_true", help="of eight configurations")
     told = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -181,7 +186,7 @@ def main() -> int:
         if told.programs:
             replays(runs, told.programs).show(told.json)
         if told.scaled is not None:
-            scaled(runs, 8, told.scaled or [16, 32, 64]).show(told.json)
+            scaled(runs, told.old, told.scaled or [16, 32, 64]).show(told.json)
         if told.ranking:
             ranking(runs).show(told.json)
     return 0
