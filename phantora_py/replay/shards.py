@@ -206,6 +206,8 @@ class Shards:
         self.gathered: dict[int, Part] = {}
         self._open: dict[int, str] = {}
         """Buffers of collectives, with their group."""
+        self._apart: set[int] = set()
+        """Those of which a rank's own part is elsewhere, as FSDP1's."""
         self._told = told
         self._groups = groups
         self._is_new = True
@@ -300,6 +302,13 @@ class Shards:
         layout = self.layouts.get(whole_at)
         if layout is None:
             self._open[whole_at] = group
+            if chunk_at != whole_at:
+                self._apart.add(whole_at)
+        elif layout.parts[0].is_flat and self._row(chunk["tensor"])[1]:
+            raise ValueError(
+                "a rank's shard lies behind others in one storage, as DeepSpeed's do: such are not "
+                "understood"
+            )
         elif chunk_at != whole_at:
             self._set(chunk_at, Layout(layout.parts, is_buffer=True))
 
@@ -313,7 +322,7 @@ class Shards:
         version = self._row(args[0]["tensor"])[0]
         [made] = tensor_numbers(outs)
         row = self._row(made)
-        if version in self._open and row[0] == version and len(row[3]) == 1 and row[1] == 0:
+        if version in self._apart and row[0] == version and len(row[3]) == 1 and row[1] == 0:
             self._flat(version, row[3][0], is_buffer=False)
 
     def _padded(self, given: int, made: int) -> None:

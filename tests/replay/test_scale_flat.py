@@ -157,3 +157,34 @@ def test_a_flat_parameter_of_unknown_padding_is_refused() -> None:
         )
     with pytest.raises(UsageError, match="does not tell which parameters"):
         scaled(benchmark(programs), "dp=4")
+
+
+def gathered_in_place(made: Program) -> None:
+    """As DeepSpeed's ZeRO 1 and 2: what is cut out of the buffer next is a parameter."""
+    whole = made.tensor(6)
+    own = made.tensor(3, of=whole["tensor"])
+    collective(made, "_allgather_base_", [whole, own, None, False, -1], [whole, None])
+    made.call("slice", "Tensor", [whole, 0, 0, 5, 1], [made.tensor(5, of=whole["tensor"])])
+
+
+def several_in_one_storage(made: Program) -> None:
+    """As DeepSpeed's ZeRO 3."""
+    whole, shards = made.tensor(6), made.tensor(6)
+    own = made.tensor(3, offset=3, of=shards["tensor"])
+    collective(made, "_allgather_base_", [whole, own, None, False, -1], [whole, None])
+    made.call("slice", "Tensor", [whole, 0, 0, 5, 1], [made.tensor(5, of=whole["tensor"])])
+
+
+@pytest.mark.parametrize(
+    ("add", "said"),
+    [
+        (gathered_in_place, "does not tell which parameters"),
+        (several_in_one_storage, "a rank's shard lies behind others in one storage"),
+    ],
+)
+def test_other_libraries_shards_are_refused(add: Any, said: str) -> None:
+    programs = [flat(rank, 2) for rank in range(2)]
+    for made in programs:
+        add(made)
+    with pytest.raises(UsageError, match=said):
+        scaled(benchmark(programs), "dp=4")
