@@ -22,12 +22,14 @@ from typing import Any
 
 from measurement import Results, parser
 
+from phantora_py.data import RunData
 from phantora_py.launch.module import module_command
 from phantora_py.replay.build import build, coverage
 from phantora_py.replay.container import Benchmark, write_benchmark
 from phantora_py.replay.mesh import Growth, Mesh
 from phantora_py.replay.scale import scale
 from phantora_py.replay.score import score
+from phantora_py.report.findings import Findings
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES, PROGRAMS = ROOT / "examples", ROOT / "tests" / "e2e" / "programs"
@@ -130,19 +132,42 @@ def replays(runs: Runs, names: Sequence[str]) -> Results:
 
 def scaled(runs: Runs, old: int, sizes: Sequence[int]) -> Results:
     """Benchmarks of few ranks for many, against the program on as many."""
-    columns = ["program", "from", "to", "step, %", "kernels", "collectives", "memory, %"]
+    columns = [
+        "program",
+        "from",
+        "to",
+        "step, %",
+        "kernels",
+        "collectives",
+        "sequence",
+        "memory, %",
+    ]
     results = Results("Scaled replays against the program at that size", columns)
     for name, words in SCALED.items():
         _, benchmark = runs.traced(Program(old, words))
         for new in sizes:
             grown, _ = scale(benchmark, Growth(Mesh({"dp": old}), {"dp": new}))
-            found = score(runs.replayed(grown), runs.run(new, words))
-            same = (
-                "same" if found[f"{one}_equal"] else "other" for one in ("kernels", "collectives")
-            )
+            ours, theirs = runs.replayed(grown), runs.run(new, words)
+            found = score(ours, theirs)
+            equal = found["kernels_equal"], found["collectives_equal"]
+            same = ("same" if one else "other" for one in (*equal, sequences(ours, theirs)))
             memory = percent(found["peak_memory_bytes"])
             results.add(name, old, new, percent(found["iteration_ns"]), *same, memory)
     return results
+
+
+def sequences(ours: Path, theirs: Path) -> bool:
+    """Whether each group of ranks does the same collectives in the same order."""
+
+    def told(path: Path) -> dict[tuple[int, ...], list[tuple[str, int]]]:
+        data = RunData(path)
+        operations = Findings(data).window.operations_in(data)
+        found: dict[tuple[int, ...], list[tuple[str, int]]] = {}
+        for one in sorted(operations, key=lambda one: int(one["moves_ns"])):
+            found.setdefault(tuple(one["members"]), []).append((one["kind"], one["bytes"]))
+        return found
+
+    return told(ours) == told(theirs)
 
 
 def ranking(runs: Runs) -> Results:

@@ -15,7 +15,8 @@ from phantora_py.replay.container import tensor_numbers
 from phantora_py.replay.operators import parsed
 
 SCATTER, PAD, DIVISION = "c10d::_reduce_scatter_base_", "aten::constant_pad_nd", "aten::div_"
-_SPLIT, _LIKE, _COPY, _SUM = "aten::split", "aten::empty_like", "aten::clone", "c10d::allreduce_"
+_SPLIT, _LIKE, _COPY = "aten::split", "aten::empty_like", "aten::clone"
+_SUM, _STREAM = "c10d::allreduce_", "aten::record_stream"
 _PAD_SCHEMA = "aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor"
 _MOST_DIVIDED_ONCE = 2
 """Ranks whose gradients are divided before their sum only."""
@@ -151,14 +152,14 @@ class _Steps:
         self, scatter: int, chunk: int, padded: int, division: dict[str, Any]
     ) -> None:
         behind = scatter
-        if self._name(scatter + 1) == _SUM and chunk in tensor_numbers(
-            self._event(scatter + 1)["args"]
-        ):
+        while self._name(behind + 1) in (_SUM, _STREAM):
             behind += 1
+        is_hybrid = _SUM in self._names[scatter : behind + 1]
         if self._name(behind + 1) == DIVISION and (
             self._event(behind + 1)["args"][0]["tensor"] == chunk
         ):
-            self._mark(behind + 1, SECOND, padded)
+            if not is_hybrid:  # with replicas there are always more ranks
+                self._mark(behind + 1, SECOND, padded)
             return
         made = {name: division[name] for name in ("do", "thread", "schema")}
         made |= {"args": [{"tensor": chunk}, *division["args"][1:]], "outs": [{"tensor": chunk}]}

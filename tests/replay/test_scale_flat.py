@@ -17,7 +17,7 @@ COUNTS = (10, 15)
 """Elements of two flat parameters."""
 
 
-def flat(rank: int, size: int) -> Program:
+def flat(rank: int, size: int, has_replicas: bool = False) -> Program:
     """Cuts, pads, gathers, scatters and updates flat parameters."""
     made = Program()
     shards = [own_chunk(made, rank, size, count) for count in COUNTS]
@@ -31,7 +31,7 @@ def flat(rank: int, size: int) -> Program:
         grid = made.tensor(count // 5, 5, of=whole["tensor"])
         made.call("view", "default", [inner, [count // 5, 5]], [grid])
         made.call("mm", "default", [made.tensor(2, count // 5), grid], [made.tensor(2, 5)])
-        reduced.append(scattered(made, size, count))
+        reduced.append(scattered(made, size, count, has_replicas))
     for shard, gradient, chunk in zip(shards, reduced, chunks, strict=True):
         moment = made.tensor(chunk)
         made.call("zeros_like", "default", [shard], [moment])
@@ -66,8 +66,9 @@ def own_chunk(made: Program, rank: int, size: int, count: int) -> dict[str, int]
     return padded
 
 
-def scattered(made: Program, size: int, count: int) -> dict[str, int]:
-    """The sum of a gradient's chunk. FSDP1 divides again on more than two ranks."""
+def scattered(made: Program, size: int, count: int, has_replicas: bool) -> dict[str, int]:
+    """The sum of a gradient's chunk. FSDP1 divides again on more than two ranks, with replicas
+    after their sum."""
     gradient, chunk = made.tensor(count), -(-count // size)
     made.call("ones_like", "default", [gradient], [gradient])
     first = cut(made, gradient, size, count)[0]
@@ -81,17 +82,23 @@ def scattered(made: Program, size: int, count: int) -> dict[str, int]:
     made.call("empty_like", "default", [first], [own])
     made.call("div_", "Tensor", [padded, 1.0], [padded])
     collective(made, "_reduce_scatter_base_", [own, padded, None, None, False, -1], [own, None])
-    if size > 2:
+    if has_replicas:
+        collective(made, "allreduce_", [[own], None, None, None, False, -1], [[own], None])
+    if size > 2 or has_replicas:
         made.call("div_", "Tensor", [own, 1.0], [own])
     return own
 
 
+@pytest.mark.parametrize("has_replicas", [False, True])
 @pytest.mark.parametrize(("before", "after"), [(2, 3), (2, 4), (4, 2), (5, 4), (3, 5)])
-def test_flat_parameters_are_as_if_traced_on_that_many_ranks(before: int, after: int) -> None:
+def test_flat_parameters_are_as_if_traced_on_that_many_ranks(
+    before: int, after: int, has_replicas: bool
+) -> None:
     """Operators that only some numbers of ranks need come and go."""
-    found = scaled(benchmark([flat(rank, before) for rank in range(before)]), f"dp={after}")
+    programs = [flat(rank, before, has_replicas) for rank in range(before)]
+    found = scaled(benchmark(programs), f"dp={after}")
     for rank, told in enumerate(found.ranks):
-        assert [*calls(told)] == [*calls(flat(rank, after).told)]
+        assert [*calls(told)] == [*calls(flat(rank, after, has_replicas).told)]
         for event in told["events"]:
             assert "flat" not in event
 
