@@ -1,11 +1,12 @@
 """Benchmarks of execution traces, replayed, against the programs that were traced.
 
-    python benchmarks/replays.py [--programs NAME ...] [--scaled] [--ranking] [--json]
+    python benchmarks/replays.py [--programs NAME ...] [--scaled [RANKS ...]] [--from RANKS]
+                                 [--ranking] [--json]
 
 Each program is traced, built, and replayed in the simulator. `class` is the kernel class whose time
-differs most. `--scaled` also scales benchmarks of 8 data-parallel ranks to 16, 32 and 64, against
-the program on as many ranks. `--ranking` replays one program in eight configurations, on H100s and
-H200s, and compares the order of their times with that of the programs (Kendall's tau).
+differs most. `--scaled` also scales benchmarks of 8 data-parallel ranks (`--from`) to 16, 32 and
+64, against the program on as many ranks. `--ranking` replays one program in eight configurations,
+on H100s and H200s, and compares the order of their times with that of the programs (Kendall's tau).
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from typing import Any
 
 from measurement import Results, parser
 
+from phantora_py.data import RunData
 from phantora_py.launch.module import module_command
 from phantora_py.replay.build import build, coverage
 from phantora_py.replay.container import Benchmark, write_benchmark
 from phantora_py.replay.mesh import Growth, Mesh
 from phantora_py.replay.scale import scale
 from phantora_py.replay.score import score
+from phantora_py.report.findings import Findings
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES, PROGRAMS = ROOT / "examples", ROOT / "tests" / "e2e" / "programs"
@@ -57,6 +60,7 @@ KINDS = {
 SCALED = {
     "GPT, DDP": (EXAMPLES / "train_gpt_ddp.py", *SMALL),
     "GPT, FSDP2": (EXAMPLES / "train_gpt_fsdp.py", *SMALL),
+    "FSDP1, flat": (PROGRAMS / "fsdp1.py", "flat"),
 }
 CONFIGURATIONS = list(itertools.product(("h100", "h200"), ("2", "8"), ("1", "3")))
 """Cluster, batch and layers."""
@@ -128,19 +132,42 @@ def replays(runs: Runs, names: Sequence[str]) -> Results:
 
 def scaled(runs: Runs, old: int, sizes: Sequence[int]) -> Results:
     """Benchmarks of few ranks for many, against the program on as many."""
-    columns = ["program", "from", "to", "step, %", "kernels", "collectives", "memory, %"]
+    columns = [
+        "program",
+        "from",
+        "to",
+        "step, %",
+        "kernels",
+        "collectives",
+        "sequence",
+        "memory, %",
+    ]
     results = Results("Scaled replays against the program at that size", columns)
     for name, words in SCALED.items():
         _, benchmark = runs.traced(Program(old, words))
         for new in sizes:
             grown, _ = scale(benchmark, Growth(Mesh({"dp": old}), {"dp": new}))
-            found = score(runs.replayed(grown), runs.run(new, words))
-            same = (
-                "same" if found[f"{one}_equal"] else "other" for one in ("kernels", "collectives")
-            )
+            ours, theirs = runs.replayed(grown), runs.run(new, words)
+            found = score(ours, theirs)
+            equal = found["kernels_equal"], found["collectives_equal"]
+            same = ("same" if one else "other" for one in (*equal, sequences(ours, theirs)))
             memory = percent(found["peak_memory_bytes"])
             results.add(name, old, new, percent(found["iteration_ns"]), *same, memory)
     return results
+
+
+def sequences(ours: Path, theirs: Path) -> bool:
+    """Whether each group of ranks does the same collectives in the same order."""
+
+    def told(path: Path) -> dict[tuple[int, ...], list[tuple[str, int]]]:
+        data = RunData(path)
+        operations = Findings(data).window.operations_in(data)
+        found: dict[tuple[int, ...], list[tuple[str, int]]] = {}
+        for one in sorted(operations, key=lambda one: int(one["moves_ns"])):
+            found.setdefault(tuple(one["members"]), []).append((one["kind"], one["bytes"]))
+        return found
+
+    return told(ours) == told(theirs)
 
 
 def ranking(runs: Runs) -> Results:
@@ -173,7 +200,10 @@ def main() -> int:
     """Runs what is asked for."""
     options = parser(__doc__)
     options.add_argument("--programs", nargs="*", default=list(KINDS), choices=list(KINDS))
-    options.add_argument("--scaled", nargs="*", type=int, metavar="RANKS", help="from 8; 16 32 64")
+    options.add_argument("--scaled", nargs="*", type=int, metavar="RANKS", help="16 32 64")
+    options.add_argument(
+        "--from", dest="old", type=int, default=8, metavar="RANKS", help="to scale from (8)"
+    )
     options.add_argument("--ranking", action="store_true", help="of eight configurations")
     told = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -181,7 +211,7 @@ def main() -> int:
         if told.programs:
             replays(runs, told.programs).show(told.json)
         if told.scaled is not None:
-            scaled(runs, 8, told.scaled or [16, 32, 64]).show(told.json)
+            scaled(runs, told.old, told.scaled or [16, 32, 64]).show(told.json)
         if told.ranking:
             ranking(runs).show(told.json)
     return 0

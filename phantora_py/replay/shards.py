@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from phantora_py.replay.container import tensor_numbers
+from phantora_py.replay.flat import PADDED
 from phantora_py.replay.operators import resolved
 from phantora_py.replay.player import DTYPES
 from sim_server.errors import UsageError
 
 GATHER, SCATTER = "c10d::_allgather_base_", "c10d::_reduce_scatter_base_"
 COPY_IN, COPY_OUT = "fsdp::all_gather_copy_in", "fsdp::split_with_sizes_copy"
+SLICE = "aten::slice"
 CHUNKS = ("fsdp::chunk_cat", "fsdp::chunk_cat_mixed_dtype")
 _ALIKE = ("aten::_foreach_", "aten::_fused_", "aten::copy_", "aten::_to_copy", "aten::clone")
 _MADE_ALIKE = ("aten::zeros_like", "aten::empty_like", "aten::ones_like", "aten::full_like")
@@ -38,6 +40,8 @@ class Part:
     group: str
     shape: tuple[int, ...] | None = None
     """Of the whole parameter, without padding."""
+    is_flat: bool = False
+    """Whether it is many parameters behind each other, and padded everywhere, as FSDP1's."""
     same: Part | None = None
     """What it was found to be the same as."""
 
@@ -49,6 +53,10 @@ class Part:
         if part is not self:
             self.same = part  # the next search is short
         return part
+
+    def kind(self) -> tuple[int, int, str, bool]:
+        """Parts of different kinds are not the same."""
+        return self.elements, self.size, self.group, self.is_flat
 
     def know(self, shape: tuple[int, ...]) -> None:
         """Raises: ValueError if that is not what is known already."""
@@ -90,6 +98,12 @@ def name_of(told: dict[str, Any], event: dict[str, Any]) -> str:
     return str(told["schemas"][event["schema"]]).partition("(")[0].partition(".")[0]
 
 
+def place_of(told: dict[str, Any], number: int) -> str:
+    """As the file numbers its events."""
+    numbers = told.get("numbers")
+    return f"event {number if numbers is None else numbers[number]}"
+
+
 @functools.cache
 def keeps_shapes(schema: str) -> bool:
     """Whether tensors of one shape, at one place of its lists, mean the same elements."""
@@ -120,7 +134,7 @@ def with_own_storages(told: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
     A trace knows storages by address. FSDP2 takes memory for parameters without an operator, so
     that they seem to lie in what was at the address before.
     """
-    begins = set(_gathered_anew(told))
+    begins = {*_gathered_anew(told), *_gathered_flat(told)}
     now = list(range(len(told["versions"])))
     origins = list(now)
     tensors: dict[tuple[int, int], int] = {}
@@ -141,7 +155,8 @@ def with_own_storages(told: dict[str, Any]) -> tuple[dict[str, Any], list[int]]:
     events = []
     for number, event in enumerate(told["events"]):
         if number in begins:
-            version = told["tensors"][tensor_numbers(event["outs"])[0]][0]
+            made_there = event["args"][:1] if name_of(told, event) == GATHER else event["outs"]
+            version = told["tensors"][tensor_numbers(made_there)[0]][0]
             now[version] = len(origins)
             origins.append(version)
         made = {name: renumbered(event[name]) for name in ("args", "outs") if name in event}
@@ -166,6 +181,22 @@ def _gathered_anew(told: dict[str, Any]) -> Iterator[int]:
                 places.append(number)
 
 
+def _gathered_flat(told: dict[str, Any]) -> Iterator[int]:
+    """FSDP1's collectives, and what copies shards of another type for them: it takes memory for
+    both without an operator."""
+    touched: dict[int, int] = {}
+    for number, event in enumerate(told["events"]):
+        named = tensor_numbers([event.get("args", []), event.get("outs", [])])
+        if name_of(told, event) == GATHER:
+            whole, chunk = tensor_numbers(event["args"][:2])
+            if told["tensors"][whole][0] != told["tensors"][chunk][0]:
+                yield number
+                before = touched.get(told["tensors"][chunk][0])
+                if before is not None and name_of(told, told["events"][before]) == "aten::copy_":
+                    yield before
+        touched.update((told["tensors"][one][0], number) for one in named)
+
+
 class Shards:
     """Of one rank, by storage: buffers and shards as `layouts`, parameters as `gathered`."""
 
@@ -175,6 +206,8 @@ class Shards:
         self.gathered: dict[int, Part] = {}
         self._open: dict[int, str] = {}
         """Buffers of collectives, with their group."""
+        self._apart: set[int] = set()
+        """Those of which a rank's own part is elsewhere, as FSDP1's."""
         self._told = told
         self._groups = groups
         self._is_new = True
@@ -187,7 +220,8 @@ class Shards:
                         self._follow(name_of(told, event), event)
                     except ValueError as error:
                         raise UsageError(
-                            f"event {number} of rank {rank}, {name_of(told, event)}: {error}."
+                            f"{place_of(told, number)} of rank {rank}, {name_of(told, event)}: "
+                            f"{error}."
                         ) from error
         self._check()
 
@@ -204,9 +238,10 @@ class Shards:
                 for layout in layouts
             ):
                 raise UsageError(
-                    f"event {number} of rank {self._rank}, {name}: process group {event['group']} "
-                    "changes its size, and the trace does not tell which parameters of which "
-                    "shapes are in the buffer. FSDP2's (fully_shard) are understood."
+                    f"{place_of(self._told, number)} of rank {self._rank}, {name}: process group "
+                    f"{event['group']} changes its size, and the trace does not tell which "
+                    "parameters of which shapes are in the buffer. FSDP2's (fully_shard) and "
+                    "FSDP1's (use_orig_params=False) are understood."
                 )
 
     def _row(self, tensor: int) -> list[Any]:
@@ -228,7 +263,7 @@ class Shards:
         one, other = one.found(), other.found()
         if one is other:
             return
-        if (one.elements, one.size, one.group) != (other.elements, other.size, other.group):
+        if one.kind() != other.kind():
             raise ValueError(
                 f"shards of {one.elements:,} and {other.elements:,} elements are used as one"
             )
@@ -250,6 +285,10 @@ class Shards:
             layout = self.layouts.get(self._row(args[1]["tensor"])[0])
             if layout is not None:
                 self._assign(tensor_numbers(args[0]), layout.parts)
+        elif name == SLICE:
+            self._without_padding(args, event["outs"])
+        elif event.get("flat", {}).get("step") == PADDED:
+            self._padded(args[0]["tensor"], tensor_numbers(event["outs"])[0])
         elif name == "aten::as_strided":
             self._parameter(args[0]["tensor"], tensor_numbers(event["outs"])[0])
         elif keeps_shapes(self._told["schemas"][event["schema"]]):
@@ -263,6 +302,13 @@ class Shards:
         layout = self.layouts.get(whole_at)
         if layout is None:
             self._open[whole_at] = group
+            if chunk_at != whole_at:
+                self._apart.add(whole_at)
+        elif layout.parts[0].is_flat and self._row(chunk["tensor"])[1]:
+            raise ValueError(
+                "a rank's shard lies behind others in one storage, as DeepSpeed's do: such are not "
+                "understood"
+            )
         elif chunk_at != whole_at:
             self._set(chunk_at, Layout(layout.parts, is_buffer=True))
 
@@ -270,6 +316,29 @@ class Shards:
         group = self._open[version]
         parts = [Part(elements, self._groups[group], group) for elements in sizes]
         self._set(version, Layout(parts, self._groups[group], is_buffer=True))
+
+    def _without_padding(self, args: list[Any], outs: list[Any]) -> None:
+        """FSDP1 takes its flat parameter out of what it has gathered."""
+        version = self._row(args[0]["tensor"])[0]
+        [made] = tensor_numbers(outs)
+        row = self._row(made)
+        if version in self._apart and row[0] == version and len(row[3]) == 1 and row[1] == 0:
+            self._flat(version, row[3][0], is_buffer=False)
+
+    def _padded(self, given: int, made: int) -> None:
+        """It pads a gradient before it is scattered."""
+        version = self._row(made)[0]
+        if version in self._open:
+            self._flat(version, self._row(given)[3][0], is_buffer=True)
+
+    def _flat(self, version: int, elements: int, is_buffer: bool) -> None:
+        if version not in self.layouts:
+            group = self._open[version]
+            size = self._groups[group]
+            part = Part(-(-elements // size), size, group, is_flat=True)
+            self._set(version, Layout([part], size, is_buffer))
+        if self.layouts[version].parts[0].is_flat:
+            self.layouts[version].parts[0].know((elements,))
 
     def _copy_out(self, args: list[Any]) -> None:
         version = self._row(args[0]["tensor"])[0]
@@ -329,6 +398,9 @@ class Shards:
         layout = self.layouts.get(row[0])
         if layout is None or (row[3] == [] and layout.elements > 1):
             return None
+        if layout.parts[0].is_flat:
+            is_shard = layout.copies == 1 and row[3] == [layout.elements]
+            return layout if is_shard else None
         if len(layout.parts) == 1 or row[3] in (
             [layout.copies * layout.elements],
             [layout.copies, layout.elements],

@@ -162,18 +162,29 @@ def test_kernels_of_triton_are_proxies_that_move_as_many_bytes(
     assert totals[0] == pytest.approx(totals[1], rel=0.02)
 
 
-@pytest.mark.parametrize("example", ["train_gpt_ddp.py", "train_gpt_fsdp.py"])
+@pytest.mark.parametrize(
+    ("command", "has_shards"),
+    [
+        pytest.param(command_of("train_gpt_ddp.py"), False, id="ddp"),
+        pytest.param(command_of("train_gpt_fsdp.py"), True, id="fsdp2"),
+        # Four ranks pad gradients and divide them twice, two do neither.
+        pytest.param([PROGRAMS / "fsdp1.py", "flat"], True, id="fsdp1"),
+    ],
+)
 def test_a_scaled_replay_is_as_the_program_on_that_many_ranks(
-    phantora: Phantora, tmp_path: Path, example: str
+    phantora: Phantora, tmp_path: Path, command: list[str | Path], has_shards: bool
 ) -> None:
-    bench = tmp_path / "x.bench"
-    _, benchmark = traced(phantora, example, tmp_path / "traces")
+    folder, bench = tmp_path / "traces", tmp_path / "x.bench"
+    run = phantora.run([*OPTIONS, "--execution-trace", str(folder)], command)
+    assert run.exit_code == 0, run.errors
+    benchmark = build(folder)
+    add_waits(benchmark, run.data)
     scaled, done = scale(benchmark, Growth(Mesh({"dp": 2}), {"dp": 4}))
     assert done.collectives > 0
-    assert (done.shards > 0) == (example == "train_gpt_fsdp.py")
+    assert (done.shards > 0) == has_shards
     write_benchmark(scaled, bench)
     options = ["--cluster", "h100", "--ranks", "4"]
-    original = phantora.run(options, command_of(example))
+    original = phantora.run(options, command)
     assert original.exit_code == 0, original.errors
     words: list[str | Path] = ["-m", "phantora_py", "replay", "run", str(bench)]
     replayed = phantora.run(options, words)
