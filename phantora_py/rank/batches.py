@@ -33,6 +33,8 @@ class Batches:
         self._groups: set[tuple[tuple[int, ...], int]] = set()
         self._untold: list[dict[str, Any]] = []
         self._graphs = 0
+        self._loads_to_train = self._looks_up_to_train = False
+        """Whether some batch was loaded, or looked up, with gradients."""
         self._is_sequence_first = False
         self._operators: Any = None
 
@@ -78,7 +80,7 @@ class Batches:
             ):
                 table = "x".join(map(str, weight.shape))
                 samples = 0 if self._is_sequence_first else shape[0]
-                self._tell(EMBEDDING, table, samples, ids.numel())
+                self._tell(EMBEDDING, table, samples, ids.numel(), torch.is_grad_enabled())
             return usual(keys, weight, ids, *options, **named)
 
         return embedding
@@ -112,7 +114,8 @@ class Batches:
                 if number is None:
                     number = graph_._phantora_number = self._graphs
                     self._graphs += 1
-                self._tell(GRAPH, str(number), *found)
+                trains = not getattr(graph_, "fx_kwargs", {}).get("is_inference", False)
+                self._tell(GRAPH, str(number), *found, trains)
             return usual(graph_, inputs)
 
         graph.__call__ = call
@@ -129,14 +132,24 @@ class Batches:
             number = numbers.setdefault(id(loader), len(numbers))
             samples, tokens = _batch_size(batch, _collated(iterator_))
             if samples:
-                self._tell(LOADER, str(number), samples, tokens)
+                self._tell(LOADER, str(number), samples, tokens, module.torch.is_grad_enabled())
             return batch
 
         iterator.__next__ = following
 
-    def _tell(self, source: str, key: str, samples: int, tokens: int) -> None:
-        """`samples`, `tokens`: 0 if they are none, or cannot be told."""
+    def _tell(self, source: str, key: str, samples: int, tokens: int, trains: bool) -> None:
+        """`samples`, `tokens`: 0 if they are none, or cannot be told. `trains`: gradients are
+        recorded; once they are, what is taken without them is no batch of the training.
+        """
         if os.getpid() != self.process:
+            return
+        if source == LOADER:
+            self._loads_to_train |= trains
+            has_trained = self._loads_to_train
+        else:
+            self._looks_up_to_train |= trains
+            has_trained = self._looks_up_to_train
+        if has_trained and not trains:
             return
         self.tell_ranks()
         told = {"kind": "batch", "source": source, "key": key}

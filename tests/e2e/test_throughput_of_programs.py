@@ -80,6 +80,16 @@ def test_tokens_and_samples_are_those_of_ranks_with_different_data(
     assert found["samples"]["found_by"] == ("loader" if "loader" in kinds else "embedding")
 
 
+@pytest.mark.parametrize("kinds", [(), ("loader",), ("compile",)])
+def test_batches_without_gradients_are_none_of_a_training(
+    phantora: Phantora, kinds: tuple[str, ...]
+) -> None:
+    """Evaluation within an iteration, and the model that another one is compared with."""
+    found, _, _ = run(phantora, 1, "evaluate", *kinds)
+    assert found["tokens"]["per_iteration"] == TOKENS
+    assert found["samples"]["per_iteration"] == BATCH * MICRO_BATCHES
+
+
 def test_rows_that_may_be_places_of_a_sequence_are_no_samples(phantora: Phantora) -> None:
     """A recurrent layer takes sequences first, unless it is told that batches come first."""
     found, _, _ = run(phantora, 1, "sequence_first")

@@ -26,6 +26,7 @@ class Tensor:
     class device: type = "cuda"
 """
 LOADER = """
+import torch
 class Sampler:
     batch_size = 4
 class _BaseDataLoaderIter:
@@ -62,7 +63,8 @@ class CompiledFxGraph:
     def __call__(self, inputs): return len(inputs)
 """
 MODULES = {
-    "torch/__init__.py": "class version: cuda = None\n" + TENSOR,
+    "torch/__init__.py": "class version: cuda = None\ndef is_grad_enabled(): return True\n"
+    + TENSOR,
     "torch/utils/__init__.py": "",
     "torch/utils/checkpoint.py": CHECKPOINT,
     "torch/utils/data/__init__.py": "",
@@ -150,6 +152,22 @@ first, second, other = Graph(), Graph(), Graph()
 assert [first(inputs), second(inputs), first(inputs), other(inputs[:2])] == [4, 4, 4, 2]
 """
     assert told(run, code) == [batch("graph", key, 4, 32) for key in ("0", "1", "0")]
+
+
+def test_batches_without_gradients_are_told_until_some_have_them(run: FakeRun) -> None:
+    """A program that trains nothing has batches; one that trains has those of its training."""
+    code = """
+import torch
+from torch.utils.data.dataloader import _BaseDataLoaderIter as Iterator
+batches = Iterator(*([torch.Tensor("float32", rows, 3)] for rows in (1, 2, 3)))
+for torch.is_grad_enabled in (lambda: False, lambda: True, lambda: False): next(batches)
+from torch._inductor.output_code import CompiledFxGraph as Graph
+training, judging = Graph(), Graph()
+judging.fx_kwargs = {"is_inference": True}
+for graph in (judging, training, judging): graph([torch.Tensor("int64", 4, 8)])
+"""
+    taken = [batch("loader", "0", rows) for rows in (1, 2)]
+    assert told(run, code) == taken + [batch("graph", key, 4, 32) for key in ("0", "1")]
 
 
 def test_ranks_with_other_data_are_told_once(run: FakeRun) -> None:

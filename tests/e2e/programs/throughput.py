@@ -3,7 +3,8 @@
 `loader`: batches come from a data loader; else from `torch.randint`. `checkpoint` and `reentrant`:
 each block is computed again. `compile`, `ddp`, `fsdp`, `tp`: what they say. `count`: prints what
 PyTorch's counter makes of a step. `sequence_first`: a layer is made whose rows are places of a
-sequence. `images`: convolutions in place of tokens.
+sequence. `images`: convolutions in place of tokens. `evaluate`: after each step the model, and one
+that is compared with it, look at larger batches without gradients.
 """
 
 from __future__ import annotations
@@ -119,10 +120,20 @@ def wrapped(model: nn.Module) -> nn.Module:
     return model
 
 
+def evaluate(model: nn.Module, reference: nn.Module) -> None:
+    with torch.no_grad():
+        examples = DataLoader(Examples(), BATCH * MICRO_BATCHES)
+        for inputs, _ in examples if "loader" in KINDS else []:
+            model(inputs.cuda())
+        for judged in (model, reference):
+            judged(torch.zeros(4 * BATCH, LENGTH, dtype=torch.long, device="cuda"))
+
+
 def main() -> None:
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl")
     model = wrapped((Images() if "images" in KINDS else Model()).cuda())
+    reference = Model().cuda() if "evaluate" in KINDS else model
     if "compile" in KINDS:
         model = torch.compile(model)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
@@ -138,6 +149,8 @@ def main() -> None:
             loss.backward()
         optimizer.step()
         optimizer.zero_grad()
+        if "evaluate" in KINDS:
+            evaluate(model, reference)
 
     for number in range(STEPS):
         if "count" in KINDS and number == 0:
