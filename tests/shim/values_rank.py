@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import sys
 
 from rank_device import (
@@ -121,18 +122,24 @@ class _Halves(ctypes.Structure):
 
 
 _stubs: list[object] = []
+_MOST_PARAMETER_BYTES = 1 << 15  # CUDA's own limit is 4 bytes less
 
 
-def _launch(name: str, *arguments: ctypes._CData) -> None:
-    """Launches a kernel of that mangled name, as a program's own code does."""
+def _launch(name: str, *arguments: ctypes._CData, in_word: int = 0) -> None:
+    """Launches a kernel of that mangled name, as a program's own code does. Each argument is some
+    bytes into a word, and behind it are zeros, as far as one of unknown size may be looked at.
+    """
     stub = ctypes.create_string_buffer(16)
     mangled = ctypes.c_char_p(name.encode())
     _stubs.append((stub, mangled))
     none = [None] * 5
     cuda.__cudaRegisterFunction(None, stub, mangled, mangled, -1, *none)
-    addresses = (ctypes.c_void_p * (len(arguments) + 1))(
-        *(ctypes.addressof(argument) for argument in arguments), None
-    )
+    places = mmap.mmap(-1, len(arguments) * _MOST_PARAMETER_BYTES or 1)
+    begin = ctypes.addressof(ctypes.c_char.from_buffer(places))
+    addresses = (ctypes.c_void_p * (len(arguments) + 1))()
+    for i, argument in enumerate(arguments):
+        addresses[i] = begin + i * _MOST_PARAMETER_BYTES + in_word
+        ctypes.memmove(addresses[i] or 0, ctypes.addressof(argument), ctypes.sizeof(argument))
     one = _Shape(1, 1, 1)
     assert cuda.cudaLaunchKernel(stub, one, one, addresses, size_t(0), None) == 0
 
@@ -142,7 +149,8 @@ def launches() -> dict[str, str]:
     upload(b"\x77" * 8)  # where a small number and the higher half of an address lead to
     memory = {name: upload(b"\x77" * 8) for name in ("read", "written", "bystander", "plain")}
     memory |= {name: upload(b"\x77" * 8) for name in ("number", "held", "listed", "after")}
-    memory |= {name: upload(b"\x77" * 8) for name in ("low_first", "high_first", "apart", "packed")}
+    memory |= {name: upload(b"\x77" * 8) for name in ("low_first", "high_first", "apart")}
+    memory |= {name: upload(b"\x77" * 8) for name in ("packed", "in_middle")}
     _launch("_Z4copyPKiPi", memory["read"], memory["written"])
     _launch("scale", memory["plain"])
     _launch("_Z4fillm", ctypes.c_ulong(memory["number"].value or 0))
@@ -159,6 +167,8 @@ def launches() -> dict[str, str]:
     _launch("_Z4joinjij", high, ctypes.c_int(3), low)
     address = memory["packed"].value or 0
     _launch("_Z4join6Halves", _Halves(0, address >> 32, address & 0xFFFFFFFF))
+    address = memory["in_middle"].value or 0
+    _launch("_Z4join6Halves", _Halves(address >> 32, address & 0xFFFFFFFF), in_word=4)
     return {name: download(pointer, 8) for name, pointer in memory.items()}
 
 

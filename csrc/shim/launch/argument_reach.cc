@@ -276,15 +276,18 @@ std::size_t stack_bytes_from(const void* pointer) noexcept {
   return at >= stack.begin && at < stack.end ? static_cast<std::size_t>(stack.end - at) : 0;
 }
 
-// Calls visit(word) for each aligned word of memory whose size is not known.
+// Calls visit(word) for each aligned word of memory whose size is not known, that with its first bytes too: a structure
+// of 32-bit words may begin in the middle of one.
 template <class Visit>
-void visit_words(const void* from, std::size_t bytes, Visit&& visit) {
+void visit_words(const void* argument, std::size_t bytes, Visit&& visit) {
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(argument) % sizeof(void*);
+  const char* from = static_cast<const char*>(argument) - before;
   if (const std::size_t most = stack_bytes_from(from)) {
     const std::size_t in_frame = frame_bytes_from(from);
-    each_word(static_cast<const char*>(from), std::min(bytes, in_frame != 0 ? in_frame : most), visit);
+    each_word(from, std::min(bytes + before, in_frame != 0 ? in_frame : most), visit);
     return;
   }
-  const auto copy = read_own_memory(from, bytes);
+  const auto copy = read_own_memory(from, bytes + before);
   each_word(reinterpret_cast<const char*>(copy.data()), copy.size(), visit);
 }
 
@@ -334,19 +337,20 @@ void add_pair(std::uint32_t first, std::uint32_t second, Reached& reached) {
   }
 }
 
-// What is looked at may be more than the argument, so that not any two halves are tried.
+// What is looked at may be more than the argument, so that not any two halves are tried: those beside each other are, also
+// where a word of two numbers looks like an address.
 void add_words(const void* argument, std::size_t bytes, Reached& reached) {
   std::uint32_t last = 0;
   visit_words(argument, bytes, [&](const void* word) {
+    if (!reached.joins_halves) {
+      if (is_device_pointer(word)) add_word(word, reached);
+      return;
+    }
     const auto value = reinterpret_cast<std::uint64_t>(word);
     const auto low = static_cast<std::uint32_t>(value), high = static_cast<std::uint32_t>(value >> 32);
-    if (is_device_pointer(word)) {
-      add_word(word, reached);
-    } else if (reached.joins_halves) {
-      add_pair(last, low, reached);
-      add_pair(low, high, reached);
-    }
-    last = is_device_pointer(word) ? 0 : high;
+    add_pair(last, low, reached);
+    add_pair(low, high, reached);
+    last = high;
   });
 }
 
