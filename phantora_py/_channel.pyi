@@ -27,8 +27,8 @@ class ChannelSet:
         """Write a reply and wake the rank. `value` may be negative: it is taken modulo 2^64."""
     def set_aside(self, rank: int) -> bool:
         """Have the rank resume before its next record; False if it has records pending."""
-    def naps(self, rank: int) -> tuple[int, int]:
-        """The counters `naps` and `napping` of a rank's channel."""
+    def poll_sleeps(self, rank: int) -> tuple[int, int]:
+        """The counters `poll_sleeps` and `polls_asleep` of a rank's channel."""
     def blocked(self, rank: int) -> int:
         """The counter `blocked` of a rank's channel."""
     def gives_way(self, rank: int) -> tuple[int, int, bool]:

@@ -274,7 +274,7 @@ class Engine:
         """
     def exited(self, rank: int) -> None:
         """The rank's process has ended. What it issued goes on."""
-    def stirs(self) -> int:
+    def wakeups(self) -> int:
         """How often something happened that may set a rank going."""
 
     def helper_waits(self) -> int:

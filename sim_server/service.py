@@ -231,10 +231,10 @@ class Run:
         elif content == "ranks_aside":
             for aside in proven_aside(self._agents, link, message.ranks_aside):
                 for rank in aside.ranks:
-                    stirs = aside.stirs - self._measurements()
+                    wakeups = aside.wakeups - self._measurements()
                     simulation.set_aside(
                         rank,
-                        stirs,
+                        wakeups,
                         proven=rank in aside.proven,
                         awaits_values=rank in aside.await_values,
                     )
@@ -320,7 +320,7 @@ class Run:
         """
         stalled = messages.Stalled(
             held_up_by=simulation.held_up_by(),
-            stirs=simulation.stirs + self._measurements(),
+            wakeups=simulation.wakeups + self._measurements(),
             alarmed=simulation.alarmed(),
             helpers_run=simulation.helpers_run(),
         )
@@ -353,7 +353,7 @@ class Run:
         self._broadcast(messages.ToAgent(progress=progress))
 
     def _measurements(self) -> int:
-        """How often the real GPU was asked. Each may wake a rank (see `stirs`): meanwhile no rank
+        """How often the real GPU was asked. Each may wake a rank (see `wakeups`): meanwhile no rank
         is answered, and one may sleep because of it, say on a lock of a thread that asked us.
         """
         return 0 if self._measuring is None else self._measuring.asked

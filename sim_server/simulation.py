@@ -152,7 +152,7 @@ class Simulation:
             self._witnesses.feed(rank, cells)
 
     def set_aside(
-        self, rank: int, stirs: int, *, proven: bool = False, awaits_values: bool = False
+        self, rank: int, wakeups: int, *, proven: bool = False, awaits_values: bool = False
     ) -> bool:
         """The agent found that a rank waits outside: it constrains nobody until it resumes, or
         until somebody acts outside or, if it is `proven` that none of its threads will go on by
@@ -161,7 +161,7 @@ class Simulation:
         False if something that may wake it has happened since: then it need not be so any more.
         """
         may_be = self._engine.is_running(rank) or rank in self._engine.unproven_ranks()
-        valid = stirs == self.stirs and may_be
+        valid = wakeups == self.wakeups and may_be
         if valid:
             self._engine.set_aside(rank, proven, awaits_values)
         return valid
@@ -254,9 +254,9 @@ class Simulation:
         return self._steady_watch.iterations
 
     @property
-    def stirs(self) -> int:
+    def wakeups(self) -> int:
         """How often something happened that may set a rank going."""
-        return self._engine.stirs()
+        return self._engine.wakeups()
 
     @property
     def virtual_time_ns(self) -> int:

@@ -133,20 +133,20 @@ class RankRecords(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., host_clock_ns: _Optional[int] = ..., cells: _Optional[bytes] = ...) -> None: ...
 
 class RanksAside(_message.Message):
-    __slots__ = ("ranks", "stirs", "proven", "is_quiet", "delivered", "await_values")
+    __slots__ = ("ranks", "wakeups", "proven", "is_quiet", "delivered", "await_values")
     RANKS_FIELD_NUMBER: _ClassVar[int]
-    STIRS_FIELD_NUMBER: _ClassVar[int]
+    WAKEUPS_FIELD_NUMBER: _ClassVar[int]
     PROVEN_FIELD_NUMBER: _ClassVar[int]
     IS_QUIET_FIELD_NUMBER: _ClassVar[int]
     DELIVERED_FIELD_NUMBER: _ClassVar[int]
     AWAIT_VALUES_FIELD_NUMBER: _ClassVar[int]
     ranks: _containers.RepeatedScalarFieldContainer[int]
-    stirs: int
+    wakeups: int
     proven: _containers.RepeatedScalarFieldContainer[int]
     is_quiet: bool
     delivered: int
     await_values: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, ranks: _Optional[_Iterable[int]] = ..., stirs: _Optional[int] = ..., proven: _Optional[_Iterable[int]] = ..., is_quiet: bool = ..., delivered: _Optional[int] = ..., await_values: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, ranks: _Optional[_Iterable[int]] = ..., wakeups: _Optional[int] = ..., proven: _Optional[_Iterable[int]] = ..., is_quiet: bool = ..., delivered: _Optional[int] = ..., await_values: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Parcels(_message.Message):
     __slots__ = ("parcels",)
@@ -221,16 +221,16 @@ class Answer(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., slot: _Optional[int] = ..., status: _Optional[int] = ..., time_ns: _Optional[int] = ..., value: _Optional[int] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class Stalled(_message.Message):
-    __slots__ = ("held_up_by", "stirs", "alarmed", "helpers_run")
+    __slots__ = ("held_up_by", "wakeups", "alarmed", "helpers_run")
     HELD_UP_BY_FIELD_NUMBER: _ClassVar[int]
-    STIRS_FIELD_NUMBER: _ClassVar[int]
+    WAKEUPS_FIELD_NUMBER: _ClassVar[int]
     ALARMED_FIELD_NUMBER: _ClassVar[int]
     HELPERS_RUN_FIELD_NUMBER: _ClassVar[int]
     held_up_by: _containers.RepeatedScalarFieldContainer[int]
-    stirs: int
+    wakeups: int
     alarmed: _containers.RepeatedScalarFieldContainer[int]
     helpers_run: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, held_up_by: _Optional[_Iterable[int]] = ..., stirs: _Optional[int] = ..., alarmed: _Optional[_Iterable[int]] = ..., helpers_run: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, held_up_by: _Optional[_Iterable[int]] = ..., wakeups: _Optional[int] = ..., alarmed: _Optional[_Iterable[int]] = ..., helpers_run: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("iterations", "virtual_time_ns", "steady", "measuring")

@@ -109,6 +109,7 @@ WORDS = {
     "hangs on": "depends on",
     "gets on": "makes progress",
     "mixer": "what it does, as line_merger",
+    "stirs": "wakeups",
 }
 _SOURCES = (".py", ".pyi", ".cc", ".h", ".c", ".md", ".toml", ".proto")
 _INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')

@@ -93,10 +93,10 @@ PYBIND11_MODULE(_channel, module) {
           "waiting", [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).waiting.load(); },
           py::arg("rank"))
       .def(
-          "naps",
+          "poll_sleeps",
           [](const Channels& self, std::uint32_t rank) {
             const ph::Channel& channel = self.set().channel(rank);
-            return py::make_tuple(channel.naps.load(), channel.napping.load());
+            return py::make_tuple(channel.poll_sleeps.load(), channel.polls_asleep.load());
           },
           py::arg("rank"))
       .def(

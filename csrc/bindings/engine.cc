@@ -227,7 +227,7 @@ PYBIND11_MODULE(_engine, module) {
             return self.advance(limit_ns.value_or(ph::kNever), inclusive);
           },
           py::arg("limit_ns"), py::arg("inclusive"), py::call_guard<py::gil_scoped_release>())
-      .def("stirs", &Engine::stirs)
+      .def("wakeups", &Engine::wakeups)
       .def("helper_waits", &Engine::helper_waits)
       .def("is_running", &Engine::is_running, py::arg("rank"))
       .def(

@@ -27,17 +27,17 @@ struct Field {
 #define PH_FIELD(type, member) \
   {#member, offsetof(type, member), sizeof(type::member), std::is_same_v<type, Switchboard>}
 constexpr Field kFields[] = {
-    PH_FIELD(Channel, magic),      PH_FIELD(Channel, version),
-    PH_FIELD(Channel, rank),       PH_FIELD(Channel, owner_pid),
-    PH_FIELD(Channel, lock),       PH_FIELD(Channel, aside),
-    PH_FIELD(Channel, waiting),    PH_FIELD(Channel, naps),
-    PH_FIELD(Channel, napping),    PH_FIELD(Channel, host_clock_ns),
-    PH_FIELD(Channel, asking),     PH_FIELD(Channel, awaiting_values),
-    PH_FIELD(Channel, giving_way), PH_FIELD(Channel, giving_way_beside),
-    PH_FIELD(Channel, asked),      PH_FIELD(Channel, told),
-    PH_FIELD(Channel, awaits_any), PH_FIELD(Channel, head),
-    PH_FIELD(Channel, tail),       PH_FIELD(Switchboard, rings),
-    PH_FIELD(Switchboard, ranks),  PH_FIELD(Switchboard, addresses[0].owner),
+    PH_FIELD(Channel, magic),        PH_FIELD(Channel, version),
+    PH_FIELD(Channel, rank),         PH_FIELD(Channel, owner_pid),
+    PH_FIELD(Channel, lock),         PH_FIELD(Channel, aside),
+    PH_FIELD(Channel, waiting),      PH_FIELD(Channel, poll_sleeps),
+    PH_FIELD(Channel, polls_asleep), PH_FIELD(Channel, host_clock_ns),
+    PH_FIELD(Channel, asking),       PH_FIELD(Channel, awaiting_values),
+    PH_FIELD(Channel, giving_way),   PH_FIELD(Channel, giving_way_beside),
+    PH_FIELD(Channel, asked),        PH_FIELD(Channel, told),
+    PH_FIELD(Channel, awaits_any),   PH_FIELD(Channel, head),
+    PH_FIELD(Channel, tail),         PH_FIELD(Switchboard, rings),
+    PH_FIELD(Switchboard, ranks),    PH_FIELD(Switchboard, addresses[0].owner),
     PH_FIELD(Channel, blocked),
 };
 #undef PH_FIELD

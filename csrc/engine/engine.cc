@@ -109,7 +109,7 @@ void Engine::exited(std::uint32_t index) {
 }
 
 void Engine::wake_outside() {
-  ++world_.stirs;
+  ++world_.wakeups;
   for (const Index index : live_) {
     ranks_[index]->wake();
     schedule(index);
@@ -119,7 +119,7 @@ void Engine::wake_outside() {
 // What it waits for may be among them, or follow from them: virtual time stays until it has resumed, or is found asleep
 // again.
 void Engine::wake_for_values() {
-  ++world_.stirs;
+  ++world_.wakeups;
   for (const Index index : std::exchange(await_values_, {})) {
     ranks_[index]->wake();
     schedule(index);

@@ -40,7 +40,7 @@ class Engine {
   // reached the limit then.
   Stop advance(Nanoseconds limit_ns, bool inclusive);
 
-  std::uint64_t stirs() const { return world_.stirs; }
+  std::uint64_t wakeups() const { return world_.wakeups; }
   std::uint32_t helper_waits() const;  // of ranks that live
   bool is_running(std::uint32_t index) const { return rank(index).liveness().runs(); }
   Liveness::State liveness(std::uint32_t index) const { return rank(index).liveness().state(); }

@@ -35,7 +35,7 @@ struct World {
   std::vector<ScopeChange> scopes;
   Stop stop;
   std::uint64_t launches = 0;  // that have arrived
-  std::uint64_t stirs = 0;     // events that may wake a rank: acts outside, answers to drivers, ends
+  std::uint64_t wakeups = 0;     // events that may wake a rank: acts outside, answers to drivers, ends
   std::uint32_t alarms_in_a_row = 0;  // that have rung since a rank last made progress
   bool acts = false;           // a rank was just allowed to act outside
   bool sends_values = false;   // a rank has just sent others values of tensors

@@ -60,7 +60,7 @@ void Rank::ring_alarm() {
   alarms_.erase(alarms_.begin());
   world_.stop.answers.push_back(
       {rank_, alarm_slot_, WaitKind::Alarm, true, world_.now_ns, ReplyStatus::Done, world_.now_ns, 0, {}, {}});
-  ++world_.stirs;
+  ++world_.wakeups;
   ++world_.alarms_in_a_row;
   liveness_.alarm(world_.now_ns);
 }
@@ -162,7 +162,7 @@ void Rank::reply(std::uint64_t key, ReplyStatus status, std::uint64_t value) {
   close_wait(*wait, time_ns);
   if (!sets_helper_going) return;
   // It may set its driver going, at this time.
-  ++world_.stirs;
+  ++world_.wakeups;
   wake();
 }
 
@@ -182,7 +182,7 @@ void Rank::close_wait(Wait& wait, Nanoseconds time_ns) {
     --helper_waits_;
     return;
   }
-  ++world_.stirs;
+  ++world_.wakeups;
   const bool takes_time = wait.kind != WaitKind::Resume && wait.kind != WaitKind::Outside;
   if (!is_query(wait.kind) && takes_time)
     world_.spans.push_back({rank_, SpanKind::HostWait, wait.device, wait.stream == kNone ? 0 : streams_[wait.stream].id,

@@ -99,7 +99,7 @@ class HostAgent:
         self._held_up_elsewhere: set[int] = set()
         self._alarmed: set[int] = set()
         self._helpers_run: set[int] = set()
-        self._stirs = 0
+        self._wakeups = 0
         self._poll_ms = FIRST_STALLED_POLL_MS
         self._outcome = Outcome()
         self._damaged = False
@@ -215,16 +215,16 @@ class HostAgent:
         self._held_up_by = set(stalled.held_up_by) & set(self._processes.pids)
         if self._others is not None:
             self._held_up_elsewhere = set(stalled.held_up_by).difference(self._ranks)
-            self._others.await_proof(bool(stalled.held_up_by), stalled.stirs)
+            self._others.await_proof(bool(stalled.held_up_by), stalled.wakeups)
         self._alarmed = set(stalled.alarmed)
         self._helpers_run = set(stalled.helpers_run)
         self._poll_ms = FIRST_STALLED_POLL_MS
         self._aside -= self._held_up_by
-        if stalled.stirs != self._stirs:
+        if stalled.wakeups != self._wakeups:
             if self._others is not None:
                 self._stall.got_on()  # here or elsewhere
             # Who was idle need not be so any more: a message may be on its way since.
-            self._stirs = stalled.stirs
+            self._wakeups = stalled.wakeups
             self._idle = IdleWatch()
             self._look_at_s = 0.0
             self._look_interval_s = _FIRST_LOOK_INTERVAL_S
@@ -326,7 +326,7 @@ class HostAgent:
         elif aside:
             message = wire.RanksAside(
                 ranks=aside,
-                stirs=self._stirs,
+                wakeups=self._wakeups,
                 proven=proven,
                 await_values=filter(self._channels.awaits_values, aside),
             )
@@ -354,7 +354,7 @@ class HostAgent:
         if guessed:
             message = wire.RanksAside(
                 ranks=guessed,
-                stirs=self._stirs,
+                wakeups=self._wakeups,
                 await_values=filter(self._channels.awaits_values, guessed),
             )
             self._simulation.send(wire.FromAgent(ranks_aside=message))
@@ -364,7 +364,7 @@ class HostAgent:
             self._by_machine.guessed([] if self._still.is_quiet else asleep)
             message = wire.RanksAside(
                 ranks=asleep,
-                stirs=self._stirs,
+                wakeups=self._wakeups,
                 proven=proven,
                 await_values=filter(self._channels.awaits_values, asleep),
             )

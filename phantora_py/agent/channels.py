@@ -30,7 +30,7 @@ class Channels(Protocol):
     def waiting(self, rank: int) -> int:
         """Driver threads of the rank that wait for the simulation."""
 
-    def naps(self, rank: int) -> tuple[int, int]:
+    def poll_sleeps(self, rank: int) -> tuple[int, int]:
         """How often a driver of the rank has slept in real time, and how many do so now."""
 
     def blocked(self, rank: int) -> int:

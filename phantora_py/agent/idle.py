@@ -75,7 +75,7 @@ class StillWatch:
         self._steps: Counter[int] = Counter()
         self._asleep: dict[int, _State] = {}
         self._helpers_asleep: dict[int, _State] = {}
-        self._naps: dict[int, tuple[_State, int]] = {}
+        self._poll_sleeps: dict[int, tuple[_State, int]] = {}
         self._at_work: dict[int, str] = {}
         self.is_quiet = False
         """Nothing went on at the last look, beside main threads of ranks."""
@@ -87,7 +87,7 @@ class StillWatch:
         self._asleep.clear()
         self._helpers_asleep.clear()
         if polls:
-            self._naps.clear()
+            self._poll_sleeps.clear()
 
     def got_on(self, rank: int) -> None:
         """A rank has done something."""
@@ -163,14 +163,14 @@ class StillWatch:
 
     def _is_between_looks(self, rank: int, states: Mapping[int, _State]) -> bool:
         """Whether a rank sleeps in a loop that has not looked outside since it was last called."""
-        naps, napping = self._channels.naps(rank)
-        if not napping:
+        poll_sleeps, polls_asleep = self._channels.poll_sleeps(rank)
+        if not polls_asleep:
             return False
-        state, seen = self._naps.get(rank, (None, naps))
+        state, seen = self._poll_sleeps.get(rank, (None, poll_sleeps))
         if state != states[rank]:
-            seen = naps
-            self._naps[rank] = states[rank], naps
-        return naps == seen
+            seen = poll_sleeps
+            self._poll_sleeps[rank] = states[rank], poll_sleeps
+        return poll_sleeps == seen
 
 
 def is_asleep(pid: int, *, but_main: bool = False) -> bool:

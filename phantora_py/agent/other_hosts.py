@@ -24,27 +24,27 @@ class OtherHosts:
         self._printed = printed
         self._kept = kept
         self._waits = False
-        self._stirs = 0
+        self._wakeups = 0
         self._seen = 0
-        self._stirring = 0
+        self._waking = 0
         self._delivered = 0
-        self._sees_stir = False
+        self._sees_wakeup = False
 
-    def await_proof(self, stalled: bool, stirs: int) -> None:
+    def await_proof(self, stalled: bool, wakeups: int) -> None:
         """See phantora_py.agent.agent.OtherHosts, as for all of these."""
         self._waits = stalled
-        self._sees_stir |= stirs != self._stirs
-        self._stirs = stirs
+        self._sees_wakeup |= wakeups != self._wakeups
+        self._wakeups = wakeups
 
     def is_due(self) -> bool:
         return self._waits and self._relay.delivered != self._seen
 
     def look(self, still: StillWatch) -> None:
-        delivered, stirring = self._relay.delivered, self._relay.stirring
-        if delivered != self._seen or self._sees_stir:
-            still.forget(stirring != self._stirring or self._sees_stir)
-        self._sees_stir = False
-        self._seen, self._stirring = delivered, stirring
+        delivered, waking = self._relay.delivered, self._relay.waking
+        if delivered != self._seen or self._sees_wakeup:
+            still.forget(waking != self._waking or self._sees_wakeup)
+        self._sees_wakeup = False
+        self._seen, self._waking = delivered, waking
         self._delivered = delivered
 
     def proof(self, still: StillWatch, guess: bool) -> int | None:

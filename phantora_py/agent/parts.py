@@ -50,8 +50,8 @@ class OtherHosts(Protocol):
     provides it.
     """
 
-    def await_proof(self, stalled: bool, stirs: int) -> None:
-        """The simulation waits, or does not any more, and has stirred so often."""
+    def await_proof(self, stalled: bool, wakeups: int) -> None:
+        """The simulation waits, or does not any more, and had so many wakeups."""
 
     def is_due(self) -> bool:
         """Whether there is a reason to look at this host at once."""

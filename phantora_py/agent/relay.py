@@ -45,7 +45,7 @@ class Neighbours:
 class Relay:
     """Carries while it is entered.
 
-    `delivered`: parcels that have come and are where they belong. `stirring`: those of them that
+    `delivered`: parcels that have come and are where they belong. `waking`: those of them that
     may set a rank going which polls in a loop.
     """
 
@@ -59,7 +59,7 @@ class Relay:
     ) -> None:
         """`cable`: see `phantora_py.isolation.wire`. `note`: is told what the user should know."""
         self.delivered = 0
-        self.stirring = 0
+        self.waking = 0
         self._sender = sender
         self._run_dir = run_dir
         self._cable = cable
@@ -196,7 +196,7 @@ class Relay:
                 return
             if parcel.HasField("packet"):
                 self._put_on_wire(parcel.packet)
-                self.stirring += not wire.is_attempt(parcel.packet)
+                self.waking += not wire.is_attempt(parcel.packet)
                 self.delivered += 1
             elif parcel.HasField("values"):
                 self._late.setdefault(parcel.rank, deque()).append(parcel.values)
@@ -221,7 +221,7 @@ class Relay:
             while datagrams and self._put(rank, datagrams[0]):
                 datagrams.popleft()
                 self.delivered += 1
-                self.stirring += 1
+                self.waking += 1
             if not datagrams:
                 del self._late[rank]
 

@@ -76,7 +76,9 @@ def proven_aside(
         return []
     link.quiet = found
     others = [one for one in agents.links if not one.finished]
-    told = [one.quiet for one in others if one.quiet is not None and one.quiet.stirs == found.stirs]
+    told = [
+        one.quiet for one in others if one.quiet is not None and one.quiet.wakeups == found.wakeups
+    ]
     if len(told) < len(others):
         return []
     for one in others:

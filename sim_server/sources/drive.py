@@ -100,7 +100,7 @@ class _Driver:
         except UnsupportedCall as error:
             self.unsupported = self.unsupported or error
         if source.is_outside:
-            self._simulation.set_aside(rank, self._simulation.stirs)
+            self._simulation.set_aside(rank, self._simulation.wakeups)
         if source.ended and (rank in self._exits or not source.waiting):
             self._simulation.leave(rank, self._exits.get(rank))
             del self._going[rank]

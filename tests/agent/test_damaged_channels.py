@@ -19,7 +19,7 @@ RANKS = [0, 1, 2]
 LIAR = 1
 CELL = b"c" * 64
 # What any value may stand in: it is believed, or nobody reads it.
-FREE = {"owner_pid", "naps", "awaits_any", "asked", "told", "rings", "addresses[0].owner"}
+FREE = {"owner_pid", "poll_sleeps", "awaits_any", "asked", "told", "rings", "addresses[0].owner"}
 
 
 def use(channels: ChannelSet) -> None:
@@ -31,7 +31,7 @@ def use(channels: ChannelSet) -> None:
     for rank in RANKS:
         channels.set_aside(rank)
         channels.waiting(rank)
-        channels.naps(rank)
+        channels.poll_sleeps(rank)
         channels.owner_pid(rank)
         channels.awaits_values(rank)
         channels.tell_children(rank, channels.gives_way(rank)[1], sleep=False)

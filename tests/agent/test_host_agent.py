@@ -297,7 +297,7 @@ def test_a_deadlock_stops_all_ranks() -> None:
     assert outcome == Outcome(5, "ranks disagree", None)
 
 
-STALLED = wire.ToAgent(stalled=wire.Stalled(held_up_by=[1], stirs=7, alarmed=[1]))
+STALLED = wire.ToAgent(stalled=wire.Stalled(held_up_by=[1], wakeups=7, alarmed=[1]))
 
 
 @pytest.mark.parametrize("proven", [True, False])
@@ -321,7 +321,7 @@ def test_an_idle_rank_that_holds_others_up_is_set_aside(
     assert [one["guesses"] for one in outcome.by_machine] == ([] if proven else [1])
     assert any("is taken to" in note for note in told.notes) != proven
     assert (channels.aside, channels.ended) == ([1], [0, 1])
-    aside = wire.RanksAside(ranks=[1], stirs=7, proven=[1] if proven else [])
+    aside = wire.RanksAside(ranks=[1], wakeups=7, proven=[1] if proven else [])
     assert wire.FromAgent(ranks_aside=aside) in server.sent
 
 
@@ -335,7 +335,7 @@ def test_a_rank_that_awaits_values_is_set_aside_only_if_nobody_can_send_them(
     monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: False)
     monkeypatch.setattr(Channels, "awaits_values", lambda _, rank: rank == 1)
     monkeypatch.setattr(agent_module, "is_proven_still", lambda _: True)
-    stalled = wire.ToAgent(stalled=wire.Stalled(held_up_by=held_up_by, stirs=7))
+    stalled = wire.ToAgent(stalled=wire.Stalled(held_up_by=held_up_by, wakeups=7))
     _, channels, server, _, _ = serve(
         {0: (5, 0), 1: (5, 0)},
         lambda message: [stalled] if message.HasField("batch") else [],

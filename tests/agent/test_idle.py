@@ -89,13 +89,13 @@ def test_a_thread_that_waits_for_the_processor(monkeypatch: pytest.MonkeyPatch) 
 
 
 class Calls:
-    """What the channels say of ranks that a test plays: nobody calls, nobody naps."""
+    """What the channels say of ranks that a test plays: nobody calls, nobody poll_sleeps."""
 
     def __init__(self) -> None:
         self.begun: Counter[int] = Counter()
         self.answers: Counter[int] = Counter()
         self.under_way: set[int] = set()
-        self.told_naps = iter(lambda: (0, 0), None)
+        self.told_poll_sleeps = iter(lambda: (0, 0), None)
         self.blocks: set[int] = set()
 
     def calls(self) -> dict[int, tuple[int, int, bool]]:
@@ -104,8 +104,8 @@ class Calls:
             for rank in range(2)
         }
 
-    def naps(self, rank: int) -> tuple[int, int]:
-        return next(self.told_naps)
+    def poll_sleeps(self, rank: int) -> tuple[int, int]:
+        return next(self.told_poll_sleeps)
 
     def blocked(self, rank: int) -> int:
         return int(rank in self.blocks)
@@ -278,13 +278,15 @@ def test_helpers_are_looked_at_once_after_they_were_called() -> None:
         assert becomes_still(still, {0: waits}, {0: waits, 1: helper}) == set()
 
 
-@pytest.mark.parametrize(("naps", "expected"), [([3], set()), ([3, 3, 4], {0})])
+@pytest.mark.parametrize(("poll_sleeps", "expected"), [([3], set()), ([3, 3, 4], {0})])
 def test_a_rank_that_naps_is_still_after_a_turn_of_its_loop(
-    naps: list[int], expected: set[int]
+    poll_sleeps: list[int], expected: set[int]
 ) -> None:
-    """It looks outside only then: what it waits for may have happened during its nap."""
+    """It looks outside only then: what it waits for may have happened while it slept."""
     calls = Calls()
-    calls.told_naps = ((napped, 1) for napped in itertools.chain(naps, itertools.repeat(naps[-1])))
+    calls.told_poll_sleeps = (
+        (slept, 1) for slept in itertools.chain(poll_sleeps, itertools.repeat(poll_sleeps[-1]))
+    )
     with running("read x") as pid:
         assert becomes_still(watch(calls), {0: pid}) == expected
 

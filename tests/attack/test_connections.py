@@ -392,7 +392,7 @@ MESSAGE = st.one_of(
         ranks_aside=st.builds(
             wire.RanksAside,
             ranks=st.lists(UNSIGNED, max_size=3),
-            stirs=st.integers(0, 2**64 - 1),
+            wakeups=st.integers(0, 2**64 - 1),
             proven=st.lists(UNSIGNED, max_size=3),
         ),
     ),

@@ -159,11 +159,11 @@ def test_what_a_helper_has_waited_for_wakes_its_rank() -> None:
     wait_as_helper(engine, 0)
     assert (answers(engine), engine.helper_waits(), engine.running_ranks()) == ([], 1, [0, 1])
     engine.set_aside(1)
-    stirs = engine.stirs()
+    wakeups = engine.wakeups()
     engine.set_aside(0)
     assert answers(engine) == [(0, work_ns)]
     assert (engine.helper_waits(), engine.outside_ranks(), engine.bound()) == (0, [1], work_ns)
-    assert engine.stirs() == stirs + 1
+    assert engine.wakeups() == wakeups + 1
     resume(engine, 0, 0)
     assert answers(engine) == [(0, work_ns)]
 
@@ -185,10 +185,10 @@ def test_the_end_of_a_rank_wakes_those_that_are_aside() -> None:
     """Connections and locks end with a process."""
     engine = make_engine(2)
     engine.set_aside(0)
-    stirs = engine.stirs()
+    wakeups = engine.wakeups()
     engine.exited(1)
     assert (engine.running_ranks(), engine.outside_ranks()) == ([0], [])
-    assert engine.stirs() > stirs
+    assert engine.wakeups() > wakeups
 
 
 def test_what_may_set_a_rank_going_is_counted() -> None:
@@ -201,14 +201,14 @@ def test_what_may_set_a_rank_going_is_counted() -> None:
         flags=int(WaitFlags.BACKGROUND),
     )
     engine.feed(0, query, 0)
-    assert (answers(engine), engine.stirs()) == ([(0, 0)], 0)
+    assert (answers(engine), engine.wakeups()) == ([(0, 0)], 0)
     act(engine, 1, 5, helper=True, gap_ns=5)
     engine.feed(0, b"", 5)
     answers(engine)
-    acted = engine.stirs()
+    acted = engine.wakeups()
     assert acted > 0
     resume(engine, 0, 5, gap_ns=5)
-    assert (answers(engine), engine.stirs()) == ([(0, 5)], acted + 1)
+    assert (answers(engine), engine.wakeups()) == ([(0, 5)], acted + 1)
 
 
 def test_turns_leave_no_trace() -> None:

@@ -108,7 +108,7 @@ class System:
         others = [one for one in self.hosts if one is not host and not one.waiting and not one.gone]
         if host.waiting or not any(one.guarantee_ns <= host.guarantee_ns for one in others):
             return
-        self.simulation.set_aside(host.rank, self.simulation.stirs)
+        self.simulation.set_aside(host.rank, self.simulation.wakeups)
         self.advance()
         self.feed(host, host.come_back(), host.guarantee_ns)
 

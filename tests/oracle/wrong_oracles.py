@@ -226,7 +226,7 @@ class UnboundedSystem(System):
 
     def feed(self, host: PlayedHost, cells: bytes, clock_ns: int) -> None:
         super().feed(host, cells, clock_ns)
-        self.simulation.set_aside(host.rank, self.simulation.stirs)
+        self.simulation.set_aside(host.rank, self.simulation.wakeups)
 
 
 class HastySystem(System):

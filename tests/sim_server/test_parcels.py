@@ -32,8 +32,8 @@ def taken(link: AgentLink) -> list[messages.Parcel]:
     return list(message.parcels.parcels)
 
 
-def quiet(*ranks: int, delivered: int = 0, stirs: int = 1) -> messages.RanksAside:
-    return messages.RanksAside(ranks=ranks, stirs=stirs, is_quiet=True, delivered=delivered)
+def quiet(*ranks: int, delivered: int = 0, wakeups: int = 1) -> messages.RanksAside:
+    return messages.RanksAside(ranks=ranks, wakeups=wakeups, is_quiet=True, delivered=delivered)
 
 
 def test_parcels_go_to_the_agent_of_the_rank_in_order() -> None:
@@ -80,11 +80,11 @@ def test_what_is_on_its_way_voids_findings() -> None:
     assert hosts.proven_aside(agents, first, quiet()) == [quiet(), quiet(1, delivered=1)]
 
 
-def test_a_finding_before_something_stirred_does_not_count() -> None:
+def test_a_finding_before_a_wakeup_does_not_count() -> None:
     agents = make_agents(2)
     first, second = agents.links
-    assert hosts.proven_aside(agents, first, quiet(0, stirs=1)) == []
-    assert hosts.proven_aside(agents, second, quiet(1, stirs=2)) == []
+    assert hosts.proven_aside(agents, first, quiet(0, wakeups=1)) == []
+    assert hosts.proven_aside(agents, second, quiet(1, wakeups=2)) == []
 
 
 def test_an_agent_that_has_finished_is_not_waited_for() -> None:
@@ -95,7 +95,7 @@ def test_an_agent_that_has_finished_is_not_waited_for() -> None:
 
 def test_a_guess_is_taken_as_it_is() -> None:
     agents = make_agents(2)
-    guess = messages.RanksAside(ranks=[0], stirs=1)
+    guess = messages.RanksAside(ranks=[0], wakeups=1)
     assert hosts.proven_aside(agents, agents.links[0], guess) == [guess]
 
 

@@ -50,7 +50,7 @@ class OutsideRanks(PlayedRanks):
             kind, slot = wait
             waits = kind == WaitKind.RESUME and self.acts < self.come_back.get(rank, 0)
             if waits or (rank, slot) in self.open:
-                self.simulation.set_aside(rank, self.simulation.stirs)
+                self.simulation.set_aside(rank, self.simulation.wakeups)
                 return
             self.open[rank, slot] = kind
         self.simulation.feed(rank, self.take(rank, 1), self.clocks_ns[rank])

@@ -431,11 +431,11 @@ def test_what_was_found_asleep_before_a_measurement_is_void(tmp_path: Path) -> N
 
     inbox.put(link, wire.FromAgent(hello=hello), wire.FromAgent(batch=waits))
     assert told("progress").progress.measuring == 1
-    stirs = told("stalled").stalled.stirs
-    assert stirs == 1
-    inbox.put(link, wire.FromAgent(ranks_aside=wire.RanksAside(ranks=[1], stirs=stirs - 1)))
+    wakeups = told("stalled").stalled.wakeups
+    assert wakeups == 1
+    inbox.put(link, wire.FromAgent(ranks_aside=wire.RanksAside(ranks=[1], wakeups=wakeups - 1)))
     assert list(told("stalled").stalled.held_up_by) == [1]
-    inbox.put(link, wire.FromAgent(ranks_aside=wire.RanksAside(ranks=[1], stirs=stirs)))
+    inbox.put(link, wire.FromAgent(ranks_aside=wire.RanksAside(ranks=[1], wakeups=wakeups)))
     assert told("answers").answers.answers[0].rank == 0
     inbox.put(link, *THE_END)
     server.join(LIMIT_S)

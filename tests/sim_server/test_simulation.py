@@ -165,7 +165,7 @@ def test_a_rank_set_aside_holds_nobody_up_and_resumes_at_the_simulation_s_time()
     simulation = Simulation(make_settings(2))
     waits = Script().gemm(gap=10_000).synchronise()
     simulation.feed(0, b"".join(step for step, _, _ in waits.steps), 10_000)
-    assert simulation.set_aside(1, simulation.stirs)
+    assert simulation.set_aside(1, simulation.wakeups)
     (first,) = simulation.advance()
     simulation.exited(0, 0)
     simulation.feed(1, cell(RecordKind.WAIT, id=int(WaitKind.RESUME)), 0)
@@ -270,17 +270,17 @@ def test_a_send_without_a_receive_is_a_deadlock() -> None:
     assert [shown["ranks"] for shown in table["rows"]] == [[2], [1]]
 
 
-def test_a_rank_is_not_set_aside_for_what_was_seen_before_something_stirred() -> None:
+def test_a_rank_is_not_set_aside_for_what_was_seen_before_a_wakeup() -> None:
     """Rank 0 got leave to act since: what it does may be on its way. Nor while it waits itself."""
     simulation = Simulation(make_settings(2))
-    seen = simulation.stirs
+    seen = simulation.wakeups
     simulation.feed(0, cell(RecordKind.WAIT, id=int(WaitKind.OUTSIDE)), 0)
     assert not simulation.set_aside(0, seen)
     simulation.feed(1, b"", 5)
     (reply,) = simulation.advance()
     assert (reply.rank, reply.time_ns) == (0, 0)
     assert not simulation.set_aside(1, seen)
-    assert simulation.set_aside(1, simulation.stirs)
+    assert simulation.set_aside(1, simulation.wakeups)
 
 
 def test_a_helper_that_waits_for_its_turn_is_held_up_by_ranks_that_run() -> None:
@@ -295,7 +295,7 @@ def test_a_helper_that_waits_for_its_turn_is_held_up_by_ranks_that_run() -> None
     simulation.feed(0, act, 5)
     assert simulation.advance() == []
     assert simulation.held_up_by() == [0, 1]
-    assert simulation.set_aside(1, simulation.stirs)
+    assert simulation.set_aside(1, simulation.wakeups)
     assert [reply.rank for reply in simulation.advance()] == [0]
     assert simulation.held_up_by() == []
 
@@ -314,7 +314,7 @@ def test_a_helper_that_waits_for_work_is_held_up_by_ranks_that_run() -> None:
     simulation.feed(0, stream + work + wait, 0)
     assert simulation.advance() == []
     assert simulation.held_up_by() == [0]
-    assert simulation.set_aside(0, simulation.stirs)
+    assert simulation.set_aside(0, simulation.wakeups)
     (reply,) = simulation.advance()
     assert reply.time_ns > 0
     assert simulation.held_up_by() == []
@@ -333,7 +333,7 @@ def test_a_driver_that_waits_is_held_up_by_another_one_of_its_rank() -> None:
     (reply,) = simulation.advance()
     assert (reply.slot, reply.time_ns) == (0, 0)
     assert simulation.held_up_by() == simulation.helpers_run() == [0]
-    assert simulation.set_aside(0, simulation.stirs)
+    assert simulation.set_aside(0, simulation.wakeups)
     (reply,) = simulation.advance()
     assert (reply.slot, reply.time_ns > 5) == (1, True)
     assert simulation.held_up_by() == []
@@ -344,7 +344,7 @@ def test_no_deadlock_while_a_rank_is_aside() -> None:
     simulation = Simulation(make_settings(2))
     joins = Script().join(9, 2, 0)
     simulation.feed(0, b"".join(step for step, _, _ in joins.steps), 0)
-    assert simulation.set_aside(1, simulation.stirs)
+    assert simulation.set_aside(1, simulation.wakeups)
     assert simulation.advance() == []
     simulation.exited(1, 0)
     with pytest.raises(Deadlock):

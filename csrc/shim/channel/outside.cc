@@ -23,10 +23,10 @@ void end_value_wait() noexcept {
 }
 void begin_blocking() noexcept { attachment.channel->blocked.fetch_add(1); }
 void end_blocking() noexcept { attachment.channel->blocked.fetch_sub(1); }
-void end_nap() noexcept { attachment.channel->napping.fetch_sub(1); }
-void begin_nap() noexcept {
-  attachment.channel->naps.fetch_add(1);
-  attachment.channel->napping.fetch_add(1);
+void end_poll_sleep() noexcept { attachment.channel->polls_asleep.fetch_sub(1); }
+void begin_poll_sleep() noexcept {
+  attachment.channel->poll_sleeps.fetch_add(1);
+  attachment.channel->polls_asleep.fetch_add(1);
 }
 
 void begin_giving_way(bool beside) noexcept {

@@ -94,8 +94,8 @@ PH_EXPORT void begin_value_wait() noexcept;  // for values that other ranks are 
 PH_EXPORT void end_value_wait() noexcept;
 // A driver has values that were sent at that time: if its rank is aside, it does not come back earlier.
 PH_EXPORT void note_values(Nanoseconds sent_ns) noexcept;
-PH_EXPORT void begin_nap() noexcept;
-PH_EXPORT void end_nap() noexcept;
+PH_EXPORT void begin_poll_sleep() noexcept;
+PH_EXPORT void end_poll_sleep() noexcept;
 // An act is in the kernel, where it may wait for another rank.
 PH_EXPORT void begin_blocking() noexcept;
 PH_EXPORT void end_blocking() noexcept;

@@ -40,7 +40,7 @@ bool lists_lock(int descriptor) noexcept {
   return std::strstr(text, "\nlock:") != nullptr;
 }
 
-// The framework's FileStore looks into its file under a shared lock, again and again. A look after a nap is a turn of
+// The framework's FileStore looks into its file under a shared lock, again and again. A look after a poll sleep is a turn of
 // that loop, from the lock to its release.
 thread_local bool looks = false;
 constexpr std::uint64_t kSharedLock = 1;  // of whatever file: a driver has one loop at a time

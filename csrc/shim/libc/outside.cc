@@ -199,7 +199,7 @@ void note_read(int descriptor, long taken) noexcept {
 }
 
 void end_relay() noexcept { relays = false; }
-void note_nap() noexcept { turns.begin(); }
+void note_poll_sleep() noexcept { turns.begin(); }
 void end_turn() noexcept { turns.end(); }
 bool reads_as_turn() noexcept { return turns.lets_time_stand(); }
 bool is_look(std::uint64_t what) noexcept { return is_driver() && turns.repeats(what); }

@@ -156,12 +156,12 @@ int sleep_until_alarm(Nanoseconds deadline_ns, timespec* remaining) noexcept {
 
 // A framework's own sleep is a turn of a loop that looks outside. The agent must not take it for the end of the wait.
 // What the loop waits for has happened when others say so, and not later because the turns get longer.
-int nap(Nanoseconds duration_ns) noexcept {
-  constexpr Nanoseconds kLongestNapNs = 10'000'000;
-  begin_nap();
-  sleep_really(std::min(duration_ns, kLongestNapNs), nullptr);
-  end_nap();
-  note_nap();
+int poll_sleep(Nanoseconds duration_ns) noexcept {
+  constexpr Nanoseconds kLongestPollSleepNs = 10'000'000;
+  begin_poll_sleep();
+  sleep_really(std::min(duration_ns, kLongestPollSleepNs), nullptr);
+  end_poll_sleep();
+  note_poll_sleep();
   return 0;
 }
 
@@ -263,7 +263,7 @@ void pass_deadline(Nanoseconds deadline_ns, Nanoseconds lead_ns, bool rang) noex
 int sleep_virtual(Nanoseconds duration_ns, timespec* remaining, const void* caller) noexcept {
   const OwnCode own;
   const bool frameworks = is_frameworks_own(caller);
-  if (drives_clock() && frameworks) return nap(duration_ns);
+  if (drives_clock() && frameworks) return poll_sleep(duration_ns);
   const Nanoseconds deadline_ns = after(peek_virtual_ns(), duration_ns);
   if (drives_clock()) {
     note_wait();
