@@ -14,10 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from phantora_py.agent.parts import Sender
+from phantora_py.data.schema import check_host_use
 from phantora_py.launch.unsimulated import FILE as UNSIMULATED
 from phantora_py.machine.process_tree import cpu_s
 from phantora_py.rank.execution_traces import FOLDER, file_of
 from sim_server import simulation_pb2 as messages
+from sim_server.errors import InternalError
+from sim_server.files.schema import Fault, parse
 
 STOPPED_CALL = "stopped-call"
 """A call that is not modelled, made by a process below a rank (csrc/shim/calls/unsupported.cc)."""
@@ -55,7 +58,7 @@ class KeptFiles:
         """Once the ranks have ended. Raises: OSError."""
         depended = [dict(one) for one in by_machine]
         use = HostUse(self.host, self.index, cpu_s(os.getpid()), dict(host_memory), depended)
-        own = f"host-{self.index}.json"
+        own = _name_of(self.index)
         (self.run_dir / own).write_text(json.dumps(asdict(use)), encoding="ascii")
         names = [(self.ranks[0], name) for name in (STOPPED_CALL, UNSIMULATED, own)]
         names += [(rank, f"{FOLDER}/{file_of(rank)}") for rank in self.ranks]
@@ -66,10 +69,28 @@ class KeptFiles:
                 self.sender.send(messages.FromAgent(parcels=parcels))
 
 
-def read_uses(run_dir: Path) -> list[HostUse]:
-    """What the agents of other hosts have told, as far as they came to it."""
-    texts = [path.read_text(encoding="ascii") for path in run_dir.glob("host-*.json")]
-    return sorted((HostUse(**json.loads(text)) for text in texts), key=lambda one: one.index)
+def read_uses(run_dir: Path, hosts: int) -> list[HostUse]:
+    """What the agents of the other ones of so many hosts have told, as far as they came to it.
+
+    Raises: InternalError if one has told something else.
+    """
+    paths = run_dir.glob("host-*.json")
+    return sorted((_read_use(path, hosts) for path in paths), key=lambda one: one.index)
+
+
+def _read_use(path: Path, hosts: int) -> HostUse:
+    try:
+        value = parse(path.read_bytes())
+        check_host_use(value)
+        if path.name != _name_of(value["index"]) or not 0 < value["index"] < hosts:
+            raise Fault(f"index: {value['index']} is another host's")
+        return HostUse(**value)
+    except (Fault, TypeError) as error:
+        raise InternalError(f"what a host told of itself, {path.name}: {error}") from error
+
+
+def _name_of(index: int) -> str:
+    return f"host-{index}.json"
 
 
 def keep(run_dir: Path, rank: int, kept: messages.KeptFile) -> None:

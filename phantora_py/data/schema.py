@@ -131,9 +131,7 @@ def _run(ends: bool) -> Check:
         ),
         "steady": optional(record({"iterations": _count}, {"median_ns": _time_ns})),
         "unsimulated": rows(_UNSIMULATED),
-        "by_machine": rows(
-            record({"rank": whole(0, MOST_RANKS), "guesses": _count, "slept_s": _seconds})
-        ),
+        "by_machine": _BY_MACHINE,
         "own_ranks": flag,
         "resimulation": _RESIMULATION,
         "fold": record(
@@ -189,6 +187,7 @@ _HOST_MEMORY = record(
     {"pss_bytes": mapping(_size_bytes, key_of(0, MOST_RANKS)), "total_bytes": _size_bytes},
     {"limit_bytes": optional(_size_bytes)},
 )
+_BY_MACHINE = rows(record({"rank": whole(0, MOST_RANKS), "guesses": _count, "slept_s": _seconds}))
 _UNSIMULATED = record(
     {"rank": whole(0, MOST_RANKS), "device": whole(0, MOST_RANKS), "processes": _count}
 )
@@ -429,6 +428,18 @@ def check_run(value: Any, ends: bool) -> None:
         )
     if "fold" in value:
         check_fold(value["fold"], value["ranks"])
+
+
+check_host_use = record(
+    {
+        "host": text,
+        "index": whole(0, MOST_RANKS),
+        "core_seconds": _seconds,
+        "host_memory": _HOST_MEMORY,
+        "by_machine": _BY_MACHINE,
+    }
+)
+"""What the agent of another host tells of it (`phantora_py.agent.kept_files`). Raises: Fault."""
 
 
 def member_checks(ranks: int) -> Mapping[str, Check]:

@@ -17,7 +17,7 @@ def with_hosts(
     """With what the other hosts have told of themselves. `core_seconds`: of the first one."""
     own = outcome.host_memory or {"pss_bytes": {}, "total_bytes": 0, "limit_bytes": None}
     first = HostUse(shares[0].host, 0, core_seconds, own, outcome.by_machine)
-    uses = [first, *read_uses(run_dir)]
+    uses = [first, *read_uses(run_dir, len(shares))]
     weights = {rank: pss for use in uses for rank, pss in use.host_memory["pss_bytes"].items()}
     memory = {
         "pss_bytes": {rank: weights[rank] for rank in sorted(weights, key=int)},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from phantora_py.agent.kept_files import STOPPED_CALL, KeptFiles, keep, read_uses
 from phantora_py.launch.unsimulated import FILE as UNSIMULATED
 from sim_server import simulation_pb2 as messages
+from sim_server.errors import InternalError
 
 MEMORY = {"pss_bytes": {"5": 7}, "total_bytes": 9, "limit_bytes": None}
 DEPENDED = [{"rank": 5, "guesses": 1, "slept_s": 0.0}]
@@ -47,7 +49,7 @@ def test_files_come_whole(places: tuple[Path, Path]) -> None:
     assert (first / trace).read_bytes() == (other / trace).read_bytes()
     assert (first / UNSIMULATED).read_text() == "0 0\n5 1\n"
     assert link.pieces == 5
-    (use,) = read_uses(first)
+    (use,) = read_uses(first, 3)
     assert (use.host, use.index, use.host_memory) == ("far", 2, MEMORY)
     assert use.by_machine == DEPENDED
     assert use.core_seconds > 0
@@ -70,3 +72,34 @@ def test_no_other_file_is_written(places: tuple[Path, Path], name: str) -> None:
     kept = messages.KeptFile(name=name, content=b"!")
     with pytest.raises(ValueError, match="for the run directory"):
         keep(places[0], 5, kept)
+
+
+USE = {
+    **{"host": "far", "index": 1, "core_seconds": 1.5},
+    **{"host_memory": MEMORY, "by_machine": DEPENDED},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "fault"),
+    [
+        ("host-1.json", {**USE, "core_seconds": "many"}, "core_seconds: "),
+        ("host-1.json", {**USE, "host_memory": {"total_bytes": 9}}, "pss_bytes"),
+        ("host-1.json", {**USE, "more": 1}, "more"),
+        ("host-2.json", USE, "index: 1 is another host's"),
+        ("host-2.json", {**USE, "index": 2}, "index: 2 is another host's"),
+        ("host-1.json", [], "host-1.json: "),
+    ],
+)
+def test_what_a_host_tells_of_itself_is_checked(
+    tmp_path: Path, name: str, told: object, fault: str
+) -> None:
+    (tmp_path / name).write_text(json.dumps(told))
+    with pytest.raises(InternalError, match=fault):
+        read_uses(tmp_path, 2)
+
+
+def test_half_a_host_is_none(tmp_path: Path) -> None:
+    (tmp_path / "host-1.json").write_text(json.dumps(USE)[:-9])
+    with pytest.raises(InternalError, match="it is not JSON"):
+        read_uses(tmp_path, 2)
