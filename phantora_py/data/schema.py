@@ -264,7 +264,6 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         _size_bytes,
     )
     device = whole(0, MOST_RANKS)
-    witness = {"rank": rank, "representative": rank, "steps": _count, "difference": printable}
     memory = record(
         {
             **peaks,
@@ -300,7 +299,7 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         "memory.json": record({"capacity_bytes": _size_bytes, "per_rank": rows(memory, ranks)}),
         "calls_of.json": wholes(0, ranks - 1),
         "fold.json": record(
-            {"witnesses": rows(record(witness)), "images": _IMAGES},
+            {"witnesses": rows(_witness(rank)), "images": _IMAGES},
             dict.fromkeys(("gloo", "partial_checkpoints"), _USES),
         ),
         "synthetic.json": rows(record(site | {"bytes": _size_bytes, "count": _count})),
@@ -321,6 +320,13 @@ def _by_rank(ranks: int) -> dict[str, Check]:
         ),
         "exits.json": mapping(whole(-(1 << 31), 1 << 31), key_of(0, ranks - 1)),
     }
+
+
+def _witness(rank: Check) -> Check:
+    return record(
+        {"rank": rank, "representative": rank, "steps": _count, "difference": printable},
+        {"host_ns": _time_ns, "representative_host_ns": _time_ns},
+    )
 
 
 def _operation(ranks: int) -> Check:

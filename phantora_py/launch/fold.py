@@ -72,10 +72,10 @@ def _check_rest(options: RunOptions, launch: Launch | None) -> None:
             "--fold is for ranks that do the same. Run without --fold, or with --expert-load "
             "uniform."
         )
-    if options.host_time not in ("fixed", "off"):
+    if options.host_time in ("measured", "recorded"):
         raise UsageError(
             f"--host-time {options.host_time} gives each rank times of its own, and --fold is for "
-            "ranks that do the same. Run without --fold, or with --host-time fixed."
+            "ranks that do the same. Run without --fold, or with --host-time counted or fixed."
         )
 
 

@@ -56,6 +56,8 @@ class Step(NamedTuple):
     site: str
     """Where it was, or what came before it: " at LINE", " after LINE"; empty: not known."""
     ends_iteration: bool = False
+    host_ns: int = 0
+    """Host time since the step before, that of records which are left out among it."""
 
     def __str__(self) -> str:
         return clause(self.what) + self.site
@@ -92,6 +94,8 @@ class StepReader:
         self._line = ""
         """The last one that is known."""
         self._has_begun = False
+        self._host_ns = 0
+        """Of records since the last step."""
         self._said: dict[int, Callable[[_Record], _What]] = {
             RecordKind.KERNEL: lambda one: (
                 *("kernel", self._texts.get((RecordKind.SIGNATURE, one.id), "?"), one.place),
@@ -117,18 +121,21 @@ class StepReader:
                 payload = cells[position : position + a].decode(errors="replace")
                 position += payload_cells(a) * CELL_BYTES
             one = _Record._make([*fields, (a, b, c, d, e), payload])
+            self._host_ns += one.gap_ns
             if one.kind in _NAMES:
                 self._texts[one.kind, one.id] = payload
                 continue
             ends = one.kind == RecordKind.MARKER and one.id == MarkerKind.OPTIMIZER_STEP
-            self._has_begun |= ends
+            if ends and not self._has_begun:
+                self._has_begun, self._host_ns = True, 0
             if self._has_begun and not _may_lack(one):
                 kind = RecordKind(one.kind)
                 if LAYOUTS[kind].on_stream:
                     device = self._devices.setdefault(one.device, len(self._devices))
                     one = one._replace(device=device)
                 what = self._said.get(kind) or _SAID.get(kind, _plain)
-                yield Step(what(one), self._where(one), ends)
+                host_ns, self._host_ns = self._host_ns, 0
+                yield Step(what(one), self._where(one), ends, host_ns)
             self._line = self._texts.get((RecordKind.SITE, one.site), self._line)
 
     def _where(self, one: _Record) -> str:

@@ -34,6 +34,9 @@ class _Pair:
     ahead: dict[int, deque[Step]] = field(default_factory=dict)
     steps: int = 0
     """That were equal."""
+    host_ns: int = 0
+    """Of the witness, for these."""
+    representative_host_ns: int = 0
     difference: str = ""
 
     def see(self, rank: int, step: Step) -> None:
@@ -57,6 +60,8 @@ class _Pair:
         mine, theirs = (step, before) if rank == self.witness else (before, step)
         if mine.what == theirs.what:
             self.steps += 1
+            self.host_ns += mine.host_ns
+            self.representative_host_ns += theirs.host_ns
             return
         said = clauses(mine.what, theirs.what)
         self.difference = (
@@ -78,6 +83,8 @@ class _Pair:
             "representative": self.representative,
             "steps": self.steps,
             "difference": self.difference,
+            "host_ns": self.host_ns,
+            "representative_host_ns": self.representative_host_ns,
         }
 
 

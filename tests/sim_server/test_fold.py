@@ -308,6 +308,20 @@ def test_witnesses_that_do_the_same_change_nothing() -> None:
     (witness,) = quotient["fold.json"]["witnesses"]
     assert witness["steps"] > 15
     assert witness == witness | {"rank": 2 * SHARDS, "representative": 0, "difference": ""}
+    after_first_ns, iteration_ns = 40, 70 + 70 + 50 + 90 + 30 + 40 + 20 + 40
+    assert witness["host_ns"] == after_first_ns + 2 * iteration_ns
+    assert witness["host_ns"] == witness["representative_host_ns"]
+
+
+def test_the_host_time_of_a_witness_is_told_beside_its_representatives() -> None:
+    """Ranks that do the same may take other times for it, and only those of one are simulated."""
+    fold = replace(mesh("replicas"), witnesses=(2 * SHARDS,))
+    played = scripts(fold)
+    played[0].gemm(k=512, gap=1000).step()
+    played[-1].gemm(k=512, gap=300).step()
+    simulation, _ = play(played, settings(fold))
+    (witness,) = whole_files(simulation.files())["fold.json"]["witnesses"]
+    assert witness["representative_host_ns"] - witness["host_ns"] == 700
 
 
 def test_a_witness_that_does_something_else_ends_the_run() -> None:

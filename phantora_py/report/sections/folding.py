@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TypedDict
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
 
 from rich.markup import escape
 
 from phantora_py.data import RunData
 from phantora_py.report.findings import Findings
 from phantora_py.report.sections.words import counted
+from phantora_py.text.units import percent_text
 from sim_server.deadlock import ranges_text
 from sim_server.fold import Fold
 
@@ -18,6 +19,8 @@ from sim_server.fold import Fold
 _MOST_BYTES = 64 * 1024
 _INTEGERS = range(6)  # of ncclDataType_t
 _MOST_SITES = 3
+_OTHER_HOST = 0.05
+"""Host times that differ by less are not worth a line (assumed)."""
 
 
 class Dimension(TypedDict):
@@ -37,6 +40,10 @@ class Witness(TypedDict):
     """Records after the first optimizer step that were equal."""
     difference: str
     """What differed after the last optimizer step; empty: nothing."""
+    host_share: float | None
+    """Its host time for these records, of its representative's; None if that had none, or the file
+    is of an earlier version.
+    """
 
 
 class Use(TypedDict):
@@ -81,12 +88,23 @@ def make(found: Findings) -> Folding | None:
         "processes": len(fold.live),
         "classes": len(fold.representatives),
         "ranks_per_class": sorted(set(fold.class_sizes.values()), reverse=True),
-        "witnesses": told["witnesses"],
+        "witnesses": list(map(_witness, told["witnesses"])),
         "stand_ins": _stand_ins(data, fold),
         "partial_checkpoints": data.folding.get("partial_checkpoints", []),
         "images": images.get("operations", 0),
         "spread_ns": images.get("spread_ns", 0),
         "spread_share": images.get("spread_share", 0.0),
+    }
+
+
+def _witness(compared: Mapping[str, Any]) -> Witness:
+    of_ns = compared.get("representative_host_ns")
+    return {
+        "rank": compared["rank"],
+        "representative": compared["representative"],
+        "steps": compared["steps"],
+        "difference": compared["difference"],
+        "host_share": compared["host_ns"] / of_ns if of_ns else None,
     }
 
 
@@ -123,6 +141,7 @@ def lines(folding: Folding | None) -> list[str]:
         for one in folding["witnesses"]
         if one["difference"]
     ]
+    said += _other_hosts(folding["witnesses"])
     if folding["spread_ns"]:
         said.append(
             f"    groups of absent ranks ended up to {folding['spread_share']:.1%} "
@@ -149,6 +168,15 @@ def _witnessed(witnesses: Sequence[Witness]) -> str:
         return f"; [yellow]nothing of witness {ranks} could be compared[/]"
     noun = "witness" if len(witnesses) == 1 else "witnesses"
     return f"; {noun} {ranks} did the same, {steps:,} records each"
+
+
+def _other_hosts(witnesses: Sequence[Witness]) -> list[str]:
+    return [
+        f"    [yellow]witness {one['rank']} took {percent_text(one['host_share'])} of the host "
+        f"time of rank {one['representative']}[/], which counts for its whole class; see --apart"
+        for one in witnesses
+        if one["host_share"] is not None and abs(one["host_share"] - 1) > _OTHER_HOST
+    ]
 
 
 def _used(uses: Sequence[Use], noun: str, what: str) -> list[str]:
