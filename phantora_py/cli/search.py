@@ -95,7 +95,8 @@ def lines(found: Search) -> Iterator[str]:
     for lost in found["did_not_run"]:
         yield f"  not: {lost['name']}: {lost['why']}"
     if found["fastest"]:
-        yield fastest_text(found["fastest"])
+        is_best = found["fastest"]["name"] == found["ranking"][0]["name"]
+        yield ("" if is_best else "By time alone: ") + fastest_text(found["fastest"])
     if found["why"] is not None:
         yield from _why(found["why"], *found["ranking"][:2])
     variables = "".join(f"{name}={value} " for name, value in found["environment"].items())

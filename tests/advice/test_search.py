@@ -119,6 +119,16 @@ def test_the_choice_is_that_of_the_exhaustive_sweep(tmp_path: Path, seed: int) -
     assert f"-- {shlex.join(best.command)}" in told
 
 
+def test_the_fastest_may_be_another_than_the_best(tmp_path: Path) -> None:
+    """Where the objective is none of time alone; the line says that it is about this."""
+    found = search(space_of(tmp_path), Machine(tmp_path))
+    assert found["fastest"] is not None
+    assert not any("By time alone" in line for line in lines(found))
+    found["fastest"]["name"] = found["ranking"][1]["name"]
+    (said,) = (line for line in lines(found) if "Fastest" in line)
+    assert said.startswith(f"By time alone: Fastest: {found['ranking'][1]['name']}, ")
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_two_cheap_runs_foretell_the_full_one(tmp_path: Path, seed: int) -> None:
     """Where they differ in the number of layers alone, time lies on a line through them. So few
