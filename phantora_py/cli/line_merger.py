@@ -87,9 +87,12 @@ class LineMerger:
             self._write(b"".join(self._named(rank, as_seen(line)) + b"\n" for line in lines))
 
     def _named(self, rank: int, line: bytes) -> bytes:
-        """PyTorch itself names the rank in this way, in the traceback of a distributed program."""
-        name = b"[rank%d]: " % rank
-        return line if len(self._ranks) == 1 or line.startswith(name) else name + line
+        """PyTorch itself names the rank, in a distributed program's tracebacks and log lines:
+        `[rank0]: Traceback`, `[rank0]:W1126`.
+        """
+        name = b"[rank%d]:" % rank
+        is_named = len(self._ranks) == 1 or line.startswith(name)
+        return line if is_named else name + b" " + line
 
 
 def as_seen(line: bytes) -> bytes:

@@ -40,8 +40,8 @@ def test_a_name_that_is_there_is_not_repeated() -> None:
     """PyTorch puts it before the traceback of a failing rank."""
     shown = Shown()
     shown.merger.add(0, b"x\n")
-    shown.merger.add(1, b"[rank1]: Traceback\n[rank0]: quoted\n")
-    assert shown.data == b"x\n[rank1]: Traceback\n[rank1]: [rank0]: quoted\n"
+    shown.merger.add(1, b"[rank1]: Traceback\n[rank1]:W1126 08:43\n[rank0]: quoted\n")
+    assert shown.data == (b"x\n[rank1]: Traceback\n[rank1]:W1126 08:43\n[rank1]: [rank0]: quoted\n")
 
 
 @pytest.mark.parametrize("bar", [[b"10%\r", b"20%\r"], [b"\r10%", b"\r20%"]])
