@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import importlib
+import re
 from collections.abc import Sequence
 from typing import NoReturn, Protocol, cast
 
@@ -61,12 +62,21 @@ VERBS = {
 }
 
 
+# Python before 3.12 has quotes around the choices.
+_WRONG_CHOICE = re.compile(r"(argument .*): invalid choice: '(.*)' \(choose from (.*)\)")
+_WORD = re.compile(r"[\w.-]+")
+
+
 class Parser(argparse.ArgumentParser):
     """Reports errors in the way of all others."""
 
     def error(self, message: str) -> NoReturn:
         if message.startswith("unrecognized arguments"):
             message += ". The command to run, with its own options, follows a '--'"
+        elif choice := _WRONG_CHOICE.match(message):
+            argument, typed, choices = choice.groups()
+            if near := difflib.get_close_matches(typed, _WORD.findall(choices), n=1):
+                message = f"{argument}: there is no {typed!r}; did you mean {near[0]!r}?"
         stop = "" if message.endswith("?") else "."
         raise UsageError(f"{message}{stop} See: {self.prog} --help")
 

@@ -41,9 +41,19 @@ GOLDEN = {
         "ranks or set the ranks per node\n",
     ),
     "unknown verb": (
-        ["runn"],
-        "phantora: usage: argument VERB: invalid choice: 'runn' (choose from "
+        ["dance"],
+        "phantora: usage: argument VERB: invalid choice: 'dance' (choose from "
         f"{', '.join(map(repr, VERBS))}). See: phantora --help\n",
+    ),
+    "verb with a typing error": (
+        ["runn"],
+        "phantora: usage: argument VERB: there is no 'runn'; did you mean 'run'? "
+        "See: phantora --help\n",
+    ),
+    "choice with a typing error": (
+        ["run", "--host-time", "meassured", "--", "sh"],
+        "phantora: usage: argument --host-time: there is no 'meassured'; did you mean 'measured'? "
+        "See: phantora run --help\n",
     ),
     "bad choice": (
         ["run", "--host-time", "wall", "--", "sh"],
