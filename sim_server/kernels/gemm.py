@@ -126,6 +126,11 @@ def tile_step_ns(rows: int, columns: int, slowdown: float, rates: GemmRates) -> 
     return slowdown * (2 * rows * columns / rates.sm_flops_per_ns + panel_ns)
 
 
+def tile_fixed_ns(rows: int, columns: int, rates: GemmRates) -> float:
+    """What a block takes beside its steps."""
+    return rates.tile_ns * (rows * columns / rates.tile_results if rates.tile_results else 1)
+
+
 def _read(signature: ProductSignature, slowdown: float) -> Product:
     """The product of a signature."""
     sizes = signature["m"], signature["n"], signature["k"], signature.get("batch", 1)
@@ -192,11 +197,12 @@ def _candidates(
     for rows, columns in choices.tiles:
         tiles = ceil(m / rows) * ceil(n / columns) * batch
         step_ns = tile_step_ns(rows, columns, product.slowdown, rates)
+        fixed_ns = tile_fixed_ns(rows, columns, rates)
         for split in choices.splits:
             if split > 1 and k / split < SHORTEST_SPLIT:
                 break
             depth = ceil(k / split / choices.step) * choices.step
-            compute_ns = ceil(tiles * split / sm_count) * (depth * step_ns + rates.tile_ns)
+            compute_ns = ceil(tiles * split / sm_count) * (depth * step_ns + fixed_ns)
             compute_ns *= 1 + rates.throttle * compute_ns / (compute_ns + rates.throttle_ns)
             start_ns, extra_ns = rates.latency_ns, 0.0
             if split > 1:
