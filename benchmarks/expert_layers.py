@@ -26,7 +26,7 @@ import numpy.typing as npt
 from accuracy_pages import command
 
 from sim_server.gpu import GpuProfile, load_gpu
-from sim_server.kernels.gemm import STEP, tile_step_ns
+from sim_server.kernels.gemm import STEP, tile_fixed_ns, tile_step_ns
 from sim_server.kernels.grouped import GROUPED_TILES, grouped_region, time_grouped
 from sim_server.kernels.interval import with_interval
 from sim_server.kernels.timing import Interval, Timing
@@ -223,7 +223,8 @@ class Layers:
         for rows, columns in GROUPED_TILES:
             tiles = self._tiles[:, _HEIGHTS.index(rows)] * np.ceil(n / columns)
             block_ns = np.ceil(k / STEP) * STEP * tile_step_ns(rows, columns, 1.0, rates)
-            compute_ns = np.ceil(tiles / self.gpu.sm_count) * (block_ns + rates.tile_ns)
+            block_ns = block_ns + tile_fixed_ns(rows, columns, rates)
+            compute_ns = np.ceil(tiles / self.gpu.sm_count) * block_ns
             compute_ns *= 1 + rates.throttle * compute_ns / (compute_ns + rates.throttle_ns)
             longer, shorter = np.maximum(compute_ns, memory_ns), np.minimum(compute_ns, memory_ns)
             joined = longer * (1 + (shorter / longer) ** rates.overlap) ** (1 / rates.overlap)

@@ -132,7 +132,7 @@ def _hold_out(
 
 def hold_out_products(gpu: GpuProfile, shapes: Floats, measured_ns: Floats) -> Held:
     """bf16 products of one GPU."""
-    products = Products.of(shapes, gpu.sm_count)
+    products = Products.of(shapes, gpu)
     folds = _product_folds(shapes)
     regions = np.array([product_region(*map(int, shape)) for shape in shapes])
     predicted_ns = _hold_out(
@@ -160,8 +160,8 @@ def scaled_rates(rates: GemmRates, source: GpuProfile, target: GpuProfile) -> Ge
 
 def transfer(source: GpuProfile, target: GpuProfile, shapes: Floats, measured_ns: Floats) -> Held:
     """`target` as the coefficients of `source`, scaled, predict it."""
-    products = Products.of(shapes, target.sm_count)
     rates = scaled_rates(source.gemm, source, target)
+    products = Products.of(shapes, replace(target, gemm=rates))
     predicted_ns = products.predict(np.array(astuple(rates)))
     none = np.zeros(len(shapes), np.int64)
     name = f"{source.profile} to {target.profile}"
@@ -175,7 +175,7 @@ def interpolate(gpu: GpuProfile, shapes: Floats, measured_ns: Floats) -> tuple[H
     chance = np.random.default_rng(0)
     order = chance.permutation(len(shapes))
     known, asked = order[: len(order) // 10], order[-_ASKED:]
-    models_ns = Products.of(shapes, gpu.sm_count).predict(np.array(astuple(gpu.gemm)))
+    models_ns = Products.of(shapes, gpu).predict(np.array(astuple(gpu.gemm)))
     places = [tuple(place) for place in np.log2(1 + shapes).tolist()]
     neighbours = Neighbours()
     for one in known.tolist():
@@ -344,10 +344,10 @@ def coefficients(folder: Path) -> Iterator[str]:
     for name, (shapes, measured_ns) in read_products(folder).items():
         gpu = load_gpu(name)
         chosen = chance.choice(len(shapes), 4 * _SAMPLE, replace=False)
-        products = Products.of(shapes[chosen], gpu.sm_count)
+        products = Products.of(shapes[chosen], gpu)
         start = product_start(gpu, gpu.profile in _CACHED)
         found = fit(products.predict, measured_ns[chosen], start, 600)
-        whole = Products.of(shapes, gpu.sm_count)
+        whole = Products.of(shapes, gpu)
         for label, values in (("shipped", np.array(astuple(gpu.gemm))), ("fitted", found)):
             errors = np.abs(whole.predict(values) / measured_ns - 1)
             median, ninth = np.quantile(errors, (0.5, 0.9))

@@ -7,7 +7,7 @@ a GPU's data sheet, never from coefficients that have seen what is held out.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,8 @@ class Products:
 
     shapes: Floats
     sm_count: int
+    tile_results: float
+    """As in GemmRates."""
     allowed: npt.NDArray[np.bool_]
     depths: Floats
     waves: Floats
@@ -38,13 +40,15 @@ class Products:
     partial_bytes: Floats
 
     @classmethod
-    def of(cls, shapes: Floats, sm_count: int) -> Products:
+    def of(cls, shapes: Floats, gpu: GpuProfile) -> Products:
         """The library sees columns first."""
+        sm_count = gpu.sm_count
         n, m, k = (shapes[:, [axis]] for axis in range(3))
         tiles = np.ceil(m / _ROWS) * np.ceil(n / _COLUMNS)
         return cls(
             shapes,
             sm_count,
+            gpu.gemm.tile_results,
             allowed=(_SPLITS == 1) | (k / _SPLITS >= SHORTEST_SPLIT),
             depths=np.ceil(k / _SPLITS / STEP) * STEP,
             waves=np.ceil(tiles * _SPLITS / sm_count),
@@ -54,14 +58,19 @@ class Products:
 
     def take(self, chosen: npt.NDArray[np.int64]) -> Products:
         """Some of them."""
-        return Products.of(self.shapes[chosen], self.sm_count)
+        each = {
+            name: getattr(self, name)[chosen]
+            for name in ("shapes", "allowed", "depths", "waves", "traffic_bytes", "partial_bytes")
+        }
+        return replace(self, **each)
 
     def predict(self, coefficients: Floats) -> Floats:
-        """Nanoseconds. `coefficients`: in the order of GemmRates."""
+        """Nanoseconds. `coefficients`: in the order of GemmRates, numbers that are fitted."""
         rates = GemmRates(*coefficients)
+        tile_ns = rates.tile_ns * (_ROWS * _COLUMNS / self.tile_results if self.tile_results else 1)
         step_ns = 2 * _ROWS * _COLUMNS / rates.sm_flops_per_ns
         step_ns = step_ns + 2 * (_ROWS + _COLUMNS) / rates.sm_bytes_per_ns
-        compute_ns = self.waves * (self.depths * step_ns + rates.tile_ns)
+        compute_ns = self.waves * (self.depths * step_ns + tile_ns)
         compute_ns *= 1 + rates.throttle * compute_ns / (compute_ns + rates.throttle_ns)
         held = np.minimum(1, (rates.cached_bytes / self.traffic_bytes) ** 4)
         cached = max(rates.bandwidth_bytes_per_ns, rates.cached_bytes_per_ns)
@@ -183,7 +192,7 @@ def fit(
 def check_twins(gpu: GpuProfile) -> None:
     """Fails if what is fitted here is not what the simulator computes."""
     shapes = np.array([(m, n, 4096) for m in (1, 64, 1000, 8192) for n in (128, 4096)], float)
-    twin_ns = Products.of(shapes, gpu.sm_count).predict(np.array(astuple(gpu.gemm)))
+    twin_ns = Products.of(shapes, gpu).predict(np.array(astuple(gpu.gemm)))
     for (m, n, k), ours_ns in zip(shapes.astype(int).tolist(), twin_ns, strict=True):
         product = Product(n, m, k, 1, 2 * (m * k + k * n + m * n))
         theirs_ns = product_ns(product, gpu.gemm, gpu.sm_count)[0]

@@ -333,33 +333,52 @@ def _fit_network(
     starts: Mapping[str, tuple[float, ...]],
 ) -> tuple[Parts, set[tuple[Way, str]]]:
     """What NCCL chooses between nodes does not depend on the costs: each way has its own fit, the
-    best of several starts."""
+    best of several starts.
+    """
     everything = constants_of(parts, "networks")
     values = {one: one.start for one in everything}
-    undetermined: set[tuple[Way, str]] = set()
-    for way in parts:
-        constants = [one for one in everything if one.way == way]
-        if not residuals(parts, softness=0.0, only=way):
-            undetermined |= {(way, one.field) for one in constants}
-            continue
-        best: Fit | None = None
-        for factors in product(*(starts.get(one.field, (1.0,)) for one in constants)):
-            start = np.array([one.start for one in constants])
-            found = _fit(
-                constants,
-                start * np.array(factors),
-                _PULL["networks"],
-                partial(residuals, softness=0.0, only=way),
-                parts,
-            )
-            if best is None or cost(found.residuals) < cost(best.residuals):
-                best = found
-        assert best is not None, "there is one start at least"
-        values |= dict(zip(constants, map(float, best.constants), strict=True))
-        undetermined |= _undetermined(constants, best)
+    measured = [way for way in parts if residuals(parts, softness=0.0, only=way)]
+    undetermined = {(one.way, one.field) for one in everything if one.way not in measured}
+    reached: dict[Algorithm, float] = {}
+    for way in sorted(measured, key=lambda one: one[1] is Protocol.LL):
+        own = [one for one in everything if one.way == way]
+        # LL begins with as much less of the links as Simple, before it, turned out to reach.
+        part = reached.get(way[0], 1.0) if way[1] is Protocol.LL else 1.0
+        begun = [_times(one, part) if one.field == "efficiency" else one for one in own]
+        best = _best_fit(begun, partial(residuals, softness=0.0, only=way), parts, starts)
+        values |= dict(zip(own, map(float, best.constants), strict=True))
+        undetermined |= _undetermined(begun, best)
+        if way[1] is Protocol.SIMPLE:
+            (one,) = (one for one in own if one.field == "efficiency")
+            reached[way[0]] = values[one] / one.start
     fitted = np.array([values[one] for one in everything])
-    all_values = extrapolated(everything, fitted, undetermined)
-    return with_constants(parts, everything, all_values), undetermined
+    everywhere = extrapolated(everything, fitted, undetermined)
+    # Near its value a constant may decide nothing, because another does, and all at another value.
+    before, after = (with_constants(parts, everything, x) for x in (fitted, everywhere))
+    for way in measured:
+        costs = [cost(np.array(residuals(x, softness=0.0, only=way))) for x in (before, after)]
+        if costs[1] > costs[0] + _DETERMINED:
+            own_places = [one.way == way for one in everything]
+            everywhere[own_places] = fitted[own_places]
+    return with_constants(parts, everything, everywhere), undetermined
+
+
+def _times(one: Constant, factor: float) -> Constant:
+    return one._replace(start=one.start * factor)
+
+
+def _best_fit(
+    constants: Sequence[Constant],
+    residuals: Callable[[Parts], list[float]],
+    parts: Parts,
+    starts: Mapping[str, tuple[float, ...]],
+) -> Fit:
+    start = np.array([one.start for one in constants])
+    fits = (
+        _fit(constants, start * np.array(factors), _PULL["networks"], residuals, parts)
+        for factors in product(*(starts.get(one.field, (1.0,)) for one in constants))
+    )
+    return min(fits, key=lambda found: cost(found.residuals))
 
 
 def _fit(

@@ -41,6 +41,11 @@ class GemmRates:
     """At this rate, if it is more than the memory's."""
     grouped_step: float = 1.0
     """Arithmetic takes so many times as long in grouped products."""
+    block_scaled_step: float = 1.0
+    """A step takes so many times as long where FP8 has scales of blocks."""
+    tile_results: float = 0.0
+    """`tile_ns` is of a tile of so many results, and of others by their number: most of what a
+    block does beside its steps is to write them. 0: it is of any tile."""
 
     def moving_ns(self, traffic_bytes: float) -> float:
         """Time of a product's operands and result. Little of more than the cache holds is there."""

@@ -21,7 +21,7 @@ SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 32)
 SHORTEST_SPLIT = 128
 STEP = 64
 _THIN, _LARGE = 128, 1024
-_AMPERE = 8
+_AMPERE, _HOPPER = 8, 9
 _NUMBER_BYTES = {"f64": 8, "f32": 4, "tf32": 4, "i32": 4, "f16": 2, "bf16": 2, "c64": 8, "c128": 16}
 # What is multiplied where numbers are complex, each time in four products of real ones.
 REAL_TYPES = {"c64": "f32", "c128": "f64"}
@@ -29,6 +29,8 @@ _FITTED_BYTES = 2
 # The best FP8 products of stas00/ml-engineering@744d01e (1403 TFLOP/s on H100, 1453 on H200) are
 # that much below twice the fitted bf16 rate.
 _EIGHT_BIT_LOSS = 1.08
+# Scales for 128 numbers along k, or for squares of so many: software adds up what they scale.
+_BLOCK_SCALES = ("vec128", "block128x128")
 # Columns of C that a library call reads or writes beside D, by what its epilogue's name contains.
 _AUXILIARY = ("aux", "dgelu", "drelu")
 
@@ -58,6 +60,10 @@ _SINGLE_TILES = (
 _SINGLE = Choices(_SINGLE_TILES, splits=(1,), step=8)
 _SINGLE_BATCHED = Choices(((128, 128),), splits=(1,), step=8)
 _SINGLE_FEW = Choices(step=8)
+# FP8: where the scales are of blocks, and on Hopper, none of ai-dynamo/aiconfigurator@095f58a's
+# collectors has a kernel that splits k, whatever the shape: long sums of few blocks take twice to
+# six times as long as with splits.
+_EIGHT_BIT_UNSPLIT = Choices(splits=(1,))
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,8 @@ def time_gemm(signature: ProductSignature, gpu: GpuProfile) -> Timing:
     if fitted:
         region = product_region(product.m, product.n, product.k)
     elif number_bytes(number) == 1:
-        region = "eight bit"
+        region = "eight bit blocks" if _has_block_scales(signature) else "eight bit"
+        choices = _eight_bit_choices(signature, gpu)
     elif number == "f32" and gpu.gemm_f32 is not None:
         rates, region, product = gpu.gemm_f32, "f32", replace(product, slowdown=1.0)
         choices = _single_choices(product, gpu)
@@ -109,13 +116,19 @@ def operand_slowdown(signature: ProductSignature, gpu: GpuProfile) -> float:
     arithmetic = gpu.peak_flops_per_ns("bf16") / rate * (4 if number in REAL_TYPES else 1)
     width = number_bytes(signature["a"])
     # The panels that a step reads bound it as much as its arithmetic does.
-    return max(arithmetic, width / _FITTED_BYTES) * (_EIGHT_BIT_LOSS if width == 1 else 1)
+    slowdown = max(arithmetic, width / _FITTED_BYTES) * (_EIGHT_BIT_LOSS if width == 1 else 1)
+    return slowdown * (gpu.gemm.block_scaled_step if _has_block_scales(signature) else 1)
 
 
 def tile_step_ns(rows: int, columns: int, slowdown: float, rates: GemmRates) -> float:
     """What a block takes for each of k."""
     panel_ns = _FITTED_BYTES * (rows + columns) / rates.sm_bytes_per_ns
     return slowdown * (2 * rows * columns / rates.sm_flops_per_ns + panel_ns)
+
+
+def tile_fixed_ns(rows: int, columns: int, rates: GemmRates) -> float:
+    """What a block takes beside its steps."""
+    return rates.tile_ns * (rows * columns / rates.tile_results if rates.tile_results else 1)
 
 
 def _read(signature: ProductSignature, slowdown: float) -> Product:
@@ -140,6 +153,18 @@ def _single_choices(product: Product, gpu: GpuProfile) -> Choices:
     if product.batch > 1 and gpu.compute_capability[0] == _AMPERE:
         return _SINGLE_BATCHED
     return _SINGLE
+
+
+def _has_block_scales(signature: ProductSignature) -> bool:
+    return any(signature.get(name) in _BLOCK_SCALES for name in ("scale_a", "scale_b"))
+
+
+def _eight_bit_choices(signature: ProductSignature, gpu: GpuProfile) -> Choices:
+    """Of a product in eight bits."""
+    is_float = multiplied_type(signature).startswith("f8")
+    if is_float and (_has_block_scales(signature) or gpu.compute_capability[0] == _HOPPER):
+        return _EIGHT_BIT_UNSPLIT
+    return Choices()
 
 
 def multiplied_type(signature: ProductSignature) -> str:
@@ -172,11 +197,12 @@ def _candidates(
     for rows, columns in choices.tiles:
         tiles = ceil(m / rows) * ceil(n / columns) * batch
         step_ns = tile_step_ns(rows, columns, product.slowdown, rates)
+        fixed_ns = tile_fixed_ns(rows, columns, rates)
         for split in choices.splits:
             if split > 1 and k / split < SHORTEST_SPLIT:
                 break
             depth = ceil(k / split / choices.step) * choices.step
-            compute_ns = ceil(tiles * split / sm_count) * (depth * step_ns + rates.tile_ns)
+            compute_ns = ceil(tiles * split / sm_count) * (depth * step_ns + fixed_ns)
             compute_ns *= 1 + rates.throttle * compute_ns / (compute_ns + rates.throttle_ns)
             start_ns, extra_ns = rates.latency_ns, 0.0
             if split > 1:

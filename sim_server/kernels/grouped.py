@@ -21,6 +21,7 @@ from sim_server.kernels.gemm import (
     multiplied_type,
     number_bytes,
     operand_slowdown,
+    tile_fixed_ns,
     tile_step_ns,
 )
 from sim_server.kernels.timing import Tier, Timing
@@ -99,11 +100,12 @@ def _candidates(
     memory_ns = _traffic_bytes(signature, groups) / rate
     for rows, columns in GROUPED_TILES:
         step_ns = tile_step_ns(rows, columns, slowdown, rates)
+        fixed_ns = tile_fixed_ns(rows, columns, rates)
         blocks, sum_ns, longest_ns = 0, 0.0, 0.0
         for (m, n, k), count in groups.items():
             tiles = ceil(m / rows) * ceil(n / columns) * count
             if tiles:
-                block_ns = ceil(k / STEP) * STEP * step_ns + rates.tile_ns
+                block_ns = ceil(k / STEP) * STEP * step_ns + fixed_ns
                 blocks, sum_ns = blocks + tiles, sum_ns + tiles * block_ns
                 longest_ns = max(longest_ns, block_ns)
         waves = ceil(blocks / gpu.sm_count)

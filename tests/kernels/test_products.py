@@ -25,7 +25,10 @@ _MEASURED_US = [
     ("h200", (2048, 4096, 4096), 89.2),
     ("h200", (4096, 4096, 16384), 733.2),
     ("h200", (4096, 51200, 4096), 2526.0),
+    ("h200", (8192, 8192, 128), 49.7),  # bound by what its blocks write
 ]
+# Scales for 128 numbers along k, and for squares of so many.
+_BLOCKS = {"scale_a": "vec128", "scale_b": "block128x128"}
 _H100 = KernelTimer(load_gpu("h100"))
 
 
@@ -96,6 +99,38 @@ def test_f32_walks_k_in_steps_of_eight(timers: dict[str, KernelTimer]) -> None:
         for depth in (1280, 960)
     )
     assert flat == pytest.approx(0.75 * deep, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "scales", "ratio"), [("h100", {}, 4), ("h100", _BLOCKS, 4), ("b200", _BLOCKS, 4)]
+)
+def test_fp8_does_not_split_long_sums(
+    timers: dict[str, KernelTimer], gpu: str, scales: dict[str, str], ratio: float
+) -> None:
+    """One block's walk decides on Hopper, and wherever scales are of blocks; bf16 is split."""
+    short, long = (
+        timers[gpu].time(_product(256, 256, depth, "f8e4m3", **scales)).duration_ns
+        for depth in (4096, 32768)
+    )
+    assert long > ratio * short
+    short, long = (
+        timers[gpu].time(_product(256, 256, depth)).duration_ns for depth in (4096, 32768)
+    )
+    assert long < ratio * short
+
+
+def test_scales_of_blocks_cost(timers: dict[str, KernelTimer]) -> None:
+    """Most of what FP8 gains on L40S, where long products slow down besides, a fifth on Hopper,
+    nothing on Blackwell.
+    """
+    ratios = {}
+    for gpu in ("l40s", "h200", "b200"):
+        plain, scaled = (
+            timers[gpu].time(_product(8192, 8192, 8192, "f8e4m3", **scales)).duration_ns
+            for scales in ({}, _BLOCKS)
+        )
+        ratios[gpu] = scaled / plain
+    assert ratios == pytest.approx({"l40s": 1.7, "h200": 1.2, "b200": 1.0}, rel=0.05)
 
 
 def test_few_blocks_of_f32_may_be_split(timers: dict[str, KernelTimer]) -> None:
