@@ -14,6 +14,7 @@ import pytest
 # docs/programs.md says what came of these.
 COMMITS = {
     "Megatron-LM": "55ac708251",
+    "dlrm": "090956ee",
     "examples": "77f55b9",
     "nanoGPT": "3adf61e1",
     "pytorch-image-models": "aa4b5850",

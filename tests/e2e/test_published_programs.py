@@ -333,6 +333,26 @@ def test_torchtitan(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list((folder / "outputs" / "checkpoint").iterdir())
 
 
+def test_dlrm(sources: Sources) -> None:
+    """TorchRec's, of which row-wise shards need sizes that its evaluation must not make unknown."""
+    require("torchrec", "torchmetrics")
+    folder = sources.copy("dlrm") / "torchrec_dlrm"
+    run = start(folder, [], "torchrun", "--nproc-per-node", "4", "dlrm_main.py", *DLRM.split())
+    assert run.output.count("AUROC over val set") == 3
+    assert run.output.count("AUROC over test set") == 1
+    # What the metric does with unknown scores, and no size of a split.
+    for row in run.summary["trust"]["unknown_reads"]:
+        assert row["place"].endswith(("dlrm_main.py:353", "dlrm_main.py:359")), row
+
+
+DLRM = f"""
+    --num_embeddings_per_feature 40000000,40000000,40000000,{",".join(["1000"] * 23)}
+    --embedding_dim 128 --dense_arch_layer_sizes 256,128 --over_arch_layer_sizes 256,1
+    --pin_memory --adagrad --batch_size 2048 --limit_train_batches 10
+    --validation_freq_within_epoch 5 --limit_val_batches 4 --limit_test_batches 4
+"""
+
+
 def test_megatron(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tensor, pipeline and data parallel by two: the headline is the time that it logs."""
     folder = sources.copy("Megatron-LM")
