@@ -80,6 +80,7 @@ END_KEYS = (
     "steady",
     "unsimulated",
     "by_machine",
+    "restarts",
     "digest",
     "resimulation",
 )
@@ -134,6 +135,7 @@ def _run(ends: bool) -> Check:
         "by_machine": rows(
             record({"rank": whole(0, MOST_RANKS), "guesses": _count, "slept_s": _seconds})
         ),
+        "restarts": rows(text),
         "own_ranks": flag,
         "resimulation": _RESIMULATION,
         "fold": record(

@@ -55,9 +55,9 @@ def test_environment_supplies_defaults() -> None:
 
 def test_ignored_options_are_named_with_their_reason() -> None:
     """Nothing that the user gave is dropped without a word."""
-    command = parse_torchrun(["--max-restarts=3", "--rdzv-backend", "c10d", "x.py"], {})
+    command = parse_torchrun(["--monitor-interval=3", "--rdzv-backend", "c10d", "x.py"], {})
     assert command.notes == (
-        "torchrun --max-restarts is ignored: a rank that fails ends the simulated run",
+        "torchrun --monitor-interval is ignored: phantora is told at once when a rank ends",
         "torchrun --rdzv-backend is ignored: phantora starts all nodes itself, "
         "so there is nobody to meet",
     )
