@@ -124,7 +124,7 @@ def test_a_rank_of_another_host_fails(
 
 def test_restarts_on_hosts(phantora: Phantora) -> None:
     """Where a rank of another host fails, the ranks of all hosts start again."""
-    command = "torchrun --nnodes 2 --nproc-per-node 1 --max-restarts 1".split()
+    command = ["torchrun", "--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "1"]
     command[0] = str(Path(sys.executable).with_name("torchrun"))
     run = phantora.run(HOSTS, [], FAR, whole=[*command, str(PROGRAMS / "restarted.py"), "1"])
     assert run.exit_code == 0, run.errors

@@ -182,6 +182,8 @@ def test_lightning_starts_its_workers(tmp_path: Path) -> None:
         ("vit_pytorch", "python"),
         ("torch_geometric", "python"),
         ("fairscale", "torchrun --nproc-per-node 2"),
+        ("bitsandbytes", "python"),
+        ("fla", "python"),
     ],
 )
 def test_loops_with_libraries(tmp_path: Path, library: str, command: str) -> None:
