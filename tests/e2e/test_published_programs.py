@@ -25,6 +25,7 @@ from checkouts import (
     make_images,
     make_model,
     make_text,
+    make_tokens,
 )
 from phantora_runs import PROGRAMS, Phantora, Run
 
@@ -333,6 +334,16 @@ def test_torchtitan(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 8 * 2048 / tokens_per_s == pytest.approx(iteration_s(run), rel=WITHIN)
     assert list((folder / "outputs").rglob("*.json*"))
     assert list((folder / "outputs" / "checkpoint").iterdir())
+
+
+def test_build_nanogpt(sources: Sources) -> None:
+    """19,073 steps are cut where their time has settled; it prints the headline's."""
+    folder = sources.copy("build-nanogpt")
+    make_tokens(folder)
+    command = "torchrun --standalone --nproc_per_node=2 train_gpt2.py"
+    run = start(folder, ["--until-steady"], *command.split())
+    assert last(run, r"dt: ([\d.]+)ms") == pytest.approx(iteration_s(run) * 1e3, rel=WITHIN)
+    assert run.summary["throughput"]["tokens"]["per_iteration"] == 524_288
 
 
 def test_dlrm(sources: Sources) -> None:
