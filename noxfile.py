@@ -335,10 +335,12 @@ def frameworks(session: nox.Session) -> None:
 
 @nox.session
 def recommendation(session: nox.Session) -> None:
-    """TorchRec, on the PyTorch that its FBGEMM is built for."""
-    libraries = ("torchrec==1.3.*", "fbgemm-gpu==1.3.*")
+    """TorchRec, on the PyTorch that its FBGEMM is built for; `-- --sources DIR`: its DLRM, too."""
+    libraries = ("torchrec==1.3.*", "fbgemm-gpu==1.3.*", "torchmetrics", "pyre-extensions")
     session.install(TORCH_CUDA_12, wheel(session), *group("test"), *libraries)
     session.run("pytest", "tests/e2e/test_frameworks.py", "-k", "torchrec", *session.posargs)
+    files = ("tests/e2e/test_published_programs.py", "-k", "dlrm")
+    session.run("pytest", "-m", "programs", *files, *session.posargs)
 
 
 @nox.session

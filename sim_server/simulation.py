@@ -21,7 +21,14 @@ from sim_server.collectives import Communication, Way
 from sim_server.collectives.environment import NcclEnvironment
 from sim_server.communicators import Meetings
 from sim_server.deadlock import report_deadlock
-from sim_server.errors import Deadlock, Mismatch, PhantoraError, RankFailed, UnsupportedCall
+from sim_server.errors import (
+    Deadlock,
+    Mismatch,
+    PhantoraError,
+    RankFailed,
+    UnsupportedCall,
+    unsupported_message,
+)
 from sim_server.fold.communicators import AbsentPeer, FoldedCommunicators
 from sim_server.fold.images import Images
 from sim_server.fold.witnesses import Witnesses
@@ -371,17 +378,8 @@ class Simulation:
         return timing, products
 
     def _unsupported_message(self, announcement: Announcement) -> str:
-        call: dict[str, str] = json.loads(announcement.payload)
         where = self.log.site(announcement.rank, announcement.site)
-        detail = f" ({call['detail']})" if call["detail"] else ""
-        advice = f"`phantora coverage --library {call['library']}` lists what is"
-        if call.get("answer") != "none":
-            advice += "; with --unsupported error the call would fail and the program go on"
-        return (
-            f"rank {announcement.rank} called {call['symbol']} of {call['library']}{detail}, "
-            f"which is not modelled, at {where}. Nothing may be guessed, so the run ends here. "
-            f"{advice}."
-        )
+        return unsupported_message(announcement.rank, json.loads(announcement.payload), where)
 
     def _reply(self, answer: Answer) -> None:
         reply = Reply(

@@ -124,11 +124,11 @@ class Progress:
             )
 
     def started(self) -> None:
-        """Prints who is about to run. A rank that has the terminal has it for itself."""
-        self._state.started = True
+        """Prints who is about to run, once. A rank that has the terminal has it for itself."""
+        is_first, self._state.started = not self._state.started, True
         if self._live is not None and not self._prepared.streams:
             self._live.stop()
-        if self._shown:
+        if self._shown and is_first:
             print_headline(self._prepared, self._console)
 
     def ranks_up(self, count: int) -> None:

@@ -80,6 +80,7 @@ END_KEYS = (
     "steady",
     "unsimulated",
     "by_machine",
+    "restarts",
     "digest",
     "resimulation",
 )
@@ -132,6 +133,7 @@ def _run(ends: bool) -> Check:
         "steady": optional(record({"iterations": _count}, {"median_ns": _time_ns})),
         "unsimulated": rows(_UNSIMULATED),
         "by_machine": _BY_MACHINE,
+        "restarts": rows(text),
         "own_ranks": flag,
         "resimulation": _RESIMULATION,
         "fold": record(

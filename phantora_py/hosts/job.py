@@ -37,6 +37,7 @@ class Job:
     environment: Mapping[str, str]
     streams: tuple[Stream, ...]
     epoch: Mapping[str, str]
+    restarts: tuple[str, ...]
     versions: Mapping[str, str]
 
     def to_json(self) -> str:
@@ -55,6 +56,7 @@ class Job:
                 "environment": dict(self.environment),
                 "streams": [asdict(one) for one in self.streams],
                 "epoch": dict(self.epoch),
+                "restarts": self.restarts,
                 "versions": dict(self.versions),
             }
         )
@@ -75,6 +77,7 @@ def job_of(prepared: Prepared, endpoint: Endpoint, environment: Mapping[str, str
         environment=inherited,
         streams=prepared.streams,
         epoch=prepared.epoch,
+        restarts=tuple(prepared.restarts),
         versions=versions_of(prepared),
     )
 
@@ -121,6 +124,7 @@ def read_job(line: str) -> Job:
             environment=values["environment"],
             streams=tuple(Stream(**one) for one in values["streams"]),
             epoch=values["epoch"],
+            restarts=tuple(values["restarts"]),
             versions=values["versions"],
         )
     except (ValueError, KeyError, TypeError) as error:

@@ -84,10 +84,10 @@ def executed_environment(inherited: Mapping[str, str]) -> dict[str, str]:
 
 
 def common_environment(
-    layout: RunLayout, launch: Launch | None, isolation: Isolation
+    layout: RunLayout, launch: Launch | None, isolation: Isolation, restarts: int = 0
 ) -> dict[str, str]:
     """What the launcher sets alike in all ranks; torchrun, if there is none. The first node is the
-    master.
+    master. `restarts`: how often it has started the ranks again.
     """
     address = node_address(0, isolation.own_network)
     port = launch and launch.master_port
@@ -108,8 +108,8 @@ def common_environment(
         "GROUP_WORLD_SIZE": layout.nodes,
         "ROLE_WORLD_SIZE": layout.ranks,
         "ROLE_NAME": launch.role if launch else "default",
-        "TORCHELASTIC_RESTART_COUNT": 0,
-        "TORCHELASTIC_MAX_RESTARTS": 0,
+        "TORCHELASTIC_RESTART_COUNT": restarts,
+        "TORCHELASTIC_MAX_RESTARTS": launch.max_restarts if launch else 0,
         "TORCHELASTIC_RUN_ID": launch.run_id if launch else "none",
         # The store at MASTER_PORT is rank 0's own; there is no agent that keeps one.
         "TORCHELASTIC_USE_AGENT_STORE": False,

@@ -50,6 +50,8 @@ class Prepared:
     server: Endpoint | None = None
     """One that somebody else started."""
     notes: list[str] = field(default_factory=list)
+    restarts: list[str] = field(default_factory=list)
+    """How each attempt before this one ended: the launcher has started the ranks again."""
 
     share: Share | None = None
     """Of a run on several hosts: this one's."""

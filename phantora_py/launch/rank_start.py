@@ -58,7 +58,8 @@ def start_processes(
     counts = options.host_time == "counted" or options.host_samples
     shim = environment.shim_environment(directory.path, os.environ, cuda_major, counts)
     common = environment.common_environment(
-        prepared.layout, prepared.command.launch, prepared.isolation
+        *(prepared.layout, prepared.command.launch, prepared.isolation),
+        restarts=len(prepared.restarts),
     )
     if prepared.fold is not None:
         common |= environment.FOLDED

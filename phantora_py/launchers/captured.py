@@ -96,6 +96,7 @@ def _torchrun_words(arguments: Mapping[str, Any]) -> list[str]:
     """A command line for torchrun's arguments as the launcher has made them."""
     words = ["--nnodes", str(arguments["nnodes"])]
     words += ["--nproc-per-node", str(arguments["nproc_per_node"])]
+    words += ["--max-restarts", str(arguments.get("max_restarts") or 0)]
     if arguments.get("role"):
         words += ["--role", str(arguments["role"])]
     words += [

@@ -49,11 +49,12 @@ class Launch:
     """What the command of a launcher asks for.
 
     `nodes`, `ranks`: None where the user left it open. `processes_per_node`: None for one per GPU;
-    `ranks` beats it. `python`: the program is given to Python, as a `module` or as a script.
-    `local_rank_argument`: comes before the program's own, `{}` stands for the rank on the node.
-    `variables`: the launcher's own, of all ranks and of each; `torchrun_variables`: whether RANK,
-    MASTER_ADDR and their like are set too. `own_ranks`: the program is started once, and each of
-    its processes that uses a GPU is a rank.
+    `ranks` beats it. `max_restarts`: how often all ranks start again where one has failed.
+    `python`: the program is given to Python, as a `module` or as a script. `local_rank_argument`:
+    comes before the program's own, `{}` stands for the rank on the node. `variables`: the
+    launcher's own, of all ranks and of each; `torchrun_variables`: whether RANK, MASTER_ADDR and
+    their like are set too. `own_ranks`: the program is started once, and each of its processes that
+    uses a GPU is a rank.
     """
 
     launcher: str
@@ -64,6 +65,7 @@ class Launch:
     run_id: str = "none"
     role: str = "default"
     master_port: int | None = None
+    max_restarts: int = 0
     module: bool = False
     python: bool = True
     shown_local_ranks: frozenset[int] | None = None

@@ -43,7 +43,7 @@ _OPTIONS: Mapping[str, Option] = {
     "node-rank": ignored("phantora starts every node of the job"),
     "master-addr": ignored("the first simulated node is the master"),
     "local-addr": ignored("simulated nodes have addresses of their own"),
-    "max-restarts": ignored("a rank that fails ends the simulated run"),
+    "max-restarts": honoured(),
     "monitor-interval": ignored("phantora is told at once when a rank ends"),
     "start-method": ignored("phantora starts the ranks in its own way"),
     "event-log-handler": ignored("there is no elastic agent whose events could be logged"),
@@ -103,6 +103,7 @@ def parse_torchrun(
         run_id=given.text("rdzv-id") or "none",
         role=given.text("role") or "default",
         master_port=given.number("master-port"),
+        max_restarts=given.number("max-restarts") or 0,
         module="module" in given,
         # A script run by path within torchrun's own interpreter is a script all the same.
         python="no-python" not in given or "run-path" in given,

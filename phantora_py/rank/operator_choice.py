@@ -120,6 +120,13 @@ def has_counted_result(torch: ModuleType, operator: Any) -> bool:
     return name == "_unique" or torch.Tag.dynamic_output_shape in operator.tags
 
 
+def counts_itself(torch: ModuleType, operator: Any) -> bool:
+    """Whether it reads back that number from what its own kernels write. `bincount` asks for the
+    least and the greatest value, by operators of their own.
+    """
+    return has_counted_result(torch, operator) and operator.overloadpacket.__name__ != "bincount"
+
+
 def promised_count(operator: Any, inputs: list[Any], results: Any) -> int | None:
     """What PyTorch reads back to size the result: how many elements there are.
 

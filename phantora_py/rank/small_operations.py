@@ -15,6 +15,7 @@ from typing import Any
 from .expert_load import ExpertLoad
 from .operator_choice import (
     carried_out,
+    counts_itself,
     has_counted_result,
     places_of,
     places_values,
@@ -99,11 +100,13 @@ class SmallOperations:
         # A list that begins with what is not known is left to the shim's rules, which are quicker.
         is_list = operator.overloadpacket.__name__.startswith("_foreach_")
         places = places_of(operator)
+        counts = counts_itself(self._torch, operator)
 
         def kernel(keys: Any, *arguments: Any, **options: Any) -> Any:
             inputs = first_look(arguments)
             is_left = inputs is Inputs.LEFT or (is_list and inputs is Inputs.UNKNOWN)
-            if is_left and places and self._has_known_places(arguments, places):
+            is_exact = is_left and (counts or places) and self._are_plain(arguments)
+            if is_exact and (counts or self._has_known_places(arguments, places)):
                 inputs, is_left = Inputs.UNKNOWN, False
             if is_left or is_capturing():
                 return usual(keys, *arguments, **options)
@@ -113,19 +116,20 @@ class SmallOperations:
 
         return kernel
 
+    def _are_plain(self, arguments: Any) -> bool:
+        flat = (
+            part
+            for one in arguments
+            for part in (one if isinstance(one, (list, tuple)) else (one,))
+        )
+        tensors = self._torch.Tensor
+        return all(self._values.is_plain(one) for one in flat if isinstance(one, tensors))
+
     def _has_known_places(self, arguments: Any, places: list[int]) -> bool:
         """Of an operator on large tensors: whether where it reads or writes in them may be known,
         which its kernel would make unknown.
         """
         tensors, values = self._torch.Tensor, self._values
-        flat = [
-            part
-            for one in arguments
-            for part in (one if isinstance(one, (list, tuple)) else (one,))
-            if isinstance(part, tensors)
-        ]
-        if not all(values.is_plain(one) for one in flat):
-            return False
         of_places = [arguments[at] for at in places if at < len(arguments)]
         return any(
             isinstance(one, tensors) and one.is_cuda and values.may_be_known(one)
@@ -142,6 +146,7 @@ class _CarriedOut:
         self._values = values
         self._operator = operator
         self._has_counted_result = has_counted_result(torch, operator)
+        self._counts_itself = counts_itself(torch, operator)
         schema = operator._schema
         self._names = [one.name for one in schema.arguments]
         self._results = {one.name for one in schema.arguments if one.is_out}
@@ -171,12 +176,10 @@ class _CarriedOut:
 
     # The usual kernel
 
-    def _launch(
-        self, usual: Kernel, keys: Any, arguments: Any, options: Any, stated: int = 1
-    ) -> Any:
-        """`stated`: the caller says what is known of all that kernels write meanwhile."""
+    def _launch(self, usual: Kernel, keys: Any, arguments: Any, options: Any) -> Any:
+        """The caller says what is known of all that kernels write meanwhile."""
         state_writes = self._values.state_writes
-        before = state_writes(stated)
+        before = state_writes(1)
         try:
             return usual(keys, *arguments, **options)
         finally:
@@ -184,9 +187,12 @@ class _CarriedOut:
 
     def launch_unknown(self, usual: Kernel, keys: Any, arguments: Any, options: Any) -> Any:
         """An input is not known, so what is written is not either."""
-        # What PyTorch reads back of its own results meanwhile is as unknown as they are.
-        stated = 0 if self._has_counted_result else 1
-        result = self._launch(usual, keys, arguments, options, stated)
+        if self._counts_itself:
+            # What PyTorch reads back of its own results meanwhile is as unknown as they are.
+            with self._values.unknown_reads():
+                result = self._launch(usual, keys, arguments, options)
+        else:
+            result = self._launch(usual, keys, arguments, options)
         for one in self._tensors_written(arguments, options, result):
             self._values.forget(one)
         return result

@@ -78,6 +78,15 @@ class TensorValues:
         finally:
             self._shim.ph_promise_read(None, ctypes.c_uint64(0))
 
+    @contextmanager
+    def unknown_reads(self) -> Iterator[None]:
+        """Numbers that PyTorch reads back meanwhile are not known, unless they are promised."""
+        before = self._shim.ph_read_unknown(1)
+        try:
+            yield
+        finally:
+            self._shim.ph_read_unknown(before)
+
     def note_made_up(self, size_bytes: int) -> None:
         """The report counts it as read at the line of the call."""
         self._shim.ph_note_made_up(ctypes.c_uint64(size_bytes))

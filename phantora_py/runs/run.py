@@ -10,6 +10,7 @@ import json
 import os
 import resource
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 
 from phantora_py import __version__
 from phantora_py.agent.datafile import DataFile, cannot_write
-from phantora_py.agent.output import Listener, RankOutput
+from phantora_py.agent.output import LAST_WORDS, Listener, RankOutput
 from phantora_py.agent.parts import Outcome
 from phantora_py.agent.parts import Watcher as AgentWatcher
 from phantora_py.agent.server import START_LIMIT_S, Server, new_token_of
@@ -59,7 +60,7 @@ from sim_server.access import Endpoint
 from sim_server.access.offer import Offer
 from sim_server.cluster import Cluster, load_cluster
 from sim_server.collectives.environment import NcclEnvironment, nccl_variables
-from sim_server.errors import UsageError
+from sim_server.errors import RankFailed, UsageError
 from sim_server.files.output_file import partial_path, require_output, require_output_directory
 from sim_server.processes.executor import START_LIMIT_S as EXECUTOR_START_LIMIT_S
 from sim_server.processes.signals import uninterrupted
@@ -205,7 +206,8 @@ def _may_fork(options: RunOptions, command: Command) -> bool:
 
 
 def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
-    """Runs the ranks and writes the data file.
+    """Runs the ranks and writes the data file; of ranks that the launcher starts again where one
+    has failed, that of the last attempt.
 
     Raises: PhantoraError if it cannot be done, and KeyboardInterrupt if interrupted before the
     ranks run or twice; then nothing is left behind, and no data file.
@@ -215,23 +217,45 @@ def execute(prepared: Prepared, watcher: Watcher) -> Outcome:
     try:
         with uninterrupted():
             output = _reserve(prepared)
-        with rundir.run_directory(
-            len(prepared.live_ranks), partial_path(output), output
-        ) as directory:
-            data = DataFile(output, _describe(prepared), settings_of(prepared, directory).to_json())
-            try:
-                outcome = _serve(prepared, directory, data, clocks, watcher)
-                _keep_traces(prepared, directory, watcher)
-                end = describe_end(outcome, data.digest, clocks.to_dict())
-                data.complete(_describe(prepared) | end)
-            except BaseException:
-                data.discard()
-                raise
+        while (outcome := _attempt(prepared, output, clocks, watcher)) is None:
+            watcher.note(_restart_text(prepared))
     except BaseException:
         if output is not None:
             partial_path(output).unlink(missing_ok=True)
         raise
     return outcome
+
+
+def _attempt(prepared: Prepared, output: Path, clocks: Clocks, watcher: Watcher) -> Outcome | None:
+    """None: a rank failed, and the launcher starts all again."""
+    with rundir.run_directory(len(prepared.live_ranks), partial_path(output), output) as directory:
+        data = DataFile(output, _describe(prepared), settings_of(prepared, directory).to_json())
+        try:
+            outcome = _serve(prepared, directory, data, clocks, watcher)
+            if _starts_again(prepared, outcome):
+                prepared.restarts.append(LAST_WORDS.sub("", outcome.message).rstrip())
+                data.discard()
+                return None
+            _keep_traces(prepared, directory, watcher)
+            end = describe_end(outcome, data.digest, clocks.to_dict(), prepared.restarts)
+            data.complete(_describe(prepared) | end)
+        except BaseException:
+            data.discard()
+            raise
+    return outcome
+
+
+def _starts_again(prepared: Prepared, outcome: Outcome) -> bool:
+    launch = prepared.command.launch
+    is_of_rank = outcome.exit_code == RankFailed.exit_code and outcome.failed_rank is not None
+    return is_of_rank and launch is not None and len(prepared.restarts) < launch.max_restarts
+
+
+def _restart_text(prepared: Prepared) -> str:
+    launch, restarts = prepared.command.launch, prepared.restarts
+    assert launch is not None
+    number = f"{len(restarts)} of {launch.max_restarts}"
+    return f"{launch} starts all ranks again ({number}): {restarts[-1]}"
 
 
 def _keep_traces(prepared: Prepared, directory: RunDirectory, watcher: Watcher) -> None:
@@ -315,7 +339,7 @@ def _serve(
 
         def started() -> None:
             watcher.started()
-            clocks.started_s = time.monotonic()
+            clocks.started_s = clocks.started_s or time.monotonic()
 
         host = Host(prepared, directory, stack)
         outcome = host.serve(meeting, data, watcher, started, lambda _: output)
@@ -429,7 +453,9 @@ def _describe(prepared: Prepared) -> dict[str, Any]:
     }
 
 
-def describe_end(outcome: Outcome, digest: str, wall: dict[str, float]) -> dict[str, Any]:
+def describe_end(
+    outcome: Outcome, digest: str, wall: dict[str, float], restarts: Sequence[str] = ()
+) -> dict[str, Any]:
     """What run.json has beside that."""
     if outcome.hosts is not None:
         wall = wall | {"core_seconds": sum(one["core_seconds"] for one in outcome.hosts)}
@@ -444,6 +470,7 @@ def describe_end(outcome: Outcome, digest: str, wall: dict[str, float]) -> dict[
         "unsimulated": outcome.unsimulated,
         "by_machine": outcome.by_machine,
         "digest": digest,
+        **({"restarts": list(restarts)} if restarts else {}),
         **({} if outcome.hosts is None else {"hosts": outcome.hosts}),
     }
 

@@ -106,6 +106,7 @@ def _prepare(job: Job) -> Prepared:
     output = Path(tempfile.gettempdir()) / "phantora-agent.phr"  # made by nobody
     prepared = prepare(replace(job.options, output=output))
     prepared.share, prepared.streams, prepared.epoch = job.share, job.streams, dict(job.epoch)
+    prepared.restarts = list(job.restarts)
     own = versions_of(prepared)
     for name, version in job.versions.items():
         if own[name] != version:

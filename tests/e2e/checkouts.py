@@ -9,11 +9,14 @@ import string
 import struct
 from pathlib import Path
 
+import numpy
 import pytest
 
 # docs/programs.md says what came of these.
 COMMITS = {
     "Megatron-LM": "55ac708251",
+    "build-nanogpt": "6104ab1",
+    "dlrm": "090956ee",
     "examples": "77f55b9",
     "nanoGPT": "3adf61e1",
     "pytorch-image-models": "aa4b5850",
@@ -53,6 +56,23 @@ def make_text(characters: int) -> str:
     while sum(len(line) for line in lines) < characters:
         lines.append(" ".join(chosen.choices(words, k=12)).capitalize() + ".\n")
     return "".join(lines)
+
+
+def make_tokens(folder: Path) -> None:
+    """What build-nanogpt downloads: tokens, questions, and a tokenizer of characters."""
+    chosen = random.Random(1)
+    (folder / "edu_fineweb10B").mkdir()
+    for split in ("val", "train"):
+        tokens = numpy.array(chosen.choices(range(50257), k=2_000_000), dtype=numpy.uint16)
+        numpy.save(folder / "edu_fineweb10B" / f"{split}_000000.npy", tokens)
+    (folder / "hellaswag").mkdir()
+    question = {"ctx": "a b c", "label": 1, "endings": ["d e", "f", "g h i", "j k"]}
+    (folder / "hellaswag" / "hellaswag_val.jsonl").write_text(f"{json.dumps(question)}\n" * 4)
+    (folder / "tiktoken.py").write_text(
+        "class Characters:\n"
+        "    def encode(self, text): return [ord(one) for one in text]\n"
+        "def get_encoding(name): return Characters()\n"
+    )
 
 
 def make_documents(file: Path) -> None:

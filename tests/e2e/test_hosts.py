@@ -122,6 +122,16 @@ def test_a_rank_of_another_host_fails(
     assert run.data.run["exit_code"] == exit_code
 
 
+def test_restarts_on_hosts(phantora: Phantora) -> None:
+    """Where a rank of another host fails, the ranks of all hosts start again."""
+    command = ["torchrun", "--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "1"]
+    command[0] = str(Path(sys.executable).with_name("torchrun"))
+    run = phantora.run(HOSTS, [], FAR, whole=[*command, str(PROGRAMS / "restarted.py"), "1"])
+    assert run.exit_code == 0, run.errors
+    assert "attempt 1 of 1 step 5" in run.output
+    assert run.summary["restarts"][0].startswith("Rank 1, on host far, ended with exit code 1")
+
+
 def test_a_rank_of_another_host_makes_no_progress(failing_phantora: Phantora) -> None:
     """As here: the run ends by --stall-limit, not by the ranks that were stopped for it."""
     run = on_hosts(failing_phantora, [*NODES, "--stall-limit", "3"], [FAILING, "loop"])

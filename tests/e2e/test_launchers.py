@@ -177,3 +177,26 @@ def test_accelerate(phantora: Phantora, tmp_path: Path) -> None:
     assert wrong.exit_code == 2
     other = started(phantora, "accelerate", "config")
     assert "`accelerate config` starts no ranks" in other.errors
+
+
+def test_restarts(phantora: Phantora) -> None:
+    """Where a rank fails all start again; the report is of the last attempt, and says so."""
+    command = ["torchrun", "--max-restarts", "2", "--nproc-per-node", "2"]
+    run = started(phantora, *command, str(PROGRAMS / "restarted.py"), "1")
+    assert run.exit_code == 0, run.errors
+    assert "attempt 0 of 2 step 3" in run.output
+    (restart,) = run.summary["restarts"]
+    assert restart.startswith("Rank 1 ended with exit code 1")
+    steps_ms = [float(one) for one in re.findall(r"attempt 1 of 2 step \d ([\d.]+)", run.output)]
+    assert len(steps_ms) == 6
+    assert run.summary["iterations"]["median_ns"] == pytest.approx(steps_ms[-1] * 1e6, rel=0.01)
+    assert b"attempt 0" not in b"".join(run.data.log(0).values())
+
+
+def test_restarts_that_do_not_help(phantora: Phantora) -> None:
+    """The last failure ends the run, and the report says how often it was tried."""
+    command = ["torchrun", "--max-restarts", "1", "--nproc-per-node", "2"]
+    run = started(phantora, *command, str(PROGRAMS / "restarted.py"), "9")
+    assert run.exit_code == 4
+    assert "attempt 1 fails" in run.errors
+    assert len(run.summary["restarts"]) == 1

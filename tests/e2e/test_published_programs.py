@@ -25,6 +25,7 @@ from checkouts import (
     make_images,
     make_model,
     make_text,
+    make_tokens,
 )
 from phantora_runs import PROGRAMS, Phantora, Run
 
@@ -182,6 +183,8 @@ def test_lightning_starts_its_workers(tmp_path: Path) -> None:
         ("vit_pytorch", "python"),
         ("torch_geometric", "python"),
         ("fairscale", "torchrun --nproc-per-node 2"),
+        ("bitsandbytes", "python"),
+        ("fla", "python"),
     ],
 )
 def test_loops_with_libraries(tmp_path: Path, library: str, command: str) -> None:
@@ -331,6 +334,36 @@ def test_torchtitan(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:
     assert 8 * 2048 / tokens_per_s == pytest.approx(iteration_s(run), rel=WITHIN)
     assert list((folder / "outputs").rglob("*.json*"))
     assert list((folder / "outputs" / "checkpoint").iterdir())
+
+
+def test_build_nanogpt(sources: Sources) -> None:
+    """19,073 steps are cut where their time has settled; it prints the headline's."""
+    folder = sources.copy("build-nanogpt")
+    make_tokens(folder)
+    command = "torchrun --standalone --nproc_per_node=2 train_gpt2.py"
+    run = start(folder, ["--until-steady"], *command.split())
+    assert last(run, r"dt: ([\d.]+)ms") == pytest.approx(iteration_s(run) * 1e3, rel=WITHIN)
+    assert run.summary["throughput"]["tokens"]["per_iteration"] == 524_288
+
+
+def test_dlrm(sources: Sources) -> None:
+    """TorchRec's, of which row-wise shards need sizes that its evaluation must not make unknown."""
+    require("torchrec", "torchmetrics")
+    folder = sources.copy("dlrm") / "torchrec_dlrm"
+    run = start(folder, [], "torchrun", "--nproc-per-node", "4", "dlrm_main.py", *DLRM.split())
+    assert run.output.count("AUROC over val set") == 3
+    assert run.output.count("AUROC over test set") == 1
+    # What the metric does with unknown scores, and no size of a split.
+    for row in run.summary["trust"]["unknown_reads"]:
+        assert row["place"].endswith(("dlrm_main.py:353", "dlrm_main.py:359")), row
+
+
+DLRM = f"""
+    --num_embeddings_per_feature 40000000,40000000,40000000,{",".join(["1000"] * 23)}
+    --embedding_dim 128 --dense_arch_layer_sizes 256,128 --over_arch_layer_sizes 256,1
+    --pin_memory --adagrad --batch_size 2048 --limit_train_batches 10
+    --validation_freq_within_epoch 5 --limit_val_batches 4 --limit_test_batches 4
+"""
 
 
 def test_megatron(sources: Sources, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,3 +40,12 @@ def test_strict(phantora: Phantora, accepted: tuple[str, ...]) -> None:
     if len(accepted) < 2:
         assert run.exit_code == 6
         assert "control flow may have split" in told
+
+
+def test_results_of_unknown_size_forget_nothing_else(phantora: Phantora) -> None:
+    """A search for the places of unknown scores leaves other tensors as they were."""
+    run = phantora.run(["--ranks", "1"], [PROGRAMS / "counted_results.py"])
+    assert run.exit_code == 0, run.errors
+    assert run.output.split() == ["lost", "0"]
+    # The sizes of the results are all that was read of what nobody knows; `bincount` asks twice.
+    assert sum(sum(row["per_rank"]) for row in run.summary["trust"]["unknown_reads"]) == 7 * 8

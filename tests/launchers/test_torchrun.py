@@ -53,11 +53,18 @@ def test_environment_supplies_defaults() -> None:
     assert (command.nodes, command.processes_per_node, command.module) == (3, 4, False)
 
 
+def test_restarts_are_counted() -> None:
+    """By default there are none; the environment may ask for some."""
+    assert parse_torchrun(["x.py"], {}).max_restarts == 0
+    assert parse_torchrun(["--max-restarts=3", "x.py"], {}).max_restarts == 3
+    assert parse_torchrun(["x.py"], {"PET_MAX_RESTARTS": "2"}).max_restarts == 2
+
+
 def test_ignored_options_are_named_with_their_reason() -> None:
     """Nothing that the user gave is dropped without a word."""
-    command = parse_torchrun(["--max-restarts=3", "--rdzv-backend", "c10d", "x.py"], {})
+    command = parse_torchrun(["--monitor-interval=3", "--rdzv-backend", "c10d", "x.py"], {})
     assert command.notes == (
-        "torchrun --max-restarts is ignored: a rank that fails ends the simulated run",
+        "torchrun --monitor-interval is ignored: phantora is told at once when a rank ends",
         "torchrun --rdzv-backend is ignored: phantora starts all nodes itself, "
         "so there is nobody to meet",
     )

@@ -232,6 +232,14 @@ def test_a_run_that_was_stopped_when_steady(tmp_path: Path) -> None:
     assert "stopped when steady, after iteration 3" in terminal_text(tmp_path / "a.phr")
 
 
+def test_a_run_that_was_restarted(tmp_path: Path) -> None:
+    """The report says how often, and how the attempt before ended."""
+    make(tmp_path / "a.phr", run={"restarts": ["Rank 1 ended.", "Rank 0 ended."]})
+    text = " ".join(terminal_text(tmp_path / "a.phr").split())
+    assert "restarted 2 times the figures are of the last attempt" in text
+    assert "before: Rank 0 ended." in text
+
+
 def terminal_text(path: Path, **console: Any) -> str:
     """What a user sees."""
     buffer = io.StringIO()

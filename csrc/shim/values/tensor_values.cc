@@ -201,6 +201,9 @@ PH_EXPORT void ph_mark_unwritten(const void* data, std::uint64_t bytes) noexcept
 // Copies of at most so many bytes to the host by this thread find these, until none are promised.
 PH_EXPORT void ph_promise_read(const void* values, std::uint64_t bytes) noexcept { ph::promise_read(values, bytes); }
 
+// Returns what was said before.
+PH_EXPORT int ph_read_unknown(int unknown) noexcept { return ph::read_unknown(unknown != 0) ? 1 : 0; }
+
 // Values that no rule produced were made up, and the program may read them.
 PH_EXPORT void ph_note_made_up(std::uint64_t bytes) noexcept { ph::record_synthetic(bytes); }
 

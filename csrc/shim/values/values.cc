@@ -44,6 +44,7 @@ constexpr std::size_t kMostPromisedBytes = 8;
 thread_local std::array<unsigned char, kMostPromisedBytes> promised;
 thread_local std::size_t promised_bytes = 0;
 thread_local bool stating_writes = false;
+thread_local bool reading_unknown = false;
 
 // Of what nobody knows any more: large uploads are elsewhere every time, and would stay in memory.
 void give_pages_back(const void* pointer, std::size_t bytes) noexcept {
@@ -121,15 +122,16 @@ void download(void* destination, const void* source, std::size_t bytes) noexcept
     if (bytes == 1) promised_bytes = 0;
     return;
   }
-  const bool may_be = may_be_known(source, bytes);
+  const bool may_be = may_be_known(source, bytes) && !(reading_unknown && bytes <= kMostPromisedBytes);
   if (!may_be) record_synthetic(bytes);
   enqueue_host_write(destination, source, bytes, [=] {
     std::memset(destination, 0, bytes);
+    if (!may_be) return;
     const auto base = reinterpret_cast<std::uintptr_t>(source);
     known_now().each_in(source, bytes, [=](std::uintptr_t from, std::size_t part) {
       std::memcpy(static_cast<char*>(destination) + (from - base), reinterpret_cast<const void*>(from), part);
     });
-    if (may_be) late_synthetic_bytes.fetch_add(known_now().missing_bytes(source, bytes));
+    late_synthetic_bytes.fetch_add(known_now().missing_bytes(source, bytes));
   });
 }
 
@@ -224,6 +226,8 @@ void promise_read(const void* values, std::size_t bytes) noexcept {
   promised_bytes = std::min(bytes, kMostPromisedBytes);
   if (promised_bytes != 0) std::memcpy(promised.data(), values, promised_bytes);
 }
+
+bool read_unknown(bool unknown) noexcept { return std::exchange(reading_unknown, unknown); }
 
 void state_writes(bool stated) noexcept { stating_writes = stated; }
 bool writes_stated() noexcept { return stating_writes; }

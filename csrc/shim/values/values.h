@@ -76,6 +76,9 @@ PH_EXPORT void copy_values(void* destination, const void* source, std::size_t by
 // Copies of so many bytes (1, 4 or 8; of 8 also their first 4) to the host by this thread find `values`, until none are
 // promised; a flag is found once, as the next one that is read says something else.
 PH_EXPORT void promise_read(const void* values, std::size_t bytes) noexcept;
+// Whether copies of at most 8 bytes to the host by this thread find what nobody knows, unless it is promised: sizes of
+// results that kernels write of which the caller states what they write. Returns what was said before.
+PH_EXPORT bool read_unknown(bool unknown) noexcept;
 // The program gets values that no rule produced; the report counts them by Python line.
 PH_EXPORT void record_synthetic(std::uint64_t bytes) noexcept;
 // `value` repeated over `count` elements of `element_bytes` (1, 2 or 4), as the memset calls give it.

@@ -40,6 +40,8 @@ class Run(TypedDict):
     """What ended the run; empty if it finished."""
     broke_off: bool
     """Phantora was killed: the file reaches as far as it had been written."""
+    restarts: list[str]
+    """How each attempt before this one ended, after which the launcher started the ranks again."""
     steady: Steady | None
     own_ranks: bool
     """The program was started once, on a node of so many GPUs (`--gpus`), and started its ranks."""
@@ -56,6 +58,7 @@ def make(found: Findings) -> Run:
         "exit_code": run.get("exit_code"),
         "message": run.get("message", ""),
         "broke_off": data.broke_off,
+        "restarts": run.get("restarts", []),
         "steady": run.get("steady"),
         "own_ranks": run.get("own_ranks", False),
     }
@@ -75,8 +78,13 @@ def lines(run: Run, host_time: str, processes: int | None = None) -> list[str]:
 
 
 def cut_lines(run: Run) -> list[str]:
-    """That the program did not come to its end."""
+    """That the program did not come to its end, or not at once."""
     said = []
+    if run["restarts"]:
+        said.append(
+            f"restarted {counted(len(run['restarts']), 'time')}   the figures are of the last "
+            f"attempt, from its start on; before: {escape(run['restarts'][-1])}"
+        )
     if run["broke_off"]:
         said.append("[red]phantora was killed[/]   what follows is what it had written by then")
     if (steady := run["steady"]) is not None:

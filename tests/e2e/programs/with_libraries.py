@@ -74,7 +74,38 @@ def fairscale() -> tuple[nn.Module, Loss]:
     return model, lambda: model(torch.randn(256, 512, device="cuda")).square().mean()
 
 
-LIBRARIES = {one.__name__: one for one in (x_transformers, vit_pytorch, torch_geometric, fairscale)}
+def bitsandbytes() -> tuple[nn.Module, Loss]:
+    """Linear layers of eight bits, which look for outliers, and those that keep their weights."""
+    from bitsandbytes.nn import Linear8bitLt  # noqa: PLC0415
+
+    layers = nn.Sequential(
+        Linear8bitLt(256, 1024, has_fp16_weights=False),
+        nn.ReLU(),
+        Linear8bitLt(1024, 256, has_fp16_weights=True, threshold=6.0),
+    )
+    model = layers.half().cuda()
+    model[0].bias.requires_grad_(True)
+    return model, lambda: model(torch.randn(4096, 256, device="cuda").half()).square().mean()
+
+
+def fla() -> tuple[nn.Module, Loss]:
+    """A language model of gated delta rules, by kernels of Triton that are tuned before."""
+    from fla.models import GatedDeltaNetConfig, GatedDeltaNetForCausalLM  # noqa: PLC0415
+
+    sizes = {"hidden_size": 256, "num_heads": 2, "head_dim": 64, "num_hidden_layers": 2}
+    model = GatedDeltaNetForCausalLM(GatedDeltaNetConfig(vocab_size=1024, **sizes))
+    model = model.cuda().to(torch.bfloat16)
+
+    def loss() -> torch.Tensor:
+        ids = torch.randint(0, 1024, (2, 256), device="cuda")
+        found: torch.Tensor = model(input_ids=ids, labels=ids).loss
+        return found
+
+    return model, loss
+
+
+WITH = (x_transformers, vit_pytorch, torch_geometric, fairscale, bitsandbytes, fla)
+LIBRARIES = {one.__name__: one for one in WITH}
 
 
 def main() -> None:
