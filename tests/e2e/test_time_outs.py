@@ -1,5 +1,5 @@
-"""Time-outs that run out do so in virtual time, at the right instant, and cost no real time unless a
-child process sleeps.
+"""Time-outs that run out do so in virtual time, at the right instant, and cost no real
+time, but for that of a wait for a child that sleeps.
 """
 
 from __future__ import annotations
