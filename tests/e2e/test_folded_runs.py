@@ -219,6 +219,7 @@ def test_context_parallel(phantora: Phantora, method: str) -> None:
     assert folded.data.memory == whole.data.memory
 
 
+@pytest.mark.frameworks
 @needs_deepspeed
 @pytest.mark.parametrize(
     "words", [["1", "even"], ["2", "even"], ["3"]], ids=["zero1", "zero2", "zero3"]
@@ -233,6 +234,7 @@ def test_deepspeed(phantora: Phantora, words: list[str]) -> None:
     check_equal(whole, folded)
 
 
+@pytest.mark.frameworks
 @needs_deepspeed
 def test_parameters_of_zero_that_are_not_alike(failing_phantora: Phantora) -> None:
     """A rank has a part of a weight, another one also a bias: they copy other gradients."""
