@@ -325,11 +325,11 @@ def chakra(session: nox.Session) -> None:
 
 @nox.session
 def frameworks(session: nox.Session) -> None:
-    """Programs from PyPI: DeepSpeed, Lightning, Megatron-Core, timm, torchtitan, wandb."""
+    """Programs from PyPI: DeepSpeed, Lightning, Megatron-Core, timm, torchao, torchtitan, wandb."""
     groups = [*group("test"), *group("frameworks"), *group("scripts")]
     session.install(TORCH, wheel(session), *groups)
-    names = ("frameworks", "user_loops", "helpers_outside")
-    files = [f"tests/e2e/test_{name}.py" for name in names]
+    names = "folded_runs frameworks helpers_outside own_workers scripts user_loops"
+    files = [f"tests/e2e/test_{name}.py" for name in names.split()]
     session.run("pytest", "-m", "frameworks", *files, *session.posargs)
 
 

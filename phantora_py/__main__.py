@@ -10,6 +10,7 @@ the installed ones are meant.
 """
 
 import contextlib
+import gc
 import importlib.util
 import os
 import signal
@@ -31,8 +32,11 @@ def main() -> int:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     if importlib.util.find_spec("phantora_py._channel") is None:
         _leave_checkout()
+    gc.disable()  # What is imported stays.
     from phantora_py.cli import main as carry_out  # noqa: PLC0415 - it takes a while
 
+    gc.freeze()
+    gc.enable()
     code = carry_out()
     if code in (128 + number for number in SIGNALS):
         # Everything was stopped; threads that were cut off before their end are not waited for.

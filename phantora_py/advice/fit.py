@@ -136,13 +136,14 @@ def fit(
     start = value_of(command, flag)
     tried: list[Fitted] = []
     capacity_bytes = 0
+    likely: int | None = None
     for way in found_ways:
         tries = Tries(command, flag, way, options, run, tell)
         attempt = functools.cache(tries.attempt)
-        found = largest(attempt, start, most)
+        found = largest(attempt, start, most, likely)
         capacity_bytes = attempt(found.fits or 1).capacity_bytes
         tried.append(_fitted(tries, found.fits, found.refused))
-        start = found.refused or start  # other ways are to make more fit
+        start, likely = found.refused or start, found.fits  # other ways are to make more fit
     return {
         "schema": SCHEMA,
         "flag": flag,

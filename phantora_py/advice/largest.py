@@ -28,10 +28,13 @@ class Found:
     refused: int | None
 
 
-def largest(attempt: Callable[[int], Attempt], start: int, most: int) -> Found:
+def largest(
+    attempt: Callable[[int], Attempt], start: int, most: int, likely: int | None = None
+) -> Found:
     """Tries values from 1 to `most`, `start` first, until two neighbours differ. What fits is taken
-    to fit with less, too. Memory grows by a line, mostly: where that meets the capacity is tried
-    first, and every second time the middle, so that it ends soon whatever the line says.
+    to fit with less, too. `likely`: is tried next where `start` does not fit. Memory grows by a
+    line, mostly: where that meets the capacity is tried first, and every second time the middle, so
+    that it ends soon whatever the line says.
     """
     fitting: list[Attempt] = []
     refused: int | None = None
@@ -46,6 +49,9 @@ def largest(attempt: Callable[[int], Attempt], start: int, most: int) -> Found:
         if best >= most or refused == best + 1:
             return Found(best or None, refused)
         turn += 1
+        if likely is not None and refused == start and not fitting and likely < start:
+            value, likely = likely, None
+            continue
         value = _next(fitting, refused, most, is_guess=turn % 2 == 1)
 
 

@@ -144,14 +144,15 @@ class Starter:
             if os.environ.get(name) != value
         }
         several = plan.ranks > 1
-        unfit = imports.preload(
-            *(plan.form, plan.target, plan.left_out, of_ranks), for_several=several
-        )
-        torch = sys.modules.get("torch")
-        if torch is not None and not unfit and torch.version.cuda:
-            from phantora_py.rank.small_operations import small_operations  # noqa: PLC0415
+        with zygote.seldom_collected():
+            unfit = imports.preload(
+                *(plan.form, plan.target, plan.left_out, of_ranks), for_several=several
+            )
+            torch = sys.modules.get("torch")
+            if torch is not None and not unfit and torch.version.cuda:
+                from phantora_py.rank.small_operations import small_operations  # noqa: PLC0415
 
-            small_operations(torch)
+                small_operations(torch)
         zygote.freeze()
         return unfit
 

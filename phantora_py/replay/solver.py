@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -186,15 +187,22 @@ class Solver:
         """Rounded sizes, the best aligned ones first."""
         least, most = math.ceil(size * (1 - self._error)), math.floor(size * (1 + self._error))
         step = min(size & -size, _ALIGNMENT)
-        seen: set[int] = set()
-        while step:
-            near = {step * k for k in range(-(-least // step), most // step + 1)} - seen - {size}
-            seen |= near
-            yield from sorted(near, key=lambda one: self._drawn(size, one))[:_CANDIDATES]
-            step //= 2
+        yield from self._drawn(size, range(-(-least // step) * step, most + 1, step))
+        while step := step // 2:  # multiples of the last step have had their turn
+            odd = -(-least // step) | 1
+            yield from self._drawn(size, range(odd * step, most + 1, 2 * step))
 
-    def _drawn(self, size: int, candidate: int) -> bytes:
-        return hashlib.blake2b(f"{size} {candidate}".encode(), key=self._salt).digest()
+    def _drawn(self, size: int, near: range) -> list[int]:
+        """Some of `near`, in an order that follows from the salt. There may be millions."""
+        drawn: dict[int, None] = {}
+        wanted = min(_CANDIDATES, len(near))
+        for turn in itertools.count():
+            if len(drawn) == wanted:
+                break
+            text = f"{size} {near.start} {near.step} {turn}"
+            digest = hashlib.blake2b(text.encode(), key=self._salt).digest()
+            drawn[near[int.from_bytes(digest, "big") % len(near)]] = None
+        return [one for one in drawn if one != size]
 
     def _follow(self, known: dict[int, int], size: int, candidate: int) -> bool:
         """Adds it to what is known, and all that follows; whether nothing contradicts."""

@@ -55,6 +55,15 @@ def test_a_line_is_found_at_once() -> None:
     assert tried == [40, 80, 100, 101]
 
 
+@pytest.mark.parametrize(("each", "expected"), [(100, [11, 10]), (110, [11, 10, 5, 7, 8, 9])])
+def test_what_fits_otherwise_is_tried_before_the_middle(each: int, expected: list[int]) -> None:
+    """What saves no memory ends after two tries; what takes more is found out."""
+    tried: list[int] = []
+    found = largest(machine(lambda value: each * value, tried), 11, 10_000, likely=10)
+    assert tried == expected
+    assert found.fits == CAPACITY // each
+
+
 def test_no_more_than_asked_for() -> None:
     """Whatever fits."""
     tried: list[int] = []

@@ -22,6 +22,7 @@ COMMAND = Path(sys.executable).with_name("phantora")
 LIMIT_S = 5.0  # for the end and for whatever is cleaned up after it
 _GIVEN_UP_S = 30.0
 _LAST_CHILD_S = 10.0  # none is made so long after another (assumed)
+_ALL_THERE_S = 1.0  # nor this long, once all ranks run their program
 _SHARED_MEMORY = Path("/dev/shm")
 _PAUSE_S = 0.01
 # PyTorch's own cache of compiled code stays.
@@ -128,9 +129,9 @@ class Command:
         assert time.monotonic() < deadline_s, self.output
         assert self._process.poll() is None, self.output
 
-    def wait_for_child(self, of: int, number: int) -> int:
-        """Waits until a process makes this child: 1 is its first. Some end at once: where they were
-        not seen, the last that was.
+    def wait_for_child(self, of: int, number: int, ranks: int) -> int:
+        """Waits until a starter makes this child: 1 is its first. Some end at once: where they were
+        not seen, the last that was. `ranks`: so many run `sleep` in the end.
         """
         deadline_s = time.monotonic() + _GIVEN_UP_S
         seen: list[int] = []
@@ -141,6 +142,10 @@ class Command:
             new = [pid for pid in map(int, children.read_text().split()) if pid not in seen]
             seen += new
             seen_s = time.monotonic() if new else seen_s
+            if time.monotonic() > seen_s + _ALL_THERE_S:
+                sleeping = [pid for pid in self._marked() if _words(pid).startswith("sleep ")]
+                if len(sleeping) == ranks:
+                    break
         return seen[min(number, len(seen)) - 1]
 
     def end(self, pid: int, number: signal.Signals) -> End:

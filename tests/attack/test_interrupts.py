@@ -153,7 +153,7 @@ def test_kills_of_whatever_the_starter_makes(
 ) -> None:
     """As soon as it is there: what holds a rank's namespaces, what makes that, the ranks."""
     command = start(*RUN)
-    pid = command.wait_for_child(command.wait_for("starter"), child)
+    pid = command.wait_for_child(command.wait_for("starter"), child, ranks=2)
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
     deadline_s = time.monotonic() + LIMIT_S

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import re
 from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,23 @@ UNEVEN = [*LLAMA, "--vocabulary", "1020"]
 """Shards of 128 rows, of the last rank 124."""
 PAIR = ["--fold", "dp", "--mesh", "dp=2,tp=4"]
 """Runs one tensor-parallel group of two."""
+
+
+Whole = Callable[[Sequence[str | Path]], Run]
+
+
+@pytest.fixture(scope="module")
+def run_whole(phantora: Phantora) -> Whole:
+    """Runs of all ranks on `CLUSTER`, each command once."""
+    runs: dict[tuple[str | Path, ...], Run] = {}
+
+    def run(command: Sequence[str | Path]) -> Run:
+        key = tuple(command)
+        if key not in runs:
+            runs[key] = phantora.run(CLUSTER, command)
+        return runs[key]
+
+    return run
 
 
 def first_step_ns(run: Run) -> int:
@@ -145,11 +163,11 @@ def check_equal(whole: Run, folded: Run) -> None:
     ],
 )
 def test_a_folded_run_is_as_one_of_all_ranks(
-    phantora: Phantora, folding: list[str], command: list[str | Path]
+    phantora: Phantora, run_whole: Whole, folding: list[str], command: list[str | Path]
 ) -> None:
     """Iterations, spans, operations, peaks of memory and tokens, to the nanosecond and byte, of
     every rank; and witnesses did the same."""
-    whole = phantora.run(CLUSTER, command)
+    whole = run_whole(command)
     folded = phantora.run([*CLUSTER, *folding, "--witness", "1"], command)
     assert (whole.exit_code, folded.exit_code) == (0, 0), folded.errors
     check_equal(whole, folded)
@@ -201,6 +219,7 @@ def test_context_parallel(phantora: Phantora, method: str) -> None:
     assert folded.data.memory == whole.data.memory
 
 
+@pytest.mark.frameworks
 @needs_deepspeed
 @pytest.mark.parametrize(
     "words", [["1", "even"], ["2", "even"], ["3"]], ids=["zero1", "zero2", "zero3"]
@@ -215,6 +234,7 @@ def test_deepspeed(phantora: Phantora, words: list[str]) -> None:
     check_equal(whole, folded)
 
 
+@pytest.mark.frameworks
 @needs_deepspeed
 def test_parameters_of_zero_that_are_not_alike(failing_phantora: Phantora) -> None:
     """A rank has a part of a weight, another one also a bias: they copy other gradients."""
@@ -367,9 +387,9 @@ def test_a_checkpoint_of_shards(
     assert "folded_checkpoint.py:" in told["site"]
 
 
-def test_a_dimension_whose_ranks_differ_is_not_folded(phantora: Phantora) -> None:
+def test_a_dimension_whose_ranks_differ_is_not_folded(phantora: Phantora, run_whole: Whole) -> None:
     """A witness finds it, and all ranks run then; the last run counts."""
-    whole = phantora.run(CLUSTER, DIFFERENT)
+    whole = run_whole(DIFFERENT)
     run = phantora.run([*CLUSTER, "--fold", "auto"], DIFFERENT)
     assert run.exit_code == 0, run.errors
     assert run.summary["trust"]["folding"] is None

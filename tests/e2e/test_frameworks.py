@@ -26,7 +26,8 @@ def train(phantora: Phantora, framework: str, ranks: int, *command: str, nodes: 
     whose iterations were found.
     """
     if importlib.util.find_spec(framework) is None:
-        pytest.skip(f"{framework} is not installed: nox -s frameworks")
+        session = "recommendation" if framework == "torchrec" else "frameworks"
+        pytest.skip(f"{framework} is not installed: nox -s {session}")
     words = [*TORCHRUN, str(ranks), "--nnodes", str(nodes), *command]
     run = phantora.run([], words)
     assert run.exit_code == 0, run.errors

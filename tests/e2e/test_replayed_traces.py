@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -30,19 +31,34 @@ def command_of(example: str) -> list[str | Path]:
     return [EXAMPLES / example, *SMALL]
 
 
-def traced(phantora: Phantora, example: str, folder: Path) -> tuple[Run, Benchmark]:
-    """A traced run of it, and its benchmark."""
-    run = phantora.run([*OPTIONS, "--execution-trace", str(folder)], command_of(example))
-    assert run.exit_code == 0, run.errors
-    benchmark = build(folder)
-    add_waits(benchmark, run.data)
-    return run, benchmark
+Trace = Callable[[Sequence[str | Path]], tuple[Run, Benchmark]]
+
+
+@pytest.fixture(scope="module")
+def trace(phantora: Phantora, tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """Traces a command on two ranks, once; the run, and a benchmark of it."""
+    runs: dict[tuple[str | Path, ...], tuple[Run, Path]] = {}
+
+    def traced(command: Sequence[str | Path]) -> tuple[Run, Benchmark]:
+        key = tuple(command)
+        if key not in runs:
+            folder = tmp_path_factory.mktemp("traced") / "traces"
+            runs[key] = phantora.run([*OPTIONS, "--execution-trace", str(folder)], command), folder
+        run, folder = runs[key]
+        assert run.exit_code == 0, run.errors
+        benchmark = build(folder)
+        add_waits(benchmark, run.data)
+        return run, benchmark
+
+    return traced
 
 
 @pytest.mark.parametrize("example", ["train_gpt_ddp.py", "train_gpt_fsdp.py"])
-def test_a_replay_is_as_the_original(phantora: Phantora, tmp_path: Path, example: str) -> None:
+def test_a_replay_is_as_the_original(
+    phantora: Phantora, trace: Trace, tmp_path: Path, example: str
+) -> None:
     bench = tmp_path / "x.bench"
-    original, benchmark = traced(phantora, example, tmp_path / "traces")
+    original, benchmark = trace(command_of(example))
     operators, proxies = coverage(benchmark)
     assert operators > 1000
     assert not proxies
@@ -172,13 +188,14 @@ def test_kernels_of_triton_are_proxies_that_move_as_many_bytes(
     ],
 )
 def test_a_scaled_replay_is_as_the_program_on_that_many_ranks(
-    phantora: Phantora, tmp_path: Path, command: list[str | Path], has_shards: bool
+    phantora: Phantora,
+    trace: Trace,
+    tmp_path: Path,
+    command: list[str | Path],
+    has_shards: bool,
 ) -> None:
-    folder, bench = tmp_path / "traces", tmp_path / "x.bench"
-    run = phantora.run([*OPTIONS, "--execution-trace", str(folder)], command)
-    assert run.exit_code == 0, run.errors
-    benchmark = build(folder)
-    add_waits(benchmark, run.data)
+    bench = tmp_path / "x.bench"
+    _, benchmark = trace(command)
     scaled, done = scale(benchmark, Growth(Mesh({"dp": 2}), {"dp": 4}))
     assert done.collectives > 0
     assert (done.shards > 0) == has_shards

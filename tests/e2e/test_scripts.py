@@ -98,9 +98,10 @@ def test_optimizers(phantora: Phantora) -> None:
     assert synthetic_reads(run) == RANKS * 4 * layers * 2
 
 
+@pytest.mark.frameworks
 def test_eight_bit_states(phantora: Phantora) -> None:
     """Both moments are a byte a number, with a scale for 256 of them and a table of values."""
-    pytest.importorskip("torchao", reason="torchao is not installed")
+    pytest.importorskip("torchao", reason="torchao is not installed: nox -s frameworks")
     run = run_script(phantora, "optimizers.py", "adamw-8bit")
     layers, numbers = 4, 1024**2
     moment = numbers + SINGLE * numbers // 256 + SINGLE * 256

@@ -1,10 +1,14 @@
 """The zygote: a program that it becomes."""
 
+import gc
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from phantora_py.launch import zygote
 
 RUN = """
 import sys
@@ -69,3 +73,36 @@ def test_a_text_cannot_tell(tmp_path: Path, text: str) -> None:
     by_python, by_zygote = (answer(tmp_path, way) for way in ways)
     assert by_zygote[:2] == by_python[:2]
     assert by_zygote[2].splitlines()[-1:] == by_python[2].splitlines()[-1:]
+
+
+@pytest.fixture
+def usual() -> Iterator[tuple[int, int, int]]:
+    """How often garbage is collected in a program of Python's, until the test says otherwise."""
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    yield gc.get_threshold()
+    gc.set_threshold(*before)
+
+
+def test_a_program_s_garbage_is_collected_as_ever(usual: tuple[int, int, int]) -> None:
+    """Only while modules are imported it is left alone for longer."""
+    begun: list[str] = []
+    gc.callbacks.append(lambda phase, _: begun.append(phase))
+    try:
+        with zygote.seldom_collected():
+            made: list[list[int]] = [[] for _ in range(10_000)]
+            assert not begun
+        made += [[] for _ in range(1_000)]
+        assert begun
+    finally:
+        gc.callbacks.pop()
+    assert gc.get_threshold() == usual
+
+
+@pytest.mark.parametrize("own", [(0, 10, 10), (50_000, 20, 20)])
+@pytest.mark.usefixtures("usual")
+def test_what_a_module_sets_for_the_collector_is_kept(own: tuple[int, int, int]) -> None:
+    """As in a program that imports it itself."""
+    with zygote.seldom_collected():
+        gc.set_threshold(*own)
+    assert gc.get_threshold() == own

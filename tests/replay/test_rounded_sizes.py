@@ -15,6 +15,7 @@ import pytest
 from phantora_py.replay.buckets import bucket, change_lines
 from phantora_py.replay.container import Benchmark, new_head, read_benchmark, write_benchmark
 from phantora_py.replay.player import Player
+from phantora_py.replay.solver import Solver
 from sim_server.errors import UsageError
 
 pytestmark = pytest.mark.torch
@@ -167,6 +168,18 @@ def test_what_was_changed_is_not_seen_again(salt: bytes) -> None:
     gone = {*(HIDDEN, TOKENS, WIDE, 2 * TOKENS, 3 * HIDDEN), WIDE - 1, 1 / HIDDEN, 0.999}
     assert gone <= told_numbers(before.ranks[0])
     assert not gone & told_numbers(after.ranks[0])
+
+
+@pytest.mark.parametrize("size", [384, 103, 1 << 40])
+def test_sizes_that_are_tried_are_near_and_aligned_first(size: int) -> None:
+    """Few of them, though a large buffer has more than one could look at."""
+    solver = Solver([], [], ERROR, SALT)
+    tried = [*solver._candidates(size)]
+    assert 16 <= len(tried) == len({*tried}) <= 7 * 16
+    assert all(0 < abs(one - size) <= ERROR * size for one in tried)
+    steps = [min(one & -one, size & -size, 64) for one in tried]
+    assert steps == sorted(steps, reverse=True)
+    assert tried != [*Solver([], [], ERROR, b"b" * 32)._candidates(size)]
 
 
 def test_operators_that_would_not_fit_keep_their_sizes() -> None:

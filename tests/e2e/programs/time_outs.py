@@ -14,11 +14,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-WAIT_S = 60.0
+WAIT_S, SHORT_WAIT_S = 60.0, 3.0
 took: dict[str, int] = {}
 
 
@@ -64,11 +65,18 @@ def in_thread(work: Callable[[], None]) -> None:
     thread.join()
 
 
-def wait_for_process() -> None:
-    child = subprocess.Popen(["sleep", "100000"])
-    measure("main: process", lambda: child.wait(WAIT_S))
-    child.kill()
-    child.wait()
+def wait_for_processes() -> None:
+    """One waits for input. The other sleeps by the clock and may wake: while it does, the rank's
+    time passes no faster than the machine's.
+    """
+    for name, words, wait_s in (
+        ("main: process", ["cat"], WAIT_S),
+        ("process that sleeps", ["sleep", "100000"], SHORT_WAIT_S),
+    ):
+        child = subprocess.Popen(words, stdin=subprocess.PIPE)
+        measure(name, partial(child.wait, wait_s))
+        child.kill()
+        child.wait()
 
 
 def wait_for_timers() -> None:
@@ -124,7 +132,7 @@ def look_at_workers_clocks() -> None:
 if __name__ == "__main__":
     torch.ones(4, device="cuda").sum().item()
     wait_in_all_ways("main")
-    wait_for_process()
+    wait_for_processes()
     in_thread(lambda: wait_in_all_ways("thread"))
     wait_for_timers()
     train_under_a_timer()

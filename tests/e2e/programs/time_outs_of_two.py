@@ -63,8 +63,8 @@ else:
     peer.sendall(b"two")
 meet()
 for _ in range(3):
-    # Longer than the time-outs of the process group's watchdog and of its monitor.
-    time.sleep(1200)
+    # Longer than the time-outs of the process group's watchdog (600) and of its monitor (480).
+    time.sleep(700)
     meet()
 timer.join()
 told["end"] = now_s()
