@@ -147,6 +147,7 @@ struct Attention {
   std::int64_t dropout = {};
   std::int64_t bias = {};
   std::int64_t bytes = {};
+  std::optional<std::int64_t> total_q = {};
 
   template <class Each>
   void each(Each&& one) const {
@@ -165,6 +166,7 @@ struct Attention {
     one("dropout", dropout);
     one("bias", bias);
     one("bytes", bytes);
+    one("total_q", total_q);
   }
 };
 

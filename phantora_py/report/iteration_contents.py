@@ -197,7 +197,7 @@ def script_clock(
     once = {site: times for site, times in lines.items() if _is_once(times, host_ns, iterations)}
     if len(once) > 1:
         site = max(once, key=lambda name: (len(once[name]), once[name][-1]))
-        timed_ns = _timed_ns(marks, site, list(once.values()))
+        timed_ns = _timed_ns(marks, site, list(once.values()), bool(iterations.alike.all()))
         found = timed_ns, float(np.median(iterations.compared_ns))
     else:
         by_site = {site: _between_ns(times, host_ns, iterations) for site, times in lines.items()}
@@ -219,9 +219,9 @@ def _is_once(times_ns: Nanoseconds, host_ns: Nanoseconds, iterations: Iterations
     return bool((reads[iterations.alike][:-1] == 1).all())
 
 
-def _timed_ns(marks: RankMarks, site: str, lines: list[Nanoseconds]) -> int:
-    """Of lines that read once in each: between reads of one of them around equal work, without
-    the shortest part between two reads.
+def _timed_ns(marks: RankMarks, site: str, lines: list[Nanoseconds], all_alike: bool) -> int:
+    """Of lines that read once in each: between reads of one of them around equal work (around any,
+    where all iterations are alike), without the shortest part between two reads.
     """
     places = marks.series["clock", site].places
     work = marks.work(places)
@@ -229,7 +229,7 @@ def _timed_ns(marks: RankMarks, site: str, lines: list[Nanoseconds]) -> int:
     times_ns = np.sort(np.concatenate(lines))
     timed = []
     for number, launches in enumerate(work):
-        if are_alike(launches, middle):
+        if all_alike or are_alike(launches, middle):
             ends_ns = marks.time_ns(places[number]), marks.time_ns(places[number + 1])
             inside = (times_ns >= ends_ns[0]) & (times_ns <= ends_ns[1])
             parts = np.diff(times_ns[inside][-len(lines) - 1 :])

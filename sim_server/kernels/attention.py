@@ -10,8 +10,10 @@ errors: docs/kernels.md.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil
+from typing import Any
 
 from sim_server.gpu import GpuProfile
 from sim_server.gpu.profile import PassRates
@@ -128,11 +130,12 @@ def flash_pass(launch: Launch, gpu: GpuProfile) -> Work:
     rates = gpu.attention.backward if backward else gpu.attention.forward
     products = _BACKWARD_PRODUCTS if backward else _FORWARD_PRODUCTS
     compute_ns = pass_ns(strips, rates, products, gpu.attention.latency_ns, gpu.sm_count)
+    share = share_of_longest(sizes)
     # Decoding: a query or two, and all keys and values.
     kv_heads = sizes.get("batch", 1) * sizes["kv_heads"] if "kv_heads" in sizes else heads
     held = 2 * _NUMBER_BYTES * strips.head_dim * (queries * heads + keys * kv_heads)
-    serial_ns = max(compute_ns, held / gpu.bandwidth_bytes_per_ns)
-    sound = "seqlen_q" in sizes and not rates.assumed
+    serial_ns = max(compute_ns * share, held / gpu.bandwidth_bytes_per_ns)
+    sound = "seqlen_q" in sizes and share == 1 and not rates.assumed
     region = pass_region(strips.tiles()[0] * strips.heads, gpu.sm_count, strips.length)
     return Work(
         bytes=0,
@@ -140,6 +143,17 @@ def flash_pass(launch: Launch, gpu: GpuProfile) -> Work:
         sound=sound,
         region=f"{'backward' if backward else 'forward'} {region}",
     )
+
+
+def share_of_longest(sizes: Mapping[str, Any]) -> float:
+    """Of sequences of unequal length, whose longest has `seqlen_q` and which have `total_q` in all:
+    their scores, as a share of those of as many of the longest. The others are taken to be equally
+    long, which is the least that it can be. 1 for sequences of one length.
+    """
+    longest, batch, total = (int(sizes.get(name, 0)) for name in ("seqlen_q", "batch", "total_q"))
+    if not total or batch < 2 or not longest:
+        return 1.0
+    return (longest**2 + (total - longest) ** 2 / (batch - 1)) / (batch * longest**2)
 
 
 def _is_split(launch: Launch) -> bool:
@@ -245,5 +259,5 @@ def pass_sizes(launch: Launch) -> PassSizes | None:
     if not {"batch", "heads"} <= sizes.keys():
         return None
     number = "bf16" if "bfloat16" in text else "f16"
-    scores *= sizes["batch"] * sizes["heads"]
+    scores = round(scores * sizes["batch"] * sizes["heads"] * share_of_longest(sizes))
     return PassSizes(scores, (depth, depth), traits[1] == "bwd", number)

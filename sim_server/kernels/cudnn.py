@@ -13,7 +13,7 @@ from typing import cast
 
 from sim_server.gpu import GpuProfile
 from sim_server.gpu.profile import PassRates
-from sim_server.kernels.attention import Strips, pass_ns, pass_region
+from sim_server.kernels.attention import Strips, pass_ns, pass_region, share_of_longest
 from sim_server.kernels.gemm import Product, product_ns
 from sim_server.kernels.recurrent import is_recurrent, time_recurrent
 from sim_server.kernels.timing import Tier, Timing
@@ -88,18 +88,19 @@ def _time_attention(signature: Attention, gpu: GpuProfile) -> Timing:
     compute_ns = pass_ns(
         strips, _slowed(rates, slowdown), products, gpu.fused_attention.latency_ns, gpu.sm_count
     )
+    share = share_of_longest(signature)
     memory_ns = signature["bytes"] / gpu.bandwidth_bytes_per_ns
     helper_bytes = 0
     if backward:
         rows = strips.heads * signature["seqlen_q"]
         helper_bytes = rows * signature["head_dim"] * _BACKWARD_HELPER_BYTES
-    work = Work(bytes=helper_bytes, efficiency=0.8, serial_ns=max(compute_ns, memory_ns))
+    work = Work(bytes=helper_bytes, efficiency=0.8, serial_ns=max(compute_ns * share, memory_ns))
     blocks = strips.tiles()[0] * strips.heads
     mask = " causal" if signature["causal"] else ""
     direction = "backward" if backward else "forward"
     return Timing(
         duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),
-        tier=Tier.MODELLED if sound and not rates.assumed else Tier.ASSUMED,
+        tier=Tier.MODELLED if sound and share == 1 and not rates.assumed else Tier.ASSUMED,
         kernel_class="attention",
         name=f"cudnn {signature['operation']} {signature['type']} d{signature['head_dim']}{mask}",
         sm_demand=min(1.0, blocks / gpu.sm_count),

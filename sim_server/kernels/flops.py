@@ -88,6 +88,7 @@ def _library(signature: Mapping[str, Any]) -> Products | None:
     operation, number = str(signature["operation"]), str(signature["type"])
     if operation.startswith("attention"):
         scores = prod(signature[key] for key in ("batch", "heads", "seqlen_q", "seqlen_k"))
+        scores = round(scores * attention.share_of_longest(signature))
         depth = signature["head_dim"], signature["head_dim_v"]
         return _attention(scores, depth, operation == "attention_backward", number)
     if operation.startswith("convolution"):

@@ -5,6 +5,7 @@ scanning.
 from __future__ import annotations
 
 import re
+from math import prod
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.names import number_types, split_list, type_bytes
@@ -210,9 +211,54 @@ def top_k_fill(launch: Launch, _gpu: GpuProfile) -> Work:
     return Work(bytes=count * (type_bytes(launch.name.template[0]) or 4))
 
 
+def scan_rows(launch: Launch, _gpu: GpuProfile) -> Work:
+    """tensor_kernel_scan_innermost_dim(out, in, rows, row length, ...) and
+    tensor_kernel_scan_outer_dim(out, in, outer rows, inner rows, row length, ...): cumsum and its
+    like, `_with_indices` those of cummax. Read and written once. Source:
+    aten/src/ATen/native/cuda/ScanUtils.cuh.
+    """
+    is_outer = "_outer_dim" in launch.name.family
+    sizes = [launch.integer(position) for position in range(3 if is_outer else 2)]
+    if None in sizes:
+        return _unknown(launch)
+    items = prod(size or 0 for size in sizes)
+    indices_bytes = _INDEX_BYTES if launch.name.family.endswith("_with_indices") else 0
+    size = type_bytes(launch.name.template[0]) or 4
+    return Work(bytes=items * (2 * size + indices_bytes), efficiency=_SORT)
+
+
+def selected_rows(launch: Launch, _gpu: GpuProfile) -> Work:
+    """gatherMedian(values, indices, input, length, slices, ...) and gatherKthValue(input, length,
+    k, slices, ...): as top_k, a pass over all slices. Source: aten/src/ATen/native/cuda/Sorting.cu.
+    """
+    is_median = launch.name.family.endswith("gatherMedian")
+    length, slices = (
+        launch.parameter(3 if is_median else 1),
+        launch.parameter(4 if is_median else 3),
+    )
+    if length is None or slices is None:
+        return _unknown(launch)
+    size = type_bytes(launch.name.template[0]) or 4
+    return Work(bytes=length * slices * size, efficiency=_SORT, sound=False)
+
+
+def transpose(launch: Launch, _gpu: GpuProfile) -> Work:
+    """transpose_copy_tiled_kernel<word, elements of a word, ...>(in, out, rows, columns, ...), both
+    in words; a word's elements come from as many rows. Source: aten/src/ATen/native/cuda/Copy.cu,
+    as launched on a simulated GPU.
+    """
+    rows, columns = launch.integer(0), launch.integer(1)
+    template = launch.name.template
+    if rows is None or columns is None or len(template) < 2 or not template[1].isdigit():
+        return _unknown(launch)
+    word = type_bytes(template[0]) or 4
+    moved = 2 * rows * columns * word * int(template[1])
+    return Work(bytes=moved, efficiency=_CONCATENATION, sound=False)
+
+
 def device_wide(launch: Launch, _gpu: GpuProfile) -> Work:
-    """CUB's and PyTorch's sorts, scans, selections: the largest integer argument is the number of
-    items.
+    """CUB's and PyTorch's sorts, scans of all items, selections: the largest integer argument is
+    the number of items.
     """
     # The value that a scan of integers begins with is an argument too, and may be the greatest.
     items = max((value for _, value in launch.scalars if value < _MOST_ITEMS), default=0)

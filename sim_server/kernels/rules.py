@@ -8,7 +8,15 @@ from dataclasses import dataclass
 from math import ceil
 
 from sim_server.gpu import GpuProfile
-from sim_server.kernels import attention, elementwise, fbgemm, indexing, optimizer, rows
+from sim_server.kernels import (
+    attention,
+    elementwise,
+    fbgemm,
+    indexing,
+    optimizer,
+    rows,
+    windows,
+)
 from sim_server.kernels.work import Launch, Work
 
 Estimator = Callable[[Launch, GpuProfile], Work]
@@ -31,6 +39,8 @@ def _rule(pattern: str, kernel_class: str, estimate: Estimator) -> Rule:
 
 # Assumed: what a thread of an unknown kernel moves.
 _UNKNOWN_BYTES_PER_THREAD = 16
+# Assumed: share of a streaming kernel's rate where a thread goes over parts of tensors.
+_TENSORS = 0.6
 # Share of a streaming kernel's rate: Liger's kernels (linkedin/Liger-Kernel@ead96b61).
 _TRITON = 0.93
 # Assumed: a Triton program's thread handles about four elements of two or three tensors.
@@ -38,9 +48,13 @@ _TRITON_BYTES_PER_THREAD = 40
 
 
 def unknown(launch: Launch, _gpu: GpuProfile) -> Work:
-    """A kernel without a rule: what its code tells, as of NVRTC's, or else 16 bytes a thread."""
+    """A kernel without a rule: what its code tells, as of NVRTC's; or its tensors, each once, where
+    it gets them with their sizes; or else 16 bytes a thread.
+    """
     if launch.thread_bytes:
         return Work(bytes=launch.blocks * launch.threads * launch.thread_bytes, sound=True)
+    if tensors_bytes := launch.sizes.get("tensor_bytes"):
+        return Work(bytes=tensors_bytes, efficiency=_TENSORS, sound=False)
     return Work(bytes=launch.blocks * launch.threads * _UNKNOWN_BYTES_PER_THREAD, sound=False)
 
 
@@ -124,11 +138,17 @@ RULES = (
     _rule(r"CatArrayBatchedCopy", "concatenate", indexing.concatenate),
     _rule(r"chunk_cat_cuda_kernel$", "concatenate", indexing.chunk_cat),
     _rule(r"split_with_sizes_copy_out", "concatenate", indexing.split_copy),
+    _rule(r"transpose_copy_tiled_kernel$", "copy", indexing.transpose),
+    _rule(r"im2col_kernel$", "other", windows.unfold),
+    _rule(r"(max_pool_forward_nchw|avg_pool2d_out_cuda_frame)$", "other", windows.pool),
+    _rule(r"max_pool_backward_nchw$", "other", windows.max_pool_backward),
     _rule(r"SortKVInPlace$", "sort", indexing.sort_rows),
     _rule(r"topk::(gatherTopK|computeBlockDigitCounts)$", "sort", indexing.top_k),
     _rule(r"topk::fill$", "fill", indexing.top_k_fill),
+    _rule(r"tensor_kernel_scan_(innermost|outer)_dim", "sort", indexing.scan_rows),
+    _rule(r"gather(Median|KthValue)$", "sort", indexing.selected_rows),
     _rule(
-        r"cub::|thrust::|Sort|sort|topk::|tensor_kernel_scan|krn_|unique",
+        r"cub::|thrust::|Sort|sort|topk::|krn_|unique",
         "sort",
         indexing.device_wide,
     ),

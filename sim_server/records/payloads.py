@@ -105,7 +105,13 @@ class GroupedGemm(_GroupedGemmMore):
     beta: bool
 
 
-class Attention(TypedDict):
+class _AttentionMore(TypedDict, total=False):
+    total_q: Annotated[
+        int, "queries in all, of sequences of unequal length: `seqlen_q` is the longest"
+    ]
+
+
+class Attention(_AttentionMore):
     """cuDNN's fused attention, whose mask starts in the upper left corner. Backward: with the row
     sums before and the conversion of dQ after.
     """

@@ -72,12 +72,15 @@ void tensor_list(const std::string& name, bool pointers) {
   print_signature(name, shape, {&list, functor, functor, functor});
 }
 
-void flash(const std::string& name) {
+void flash(const std::string& name, std::int32_t queries_in_all) {
   alignas(8) unsigned char params[1024] = {};
+  const void* ends = params;
   const std::int32_t heads[3] = {32, 8, 4};
   const std::int32_t dims[9] = {2, 4000, 4096, 0, 96, 4096, 4096, 96, 0};
   std::memcpy(params + 96, heads, sizeof heads);
   std::memcpy(params + 176, dims, sizeof dims);
+  std::memcpy(params + 212, &queries_in_all, sizeof queries_in_all);
+  if (queries_in_all != 0) std::memcpy(params + 224, &ends, sizeof ends);
   print_signature(name, {{32, 2, 32}, {128, 1, 1}, 81920}, {params});
 }
 
@@ -130,6 +133,28 @@ void backward_lookups(const std::string& name) {
                    &weights, &number, &number, &number, &number, &factor});
 }
 
+// upsample_bilinear2d_out_frame: f32, to twice the height and width.
+void accessors(const std::string& name) {
+  Accessor<std::int64_t, 4> input{.sizes = {2, 3, 8, 16}}, output{.sizes = {2, 3, 16, 32}};
+  int count = 16 * 32;
+  float ratio = 0.5;
+  bool aligned = false;
+  print_signature(name, {{1, 1, 1}, {512, 1, 1}, 0}, {&count, &ratio, &ratio, &aligned, &input, &output});
+}
+
+// grid_sampler_2d_kernel: f32, with 32-bit indexes.
+void tensor_infos(const std::string& name) {
+  struct Info {
+    void* data = nullptr;
+    std::int32_t sizes[25] = {};
+    std::int32_t strides[25] = {};
+    int dimensions = 4;
+  };
+  Info input{.sizes = {2, 3, 8, 16}}, places{.sizes = {2, 4, 4, 2}}, output{.sizes = {2, 3, 4, 4}};
+  int count = 2 * 4 * 4, mode = 0;
+  print_signature(name, {{1, 1, 1}, {256, 1, 1}, 0}, {&count, &input, &places, &output, &mode, &mode, &mode});
+}
+
 void time_read(const std::string& name) {
   const ph::ArgumentPlan plan = ph::plan_arguments(name, large_lists);
   int count = 1000;
@@ -164,7 +189,10 @@ int main(int argc, char** argv) {
     if (mode == "tensor-pointers") tensor_list<LargeList>(name, true);
     if (mode == "small-tensor-list") tensor_list<SmallList>(name, false);
     if (mode == "small-tensor-pointers") tensor_list<SmallList>(name, true);
-    if (mode == "flash") flash(name);
+    if (mode == "flash") flash(name, 0);
+    if (mode == "flash-of-unequal-lengths") flash(name, 6000);
+    if (mode == "accessors") accessors(name);
+    if (mode == "tensor-infos") tensor_infos(name);
     if (mode == "cast") cast(name);
     if (mode == "forward-lookups") forward_lookups(name);
     if (mode == "backward-lookups") backward_lookups(name);

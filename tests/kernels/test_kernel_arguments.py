@@ -31,6 +31,17 @@ _ADD = (
     "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEESt5arrayIPcLm3"
     "EELb0EEEviT0_T1_"
 )
+_RESIZE = (
+    "_ZN2at6native54_GLOBAL__N__1ee4fd4a_21_UpSampleBilinear2d_cu_607db5e329upsample_bilinear2d_out_"
+    "frameIffEEviT0_S3_bN5torch10headeronly6detail27GenericPackedTensorAccessorINS6_14TensorAccessor"
+    "IN3c108ArrayRefIlEEKT_Lm3ENS5_16DefaultPtrTraitsElEENS_6detail16IndexBoundsCheckILm4ElEESD_Lm4E"
+    "SE_lEENS7_INS8_ISB_SC_Lm3ESE_lEESI_SC_Lm4ESE_lEE"
+)
+_SAMPLER = (
+    "_ZN2at6native47_GLOBAL__N__035bd546_14_GridSampler_cu_23dc5aa522grid_sampler_2d_kernelIfiEEvT0_"
+    "NS_4cuda6detail10TensorInfoIKT_S3_EES9_NS6_IS7_S3_EENS0_6detail24GridSamplerInterpolationENSB_1"
+    "8GridSamplerPaddingEb"
+)
 # As fbgemm_gpu 1.3 registers them.
 _ACCESSORS = "N2at27GenericPackedTensorAccessor"
 _LOOKUPS = (
@@ -111,6 +122,20 @@ def test_plan_of_a_name(program: Path, name: str, expected: str) -> None:
                 "seqlen_k": 4096,
                 "head_dim": 96,
             },
+        ),
+        (
+            "flash-of-unequal-lengths",
+            _FLASH,
+            {
+                **{"batch": 2, "heads": 32, "kv_heads": 8, "seqlen_q": 4000, "seqlen_k": 4096},
+                **{"head_dim": 96, "total_q": 6000},
+            },
+        ),
+        ("accessors", _RESIZE, {"tensor_bytes": 4 * 2 * 3 * (8 * 16 + 16 * 32)}),
+        (
+            "tensor-infos",
+            _SAMPLER,
+            {"tensor_bytes": 4 * (2 * 3 * 8 * 16 + 2 * 4 * 4 * 2 + 2 * 3 * 4 * 4)},
         ),
     ],
 )

@@ -178,6 +178,31 @@ def test_a_clock_and_one_slow_iteration(tmp_path: Path) -> None:
     assert abs(clock["difference"]) < 0.05
 
 
+def test_a_clock_around_sequences_of_other_lengths(tmp_path: Path) -> None:
+    """The program reads it before the last launches of an iteration, or after them: all iterations
+    are looked at, as in the report.
+    """
+    spans: list[Span] = []
+    markers: list[Marker] = []
+    begin_ns = 0
+    for number in range(12):
+        lasts_ns = (20_000, 10_000, 60_000, 50_000)[number % 4]
+        end_ns = begin_ns + lasts_ns
+        markers.append((0, begin_ns, MarkerKind.CLOCK_READ, "train.py:7 main"))
+        spans.append((KERNEL, begin_ns + 1, begin_ns + 1, end_ns - 200))
+        for issued_ns in range(end_ns - 200, end_ns - 100):
+            spans.append((KERNEL, issued_ns, issued_ns, issued_ns + 1))
+        read_ns = end_ns - (115, 99)[number % 2]
+        markers.append((0, read_ns, MarkerKind.CLOCK_READ, "train.py:9 main"))
+        begin_ns = end_ns
+        markers += steps(0, begin_ns - 3)
+    iterations = summarise(make_run(tmp_path / "a.phr", [spans], markers))["iterations"]
+    assert iterations["apart"] == []
+    clock = iterations["script_clock"]
+    assert clock is not None
+    assert abs(clock["difference"]) < 0.05
+
+
 def test_iterations_that_last_differently(tmp_path: Path) -> None:
     """A median between two kinds is no iteration of either: the mean and the ends are told."""
     (said,) = warnings(summarise(loop(tmp_path, [1000] * 5 + [9000] * 3))["iterations"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -34,6 +35,17 @@ run(torch.float16, 8, 2, 256, 128, is_causal=True)
 run(torch.bfloat16, 8, 8, 128, 64, is_causal=True, dropout_p=0.25)
 mask = torch.ones(128, 128, dtype=torch.bool, device="cuda")
 run(torch.bfloat16, 8, 8, 128, 64, attn_mask=mask)
+torch.cuda.synchronize()
+"""
+
+UNEQUAL = """
+import torch
+from torch.nn.attention.varlen import varlen_attn
+
+lengths = [512, 256, 128, 128]
+ends = torch.tensor([0, *lengths], device="cuda").cumsum(0).to(torch.int32)
+q = torch.empty(sum(lengths), 8, 64, device="cuda", dtype=torch.bfloat16)
+varlen_attn(q, q, q, ends, ends, 512, 512)
 torch.cuda.synchronize()
 """
 
@@ -131,6 +143,16 @@ def test_default_attention_is_fused(tmp_path: Path) -> None:
     assert [tuple(call[flag] for flag in flags) for call in calls[::2]] == [
         (0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 0, 1),
     ]  # fmt: skip
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("torch.nn.attention.varlen") is None,
+    reason="PyTorch has varlen_attn since 2.10",
+)
+def test_attention_of_sequences_of_unequal_length(tmp_path: Path) -> None:
+    """Descriptors have the longest of them alone; the memory of Q tells how long all are."""
+    (call,) = cudnn_calls(UNEQUAL, tmp_path)
+    assert (call["batch"], call["seqlen_q"], call["total_q"]) == (4, 512, 1024)
 
 
 def test_convolution_and_batch_norm(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ bool describe_attention(const Operations& operations, std::int64_t bytes, GraphW
   if (!find_unified(operations, found) && !find_composite(operations, found)) return false;
   const auto& [q, k, v, backward] = found;
   if (!q.has_rank(4) || !k.has_rank(4) || !v.has_rank(4)) return false;
-  work.signature = payload_text(payloads::Attention{
+  const payloads::Attention attention{
       .operation = backward ? "attention_backward" : "attention_forward",
       .type = type_name(q.data_type),
       .batch = q.sizes[0],
@@ -131,7 +131,9 @@ bool describe_attention(const Operations& operations, std::int64_t bytes, GraphW
       .dropout = has_dropout(operations),
       .bias = has_bias(operations, k.sizes[2]),
       .bytes = bytes,
-  });
+  };
+  work.signature = payload_text(attention);
+  if (q.ragged) work.ragged = {attention, q.uid, q.sizes[1] * q.sizes[3] * type_bytes(q.data_type)};
   work.workspace_bytes = backward ? backward_workspace_bytes(found) : 0;
   return true;
 }

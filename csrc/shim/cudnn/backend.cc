@@ -7,6 +7,7 @@
 #include "shim/cudnn/context.h"
 #include "shim/cudnn/descriptor.h"
 #include "shim/launch/work.h"
+#include "shim/values/extents.h"
 #include "shim/values/values.h"
 
 using namespace ph;
@@ -135,22 +136,43 @@ cudnnStatus_t finalize_plan(Descriptor& plan) {
 
 void forget(std::int64_t address) { forget_reached({reinterpret_cast<const void*>(address)}); }
 
-// What a plan wrote is not computed, so nothing there is known any more.
-void forget_outputs(const GraphWork& work, const Descriptor& pack) {
+// Of a tensor of a plan; 0: it has none.
+std::int64_t address_of(std::int64_t uid, const Descriptor& pack) {
   const std::vector<std::int64_t> uids = integers(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const std::vector<std::int64_t> addresses = integers(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  const auto place = static_cast<std::size_t>(std::find(uids.begin(), uids.end(), uid) - uids.begin());
+  return place < std::min(uids.size(), addresses.size()) ? addresses[place] : 0;
+}
+
+// What a plan wrote is not computed, so nothing there is known any more.
+void forget_outputs(const GraphWork& work, const Descriptor& pack) {
   for (const Output& output : work.outputs) {
-    const auto place = static_cast<std::size_t>(std::find(uids.begin(), uids.end(), output.uid) - uids.begin());
-    if (place < std::min(uids.size(), addresses.size())) forget(addresses[place]);
+    if (const std::int64_t address = address_of(output.uid, pack)) forget(address);
   }
   for (const std::int64_t workspace : integers(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE)) {
     forget(workspace);
   }
 }
 
+// As many rows as there is room for in the block that Q is in: with other tensors in it, too many, at most as many as if
+// all sequences were as long as the longest.
+std::string ragged_signature(const RaggedAttention& ragged, const Descriptor& pack) {
+  payloads::Attention attention = ragged.attention;
+  const void* q = reinterpret_cast<const void*>(address_of(ragged.q_uid, pack));
+  const std::int64_t most = attention.batch * attention.seqlen_q;
+  const std::int64_t rows =
+      static_cast<std::int64_t>(extent_of(q).bytes()) / std::max<std::int64_t>(ragged.row_bytes, 1);
+  if (rows >= attention.seqlen_q && rows < most) {
+    attention.bytes = attention.bytes / most * rows;
+    attention.total_q = rows;
+  }
+  return payload_text(attention);
+}
+
 // The signature is announced by the process that drives the GPU, once a plan.
-void record(Descriptor& plan, StreamRef stream) {
+void record(Descriptor& plan, const Descriptor& pack, StreamRef stream) {
   if (!attached()) return;
+  if (plan.work.ragged) return emit_kernel(stream, intern_signature(ragged_signature(*plan.work.ragged, pack)));
   std::uint32_t id = plan.signature_id.load(std::memory_order_relaxed);
   if (id == 0) plan.signature_id.store(id = intern_signature(plan.work.signature), std::memory_order_relaxed);
   emit_kernel(stream, id);
@@ -239,7 +261,7 @@ PH_EXPORT cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDe
   const StreamRef stream = resolve_stream(context->stream);
   if (!stream.valid) return CUDNN_STATUS_EXECUTION_FAILED;
 
-  record(*plan, stream);
+  record(*plan, *pack, stream);
   if (any_known()) forget_outputs(plan->work, *pack);
   return CUDNN_STATUS_SUCCESS;
 }

@@ -53,7 +53,8 @@ Tensor tensor_of(const Descriptor& descriptor) {
       .sizes = integers(descriptor, CUDNN_ATTR_TENSOR_DIMENSIONS),
       .strides = integers(descriptor, CUDNN_ATTR_TENSOR_STRIDES),
       .uid = uid.empty() ? -1 : uid[0],
-      .in_memory = !flag(descriptor, CUDNN_ATTR_TENSOR_IS_VIRTUAL) && !flag(descriptor, CUDNN_ATTR_TENSOR_IS_BY_VALUE)};
+      .in_memory = !flag(descriptor, CUDNN_ATTR_TENSOR_IS_VIRTUAL) && !flag(descriptor, CUDNN_ATTR_TENSOR_IS_BY_VALUE),
+      .ragged = child(descriptor, CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC) != nullptr};
 }
 
 Tensor tensor(const Descriptor& operation, int attribute) {

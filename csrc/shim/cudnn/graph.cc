@@ -124,7 +124,7 @@ bool describe(const Descriptor& graph, int engine, GraphWork& work) {
   const Operations operations = all_operations(graph);
   if (operations.empty()) return false;
   const std::int64_t bytes = bytes_in_memory(operations);
-  work = {{}, 0, written_by(operations)};
+  work = {.signature = {}, .ragged = {}, .workspace_bytes = 0, .outputs = written_by(operations)};
   if (describe_convolution(operations, engine, bytes, work) || describe_attention(operations, bytes, work)) return true;
   work.signature = payload_text(payloads::OperationGraph{
       .type = main_type(operations),

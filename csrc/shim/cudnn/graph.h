@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "protocol/payloads.h"
 #include "shim/cudnn/tensor.h"
 
 namespace ph::cudnn {
@@ -19,8 +21,16 @@ struct Output {
   std::int64_t bytes;
 };
 
+// Attention of sequences of unequal length. How many rows they have in all, only Q's memory tells.
+struct RaggedAttention {
+  payloads::Attention attention;
+  std::int64_t q_uid = -1;
+  std::int64_t row_bytes = 0;  // of Q, all heads
+};
+
 struct GraphWork {
   std::string signature;
+  std::optional<RaggedAttention> ragged;
   std::int64_t workspace_bytes = 0;
   std::vector<Output> outputs;
 };

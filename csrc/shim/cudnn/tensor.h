@@ -16,6 +16,7 @@ struct Tensor {
   Sizes strides;  // in elements
   std::int64_t uid = -1;
   bool in_memory = false;  // neither between two operations of a graph nor a scalar passed by value
+  bool ragged = false;     // sequences of unequal length, one after the other; `sizes` has the longest
 
   bool has_rank(std::size_t rank) const noexcept { return sizes.size() == rank; }
   std::int64_t elements() const noexcept;

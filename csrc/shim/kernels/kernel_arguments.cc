@@ -126,7 +126,9 @@ NamedSizes named_sizes(const ArgumentPlan& plan, std::span<const std::int64_t> v
     for (const std::string_view name : size_names(reader.kind)) {
       if (next >= values.size()) break;
       const std::int64_t value = values[next++];
-      if (value != kUnknownSize) sizes.emplace_back(name, value);
+      if (value == kUnknownSize) continue;
+      if (!sizes.empty() && sizes.back().first == name) sizes.back().second += value;
+      else sizes.emplace_back(name, value);
     }
   }
   return sizes;
@@ -153,6 +155,7 @@ ArgumentPlan plan_arguments(std::string_view mangled, bool large_lists) {
   for (std::uint16_t index = 0; index < plan.parameters; ++index)
     plan_parameter(types[index], index, large_lists, plan);
   for (const SizeReader& reader : plan_lookups(name, types)) plan.readers.push_back(reader);
+  for (const SizeReader& reader : plan_tensors(name, types)) plan.readers.push_back(reader);
   return plan;
 }
 

@@ -25,10 +25,10 @@ constexpr std::size_t align_up(std::size_t value, std::size_t alignment) {
 
 constexpr std::int64_t divide_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 
-// The number that follows the `skip`-th ", " (0: the first argument) of the template list that begins after `head`.
-std::uint32_t template_number(std::string_view type, std::string_view head, int skip) {
+// What follows the `skip`-th ", " (0: the first argument) of the template list that begins after `head`.
+std::string_view template_text(std::string_view type, std::string_view head, int skip) {
   const std::size_t start = type.find(head);
-  if (start == std::string_view::npos) return 0;
+  if (start == std::string_view::npos) return {};
   std::size_t from = start + head.size();
   int depth = 0;
   for (; skip > 0 && from < type.size(); ++from) {
@@ -36,7 +36,12 @@ std::uint32_t template_number(std::string_view type, std::string_view head, int 
     if (type[from] == '>') --depth;
     if (type[from] == ',' && depth == 0) --skip;
   }
-  const std::string rest(type.substr(from, 24));
+  const std::size_t blanks = std::min(type.find_first_not_of(' ', from), type.size());
+  return type.substr(blanks);
+}
+
+std::uint32_t template_number(std::string_view type, std::string_view head, int skip) {
+  const std::string rest(template_text(type, head, skip).substr(0, 24));
   const long number = std::strtol(rest.c_str(), nullptr, 10);
   return number > 0 ? static_cast<std::uint32_t>(number) : 0;
 }
@@ -164,7 +169,8 @@ std::int64_t cast_bytes(const SizeReader& reader, const void* cast) noexcept {
 
 // Source: flash_attn/src/flash.h: three pointers and nine strides, then h, h_k, h_h_k_ratio; Flash_fwd_params goes on
 // with five pointers and three strides, then b, seqlen_q, seqlen_k, seqlen_knew, d, seqlen_q_rounded,
-// seqlen_k_rounded, d_rounded. Flash_bwd_params begins with Flash_fwd_params.
+// seqlen_k_rounded, d_rounded, rotary_dim, total_q, two scales and, of sequences of unequal length, cu_seqlens_q. Then
+// seqlen_q is the longest, and total_q the sum. Flash_bwd_params begins with Flash_fwd_params.
 void read_flash(const void* params, std::int64_t* out) noexcept {
   constexpr std::size_t kHeads = 96;
   constexpr std::size_t kBatch = 176;
@@ -177,6 +183,11 @@ void read_flash(const void* params, std::int64_t* out) noexcept {
                       field[5] - field[1] < 256 && field[2] <= field[6];
   const std::int64_t sizes[6] = {field[0], heads, kv_heads, field[1], field[2], field[4]};
   for (int i = 0; i < 6; ++i) out[i] = agrees ? sizes[i] : kUnknownSize;
+  constexpr std::size_t kTotal = 212, kEnds = 224;
+  const std::int64_t total = at<std::int32_t>(params, kTotal);
+  const bool is_unequal = agrees && at<const void*>(params, kEnds) != nullptr && total >= field[1] &&
+                          total <= std::int64_t{field[0]} * field[1];
+  out[6] = is_unequal ? total : kUnknownSize;
 }
 
 // Source: aten/src/ATen/native/transformers/cuda/mem_eff_attention/kernel_forward.h and kernel_backward.h: a run of
@@ -217,6 +228,59 @@ std::int64_t tensor_elements(const SizeReader& reader, const void* accessor) noe
   return elements <= kMostElements ? elements : kUnknownSize;
 }
 
+// 0: of a type that is none of a tensor's elements.
+std::uint32_t element_bytes(std::string_view type) {
+  constexpr std::pair<std::string_view, std::uint32_t> kTypes[] = {{"c10::complex<double>", 16},
+                                                                   {"c10::complex<float>", 8},
+                                                                   {"double", 8},
+                                                                   {"long", 8},
+                                                                   {"float", 4},
+                                                                   {"int", 4},
+                                                                   {"c10::BFloat16", 2},
+                                                                   {"c10::Half", 2},
+                                                                   {"short", 2},
+                                                                   {"unsigned char", 1},
+                                                                   {"signed char", 1},
+                                                                   {"bool", 1},
+                                                                   {"c10::Float8", 1}};
+  for (const auto& [name, bytes] : kTypes)
+    if (type.starts_with(name)) return bytes;
+  return 0;
+}
+
+// Source: aten/src/ATen/core/TensorAccessor.h; since 2.10, torch/headeronly/core/TensorAccessor.h; and
+// aten/src/ATen/cuda/detail/TensorInfo.cuh: the address, 25 sizes, 25 strides, and the number of dimensions.
+SizeReader plan_tensor(std::string_view type, std::uint16_t index) {
+  struct Structure {
+    std::string_view head;
+    int element;  // which argument of the template
+    bool has_dimensions;
+  };
+  constexpr Structure kStructures[] = {{"at::GenericPackedTensorAccessor<", 0, true},
+                                       {"torch::headeronly::detail::GenericPackedTensorAccessor<", 2, true},
+                                       {"at::cuda::detail::TensorInfo<", 0, false}};
+  SizeReader reader{.kind = Kind::Tensor, .parameter = index};
+  for (const auto& [head, element, has_dimensions] : kStructures) {
+    if (!type.starts_with(head)) continue;
+    reader.width_bytes = type.ends_with(" int>") ? 4 : 8;
+    if (has_dimensions) reader.count = template_number(type, head, element + 1);
+    if (!has_dimensions || reader.count != 0) reader.element_bytes = element_bytes(template_text(type, head, element));
+  }
+  return reader;
+}
+
+std::int64_t tensor_bytes(SizeReader reader, const void* argument) noexcept {
+  constexpr std::uint32_t kMostDimensions = 25;
+  if (reader.count == 0) {
+    const std::size_t offset = sizeof(void*) + std::size_t{2} * kMostDimensions * reader.width_bytes;
+    const auto dimensions = at<std::int32_t>(argument, offset);
+    if (dimensions < 0 || dimensions > static_cast<std::int32_t>(kMostDimensions)) return kUnknownSize;
+    reader.count = static_cast<std::uint32_t>(dimensions);
+  }
+  const std::int64_t elements = tensor_elements(reader, argument);
+  return elements == kUnknownSize ? kUnknownSize : elements * reader.element_bytes;
+}
+
 bool has(std::string_view type, std::string_view part) { return type.find(part) != std::string_view::npos; }
 
 }  // namespace
@@ -246,6 +310,16 @@ std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t inde
   return {};
 }
 
+std::vector<SizeReader> plan_tensors(std::string_view name, std::span<const std::string> types) {
+  std::vector<SizeReader> readers;
+  if (!has(name.substr(0, name.find('<')), "at::native::")) return readers;
+  for (std::size_t index = 0; index < types.size(); ++index) {
+    const SizeReader reader = plan_tensor(types[index], static_cast<std::uint16_t>(index));
+    if (reader.element_bytes != 0) readers.push_back(reader);
+  }
+  return readers;
+}
+
 std::vector<const void*> listed_tensors(const SizeReader& reader, const LaunchShape& shape, const void* argument) {
   std::vector<const void*> listed;
   if (reader.kind == Kind::Addresses) {
@@ -273,11 +347,13 @@ std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
   static constexpr std::string_view kLoad[] = {"load_bytes"};
   static constexpr std::string_view kStore[] = {"store_bytes"};
   static constexpr std::string_view kElements[] = {"elements"};
-  static constexpr std::string_view kFlash[] = {"batch", "heads", "kv_heads", "seqlen_q", "seqlen_k", "head_dim"};
+  static constexpr std::string_view kFlash[] = {"batch",    "heads",    "kv_heads", "seqlen_q",
+                                                "seqlen_k", "head_dim", "total_q"};
   static constexpr std::string_view kWeights[] = {"weights"};
   static constexpr std::string_view kLookups[] = {"lookups"};
   static constexpr std::string_view kBags[] = {"bags"};
   static constexpr std::string_view kResults[] = {"results"};
+  static constexpr std::string_view kTensor[] = {"tensor_bytes"};
   static constexpr std::string_view kEfficient[] = {"head_dim", "head_dim_value", "seqlen_q", "seqlen_k"};
   switch (kind) {
     case Kind::Reduction: return kReduction;
@@ -293,6 +369,7 @@ std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
     case Kind::Lookups: return kLookups;
     case Kind::Bags: return kBags;
     case Kind::Results: return kResults;
+    case Kind::Tensor: return kTensor;
   }
   return {};
 }
@@ -311,6 +388,7 @@ void read_sizes(const SizeReader& reader, const LaunchShape& shape, const void* 
     case Kind::Weights:
     case Kind::Lookups:
     case Kind::Results: out[0] = tensor_elements(reader, argument); return;
+    case Kind::Tensor: out[0] = tensor_bytes(reader, argument); return;
     case Kind::Bags: out[0] = std::max(tensor_elements(reader, argument) - 1, kUnknownSize); return;
   }
 }

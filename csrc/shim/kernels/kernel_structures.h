@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -35,11 +36,13 @@ struct SizeReader {
     Lookups,
     Bags,
     Results,
+    Tensor,  // at::GenericPackedTensorAccessor, at::cuda::detail::TensorInfo (count 0: it has its dimensions)
   };
   Kind kind;
   std::uint16_t parameter;
   std::uint32_t count = 0;        // n of the template, rows of a block of queries, or dimensions
   std::uint32_t width_bytes = 0;  // of an index, or of a scalar per tensor
+  std::uint32_t element_bytes = 0;  // of a tensor
   bool with_scalars = false;      // TensorList: one scalar per tensor
   bool large_list = true;         // TensorList: 32 KB of kernel arguments, not 4
 };
@@ -52,7 +55,11 @@ inline bool lists_tensors(SizeReader::Kind kind) noexcept {
 // The readers that parameter `index` of type `type` (demangled) needs; none for most types.
 std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t index, bool large_lists);
 
-// Names of a reader's sizes in the signature, in the order in which read_sizes writes them.
+// The readers of the tensors that a kernel of PyTorch's gets with their sizes, by its demangled name.
+std::vector<SizeReader> plan_tensors(std::string_view name, std::span<const std::string> types);
+
+// Names of a reader's sizes in the signature, in the order in which read_sizes writes them. Of those of one name the
+// signature has the sum.
 std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept;
 
 // The tensors of all lists that the launch works on, outputs and inputs; none for another kind of reader, and where the

@@ -15,6 +15,7 @@ from rich.markup import escape
 from phantora_py.data import RunData
 from phantora_py.report.findings import Findings
 from phantora_py.report.iterations import find_steps
+from phantora_py.report.sections.words import counted
 from sim_server.errors import UsageError
 from sim_server.log.run_log import UNKNOWN_LINE
 
@@ -84,6 +85,9 @@ def lines(count: int, rows: Sequence[UnknownRead]) -> list[str]:
         differs = difference_text(row)
         more = f"; [yellow]{differs}[/]" if differs else ""
         said.append(f"    {row['count']:,} at {escape(row['site'])}{more}")
+    if rest := rows[_MOST_SITES:]:
+        more_count = sum(row["count"] for row in rest)
+        said.append(f"    {more_count:,} at {counted(len(rest), 'other line')} (--json has all)")
     return said
 
 

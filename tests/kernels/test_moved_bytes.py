@@ -1,0 +1,130 @@
+"""Kernels that go over whole tensors with few threads take what it takes to move these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sim_server.gpu import load_gpu
+from sim_server.kernels import KernelTimer, Tier
+
+MakeLaunch = Callable[..., dict[str, Any]]
+SIDE = 8192
+PLANE_BYTES = 4 * SIDE * SIDE
+_NATIVE = "void at::native::"
+_NO_ARGUMENTS = "(float*)"
+IMAGE = ((2, 64), (3, 128), (4, 128), (5, 64), (6, 64))
+"""Channels, height and width, and these of the results."""
+RESULTS = 64 * 64 * 64 * 64
+
+
+# Grids and arguments as PyTorch 2.15 launches them for a tensor of 256 MiB in f32.
+@pytest.mark.parametrize(
+    ("name", "arguments", "moved_bytes"),
+    [
+        pytest.param(
+            "tensor_kernel_scan_innermost_dim<float, std::plus<float> >",
+            ((256, 1, 1), ((2, SIDE), (3, SIDE), (4, 4)), {}),
+            2 * PLANE_BYTES,
+            id="cumsum of rows",
+        ),
+        pytest.param(
+            "tensor_kernel_scan_outer_dim<float, unsigned int, std::plus<float> >",
+            ((1, 16, 1), ((2, 1), (3, SIDE), (4, SIDE)), {}),
+            2 * PLANE_BYTES,
+            id="cumsum of columns",
+        ),
+        pytest.param(
+            "tensor_kernel_scan_outer_dim_with_indices<float, std::greater_equal<float> >",
+            ((64, 32, 1), ((3, 64), (4, 16384), (5, 64)), {}),
+            4 * PLANE_BYTES,
+            id="cummax",
+        ),
+        pytest.param(
+            "(anonymous namespace)::transpose_copy_tiled_kernel<unsigned int, 1, 4, 64, false>",
+            ((128, 128, 1), ((2, SIDE), (3, SIDE), (4, SIDE), (5, SIDE)), {}),
+            2 * PLANE_BYTES,
+            id="transpose",
+        ),
+        pytest.param(
+            "(anonymous namespace)::transpose_copy_tiled_kernel<unsigned int, 2, 4, 32, false>",
+            ((128, 128, 1), ((2, SIDE // 2), (3, SIDE // 2), (4, SIDE // 2), (5, SIDE // 2)), {}),
+            PLANE_BYTES,
+            id="transpose in 16 bits",
+        ),
+        pytest.param(
+            "(anonymous namespace)::max_pool_forward_nchw<float, int>",
+            ((65536, 1, 1), ((0, RESULTS), *IMAGE, (7, 2), (8, 2)), {}),
+            PLANE_BYTES + 12 * RESULTS,
+            id="max_pool2d",
+        ),
+        pytest.param(
+            "(anonymous namespace)::max_pool_backward_nchw<float, float, int>",
+            ((64, 64, 64), ((2, 64), (3, 64), (4, 128), (5, 128), (6, 64), (7, 64)), {}),
+            PLANE_BYTES + 12 * RESULTS,
+            id="max_pool2d's gradient",
+        ),
+        pytest.param(
+            "(anonymous namespace)::avg_pool2d_out_cuda_frame<float, float>",
+            ((16384, 1, 1), ((0, RESULTS), *IMAGE, (7, 2), (8, 2)), {}),
+            PLANE_BYTES + 4 * RESULTS,
+            id="avg_pool2d",
+        ),
+        pytest.param(
+            "im2col_kernel<float>",
+            ((993, 1, 1), ((0, 1016064), (2, 128), (3, 128), (4, 3), (5, 3)), {}),
+            10 * 4 * 1016064,
+            id="unfold",
+        ),
+        pytest.param(
+            "(anonymous namespace)::gatherMedian<float, unsigned int, 2>",
+            ((SIDE, 1, 1), ((3, SIDE), (4, SIDE), (5, 1)), {}),
+            PLANE_BYTES,
+            id="median",
+        ),
+        pytest.param(
+            "(anonymous namespace)::upsample_bilinear2d_out_frame<float, float>",
+            ((64, 1, 1), ((0, 65536),), {"tensor_bytes": 5 * PLANE_BYTES}),
+            5 * PLANE_BYTES,
+            id="a kernel without a rule that gets tensors",
+        ),
+    ],
+)
+def test_time_of_what_is_moved(
+    timers: dict[str, KernelTimer],
+    launch: MakeLaunch,
+    name: str,
+    arguments: tuple[tuple[int, ...], tuple[tuple[int, int], ...], dict[str, int]],
+    moved_bytes: int,
+) -> None:
+    """At half to all of the memory's rate."""
+    grid, scalars, sizes = arguments
+    call = launch(f"{_NATIVE}{name}{_NO_ARGUMENTS}", grid, (512, 1, 1), scalars, sizes)
+    timing = timers["h100"].time(call)
+    rate = moved_bytes / timing.duration_ns / load_gpu("h100").bandwidth_bytes_per_ns
+    assert 0.5 < rate < 1
+
+
+def test_sequences_of_unequal_length(timers: dict[str, KernelTimer], launch: MakeLaunch) -> None:
+    """Attention of one of 8,192 and three of 2,730 has a third of the scores of four of 8,192."""
+    name = (
+        "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<128, 128, 64, 4, false, "
+        "false, cutlass::bfloat16_t>, false, true, false, false, false, true, false, false>"
+        "(pytorch_flash::Flash_fwd_params)"
+    )
+    sizes = {"batch": 4, "heads": 16, "kv_heads": 16, "seqlen_q": 8192, "seqlen_k": 8192}
+    sizes["head_dim"] = 128
+
+    def timed(**more: int) -> tuple[int, Tier]:
+        call = launch(name, (64, 4, 16), sizes=sizes | more)
+        timing = timers["h100"].time(call)
+        return timing.duration_ns, timing.tier
+
+    equal_ns, tier = timed()
+    assert tier == Tier.MODELLED
+    assert timed(total_q=4 * 8192) == (equal_ns, tier)
+    unequal_ns, tier = timed(total_q=16384)
+    assert tier == Tier.ASSUMED
+    assert unequal_ns / equal_ns == pytest.approx((1 + 3 * (1 / 3) ** 2) / 4, rel=0.03)
