@@ -37,6 +37,8 @@ def repeated_launches(data: RunData) -> dict[int, Integers]:
         spans = data.spans_of(rank)
         spans = spans.compress(spans["kind"] != HOST_WAIT_SPAN)
         lasted_ns = spans["end_ns"].astype(np.int64) - spans["start_ns"]
+        # Copies of weights to the device, one after the other, are no iterations.
+        lasted_ns[~np.isin(spans["kind"], (KERNEL_SPAN, COMMUNICATION_SPAN))] = 0
         repetition = find_repetition(_names(data, spans), lasted_ns)
         if repetition is not None:
             ends_ns = _ends(spans["issue_ns"].astype(np.int64), repetition)

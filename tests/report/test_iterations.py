@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_runs import HOST_WAIT, KERNEL, Marker, Span, make_run
+from made_runs import COPY, HOST_WAIT, KERNEL, Marker, Span, make_run
 
 from phantora_py.data import RunData
 from phantora_py.report.iterations import Iterations, find_iterations
@@ -223,3 +223,16 @@ def test_what_repeats_for_longest() -> None:
     found = find_repetition(sequence, np.repeat([10, 1000, 100], 20))
     assert found is not None
     assert (found.begin, found.length, found.count) == (20, 1, 20)
+
+
+def test_weights_that_are_copied_before_a_loop_are_no_iterations(tmp_path: Path) -> None:
+    """They may take longer than all that an inference loop does after them."""
+    spans: list[Span] = [(COPY, n * 1000, n * 1000, n * 1000 + 1000) for n in range(40)]
+    begin_ns = 40_000
+    for number in range(10):
+        start_ns = begin_ns + number * 300
+        spans += [(KERNEL, start_ns, start_ns, start_ns + 200)]
+        spans += [(COPY, start_ns + 200, start_ns + 200, start_ns + 300)]
+    iterations = summarise(make_run(tmp_path / "a.phr", [spans]))["iterations"]
+    assert (iterations["detected_by"], iterations["median_ns"]) == ("launches", 300)
+    assert iterations["count"] in {8, 9}
