@@ -56,15 +56,18 @@ def gather_rows(launch: Launch, gpu: GpuProfile) -> Work:
 
 
 def scatter_rows(launch: Launch, _gpu: GpuProfile) -> Work:
-    """vectorized_scatter_kernel, tma_scatter_kernel(out, in, indices, ..., row length, ...): reads,
-    adds, writes.
+    """vectorized_scatter_kernel(out, in, indices, rows, row bytes, rows of the result, ...) and
+    tma_scatter_kernel, which has the elements of a row in place of its bytes: reads, adds, writes.
     """
-    size = next((s for s in map(type_bytes, launch.name.template) if s is not None), 4)
-    sizes = [value for _, value in launch.scalars]
-    if len(sizes) < 3:
+    rows, length = launch.integer(0), launch.integer(1)
+    if rows is None or length is None:
         return _unknown(launch)
-    rows, length = max(1, sizes[0]), max(1, sizes[1], *sizes[2:3])
-    return Work(bytes=rows * length * 3 * size, efficiency=_ELEMENTS, sound=False)
+    row_bytes = length
+    if "tma_scatter" in launch.name.family:
+        sizes = map(type_bytes, launch.name.template)
+        row_bytes *= next((size for size in sizes if size is not None), 4)
+    moved = rows * (3 * row_bytes + _INDEX_BYTES)
+    return Work(bytes=moved, efficiency=_ELEMENTS, sound=False)
 
 
 def indexed(launch: Launch, _gpu: GpuProfile) -> Work:

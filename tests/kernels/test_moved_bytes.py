@@ -128,3 +128,29 @@ def test_sequences_of_unequal_length(timers: dict[str, KernelTimer], launch: Mak
     unequal_ns, tier = timed(total_q=16384)
     assert tier == Tier.ASSUMED
     assert unequal_ns / equal_ns == pytest.approx((1 + 3 * (1 / 3) ** 2) / 4, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("name", "length"),
+    [
+        ("tma_scatter_kernel<at::native::ScatterAddOp, float, long>", 2048),
+        ("vectorized_scatter_kernel<at::native::ScatterAddOp, 16, float, long>", 8192),
+    ],
+)
+def test_added_rows_do_not_depend_on_those_of_the_result(
+    timers: dict[str, KernelTimer], launch: MakeLaunch, name: str, length: int
+) -> None:
+    """`index_add_` of 30,000 rows of 2,048 in f32, at 0.4 of the memory's rate."""
+    small, large = (
+        timers["h100"].time(
+            launch(
+                f"{_NATIVE}{name}(float*)",
+                (3750, 4, 1),
+                scalars=((3, 30_000), (4, length), (5, rows), (6, length)),
+            )
+        )
+        for rows in (1000, 10_000_000)
+    )
+    assert small.duration_ns == large.duration_ns
+    rate = 3 * 4 * 2048 * 30_000 / small.duration_ns
+    assert rate / load_gpu("h100").bandwidth_bytes_per_ns == pytest.approx(0.4, rel=0.1)
