@@ -75,8 +75,10 @@ class Parser(argparse.ArgumentParser):
             message += ". The command to run, with its own options, follows a '--'"
         elif choice := _WRONG_CHOICE.match(message):
             argument, typed, choices = choice.groups()
-            if near := difflib.get_close_matches(typed, _WORD.findall(choices), n=1):
-                message = f"{argument}: there is no {typed!r}; did you mean {near[0]!r}?"
+            known = _WORD.findall(choices)
+            if near := difflib.get_close_matches(typed, known, n=1):
+                message = f"{argument}: there is no {typed!r}; did you mean {near[0]!r}? "
+                message += f"There are {', '.join(known)}"
         stop = "" if message.endswith("?") else "."
         raise UsageError(f"{message}{stop} See: {self.prog} --help")
 

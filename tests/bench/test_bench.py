@@ -171,7 +171,10 @@ def test_comparison_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         ),
         (["all_reduce", "--compare", "LOG", "--ranks", "4"], "is a log of 2 ranks, not of 4"),
         (["all_reduce", "--compare", "LOG", "--subset", "0-1"], "leave --subset out"),
-        (["all_reduce", "-d", "float16"], "invalid choice: 'float16'"),
+        (
+            ["all_reduce", "-d", "float16"],
+            "there is no 'float16'; did you mean 'bfloat16'? There are ",
+        ),
     ],
 )
 def test_mistakes(

@@ -48,12 +48,12 @@ GOLDEN = {
     "verb with a typing error": (
         ["runn"],
         "phantora: usage: argument VERB: there is no 'runn'; did you mean 'run'? "
-        "See: phantora --help\n",
+        f"There are {', '.join(VERBS)}. See: phantora --help\n",
     ),
     "choice with a typing error": (
         ["run", "--host-time", "meassured", "--", "sh"],
         "phantora: usage: argument --host-time: there is no 'meassured'; did you mean 'measured'? "
-        "See: phantora run --help\n",
+        "There are fixed, measured, recorded, counted, off. See: phantora run --help\n",
     ),
     "bad choice": (
         ["run", "--host-time", "wall", "--", "sh"],
