@@ -1,9 +1,11 @@
-"""Kernels that go over windows of images: pooling and `unfold`.
+"""Kernels that go over windows of images: pooling, resizing and `unfold`.
 
 Each element is taken to be read or written once: windows that overlap find theirs in a cache.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.names import type_bytes
@@ -40,6 +42,47 @@ def pool(launch: Launch, _gpu: GpuProfile) -> Work:
     return _work((inputs + results) * _size(launch) + results * index_bytes)
 
 
+def pool_channels_last(launch: Launch, _gpu: GpuProfile) -> Work:
+    """max_pool_forward_nhwc(in, images, channels, height, width, pooled height, pooled width, ...).
+    Source as of `pool`.
+    """
+    sizes = [launch.integer(position) for position in range(6)]
+    if not all(sizes):
+        return _unknown(launch)
+    images, channels, *plane = (size or 1 for size in sizes)
+    return _planes(images * channels, plane, _size(launch), _INDEX_BYTES)
+
+
+def adaptive_pool(launch: Launch, _gpu: GpuProfile) -> Work:
+    """adaptive_average_pool and adaptivemaxpool(in, out, ..., height, width, pooled height, pooled
+    width, ...): a column of blocks for each plane. Source:
+    aten/src/ATen/native/cuda/AdaptiveAveragePooling.cu, AdaptiveMaxPooling2d.cu.
+    """
+    sizes = [launch.integer(position) for position in range(4)]
+    if not all(sizes):
+        return _unknown(launch)
+    index_bytes = _INDEX_BYTES if "max" in launch.name.family else 0
+    return _planes(launch.grid[0], [size or 1 for size in sizes], _size(launch), index_bytes)
+
+
+def nearest(launch: Launch, _gpu: GpuProfile) -> Work:
+    """upsample_nearest2d_out_frame(in, out, planes, height, width, new height, new width, ...).
+    Source: aten/src/ATen/native/cuda/UpSampleNearest2d.cu.
+    """
+    sizes = [launch.integer(position) for position in range(5)]
+    if not all(sizes):
+        return _unknown(launch)
+    planes, *plane = (size or 1 for size in sizes)
+    return _planes(planes, plane, _size(launch), 0)
+
+
+def _planes(count: int, plane: Sequence[int], size: int, index_bytes: int) -> Work:
+    """`plane`: height and width before and after. `index_bytes`: beside each result."""
+    height, width, new_height, new_width = plane
+    results = new_height * new_width
+    return _work(count * ((height * width + results) * size + results * index_bytes))
+
+
 def max_pool_backward(launch: Launch, _gpu: GpuProfile) -> Work:
     """max_pool_backward_nchw(gradients, places, images, channels, height, width, pooled height,
     pooled width, ..., out).
@@ -47,9 +90,8 @@ def max_pool_backward(launch: Launch, _gpu: GpuProfile) -> Work:
     sizes = [launch.integer(position) for position in range(6)]
     if not all(sizes):
         return _unknown(launch)
-    images, channels, height, width, pooled_height, pooled_width = (size or 1 for size in sizes)
-    planes, results = images * channels, pooled_height * pooled_width
-    return _work(planes * ((height * width + results) * _size(launch) + results * _INDEX_BYTES))
+    images, channels, *plane = (size or 1 for size in sizes)
+    return _planes(images * channels, plane, _size(launch), _INDEX_BYTES)
 
 
 def unfold(launch: Launch, _gpu: GpuProfile) -> Work:

@@ -73,6 +73,24 @@ RESULTS = 64 * 64 * 64 * 64
             id="avg_pool2d",
         ),
         pytest.param(
+            "(anonymous namespace)::max_pool_forward_nhwc<float, int>",
+            ((16, 1, 32), ((1, 64), (2, 64), (3, 128), (4, 128), (5, 64), (6, 64)), {}),
+            PLANE_BYTES + 12 * RESULTS,
+            id="max_pool2d, channels last",
+        ),
+        pytest.param(
+            "(anonymous namespace)::adaptive_average_pool<float, int>",
+            ((4096, 1, 1), ((2, 128), (3, 128), (4, 7), (5, 7)), {}),
+            PLANE_BYTES + 4 * 4096 * 7 * 7,
+            id="adaptive_avg_pool2d",
+        ),
+        pytest.param(
+            "(anonymous namespace)::upsample_nearest2d_out_frame<float, nearest>",
+            ((1, 128, 256), ((2, 4096), (3, 128), (4, 128), (5, 256), (6, 256)), {}),
+            5 * PLANE_BYTES,
+            id="nearest neighbours",
+        ),
+        pytest.param(
             "im2col_kernel<float>",
             ((993, 1, 1), ((0, 1016064), (2, 128), (3, 128), (4, 3), (5, 3)), {}),
             10 * 4 * 1016064,
