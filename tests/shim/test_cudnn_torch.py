@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import subprocess
 import sys
@@ -145,12 +144,9 @@ def test_default_attention_is_fused(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("torch.nn.attention.varlen") is None,
-    reason="PyTorch has varlen_attn since 2.10",
-)
 def test_attention_of_sequences_of_unequal_length(tmp_path: Path) -> None:
     """Descriptors have the longest of them alone; the memory of Q tells how long all are."""
+    pytest.importorskip("torch.nn.attention.varlen", reason="PyTorch has varlen_attn since 2.10")
     (call,) = cudnn_calls(UNEQUAL, tmp_path)
     assert (call["batch"], call["seqlen_q"], call["total_q"]) == (4, 512, 1024)
 
