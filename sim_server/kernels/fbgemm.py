@@ -20,7 +20,7 @@ from sim_server.kernels.lookup import (
     narrow_factor,
 )
 from sim_server.kernels.names import type_bytes
-from sim_server.kernels.work import Launch, Work
+from sim_server.kernels.work import Launch, Work, guessed
 from sim_server.lookups.distributions import uniform
 
 # Assumed of kernels whose tensors are not read: lookups of a bag, all of different rows.
@@ -110,10 +110,6 @@ def _work(found: LaunchedLookups, optimizer: str = "sgd") -> TableLookups:
     )
 
 
-def _unknown(launch: Launch) -> Work:
-    return Work(bytes=launch.blocks * launch.threads * 16, sound=False)
-
-
 def forward(launch: Launch, gpu: GpuProfile) -> Work:
     """*_embedding_[nobag_]codegen_forward_*kernel<weights, cache, output, ..., vectors, lanes>."""
     if found := launched_lookups(launch):
@@ -121,7 +117,7 @@ def forward(launch: Launch, gpu: GpuProfile) -> Work:
         return Work(bytes=0, serial_ns=time.duration_ns, sound=False)
     dim = _dim(launch)
     if dim is None:
-        return _unknown(launch)
+        return guessed(launch)
     row_bytes = max(SECTOR_BYTES, dim * _element_bytes(launch))
     bag_bytes = _POOLING * (row_bytes + _INDEX_BYTES) + dim * 4 + _INDEX_BYTES
     moved = _groups(launch) * bag_bytes
@@ -140,7 +136,7 @@ def backward(launch: Launch, gpu: GpuProfile) -> Work:
         return Work(bytes=0, serial_ns=time.duration_ns, sound=False)
     dim = _dim(launch)
     if dim is None:
-        return _unknown(launch)
+        return guessed(launch)
     row_bytes = max(SECTOR_BYTES, dim * _element_bytes(launch))
     lookup_bytes = dim * 4 + 2 * (row_bytes + SECTOR_BYTES) + 2 * _INDEX_BYTES
     moved = _groups(launch) * lookup_bytes

@@ -9,7 +9,7 @@ from math import prod
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.names import number_types, split_list, type_bytes
-from sim_server.kernels.work import Launch, Work
+from sim_server.kernels.work import Launch, Work, guessed
 
 # More than any launch sorts or scans (assumed).
 _MOST_ITEMS = 2**31 - 1
@@ -36,17 +36,13 @@ _BAG_MEMORY = 0.3
 _POINTER_TYPE = re.compile(r"TensorInfo<([\w:<> ]+?)(?: const)?, ")
 
 
-def _unknown(launch: Launch) -> Work:
-    return Work(bytes=launch.blocks * launch.threads * 16, sound=False)
-
-
 def gather_rows(launch: Launch, gpu: GpuProfile) -> Work:
     """vectorized_gather_kernel(out, in, indices, rows, row bytes, rows of the table, ...): the
     forward pass of an embedding. A table that the L2 cache holds is read from memory once.
     """
     rows, row_bytes = launch.integer(0), launch.integer(1)
     if rows is None or row_bytes is None:
-        return _unknown(launch)
+        return guessed(launch)
     read = rows
     table = launch.integer(2)
     if table is not None and 0 < table * row_bytes < gpu.l2_bytes / 2:
@@ -61,7 +57,7 @@ def scatter_rows(launch: Launch, _gpu: GpuProfile) -> Work:
     """
     rows, length = launch.integer(0), launch.integer(1)
     if rows is None or length is None:
-        return _unknown(launch)
+        return guessed(launch)
     row_bytes = length
     if "tma_scatter" in launch.name.family:
         sizes = map(type_bytes, launch.name.template)
@@ -77,7 +73,7 @@ def indexed(launch: Launch, _gpu: GpuProfile) -> Work:
     """
     elements = launch.integer(0)
     if elements is None:
-        return _unknown(launch)
+        return guessed(launch)
     size = _moved_bytes(launch.name.template[-1] if launch.name.template else "")
     return Work(bytes=elements * (2 * size + _INDEX_BYTES), efficiency=_ELEMENTS)
 
@@ -92,7 +88,7 @@ def embedding_bag(launch: Launch, gpu: GpuProfile) -> Work:
     """EmbeddingBag_updateOutputKernel_*(..., indices, bags, features, ...): a row per index."""
     indices, bags, features = (launch.integer(position) for position in range(3))
     if indices is None or bags is None or features is None:
-        return _unknown(launch)
+        return guessed(launch)
     size = type_bytes(launch.name.template[0]) or 4
     moved = (indices + bags) * features * size + indices * _INDEX_BYTES
     added_ns = adding_up_ns(indices * features, moved, gpu)
@@ -116,7 +112,7 @@ def index_select(launch: Launch, _gpu: GpuProfile) -> Work:
     size = (type_bytes(match[1]) if match else None) or 4
     total = launch.integer(2)
     if total is None or "Large" not in launch.name.family:
-        return _unknown(launch)
+        return guessed(launch)
     cycles = total * _PLACE_CYCLES
     return Work(bytes=total * 2 * size, cycles=cycles, efficiency=_ROWS, serial_ns=_INDEX_NS)
 
@@ -125,7 +121,7 @@ def embedding_backward(launch: Launch, _gpu: GpuProfile) -> Work:
     """embedding_backward_feature_kernel(indices, grad, out, rows, stride, ...)."""
     rows, stride = launch.integer(0), launch.integer(1)
     if rows is None or stride is None:
-        return _unknown(launch)
+        return guessed(launch)
     size = (number_types(launch.name.template[0]) or [4])[0]
     return Work(bytes=rows * stride * 3 * size, efficiency=_ELEMENTS)
 
@@ -134,7 +130,7 @@ def embedding_partial_sums(launch: Launch, _gpu: GpuProfile) -> Work:
     """compute_grad_weight(indices, grad, offsets, rows, stride, ...): sums of equal indices."""
     rows, stride = launch.parameter(3), launch.parameter(4)
     if rows is None or stride is None:
-        return _unknown(launch)
+        return guessed(launch)
     size = (number_types(launch.name.template[0]) or [4])[0]
     # Reads the gradients in sorted order and writes at most as many partial sums in single
     # precision.
@@ -153,7 +149,7 @@ def concatenate(launch: Launch, _gpu: GpuProfile) -> Work:
     """CatArrayBatchedCopy*: elements are read from the inputs' metadata."""
     elements = launch.sizes.get("elements")
     if elements is None:
-        return _unknown(launch)
+        return guessed(launch)
     size = type_bytes(launch.name.template[0]) or 4
     return Work(bytes=elements * 2 * size, efficiency=_CONCATENATION, cold=True)
 
@@ -167,7 +163,7 @@ def chunk_cat(launch: Launch, _gpu: GpuProfile) -> Work:
     """
     chunk_bytes, ratio = launch.integer(1), launch.integer(2)
     if chunk_bytes is None or ratio is None:
-        return _unknown(launch)
+        return guessed(launch)
     filled_bytes = min(chunk_bytes, launch.grid[0] * launch.threads * 16)
     written = filled_bytes * launch.grid[1] * launch.grid[2]
     return Work(bytes=written * (1 + 1 / max(1, ratio)), efficiency=_CONCATENATION, cold=True)
@@ -177,7 +173,7 @@ def split_copy(launch: Launch, _gpu: GpuProfile) -> Work:
     """split_with_sizes_copy_out_*(..., source stride bytes, chunks): FSDP's all-gather copy-out."""
     stride, chunks = launch.integer(0), launch.integer(1)
     if stride is None or chunks is None:
-        return _unknown(launch)
+        return guessed(launch)
     return Work(bytes=2 * stride * chunks, efficiency=_CONCATENATION, cold=True)
 
 
@@ -187,7 +183,7 @@ def sort_rows(launch: Launch, _gpu: GpuProfile) -> Work:
     """
     rows, length = launch.integer(0), launch.integer(1)
     if rows is None or length is None:
-        return _unknown(launch)
+        return guessed(launch)
     size = next((s for s in map(type_bytes, launch.name.template) if s is not None), 8)
     return Work(bytes=rows * length * 2 * (size + _INDEX_BYTES), efficiency=_SORT)
 
@@ -201,7 +197,7 @@ def top_k(launch: Launch, _gpu: GpuProfile) -> Work:
     is_gather = launch.name.family.endswith("gatherTopK")
     length, slices = launch.parameter(1), launch.parameter(4 if is_gather else 3)
     if length is None or slices is None:
-        return _unknown(launch)
+        return guessed(launch)
     size = type_bytes(launch.name.template[0]) or 4
     return Work(bytes=length * slices * size, efficiency=_SORT)
 
@@ -210,7 +206,7 @@ def top_k_fill(launch: Launch, _gpu: GpuProfile) -> Work:
     """topk::fill(output, value, count)."""
     count = launch.parameter(2)
     if count is None:
-        return _unknown(launch)
+        return guessed(launch)
     return Work(bytes=count * (type_bytes(launch.name.template[0]) or 4))
 
 
@@ -223,7 +219,7 @@ def scan_rows(launch: Launch, _gpu: GpuProfile) -> Work:
     is_outer = "_outer_dim" in launch.name.family
     sizes = [launch.integer(position) for position in range(3 if is_outer else 2)]
     if None in sizes:
-        return _unknown(launch)
+        return guessed(launch)
     items = prod(size or 0 for size in sizes)
     indices_bytes = _INDEX_BYTES if launch.name.family.endswith("_with_indices") else 0
     size = type_bytes(launch.name.template[0]) or 4
@@ -240,7 +236,7 @@ def selected_rows(launch: Launch, _gpu: GpuProfile) -> Work:
         launch.parameter(4 if is_median else 3),
     )
     if length is None or slices is None:
-        return _unknown(launch)
+        return guessed(launch)
     size = type_bytes(launch.name.template[0]) or 4
     return Work(bytes=length * slices * size, efficiency=_SORT, sound=False)
 
@@ -253,7 +249,7 @@ def transpose(launch: Launch, _gpu: GpuProfile) -> Work:
     rows, columns = launch.integer(0), launch.integer(1)
     template = launch.name.template
     if rows is None or columns is None or len(template) < 2 or not template[1].isdigit():
-        return _unknown(launch)
+        return guessed(launch)
     word = type_bytes(template[0]) or 4
     moved = 2 * rows * columns * word * int(template[1])
     return Work(bytes=moved, efficiency=_CONCATENATION, sound=False)
@@ -266,7 +262,7 @@ def device_wide(launch: Launch, _gpu: GpuProfile) -> Work:
     # The value that a scan of integers begins with is an argument too, and may be the greatest.
     items = max((value for _, value in launch.scalars if value < _MOST_ITEMS), default=0)
     if items <= 0:
-        return _unknown(launch)
+        return guessed(launch)
     # Key and value, read and written once a pass.
     return Work(bytes=items * 2 * _item_bytes(launch), efficiency=_SORT)
 

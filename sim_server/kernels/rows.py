@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.names import number_types, type_bytes
-from sim_server.kernels.work import Launch, Work
+from sim_server.kernels.work import Launch, Work, guessed
 
 # Assumed: shares of a streaming kernel's rate.
 _REDUCTION = 0.85
@@ -91,7 +91,7 @@ def reduction(launch: Launch, _gpu: GpuProfile) -> Work:
     size = kinds[0] if kinds else 4
     inputs, outputs = launch.sizes.get("num_inputs"), launch.sizes.get("num_outputs")
     if inputs is None or outputs is None:
-        return Work(bytes=launch.blocks * launch.threads * 16, sound=False)
+        return guessed(launch)
     return Work(bytes=inputs * outputs * size + outputs * size, efficiency=_REDUCTION)
 
 
@@ -110,7 +110,7 @@ def softmax_warp(launch: Launch, _gpu: GpuProfile) -> Work:
     backward = "backward" in launch.name.family
     rows, columns = launch.integer(0), launch.integer(2)
     if rows is None or columns is None:
-        return Work(bytes=launch.blocks * launch.threads * 16, sound=False)
+        return guessed(launch)
     width = first + 2 * second if backward else first + second
     return Work(bytes=rows * columns * width)
 
@@ -126,7 +126,7 @@ def softmax_block(launch: Launch, gpu: GpuProfile) -> Work:
     source, result = (sizes[0], sizes[-1]) if sizes else (4, 4)
     columns = launch.integer(0)
     if columns is None:
-        return Work(bytes=launch.blocks * launch.threads * 16, sound=False)
+        return guessed(launch)
     backward = "Backward" in launch.name.family
     costs = SOFTMAX_BACKWARD if backward else SOFTMAX
     once = 2 * source + result if backward else source + result
@@ -141,7 +141,7 @@ def softmax_spatial(launch: Launch, _gpu: GpuProfile) -> Work:
     """cunn_SpatialSoftMax*(out, in, [in,] outer, length, inner)."""
     sizes = [launch.integer(position) for position in range(3)]
     if None in sizes:
-        return Work(bytes=launch.blocks * launch.threads * 16, sound=False)
+        return guessed(launch)
     elements = 1
     for size in sizes:
         elements *= size or 1
@@ -157,7 +157,7 @@ def norm_forward(launch: Launch, gpu: GpuProfile) -> Work:
     """
     columns = launch.integer(0)
     if columns is None:
-        return Work(bytes=launch.blocks * launch.threads * 16, sound=False)
+        return guessed(launch)
     width = _types(launch, 1)[0]
     if "vectorized" in launch.name.family:
         return _rows(launch, gpu, NORM, columns, Passes(2 * width, width, width))
@@ -172,7 +172,7 @@ def norm_backward(launch: Launch, gpu: GpuProfile) -> Work:
     """
     columns = launch.integer(-1)
     if columns is None:
-        return Work(bytes=launch.blocks * launch.threads * 16, sound=False)
+        return guessed(launch)
     width = _types(launch, 1)[0]
     return _rows(launch, gpu, NORM, columns, Passes(3 * width, 2 * width, 2 * width))
 
@@ -181,7 +181,7 @@ def norm_parameters(launch: Launch, _gpu: GpuProfile) -> Work:
     """GammaBetaBackward*(rows, columns, dY, X, ...): reads both once."""
     rows, columns = launch.integer(0), launch.integer(1)
     if rows is None or columns is None:
-        return Work(bytes=launch.blocks * launch.threads * 16, sound=False)
+        return guessed(launch)
     return Work(bytes=rows * columns * 2 * _types(launch, 1)[0], efficiency=0.7)
 
 
@@ -192,5 +192,5 @@ def cross_entropy(launch: Launch, _gpu: GpuProfile) -> Work:
     rows = launch.parameter(6)
     step_ns = _BACKWARD_STEP_NS if "backward" in launch.name.family else _FORWARD_STEP_NS
     if rows is None or "2d" not in launch.name.family:
-        return Work(bytes=launch.blocks * launch.threads * 16, sound=False)
+        return guessed(launch)
     return Work(bytes=rows * 40, serial_ns=rows / _LANES * step_ns)

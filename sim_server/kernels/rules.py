@@ -17,7 +17,7 @@ from sim_server.kernels import (
     rows,
     windows,
 )
-from sim_server.kernels.work import Launch, Work
+from sim_server.kernels.work import Launch, Work, guessed
 
 Estimator = Callable[[Launch, GpuProfile], Work]
 
@@ -37,8 +37,6 @@ def _rule(pattern: str, kernel_class: str, estimate: Estimator) -> Rule:
     return Rule(re.compile(pattern), kernel_class, estimate)
 
 
-# Assumed: what a thread of an unknown kernel moves.
-_UNKNOWN_BYTES_PER_THREAD = 16
 # Assumed: share of a streaming kernel's rate where a thread goes over parts of tensors.
 _TENSORS = 0.6
 # Share of a streaming kernel's rate: Liger's kernels (linkedin/Liger-Kernel@ead96b61).
@@ -55,7 +53,7 @@ def unknown(launch: Launch, _gpu: GpuProfile) -> Work:
         return Work(bytes=launch.blocks * launch.threads * launch.thread_bytes, sound=True)
     if tensors_bytes := launch.sizes.get("tensor_bytes"):
         return Work(bytes=tensors_bytes, efficiency=_TENSORS, sound=False)
-    return Work(bytes=launch.blocks * launch.threads * _UNKNOWN_BYTES_PER_THREAD, sound=False)
+    return guessed(launch)
 
 
 def spin(launch: Launch, gpu: GpuProfile) -> Work:
@@ -141,10 +139,9 @@ RULES = (
     _rule(r"transpose_copy_tiled_kernel$", "copy", indexing.transpose),
     _rule(r"im2col_kernel$", "other", windows.unfold),
     _rule(r"(max_pool_forward_nchw|avg_pool2d_out_cuda_frame)$", "other", windows.pool),
-    _rule(r"max_pool_forward_nhwc$", "other", windows.pool_channels_last),
     _rule(r"adaptive_average_pool$|adaptivemaxpool$", "other", windows.adaptive_pool),
     _rule(r"upsample_nearest2d_out_frame$", "other", windows.nearest),
-    _rule(r"max_pool_backward_nchw$", "other", windows.max_pool_backward),
+    _rule(r"max_pool_(forward_nhwc|backward_nchw)$", "other", windows.max_pool),
     _rule(r"SortKVInPlace$", "sort", indexing.sort_rows),
     _rule(r"topk::(gatherTopK|computeBlockDigitCounts)$", "sort", indexing.top_k),
     _rule(r"topk::fill$", "fill", indexing.top_k_fill),

@@ -9,23 +9,15 @@ from collections.abc import Sequence
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.names import type_bytes
-from sim_server.kernels.work import Launch, Work
+from sim_server.kernels.work import Launch, Work, guessed
 
 # Assumed: share of a streaming kernel's rate.
 _WINDOWS = 0.6
 _INDEX_BYTES = 8
 
 
-def _unknown(launch: Launch) -> Work:
-    return Work(bytes=launch.blocks * launch.threads * 16, sound=False)
-
-
 def _size(launch: Launch) -> int:
     return type_bytes(launch.name.template[0]) or 4
-
-
-def _work(moved_bytes: float) -> Work:
-    return Work(bytes=moved_bytes, efficiency=_WINDOWS, sound=False)
 
 
 def pool(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -35,20 +27,19 @@ def pool(launch: Launch, _gpu: GpuProfile) -> Work:
     """
     results, sizes = launch.integer(0), [launch.integer(position) for position in range(2, 6)]
     if not results or not all(sizes):
-        return _unknown(launch)
-    height, width, pooled_height, pooled_width = (size or 1 for size in sizes)
-    inputs = results * height * width / (pooled_height * pooled_width)
+        return guessed(launch)
+    plane = [size or 1 for size in sizes]
     index_bytes = _INDEX_BYTES if "max_pool" in launch.name.family else 0
-    return _work((inputs + results) * _size(launch) + results * index_bytes)
+    return _planes(results / (plane[2] * plane[3]), plane, _size(launch), index_bytes)
 
 
-def pool_channels_last(launch: Launch, _gpu: GpuProfile) -> Work:
-    """max_pool_forward_nhwc(in, images, channels, height, width, pooled height, pooled width, ...).
-    Source as of `pool`.
+def max_pool(launch: Launch, _gpu: GpuProfile) -> Work:
+    """max_pool_forward_nhwc(in, images, channels, height, width, pooled height, pooled width, ...)
+    and max_pool_backward_nchw(gradients, places, the same, ..., out). Source as of `pool`.
     """
     sizes = [launch.integer(position) for position in range(6)]
     if not all(sizes):
-        return _unknown(launch)
+        return guessed(launch)
     images, channels, *plane = (size or 1 for size in sizes)
     return _planes(images * channels, plane, _size(launch), _INDEX_BYTES)
 
@@ -60,7 +51,7 @@ def adaptive_pool(launch: Launch, _gpu: GpuProfile) -> Work:
     """
     sizes = [launch.integer(position) for position in range(4)]
     if not all(sizes):
-        return _unknown(launch)
+        return guessed(launch)
     index_bytes = _INDEX_BYTES if "max" in launch.name.family else 0
     return _planes(launch.grid[0], [size or 1 for size in sizes], _size(launch), index_bytes)
 
@@ -71,27 +62,17 @@ def nearest(launch: Launch, _gpu: GpuProfile) -> Work:
     """
     sizes = [launch.integer(position) for position in range(5)]
     if not all(sizes):
-        return _unknown(launch)
+        return guessed(launch)
     planes, *plane = (size or 1 for size in sizes)
     return _planes(planes, plane, _size(launch), 0)
 
 
-def _planes(count: int, plane: Sequence[int], size: int, index_bytes: int) -> Work:
+def _planes(count: float, plane: Sequence[int], size: int, index_bytes: int) -> Work:
     """`plane`: height and width before and after. `index_bytes`: beside each result."""
     height, width, new_height, new_width = plane
     results = new_height * new_width
-    return _work(count * ((height * width + results) * size + results * index_bytes))
-
-
-def max_pool_backward(launch: Launch, _gpu: GpuProfile) -> Work:
-    """max_pool_backward_nchw(gradients, places, images, channels, height, width, pooled height,
-    pooled width, ..., out).
-    """
-    sizes = [launch.integer(position) for position in range(6)]
-    if not all(sizes):
-        return _unknown(launch)
-    images, channels, *plane = (size or 1 for size in sizes)
-    return _planes(images * channels, plane, _size(launch), _INDEX_BYTES)
+    moved = count * ((height * width + results) * size + results * index_bytes)
+    return Work(bytes=moved, efficiency=_WINDOWS, sound=False)
 
 
 def unfold(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -100,5 +81,6 @@ def unfold(launch: Launch, _gpu: GpuProfile) -> Work:
     """
     places, height, width = launch.integer(0), launch.integer(3), launch.integer(4)
     if not places or not height or not width:
-        return _unknown(launch)
-    return _work(places * (1 + height * width) * _size(launch))
+        return guessed(launch)
+    moved = places * (1 + height * width) * _size(launch)
+    return Work(bytes=moved, efficiency=_WINDOWS, sound=False)

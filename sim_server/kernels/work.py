@@ -13,6 +13,8 @@ from sim_server.kernels.names import KernelName, parse
 from sim_server.records.payloads import Kernel
 
 _MAX_BLOCKS_PER_SM = 32
+# Assumed: what a thread of an unknown kernel moves.
+_UNKNOWN_BYTES_PER_THREAD = 16
 # Of the L2 cache, what a kernel finds there of what the one before it wrote, and the rate at which
 # a multiprocessor gets it. Fitted to residual additions on A100, whose operands are warm
 # (microsoft/vidur@7d47513); docs/kernels.md.
@@ -123,3 +125,8 @@ class Work:
         held = min(1.0, (L2_SHARE * gpu.l2_bytes / self.bytes) ** 2)
         cached = gpu.sm_count * L2_BYTES_PER_CLOCK * gpu.cycles_per_ns * self.efficiency
         return self.bytes * ((1 - held) / rate + held / max(rate, min(cached, most)))
+
+
+def guessed(launch: Launch) -> Work:
+    """Of a kernel whose sizes nothing tells: by its threads."""
+    return Work(bytes=launch.blocks * launch.threads * _UNKNOWN_BYTES_PER_THREAD, sound=False)
