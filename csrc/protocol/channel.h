@@ -48,8 +48,8 @@ struct Channel {
   std::atomic<std::uint32_t> waiting;     // driver threads that wait for a reply
   std::atomic<Nanoseconds> host_clock_ns;
   // Loops that look outside (phantora_py/agent/idle.py).
-  std::atomic<std::uint32_t> poll_sleeps;  // how often a driver slept in real time, to look outside again later
-  std::atomic<std::uint32_t> polls_asleep;  // drivers that do so now
+  std::atomic<std::uint32_t> poll_sleeps;  // how often a thread slept in real time, to look outside again later
+  std::atomic<std::uint32_t> polls_asleep;  // threads that do so now
   std::atomic<std::uint32_t> awaiting_values;  // threads that wait for values of tensors, in no virtual time
   std::atomic<std::uint32_t> asking;  // helper threads with a question that the server answers at once
   std::atomic<std::uint32_t> awaits_any;  // futex word, 1: helper threads sleep until one of several waits is answered

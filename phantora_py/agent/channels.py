@@ -31,7 +31,9 @@ class Channels(Protocol):
         """Driver threads of the rank that wait for the simulation."""
 
     def poll_sleeps(self, rank: int) -> tuple[int, int]:
-        """How often a driver of the rank has slept in real time, and how many do so now."""
+        """How often threads of the rank have slept in real time, to look outside again later, and
+        how many do so now.
+        """
 
     def blocked(self, rank: int) -> int:
         """Threads of the rank whose act may wait in the kernel for another rank, as for a lock."""

@@ -170,7 +170,7 @@ class StillWatch:
         if state != states[rank]:
             seen = poll_sleeps
             self._poll_sleeps[rank] = states[rank], poll_sleeps
-        return poll_sleeps == seen
+        return poll_sleeps < seen + polls_asleep
 
 
 def is_asleep(pid: int, *, but_main: bool = False) -> bool:

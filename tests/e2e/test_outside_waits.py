@@ -85,6 +85,36 @@ def test_a_rank_wakes_when_another_sets_a_key(phantora: Phantora, tmp_path: Path
         assert readings[OTHER][name] == pytest.approx(LATE_NS, abs=50 * ACT_NS), name
 
 
+KEYS_BY_THREAD = """
+import os, sys, threading, time, torch.distributed as dist
+start_ns = time.perf_counter_ns()
+store = dist.FileStore(sys.argv[1], 2)
+for number in range(1, 41):
+    begin_ns = start_ns + 10 * 10**9 * number
+    time.sleep((begin_ns - time.perf_counter_ns()) / 1e9)
+    if os.environ["RANK"] == "0":
+        thread = threading.Thread(target=store.get, args=(f"key {number}",))
+        thread.start()
+        thread.join()
+        print("waited", time.perf_counter_ns() - begin_ns)
+    else:
+        time.sleep(0.5)
+        store.set(f"key {number}", "1")
+"""
+
+
+@pytest.mark.torch
+def test_a_thread_that_polls_a_file_has_a_key_in_time(phantora: Phantora, tmp_path: Path) -> None:
+    """Also if it sleeps between two looks when the key is set."""
+    program = tmp_path / "program.py"
+    program.write_text(KEYS_BY_THREAD)
+    run = phantora.run(["--ranks", "2"], [program, tmp_path / "store"])
+    assert run.exit_code == 0, run.errors
+    assert run.summary["trust"]["by_machine"] == []
+    waits_ns = [int(line.split()[-1]) for line in run.output.splitlines() if "waited" in line]
+    assert waits_ns == [pytest.approx(LATE_NS, abs=50 * ACT_NS)] * 40
+
+
 QUIET_GLOO = """
 import pathlib, subprocess, torch.distributed as dist
 dist.init_process_group("gloo")

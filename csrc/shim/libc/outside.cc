@@ -5,8 +5,8 @@
 //    what is there in real time has happened in virtual time.
 // 2. A helper thread that has just taken a message (the daemon of a TCPStore, gloo's event loop) answers it at once:
 //    the simulation stands at that message's time, held by the ranks that it may set going.
-// 3. A driver that sleeps in a loop of the framework's own looks again at no time of its own: how many turns it takes
-//    differs from run to run. A look is what the driver did before: the same connection, or the same bytes to a daemon
+// 3. A thread that sleeps in a loop of the framework's own looks again at no time of its own: how many turns it takes
+//    differs from run to run. A look is what the thread did before: the same connection, or the same bytes to a daemon
 //    of its own rank. The rank does not come back for it.
 // 4. Calls that do nothing (an attempt that fails, a part of a message) are free; others cost a driver a little, so
 //    that ranks that act at the same time do it one after the other.
@@ -49,8 +49,16 @@ thread_local bool relays = false;  // this helper has taken a message and not wa
 // Rule 3. A loop does few different things outside (the master of a TCPStore two, a client one for each address).
 class Turns {
  public:
-  void begin() noexcept { begun_ = true; }
+  void begin() noexcept {
+    begun_ = true;
+    acted_ = false;
+  }
   void end() noexcept { begun_ = false; }
+  void act() noexcept {
+    begun_ = false;
+    acted_ = true;
+  }
+  bool acted() const noexcept { return acted_; }
   bool under_way() const noexcept { return begun_; }
   bool lets_time_stand() noexcept {
     const Nanoseconds now_ns = real_clock_ns();
@@ -60,6 +68,7 @@ class Turns {
   }
   bool repeats(std::uint64_t what) noexcept {
     const bool known = std::find(done_.begin(), done_.end(), what) != done_.end();
+    acted_ = true;
     if (known && begun_) return true;
     if (!known) done_[next_++ % done_.size()] = what;
     return false;
@@ -70,6 +79,7 @@ class Turns {
   static constexpr Nanoseconds kComesBackNs = 100'000'000;
 
   bool begun_ = false;
+  bool acted_ = false;  // outside, since it began
   Nanoseconds came_back_ns_ = 0;  // in real time
   std::array<std::uint64_t, 8> done_{};
   std::size_t next_ = 0;
@@ -157,7 +167,7 @@ Act::Act(Recipient noticed_by) noexcept {
   to_ = noticed_by;
   in_turn_ = is_driver() || !relays;
   acts_ = in_turn_ || !is_self(to_);
-  if (is_driver()) turns.end();
+  turns.act();
   if (in_turn_) begin_call_in_turn(to_);
   else if (acts_) begin_call(to_);
 }
@@ -200,9 +210,10 @@ void note_read(int descriptor, long taken) noexcept {
 
 void end_relay() noexcept { relays = false; }
 void note_poll_sleep() noexcept { turns.begin(); }
+bool polls_outside() noexcept { return turns.acted(); }
 void end_turn() noexcept { turns.end(); }
 bool reads_as_turn() noexcept { return turns.lets_time_stand(); }
-bool is_look(std::uint64_t what) noexcept { return is_driver() && turns.repeats(what); }
+bool is_look(std::uint64_t what) noexcept { return turns.repeats(what); }
 
 // FNV-1a, 64 bits. Source: isthe.com/chongo/tech/comp/fnv.
 std::uint64_t hash_of(const void* data, std::size_t size) noexcept {

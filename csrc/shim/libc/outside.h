@@ -56,8 +56,10 @@ bool is_self(Recipient recipient) noexcept;
 void note_read(int descriptor, long taken) noexcept;
 // A helper thread that waits for the next message has answered the last.
 void end_relay() noexcept;
-// A driver slept in a loop that looks outside: what it has done before and does again now is a turn of that loop.
+// This thread slept in a loop that looks outside: what it has done before and does again now is a turn of that loop.
 void note_poll_sleep() noexcept;
+// Whether this thread has acted or looked outside since it last slept so.
+bool polls_outside() noexcept;
 // Whether this call is such a look, which nobody else notices; `what`: what it does, as a hash. An ordinary call ends the
 // turn, and is remembered.
 bool is_look(std::uint64_t what) noexcept;

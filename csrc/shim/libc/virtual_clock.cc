@@ -264,6 +264,7 @@ int sleep_virtual(Nanoseconds duration_ns, timespec* remaining, const void* call
   const OwnCode own;
   const bool frameworks = is_frameworks_own(caller);
   if (drives_clock() && frameworks) return poll_sleep(duration_ns);
+  const bool polls = frameworks && attached() && is_programs_thread() && polls_outside();
   const Nanoseconds deadline_ns = after(peek_virtual_ns(), duration_ns);
   if (drives_clock()) {
     note_wait();
@@ -277,7 +278,8 @@ int sleep_virtual(Nanoseconds duration_ns, timespec* remaining, const void* call
     note_wait();
     return sleep_until_alarm(deadline_ns, remaining);
   }
-  if (sleep_really(duration_ns, remaining) != 0) return -1;
+  if (polls) poll_sleep(duration_ns);
+  else if (sleep_really(duration_ns, remaining) != 0) return -1;
   pass_deadline(deadline_ns, 0, false);
   return 0;
 }
