@@ -10,6 +10,7 @@ import contextlib
 import importlib
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -18,14 +19,12 @@ from typing import Any
 
 # What training programs load later than their imports, at a cost per rank above that of the fork
 # itself: for several processes. A program with one would wait for what it may not need.
-_LATER = (
-    "torch.distributed",
-    "torch.distributed.fsdp",
-    "torch.distributed.tensor",
-    "torch.nn.parallel",
-    "torch.optim",
-    "torch.utils.data",
-    "torch._dynamo",
+_LATER = ("torch.distributed.fsdp", "torch.distributed.tensor", "torch._dynamo")
+# Words for what loads it: optimizers, wrappers, sharded tensors, the compiler and the profiler do,
+# models, collectives and data loaders do not. Source: `sys.modules` after each, PyTorch 2.15.
+_LOADS_LATER = re.compile(
+    rb"optim|compile|parallel|fsdp|shard|checkpoint|dtensor|distribute_|profil|dynamo",
+    re.IGNORECASE,
 )
 # With it `torch.cuda.is_available` asks NVML, after which a process can be forked. Source:
 # torch/cuda/__init__.py.
@@ -47,11 +46,13 @@ def preload(
     than one process is to be forked. Returns packages that have to be left out next time, with the
     reasons; if there are any, no rank can be forked from this process.
     """
-    source, own_directory = _locate(form, target)
+    program, own_directory = _locate(form, target)
+    sources = list(_sources_of_program(program, own_directory))
+    later = _LATER if for_several and _may_load_later(sources) else ()
     unfit: dict[str, str] = {}
     with _asking_nvml():
-        usual = (Import(name) for name in ("torch", *(_LATER if for_several else ())))
-        for one in (*usual, *_imports_of_program(source, own_directory)):
+        usual = (Import(name) for name in ("torch", *later))
+        for one in (*usual, *(one for source in sources for one in source.imports)):
             package = one.module.partition(".")[0]
             if package in left_out or one.is_done():
                 continue
@@ -187,13 +188,23 @@ def _read_file(file: Path) -> bytes:
         return b""  # The ranks will say so in Python's own words.
 
 
-def _imports_of_program(source: bytes, own_directory: Path) -> Iterator[Import]:
-    """What a program imports, and what its own modules do, in this order."""
-    sources, seen = [source], set[Path]()
-    while sources:
-        for one in _top_level_imports(sources.pop(0)):
+@dataclass(frozen=True)
+class _Source:
+    """A program's file, and what it imports that is not the program's own."""
+
+    text: bytes
+    imports: tuple[Import, ...]
+
+
+def _sources_of_program(program: bytes, own_directory: Path) -> Iterator[_Source]:
+    """A program and its own modules, each after one that imports it."""
+    texts, seen = [program], set[Path]()
+    while texts:
+        text = texts.pop(0)
+        others = []
+        for one in _top_level_imports(text):
             if not _is_own(one.module, own_directory):
-                yield one
+                others.append(one)
                 continue
             path = own_directory.joinpath(*one.module.split("."))
             parts = (path, *(path / name for name in one.names))
@@ -201,7 +212,21 @@ def _imports_of_program(source: bytes, own_directory: Path) -> Iterator[Import]:
             files |= {part / "__init__.py" for part in parts}
             new = sorted(file for file in files - seen if file.is_file())
             seen.update(new)
-            sources += map(_read_file, new)
+            texts += map(_read_file, new)
+        yield _Source(text, tuple(others))
+
+
+def _may_load_later(sources: Collection[_Source]) -> bool:
+    """Whether a program does more than run operators and collectives of PyTorch.
+
+    What other packages do is not looked at, nor is there anything of a program that cannot be read.
+    """
+    packages = {one.module.partition(".")[0] for source in sources for one in source.imports}
+    return (
+        not packages <= {"torch", "numpy", *sys.stdlib_module_names}
+        or not any(source.text for source in sources)
+        or any(_LOADS_LATER.search(source.text) for source in sources)
+    )
 
 
 def _top_level_imports(source: bytes) -> Iterator[Import]:

@@ -50,8 +50,29 @@ def test_imports_of_own_modules_are_found(tmp_path: Path) -> None:
     (tmp_path / "package" / "__init__.py").write_text("import numpy\n")
     (tmp_path / "package" / "part.py").write_text("import psutil\nimport package\n")
     source = b"from package import part\nimport json\n"
-    found = [one.module for one in imports._imports_of_program(source, tmp_path)]
+    sources = imports._sources_of_program(source, tmp_path)
+    found = [one.module for source in sources for one in source.imports]
     assert found == ["json", "numpy", "psutil"]
+
+
+@pytest.mark.parametrize(
+    ("program", "may"),
+    [
+        (b"import torch.distributed as dist\ndist.all_reduce(tensor)\n", False),
+        (b"import torch\ntorch.optim.SGD(model.parameters())\n", True),
+        (b"from torch.nn.parallel import DistributedDataParallel\n", True),
+        (b"import model\n", True),
+        (b"import transformers\n", True),
+        (b"", True),
+    ],
+)
+def test_what_trains_gets_what_training_loads(program: bytes, may: bool, tmp_path: Path) -> None:
+    """Half of the time in which a program starts goes into what only optimizers and wrappers of
+    models load, and the compiler.
+    """
+    (tmp_path / "model.py").write_text("import torch\nstep = torch.compile(forward)\n")
+    sources = list(imports._sources_of_program(program, tmp_path))
+    assert imports._may_load_later(sources) == may
 
 
 def test_names_that_a_package_loads_late(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
