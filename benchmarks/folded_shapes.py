@@ -2,10 +2,10 @@
 
     python benchmarks/folded_shapes.py [--shapes fsdp-64 tp-dp-64 ...] [--steps 4] [--json]
 
-examples/train_llama.py on H100s, 8 to a node. `first step` and `a step` are seconds of real time,
-from the command to the end of the first training step, and from there to the end of the last one,
-each; core seconds are those of the whole command, in all and by simulated rank and step; memory is
-the most at one time (PSS).
+examples/train_llama.py and train_llama_pipeline.py on H100s, 8 to a node. `first step` and `a step`
+are seconds of real time, from the command to the end of the first training step, and from there to
+the end of the last one, each; core seconds are those of the whole command, in all and by simulated
+rank and step; memory is the most at one time (PSS).
 """
 
 from __future__ import annotations
@@ -16,25 +16,56 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from measurement import Results, parser
 
 from phantora_py.launch.module import module_command
 
-PROGRAM = Path(__file__).parent.parent / "examples" / "train_llama.py"
+EXAMPLES = Path(__file__).parent.parent / "examples"
+LLAMA, PIPELINE = EXAMPLES / "train_llama.py", EXAMPLES / "train_llama_pipeline.py"
 LLAMA_70B = [
     *("--layers", "80", "--width", "8192", "--hidden", "28672", "--heads", "64"),
     *("--key-value-heads", "8"),
 ]
+LLAMA_405B = [
+    *("--layers", "126", "--width", "16384", "--hidden", "53248", "--heads", "128"),
+    *("--key-value-heads", "8"),
+]
+# Llama-3's words, made a multiple of 8 x 128 as Megatron does, and its sequences.
+LLAMA_3 = ["--vocabulary", "131072", "--sequence", "8192"]
 ONE, EIGHT = ["--fold", "1"], ["--fold", "dp", "--mesh", "dp={groups},tp=8"]
-# Ranks, folding, witnesses, and what the program is told; Llama-2 7B unless told.
-SHAPES: dict[str, tuple[int, list[str], int, list[str]]] = {
-    "fsdp-64": (64, ONE, 1, []),
-    "tp-dp-64": (64, EIGHT, 1, ["--tp", "8", "--fsdp", "1"]),
-    "tp-dp-64-as-one": (64, ONE, 1, ["--tp", "8", "--fsdp", "1"]),
-    "fsdp-4096": (4096, ONE, 0, []),
-    "70b-tp-fsdp-1024": (1024, ONE, 0, [*LLAMA_70B, "--tp", "8"]),
-    "70b-tp-fsdp-4096": (4096, ONE, 0, [*LLAMA_70B, "--tp", "8"]),
+
+
+class Shape(NamedTuple):
+    """A run of a program: Llama-2 7B unless `options` say otherwise."""
+
+    ranks: int
+    folding: list[str]
+    witnesses: int
+    options: list[str]
+    program: Path = LLAMA
+
+
+def stages(count: int) -> tuple[list[str], list[str]]:
+    """How a pipeline of 128 replicas of so many stages is folded, and what its program is told."""
+    folding = ["--fold", "shard,tp", "--mesh", f"pp={count},shard=128,tp=8"]
+    return folding, ["--tp", "8", "--pp", str(count), "--micro-batches", str(max(8, count))]
+
+
+SHAPES = {
+    "fsdp-64": Shape(64, ONE, 1, []),
+    "tp-dp-64": Shape(64, EIGHT, 1, ["--tp", "8", "--fsdp", "1"]),
+    "tp-dp-64-as-one": Shape(64, ONE, 1, ["--tp", "8", "--fsdp", "1"]),
+    "fsdp-4096": Shape(4096, ONE, 0, []),
+    "70b-tp-fsdp-1024": Shape(1024, ONE, 0, [*LLAMA_70B, "--tp", "8"]),
+    "70b-tp-fsdp-4096": Shape(4096, ONE, 0, [*LLAMA_70B, "--tp", "8"]),
+    "70b-pp-tp-fsdp-4096": Shape(
+        4096, stages(4)[0], 0, [*LLAMA_70B, *LLAMA_3, *stages(4)[1]], PIPELINE
+    ),
+    "405b-pp-tp-fsdp-16384": Shape(
+        16384, stages(16)[0], 0, [*LLAMA_405B, *LLAMA_3, *stages(16)[1]], PIPELINE
+    ),
 }
 COLUMNS = (
     *("shape", "iteration ms (virtual)", "first step s", "a step s", "core s"),
@@ -44,7 +75,7 @@ COLUMNS = (
 
 def run(name: str, steps: int) -> tuple[str | float, ...]:
     """The row of one run to its end."""
-    ranks, folding, witnesses, options = SHAPES[name]
+    ranks, folding, witnesses, options, program = SHAPES[name]
     folding = [word.format(groups=ranks // 8) for word in folding]
     with tempfile.TemporaryDirectory() as directory:
         output = Path(directory) / "run.phr"
@@ -52,7 +83,7 @@ def run(name: str, steps: int) -> tuple[str | float, ...]:
             *module_command("phantora_py"),
             *("run", "--quiet", "-o", str(output), "--ranks", str(ranks), *folding),
             *("--witness", str(witnesses), "--"),
-            *(sys.executable, str(PROGRAM), "--steps", str(steps), *options),
+            *(sys.executable, str(program), "--steps", str(steps), *options),
         ]
         begin_s = time.monotonic()
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

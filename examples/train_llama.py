@@ -41,11 +41,8 @@ from torch.distributed.tensor.parallel import (
 from torch.nn import functional
 
 
-def parse_options() -> argparse.Namespace:
-    """The command line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """The model, what a step takes of it, and tensor parallelism. The defaults are Llama-2 7B's."""
     parser.add_argument("--layers", type=int, default=32)
     parser.add_argument("--width", type=int, default=4096)
     parser.add_argument("--hidden", type=int, default=11008)
@@ -54,11 +51,22 @@ def parse_options() -> argparse.Namespace:
     parser.add_argument("--vocabulary", type=int, default=32000)
     parser.add_argument("--sequence", type=int, default=4096)
     parser.add_argument("--batch", type=int, default=1, help="sequences per TP group and step")
-    parser.add_argument("--fsdp", type=int, help="all ranks that --tp leaves unless told")
     parser.add_argument("--tp", type=int, default=1)
     parser.add_argument("--checkpoint", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--steps", type=int, default=5)
-    return parser.parse_args()
+
+
+def config_of(options: argparse.Namespace) -> LlamaConfig:
+    """The shape that the command line has."""
+    return LlamaConfig(
+        layers=options.layers,
+        heads=options.heads,
+        key_value_heads=options.key_value_heads or options.heads,
+        width=options.width,
+        hidden=options.hidden,
+        vocabulary=options.vocabulary,
+        sequence=options.sequence,
+    )
 
 
 def make_mesh(fsdp: int | None, tp: int) -> DeviceMesh:
@@ -109,10 +117,10 @@ def apply_tensor_parallel(model: Llama, mesh: DeviceMesh) -> None:
     parallelize_module(model, mesh, plan)
 
 
-def apply_data_parallel(model: Llama, mesh: DeviceMesh) -> None:
+def apply_data_parallel(model: Llama, mesh: DeviceMesh, **how: bool) -> None:
     """Shards every block over `mesh`, or replicates it, or both over two dimensions (HSDP).
 
-    Either computes in bf16, also where there is one shard only.
+    Either computes in bf16, also where there is one shard only. `how`: more for `fully_shard`.
     """
     wrap = fully_shard
     if mesh.mesh_dim_names == ("replicate",):
@@ -121,9 +129,8 @@ def apply_data_parallel(model: Llama, mesh: DeviceMesh) -> None:
 
         wrap = replicate
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
-    for block in model.blocks:
-        wrap(block, mesh=mesh, mp_policy=policy)
-    wrap(model, mesh=mesh, mp_policy=policy)
+    for module in (*model.blocks, model):
+        wrap(module, mesh=mesh, mp_policy=policy, **how)
 
 
 def make_model(config: LlamaConfig, mesh: DeviceMesh, checkpoint: bool) -> Llama:
@@ -143,16 +150,13 @@ def make_model(config: LlamaConfig, mesh: DeviceMesh, checkpoint: bool) -> Llama
 
 def main() -> None:
     """Train for the given number of steps and print the throughput and peak memory."""
-    options = parse_options()
-    config = LlamaConfig(
-        layers=options.layers,
-        heads=options.heads,
-        key_value_heads=options.key_value_heads or options.heads,
-        width=options.width,
-        hidden=options.hidden,
-        vocabulary=options.vocabulary,
-        sequence=options.sequence,
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    add_model_options(parser)
+    parser.add_argument("--fsdp", type=int, help="all ranks that --tp leaves unless told")
+    options = parser.parse_args()
+    config = config_of(options)
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
     dist.init_process_group("nccl")

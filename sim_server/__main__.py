@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from pathlib import Path
 
@@ -12,6 +13,11 @@ from sim_server.access import Endpoint, Tls
 from sim_server.access.offer import Offer
 from sim_server.access.tokens import take_token
 from sim_server.service import serve
+
+# New objects between two collections of garbage, and how many of the young come before one of the
+# older and of all. What a simulation leaves is freed without: with Python's own numbers more than
+# half of the time of 16,384 ranks went into looks at millions of objects that stay (measured).
+_COLLECTIONS = (100_000, 20, 100)
 
 
 def main() -> int:
@@ -33,6 +39,8 @@ def main() -> int:
     assert token is not None
     offer = Offer.from_json(options.offer.read_text(encoding="utf-8"))
     tls = Tls.of(options.tls_cert, options.tls_key, options.tls_ca)
+    gc.freeze()
+    gc.set_threshold(*_COLLECTIONS)
     endpoint = Endpoint.of(options.listen, token, tls, options.insecure)
     return serve(endpoint, options.agents, offer)
 

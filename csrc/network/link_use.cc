@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <compare>
+#include <tuple>
 
 namespace ph {
 
 namespace {
 
-// Shares have six digits: what is nearer to full than that is full. Far above rounding, far below what is seen.
-double rounded(double share) { return std::nearbyint(share * 1e6) / 1e6; }
+// Shares have six digits: what is nearer to full than that is full. Far above rounding, far below what is seen. Those that
+// add up have three more until they do.
+double rounded(double share, double digits = 1e6) { return std::nearbyint(share * digits) / digits; }
+constexpr double kToAdd = 1e9;
 
 // The share of a link without flows.
 constexpr double kUnused = -1;
@@ -16,7 +20,20 @@ constexpr double kUnused = -1;
 // Loads whose numbers are remembered; beyond that many some are in the table twice.
 constexpr std::size_t kKnown = 4096;
 
+// What two loads are compared by that may be of different links.
+auto but_link(const ClassLoad& one) { return std::tie(one.link_class, one.share, one.most); }
+
+auto compare_but_links(const Load& a, const Load& b) {
+  return std::lexicographical_compare_three_way(
+      a.begin(), a.end(), b.begin(), b.end(),
+      [](const ClassLoad& one, const ClassLoad& other) { return but_link(one) <=> but_link(other); });
+}
+
 }  // namespace
+
+bool LinkUse::Row::is_like(const Row& other) const {
+  return begin_ns == other.begin_ns && end_ns == other.end_ns && compare_but_links(load, other.load) == 0;
+}
 
 LinkUse::LinkUse(std::vector<double> capacities, std::vector<std::uint32_t> class_of, std::uint32_t channels)
     : capacities_(std::move(capacities)), class_of_(std::move(class_of)), channels_(channels) {
@@ -52,7 +69,7 @@ Load LinkUse::measure(const std::vector<Claim>& claims, const std::vector<double
   Load load;
   for (std::uint32_t one = 0; one < classes_; ++one)
     if (const Index most = most_[one]; most != kNone)
-      load.push_back({one, rounded(totals_[one] / capacity_of_[one]), shares_[most], most});
+      load.push_back({one, rounded(totals_[one] / capacity_of_[one], kToAdd), shares_[most], most});
   return load;
 }
 
@@ -65,9 +82,16 @@ Tightness LinkUse::tightness(const Claim& claim) const {
 
 LinkUse::Taken LinkUse::take(Nanoseconds before_ns) {
   const auto later = std::partition(rows_.begin(), rows_.end(), [&](const Row& row) { return row.end_ns < before_ns; });
-  std::sort(rows_.begin(), later);
+  std::sort(rows_.begin(), later, [](const Row& a, const Row& b) {
+    if (const auto order = std::tie(a.begin_ns, a.end_ns) <=> std::tie(b.begin_ns, b.end_ns); order != 0)
+      return order < 0;
+    const auto order = compare_but_links(a.load, b.load);
+    return order != 0 ? order < 0 : a.load < b.load;
+  });
   Taken taken;
-  for (auto row = rows_.begin(); row != later; ++row) {
+  for (auto row = rows_.begin(), next = row; row != later; row = next) {
+    while (next != later && row->is_like(*next)) ++next;
+    for (ClassLoad& one : row->load) one.share = rounded(one.share * static_cast<double>(next - row));
     auto known = numbers_.find(row->load);
     if (known == numbers_.end()) {
       if (numbers_.size() >= kKnown) numbers_.clear();

@@ -206,7 +206,8 @@ class Communication:
     @staticmethod
     def _moves(operation: Operation) -> bool:
         """Whether there are bytes for other ranks."""
-        return operation.count > 0 and len(set(operation.participants)) > 1
+        one = operation.participants[0]
+        return operation.count > 0 and any(one != other for other in operation.participants)
 
     def _group(self, ranks: tuple[int, ...]) -> Group:
         group = self._groups.get(ranks)

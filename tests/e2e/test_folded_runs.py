@@ -154,6 +154,11 @@ def check_equal(whole: Run, folded: Run) -> None:
             [PIPELINES, "1F1B", "2", "2"],
             id="pp-dp-tp",
         ),
+        pytest.param(
+            ["--fold", "shard,tp", "--mesh", "pp=2,shard=2,tp=2"],
+            [EXAMPLES / "train_llama_pipeline.py", *LLAMA[1:], "--pp", "2", "--tp", "2"],
+            id="llama-pp-fsdp-tp",
+        ),
         pytest.param(["--fold", "1"], [EXPERTS, "8"], id="experts"),
         pytest.param(
             ["--fold", "dp", "--mesh", "dp=2,ep=4"], [EXPERTS, "4", "splits"], id="experts-dp"

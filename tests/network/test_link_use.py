@@ -52,6 +52,17 @@ def noted(use: LinkUse) -> list[Row]:
     return [(begin, end, loads[load]) for rows in arrays for begin, end, load in rows.tolist()]
 
 
+def test_links_that_are_used_alike() -> None:
+    """They are one row, as the images of a folded group are, if they are so for as long."""
+    alike, _ = run([(0, [Demand((0,), GB)]), (0, [Demand((1,), GB)])])
+    assert alike == [(0, 100 * MS, {NV: [1.0, 1.0, "gpu 0.0 to nvswitch 0"]})]
+    apart, _ = run([(0, [Demand((0,), GB)]), (0, [Demand((1,), 2 * GB)])])
+    assert apart == [
+        (0, 100 * MS, {NV: [0.5, 1.0, "gpu 0.0 to nvswitch 0"]}),
+        (0, 200 * MS, {NV: [0.5, 1.0, "gpu 0.1 to nvswitch 0"]}),
+    ]
+
+
 def test_a_flow_alone() -> None:
     """It fills its link, which is half of its class."""
     rows, (batch,) = run([(5, [Demand((0,), GB)])])
