@@ -77,6 +77,20 @@ def test_nothing_to_go_by(tmp_path: Path) -> None:
     assert (found.detected_by, found.count, found.warmup_ns) == ("none", 0, None)
 
 
+def test_a_rank_that_failed_had_its_host_ahead(tmp_path: Path) -> None:
+    """Iterations that the host passed, and whose work nobody simulated, are none: they would take
+    no time.
+    """
+    work: list[Span] = [
+        (KERNEL, issue_ns, 10 * issue_ns, 10 * issue_ns + 90) for issue_ns in range(5, 40, 10)
+    ]
+    marks = steps(0, *range(10, 100, 10))
+    whole = make_run(tmp_path / "whole.phr", [work], marks)
+    assert find_iterations(whole).durations_ns.tolist() == [100, 100, 100, 0, 0, 0, 0, 0]
+    cut = make_run(tmp_path / "cut.phr", [work], marks, exits={"0": 3})
+    assert find_iterations(cut).durations_ns.tolist() == [100, 100]
+
+
 def test_one_step_is_warm_up_alone(tmp_path: Path) -> None:
     """Nothing is left to report as an iteration."""
     found = find(tmp_path, steps(0, 100))
