@@ -147,6 +147,13 @@ class RunData:
         return self.broke_off or self.run.get("steady") is not None
 
     @property
+    def is_cut_short(self) -> bool:
+        """The ranks' work may not have been simulated to its end: phantora was killed, or a rank
+        failed, which stops the others.
+        """
+        return self.broke_off or any(self.exits.values())
+
+    @property
     def ranks(self) -> int:
         """Ranks of the run."""
         return int(self.run["ranks"])

@@ -123,13 +123,23 @@ def _find(data: RunData) -> tuple[Steps, Iterations]:
 def _iterations(data: RunData, steps: Steps) -> Iterations:
     if not steps.host_times:
         return Iterations(steps.detected_by, np.empty(0, np.int64))
-    count = min(map(len, steps.host_times.values()))
+    count = min(_ended(data, rank, times) for rank, times in steps.host_times.items())
     host_times = {rank: times[:count] for rank, times in steps.host_times.items()}
     per_rank = [_device_boundaries(data, rank, times) for rank, times in host_times.items()]
     latest: Nanoseconds = np.max(np.stack(per_rank), axis=0)
     alike = _equal_work(data, host_times)
     held = _held_share(data, host_times, alike)
     return Iterations(steps.detected_by, latest, alike, steps.rule, held)
+
+
+def _ended(data: RunData, rank: int, host_times: Nanoseconds) -> int:
+    """How many of a rank's iterations have ended. Where a run was cut short its host may be far
+    ahead: work before a mark is done for certain if there is some after it.
+    """
+    if not data.is_cut_short:
+        return len(host_times)
+    issues_ns = data.spans_of(rank)["issue_ns"]
+    return int(np.searchsorted(host_times, issues_ns.max(), side="left")) if len(issues_ns) else 0
 
 
 def _held_share(

@@ -1,4 +1,4 @@
-"""Kernels that go over windows of images: pooling, resizing and `unfold`.
+"""Kernels that go over windows of images: pooling, resizing, `unfold` and `fold`.
 
 Each element is taken to be read or written once: windows that overlap find theirs in a cache.
 """
@@ -14,6 +14,8 @@ from sim_server.kernels.work import Launch, Work, guessed
 # Assumed: share of a streaming kernel's rate.
 _WINDOWS = 0.6
 _INDEX_BYTES = 8
+_VOLUME_INTEGERS = 11
+"""So many does adaptive pooling of volumes get; that of planes gets seven."""
 
 
 def _size(launch: Launch) -> int:
@@ -47,13 +49,37 @@ def max_pool(launch: Launch, _gpu: GpuProfile) -> Work:
 def adaptive_pool(launch: Launch, _gpu: GpuProfile) -> Work:
     """adaptive_average_pool and adaptivemaxpool(in, out, ..., height, width, pooled height, pooled
     width, ...): a column of blocks for each plane. Source:
-    aten/src/ATen/native/cuda/AdaptiveAveragePooling.cu, AdaptiveMaxPooling2d.cu.
+    aten/src/ATen/native/cuda/AdaptiveAveragePooling.cu, AdaptiveMaxPooling2d.cu. Those of volumes,
+    adaptiveaveragepool and an adaptivemaxpool too, have a depth before each height: the same for
+    each plane of the results. Source: AdaptiveAveragePooling3d.cu, AdaptiveMaxPooling3d.cu.
     """
+    if launch.integer(_VOLUME_INTEGERS - 1) is not None:
+        index_bytes = _INDEX_BYTES if "max" in launch.name.family else 0
+        return _volumes(launch, launch.grid[0], range(6), index_bytes)
     sizes = [launch.integer(position) for position in range(4)]
     if not all(sizes):
         return guessed(launch)
     index_bytes = _INDEX_BYTES if "max" in launch.name.family else 0
     return _planes(launch.grid[0], [size or 1 for size in sizes], _size(launch), index_bytes)
+
+
+def pool_volume(launch: Launch, _gpu: GpuProfile) -> Work:
+    """max_pool3d_with_indices_single_out_frame(in, out, places, channels, depth, height, width,
+    images, pooled depth, height, width, ...): the grid's last extent is the planes of the results.
+    Source: aten/src/ATen/native/cuda/DilatedMaxPool3d.cu.
+    """
+    return _volumes(launch, launch.grid[2], (1, 2, 3, 5, 6, 7), _INDEX_BYTES)
+
+
+def _volumes(launch: Launch, planes: int, positions: Sequence[int], index_bytes: int) -> Work:
+    """`planes`: of the results. `positions`: of depth, height and width before and after."""
+    sizes = [launch.integer(position) for position in positions]
+    if not all(sizes):
+        return guessed(launch)
+    depth, height, width, new_depth, new_height, new_width = (size or 1 for size in sizes)
+    read = depth / new_depth * height * width * _size(launch)
+    written = new_height * new_width * (_size(launch) + index_bytes)
+    return Work(bytes=planes * (read + written), efficiency=_WINDOWS, sound=False)
 
 
 def nearest(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -83,4 +109,15 @@ def unfold(launch: Launch, _gpu: GpuProfile) -> Work:
     if not places or not height or not width:
         return guessed(launch)
     moved = places * (1 + height * width) * _size(launch)
+    return Work(bytes=moved, efficiency=_WINDOWS, sound=False)
+
+
+def fold(launch: Launch, _gpu: GpuProfile) -> Work:
+    """col2im_batched_kernel(elements of an image, in, elements of its windows, images, ...). Source
+    as of `unfold`.
+    """
+    elements, windows, images = (launch.integer(position) for position in range(3))
+    if not elements or not windows or not images:
+        return guessed(launch)
+    moved = images * (elements + windows) * _size(launch)
     return Work(bytes=moved, efficiency=_WINDOWS, sound=False)

@@ -18,6 +18,8 @@ _NO_ARGUMENTS = "(float*)"
 IMAGE = ((2, 64), (3, 128), (4, 128), (5, 64), (6, 64))
 """Channels, height and width, and these of the results."""
 RESULTS = 64 * 64 * 64 * 64
+VOLUME = (64, 128, 128, 32, 64, 64)
+"""Depth, height and width, and these of the results."""
 
 
 # Grids and arguments as PyTorch 2.15 launches them for a tensor of 256 MiB in f32.
@@ -91,6 +93,55 @@ RESULTS = 64 * 64 * 64 * 64
             id="nearest neighbours",
         ),
         pytest.param(
+            "(anonymous namespace)::max_pool3d_with_indices_single_out_frame<float>",
+            (
+                (2, 8, 2048),
+                (
+                    *((3 + n, size) for n, size in enumerate((8, *VOLUME[:3], 8, *VOLUME[3:]))),
+                    (11, 2),
+                ),
+                {},
+            ),
+            PLANE_BYTES + 12 * 2048 * 64 * 64,
+            id="max_pool3d",
+        ),
+        pytest.param(
+            "(anonymous namespace)::adaptiveaveragepool<float, float>",
+            ((2048, 1, 1), (*enumerate(VOLUME), *((6 + n, 1) for n in range(8))), {}),
+            PLANE_BYTES + 4 * 2048 * 64 * 64,
+            id="adaptive_avg_pool3d",
+        ),
+        pytest.param(
+            "(anonymous namespace)::adaptivemaxpool<float>",
+            ((2048, 1, 1), (*enumerate(VOLUME), *((6 + n, 1) for n in range(5))), {}),
+            PLANE_BYTES + 12 * 2048 * 64 * 64,
+            id="adaptive_max_pool3d",
+        ),
+        pytest.param(
+            "col2im_batched_kernel<float>",
+            ((131072, 1, 1), ((0, 1 << 20), (2, 9 << 20), (3, 64), (4, 128), (5, 128)), {}),
+            10 * PLANE_BYTES,
+            id="fold",
+        ),
+        pytest.param(
+            "(anonymous namespace)::MultiMarginLoss_forward_kernel<1, float>",
+            ((SIDE, 1, 1), ((4, SIDE), (5, SIDE), (6, 1)), {}),
+            PLANE_BYTES,
+            id="multi_margin_loss",
+        ),
+        pytest.param(
+            "(anonymous namespace)::MultiMarginLoss_backward_kernel<1, float>",
+            ((SIDE, 1, 1), ((5, SIDE), (6, SIDE), (7, 1), (9, 1)), {}),
+            2 * PLANE_BYTES,
+            id="multi_margin_loss's gradient",
+        ),
+        pytest.param(
+            "(anonymous namespace)::multilabel_margin_loss_backward_kernel<float, float>",
+            ((SIDE, 1, 1), ((5, SIDE), (6, SIDE), (7, 1), (8, 1)), {}),
+            3 * PLANE_BYTES,
+            id="multilabel_margin_loss's gradient",
+        ),
+        pytest.param(
             "im2col_kernel<float>",
             ((993, 1, 1), ((0, 1016064), (2, 128), (3, 128), (4, 3), (5, 3)), {}),
             10 * 4 * 1016064,
@@ -123,6 +174,28 @@ def test_time_of_what_is_moved(
     timing = timers["h100"].time(call)
     rate = moved_bytes / timing.duration_ns / load_gpu("h100").bandwidth_bytes_per_ns
     assert 0.5 < rate < 1
+
+
+@pytest.mark.parametrize(
+    ("name", "scalars"),
+    [
+        ("cdist_kernel_cuda_impl", ((4, 8192), (5, 64), (6, 1 << 26), (7, 1 << 19), (9, 1 << 26))),
+        ("pdist_kernel_cuda_impl", ((2, 8192), (3, 64), (7, 1 << 26))),
+    ],
+)
+def test_distances_take_what_their_pairs_take(
+    timers: dict[str, KernelTimer],
+    launch: MakeLaunch,
+    name: str,
+    scalars: tuple[tuple[int, int], ...],
+) -> None:
+    """A grid that goes over them in turn says nothing of how many there are: no less than their
+    arithmetic, three operations an element.
+    """
+    full = f"{_NATIVE}(anonymous namespace)::{name}<float, dists<float>::one>{_NO_ARGUMENTS}"
+    timing = timers["h100"].time(launch(full, (4224, 1, 1), (256, 1, 1), scalars, {}))
+    arithmetic = 3 * 64 * (1 << 26) / load_gpu("h100").peak_flops_per_ns("f32")
+    assert timing.duration_ns > arithmetic
 
 
 def test_sequences_of_unequal_length(timers: dict[str, KernelTimer], launch: MakeLaunch) -> None:

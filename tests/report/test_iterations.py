@@ -12,7 +12,7 @@ from made_runs import COPY, HOST_WAIT, KERNEL, Marker, Span, make_run
 from phantora_py.data import RunData
 from phantora_py.report.iterations import Iterations, find_iterations
 from phantora_py.report.launch_period import find_repetition
-from phantora_py.report.sections.iteration import warnings
+from phantora_py.report.sections.iteration import apart_text, warnings
 from phantora_py.report.summary import summarise
 from sim_server.records import MarkerKind
 
@@ -75,6 +75,38 @@ def test_nothing_to_go_by(tmp_path: Path) -> None:
     """No iterations are made up."""
     found = find(tmp_path, [], [[(KERNEL, 0, 0, 10)]])
     assert (found.detected_by, found.count, found.warmup_ns) == ("none", 0, None)
+
+
+def test_a_rank_that_failed_had_its_host_ahead(tmp_path: Path) -> None:
+    """Iterations that the host passed, and whose work nobody simulated, are none: they would take
+    no time.
+    """
+    work: list[Span] = [
+        (KERNEL, issue_ns, 10 * issue_ns, 10 * issue_ns + 90) for issue_ns in range(5, 40, 10)
+    ]
+    marks = steps(0, *range(10, 100, 10))
+    whole = make_run(tmp_path / "whole.phr", [work], marks)
+    assert find_iterations(whole).durations_ns.tolist() == [100, 100, 100, 0, 0, 0, 0, 0]
+    cut = make_run(tmp_path / "cut.phr", [work], marks, exits={"0": 3})
+    assert find_iterations(cut).durations_ns.tolist() == [100, 100]
+
+
+@pytest.mark.parametrize(
+    ("rollout_ns", "said"), [(900, ": with them the mean is 300 ns"), (110, "below")]
+)
+def test_what_is_set_apart_is_in_a_mean_that_is_said(
+    tmp_path: Path, rollout_ns: int, said: str
+) -> None:
+    """Steps of a policy after each rollout: four of them take much longer than four medians."""
+    work: list[Span] = []
+    marks, now_ns = [], 0
+    for number in range(13):
+        launches, lasts_ns = (9, rollout_ns) if number % 4 == 0 else (1, 100)
+        work += [(KERNEL, now_ns + 1, now_ns + 1, now_ns + lasts_ns)] * launches
+        now_ns += lasts_ns
+        marks.append(now_ns)
+    run = make_run(tmp_path / "a.phr", [work], steps(0, *marks))
+    assert apart_text(summarise(run)["iterations"]).endswith(said)
 
 
 def test_one_step_is_warm_up_alone(tmp_path: Path) -> None:

@@ -128,7 +128,12 @@ def apart_text(iterations: IterationSummary) -> str:
     lasted = shortest if shortest == longest else f"{shortest} to {longest}"
     others = "1 iteration does" if len(apart) == 1 else f"{len(apart)} iterations do"
     kinds = "evaluation, set-up, part of a batch"
-    return f"{others} other work ({kinds}), {lasted}; not in the figures below"
+    text = f"{others} other work ({kinds}), {lasted}; not in the figures below"
+    mean_ns = np.mean([*iterations["per_iteration_ns"], *(one["duration_ns"] for one in apart)])
+    median_ns = iterations["median_ns"]
+    if median_ns and abs(mean_ns / median_ns - 1) > DISAGREEMENT:
+        text += f": with them the mean is {duration_text(int(mean_ns))}"
+    return text
 
 
 def clock_warning(iterations: IterationSummary) -> str | None:
