@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+from .checked_values import CheckedValues
 from .decided_results import DecidedResults
 from .expert_load import ExpertLoad, borders
 from .finite_values import FiniteValues
@@ -45,6 +46,7 @@ class SpecialOperations:
             "_cummin_helper": self._running_extreme,
             "linalg_eig": self._eigen,
             "_linalg_eigvals": self._eigen,
+            **CheckedValues(self._torch, self._values).kernels(),
             **DecidedResults(self._torch, self._values).kernels(),
             **FiniteValues(self._torch, self._values).kernels(),
         }

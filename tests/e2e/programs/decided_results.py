@@ -39,6 +39,19 @@ def tell_of_operations() -> None:
         "others": torch.tensor([1.0, math.inf, math.nan, -math.inf], device="cuda").isfinite(),
     }.items():
         print(f"{name}: {result.tolist()}")
+    partly = nobody_knows(torch.bool)
+    partly[2] = False
+    for name, result in {
+        "all": (unknown >= 0).all(),
+        "close": torch.isclose(unknown, unknown + 1).all(),
+        "equal": torch.allclose(unknown, unknown + 1),
+        "any": (unknown < 0).any(),
+        "all of what is known": partly.all(),
+        "none": torch.tensor([True, False], device="cuda").all(),
+        "each row": nobody_knows(torch.bool).view(2, 2).all(1).all(),
+        "numbers that are set": nobody_knows(torch.float32).all(),
+    }.items():
+        print(f"{name}: {bool(result)}")
     # These are not decided: flags are ones among numbers, and not all bits of them.
     for left in (nobody_knows(torch.int64) | yes, nobody_knows(torch.bool) & yes):
         print(f"open: {left.tolist()}")

@@ -1,0 +1,64 @@
+"""A check that is made of all elements holds, where nobody knows them: `(x >= 0).all()`.
+
+It would otherwise read as zero, so that `assert` ended the program. `any` reads as zero as well,
+which says the same of the opposite (docs/decisions/small-operations.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from .operators import Kernel
+from .tensor_values import TensorValues, UnknownValueError
+
+if TYPE_CHECKING:
+    from .special_operations import Make
+
+
+class CheckedValues:
+    """The kernels of one process."""
+
+    def __init__(self, torch: ModuleType, values: TensorValues) -> None:
+        self._torch = torch
+        self._values = values
+
+    def kernels(self) -> dict[str, Make]:
+        """By operator. Along one dimension flags select elements: those stay unknown."""
+        return {"all": self._all}
+
+    def _all(self, make: Callable[[Kernel], Kernel], usual: Kernel) -> Kernel:
+        by_values = make(usual)
+
+        def all_of(keys: Any, tensor: Any) -> Any:
+            result = by_values(keys, tensor)
+            if tensor.dtype is self._torch.bool and self._is_unknown(result):
+                told = self._holds_of_known(tensor)
+                with self._values.own_code():
+                    self._values.write(result, self._torch.tensor(told, device="cpu"))
+                if told:
+                    self._values.note_made_up(result.nbytes)
+            return result
+
+        return all_of
+
+    def _is_unknown(self, result: Any) -> bool:
+        """Whether nobody knows it, and it is a place to write what is assumed."""
+        if self._torch.cuda.is_current_stream_capturing() or not self._values.is_plain(result):
+            return False
+        try:
+            with self._values.own_code():
+                self._values.read(result)
+        except UnknownValueError:
+            return True
+        return False
+
+    def _holds_of_known(self, flags: Any) -> bool:
+        """One flag that is known and not set decides."""
+        if not self._values.is_plain(flags) or not self._values.may_be_known(flags):
+            return True
+        with self._values.own_code():
+            known = self._torch.ones(flags.shape, dtype=flags.dtype, device="cpu")
+            self._values.read_known(flags, known)
+            return bool(known.all())
