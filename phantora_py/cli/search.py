@@ -19,7 +19,7 @@ from phantora_py.compare.fastest import fastest_text
 from phantora_py.compare.figures import collective_text, kernel_text, signed_text
 from phantora_py.compare.json_types import Changes
 from phantora_py.sweep.engines import ENGINES
-from phantora_py.sweep.plan import Configuration
+from phantora_py.sweep.plan import Configuration, option_words
 from phantora_py.sweep.results import Result, Results
 from phantora_py.sweep.runner import run_all
 from phantora_py.text.units import duration_text, size_text
@@ -105,13 +105,15 @@ def lines(found: Search) -> Iterator[str]:
         yield _candidate(one, width)
     for lost in found["did_not_run"]:
         yield f"  not: {lost['name']}: {lost['why']}"
+    if others := found["configurations"] - len(found["ranking"]) - len(found["did_not_run"]):
+        yield f"  {others} others were not run, or with cheap values only; the next may be of these"
     if found["fastest"]:
         is_best = found["fastest"]["name"] == found["ranking"][0]["name"]
         yield ("" if is_best else "By time alone: ") + fastest_text(found["fastest"])
     if found["why"] is not None:
         yield from _why(found["why"], *found["ranking"][:2])
     variables = "".join(f"{name}={value} " for name, value in found["environment"].items())
-    chosen = " ".join(f"--{name}={value}" for name, value in found["run_options"].items())
+    chosen = shlex.join(option_words(found["run_options"]))
     yield f"Run it: {variables}phantora run {chosen} -- {shlex.join(found['command'])}"
 
 

@@ -23,7 +23,7 @@ from phantora_py import __version__
 from phantora_py.data import RunData
 from phantora_py.launch.module import module_command
 from phantora_py.machine.process_tree import cpu_s
-from phantora_py.sweep.plan import RUN_FLAGS, Configuration
+from phantora_py.sweep.plan import Configuration, option_words
 from phantora_py.sweep.results import Result, Results
 from sim_server.errors import UsageError
 from sim_server.files.output_file import write_file
@@ -51,11 +51,7 @@ def make_task(configuration: Configuration, key: str, inputs: Mapping[str, Any])
     if configuration.resimulates:
         arguments = ["resimulate", *configuration.command[2:]]
     else:
-        options = [
-            f"--{name}" if name in RUN_FLAGS else f"--{name}={value}"
-            for name, value in configuration.run.items()
-            if name not in RUN_FLAGS or value == "true"
-        ]
+        options = option_words(configuration.run)
         arguments = ["run", *options, "--", *configuration.command]
     environment = dict(configuration.environment)
     return Task(configuration.name, key, configuration.ranks, arguments, environment, inputs)

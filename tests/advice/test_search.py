@@ -268,6 +268,17 @@ def test_a_fold_that_leaves_no_rank_out(tmp_path: Path) -> None:
     assert whole == {"ranks": "4"}
 
 
+def test_the_command_to_run_has_flags_without_values(tmp_path: Path) -> None:
+    """As `phantora run` takes them; and it says that not all were run."""
+    found = search(space_of(tmp_path), Folded(tmp_path))
+    found["run_options"] = {"ranks": "8", "until-steady": "true", "modules": "false"}
+    *_, last = lines(found)
+    assert last.startswith("Run it: phantora run --ranks=8 --until-steady -- python")
+    left = found["configurations"] - len(found["ranking"]) - len(found["did_not_run"])
+    assert left > 0
+    assert any(f"{left} others were not run" in line for line in lines(found))
+
+
 def test_cost_and_rate(tmp_path: Path) -> None:
     """In their own units: money, and more is better."""
     found = search(space_of(tmp_path, "cost of 1e6 samples", "price = 2"), Machine(tmp_path))
