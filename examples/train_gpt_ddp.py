@@ -19,7 +19,9 @@ from torch.utils.data import DataLoader, DistributedSampler
 
 def main() -> None:
     """Train for the given number of steps and print the throughput."""
-    options = argument_parser(__doc__).parse_args()
+    parser = argument_parser(__doc__)
+    parser.add_argument("--bucket", type=float, default=25, help="gradients of a bucket, in MiB")
+    options = parser.parse_args()
     config = gpt_config(options)
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
@@ -27,7 +29,9 @@ def main() -> None:
     rank, ranks = dist.get_rank(), dist.get_world_size()
 
     torch.manual_seed(0)
-    model = DistributedDataParallel(Gpt(config).to(device), device_ids=[device.index])
+    model = DistributedDataParallel(
+        Gpt(config).to(device), device_ids=[device.index], bucket_cap_mb=options.bucket
+    )
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, fused=True)
 
     dataset = RandomTokens(config, options.steps * options.accumulate * options.batch * ranks)

@@ -61,12 +61,16 @@ class Stage(TypedDict):
     runs: int
     wall_s: float
     """Of its runs together, also of those that were there before."""
+    cpu_s: float | None
+    """Likewise the processors' time; null where results are older than its record."""
 
 
 class Candidate(TypedDict):
-    """A configuration that was run in full."""
+    """A configuration that was run in full, or whose cheap run is as good."""
 
     name: str
+    in_full: bool
+    """False: full runs of others have taken what their cheap runs told."""
     value: float
     """In the units of the objective."""
     cheap_value: float | None

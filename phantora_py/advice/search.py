@@ -1,21 +1,23 @@
-"""The best configuration of a space, without running all of it in full.
+"""The best configuration of a space, without running all of it.
 
-Successive halving (Jamieson and Talwalkar, 2016): every configuration runs with cheap values, the
-best third with less cheap ones, and those that are left in full, in the order that the last cheap
-run gives, until what is left cannot be better than the best any more. Two cheap runs that differ in
-one number, as that of layers, say what the full run will take. What does not fit with few layers
-does not fit with all of them. The runs are those of a sweep, with its results.
+Some configurations run with cheap values; what these say of the others (`surrogate.py`) decides
+which runs next, until no other one is expected to be better. With several tables of cheap values
+the best third goes on to the next (successive halving: Jamieson and Talwalkar, 2016). Then they run
+in full, in the order that cheap runs give, until what is left cannot be better than the best. Two
+cheap runs that differ in one number, as that of layers, say what the full run will take. What does
+not fit with few layers does not fit with all of them. The runs are those of a sweep.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from phantora_py.advice.json_types import Candidate, Search, Stage
 from phantora_py.advice.space import Space
+from phantora_py.advice.surrogate import Surrogate
 from phantora_py.advice.trend import predicted
 from phantora_py.compare.comparison import Configuration as Read
 from phantora_py.compare.comparison import compare, read_configuration
@@ -31,9 +33,16 @@ SCHEMA = 1
 _KEPT = 3
 """One in so many goes on to the next stage, as in Hyperband's paper; no fewer than `_LEAST`."""
 _LEAST = 3
+# Of how many something has to be seen before it foretells any other.
+_FEWEST = 2
 # By how much at least a cheap run may rank a configuration too low, however alike the ratios of
 # full to cheap runs have been (assumed).
 _DOUBT = 0.02
+# Full runs have taken what cheap ones told if they differ by no more than this part (assumed).
+_SAME = 0.001
+# Nothing else is tried if it is expected to improve by less than this part (assumed: less than
+# what any model is right by).
+_NOTHING = 0.001
 
 Run = Callable[[Sequence[Configuration]], list[Result]]
 
@@ -45,9 +54,15 @@ class _State:
     space: Space
     run: Run
     tell: Callable[[str], None]
+    jobs: int = 1
     cheap: dict[int, float] = field(default_factory=dict)
     full: dict[int, float] = field(default_factory=dict)
+    as_full: dict[int, float] = field(default_factory=dict)
+    """Of the cheap ones, if they have been found to take what full ones do."""
     results: dict[int, Result] = field(default_factory=dict)
+    """Of those that finished, the last."""
+    peaks: dict[int, float] = field(default_factory=dict)
+    """Of the memory that there is, of the same."""
     why_not: dict[int, str] = field(default_factory=dict)
     spent: dict[str, float] = field(default_factory=lambda: {"runs": 0, "seconds": 0.0})
     stages: list[Stage] = field(default_factory=list)
@@ -62,22 +77,32 @@ class _State:
     def carry_out(
         self, name: str, numbers: Sequence[int], make: Callable[[int], Configuration]
     ) -> dict[int, float]:
-        """Runs them as far as the budget goes; the losses of those that finished."""
-        before = dict(self.spent)
+        """Runs them, `jobs` at a time, as far as the budget goes; the losses of those that
+        finished.
+        """
         losses: dict[int, float] = {}
-        for number in numbers:
-            if not self.space.budget.is_left(self.spent):
-                break
-            configuration = make(number)
-            (result,) = self.run([configuration])
-            self.spent["runs"] += 1
-            self.spent["seconds"] += result.wall_s
-            self._judge(number, configuration, result, losses)
-        count = int(self.spent["runs"] - before["runs"])
-        wall_s = self.spent["seconds"] - before["seconds"]
-        if count:
-            self.stages.append({"name": name, "runs": count, "wall_s": wall_s})
+        waiting = list(numbers)
+        while waiting and self.space.budget.is_left(self.spent):
+            size = int(min(self.jobs, self.space.budget.runs - self.spent["runs"]))
+            batch, waiting = waiting[: max(1, size)], waiting[max(1, size) :]
+            plan = [make(number) for number in batch]
+            for number, configuration, result in zip(batch, plan, self.run(plan), strict=True):
+                self.spent["runs"] += 1
+                self.spent["seconds"] += result.wall_s
+                self._add(name, result)
+                self._judge(number, configuration, result, losses)
         return losses
+
+    def _add(self, name: str, result: Result) -> None:
+        """To what its stage has cost."""
+        stage = next((one for one in self.stages if one["name"] == name), None)
+        if stage is None:
+            stage = {"name": name, "runs": 0, "wall_s": 0.0, "cpu_s": 0.0}
+            self.stages.append(stage)
+        stage["runs"] += 1
+        stage["wall_s"] += result.wall_s
+        known = stage["cpu_s"] is not None and result.cpu_s is not None
+        stage["cpu_s"] = stage["cpu_s"] + result.cpu_s if known else None  # type: ignore[operator]
 
     def _judge(
         self, number: int, configuration: Configuration, result: Result, losses: dict[int, float]
@@ -99,6 +124,8 @@ class _State:
             return
         losses[number] = self.space.objective.loss(figures, self.space.prices)
         self.results[number] = result
+        if figures["peak_memory_bytes"]:
+            self.peaks[number] = figures["peak_memory_bytes"] / figures["capacity_bytes"]
         value = self.space.objective.value(losses[number])
         self.tell(f"{configuration.name}   {value:.4g}   ({when})")
 
@@ -115,27 +142,20 @@ def _read(space: Space, configuration: Configuration, result: Result) -> Read:
     return read_configuration(result.data, configuration.name, work)
 
 
-def search(space: Space, run: Run, tell: Callable[[str], None] = lambda _: None) -> Search:
-    """Searches. `tell` is told how each run ended.
+def search(
+    space: Space, run: Run, tell: Callable[[str], None] = lambda _: None, jobs: int = 1
+) -> Search:
+    """Searches. `run` is given up to `jobs` at a time; `tell` is told how each run ended.
 
     Raises: RankFailed if none finished in full; UsageError if a run is refused.
     """
-    state = _State(space, run, tell)
-    left = list(range(len(space.configurations)))
-    before: dict[int, float] = {}
-    for rung in range(len(space.cheap)):
-        losses = state.carry_out(
-            f"cheap {rung + 1}",
-            left,
-            functools.partial(_cheaper, space, rung),
-        )
-        state.cheap |= losses
-        if rung:
-            state.foretell(rung, before, losses)
-        before = losses
-        left = sorted(losses, key=state.cheap.__getitem__)
-        left = left[: max(_LEAST, math.ceil(len(left) / _KEPT))]
-    ended = _in_full(state, left)
+    state = _State(space, run, tell, jobs)
+    surrogate = Surrogate([one.values for one in space.configurations])
+    if space.cheap:
+        ended = _by_cheap_runs(state, surrogate)
+    else:
+        state.full = _explore(state, surrogate, "full", space.configurations.__getitem__)
+        ended = _spent(state) or "no other candidate is expected to be better"
     if not state.full:
         raise RankFailed(
             "No configuration finished in full.",
@@ -144,36 +164,135 @@ def search(space: Space, run: Run, tell: Callable[[str], None] = lambda _: None)
     return _result(state, ended)
 
 
+def _spent(state: _State) -> str:
+    left = len(state.space.configurations) - len(state.full) - len(state.why_not)
+    if not left or state.space.budget.is_left(state.spent):
+        return ""
+    return f"the budget is spent; {left} candidates were not run in full"
+
+
+def _explore(
+    state: _State, surrogate: Surrogate, name: str, make: Callable[[int], Configuration]
+) -> dict[int, float]:
+    """Runs those that may improve most, until none is expected to; the losses."""
+    losses: dict[int, float] = {}
+    tried: list[int] = []
+    while state.space.budget.is_left(state.spent):
+        batch = _next(state, surrogate, losses, tried)
+        if not batch:
+            break
+        tried += batch
+        losses |= state.carry_out(name, batch, make)
+    return losses
+
+
+def _next(
+    state: _State, surrogate: Surrogate, losses: Mapping[int, float], tried: Sequence[int]
+) -> list[int]:
+    """As many as run at a time. Those before count as having taken what is foretold of them. The
+    first few, two more than values differ, are those that most is learned from.
+    """
+    batch: list[int] = []
+    taken = dict(losses)
+    too_much = [number for number in tried if number not in losses]
+    while len(batch) < state.jobs:
+        known = [*tried, *batch]
+        left = [one for one in range(len(state.space.configurations)) if one not in known]
+        learns = len(known) < surrogate.differing + 2 or len(losses) < _FEWEST
+        gain = surrogate.unknown(known) if learns else surrogate.improvement(taken)
+        gain = gain * surrogate.fitting(state.peaks, too_much)
+        number = max(left, key=gain.__getitem__, default=None)
+        if number is None or not (learns or gain[number] >= _NOTHING):
+            break
+        batch.append(number)
+        if losses:
+            taken[number] = math.exp(surrogate.predict(losses)[0][number])
+    return batch
+
+
+def _by_cheap_runs(state: _State, surrogate: Surrogate) -> str:
+    """Why it ended."""
+    make = functools.partial(_cheaper, state.space, 0)
+    losses = _explore(state, surrogate, "cheap 1", make)
+    state.cheap |= losses
+    if len(state.space.cheap) == 1:
+        best = sorted(losses, key=losses.__getitem__)[: state.jobs]
+        state.full |= state.carry_out("full", best, state.space.configurations.__getitem__)
+        if state.full and _cheap_are_full(state):
+            state.as_full = losses
+            left = [one for one in losses if one not in best]
+            return _in_full(state, sorted(left, key=state.cheap.__getitem__))
+    left = _best_third(state, surrogate, losses)
+    more = state.carry_out("cheap 1", [one for one in left if one not in losses], make)
+    state.cheap |= more
+    before = losses | more
+    left = [one for one in left if one in before]
+    for rung in range(1, len(state.space.cheap)):
+        make = functools.partial(_cheaper, state.space, rung)
+        losses = state.carry_out(f"cheap {rung + 1}", left, make)
+        state.cheap |= losses
+        state.foretell(rung, before, losses)
+        before = losses
+        left = sorted(losses, key=state.cheap.__getitem__)
+        left = left[: max(_LEAST, math.ceil(len(left) / _KEPT))]
+    left = [one for one in left if one not in state.full and one not in state.why_not]
+    return _in_full(state, sorted(left, key=state.cheap.__getitem__))
+
+
+def _best_third(state: _State, surrogate: Surrogate, losses: Mapping[int, float]) -> list[int]:
+    """Of all that did not fail, by what has been run or is foretold."""
+    if not losses:
+        return []
+    foretold = surrogate.predict(losses)[0]
+    left = [one for one in range(len(foretold)) if one not in state.why_not]
+    left.sort(key=foretold.__getitem__)
+    return left[: max(_LEAST, math.ceil(len(left) / _KEPT))]
+
+
+def _ratios(state: _State) -> list[float]:
+    return [state.full[one] / state.cheap[one] for one in state.full if one in state.cheap]
+
+
+def _cheap_are_full(state: _State) -> bool:
+    """Whether full runs have taken just what cheap ones told, as folded ones do."""
+    return all(abs(one - 1) <= _SAME for one in _ratios(state))
+
+
 def _in_full(state: _State, left: Sequence[int]) -> str:
     """In order, until nothing that is left can be better; why it ended."""
     waiting = list(left)
     while waiting:
-        number = waiting[0]
-        if state.full and state.cheap and not _may_win(state, number):
+        if state.full and not _may_win(state, waiting[0]):
             return "no other candidate can be better, as far as cheap runs tell"
         if not state.space.budget.is_left(state.spent):
             return f"the budget is spent; {len(waiting)} candidates were not run in full"
-        state.full |= state.carry_out(
-            "full", [waiting.pop(0)], lambda one: state.space.configurations[one]
-        )
+        batch, waiting = waiting[: state.jobs], waiting[state.jobs :]
+        state.full |= state.carry_out("full", batch, state.space.configurations.__getitem__)
     return "all candidates were run in full"
 
 
 def _may_win(state: _State, number: int) -> bool:
     """Whether a full run may be better than the best so far, by its cheap run and by how far the
     two have differed: below the least ratio of those that ran in full by as much as these spread.
+    Where cheap runs are as good as full ones, 1 is one of the ratios.
     """
-    ratios = [state.full[one] / state.cheap[one] for one in state.full if one in state.cheap]
-    if len(ratios) < 2:
+    ratios = _ratios(state)
+    if _cheap_are_full(state):
+        low, high = min(*ratios, 1.0), max(*ratios, 1.0)
+        doubt = 0.0
+    elif len(ratios) < 2:
         return True
-    low, high = min(ratios), max(ratios)
-    least = min(low - (high - low), (1 - _DOUBT) * low)
+    else:
+        low, high = min(ratios), max(ratios)
+        doubt = _DOUBT
+    least = min(low - (high - low), (1 - doubt) * low)
     return state.cheap[number] * least < min(state.full.values())
 
 
 def _result(state: _State, ended: str) -> Search:
     space = state.space
-    order = sorted(state.full, key=state.full.__getitem__)
+    losses = state.as_full | state.full
+    order = sorted(losses, key=losses.__getitem__)
     read = [_read(space, space.configurations[number], state.results[number]) for number in order]
     runs = compare(read, space.prices)["runs"]
     marks = front([costs_of(one) for one in runs])
@@ -185,10 +304,10 @@ def _result(state: _State, ended: str) -> Search:
         "objective": space.objective.text,
         "configurations": len(space.configurations),
         "left_out": space.left_out,
-        "stages": _joined(state.stages),
+        "stages": state.stages,
         "ended": ended,
         "ranking": [
-            _candidate(state, number, run, mark)
+            _candidate(state, number, losses[number], run, mark)
             for number, run, mark in zip(order, runs, marks, strict=True)
         ],
         "did_not_run": [
@@ -203,24 +322,15 @@ def _result(state: _State, ended: str) -> Search:
     }
 
 
-def _candidate(state: _State, number: int, run: ComparedRun, mark: bool) -> Candidate:
+def _candidate(state: _State, number: int, loss: float, run: ComparedRun, mark: bool) -> Candidate:
     objective = state.space.objective
     cheap = state.cheap.get(number)
     return {
         "name": state.space.configurations[number].name,
-        "value": objective.value(state.full[number]),
+        "in_full": number in state.full,
+        "value": objective.value(loss),
         "cheap_value": None if cheap is None else objective.value(cheap),
         "pareto": mark,
         "file": str(state.results[number].data),
         "figures": run,
     }
-
-
-def _joined(stages: Sequence[Stage]) -> list[Stage]:
-    """Runs in full are carried out one by one."""
-    by_name: dict[str, Stage] = {}
-    for one in stages:
-        total = by_name.setdefault(one["name"], {"name": one["name"], "runs": 0, "wall_s": 0.0})
-        total["runs"] += one["runs"]
-        total["wall_s"] += one["wall_s"]
-    return list(by_name.values())

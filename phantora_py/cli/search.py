@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from phantora_py.advice.json_types import Candidate, Search
+from phantora_py.advice.json_types import Candidate, Search, Stage
 from phantora_py.advice.search import search
 from phantora_py.advice.space import read_space
 from phantora_py.cli.messages import error_console
@@ -19,7 +19,7 @@ from phantora_py.compare.fastest import fastest_text
 from phantora_py.compare.figures import collective_text, kernel_text, signed_text
 from phantora_py.compare.json_types import Changes
 from phantora_py.sweep.engines import ENGINES
-from phantora_py.sweep.plan import Configuration
+from phantora_py.sweep.plan import Configuration, option_words
 from phantora_py.sweep.results import Result, Results
 from phantora_py.sweep.runner import run_all
 from phantora_py.text.units import duration_text, size_text
@@ -28,6 +28,7 @@ from sim_server.errors import UsageError
 
 # Reasons that are shown; the JSON has all (assumed to be enough to look at).
 _MOST_REASONS = 3
+_JOBS = 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,6 +52,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--engine", choices=list(ENGINES), default="local", help="where to run, as for a sweep"
     )
     parser.add_argument(
+        "--jobs",
+        type=int,
+        default=_JOBS,
+        metavar="N",
+        help=f"how many are chosen and run at a time; default: {_JOBS}. What is chosen at a time "
+        "does not know of each other, so that more of them run",
+    )
+    parser.add_argument(
         "--json", action="store_true", help="print the result as JSON (docs/json.md)"
     )
     parser.add_argument("--quiet", action="store_true", help="print errors only")
@@ -60,17 +69,21 @@ def run(options: argparse.Namespace) -> int:
     """Searches and tells. Raises: UsageError before anything is run."""
     if not options.command:
         raise UsageError("There is no command. It follows a '--', with {placeholders} in it.")
+    if options.jobs < 1:
+        raise UsageError(f"--jobs {options.jobs} runs nothing; write 1 or more.")
     space = read_space(options.file, options.command)
     results = Results(options.output or Path(f"{options.file.stem}.sweep"))
     speaks = not (options.quiet or options.json)
-    engine = ENGINES[options.engine](results, 1)
+    engine = ENGINES[options.engine](results, options.jobs)
 
     def run_them(plan: Sequence[Configuration]) -> list[Result]:
         return run_all(plan, results, engine, retry=False, tell=lambda *_: None)
 
-    found = search(
-        space, run_them, lambda text: error_console().print(Text(text)) if speaks else None
-    )
+    def tell(text: str) -> None:
+        if speaks:
+            error_console().print(Text(text))
+
+    found = search(space, run_them, tell, options.jobs)
     if options.json:
         print(json.dumps(found, indent=1, default=str), flush=True)
     elif not options.quiet:
@@ -84,24 +97,30 @@ def lines(found: Search) -> Iterator[str]:
     if found["left_out"]:
         kept += f", {found['left_out']} more do not keep to the constraints"
     yield f"Objective: {found['objective']}   {kept}"
-    runs = "   ".join(
-        f"{one['name']}: {one['runs']} runs, {one['wall_s']:.0f} s" for one in found["stages"]
-    )
+    runs = "   ".join(f"{one['name']}: {one['runs']} runs, {_cost(one)}" for one in found["stages"])
     yield f"  {runs}   ended: {found['ended']}"
-    yield "Run in full, the best first (* no other is better in time, peak memory and GPUs)"
+    yield "The best first (* no other is better in time, peak memory and GPUs)"
     width = max(len(one["name"]) for one in found["ranking"])
     for one in found["ranking"]:
         yield _candidate(one, width)
     for lost in found["did_not_run"]:
         yield f"  not: {lost['name']}: {lost['why']}"
+    if others := found["configurations"] - len(found["ranking"]) - len(found["did_not_run"]):
+        yield f"  {others} others were not run, or with cheap values only; the next may be of these"
     if found["fastest"]:
         is_best = found["fastest"]["name"] == found["ranking"][0]["name"]
         yield ("" if is_best else "By time alone: ") + fastest_text(found["fastest"])
     if found["why"] is not None:
         yield from _why(found["why"], *found["ranking"][:2])
     variables = "".join(f"{name}={value} " for name, value in found["environment"].items())
-    chosen = " ".join(f"--{name}={value}" for name, value in found["run_options"].items())
+    chosen = shlex.join(option_words(found["run_options"]))
     yield f"Run it: {variables}phantora run {chosen} -- {shlex.join(found['command'])}"
+
+
+def _cost(stage: Stage) -> str:
+    if stage["cpu_s"] is None:
+        return f"{stage['wall_s']:.0f} s"
+    return f"{stage['wall_s']:.0f} s ({stage['cpu_s']:.0f} s of processors)"
 
 
 def _candidate(one: Candidate, width: int) -> str:
@@ -111,6 +130,8 @@ def _candidate(one: Candidate, width: int) -> str:
         parts.append(f"iteration {duration_text(figures['iteration']['median_ns'])}")
     if figures["peak_memory_bytes"] is not None:
         parts.append(f"peak {size_text(figures['peak_memory_bytes'])}")
+    if not one["in_full"]:
+        parts.append("(by its cheap run)")
     return "   ".join(parts)
 
 

@@ -78,6 +78,15 @@ class Configuration:
         return _fill(text, self.values, f"{where} of configuration '{self.name}'")
 
 
+def option_words(run: Mapping[str, str]) -> list[str]:
+    """Options of `phantora run` as words of its command line."""
+    return [
+        f"--{name}" if name in RUN_FLAGS else f"--{name}={value}"
+        for name, value in run.items()
+        if name not in RUN_FLAGS or value == "true"
+    ]
+
+
 def read_plan(path: Path, command: Sequence[str]) -> list[Configuration]:
     """The configurations, in the order of the file. Raises: UsageError."""
     return plan_of(read_toml(path, "sweep"), path, command)

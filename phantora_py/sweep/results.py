@@ -31,7 +31,9 @@ _LASTING = (0, 3, 4, 5)
 
 @dataclass(frozen=True)
 class Result:
-    """How a configuration ended. `data`: its data file, None if there is none."""
+    """How a configuration ended. `data`: its data file, None if there is none. `cpu_s`: the
+    processors' time that it took, None where that is not known.
+    """
 
     name: str
     exit_code: int
@@ -40,6 +42,7 @@ class Result:
     wall_s: float
     data: Path | None
     cached: bool = False
+    cpu_s: float | None = None
 
 
 def inputs_of(configuration: Configuration) -> dict[str, Any]:
@@ -140,6 +143,7 @@ class Results:
             out_of_memory=record["out_of_memory"],
             wall_s=record["wall_s"],
             data=self.data(key) if record["data"] else None,
+            cpu_s=record.get("cpu_s"),
         )
 
     def forget(self, key: str) -> None:

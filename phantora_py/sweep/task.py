@@ -15,14 +15,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
 from phantora_py import __version__
 from phantora_py.data import RunData
 from phantora_py.launch.module import module_command
-from phantora_py.sweep.plan import RUN_FLAGS, Configuration
+from phantora_py.machine.process_tree import cpu_s
+from phantora_py.sweep.plan import Configuration, option_words
 from phantora_py.sweep.results import Result, Results
 from sim_server.errors import UsageError
 from sim_server.files.output_file import write_file
@@ -50,11 +51,7 @@ def make_task(configuration: Configuration, key: str, inputs: Mapping[str, Any])
     if configuration.resimulates:
         arguments = ["resimulate", *configuration.command[2:]]
     else:
-        options = [
-            f"--{name}" if name in RUN_FLAGS else f"--{name}={value}"
-            for name, value in configuration.run.items()
-            if name not in RUN_FLAGS or value == "true"
-        ]
+        options = option_words(configuration.run)
         arguments = ["run", *options, "--", *configuration.command]
     environment = dict(configuration.environment)
     return Task(configuration.name, key, configuration.ranks, arguments, environment, inputs)
@@ -79,12 +76,14 @@ def carry_out(task: Task, results: Results, started: Started = lambda _: None) -
         )
         try:
             started(process)
+            used_s = _used_s(process)
             exit_code = process.wait()
         except BaseException:
             process.terminate()
             process.wait()
             raise
     result = _result(task.name, exit_code, time.monotonic() - start_s, data, log)
+    result = replace(result, cpu_s=used_s)
     results.keep(task.key, task.inputs, result)
     return result
 
@@ -136,6 +135,15 @@ def failed(task: Task, message: str, exit_code: int) -> Result:
 
 def _stop(*_: object) -> NoReturn:
     sys.exit(128 + signal.SIGTERM)
+
+
+def _used_s(process: subprocess.Popen[bytes]) -> float | None:
+    """Waits until it has ended; the processors' time of it and of all that it has waited for."""
+    try:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    except ChildProcessError:  # who stopped it has waited for it
+        return None
+    return cpu_s(process.pid)
 
 
 def _result(name: str, exit_code: int, wall_s: float, data: Path, log: Path) -> Result:

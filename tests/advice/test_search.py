@@ -7,6 +7,7 @@ import random
 import re
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +77,7 @@ class Machine:
     def _run(self, one: Configuration) -> Result:
         self.names.append(one.name)
         is_full = int(one.values["layers"]) == 32
-        if is_full and int(one.values["batch"]) * 3 > 24 * int(one.values["tp"]):
+        if is_full and not fits(one):
             return Result(one.name, 4, "CUDA out of memory", True, 10.0, None)
         path = write_run(
             self.directory / f"{len(self.names)}.phr",
@@ -87,26 +88,34 @@ class Machine:
         return Result(one.name, 0, "", False, 10.0 if is_full else 1.0, path)
 
 
+def fits(one: Configuration) -> bool:
+    """Whether a full run of this does."""
+    return int(one.values["batch"]) * 3 <= 24 * int(one.values["tp"])
+
+
 def best_of(space: Any, machine: Machine) -> Configuration:
     """What an exhaustive sweep finds."""
-    fits = [one for one in space.configurations if one.values["batch"] * 3 <= 24 * one.values["tp"]]
     best: Configuration = min(
-        fits, key=lambda one: machine.time_ns(one.values) / one.values["batch"]
+        filter(fits, space.configurations),
+        key=lambda one: machine.time_ns(one.values) / one.values["batch"],
     )
     return best
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_choice_is_that_of_the_exhaustive_sweep(tmp_path: Path, seed: int) -> None:
-    """For a third of its runs at most; what does not fit is no choice."""
+    """For a third of its runs at most, and one that shows that cheap runs are not full ones; what
+    does not fit is no choice.
+    """
     space, machine = space_of(tmp_path), Machine(tmp_path, seed)
     found = search(space, machine)
     check_conforms(found, "search")
     best = best_of(space, machine)
     assert found["ranking"][0]["name"] == best.name
     assert found["ranking"][0]["pareto"]
-    _, in_full = found["stages"]
-    assert in_full["runs"] <= len(space.configurations) / 3
+    cheap, in_full = found["stages"]
+    assert in_full["runs"] <= len(space.configurations) / 3 + 1
+    assert cheap["runs"] < len(space.configurations)
     assert found["left_out"] == 24 - len(space.configurations) > 0
     assert shlex.join(found["command"]) == shlex.join(best.command)
     told = "\n".join(lines(found))
@@ -156,11 +165,81 @@ def test_cheap_runs_without_a_line(tmp_path: Path, cheap: str) -> None:
     assert first["cheap_value"] < 0.5 * first["value"]
 
 
+class Folded(Machine):
+    """Runs of which cheap ones take what full ones take, as those of fewer ranks do, and fit as
+    they do. Keeps how many were asked for at a time.
+    """
+
+    def __init__(self, directory: Path, seed: int = 0) -> None:
+        super().__init__(directory, seed)
+        self.batches: list[int] = []
+
+    def time_ns(self, values: Any) -> int:
+        """Likewise, but for the layers."""
+        return super().time_ns({**values, "layers": 32})
+
+    def __call__(self, plan: Sequence[Configuration]) -> list[Result]:
+        self.batches.append(len(plan))
+        return super().__call__(plan)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_one_full_run_shows_that_cheap_ones_are_as_good(tmp_path: Path, seed: int) -> None:
+    """And then no other is run in full, of half of the space at most."""
+    space, machine = space_of(tmp_path), Folded(tmp_path, seed)
+    space = replace(space, configurations=[one for one in space.configurations if fits(one)])
+    found = search(space, machine)
+    assert found["ranking"][0]["name"] == best_of(space, machine).name
+    cheap, in_full = found["stages"]
+    assert in_full["runs"] == 1
+    assert cheap["runs"] <= len(space.configurations) / 2
+    assert [one["in_full"] for one in found["ranking"]] == [True] + [False] * (cheap["runs"] - 1)
+    assert sum("(by its cheap run)" in line for line in lines(found)) == cheap["runs"] - 1
+    assert found["fastest"] is not None
+    assert found["fastest"]["next"] == found["ranking"][1]["name"]
+
+
+def test_several_runs_at_a_time(tmp_path: Path) -> None:
+    """As many as are asked for, and the choice is the same."""
+    space, machine = space_of(tmp_path), Folded(tmp_path)
+    space = replace(space, configurations=[one for one in space.configurations if fits(one)])
+    found = search(space, machine, jobs=4)
+    assert found["ranking"][0]["name"] == best_of(space, machine).name
+    assert max(machine.batches) == machine.batches[0] == 4
+    assert len(set(machine.names)) == len(machine.names)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_space_without_cheap_values(tmp_path: Path, seed: int) -> None:
+    """Not all of it runs."""
+    machine = Machine(tmp_path, seed)
+    space = replace(space_of(tmp_path), cheap=[])
+    found = search(space, machine)
+    assert found["ranking"][0]["name"] == best_of(space, machine).name
+    (in_full,) = found["stages"]
+    assert in_full["runs"] < len(space.configurations)
+    assert found["ended"] == "no other candidate is expected to be better"
+
+
+def test_what_runs_have_cost(tmp_path: Path) -> None:
+    """The processors' time of each stage; null where a result lacks it."""
+    machine = Folded(tmp_path)
+
+    def run(plan: Sequence[Configuration]) -> list[Result]:
+        return [replace(one, cpu_s=2.0) for one in machine(plan)]
+
+    found = search(space_of(tmp_path), run)
+    assert [one["cpu_s"] for one in found["stages"]] == [2.0 * s["runs"] for s in found["stages"]]
+    assert any(f"{found['stages'][0]['cpu_s']:.0f} s of processors" in one for one in lines(found))
+    found = search(space_of(tmp_path), machine)
+    assert {one["cpu_s"] for one in found["stages"]} == {None}
+
+
 def test_a_budget(tmp_path: Path) -> None:
     """Is kept to, and what it left is told."""
     machine = Machine(tmp_path)
-    found = search(space_of(tmp_path, more='budget = "23 runs"'), machine)
-    assert len(machine.names) == 23
+    found = search(space_of(tmp_path, more='budget = "10 runs"'), machine)
+    assert len(machine.names) == 10
     assert "the budget is spent" in found["ended"]
     with pytest.raises(RankFailed, match="No configuration finished in full"):
         search(space_of(tmp_path, more='budget = "3 runs"'), Machine(tmp_path))
@@ -187,6 +266,17 @@ def test_a_fold_that_leaves_no_rank_out(tmp_path: Path) -> None:
     folded, whole = (space.cheaper(one, 0).run for one in space.configurations)
     assert folded == {"ranks": "4", "fold": "2", "witness": "0"}
     assert whole == {"ranks": "4"}
+
+
+def test_the_command_to_run_has_flags_without_values(tmp_path: Path) -> None:
+    """As `phantora run` takes them; and it says that not all were run."""
+    found = search(space_of(tmp_path), Folded(tmp_path))
+    found["run_options"] = {"ranks": "8", "until-steady": "true", "modules": "false"}
+    *_, last = lines(found)
+    assert last.startswith("Run it: phantora run --ranks=8 --until-steady -- python")
+    left = found["configurations"] - len(found["ranking"]) - len(found["did_not_run"])
+    assert left > 0
+    assert any(f"{left} others were not run" in line for line in lines(found))
 
 
 def test_cost_and_rate(tmp_path: Path) -> None:
@@ -284,19 +374,24 @@ def test_spaces_that_are_refused(
     assert [one.name for one in tmp_path.iterdir()] == ["space.toml"]
 
 
-SPACES = sorted((Path(__file__).parents[2] / "examples" / "spaces").glob("*.toml"))
+ROOT = Path(__file__).parents[2]
+SPACES = sorted(
+    path
+    for folder in ("examples/spaces", "benchmarks/search_spaces")
+    for path in (ROOT / folder).glob("*.toml")
+)
 
 
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
 def test_ready_made_spaces(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each has the command that it is for in its first lines, and can be read with it."""
-    monkeypatch.chdir(path.parents[2])
+    monkeypatch.chdir(ROOT)
     everything = path.read_text(encoding="utf-8").splitlines(keepends=True)
     comment = itertools.takewhile(lambda line: line.startswith("#"), everything)
     text = "".join(line.lstrip("# ") for line in comment).replace("\\\n", "")
     (command,) = re.findall(r"phantora search (.*)", text)
     file, dashes, *words = shlex.split(command)
-    assert (file, dashes) == (f"examples/spaces/{path.name}", "--")
+    assert (file, dashes) == (str(path.relative_to(ROOT)), "--")
     space = read_space(Path(file), words)
     assert len(space.configurations) >= 8
     for one in space.configurations:
