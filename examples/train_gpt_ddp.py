@@ -20,7 +20,9 @@ from torch.utils.data import DataLoader, DistributedSampler
 def main() -> None:
     """Train for the given number of steps and print the throughput."""
     parser = argument_parser(__doc__)
-    parser.add_argument("--bucket", type=float, default=25, help="gradients of a bucket, in MiB")
+    parser.add_argument(
+        "--bucket", type=float, help="MiB of a bucket; as PyTorch has it if not told"
+    )
     options = parser.parse_args()
     config = gpt_config(options)
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))

@@ -114,7 +114,10 @@ def apply_tensor_parallel(model: Llama, mesh: DeviceMesh) -> None:
             input_layouts=split, output_layouts=Shard(-1), use_local_output=False
         ),
     }
-    parallelize_module(model, mesh, plan)
+    # A stage of a pipeline has a part of them.
+    parallelize_module(
+        model, mesh, {name: how for name, how in plan.items() if hasattr(model, name)}
+    )
 
 
 def apply_data_parallel(model: Llama, mesh: DeviceMesh, **how: bool) -> None:
