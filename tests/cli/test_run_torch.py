@@ -148,3 +148,34 @@ def test_files_left_open_are_written_out(tmp_path: Path) -> None:
     done = phantora(tmp_path, "--", sys.executable, "train.py")
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "log").read_text() == "the last line"
+
+
+def test_a_gpu_that_runs_the_code_of_an_earlier_one(tmp_path: Path) -> None:
+    """PyTorch has code for 8.6 and none for 8.9. CUB, which sorts for it, asks for which GPU its
+    code is, and knows no other.
+    """
+    (tmp_path / "l40s.toml").write_text('base = "a100"\ngpu = "l40s"\ngpu_links = "pcie"\n')
+    (tmp_path / "sort.py").write_text(
+        "import torch\n"
+        "table = torch.nn.Embedding(1000, 8, device='cuda')\n"
+        "table(torch.randint(1000, (8192,), device='cuda')).sum().backward()\n"
+        "values = torch.rand(100_000, device='cuda')\n"
+        "for call in (torch.sort, torch.unique, torch.nonzero, torch.median):\n"
+        "    call(values)\n"
+        "torch.cuda.synchronize()\n"
+    )
+    cluster = ("--cluster", "l40s.toml", "--ranks", "1")
+    done = phantora(tmp_path, *cluster, "--", sys.executable, "sort.py")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_rack_of_72_gpus_is_a_node(tmp_path: Path) -> None:
+    """A program can use them all; PyTorch's own count ends at 64 while CUDA has not started."""
+    (tmp_path / "see.py").write_text(
+        "import torch\n"
+        "moved = torch.arange(1000, device='cuda:0').to('cuda:71')\n"
+        "assert moved.tolist() == list(range(1000))\n"
+    )
+    rack = ("--cluster", "gb200", "--gpus", "72")
+    done = phantora(tmp_path, *rack, "--", sys.executable, "see.py")
+    assert done.returncode == 0, done.stderr

@@ -47,7 +47,7 @@ static void check_misuse(void** arguments) {
 
 static void check_attributes(void) {
   struct cudaFuncAttributes of;
-  int most, blocks = 0;
+  int major, minor, most, blocks = 0;
   const char* name = NULL;
   cudaKernel_t kernel;
   OK(cudaFuncGetName(&name, scale));
@@ -55,7 +55,10 @@ static void check_attributes(void) {
   EXPECT(cudaFuncGetName(NULL, scale), cudaErrorInvalidValue);
   OK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
   OK(cudaFuncGetAttributes(&of, scale));
-  CHECK(of.maxThreadsPerBlock == 1024 && of.binaryVersion >= 80 && of.maxDynamicSharedSizeBytes == 48 << 10);
+  OK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+  OK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0));
+  CHECK(of.maxThreadsPerBlock == 1024 && of.maxDynamicSharedSizeBytes == 48 << 10);
+  CHECK(of.ptxVersion == 80 && of.binaryVersion == 10 * major + minor); /* PTX, compiled for this GPU */
   OK(cudaFuncSetAttribute(scale, cudaFuncAttributeMaxDynamicSharedMemorySize, most));
   OK(cudaFuncGetAttributes(&of, scale));
   CHECK(of.maxDynamicSharedSizeBytes == most);

@@ -17,8 +17,8 @@ inline constexpr int kMaxDevices = 8;
 inline constexpr std::uintptr_t kEndOfReservable = 0x7f80'0000'0000;
 #else
 inline constexpr std::uintptr_t kFirstDeviceAddress = 0x1100'0000'0000;
-inline constexpr std::uintptr_t kDeviceSpanBytes = 0x100'0000'0000;  // 1 TiB
-inline constexpr int kMaxDevices = 48;
+inline constexpr std::uintptr_t kDeviceSpanBytes = 0x80'0000'0000;  // 512 GiB
+inline constexpr int kMaxDevices = 96;                                  // an NVL72 rack is a node
 inline constexpr std::uintptr_t kEndOfReservable = 0x5100'0000'0000;
 #endif
 

@@ -72,7 +72,11 @@ Config read_config() {
   c.run_dir = std::getenv("PHANTORA_RUN_DIR") != nullptr ? std::getenv("PHANTORA_RUN_DIR") : "";
   c.ranks = static_cast<std::uint32_t>(unsigned_number("ranks"));
   c.device_count = static_cast<std::uint32_t>(unsigned_number("gpu.count"));
-  if (c.device_count > kMaxDevices) fail_usage("a node has more than " + std::to_string(kMaxDevices) + " GPUs");
+  if (c.device_count > kMaxDevices)
+    fail_usage("a node has more than " + std::to_string(kMaxDevices) + " GPUs, more than ranks have addresses for");
+  if (unsigned_number("gpu.totalGlobalMem") > kDeviceSpanBytes)
+    fail_usage("a GPU has more than " + std::to_string(kDeviceSpanBytes >> 30) +
+               " GiB of memory, more than ranks have addresses for");
   c.host_time = host_time(c.text("host_time"));
   c.samples = c.has("host_samples");
   c.unsupported = unsupported(c.text("unsupported"));

@@ -41,6 +41,8 @@ inline bool is_device(int device) noexcept { return is_visible(device); }
 
 // The kernel behind a host stub, or null.
 KernelFunction* find_kernel(const void* host_stub) noexcept;
+// What __cudaRegisterFatBinary got of the library that a kernel is in.
+const void* fat_binary_of(const void* host_stub) noexcept;
 // The size of a registered variable, by its host symbol; 0: not registered.
 std::size_t variable_bytes(const void* symbol) noexcept;
 bool is_constant_variable(const void* symbol) noexcept;

@@ -7,6 +7,7 @@
 
 #include "shim/channel/rank.h"
 #include "shim/core/config.h"
+#include "shim/cudart/compiled_for.h"
 #include "shim/launch/work.h"
 
 using namespace ph;
@@ -153,8 +154,9 @@ PH_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, cons
   *attributes = {};
   attributes->maxThreadsPerBlock = static_cast<int>(config().number("gpu.maxThreadsPerBlock"));
   attributes->numRegs = 32;  // assumed: the code objects are not opened
-  attributes->ptxVersion = capability;
-  attributes->binaryVersion = capability;
+  const CodeVersions versions = compiled_for(fat_binary_of(stub), capability);
+  attributes->ptxVersion = versions.ptx;
+  attributes->binaryVersion = versions.binary;
   attributes->maxDynamicSharedSizeBytes = set.dynamic_shared_bytes;
   attributes->preferredShmemCarveout = set.shared_carveout;
   return cudaSuccess;

@@ -1,5 +1,5 @@
-// Kernels announce themselves when their library is loaded: host stub and mangled name. The fat binaries
-// themselves are never opened.
+// Kernels announce themselves when their library is loaded: host stub, mangled name and fat binary. Of that no more is
+// read than for which GPUs it is (compiled_for.cc).
 #include "shim/cudart/cudart.h"
 
 #include <cstring>
@@ -14,6 +14,7 @@ namespace {
 struct Registered {
   const char* name = nullptr;          // the program's own string
   KernelFunction* function = nullptr;  // made at the first launch: of 24,000 kernels some hundred are used
+  const void* fat_binary = nullptr;    // as it was registered
 };
 
 // Not destroyed: static destructors of the program unregister after ours would have run.
@@ -59,6 +60,12 @@ KernelFunction* find_kernel(const void* stub) noexcept {
   return cached.function;
 }
 
+const void* fat_binary_of(const void* stub) noexcept {
+  const std::shared_lock lock(mutex);
+  const auto entry = kernels.find(stub);
+  return entry == kernels.end() ? nullptr : entry->second.fat_binary;
+}
+
 std::size_t variable_bytes(const void* symbol) noexcept {
   const std::shared_lock lock(mutex);
   const auto entry = variables.find(symbol);
@@ -78,16 +85,16 @@ using namespace ph::cudart;
 extern "C" {
 
 PH_EXPORT void** __cudaRegisterFatBinary(void* image) noexcept {
-  // The handle only travels back into the calls below.
+  // The handle travels back into the calls below.
   return static_cast<void**>(image);
 }
 PH_EXPORT void __cudaRegisterFatBinaryEnd(void**) noexcept {}
 PH_EXPORT void __cudaUnregisterFatBinary(void**) noexcept {}
 
-PH_EXPORT void __cudaRegisterFunction(void**, const char* stub, char*, const char* name, int, void*, void*, void*,
-                                      void*, int*) noexcept {
+PH_EXPORT void __cudaRegisterFunction(void** fat_binary, const char* stub, char*, const char* name, int, void*, void*,
+                                      void*, void*, int*) noexcept {
   const std::unique_lock lock(mutex);
-  kernels[stub] = {name, nullptr};
+  kernels[stub] = {name, nullptr, fat_binary};
 }
 
 PH_EXPORT void __cudaRegisterVar(void**, char* symbol, char*, const char*, int, std::size_t bytes, int constant,
