@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .operators import Kernel
-from .tensor_values import TensorValues, UnknownValueError
+from .tensor_values import TensorValues
 
 if TYPE_CHECKING:
     from .special_operations import Make
@@ -33,7 +33,7 @@ class CheckedValues:
 
         def all_of(keys: Any, tensor: Any) -> Any:
             result = by_values(keys, tensor)
-            if tensor.dtype is self._torch.bool and self._is_unknown(result):
+            if tensor.dtype is self._torch.bool and self._values.is_unknown(result):
                 told = self._holds_of_known(tensor)
                 with self._values.own_code():
                     self._values.write(result, self._torch.tensor(told, device="cpu"))
@@ -42,17 +42,6 @@ class CheckedValues:
             return result
 
         return all_of
-
-    def _is_unknown(self, result: Any) -> bool:
-        """Whether nobody knows it, and it is a place to write what is assumed."""
-        if self._torch.cuda.is_current_stream_capturing() or not self._values.is_plain(result):
-            return False
-        try:
-            with self._values.own_code():
-                self._values.read(result)
-        except UnknownValueError:
-            return True
-        return False
 
     def _holds_of_known(self, flags: Any) -> bool:
         """One flag that is known and not set decides."""

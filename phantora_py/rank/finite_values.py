@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from .operators import Kernel
-from .tensor_values import TensorValues, UnknownValueError
+from .tensor_values import TensorValues
 
 if TYPE_CHECKING:
     from .special_operations import Make
@@ -71,14 +71,6 @@ class FiniteValues:
 
     def _is_unknown(self, tensor: Any, result: Any) -> bool:
         """Whether nobody knows the values, and there is somewhere to write what is assumed."""
-        values = self._values
-        if not tensor.is_floating_point() or not tensor.numel() or not values.is_small(result):
+        if not tensor.is_floating_point() or not tensor.numel():
             return False
-        if not values.is_plain(tensor) or self._torch.cuda.is_current_stream_capturing():
-            return False
-        try:
-            with values.own_code():
-                values.read(tensor)
-        except UnknownValueError:
-            return True
-        return False
+        return self._values.is_small(result) and self._values.is_unknown(tensor)

@@ -141,6 +141,17 @@ class TensorValues:
             and self.is_small(tensor)
         )
 
+    def is_unknown(self, tensor: Any) -> bool:
+        """Whether it could have values, and nobody knows them; not while a graph is captured."""
+        if not self.is_plain(tensor) or self._torch.cuda.is_current_stream_capturing():
+            return False
+        try:
+            with self.own_code():
+                self.read(tensor)
+        except UnknownValueError:
+            return True
+        return False
+
     def read(self, tensor: Any) -> Any:
         """A CPU tensor of the same values.
 

@@ -1,6 +1,5 @@
 // Layouts read here: ELF64 (elf.h); of cubins the sections .text.<kernel>, .nv.shared.<kernel>, .nv.info and
-// .nv.info.<kernel>, as `cuobjdump -elf` and `readelf` of the CUDA toolkit print them; the fat binary's header as
-// fatbinary_section.h of the toolkit declares its wrapper.
+// .nv.info.<kernel>, as `cuobjdump -elf` and `readelf` of the CUDA toolkit print them.
 #include "shim/cuda/image.h"
 
 #include <algorithm>
@@ -11,25 +10,12 @@
 
 #include <elf.h>
 
+#include "shim/core/fat_binary.h"
 #include "shim/cuda/machine_code.h"
 
 namespace ph::driver {
 
 namespace {
-
-constexpr std::uint32_t kFatbinMagic = 0xba55ed50;
-constexpr std::uint32_t kFatbinWrapperMagic = 0x466243b1;
-
-struct FatbinHeader {
-  std::uint32_t magic;
-  std::uint16_t version, header_bytes;
-  std::uint64_t bytes;
-};
-
-struct FatbinWrapper {
-  std::uint32_t magic, version;
-  const void* data;
-};
 
 std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 0xcbf29ce484222325) noexcept {
   for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;

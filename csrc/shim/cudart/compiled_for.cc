@@ -1,27 +1,17 @@
 // A GPU runs machine code of its own major number and at most its own minor one, the latest that there is; or it compiles
-// PTX of at most its own. Source: CUDA C++ Programming Guide, application compatibility. The wrapper is declared in
-// fatbinary_section.h of the toolkit. What it points to is not documented: a header, and entries with headers of their own,
-// as found in PyTorch's libraries, where they give the list of torch.cuda.get_arch_list().
+// PTX of at most its own. Source: CUDA C++ Programming Guide, application compatibility. Entries of a fat binary are as
+// found in PyTorch's libraries, where they give the list of torch.cuda.get_arch_list().
 #include "shim/cudart/compiled_for.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "shim/core/fat_binary.h"
+
 namespace ph::cudart {
 
 namespace {
-
-struct Wrapper {
-  std::uint32_t magic, version;
-  const char* data;
-};
-
-struct Header {
-  std::uint32_t magic;
-  std::uint16_t version, header_bytes;
-  std::uint64_t bytes;
-};
 
 struct Entry {
   std::uint16_t kind, version;
@@ -31,13 +21,11 @@ struct Entry {
   std::uint32_t capability;
 };
 
-constexpr std::uint32_t kWrapper = 0x466243b1;
-constexpr std::uint32_t kHeader = 0xba55ed50;
 constexpr std::uint16_t kPtx = 1;
 constexpr std::uint16_t kMachineCode = 2;
 
 template <class T>
-T read(const char* data) noexcept {
+T read(const void* data) noexcept {
   T value;
   std::memcpy(&value, data, sizeof value);
   return value;
@@ -48,13 +36,13 @@ T read(const char* data) noexcept {
 CodeVersions compiled_for(const void* wrapper, int capability) noexcept {
   const CodeVersions unknown{capability, capability};
   if (wrapper == nullptr) return unknown;
-  const auto outer = read<Wrapper>(static_cast<const char*>(wrapper));
-  if (outer.magic != kWrapper || outer.data == nullptr) return unknown;
-  const auto header = read<Header>(outer.data);
-  if (header.magic != kHeader) return unknown;
+  const auto outer = read<FatbinWrapper>(wrapper);
+  if (outer.magic != kFatbinWrapperMagic || outer.data == nullptr) return unknown;
+  const auto header = read<FatbinHeader>(outer.data);
+  if (header.magic != kFatbinMagic) return unknown;
   int ptx = 0;
   int machine_code = 0;
-  const char* at = outer.data + header.header_bytes;
+  const char* at = static_cast<const char*>(outer.data) + header.header_bytes;
   for (const char* const end = at + header.bytes; at + sizeof(Entry) <= end;) {
     const auto entry = read<Entry>(at);
     const int target = static_cast<int>(entry.capability);
