@@ -75,6 +75,8 @@ class Simulation:
         self._incoming: queue.SimpleQueue[wire.ToAgent | None] = queue.SimpleQueue()
         self._fault = ""
         """What was wrong with the connection, or with what came over it."""
+        self._is_broken = False
+        """It ended without a word of the server's."""
         self._members: set[str] = set()
         self._receiver: threading.Thread | None = None
         self.ended = False
@@ -93,7 +95,8 @@ class Simulation:
 
         `check` is called now and then and may raise. `reach_limit_s`: for the server to be there.
         Raises: Unreachable if no server answers in these times, UsageError if the server refuses
-        us, or the error that the server had with the settings in `hello`.
+        us, InternalError if it ends before it has said anything, or the error that the server had
+        with the settings in `hello`.
         """
         self.send(wire.FromAgent(hello=hello))
         responses = self._attach(
@@ -105,6 +108,8 @@ class Simulation:
         if first is not None and first.HasField("failure"):
             raise error_of(first.failure)
         if first is None or not first.HasField("welcome"):
+            if self._is_broken:
+                self.check_orderly_end()
             raise UsageError(
                 f"The server at {self._address} refused us: {self._fault or 'no Welcome'}"
             )
@@ -202,6 +207,7 @@ class Simulation:
                     self._channels.wake()
         except grpc.RpcError as error:
             self._fault = _details(error)
+            self._is_broken = _code(error) == grpc.StatusCode.UNAVAILABLE
         except (TypeError, ValueError) as error:
             self._fault = f"the server sent an answer that is none ({error})"
         self._incoming.put(None)

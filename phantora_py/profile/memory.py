@@ -16,9 +16,9 @@ from phantora_py.profile.driver import Driver
 
 # Where the memory of the ranks' first GPU begins: csrc/shim/core/addresses.h.
 _FIRST_ADDRESS = 0x1100_0000_0000
-# Half of what a simulated GPU has in addresses, and more than a GPU has in memory: an executor that
-# is simulated itself has the other half for what it allocates.
-_WINDOW_BYTES = 512 << 30
+# Half of what a simulated GPU has in addresses (kDeviceSpanBytes there): an executor that is
+# simulated itself has the other half for what it allocates.
+_WINDOW_BYTES = 256 << 30
 _CHUNK_BYTES = 256 << 20
 # The rest is for calls of libraries, which allocate their operands (assumed).
 _POOL_SHARE = 0.75

@@ -18,7 +18,7 @@ from sim_server.errors import InternalError, UsageError
 class Played(rpc.SimulationServicer):
     """Welcomes agents with the right token and repeats `script`; then ends or breaks."""
 
-    def __init__(self, script: list[wire.ToAgent], breaks: bool = False) -> None:
+    def __init__(self, script: list[wire.ToAgent], breaks: grpc.StatusCode | None = None) -> None:
         self._script = script
         self._breaks = breaks
 
@@ -29,8 +29,8 @@ class Played(rpc.SimulationServicer):
             context.abort(grpc.StatusCode.UNAUTHENTICATED, "wrong token")
         assert next(requests).hello == HELLO
         yield from self._script
-        if self._breaks:
-            context.abort(grpc.StatusCode.INTERNAL, "fell over")
+        if self._breaks is not None:
+            context.abort(self._breaks, "fell over")
 
 
 class Channels:
@@ -116,11 +116,20 @@ def test_the_server_s_error_with_the_settings_is_raised(tmp_path: Path) -> None:
 
 def test_a_broken_connection_is_told_from_an_end(tmp_path: Path) -> None:
     """What is missing then must not pass for nothing."""
-    with connected(tmp_path, Played([WELCOME], breaks=True)) as (simulation, _):
+    with connected(tmp_path, Played([WELCOME], breaks=grpc.StatusCode.INTERNAL)) as (simulation, _):
         simulation.join(HELLO, lambda: None, limit_s=10)
         assert simulation.next_message() is None
         with pytest.raises(InternalError, match="fell over"):
             simulation.check_orderly_end()
+
+
+def test_a_server_that_ends_before_its_welcome_has_refused_nobody(tmp_path: Path) -> None:
+    """Which is what a kill at that moment looks like."""
+    with (
+        connected(tmp_path, Played([], breaks=grpc.StatusCode.UNAVAILABLE)) as (simulation, _),
+        pytest.raises(InternalError, match="broke: fell over"),
+    ):
+        simulation.join(HELLO, lambda: None, limit_s=10)
 
 
 def test_nobody_there(tmp_path: Path) -> None:
