@@ -53,10 +53,19 @@ class FlowSet:
         settling: tuple[float, Sequence[int]] | None,
     ) -> None:
         """`settling`: time constant in seconds, and links on which rates approach what is fair."""
-    def start(self, now_ns: int, demands: Sequence[Demand]) -> int:
-        """Start flows, of which one at least has bytes. Returns: the number of their batch."""
+    def start(self, now_ns: int, demands: Sequence[Demand], alike: int = 1) -> int:
+        """Start flows, of which one at least has bytes. Returns: the number of their batch.
+
+        `alike`: how many batches it stands for, with itself, on links that nothing else uses.
+        """
     def split(self, now_ns: int, batch: int, paths: Sequence[Sequence[tuple[int, ...]]]) -> None:
         """Flows that stand for others become these: paths, by the flow's place in its batch."""
+    def separate(
+        self, now_ns: int, batch: int, paths: Sequence[Sequence[tuple[int, ...]]]
+    ) -> list[int]:
+        """Batches for which one stands go on by themselves, each with these paths in the place of
+        its own. Returns: their numbers.
+        """
     def set_capacity(self, link: int, capacity_bytes_per_s: float) -> None: ...
     def settle(self, now_ns: int) -> None:
         """Give the flows that changes can reach their rates from now on."""

@@ -415,14 +415,14 @@ class Simulation:
         operations = [self._operation(ready) for ready in together]
         beside = self._communicators.beside(comm, operations)
         all_of_them = [*operations, *beside]
-        ends = self._communication.start_group(all_of_them)
+        images = partial(self._communicators.images, comm, all_of_them)
+        ends = self._images.start(all_of_them, images)
         ways = self._communication.ways(all_of_them)
         for ready, operation, way, end in zip(together, operations, ways, ends, strict=False):
             assert end.callbacks is not None, "an operation has not ended when it starts"
             end.callbacks.append(partial(self._note_end, ready, operation, way))
         if self._communicators.exchanges(comm, operations):
             self._images.exchange(all_of_them, len(operations), ends)
-        self._images.start(ends, self._communicators.images(comm, all_of_them))
         self._images.compare(operations, ends, self._communicators.of_witnesses(comm, operations))
 
     def _note_end(

@@ -42,18 +42,28 @@ std::unique_ptr<ph::FlowSet> make_flow_set(std::vector<double> capacities_bytes_
   return std::make_unique<ph::FlowSet>(std::move(capacities_bytes_per_s), std::move(use), std::move(made));
 }
 
-Index start(ph::FlowSet& flows, Nanoseconds now_ns, const py::sequence& demands) {
+Index start(ph::FlowSet& flows, Nanoseconds now_ns, const py::sequence& demands, std::uint32_t alike) {
   std::vector<ph::Demand> made;
   made.reserve(demands.size());
   for (const py::handle one : demands) made.push_back(demand(py::reinterpret_borrow<py::tuple>(one)));
-  return flows.start(now_ns, std::move(made));
+  return flows.start(now_ns, std::move(made), alike);
 }
 
-void split(ph::FlowSet& flows, Nanoseconds now_ns, Index batch, const std::vector<std::vector<py::tuple>>& paths) {
+using Paths = std::vector<std::vector<py::tuple>>;
+
+std::vector<std::vector<std::vector<ph::Hop>>> hops(const Paths& paths) {
   std::vector<std::vector<std::vector<ph::Hop>>> made(paths.size());
-  for (std::size_t position = 0; position < paths.size(); ++position)
-    for (const py::tuple& links : paths[position]) made[position].push_back(path(links));
-  flows.split(now_ns, batch, made);
+  for (std::size_t at = 0; at < paths.size(); ++at)
+    for (const py::tuple& links : paths[at]) made[at].push_back(path(links));
+  return made;
+}
+
+void split(ph::FlowSet& flows, Nanoseconds now_ns, Index batch, const Paths& paths) {
+  flows.split(now_ns, batch, hops(paths));
+}
+
+std::vector<Index> separate(ph::FlowSet& flows, Nanoseconds now_ns, Index batch, const Paths& paths) {
+  return flows.separate(now_ns, batch, hops(paths));
 }
 
 using Numbers = std::vector<std::vector<Index>>;
@@ -107,8 +117,9 @@ PYBIND11_MODULE(_network, module) {
   using ph::FlowSet;
   py::class_<FlowSet>(module, "FlowSet")
       .def(py::init(&make_flow_set), py::arg("capacities_bytes_per_s"), py::arg("use"), py::arg("settling"))
-      .def("start", &start, py::arg("now_ns"), py::arg("demands"))
+      .def("start", &start, py::arg("now_ns"), py::arg("demands"), py::arg("alike") = 1)
       .def("split", &split, py::arg("now_ns"), py::arg("batch"), py::arg("paths"))
+      .def("separate", &separate, py::arg("now_ns"), py::arg("batch"), py::arg("paths"))
       .def("set_capacity", &FlowSet::set_capacity, py::arg("link"), py::arg("capacity_bytes_per_s"))
       .def("settle", &FlowSet::settle, py::arg("now_ns"))
       .def("next_end_ns",

@@ -26,8 +26,9 @@ FlowSet::FlowSet(std::vector<double> capacities_bytes_per_s, std::shared_ptr<Lin
       on_link_(capacities_.size()),
       link_reached_(capacities_.size()) {}
 
-Index FlowSet::start(Nanoseconds now_ns, std::vector<Demand> demands) {
+Index FlowSet::start(Nanoseconds now_ns, std::vector<Demand> demands, std::uint32_t alike) {
   Batch batch;
+  batch.alike = alike;
   batch.ends_ns.assign(demands.size(), now_ns);
   batch.flows.assign(demands.size(), kNone);
   if (use_) batch.limits_ns.resize(use_->classes());
@@ -66,6 +67,35 @@ void FlowSet::split(Nanoseconds now_ns, Index batch, const std::vector<std::vect
     remove(whole, now_ns);
   }
   begin(std::move(parts));
+}
+
+std::vector<Index> FlowSet::separate(Nanoseconds now_ns, Index batch,
+                                     const std::vector<std::vector<std::vector<Hop>>>& paths) {
+  Stretch parts{.begin_ns = now_ns};
+  for (const Index own : batches_[batch].flows) {
+    if (own == kNone) continue;
+    if (flows_[own].stretch != kNone) leave(flows_[own].stretch, now_ns);
+    changed_.push_back(flows_[own].demand.path[0].link);
+    parts.next_end_ns = std::min(parts.next_end_ns, flows_[own].end_ns);
+    parts.flows.push_back(own);
+  }
+  batches_[batch].alike = 1;
+  std::vector<Index> numbers;
+  for (const std::vector<std::vector<Hop>>& of_copy : paths) {
+    Batch copy = batches_[batch];
+    numbers.push_back(batches_.add(copy));
+    for (Index position = 0; position < copy.flows.size(); ++position) {
+      if (copy.flows[position] == kNone) continue;
+      Flow flow = flows_[copy.flows[position]];
+      flow.demand.path = of_copy.at(position);
+      flow.batch = numbers.back();
+      const Index index = add(std::move(flow));
+      batches_[numbers.back()].flows[position] = index;
+      parts.flows.push_back(index);
+    }
+  }
+  begin(std::move(parts));
+  return numbers;
 }
 
 void FlowSet::set_capacity(Index link, double capacity_bytes_per_s) {
@@ -190,7 +220,7 @@ void FlowSet::apply(Nanoseconds now_ns) {
     counts_.push_back(demand.flows);
   }
   const std::vector<double>& rates = solver_.solve(capacities_, claims_);
-  Stretch stretch{.begin_ns = now_ns, .flows = found_};
+  Stretch stretch{.begin_ns = now_ns, .flows = found_, .alike = batches_[flows_[found_[0]].batch].alike};
   if (use_) measure(stretch, rates);
   const bool settle_slowly = settles();
   for (std::size_t i = 0; i < found_.size(); ++i) {
@@ -257,7 +287,7 @@ void FlowSet::leave(Index number, Nanoseconds now_ns) {
   stretch.is_left = true;
   left_.push_back(number);
   if (stretch.load.empty() || stretch.begin_ns == now_ns) return;
-  use_->note(stretch.begin_ns, now_ns, std::move(stretch.load));
+  use_->note(stretch.begin_ns, now_ns, std::move(stretch.load), stretch.alike);
   for (const auto& [batch, tightness] : stretch.tightest)
     batches_[batch].limits_ns[tightness.limit] += now_ns - stretch.begin_ns;
 }

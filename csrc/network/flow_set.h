@@ -39,11 +39,16 @@ class FlowSet {
   FlowSet(std::vector<double> capacities_bytes_per_s, std::shared_ptr<LinkUse> use, std::optional<Settling> settling);
 
   // Starts flows, of which those without bytes end at once, but not all of them. Returns the number of their batch.
-  Index start(Nanoseconds now_ns, std::vector<Demand> demands);
+  // `alike`: how many batches it stands for, with itself; nothing else uses the links of any of these.
+  Index start(Nanoseconds now_ns, std::vector<Demand> demands, std::uint32_t alike = 1);
 
   // Flows of a batch that stand for several are taken apart: each of `paths`, by the flow's place in its batch, goes on
   // as the flow that stood for it.
   void split(Nanoseconds now_ns, Index batch, const std::vector<std::vector<std::vector<Hop>>>& paths);
+
+  // Batches for which one stands go on by themselves, as it would have: `paths` are those of each, by the flow's place in
+  // its batch. Returns their numbers.
+  std::vector<Index> separate(Nanoseconds now_ns, Index batch, const std::vector<std::vector<std::vector<Hop>>>& paths);
 
   void set_capacity(Index link, double capacity_bytes_per_s);
 
@@ -78,6 +83,7 @@ class FlowSet {
     std::vector<Nanoseconds> limits_ns;
     std::vector<Index> flows;  // by position, kNone when they are over
     std::size_t running = 0;
+    std::uint32_t alike = 1;  // batches for which it stands, with itself
     std::uint64_t reached = 0;  // by the component of this number, in whose stretch it has this place
     std::size_t place = 0;
   };
@@ -88,6 +94,7 @@ class FlowSet {
     bool is_left = false;  // its flows have ended, or get into another when changes settle
     std::vector<Index> flows = {};
     Load load = {};  // empty: nothing is to be noted
+    std::uint32_t alike = 1;
     std::vector<std::pair<Index, Tightness>> tightest = {};  // by batch
   };
   using End = std::pair<Nanoseconds, Index>;  // of flows of a stretch

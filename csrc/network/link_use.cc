@@ -90,8 +90,9 @@ LinkUse::Taken LinkUse::take(Nanoseconds before_ns) {
   });
   Taken taken;
   for (auto row = rows_.begin(), next = row; row != later; row = next) {
-    while (next != later && row->is_like(*next)) ++next;
-    for (ClassLoad& one : row->load) one.share = rounded(one.share * static_cast<double>(next - row));
+    double alike = 0;
+    for (; next != later && row->is_like(*next); ++next) alike += next->alike;
+    for (ClassLoad& one : row->load) one.share = rounded(one.share * alike);
     auto known = numbers_.find(row->load);
     if (known == numbers_.end()) {
       if (numbers_.size() >= kKnown) numbers_.clear();

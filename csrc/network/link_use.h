@@ -50,8 +50,9 @@ class LinkUse {
 
   std::uint32_t classes() const { return classes_; }
 
-  void note(Nanoseconds begin_ns, Nanoseconds end_ns, Load load) {
-    rows_.push_back({begin_ns, end_ns, std::move(load)});
+  // `alike`: how many parts of the network were loaded so, with this one.
+  void note(Nanoseconds begin_ns, Nanoseconds end_ns, Load load, std::uint32_t alike) {
+    rows_.push_back({begin_ns, end_ns, std::move(load), alike});
   }
   std::size_t size() const { return rows_.size(); }
 
@@ -68,6 +69,7 @@ class LinkUse {
     Nanoseconds begin_ns;
     Nanoseconds end_ns;
     Load load;
+    std::uint32_t alike;
 
     bool is_like(const Row& other) const;
   };

@@ -14,7 +14,7 @@ from sim_server.collectives.library import Library
 from sim_server.collectives.selection import Plan, Selection
 from sim_server.collectives.tuning import comm_init_ns
 from sim_server.collectives.version import NEWEST
-from sim_server.network import Batch, FlowNetwork, Gpu, LinkUse, Topology
+from sim_server.network import Batch, FlowNetwork, Gpu, LinkUse, Replicas, Topology
 from sim_server.records.operations import Operation
 
 # Flows of the plans that are kept for operations that come again; with more, all are dropped.
@@ -63,7 +63,7 @@ class Communication:
         self._cluster = cluster
         self._nodes = nodes
         variables = NcclEnvironment.read(environment or {}, nccl_version)
-        topology = Topology(
+        self._topology = topology = Topology(
             cluster,
             nodes,
             variables.used_nics,
@@ -77,6 +77,7 @@ class Communication:
         settling = topology.settling
         self.flows = FlowNetwork(env, capacities, use=self.link_use, settling=settling)
         self._limits: dict[simpy.Event, str] = {}
+        self._parted: dict[simpy.Event, Sequence[Batch]] = {}
         library = Library(cluster, nodes, cluster.calibration)
         self._selection = Selection(topology, library, variables)
         self._groups: dict[tuple[int, ...], Group] = {}
@@ -92,10 +93,13 @@ class Communication:
         (done,) = self.start_group([operation])
         return done
 
-    def start_group(self, operations: Sequence[Operation]) -> list[simpy.Event]:
+    def start_group(
+        self, operations: Sequence[Operation], replicas: Replicas | None = None
+    ) -> list[simpy.Event]:
         """Start operations of one launch now; they share the links. One event each, as of `start`.
 
-        Sends of a launch are one exchange: NCCL issues them from one kernel.
+        Sends of a launch are one exchange: NCCL issues them from one kernel. `replicas` do as these
+        do, which are collectives then.
         """
         events = [self._env.event() for _ in operations]
         exchange = []
@@ -103,7 +107,7 @@ class Communication:
             if operation.is_point_to_point and self._moves(operation):
                 exchange.append((operation, done))
             else:
-                self._carry_out(operation, done)
+                self._carry_out(operation, done, replicas)
         if exchange:
             self._exchange(exchange)
         return events
@@ -138,6 +142,24 @@ class Communication:
         """What limited an operation that has just ended; asked once for each that moved bytes."""
         return self._limits.pop(done, "")
 
+    def replicas(
+        self, members: tuple[int, ...], others: Sequence[tuple[int, ...]]
+    ) -> Replicas | None:
+        """Groups whose collectives may start with those of these members, as `start_group` has it;
+        None: they may not, and start by themselves.
+        """
+        groups = [[*self._group(one).gpu.values()] for one in (members, *others)]
+        types = [self._cluster.node(gpu.node) for gpus in groups for gpu in gpus]
+        if any(one != types[0] for one in types):
+            return None
+        return Replicas.of(self._topology, groups[0], groups[1:])
+
+    def parted(self, done: simpy.Event) -> Sequence[Batch]:
+        """Of an operation with replicas that has just ended: the flows of those that went on by
+        themselves. Asked once for each.
+        """
+        return self._parted.pop(done, ())
+
     def _plan(self, operations: tuple[Operation, ...]) -> Plan:
         """The plan of a collective, or of the sends of one launch."""
         plan = self._plans.get(operations)
@@ -160,7 +182,9 @@ class Communication:
         """Duration of the creation of a communicator."""
         return comm_init_ns(ranks)
 
-    def _carry_out(self, operation: Operation, done: simpy.Event) -> None:
+    def _carry_out(
+        self, operation: Operation, done: simpy.Event, replicas: Replicas | None
+    ) -> None:
         """A collective: its steps until the pipeline is full, then its flows."""
         if operation.count == 0:
             self._after(0, lambda: self._end(operation, done))  # NCCL launches nothing
@@ -170,7 +194,9 @@ class Communication:
             plan = self.plan(operation)
 
             def move() -> None:
-                flows = self.flows.start(plan.demands, plan.fold)
+                flows = self.flows.start(plan.demands, plan.fold, replicas)
+                if replicas is not None:
+                    self._parted[done] = flows.parted
                 self._end_with(flows, operation, done, plan.startup_ns)
 
             self._after(plan.startup_ns, move)

@@ -1,15 +1,16 @@
 """What absent groups send: the operations of the images of a communicator.
 
 They start with the operation of the communicator that stands for them, and their bytes are in the
-way of those of others. Where routes differ (ECMP), they end at other times than it does. Nobody
-waits for that, so that it is the error of a folded run. Groups of witnesses start by themselves;
+way of those of others. Where each has links of its own, nothing of them is started before that.
+Where routes differ (ECMP), they end at other times than the one that stands for them. Nobody waits
+for that, so that it is the error of a folded run. Groups of witnesses start by themselves;
 where they start together with those that stand for them, they tell of the same error.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import simpy
 
 from sim_server.collectives import Communication
+from sim_server.network import Replicas
 from sim_server.records.operations import Operation
 
 
@@ -41,6 +43,8 @@ class Images:
         end: whether it is that of the witness, its begin, its duration."""
         self._exchanges: dict[tuple[int, ...], _Exchange] = {}
         """Those that move, by members. A witness may begin a little later."""
+        self._replicas: dict[tuple[int, ...], Replicas | None] = {}
+        """By members of the group that stands for others: which it is, the fold says."""
         self._operations = 0
         self._most_ns = 0
         self._most_share = 0.0
@@ -79,16 +83,41 @@ class Images:
 
     def start(
         self,
-        ends: Sequence[simpy.Event],
-        images: Sequence[Sequence[Operation]],
-    ) -> None:
-        """Operations of one launch have started that end with these events; so do their images."""
-        if images:
-            self._operations += len(ends)
-        for image in images:
+        operations: Sequence[Operation],
+        images: Callable[[], Sequence[Sequence[Operation]]],
+    ) -> list[simpy.Event]:
+        """Starts operations of one launch, and their images. One event each of those that run, as
+        of `Communication.start`.
+        """
+        begin_ns = int(self._env.now)
+        if replicas := self._replicas_of(operations, images):
+            self._operations += len(operations)
+            ends = self._communication.start_group(operations, replicas)
+            for own in ends:
+                _when(own, partial(self._end_alike, begin_ns))
+            return ends
+        ends = self._communication.start_group(operations)
+        groups = images()
+        self._operations += len(ends) if groups else 0
+        for image in groups:
             same = self._communication.start_group(image)
             for own, other in zip(ends, same, strict=True):
-                _when(other, partial(self._end, own, int(self._env.now)))
+                _when(other, partial(self._end, own, begin_ns))
+        return ends
+
+    def _replicas_of(
+        self,
+        operations: Sequence[Operation],
+        images: Callable[[], Sequence[Sequence[Operation]]],
+    ) -> Replicas | None:
+        if any(one.is_point_to_point for one in operations):
+            return None
+        members = operations[0].members
+        if members not in self._replicas:
+            others = [image[0].members for image in images()]
+            found = self._communication.replicas(members, others) if others else None
+            self._replicas[members] = found
+        return self._replicas[members]
 
     def compare(
         self,
@@ -125,6 +154,14 @@ class Images:
             self._differ(max(own.value or (begin_ns,)) - begin_ns, end_ns - begin_ns)
         else:
             _when(own, lambda _: self._differ(int(self._env.now) - begin_ns, end_ns - begin_ns))
+
+    def _end_alike(self, begin_ns: int, own: simpy.Event) -> None:
+        own_ns = int(self._env.now) - begin_ns
+        for replica in self._communication.parted(own):
+            if replica.done.triggered:
+                self._differ(own_ns, max(replica.ends_ns) - begin_ns)
+            else:
+                _when(replica.done, lambda _: self._differ(own_ns, int(self._env.now) - begin_ns))
 
     def _differ(self, own_ns: int, other_ns: int) -> None:
         apart_ns = abs(other_ns - own_ns)

@@ -5,15 +5,16 @@ and only for flows connected to that one by shared links. All changes of one ins
 and take effect together, after everything else that happens at that instant, so their order does
 not matter. Rates and ends are worked out in C++ (csrc/network).
 
-Flows that are alike can be one (`sim_server.network.folding`): they are taken apart when something
-else uses one of their links.
+Flows that are alike can be one (`sim_server.network.folding`), and so can batches of them
+(`sim_server.network.replicas`): they are taken apart when something else uses one of their links.
 
 With `sim_server.network.settling` these rates are what flows approach.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ import simpy
 from sim_server._network import FlowSet
 from sim_server.network.folding import Fold
 from sim_server.network.link_use import LinkUse
+from sim_server.network.replicas import Replicas, mapped
 from sim_server.network.settling import Settling
 
 # After the normal events (priority 1) of the same instant.
@@ -52,6 +54,8 @@ class Batch:
         """End of each flow in the order of the demands, when all have ended."""
         self.limits_ns: dict[str, int] = {}
         """How long what held its flows up: classes of links, or their own channels. Likewise."""
+        self.parted: list[Batch] = []
+        """Of its replicas, once they go on by themselves; the others end when it does."""
 
     @property
     def limit(self) -> str:
@@ -64,13 +68,16 @@ class Batch:
         self.done.succeed(ends_ns)
 
 
-class _Folded(NamedTuple):
-    """Flows of a fold that started, one for each class."""
+@dataclass(frozen=True, eq=False)
+class _Alike:
+    """Flows that stand for others, of a fold or of replicas."""
 
-    fold: Fold
     batch: Batch
     number: int
     """Of the batch."""
+    demands: Sequence[Demand]
+    fold: Fold | None
+    replicas: Replicas | None
 
     @property
     def is_over(self) -> bool:
@@ -108,59 +115,103 @@ class FlowNetwork:
             None if settling is None else (settling.time_s, sorted(settling.links)),
         )
         self._batches: dict[int, Batch] = {}
-        self._folded_on: dict[int, _Folded] = {}
+        self._alike: dict[frozenset[int], _Alike] = {}
+        """By their links, and those of all that they stand for. Nothing else has used these since
+        they started."""
+        self._alike_on: dict[int, frozenset[int]] = {}
+        """By link."""
         self._changed_capacities: set[int] = set()
         self._settling = False
         self._alarm_ns: int | None = None
 
-    def start(self, demands: Sequence[Demand], fold: Fold | None = None) -> Batch:
-        """Start flows now. One without bytes ends at once. Those of a fold are its classes."""
+    def start(
+        self,
+        demands: Sequence[Demand],
+        fold: Fold | None = None,
+        replicas: Replicas | None = None,
+    ) -> Batch:
+        """Start flows now. One without bytes ends at once. Those of a fold are its classes.
+
+        `replicas` carry out the same: those of the group that the flows are of.
+        """
         batch = Batch(self._env)
         if all(demand.size_bytes <= 0 for demand in demands):
             batch.end([self._now_ns] * len(demands))
             return batch
-        if fold is not None:
-            self._start_folded(demands, fold, batch)
+        if fold is not None or replicas is not None:
+            self._start_alike(demands, fold, replicas, batch)
         else:
-            if self._folded_on:
+            if self._alike_on:
                 for demand in demands:
                     self._unfold(demand.path)
             self._start(demands, batch)
         return batch
 
-    def _start(self, demands: Sequence[Demand], batch: Batch) -> int:
-        number = self._flows.start(self._now_ns, demands)
+    def _start(self, demands: Sequence[Demand], batch: Batch, alike: int = 1) -> int:
+        number = self._flows.start(self._now_ns, demands, alike)
         self._batches[number] = batch
         self._change()
         return number
 
-    def _start_folded(self, demands: Sequence[Demand], fold: Fold, batch: Batch) -> None:
-        alone = all(map(self._is_idle, fold.links))
-        self._unfold(fold.links)
-        folded = _Folded(fold, batch, self._start(demands, batch))
-        self._folded_on.update(dict.fromkeys(fold.links, folded))
+    def _start_alike(
+        self, demands: Sequence[Demand], fold: Fold | None, replicas: Replicas | None, batch: Batch
+    ) -> None:
+        links, others = frozenset[int](), 0
+        if fold is not None:
+            links = fold.links
+        if replicas is not None:
+            links, others = replicas.links, len(replicas.mappings)
+        last = self._alike.get(links)
+        again = last is not None and last.is_over
+        alone = again or all(map(self._is_idle, links))
+        if not again:
+            self._unfold(links)
+            self._alike_on.update(dict.fromkeys(links, links))
+        number = self._start(demands, batch, 1 + others)
+        self._alike[links] = _Alike(batch, number, demands, fold, replicas)
         if not alone:
-            self._take_apart(folded)
+            self._take_apart(links)
 
     def _is_idle(self, link: int) -> bool:
         """Whether a link has no flows, and is what it was when the network was made."""
-        folded = self._folded_on.get(link)
-        used = not self._flows.is_idle(link) or (folded is not None and not folded.is_over)
+        links = self._alike_on.get(link)
+        used = not self._flows.is_idle(link) or (
+            links is not None and not self._alike[links].is_over
+        )
         return not used and link not in self._changed_capacities
 
     def _unfold(self, links: Iterable[int]) -> None:
-        """Take apart what is folded on these links."""
+        """Take apart what stands for others on these links."""
         for link in links:
-            if (folded := self._folded_on.get(link)) is not None:
-                self._take_apart(folded)
+            if (alike := self._alike_on.get(link)) is not None:
+                self._take_apart(alike)
 
-    def _take_apart(self, folded: _Folded) -> None:
-        """Every flow goes on as its class would have."""
-        for link in folded.fold.links:
-            del self._folded_on[link]
-        if not folded.is_over:
-            self._flows.split(self._now_ns, folded.number, folded.fold.paths())
-            self._change()
+    def _take_apart(self, links: frozenset[int]) -> None:
+        """Every flow goes on as the one that stands for it would have."""
+        alike = self._alike.pop(links)
+        for link in links:
+            del self._alike_on[link]
+        if alike.is_over:
+            return
+        classes = None if alike.fold is None else alike.fold.paths()
+        for number, mapping in self._separate(alike):
+            if classes is not None:
+                replica = [[mapped(path, mapping) for path in paths] for paths in classes]
+                self._flows.split(self._now_ns, number, replica)
+        if classes is not None:
+            self._flows.split(self._now_ns, alike.number, classes)
+        self._change()
+
+    def _separate(self, alike: _Alike) -> Iterator[tuple[int, Mapping[int, int]]]:
+        """Replicas become batches of their own: their numbers, and their links."""
+        if alike.replicas is None:
+            return
+        mappings = alike.replicas.mappings
+        paths = [[mapped(demand.path, one) for demand in alike.demands] for one in mappings]
+        for number in self._flows.separate(self._now_ns, alike.number, paths):
+            self._batches[number] = Batch(self._env)
+            alike.batch.parted.append(self._batches[number])
+            yield number, mappings[len(alike.batch.parted) - 1]
 
     def set_capacity(self, link: int, capacity_bytes_per_s: float) -> None:
         """Change a link from now on. A link without capacity holds its flows up."""

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pure_flows import Change, Start, pure_ends_ns
 
-from sim_server.network import Batch, Demand, FlowNetwork, Fold, Link, LinkUse
+from sim_server.network import Batch, Demand, FlowNetwork, Fold, Link, LinkUse, Replicas
 
 _LINKS = 5
 _CAPACITIES = (10e9,) * _LINKS
@@ -110,10 +110,15 @@ def random_demand(chance: random.Random, links: int) -> Demand:
 class Disconnected(FlowNetwork):
     """Wrong: what starts gets a rate, and nothing else does."""
 
-    def start(self, demands: Sequence[Demand], fold: Fold | None = None) -> Batch:
+    def start(
+        self,
+        demands: Sequence[Demand],
+        fold: Fold | None = None,
+        replicas: Replicas | None = None,
+    ) -> Batch:
         """Each flow on links of its own."""
         lone = FlowNetwork(self._env, _CAPACITIES)
-        return lone.start(demands, fold)
+        return lone.start(demands, fold, replicas)
 
 
 def test_the_definition_rejects_what_is_wrong() -> None:

@@ -265,7 +265,7 @@ def test_images_that_end_at_other_times_are_told(routing: Routing, differ: bool)
     operation = Operation(NcclOpKind.ALL_GATHER, 4 << 20, FLOAT, members=own)
     images = Images(env, communication)
     same = [[operation.of(image)] for image in fold.images(own)]
-    images.start(communication.start_group([operation]), same)
+    images.start([operation], lambda: same)
     env.run()
     told = images.to_dict()
     assert told["operations"] == 1
