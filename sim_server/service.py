@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterator
 from concurrent import futures
 from contextlib import ExitStack
@@ -129,6 +130,7 @@ class Run:
         self._is_steady = False
         self._is_over = False
         """The iteration time has settled, and that is the end of the run."""
+        self._taken = Counter[int]()
         self._stalled = messages.Stalled()
         self._told_stalled = messages.Stalled()
         self._stalled_since_s = 0.0
@@ -226,6 +228,7 @@ class Run:
             pass_on(self._agents, link, message.parcels)
         elif content == "batch":
             for records in message.batch.ranks:
+                self._taken[records.rank] += len(records.cells)
                 simulation.feed(records.rank, records.cells, records.host_clock_ns)
                 simulation.check_whole(records.rank)
         elif content == "ranks_aside":
@@ -318,8 +321,10 @@ class Run:
         """Whom the simulation waits for, once it has waited a little for the same ranks: mostly
         they are about to ask. Also while messages come that do not change it, as of clocks.
         """
+        held_up_by = list(simulation.held_up_by())
         stalled = messages.Stalled(
-            held_up_by=simulation.held_up_by(),
+            held_up_by=held_up_by,
+            taken=[self._taken[rank] for rank in held_up_by],
             wakeups=simulation.wakeups + self._measurements(),
             alarmed=simulation.alarmed(),
             helpers_run=simulation.helpers_run(),

@@ -221,16 +221,18 @@ class Answer(_message.Message):
     def __init__(self, rank: _Optional[int] = ..., slot: _Optional[int] = ..., status: _Optional[int] = ..., time_ns: _Optional[int] = ..., value: _Optional[int] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class Stalled(_message.Message):
-    __slots__ = ("held_up_by", "wakeups", "alarmed", "helpers_run")
+    __slots__ = ("held_up_by", "wakeups", "alarmed", "helpers_run", "taken")
     HELD_UP_BY_FIELD_NUMBER: _ClassVar[int]
     WAKEUPS_FIELD_NUMBER: _ClassVar[int]
     ALARMED_FIELD_NUMBER: _ClassVar[int]
     HELPERS_RUN_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_FIELD_NUMBER: _ClassVar[int]
     held_up_by: _containers.RepeatedScalarFieldContainer[int]
     wakeups: int
     alarmed: _containers.RepeatedScalarFieldContainer[int]
     helpers_run: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, held_up_by: _Optional[_Iterable[int]] = ..., wakeups: _Optional[int] = ..., alarmed: _Optional[_Iterable[int]] = ..., helpers_run: _Optional[_Iterable[int]] = ...) -> None: ...
+    taken: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, held_up_by: _Optional[_Iterable[int]] = ..., wakeups: _Optional[int] = ..., alarmed: _Optional[_Iterable[int]] = ..., helpers_run: _Optional[_Iterable[int]] = ..., taken: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("iterations", "virtual_time_ns", "steady", "measuring")

@@ -6,6 +6,7 @@ simulation waits for it is set aside.
 """
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -96,6 +97,10 @@ class HostAgent:
         self._until_steady = until_steady
         self._aside: set[int] = set()
         self._held_up_by: set[int] = set()
+        self._sent = Counter[int]()
+        self._taken: dict[int, int] = {}
+        """By rank, bytes of records: those sent, and those that the server had got when it last
+        said that it waits for the rank."""
         self._held_up_elsewhere: set[int] = set()
         self._alarmed: set[int] = set()
         self._helpers_run: set[int] = set()
@@ -163,6 +168,7 @@ class HostAgent:
             self._up.update(record.rank for record in records)
             self._watcher.ranks_up(len(self._up))
         for record in records:
+            self._sent[record.rank] += len(record.cells)
             self._states.heard(record.rank, record.host_clock_ns)
             if not record.cells or not is_background(record.cells):
                 self._still.got_on(record.rank)
@@ -213,6 +219,7 @@ class HostAgent:
 
     def _on_stalled(self, stalled: wire.Stalled) -> None:
         self._held_up_by = set(stalled.held_up_by) & set(self._processes.pids)
+        self._taken = dict(zip(stalled.held_up_by, stalled.taken, strict=False))
         if self._others is not None:
             self._held_up_elsewhere = set(stalled.held_up_by).difference(self._ranks)
             self._others.await_proof(bool(stalled.held_up_by), stalled.wakeups)
@@ -420,13 +427,16 @@ class HostAgent:
         self._stop_at_s = time.monotonic()
 
     def _unasked(self) -> tuple[int, str] | None:
-        """A rank that waits for an answer, while the server waits for that rank."""
+        """A rank that waits for an answer, while the server, which has got all that it sent, waits
+        for that rank.
+        """
         now_s = time.monotonic()
         pids = self._processes.pids
         found = {
             rank
             for rank in self._held_up_by - self._helpers_run - self._aside
             if rank in pids and self._channels.waiting(rank)
+            if self._taken.get(rank) == self._sent[rank]
         }
         self._unasked_since_s = {
             rank: self._unasked_since_s.get(rank, now_s) for rank in sorted(found)

@@ -420,6 +420,25 @@ def test_a_stall_is_told_and_ends_the_run_only_at_the_limit() -> None:
         assert "; waiting for that: 0" in message
 
 
+@pytest.mark.parametrize("has_all", [True, False])
+def test_a_rank_has_asked_nothing_only_if_the_server_has_all_that_it_sent(
+    monkeypatch: pytest.MonkeyPatch, has_all: bool
+) -> None:
+    """A busy server may take long to come to a question that is on its way."""
+    monkeypatch.setattr(Channels, "waiting", lambda _, rank: int(rank == 0))
+    monkeypatch.setattr(StillWatch, "runs", lambda *_: False)
+    monkeypatch.setattr(agent_module, "_UNASKED_S", 0.0)
+    taken = [len(WORK) if has_all else 0]
+    stalled = wire.ToAgent(stalled=wire.Stalled(held_up_by=[0], taken=taken))
+    outcome, *_ = serve(
+        {0: (50, 0)},
+        lambda message: [stalled] if message.HasField("batch") else [],
+        [[(0, 5, WORK)]],
+    )
+    assert (outcome.exit_code == 4) is has_all
+    assert ("a question that it has not asked" in outcome.message) is has_all
+
+
 def test_an_interrupt_stops_the_ranks_and_keeps_the_data() -> None:
     """Exit code 130; the ends of the ranks are no failures of theirs."""
     interrupts = Interrupts()
