@@ -3,11 +3,13 @@
 Left out are questions after events and waits of streams for them, which depend on what helper
 threads of PyTorch found out first, pinned memory, turns to act outside, and what only names things:
 lines, signatures, statistics. Communicators and devices are numbered as the rank first uses them;
-addresses, instances of events, reply slots and to whom a rank sends do not count.
+addresses, instances of events, reply slots, to whom a rank sends, and how many different rows its
+data look up do not count.
 """
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
@@ -46,6 +48,8 @@ _LUCK = frozenset(
 )
 # Each rank exchanges with others than itself.
 _PAIRS = frozenset({NcclOpKind.SEND, NcclOpKind.RECV})
+# In signatures.
+_DATA = re.compile(r', "sizes": \{"distinct": \d+\}|(, )?"distinct": \d+')
 _What = tuple[object, ...]
 
 
@@ -123,7 +127,7 @@ class StepReader:
             one = _Record._make([*fields, (a, b, c, d, e), payload])
             self._host_ns += one.gap_ns
             if one.kind in _NAMES:
-                self._texts[one.kind, one.id] = payload
+                self._texts[one.kind, one.id] = _DATA.sub("", payload)
                 continue
             ends = one.kind == RecordKind.MARKER and one.id == MarkerKind.OPTIMIZER_STEP
             if ends and not self._has_begun:

@@ -1,7 +1,8 @@
 """FBGEMM's kernels of embedding tables, by name, grid and the sizes of their tensors.
 
-A warp, or a part of one, has a bag or a lookup (forward) or a row (backward). Which rows are looked
-up no launch tells: they are taken as drawn evenly from all rows of the kernel's tables.
+A warp, or a part of one, has a bag or a lookup (forward) or a row (backward). How many different
+rows are looked up a launch tells whose indices are known; else they are taken as drawn evenly from
+all rows of the kernel's tables.
 
 Source of names, template arguments and grids: fbgemm_gpu 1.3, as launched on a simulated GPU.
 """
@@ -21,7 +22,7 @@ from sim_server.kernels.lookup import (
 )
 from sim_server.kernels.names import type_bytes
 from sim_server.kernels.work import Launch, Work, guessed
-from sim_server.lookups.distributions import uniform
+from sim_server.lookups.distributions import repeating, uniform
 
 # Assumed of kernels whose tensors are not read: lookups of a bag, all of different rows.
 _POOLING = 20
@@ -47,6 +48,8 @@ class LaunchedLookups:
     rows: int
     element_bytes: int
     has_bags: bool
+    distinct: int | None
+    """Different rows; None: the indices are not known."""
 
 
 def _groups(launch: Launch) -> int:
@@ -96,12 +99,16 @@ def launched_lookups(launch: Launch) -> LaunchedLookups | None:
         rows=max(1, sizes.get("weights", 0) // dim),
         element_bytes=_element_bytes(launch),
         has_bags=_has_bags(launch),
+        distinct=sizes.get("distinct"),
     )
 
 
 def _work(found: LaunchedLookups, optimizer: str = "sgd") -> TableLookups:
+    table = uniform(found.rows)
+    if found.distinct is not None:
+        table = repeating(found.rows, found.lookups, found.distinct)
     return TableLookups(
-        table=uniform(found.rows),
+        table=table,
         samples=found.bags,
         lookups=found.lookups,
         dim=found.dim,
@@ -114,7 +121,7 @@ def forward(launch: Launch, gpu: GpuProfile) -> Work:
     """*_embedding_[nobag_]codegen_forward_*kernel<weights, cache, output, ..., vectors, lanes>."""
     if found := launched_lookups(launch):
         (time,) = LookupModel(gpu).forward([_work(found)])
-        return Work(bytes=0, serial_ns=time.duration_ns, sound=False)
+        return Work(bytes=0, serial_ns=time.duration_ns, sound=found.distinct is not None)
     dim = _dim(launch)
     if dim is None:
         return guessed(launch)

@@ -9,7 +9,9 @@ from math import prod
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.names import number_types, split_list, type_bytes
-from sim_server.kernels.work import Launch, Work, guessed
+from sim_server.kernels.work import L2_SHARE, Launch, Work, guessed
+from sim_server.lookups import Lookups, Share, hit_rates
+from sim_server.lookups.distributions import repeating_evenly
 
 # More than any launch sorts or scans (assumed).
 _MOST_ITEMS = 2**31 - 1
@@ -51,6 +53,17 @@ def gather_rows(launch: Launch, gpu: GpuProfile) -> Work:
     return Work(bytes=moved, efficiency=_ROWS, serial_ns=_INDEX_NS)
 
 
+def _read_rows(
+    table: Lookups, lookups: int, row_bytes: int, out_bytes: float, gpu: GpuProfile
+) -> float:
+    """Of lookups, those whose rows come from memory: what the L2 cache does not hold. `out_bytes`:
+    what of the result passes through it for each.
+    """
+    share = Share(table, lookups, row_bytes, out_bytes + _INDEX_BYTES)
+    (rate,) = hit_rates([share], L2_SHARE * gpu.l2_bytes)
+    return lookups * (1 - rate)
+
+
 def scatter_rows(launch: Launch, _gpu: GpuProfile) -> Work:
     """vectorized_scatter_kernel(out, in, indices, rows, row bytes, rows of the result, ...) and
     tma_scatter_kernel, which has the elements of a row in place of its bytes: reads, adds, writes.
@@ -85,12 +98,19 @@ def _moved_bytes(function: str) -> int:
 
 
 def embedding_bag(launch: Launch, gpu: GpuProfile) -> Work:
-    """EmbeddingBag_updateOutputKernel_*(..., indices, bags, features, ...): a row per index."""
+    """EmbeddingBag_updateOutputKernel_*(..., indices, bags, features, ...): a row per index,
+    of which the L2 cache holds those that repeat, where the launch tells how many differ.
+    """
     indices, bags, features = (launch.integer(position) for position in range(3))
     if indices is None or bags is None or features is None:
         return guessed(launch)
     size = type_bytes(launch.name.template[0]) or 4
-    moved = (indices + bags) * features * size + indices * _INDEX_BYTES
+    row_bytes = features * size
+    read: float = indices
+    if indices > 0 and (distinct := launch.sizes.get("distinct")) is not None:
+        table = repeating_evenly(indices, distinct)
+        read = _read_rows(table, indices, row_bytes, bags / indices * row_bytes, gpu)
+    moved = (read + bags) * row_bytes + indices * _INDEX_BYTES
     added_ns = adding_up_ns(indices * features, moved, gpu)
     return Work(bytes=0, serial_ns=added_ns, region="bags")
 

@@ -5,7 +5,8 @@ Rows of nearly equal probability are one group, so that a table of 10^9 rows has
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -14,6 +15,10 @@ from sim_server.lookups.working_set import Array, Popularity
 # Rows up to here are groups of their own; further groups are longer by this share each.
 _SINGLE = 256
 _GROWTH = 0.02
+# With it nearly all lookups are of the first row.
+_STEEPEST = 16.0
+_MOST_ROWS_LOG2 = 40.0
+_HALVINGS = 40
 
 
 def uniform(rows: int, sound: bool = True) -> Popularity:
@@ -24,6 +29,41 @@ def uniform(rows: int, sound: bool = True) -> Popularity:
 def zipf(rows: int, exponent: float) -> Popularity:
     """Row k (from 1) is looked up in proportion to k ** -exponent."""
     return shifted_zipf(rows, exponent, 0.0, ())
+
+
+@lru_cache(maxsize=1024)
+def repeating(rows: int, lookups: int, distinct: int) -> Popularity:
+    """Of a batch with so many different rows: Zipf's, with the exponent that has as many in the
+    mean; uniform, where that has no more.
+    """
+    if uniform(rows).distinct(lookups) <= distinct:
+        return uniform(rows)
+    return zipf(rows, _least(0.0, _STEEPEST, lambda one: zipf(rows, one), lookups, distinct))
+
+
+@lru_cache(maxsize=1024)
+def repeating_evenly(lookups: int, distinct: int) -> Popularity:
+    """The same of a table of which nobody knows how many rows it has: so many, all alike, that
+    the batch has as many different ones in the mean.
+    """
+
+    def table(size: float) -> Popularity:
+        return uniform(max(1, round(2.0**-size)))
+
+    return table(_least(-_MOST_ROWS_LOG2, 0.0, table, lookups, distinct))
+
+
+def _least(
+    low: float, high: float, of: Callable[[float], Popularity], lookups: int, distinct: int
+) -> float:
+    """The parameter from which on a batch has no more different rows; the more, the fewer."""
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if of(middle).distinct(lookups) > distinct:
+            low = middle
+        else:
+            high = middle
+    return high
 
 
 def shifted_zipf(

@@ -10,6 +10,7 @@ import pytest
 from phantora_runs import PROGRAMS, Phantora, Run
 
 from phantora_py.cli import main
+from phantora_py.profile.needs import signatures_of
 
 pytestmark = pytest.mark.torch
 
@@ -29,6 +30,26 @@ def test_rows_that_repeat(phantora: Phantora, tmp_path: Path) -> None:
     steep = _run(phantora, tmp_path, {"kind": "zipf", "exponent": 1.2})
     times = [run.summary["iterations"]["median_ns"] for run in (uniform, steep)]
     assert times[1] < times[0] - 50_000
+
+
+def test_a_program_s_own_indices(phantora: Phantora) -> None:
+    """The fewer rows they are, the less their lookups take; with indices that nobody knows, what
+    different rows take. A signature has their number, to two digits.
+    """
+    run = phantora.run(["--ranks", "1"], [PROGRAMS / "repeated_rows.py"])
+    assert run.exit_code == 0, run.errors
+    rows = [line.split() for line in run.output.splitlines() if len(line.split()) == 3]
+    times = {name: float(us) for name, _, us in rows}
+    assert times["one"] < times["few"] < times["uniform"] <= times["hidden"]
+    wanted = {int(distinct) for _, distinct, _ in rows if distinct != "unknown"}
+    told = {
+        signature["sizes"]["distinct"]
+        for signature in signatures_of(run.data)
+        if "distinct" in signature.get("sizes", {})
+    }
+    assert len(told) == len(wanted) == 3
+    for one, number in zip(sorted(told), sorted(wanted), strict=True):
+        assert one == pytest.approx(number, rel=1 / 64)
 
 
 def test_statistics_that_are_none(phantora: Phantora, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import json
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,12 @@ GEMM = {
     "compute": "f32",
 }
 
+_LOOKUP_ID = 1 << 20
+LOOKUP = {
+    **{"kind": "kernel", "name": "_Z3bagPKl", "grid": [8, 1, 1], "block": [32, 1, 1]},
+    **{"shared_bytes": 0, "scalars": []},
+}
+
 
 def make_settings(ranks: int, nodes: int = 1) -> Settings:
     """A run on H100s."""
@@ -61,6 +67,14 @@ class Script(Program):
             self.timings[k] = (0, 1.0)
             self.announce(RecordKind.SIGNATURE, json.dumps(GEMM | {"k": k}).encode(), id=k)
         self.do(RecordKind.KERNEL, stream=stream, id=k, gap=gap)
+        return self
+
+    def lookup(self, sizes: Mapping[str, int], stream: int = 2) -> Script:
+        """One kernel of bags, with sizes of its own."""
+        signature = LOOKUP | {"sizes": sizes} if sizes else LOOKUP
+        self.timings[_LOOKUP_ID] = (0, 1.0)
+        self.announce(RecordKind.SIGNATURE, json.dumps(signature).encode(), id=_LOOKUP_ID)
+        self.do(RecordKind.KERNEL, stream=stream, id=_LOOKUP_ID)
         return self
 
     def join(self, unique_id: int, size: int, position: int, gap: int = 0) -> Script:

@@ -22,6 +22,7 @@ from sim_server.log.history import HOST_WAIT_SPAN
 from sim_server.records import NcclOpKind, RecordKind
 from sim_server.records.operations import Operation
 from sim_server.settings import Settings
+from sim_server.simulation import Simulation
 
 REPLICAS, SHARDS = 4, 2
 RANKS = REPLICAS * SHARDS
@@ -311,6 +312,31 @@ def test_witnesses_that_do_the_same_change_nothing() -> None:
     after_first_ns, iteration_ns = 40, 70 + 70 + 50 + 90 + 30 + 40 + 20 + 40
     assert witness["host_ns"] == after_first_ns + 2 * iteration_ns
     assert witness["host_ns"] == witness["representative_host_ns"]
+
+
+@pytest.mark.parametrize("theirs", [{"bags": 8, "distinct": 7}, {"bags": 8}])
+def test_a_witness_may_look_up_other_rows(theirs: dict[str, int]) -> None:
+    """How many of them differ depends on its data."""
+    simulation = _with_lookups({"bags": 8, "distinct": 40}, theirs)
+    (witness,) = whole_files(simulation.files())["fold.json"]["witnesses"]
+    assert witness["difference"] == ""
+
+
+@pytest.mark.parametrize("theirs", [{"bags": 3, "distinct": 40}, {"bags": 8, "lookups": 9}])
+def test_a_witness_may_not_look_up_more(theirs: dict[str, int]) -> None:
+    """Bags and lookups are what it does."""
+    with pytest.raises(Mismatch, match="launched the kernel bag"):
+        _with_lookups({"bags": 8, "distinct": 40}, theirs)
+
+
+def _with_lookups(sizes: dict[str, int], theirs: dict[str, int]) -> Simulation:
+    """A run in which a rank and its witness end with lookups of these sizes."""
+    fold = replace(mesh("replicas"), witnesses=(2 * SHARDS,))
+    played = scripts(fold)
+    played[0].lookup(sizes).step()
+    played[-1].lookup(theirs).step()
+    simulation, _ = play(played, settings(fold))
+    return simulation
 
 
 def test_the_host_time_of_a_witness_is_told_beside_its_representatives() -> None:

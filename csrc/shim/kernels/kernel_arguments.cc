@@ -7,8 +7,6 @@
 #include <cstring>
 #include <memory>
 
-#include "shim/kernels/kernel_lookups.h"
-
 namespace ph {
 namespace {
 
@@ -131,6 +129,8 @@ NamedSizes named_sizes(const ArgumentPlan& plan, std::span<const std::int64_t> v
       else sizes.emplace_back(name, value);
     }
   }
+  if (plan.indices && next < values.size() && values[next] != kUnknownSize)
+    sizes.emplace_back("distinct", values[next]);
   return sizes;
 }
 
@@ -156,6 +156,7 @@ ArgumentPlan plan_arguments(std::string_view mangled, bool large_lists) {
     plan_parameter(types[index], index, large_lists, plan);
   for (const SizeReader& reader : plan_lookups(name, types)) plan.readers.push_back(reader);
   for (const SizeReader& reader : plan_tensors(name, types)) plan.readers.push_back(reader);
+  plan.indices = find_indices(name, types);
   return plan;
 }
 

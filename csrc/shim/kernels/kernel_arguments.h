@@ -13,12 +13,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "protocol/payloads.h"
+#include "shim/kernels/kernel_lookups.h"
 #include "shim/kernels/kernel_structures.h"
 
 namespace ph {
@@ -31,6 +33,7 @@ struct ArgumentPlan {
   };
   std::vector<Integer> integers;
   std::vector<SizeReader> readers;
+  std::optional<IndexVectors> indices = std::nullopt;
   std::uint16_t parameters = 0;
   bool understood = false;                      // false: the name could not be split, nothing may be read
 };
@@ -46,7 +49,8 @@ bool parameter_types(std::string_view mangled, std::string& name, std::vector<st
 // Most values that `read_scalars` writes for this plan.
 std::size_t value_count(const ArgumentPlan& plan) noexcept;
 
-// Writes the integers in order, then the sizes of each reader, and returns how many were written.
+// Writes the integers in order, then the sizes of each reader, and returns how many were written. What follows, where there
+// are indices, is how many different ones they are, which the caller finds.
 std::size_t read_scalars(const ArgumentPlan& plan, const LaunchShape& shape, void* const* args, std::int64_t* out,
                          std::size_t capacity) noexcept;
 

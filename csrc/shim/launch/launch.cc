@@ -15,6 +15,7 @@
 #include "shim/graph/capture.h"
 #include "shim/host_time/host_time.h"
 #include "shim/launch/argument_reach.h"
+#include "shim/launch/looked_up.h"
 #include "shim/values/value_kernels.h"
 #include "shim/values/values.h"
 
@@ -96,6 +97,9 @@ std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, v
   key.shape = shape;
   key.values =
       static_cast<std::uint32_t>(read_scalars(function.plan, shape, arguments, key.value.data(), key.value.size()));
+  const bool has_room = key.values < key.value.size() && key.values == value_count(function.plan);
+  if (function.plan.indices && has_room && !call_is_captured())
+    key.value[key.values++] = distinct_rows(*function.plan.indices, arguments);
   const std::lock_guard lock(function.mutex);
   std::uint32_t& signature = function.signatures[key];
   if (signature == 0) {
