@@ -6,7 +6,6 @@ simulation waits for it is set aside.
 """
 
 import time
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -21,6 +20,7 @@ from phantora_py.agent.parts import Memory, OtherHosts, Outcome, Output, Watcher
 from phantora_py.agent.simulation import Simulation, batches
 from phantora_py.agent.stall import StallWatch
 from phantora_py.agent.states import RankStates
+from phantora_py.agent.unasked import Unasked
 from phantora_py.launch.interrupts import Interrupts
 from phantora_py.launch.ranks import GRACE_S, RankProcesses
 from sim_server import simulation_pb2 as wire
@@ -41,9 +41,6 @@ FIRST_STALLED_POLL_MS = 1
 # The low byte of a record's field; kinds of waits are few.
 assert RECORD_TYPE.fields is not None, "a record has fields"
 _ID_AT = RECORD_TYPE.fields["id"][1]
-# Whose threads all sleep for so long on an answer that the server does not know of, has garbled the
-# question (assumed enough for one that is on its way).
-_UNASKED_S = 10.0
 # A rank that ends because of an unsupported call is gone before the server has read why (assumed
 # enough).
 _EXPLANATION_S = 0.5
@@ -97,10 +94,6 @@ class HostAgent:
         self._until_steady = until_steady
         self._aside: set[int] = set()
         self._held_up_by: set[int] = set()
-        self._sent = Counter[int]()
-        self._taken: dict[int, int] = {}
-        """By rank, bytes of records: those sent, and those that the server had got when it last
-        said that it waits for the rank."""
         self._held_up_elsewhere: set[int] = set()
         self._alarmed: set[int] = set()
         self._helpers_run: set[int] = set()
@@ -108,7 +101,7 @@ class HostAgent:
         self._poll_ms = FIRST_STALLED_POLL_MS
         self._outcome = Outcome()
         self._damaged = False
-        self._unasked_since_s: dict[int, float] = {}
+        self._unasked = Unasked()
         self._detail = ""
         self._last_words = ""
         self._stop_at_s: float | None = None
@@ -168,12 +161,12 @@ class HostAgent:
             self._up.update(record.rank for record in records)
             self._watcher.ranks_up(len(self._up))
         for record in records:
-            self._sent[record.rank] += len(record.cells)
+            self._unasked.sends(record.rank, record.cells)
             self._states.heard(record.rank, record.host_clock_ns)
             if not record.cells or not is_background(record.cells):
                 self._still.got_on(record.rank)
             if not is_background(record.cells):
-                self._unasked_since_s.pop(record.rank, None)
+                self._unasked.asks(record.rank)
                 self._idle.forget(record.rank)
                 turns = only_takes_turns(record.cells)
                 self._children.heard(record.rank, record.cells)
@@ -189,7 +182,7 @@ class HostAgent:
             case "progress":
                 # Virtual time passes, or somebody measures for all of them.
                 self._stall.got_on()
-                self._unasked_since_s.clear()
+                self._unasked.got_on()
                 self._watcher.update(message.progress)
                 if message.progress.iterations:
                     self._memory.iterates()
@@ -219,7 +212,7 @@ class HostAgent:
 
     def _on_stalled(self, stalled: wire.Stalled) -> None:
         self._held_up_by = set(stalled.held_up_by) & set(self._processes.pids)
-        self._taken = dict(zip(stalled.held_up_by, stalled.taken, strict=False))
+        self._unasked.told(stalled)
         if self._others is not None:
             self._held_up_elsewhere = set(stalled.held_up_by).difference(self._ranks)
             self._others.await_proof(bool(stalled.held_up_by), stalled.wakeups)
@@ -416,7 +409,7 @@ class HostAgent:
 
     def _note_damage(self) -> None:
         """A rank that writes where it should not is believed no more: all are stopped at once."""
-        if self._damaged or (damage := self._channels.damage() or self._unasked()) is None:
+        if self._damaged or (damage := self._channels.damage() or self._find_unasked()) is None:
             return
         self._damaged = True
         rank, what = damage
@@ -426,23 +419,12 @@ class HostAgent:
             self._outcome = Outcome(error.exit_code, str(error), rank)
         self._stop_at_s = time.monotonic()
 
-    def _unasked(self) -> tuple[int, str] | None:
-        """A rank that waits for an answer, while the server, which has got all that it sent, waits
-        for that rank.
-        """
-        now_s = time.monotonic()
+    def _find_unasked(self) -> tuple[int, str] | None:
         pids = self._processes.pids
-        found = {
-            rank
-            for rank in self._held_up_by - self._helpers_run - self._aside
-            if rank in pids and self._channels.waiting(rank)
-            if self._taken.get(rank) == self._sent[rank]
-        }
-        self._unasked_since_s = {
-            rank: self._unasked_since_s.get(rank, now_s) for rank in sorted(found)
-        }
-        for rank, since_s in self._unasked_since_s.items():
-            if now_s - since_s > _UNASKED_S and not self._still.runs(rank, pids[rank]):
+        held_up_by = self._held_up_by - self._helpers_run - self._aside
+        waiting = (rank for rank in held_up_by if rank in pids and self._channels.waiting(rank))
+        for rank in self._unasked.find(waiting):
+            if not self._still.runs(rank, pids[rank]):
                 return rank, "waits for the answer to a question that it has not asked"
         return None
 

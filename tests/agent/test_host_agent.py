@@ -297,7 +297,7 @@ def test_a_deadlock_stops_all_ranks() -> None:
     assert outcome == Outcome(5, "ranks disagree", None)
 
 
-STALLED = wire.ToAgent(stalled=wire.Stalled(held_up_by=[1], wakeups=7, alarmed=[1]))
+STALLED = wire.ToAgent(stalled=wire.Stalled(held_up_by=[1], taken=[0], wakeups=7, alarmed=[1]))
 
 
 @pytest.mark.parametrize("proven", [True, False])
@@ -335,7 +335,8 @@ def test_a_rank_that_awaits_values_is_set_aside_only_if_nobody_can_send_them(
     monkeypatch.setattr(IdleWatch, "is_idle", lambda *_: False)
     monkeypatch.setattr(Channels, "awaits_values", lambda _, rank: rank == 1)
     monkeypatch.setattr(agent_module, "is_proven_still", lambda _: True)
-    stalled = wire.ToAgent(stalled=wire.Stalled(held_up_by=held_up_by, wakeups=7))
+    taken = [0] * len(held_up_by)
+    stalled = wire.ToAgent(stalled=wire.Stalled(held_up_by=held_up_by, taken=taken, wakeups=7))
     _, channels, server, _, _ = serve(
         {0: (5, 0), 1: (5, 0)},
         lambda message: [stalled] if message.HasField("batch") else [],
@@ -403,7 +404,7 @@ def test_a_stall_is_told_and_ends_the_run_only_at_the_limit() -> None:
     """Silence alone proves nothing; the user may set a limit, upon which all ranks are stopped."""
     now_s = iter(range(0, 10**6, 4))
     stall = StallWatch(Path("nowhere"), 60, lambda: next(now_s))
-    stalled = wire.ToAgent(stalled=wire.Stalled(held_up_by=[1]))
+    stalled = wire.ToAgent(stalled=wire.Stalled(held_up_by=[1], taken=[0]))
     outcome, _, _, processes, watcher = serve(
         {0: (10**9, 0), 1: (10**9, 0)},
         lambda message: [stalled] if message.HasField("batch") else [],
@@ -418,25 +419,6 @@ def test_a_stall_is_told_and_ends_the_run_only_at_the_limit() -> None:
         assert message.startswith("there was no GPU call for ")
         assert "rank 1 is running without a GPU call, before its first line of Python" in message
         assert "; waiting for that: 0" in message
-
-
-@pytest.mark.parametrize("has_all", [True, False])
-def test_a_rank_has_asked_nothing_only_if_the_server_has_all_that_it_sent(
-    monkeypatch: pytest.MonkeyPatch, has_all: bool
-) -> None:
-    """A busy server may take long to come to a question that is on its way."""
-    monkeypatch.setattr(Channels, "waiting", lambda _, rank: int(rank == 0))
-    monkeypatch.setattr(StillWatch, "runs", lambda *_: False)
-    monkeypatch.setattr(agent_module, "_UNASKED_S", 0.0)
-    taken = [len(WORK) if has_all else 0]
-    stalled = wire.ToAgent(stalled=wire.Stalled(held_up_by=[0], taken=taken))
-    outcome, *_ = serve(
-        {0: (50, 0)},
-        lambda message: [stalled] if message.HasField("batch") else [],
-        [[(0, 5, WORK)]],
-    )
-    assert (outcome.exit_code == 4) is has_all
-    assert ("a question that it has not asked" in outcome.message) is has_all
 
 
 def test_an_interrupt_stops_the_ranks_and_keeps_the_data() -> None:
