@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_runs import COPY, HOST_WAIT, KERNEL, Marker, Span, make_run
+from made_runs import COMMUNICATION, COPY, HOST_WAIT, KERNEL, Marker, Span, make_run
 
 from phantora_py.data import RunData
 from phantora_py.report.iterations import Iterations, find_iterations
@@ -107,6 +107,39 @@ def test_what_is_set_apart_is_in_a_mean_that_is_said(
         marks.append(now_ns)
     run = make_run(tmp_path / "a.phr", [work], steps(0, *marks))
     assert apart_text(summarise(run)["iterations"]).endswith(said)
+
+
+def test_communication_of_what_is_set_apart_is_said(tmp_path: Path) -> None:
+    """Local SGD: replicas are averaged after every fourth step, and never in the others."""
+    work: list[Span] = []
+    marks, now_ns = [], 0
+    for number in range(13):
+        work += [(KERNEL, now_ns + 1, now_ns + 1, now_ns + 80)] * 10
+        now_ns += 80
+        if number % 4 == 0:
+            work += [(COMMUNICATION, now_ns + 1, now_ns + 1, now_ns + 21)] * 5
+            now_ns += 21
+        marks.append(now_ns)
+    summary = summarise(make_run(tmp_path / "a.phr", [work], steps(0, *marks)))
+    assert summary["breakdown_ns"]["communication"] == 0
+    assert [one["communication_ns"] for one in summary["iterations"]["apart"]] == [20] * 3
+    assert "101 ns, 19.8 % of it communication; not in" in apart_text(summary["iterations"])
+
+
+def test_micro_batches_that_vary_are_told_as_a_range(tmp_path: Path) -> None:
+    """One, two, four and eight in turn."""
+    marks: list[Marker] = []
+    work: list[Span] = []
+    now_ns = 0
+    for number in range(12):
+        for _ in range(1 << number % 4):
+            work += [(KERNEL, now_ns + 1, now_ns + 1, now_ns + 10)] * 9
+            now_ns += 10
+            marks.append((0, now_ns, MarkerKind.BACKWARD, "train.py:9 main"))
+        marks += steps(0, now_ns)
+    iterations = summarise(make_run(tmp_path / "a.phr", [work], marks))["iterations"]
+    assert iterations["holds"] == "1 optimizer step, 1 to 8 micro-batches"
+    assert list(iterations["micro_batches_range"]) == [1, 8]
 
 
 def test_one_step_is_warm_up_alone(tmp_path: Path) -> None:

@@ -123,7 +123,12 @@ def test_figures(tmp_path: Path) -> None:
     assert summary["iterations"] == {
         **{"count": 2, "median_ns": 1_250_000, "p95_ns": 1_250_000, "warmup_ns": 1_000_000},
         **{"per_iteration_ns": [1_250_000, 1_250_000], "detected_by": "optimizer"},
-        **{"holds": "1 optimizer step", "optimizer_steps": {"AdamW#0": 1}, "micro_batches": 0},
+        **{
+            "holds": "1 optimizer step",
+            "optimizer_steps": {"AdamW#0": 1},
+            "micro_batches": 0,
+            "micro_batches_range": (0, 0),
+        },
         "rule": {"by": "optimizer", "name": "AdamW#0", "every": 1, "phase": 0},
         **{"apart": [], "script_clock": None, "held_share": pytest.approx(2.5 / 3.5)},
     }
@@ -178,7 +183,13 @@ def test_no_iterations_are_null_and_not_zero(tmp_path: Path) -> None:
     assert summary["iterations"] == {
         **{"count": 0, "median_ns": None, "p95_ns": None, "warmup_ns": None},
         **{"per_iteration_ns": [], "detected_by": "none", "rule": None},
-        **{"holds": "", "optimizer_steps": {}, "micro_batches": 0, "apart": []},
+        **{
+            "holds": "",
+            "optimizer_steps": {},
+            "micro_batches": 0,
+            "micro_batches_range": (0, 0),
+            "apart": [],
+        },
         **{"script_clock": None, "held_share": 1.0},
     }
     assert set(summary["breakdown_ns"].values()) == {None}

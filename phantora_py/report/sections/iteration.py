@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from rich.markup import escape
 
 from phantora_py.report.findings import Findings
-from phantora_py.report.iteration_contents import DISAGREEMENT, IterationContents, describe
+from phantora_py.report.iteration_contents import (
+    DISAGREEMENT,
+    IterationApart,
+    IterationContents,
+    describe,
+)
 from phantora_py.report.page.overview import iteration_parts
 from phantora_py.report.page.part import PageFindings, PagePart
 from phantora_py.report.sections import breakdown, throughput
@@ -65,7 +71,11 @@ def make(found: Findings) -> IterationSummary:
         "per_iteration_ns": [int(value) for value in durations],
         "warmup_ns": iterations.warmup_ns,
         "detected_by": iterations.detected_by,
-        **describe(found.data, iterations),
+        **describe(
+            found.data,
+            iterations,
+            found.breakdown.communication_by_iteration_ns if found.breakdown else (),
+        ),
     }
 
 
@@ -128,12 +138,20 @@ def apart_text(iterations: IterationSummary) -> str:
     lasted = shortest if shortest == longest else f"{shortest} to {longest}"
     others = "1 iteration does" if len(apart) == 1 else f"{len(apart)} iterations do"
     kinds = "evaluation, set-up, part of a batch"
-    text = f"{others} other work ({kinds}), {lasted}; not in the figures below"
+    text = (
+        f"{others} other work ({kinds}), {lasted}{_communication(apart)}; not in the figures below"
+    )
     mean_ns = np.mean([*iterations["per_iteration_ns"], *(one["duration_ns"] for one in apart)])
     median_ns = iterations["median_ns"]
     if median_ns and abs(mean_ns / median_ns - 1) > DISAGREEMENT:
         text += f": with them the mean is {duration_text(int(mean_ns))}"
     return text
+
+
+def _communication(apart: Sequence[IterationApart]) -> str:
+    """What steps that synchronise replicas now and then have beside the others."""
+    share = sum(one["communication_ns"] for one in apart) / sum(one["duration_ns"] for one in apart)
+    return f", {percent_text(share)} of it communication" if share > DISAGREEMENT else ""
 
 
 def clock_warning(iterations: IterationSummary) -> str | None:
