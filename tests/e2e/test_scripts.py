@@ -230,6 +230,7 @@ def test_other_layouts_and_classes(phantora: Phantora) -> None:
         "named (2, 4)",
         "wrapped True",
         "meta (2, 4)",
+        "forward (2, 2)",
         "of numbers alone True meta",
     ]
 
