@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from rich.markup import escape
 
 from phantora_py.report.findings import Findings
-from phantora_py.report.iteration_contents import (
-    DISAGREEMENT,
-    IterationApart,
-    IterationContents,
-    describe,
-)
+from phantora_py.report.iteration_contents import DISAGREEMENT, IterationContents, describe
 from phantora_py.report.page.overview import iteration_parts
 from phantora_py.report.page.part import PageFindings, PagePart
 from phantora_py.report.sections import breakdown, throughput
@@ -79,8 +73,12 @@ def make(found: Findings) -> IterationSummary:
     }
 
 
-def lines(iterations: IterationSummary, virtual_time_ns: int) -> list[str]:
-    """On a terminal. `virtual_time_ns`: of the whole run."""
+def lines(
+    iterations: IterationSummary, virtual_time_ns: int, communication_ns: int | None
+) -> list[str]:
+    """On a terminal. `virtual_time_ns`: of the whole run; `communication_ns`: of the mean
+    iteration.
+    """
     median_ns, p95_ns, warmup_ns = (
         iterations["median_ns"],
         iterations["p95_ns"],
@@ -103,7 +101,7 @@ def lines(iterations: IterationSummary, virtual_time_ns: int) -> list[str]:
         f"{duration_text(warmup_ns)})"
     )
     said.append(f"  each is {escape(meaning(iterations))}")
-    if apart := apart_text(iterations):
+    if apart := apart_text(iterations, communication_ns or 0):
         said.append(f"  {apart}")
     said.extend(f"  [red]{escape(warning)}[/]" for warning in warnings(iterations))
     return said
@@ -127,8 +125,10 @@ def meaning(iterations: IterationSummary) -> str:
     return ", ".join(part for part in (iterations["holds"], found, read) if part) or by
 
 
-def apart_text(iterations: IterationSummary) -> str:
-    """Iterations with other work; empty if there are none."""
+def apart_text(iterations: IterationSummary, usual_ns: int) -> str:
+    """Iterations with other work; empty if there are none. `usual_ns`: communication of the others,
+    in the mean.
+    """
     apart = iterations["apart"]
     if not apart:
         return ""
@@ -138,9 +138,8 @@ def apart_text(iterations: IterationSummary) -> str:
     lasted = shortest if shortest == longest else f"{shortest} to {longest}"
     others = "1 iteration does" if len(apart) == 1 else f"{len(apart)} iterations do"
     kinds = "evaluation, set-up, part of a batch"
-    text = (
-        f"{others} other work ({kinds}), {lasted}{_communication(apart)}; not in the figures below"
-    )
+    communication = _communication(iterations, usual_ns)
+    text = f"{others} other work ({kinds}), {lasted}{communication}; not in the figures below"
     mean_ns = np.mean([*iterations["per_iteration_ns"], *(one["duration_ns"] for one in apart)])
     median_ns = iterations["median_ns"]
     if median_ns and abs(mean_ns / median_ns - 1) > DISAGREEMENT:
@@ -148,10 +147,12 @@ def apart_text(iterations: IterationSummary) -> str:
     return text
 
 
-def _communication(apart: Sequence[IterationApart]) -> str:
+def _communication(iterations: IterationSummary, usual_ns: int) -> str:
     """What steps that synchronise replicas now and then have beside the others."""
+    apart = iterations["apart"]
     share = sum(one["communication_ns"] for one in apart) / sum(one["duration_ns"] for one in apart)
-    return f", {percent_text(share)} of it communication" if share > DISAGREEMENT else ""
+    usual = usual_ns / max(1.0, float(np.mean(iterations["per_iteration_ns"])))
+    return f", {percent_text(share)} of it communication" if share > usual + DISAGREEMENT else ""
 
 
 def clock_warning(iterations: IterationSummary) -> str | None:
@@ -187,11 +188,11 @@ def share_warning(iterations: IterationSummary) -> str | None:
 
 
 def _views(found: PageFindings) -> dict[str, Any]:
-    iterations = make(found)
+    iterations, times = make(found), breakdown.make(found)
     return {
-        "parts": iteration_parts(breakdown.make(found)),
+        "parts": iteration_parts(times),
         "iteration_meaning": meaning(iterations),
-        "iteration_apart": apart_text(iterations),
+        "iteration_apart": apart_text(iterations, times["communication"] or 0),
         "iteration_warnings": warnings(iterations),
         "longest_ns": max(iterations["per_iteration_ns"], default=0),
         "no_time": NO_TIME,
