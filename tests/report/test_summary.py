@@ -14,7 +14,7 @@ from rich.console import Console
 from phantora_py.cli import main
 from phantora_py.data import RunData
 from phantora_py.report.sections.iteration import clock_warning
-from phantora_py.report.summary import summarise
+from phantora_py.report.summary import summarise, summary_lines
 from phantora_py.report.terminal import print_summary
 from phantora_py.report.trust import trusted_share
 from phantora_py.text.units import duration_text, percent_text, size_text
@@ -204,7 +204,12 @@ def test_what_did_not_fit(tmp_path: Path) -> None:
     memory = {"capacity_bytes": 80 * GIB, "per_rank": [rank_memory(), rank_memory(oom=[OOM])]}
     summary = summarise(make(tmp_path / "a.phr", memory=memory))
     assert summary["memory"]["fits"] is False
-    assert summary["memory"]["out_of_memory"] == [{"rank": 1, "device": None, **OOM}]
+    failure = {"rank": 1, "device": None, "retried": False, **OOM}
+    assert summary["memory"]["out_of_memory"] == [failure]
+    memory["per_rank"] = [rank_memory(), rank_memory(oom=[{**OOM, "retried": True}])]
+    again = summarise(make(tmp_path / "b.phr", memory=memory))
+    assert again["memory"]["fits"] is False
+    assert any("rank 1 got memory by a retry" in line for line in summary_lines(again))
 
 
 def test_an_unsupported_call_is_counted(tmp_path: Path) -> None:
