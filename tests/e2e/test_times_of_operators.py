@@ -36,5 +36,5 @@ def test_what_moves_elements(run: Run) -> None:
     """
     shares = json.loads(run.output)["moving"]
     assert min(shares.values()) > 0.95
-    more = {"sort of rows": 25, "kthvalue of all": 500, "bincount": 4}
+    more = {"sort of rows": 25, "kthvalue of all": 500, "bincount": 6}
     assert {name for name, share in shares.items() if share > more.get(name, 3.6)} == set()
