@@ -272,7 +272,7 @@ def _by_rank(ranks: int) -> dict[str, Check]:
             "oom": rows(
                 record(
                     {"asked_bytes": _size_bytes, "free_bytes": _size_bytes, "site": printable},
-                    {"device": device},
+                    {"device": device, "retried": flag},
                 )
             ),
         },

@@ -102,9 +102,32 @@ class Batches:
         return watch
 
     def _watch_graphs(self, module: ModuleType) -> None:
-        """Inductor's graphs look embeddings up in kernels of their own."""
+        """Inductor's graphs look embeddings up in kernels of their own. What one piece of the
+        program is compiled to for other sizes has its number.
+        """
         graph = module.CompiledFxGraph
         usual = graph.__call__
+        frames: dict[tuple[int, bool], int] = {}
+
+        def number_of(frame: tuple[int, bool]) -> int:
+            if frame not in frames:
+                frames[frame] = self._graphs
+                self._graphs += 1
+            return frames[frame]
+
+        def named(finish: Callable[..., None]) -> Callable[..., None]:
+            @functools.wraps(finish)
+            def finished(graph_: Any, *arguments: Any, **options: Any) -> None:
+                finish(graph_, *arguments, **options)
+                compiled = module.torch._guards.CompileContext.current_compile_id()
+                if compiled is not None and compiled.frame_id is not None:
+                    is_backward = bool(graph_.fx_kwargs.get("is_backward"))
+                    graph_._phantora_number = number_of((compiled.frame_id, is_backward))
+
+            return finished
+
+        if hasattr(graph, "post_compile"):
+            graph.post_compile = named(graph.post_compile)
 
         @functools.wraps(usual)
         def call(graph_: Any, inputs: Sequence[Any]) -> Any:

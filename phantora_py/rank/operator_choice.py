@@ -11,9 +11,11 @@ from typing import Any
 
 from .operators import overload
 
-# Their result depends on memory that was never written, or they have none; or they change tensors
-# that their schema does not name (running statistics).
+# Their result depends on memory that was never written, or they have none, or no memory for it (the
+# zeros of forward-mode gradients); or they change tensors that their schema does not name (running
+# statistics).
 WITHOUT_VALUES = {
+    "_efficientzerotensor",
     *("empty", "empty_strided", "set", "resize", "record_stream", "is_pinned", "_pin_memory"),
     *("_copy_from", "_copy_from_and_resize", "_local_scalar_dense", "_nested_from_padded"),
     *("native_batch_norm", "batch_norm_update_stats", "_batch_norm_with_update"),

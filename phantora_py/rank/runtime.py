@@ -50,6 +50,8 @@ from .triton_kernels import (
 )
 
 OPTIMIZER_STEP = 1  # MarkerKind in sim_server/records/schema.py
+# Of torch._C, what forgets the peaks of a device.
+RESETS = ("_cuda_resetPeakMemoryStats", "_accelerator_resetPeakStats")
 # Modules that register operators, and the namespace of these.
 LIBRARIES = {"fbgemm_gpu": "fbgemm"}
 OPTIMIZER_MODULE = "torch.optim.optimizer"
@@ -217,6 +219,9 @@ class _Runtime:
     def replace_kernels(self, torch: ModuleType) -> None:
         """From now on some of PyTorch's kernels do less than they would, and some do more."""
         self._trace.begin(torch)
+        for name in RESETS:
+            if reset := getattr(getattr(torch, "_C", None), name, None):
+                setattr(torch._C, name, self._told_before(reset))
         if self._shim.ph_lazy_host_tensors():
             self.leave_host_tensors(torch)
         if torch.version.cuda:  # Builds for the CPU have no such kernels.
@@ -227,6 +232,16 @@ class _Runtime:
             for module, namespace in LIBRARIES.items():
                 extend = functools.partial(self._extend, namespace)
                 after_import(module, extend)
+
+    def _told_before(self, reset: Callable[[int], None]) -> Callable[[int], None]:
+        """Peaks that the program forgets are told before."""
+
+        @functools.wraps(reset)
+        def told(device: int) -> None:
+            self._tell_memory([device])
+            reset(device)
+
+        return told
 
     def _extend(self, namespace: str, _module: ModuleType) -> None:
         """A library's operators have been registered."""

@@ -17,6 +17,7 @@ from .decided_results import DecidedResults
 from .expert_load import ExpertLoad, borders
 from .finite_values import FiniteValues
 from .operators import Kernel
+from .searched_values import SearchedValues
 from .tensor_values import TensorValues, UnknownValueError
 
 # Given what makes the usual rule's kernel, and PyTorch's own kernel.
@@ -49,6 +50,7 @@ class SpecialOperations:
             **CheckedValues(self._torch, self._values).kernels(),
             **DecidedResults(self._torch, self._values).kernels(),
             **FiniteValues(self._torch, self._values).kernels(),
+            **SearchedValues(self._torch, self._values).kernels(),
         }
 
     def coalesce(self, usual: Kernel) -> Kernel:

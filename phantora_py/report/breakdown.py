@@ -9,7 +9,7 @@ its arrival on this rank to that of its last rank, and moves bytes from then on.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,8 @@ class Breakdown:
     waiting_for_ranks_ns: int
     host_ns: int
     idle_ns: int
+    communication_by_iteration_ns: tuple[int, ...] = field(default=(), compare=False)
+    """Of each iteration after the first, also of such as are set apart."""
 
 
 @dataclass(frozen=True)
@@ -75,16 +77,22 @@ def union(starts_ns: Nanoseconds, ends_ns: Nanoseconds) -> Cover:
     return Cover(starts_ns[begins], reach_ns[last])
 
 
+_PARTS = [part.name for part in fields(Breakdown) if part.compare]
+
+
 def break_down(data: RunData, iterations: Iterations) -> Breakdown | None:
     """Breakdown of the mean iteration; None when no iteration was found."""
     if not iterations.count:
         return None
     boundaries_ns, alike = iterations.boundaries_ns, iterations.alike
     gpus = run_gpus(data)
-    rows = [gpu_times(data, gpu, boundaries_ns)[:, alike].mean(axis=1) for gpu in gpus]
-    weights = [data.told.ranks_of(gpu.rank) for gpu in gpus]
-    means = np.average(rows, axis=0, weights=weights)
-    return Breakdown(*means.round().astype(np.int64).tolist())
+    whole = np.zeros((len(_PARTS), iterations.count))
+    weights = np.array([data.told.ranks_of(gpu.rank) for gpu in gpus])
+    for gpu, weight in zip(gpus, weights / weights.sum(), strict=True):
+        whole += weight * gpu_times(data, gpu, boundaries_ns)
+    means = whole[:, alike].mean(axis=1).round().astype(np.int64).tolist()
+    communication_ns = whole[_PARTS.index("communication_ns")].round().astype(np.int64).tolist()
+    return replace(Breakdown(*means), communication_by_iteration_ns=tuple(communication_ns))
 
 
 @dataclass(frozen=True)

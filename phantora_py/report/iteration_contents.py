@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -25,6 +26,8 @@ class Contents:
     micro_batches: int
     """Backward passes that one line asks for, if it does so several times for a step of an
     optimizer, or there is none; 0 otherwise."""
+    micro_batches_range: tuple[int, int]
+    """The fewest and most of an iteration."""
 
     @property
     def text(self) -> str:
@@ -32,7 +35,10 @@ class Contents:
         parts = []
         if steps := sum(self.optimizer_steps.values()):
             parts.append(_counted(steps, "optimizer step", "optimizer steps"))
-        if self.micro_batches > 1 or (self.micro_batches and not steps):
+        fewest, most = self.micro_batches_range
+        if fewest < most:
+            parts.append(f"{fewest} to {most} micro-batches")
+        elif self.micro_batches > 1 or (self.micro_batches and not steps):
             parts.append(_counted(self.micro_batches, "micro-batch", "micro-batches"))
         return ", ".join(parts)
 
@@ -70,6 +76,8 @@ class IterationApart(TypedDict):
     iteration: int
     """Counted from the run's first, which is 0."""
     duration_ns: int
+    communication_ns: int
+    """While bytes move between ranks, as in `breakdown_ns`."""
 
 
 class ProgramClock(TypedDict):
@@ -94,6 +102,9 @@ class IterationContents(TypedDict):
     optimizer_steps: dict[str, int]
     """By optimizer."""
     micro_batches: int
+    """Of the middle one."""
+    micro_batches_range: tuple[int, int]
+    """The fewest and most of an iteration in the figures."""
     rule: IterationRule | None
     """Null with `launches` and `none`."""
     apart: list[IterationApart]
@@ -104,8 +115,12 @@ class IterationContents(TypedDict):
     """So much of the devices' time in the whole run is work of the iterations in the figures."""
 
 
-def describe(data: RunData, iterations: Iterations) -> IterationContents:
-    """The members of `iterations` in the summary that say what an iteration is."""
+def describe(
+    data: RunData, iterations: Iterations, communication_ns: Sequence[int]
+) -> IterationContents:
+    """The members of `iterations` in the summary that say what an iteration is.
+    `communication_ns`: of each after the first.
+    """
     steps = find_steps(data)
     rank = min(steps.host_times, default=None)
     marks = steps.marks.get(rank) if rank is not None else None
@@ -113,8 +128,9 @@ def describe(data: RunData, iterations: Iterations) -> IterationContents:
         "holds": "",
         "optimizer_steps": {},
         "micro_batches": 0,
+        "micro_batches_range": (0, 0),
         "rule": _rule(iterations.rule),
-        "apart": _apart(iterations),
+        "apart": _apart(iterations, communication_ns),
         "script_clock": None,
         "held_share": iterations.held_share,
     }
@@ -125,6 +141,7 @@ def describe(data: RunData, iterations: Iterations) -> IterationContents:
     described["holds"] = contents.text
     described["optimizer_steps"] = contents.optimizer_steps
     described["micro_batches"] = contents.micro_batches
+    described["micro_batches_range"] = contents.micro_batches_range
     described["script_clock"] = _clock(script_clock(marks, host_ns, iterations))
     return described
 
@@ -135,11 +152,15 @@ def _rule(rule: Rule | None) -> IterationRule | None:
     return {"by": rule.by, "name": rule.name, "every": rule.every, "phase": rule.phase}
 
 
-def _apart(iterations: Iterations) -> list[IterationApart]:
+def _apart(iterations: Iterations, communication_ns: Sequence[int]) -> list[IterationApart]:
     durations_ns = iterations.durations_ns
     return [
-        {"iteration": int(number) + 1, "duration_ns": int(durations_ns[number])}
-        for number in np.flatnonzero(~iterations.alike)
+        {
+            "iteration": number + 1,
+            "duration_ns": int(durations_ns[number]),
+            "communication_ns": communication_ns[number],
+        }
+        for number in np.flatnonzero(~iterations.alike).tolist()
     ]
 
 
@@ -158,11 +179,12 @@ def _clock(clock: ScriptClock | None) -> ProgramClock | None:
 def _contents(marks: RankMarks, host_ns: Nanoseconds, alike: npt.NDArray[np.bool_]) -> Contents:
     counts = {key: _per_iteration(marks, key, host_ns)[alike] for key in marks.series}
     middle = {key: int(np.median(count)) for key, count in counts.items()}
-    passes = [
-        count for key, count in middle.items() if key[0] == "backward" and _accumulates(marks, key)
-    ]
+    passes = [key for key in middle if key[0] == "backward" and _accumulates(marks, key)]
     steps = {name: count for (by, name), count in middle.items() if by == "optimizer" and count}
-    return Contents(steps, max(passes, default=0))
+    most = max(passes, key=lambda key: middle[key], default=None)
+    if most is None:
+        return Contents(steps, 0, (0, 0))
+    return Contents(steps, middle[most], (int(counts[most].min()), int(counts[most].max())))
 
 
 def _accumulates(marks: RankMarks, key: tuple[str, str]) -> bool:

@@ -34,6 +34,11 @@ Nanoseconds = npt.NDArray[np.int64]
 
 _ALIKE_TAKEN = 0.1
 """Iterations whose samples differ by more do other work: an epoch's last batch, say (assumed)."""
+_OTHER_SIZES = 0.25
+"""Iterations whose durations spread more, by this share of the middle one, are of batches or
+sequences of any size (assumed)."""
+_OTHER_KERNELS = 0.25
+"""The choice of kernels for these changes no more than that share of the launches (assumed)."""
 _MOST_NAMES = 12
 """So many are listed."""
 _MOSTLY = 0.75
@@ -127,7 +132,7 @@ def _iterations(data: RunData, steps: Steps) -> Iterations:
     host_times = {rank: times[:count] for rank, times in steps.host_times.items()}
     per_rank = [_device_boundaries(data, rank, times) for rank, times in host_times.items()]
     latest: Nanoseconds = np.max(np.stack(per_rank), axis=0)
-    alike = _equal_work(data, host_times)
+    alike = _equal_work(data, host_times, np.diff(latest))
     held = _held_share(data, host_times, alike)
     return Iterations(steps.detected_by, latest, alike, steps.rule, held)
 
@@ -244,15 +249,21 @@ def _no_call(data: RunData, choice: Choice, watched: set[str]) -> str:
     )
 
 
-def _equal_work(data: RunData, host_times: dict[int, Nanoseconds]) -> npt.NDArray[np.bool_]:
+def _equal_work(
+    data: RunData, host_times: dict[int, Nanoseconds], durations_ns: Nanoseconds
+) -> npt.NDArray[np.bool_]:
     """Which iterations have as many launches and take as much as the middle one; all, if these are
-    not more than half.
+    not more than half. Where those of as many launches last differently, sizes change, and with
+    them the kernels that are chosen: then a few launches more or less are no other work.
     """
     launches = np.sum([_launches(data, rank, times) for rank, times in host_times.items()], axis=0)
     if not len(launches):
         return np.empty(0, np.bool_)
     middle = int(np.sort(launches)[len(launches) // 2])
     alike = np.array([are_alike(one, middle, len(host_times)) for one in launches.tolist()])
+    low_ns, median_ns, high_ns = np.percentile(durations_ns[alike], [10, 50, 90])
+    if high_ns - low_ns > _OTHER_SIZES * median_ns:
+        alike = np.abs(launches - middle) <= _OTHER_KERNELS * middle
     for taken in _taken(data, host_times):
         usual = np.abs(taken - np.median(taken)) <= _ALIKE_TAKEN * np.median(taken)
         if usual.mean() >= _MOSTLY:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,9 @@ _MOST_LAGS = 24
 """So many periods are tried, the likeliest first (assumed to be enough)."""
 _NEARLY = 0.95
 """A shorter period wins if it covers nearly as much."""
+_LEAST_SHARE = 0.25
+"""What repeats for less of the time may be some part of what the program does (assumed)."""
+_SIZES = re.compile(r"\b\d+(x\d+)+\b")
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,10 @@ def repeated_launches(data: RunData) -> dict[int, Integers]:
         # Copies of weights to the device, one after the other, are no iterations.
         lasted_ns[~np.isin(spans["kind"], (KERNEL_SPAN, COMMUNICATION_SPAN))] = 0
         repetition = find_repetition(_names(data, spans), lasted_ns)
+        if _share(repetition, lasted_ns) < _LEAST_SHARE:
+            # Products of a text that grows have other sizes each time.
+            any_size = find_repetition(_names(data, spans, with_sizes=False), lasted_ns)
+            repetition = max(repetition, any_size, key=lambda one: _share(one, lasted_ns))
         if repetition is not None:
             ends_ns = _ends(spans["issue_ns"].astype(np.int64), repetition)
             if not found or len(next(iter(found.values()))) == len(ends_ns):
@@ -61,6 +69,14 @@ def find_repetition(sequence: Integers, lasted_ns: Integers) -> Repetition | Non
         if one.count >= LEAST_REPEATS and (best is None or _is_better(one, covered_ns, *best)):
             best = one, covered_ns
     return best[0] if best else None
+
+
+def _share(one: Repetition | None, lasted_ns: Integers) -> float:
+    """Of the time of all launches, that of what repeats."""
+    if one is None:
+        return 0.0
+    repeats_ns = lasted_ns[one.begin : one.begin + one.count * one.length].sum()
+    return float(repeats_ns / max(1, lasted_ns.sum()))
 
 
 def _is_better(one: Repetition, covered_ns: int, other: Repetition, needed_ns: int) -> bool:
@@ -96,16 +112,21 @@ def _longest_run(is_equal: npt.NDArray[np.bool_], lag: int, until_ns: Integers) 
     return int(begins[longest]), int(lengths[longest])
 
 
-def _names(data: RunData, spans: npt.NDArray[np.void]) -> Integers:
-    """A number for what each launch does, whatever its sizes."""
+def _names(data: RunData, spans: npt.NDArray[np.void], with_sizes: bool = True) -> Integers:
+    """A number for what each launch does. Kernels are named without their sizes, calls of libraries
+    with them: these can be left out.
+    """
     numbers: dict[str, int] = {}
-    timings = [numbers.setdefault(timing["name"], len(numbers)) for timing in data.timings]
+    names = [timing["name"] for timing in data.timings]
+    if not with_sizes:
+        names = [_SIZES.sub("", name) for name in names]
+    timings = [numbers.setdefault(name, len(numbers)) for name in names]
     operations = [numbers.setdefault(one["kind"], len(numbers)) for one in data.operations]
-    names: Integers = -(spans["kind"].astype(np.int64) * 8 + spans["id"] % 8)
+    found: Integers = -(spans["kind"].astype(np.int64) * 8 + spans["id"] % 8)
     for kind, table in ((KERNEL_SPAN, timings), (COMMUNICATION_SPAN, operations)):
         of_kind = spans["kind"] == kind
-        names[of_kind] = np.array(table, np.int64)[spans["id"][of_kind]]
-    return names
+        found[of_kind] = np.array(table, np.int64)[spans["id"][of_kind]]
+    return found
 
 
 def _ends(issues_ns: Integers, repetition: Repetition) -> Integers:

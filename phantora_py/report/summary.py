@@ -175,7 +175,12 @@ SECTIONS = (
     Section(headline.cut_lines),
     Section(lambda run: unsupported.headline(run["trust"]["unsupported"])),
     Section(lambda run: unsimulated.headline(run["trust"]["unsimulated"])),
-    Section(lambda run: iteration.lines(run["iterations"], run["virtual_time_ns"]), iteration.PAGE),
+    Section(
+        lambda run: iteration.lines(
+            run["iterations"], run["virtual_time_ns"], run["breakdown_ns"]["communication"]
+        ),
+        iteration.PAGE,
+    ),
     Section(lambda run: breakdown.lines(run["breakdown_ns"])),
     Section(lambda run: throughput.lines(run["throughput"], run["ranks"])),
     Section(lambda run: modules.lines(run["modules"]), modules.PAGE),

@@ -8,7 +8,7 @@ import re
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.names import number_types, split_list, type_bytes
-from sim_server.kernels.work import Launch, Work
+from sim_server.kernels.work import Launch, Work, guessed
 
 _ARRAY = re.compile(r"(?:std::array|at::detail::Array)<char\*, (\d+)")
 _ITERATED = re.compile(r"gpu_kernel_impl(?:_nocast)?<")
@@ -107,6 +107,40 @@ def _function_bytes(function: str) -> list[int]:
     # otherwise.
     size = (number_types(function) or [_DEFAULT_BYTES])[0]
     return [size, size, size]
+
+
+def indexed_fill(launch: Launch, _gpu: GpuProfile) -> Work:
+    """elementwise_kernel_with_index(elements, function, out): arange, linspace and the like write
+    each element once. Its type is not in the name: arange is taken to be of 64-bit integers.
+    """
+    elements = launch.integer(0)
+    if elements is None:
+        return guessed(launch)
+    size = 8 if "arange" in launch.name.text else _DEFAULT_BYTES
+    return Work(bytes=elements * size)
+
+
+def crossed(launch: Launch, _gpu: GpuProfile) -> Work:
+    """cross_kernel(vectors, out, one, other, ...): of three elements each."""
+    vectors = launch.integer(0)
+    if vectors is None:
+        return guessed(launch)
+    size = type_bytes(launch.name.template[0]) or _DEFAULT_BYTES
+    return Work(bytes=vectors * 9 * size, efficiency=_STRIDED)
+
+
+def drawn(launch: Launch, _gpu: GpuProfile) -> Work:
+    """kernelPointwiseApply2<function, type, type, ...>(..., elements, ...): bernoulli and poisson
+    with a chance for each element; rrelu_with_noise_cuda_kernel(elements, ...), which writes its
+    noise, too.
+    """
+    elements = launch.integer(0)
+    if elements is None:
+        return guessed(launch)
+    sizes = [size for size in map(type_bytes, launch.name.template) if size]
+    is_rrelu = "rrelu" in launch.name.family
+    moved = 3 * (sizes or [4])[0] if is_rrelu else sum(sizes[:2]) or 2 * _DEFAULT_BYTES
+    return Work(bytes=elements * moved, flops=elements * _RANDOM_FLOPS)
 
 
 def random_fill(launch: Launch, _gpu: GpuProfile) -> Work:

@@ -21,6 +21,7 @@ _ROWS = 0.93
 # Assumed: others'.
 _ELEMENTS = 0.4
 _CONCATENATION = 0.85
+_SHIFTED = 0.75
 _SORT = 0.6
 _INDEX_BYTES = 8
 # Until an index is there, and its row can be asked for: single embeddings take 3 us where an
@@ -82,12 +83,14 @@ def scatter_rows(launch: Launch, _gpu: GpuProfile) -> Work:
 def indexed(launch: Launch, _gpu: GpuProfile) -> Work:
     """index_elementwise_kernel and _scatter_gather_elementwise_kernel(elements, ...).
 
-    An index, a read and a write per element.
+    An index, a read and a write per element. flip has no index, and all of a line are read.
     """
     elements = launch.integer(0)
     if elements is None:
         return guessed(launch)
     size = _moved_bytes(launch.name.template[-1] if launch.name.template else "")
+    if "flip_kernel_impl" in launch.name.text:
+        return Work(bytes=elements * 2 * size, efficiency=_SHIFTED)
     return Work(bytes=elements * (2 * size + _INDEX_BYTES), efficiency=_ELEMENTS)
 
 
@@ -246,9 +249,11 @@ def scan_rows(launch: Launch, _gpu: GpuProfile) -> Work:
     return Work(bytes=items * (2 * size + indices_bytes), efficiency=_SORT)
 
 
-def selected_rows(launch: Launch, _gpu: GpuProfile) -> Work:
+def selected_rows(launch: Launch, gpu: GpuProfile) -> Work:
     """gatherMedian(values, indices, input, length, slices, ...) and gatherKthValue(input, length,
-    k, slices, ...): as top_k, a pass over all slices. Source: aten/src/ATen/native/cuda/Sorting.cu.
+    k, slices, ...): a block a slice, which it goes over once for each two bits of a value. All but
+    the first time it is in a cache, if those of the blocks in flight fit. Source:
+    aten/src/ATen/native/cuda/Sorting.cu, SortingRadixSelect.cuh.
     """
     is_median = launch.name.family.endswith("gatherMedian")
     length, slices = (
@@ -258,7 +263,42 @@ def selected_rows(launch: Launch, _gpu: GpuProfile) -> Work:
     if length is None or slices is None:
         return guessed(launch)
     size = type_bytes(launch.name.template[0]) or 4
+    in_flight = min(slices, gpu.sm_count * launch.resident(gpu))
+    passes = 1 if in_flight * length * size <= L2_SHARE * gpu.l2_bytes else 4 * size
+    return Work(bytes=length * slices * size * passes, efficiency=_SORT, sound=False)
+
+
+def modes(launch: Launch, _gpu: GpuProfile) -> Work:
+    """compute_mode(input, values, indices, length, slices): sorts each slice in shared memory.
+    Source: aten/src/ATen/native/cuda/TensorModeKernel.cuh.
+    """
+    length, slices = launch.parameter(3), launch.parameter(4)
+    if length is None or slices is None:
+        return guessed(launch)
+    size = type_bytes(launch.name.template[0]) or 4
     return Work(bytes=length * slices * size, efficiency=_SORT, sound=False)
+
+
+def histogram(launch: Launch, _gpu: GpuProfile) -> Work:
+    """kernelHistogram1D<out, in, ...>(out, partial, in, bins, least, most, elements, ...): bincount
+    and histc. Source: aten/src/ATen/native/cuda/SummaryOps.cu.
+    """
+    elements = launch.parameter(6)
+    if elements is None:
+        return guessed(launch)
+    size = type_bytes(launch.name.template[1]) or 4
+    return Work(bytes=elements * size, efficiency=_SORT, sound=False)
+
+
+def roll(launch: Launch, _gpu: GpuProfile) -> Work:
+    """roll_cuda_kernel(in, out, elements, ...). Source:
+    aten/src/ATen/native/cuda/TensorTransformations.cu.
+    """
+    elements = launch.integer(0)
+    if elements is None:
+        return guessed(launch)
+    size = type_bytes(launch.name.template[0]) or 4
+    return Work(bytes=elements * 2 * size, efficiency=_SHIFTED)
 
 
 def transpose(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -273,6 +313,30 @@ def transpose(launch: Launch, _gpu: GpuProfile) -> Work:
     word = type_bytes(template[0]) or 4
     moved = 2 * rows * columns * word * int(template[1])
     return Work(bytes=moved, efficiency=_CONCATENATION, sound=False)
+
+
+def radix_histogram(launch: Launch, _gpu: GpuProfile) -> Work:
+    """CUB's DeviceRadixSortHistogramKernel(bins, keys, items, ...): reads the keys, for all
+    passes.
+    """
+    items = launch.integer(0)
+    if items is None:
+        return guessed(launch)
+    keys = (number_types(launch.name.template[0]) or [8])[0]
+    return Work(bytes=items * keys, efficiency=_SORT)
+
+
+def segmented_sort(launch: Launch, _gpu: GpuProfile) -> Work:
+    """CUB's DeviceSegmentedRadixSortKernel(keys, sorted, values, sorted, begins, ends, ...), one
+    pass: a block reads a segment's keys to count their digits, then again, with their values, to
+    place them. PyTorch's segments are rows of a length that is read from what tells their begins.
+    """
+    length = launch.sizes.get("segment_items")
+    if length is None:
+        return guessed(launch)
+    keys, values = [size for size in map(type_bytes, launch.name.template) if size][:2] or (4, 8)
+    moved = 3 * keys + 2 * values
+    return Work(bytes=launch.blocks * length * moved, efficiency=_SORT, sound=False)
 
 
 def device_wide(launch: Launch, _gpu: GpuProfile) -> Work:

@@ -85,10 +85,12 @@ def _rows(launch: Launch, gpu: GpuProfile, costs: RowCosts, columns: int, passes
 
 
 def reduction(launch: Launch, _gpu: GpuProfile) -> Work:
-    """reduce_kernel: inputs per output and outputs are read from ReduceConfig."""
+    """reduce_kernel, and what PyTorch has NVRTC compile in its place (prod), whose name has no
+    types: inputs per output and outputs are read from ReduceConfig.
+    """
     template = launch.name.template
     kinds = number_types(template[2]) if len(template) > 2 else []
-    size = kinds[0] if kinds else 4
+    size = launch.sizes.get("element_bytes") or (kinds[0] if kinds else 4)
     inputs, outputs = launch.sizes.get("num_inputs"), launch.sizes.get("num_outputs")
     if inputs is None or outputs is None:
         return guessed(launch)
@@ -175,6 +177,27 @@ def norm_backward(launch: Launch, gpu: GpuProfile) -> Work:
         return guessed(launch)
     width = _types(launch, 1)[0]
     return _rows(launch, gpu, NORM, columns, Passes(3 * width, 2 * width, 2 * width))
+
+
+def group_sums(launch: Launch, _gpu: GpuProfile) -> Work:
+    """ComputeInternalGradients*CUDAKernel(length, dY, X, ...): of a group norm's gradient, a block
+    for each channel of an image reads both. Source: aten/src/ATen/native/cuda/group_norm_kernel.cu.
+    """
+    length = launch.integer(0)
+    if length is None:
+        return guessed(launch)
+    width = _types(launch, 1)[0]
+    return Work(bytes=launch.blocks * length * 2 * width, efficiency=_NORM)
+
+
+def renormed(launch: Launch, _gpu: GpuProfile) -> Work:
+    """renormRowsL1(rows, their number, length): multinomial's; a row is in the cache the second
+    time.
+    """
+    rows, columns = launch.integer(0), launch.integer(1)
+    if rows is None or columns is None:
+        return guessed(launch)
+    return Work(bytes=rows * columns * 2 * _types(launch, 1)[0], efficiency=_NORM)
 
 
 def norm_parameters(launch: Launch, _gpu: GpuProfile) -> Work:

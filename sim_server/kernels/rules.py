@@ -47,11 +47,15 @@ _TRITON_BYTES_PER_THREAD = 40
 
 
 def unknown(launch: Launch, _gpu: GpuProfile) -> Work:
-    """A kernel without a rule: what its code tells, as of NVRTC's; or its tensors, each once, where
-    it gets them with their sizes; or else 16 bytes a thread.
+    """A kernel without a rule: what its code tells, as of NVRTC's, or elements of types that are
+    arguments of these; or its tensors, each once, where it gets them with their sizes; or else 16
+    bytes a thread.
     """
     if launch.thread_bytes:
         return Work(bytes=launch.blocks * launch.threads * launch.thread_bytes, sound=True)
+    loaded, stored = launch.sizes.get("load_bytes"), launch.sizes.get("store_bytes")
+    if (elements := launch.integer(0)) and loaded and stored:
+        return Work(bytes=elements * (loaded + stored), sound=True)
     if tensors_bytes := launch.sizes.get("tensor_bytes"):
         return Work(bytes=tensors_bytes, efficiency=_TENSORS, sound=False)
     return guessed(launch)
@@ -115,9 +119,11 @@ RULES = (
         r"vectorized_layer_norm_kernel$|LayerNormForward|RowwiseMoments", "norm", rows.norm_forward
     ),
     _rule(r"layer_norm_grad_input_kernel", "norm", rows.norm_backward),
+    _rule(r"ComputeInternalGradients\w*CUDAKernel$", "norm", rows.group_sums),
+    _rule(r"renormRowsL1$", "norm", rows.renormed),
     _rule(r"GammaBetaBackward|GammaBeta1dBackward", "norm", rows.norm_parameters),
     _rule(r"nll_loss", "loss", rows.cross_entropy),
-    _rule(r"::reduce_kernel$", "reduction", rows.reduction),
+    _rule(r"::reduce_kernel$|^reduction_\w+_kernel$", "reduction", rows.reduction),
     _rule(r"vectorized_gather_kernel$", "embedding", indexing.gather_rows),
     _rule(r"(vectorized|tma)_scatter_kernel$", "index", indexing.scatter_rows),
     _rule(r"embedding_backward_feature_kernel$", "embedding", indexing.embedding_backward),
@@ -139,16 +145,24 @@ RULES = (
     _rule(r"split_with_sizes_copy_out", "concatenate", indexing.split_copy),
     _rule(r"transpose_copy_tiled_kernel$", "copy", indexing.transpose),
     _rule(r"im2col_kernel$", "other", windows.unfold),
-    _rule(r"(max_pool_forward_nchw|avg_pool2d_out_cuda_frame)$", "other", windows.pool),
+    _rule(r"(max_pool_forward_nchw|avg_pool2d_out_cuda_frame(_nhwc)?)$", "other", windows.pool),
+    _rule(r"avg_pool2d_backward\w*_frame(_nhwc)?$", "other", windows.average_pool_gradient),
     _rule(r"col2im_batched_kernel$", "other", windows.fold),
     _rule(
-        r"adaptive_average_pool$|adaptiveaveragepool$|adaptivemaxpool$",
+        r"adaptive_average_pool$|adaptiveaveragepool$|adaptivemaxpool$|"
+        r"adaptive_average_gradinput$|adaptivemaxgradinput$",
         "other",
         windows.adaptive_pool,
     ),
+    _rule(r"adaptive_average_(pool|gradinput)_nhwc$", "other", windows.adaptive_pool_nhwc),
     _rule(r"max_pool3d_with_indices_single_out_frame$", "other", windows.pool_volume),
-    _rule(r"upsample_nearest2d_out_frame$", "other", windows.nearest),
-    _rule(r"max_pool_(forward_nhwc|backward_nchw)$", "other", windows.max_pool),
+    _rule(r"upsample_nearest[123]d_(backward_)?out_frame$", "other", windows.nearest),
+    _rule(
+        r"upsample_(nearest2d|bilinear2d|nearest2d_backward)_nhwc_out_frame$",
+        "other",
+        windows.resized_nhwc,
+    ),
+    _rule(r"max_pool_(forward_nhwc|backward_nchw|backward_nhwc)$", "other", windows.max_pool),
     _rule(r"[cp]dist_kernel_cuda_impl$", "other", pairs.distances),
     _rule(r"(MultiMarginLoss|multilabel_margin_loss)_\w+_kernel$", "loss", pairs.margin_loss),
     _rule(r"SortKVInPlace$", "sort", indexing.sort_rows),
@@ -156,6 +170,11 @@ RULES = (
     _rule(r"topk::fill$", "fill", indexing.top_k_fill),
     _rule(r"tensor_kernel_scan_(innermost|outer)_dim", "sort", indexing.scan_rows),
     _rule(r"gather(Median|KthValue)$", "sort", indexing.selected_rows),
+    _rule(r"compute_mode$", "sort", indexing.modes),
+    _rule(r"kernelHistogram1D$", "sort", indexing.histogram),
+    _rule(r"DeviceRadixSortHistogramKernel$", "sort", indexing.radix_histogram),
+    _rule(r"DeviceSegmentedRadixSortKernel$", "sort", indexing.segmented_sort),
+    _rule(r"roll_cuda_kernel$", "copy", indexing.roll),
     _rule(
         r"cub::|thrust::|Sort|sort|topk::|krn_|unique",
         "sort",
@@ -163,9 +182,12 @@ RULES = (
     ),
     _rule(r"fused_dropout_kernel", "random", elementwise.dropout),
     _rule(r"distribution_\w+_kernel$|philox", "random", elementwise.random_fill),
+    _rule(r"kernelPointwiseApply2$|rrelu_with_noise_cuda_kernel$", "random", elementwise.drawn),
+    _rule(r"cross_kernel$", "elementwise", elementwise.crossed),
+    _rule(r"elementwise_kernel_with_index$", "elementwise", elementwise.indexed_fill),
     _rule(r"triu_tril_kernel$", "elementwise", elementwise.triangle),
     _rule(
-        r"elementwise_kernel(_with_index|_for_multi_outputs)?$",
+        r"elementwise_kernel(_for_multi_outputs)?$",
         "elementwise",
         elementwise.pointwise,
     ),

@@ -6,6 +6,7 @@ Each element is taken to be read or written once: windows that overlap find thei
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.names import type_bytes
@@ -37,7 +38,7 @@ def pool(launch: Launch, _gpu: GpuProfile) -> Work:
 
 def max_pool(launch: Launch, _gpu: GpuProfile) -> Work:
     """max_pool_forward_nhwc(in, images, channels, height, width, pooled height, pooled width, ...)
-    and max_pool_backward_nchw(gradients, places, the same, ..., out). Source as of `pool`.
+    and max_pool_backward_nchw and _nhwc(gradients, places, the same, ..., out). Source: `pool`'s.
     """
     sizes = [launch.integer(position) for position in range(6)]
     if not all(sizes):
@@ -48,7 +49,7 @@ def max_pool(launch: Launch, _gpu: GpuProfile) -> Work:
 
 def adaptive_pool(launch: Launch, _gpu: GpuProfile) -> Work:
     """adaptive_average_pool and adaptivemaxpool(in, out, ..., height, width, pooled height, pooled
-    width, ...): a column of blocks for each plane. Source:
+    width, ...) and their gradients, with the same sizes: a column of blocks for each plane. Source:
     aten/src/ATen/native/cuda/AdaptiveAveragePooling.cu, AdaptiveMaxPooling2d.cu. Those of volumes,
     adaptiveaveragepool and an adaptivemaxpool too, have a depth before each height: the same for
     each plane of the results. Source: AdaptiveAveragePooling3d.cu, AdaptiveMaxPooling3d.cu.
@@ -61,6 +62,29 @@ def adaptive_pool(launch: Launch, _gpu: GpuProfile) -> Work:
         return guessed(launch)
     index_bytes = _INDEX_BYTES if "max" in launch.name.family else 0
     return _planes(launch.grid[0], [size or 1 for size in sizes], _size(launch), index_bytes)
+
+
+def adaptive_pool_nhwc(launch: Launch, _gpu: GpuProfile) -> Work:
+    """adaptive_average_pool_nhwc and adaptive_average_gradinput_nhwc(in, out, images, channels,
+    height, width, pooled height, pooled width, ...). Source as of `adaptive_pool`.
+    """
+    sizes = [launch.integer(position) for position in range(6)]
+    if not all(sizes):
+        return guessed(launch)
+    images, channels, *plane = (size or 1 for size in sizes)
+    size = type_bytes(launch.name.template[1]) or 4
+    return _planes(images * channels, plane, size, 0)
+
+
+def average_pool_gradient(launch: Launch, _gpu: GpuProfile) -> Work:
+    """avg_pool2d_backward_*frame(elements of the input, gradients, channels, height, width, pooled
+    height, pooled width, ...). Source: aten/src/ATen/native/cuda/AveragePool2d.cu.
+    """
+    elements, sizes = launch.integer(0), [launch.integer(position) for position in range(2, 6)]
+    if not elements or not all(sizes):
+        return guessed(launch)
+    plane = [size or 1 for size in sizes]
+    return _planes(elements / (plane[0] * plane[1]), plane, _size(launch), 0)
 
 
 def pool_volume(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -83,14 +107,35 @@ def _volumes(launch: Launch, planes: int, positions: Sequence[int], index_bytes:
 
 
 def nearest(launch: Launch, _gpu: GpuProfile) -> Work:
-    """upsample_nearest2d_out_frame(in, out, planes, height, width, new height, new width, ...).
-    Source: aten/src/ATen/native/cuda/UpSampleNearest2d.cu.
+    """upsample_nearest2d_out_frame(in, out, planes, height, width, new height, new width, ...) and
+    those of one and three dimensions and of gradients, which get images and channels in place of
+    planes. Source: aten/src/ATen/native/cuda/UpSampleNearest1d.cu, 2d and 3d.
     """
-    sizes = [launch.integer(position) for position in range(5)]
+    dimensions = int(launch.name.family.partition("nearest")[2][0])
+    is_of_planes = dimensions == 2 and "backward" not in launch.name.family
+    leading = 1 if is_of_planes else 2
+    sizes = [launch.integer(position) for position in range(leading + 2 * dimensions)]
     if not all(sizes):
         return guessed(launch)
-    planes, *plane = (size or 1 for size in sizes)
-    return _planes(planes, plane, _size(launch), 0)
+    known = [size or 1 for size in sizes]
+    before, after = known[leading : leading + dimensions], known[leading + dimensions :]
+    moved = prod(known[:leading]) * (prod(before) + prod(after)) * _size(launch)
+    return Work(bytes=moved, efficiency=_WINDOWS, sound=False)
+
+
+def resized_nhwc(launch: Launch, _gpu: GpuProfile) -> Work:
+    """upsample_nearest2d_nhwc_out_frame(in, out, channels, height, width, new height, new width,
+    ..., elements of the result), upsample_bilinear2d_nhwc_out_frame, which has whether corners are
+    aligned first, and upsample_nearest2d_backward_nhwc_out_frame(gradients, out, height, width, new
+    height, new width, channels, ..., elements of the result).
+    """
+    name = launch.name.family
+    first = 0 if "backward" in name else 2 if "bilinear" in name else 1
+    sizes, results = [launch.integer(first + place) for place in range(4)], launch.integer(-1)
+    if not results or not all(sizes):
+        return guessed(launch)
+    plane = [size or 1 for size in sizes]
+    return _planes(results / (plane[2] * plane[3]), plane, _size(launch), 0)
 
 
 def _planes(count: float, plane: Sequence[int], size: int, index_bytes: int) -> Work:

@@ -79,6 +79,16 @@ class RankMemory:
     )
     oom: list[dict[str, Any]] = field(default_factory=list)
 
+    def note_retry(self, device: int, size_bytes: int, site: str) -> None:
+        """The line that got this had been refused it: PyTorch has given back what it kept for
+        reuse, and asked again.
+        """
+        asked = {"device": device, "asked_bytes": size_bytes, "site": site}
+        for one in reversed(self.oom):
+            if any(one[name] != value for name, value in asked.items()):
+                break
+            one["retried"] = True
+
     def to_dict(self) -> dict[str, Any]:
         """The GPU with the highest peak; all GPUs, if there are several."""
         peaks = self.devices.values()
@@ -190,7 +200,8 @@ class RunLog:
     def troubles(self, rank: int, last_site: str = "") -> list[str]:
         """What may have made a rank fail, in sentences. `last_site`: of its last GPU call."""
         found = []
-        for one in self._memory[rank].oom[-1:]:
+        refused = [one for one in self._memory[rank].oom if not one.get("retried")]
+        for one in refused[-1:]:
             several = len(self._memory[rank].devices) > 1
             of_gpu = f"memory of GPU {one['device']}" if several else "device memory"
             found.append(
@@ -316,6 +327,9 @@ class RunLog:
         )
         if not is_taken:
             return
+        self._memory[rank].note_retry(
+            announcement.device, size_bytes, self.site(rank, announcement.site)
+        )
         memory = self._memory[rank].devices[announcement.device]
         memory.device_peak_bytes = max(memory.device_peak_bytes, in_use_bytes)
         if announcement.id == MemoryKind.CONTEXT:

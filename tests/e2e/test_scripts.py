@@ -199,13 +199,14 @@ def test_decided_results(phantora: Phantora) -> None:
     assert finite["not a number"] == finite["infinite"] == str([False] * 4)
     assert finite["finite"] == finite["numbers"] == str([True] * 4)
     assert finite["others"] == str([True, False, False, False])
-    checks = dict(said[15:23])
+    checks = dict(said[15:24])
     assert checks.pop("all") == checks.pop("close") == checks.pop("equal") == "True"
     assert checks.pop("each row") == "True"
     assert set(checks.values()) == {"False"}  # `any`, one flag that is known, numbers
-    assert [what for what, _ in said[23:25]] == ["open", "open"]
-    assert said[25] == ["turns", "5"]
-    assert said[26:] == [*[["made up", "[4, 4, 4] below True"]] * 2, ["others", "True"]]
+    assert said[24] == ["searched", "[2, 2, 16384, 16000]"]
+    assert [what for what, _ in said[25:27]] == ["open", "open"]
+    assert said[27] == ["turns", "5"]
+    assert said[28:] == [*[["made up", "[4, 4, 4] below True"]] * 2, ["others", "True"]]
     sites = {one["site"].split(":")[1].split(" ")[1] for one in run.data.synthetic_reads}
     assert sites == {"tell_of_operations", "generate", "main"}
 
@@ -230,6 +231,7 @@ def test_other_layouts_and_classes(phantora: Phantora) -> None:
         "named (2, 4)",
         "wrapped True",
         "meta (2, 4)",
+        "forward (2, 2)",
         "of numbers alone True meta",
     ]
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "shim/core/json.h"
+#include "shim/kernels/kernel_compiled.h"
 
 namespace {
 
@@ -39,6 +40,53 @@ void reduction(const std::string& name, bool valid) {
   const std::int32_t config[14] = {2, 4096, 512, 1, 1, 1, 0, 0, 0, 0, 0, 32, 16, valid ? 512 : 7};
   std::memcpy(operation + 8, config, sizeof config);
   print_signature(name, {{512, 1, 1}, {32, 16, 1}, 0}, {operation});
+}
+
+std::string compiled_signature(const ph::CompiledKernel& kernel, std::vector<void*> args) {
+  const ph::ArgumentPlan plan = ph::plan_compiled(kernel);
+  std::int64_t values[32];
+  const std::size_t count = ph::read_scalars(plan, {{512, 1, 1}, {32, 16, 1}, 0}, args.data(), values, 32);
+  return ph::payload_text(ph::describe_launch("k", {{512, 1, 1}, {32, 16, 1}, 0}, plan, {values, count}));
+}
+
+// ReduceJitOp: an identity of four bytes, then ReduceConfig for single precision.
+void compiled_reduction(const std::string& name, std::uint32_t narrowest_store_bytes) {
+  alignas(8) unsigned char operation[1040] = {};
+  const std::int32_t config[14] = {4, 4096, 512, 1, 1, 1, 0, 0, 0, 0, 0, 32, 16, 512};
+  std::memcpy(operation + 4, config, sizeof config);
+  const std::uint16_t bytes[] = {1040};
+  std::printf("%s\n", compiled_signature({name, bytes, 36, narrowest_store_bytes}, {operation}).c_str());
+}
+
+// Of two inputs, in eight elements a thread: with types of their own, or without.
+void compiled_pointwise(const std::string& name) {
+  int count = 1000;
+  unsigned char other[504] = {};
+  struct {
+    std::int8_t types[4] = {3, 4};
+    std::uint32_t sizes[2] = {4, 8};
+  } load;
+  struct {
+    std::int8_t types[4] = {4};
+    std::uint32_t sizes[1] = {8};
+  } store;
+  const std::uint16_t casts[] = {4, 24, 504, 404, 12, 8, 8}, plain[] = {4, 24, 504, 404, 1, 1, 4},
+                      short_[] = {4, 24, 4};
+  const ph::CompiledKernel casting{name, casts, 1576, 1};
+  std::printf("%s\n", compiled_signature(casting, {&count, other, other, other, &load, &store, other}).c_str());
+  for (const ph::CompiledKernel& kernel : {casting, ph::CompiledKernel{name, plain, 32, 4}, {name, short_, 64, 4}})
+    std::printf("%u\n", ph::pointwise_thread_bytes(kernel));
+}
+
+// 64 rows of 8,192 that are sorted: where they begin and end is told alike.
+void segments(const std::string& name) {
+  const void* none = nullptr;
+  struct {
+    int distance = 8192, first;
+  } begins{.first = 0}, ends{.first = 1};
+  int number = 0;
+  print_signature(name, {{64, 1, 1}, {384, 1, 1}, 0},
+                  {&none, &none, &none, &none, &begins, &ends, &number, &number, &number});
 }
 
 template <std::size_t tensors, std::size_t blocks, typename Owner>
@@ -185,6 +233,10 @@ int main(int argc, char** argv) {
     if (mode == "reduction") reduction(name, true);
     if (mode == "no-reduction") reduction(name, false);
     large_lists = !mode.starts_with("small-");
+    if (mode == "compiled-reduction") compiled_reduction(name, 4);
+    if (mode == "compiled-reduction-of-halves") compiled_reduction(name, 2);
+    if (mode == "compiled-pointwise") compiled_pointwise(name);
+    if (mode == "segments") segments(name);
     if (mode == "tensor-list") tensor_list<LargeList>(name, false);
     if (mode == "tensor-pointers") tensor_list<LargeList>(name, true);
     if (mode == "small-tensor-list") tensor_list<SmallList>(name, false);

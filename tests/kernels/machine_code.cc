@@ -1,4 +1,5 @@
-// Reads instructions as pairs of hexadecimal words and prints what a thread moves.
+// Reads instructions as pairs of hexadecimal words and prints what a thread moves, and what
+// all stores do.
 #include "shim/cuda/machine_code.h"
 
 #include <cstdint>
@@ -10,5 +11,6 @@ int main() {
   for (std::uint64_t word = 0; std::cin >> std::hex >> word;) {
     text.append(reinterpret_cast<const char*>(&word), sizeof word);
   }
-  std::cout << ph::driver::thread_bytes(text) << '\n';
+  const ph::driver::CodeAccesses found = ph::driver::code_accesses(text);
+  std::cout << found.thread_bytes << ' ' << found.stored_bytes << ' ' << found.narrowest_store_bytes << '\n';
 }

@@ -42,6 +42,11 @@ _SAMPLER = (
     "NS_4cuda6detail10TensorInfoIKT_S3_EES9_NS6_IS7_S3_EENS0_6detail24GridSamplerInterpolationENSB_1"
     "8GridSamplerPaddingEb"
 )
+_SEGMENTS = (
+    "_ZN14at_cuda_detail3cub6detail10radix_sort30DeviceSegmentedRadixSortKernelINS1_5radix10policy_"
+    "hubIfliE10Policy1000ELb1ELNS0_9SortOrderE0EflN2at6native12_GLOBAL__N_18offset_tESC_iNS1_21"
+    "identity_decomposer_tEEEvPKT2_PSE_PKT3_PSI_T4_T5_iiT7_"
+)
 # As fbgemm_gpu 1.3 registers them.
 _ACCESSORS = "N2at27GenericPackedTensorAccessor"
 _LOOKUPS = (
@@ -106,6 +111,18 @@ def test_plan_of_a_name(program: Path, name: str, expected: str) -> None:
         ("small-tensor-list", _ZERO, {"elements": 65546 + 7}),
         ("cast", _CAST, {"load_bytes": 6, "store_bytes": 4}),
         (
+            "compiled-reduction",
+            "reduction_prod_kernel",
+            {"num_inputs": 4096, "num_outputs": 512, "element_bytes": 4},
+        ),
+        (
+            "compiled-reduction-of-halves",
+            "reduction_prod_kernel",
+            {"num_inputs": 4096, "num_outputs": 512, "element_bytes": 2},
+        ),
+        ("compiled-reduction", "reduce", None),
+        ("segments", _SEGMENTS, {"segment_items": 8192}),
+        (
             "forward-lookups",
             _LOOKUPS,
             {"weights": 25_600, "lookups": 150, "bags": 64, "results": 4096},
@@ -152,6 +169,22 @@ def test_sizes_in_structures(
 def test_tensors_of_a_list_are_found(program: Path, mode: str) -> None:
     """Each tensor once, however many blocks work on it."""
     assert _run(program, mode, _ZERO).splitlines() == ["0x1000", "0x9000"]
+
+
+def test_elements_of_what_pytorch_compiles(program: Path) -> None:
+    """Where operands have types of their own they are arguments; else a thread moves what it stores
+    once more for each input: half of that which vectorized code has stores for.
+    """
+    lines = _run(program, "compiled-pointwise", "gcd_kernel").splitlines()
+    signature = json.loads(lines[0])
+    assert signature["scalars"] == [[0, 1000]]
+    assert signature["sizes"] == {"load_bytes": 12, "store_bytes": 8}
+    assert lines[1:] == ["0", "96", "0"]
+    lines = _run(program, "compiled-pointwise", "gcd_vectorized4_kernel").splitlines()
+    assert "sizes" not in json.loads(lines[0])
+    assert lines[-1] == "96"
+    lines = _run(program, "compiled-pointwise", "gcd").splitlines()
+    assert lines[1:] == ["0", "0", "0"]
 
 
 def test_scalars_are_index_and_value(program: Path) -> None:

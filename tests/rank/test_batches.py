@@ -59,12 +59,22 @@ class DistributedDataParallel:
             def tolist(): return [4, 5]
 """
 GRAPH = """
+import torch
 class CompiledFxGraph:
+    def __init__(self, is_backward=False): self.fx_kwargs = {"is_backward": is_backward}
+    def post_compile(self, inputs): pass
     def __call__(self, inputs): return len(inputs)
 """
+GUARDS = """
+class CompileContext:
+    frame_id = None
+    @classmethod
+    def current_compile_id(cls): return None if cls.frame_id is None else cls
+"""
 MODULES = {
-    "torch/__init__.py": "class version: cuda = None\ndef is_grad_enabled(): return True\n"
-    + TENSOR,
+    "torch/__init__.py": "from . import _guards\nclass version: cuda = None\n"
+    "def is_grad_enabled(): return True\n" + TENSOR,
+    "torch/_guards.py": GUARDS,
     "torch/utils/__init__.py": "",
     "torch/utils/checkpoint.py": CHECKPOINT,
     "torch/utils/data/__init__.py": "",
@@ -152,6 +162,18 @@ first, second, other = Graph(), Graph(), Graph()
 assert [first(inputs), second(inputs), first(inputs), other(inputs[:2])] == [4, 4, 4, 2]
 """
     assert told(run, code) == [batch("graph", key, 4, 32) for key in ("0", "1", "0")]
+
+
+def test_graphs_of_one_piece_of_the_program_have_one_number(run: FakeRun) -> None:
+    """For whatever sizes they were compiled; its backward pass has another."""
+    code = """
+import torch, torch._inductor.output_code as inductor
+frames = [0, 1, 0, 0]
+graphs = [inductor.CompiledFxGraph(), *(inductor.CompiledFxGraph(back) for back in (0, 0, 1))]
+for torch._guards.CompileContext.frame_id, graph in zip(frames, graphs): graph.post_compile(())
+for graph in graphs: graph([torch.Tensor("int64", 4, 8)])
+"""
+    assert told(run, code) == [batch("graph", key, 4, 32) for key in ("0", "1", "0", "2")]
 
 
 def test_batches_without_gradients_are_told_until_some_have_them(run: FakeRun) -> None:

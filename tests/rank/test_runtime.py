@@ -28,15 +28,21 @@ class Optimizer:
 class AdamW(Optimizer): pass
 class SGD(Optimizer): pass
 """
+FAKE_BINDINGS = """
+def _cuda_resetPeakMemoryStats(device):
+    import torch.cuda
+    torch.cuda.peaks[device] = 512
+"""
 FAKE_CUDA = """
 asked = []
 initialised = False
+peaks = [4096, 0]
 def is_initialized(): return initialised
 def device_count(): return 2
 def memory_stats_as_nested_dict(device):
     asked.append(device)
-    peak = 4096 * (1 - device)
-    return {name: {"all": {"peak": peak}} for name in ("allocated_bytes", "reserved_bytes")}
+    peak = {"all": {"peak": peaks[device]}}
+    return {"allocated_bytes": peak, "reserved_bytes": peak}
 """
 
 
@@ -45,7 +51,8 @@ def run(tmp_path: Path) -> FakeRun:
     """A run of one rank, with a package `torch` that has what the runtime looks at."""
     packages = tmp_path / "packages"
     files = {
-        "torch/__init__.py": "from . import version",
+        "torch/__init__.py": "from . import _C, version",
+        "torch/_C.py": FAKE_BINDINGS,
         "torch/version.py": "cuda = None",
         "torch/optim/__init__.py": "",
         "torch/optim/optimizer.py": FAKE_OPTIMIZER,
@@ -142,6 +149,16 @@ def test_peaks_of_used_devices_are_told_at_the_end(run: FakeRun) -> None:
             "reserved_peak_bytes": 4096,
         }
     ]
+
+
+def test_peaks_that_the_program_forgets_are_told_before(run: FakeRun) -> None:
+    """Programs reset them after each epoch, for their own log."""
+    code = "import torch.cuda as c; c.initialised = True; torch._C._cuda_resetPeakMemoryStats(0)"
+    result = execute(run, f"import torch; {code}")
+    assert result.returncode == 0, result.stderr
+    statistics = [json.loads(record.payload) for record in of_kind(run, STATISTICS)]
+    told = [one["allocated_peak_bytes"] for one in statistics if one["kind"] == "memory"]
+    assert told == [4096, 512]
 
 
 def test_uninitialised_cuda_is_not_asked(run: FakeRun) -> None:

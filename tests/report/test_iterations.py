@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made_runs import COPY, HOST_WAIT, KERNEL, Marker, Span, make_run
+from made_runs import COMMUNICATION, COPY, HOST_WAIT, KERNEL, Marker, Span, make_run, span_rows
 
 from phantora_py.data import RunData
 from phantora_py.report.iterations import Iterations, find_iterations
@@ -106,7 +106,41 @@ def test_what_is_set_apart_is_in_a_mean_that_is_said(
         now_ns += lasts_ns
         marks.append(now_ns)
     run = make_run(tmp_path / "a.phr", [work], steps(0, *marks))
-    assert apart_text(summarise(run)["iterations"]).endswith(said)
+    assert apart_text(summarise(run)["iterations"], 0).endswith(said)
+
+
+def test_communication_of_what_is_set_apart_is_said(tmp_path: Path) -> None:
+    """Local SGD: replicas are averaged after every fourth step, and never in the others."""
+    work: list[Span] = []
+    marks, now_ns = [], 0
+    for number in range(13):
+        work += [(KERNEL, now_ns + 1, now_ns + 1, now_ns + 80)] * 10
+        now_ns += 80
+        if number % 4 == 0:
+            work += [(COMMUNICATION, now_ns + 1, now_ns + 1, now_ns + 21)] * 5
+            now_ns += 21
+        marks.append(now_ns)
+    summary = summarise(make_run(tmp_path / "a.phr", [work], steps(0, *marks)))
+    assert summary["breakdown_ns"]["communication"] == 0
+    assert [one["communication_ns"] for one in summary["iterations"]["apart"]] == [20] * 3
+    for usual_ns, said in ((0, "101 ns, 19.8 % of it communication; not"), (15, "101 ns; not")):
+        assert said in apart_text(summary["iterations"], usual_ns)
+
+
+def test_micro_batches_that_vary_are_told_as_a_range(tmp_path: Path) -> None:
+    """One, two, four and eight in turn."""
+    marks: list[Marker] = []
+    work: list[Span] = []
+    now_ns = 0
+    for number in range(12):
+        for _ in range(1 << number % 4):
+            work += [(KERNEL, now_ns + 1, now_ns + 1, now_ns + 10)] * 9
+            now_ns += 10
+            marks.append((0, now_ns, MarkerKind.BACKWARD, "train.py:9 main"))
+        marks += steps(0, now_ns)
+    iterations = summarise(make_run(tmp_path / "a.phr", [work], marks))["iterations"]
+    assert iterations["holds"] == "1 optimizer step, 1 to 8 micro-batches"
+    assert list(iterations["micro_batches_range"]) == [1, 8]
 
 
 def test_one_step_is_warm_up_alone(tmp_path: Path) -> None:
@@ -268,3 +302,33 @@ def test_weights_that_are_copied_before_a_loop_are_no_iterations(tmp_path: Path)
     iterations = summarise(make_run(tmp_path / "a.phr", [spans]))["iterations"]
     assert (iterations["detected_by"], iterations["median_ns"]) == ("launches", 300)
     assert iterations["count"] in {8, 9}
+
+
+def test_a_loop_whose_products_grow(tmp_path: Path) -> None:
+    """Without a key-value cache each token has products of other sizes, by other names."""
+    kernel = {"class": "gemm", "tier": "modelled", "duration_ns": 1}
+    names = ["copy", *(f"gemm bf16 {64 + n}x512x512 TN" for n in range(12))]
+    begins_ns = [100 * number + after_ns for number in range(12) for after_ns in (0, 40)]
+    ends_ns = [*begins_ns[1:], 1200]
+    rows = span_rows([[(KERNEL, at, at, end) for at, end in zip(begins_ns, ends_ns, strict=True)]])
+    rows["id"] = [name for number in range(12) for name in (0, number + 1)]
+    timings = [{"name": name, **kernel} for name in names]
+    run = make_run(tmp_path / "a.phr", [[]], spans=rows, timings=timings)
+    iterations = summarise(run)["iterations"]
+    assert (iterations["detected_by"], iterations["median_ns"]) == ("launches", 100)
+    assert iterations["count"] >= 10
+
+
+def test_batches_of_any_size_are_no_other_work(tmp_path: Path) -> None:
+    """Small ones take a few launches less, and are most of what is short."""
+    sizes = [9, 4, 2, 7, 1, 8, 3, 6, 9, 2, 5, 7, 1, 4, 8]
+    spans: list[Span] = []
+    marks, now_ns = [], 0
+    for size in sizes:
+        launches = 31 if size < 3 else 35
+        spans += [(KERNEL, now_ns + 1, now_ns + 1, now_ns + 100 * size)] * launches
+        now_ns += 100 * size
+        marks.append(now_ns)
+    iterations = summarise(make_run(tmp_path / "a.phr", [spans], steps(0, *marks)))["iterations"]
+    assert iterations["apart"] == []
+    assert iterations["per_iteration_ns"] == [100 * size for size in sizes[1:]]

@@ -14,7 +14,7 @@ from rich.console import Console
 from phantora_py.cli import main
 from phantora_py.data import RunData
 from phantora_py.report.sections.iteration import clock_warning
-from phantora_py.report.summary import summarise
+from phantora_py.report.summary import summarise, summary_lines
 from phantora_py.report.terminal import print_summary
 from phantora_py.report.trust import trusted_share
 from phantora_py.text.units import duration_text, percent_text, size_text
@@ -123,7 +123,12 @@ def test_figures(tmp_path: Path) -> None:
     assert summary["iterations"] == {
         **{"count": 2, "median_ns": 1_250_000, "p95_ns": 1_250_000, "warmup_ns": 1_000_000},
         **{"per_iteration_ns": [1_250_000, 1_250_000], "detected_by": "optimizer"},
-        **{"holds": "1 optimizer step", "optimizer_steps": {"AdamW#0": 1}, "micro_batches": 0},
+        **{
+            "holds": "1 optimizer step",
+            "optimizer_steps": {"AdamW#0": 1},
+            "micro_batches": 0,
+            "micro_batches_range": (0, 0),
+        },
         "rule": {"by": "optimizer", "name": "AdamW#0", "every": 1, "phase": 0},
         **{"apart": [], "script_clock": None, "held_share": pytest.approx(2.5 / 3.5)},
     }
@@ -178,7 +183,13 @@ def test_no_iterations_are_null_and_not_zero(tmp_path: Path) -> None:
     assert summary["iterations"] == {
         **{"count": 0, "median_ns": None, "p95_ns": None, "warmup_ns": None},
         **{"per_iteration_ns": [], "detected_by": "none", "rule": None},
-        **{"holds": "", "optimizer_steps": {}, "micro_batches": 0, "apart": []},
+        **{
+            "holds": "",
+            "optimizer_steps": {},
+            "micro_batches": 0,
+            "micro_batches_range": (0, 0),
+            "apart": [],
+        },
         **{"script_clock": None, "held_share": 1.0},
     }
     assert set(summary["breakdown_ns"].values()) == {None}
@@ -193,7 +204,12 @@ def test_what_did_not_fit(tmp_path: Path) -> None:
     memory = {"capacity_bytes": 80 * GIB, "per_rank": [rank_memory(), rank_memory(oom=[OOM])]}
     summary = summarise(make(tmp_path / "a.phr", memory=memory))
     assert summary["memory"]["fits"] is False
-    assert summary["memory"]["out_of_memory"] == [{"rank": 1, "device": None, **OOM}]
+    failure = {"rank": 1, "device": None, "retried": False, **OOM}
+    assert summary["memory"]["out_of_memory"] == [failure]
+    memory["per_rank"] = [rank_memory(), rank_memory(oom=[{**OOM, "retried": True}])]
+    again = summarise(make(tmp_path / "b.phr", memory=memory))
+    assert again["memory"]["fits"] is False
+    assert any("rank 1 got memory by a retry" in line for line in summary_lines(again))
 
 
 def test_an_unsupported_call_is_counted(tmp_path: Path) -> None:

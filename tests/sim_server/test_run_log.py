@@ -125,6 +125,20 @@ def test_out_of_memory_is_kept_with_its_line() -> None:
     ]
 
 
+def test_a_line_that_got_memory_in_the_end_retried() -> None:
+    """PyTorch gives back what it keeps for reuse, and asks for the same again."""
+    script = Script().site(6, "train.py:3 main").site(7, "train.py:4 main")
+    for size_bytes, site in ((900, 7), (1000, 6), (1000, 6)):
+        script.do(
+            RecordKind.OUT_OF_MEMORY, bytes=size_bytes, free_bytes=10, used_bytes=5, site=site
+        )
+    script.do(
+        RecordKind.ALLOC, bytes=1000, pointer=0, used_bytes=1000, id=int(MemoryKind.DEVICE), site=6
+    )
+    (memory,) = files_of(script)["memory.json"]["per_rank"]
+    assert [one.get("retried", False) for one in memory["oom"]] == [False, True, True]
+
+
 def test_calls_are_added_over_ranks() -> None:
     """By library, support and symbol."""
     scripts = [Script(), Script()]

@@ -11,7 +11,6 @@
 #include <elf.h>
 
 #include "shim/core/fat_binary.h"
-#include "shim/cuda/machine_code.h"
 
 namespace ph::driver {
 
@@ -127,7 +126,7 @@ void read_cubin(const void* data, Image& image) {
     kernel.lists_parameters = true;
     // Instructions alone: debug information names the file, which another rank has in another place.
     image.hash = fnv1a(elf.bytes(section), fnv1a(name, image.hash));
-    kernel.thread_bytes = thread_bytes(elf.bytes(section));
+    kernel.accesses = code_accesses(elf.bytes(section));
     if (const Elf64_Shdr* shared = elf.find(".nv.shared." + kernel.name)) {
       kernel.static_shared_bytes = static_cast<std::uint32_t>(shared->sh_size);
     }

@@ -6,13 +6,15 @@
 #include <string_view>
 #include <vector>
 
+#include "shim/cuda/machine_code.h"
+
 namespace ph::driver {
 
 struct ImageKernel {
   std::string name;
   std::uint32_t registers = 0;
   std::uint32_t static_shared_bytes = 0;
-  std::uint32_t thread_bytes = 0;              // see machine_code.h
+  CodeAccesses accesses;
   std::vector<std::uint16_t> parameter_bytes;  // in order
   bool lists_parameters = false;               // else it is not known how many there are
 };

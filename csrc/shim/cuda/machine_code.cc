@@ -2,6 +2,7 @@
 // compute capabilities 8.0, 9.0 and 10.0; the vendor documents none.
 #include "shim/cuda/machine_code.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace ph::driver {
@@ -27,14 +28,14 @@ struct Instruction {
 };
 static_assert(sizeof(Instruction) == 16);
 
-enum class Effect { None, Access, Loop, Unknown };
+enum class Effect { None, Load, Store, Loop, Unknown };
 
 Effect effect_of(const Instruction& instruction) noexcept {
   switch (instruction.opcode()) {
     case 0x381:  // LDG, with an address
-    case 0x981:  // LDG, with a descriptor
-    case 0x386:  // STG
-    case 0x986: return Effect::Access;
+    case 0x981: return Effect::Load;  // LDG, with a descriptor
+    case 0x386:                       // STG
+    case 0x986: return Effect::Store;
     case 0x547:  // BRA.U
     case 0x947: return instruction.branches_back() ? Effect::Loop : Effect::None;  // BRA
     case 0x98e:  // RED
@@ -56,16 +57,24 @@ Effect effect_of(const Instruction& instruction) noexcept {
 
 }  // namespace
 
-std::uint32_t thread_bytes(std::string_view text) noexcept {
-  std::uint32_t bytes = 0;
+CodeAccesses code_accesses(std::string_view text) noexcept {
+  CodeAccesses found;
+  bool is_straight = true;
   for (std::size_t at = 0; at + sizeof(Instruction) <= text.size(); at += sizeof(Instruction)) {
     Instruction instruction{};
     std::memcpy(&instruction, text.data() + at, sizeof instruction);
     const Effect effect = effect_of(instruction);
-    if (effect == Effect::Loop || effect == Effect::Unknown) return 0;
-    if (effect == Effect::Access) bytes += instruction.access_bytes();
+    is_straight &= effect != Effect::Loop && effect != Effect::Unknown;
+    if (effect != Effect::Load && effect != Effect::Store) continue;
+    const std::uint32_t bytes = instruction.access_bytes();
+    found.thread_bytes += bytes;
+    if (effect == Effect::Load) continue;
+    found.stored_bytes += bytes;
+    const bool is_first = found.narrowest_store_bytes == 0;
+    found.narrowest_store_bytes = is_first ? bytes : std::min(found.narrowest_store_bytes, bytes);
   }
-  return bytes;
+  if (!is_straight) found.thread_bytes = 0;
+  return found;
 }
 
 }  // namespace ph::driver

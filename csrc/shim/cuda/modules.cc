@@ -73,7 +73,9 @@ CUresult get_function(Modules& table, void** result, void* handle, const char* n
     Function made;
     if (!find_kernel((*module)->image, name, made.facts)) return CUDA_ERROR_NOT_FOUND;
     made.kernel = make_kernel_function(name, {.module_hash = (*module)->image.hash,
-                                              .thread_bytes = made.facts.thread_bytes,
+                                              .thread_bytes = made.facts.accesses.thread_bytes,
+                                              .stored_bytes = made.facts.accesses.stored_bytes,
+                                              .narrowest_store_bytes = made.facts.accesses.narrowest_store_bytes,
                                               .parameter_bytes = made.facts.parameter_bytes,
                                               .lists_parameters = made.facts.lists_parameters});
     made.owner = handle;

@@ -97,7 +97,12 @@ void plan_parameter(std::string_view type, std::uint16_t index, bool large_lists
   if (integer_type(type, integer)) {
     plan.integers.push_back(integer);
   } else if (!type.ends_with("*")) {
-    for (const SizeReader& reader : plan_structure(type, index, large_lists)) plan.readers.push_back(reader);
+    for (const SizeReader& reader : plan_structure(type, index, large_lists)) {
+      // Where rows end is told like where they begin.
+      const bool is_told = reader.kind == SizeReader::Kind::Segments && !plan.readers.empty() &&
+                           plan.readers.back().kind == SizeReader::Kind::Segments;
+      if (!is_told) plan.readers.push_back(reader);
+    }
   }
 }
 

@@ -138,9 +138,16 @@ std::int64_t concatenated_elements(const SizeReader& reader, const LaunchShape& 
 // Source: aten/src/ATen/native/cuda/Reduce.cuh. ReduceOp holds the functor and the identity, whose sizes vary, and
 // then ReduceConfig: element_size_bytes, num_inputs, num_outputs, step_input, step_output, ctas_per_output,
 // input_mult[3], output_mult[2], block_width, block_height, num_threads. The last three are the launch's block.
-void read_reduction(const LaunchShape& shape, const void* operation, std::int64_t* out) noexcept {
+// ReduceJitOp of what is compiled at run time holds the same after the identity. `element_bytes` is that of what is
+// added up.
+struct ReduceConfig {
+  std::int64_t element_bytes = kUnknownSize;
+  std::int64_t inputs = kUnknownSize;
+  std::int64_t outputs = kUnknownSize;
+};
+
+ReduceConfig reduce_config(const LaunchShape& shape, const void* operation) noexcept {
   constexpr std::size_t kLastOffset = 128;
-  out[0] = out[1] = kUnknownSize;
   for (std::size_t offset = 0; offset <= kLastOffset; offset += 4) {
     std::int32_t field[14];
     std::memcpy(field, static_cast<const char*>(operation) + offset, sizeof(field));
@@ -148,10 +155,19 @@ void read_reduction(const LaunchShape& shape, const void* operation, std::int64_
     const bool block = field[11] == static_cast<std::int32_t>(shape.block[0]) &&
                        field[12] == static_cast<std::int32_t>(shape.block[1]) && field[13] == field[11] * field[12];
     if (!element || !block || field[1] < 1 || field[2] < 1 || field[5] < 1) continue;
-    out[0] = field[1];
-    out[1] = field[2];
-    return;
+    return {field[0], field[1], field[2]};
   }
+  return {};
+}
+
+void read_reduction(const SizeReader& reader, const LaunchShape& shape, const void* operation,
+                    std::int64_t* out) noexcept {
+  const ReduceConfig config = reduce_config(shape, operation);
+  out[0] = config.inputs;
+  out[1] = config.outputs;
+  if (reader.kind != Kind::CompiledReduction) return;
+  const bool is_narrow = config.inputs != kUnknownSize && reader.element_bytes != 0;
+  out[2] = is_narrow ? reader.element_bytes : config.element_bytes;
 }
 
 // Source: aten/src/ATen/native/cuda/MemoryAccess.cuh, LoadWithCast and StoreWithCast: one byte of type per operand,
@@ -300,6 +316,7 @@ std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t inde
              .parameter = index,
              .count = template_number(type, "CatArrInputTensorMetadata<", 2),
              .width_bytes = has(type, ", unsigned int, ") ? 4u : 8u}};
+  if (type == "at::native::(anonymous namespace)::offset_t") return {{.kind = Kind::Segments, .parameter = index}};
   if (type.ends_with("Flash_fwd_params") || type.ends_with("Flash_bwd_params"))
     return {{.kind = Kind::Flash, .parameter = index}};
   if (type.starts_with("PyTorchMemEffAttention::AttentionKernel<"))
@@ -344,9 +361,11 @@ std::vector<const void*> listed_tensors(const SizeReader& reader, const LaunchSh
 
 std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
   static constexpr std::string_view kReduction[] = {"num_inputs", "num_outputs"};
+  static constexpr std::string_view kCompiled[] = {"num_inputs", "num_outputs", "element_bytes"};
   static constexpr std::string_view kLoad[] = {"load_bytes"};
   static constexpr std::string_view kStore[] = {"store_bytes"};
   static constexpr std::string_view kElements[] = {"elements"};
+  static constexpr std::string_view kSegments[] = {"segment_items"};
   static constexpr std::string_view kFlash[] = {"batch",    "heads",    "kv_heads", "seqlen_q",
                                                 "seqlen_k", "head_dim", "total_q"};
   static constexpr std::string_view kWeights[] = {"weights"};
@@ -357,11 +376,13 @@ std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
   static constexpr std::string_view kEfficient[] = {"head_dim", "head_dim_value", "seqlen_q", "seqlen_k"};
   switch (kind) {
     case Kind::Reduction: return kReduction;
+    case Kind::CompiledReduction: return kCompiled;
     case Kind::LoadCast: return kLoad;
     case Kind::StoreCast: return kStore;
     case Kind::Addresses: return {};
     case Kind::TensorList:
     case Kind::Concatenation: return kElements;
+    case Kind::Segments: return kSegments;
     case Kind::Flash: return kFlash;
     case Kind::EfficientForward:
     case Kind::EfficientBackward: return kEfficient;
@@ -376,12 +397,19 @@ std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
 
 void read_sizes(const SizeReader& reader, const LaunchShape& shape, const void* argument, std::int64_t* out) noexcept {
   switch (reader.kind) {
-    case Kind::Reduction: return read_reduction(shape, argument, out);
+    case Kind::Reduction:
+    case Kind::CompiledReduction: return read_reduction(reader, shape, argument, out);
     case Kind::LoadCast:
     case Kind::StoreCast: out[0] = cast_bytes(reader, argument); return;
     case Kind::Addresses: return;
     case Kind::TensorList: out[0] = tensor_list_elements(reader, shape, argument); return;
     case Kind::Concatenation: out[0] = concatenated_elements(reader, shape, argument); return;
+    // Source: aten/src/ATen/native/cuda/Sort.cu: the distance from one begin to the next, and which comes first.
+    case Kind::Segments: {
+      const auto distance = at<std::int32_t>(argument, 0);
+      out[0] = distance > 0 ? distance : kUnknownSize;
+      return;
+    }
     case Kind::Flash: return read_flash(argument, out);
     case Kind::EfficientForward:
     case Kind::EfficientBackward: return read_efficient(reader, shape, argument, out);

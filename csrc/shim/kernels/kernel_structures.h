@@ -24,11 +24,13 @@ struct LaunchShape {
 struct SizeReader {
   enum class Kind : std::uint8_t {
     Reduction,          // at::native::ReduceOp
+    CompiledReduction,  // ReduceJitOp, which a kernel has that PyTorch compiles at run time (kernel_compiled.h)
     LoadCast,           // at::native::memory::LoadWithCast<n>
     StoreCast,          // at::native::memory::StoreWithCast<n>
     TensorList,         // TensorListMetadata<n> and its two relatives of multi_tensor_apply
     Addresses,          // TensorListAddresses: one scalar per block
     Concatenation,      // CatArrInputTensorMetadata
+    Segments,           // at::native::offset_t, where rows that are sorted begin
     Flash,              // Flash_fwd_params, Flash_bwd_params
     EfficientForward,   // PyTorchMemEffAttention::AttentionKernel<...>::Params
     EfficientBackward,  // PyTorchMemEffAttention::AttentionBackwardKernel<...>::Params
@@ -42,7 +44,7 @@ struct SizeReader {
   std::uint16_t parameter;
   std::uint32_t count = 0;        // n of the template, rows of a block of queries, or dimensions
   std::uint32_t width_bytes = 0;  // of an index, or of a scalar per tensor
-  std::uint32_t element_bytes = 0;  // of a tensor
+  std::uint32_t element_bytes = 0;  // of a tensor; CompiledReduction: where narrower than what is added up, else 0
   bool with_scalars = false;      // TensorList: one scalar per tensor
   bool large_list = true;         // TensorList: 32 KB of kernel arguments, not 4
 };

@@ -14,6 +14,7 @@
 #include "shim/core/json.h"
 #include "shim/graph/capture.h"
 #include "shim/host_time/host_time.h"
+#include "shim/kernels/kernel_compiled.h"
 #include "shim/launch/argument_reach.h"
 #include "shim/launch/looked_up.h"
 #include "shim/values/value_kernels.h"
@@ -95,10 +96,11 @@ std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, v
   if (function.is_grouped_product && stated_product != 0) return stated_product;
   LaunchKey key;
   key.shape = shape;
-  key.values =
-      static_cast<std::uint32_t>(read_scalars(function.plan, shape, arguments, key.value.data(), key.value.size()));
+  key.values = arguments == nullptr ? 0
+                                    : static_cast<std::uint32_t>(read_scalars(function.plan, shape, arguments,
+                                                                              key.value.data(), key.value.size()));
   const bool has_room = key.values < key.value.size() && key.values == value_count(function.plan);
-  if (function.plan.indices && has_room && !call_is_captured())
+  if (function.plan.indices && arguments != nullptr && has_room && !call_is_captured())
     key.value[key.values++] = distinct_rows(*function.plan.indices, arguments);
   const std::lock_guard lock(function.mutex);
   std::uint32_t& signature = function.signatures[key];
@@ -112,6 +114,17 @@ std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, v
 
 }  // namespace
 
+namespace {
+
+void describe_compiled(KernelFunction& function) {
+  KernelCode& code = function.code;
+  const CompiledKernel kernel{function.name, code.parameter_bytes, code.stored_bytes, code.narrowest_store_bytes};
+  function.plan = plan_compiled(kernel);
+  if (const std::uint32_t bytes = pointwise_thread_bytes(kernel)) code.thread_bytes = bytes;
+}
+
+}  // namespace
+
 KernelFunction* make_kernel_function(const char* name, KernelCode code) {
   auto* function = new KernelFunction{name, std::move(code), names_grouped_product(name), {}, {}, {}, {}, {}};
   const bool large_lists = config().number("torch.list_kib") == 32;
@@ -119,6 +132,8 @@ KernelFunction* make_kernel_function(const char* name, KernelCode code) {
   if (function->code.module_hash == 0) {
     function->plan = plan_arguments(function->name, large_lists);
     function->rule = classify_kernel(function->name);
+  } else {
+    describe_compiled(*function);
   }
   return function;
 }

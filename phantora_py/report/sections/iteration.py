@@ -65,12 +65,20 @@ def make(found: Findings) -> IterationSummary:
         "per_iteration_ns": [int(value) for value in durations],
         "warmup_ns": iterations.warmup_ns,
         "detected_by": iterations.detected_by,
-        **describe(found.data, iterations),
+        **describe(
+            found.data,
+            iterations,
+            found.breakdown.communication_by_iteration_ns if found.breakdown else (),
+        ),
     }
 
 
-def lines(iterations: IterationSummary, virtual_time_ns: int) -> list[str]:
-    """On a terminal. `virtual_time_ns`: of the whole run."""
+def lines(
+    iterations: IterationSummary, virtual_time_ns: int, communication_ns: int | None
+) -> list[str]:
+    """On a terminal. `virtual_time_ns`: of the whole run; `communication_ns`: of the mean
+    iteration.
+    """
     median_ns, p95_ns, warmup_ns = (
         iterations["median_ns"],
         iterations["p95_ns"],
@@ -93,7 +101,7 @@ def lines(iterations: IterationSummary, virtual_time_ns: int) -> list[str]:
         f"{duration_text(warmup_ns)})"
     )
     said.append(f"  each is {escape(meaning(iterations))}")
-    if apart := apart_text(iterations):
+    if apart := apart_text(iterations, communication_ns or 0):
         said.append(f"  {apart}")
     said.extend(f"  [red]{escape(warning)}[/]" for warning in warnings(iterations))
     return said
@@ -117,8 +125,10 @@ def meaning(iterations: IterationSummary) -> str:
     return ", ".join(part for part in (iterations["holds"], found, read) if part) or by
 
 
-def apart_text(iterations: IterationSummary) -> str:
-    """Iterations with other work; empty if there are none."""
+def apart_text(iterations: IterationSummary, usual_ns: int) -> str:
+    """Iterations with other work; empty if there are none. `usual_ns`: communication of the others,
+    in the mean.
+    """
     apart = iterations["apart"]
     if not apart:
         return ""
@@ -128,12 +138,21 @@ def apart_text(iterations: IterationSummary) -> str:
     lasted = shortest if shortest == longest else f"{shortest} to {longest}"
     others = "1 iteration does" if len(apart) == 1 else f"{len(apart)} iterations do"
     kinds = "evaluation, set-up, part of a batch"
-    text = f"{others} other work ({kinds}), {lasted}; not in the figures below"
+    communication = _communication(iterations, usual_ns)
+    text = f"{others} other work ({kinds}), {lasted}{communication}; not in the figures below"
     mean_ns = np.mean([*iterations["per_iteration_ns"], *(one["duration_ns"] for one in apart)])
     median_ns = iterations["median_ns"]
     if median_ns and abs(mean_ns / median_ns - 1) > DISAGREEMENT:
         text += f": with them the mean is {duration_text(int(mean_ns))}"
     return text
+
+
+def _communication(iterations: IterationSummary, usual_ns: int) -> str:
+    """What steps that synchronise replicas now and then have beside the others."""
+    apart = iterations["apart"]
+    share = sum(one["communication_ns"] for one in apart) / sum(one["duration_ns"] for one in apart)
+    usual = usual_ns / max(1.0, float(np.mean(iterations["per_iteration_ns"])))
+    return f", {percent_text(share)} of it communication" if share > usual + DISAGREEMENT else ""
 
 
 def clock_warning(iterations: IterationSummary) -> str | None:
@@ -169,11 +188,11 @@ def share_warning(iterations: IterationSummary) -> str | None:
 
 
 def _views(found: PageFindings) -> dict[str, Any]:
-    iterations = make(found)
+    iterations, times = make(found), breakdown.make(found)
     return {
-        "parts": iteration_parts(breakdown.make(found)),
+        "parts": iteration_parts(times),
         "iteration_meaning": meaning(iterations),
-        "iteration_apart": apart_text(iterations),
+        "iteration_apart": apart_text(iterations, times["communication"] or 0),
         "iteration_warnings": warnings(iterations),
         "longest_ns": max(iterations["per_iteration_ns"], default=0),
         "no_time": NO_TIME,

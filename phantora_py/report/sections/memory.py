@@ -29,6 +29,9 @@ class OutOfMemory(TypedDict):
     free_bytes: int
     site: str
     """The Python line that asked."""
+    retried: bool
+    """It got it after all: PyTorch gave back what it kept for reuse, which takes time, and asked
+    again."""
 
 
 class GpuMemory(TypedDict):
@@ -92,7 +95,7 @@ def make(found: Findings) -> MemorySummary:
     per_rank = data.memory["per_rank"]
     worst: dict[str, Any] = max(per_rank, key=itemgetter("device_peak_bytes"), default={})
     failures = [
-        cast("OutOfMemory", {"rank": rank, "device": None, **oom})
+        cast("OutOfMemory", {"rank": rank, "device": None, "retried": False, **oom})
         for rank, memory in enumerate(per_rank)
         for oom in memory["oom"]
     ]
@@ -180,8 +183,9 @@ def lines(memory: MemorySummary, run: Run) -> list[str]:
         said += [_gpus_line(memory, rank) for rank in sorted(several)]
     for failure in memory["out_of_memory"][:_MOST_FAILURES]:
         of_gpu = f" of GPU {failure['device']}" if failure["rank"] in several else ""
+        end = "got memory by a retry" if failure["retried"] else "ran out of memory"
         said.append(
-            f"  [red]rank {failure['rank']} ran out of memory{of_gpu}[/]: "
+            f"  [red]rank {failure['rank']} {end}{of_gpu}[/]: "
             f"asked {size_text(failure['asked_bytes'])}, free {size_text(failure['free_bytes'])}, "
             f"at {escape(failure['site'])}"
         )

@@ -50,8 +50,17 @@ def tell_of_operations() -> None:
         "none": torch.tensor([True, False], device="cuda").all(),
         "each row": nobody_knows(torch.bool).view(2, 2).all(1).all(),
         "numbers that are set": nobody_knows(torch.float32).all(),
+        "one flag": torch.equal((unknown < 0).any(), torch.tensor(True, device="cuda")),
     }.items():
         print(f"{name}: {bool(result)}")
+    large = nobody_knows(torch.float32).repeat(4096)
+    most = large.view(2, -1).mode()
+    found = torch.isin(large, large[:1000])
+    audio = torch.randn(2, 16000, device="cuda")
+    window = torch.hann_window(400, device="cuda")
+    spectrum = torch.stft(audio, 400, window=window, return_complex=True)
+    again = torch.istft(spectrum, 400, window=window)
+    print(f"searched: {[one.shape[-1] for one in (*most, found, again)]}")
     # These are not decided: flags are ones among numbers, and not all bits of them.
     for left in (nobody_knows(torch.int64) | yes, nobody_knows(torch.bool) & yes):
         print(f"open: {left.tolist()}")

@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 DENSE = torch.arange(8.0).view(2, 4)
 
@@ -48,6 +49,13 @@ def main() -> None:
     with torch.device("meta"):
         print("meta", tuple(torch.ones(2, 4).tril().shape))
     made = {one: torch.triu_indices(3, 3, 1, device=one) for one in ("cpu", "cuda", "meta")}
+    with (
+        forward_ad.dual_level()
+    ):  # A bias without a tangent has zeros, for which there is no memory.
+        dual = torch.nn.functional.linear(
+            forward_ad.make_dual(dense, dense), dense, torch.ones(2, device="cuda")
+        )
+        print("forward", tuple(forward_ad.unpack_dual(dual).tangent.shape))
     print("of numbers alone", made["cpu"].tolist() == made["cuda"].tolist(), made["meta"].device)
 
 

@@ -1,0 +1,40 @@
+"""No operator is faster than its tensors can be moved, nor much slower without a reason."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from phantora_runs import PROGRAMS, Phantora, Run
+
+from sim_server.gpu import load_gpu
+
+pytestmark = pytest.mark.torch
+
+
+@pytest.fixture(scope="module")
+def run(phantora: Phantora) -> Run:
+    gpu = load_gpu("h100")
+    rate = gpu.memory["bandwidth_bytes_per_s"] / 1e9
+    run = phantora.run(
+        ["--ranks", "1", "--cluster", "h100"], [PROGRAMS / "operator_times.py", str(rate)]
+    )
+    assert run.exit_code == 0, run.errors
+    return run
+
+
+def test_what_pytorch_compiles_at_run_time(run: Run) -> None:
+    """The names of these kernels have no types."""
+    shares = json.loads(run.output)["compiled"]
+    assert min(shares.values()) > 0.95
+    assert max(shares.values()) < 1.5
+
+
+def test_what_moves_elements(run: Run) -> None:
+    """Gradients are filled with zeros before some are added, sorting takes six passes, and one
+    block looks for the one smallest of all.
+    """
+    shares = json.loads(run.output)["moving"]
+    assert min(shares.values()) > 0.95
+    more = {"sort of rows": 25, "kthvalue of all": 500, "bincount": 6}
+    assert {name for name, share in shares.items() if share > more.get(name, 3.6)} == set()
