@@ -130,6 +130,15 @@ def test_processes_after_each_other(phantora: Phantora, tmp_path: Path) -> None:
     assert reads == {f"{program}:9 train"}
 
 
+def test_clocks_go_on_where_a_process_becomes_a_rank(phantora: Phantora) -> None:
+    """Until then they are this machine's; what it did before is seconds in the past."""
+    run = started(phantora, 1, "own_clock.py")
+    assert run.exit_code == 0, run.errors
+    lasted_s = [float(word) for word in run.output.split()[1:4]]
+    assert min(lasted_s) >= 0.3
+    assert max(lasted_s) - min(lasted_s) < 0.001
+
+
 def test_a_process_that_nobody_follows(phantora: Phantora) -> None:
     """The others wait for it, so that the run ends as a deadlock."""
     run = started(phantora, 2, "gpu_users.py", "waits")

@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "protocol/nanoseconds.h"
 #include "protocol/records.h"
 #include "shim/core/api.h"
 
@@ -31,6 +32,9 @@ void stop_keeping_gil() noexcept;
 
 // A signature has got its id. Defined in host_time/host_time.cc.
 void name_signature(std::uint32_t signature, std::string_view json);
+
+// Real time since the run's start. Defined in libc/virtual_clock.cc.
+Nanoseconds real_time_since_start_ns() noexcept;
 
 // These records are about to be written: a profiler may want to know when work ran, by a number that the first gets.
 // Defined in profiling/activities.cc.
