@@ -11,9 +11,10 @@
 
 namespace ph {
 
-// Id of the calling thread's innermost Python frame that is in the user's code, neither in an installed package
-// nor in the standard library (the innermost frame if there is none such), announced by a Site record on first
-// sight. 0: not attached, no Python frame, or an interpreter whose frames cannot be read.
+// Id of the calling thread's innermost Python frame that is in the user's code, neither in an installed package nor in
+// the standard library nor the text that starts a worker (the innermost frame that is not ours if there is none such),
+// announced by a Site record on first sight. 0: not attached, no Python frame, or an interpreter whose frames cannot be
+// read.
 // Defined in python/python_frame.cc.
 PH_EXPORT std::uint32_t current_site() noexcept;
 
