@@ -11,6 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "protocol/nanoseconds.h"
+
 namespace ph {
 
 // Whom a call concerns: a rank plus one.
@@ -64,6 +66,9 @@ struct Switchboard {
   std::atomic<std::uint32_t> rings;  // the doorbell: a futex word, incremented by ranks
   std::uint32_t ranks;  // as the agent has made it; whoever uses it keeps it apart, because anybody may overwrite it
   AddressEntry addresses[kAddresses];
+  // Where a program starts its ranks itself: real time from the run's start to when one of them was the first that used
+  // a GPU, in nanoseconds; 0: none has.
+  std::atomic<Nanoseconds> first_use_ns;
   // Followed by a row for each rank.
 
   CallRow& row(std::uint32_t from) noexcept { return reinterpret_cast<CallRow*>(this + 1)[from]; }

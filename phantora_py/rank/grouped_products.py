@@ -54,7 +54,7 @@ class GroupedProducts:
         self._is_capturing = torch.cuda.is_current_stream_capturing
         self._signatures: dict[Product, int] = {}
         self._operators = replaceable(torch, "CUDA")
-        for name in OPERATORS:
+        for name in operators(torch):
             self._operators.replace(name, self._kernel)
 
     def _kernel(self, usual: Kernel) -> Kernel:
@@ -90,6 +90,11 @@ class GroupedProducts:
         except UnknownValueError:
             return []
         return ends
+
+
+def operators(torch: ModuleType) -> list[str]:
+    """Those that this release has: PyTorch got the first with 2.8 and the other with 2.7."""
+    return [name for name in OPERATORS if hasattr(torch.ops.aten, name)]
 
 
 def is_offsets(argument: Any) -> bool:

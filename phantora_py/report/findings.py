@@ -33,6 +33,14 @@ class Findings:
         self.iterations: Iterations = find_iterations(data)
 
     @cached_property
+    def started(self) -> frozenset[int]:
+        """The ranks that there were: a program that starts its own may leave GPUs alone."""
+        ranks = frozenset(range(self.data.ranks))
+        if not self.data.run.get("own_ranks"):
+            return ranks
+        return ranks & {rank for rank in self.data.told.ranks if any(self.data.records(rank))}
+
+    @cached_property
     def window(self) -> Window:
         """All iterations after the first that do equal work."""
         return steady_window(self.data, self.iterations)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from phantora_py.data import RunData
 from phantora_py.report.launch_period import repeated_launches
+from phantora_py.report.taken_batches import taken_batches
 from sim_server.errors import UsageError
 from sim_server.log.history import HOST_WAIT_SPAN
 from sim_server.log.iterations import (
@@ -274,7 +275,7 @@ def _equal_work(
 def _taken(data: RunData, host_times: dict[int, Nanoseconds]) -> list[npt.NDArray[np.int64]]:
     """Samples that each iteration took, of all ranks together: by table, graph or loader."""
     found: dict[tuple[str, str], npt.NDArray[np.int64]] = {}
-    for one in data.batches:
+    for one in taken_batches(data):
         times_ns = host_times.get(one.rank)
         if times_ns is None:
             continue

@@ -17,6 +17,7 @@ from phantora_py.data import OF_TRACES, RunData
 from phantora_py.data.rows import BATCH_SOURCES, Batch
 from phantora_py.report.gpus import run_gpus
 from phantora_py.report.iterations import Iterations, find_steps
+from phantora_py.report.taken_batches import taken_batches
 from phantora_py.report.window import Window
 from sim_server.errors import UsageError
 from sim_server.log.history import KERNEL_SPAN
@@ -195,7 +196,7 @@ def _by_rank(data: RunData, iterations: Iterations) -> dict[int, _OfRank]:
         return {}
     host_times = find_steps(data).host_times
     found: dict[int, _OfRank] = {}
-    for one in data.batches:
+    for one in taken_batches(data):
         borders_ns = host_times.get(one.rank, iterations.boundaries_ns)
         # What is taken when the mark is set is of the next iteration: nothing was launched between.
         borders_ns = borders_ns[: iterations.count + 1]

@@ -49,6 +49,26 @@ def test_gpus_without_a_worker(phantora: Phantora) -> None:
     assert "have not told" not in "\n".join(summary_lines(summarise(run.data)))
 
 
+READER = """
+import torch
+weights = torch.randn(1 << 16, device="cuda")
+for _ in range(3):
+    weights.sum().item()
+"""
+
+
+def test_a_gpu_that_nobody_uses_is_no_rank_that_differs(phantora: Phantora, tmp_path: Path) -> None:
+    """Values that the one process reads are not read elsewhere, because there is nobody."""
+    program = tmp_path / "reader.py"
+    program.write_text(READER)
+    run = phantora.run(["--gpus", "2"], [program])
+    assert run.exit_code == 0, run.errors
+    trust = run.summary["trust"]
+    (row,) = trust["unknown_reads"]
+    assert (row["per_rank"], row["differs_between_ranks"]) == ([3, 0], False)
+    assert 1 not in [one["rank"] for one in trust["by_machine"]]
+
+
 def test_equal_runs(phantora: Phantora) -> None:
     """Workers begin whenever this machine gets to it; what is simulated is the same."""
     runs = [started(phantora, 2, "own_workers.py", "torch", "2") for _ in range(2)]
@@ -128,6 +148,15 @@ def test_processes_after_each_other(phantora: Phantora, tmp_path: Path) -> None:
     assert sum(name == "SGD#0" for *_, name in runs[0].data.markers) == 12
     reads = {one["site"] for one in runs[0].data.synthetic_reads}
     assert reads == {f"{program}:9 train"}
+
+
+def test_clocks_go_on_where_a_process_becomes_a_rank(phantora: Phantora) -> None:
+    """Until then they are this machine's; what it did before is seconds in the past."""
+    run = started(phantora, 1, "own_clock.py")
+    assert run.exit_code == 0, run.errors
+    lasted_s = [float(word) for word in run.output.split()[1:4]]
+    assert min(lasted_s) >= 0.3
+    assert max(lasted_s) - min(lasted_s) < 0.001
 
 
 def test_a_process_that_nobody_follows(phantora: Phantora) -> None:

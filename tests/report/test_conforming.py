@@ -31,7 +31,7 @@ RESIMULATION = {
         {"steady": {"iterations": 6, "time_ns": 7, "median_ns": 1}},
         {"steady": {"iterations": 6}},
         {"unsimulated": [{"rank": 0, "device": 1, "processes": 2}]},
-        {"by_machine": [{"rank": 1, "guesses": 2, "slept_s": 0.5}]},
+        {"by_machine": [{"rank": 0, "guesses": 2, "slept_s": 0.5}]},
         {"exit_code": 4, "message": "rank 0 failed", "resimulation": RESIMULATION},
     ],
 )

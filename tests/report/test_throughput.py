@@ -48,6 +48,16 @@ def batches(rank: int, source: str, key: str, samples: int, tokens: int = 0) -> 
     return [(rank, step * STEP_NS, source, key, samples, tokens) for step in range(STEPS)]
 
 
+def passes_of(ranks: Sequence[int], a_step: int) -> list[Marker]:
+    """Backward passes, the last of a step right before its mark."""
+    return [
+        (rank, (step + 1) * STEP_NS - 100 * (a_step - number), MarkerKind.BACKWARD, "t.py:1 train")
+        for rank in ranks
+        for step in range(STEPS)
+        for number in range(a_step)
+    ]
+
+
 def groups(*ranks: list[int], parts: int = 1) -> list[dict[str, Any]]:
     """Data-parallel ones."""
     return [{"ranks": one, "parts": parts} for one in ranks]
@@ -340,3 +350,27 @@ def test_a_page_has_them(tmp_path: Path) -> None:
     page = out.read_text(encoding="utf-8")
     assert "<b>20.0 %</b><span>MFU, of 1,000 TFLOP/s a GPU, dense bf16</span>" in page
     assert "<b>4,000,000</b><span>samples a second</span>" in page
+
+
+@pytest.mark.parametrize("waiting", [0, 1])
+def test_what_a_loader_fetches_ahead_is_of_the_pass_that_it_is_for(
+    tmp_path: Path, waiting: int
+) -> None:
+    """Each fetch is one ahead, two at the beginning of each of two epochs: none at their ends."""
+    passes = passes_of([0], 2)
+    sizes = [8] * (len(passes) - 1) + [4] + [8] * waiting
+    fetched_ns = [0, *(time_ns - 250 for _, time_ns, *_ in passes)][: len(sizes)]
+    fetched_ns[5] = fetched_ns[4]
+    loaded = [(0, at, "loader", "0", size, 0) for at, size in zip(fetched_ns, sizes, strict=True)]
+    marks = sorted([*steps_of([0]), *passes], key=lambda one: one[1])
+    data = make_run(tmp_path / "a.phr", [spans_of_a_rank()], marks, timings=[BF16], batches=loaded)
+    assert throughput(data)["samples"]["per_iteration"] == 16
+    apart = [one["iteration"] for one in summarise(data)["iterations"]["apart"]]
+    assert apart == [STEPS - 1]
+
+
+def test_a_loader_with_two_batches_for_a_pass_is_taken_as_it_comes(tmp_path: Path) -> None:
+    marks = sorted([*steps_of([0]), *passes_of([0], 1)], key=lambda one: one[1])
+    loaded = batches(0, "loader", "0", 8) * 2
+    data = make_run(tmp_path / "a.phr", [spans_of_a_rank()], marks, timings=[BF16], batches=loaded)
+    assert throughput(data)["samples"]["per_iteration"] == 16

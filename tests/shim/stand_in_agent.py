@@ -25,11 +25,11 @@ SLOTS_AT = 256
 CELLS_AT = (SLOTS_AT + 16 * SLOT_BYTES + 4095) // 4096 * 4096
 CHANNEL_BYTES = CELLS_AT + RING_CELLS * CELL_BYTES
 AWAITS_ANY_AT, HEAD_AT, TAIL_AT, ASKED_AT, TOLD_AT = 56, 64, 128, 140, 144
-ADDRESSES, ADDRESS_BYTES = 1 << 16, 16
+ADDRESSES, ADDRESS_BYTES, FIRST_USE_BYTES = 1 << 16, 16, 8
 CALLS_BYTES, CELL_OF_CALLS_BYTES = 8, 12
 ROW_BYTES = CALLS_BYTES + 128 * CELL_OF_CALLS_BYTES
 # In the switchboard: how many calls of rank 0 to everyone and to itself have begun, how many ended.
-CALLS_TO_EVERYONE_AT = 8 + ADDRESSES * ADDRESS_BYTES
+CALLS_TO_EVERYONE_AT = 8 + ADDRESSES * ADDRESS_BYTES + FIRST_USE_BYTES
 CALLS_AT = CALLS_TO_EVERYONE_AT + CALLS_BYTES + CELL_OF_CALLS_BYTES + 4
 SYS_FUTEX, FUTEX_WAKE, EVERYBODY = 202, 1, 0x7FFFFFFF
 
@@ -102,7 +102,7 @@ class StandInAgent:
 
     def _make_switchboard(self, run_dir: Path, ranks: int) -> None:
         head = struct.pack("<II", 0, ranks)
-        size_bytes = ADDRESSES * ADDRESS_BYTES + ranks * ROW_BYTES
+        size_bytes = ADDRESSES * ADDRESS_BYTES + FIRST_USE_BYTES + ranks * ROW_BYTES
         (run_dir / "switchboard").write_bytes(head + bytes(size_bytes))
 
     def _make_channel(self, run_dir: Path, rank: int) -> mmap.mmap:

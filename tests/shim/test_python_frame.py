@@ -100,6 +100,24 @@ train()
     assert last.payload.endswith(" train")
 
 
+def test_the_text_that_starts_a_worker_is_nobodys(tmp_path: Path) -> None:
+    """A worker whose program is an installed package has its calls at that package's lines."""
+    package = tmp_path / "site-packages" / "library.py"
+    starter = tmp_path / "site-packages" / "multiprocessing" / "spawning.py"
+    starter.parent.mkdir(parents=True)
+    package.write_text("def work(call):\n    return [call()][0]\n")
+    starter.write_text("def spawn_main(work, *arguments):\n    return work(*arguments)\n")
+    run = FakeRun(tmp_path)
+    run.python(f"""
+sys.path[:0] = [{str(package.parent)!r}, {str(starter.parent)!r}]
+import library, spawning
+ctypes.PyDLL(None).ph_current_site()
+spawning.spawn_main(library.work, shim.ph_current_site)
+""")
+    last = [record for record in run.records() if record.kind == SITE][-1]
+    assert last.payload == f"{package}:2 work"
+
+
 def test_autograd_threads_have_a_name_of_their_own(tmp_path: Path) -> None:
     """A thread of the autograd engine has no Python frame; its calls are the backward pass."""
     run = FakeRun(tmp_path)

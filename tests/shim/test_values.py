@@ -28,6 +28,14 @@ from sim_server.gpu import load_gpu
             {"read": "01 02 03 04 05 06 07 08", "last of the others": "00"},
             [1],
         ),
+        (
+            "large_reads",
+            {
+                **{"written": "True", "partly": "11" * 8 + "00" * 4, "rest": "True"},
+                "untouched": "True",
+            },
+            [256 << 10, (256 << 10) - 8, 256 << 10],
+        ),
         ("fills", {"memory": "3333444444443333"}, []),
         ("overlap", {"memory": "0001000102030405"}, []),
         ("reused_source", {"memory": "before"}, []),

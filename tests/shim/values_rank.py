@@ -45,6 +45,30 @@ def uploads() -> dict[str, str]:
     return {"read": " ".join(read), "last of the others": download(left[-1], 1)}
 
 
+def large_reads() -> dict[str, str]:
+    """More than the threshold of what nobody knows, and of what is known in part, to memory that
+    the host has written; and to memory that it has only looked at.
+    """
+    size = 4 * THRESHOLD
+    written = ctypes.create_string_buffer(b"\xff" * size, size)
+    copy(written, allocate(size), size, TO_HOST)
+    half = allocate(size)
+    copy(half, b"\x11" * 8, 8, TO_DEVICE)
+    partly = ctypes.create_string_buffer(b"\xff" * size, size)
+    copy(partly, half, size, TO_HOST)
+    with mmap.mmap(-1, size) as shared:
+        looked_at = ctypes.c_char.from_buffer(shared)
+        copy(ctypes.byref(looked_at), allocate(size), size, TO_HOST)
+        untouched = not any(shared[:])
+        del looked_at
+    return {
+        "written": str(not any(written.raw)),
+        "partly": partly.raw[:12].hex(),
+        "rest": str(not any(partly.raw[8:])),
+        "untouched": str(untouched),
+    }
+
+
 def partial() -> dict[str, str]:
     """Known bytes between unknown ones."""
     memory = allocate(16)

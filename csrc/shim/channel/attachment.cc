@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -12,6 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "shim/channel/hooks.h"
 #include "shim/channel/rank.h"
 #include "shim/channel/succession.h"
 #include "shim/core/config.h"
@@ -56,12 +58,23 @@ void detach_in_child() noexcept {
   thread_drives = false;
 }
 
+// Processes that a program starts itself have this machine's clock until they use a GPU. That of the first one goes on
+// from there, and those of all ranks are alike.
+void begin_clock(Switchboard& board) noexcept {
+  if (std::getenv("PHANTORA_OWN_RANKS") == nullptr) return;
+  Nanoseconds first_use_ns = 0;
+  const Nanoseconds now_ns = real_time_since_start_ns();
+  if (board.first_use_ns.compare_exchange_strong(first_use_ns, now_ns)) first_use_ns = now_ns;
+  move_epoch(first_use_ns);
+}
+
 // From now on this process sees the rank's clock and the switchboard.
 void see_as(Channel* channel, const std::string& directory, std::uint32_t rank) noexcept {
   attachment.channel = channel;
   attachment.board = static_cast<Switchboard*>(map_shared(directory + "/switchboard"));
   attachment.board_rows = attachment.board->ranks;
   attachment.rank = rank;
+  begin_clock(*attachment.board);
   is_virtual.store(true);
 }
 

@@ -5,14 +5,16 @@
 #include <span>
 #include <string_view>
 
+#include "protocol/nanoseconds.h"
 #include "protocol/records.h"
 #include "shim/core/api.h"
 
 namespace ph {
 
-// Id of the calling thread's innermost Python frame that is in the user's code, neither in an installed package
-// nor in the standard library (the innermost frame if there is none such), announced by a Site record on first
-// sight. 0: not attached, no Python frame, or an interpreter whose frames cannot be read.
+// Id of the calling thread's innermost Python frame that is in the user's code, neither in an installed package nor in
+// the standard library nor the text that starts a worker (the innermost frame that is not ours if there is none such),
+// announced by a Site record on first sight. 0: not attached, no Python frame, or an interpreter whose frames cannot be
+// read.
 // Defined in python/python_frame.cc.
 PH_EXPORT std::uint32_t current_site() noexcept;
 
@@ -31,6 +33,9 @@ void stop_keeping_gil() noexcept;
 
 // A signature has got its id. Defined in host_time/host_time.cc.
 void name_signature(std::uint32_t signature, std::string_view json);
+
+// Real time since the run's start. Defined in libc/virtual_clock.cc.
+Nanoseconds real_time_since_start_ns() noexcept;
 
 // These records are about to be written: a profiler may want to know when work ran, by a number that the first gets.
 // Defined in profiling/activities.cc.

@@ -129,4 +129,10 @@ void read_rank_settings(const std::string& directory, std::uint32_t rank) noexce
   loaded_config() = read_config();
 }
 
+void move_epoch(Nanoseconds by_ns) noexcept {
+  Config& loaded = loaded_config();
+  loaded.epoch_realtime_ns = loaded.number("epoch.realtime_ns") + by_ns;
+  loaded.epoch_monotonic_ns = loaded.number("epoch.monotonic_ns") + by_ns;
+}
+
 }  // namespace ph

@@ -50,4 +50,7 @@ PH_EXPORT const Config& config() noexcept;
 // when the process becomes the rank, before anything else asks.
 void read_rank_settings(const std::string& directory, std::uint32_t rank) noexcept;
 
+// Virtual time 0 comes so much later than the run's start.
+void move_epoch(Nanoseconds by_ns) noexcept;
+
 }  // namespace ph

@@ -37,6 +37,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "shim/channel/hooks.h"
 #include "shim/channel/rank.h"
 #include "shim/core/config.h"
 #include "shim/core/own_code.h"
@@ -183,6 +184,10 @@ std::optional<Nanoseconds> clock_epoch_ns(clockid_t clock) noexcept {
     case CLOCK_BOOTTIME_ALARM: return config().epoch_monotonic_ns;
     default: return std::nullopt;
   }
+}
+
+Nanoseconds real_time_since_start_ns() noexcept {
+  return real_clock_ns(CLOCK_MONOTONIC) - config().number("epoch.monotonic_ns");
 }
 
 Nanoseconds after(Nanoseconds now_ns, Nanoseconds duration_ns) noexcept {

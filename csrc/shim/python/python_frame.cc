@@ -10,6 +10,7 @@
 // functions say about the same frames. An interpreter whose layout is unknown or refused gives no call sites.
 #include "shim/python/python_frame.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -32,14 +33,17 @@ using python::Frame;
 // Program text given by option or standard input, the only code of the user's without a file.
 bool is_program_text(std::string_view file) { return file == "<string>" || file == "<stdin>"; }
 
-bool is_users(std::string_view file) {
-  if (file.starts_with('<')) return is_program_text(file);
-  static constexpr std::string_view kInstalled[] = {"/site-packages/", "/dist-packages/", "/lib/python3",
-                                                    "/phantora_py/rank/"};
-  for (const std::string_view part : kInstalled) {
-    if (file.find(part) != std::string_view::npos) return false;
-  }
-  return true;
+enum class Origin : unsigned char { Users, ProgramText, Starter, Installed, Ours };
+
+Origin origin_of(std::string_view file) {
+  static constexpr std::string_view kStarters[] = {"/multiprocessing/", "/runpy.py", "<frozen runpy>"};
+  static constexpr std::string_view kInstalled[] = {"/site-packages/", "/dist-packages/", "/lib/python3"};
+  const auto is_in = [file](std::string_view part) { return file.find(part) != std::string_view::npos; };
+  if (is_in("/phantora_py/rank/")) return Origin::Ours;
+  const bool is_text = is_program_text(file);
+  if (is_text || (!file.starts_with('<') && std::ranges::none_of(kInstalled, is_in)))
+    return is_text ? Origin::ProgramText : Origin::Users;
+  return std::ranges::any_of(kStarters, is_in) ? Origin::Starter : Origin::Installed;
 }
 
 // Names a place once. The map is never destroyed: threads still record while the process ends.
@@ -73,7 +77,7 @@ std::size_t slot_of(const void* code, std::ptrdiff_t offset) noexcept {
 struct KnownCode {
   const void* code;
   const void* file;
-  bool is_users;
+  Origin origin;
 };
 
 struct KnownSite {
@@ -86,12 +90,18 @@ struct KnownSite {
 thread_local std::array<KnownCode, kCacheEntries> known_codes;
 thread_local std::array<KnownSite, kCacheEntries> known_sites;
 
-bool is_users(const Frame& frame) {
+Origin origin_of(const Frame& frame) {
   KnownCode& known = known_codes[slot_of(frame.code, 0)];
   if (known.code != frame.code || known.file != frame.file) {
-    known = {frame.code, frame.file, is_users(python::file_of(frame))};
+    known = {frame.code, frame.file, origin_of(python::file_of(frame))};
   }
-  return known.is_users;
+  return known.origin;
+}
+
+// `called`: the origin of what the frame has called. The text with which multiprocessing or runpy starts a program is
+// nobody's.
+bool is_users(Origin origin, Origin called) {
+  return origin == Origin::Users || (origin == Origin::ProgramText && called != Origin::Starter);
 }
 
 std::uint32_t cached_site_of(const Frame& frame) {
@@ -116,9 +126,12 @@ bool on_autograd_thread() noexcept {
 std::uint32_t current_site() noexcept {
   if (!attached()) return 0;
   Frame innermost{};
+  Origin called = Origin::Installed;
   for (python::Walk walk; const Frame* frame = walk.next();) {
-    if (is_users(*frame)) return cached_site_of(*frame);
-    if (innermost.code == nullptr) innermost = *frame;
+    const Origin origin = origin_of(*frame);
+    if (is_users(origin, called)) return cached_site_of(*frame);
+    called = origin;
+    if (innermost.code == nullptr && origin != Origin::Ours) innermost = *frame;
   }
   if (on_autograd_thread()) {
     static const std::uint32_t backward = intern_site("backward (autograd engine)");
@@ -131,7 +144,7 @@ std::uint32_t users_own_site() noexcept {
   if (!attached()) return 0;
   python::Walk walk;
   const Frame* frame = walk.next();
-  return frame != nullptr && is_users(*frame) ? cached_site_of(*frame) : 0;
+  return frame != nullptr && is_users(origin_of(*frame), Origin::Installed) ? cached_site_of(*frame) : 0;
 }
 
 }  // namespace ph

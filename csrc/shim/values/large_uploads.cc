@@ -7,9 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include <fcntl.h>
-#include <unistd.h>
-
+#include "shim/values/host_pages.h"
 #include "shim/values/values.h"
 
 namespace ph {
@@ -35,26 +33,6 @@ std::atomic<bool> has_any{false};
 bool overlap(const Upload& upload, const void* pointer, std::size_t bytes) noexcept {
   const auto* begin = static_cast<const char*>(pointer);
   return upload.begin < begin + bytes && begin < upload.begin + upload.bytes;
-}
-
-// Whether the process has pages of its own for all of it, in memory or swapped out.
-// Source: the kernel's Documentation/admin-guide/mm/pagemap.rst.
-bool is_written(const void* pointer, std::size_t bytes) noexcept {
-  constexpr std::uint64_t kPresent = std::uint64_t{1} << 63, kSwapped = std::uint64_t{1} << 62,
-                          kOfFile = std::uint64_t{1} << 61;
-  const auto page_bytes = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<std::uintptr_t>(pointer) / page_bytes;
-  const auto end = (reinterpret_cast<std::uintptr_t>(pointer) + bytes - 1) / page_bytes + 1;
-  std::vector<std::uint64_t> pages(end - begin);
-  const int map = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-  if (map < 0) return false;
-  const ssize_t size = static_cast<ssize_t>(pages.size() * sizeof(std::uint64_t));
-  const bool is_read = pread(map, pages.data(), static_cast<std::size_t>(size),
-                             static_cast<off_t>(begin * sizeof(std::uint64_t))) == size;
-  close(map);
-  return is_read && std::all_of(pages.begin(), pages.end(), [](std::uint64_t page) {
-           return (page & (kPresent | kSwapped)) != 0 && (page & kOfFile) == 0;
-         });
 }
 
 }  // namespace

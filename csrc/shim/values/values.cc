@@ -15,6 +15,7 @@
 #include "shim/core/config.h"
 #include "shim/core/device.h"
 #include "shim/graph/capture.h"
+#include "shim/values/host_pages.h"
 #include "shim/values/kept_addresses.h"
 #include "shim/values/known_ranges.h"
 #include "shim/values/large_uploads.h"
@@ -176,6 +177,7 @@ void move_parts(void* destination, const void* source, std::size_t bytes, bool t
   }
   const auto move = [=] {
     const KnownRanges moved = moved_ranges(destination, source, bytes);
+    if (!to_device && known_now().missing_bytes(source, bytes) != 0) clear_written(destination, bytes);
     known_now().each_in(source, bytes, [&](std::uintptr_t from, std::size_t part) {
       std::memmove(to(from), reinterpret_cast<const void*>(from), part);
     });
@@ -198,8 +200,11 @@ void copy_large(void* destination, const void* source, std::size_t bytes) noexce
   } else if (may_be_known(source, bytes)) {
     note_large_use(source, bytes);
     move_parts(destination, source, bytes, to_device);
+  } else if (to_device) {
+    mark_unknown(destination, bytes);
   } else {
-    to_device ? mark_unknown(destination, bytes) : record_synthetic(bytes);
+    record_synthetic(bytes);
+    enqueue_host_write(destination, destination, bytes, [=] { clear_written(destination, bytes); });
   }
 }
 

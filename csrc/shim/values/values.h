@@ -71,7 +71,7 @@ PH_EXPORT void drain_values() noexcept;
 // A copy with its rules: known and small moves bytes; device to host of unknown bytes gives zeros and a
 // SyntheticRead record. `synchronous`: the caller reads the destination right afterwards. The source of a
 // host-to-device copy is read at issue. Above the threshold uploads are kept as large_uploads.h says, and otherwise the
-// known bytes alone move: the host keeps what it had in place of the others, and the read is recorded.
+// known bytes alone move; in place of the others the host finds zeros, but memory that it has never touched stays so.
 PH_EXPORT void copy_values(void* destination, const void* source, std::size_t bytes, bool synchronous) noexcept;
 // Copies of so many bytes (1, 4 or 8; of 8 also their first 4) to the host by this thread find `values`, until none are
 // promised; a flag is found once, as the next one that is read says something else.

@@ -19,10 +19,13 @@ class ByMachine(TypedDict):
 
 
 def make(found: Findings) -> list[ByMachine]:
-    """The entry of the summary; empty for files of earlier versions."""
+    """The entry of the summary; empty for files of earlier versions. A GPU that nobody used has
+    done nothing that could have come at another time.
+    """
     return [
         {"rank": one["rank"], "guesses": one["guesses"], "slept_s": one["slept_s"]}
         for one in found.data.run.get("by_machine", [])
+        if one["rank"] in found.started
     ]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from phantora_py.data import RunData
 from phantora_py.report.findings import Findings
 from phantora_py.report.sections import unsupported
 from phantora_py.report.sections.headline import Run
@@ -39,15 +38,8 @@ def make(found: Findings) -> CallCounts:
         "passthrough": totals["passthrough"],
         "unsupported": answered["skipped"] + answered["refused"] + stops,
         "ranks": len(data.calls_of),
-        "started": len(_started(data)),
+        "started": len(found.started),
     }
-
-
-def _started(data: RunData) -> set[int]:
-    """The ranks that there were."""
-    if not data.run.get("own_ranks"):
-        return set(range(data.ranks))
-    return {rank for rank in data.told.ranks if any(data.records(rank))}
 
 
 def lines(calls: CallCounts, run: Run) -> list[str]:

@@ -68,7 +68,7 @@ def make(found: Findings) -> list[UnknownRead]:
             "place": place_of(site),
             "count": by_rank.total(),
             "per_rank": [by_rank[rank] for rank in range(data.ranks)],
-            "differs_between_ranks": len({by_rank[rank] for rank in range(data.ranks)}) > 1,
+            "differs_between_ranks": len({by_rank[rank] for rank in found.started}) > 1,
             "differs_between_iterations": site in uneven,
         }
         for site, by_rank in counts.items()
