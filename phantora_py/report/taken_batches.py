@@ -38,7 +38,9 @@ def taken_batches(data: RunData) -> list[Batch]:
 
 
 def _in_passes(batches: list[Batch], ends_ns: list[int]) -> list[Batch]:
-    """As they are, unless each pass has one that came before its end."""
+    """As they are, unless each pass has one that came before its end. Those that came for a pass
+    that there never was are no part of the training.
+    """
     waiting = len(batches) - len(ends_ns)
     if len(ends_ns) < _LEAST_PASSES or not 0 <= waiting <= _MOST_AHEAD:
         return batches
@@ -46,10 +48,7 @@ def _in_passes(batches: list[Batch], ends_ns: list[int]) -> list[Batch]:
     if any(batch.time_ns > end_ns for batch, end_ns in pairs):
         return batches
     begins_ns = [0, *ends_ns]
-    taken = [
+    return [
         batch._replace(time_ns=max(batch.time_ns, begin_ns, end_ns - 1))
         for (batch, end_ns), begin_ns in zip(pairs, begins_ns, strict=False)
-    ]
-    return taken + [
-        one._replace(time_ns=max(one.time_ns, ends_ns[-1])) for one in batches[len(ends_ns) :]
     ]

@@ -13,7 +13,7 @@ With `sim_server.network.settling` these rates are what flows approach.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any, NamedTuple
@@ -202,16 +202,17 @@ class FlowNetwork:
             self._flows.split(self._now_ns, alike.number, classes)
         self._change()
 
-    def _separate(self, alike: _Alike) -> Iterator[tuple[int, Mapping[int, int]]]:
+    def _separate(self, alike: _Alike) -> list[tuple[int, Mapping[int, int]]]:
         """Replicas become batches of their own: their numbers, and their links."""
         if alike.replicas is None:
-            return
+            return []
         mappings = alike.replicas.mappings
         paths = [[mapped(demand.path, one) for demand in alike.demands] for one in mappings]
-        for number in self._flows.separate(self._now_ns, alike.number, paths):
+        numbers = self._flows.separate(self._now_ns, alike.number, paths)
+        for number in numbers:
             self._batches[number] = Batch(self._env)
             alike.batch.parted.append(self._batches[number])
-            yield number, mappings[len(alike.batch.parted) - 1]
+        return list(zip(numbers, mappings, strict=True))
 
     def set_capacity(self, link: int, capacity_bytes_per_s: float) -> None:
         """Change a link from now on. A link without capacity holds its flows up."""
