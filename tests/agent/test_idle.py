@@ -158,9 +158,10 @@ def test_a_rank_is_still_beside_one_that_works_in_its_main_thread() -> None:
 HELPER = """
 import threading, time
 def work():
+    time.sleep(0.1)  # The main thread goes to sleep, and lets go of the interpreter's lock.
+    print(flush=True)
     while True: sum(range(1000))
 threading.Thread(target=work, daemon=True).start()
-print(flush=True)
 time.sleep(60)
 """
 
@@ -171,8 +172,10 @@ def helper_that_works() -> Iterator[int]:
     with subprocess.Popen([sys.executable, "-c", HELPER], stdout=subprocess.PIPE) as helper:
         assert helper.stdout is not None
         helper.stdout.readline()
-        yield helper.pid
-        helper.kill()
+        try:
+            yield helper.pid
+        finally:
+            helper.kill()
 
 
 def test_no_rank_is_still_beside_a_helper_thread_that_works() -> None:
