@@ -1,4 +1,5 @@
-// Which arguments of kernels that look rows up are the indices, and of FBGEMM's those whose sizes tell how much is looked up.
+// Which arguments of kernels that look rows up are the indices, and of FBGEMM's those whose sizes tell how much is looked
+// up.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +31,8 @@ struct Integers {
 
 Integers read_vector(const IntegerVector& vector, void* const* args) noexcept;
 
-// The rows that a forward pass looks up, with bags or by FBGEMM. Those of several tables follow each other: `offsets` are those of the bags, as many
-// of each table, and `tables` has one element for each.
+// The rows that a forward pass looks up, with bags or by FBGEMM. Those of several tables follow each other: `offsets` are
+// those of the bags, as many of each table, and `tables` has one element for each.
 struct IndexVectors {
   IntegerVector indices;
   std::optional<IntegerVector> offsets = std::nullopt;

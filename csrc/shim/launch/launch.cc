@@ -99,8 +99,8 @@ std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, v
   key.values = arguments == nullptr ? 0
                                     : static_cast<std::uint32_t>(read_scalars(function.plan, shape, arguments,
                                                                               key.value.data(), key.value.size()));
-  const bool has_room = key.values < key.value.size() && key.values == value_count(function.plan);
-  if (function.plan.indices && arguments != nullptr && has_room && !call_is_captured())
+  if (function.plan.indices && arguments != nullptr && !call_is_captured() && key.values < key.value.size() &&
+      key.values == value_count(function.plan))
     key.value[key.values++] = distinct_rows(*function.plan.indices, arguments);
   const std::lock_guard lock(function.mutex);
   std::uint32_t& signature = function.signatures[key];
