@@ -103,6 +103,8 @@ class GpuProfile:
     execution: Mapping[str, int]
     peak_per_s: Mapping[str, float]
     """Dense peak rate by type of the operands, with tensor cores where they take the type."""
+    pointwise: Mapping[str, float]
+    """What a kernel takes for an element: `sim_server.kernels.elementwise`."""
     copies: Mapping[str, int]
     host: Mapping[str, float]
     gemm: GemmRates

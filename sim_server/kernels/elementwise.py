@@ -5,6 +5,7 @@ name's types.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.names import number_types, split_list, type_bytes
@@ -25,16 +26,13 @@ _DEFAULT_BYTES = 4
 # Assumed: instructions of such a function in single precision.
 _TRANSCENDENTAL_FLOPS = 25
 _RANDOM_FLOPS = 40
-# An offset calculator's cycles of a multiprocessor for each operand of an element, whatever its
-# type: fitted to RMS norms and rotations of Hugging Face, with tensors that are broadcast, on A100
-# (linkedin/Liger-Kernel@ead96b61).
-_OFFSET_CYCLES = 0.377
-# Assumed: such accesses reach this share of a streaming kernel's rate.
-_STRIDED = 0.75
-_TRANSPOSED = 0.6
+# Such accesses reach this share of a streaming kernel's rate: fitted to broadcast and cut operands on
+# H100 (docs/accuracy-operators.md). Transposed ones: to copies between orders of dimensions.
+_STRIDED = 0.79
+_TRANSPOSED = 0.7
 
 
-def pointwise(launch: Launch, _gpu: GpuProfile) -> Work:
+def pointwise(launch: Launch, gpu: GpuProfile) -> Work:
     """vectorized_, unrolled_ and legacy elementwise_kernel and their relatives."""
     text = launch.name.text
     function = _function(launch)
@@ -45,16 +43,20 @@ def pointwise(launch: Launch, _gpu: GpuProfile) -> Work:
     if elements is None:
         elements = launch.blocks * launch.threads * 4
     flops = _TRANSCENDENTAL_FLOPS * elements if _TRANSCENDENTAL.search(function) else 0
+    costs, operands = gpu.pointwise, len(_function_bytes(function))
+    work = Work(bytes=elements * element_bytes, flops=flops, sound=sound)
+    if launch.name.family.endswith("vectorized_elementwise_kernel"):
+        reads = "FillFunctor" not in function
+        return replace(work, serial_ns=costs["start_ns"] if reads else 0)
+    work = replace(work, serial_ns=costs["element_start_ns"])
     if not launch.name.family.endswith("::elementwise_kernel"):
-        return Work(bytes=elements * element_bytes, flops=flops, sound=sound)
-    operands = len(_function_bytes(function))
-    return Work(
+        return replace(work, cycles=elements * operands * costs["cast_operand_cycles"])
+    return replace(
+        work,
         # Two inputs are here because one of them is broadcast: caches are taken to hold it.
-        bytes=elements * element_bytes * (2 / 3 if operands == 3 else 1),
-        flops=flops,
+        bytes=work.bytes * (2 / 3 if operands == 3 else 1),
         efficiency=_TRANSPOSED if "copy" in text else _STRIDED,
-        cycles=elements * operands * _OFFSET_CYCLES,
-        sound=sound,
+        cycles=elements * (costs["place_cycles"] + operands * costs["operand_cycles"]),
     )
 
 

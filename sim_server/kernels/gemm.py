@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, gcd
 
 from sim_server.gpu import GemmRates, GpuProfile
 from sim_server.kernels.timing import Tier, Timing
@@ -31,6 +31,14 @@ _FITTED_BYTES = 2
 _EIGHT_BIT_LOSS = 1.08
 # Scales for 128 numbers along k, or for squares of so many: software adds up what they scale.
 _BLOCK_SCALES = ("vec128", "block128x128")
+# Operations of a tensor core's multiprocessor in a cycle, in 16 bits, by how many numbers a load can
+# take together, which leading dimensions decide: cuBLAS then takes kernels of earlier GPUs. Fitted
+# to output layers of 30,522 and 50,257 columns on H100 (docs/accuracy-operators.md); 4: assumed.
+_UNALIGNED_FLOPS = {1: 730.0, 2: 1240.0, 4: 2100.0}
+_UNALIGNED_TN_FLOPS = 500.0  # one by one, both operands along k
+_ALIGNED = 8
+# On Hopper tensor cores read TF32 along k alone. Fitted as above, to ten products.
+_TF32_ACROSS = 1.42
 # Columns of C that a library call reads or writes beside D, by what its epilogue's name contains.
 _AUXILIARY = ("aux", "dgelu", "drelu")
 
@@ -87,7 +95,9 @@ def time_gemm(signature: ProductSignature, gpu: GpuProfile) -> Timing:
     fitted = number in ("bf16", "f16")
     rates, region, choices = gpu.gemm, "other type", Choices()
     product = _read(signature, operand_slowdown(signature, gpu))
-    if fitted:
+    if fitted and alignment(signature) < _ALIGNED:
+        region = "unaligned"
+    elif fitted:
         region = product_region(product.m, product.n, product.k)
     elif number_bytes(number) == 1:
         region = "eight bit blocks" if _has_block_scales(signature) else "eight bit"
@@ -117,7 +127,31 @@ def operand_slowdown(signature: ProductSignature, gpu: GpuProfile) -> float:
     width = number_bytes(signature["a"])
     # The panels that a step reads bound it as much as its arithmetic does.
     slowdown = max(arithmetic, width / _FITTED_BYTES) * (_EIGHT_BIT_LOSS if width == 1 else 1)
+    layout = signature.get("transa", "N") + signature.get("transb", "N")
+    if number in ("bf16", "f16"):
+        slowdown *= _unaligned_slowdown(alignment(signature), layout, gpu)
+    elif number == "tf32" and layout == "NT" and gpu.compute_capability[0] == _HOPPER:
+        slowdown *= _TF32_ACROSS
     return slowdown * (gpu.gemm.block_scaled_step if _has_block_scales(signature) else 1)
+
+
+def alignment(signature: ProductSignature) -> int:
+    """The most numbers that begin every column of the operands and the result together: a power of
+    two, at most 8.
+    """
+    dimensions = (signature.get(name, 0) for name in ("lda", "ldb", "ldc"))
+    return gcd(_ALIGNED, *dimensions)
+
+
+def _unaligned_slowdown(numbers: int, layout: str, gpu: GpuProfile) -> float:
+    """The time of a step relative to operands that are aligned."""
+    if numbers == _ALIGNED:
+        return 1.0
+    flops = _UNALIGNED_FLOPS[numbers]
+    if numbers == 1 and layout == "TN":
+        flops = _UNALIGNED_TN_FLOPS
+    peak = gpu.peak_flops_per_ns("bf16") / (gpu.sm_count * gpu.cycles_per_ns)
+    return max(1.0, peak / flops)
 
 
 def tile_step_ns(rows: int, columns: int, slowdown: float, rates: GemmRates) -> float:

@@ -5,6 +5,7 @@ scanning.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from math import prod
 
 from sim_server.gpu import GpuProfile
@@ -21,6 +22,10 @@ _ROWS = 0.93
 # Assumed: others'.
 _ELEMENTS = 0.4
 _CONCATENATION = 0.85
+# Vectors of inputs, and cycles of a multiprocessor for a block: fitted to H100
+# (docs/accuracy-operators.md).
+_VECTORS = 0.97
+_BLOCK_CYCLES = 80
 _SHIFTED = 0.75
 _SORT = 0.6
 _INDEX_BYTES = 8
@@ -168,13 +173,19 @@ def embedding_scatter_sums(launch: Launch, _gpu: GpuProfile) -> Work:
     return Work(bytes=launch.blocks * launch.threads * (size + 4), efficiency=0.5, sound=False)
 
 
-def concatenate(launch: Launch, _gpu: GpuProfile) -> Work:
-    """CatArrayBatchedCopy*: elements are read from the inputs' metadata."""
+def concatenate(launch: Launch, gpu: GpuProfile) -> Work:
+    """CatArrayBatchedCopy*: elements are read from the inputs' metadata. Every input has as many
+    blocks as the longest; without vectors the place of each element is worked out.
+    """
     elements = launch.sizes.get("elements")
     if elements is None:
         return guessed(launch)
     size = type_bytes(launch.name.template[0]) or 4
-    return Work(bytes=elements * 2 * size, efficiency=_CONCATENATION, cold=True)
+    work = Work(bytes=elements * 2 * size, efficiency=_CONCATENATION, cold=True)
+    if launch.name.family.endswith("CatArrayBatchedCopy"):
+        return replace(work, cycles=elements * gpu.pointwise["moved_cycles"])
+    blocks_ns = launch.blocks * _BLOCK_CYCLES / (gpu.sm_count * gpu.cycles_per_ns)
+    return replace(work, efficiency=_VECTORS, serial_ns=blocks_ns)
 
 
 def chunk_cat(launch: Launch, _gpu: GpuProfile) -> Work:

@@ -17,7 +17,7 @@ from math import ceil, log2
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.interval import with_interval
 from sim_server.kernels.timing import Tier, Timing
-from sim_server.kernels.work import L2_BYTES_PER_CLOCK, L2_SHARE
+from sim_server.kernels.work import L2_SHARE
 from sim_server.lookups import Lookups, Share, hit_rates
 from sim_server.lookups.distributions import uniform
 
@@ -179,7 +179,7 @@ class LookupModel:
     def _moving_ns(self, memory_bytes: float, cache_bytes: float) -> float:
         """The longer of the memory's and the L2 cache's time."""
         gpu = self._gpu
-        cached = gpu.sm_count * L2_BYTES_PER_CLOCK * gpu.cycles_per_ns
+        cached = gpu.sm_count * gpu.memory["l2_bytes_per_clock"] * gpu.cycles_per_ns
         return max(memory_bytes / (gpu.bandwidth_bytes_per_ns * _ROWS), cache_bytes / cached)
 
     def timing(self, times: Sequence[LookupTime], name: str) -> Timing:

@@ -15,6 +15,10 @@ _METADATA = re.compile(r"ListMetadata<(?:[\w:<> ]+, )?(\d+)>")
 # <type, depth, lists read, list written>, for all functors of ForeachFunctors.cuh.
 _SHAPE = re.compile(r"Functor<[\w:<> ,()]*?(\d+), (\d+), (\d+)>$")
 _EFFICIENCY = 0.9
+# Elements that the 512 threads of a block load at a time, and how much longer they wait where there
+# are more lists: fitted to launches of few blocks on H100 (docs/accuracy-operators.md).
+_TURN_ELEMENTS = 2048
+_WAIT_OF_A_LIST = 0.3
 
 
 def multi_tensor(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -28,7 +32,16 @@ def multi_tensor(launch: Launch, _gpu: GpuProfile) -> Work:
     if elements is None:
         elements = launch.blocks * _CHUNK_ELEMENTS
     flops = elements * 20 if "Fused" in functor else 0
-    return Work(bytes=elements * width, flops=flops, efficiency=_EFFICIENCY, cold=True, sound=sound)
+    lists = width / (number_types(functor) or [4])[0]
+    turns = min(elements, _CHUNK_ELEMENTS) / _TURN_ELEMENTS
+    return Work(
+        bytes=elements * width,
+        flops=flops,
+        efficiency=_EFFICIENCY,
+        waits=turns * (1 + _WAIT_OF_A_LIST * (lists - 1)),
+        cold=True,
+        sound=sound,
+    )
 
 
 def norm_cleanup(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -52,4 +65,6 @@ def _element_bytes(launch: Launch, functor: str) -> int:
         return sizes[0]
     shape = _SHAPE.search(functor)
     read = int(shape[2]) if shape else depth
+    if "Pointwise" in functor and "multiplies" in functor:
+        read -= 1  # Optimizers square gradients: both factors are one list.
     return (read + 1) * sizes[0]

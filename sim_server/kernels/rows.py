@@ -7,20 +7,44 @@ that the time for rows and elements is on top of the memory's. docs/kernels.md h
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from math import ceil
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.names import number_types, type_bytes
 from sim_server.kernels.work import Launch, Work, guessed
 
-# Assumed: shares of a streaming kernel's rate.
-_REDUCTION = 0.85
-_NORM = 0.9
+# Shares of a streaming kernel's rate. Reductions: fitted to H100 (docs/accuracy-operators.md).
+_REDUCTION = 0.9
+_NORM = 0.9  # assumed
+# Of a multiprocessor for an element that a reduction combines, by what its operation's name has:
+# where it also keeps an index, and where it keeps a mean and a spread. Fitted as above.
+_COMBINING_CYCLES = {"ArgM": 0.3, "MaxOps": 0.3, "MinOps": 0.3, "Welford": 0.45}
+_ADDING_CYCLES, _FLAG_CYCLES = 0.2, 0.15
+# A thread goes on when the loads of its last turn are there, and has combined them one by one.
+_COMBINING_NS = {"ArgM": 60, "MaxOps": 60, "MinOps": 60, "Welford": 170}
+_REDUCTION_START_NS = 1000
+# Blocks that share a result count themselves, one after the other; the last one adds up what they
+# left in memory, its threads side by side. Fitted as above.
+_SHARED_NS = 3000
+_COUNTED_NS = 14
+_LEFT_NS = 300
 # A lane's label, and then the element that it names. Forward: fitted, with the softmax before it,
 # to linkedin/Liger-Kernel@ead96b61. Backward nothing waits for what is read: assumed.
 _FORWARD_STEP_NS = 848
 _BACKWARD_STEP_NS = 150
 _LANES = 32
+# Elements that a thread loads at a time where its neighbours have other outputs.
+_ACROSS = 4
+_LAST_NUMBER = re.compile(r", (\d+)>")
+# softmax_warp_*: cycles of a multiprocessor for an element, and what a row takes for each of its
+# columns, which a warp goes through. Fitted to H100 (docs/accuracy-operators.md).
+_WARP_CYCLES = 0.5
+_WARP_START_NS, _WARP_COLUMN_NS = 700, 2.5
+# GammaBetaBackward*: few blocks go down all rows. Fitted as above.
+_PARAMETER_CYCLES = 0.25
 
 
 @dataclass(frozen=True)
@@ -62,6 +86,11 @@ class Misses:
 # benchmarks/memory_accuracy.py.
 MISSES = Misses(l2_share=0.55, ramp=0.36)
 NORM = RowCosts(row_ns=76, element_cycles=0.092)
+# Since PyTorch 2.8, whose kernels also do RMS norms, as their last template argument says. Fitted to
+# H100 (docs/accuracy-operators.md).
+NORM_2_8 = RowCosts(row_ns=150, element_cycles=0.092)
+RMS_NORM = RowCosts(row_ns=50, element_cycles=0.046)
+NORM_BACKWARD_2_8 = RowCosts(row_ns=60, element_cycles=0.06)
 SOFTMAX = RowCosts(row_ns=474, element_cycles=0.135)
 SOFTMAX_BACKWARD = RowCosts(row_ns=1400, element_cycles=0.08)
 
@@ -89,12 +118,46 @@ def reduction(launch: Launch, _gpu: GpuProfile) -> Work:
     types: inputs per output and outputs are read from ReduceConfig.
     """
     template = launch.name.template
-    kinds = number_types(template[2]) if len(template) > 2 else []
+    operation = template[2] if len(template) > 2 else ""
+    kinds = number_types(operation)
     size = launch.sizes.get("element_bytes") or (kinds[0] if kinds else 4)
     inputs, outputs = launch.sizes.get("num_inputs"), launch.sizes.get("num_outputs")
     if inputs is None or outputs is None:
         return guessed(launch)
-    return Work(bytes=inputs * outputs * size + outputs * size, efficiency=_REDUCTION)
+    adding = _FLAG_CYCLES if size == 1 else _ADDING_CYCLES
+    turns, serial_ns = _turns(launch, operation, inputs, outputs)
+    return Work(
+        bytes=inputs * outputs * size + outputs * size,
+        efficiency=_REDUCTION,
+        cycles=inputs * outputs * _of_operation(_COMBINING_CYCLES, operation, adding),
+        waits=turns,
+        serial_ns=serial_ns,
+    )
+
+
+def _of_operation(costs: Mapping[str, float], operation: str, others: float) -> float:
+    return next((cost for part, cost in costs.items() if part in operation), others)
+
+
+def _turns(launch: Launch, operation: str, inputs: int, outputs: int) -> tuple[float, float]:
+    """How often a thread waits for what it has loaded, and the time of what comes on top.
+
+    Source: aten/src/ATen/native/cuda/Reduce.cuh: blocks along x have different outputs, along y
+    parts of the same ones. A thread loads `vt0` elements at a time or, along contiguous ones, a
+    vector; both are the last arguments of ReduceOp.
+    """
+    vector = int(_LAST_NUMBER.findall(operation)[-1]) if _LAST_NUMBER.search(operation) else 4
+    results = int(launch.name.template[1]) if launch.name.template[1:2] != () else 1
+    each = max(1.0, outputs / launch.grid[0])  # outputs of a block
+    together = max(1.0, min(launch.threads, launch.threads * results / each))
+    sharing = launch.grid[1] if len(launch.grid) > 1 else 1
+    across = results > 1
+    turns = ceil(inputs / (together * sharing) / (_ACROSS if across else vector))
+    serial_ns = _REDUCTION_START_NS + turns * vector * _of_operation(_COMBINING_NS, operation, 0)
+    if sharing > 1:
+        left = ceil(sharing / together)
+        serial_ns += _SHARED_NS + sharing * _COUNTED_NS + left * _LEFT_NS
+    return turns, serial_ns
 
 
 def _types(launch: Launch, count: int) -> list[int]:
@@ -113,8 +176,13 @@ def softmax_warp(launch: Launch, _gpu: GpuProfile) -> Work:
     rows, columns = launch.integer(0), launch.integer(2)
     if rows is None or columns is None:
         return guessed(launch)
-    width = first + 2 * second if backward else first + second
-    return Work(bytes=rows * columns * width)
+    if backward:
+        return Work(bytes=rows * columns * (first + 2 * second))
+    return Work(
+        bytes=rows * columns * (first + second),
+        cycles=rows * columns * _WARP_CYCLES,
+        serial_ns=_WARP_START_NS + columns * _WARP_COLUMN_NS,
+    )
 
 
 def softmax_block(launch: Launch, gpu: GpuProfile) -> Work:
@@ -124,14 +192,16 @@ def softmax_block(launch: Launch, gpu: GpuProfile) -> Work:
     The plain variants read their input three times, backward the gradient twice; those with rows in
     shared memory (Smem) or registers (Reg) once.
     """
-    sizes = [size for size in map(type_bytes, launch.name.template) if size is not None]
-    source, result = (sizes[0], sizes[-1]) if sizes else (4, 4)
+    # <vector, of the input, of sums, of the result, ...>
+    source, _, result = _types(launch, 3)
     columns = launch.integer(0)
     if columns is None:
         return guessed(launch)
     backward = "Backward" in launch.name.family
     costs = SOFTMAX_BACKWARD if backward else SOFTMAX
     once = 2 * source + result if backward else source + result
+    if backward and launch.name.family.endswith("Smem"):
+        return Work(bytes=launch.blocks * columns * once)  # as measured on H100
     if launch.name.family.endswith(("Smem", "Reg")):
         return _rows(launch, gpu, costs, columns, Passes(once))
     return _rows(
@@ -162,7 +232,9 @@ def norm_forward(launch: Launch, gpu: GpuProfile) -> Work:
         return guessed(launch)
     width = _types(launch, 1)[0]
     if "vectorized" in launch.name.family:
-        return _rows(launch, gpu, NORM, columns, Passes(2 * width, width, width))
+        of_version = {"true": RMS_NORM, "false": NORM_2_8}
+        costs = of_version.get(launch.name.template[-1], NORM)
+        return _rows(launch, gpu, costs, columns, Passes(2 * width, width, width))
     # The moments only read.
     accesses = 1 if "Moments" in launch.name.family else 2
     return Work(bytes=launch.blocks * columns * accesses * width, efficiency=_NORM)
@@ -176,7 +248,8 @@ def norm_backward(launch: Launch, gpu: GpuProfile) -> Work:
     if columns is None:
         return guessed(launch)
     width = _types(launch, 1)[0]
-    return _rows(launch, gpu, NORM, columns, Passes(3 * width, 2 * width, 2 * width))
+    costs = NORM_BACKWARD_2_8 if launch.name.template[-1] in {"true", "false"} else NORM
+    return _rows(launch, gpu, costs, columns, Passes(3 * width, 2 * width, 2 * width))
 
 
 def group_sums(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -205,7 +278,13 @@ def norm_parameters(launch: Launch, _gpu: GpuProfile) -> Work:
     rows, columns = launch.integer(0), launch.integer(1)
     if rows is None or columns is None:
         return guessed(launch)
-    return Work(bytes=rows * columns * 2 * _types(launch, 1)[0], efficiency=0.7)
+    width = _types(launch, 1)[0]
+    return Work(
+        bytes=rows * columns * 2 * width,
+        efficiency=0.78 if width == 2 else 0.93,  # fitted to H100
+        cycles=rows * columns * _PARAMETER_CYCLES,
+        waits=2,
+    )
 
 
 def cross_entropy(launch: Launch, _gpu: GpuProfile) -> Work:

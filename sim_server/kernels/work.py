@@ -15,11 +15,12 @@ from sim_server.records.payloads import Kernel
 _MAX_BLOCKS_PER_SM = 32
 # Assumed: what a thread of an unknown kernel moves.
 _UNKNOWN_BYTES_PER_THREAD = 16
-# Of the L2 cache, what a kernel finds there of what the one before it wrote, and the rate at which
-# a multiprocessor gets it. Fitted to residual additions on A100, whose operands are warm
-# (microsoft/vidur@7d47513); docs/kernels.md.
+# Of the L2 cache, what a kernel finds there of what the one before it wrote. Fitted to residual
+# additions on A100, whose operands are warm (microsoft/vidur@7d47513); docs/kernels.md.
 L2_SHARE = 0.6
-L2_BYTES_PER_CLOCK = 17.7
+# Until a thread has what it asked for, of memory and of the L2 cache. Fitted to reductions on H100
+# (docs/accuracy-operators.md).
+_MEMORY_WAIT_NS, _CACHE_WAIT_NS = 480, 220
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,8 @@ class Work:
     """What a kernel has to do.
 
     Units: bytes to and from memory, floating-point operations outside the tensor cores, cycles of
-    one multiprocessor for all other instructions, nanoseconds that none of them shortens.
+    one multiprocessor for all other instructions, nanoseconds that none of them shortens. `waits`
+    is how often a thread waits for what it has asked for before it asks for more.
     `efficiency` is the share of a streaming kernel's rate that the access pattern allows. `cold`:
     no kernel before has left the operands in the L2 cache. `sound` is False where the sizes are a
     guess: the duration is then of tier assumed.
@@ -100,6 +102,7 @@ class Work:
     efficiency: float = 1.0
     cycles: float = 0.0
     serial_ns: float = 0.0
+    waits: float = 0.0
     cold: bool = False
     sound: bool = True
     region: str = ""
@@ -112,18 +115,30 @@ class Work:
         used = min(gpu.sm_count, blocks)
         arithmetic = gpu.peak_flops_per_ns("f32") * used / gpu.sm_count
         issue = used * gpu.cycles_per_ns
-        busy_ns = max(self._moving_ns(gpu, used), self.flops / arithmetic, self.cycles / issue)
+        held = self._held(gpu)
+        waiting_ns = self.waits * (held * _CACHE_WAIT_NS + (1 - held) * _MEMORY_WAIT_NS)
+        busy_ns = max(
+            self._moving_ns(gpu, used, held),
+            self.flops / arithmetic,
+            self.cycles / issue,
+            waiting_ns,
+        )
         return gpu.execution["kernel_floor_ns"] + self.serial_ns + busy_ns
 
-    def _moving_ns(self, gpu: GpuProfile, used: int) -> float:
+    def _held(self, gpu: GpuProfile) -> float:
+        """The share of the bytes that the L2 cache has: the more passes by, the less of what was
+        written last is still there.
+        """
+        if self.cold or not self.bytes:
+            return 0.0
+        return min(1.0, (L2_SHARE * gpu.l2_bytes / self.bytes) ** 2)
+
+    def _moving_ns(self, gpu: GpuProfile, used: int, held: float) -> float:
         """Time of the bytes over `used` multiprocessors, from memory and from the L2 cache."""
         most = used * gpu.sm_bandwidth_bytes_per_ns
         rate = min(gpu.bandwidth_bytes_per_ns * self.efficiency, most)
-        if self.cold or not self.bytes:
-            return self.bytes / rate
-        # The more passes by, the less of what was written last is still there.
-        held = min(1.0, (L2_SHARE * gpu.l2_bytes / self.bytes) ** 2)
-        cached = gpu.sm_count * L2_BYTES_PER_CLOCK * gpu.cycles_per_ns * self.efficiency
+        per_clock = gpu.memory["l2_bytes_per_clock"]
+        cached = gpu.sm_count * per_clock * gpu.cycles_per_ns * self.efficiency
         return self.bytes * ((1 - held) / rate + held / max(rate, min(cached, most)))
 
 
