@@ -42,6 +42,7 @@ SONAMES = (
     "libcufft.so.12",
     "libcusolver.so.12",
     "libcusparse.so.12",
+    "libcupti.so.13",
     "libnccl.so.2",
     "libnvrtc.so.13",
 )
