@@ -239,7 +239,7 @@ def test_batch_norm_signatures(tmp_path: Path) -> None:
 
 def test_recurrent_signatures(tmp_path: Path) -> None:
     """A pass over a recurrent network is one record, with its sizes and those of the batch."""
-    _, *passes = signatures(run_program(HERE / "cudnn_recurrent.c", tmp_path))
+    _, _, *passes = signatures(run_program(HERE / "cudnn_recurrent.c", tmp_path))
     names = ["lstm_forward", "lstm_backward_data", "lstm_backward_weights"]
     assert [one.pop("operation") for one in passes] == names
     assert passes == [{
