@@ -90,6 +90,12 @@ static int *info, *pivots;
 static void *a, *b, *work;
 enum { N = 64, BATCH = 4 };
 
+/* Whatever the calls before have made of them. */
+static void clear_matrices(void) {
+  REQUIRE(cudaMemset(a, 0, 1 << 20), cudaSuccess);
+  REQUIRE(cudaMemset(b, 0, 1 << 20), cudaSuccess);
+}
+
 static void check_info(void) {
   int value = 1;
   REQUIRE(cudaMemcpy(&value, info, sizeof value, cudaMemcpyDeviceToHost), cudaSuccess);
@@ -134,6 +140,7 @@ static void check_info(void) {
     R* values = (R*)b;                                                                                                 \
     double norms[BATCH];                                                                                               \
     T** matrices = (T**)pivots;                                                                                        \
+    clear_matrices();                                                                                                  \
     OK(cusolverDn##X##getrf_bufferSize(handle, N, N, a, N, &size));                                                    \
     OK(cusolverDn##X##getrf(handle, N, N, a, N, work, pivots, info));                                                  \
     OK(cusolverDn##X##getrs(handle, CUBLAS_OP_N, N, 2, a, N, pivots, vector, N, info));                                \
@@ -181,6 +188,7 @@ static void check_info(void) {
     const cublasFillMode_t lower = CUBLAS_FILL_MODE_LOWER;                                                          \
     const cusolverEigMode_t vectors = CUSOLVER_EIG_MODE_VECTOR;                                                     \
     int size = 0;                                                                                                   \
+    clear_matrices();                                                                                               \
     OK(cusolverDn##X##evj##_bufferSize(handle, vectors, lower, N, a, N, b, &size, jacobi));                         \
     OK(cusolverDn##X##evj(handle, vectors, lower, N, a, N, b, work, size, info, jacobi));                           \
     OK(cusolverDn##X##evj##Batched_bufferSize(handle, vectors, lower, 16, a, 16, b, &size, jacobi, BATCH));         \
@@ -229,6 +237,7 @@ static void check_general(cusolverDnParams_t params) {
   const cusolverEigMode_t none = CUSOLVER_EIG_MODE_NOVECTOR, vectors = CUSOLVER_EIG_MODE_VECTOR;
   size_t bytes = 0, host_bytes = 1;
   char* vl = (char*)b + (256 << 10);
+  clear_matrices();
   OK(cusolverDnXgeev_bufferSize(handle, params, none, vectors, N, real, a, N, complex, b, real, vl, N, real, vl, N,
                                 real, &bytes, &host_bytes));
   char* host = malloc(host_bytes + 1);
@@ -244,7 +253,8 @@ static void check_generic(void) {
   const cusolverEigMode_t vectors = CUSOLVER_EIG_MODE_VECTOR;
   cusolverDnParams_t params;
   size_t bytes = 0, host_bytes = 1;
-  char host[1 << 16];
+  static char host[1 << 20];
+  clear_matrices();
   OK(cusolverDnCreateParams(&params));
   OK(cusolverDnXpotrf_bufferSize(handle, params, lower, N, type, a, N, type, &bytes, &host_bytes));
   OK(cusolverDnXpotrf(handle, params, lower, N, type, a, N, type, work, bytes, host, host_bytes, info));
@@ -272,7 +282,6 @@ int main(void) {
   REQUIRE(cudaMalloc(&a, 1 << 20), cudaSuccess);
   REQUIRE(cudaMalloc(&b, 1 << 20), cudaSuccess);
   REQUIRE(cudaMalloc(&work, 16 << 20), cudaSuccess);
-  REQUIRE(cudaMemset(a, 0, 1 << 20), cudaSuccess);
   OK(cusolverDnCreate(&handle));
   OK(cusolverDnCreateGesvdjInfo(&jacobi));
   OK(cusolverDnXgesvdjSetTolerance(jacobi, 1e-7));
@@ -286,6 +295,8 @@ int main(void) {
   check_symmetric();
   OK(cusolverDnDestroyGesvdjInfo(jacobi));
   OK(cusolverDnDestroy(handle));
+#ifdef PHANTORA_MODEL
   EXPECT(cusolverDnDestroy(handle), CUSOLVER_STATUS_NOT_INITIALIZED);
+#endif
   return differences;
 }
