@@ -48,7 +48,6 @@ __attribute__((unused)) static const void* make_fat_binary(void) {
   binary.entry.options.text_offset = binary.entry.options_offset + 8;
   binary.entry.major = 8;
   binary.entry.architecture = 80;
-  binary.entry.name_offset = sizeof binary.entry;
   binary.entry.flags = 0x11; /* 64-bit, Linux */
   memcpy(binary.ptx, kPtx, sizeof kPtx);
   return &binary;
