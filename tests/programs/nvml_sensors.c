@@ -127,7 +127,9 @@ int main(void) {
   OK(nvmlDeviceGetPciInfo(device, &pci));
   OK(nvmlDeviceGetHandleByPciBusId(pci.busIdLegacy, &same));
   CHECK(same == device);
+#ifdef PHANTORA_MODEL
   CHECK(pci.pciSubSystemId == 77 && pci.busId[0] == 'x'); /* later members of the structure */
+#endif
   check_modes(device);
   check_clocks(device);
   check_model(device);
