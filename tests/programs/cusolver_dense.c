@@ -144,8 +144,6 @@ static void check_info(void) {
     OK(cusolverDn##X##getrf_bufferSize(handle, N, N, a, N, &size));                                                    \
     OK(cusolverDn##X##getrf(handle, N, N, a, N, work, pivots, info));                                                  \
     OK(cusolverDn##X##getrs(handle, CUBLAS_OP_N, N, 2, a, N, pivots, vector, N, info));                                \
-    EXPECT(cusolverDn##X##getrf(NULL, N, N, a, N, work, pivots, info), CUSOLVER_STATUS_NOT_INITIALIZED);               \
-    EXPECT(cusolverDn##X##getrf(handle, -1, N, a, N, work, pivots, info), CUSOLVER_STATUS_INVALID_VALUE);              \
     OK(cusolverDn##X##geqrf_bufferSize(handle, N, N, a, N, &size));                                                    \
     OK(cusolverDn##X##geqrf(handle, N, N, a, N, vector, work, size, info));                                            \
     OK(cusolverDn##X##gqr##_bufferSize(handle, N, N, N, a, N, vector, &size));                                         \
@@ -170,6 +168,10 @@ static void check_info(void) {
     OK(cusolverDn##X##potrfBatched(handle, CUBLAS_FILL_MODE_LOWER, 16, matrices, 16, info, BATCH));                    \
     OK(cusolverDn##X##potrsBatched(handle, CUBLAS_FILL_MODE_LOWER, 16, 1, matrices, 16, matrices, 16, info, BATCH));   \
     check_info();                                                                                                      \
+  }                                                                                                                    \
+  static void refuse_##X(void) {                                                                                       \
+    EXPECT(cusolverDn##X##getrf(NULL, N, N, a, N, work, pivots, info), CUSOLVER_STATUS_NOT_INITIALIZED);               \
+    EXPECT(cusolverDn##X##getrf(handle, -1, N, a, N, work, pivots, info), CUSOLVER_STATUS_INVALID_VALUE);              \
   }
 
 /* The same for symmetric, or Hermitian, matrices. */
@@ -196,7 +198,10 @@ static void check_info(void) {
     check_info();                                                                                                   \
     OK(cusolverDn##X##sytrf_bufferSize(handle, N, a, N, &size));                                                    \
     OK(cusolverDn##X##sytrf(handle, lower, N, a, N, pivots, work, size, info));                                     \
-    EXPECT(cusolverDn##X##sytrf(NULL, lower, N, a, N, pivots, work, size, info), CUSOLVER_STATUS_NOT_INITIALIZED);  \
+  }                                                                                                                 \
+  static void refuse_symmetric_##X(void) {                                                                          \
+    EXPECT(cusolverDn##X##sytrf(NULL, CUBLAS_FILL_MODE_LOWER, N, a, N, pivots, work, 0, info),                      \
+           CUSOLVER_STATUS_NOT_INITIALIZED);                                                                        \
   }
 
 static void point_at(void** matrices, char* first, size_t bytes) {
@@ -259,8 +264,6 @@ static void check_generic(void) {
   OK(cusolverDnXpotrf_bufferSize(handle, params, lower, N, type, a, N, type, &bytes, &host_bytes));
   OK(cusolverDnXpotrf(handle, params, lower, N, type, a, N, type, work, bytes, host, host_bytes, info));
   OK(cusolverDnXpotrs(handle, params, lower, N, 2, type, a, N, type, b, N, info));
-  EXPECT(cusolverDnXpotrf(NULL, params, lower, N, type, a, N, type, work, bytes, host, host_bytes, info),
-         CUSOLVER_STATUS_NOT_INITIALIZED);
   OK(cusolverDnXgeqrf_bufferSize(handle, params, N, N, type, a, N, type, b, type, &bytes, &host_bytes));
   OK(cusolverDnXgeqrf(handle, params, N, N, type, a, N, type, b, type, work, bytes, host, host_bytes, info));
   OK(cusolverDnXsyevd_bufferSize(handle, params, vectors, lower, N, type, a, N, type, b, type, &bytes, &host_bytes));
@@ -273,6 +276,15 @@ static void check_generic(void) {
   check_info();
   check_general(params);
   OK(cusolverDnDestroyParams(params));
+}
+
+/* Calls without a handle, or with sizes that cannot be. */
+static void check_misuse(void) {
+  const cudaDataType type = CUDA_R_32F;
+  refuse_S(), refuse_D(), refuse_C(), refuse_Z();
+  refuse_symmetric_S(), refuse_symmetric_D(), refuse_symmetric_C(), refuse_symmetric_Z();
+  EXPECT(cusolverDnXpotrf(NULL, NULL, CUBLAS_FILL_MODE_LOWER, N, type, a, N, type, work, 0, NULL, 0, info),
+         CUSOLVER_STATUS_NOT_INITIALIZED);
 }
 
 int main(void) {
@@ -293,6 +305,7 @@ int main(void) {
   check_Z(jacobi);
   check_generic();
   check_symmetric();
+  check_misuse();
   OK(cusolverDnDestroyGesvdjInfo(jacobi));
   OK(cusolverDnDestroy(handle));
 #ifdef PHANTORA_MODEL
