@@ -57,7 +57,8 @@ PRODUCTS(cublasHgemm, , Half, 0x3c00, 0)
     T *a = make_array(), *x = make_array(), *y = make_array();                                                  \
     OK(name##_v2(handle, N, 8, 4, &alpha, a, 8, x, 1, &beta, y, 1));                                            \
     OK(name##_v2_64(handle, TR, 8, 4, &alpha, a, 8, x, 1, &beta, y, 1));                                        \
-    EXPECT(name##_v2(handle, N, -8, 4, &alpha, a, 8, x, 1, &beta, y, 1), CUBLAS_STATUS_INVALID_VALUE);          \
+    EXPECT(name##_v2(handle, N, -8, 4, &alpha, a, 8, x, 1, &beta, y, 1), CUBLAS_STATUS_SUCCESS); /* nothing */  \
+    EXPECT(name##_v2(NULL, N, 8, 4, &alpha, a, 8, x, 1, &beta, y, 1), CUBLAS_STATUS_NOT_INITIALIZED);           \
   }
 
 VECTORS(cublasSgemv, float, 1, 0)

@@ -122,7 +122,7 @@ static void check_peers(int count) {
   OK(cudaDeviceCanAccessPeer(&can, 0, 0));
   CHECK(can == 0);
   EXPECT(cudaDeviceCanAccessPeer(&can, 0, count), cudaErrorInvalidDevice);
-  EXPECT(cudaDeviceEnablePeerAccess(0, 0), cudaErrorInvalidDevice); /* itself */
+  EXPECT(cudaDeviceEnablePeerAccess(0, 0), cudaErrorPeerAccessUnsupported); /* itself */
   EXPECT(cudaDeviceEnablePeerAccess(count, 0), cudaErrorInvalidDevice);
   EXPECT(cudaDeviceDisablePeerAccess(count), cudaErrorInvalidDevice);
   if (count < 2) return;

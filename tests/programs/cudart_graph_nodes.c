@@ -61,7 +61,8 @@ static void check_diamond(void) {
   struct cudaHostNodeParams function = {count, &calls}, other = {count, &others};
   OK(cudaGraphAddHostNode(&end, graph, copies, 2, &function));
   OK(cudaGraphGetRootNodes(graph, found, &number));
-  CHECK(number == 2 && found[0] == fills[0] && found[1] == fills[1]);
+  const int first = found[0] == fills[0] ? 0 : 1; /* in no order that is promised */
+  CHECK(number == 2 && found[first] == fills[0] && found[1 - first] == fills[1]);
   number = 4;
   OK(cudaGraphGetEdges(graph, found, to, NULL, &number));
   CHECK(number == 4);
@@ -186,7 +187,7 @@ static void check_dependencies(void) {
   BAD(cudaGraphAddEmptyNode(&none, graph, &strange, 1));
   BAD(cudaGraphCreate(&graph, 1));
   BAD(cudaGraphCreate(NULL, 0));
-  OK(cudaGraphAddDependencies(graph, nodes + 2, nodes, NULL, 1)); /* round and round */
+  EXPECT(cudaGraphAddDependencies(graph, nodes + 2, nodes, NULL, 1), cudaSuccess); /* round and round */
   BAD(cudaGraphInstantiate(&exec, graph, 0));
   OK(cudaGraphDestroy(graph));
   OK(cudaGraphDestroy(other));

@@ -104,10 +104,26 @@ static void check_dependencies(void) {
   OK(cudaGraphDestroy(graph));
 }
 
+/* Whether a launch can wait for the event, as it is now. */
+static void wait_external(cudaEvent_t of, cudaError_t expected) {
+  cudaGraph_t graph = NULL;
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  EXPECT(cudaStreamWaitEvent(stream, of, cudaEventWaitExternal), expected);
+  EXPECT(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+  if (graph != NULL) OK(cudaGraphDestroy(graph));
+  cudaGetLastError();
+}
+
 /* Events that a launch records and waits for as they are then. */
 static void check_external_events(void) {
   cudaGraph_t graph;
   cudaGraphExec_t exec;
+  cudaEvent_t fresh;
+  OK(cudaEventCreateWithFlags(&fresh, cudaEventDisableTiming));
+  wait_external(fresh, cudaSuccess);
+  OK(cudaEventDestroy(fresh));
+  wait_external(joined, cudaErrorInvalidValue); /* recorded in a capture, last */
+  OK(cudaEventRecord(joined, other));
   OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
   OK(cudaStreamWaitEvent(stream, joined, cudaEventWaitExternal));
   OK(cudaMemsetAsync(memory, 3, 4, stream));
@@ -126,7 +142,8 @@ static void check_external_events(void) {
 static void end_invalid(cudaError_t expected) {
   cudaGraph_t graph = (cudaGraph_t)1;
   EXPECT(cudaStreamEndCapture(stream, &graph), expected);
-  CHECK(graph == NULL && status_of(stream) == cudaStreamCaptureStatusNone);
+  EXPECT(graph == NULL, 1);
+  CHECK(status_of(stream) == cudaStreamCaptureStatusNone);
   cudaGetLastError();
 }
 
@@ -161,7 +178,7 @@ static void check_illegal_calls(void) {
     OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));                  \
     OK(cudaMemsetAsync(memory, 1, 4, stream));                                        \
     EXPECT(call, code);                                                               \
-    CHECK(status_of(stream) == cudaStreamCaptureStatusInvalidated);                   \
+    EXPECT(status_of(stream), cudaStreamCaptureStatusInvalidated);                    \
     EXPECT(cudaMemsetAsync(memory, 1, 4, stream), cudaErrorStreamCaptureInvalidated); \
     end_invalid(cudaErrorStreamCaptureInvalidated);                                   \
   } while (0)

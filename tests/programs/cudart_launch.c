@@ -52,7 +52,6 @@ static void check_attributes(void) {
   cudaKernel_t kernel;
   OK(cudaFuncGetName(&name, scale));
   CHECK(strcmp(name, "scale") == 0);
-  EXPECT(cudaFuncGetName(NULL, scale), cudaErrorInvalidValue);
   OK(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0));
   OK(cudaFuncGetAttributes(&of, scale));
   OK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
@@ -75,6 +74,7 @@ static void check_attributes(void) {
   CHECK(blocks == 1); /* shared memory is the limit */
   EXPECT(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, scale, 0, 0), cudaErrorInvalidValue);
   EXPECT(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, unregistered, 128, 0), cudaErrorInvalidDeviceFunction);
+  EXPECT(cudaFuncGetName(NULL, scale), cudaErrorInvalidValue);
 }
 
 /* A kernel wants a stream of the current device; a copy takes any. */

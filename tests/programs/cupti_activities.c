@@ -137,7 +137,7 @@ static void check_subscribers(void) {
   FINE(cuptiEnableDomain(1, subscriber, RESOURCE_DOMAIN));
   FINE(cuptiEnableDomain(0, subscriber, RUNTIME_DOMAIN));
   FINE(cuptiUnsubscribe(subscriber));
-  EXPECT(cuptiUnsubscribe(subscriber), INVALID_PARAMETER);
+  EXPECT(cuptiUnsubscribe(subscriber), 0); /* again */
 }
 
 static void check_activities(void) {
@@ -177,13 +177,17 @@ static void check_activities(void) {
   FINE(cuptiActivityDisable(MEMCPY));
   OK(cudaMemcpyAsync(memory, host, sizeof host, cudaMemcpyHostToDevice, NULL));
   OK(cudaDeviceSynchronize());
-  FINE(cuptiFinalize());
-  OK(cudaMemsetAsync(memory, 1, sizeof host, NULL));
   FINE(cuptiActivityFlushAll(FLUSH_FORCED));
   CHECK(buffers_out == 0);
-  CHECK(records[MEMCPY] == 1 && records[MEMSET] == 1 && records[RUNTIME] == 5);
   FINE(cuptiActivityGetNumDroppedRecords(NULL, 0, &dropped));
   CHECK(dropped == 0);
+  FINE(cuptiFinalize());
+  OK(cudaMemsetAsync(memory, 1, sizeof host, NULL));
+#ifdef PHANTORA_MODEL
+  FINE(cuptiActivityFlushAll(FLUSH_FORCED)); /* the vendor's begins anew, and asks for a buffer */
+  CHECK(buffers_out == 0);
+#endif
+  CHECK(records[MEMCPY] == 1 && records[MEMSET] == 1 && records[RUNTIME] == 5);
   OK(cudaFree(memory));
 }
 

@@ -90,6 +90,12 @@ static int *info, *pivots;
 static void *a, *b, *work;
 enum { N = 64, BATCH = 4 };
 
+/* Whatever the calls before have made of them. */
+static void clear_matrices(void) {
+  REQUIRE(cudaMemset(a, 0, 1 << 20), cudaSuccess);
+  REQUIRE(cudaMemset(b, 0, 1 << 20), cudaSuccess);
+}
+
 static void check_info(void) {
   int value = 1;
   REQUIRE(cudaMemcpy(&value, info, sizeof value, cudaMemcpyDeviceToHost), cudaSuccess);
@@ -134,11 +140,10 @@ static void check_info(void) {
     R* values = (R*)b;                                                                                                 \
     double norms[BATCH];                                                                                               \
     T** matrices = (T**)pivots;                                                                                        \
+    clear_matrices();                                                                                                  \
     OK(cusolverDn##X##getrf_bufferSize(handle, N, N, a, N, &size));                                                    \
     OK(cusolverDn##X##getrf(handle, N, N, a, N, work, pivots, info));                                                  \
     OK(cusolverDn##X##getrs(handle, CUBLAS_OP_N, N, 2, a, N, pivots, vector, N, info));                                \
-    EXPECT(cusolverDn##X##getrf(NULL, N, N, a, N, work, pivots, info), CUSOLVER_STATUS_NOT_INITIALIZED);               \
-    EXPECT(cusolverDn##X##getrf(handle, -1, N, a, N, work, pivots, info), CUSOLVER_STATUS_INVALID_VALUE);              \
     OK(cusolverDn##X##geqrf_bufferSize(handle, N, N, a, N, &size));                                                    \
     OK(cusolverDn##X##geqrf(handle, N, N, a, N, vector, work, size, info));                                            \
     OK(cusolverDn##X##gqr##_bufferSize(handle, N, N, N, a, N, vector, &size));                                         \
@@ -163,6 +168,10 @@ static void check_info(void) {
     OK(cusolverDn##X##potrfBatched(handle, CUBLAS_FILL_MODE_LOWER, 16, matrices, 16, info, BATCH));                    \
     OK(cusolverDn##X##potrsBatched(handle, CUBLAS_FILL_MODE_LOWER, 16, 1, matrices, 16, matrices, 16, info, BATCH));   \
     check_info();                                                                                                      \
+  }                                                                                                                    \
+  static void refuse_##X(void) {                                                                                       \
+    EXPECT(cusolverDn##X##getrf(NULL, N, N, a, N, work, pivots, info), CUSOLVER_STATUS_NOT_INITIALIZED);               \
+    EXPECT(cusolverDn##X##getrf(handle, -1, N, a, N, work, pivots, info), CUSOLVER_STATUS_INVALID_VALUE);              \
   }
 
 /* The same for symmetric, or Hermitian, matrices. */
@@ -181,6 +190,7 @@ static void check_info(void) {
     const cublasFillMode_t lower = CUBLAS_FILL_MODE_LOWER;                                                          \
     const cusolverEigMode_t vectors = CUSOLVER_EIG_MODE_VECTOR;                                                     \
     int size = 0;                                                                                                   \
+    clear_matrices();                                                                                               \
     OK(cusolverDn##X##evj##_bufferSize(handle, vectors, lower, N, a, N, b, &size, jacobi));                         \
     OK(cusolverDn##X##evj(handle, vectors, lower, N, a, N, b, work, size, info, jacobi));                           \
     OK(cusolverDn##X##evj##Batched_bufferSize(handle, vectors, lower, 16, a, 16, b, &size, jacobi, BATCH));         \
@@ -188,7 +198,10 @@ static void check_info(void) {
     check_info();                                                                                                   \
     OK(cusolverDn##X##sytrf_bufferSize(handle, N, a, N, &size));                                                    \
     OK(cusolverDn##X##sytrf(handle, lower, N, a, N, pivots, work, size, info));                                     \
-    EXPECT(cusolverDn##X##sytrf(NULL, lower, N, a, N, pivots, work, size, info), CUSOLVER_STATUS_NOT_INITIALIZED);  \
+  }                                                                                                                 \
+  static void refuse_symmetric_##X(void) {                                                                          \
+    EXPECT(cusolverDn##X##sytrf(NULL, CUBLAS_FILL_MODE_LOWER, N, a, N, pivots, work, 0, info),                      \
+           CUSOLVER_STATUS_NOT_INITIALIZED);                                                                        \
   }
 
 static void point_at(void** matrices, char* first, size_t bytes) {
@@ -229,6 +242,7 @@ static void check_general(cusolverDnParams_t params) {
   const cusolverEigMode_t none = CUSOLVER_EIG_MODE_NOVECTOR, vectors = CUSOLVER_EIG_MODE_VECTOR;
   size_t bytes = 0, host_bytes = 1;
   char* vl = (char*)b + (256 << 10);
+  clear_matrices();
   OK(cusolverDnXgeev_bufferSize(handle, params, none, vectors, N, real, a, N, complex, b, real, vl, N, real, vl, N,
                                 real, &bytes, &host_bytes));
   char* host = malloc(host_bytes + 1);
@@ -244,13 +258,12 @@ static void check_generic(void) {
   const cusolverEigMode_t vectors = CUSOLVER_EIG_MODE_VECTOR;
   cusolverDnParams_t params;
   size_t bytes = 0, host_bytes = 1;
-  char host[1 << 16];
+  static char host[1 << 20];
+  clear_matrices();
   OK(cusolverDnCreateParams(&params));
   OK(cusolverDnXpotrf_bufferSize(handle, params, lower, N, type, a, N, type, &bytes, &host_bytes));
   OK(cusolverDnXpotrf(handle, params, lower, N, type, a, N, type, work, bytes, host, host_bytes, info));
   OK(cusolverDnXpotrs(handle, params, lower, N, 2, type, a, N, type, b, N, info));
-  EXPECT(cusolverDnXpotrf(NULL, params, lower, N, type, a, N, type, work, bytes, host, host_bytes, info),
-         CUSOLVER_STATUS_NOT_INITIALIZED);
   OK(cusolverDnXgeqrf_bufferSize(handle, params, N, N, type, a, N, type, b, type, &bytes, &host_bytes));
   OK(cusolverDnXgeqrf(handle, params, N, N, type, a, N, type, b, type, work, bytes, host, host_bytes, info));
   OK(cusolverDnXsyevd_bufferSize(handle, params, vectors, lower, N, type, a, N, type, b, type, &bytes, &host_bytes));
@@ -265,6 +278,15 @@ static void check_generic(void) {
   OK(cusolverDnDestroyParams(params));
 }
 
+/* Calls without a handle, or with sizes that cannot be. */
+static void check_misuse(void) {
+  const cudaDataType type = CUDA_R_32F;
+  refuse_S(), refuse_D(), refuse_C(), refuse_Z();
+  refuse_symmetric_S(), refuse_symmetric_D(), refuse_symmetric_C(), refuse_symmetric_Z();
+  EXPECT(cusolverDnXpotrf(NULL, NULL, CUBLAS_FILL_MODE_LOWER, N, type, a, N, type, work, 0, NULL, 0, info),
+         CUSOLVER_STATUS_NOT_INITIALIZED);
+}
+
 int main(void) {
   gesvdjInfo_t jacobi;
   REQUIRE(cudaMalloc((void**)&info, 4096), cudaSuccess);
@@ -272,7 +294,6 @@ int main(void) {
   REQUIRE(cudaMalloc(&a, 1 << 20), cudaSuccess);
   REQUIRE(cudaMalloc(&b, 1 << 20), cudaSuccess);
   REQUIRE(cudaMalloc(&work, 16 << 20), cudaSuccess);
-  REQUIRE(cudaMemset(a, 0, 1 << 20), cudaSuccess);
   OK(cusolverDnCreate(&handle));
   OK(cusolverDnCreateGesvdjInfo(&jacobi));
   OK(cusolverDnXgesvdjSetTolerance(jacobi, 1e-7));
@@ -284,8 +305,11 @@ int main(void) {
   check_Z(jacobi);
   check_generic();
   check_symmetric();
+  check_misuse();
   OK(cusolverDnDestroyGesvdjInfo(jacobi));
   OK(cusolverDnDestroy(handle));
+#ifdef PHANTORA_MODEL
   EXPECT(cusolverDnDestroy(handle), CUSOLVER_STATUS_NOT_INITIALIZED);
+#endif
   return differences;
 }

@@ -82,7 +82,7 @@ static void multiply(void) {
                              &bytes));
   OK(cusparseSpMM(handle, turned, plain, &one, sparse, out, &zero, in, CUDA_R_32F, CUSPARSE_SPMM_ALG_DEFAULT, work));
   EXPECT(cusparseSpMM(NULL, plain, plain, &one, sparse, in, &zero, out, CUDA_R_32F, CUSPARSE_SPMM_ALG_DEFAULT, work),
-         CUSPARSE_STATUS_NOT_INITIALIZED);
+         CUSPARSE_STATUS_INVALID_VALUE);
   EXPECT(cusparseSpMM(handle, plain, plain, &one, sparse, out, &zero, in, CUDA_R_32F, CUSPARSE_SPMM_ALG_DEFAULT, work),
          CUSPARSE_STATUS_INVALID_VALUE); /* sizes that do not fit */
   OK(cusparseSDDMM_bufferSize(handle, plain, turned, &one, out, in, &zero, sparse, CUDA_R_32F,

@@ -58,7 +58,7 @@ static void solve_vector(cusparseSpMatDescr_t a) {
   OK(cusparseSpSV_analysis(handle, plain, &one, a, b, x, CUDA_R_32F, CUSPARSE_SPSV_ALG_DEFAULT, state, work));
   OK(cusparseSpSV_solve(handle, plain, &one, a, b, x, CUDA_R_32F, CUSPARSE_SPSV_ALG_DEFAULT, state));
   EXPECT(cusparseSpSV_solve(NULL, plain, &one, a, b, x, CUDA_R_32F, CUSPARSE_SPSV_ALG_DEFAULT, state),
-         CUSPARSE_STATUS_NOT_INITIALIZED);
+         CUSPARSE_STATUS_INVALID_VALUE);
   OK(cusparseSpSV_destroyDescr(state));
   OK(cusparseDestroyDnVec(b));
   OK(cusparseDestroyDnVec(x));

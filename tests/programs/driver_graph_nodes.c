@@ -117,7 +117,7 @@ static void check_children_and_events(void) {
 #endif
   OK(cuGraphAddEventRecordNode(&record, graph, &child, 1, event));
   OK(cuGraphAddEventWaitNode(&wait, graph, &record, 1, event));
-  EXPECT(cuGraphAddEventWaitNode(&wait, graph, NULL, 0, NULL), CUDA_ERROR_INVALID_HANDLE);
+  EXPECT(cuGraphAddEventWaitNode(&wait, graph, NULL, 0, NULL), CUDA_ERROR_INVALID_VALUE);
   OK(cuGraphDestroy(inner));
   OK(cuGraphInstantiateWithFlags(&exec, graph, 0));
   OK(cuGraphLaunch(exec, stream));

@@ -49,7 +49,7 @@ static void check_misuse(CUstream stream) {
   EXPECT(cuMemAlloc(&more, 64), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   OK(cuStreamIsCapturing(stream, &status));
   CHECK(status == CU_STREAM_CAPTURE_STATUS_INVALIDATED);
-  EXPECT(cuStreamSynchronize(stream), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  EXPECT(cuStreamSynchronize(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   EXPECT(cuStreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
   CHECK(graph == NULL);
 }

@@ -11,6 +11,16 @@
 
 #define OK(call) REQUIRE(call, CUDA_SUCCESS)
 
+/* Where a part is not mapped the vendor's library takes an address for one of the host's memory, and may end. */
+#ifdef PHANTORA_MODEL
+#define EXPECT_IF(is_good, call) EXPECT(call, (is_good) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE)
+#else
+#define EXPECT_IF(is_good, call)             \
+  do {                                       \
+    if (is_good) EXPECT(call, CUDA_SUCCESS); \
+  } while (0)
+#endif
+
 enum { STEPS = 48, MOST_STEPS = 5, ROUNDS = 4000, WORDS = 256, MARKS = STEPS };
 
 static unsigned long long state = 20261123;
@@ -85,8 +95,8 @@ static size_t some_range(size_t* bytes) {
 static void fill_some(void) {
   size_t bytes, offset = some_range(&bytes);
   const int is_good = all_mapped(offset, bytes);
-  EXPECT(cuMemsetD8(base + offset, 1, bytes), is_good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
-  EXPECT(cudaMemset((void*)(base + offset), 1, bytes), is_good ? cudaSuccess : cudaErrorInvalidValue);
+  EXPECT_IF(is_good, cuMemsetD8(base + offset, 1, bytes));
+  EXPECT_IF(is_good, cudaMemset((void*)(base + offset), 1, bytes));
   (void)cudaGetLastError();
   if (is_good) forget(offset, bytes);
 }
@@ -95,19 +105,17 @@ static void copy_some(void* host) {
   size_t bytes, to = some_range(&bytes), from = ((size_t)below(STEPS) * step);
   const int is_written = all_mapped(to, bytes), is_good = is_written && all_mapped(from, bytes);
   const int is_apart = to + bytes <= from || from + bytes <= to;
-  EXPECT(cuMemcpyHtoD(base + to, host, bytes), is_written ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+  EXPECT_IF(is_written, cuMemcpyHtoD(base + to, host, bytes));
   if (is_apart) {
-    EXPECT(cuMemcpyDtoD(base + to, base + from, bytes), is_good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
-    EXPECT(cudaMemcpy((void*)(base + to), (void*)(base + from), bytes, cudaMemcpyDefault),
-           is_good ? cudaSuccess : cudaErrorInvalidValue);
-    EXPECT(cudaMemcpyPeer((void*)(base + to), 0, (void*)(base + from), 0, bytes),
-           is_good ? cudaSuccess : cudaErrorInvalidValue);
+    EXPECT_IF(is_good, cuMemcpyDtoD(base + to, base + from, bytes));
+    EXPECT_IF(is_good, cudaMemcpy((void*)(base + to), (void*)(base + from), bytes, cudaMemcpyDefault));
+    EXPECT_IF(is_good, cudaMemcpyPeer((void*)(base + to), 0, (void*)(base + from), 0, bytes));
   }
-  EXPECT(cudaMemcpy2D((void*)(base + to), step, host, 64, 64, 3, cudaMemcpyDefault),
-         all_mapped(to, 2 * step + 64) ? cudaSuccess : cudaErrorInvalidValue);
+  const int has_rows = all_mapped(to, 2 * step + 64);
+  EXPECT_IF(has_rows, cudaMemcpy2D((void*)(base + to), step, host, 64, 64, 3, cudaMemcpyDefault));
   (void)cudaGetLastError();
   if (is_written) forget(to, bytes);
-  if (all_mapped(to, 2 * step + 64)) forget(to, 2 * step + 64);
+  if (has_rows) forget(to, 2 * step + 64);
 }
 
 /* Words across a seam hold what was written, and what was copied there from across another. */
@@ -116,7 +124,7 @@ static void mark_some(int seam, unsigned value) {
   const size_t offset = (seam + 1) * step - WORDS * 4;
   for (int i = 0; i < 2 * WORDS; ++i) words[i] = value + i;
   const int is_good = all_mapped(offset, sizeof words);
-  EXPECT(cuMemcpyHtoD(base + offset, words, sizeof words), is_good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+  EXPECT_IF(is_good, cuMemcpyHtoD(base + offset, words, sizeof words));
   if (is_good) marks[seam] = value;
 }
 
@@ -131,23 +139,22 @@ static void check_mark(int seam) {
   unsigned words[2 * WORDS];
   const size_t offset = (seam + 1) * step - WORDS * 4;
   const int is_good = all_mapped(offset, sizeof words);
-  EXPECT(cuMemcpyDtoH(words, base + offset, sizeof words), is_good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+  EXPECT_IF(is_good, cuMemcpyDtoH(words, base + offset, sizeof words));
   for (int i = 0; marks[seam] != 0 && i < 2 * WORDS; ++i) CHECK(words[i] == marks[seam] + i);
 }
 
 /* A graph's nodes are checked as the calls are. */
 static void node_some(void) {
   size_t bytes, offset = some_range(&bytes);
-  const enum cudaError expected = all_mapped(offset, bytes) ? cudaSuccess : cudaErrorInvalidValue;
+  const int is_good = all_mapped(offset, bytes);
   cudaGraph_t graph;
   cudaGraphNode_t node;
   struct cudaMemsetParams fill = {
       .dst = (void*)(base + offset), .value = 1, .elementSize = 1, .width = bytes, .height = 1};
   REQUIRE(cudaGraphCreate(&graph, 0), cudaSuccess);
-  EXPECT(cudaGraphAddMemsetNode(&node, graph, NULL, 0, &fill), expected);
-  EXPECT(cudaGraphAddMemcpyNode1D(&node, graph, NULL, 0, (void*)(base + offset), (void*)(base + offset), bytes,
-                                  cudaMemcpyDefault),
-         expected);
+  EXPECT_IF(is_good, cudaGraphAddMemsetNode(&node, graph, NULL, 0, &fill));
+  EXPECT_IF(is_good, cudaGraphAddMemcpyNode1D(&node, graph, NULL, 0, (void*)(base + offset), (void*)(base + offset),
+                                              bytes, cudaMemcpyDefault));
   REQUIRE(cudaGraphDestroy(graph), cudaSuccess);
   (void)cudaGetLastError();
 }
@@ -181,7 +188,9 @@ int main(void) {
   }
   OK(cuMemAddressFree(base, STEPS * step));
   OK(cuMemGetInfo(&after, &total));
-  CHECK(before == after);
+#ifdef PHANTORA_MODEL
+  CHECK(before == after); /* the vendor loads its own kernels when they are needed */
+#endif
   free(host);
   return differences;
 }

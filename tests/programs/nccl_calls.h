@@ -48,6 +48,18 @@ ncclResult_t ncclGroupEnd(void);
 #define OK(call) REQUIRE(call, ncclSuccess)
 #define CUDA_OK(call) REQUIRE(call, cudaSuccess)
 
+/* What NCCL_CONFIG_INITIALIZER says, as far as the structure is declared here. */
+#define DEFAULTS                            \
+  {.size = sizeof(ncclConfig_t),            \
+   .magic = NCCL_API_MAGIC,                 \
+   .version = NCCL_VERSION_CODE,            \
+   .blocking = NCCL_CONFIG_UNDEF_INT,       \
+   .cgaClusterSize = NCCL_CONFIG_UNDEF_INT, \
+   .minCTAs = NCCL_CONFIG_UNDEF_INT,        \
+   .maxCTAs = NCCL_CONFIG_UNDEF_INT,        \
+   .splitShare = NCCL_CONFIG_UNDEF_INT,     \
+   .trafficClass = NCCL_CONFIG_UNDEF_INT}
+
 /* Room for one value of every rank. */
 enum { SLOTS = 4 };
 

@@ -117,7 +117,7 @@ static void check_broadcast(ncclComm_t comm, cudaStream_t stream) {
 /* What stands in one group comes up together, in whichever order each rank asks for it; nothing waits before its end. */
 static void check_grouped_creation(ncclComm_t comm, ncclUniqueId* ids, cudaStream_t stream) {
   ncclComm_t made[5] = {NULL}, none = comm;
-  ncclConfig_t config = {sizeof config, NCCL_API_MAGIC, NCCL_VERSION_CODE};
+  ncclConfig_t config = DEFAULTS;
   int *send = make_values(), *receive = make_values();
   set_values(send, rank + 1, 0);
   set_values(receive, 0, 0);

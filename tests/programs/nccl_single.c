@@ -31,7 +31,7 @@ static void check_place(ncclComm_t comm) {
 static void check_creation(void) {
   ncclUniqueId id;
   ncclComm_t comm;
-  ncclConfig_t config = {sizeof config, NCCL_API_MAGIC, NCCL_VERSION_CODE}, blank = {sizeof blank, 0, 0};
+  ncclConfig_t config = DEFAULTS, blank = DEFAULTS, zeros = {sizeof zeros, NCCL_API_MAGIC, NCCL_VERSION_CODE};
   const int devices[1] = {0}, absent[1] = {1000};
   OK(ncclGetUniqueId(&id));
   EXPECT(ncclGetUniqueId(NULL), ncclInvalidArgument);
@@ -39,7 +39,12 @@ static void check_creation(void) {
   EXPECT(ncclCommInitRank(&comm, 0, id, 0), ncclInvalidArgument);
   EXPECT(ncclCommInitRank(&comm, 1, id, -1), ncclInvalidArgument);
   EXPECT(ncclCommInitRank(NULL, 1, id, 0), ncclInvalidArgument);
+  blank.magic = 0;
   EXPECT(ncclCommInitRankConfig(&comm, 1, id, 0, &blank), ncclInvalidArgument);
+  EXPECT(ncclCommInitRankConfig(&comm, 1, id, 0, &zeros), ncclInvalidArgument); /* no thread blocks at all */
+  config.blocking = 2;
+  EXPECT(ncclCommInitRankConfig(&comm, 1, id, 0, &config), ncclInvalidArgument);
+  config.blocking = 1;
   OK(ncclCommInitRankConfig(&comm, 1, id, 0, &config));
   check_place(comm);
   OK(ncclCommFinalize(comm));

@@ -4,8 +4,11 @@
    simulated GPU's own values, and what the vendor leaves undefined, such as a use after destruction. */
 #pragma once
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 /* What the plain names mean from CUDA 13 on; CUDA 12 has it under others. */
 #if defined(CUDART_VERSION) && CUDART_VERSION < 13000
@@ -32,6 +35,24 @@ int ph_exit_at_end(void);
 __attribute__((constructor)) static void count_calls(void) { (void)ph_exit_at_end(); }
 #endif
 
+/* The check that was last begun, in any thread. A program that a signal ends says where it was. */
+#define TEXT_OF(line) #line
+#define PLACE(line) __FILE__ ":" TEXT_OF(line) ": "
+static const char* volatile reached = "what comes before the first check";
+
+static void say_place(int number) {
+  static const char kEnd[] = " ends the program\n";
+  const ssize_t said = write(STDERR_FILENO, reached, strlen(reached)) + write(STDERR_FILENO, kEnd, sizeof kEnd - 1);
+  (void)said;
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+__attribute__((constructor)) static void catch_signals(void) {
+  const int caught[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE};
+  for (unsigned i = 0; i < sizeof caught / sizeof caught[0]; ++i) signal(caught[i], say_place);
+}
+
 /* Codes that were not the expected ones; what `main` returns. */
 __attribute__((unused)) static int differences = 0;
 
@@ -43,6 +64,7 @@ __attribute__((unused)) static int is_code(const char* file, int line, const cha
 /* What follows depends on it. */
 #define CHECK(condition)                                                      \
   do {                                                                        \
+    reached = PLACE(__LINE__) #condition;                                     \
     if (!(condition)) {                                                       \
       fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
       exit(1);                                                                \
@@ -51,11 +73,13 @@ __attribute__((unused)) static int is_code(const char* file, int line, const cha
 
 #define REQUIRE(call, code)                                                       \
   do {                                                                            \
+    reached = PLACE(__LINE__) #call;                                              \
     if (!is_code(__FILE__, __LINE__, #call, (long)(call), (long)(code))) exit(1); \
   } while (0)
 
 /* Nothing that follows depends on it: counted in `differences`. */
 #define EXPECT(call, code)                                                                \
   do {                                                                                    \
+    reached = PLACE(__LINE__) #call;                                                      \
     if (!is_code(__FILE__, __LINE__, #call, (long)(call), (long)(code))) differences = 1; \
   } while (0)

@@ -5,7 +5,8 @@
 Wants an environment with a CUDA build of PyTorch (its `nvidia` packages bring the libraries), the
 headers (`pip install nvidia-cuda-crt` where they are incomplete), gcc and a driver. It needs
 neither phantora nor pytest. Every line that a program prints is a difference: where the vendor's
-libraries answer otherwise than ours, `program.c:line: call gives code, not code`.
+libraries answer otherwise than ours, `program.c:line: call gives code, not code`, or where they end
+the process, `program.c:line: call ends the program`.
 
 Exit codes: 0 all programs passed, 1 some did not, 2 no GPU or no libraries.
 """

@@ -76,8 +76,8 @@ def cuda_12_headers() -> Path:
     return Path(spec.submodule_search_locations[0]) / "include"
 
 
-def run_program(source: Path, directory: Path, cuda_major: int = 13) -> list[bytes]:
-    """The records of rank 0 of the program on a node of eight H100. Raises: AssertionError."""
+def run_program(source: Path, directory: Path, cuda_major: int = 13, gpus: int = 8) -> list[bytes]:
+    """The records of rank 0 of the program on a node of H100. Raises: AssertionError."""
     binary, ranks = directory / source.stem, rank_count(source)
     libraries = preload_list(shim_directory(cuda_major))
     headers = [cuda_headers()]
@@ -85,7 +85,7 @@ def run_program(source: Path, directory: Path, cuda_major: int = 13) -> list[byt
         headers.insert(0, cuda_12_headers())
     includes = [f"-isystem{path}" for path in headers[1:]]
     compile_program(source, binary, headers[0], libraries, "-DPHANTORA_MODEL", *includes)
-    write_settings(directory, ranks, {**load_gpu("h100").shim_keys(), "gpu.count": "8"})
+    write_settings(directory, ranks, {**load_gpu("h100").shim_keys(), "gpu.count": str(gpus)})
     agent = StandInAgent(directory, ranks)
     try:
         processes = [_start(binary, rank, ranks, libraries) for rank in range(ranks)]
@@ -154,6 +154,14 @@ def test_program(source: Path, cuda_major: int, tmp_path: Path) -> None:
     """Calls do what the vendor documents, misuse is refused; the rows it names are called."""
     called = called_rows(run_program(source, tmp_path, cuda_major))
     assert sorted(set(covered_rows(source)) - called - UNCOUNTED) == []
+
+
+@pytest.mark.parametrize(
+    "source", [path for path in PROGRAMS if rank_count(path) == 1], ids=lambda path: path.stem
+)
+def test_one_gpu(source: Path, tmp_path: Path) -> None:
+    """Where a node has one GPU a program leaves out what needs two."""
+    run_program(source, tmp_path, gpus=1)
 
 
 def test_gemm_signatures(tmp_path: Path) -> None:
@@ -239,7 +247,7 @@ def test_batch_norm_signatures(tmp_path: Path) -> None:
 
 def test_recurrent_signatures(tmp_path: Path) -> None:
     """A pass over a recurrent network is one record, with its sizes and those of the batch."""
-    _, *passes = signatures(run_program(HERE / "cudnn_recurrent.c", tmp_path))
+    _, _, *passes = signatures(run_program(HERE / "cudnn_recurrent.c", tmp_path))
     names = ["lstm_forward", "lstm_backward_data", "lstm_backward_weights"]
     assert [one.pop("operation") for one in passes] == names
     assert passes == [{

@@ -28,6 +28,16 @@ int main(void) {
   return differences;
 }
 """
+CRASH = """/* covers: cudaMalloc */
+#include <cuda_runtime_api.h>
+#include "program.h"
+static int read_at(const int* place) { return *place; }
+int main(void) {
+  const int* volatile nowhere = NULL;
+  CHECK(differences == 0);
+  EXPECT(read_at(nowhere), 0);
+}
+"""
 
 
 @pytest.fixture
@@ -84,12 +94,15 @@ def test_compiles_for_the_vendor(source: Path, headers: Path, tmp_path: Path) ->
 def test_reports_a_line_per_program(
     stand_in: run_real.Vendor, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A program that passed, one whose codes differ, and those that cannot run here."""
+    """Programs that passed, differ, cannot run here, or crash; of these the call."""
     different = tmp_path / "different.c"
     different.write_text(DIFFERENT)
     folder = CSRC.parent / "tests" / "programs"
     names = ("cudart_events.c", "nccl_pair.c", "cudnn_attention.c")
     sources = [*(folder / name for name in names), different]
+    crash = tmp_path / "crash.c"
+    crash.write_text(CRASH)
+    sources.append(crash)
     assert not run_real.report(sources, stand_in)
     assert capsys.readouterr().out.splitlines() == [
         "pass  cudart_events",
@@ -98,5 +111,8 @@ def test_reports_a_line_per_program(
         "FAIL  different",
         f"      {different}:5: cudaMalloc(NULL, 1) gives 1, not 0",
         f"      {different}:6: cudaGetDevice(NULL) gives 1, not 101",
-        "1 of 4 programs failed on 1 GPUs",
+        "FAIL  crash",
+        f"      {crash}:8: read_at(nowhere) ends the program",
+        "      ended by signal 11",
+        "2 of 5 programs failed on 1 GPUs",
     ]

@@ -44,12 +44,8 @@ static void check_destroyed(cudaStream_t stream, cudaEvent_t event) {
 static void check_bad_arguments(cudaStream_t stream, cudaEvent_t event) {
   cudaStream_t made_stream;
   cudaEvent_t made;
-  BOTH(cudaStreamCreateWithFlags(0, 0), cuStreamCreate(0, 0), kInvalidValue);
   BOTH(cudaStreamCreateWithFlags(&made_stream, 0x80), cuStreamCreate(&made_stream, 0x80), kInvalidValue);
   BOTH(cudaStreamWaitEvent(stream, event, 8), cuStreamWaitEvent(stream, event, 8), kInvalidValue);
-  BOTH(cudaStreamGetPriority(stream, 0), cuStreamGetPriority(stream, 0), kInvalidValue);
-  BOTH(cudaStreamGetFlags(stream, 0), cuStreamGetFlags(stream, 0), kInvalidValue);
-  BOTH(cudaStreamGetDevice(stream, 0), cuStreamGetDevice(stream, 0), kInvalidValue);
   BOTH(cudaStreamAddCallback(stream, 0, 0, 0), cuStreamAddCallback(stream, 0, 0, 0), kInvalidValue);
   BOTH(cudaStreamAddCallback(stream, ignore_status, 0, 1), cuStreamAddCallback(stream, ignore_result, 0, 1),
        kInvalidValue);
@@ -57,6 +53,13 @@ static void check_bad_arguments(cudaStream_t stream, cudaEvent_t event) {
   BOTH(cudaEventCreateWithFlags(&made, cudaEventInterprocess), cuEventCreate(&made, CU_EVENT_INTERPROCESS),
        kInvalidValue); /* with times */
   BOTH(cudaEventRecordWithFlags(event, stream, 8), cuEventRecordWithFlags(event, stream, 8), kInvalidValue);
+}
+
+static void check_no_place(cudaStream_t stream) {
+  BOTH(cudaStreamCreateWithFlags(0, 0), cuStreamCreate(0, 0), kInvalidValue);
+  BOTH(cudaStreamGetFlags(stream, 0), cuStreamGetFlags(stream, 0), kInvalidValue);
+  BOTH(cudaStreamGetPriority(stream, 0), cuStreamGetPriority(stream, 0), kInvalidValue);
+  BOTH(cudaStreamGetDevice(stream, 0), cuStreamGetDevice(stream, 0), kInvalidValue);
 }
 
 /* Events of the program that a graph's launches record and wait for: only in a capture. */
@@ -95,6 +98,7 @@ int main(void) {
 #endif
   check_bad_arguments(stream, event);
   check_external_events(stream, event);
+  check_no_place(stream);
   OK(cudaEventDestroy(event));
   OK(cudaStreamDestroy(stream));
   return differences;

@@ -135,7 +135,7 @@ Status set_exec_work(const void* exec, const void* node, NodeKind kind, GraphWor
 }
 
 Status add_event_node(const Place& place, NodeKind kind, void* event) noexcept {
-  if (!resolve_event(event).valid) return Status::InvalidHandle;
+  if (!resolve_event(event).valid) return Status::InvalidValue;
   const GraphWork work = capture_apart([kind, event](StreamRef stream) {
     capture_work(stream, kind, [kind, event](StreamRef launched) {
       kind == NodeKind::EventRecord ? static_cast<void>(ph::record_event(event, launched))

@@ -92,7 +92,8 @@ Status wait_for_event(void* handle, void* event, unsigned flags) noexcept {
   const EventRef reference = resolve_event(event);
   if (!reference.valid) return Status::InvalidHandle;
   if ((flags & ~kExternal) != 0) return Status::InvalidValue;
-  if (flags == kExternal) return wait_in_graph(stream, event);
+  // A launch cannot wait for what was recorded in a capture.
+  if (flags == kExternal) return reference.captured ? Status::InvalidValue : wait_in_graph(stream, event);
   const profiling::Waiting waiting(profiling::WaitType::StreamForEvent, stream, reference.instance);
   bool is_captured = false;
   status = status_of(capture_wait(stream, reference, is_captured));

@@ -47,7 +47,9 @@ cublasStatus_t inner_product(cublasHandle_t handle, std::int64_t n, cudaDataType
 cublasStatus_t multiply_vector(cublasHandle_t handle, cublasOperation_t trans, std::int64_t rows, std::int64_t columns,
                                std::int64_t lda, cudaDataType_t type, cublasComputeType_t compute, const void* alpha,
                                const void* beta, const void* y) noexcept {
-  if (rows < 0 || columns < 0) return CUBLAS_STATUS_INVALID_VALUE;
+  if (!contexts.get(handle)) return CUBLAS_STATUS_NOT_INITIALIZED;
+  // Of a negative size, too: so answers cuBLAS 13, against its manual.
+  if (rows <= 0 || columns <= 0) return CUBLAS_STATUS_SUCCESS;
   const std::int64_t m = trans == CUBLAS_OP_N ? rows : columns;
   const std::int64_t k = trans == CUBLAS_OP_N ? columns : rows;
   Gemm gemm = product(trans, CUBLAS_OP_N, m, 1, k, lda, k > 0 ? k : 1, m > 0 ? m : 1);

@@ -209,7 +209,9 @@ PH_EXPORT CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) noexce
 PH_EXPORT CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) noexcept {
   PH_CALL(cuCtxEnablePeerAccess);
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  return find(peer) && peer != current_context() ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+  const Context* context = find(peer);
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  return context->device == current_device() ? CUDA_ERROR_PEER_ACCESS_UNSUPPORTED : CUDA_SUCCESS;
 }
 
 }  // extern "C"

@@ -145,9 +145,11 @@ PH_EXPORT CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* address, void* poin
 
 PH_EXPORT CUresult cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) noexcept {
   PH_CALL(cuMemGetInfo_v2);
-  if (!free_bytes || !total_bytes) return CUDA_ERROR_INVALID_VALUE;
   if (!current_context()) return CUDA_ERROR_INVALID_CONTEXT;
-  memory_info(current_device(), *free_bytes, *total_bytes);
+  std::size_t available = 0, total = 0;
+  memory_info(current_device(), available, total);
+  if (free_bytes) *free_bytes = available;
+  if (total_bytes) *total_bytes = total;
   return CUDA_SUCCESS;
 }
 

@@ -113,6 +113,11 @@ bool is_unmapped(CUdeviceptr address, std::size_t bytes) noexcept {
   return entry == mappings.end() || entry->first - address >= bytes;
 }
 
+// A part of reserved addresses with nothing in it: to unmap it once more is no error.
+bool is_unused(CUdeviceptr address, std::size_t bytes) noexcept {
+  return bytes != 0 && is_reserved(address, bytes) && is_unmapped(address, bytes);
+}
+
 // Whether the range holds whole mappings, side by side, and nothing else. Source: CUDA driver API, cuMemUnmap and
 // cuMemSetAccess.
 bool is_whole_mappings(CUdeviceptr address, std::size_t bytes) noexcept {
@@ -278,6 +283,7 @@ PH_EXPORT CUresult cuMemUnmap(CUdeviceptr address, size_t bytes) noexcept {
   PH_CALL(cuMemUnmap, HostCost::Alloc);
   {
     const std::lock_guard lock(mutex);
+    if (is_unused(address, bytes)) return CUDA_SUCCESS;
     if (!is_whole_mappings(address, bytes)) return CUDA_ERROR_INVALID_VALUE;
   }
   release_values(to_pointer(address), bytes);  // may wait for other ranks

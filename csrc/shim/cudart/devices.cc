@@ -179,7 +179,8 @@ PH_EXPORT cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) no
 PH_EXPORT cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) noexcept {
   PH_CALL(cudaDeviceEnablePeerAccess);
   if (flags != 0) return returned(cudaErrorInvalidValue);
-  if (!is_device(peer) || peer == current_device()) return returned(cudaErrorInvalidDevice);
+  if (!is_device(peer)) return returned(cudaErrorInvalidDevice);
+  if (peer == current_device()) return returned(cudaErrorPeerAccessUnsupported);
   const std::uint64_t bit = std::uint64_t{1} << peer;
   const bool was_enabled = (enabled_peers[current_device()].fetch_or(bit) & bit) != 0;
   return was_enabled ? returned(cudaErrorPeerAccessAlreadyEnabled) : cudaSuccess;

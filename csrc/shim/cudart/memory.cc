@@ -146,8 +146,10 @@ PH_EXPORT cudaError_t cudaHostGetDevicePointer(void** address, void* pointer, un
 
 PH_EXPORT cudaError_t cudaMemGetInfo(std::size_t* free_bytes, std::size_t* total_bytes) noexcept {
   PH_CALL(cudaMemGetInfo);
-  if (free_bytes == nullptr || total_bytes == nullptr) return returned(cudaErrorInvalidValue);
-  memory_info(current_device(), *free_bytes, *total_bytes);
+  std::size_t available = 0, total = 0;
+  memory_info(current_device(), available, total);
+  if (free_bytes != nullptr) *free_bytes = available;
+  if (total_bytes != nullptr) *total_bytes = total;
   return cudaSuccess;
 }
 

@@ -1,6 +1,7 @@
 // Connectionist temporal classification: the loss of sequences of labels whose alignment is not given, and its
 // gradient in the same call.
 #include <algorithm>
+#include <limits>
 
 #include "shim/calls/library.h"
 #include "shim/cudnn/context.h"
@@ -52,14 +53,15 @@ cudnnStatus_t check(const LossCall& call, bool wants_gradients) noexcept {
   return known && probabilities->data_type == CUDNN_DATA_FLOAT ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_NOT_SUPPORTED;
 }
 
-// The labels of the longest sequence, from lengths in host memory; -1: some are not possible.
-std::int64_t longest(const Tensor& probabilities, const int* labels, const int* label_lengths,
-                     const int* input_lengths) noexcept {
+// The labels of the longest sequence, from lengths in host memory; -1: some are not possible. An input longer than there
+// are steps is found when the loss is computed. Source: cuDNN 9.19 takes it when it is asked for the workspace.
+std::int64_t longest(const Tensor& probabilities, const int* labels, const int* label_lengths, const int* input_lengths,
+                     std::int64_t steps) noexcept {
   if (!labels || !label_lengths || !input_lengths) return -1;
   std::int64_t most = 0;
   for (std::int64_t i = 0; i < probabilities.sizes[1]; ++i) {
     if (label_lengths[i] < 0 || label_lengths[i] > kMostLabels) return -1;
-    if (input_lengths[i] < 0 || input_lengths[i] > probabilities.sizes[0]) return -1;
+    if (input_lengths[i] < 0 || input_lengths[i] > steps) return -1;
     most = std::max<std::int64_t>(most, label_lengths[i]);
   }
   return most;
@@ -130,7 +132,8 @@ PH_EXPORT cudnnStatus_t cudnnGetCTCLossWorkspaceSize(cudnnHandle_t context, cons
   const cudnnStatus_t status = check(call, gradients != nullptr);
   if (status != CUDNN_STATUS_SUCCESS) return status;
   const Tensor& tensor = *tensors.get(probabilities);
-  const std::int64_t most = longest(tensor, labels, label_lengths, input_lengths);
+  const std::int64_t most =
+      longest(tensor, labels, label_lengths, input_lengths, std::numeric_limits<std::int64_t>::max());
   if (most < 0 || !bytes) return CUDNN_STATUS_BAD_PARAM;
   *bytes = workspace_bytes(tensor, most);
   return CUDNN_STATUS_SUCCESS;
@@ -159,7 +162,8 @@ PH_EXPORT cudnnStatus_t cudnnCTCLoss(cudnnHandle_t context, const cudnnTensorDes
   const LossCall call = {context, loss, probabilities, gradients, algorithm};
   const cudnnStatus_t status = check(call, gradient_data != nullptr);
   if (status != CUDNN_STATUS_SUCCESS) return status;
-  const std::int64_t most = longest(*tensors.get(probabilities), labels, label_lengths, input_lengths);
+  const Tensor& tensor = *tensors.get(probabilities);
+  const std::int64_t most = longest(tensor, labels, label_lengths, input_lengths, tensor.sizes[0]);
   if (most < 0 || !data) return CUDNN_STATUS_BAD_PARAM;
   return record(call, costs, gradient_data, most, workspace, bytes);
 }

@@ -65,8 +65,8 @@ PH_EXPORT CUptiResult cuptiSubscribe(CUpti_SubscriberHandle* subscriber, CUpti_C
 
 PH_EXPORT CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle subscriber) noexcept {
   PH_CALL(cuptiUnsubscribe, HostCost::None);
-  if (!is_subscribed || subscriber != kSubscriber) return CUPTI_ERROR_INVALID_PARAMETER;
-  is_subscribed = false;
+  if (subscriber != kSubscriber) return CUPTI_ERROR_INVALID_PARAMETER;
+  is_subscribed = false;  // once more is no error
   return CUPTI_SUCCESS;
 }
 

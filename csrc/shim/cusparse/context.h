@@ -45,6 +45,9 @@ inline cusparseStatus_t is_there(const void* descriptor) noexcept {
 }
 
 bool is_handle(cusparseHandle_t handle) noexcept;
+// What the generic interface (cusparseSpMM, ...) answers where none is; the older one says CUSPARSE_STATUS_NOT_INITIALIZED.
+// Source: cuSPARSE of CUDA 13.0.
+inline constexpr cusparseStatus_t kNoHandle = CUSPARSE_STATUS_INVALID_VALUE;
 // Whether numbers that a call takes or gives lie on the device.
 bool numbers_on_device(cusparseHandle_t handle) noexcept;
 

@@ -11,7 +11,7 @@ bool is_plain(cusparseOperation_t operation) noexcept { return operation == CUSP
 
 cusparseStatus_t describe(cusparseHandle_t handle, cusparseOperation_t operation, const Dense* a, const Sparse* c,
                           Operation& of) noexcept {
-  if (!is_handle(handle)) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  if (!is_handle(handle)) return kNoHandle;
   if (!a || !c) return CUSPARSE_STATUS_INVALID_VALUE;
   const std::int64_t k = is_plain(operation) ? a->columns : a->rows;
   of = {"sddmm", c->type, c->rows, c->columns, k, c->nonzeros, c->index_bytes, c->batch};
@@ -36,7 +36,7 @@ namespace ph::cusparse {
 
 cusparseStatus_t describe(cusparseHandle_t handle, const char* name, cusparseOperation_t operation, const Sparse* a,
                           const Dense* b, const Dense* c, Operation& of) noexcept {
-  if (!is_handle(handle)) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  if (!is_handle(handle)) return kNoHandle;
   if (!a || !b || !c) return CUSPARSE_STATUS_INVALID_VALUE;
   const std::int64_t m = is_plain(operation) ? a->rows : a->columns;
   const std::int64_t k = is_plain(operation) ? a->columns : a->rows;

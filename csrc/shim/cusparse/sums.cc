@@ -23,7 +23,7 @@ std::int64_t occupied(double things, double places) noexcept {
 // Its elements are the products of single elements: each of `a` meets a row of `b`.
 cusparseStatus_t describe_product(cusparseHandle_t handle, const Sparse* a, const Sparse* b, const Sparse* c,
                                   Operation& of) noexcept {
-  if (!is_handle(handle)) return CUSPARSE_STATUS_NOT_INITIALIZED;
+  if (!is_handle(handle)) return kNoHandle;
   if (!a || !b || !c || a->columns != b->rows || c->rows != a->rows || c->columns != b->columns) {
     return CUSPARSE_STATUS_INVALID_VALUE;
   }

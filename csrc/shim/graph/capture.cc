@@ -217,7 +217,8 @@ CaptureError check_stream_wait(StreamRef stream) noexcept {
   {
     const std::lock_guard lock(mutex);
     if (Capture* capture = find(stream); capture != nullptr) {
-      return std::exchange(capture->is_valid, false) ? CaptureError::Unsupported : CaptureError::Invalidated;
+      capture->is_valid = false;
+      return CaptureError::Unsupported;  // of a capture that was invalid before, too
     }
   }
   const CaptureError error = check_work(stream);

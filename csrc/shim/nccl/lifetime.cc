@@ -1,6 +1,9 @@
 // NCCL's communicators: how they come and go, and what they tell about themselves.
+#include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include <unistd.h>
@@ -29,10 +32,41 @@ struct UniqueId {
 static_assert(sizeof(UniqueId) <= NCCL_UNIQUE_ID_BYTES);
 constexpr std::uint64_t kUniqueIdMagic = 0x4449'4c43'434e'4850;  // "PHNCCLID"
 
+constexpr unsigned kFirstWithBlocks = 21700;
+
+// What a configuration says. Older ones are shorter; before NCCL 2.17 they ended with `blocking`, and padding.
+ncclConfig_t settings_of(const ncclConfig_t& config) noexcept {
+  ncclConfig_t settings{};
+  settings.blocking = settings.cgaClusterSize = settings.minCTAs = settings.maxCTAs = settings.splitShare =
+      NCCL_CONFIG_UNDEF_INT;
+  const bool is_short = config.version < kFirstWithBlocks;
+  const std::size_t known = is_short ? offsetof(ncclConfig_t, cgaClusterSize) : sizeof settings;
+  std::memcpy(&settings, &config, std::min(config.size, known));
+  return settings;
+}
+
+bool is_flag(int value) noexcept { return value == NCCL_CONFIG_UNDEF_INT || value == 0 || value == 1; }
+
+// A name and a value that it cannot have; empty: there is none. Source: NCCL, src/init.cc, parseCommConfig.
+std::string wrong_setting(const ncclConfig_t& of) noexcept {
+  const auto is_below = [](int value, int least) { return value != NCCL_CONFIG_UNDEF_INT && value < least; };
+  if (!is_flag(of.blocking)) return "blocking " + std::to_string(of.blocking);
+  if (is_below(of.cgaClusterSize, 0)) return "cgaClusterSize " + std::to_string(of.cgaClusterSize);
+  if (is_below(of.minCTAs, 1) || is_below(of.maxCTAs, 1) || of.minCTAs > of.maxCTAs) {
+    return "minCTAs/maxCTAs " + std::to_string(of.minCTAs) + "/" + std::to_string(of.maxCTAs);
+  }
+  return is_flag(of.splitShare) ? "" : "splitShare " + std::to_string(of.splitShare);
+}
+
 ncclResult_t check_config(const char* function, const ncclConfig_t* config) noexcept {
-  if (!config || config->magic == NCCL_API_MAGIC) return ncclSuccess;
-  return failed(ncclInvalidArgument,
-                std::string(function) + " : ncclConfig_t argument not initialized via NCCL_CONFIG_INITIALIZER");
+  if (!config) return ncclSuccess;
+  if (config->magic != NCCL_API_MAGIC) {
+    return failed(ncclInvalidArgument,
+                  std::string(function) + " : ncclConfig_t argument not initialized via NCCL_CONFIG_INITIALIZER");
+  }
+  const std::string wrong = wrong_setting(settings_of(*config));
+  return wrong.empty() ? ncclSuccess
+                       : failed(ncclInvalidArgument, std::string(function) + " : invalid configuration: " + wrong);
 }
 
 ncclResult_t init(const char* function, ncclComm_t* comm, int nranks, const ncclUniqueId* ids, int id_count, int rank,

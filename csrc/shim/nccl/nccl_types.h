@@ -3,6 +3,7 @@
 // Values and layouts as in NCCL 2.30; tests compare them with the real header where it is installed.
 #pragma once
 
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,6 +13,7 @@
 #define NCCL_UNIQUE_ID_BYTES 128
 #define NCCL_API_MAGIC 0xcafebeef
 #define NCCL_SPLIT_NOCOLOR -1
+#define NCCL_CONFIG_UNDEF_INT INT_MIN
 
 #ifdef __cplusplus
 extern "C" {

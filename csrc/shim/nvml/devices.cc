@@ -1,5 +1,6 @@
 // Devices: handles, identity, modes and memory.
 #include <array>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -158,9 +159,13 @@ PH_EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t handle, char* uuid, unsign
   return write_text(uuid, length, device_uuid_text(device));
 }
 
+// The structure of its time ended before `pciSubSystemId`, and had the short bus id alone.
 PH_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo(nvmlDevice_t handle, nvmlPciInfo_t* pci) noexcept {
   PH_CALL(nvmlDeviceGetPciInfo);
-  return write_pci(handle, pci);
+  nvmlPciInfo_t whole{};
+  const nvmlReturn_t result = write_pci(handle, pci ? &whole : nullptr);
+  if (result == NVML_SUCCESS) std::memcpy(pci, &whole, offsetof(nvmlPciInfo_t, pciSubSystemId));
+  return result;
 }
 
 PH_EXPORT nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t handle, nvmlPciInfo_t* pci) noexcept {
