@@ -72,8 +72,8 @@ class LookupTimer:
             total_ns /= len(works)
         if "EmbeddingBag_updateOutputKernel" in launch.name.family:
             memory_bytes = sum(one.memory_bytes for one in times) / len(times)
-            elements = works[0].lookups * works[0].dim
-            total_ns = max(total_ns, adding_up_ns(elements, memory_bytes, self._gpu))
+            elements, results = (n * works[0].dim for n in (works[0].lookups, works[0].samples))
+            total_ns = max(total_ns, adding_up_ns(elements, results, memory_bytes, self._gpu))
         known = self._model.timing(times, timing.name)
         tier = Tier.MODELLED if sound.certain and known.tier is Tier.MODELLED else Tier.ASSUMED
         return dataclasses.replace(

@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 
 from sim_server.gpu import GpuProfile
+from sim_server.kernels.dispatch import dispatch_cycles
 from sim_server.kernels.names import number_types, split_list, type_bytes
 from sim_server.kernels.work import Launch, Work, guessed
 
@@ -26,6 +27,19 @@ _DEFAULT_BYTES = 4
 # Assumed: instructions of such a function in single precision.
 _TRANSCENDENTAL_FLOPS = 25
 _RANDOM_FLOPS = 40
+# Cycles of a multiprocessor for a number that is drawn, and what a thread takes before; share of a
+# streaming kernel's rate of dropout; cycles for an element of a triangle, whose row is found by
+# divisions, and what a thread's take: fitted to the launches measured on an H100
+# (docs/accuracy-operators.md).
+_UNIFORM_CYCLES = 0.43
+_NORMAL_CYCLES = 0.6
+_INTEGER_CYCLES = 1.97
+_STATE_NS = 1100
+_DROPPED = 0.85
+_TRIANGLE_CYCLES = 0.61
+_TRIANGLE_NS = 1100
+# The type that a generator's numbers are stored in.
+_STORED = re.compile(r"distribution_nullary_kernel<([\w:]+), ")
 # Such accesses reach this share of a streaming kernel's rate: fitted to broadcast and cut operands on
 # H100 (docs/accuracy-operators.md). Transposed ones: to copies between orders of dimensions.
 _STRIDED = 0.79
@@ -111,15 +125,16 @@ def _function_bytes(function: str) -> list[int]:
     return [size, size, size]
 
 
-def indexed_fill(launch: Launch, _gpu: GpuProfile) -> Work:
+def indexed_fill(launch: Launch, gpu: GpuProfile) -> Work:
     """elementwise_kernel_with_index(elements, function, out): arange, linspace and the like write
-    each element once. Its type is not in the name: arange is taken to be of 64-bit integers.
+    each element once, by a thread of its own. Its type is not in the name: arange is taken to be of
+    64-bit integers.
     """
     elements = launch.integer(0)
     if elements is None:
         return guessed(launch)
     size = 8 if "arange" in launch.name.text else _DEFAULT_BYTES
-    return Work(bytes=elements * size)
+    return Work(bytes=elements * size, cycles=dispatch_cycles(launch, gpu))
 
 
 def crossed(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -146,14 +161,27 @@ def drawn(launch: Launch, _gpu: GpuProfile) -> Work:
 
 
 def random_fill(launch: Launch, _gpu: GpuProfile) -> Work:
-    """distribution_elementwise_grid_stride_kernel and other generators: one write per element."""
-    size = (
-        (number_types(launch.name.template[0]) or [_DEFAULT_BYTES])[0]
-        if launch.name.template
-        else 4
-    )
+    """distribution_elementwise_grid_stride_kernel and other generators: one write per element. The
+    template begins with the type that is drawn in.
+    """
+    template = launch.name.template
+    size = (number_types(template[0]) or [_DEFAULT_BYTES])[0] if template else 4
+    stored = _STORED.search(launch.name.text)
+    if stored:
+        size = type_bytes(stored[1]) or size
     elements = launch.integer(0) or launch.blocks * launch.threads * 4
-    return Work(bytes=elements * size, flops=elements * _RANDOM_FLOPS, sound=bool(launch.scalars))
+    return Work(
+        bytes=elements * size,
+        cycles=elements * _draw_cycles(launch.name.text),
+        serial_ns=_STATE_NS,
+        sound=bool(launch.scalars),
+    )
+
+
+def _draw_cycles(text: str) -> float:
+    if "random_from_to" in text or "random_full_64" in text:
+        return _INTEGER_CYCLES
+    return _UNIFORM_CYCLES if "uniform" in text else _NORMAL_CYCLES
 
 
 def dropout(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -161,7 +189,11 @@ def dropout(launch: Launch, _gpu: GpuProfile) -> Work:
     size = type_bytes(launch.name.template[0]) or _DEFAULT_BYTES
     elements = launch.integer(0) or launch.blocks * launch.threads * 4
     return Work(
-        bytes=elements * (2 * size + 1), flops=elements * _RANDOM_FLOPS, sound=bool(launch.scalars)
+        bytes=elements * (2 * size + 1),
+        efficiency=_DROPPED,
+        cycles=elements * _UNIFORM_CYCLES,
+        serial_ns=_STATE_NS,
+        sound=bool(launch.scalars),
     )
 
 
@@ -169,6 +201,10 @@ def triangle(launch: Launch, _gpu: GpuProfile) -> Work:
     """triu_tril_kernel: diagonal, elements with padding, ..."""
     size = type_bytes(launch.name.template[0]) or _DEFAULT_BYTES
     elements = launch.integer(1)
+    count = elements or launch.blocks * launch.threads
     return Work(
-        bytes=2 * size * (elements or launch.blocks * launch.threads), sound=elements is not None
+        bytes=2 * size * count,
+        cycles=count * _TRIANGLE_CYCLES,
+        serial_ns=_TRIANGLE_NS,
+        sound=elements is not None,
     )

@@ -31,7 +31,7 @@ _ROWS = 0.93
 _NARROW = ((64, 1.0), (32, 1.1), (0, 1.55))
 # Of a multiprocessor's 64 warps, those that registers leave. Source: as above.
 _WARPS = 45
-# Assumed: the rate of CUB's sort, as of others (`sim_server.kernels.indexing`), and the bits that a
+# Assumed: the rate of CUB's sort, as of others (`sim_server.kernels.sorting`), and the bits that a
 # pass sorts.
 _SORT = 0.6
 _PASS_BITS = 8

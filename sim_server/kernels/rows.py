@@ -31,11 +31,14 @@ _REDUCTION_START_NS = 1000
 _SHARED_NS = 3000
 _COUNTED_NS = 14
 _LEFT_NS = 300
-# A lane's label, and then the element that it names. Forward: fitted, with the softmax before it,
-# to linkedin/Liger-Kernel@ead96b61. Backward nothing waits for what is read: assumed.
+# A thread's label, and then the element that it names: steps, fitted, with the softmax before them,
+# to linkedin/Liger-Kernel@ead96b61 on A100 (32 threads; backward, where nothing waits for what is
+# read, assumed), and what is beside, to 16 steps of 128 to 512 threads on H100
+# (docs/accuracy-operators.md).
+_FORWARD_NS = 3000
 _FORWARD_STEP_NS = 848
+_BACKWARD_NS = 5600
 _BACKWARD_STEP_NS = 150
-_LANES = 32
 # Elements that a thread loads at a time where its neighbours have other outputs.
 _ACROSS = 4
 _LAST_NUMBER = re.compile(r", (\d+)>")
@@ -288,11 +291,13 @@ def norm_parameters(launch: Launch, _gpu: GpuProfile) -> Work:
 
 
 def cross_entropy(launch: Launch, _gpu: GpuProfile) -> Work:
-    """nll_loss_*_2d: one block walks the rows and touches one element of each; latency, not
-    bandwidth, bounds it.
+    """nll_loss_*_2d: the threads of one block walk the rows and touch one element of each; latency,
+    not bandwidth, bounds it.
     """
     rows = launch.parameter(6)
-    step_ns = _BACKWARD_STEP_NS if "backward" in launch.name.family else _FORWARD_STEP_NS
     if rows is None or "2d" not in launch.name.family:
         return guessed(launch)
-    return Work(bytes=rows * 40, serial_ns=rows / _LANES * step_ns)
+    steps = ceil(rows / launch.threads)
+    if "backward" in launch.name.family:
+        return Work(bytes=rows * 40, serial_ns=_BACKWARD_NS + steps * _BACKWARD_STEP_NS)
+    return Work(bytes=rows * 40, serial_ns=_FORWARD_NS + steps * _FORWARD_STEP_NS)

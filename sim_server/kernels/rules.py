@@ -16,6 +16,7 @@ from sim_server.kernels import (
     optimizer,
     pairs,
     rows,
+    sorting,
     windows,
 )
 from sim_server.kernels.work import Launch, Work, guessed
@@ -68,6 +69,15 @@ def spin(launch: Launch, gpu: GpuProfile) -> Work:
     cycles = launch.integer(0)
     serial_ns = (cycles or 0) * 1e6 / gpu.clocks["sm_khz"]
     return Work(bytes=0, serial_ns=serial_ns, sound=cycles is not None)
+
+
+# Fitted to `_assert_async` on H100 (docs/accuracy-operators.md): one thread reads what it checks.
+_ASSERTION_NS = 1350
+
+
+def asserted(_launch: Launch, _gpu: GpuProfile) -> Work:
+    """_assert_async_cuda_kernel(flag, message): one thread."""
+    return Work(bytes=1, serial_ns=_ASSERTION_NS)
 
 
 def triton(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -128,7 +138,9 @@ RULES = (
     _rule(r"(vectorized|tma)_scatter_kernel$", "index", indexing.scatter_rows),
     _rule(r"embedding_backward_feature_kernel$", "embedding", indexing.embedding_backward),
     _rule(
-        r"compute_grad_weight(_atomic_accumulate)?$", "embedding", indexing.embedding_partial_sums
+        r"compute_grad_weight(_atomic_accumulate|_bags)?$",
+        "embedding",
+        indexing.embedding_partial_sums,
     ),
     _rule(r"sum_and_scatter$", "embedding", indexing.embedding_scatter_sums),
     _rule(r"EmbeddingBag_updateOutputKernel", "embedding", indexing.embedding_bag),
@@ -136,10 +148,11 @@ RULES = (
     _rule(r"embedding_(nobag_)?backward_codegen_\w*_warp_per_row", "embedding", fbgemm.backward),
     # Rows that many lookups share have blocks of their own: mostly there are none.
     _rule(r"embedding_(nobag_)?backward_codegen_\w*_cta_per_row", "embedding", unknown),
-    _rule(
-        r"index_elementwise_kernel$|scatter_gather_elementwise_kernel$", "index", indexing.indexed
-    ),
-    _rule(r"indexSelect|indexFunc|indexing_backward", "index", indexing.index_select),
+    _rule(r"index_elementwise_kernel$", "index", indexing.indexed),
+    _rule(r"scatter_gather_elementwise_kernel$", "index", indexing.scattered),
+    _rule(r"indexSelect|indexFunc", "index", indexing.index_select),
+    _rule(r"indexing_backward_kernel", "index", indexing.added_rows),
+    _rule(r"fill_reverse_indices_kernel$", "index", indexing.counted),
     _rule(r"CatArrayBatchedCopy", "concatenate", indexing.concatenate),
     _rule(r"chunk_cat_cuda_kernel$", "concatenate", indexing.chunk_cat),
     _rule(r"split_with_sizes_copy_out", "concatenate", indexing.split_copy),
@@ -165,20 +178,23 @@ RULES = (
     _rule(r"max_pool_(forward_nhwc|backward_nchw|backward_nhwc)$", "other", windows.max_pool),
     _rule(r"[cp]dist_kernel_cuda_impl$", "other", pairs.distances),
     _rule(r"(MultiMarginLoss|multilabel_margin_loss)_\w+_kernel$", "loss", pairs.margin_loss),
-    _rule(r"SortKVInPlace$", "sort", indexing.sort_rows),
-    _rule(r"topk::(gatherTopK|computeBlockDigitCounts)$", "sort", indexing.top_k),
-    _rule(r"topk::fill$", "fill", indexing.top_k_fill),
-    _rule(r"tensor_kernel_scan_(innermost|outer)_dim", "sort", indexing.scan_rows),
-    _rule(r"gather(Median|KthValue)$", "sort", indexing.selected_rows),
-    _rule(r"compute_mode$", "sort", indexing.modes),
-    _rule(r"kernelHistogram1D$", "sort", indexing.histogram),
-    _rule(r"DeviceRadixSortHistogramKernel$", "sort", indexing.radix_histogram),
-    _rule(r"DeviceSegmentedRadixSortKernel$", "sort", indexing.segmented_sort),
+    _rule(r"SortKVInPlace$", "sort", sorting.sort_rows),
+    _rule(r"topk::gatherTopK$", "sort", sorting.top_k),
+    _rule(r"topk::computeBlockDigitCounts$", "sort", sorting.top_k_counts),
+    _rule(r"topk::computeDigitCumSum$", "sort", sorting.top_k_digit_sums),
+    _rule(r"topk::fill$", "fill", sorting.top_k_fill),
+    _rule(r"tensor_kernel_scan_(innermost|outer)_dim", "sort", sorting.scan_rows),
+    _rule(r"gather(Median|KthValue)$", "sort", sorting.selected_rows),
+    _rule(r"compute_mode$", "sort", sorting.modes),
+    _rule(r"kernelHistogram1D$", "sort", sorting.histogram),
+    _rule(r"DeviceRadixSortHistogramKernel$", "sort", sorting.radix_histogram),
+    _rule(r"DeviceRadixSortOnesweepKernel$", "sort", sorting.radix_pass),
+    _rule(r"DeviceSegmentedRadixSortKernel$", "sort", sorting.segmented_sort),
     _rule(r"roll_cuda_kernel$", "copy", indexing.roll),
     _rule(
-        r"cub::|thrust::|Sort|sort|topk::|krn_|unique",
+        r"cub::|thrust::|Sort|sort|topk::|krn_|compute_num_of_partial_segments$|unique",
         "sort",
-        indexing.device_wide,
+        sorting.device_wide,
     ),
     _rule(r"fused_dropout_kernel", "random", elementwise.dropout),
     _rule(r"distribution_\w+_kernel$|philox", "random", elementwise.random_fill),
@@ -196,6 +212,7 @@ RULES = (
     _rule(r"^triton_(tem_|mm|bmm|grouped_mm|convolution|flex_)", "triton", template),
     _rule(r"^triton_", "triton", triton),
     _rule(r"spin_kernel$", "other", spin),
+    _rule(r"_assert_async_cuda_kernel$", "other", asserted),
     _rule(r"", "other", unknown),
 )
 

@@ -183,8 +183,8 @@ def test_top_k_reads_its_slices(timers: dict[str, KernelTimer], launch: MakeLaun
     )
     timer = timers["h100"]
     least_ns = slices * length * 4 / load_gpu("h100").bandwidth_bytes_per_ns
-    assert timer.time(counts).duration_ns == timer.time(gather).duration_ns
     assert least_ns < timer.time(counts).duration_ns < 10 * least_ns
+    assert least_ns < timer.time(gather).duration_ns < 20 * least_ns
     assert timer.time(fill).duration_ns < 3_000
 
 
