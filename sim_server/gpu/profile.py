@@ -85,6 +85,30 @@ class AttentionRates:
 
 
 @dataclass(frozen=True)
+class KernelCosts:
+    """What PyTorch's own kernels take of a GPU. Unless a profile says otherwise, what was fitted to
+    A100; 0: not measured there. docs/accuracy-operators.md has H100's.
+
+    Units: cycles of one multiprocessor; nanoseconds beside `kernel_floor_ns`.
+    """
+
+    l2_bytes_per_clock: float = 17.7
+    """What a multiprocessor gets from the L2 cache: residual additions, microsoft/vidur@7d47513."""
+    place_cycles: float = 0.0
+    """For an element whose place in memory is worked out from strides, and for each of its
+    operands: RMS norms and rotations of Hugging Face, linkedin/Liger-Kernel@ead96b61.
+    """
+    operand_cycles: float = 0.377
+    cast_operand_cycles: float = 0.0
+    """For each operand of an element that is cast."""
+    moved_cycles: float = 0.0
+    """For an element that a concatenation moves without vectors."""
+    start_ns: float = 0.0
+    """Until what is read is there, of vectors, and of elements that are cast or placed."""
+    element_start_ns: float = 0.0
+
+
+@dataclass(frozen=True)
 class GpuProfile:
     """A GPU model, its host's costs, and what its software takes of its memory.
 
@@ -103,8 +127,6 @@ class GpuProfile:
     execution: Mapping[str, int]
     peak_per_s: Mapping[str, float]
     """Dense peak rate by type of the operands, with tensor cores where they take the type."""
-    pointwise: Mapping[str, float]
-    """What a kernel takes for an element: `sim_server.kernels.elementwise`."""
     copies: Mapping[str, int]
     host: Mapping[str, float]
     gemm: GemmRates
@@ -116,6 +138,7 @@ class GpuProfile:
     """By kind of prediction: of what multiples of it 90 % are, and where that is from."""
     gemm_f32: GemmRates | None = None
     """Of f32 outside the tensor cores; None: `gemm`, by the ratio of peaks."""
+    kernels: KernelCosts = KernelCosts()
     power: Mapping[str, int] = default_field(default_factory=dict)
     """`limit_w`: what the board may draw. Files of earlier versions have none."""
 
@@ -234,6 +257,7 @@ class GpuProfile:
             "attention": asdict(self.attention),
             "fused_attention": asdict(self.fused_attention),
             "intervals": {kind: list(values) for kind, values in self.intervals.items()},
+            "kernels": vars(self.kernels).copy(),
             "power": dict(self.power),
         }
 
@@ -254,6 +278,7 @@ class GpuProfile:
             attention=AttentionRates.from_dict(fields.pop("attention")),
             fused_attention=AttentionRates.from_dict(fields.pop("fused_attention")),
             intervals={kind: _interval(*values) for kind, values in intervals.items()},
+            kernels=KernelCosts(**fields.pop("kernels", {})),
             **tables,
             **fields,
         )

@@ -57,20 +57,20 @@ def pointwise(launch: Launch, gpu: GpuProfile) -> Work:
     if elements is None:
         elements = launch.blocks * launch.threads * 4
     flops = _TRANSCENDENTAL_FLOPS * elements if _TRANSCENDENTAL.search(function) else 0
-    costs, operands = gpu.pointwise, len(_function_bytes(function))
+    costs, operands = gpu.kernels, len(_function_bytes(function))
     work = Work(bytes=elements * element_bytes, flops=flops, sound=sound)
     if launch.name.family.endswith("vectorized_elementwise_kernel"):
         reads = "FillFunctor" not in function
-        return replace(work, serial_ns=costs["start_ns"] if reads else 0)
-    work = replace(work, serial_ns=costs["element_start_ns"])
+        return replace(work, serial_ns=costs.start_ns if reads else 0)
+    work = replace(work, serial_ns=costs.element_start_ns)
     if not launch.name.family.endswith("::elementwise_kernel"):
-        return replace(work, cycles=elements * operands * costs["cast_operand_cycles"])
+        return replace(work, cycles=elements * operands * costs.cast_operand_cycles)
     return replace(
         work,
         # Two inputs are here because one of them is broadcast: caches are taken to hold it.
         bytes=work.bytes * (2 / 3 if operands == 3 else 1),
         efficiency=_TRANSPOSED if "copy" in text else _STRIDED,
-        cycles=elements * (costs["place_cycles"] + operands * costs["operand_cycles"]),
+        cycles=elements * (costs.place_cycles + operands * costs.operand_cycles),
     )
 
 

@@ -270,7 +270,7 @@ def concatenate(launch: Launch, gpu: GpuProfile) -> Work:
     size = type_bytes(launch.name.template[0]) or 4
     work = Work(bytes=elements * 2 * size, efficiency=_CONCATENATION, cold=True)
     if launch.name.family.endswith("CatArrayBatchedCopy"):
-        return replace(work, cycles=elements * gpu.pointwise["moved_cycles"])
+        return replace(work, cycles=elements * gpu.kernels.moved_cycles)
     blocks_ns = launch.blocks * _BLOCK_CYCLES / (gpu.sm_count * gpu.cycles_per_ns)
     return replace(work, efficiency=_VECTORS, serial_ns=blocks_ns)
 

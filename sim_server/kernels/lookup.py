@@ -179,7 +179,7 @@ class LookupModel:
     def _moving_ns(self, memory_bytes: float, cache_bytes: float) -> float:
         """The longer of the memory's and the L2 cache's time."""
         gpu = self._gpu
-        cached = gpu.sm_count * gpu.memory["l2_bytes_per_clock"] * gpu.cycles_per_ns
+        cached = gpu.sm_count * gpu.kernels.l2_bytes_per_clock * gpu.cycles_per_ns
         return max(memory_bytes / (gpu.bandwidth_bytes_per_ns * _ROWS), cache_bytes / cached)
 
     def timing(self, times: Sequence[LookupTime], name: str) -> Timing:

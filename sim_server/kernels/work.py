@@ -137,7 +137,7 @@ class Work:
         """Time of the bytes over `used` multiprocessors, from memory and from the L2 cache."""
         most = used * gpu.sm_bandwidth_bytes_per_ns
         rate = min(gpu.bandwidth_bytes_per_ns * self.efficiency, most)
-        per_clock = gpu.memory["l2_bytes_per_clock"]
+        per_clock = gpu.kernels.l2_bytes_per_clock
         cached = gpu.sm_count * per_clock * gpu.cycles_per_ns * self.efficiency
         return self.bytes * ((1 - held) / rate + held / max(rate, min(cached, most)))
 
