@@ -30,7 +30,7 @@ _REDUCTION_START_NS = 1000
 # left in memory, its threads side by side. Fitted as above.
 _SHARED_NS = 3000
 _COUNTED_NS = 14
-_LEFT_NS = 300
+_LEFT_NS = 240
 # A thread's label, and then the element that it names: steps, fitted, with the softmax before them,
 # to linkedin/Liger-Kernel@ead96b61 on A100 (32 threads; backward, where nothing waits for what is
 # read, assumed), and what is beside, to 16 steps of 128 to 512 threads on H100

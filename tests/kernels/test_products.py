@@ -77,6 +77,54 @@ def test_tf32_only_where_asked(timers: dict[str, KernelTimer]) -> None:
     assert plain > 5 * fast
 
 
+# Of output layers whose columns do not begin where vectors do; and of TF32 across k. Milliseconds.
+# Source: NVIDIA H100 80GB HBM3, driver 580.159.04, CUDA 13.0, PyTorch 2.11.0, by CUPTI.
+@pytest.mark.parametrize(
+    ("number", "layout", "shape", "measured_ms"),
+    [
+        ("bf16", "TN", (50257, 16384, 768), 13.36),
+        ("bf16", "NT", (768, 50257, 16384), 8.41),
+        ("bf16", "NN", (768, 16384, 50257), 9.02),
+        ("bf16", "TN", (30522, 16384, 768), 3.28),
+        ("bf16", "NN", (768, 4096, 30522), 0.80),
+        ("tf32", "TN", (4096, 4096, 4096), 0.334),
+        ("tf32", "NT", (4096, 4096, 4096), 0.521),
+        ("tf32", "NT", (768, 50304, 8192), 2.39),
+    ],
+)
+def test_layouts_that_tensor_cores_cannot_read(
+    timers: dict[str, KernelTimer],
+    number: str,
+    layout: str,
+    shape: tuple[int, int, int],
+    measured_ms: float,
+) -> None:
+    """Products take up to seven times as long."""
+    m, n, k = shape
+    dimensions = {"lda": k if layout[0] == "T" else m, "ldb": n if layout[1] == "T" else k}
+    kind = {"compute": "tf32"} if number == "tf32" else {}
+    product = _product(m, n, k, "f32" if number == "tf32" else number, **kind)
+    product |= {**dimensions, "ldc": m, "transa": layout[0], "transb": layout[1]}
+    timing = timers["h100"].time(product)
+    assert timing.duration_ns / 1e6 == pytest.approx(measured_ms, rel=0.12)
+    assert timing.interval is not None
+    assert timing.interval.low <= 1e6 * measured_ms / timing.duration_ns <= timing.interval.high
+
+
+def test_alignment_matters_less_where_tensor_cores_are_slower(
+    timers: dict[str, KernelTimer],
+) -> None:
+    """On A100 they are half as fast, and pairs of numbers are read nearly as fast as vectors."""
+    ratios = {}
+    for gpu in ("a100", "h100"):
+        even, aligned = (
+            timers[gpu].time(_product(m, 8192, 768) | {"ldc": m}).duration_ns
+            for m in (30522, 30528)
+        )
+        ratios[gpu] = even / aligned
+    assert 1 <= ratios["a100"] < 0.6 * ratios["h100"]
+
+
 def test_batched_f32_has_one_kernel_on_ampere(timers: dict[str, KernelTimer]) -> None:
     """Half of a tile of 128 x 128 is empty in products of 64 columns, which so take as long as
     those of 128; on Hopper there are smaller tiles.

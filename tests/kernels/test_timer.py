@@ -109,12 +109,12 @@ def test_streaming_kernels_run_at_memory_speed(
     moved_bytes: int,
 ) -> None:
     """Large memory-bound kernels reach between 60 and 95 % of the memory's rate, never more; norms,
-    whose threads wait for each other, may reach less.
+    whose threads wait for each other, and casts, whose instructions bound them, may reach less.
     """
     timing = timers[gpu].time(launch(**details))
     assert timing.tier is Tier.MODELLED
     share = moved_bytes / timing.duration_ns * 1e9 / load_gpu(gpu).memory["bandwidth_bytes_per_s"]
-    least = 0.45 if details["name"] == _LAYER_NORM else 0.6
+    least = 0.4 if details["name"] in {_LAYER_NORM, _CAST} else 0.6
     assert least < share < 0.95
 
 

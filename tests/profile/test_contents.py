@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -62,3 +63,22 @@ def test_others_find_zeros() -> None:
         missing_contents(launch(name), pointers(0, 0, 0), [])
     with pytest.raises(Refusal, match="is not told"):
         missing_contents(launch(BACKWARD, (3, 48), (4, 64)), pointers(64, 0, 64), [])
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "void at::native::reduce_kernel<128, 4, at::native::ReduceOp<float> >(float)",
+        "void cub::DeviceScanKernel<Policy, long*, cub::ScanTileState<long, true> >(long*)",
+        "void cub::DeviceRadixSortOnesweepKernel<Policy, long>(long*)",
+    ],
+)
+def test_blocks_that_count_themselves_are_not_launched_again(name: str) -> None:
+    """What the last launch has left there would be taken for their own progress."""
+    with pytest.raises(Refusal, match="cleared before each launch"):
+        missing_contents(replace(launch(name), grid=(2, 8, 1)), [], [])
+
+
+def test_blocks_with_results_of_their_own_count_nothing() -> None:
+    signature = launch("void at::native::reduce_kernel<512, 1, Sum>(float)")
+    assert missing_contents(replace(signature, grid=(8, 1, 1)), [], []) == []
