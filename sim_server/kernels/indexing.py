@@ -57,8 +57,9 @@ _BAG_ELEMENTS_PER_CYCLE = 1.754
 _BAG_MEMORY = 0.3
 # What an element of a bag's result takes beside, in additions: bags of 8 rows, H100.
 _BAG_BEGINS = 2.1
-# Share of a streaming kernel's rate at which `sort` writes the indices of its input: H100.
-_COUNTED = 0.74
+# Of a multiprocessor, for an index that `sort` writes for an element of its input: H100, and as
+# long with H200's memory.
+_COUNTED_CYCLES = 0.95
 _POINTER_TYPE = re.compile(r"TensorInfo<([\w:<> ]+?)(?: const)?, ")
 
 
@@ -257,7 +258,7 @@ def counted(launch: Launch, _gpu: GpuProfile) -> Work:
     elements = launch.integer(0)
     if elements is None:
         return guessed(launch)
-    return Work(bytes=elements * _INDEX_BYTES, efficiency=_COUNTED)
+    return Work(bytes=elements * _INDEX_BYTES, cycles=elements * _COUNTED_CYCLES)
 
 
 def concatenate(launch: Launch, gpu: GpuProfile) -> Work:
