@@ -30,8 +30,8 @@ _EFFICIENT = re.compile(
 )
 # Published A100 charts (Dao-AILab/flash-attention@0251105) show xformers' CUTLASS kernels, from
 # which PyTorch's come, at 0.43 to 0.58 of FlashAttention-2's rate. Single precision takes three
-# TF32 products for one: a sixth.
-_EFFICIENT_SLOWDOWN = {"f16": 2.1, "bf16": 2.1, "f32": 2.1 * 6}
+# TF32 products for one, a sixth, and was measured on an H200 at a fourth (docs/accuracy-operators.md).
+_EFFICIENT_SLOWDOWN = {"f16": 2.1, "bf16": 2.1, "f32": 2.1 * 4}
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def efficient_pass(launch: Launch, gpu: GpuProfile) -> Work:
         tile_columns=tile_rows if backward else tile_columns,
         head_dim=sizes.get("head_dim", 64),
         heads=launch.grid[1] * launch.grid[2],
-        causal=False,  # the kind of mask is an argument that the signature does not hold
+        causal=sizes.get("mask", 0) > 0,
     )
     rates = gpu.attention.backward if backward else gpu.attention.forward
     slow = _EFFICIENT_SLOWDOWN[number]

@@ -150,11 +150,10 @@ def _turns(launch: Launch, operation: str, inputs: int, outputs: int) -> tuple[f
     vector; both are the last arguments of ReduceOp.
     """
     vector = int(_LAST_NUMBER.findall(operation)[-1]) if _LAST_NUMBER.search(operation) else 4
-    results = int(launch.name.template[1]) if launch.name.template[1:2] != () else 1
     each = max(1.0, outputs / launch.grid[0])  # outputs of a block
-    together = max(1.0, min(launch.threads, launch.threads * results / each))
+    across = each >= launch.block[0]  # neighbours have different ones
+    together = max(1.0, launch.threads / (launch.block[0] if across else each))
     sharing = launch.grid[1] if len(launch.grid) > 1 else 1
-    across = results > 1
     turns = ceil(inputs / (together * sharing) / (_ACROSS if across else vector))
     serial_ns = _REDUCTION_START_NS + turns * vector * _of_operation(_COMBINING_NS, operation, 0)
     if sharing > 1:

@@ -27,7 +27,7 @@ def test_what_pytorch_compiles_at_run_time(run: Run) -> None:
     """The names of these kernels have no types."""
     shares = json.loads(run.output)["compiled"]
     assert min(shares.values()) > 0.95
-    assert max(shares.values()) < 1.5
+    assert max(shares.values()) < 1.7  # columns, whose blocks share their results
 
 
 def test_what_moves_elements(run: Run) -> None:

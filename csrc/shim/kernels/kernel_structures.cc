@@ -207,14 +207,16 @@ void read_flash(const void* params, std::int64_t* out) noexcept {
 }
 
 // Source: aten/src/ATen/native/transformers/cuda/mem_eff_attention/kernel_forward.h and kernel_backward.h: a run of
-// 32-bit fields head_dim, head_dim_value, num_queries, num_keys, then (backward only) num_heads, after a list of
-// pointers whose length changes between versions. The grid tells the run apart: forward launches one block per
-// `count` queries, backward has the heads in y.
+// 32-bit fields head_dim, head_dim_value, num_queries, num_keys, then num_keys_absolute or (backward) num_heads, and one
+// byte custom_mask_type (0: none, 1 and 2: causal from either end), after a list of pointers whose length changes
+// between versions. The grid tells the run apart: forward launches one block per `count` queries, backward has the
+// heads in y.
 void read_efficient(const SizeReader& reader, const LaunchShape& shape, const void* params,
                     std::int64_t* out) noexcept {
   constexpr std::size_t kFirst = 64;
   constexpr std::size_t kLast = 224;
-  for (int i = 0; i < 4; ++i) out[i] = kUnknownSize;
+  constexpr std::uint8_t kLastMask = 2;
+  for (int i = 0; i < 5; ++i) out[i] = kUnknownSize;
   for (std::size_t offset = kFirst; offset <= kLast; offset += 4) {
     std::int32_t field[5];
     std::memcpy(field, static_cast<const char*>(params) + offset, sizeof(field));
@@ -226,6 +228,8 @@ void read_efficient(const SizeReader& reader, const LaunchShape& shape, const vo
                             : field[4] == static_cast<std::int32_t>(shape.grid[1]);
     if (!agrees) continue;
     for (int i = 0; i < 4; ++i) out[i] = field[i];
+    const auto mask = at<std::uint8_t>(params, offset + sizeof(field));
+    if (mask <= kLastMask) out[4] = mask;
     return;
   }
 }
@@ -373,7 +377,7 @@ std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
   static constexpr std::string_view kBags[] = {"bags"};
   static constexpr std::string_view kResults[] = {"results"};
   static constexpr std::string_view kTensor[] = {"tensor_bytes"};
-  static constexpr std::string_view kEfficient[] = {"head_dim", "head_dim_value", "seqlen_q", "seqlen_k"};
+  static constexpr std::string_view kEfficient[] = {"head_dim", "head_dim_value", "seqlen_q", "seqlen_k", "mask"};
   switch (kind) {
     case Kind::Reduction: return kReduction;
     case Kind::CompiledReduction: return kCompiled;
