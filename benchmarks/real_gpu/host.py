@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+
 from phantora_py.calibrate.host_program import pieces
 
 ROUNDS = 80
@@ -54,7 +55,12 @@ def calls_ns() -> dict[str, float]:
     plain = torch.ones(1 << 20)
     where = {
         name: ctypes.c_void_p(one.data_ptr())
-        for name, one in {"device": device, "target": target, "pinned": pinned, "plain": plain}.items()
+        for name, one in {
+            "device": device,
+            "target": target,
+            "pinned": pinned,
+            "plain": plain,
+        }.items()
     }
     small = ctypes.c_size_t(64)
     count = ctypes.c_int()
@@ -139,7 +145,11 @@ def memory_bytes() -> dict[str, int]:
     _ = x @ x
     torch.cuda.synchronize()
     free, total = torch.cuda.mem_get_info()
-    return {"total": total, "context": context, "with cublas": total - free - torch.cuda.memory_reserved()}
+    return {
+        "total": total,
+        "context": context,
+        "with cublas": total - free - torch.cuda.memory_reserved(),
+    }
 
 
 def processor() -> str:

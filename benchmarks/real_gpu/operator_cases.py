@@ -63,8 +63,9 @@ def elementwise() -> Cases:
             yield f"where {at}", lambda x=x, y=y: torch.where(x > 0, x, y)
             yield f"masked_fill {at}", lambda x=x: x.masked_fill(x > 0, 0)
             yield f"addcmul {at}", lambda x=x, y=y: torch.addcmul(x, x, y)
-            yield f"to other type {at}", lambda x=x, n=number: x.to(
-                torch.bfloat16 if n == torch.float32 else torch.float32
+            yield (
+                f"to other type {at}",
+                lambda x=x, n=number: x.to(torch.bfloat16 if n == torch.float32 else torch.float32),
             )
             yield f"transposed copy {at}", lambda x=x: x.t().contiguous()
             yield f"half of columns {at}", lambda x=x: x[:, : x.shape[1] // 2].contiguous()
@@ -165,8 +166,9 @@ def indices() -> Cases:
             yield f"index_select {at}", lambda w=weight, t=taken: w.index_select(0, t)
             yield f"index {at}", lambda w=weight, t=taken: w[t]
             yield f"index_add {at}", lambda w=weight, t=taken, s=source: w.index_add_(0, t, s)
-            yield f"index_put {at}", lambda w=weight, t=taken, s=source: w.index_put_(
-                (t,), s, accumulate=True
+            yield (
+                f"index_put {at}",
+                lambda w=weight, t=taken, s=source: w.index_put_((t,), s, accumulate=True),
             )
             wide = taken[:, None].expand(-1, width)
             yield f"gather {at}", lambda w=weight, wide=wide: w.gather(0, wide)
@@ -270,7 +272,13 @@ def attention() -> Cases:
     }
     shapes = (
         *((8, 12, 1024, 64), (1, 32, 2048, 128), (2, 32, 4096, 128), (1, 16, 8192, 128)),
-        *((64, 12, 128, 64), (32, 16, 256, 64), (256, 8, 50, 64), (4, 8, 512, 256), (1, 8, 1024, 64)),
+        *(
+            (64, 12, 128, 64),
+            (32, 16, 256, 64),
+            (256, 8, 50, 64),
+            (4, 8, 512, 256),
+            (1, 8, 1024, 64),
+        ),
     )
     for spelled, backend in backends.items():
         for batch, count, length, width in shapes:
@@ -293,7 +301,9 @@ def attention() -> Cases:
     shared = normal(2, 8, 4096, 128, number=torch.bfloat16)
     yield from both(
         "grouped 2x32/8x4096x128",
-        lambda q, k: functional.scaled_dot_product_attention(q, k, k, is_causal=True, enable_gqa=True),
+        lambda q, k: functional.scaled_dot_product_attention(
+            q, k, k, is_causal=True, enable_gqa=True
+        ),
         *(query, shared),
     )
     plain = normal(8, 12, 512, 64)
@@ -324,7 +334,9 @@ def images() -> Cases:
             for batch, inputs, size, outputs, kernel, stride, groups in shapes:
                 x = normal(batch, inputs, size, size, number=number).to(memory_format=layout)
                 weight = normal(outputs, inputs // groups, kernel, kernel, number=number)
-                at = f"{spelled}{last} {batch}x{inputs}x{size} {outputs}x{kernel}/{stride} g{groups}"
+                at = (
+                    f"{spelled}{last} {batch}x{inputs}x{size} {outputs}x{kernel}/{stride} g{groups}"
+                )
                 yield from both(
                     f"conv {at}",
                     lambda x, w, s=stride, p=kernel // 2, g=groups: functional.conv2d(
@@ -332,7 +344,12 @@ def images() -> Cases:
                     ),
                     *(x, weight.to(memory_format=layout)),
                 )
-            for batch, channels, size in ((64, 64, 112), (64, 256, 56), (64, 2048, 7), (8, 320, 64)):
+            for batch, channels, size in (
+                (64, 64, 112),
+                (64, 256, 56),
+                (64, 2048, 7),
+                (8, 320, 64),
+            ):
                 at = f"{spelled}{last} {batch}x{channels}x{size}"
                 x = normal(batch, channels, size, size, number=number).to(memory_format=layout)
                 norm = nn.BatchNorm2d(channels, device="cuda")
@@ -358,16 +375,24 @@ def images() -> Cases:
                 yield from both(f"relu {at}", functional.relu, x.clone())
     line = normal(16, 512, 3000, number=torch.bfloat16)
     filters = normal(512, 512, 3, number=torch.bfloat16)
-    yield from both("conv1d bf16 16x512x3000", lambda x, w: functional.conv1d(x, w, None, 1, 1), line, filters)
+    yield from both(
+        "conv1d bf16 16x512x3000", lambda x, w: functional.conv1d(x, w, None, 1, 1), line, filters
+    )
     volume, cubes = normal(2, 32, 64, 64, 64), normal(32, 32, 3, 3, 3)
-    yield from both("conv3d f32 2x32x64", lambda x, w: functional.conv3d(x, w, None, 1, 1), volume, cubes)
+    yield from both(
+        "conv3d f32 2x32x64", lambda x, w: functional.conv3d(x, w, None, 1, 1), volume, cubes
+    )
 
 
 def recurrent() -> Cases:
     """cuDNN's recurrent networks."""
     for spelled, number in NUMBERS.items():
         for kind in (nn.LSTM, nn.GRU):
-            for length, batch, width, layers in ((35, 20, 650, 2), (128, 64, 512, 1), (50, 256, 1024, 2)):
+            for length, batch, width, layers in (
+                (35, 20, 650, 2),
+                (128, 64, 512, 1),
+                (50, 256, 1024, 2),
+            ):
                 network = kind(width, width, layers, device="cuda", dtype=number)
                 x = normal(length, batch, width, number=number)
                 yield from both(

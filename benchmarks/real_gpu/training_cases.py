@@ -213,7 +213,9 @@ def graph_of(step: Callable[[], Step]) -> Step:
 
 def inferred_bytes(batch: int) -> Step:
     """Inference of a Llama, no gradients."""
-    config = LlamaConfig(layers=16, heads=32, key_value_heads=8, width=2048, hidden=8192, sequence=2048)
+    config = LlamaConfig(
+        layers=16, heads=32, key_value_heads=8, width=2048, hidden=8192, sequence=2048
+    )
     model = Llama(config).cuda().to(torch.bfloat16)
     model.initialise()
     given = tokens(config.vocabulary, batch, config.sequence)
@@ -227,8 +229,12 @@ def inferred_bytes(batch: int) -> Step:
 
 LLAMA_1B = dict(layers=16, heads=32, key_value_heads=8, width=2048, hidden=8192, vocabulary=128256)
 HF_LLAMA = dict(
-    hidden_size=2048, intermediate_size=5632, num_hidden_layers=22, num_attention_heads=32,
-    num_key_value_heads=4, vocab_size=32000,
+    hidden_size=2048,
+    intermediate_size=5632,
+    num_hidden_layers=22,
+    num_attention_heads=32,
+    num_key_value_heads=4,
+    vocab_size=32000,
 )
 HALF = torch.float16
 BF16 = torch.bfloat16
@@ -254,10 +260,28 @@ CASES: dict[str, Callable[[], Step]] = {
     "hf bert 32x512": partial(hugging_face, "Bert", 32, 512),
     "hf bert 32x128 f32": partial(hugging_face, "Bert", 32, 128, number=None),
     "hf llama 1b 2x2048": partial(hugging_face, "Llama", 2, 2048, **HF_LLAMA),
-    "hf t5 16x256": partial(hugging_face, "T5", 16, 256, d_model=768, d_ff=3072, num_layers=12, num_heads=12, decoder_start_token_id=0),
+    "hf t5 16x256": partial(
+        hugging_face,
+        "T5",
+        16,
+        256,
+        d_model=768,
+        d_ff=3072,
+        num_layers=12,
+        num_heads=12,
+        decoder_start_token_id=0,
+    ),
     "hf mixtral 4x1024": partial(
-        hugging_face, "Mixtral", 4, 1024, hidden_size=1024, intermediate_size=3584,
-        num_hidden_layers=4, num_attention_heads=16, num_key_value_heads=4, num_local_experts=8,
+        hugging_face,
+        "Mixtral",
+        4,
+        1024,
+        hidden_size=1024,
+        intermediate_size=3584,
+        num_hidden_layers=4,
+        num_attention_heads=16,
+        num_key_value_heads=4,
+        num_local_experts=8,
         vocab_size=32000,
     ),
     "resnet50 64 f32": partial(vision, "resnet50", 64),
@@ -266,7 +290,9 @@ CASES: dict[str, Callable[[], Step]] = {
     "resnet50 256 f16": partial(vision, "resnet50", 256, number=HALF),
     "vit_b_16 64 bf16": partial(vision, "vit_b_16", 64, number=BF16),
     "convnext_tiny 64 bf16 last": partial(vision, "convnext_tiny", 64, number=BF16, last=True),
-    "efficientnet_b0 128 bf16 last": partial(vision, "efficientnet_b0", 128, number=BF16, last=True),
+    "efficientnet_b0 128 bf16 last": partial(
+        vision, "efficientnet_b0", 128, number=BF16, last=True
+    ),
     "mobilenet_v2 128 f32": partial(vision, "mobilenet_v2", 128),
     "vgg16 64 bf16": partial(vision, "vgg16", 64, number=BF16),
     "swin_t 64 bf16": partial(vision, "swin_t", 64, number=BF16),
@@ -276,7 +302,9 @@ CASES: dict[str, Callable[[], Step]] = {
     "lstm 256": partial(recurrent, 256),
     "gpt2 batch 8 graph": lambda: graph_of(lambda: _graphable(8)),
     "gpt2 batch 8 compiled": partial(gpt, 8, compiled=True),
-    "hf llama 1b 2x2048 compiled": partial(hugging_face, "Llama", 2, 2048, compiled=True, **HF_LLAMA),
+    "hf llama 1b 2x2048 compiled": partial(
+        hugging_face, "Llama", 2, 2048, compiled=True, **HF_LLAMA
+    ),
     "resnet50 256 bf16 last compiled": partial(
         vision, "resnet50", 256, number=BF16, last=True, compiled=True
     ),

@@ -40,8 +40,8 @@ _TRIANGLE_CYCLES = 0.61
 _TRIANGLE_NS = 1100
 # The type that a generator's numbers are stored in.
 _STORED = re.compile(r"distribution_nullary_kernel<([\w:]+), ")
-# Such accesses reach this share of a streaming kernel's rate: fitted to broadcast and cut operands on
-# H100 (docs/accuracy-operators.md). Transposed ones: to copies between orders of dimensions.
+# Such accesses reach this share of a streaming kernel's rate: fitted to broadcast and cut operands
+# on H100 (docs/accuracy-operators.md). Transposed ones: to copies between orders of dimensions.
 _STRIDED = 0.79
 _TRANSPOSED = 0.7
 

@@ -31,8 +31,8 @@ _FITTED_BYTES = 2
 _EIGHT_BIT_LOSS = 1.08
 # Scales for 128 numbers along k, or for squares of so many: software adds up what they scale.
 _BLOCK_SCALES = ("vec128", "block128x128")
-# Operations of a tensor core's multiprocessor in a cycle, in 16 bits, by how many numbers a load can
-# take together, which leading dimensions decide: cuBLAS then takes kernels of earlier GPUs. Fitted
+# Operations of a multiprocessor's tensor cores in a cycle, in 16 bits, by how many numbers a load
+# can take together, which leading dimensions decide: cuBLAS then takes kernels of earlier GPUs. Fitted
 # to output layers of 30,522 and 50,257 columns on H100 (docs/accuracy-operators.md); 4: assumed.
 _UNALIGNED_FLOPS = {1: 730.0, 2: 1240.0, 4: 2100.0}
 _UNALIGNED_TN_FLOPS = 500.0  # one by one, both operands along k

@@ -89,8 +89,8 @@ class Misses:
 # benchmarks/memory_accuracy.py.
 MISSES = Misses(l2_share=0.55, ramp=0.36)
 NORM = RowCosts(row_ns=76, element_cycles=0.092)
-# Since PyTorch 2.8, whose kernels also do RMS norms, as their last template argument says. Fitted to
-# H100 (docs/accuracy-operators.md).
+# Since PyTorch 2.8, whose kernels also do RMS norms, as their last template argument says. Fitted
+# to H100 (docs/accuracy-operators.md).
 NORM_2_8 = RowCosts(row_ns=150, element_cycles=0.092)
 RMS_NORM = RowCosts(row_ns=50, element_cycles=0.046)
 NORM_BACKWARD_2_8 = RowCosts(row_ns=60, element_cycles=0.06)
