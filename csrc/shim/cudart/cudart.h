@@ -29,6 +29,16 @@
 
 namespace ph::cudart {
 
+// Launches of an unregistered kernel, and with blocks or a grid that cannot be: from CUDA 13 on the driver's own codes,
+// as measured on an H200 (CUDA 13.0); CUDA 12 documents codes of the runtime.
+#if CUDART_VERSION < 13000
+constexpr cudaError_t kUnknownKernel = cudaErrorInvalidDeviceFunction;
+constexpr cudaError_t kWrongShape = cudaErrorInvalidConfiguration;
+#else
+constexpr cudaError_t kUnknownKernel = cudaErrorInvalidResourceHandle;
+constexpr cudaError_t kWrongShape = cudaErrorInvalidValue;
+#endif
+
 // Remembers `error` for cudaGetLastError, as the runtime does for every call that fails, and returns it.
 cudaError_t returned(cudaError_t error) noexcept;
 
