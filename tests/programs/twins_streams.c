@@ -13,7 +13,7 @@
     EXPECT((int)(driver), code);    \
   } while (0)
 
-enum { kInvalidValue = 1, kInvalidHandle = 400 };
+enum { kInvalidValue = 1, kInvalidHandle = 400, kIllegalState = 401 };
 
 static void ignore_status(cudaStream_t stream, cudaError_t status, void* data) {
   (void)stream, (void)status, (void)data;
@@ -69,9 +69,9 @@ static void check_external_events(cudaStream_t stream, cudaEvent_t event) {
   cudaGraphNode_t nodes[4];
   size_t count = 4;
   BOTH(cudaStreamWaitEvent(stream, event, cudaEventWaitExternal),
-       cuStreamWaitEvent(stream, event, CU_EVENT_WAIT_EXTERNAL), kInvalidValue);
+       cuStreamWaitEvent(stream, event, CU_EVENT_WAIT_EXTERNAL), kIllegalState);
   BOTH(cudaEventRecordWithFlags(event, stream, cudaEventRecordExternal),
-       cuEventRecordWithFlags(event, stream, CU_EVENT_RECORD_EXTERNAL), kInvalidValue);
+       cuEventRecordWithFlags(event, stream, CU_EVENT_RECORD_EXTERNAL), kIllegalState);
   OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   BOTH(cudaStreamWaitEvent(stream, event, cudaEventWaitExternal),
        cuStreamWaitEvent(stream, event, CU_EVENT_WAIT_EXTERNAL), 0);
