@@ -85,7 +85,7 @@ def calls_ns() -> dict[str, float]:
         ),
         "cudaMemsetAsync": lambda: runtime.cudaMemsetAsync(where["device"], 0, small, stream),
         "cudaStreamSynchronize, idle": lambda: runtime.cudaStreamSynchronize(stream),
-        "cudaDeviceSynchronize, idle": lambda: runtime.cudaDeviceSynchronize(),
+        "cudaDeviceSynchronize, idle": runtime.cudaDeviceSynchronize,
     }
     found = {name: burst_ns(act) for name, act in calls.items()}
     found["nothing"] = burst_ns(lambda: runtime.cudaGetErrorName(0))
@@ -99,7 +99,7 @@ def waits_ns() -> dict[str, float]:
     return {
         "item of an idle GPU": burst_ns(one.item, 50),
         "add and synchronize": burst_ns(lambda: (one.add_(1), torch.cuda.synchronize()), 50),
-        "add and item": burst_ns(lambda: (one + 1).item(), 50),
+        "add and item": burst_ns(lambda: one.add(1).item(), 50),
         "add": burst_ns(lambda: one.add_(1)),
         "empty": burst_ns(lambda: torch.empty(64, device="cuda")),
         "perf_counter": burst_ns(time.perf_counter_ns),

@@ -200,7 +200,7 @@ def indices() -> Cases:
 
 def optimizers() -> Cases:
     """Steps over GPT-2's parameters, and over some large ones."""
-    sizes = {
+    sizes: dict[str, list[tuple[int, ...]]] = {
         "gpt2": [(50304, 768), (1024, 768)]
         + 12 * [(768,), (768,), (2304, 768), (2304,), (768, 768), (768,), (768,), (768,)]
         + 12 * [(3072, 768), (3072,), (768, 3072), (768,)],

@@ -4,9 +4,9 @@
     phantora run --ranks 1 -- python trainings.py OUT.json [NAME ...]        on a simulated one
 
 OUT has, by name: `steps_s`, the clock's time of each step that counts, synchronised at its end;
-`ahead_s`, of several steps without synchronisation in between; `issued_s`, how long the host was busy
-with one of these; `allocated` and `reserved` bytes at the peak; and of one step under the profiler
-the kernels, by name as [number, ns].
+`ahead_s`, of several steps without synchronisation in between; `issued_s`, how long the host was
+busy with one of these; `allocated` and `reserved` bytes at the peak; and of one step under the
+profiler the kernels, by name as [number, ns].
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.profiler import ProfilerActivity, profile
@@ -69,7 +70,7 @@ def kernels_of(step: Step) -> dict[str, tuple[int, int]]:
 def main() -> None:
     """Observe the cases that are named, or all."""
     out, chosen = Path(sys.argv[1]), sys.argv[2:] or list(CASES)
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
     for name in chosen:
         torch.manual_seed(0)
         torch.cuda.reset_peak_memory_stats()

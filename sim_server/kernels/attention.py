@@ -30,7 +30,7 @@ _EFFICIENT = re.compile(
 )
 # Published A100 charts (Dao-AILab/flash-attention@0251105) show xformers' CUTLASS kernels, from
 # which PyTorch's come, at 0.43 to 0.58 of FlashAttention-2's rate. Single precision takes three
-# TF32 products for one, a sixth, and was measured on an H200 at a fourth (docs/accuracy-operators.md).
+# TF32 products for one, a sixth; on an H200 it is a fourth (docs/accuracy-operators.md).
 _EFFICIENT_SLOWDOWN = {"f16": 2.1, "bf16": 2.1, "f32": 2.1 * 4}
 
 

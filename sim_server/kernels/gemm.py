@@ -32,8 +32,8 @@ _EIGHT_BIT_LOSS = 1.08
 # Scales for 128 numbers along k, or for squares of so many: software adds up what they scale.
 _BLOCK_SCALES = ("vec128", "block128x128")
 # Operations of a multiprocessor's tensor cores in a cycle, in 16 bits, by how many numbers a load
-# can take together, which leading dimensions decide: cuBLAS then takes kernels of earlier GPUs. Fitted
-# to output layers of 30,522 and 50,257 columns on H100 (docs/accuracy-operators.md); 4: assumed.
+# can take together, which leading dimensions decide: cuBLAS then takes kernels of earlier GPUs.
+# Fitted to output layers of 30,522 and 50,257 columns on H100 (docs/accuracy-operators.md), but 4.
 _UNALIGNED_FLOPS = {1: 730.0, 2: 1240.0, 4: 2100.0}
 _UNALIGNED_TN_FLOPS = 500.0  # one by one, both operands along k
 _ALIGNED = 8
@@ -139,8 +139,8 @@ def alignment(signature: ProductSignature) -> int:
     """The most numbers that begin every column of the operands and the result together: a power of
     two, at most 8.
     """
-    dimensions = (signature.get(name, 0) for name in ("lda", "ldb", "ldc"))
-    return gcd(_ALIGNED, *dimensions)
+    dimensions = ("lda", "ldb", "ldc")
+    return gcd(_ALIGNED, *(int(signature[name]) for name in dimensions if name in signature))
 
 
 def _unaligned_slowdown(numbers: int, layout: str, gpu: GpuProfile) -> float:

@@ -122,9 +122,9 @@ static void check_kernels_and_events(void) {
   OK(cudaGraphExecKernelNodeSetParams(exec, kernel, &of));
   launch(exec);
   of.blockDim.x = 0;
-  EXPECT(cudaGraphAddKernelNode(&kernel, graph, NULL, 0, &of), cudaErrorInvalidConfiguration);
+  EXPECT(cudaGraphAddKernelNode(&kernel, graph, NULL, 0, &of), WRONG_SHAPE);
   of.func = (void*)&elements;
-  EXPECT(cudaGraphAddKernelNode(&kernel, graph, NULL, 0, &of), cudaErrorInvalidDeviceFunction);
+  EXPECT(cudaGraphAddKernelNode(&kernel, graph, NULL, 0, &of), UNKNOWN_KERNEL);
   cudaGetLastError();
   OK(cudaGraphExecDestroy(exec));
   OK(cudaGraphDestroy(graph));

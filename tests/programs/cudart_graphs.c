@@ -109,7 +109,7 @@ static void wait_external(cudaEvent_t of, cudaError_t expected) {
   cudaGraph_t graph = NULL;
   OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
   EXPECT(cudaStreamWaitEvent(stream, of, cudaEventWaitExternal), expected);
-  EXPECT(cudaStreamEndCapture(stream, &graph), cudaSuccess);
+  EXPECT(cudaStreamEndCapture(stream, &graph), expected ? cudaErrorStreamCaptureInvalidated : cudaSuccess);
   if (graph != NULL) OK(cudaGraphDestroy(graph));
   cudaGetLastError();
 }
@@ -136,7 +136,7 @@ static void check_external_events(void) {
   OK(cudaEventQuery(event));
   OK(cudaGraphExecDestroy(exec));
   OK(cudaGraphDestroy(graph));
-  EXPECT(cudaEventRecordWithFlags(event, stream, cudaEventRecordExternal), cudaErrorInvalidValue);
+  EXPECT(cudaEventRecordWithFlags(event, stream, cudaEventRecordExternal), cudaErrorIllegalState);
 }
 
 static void end_invalid(cudaError_t expected) {
@@ -161,12 +161,17 @@ static void check_ends(void) {
   EXPECT(cudaStreamEndCapture(stream, &graph), cudaErrorIllegalState);
   OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
   EXPECT(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaErrorIllegalState);
+  EXPECT(status_of(stream), cudaStreamCaptureStatusActive);
   CHECK(pthread_create(&thread, NULL, end_elsewhere, stream) == 0 && pthread_join(thread, NULL) == 0);
+  EXPECT(status_of(stream), cudaStreamCaptureStatusNone); /* the wrong thread ended it all the same */
+  EXPECT(cudaStreamEndCapture(stream, &graph), cudaErrorIllegalState);
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
   OK(cudaMemsetAsync(memory, 1, 4, stream));
   OK(cudaEventRecord(event, stream));
   OK(cudaStreamWaitEvent(other, event, 0));
   OK(cudaMemsetAsync(memory, 1, 4, other));
   EXPECT(cudaStreamEndCapture(other, &graph), cudaErrorStreamCaptureUnmatched);
+  EXPECT(status_of(stream), cudaStreamCaptureStatusActive);
   end_invalid(cudaErrorStreamCaptureUnjoined);
 }
 
@@ -202,7 +207,9 @@ static void check_captured_event(void) {
   OK(cudaEventRecord(event, stream));
   EXPECT(cudaEventQuery(event), cudaErrorCapturedEvent);
   end_invalid(cudaErrorStreamCaptureInvalidated);
-  EXPECT(cudaEventSynchronize(event), cudaErrorCapturedEvent);
+  EXPECT(cudaEventSynchronize(event), cudaErrorInvalidValue); /* its capture has ended */
+  EXPECT(cudaEventQuery(event), cudaErrorInvalidValue);
+  EXPECT(cudaStreamWaitEvent(other, event, 0), cudaErrorInvalidValue);
   OK(cudaEventRecord(event, stream));
   OK(cudaEventSynchronize(event));
 }

@@ -35,13 +35,13 @@ static void check_launches(void** arguments, cudaStream_t stream) {
 
 static void check_misuse(void** arguments) {
   const dim3 wide = {2048, 1, 1}, none = {0, 1, 1}, deep = {1, 1, 128}, tall = {1, 70000, 1};
-  EXPECT(cudaLaunchKernel(unregistered, kGrid, kBlock, arguments, 0, NULL), cudaErrorInvalidDeviceFunction);
-  EXPECT(cudaGetLastError(), cudaErrorInvalidDeviceFunction);
-  EXPECT(cudaLaunchKernel(scale, kGrid, wide, arguments, 0, NULL), cudaErrorInvalidConfiguration);
-  EXPECT(cudaLaunchKernel(scale, kGrid, deep, arguments, 0, NULL), cudaErrorInvalidConfiguration);
-  EXPECT(cudaLaunchKernel(scale, kGrid, none, arguments, 0, NULL), cudaErrorInvalidConfiguration);
-  EXPECT(cudaLaunchKernel(scale, none, kBlock, arguments, 0, NULL), cudaErrorInvalidConfiguration);
-  EXPECT(cudaLaunchKernel(scale, tall, kBlock, arguments, 0, NULL), cudaErrorInvalidConfiguration);
+  EXPECT(cudaLaunchKernel(unregistered, kGrid, kBlock, arguments, 0, NULL), UNKNOWN_KERNEL);
+  EXPECT(cudaGetLastError(), UNKNOWN_KERNEL);
+  EXPECT(cudaLaunchKernel(scale, kGrid, wide, arguments, 0, NULL), WRONG_SHAPE);
+  EXPECT(cudaLaunchKernel(scale, kGrid, deep, arguments, 0, NULL), WRONG_SHAPE);
+  EXPECT(cudaLaunchKernel(scale, kGrid, none, arguments, 0, NULL), WRONG_SHAPE);
+  EXPECT(cudaLaunchKernel(scale, none, kBlock, arguments, 0, NULL), WRONG_SHAPE);
+  EXPECT(cudaLaunchKernel(scale, tall, kBlock, arguments, 0, NULL), WRONG_SHAPE);
   EXPECT(cudaLaunchKernel(scale, kGrid, kBlock, arguments, 1 << 20, NULL), cudaErrorInvalidValue);
 }
 
@@ -65,16 +65,16 @@ static void check_attributes(void) {
   OK(cudaKernelSetAttributeForDevice(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, most, 0));
   OK(cudaFuncSetAttribute(scale, cudaFuncAttributePreferredSharedMemoryCarveout, 50));
   EXPECT(cudaFuncSetAttribute(scale, cudaFuncAttributeMaxDynamicSharedMemorySize, most + 1), cudaErrorInvalidValue);
-  EXPECT(cudaFuncSetAttribute(unregistered, cudaFuncAttributeMaxDynamicSharedMemorySize, 1),
-         cudaErrorInvalidDeviceFunction);
-  EXPECT(cudaFuncGetAttributes(&of, unregistered), cudaErrorInvalidDeviceFunction);
+  EXPECT(cudaFuncSetAttribute(unregistered, cudaFuncAttributeMaxDynamicSharedMemorySize, 1), UNKNOWN_KERNEL);
+  EXPECT(cudaFuncGetAttributes(&of, unregistered), UNKNOWN_KERNEL);
   OK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, scale, 1024, 0));
   CHECK(blocks >= 1 && blocks <= 2);
   OK(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(&blocks, scale, 128, (size_t)most, 0));
   CHECK(blocks == 1); /* shared memory is the limit */
   EXPECT(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, scale, 0, 0), cudaErrorInvalidValue);
-  EXPECT(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, unregistered, 128, 0), cudaErrorInvalidDeviceFunction);
+  EXPECT(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, unregistered, 128, 0), UNKNOWN_KERNEL);
   EXPECT(cudaFuncGetName(NULL, scale), cudaErrorInvalidValue);
+  EXPECT(cudaFuncGetName(&name, unregistered), UNKNOWN_KERNEL);
 }
 
 /* A kernel wants a stream of the current device; a copy takes any. */

@@ -16,7 +16,8 @@ static uint64_t read_bytes(cudaMemPool_t pool, enum cudaMemPoolAttr attribute) {
   return bytes;
 }
 
-static void check_allocation(cudaMemPool_t pool, cudaStream_t stream) {
+/* `left`: what the pool still counts of earlier calls. */
+static void check_allocation(cudaMemPool_t pool, cudaStream_t stream, uint64_t left) {
   char *first, *second, value = 0;
   struct cudaPointerAttributes of;
   uint64_t zero = 0;
@@ -33,16 +34,18 @@ static void check_allocation(cudaMemPool_t pool, cudaStream_t stream) {
   CHECK(value == 7);
   OK(cudaFreeAsync(first, stream));
   OK(cudaStreamSynchronize(stream));
-  EXPECT(read_bytes(pool, cudaMemPoolAttrUsedMemCurrent), BYTES);
-  OK(cudaFree(second)); /* of a pool's memory too */
+  left += BYTES;
+  EXPECT(read_bytes(pool, cudaMemPoolAttrUsedMemCurrent), left);
+  OK(cudaFree(second)); /* takes memory of a pool too, which goes on counting it */
   OK(cudaDeviceSynchronize());
-  EXPECT(read_bytes(pool, cudaMemPoolAttrUsedMemCurrent), 0);
+  EXPECT(read_bytes(pool, cudaMemPoolAttrUsedMemCurrent), left);
   OK(cudaMemPoolTrimTo(pool, 0));
-  EXPECT(read_bytes(pool, cudaMemPoolAttrUsedMemCurrent), 0);
+  EXPECT(read_bytes(pool, cudaMemPoolAttrUsedMemCurrent), left);
+  EXPECT(read_bytes(pool, cudaMemPoolAttrReservedMemCurrent), left);
   CHECK(read_bytes(pool, cudaMemPoolAttrUsedMemHigh) >= 2 * BYTES);
   OK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrUsedMemHigh, &zero));
   OK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReservedMemHigh, &zero));
-  EXPECT(read_bytes(pool, cudaMemPoolAttrUsedMemHigh), 0);
+  EXPECT(read_bytes(pool, cudaMemPoolAttrUsedMemHigh), left);
 }
 
 static void check_settings(cudaMemPool_t pool) {
@@ -91,8 +94,9 @@ int main(void) {
   OK(cudaDeviceGetMemPool(&current, 0));
   CHECK(pool == current);
   OK(cudaStreamCreate(&stream));
-  check_allocation(pool, stream);
-  check_allocation(pool, NULL);
+  check_allocation(pool, stream, 0);
+  check_allocation(pool, NULL, BYTES);
+  check_allocation(pool, stream, 2 * BYTES);
   check_settings(pool);
   check_graphs();
   check_misuse(stream);

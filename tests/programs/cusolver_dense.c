@@ -170,7 +170,7 @@ static void check_info(void) {
     check_info();                                                                                                      \
   }                                                                                                                    \
   static void refuse_##X(void) {                                                                                       \
-    EXPECT(cusolverDn##X##getrf(NULL, N, N, a, N, work, pivots, info), CUSOLVER_STATUS_NOT_INITIALIZED);               \
+    EXPECT_OF_OURS(cusolverDn##X##getrf(NULL, N, N, a, N, work, pivots, info), CUSOLVER_STATUS_NOT_INITIALIZED);       \
     EXPECT(cusolverDn##X##getrf(handle, -1, N, a, N, work, pivots, info), CUSOLVER_STATUS_INVALID_VALUE);              \
   }
 
@@ -200,8 +200,8 @@ static void check_info(void) {
     OK(cusolverDn##X##sytrf(handle, lower, N, a, N, pivots, work, size, info));                                     \
   }                                                                                                                 \
   static void refuse_symmetric_##X(void) {                                                                          \
-    EXPECT(cusolverDn##X##sytrf(NULL, CUBLAS_FILL_MODE_LOWER, N, a, N, pivots, work, 0, info),                      \
-           CUSOLVER_STATUS_NOT_INITIALIZED);                                                                        \
+    EXPECT_OF_OURS(cusolverDn##X##sytrf(NULL, CUBLAS_FILL_MODE_LOWER, N, a, N, pivots, work, 0, info),              \
+                   CUSOLVER_STATUS_NOT_INITIALIZED);                                                                \
   }
 
 static void point_at(void** matrices, char* first, size_t bytes) {
@@ -283,8 +283,8 @@ static void check_misuse(void) {
   const cudaDataType type = CUDA_R_32F;
   refuse_S(), refuse_D(), refuse_C(), refuse_Z();
   refuse_symmetric_S(), refuse_symmetric_D(), refuse_symmetric_C(), refuse_symmetric_Z();
-  EXPECT(cusolverDnXpotrf(NULL, NULL, CUBLAS_FILL_MODE_LOWER, N, type, a, N, type, work, 0, NULL, 0, info),
-         CUSOLVER_STATUS_NOT_INITIALIZED);
+  EXPECT_OF_OURS(cusolverDnXpotrf(NULL, NULL, CUBLAS_FILL_MODE_LOWER, N, type, a, N, type, work, 0, NULL, 0, info),
+                 CUSOLVER_STATUS_NOT_INITIALIZED);
 }
 
 int main(void) {

@@ -55,8 +55,11 @@ static void check_modes(nvmlDevice_t device) {
   OK(nvmlDeviceGetMinorNumber(device, &minor));
   OK(nvmlDeviceGetMemoryInfo_v2(device, &memory));
   CHECK(memory.total == memory.reserved + memory.used + memory.free);
-  memory.version = 0;
-  EXPECT(nvmlDeviceGetMemoryInfo_v2(device, &memory), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
+  const unsigned others[] = {0, 2, sizeof memory | 1u << 24, sizeof memory | 3u << 24, (sizeof memory + 8) | 2u << 24};
+  for (unsigned i = 0; i < sizeof others / sizeof others[0]; ++i) {
+    memory.version = others[i];
+    EXPECT(nvmlDeviceGetMemoryInfo_v2(device, &memory), NVML_ERROR_FUNCTION_NOT_FOUND);
+  }
 #ifdef PHANTORA_MODEL
   OK(nvmlDeviceGetMigMode(device, &current, &pending));
   CHECK(architecture == NVML_DEVICE_ARCH_HOPPER && minor == 0 && current == 0 && pending == 0);

@@ -83,3 +83,19 @@ __attribute__((unused)) static int is_code(const char* file, int line, const cha
     reached = PLACE(__LINE__) #call;                                                      \
     if (!is_code(__FILE__, __LINE__, #call, (long)(call), (long)(code))) differences = 1; \
   } while (0)
+
+/* With the vendor's libraries the call ends the process, or may. */
+#ifdef PHANTORA_MODEL
+#define EXPECT_OF_OURS(call, code) EXPECT(call, code)
+#else
+#define EXPECT_OF_OURS(call, code) (void)sizeof(call)
+#endif
+
+/* What CUDA 13's runtime says of launches; CUDA 12 has codes of its own. */
+#if defined(CUDART_VERSION) && CUDART_VERSION < 13000
+#define UNKNOWN_KERNEL cudaErrorInvalidDeviceFunction
+#define WRONG_SHAPE cudaErrorInvalidConfiguration
+#else
+#define UNKNOWN_KERNEL cudaErrorInvalidResourceHandle
+#define WRONG_SHAPE cudaErrorInvalidValue
+#endif

@@ -13,7 +13,7 @@
     EXPECT((int)(driver), code);    \
   } while (0)
 
-enum { kInvalidValue = 1, kInvalidHandle = 400 };
+enum { kInvalidValue = 1, kInvalidHandle = 400, kIllegalState = 401 };
 
 static void ignore_status(cudaStream_t stream, cudaError_t status, void* data) {
   (void)stream, (void)status, (void)data;
@@ -59,7 +59,8 @@ static void check_no_place(cudaStream_t stream) {
   BOTH(cudaStreamCreateWithFlags(0, 0), cuStreamCreate(0, 0), kInvalidValue);
   BOTH(cudaStreamGetFlags(stream, 0), cuStreamGetFlags(stream, 0), kInvalidValue);
   BOTH(cudaStreamGetPriority(stream, 0), cuStreamGetPriority(stream, 0), kInvalidValue);
-  BOTH(cudaStreamGetDevice(stream, 0), cuStreamGetDevice(stream, 0), kInvalidValue);
+  EXPECT_OF_OURS((int)cudaStreamGetDevice(stream, 0), kInvalidValue);
+  EXPECT_OF_OURS((int)cuStreamGetDevice(stream, 0), kInvalidValue);
 }
 
 /* Events of the program that a graph's launches record and wait for: only in a capture. */
@@ -68,9 +69,9 @@ static void check_external_events(cudaStream_t stream, cudaEvent_t event) {
   cudaGraphNode_t nodes[4];
   size_t count = 4;
   BOTH(cudaStreamWaitEvent(stream, event, cudaEventWaitExternal),
-       cuStreamWaitEvent(stream, event, CU_EVENT_WAIT_EXTERNAL), kInvalidValue);
+       cuStreamWaitEvent(stream, event, CU_EVENT_WAIT_EXTERNAL), kIllegalState);
   BOTH(cudaEventRecordWithFlags(event, stream, cudaEventRecordExternal),
-       cuEventRecordWithFlags(event, stream, CU_EVENT_RECORD_EXTERNAL), kInvalidValue);
+       cuEventRecordWithFlags(event, stream, CU_EVENT_RECORD_EXTERNAL), kIllegalState);
   OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   BOTH(cudaStreamWaitEvent(stream, event, cudaEventWaitExternal),
        cuStreamWaitEvent(stream, event, CU_EVENT_WAIT_EXTERNAL), 0);

@@ -31,13 +31,15 @@ StreamRef find(void* handle, CaptureError (*check)(StreamRef), Status& status) n
 Status record_in_graph(StreamRef stream, void* event) noexcept {
   const bool is_captured =
       capture_work(stream, NodeKind::EventRecord, [event](StreamRef launched) { ph::record_event(event, launched); });
-  return is_captured ? Status::Success : Status::InvalidValue;
+  return is_captured ? Status::Success : status_of(CaptureError::IllegalState);
 }
 
 Status wait_in_graph(StreamRef stream, void* event) noexcept {
-  const bool is_captured = capture_work(
-      stream, NodeKind::EventWait, [event](StreamRef launched) { stream_wait_event(launched, resolve_event(event)); });
-  return is_captured ? Status::Success : Status::InvalidValue;
+  const CaptureError error = check_external_wait(stream, resolve_event(event));
+  if (error != CaptureError::None) return status_of(error);
+  capture_work(stream, NodeKind::EventWait,
+               [event](StreamRef launched) { stream_wait_event(launched, resolve_event(event)); });
+  return Status::Success;
 }
 
 // What a stream is; `out` is where the caller wants the answer.
@@ -92,8 +94,7 @@ Status wait_for_event(void* handle, void* event, unsigned flags) noexcept {
   const EventRef reference = resolve_event(event);
   if (!reference.valid) return Status::InvalidHandle;
   if ((flags & ~kExternal) != 0) return Status::InvalidValue;
-  // A launch cannot wait for what was recorded in a capture.
-  if (flags == kExternal) return reference.captured ? Status::InvalidValue : wait_in_graph(stream, event);
+  if (flags == kExternal) return wait_in_graph(stream, event);
   const profiling::Waiting waiting(profiling::WaitType::StreamForEvent, stream, reference.instance);
   bool is_captured = false;
   status = status_of(capture_wait(stream, reference, is_captured));

@@ -14,7 +14,7 @@ namespace {
 cudaError_t make_kernel(const char* call, GraphWork& work, const cudaKernelNodeParams* of) noexcept {
   if (of == nullptr) return returned(cudaErrorInvalidValue);
   KernelFunction* function = find_kernel(of->func);
-  if (function == nullptr) return returned(cudaErrorInvalidDeviceFunction);
+  if (function == nullptr) return returned(kUnknownKernel);
   if (of->extra != nullptr) return refused(call, "with arguments in `extra`");
   return make_work(work, [&](StreamRef stream) {
     return launch_on(stream, *function, of->gridDim, of->blockDim, of->kernelParams, of->sharedMemBytes);

@@ -45,7 +45,7 @@ Settings& settings_of(const KernelFunction* function) {
 cudaError_t launch(const void* stub, dim3 grid, dim3 block, void** arguments, std::size_t shared_bytes,
                    cudaStream_t handle, const LaunchForm& form = {}) noexcept {
   KernelFunction* function = find_kernel(stub);
-  if (function == nullptr) return returned(cudaErrorInvalidDeviceFunction);
+  if (function == nullptr) return returned(kUnknownKernel);
   PH_RESOLVE_STREAM(stream, handle);
   // Source: CUDA C++ Programming Guide, "Stream and Event Behavior". Copies may name such a stream.
   if (stream.device != current_device()) return returned(cudaErrorInvalidResourceHandle);
@@ -59,7 +59,7 @@ LaunchForm form_of(const cudaLaunchConfig_t& configuration) noexcept {
 
 cudaError_t set_attribute(const void* stub, cudaFuncAttribute attribute, int value) noexcept {
   const KernelFunction* function = find_kernel(stub);
-  if (function == nullptr) return returned(cudaErrorInvalidDeviceFunction);
+  if (function == nullptr) return returned(kUnknownKernel);
   const std::lock_guard lock(mutex);
   if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
     if (value < 0 || value > most_shared_bytes()) return returned(cudaErrorInvalidValue);
@@ -77,7 +77,7 @@ namespace ph::cudart {
 
 cudaError_t launch_on(StreamRef stream, KernelFunction& function, dim3 grid, dim3 block, void** arguments,
                       std::size_t shared_bytes, const LaunchForm& form) noexcept {
-  if (!shape_fits(grid, block)) return returned(cudaErrorInvalidConfiguration);
+  if (!shape_fits(grid, block)) return returned(kWrongShape);
   if (shared_bytes > static_cast<std::size_t>(most_shared_bytes())) return returned(cudaErrorInvalidValue);
   launch_kernel(function,
                 {{grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, static_cast<std::uint32_t>(shared_bytes)},
@@ -138,7 +138,7 @@ PH_EXPORT cudaError_t cudaFuncGetName(const char** name, const void* stub) noexc
   PH_CALL(cudaFuncGetName);
   const KernelFunction* function = find_kernel(stub);
   if (name == nullptr) return returned(cudaErrorInvalidValue);
-  if (function == nullptr) return returned(cudaErrorInvalidDeviceFunction);
+  if (function == nullptr) return returned(kUnknownKernel);
   *name = kernel_name(*function);
   return cudaSuccess;
 }
@@ -147,7 +147,7 @@ PH_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, cons
   PH_CALL(cudaFuncGetAttributes);
   if (attributes == nullptr) return returned(cudaErrorInvalidValue);
   const KernelFunction* function = find_kernel(stub);
-  if (function == nullptr) return returned(cudaErrorInvalidDeviceFunction);
+  if (function == nullptr) return returned(kUnknownKernel);
   const std::lock_guard lock(mutex);
   const Settings& set = settings_of(function);
   const int capability = static_cast<int>(config().number("gpu.major") * 10 + config().number("gpu.minor"));
@@ -168,7 +168,7 @@ PH_EXPORT cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int
                                                                              unsigned) noexcept {
   PH_CALL(cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
   if (blocks == nullptr || block_threads <= 0) return returned(cudaErrorInvalidValue);
-  if (find_kernel(stub) == nullptr) return returned(cudaErrorInvalidDeviceFunction);
+  if (find_kernel(stub) == nullptr) return returned(kUnknownKernel);
   *blocks = max_active_blocks(block_threads, shared_bytes);
   return cudaSuccess;
 }

@@ -99,7 +99,7 @@ PH_EXPORT cudaError_t cudaFree(void* pointer) noexcept {
   if (!find_allocation(pointer, allocation) || allocation.device < 0) return returned(cudaErrorInvalidValue);
   if (is_graph_memory(pointer)) return refused("cudaFree", kOfGraphMemory);
   wait_device(allocation.device);  // cudaFree waits for the device. Source: as streams/copies.h
-  leave_pool(pointer);
+  leave_pool(pointer, false);
   return free_device(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }
 

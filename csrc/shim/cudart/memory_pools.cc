@@ -1,8 +1,8 @@
 // Stream-ordered allocation, from the one pool that every device has.
 //
 // Memory is taken and given back when the call is made, not when the stream gets there, and the pool keeps none:
-// what it reserves is what is in use, whatever its release threshold. Assumed: a call costs the host as much as a
-// launch.
+// what it reserves is what it counts as in use, whatever its release threshold. Assumed: a call costs the host as much
+// as a launch.
 #include "shim/cudart/cudart.h"
 
 #include <algorithm>
@@ -119,11 +119,11 @@ cudaError_t write_attribute(CUmemPoolHandle_st& pool, cudaMemPoolAttr attribute,
 
 namespace ph::cudart {
 
-void leave_pool(const void* pointer) noexcept {
+void leave_pool(const void* pointer, bool is_counted) noexcept {
   const std::lock_guard lock(mutex);
   const auto entry = pooled.find(pointer);
   if (entry == pooled.end()) return;
-  entry->second.pool->used_bytes -= entry->second.bytes;
+  if (is_counted) entry->second.pool->used_bytes -= entry->second.bytes;
   pooled.erase(entry);
 }
 
@@ -163,7 +163,7 @@ PH_EXPORT cudaError_t cudaFreeAsync(void* pointer, cudaStream_t handle) noexcept
     return cudaSuccess;
   }
   if (is_graph_memory(pointer)) return refused("cudaFreeAsync", kOfGraphMemory);
-  leave_pool(pointer);
+  leave_pool(pointer, true);
   return free_device(pointer) ? cudaSuccess : returned(cudaErrorInvalidValue);
 }
 

@@ -145,11 +145,10 @@ CaptureError end_capture(StreamRef stream, void** graph) noexcept {
   Capture* capture = find(stream);
   if (capture == nullptr) return CaptureError::IllegalState;
   if (capture->branch_of(stream) != 0) return CaptureError::Unmatched;
-  if (capture->mode != CaptureMode::Relaxed && capture->thread != std::this_thread::get_id()) {
-    return CaptureError::WrongThread;
-  }
   CaptureError error = CaptureError::None;
-  if (!capture->is_valid) error = CaptureError::Invalidated;
+  if (capture->mode != CaptureMode::Relaxed && capture->thread != std::this_thread::get_id()) {
+    error = CaptureError::WrongThread;
+  } else if (!capture->is_valid) error = CaptureError::Invalidated;
   else if (!capture->is_joined()) error = CaptureError::Unjoined;
   last_reference = capture->graph;
   if (error == CaptureError::None) *graph = capture->handle;
@@ -228,8 +227,19 @@ CaptureError check_stream_wait(StreamRef stream) noexcept {
 CaptureError check_event_wait(const EventRef& event) noexcept {
   if (event.captured == nullptr) return check_unsafe_call();
   const std::lock_guard lock(mutex);
-  if (Capture* capture = find_by_id(event.captured->capture); capture != nullptr) capture->is_valid = false;
+  Capture* capture = find_by_id(event.captured->capture);
+  if (capture == nullptr) return CaptureError::InvalidValue;  // its capture has ended
+  capture->is_valid = false;
   return CaptureError::CapturedEvent;
+}
+
+CaptureError check_external_wait(StreamRef stream, const EventRef& event) noexcept {
+  const std::lock_guard lock(mutex);
+  Capture* capture = find(stream);
+  if (capture == nullptr) return CaptureError::IllegalState;
+  if (event.captured == nullptr) return CaptureError::None;
+  capture->is_valid = false;
+  return CaptureError::InvalidValue;
 }
 
 std::shared_ptr<const CapturedEvent> capture_mark(StreamRef stream) noexcept {
@@ -253,7 +263,7 @@ CaptureError capture_wait(StreamRef stream, const EventRef& event, bool& concern
   if (!concerned) return CaptureError::None;
   if (event.captured != nullptr) {
     Capture* source = find_by_id(event.captured->capture);
-    return source != nullptr ? join(*source, stream, *event.captured) : CaptureError::CapturedEvent;
+    return source != nullptr ? join(*source, stream, *event.captured) : CaptureError::InvalidValue;
   }
   if (!capture->is_valid) return CaptureError::Invalidated;
   if (event.instance == 0) return CaptureError::None;  // never recorded

@@ -42,7 +42,8 @@ struct CaptureInfo {
 };
 
 PH_EXPORT CaptureError begin_capture(StreamRef stream, CaptureMode mode) noexcept;
-// `graph`: a handle; null where the capture was not a valid one.
+// `graph`: a handle; null where the capture was not a valid one. A stream that has joined the capture does not end it,
+// the wrong thread does.
 PH_EXPORT CaptureError end_capture(StreamRef stream, void** graph) noexcept;
 PH_EXPORT CaptureInfo capture_info(StreamRef stream) noexcept;
 // Of the calling thread; returns the one before.
@@ -52,6 +53,8 @@ PH_EXPORT CaptureMode exchange_capture_mode(CaptureMode mode) noexcept;
 PH_EXPORT CaptureError check_work(StreamRef stream) noexcept;  // work for a stream
 PH_EXPORT CaptureError check_stream_wait(StreamRef stream) noexcept;  // the host waits for a stream or asks about it
 PH_EXPORT CaptureError check_event_wait(const EventRef& event) noexcept;  // or for an event
+// A launch waits for an event of the program, which must not come from a capture.
+PH_EXPORT CaptureError check_external_wait(StreamRef stream, const EventRef& event) noexcept;
 PH_EXPORT CaptureError check_unsafe_call() noexcept;  // a call that may wait for what is being captured
 
 // An event's record in a captured stream.

@@ -186,7 +186,7 @@ PH_EXPORT nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t handle, nvmlMemor
   PH_CALL(nvmlDeviceGetMemoryInfo_v2);
   PH_NVML_DEVICE(device, handle);
   if (!memory) return NVML_ERROR_INVALID_ARGUMENT;
-  if (memory->version != (sizeof(nvmlMemory_v2_t) | 2u << 24)) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+  if (memory->version != (sizeof(nvmlMemory_v2_t) | 2u << 24)) return NVML_ERROR_FUNCTION_NOT_FOUND;
   const Usage now = usage(device);
   *memory = {memory->version, now.total, 0, now.free, now.total - now.free};
   return NVML_SUCCESS;
