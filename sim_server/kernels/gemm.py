@@ -8,9 +8,10 @@ errors: docs/kernels.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil, gcd
+from typing import cast
 
 from sim_server.gpu import GemmRates, GpuProfile
 from sim_server.kernels.timing import Tier, Timing
@@ -139,8 +140,8 @@ def alignment(signature: ProductSignature) -> int:
     """The most numbers that begin every column of the operands and the result together: a power of
     two, at most 8.
     """
-    dimensions = ("lda", "ldb", "ldc")
-    return gcd(_ALIGNED, *(int(signature[name]) for name in dimensions if name in signature))
+    told = cast(Mapping[str, int], signature)
+    return gcd(_ALIGNED, *(told.get(name, 0) for name in ("lda", "ldb", "ldc")))
 
 
 def _unaligned_slowdown(numbers: int, layout: str, gpu: GpuProfile) -> float:
