@@ -43,6 +43,9 @@ _STORED = re.compile(r"distribution_nullary_kernel<([\w:]+), ")
 # Such accesses reach this share of a streaming kernel's rate: fitted to broadcast and cut operands
 # on H100 (docs/accuracy-operators.md). Transposed ones: to copies between orders of dimensions.
 _STRIDED = 0.79
+# Before the elements of kernels with several results: fitted to a batch norm's running statistics
+# on H200 (docs/accuracy-operators.md).
+_SEVERAL_START_NS = 500
 _TRANSPOSED = 0.7
 
 
@@ -62,15 +65,19 @@ def pointwise(launch: Launch, gpu: GpuProfile) -> Work:
     if launch.name.family.endswith("vectorized_elementwise_kernel"):
         reads = "FillFunctor" not in function
         return replace(work, serial_ns=costs.start_ns if reads else 0)
-    work = replace(work, serial_ns=costs.element_start_ns)
+    several = launch.name.family.endswith("_for_multi_outputs")
+    work = replace(work, serial_ns=_SEVERAL_START_NS if several else costs.element_start_ns)
     if not launch.name.family.endswith("::elementwise_kernel"):
         return replace(work, cycles=elements * operands * costs.cast_operand_cycles)
+    operand_cycles = costs.operand_cycles
+    if "gpu_kernel_impl<" in text:  # of types that are converted
+        operand_cycles += costs.cast_operand_cycles
     return replace(
         work,
         # Two inputs are here because one of them is broadcast: caches are taken to hold it.
         bytes=work.bytes * (2 / 3 if operands == 3 else 1),
         efficiency=_TRANSPOSED if "copy" in text else _STRIDED,
-        cycles=elements * (costs.place_cycles + operands * costs.operand_cycles),
+        cycles=elements * (costs.place_cycles + operands * operand_cycles),
     )
 
 

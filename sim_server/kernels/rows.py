@@ -227,7 +227,7 @@ def softmax_spatial(launch: Launch, _gpu: GpuProfile) -> Work:
 
 def norm_forward(launch: Launch, gpu: GpuProfile) -> Work:
     """vectorized_layer_norm_kernel (also RMS norm), which reads its rows twice, and, where vectors
-    do not fit, RowwiseMoments and LayerNormForward: a block per row.
+    do not fit, LayerNormForward: a block per row.
     """
     columns = launch.integer(0)
     if columns is None:
@@ -237,9 +237,7 @@ def norm_forward(launch: Launch, gpu: GpuProfile) -> Work:
         of_version = {"true": RMS_NORM, "false": NORM_2_8}
         costs = of_version.get(launch.name.template[-1], NORM)
         return _rows(launch, gpu, costs, columns, Passes(2 * width, width, width))
-    # The moments only read.
-    accesses = 1 if "Moments" in launch.name.family else 2
-    return Work(bytes=launch.blocks * columns * accesses * width, efficiency=_NORM)
+    return Work(bytes=launch.blocks * columns * 2 * width, efficiency=_NORM)
 
 
 def norm_backward(launch: Launch, gpu: GpuProfile) -> Work:
@@ -252,17 +250,6 @@ def norm_backward(launch: Launch, gpu: GpuProfile) -> Work:
     width = _types(launch, 1)[0]
     costs = NORM_BACKWARD_2_8 if launch.name.template[-1] in {"true", "false"} else NORM
     return _rows(launch, gpu, costs, columns, Passes(3 * width, 2 * width, 2 * width))
-
-
-def group_sums(launch: Launch, _gpu: GpuProfile) -> Work:
-    """ComputeInternalGradients*CUDAKernel(length, dY, X, ...): of a group norm's gradient, a block
-    for each channel of an image reads both. Source: aten/src/ATen/native/cuda/group_norm_kernel.cu.
-    """
-    length = launch.integer(0)
-    if length is None:
-        return guessed(launch)
-    width = _types(launch, 1)[0]
-    return Work(bytes=launch.blocks * length * 2 * width, efficiency=_NORM)
 
 
 def renormed(launch: Launch, _gpu: GpuProfile) -> Work:

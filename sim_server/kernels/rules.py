@@ -10,11 +10,14 @@ from math import ceil
 from sim_server.gpu import GpuProfile
 from sim_server.kernels import (
     attention,
+    batch_norm,
     elementwise,
     fbgemm,
     indexing,
     optimizer,
     pairs,
+    pooling,
+    resizing,
     rows,
     sorting,
     windows,
@@ -125,11 +128,14 @@ RULES = (
     _rule(r"softmax_warp_(forward|backward)$", "softmax", rows.softmax_warp),
     _rule(r"cunn_SpatialSoftMax", "softmax", rows.softmax_spatial),
     _rule(r"cunn_SoftMax", "softmax", rows.softmax_block),
-    _rule(
-        r"vectorized_layer_norm_kernel$|LayerNormForward|RowwiseMoments", "norm", rows.norm_forward
-    ),
+    _rule(r"RowwiseMomentsCUDAKernel$", "norm", batch_norm.moments),
+    _rule(r"vectorized_layer_norm_kernel$|LayerNormForward", "norm", rows.norm_forward),
     _rule(r"layer_norm_grad_input_kernel", "norm", rows.norm_backward),
-    _rule(r"ComputeInternalGradients\w*CUDAKernel$", "norm", rows.group_sums),
+    _rule(r"ComputeInternalGradients\w*CUDAKernel$", "norm", batch_norm.group_sums),
+    _rule(r"ComputeBackwardFusedParamsCUDAKernel$", "norm", batch_norm.fused_parameters),
+    _rule(r"batch_norm_\w+_channels_last_kernel$", "norm", batch_norm.channels_last),
+    _rule(r"batch_norm_(collect_statistics|backward)_kernel$", "norm", batch_norm.of_channels),
+    _rule(r"batch_norm_transform_input_kernel$", "norm", batch_norm.transform),
     _rule(r"renormRowsL1$", "norm", rows.renormed),
     _rule(r"GammaBetaBackward|GammaBeta1dBackward", "norm", rows.norm_parameters),
     _rule(r"nll_loss", "loss", rows.cross_entropy),
@@ -158,8 +164,13 @@ RULES = (
     _rule(r"split_with_sizes_copy_out", "concatenate", indexing.split_copy),
     _rule(r"transpose_copy_tiled_kernel$", "copy", indexing.transpose),
     _rule(r"im2col_kernel$", "other", windows.unfold),
-    _rule(r"(max_pool_forward_nchw|avg_pool2d_out_cuda_frame(_nhwc)?)$", "other", windows.pool),
-    _rule(r"avg_pool2d_backward\w*_frame(_nhwc)?$", "other", windows.average_pool_gradient),
+    _rule(
+        r"(max_pool_forward_(nchw|nhwc)|avg_pool2d_out_cuda_frame(_nhwc)?)$", "other", pooling.pool
+    ),
+    _rule(r"max_pool_backward_(nchw|nhwc)$", "other", pooling.pool_gradient),
+    _rule(r"avg_pool2d_backward\w*_frame(_nhwc)?$", "other", pooling.average_pool_gradient),
+    _rule(r"conv_depthwise2d_(forward|backward)_kernel\w*$", "other", windows.depthwise),
+    _rule(r"conv_depthwise2d_grad_weight_kernel$", "other", windows.depthwise_weights),
     _rule(r"col2im_batched_kernel$", "other", windows.fold),
     _rule(
         r"adaptive_average_pool$|adaptiveaveragepool$|adaptivemaxpool$|"
@@ -169,13 +180,11 @@ RULES = (
     ),
     _rule(r"adaptive_average_(pool|gradinput)_nhwc$", "other", windows.adaptive_pool_nhwc),
     _rule(r"max_pool3d_with_indices_single_out_frame$", "other", windows.pool_volume),
-    _rule(r"upsample_nearest[123]d_(backward_)?out_frame$", "other", windows.nearest),
-    _rule(
-        r"upsample_(nearest2d|bilinear2d|nearest2d_backward)_nhwc_out_frame$",
-        "other",
-        windows.resized_nhwc,
-    ),
-    _rule(r"max_pool_(forward_nhwc|backward_nchw|backward_nhwc)$", "other", windows.max_pool),
+    _rule(r"upsample_nearest[123]d_(backward_)?out_frame$", "other", resizing.nearest),
+    _rule(r"upsample_nearest2d_(backward_)?nhwc_out_frame$", "other", resizing.nearest_nhwc),
+    _rule(r"upsample_bilinear2d_nhwc_out_frame$", "other", resizing.bilinear_nhwc),
+    _rule(r"upsample_bilinear2d_out_frame$", "other", resizing.bilinear),
+    _rule(r"upsample_bilinear2d_backward_(nhwc_)?out_frame$", "other", resizing.bilinear_gradient),
     _rule(r"[cp]dist_kernel_cuda_impl$", "other", pairs.distances),
     _rule(r"(MultiMarginLoss|multilabel_margin_loss)_\w+_kernel$", "loss", pairs.margin_loss),
     _rule(r"SortKVInPlace$", "sort", sorting.sort_rows),

@@ -186,6 +186,45 @@ def test_the_rest_moves_bytes(timers: dict[str, KernelTimer], operation: str) ->
     assert timing.tier is Tier.ASSUMED
 
 
+@pytest.mark.parametrize(
+    ("operation", "channels", "pixels", "measured_us"),
+    [
+        ("forward_training", 64, 12544, (159.7, 467.5)),
+        ("backward", 64, 12544, (241.2, 1206.1)),
+        ("forward_training", 256, 3136, (177.9, 206.9)),
+        ("backward", 256, 3136, (262.7, 374.4)),
+    ],
+)
+def test_batch_norms_of_cudnn(
+    timers: dict[str, KernelTimer],
+    operation: str,
+    channels: int,
+    pixels: int,
+    measured_us: tuple[float, float],
+) -> None:
+    """Between what channels last and channels first take, measured on an H200 (driver 580.159.04,
+    cuDNN of PyTorch 2.11.0) by CUPTI, and as far off as the interval says.
+    """
+    timing = timers["h200"].time(
+        {
+            "kind": "library",
+            "library": "cudnn",
+            "operation": f"batch_norm_{operation}",
+            "type": "f32",
+            "batch": 64,
+            "channels": channels,
+            "pixels": pixels,
+            "bytes": 4 * 64 * channels * pixels * (3 if operation == "backward" else 2),
+        }
+    )
+    last, first = measured_us
+    assert last < timing.duration_ns / 1000 < 1.01 * first
+    assert timing.interval is not None
+    for measured in measured_us:
+        ratio = 1000 * measured / timing.duration_ns
+        assert timing.interval.low <= ratio <= timing.interval.high
+
+
 def test_ctc_losses_take_steps(timers: dict[str, KernelTimer]) -> None:
     """The steps of a CTC loss wait for each other: twice as many take nearly twice as long."""
     call = {"kind": "library", "library": "cudnn", "operation": "ctc_loss", "type": "f32"}

@@ -63,12 +63,6 @@ VOLUME = (64, 128, 128, 32, 64, 64)
             id="max_pool2d",
         ),
         pytest.param(
-            "(anonymous namespace)::max_pool_backward_nchw<float, float, int>",
-            ((64, 64, 64), ((2, 64), (3, 64), (4, 128), (5, 128), (6, 64), (7, 64)), {}),
-            PLANE_BYTES + 12 * RESULTS,
-            id="max_pool2d's gradient",
-        ),
-        pytest.param(
             "(anonymous namespace)::avg_pool2d_out_cuda_frame<float, float>",
             ((16384, 1, 1), ((0, RESULTS), *IMAGE, (7, 2), (8, 2)), {}),
             PLANE_BYTES + 4 * RESULTS,
@@ -154,7 +148,7 @@ VOLUME = (64, 128, 128, 32, 64, 64)
             id="median",
         ),
         pytest.param(
-            "(anonymous namespace)::upsample_bilinear2d_out_frame<float, float>",
+            "(anonymous namespace)::grid_sampler_2d_kernel<float, int>",
             ((64, 1, 1), ((0, 65536),), {"tensor_bytes": 5 * PLANE_BYTES}),
             5 * PLANE_BYTES,
             id="a kernel without a rule that gets tensors",
