@@ -33,7 +33,7 @@ def multi_tensor(launch: Launch, _gpu: GpuProfile) -> Work:
         elements = launch.blocks * _CHUNK_ELEMENTS
     flops = elements * 20 if "Fused" in functor else 0
     lists = width / (number_types(functor) or [4])[0]
-    turns = min(elements, _CHUNK_ELEMENTS) / _TURN_ELEMENTS
+    turns = min(elements / launch.blocks, _CHUNK_ELEMENTS) / _TURN_ELEMENTS
     return Work(
         bytes=elements * width,
         flops=flops,

@@ -66,13 +66,14 @@ def options_of_verb(verb: str) -> set[str]:
 
 
 def check_script(command: str) -> None:
-    """`python FILE ...`: file or folder is there, and it or its neighbours know the options."""
+    """`python FILE ...`: file or folder is there, and it or its neighbours, or those of its folder, know the options."""
     _, script, *words = command.split()
     path = ROOT / script
     if path.is_dir():
         path /= "__main__.py"
     assert path.is_file(), script
-    texts = [one.read_text(encoding="utf-8") for one in path.parent.glob("*.py")]
+    folders = (path.parent, path.parent.parent)
+    texts = [one.read_text(encoding="utf-8") for at in folders for one in at.glob("*.py")]
     for option in filter(OPTION.fullmatch, words):
         assert any(f'"{option}"' in text for text in texts), option
 
