@@ -153,6 +153,15 @@ static void* end_elsewhere(void* of) {
   return NULL;
 }
 
+/* Work in both streams, of which only one began the capture. */
+static void fork_capture(void) {
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  OK(cudaMemsetAsync(memory, 1, 4, stream));
+  OK(cudaEventRecord(event, stream));
+  OK(cudaStreamWaitEvent(other, event, 0));
+  OK(cudaMemsetAsync(memory, 1, 4, other));
+}
+
 static void check_ends(void) {
   cudaGraph_t graph;
   pthread_t thread;
@@ -165,13 +174,11 @@ static void check_ends(void) {
   CHECK(pthread_create(&thread, NULL, end_elsewhere, stream) == 0 && pthread_join(thread, NULL) == 0);
   EXPECT(status_of(stream), cudaStreamCaptureStatusNone); /* the wrong thread ended it all the same */
   EXPECT(cudaStreamEndCapture(stream, &graph), cudaErrorIllegalState);
-  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
-  OK(cudaMemsetAsync(memory, 1, 4, stream));
-  OK(cudaEventRecord(event, stream));
-  OK(cudaStreamWaitEvent(other, event, 0));
-  OK(cudaMemsetAsync(memory, 1, 4, other));
+  fork_capture();
   EXPECT(cudaStreamEndCapture(other, &graph), cudaErrorStreamCaptureUnmatched);
-  EXPECT(status_of(stream), cudaStreamCaptureStatusActive);
+  EXPECT(status_of(stream), cudaStreamCaptureStatusInvalidated);
+  end_invalid(cudaErrorStreamCaptureInvalidated);
+  fork_capture();
   end_invalid(cudaErrorStreamCaptureUnjoined);
 }
 

@@ -68,8 +68,8 @@ cudaError_t copy_on(StreamRef stream, void* destination, std::size_t destination
                     bool synchronous) noexcept;
 cudaError_t fill_on(StreamRef stream, void* pointer, unsigned value, std::size_t element_bytes,
                     std::size_t count) noexcept;
-// Memory is given back: it leaves the pool if it came from one. The pool counts what cudaFreeAsync gives back; of what
-// cudaFree does it does not learn, as measured on an H200 (CUDA 13.0).
+// Memory is given back: it leaves the pool if it came from one, which then reserves it no more. Of what cudaFree gives
+// back (not `is_counted`) it goes on counting that it is in use, as measured on an H100 and an H200 (CUDA 13.0).
 void leave_pool(const void* pointer, bool is_counted) noexcept;
 
 // What a check of graph/capture.h found, as a call returns it.

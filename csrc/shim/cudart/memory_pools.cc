@@ -1,7 +1,7 @@
 // Stream-ordered allocation, from the one pool that every device has.
 //
 // Memory is taken and given back when the call is made, not when the stream gets there, and the pool keeps none:
-// what it reserves is what it counts as in use, whatever its release threshold. Assumed: a call costs the host as much
+// what it reserves is what its allocations hold, whatever its release threshold. Assumed: a call costs the host as much
 // as a launch.
 #include "shim/cudart/cudart.h"
 
@@ -20,6 +20,7 @@ using namespace ph::cudart;
 struct CUmemPoolHandle_st {
   std::size_t used_bytes = 0;
   std::size_t used_high_bytes = 0;
+  std::size_t reserved_bytes = 0;
   std::size_t reserved_high_bytes = 0;
   std::uint64_t release_threshold_bytes = 0;
   int reuse[3] = {1, 1, 1};  // cudaMemPoolReuse...: followed event, opportunistic, internal dependencies
@@ -65,7 +66,8 @@ cudaError_t allocate(void** pointer, std::size_t bytes, cudaMemPool_t pool, cuda
   pooled[*pointer] = {pool, bytes};
   pool->used_bytes += bytes;
   pool->used_high_bytes = std::max(pool->used_high_bytes, pool->used_bytes);
-  pool->reserved_high_bytes = std::max(pool->reserved_high_bytes, pool->used_bytes);
+  pool->reserved_bytes += bytes;
+  pool->reserved_high_bytes = std::max(pool->reserved_high_bytes, pool->reserved_bytes);
   return cudaSuccess;
 }
 
@@ -77,7 +79,7 @@ cudaError_t read_attribute(const CUmemPoolHandle_st& pool, cudaMemPoolAttr attri
       *static_cast<int*>(value) = pool.reuse[attribute - cudaMemPoolReuseFollowEventDependencies];
       return cudaSuccess;
     case cudaMemPoolAttrReleaseThreshold: *static_cast<std::uint64_t*>(value) = pool.release_threshold_bytes; break;
-    case cudaMemPoolAttrReservedMemCurrent:
+    case cudaMemPoolAttrReservedMemCurrent: *static_cast<std::uint64_t*>(value) = pool.reserved_bytes; break;
     case cudaMemPoolAttrUsedMemCurrent: *static_cast<std::uint64_t*>(value) = pool.used_bytes; break;
     case cudaMemPoolAttrReservedMemHigh: *static_cast<std::uint64_t*>(value) = pool.reserved_high_bytes; break;
     case cudaMemPoolAttrUsedMemHigh: *static_cast<std::uint64_t*>(value) = pool.used_high_bytes; break;
@@ -86,10 +88,10 @@ cudaError_t read_attribute(const CUmemPoolHandle_st& pool, cudaMemPoolAttr attri
   return cudaSuccess;
 }
 
-// A high-water mark can only be set to zero, from where it starts again at what is in use.
-cudaError_t reset(std::size_t& high_bytes, const CUmemPoolHandle_st& pool, const void* value) noexcept {
+// A high-water mark can only be set to zero, from where it starts again at what there is now.
+cudaError_t reset(std::size_t& high_bytes, std::size_t bytes, const void* value) noexcept {
   if (*static_cast<const std::uint64_t*>(value) != 0) return returned(cudaErrorInvalidValue);
-  high_bytes = pool.used_bytes;
+  high_bytes = bytes;
   return cudaSuccess;
 }
 
@@ -103,8 +105,8 @@ cudaError_t write_attribute(CUmemPoolHandle_st& pool, cudaMemPoolAttr attribute,
     case cudaMemPoolAttrReleaseThreshold:
       pool.release_threshold_bytes = *static_cast<const std::uint64_t*>(value);
       return cudaSuccess;
-    case cudaMemPoolAttrReservedMemHigh: return reset(pool.reserved_high_bytes, pool, value);
-    case cudaMemPoolAttrUsedMemHigh: return reset(pool.used_high_bytes, pool, value);
+    case cudaMemPoolAttrReservedMemHigh: return reset(pool.reserved_high_bytes, pool.reserved_bytes, value);
+    case cudaMemPoolAttrUsedMemHigh: return reset(pool.used_high_bytes, pool.used_bytes, value);
     default: return returned(cudaErrorInvalidValue);
   }
 }
@@ -123,7 +125,9 @@ void leave_pool(const void* pointer, bool is_counted) noexcept {
   const std::lock_guard lock(mutex);
   const auto entry = pooled.find(pointer);
   if (entry == pooled.end()) return;
-  if (is_counted) entry->second.pool->used_bytes -= entry->second.bytes;
+  const auto [pool, bytes] = entry->second;
+  pool->reserved_bytes -= bytes;
+  if (is_counted) pool->used_bytes -= bytes;
   pooled.erase(entry);
 }
 

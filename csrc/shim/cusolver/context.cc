@@ -7,6 +7,7 @@
 #include "shim/core/handles.h"
 #include "shim/launch/gemm.h"
 #include "shim/launch/work.h"
+#include "shim/streams/copies.h"
 #include "shim/values/values.h"
 
 using namespace ph;
@@ -141,6 +142,18 @@ cusolverStatus_t record(cusolverDnHandle_t handle, const Operation& of, std::ini
                       });
   forget_reached(outputs);
   forget_reached({info});
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+// A size that cannot be is no error of the call, as measured on an H100 (CUDA 13.0, negative `m`); `info` says which of the
+// parameters after the handle it is. Source: cuSOLVER's reference, `cusolverDn<t>getrf`.
+cusolverStatus_t record_lu(cusolverDnHandle_t handle, const Operation& of, std::initializer_list<const void*> outputs,
+                           int* info) noexcept {
+  const Context* context = contexts.get(handle);
+  if (!context || is_sound(of)) return record(handle, of, outputs, info);
+  const StreamRef stream = resolve_stream(context->stream);
+  if (!stream.valid || !can_fill(info, sizeof *info, 1)) return CUSOLVER_STATUS_EXECUTION_FAILED;
+  fill_async(info, of.m < 0 ? -1U : -2U, sizeof *info, 1, stream);
   return CUSOLVER_STATUS_SUCCESS;
 }
 

@@ -41,6 +41,9 @@ cusolverStatus_t tell_workspace(cusolverDnHandle_t handle, const Operation& of, 
 // Nothing is known afterwards of `outputs`, workspaces among them, and `info`.
 cusolverStatus_t record(cusolverDnHandle_t handle, const Operation& of, std::initializer_list<const void*> outputs,
                         int* info) noexcept;
+// The same of an LU factorisation of one matrix.
+cusolverStatus_t record_lu(cusolverDnHandle_t handle, const Operation& of, std::initializer_list<const void*> outputs,
+                           int* info) noexcept;
 // The same where the results lie where the `of.batch` pointers at `pointers` point.
 cusolverStatus_t record_pointed(cusolverDnHandle_t handle, const Operation& of, const void* pointers,
                                 int* info) noexcept;

@@ -15,7 +15,7 @@ using namespace ph::cusolver;
   PH_STATUS cusolverDn##X##getrf(cusolverDnHandle_t handle, int m, int n, T* a, int, T* work, int* pivots,            \
                                  int* info) noexcept {                                                                \
     PH_CALL(cusolverDn##X##getrf, HostCost::Launch);                                                                  \
-    return record(handle, lu(type, m, n), {a, pivots, work}, info);                                                   \
+    return record_lu(handle, lu(type, m, n), {a, pivots, work}, info);                                                \
   }                                                                                                                   \
   PH_STATUS cusolverDn##X##getrs(cusolverDnHandle_t handle, cublasOperation_t, int n, int columns, const T*, int,     \
                                  const int*, T* b, int, int* info) noexcept {                                         \

@@ -144,7 +144,10 @@ CaptureError end_capture(StreamRef stream, void** graph) noexcept {
   const std::lock_guard lock(mutex);
   Capture* capture = find(stream);
   if (capture == nullptr) return CaptureError::IllegalState;
-  if (capture->branch_of(stream) != 0) return CaptureError::Unmatched;
+  if (capture->branch_of(stream) != 0) {
+    capture->is_valid = false;  // as measured on an H100 (CUDA 13.0)
+    return CaptureError::Unmatched;
+  }
   CaptureError error = CaptureError::None;
   if (capture->mode != CaptureMode::Relaxed && capture->thread != std::this_thread::get_id()) {
     error = CaptureError::WrongThread;
