@@ -66,7 +66,9 @@ def options_of_verb(verb: str) -> set[str]:
 
 
 def check_script(command: str) -> None:
-    """`python FILE ...`: file or folder is there, and it or its neighbours, or those of its folder, know the options."""
+    """`python FILE ...`: file or folder is there, and it, its neighbours or those of its folder
+    know the options.
+    """
     _, script, *words = command.split()
     path = ROOT / script
     if path.is_dir():
