@@ -26,7 +26,7 @@ WITHOUT_VALUES = {
 FREQUENT = {
     *("add", "sub", "mul", "div", "neg", "copy", "cat", "mean", "sum", "fill", "zero"),
     *("sqrt", "rsqrt", "reciprocal", "exp", "lerp", "addcdiv", "norm"),
-    *("mm", "addmm", "bmm", "baddbmm", "_grouped_mm", "_scaled_grouped_mm", "linalg_vector_norm"),
+    *("mm", "addmm", "bmm", "baddbmm", "linalg_vector_norm"),
     *("silu", "gelu", "relu", "sigmoid", "tanh", "threshold", "hardtanh", "leaky_relu"),
     *("_softmax", "_log_softmax", "native_layer_norm", "native_group_norm", "_fused_rms_norm"),
     *("_native_batch_norm_legit", "nll_loss_forward", "max_pool2d_with_indices"),

@@ -27,8 +27,8 @@ class Operators:
         self._device = device
 
     def replace(self, name: str, make: Callable[[Kernel], Kernel]) -> None:
-        """Registers what `make` makes of the usual kernel. It gets the dispatch keys first, which
-        the usual one wants too.
+        """Registers what `make` makes of the usual kernel, which may be one of ours. It gets the
+        dispatch keys first, which the usual one wants too.
         """
         usual = self._get_kernel(f"{self._namespace}::{name}", self._device).call_boxed
         operator = overload(self._torch, name, self._namespace)
@@ -36,7 +36,8 @@ class Operators:
             usual = taking_numbers(self._torch, operator, usual)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # some releases warn of what we want
-            self._library.impl(name, make(usual), self._device, with_keyset=True)
+            options = {"with_keyset": True, "allow_override": True}
+            self._library.impl(name, make(usual), self._device, **options)
 
 
 class SelectedOperators:

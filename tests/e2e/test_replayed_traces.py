@@ -175,7 +175,8 @@ def test_kernels_of_triton_are_proxies_that_move_as_many_bytes(
     found = score(replayed.path, original.path)
     assert found["kernels"]["change"] == 0
     totals = [sum(one[side] for one in found["kernel_ns"].values()) for side in SIDES]
-    assert totals[0] == pytest.approx(totals[1], rel=0.02)
+    # A proxy begins earlier than a kernel that casts its operands.
+    assert totals[0] == pytest.approx(totals[1], rel=0.04)
 
 
 @pytest.mark.parametrize(
