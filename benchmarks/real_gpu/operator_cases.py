@@ -15,7 +15,6 @@ Cases = Iterator[tuple[str, Operator]]
 NUMBERS = {"f32": torch.float32, "bf16": torch.bfloat16}
 ROWS = ((64, 1024), (1024, 1024), (8192, 4096), (16384, 8192))
 LONG_ROWS = ((2048, 50304), (8192, 50304), (4096, 128256))
-OPERATIONS = {torch.float32: "f32", torch.bfloat16: "bf16", torch.float16: "f16"}
 
 
 def normal(*shape: int, number: torch.dtype = torch.float32) -> Tensor:

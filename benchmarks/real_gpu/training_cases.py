@@ -211,7 +211,7 @@ def graph_of(step: Callable[[], Step]) -> Step:
     return graph.replay
 
 
-def inferred_bytes(batch: int) -> Step:
+def inference(batch: int) -> Step:
     """Inference of a Llama, no gradients."""
     config = LlamaConfig(
         layers=16, heads=32, key_value_heads=8, width=2048, hidden=8192, sequence=2048
@@ -251,7 +251,7 @@ CASES: dict[str, Callable[[], Step]] = {
     "llama 1b 2x4096": partial(llama, 2, sequence=4096, **LLAMA_1B),
     "llama 7b 4 layers 1x4096": partial(llama, 1, layers=4),
     "llama 7b 4 layers 4x2048": partial(llama, 4, layers=4, sequence=2048),
-    "llama 1b inference 4x2048": partial(inferred_bytes, 4),
+    "llama 1b inference 4x2048": partial(inference, 4),
     "hf gpt2 4x512": partial(hugging_face, "GPT2", 4, 512),
     "hf gpt2 4x512 f32": partial(hugging_face, "GPT2", 4, 512, number=None),
     "hf gpt2 16x1024": partial(hugging_face, "GPT2", 16, 1024),

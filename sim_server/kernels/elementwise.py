@@ -43,10 +43,10 @@ _STORED = re.compile(r"distribution_nullary_kernel<([\w:]+), ")
 # Such accesses reach this share of a streaming kernel's rate: fitted to broadcast and cut operands
 # on H100 (docs/accuracy-operators.md). Transposed ones: to copies between orders of dimensions.
 _STRIDED = 0.79
+_TRANSPOSED = 0.7
 # Before the elements of kernels with several results: fitted to a batch norm's running statistics
 # on H200 (docs/accuracy-operators.md).
 _SEVERAL_START_NS = 500
-_TRANSPOSED = 0.7
 
 
 def pointwise(launch: Launch, gpu: GpuProfile) -> Work:

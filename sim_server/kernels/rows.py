@@ -149,7 +149,8 @@ def _turns(launch: Launch, operation: str, inputs: int, outputs: int) -> tuple[f
     parts of the same ones. A thread loads `vt0` elements at a time or, along contiguous ones, a
     vector; both are the last arguments of ReduceOp.
     """
-    vector = int(_LAST_NUMBER.findall(operation)[-1]) if _LAST_NUMBER.search(operation) else 4
+    numbers = _LAST_NUMBER.findall(operation)
+    vector = int(numbers[-1]) if numbers else 4
     each = max(1.0, outputs / launch.grid[0])  # outputs of a block
     across = each >= launch.block[0]  # neighbours have different ones
     together = max(1.0, launch.threads / (launch.block[0] if across else each))
@@ -167,6 +168,11 @@ def _types(launch: Launch, count: int) -> list[int]:
     sizes = [type_bytes(part) for part in launch.name.template]
     known = [size for size in sizes if size is not None][:count]
     return known + [4] * (count - len(known))
+
+
+def _last_argument(launch: Launch) -> str:
+    """Of the template; "" of a kernel that is none, such as one of the program's own."""
+    return next(iter(launch.name.template[-1:]), "")
 
 
 def softmax_warp(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -234,8 +240,7 @@ def norm_forward(launch: Launch, gpu: GpuProfile) -> Work:
         return guessed(launch)
     width = _types(launch, 1)[0]
     if "vectorized" in launch.name.family:
-        of_version = {"true": RMS_NORM, "false": NORM_2_8}
-        costs = of_version.get(launch.name.template[-1], NORM)
+        costs = {"true": RMS_NORM, "false": NORM_2_8}.get(_last_argument(launch), NORM)
         return _rows(launch, gpu, costs, columns, Passes(2 * width, width, width))
     return Work(bytes=launch.blocks * columns * 2 * width, efficiency=_NORM)
 
@@ -248,7 +253,7 @@ def norm_backward(launch: Launch, gpu: GpuProfile) -> Work:
     if columns is None:
         return guessed(launch)
     width = _types(launch, 1)[0]
-    costs = NORM_BACKWARD_2_8 if launch.name.template[-1] in {"true", "false"} else NORM
+    costs = NORM_BACKWARD_2_8 if _last_argument(launch) in {"true", "false"} else NORM
     return _rows(launch, gpu, costs, columns, Passes(3 * width, 2 * width, 2 * width))
 
 
