@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 # Bytes of the number types that occur in PyTorch's kernel names.
 _TYPE_BYTES = {
@@ -71,6 +72,19 @@ def demangle(name: str) -> str:
         free(text)
 
 
+class TemplateArguments(tuple[str, ...]):
+    """An argument that a name lacks is empty: a kernel of the program's own may be called like one
+    of a library's.
+    """
+
+    __slots__ = ()
+
+    def __getitem__(self, position: Any) -> Any:
+        if isinstance(position, int) and not -len(self) <= position < len(self):
+            return ""
+        return super().__getitem__(position)
+
+
 @dataclass(frozen=True)
 class KernelName:
     """A kernel's name taken apart.
@@ -81,7 +95,7 @@ class KernelName:
 
     text: str
     family: str
-    template: tuple[str, ...]
+    template: TemplateArguments
 
     @property
     def short(self) -> str:
@@ -103,8 +117,9 @@ def parse(mangled: str) -> KernelName:
     end = _family_end(text)
     family = _RETURN_TYPE.sub("", text[:end])
     if end < len(text) and text[end] == "<":
-        return KernelName(text, family, tuple(split_list(text[end + 1 : _closing(text, end)])))
-    return KernelName(text, family, ())
+        arguments = TemplateArguments(split_list(text[end + 1 : _closing(text, end)]))
+        return KernelName(text, family, arguments)
+    return KernelName(text, family, TemplateArguments())
 
 
 def _family_end(text: str) -> int:

@@ -170,11 +170,6 @@ def _types(launch: Launch, count: int) -> list[int]:
     return known + [4] * (count - len(known))
 
 
-def _last_argument(launch: Launch) -> str:
-    """Of the template; "" of a kernel that is none, such as one of the program's own."""
-    return next(iter(launch.name.template[-1:]), "")
-
-
 def softmax_warp(launch: Launch, _gpu: GpuProfile) -> Work:
     """softmax_warp_forward(out, in, rows, stride, columns, ...) and _backward(grad, ...): short
     rows.
@@ -240,7 +235,7 @@ def norm_forward(launch: Launch, gpu: GpuProfile) -> Work:
         return guessed(launch)
     width = _types(launch, 1)[0]
     if "vectorized" in launch.name.family:
-        costs = {"true": RMS_NORM, "false": NORM_2_8}.get(_last_argument(launch), NORM)
+        costs = {"true": RMS_NORM, "false": NORM_2_8}.get(launch.name.template[-1], NORM)
         return _rows(launch, gpu, costs, columns, Passes(2 * width, width, width))
     return Work(bytes=launch.blocks * columns * 2 * width, efficiency=_NORM)
 
@@ -253,7 +248,7 @@ def norm_backward(launch: Launch, gpu: GpuProfile) -> Work:
     if columns is None:
         return guessed(launch)
     width = _types(launch, 1)[0]
-    costs = NORM_BACKWARD_2_8 if _last_argument(launch) in {"true", "false"} else NORM
+    costs = NORM_BACKWARD_2_8 if launch.name.template[-1] in {"true", "false"} else NORM
     return _rows(launch, gpu, costs, columns, Passes(3 * width, 2 * width, 2 * width))
 
 

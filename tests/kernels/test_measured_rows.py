@@ -83,15 +83,3 @@ def test_measured(timers: dict[str, KernelTimer], launch: MakeLaunch, case: str)
     signature = launch(f"{name}(float*)", (*grid, 1, 1)[:3], (*block, 1, 1)[:3], arguments, sizes)
     timing = timers["h100"].time(signature)
     assert timing.duration_ns / 1000 == pytest.approx(measured_us, rel=0.25)
-
-
-@pytest.mark.parametrize(
-    "name", ["my_vectorized_layer_norm_kernel", "my_layer_norm_grad_input_kernel"]
-)
-def test_kernels_of_the_program_may_have_names_like_these(
-    timers: dict[str, KernelTimer], launch: MakeLaunch, name: str
-) -> None:
-    """Without a template they count as those before PyTorch 2.8."""
-    own = timers["h100"].time(launch(f"{name}(float*)", (4096, 1, 1), scalars=((0, 768),)))
-    assert own.kernel_class == "norm"
-    assert own.duration_ns > 2000

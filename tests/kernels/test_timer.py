@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from sim_server.gpu import load_gpu, profile_names
 from sim_server.kernels import KernelTimer, Tier, copy_rates, fill_rate
 from sim_server.kernels.names import demangle, parse
+from sim_server.kernels.rules import RULES
 from sim_server.kernels.solver import STEPS
 
 MakeLaunch = Callable[..., dict[str, Any]]
@@ -300,3 +302,21 @@ def test_a_gpu_that_sleeps_does_so_for_its_cycles() -> None:
     slept_ns = 10_000_000 * 1e6 / gpu.clocks["sm_khz"]
     assert timing.duration_ns == pytest.approx(slept_ns, abs=gpu.execution["kernel_floor_ns"] + 1)
     assert timing.tier is Tier.MODELLED
+
+
+# What the rules look for, and names that a kernel of the program's own may have.
+_WORDS = sorted({word for rule in RULES for word in re.findall(r"\w{5,}", rule.pattern.pattern)})
+
+
+@pytest.mark.parametrize("arguments", ["", "<float>", "<4, 2>", "<Own<int>, 0, false>"])
+@pytest.mark.parametrize("scalars", [(), ((0, 1000),), tuple((i, 7) for i in range(12))])
+def test_own_kernels_may_be_called_like_a_library_s(
+    timers: dict[str, KernelTimer],
+    launch: MakeLaunch,
+    arguments: str,
+    scalars: tuple[tuple[int, int], ...],
+) -> None:
+    """Whatever their templates and arguments are, they take some time."""
+    for name in (*_WORDS, *(f"my_{word}" for word in _WORDS)):
+        timing = timers["h100"].time(launch(f"void {name}{arguments}(float*)", scalars=scalars))
+        assert 0 < timing.duration_ns < 1e12, name
