@@ -14,11 +14,11 @@ from phantora_py.agent.channels import Channels
 from phantora_py.agent.children import ChildWatch
 from phantora_py.agent.datafile import DataSink
 from phantora_py.agent.ends import describe_end
-from phantora_py.agent.idle import QUIET_NS, IdleWatch, StillWatch, is_proven_still
+from phantora_py.agent.idle import IdleWatch, StillWatch, is_proven_still
 from phantora_py.agent.own_ranks import OwnRanks
 from phantora_py.agent.parts import Memory, OtherHosts, Outcome, Output, Watcher
 from phantora_py.agent.simulation import Simulation, batches
-from phantora_py.agent.stall import StallWatch
+from phantora_py.agent.stall import FIRST_TOLD_S, StallWatch
 from phantora_py.agent.states import RankStates
 from phantora_py.agent.unasked import Unasked
 from phantora_py.launch.interrupts import Interrupts
@@ -48,7 +48,7 @@ _STOP_LIMIT_S = 10.0
 # A look at a rank's processes reads some hundred files, so it is repeated ever less often.
 _FIRST_LOOK_INTERVAL_S = 0.001
 _LAST_LOOK_INTERVAL_S = 0.025
-_LOOK_AT_ALL_INTERVAL_S = QUIET_NS / 1e9
+_LOOK_AT_ALL_INTERVAL_S = 0.1
 
 
 class HostAgent:
@@ -322,7 +322,8 @@ class HostAgent:
         self._aside.update(aside)
         self._by_machine.guessed([rank for rank in aside if rank not in still])
         if others is not None:
-            self._tell_others(others, aside, still, proven, guess=may_guess)
+            seems_quiet = is_thorough and self._idle.host_seems_quiet(self._still.is_quiet)
+            self._tell_others(others, aside, still, proven, guess=may_guess and seems_quiet)
         elif aside:
             message = wire.RanksAside(
                 ranks=aside,
@@ -336,7 +337,10 @@ class HostAgent:
         self._look_at_s = now_s + self._look_interval_s
         self._look_interval_s = min(2 * self._look_interval_s, _LAST_LOOK_INTERVAL_S)
         if is_thorough:
-            self._look_at_all_at_s = now_s + _LOOK_AT_ALL_INTERVAL_S
+            in_doubt = self._idle.is_in_doubt(candidates)
+            self._look_at_all_at_s = now_s + (
+                _LAST_LOOK_INTERVAL_S if in_doubt else _LOOK_AT_ALL_INTERVAL_S
+            )
 
     def _tell_others(
         self,
@@ -389,21 +393,27 @@ class HostAgent:
             return
         for rank in self._processes.give_up(self._stall.silence_s()):
             self._on_end(rank, 0)
-        beside = self._processes.beside
-        message = self._stall.tell(
-            *(self._processes.pids, self._held_up_by, self._aside),
-            lambda rank: self._children.beside_of(rank, beside),
-        )
+        message = self._stall_message()
         if self._stall.is_over():
             self._outcome = Outcome(Deadlock.exit_code, f"{message}. That is the --stall-limit.")
             self._stop_at_s = time.monotonic()
         else:
             self._watcher.note(message)
 
+    def _stall_message(self) -> str:
+        beside = self._processes.beside
+        return self._stall.tell(
+            *(self._processes.pids, self._held_up_by, self._aside),
+            lambda rank: self._children.beside_of(rank, beside),
+        )
+
     def _note_interrupt(self) -> None:
         number = self._interrupts.number
         if number is not None and self._stop_at_s is None:
-            end = Interrupted("every rank was stopped; the data file ends there.", number)
+            what = "every rank was stopped; the data file ends there."
+            if self._processes.pids and self._stall.silence_s() >= FIRST_TOLD_S:
+                what += f" Before, {self._stall_message()}."
+            end = Interrupted(what, number)
             self._outcome = Outcome(end.exit_code, str(end))
             self._stop_at_s = time.monotonic()
 

@@ -17,7 +17,8 @@ already been sent were still on its way to it.
   processor for a while cannot go on by itself, if meanwhile all threads of all ranks had the
   processor when they wanted it, so that none still has a message for it. Hardly, because threads
   of the framework (NCCL's watchdog, the heartbeat of its monitor) wake now and then in a rank that
-  waits.
+  waits. On a busy machine such a thread, once woken, also waits for the processor, so that a few
+  looks in a row may find it awake: many have to.
 """
 
 import os
@@ -32,7 +33,9 @@ from typing import NamedTuple
 from phantora_py.agent import packets
 from phantora_py.agent.channels import Channels
 
-QUIET_NS = 100_000_000
+# What a guess wants: so long, and so many looks at which nothing was proven (assumed).
+QUIET_NS = 400_000_000
+QUIET_LOOKS = 20
 # Share of one processor that watchdogs may want in a rank that waits. Assumed; they take under 1 %.
 QUIET_SHARE = 0.05
 
@@ -263,6 +266,7 @@ def sleeps_by_clock(pid: int, but: Collection[int] = (), *, itself: bool = False
 class _Window:
     start_ns: int
     wanted_ns: int
+    looks: int = 0
 
 
 class IdleWatch:
@@ -272,6 +276,17 @@ class IdleWatch:
         self._clock_ns = clock_ns
         self._windows: dict[int, _Window] = {}
         self._ready: dict[str, int] | None = None
+        self._unproven = 0
+
+    def is_in_doubt(self, ranks: Iterable[int]) -> bool:
+        """Whether one of them, or the host, may be idle, so that more looks will tell."""
+        looks = [self._windows[rank].looks for rank in ranks if rank in self._windows]
+        return any(0 < seen < QUIET_LOOKS for seen in (self._unproven, *looks))
+
+    def host_seems_quiet(self, is_quiet: bool) -> bool:
+        """Whether a host is taken to be quiet though no look, as with `is_quiet`, proves it."""
+        self._unproven = 0 if is_quiet else self._unproven + 1
+        return self._unproven >= QUIET_LOOKS
 
     def all_have_run(self, pids: Iterable[int]) -> bool:
         """Whether no thread of these process trees has been waiting for the processor since the
@@ -291,7 +306,7 @@ class IdleWatch:
         return all(before.get(path) != wanted_ns for path, wanted_ns in ready.items())
 
     def is_idle(self, rank: int, pid: int) -> bool:
-        """Whether the process tree of `pid` has been quiet for QUIET_NS, at any look."""
+        """Whether the process tree of `pid` has been quiet for QUIET_NS, at QUIET_LOOKS looks."""
         now_ns = self._clock_ns()
         wanted_ns = 0
         try:
@@ -304,13 +319,14 @@ class IdleWatch:
             self.forget(rank)
             return False  # One ended just now: something happened.
         window = self._windows.setdefault(rank, _Window(now_ns, wanted_ns))
+        window.looks += 1
         lasted_ns = now_ns - window.start_ns
         # Processes that have ended no longer count, so the time may shrink.
         wanted_meanwhile_ns = wanted_ns - window.wanted_ns
         if not 0 <= wanted_meanwhile_ns <= QUIET_SHARE * max(lasted_ns, QUIET_NS):
             self._windows[rank] = _Window(now_ns, wanted_ns)
             return False
-        return lasted_ns >= QUIET_NS
+        return lasted_ns >= QUIET_NS and window.looks >= QUIET_LOOKS
 
     def forget(self, rank: int) -> None:
         """Starts again for a rank that did something."""

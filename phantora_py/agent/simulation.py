@@ -11,6 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import grpc
 from google.protobuf.message import DecodeError
@@ -21,6 +22,7 @@ from sim_server.access.endpoint import MAX_BATCH_BYTES, TOKEN_KEY, Endpoint
 from sim_server.errors import Deadlock, InternalError, Interrupted, PhantoraError, UsageError
 
 _CHECK_INTERVAL_S = 0.05
+_LAST_WORDS_S = 1.0  # assumed enough, also on a busy machine
 _OBSTACLE_LIMIT_S = 1.0
 _METHOD = "/phantora.Simulation/Attach"
 # Members of the data file that a server may write, and those that it may not.
@@ -120,10 +122,16 @@ class Simulation:
         began_s = time.monotonic()
         reach_by_s = began_s + reach_limit_s
         while time.monotonic() < began_s + limit_s:
-            try:
+            with suppress(queue.Empty):
                 return self._incoming.get(timeout=_CHECK_INTERVAL_S)
-            except queue.Empty:
+            try:
                 check()
+            except InternalError:
+                # What it said before it ended may still be on its way, and tells more.
+                with suppress(queue.Empty):
+                    if (said := self._incoming.get(timeout=_LAST_WORDS_S)) is not None:
+                        return said
+                raise
             if time.monotonic() >= reach_by_s:
                 reach_by_s = math.inf
                 if (obstacle := self._obstacle()) is not None:

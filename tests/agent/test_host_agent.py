@@ -1,5 +1,6 @@
 """The agent's loop, with ranks, channels and a server that a test plays."""
 
+import itertools
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -430,6 +431,21 @@ def test_an_interrupt_stops_the_ranks_and_keeps_the_data() -> None:
     assert (outcome.exit_code, outcome.failed_rank) == (130, None)
     assert server.kinds() == ["rank_exited", "finish"]
     assert watcher.files == [("digest", b"01")]
+
+
+@pytest.mark.parametrize("silence_s", [5, 50])
+def test_an_interrupt_says_what_a_run_that_stood_still_waited_for(silence_s: int) -> None:
+    """Also if its notes were not shown."""
+    interrupts = Interrupts()
+    interrupts.number = signal.SIGINT
+    now_s = itertools.chain([0], itertools.repeat(silence_s))
+    stall = StallWatch(Path("nowhere"), None, lambda: next(now_s))
+    outcome, *_ = serve({0: (10**9, 0)}, stall=stall, interrupts=interrupts)
+    told = outcome.message.partition("the data file ends there.")[2]
+    if silence_s == 50:
+        assert told.startswith(" Before, there was no GPU call for 50 s: rank 0 is ")
+    else:
+        assert not told
 
 
 def test_a_run_out_of_memory_is_stopped_at_once() -> None:

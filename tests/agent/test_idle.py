@@ -15,6 +15,7 @@ from rank_processes import DOZE, running
 
 from phantora_py.agent import idle, packets
 from phantora_py.agent.idle import (
+    QUIET_LOOKS,
     QUIET_NS,
     IdleWatch,
     StillWatch,
@@ -65,13 +66,40 @@ def test_quiet_must_last() -> None:
     watch = IdleWatch(clock)
     with running("sleep 60") as pid:
         assert becomes_idle(pid)
-        assert not watch.is_idle(0, pid)
+        assert not any(watch.is_idle(0, pid) for _ in range(QUIET_LOOKS))
         clock.now_ns += QUIET_NS - 1
         assert not watch.is_idle(0, pid)
         clock.now_ns += 1
         assert watch.is_idle(0, pid)
         watch.forget(0)
         assert not watch.is_idle(0, pid)
+
+
+def test_few_looks_are_no_guess() -> None:
+    """However long the time between them: a thread that wakes now and then, and waits for a busy
+    machine's processor, may be awake at each. More are made soon.
+    """
+    clock = Clock()
+    watch = IdleWatch(clock)
+    with running("sleep 60") as pid:
+        assert becomes_idle(pid)
+        for _ in range(QUIET_LOOKS - 1):
+            assert not watch.is_idle(0, pid)
+            assert watch.is_in_doubt([0])
+            clock.now_ns += QUIET_NS
+        assert watch.is_idle(0, pid)
+    assert not watch.is_in_doubt([0, 1])
+
+
+def test_a_host_is_not_taken_to_be_quiet_after_a_few_looks() -> None:
+    """A look that proves it starts anew."""
+    watch = IdleWatch()
+    for _ in range(2):
+        assert not any(watch.host_seems_quiet(False) for _ in range(QUIET_LOOKS - 1))
+        assert watch.is_in_doubt([])
+        assert not watch.host_seems_quiet(True)
+        assert not watch.is_in_doubt([])
+    assert [watch.host_seems_quiet(False) for _ in range(QUIET_LOOKS)][-1]
 
 
 def test_a_thread_that_waits_for_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The connection to the server, against a server that a test plays."""
 
+import threading
 from collections.abc import Iterator
 from concurrent import futures
 from contextlib import contextmanager
@@ -112,6 +113,36 @@ def test_the_server_s_error_with_the_settings_is_raised(tmp_path: Path) -> None:
         pytest.raises(UsageError, match="no such profile"),
     ):
         simulation.join(HELLO, lambda: None, limit_s=10)
+
+
+class Late(Played):
+    """Says its script when it has been found dead."""
+
+    def __init__(self, script: list[wire.ToAgent]) -> None:
+        super().__init__(script)
+        self.found_dead = threading.Event()
+
+    def Attach(  # noqa: N802 - the name of the RPC
+        self, requests: Iterator[wire.FromAgent], context: grpc.ServicerContext
+    ) -> Iterator[wire.ToAgent]:
+        self.found_dead.wait()
+        yield from super().Attach(requests, context)
+
+
+def test_what_a_server_said_before_it_ended_comes_first(tmp_path: Path) -> None:
+    """Its end may be seen before its answer, which says why."""
+    failure = wire.ToAgent(failure=wire.Failure(exit_code=2, message="no such profile"))
+    server = Late([failure])
+
+    def died() -> None:
+        server.found_dead.set()
+        raise InternalError("it died")
+
+    with (
+        connected(tmp_path, server) as (simulation, _),
+        pytest.raises(UsageError, match="no such profile"),
+    ):
+        simulation.join(HELLO, died, limit_s=10)
 
 
 def test_a_broken_connection_is_told_from_an_end(tmp_path: Path) -> None:

@@ -98,9 +98,13 @@ class Phantora:
         with process:
             try:
                 output, errors = process.communicate(timeout=self._limit_s)
-            except subprocess.TimeoutExpired:
+            except subprocess.TimeoutExpired as hang:
                 process.terminate()
-                raise
+                # Where its ranks are, as it has noted and says at its end.
+                said = "".join(process.communicate(timeout=self._limit_s))
+                raise AssertionError(
+                    f"no end after {self._limit_s:g} s, and said: {said}"
+                ) from hang
         return Run(process.returncode, output, errors, path, time.monotonic() - started_s)
 
     def left(self) -> list[str]:
