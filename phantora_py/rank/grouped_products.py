@@ -2,8 +2,9 @@
 
 PyTorch's kernel for Hopper and later gets its sizes from device memory, where a first kernel has
 put them: no launch tells them. Owns the CUDA kernels of these operators, which state the sizes and
-then start PyTorch's own: those of each group where it is known where the groups end. Decides no
-times.
+then start PyTorch's own: those of each group where it is known where the groups end. Where PyTorch
+has no such kernel, it reads back where they end and multiplies group by group: if nobody knows it,
+groups of one size, as the model of the kernel has them. Decides no times.
 """
 
 from __future__ import annotations
@@ -59,17 +60,21 @@ class GroupedProducts:
 
     def _kernel(self, usual: Kernel) -> Kernel:
         def multiply(keys: Any, left: Any, right: Any, *arguments: Any, **options: Any) -> Any:
-            offsets = [one for one in (*arguments, options.get("offs")) if is_offsets(one)]
-            self._state(left, right, offsets[0] if offsets else None)
+            told = [one for one in (*arguments, options.get("offs")) if is_offsets(one)]
+            offsets = told[0] if told else None
+            ends = self._ends(offsets)
+            self._state(product(left, right, offsets, ends))
+            is_made_up = offsets is not None and not ends
+            made_up = even_ends(left, right, offsets) if is_made_up else []
             try:
-                return usual(keys, left, right, *arguments, **options)
+                with self._values.made_up_reads(made_up):
+                    return usual(keys, left, right, *arguments, **options)
             finally:
                 self._shim.ph_state_product(0)
 
         return multiply
 
-    def _state(self, left: Any, right: Any, offsets: Any) -> None:
-        told = product(left, right, offsets, self._ends(offsets))
+    def _state(self, told: Product) -> None:
         if told not in self._signatures:
             sizes = (told.m, told.n, told.k, told.groups)
             self._signatures[told] = self._shim.ph_product_signature(
@@ -114,14 +119,31 @@ def product(left: Any, right: Any, offsets: Any, ends: Sequence[int]) -> Product
         groups = left.shape[0]
         # All are of one size, which is known.
         return Product(m, n, k, groups, left_type, right_type, "m", (m,) * groups)
-    groups = offsets.shape[0]
+    groups, along = offsets.shape[0], varying_extent(left, right)
+    sizes = {"m": m, "n": n, "k": k}
+    sizes[along] //= groups
+    return Product(
+        **sizes,
+        groups=groups,
+        left_type=left_type,
+        right_type=right_type,
+        along=along,
+        sizes=group_sizes(ends),
+    )
+
+
+def even_ends(left: Any, right: Any, offsets: Any) -> list[int]:
+    """Where groups of one size end."""
+    extents = {"m": left.shape[-2], "n": right.shape[-1], "k": left.shape[-1]}
+    extent, groups = extents[varying_extent(left, right)], offsets.shape[0]
+    return [extent * (group + 1) // groups for group in range(groups)]
+
+
+def varying_extent(left: Any, right: Any) -> str:
+    """Which of m, n and k groups that end somewhere may differ in."""
     if left.dim() == 3:
-        along, n = "n", n // groups
-    elif right.dim() == 3:
-        along, m = "m", m // groups
-    else:
-        along, k = "k", k // groups
-    return Product(m, n, k, groups, left_type, right_type, along, group_sizes(ends))
+        return "n"
+    return "m" if right.dim() == 3 else "k"
 
 
 def group_sizes(ends: Sequence[int]) -> tuple[int, ...]:

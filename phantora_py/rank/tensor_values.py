@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any
@@ -70,13 +70,25 @@ class TensorValues:
     @contextmanager
     def promised_reads(self, number: int, kind: Any = ctypes.c_int64) -> Iterator[None]:
         """What PyTorch reads back of integers meanwhile is `number`."""
-        value = kind(number)
-        size_bytes = ctypes.c_uint64(ctypes.sizeof(value))
-        self._shim.ph_promise_read(ctypes.byref(value), size_bytes)
+        with self._promised(kind(number), made_up=False):
+            yield
+
+    @contextmanager
+    def made_up_reads(self, numbers: Sequence[int]) -> Iterator[None]:
+        """What PyTorch reads back of so many 32-bit integers meanwhile is `numbers`, and the report
+        counts it as made up.
+        """
+        with self._promised((ctypes.c_int32 * len(numbers))(*numbers), made_up=True):
+            yield
+
+    @contextmanager
+    def _promised(self, values: Any, *, made_up: bool) -> Iterator[None]:
+        promise = self._shim.ph_promise_read
+        promise(ctypes.byref(values), ctypes.c_uint64(ctypes.sizeof(values)), int(made_up))
         try:
             yield
         finally:
-            self._shim.ph_promise_read(None, ctypes.c_uint64(0))
+            promise(None, ctypes.c_uint64(0), 0)
 
     @contextmanager
     def unknown_reads(self) -> Iterator[None]:

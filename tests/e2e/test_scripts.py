@@ -352,6 +352,17 @@ def test_scaled_products(phantora: Phantora) -> None:
         assert tiers[f"grouped gemm bf16 {sizes} x4 NN"] == "modelled"
 
 
+def test_grouped_products_of_unknown_groups(phantora: Phantora) -> None:
+    """Where PyTorch reads back where they end, all are of one size, and the report counts that."""
+    run = run_script(phantora, "scaled_products.py", "routed", ranks=1)
+    steps, groups = 3, 4
+    counts = {str(timing["name"]): timing["count"] for timing in run.data.timings}
+    for product in ("512x256x768 NN", "768x256x512 TN", "512x768x256 NT"):
+        assert counts[f"gemm f32 {product}"] == steps * groups
+    rows = run.summary["trust"]["unknown_reads"]
+    assert sorted(row["per_rank"] for row in rows) == [[steps], [2 * steps]]
+
+
 def test_vendor_libraries(phantora: Phantora, tmp_path: Path) -> None:
     """Transforms, factorisations and compiled snippets run, and each is timed by its sizes."""
     run = phantora.run(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType, SimpleNamespace
 
 import pytest
+import torch
 
-from phantora_py.rank.grouped_products import group_sizes, operators
+from phantora_py.rank.grouped_products import even_ends, group_sizes, operators
 
 
 @pytest.mark.parametrize(
@@ -20,6 +22,19 @@ from phantora_py.rank.grouped_products import group_sizes, operators
 def test_sizes_are_the_largest_first(ends: list[int], sizes: tuple[int, ...]) -> None:
     """Equal sets of sizes are one signature."""
     assert group_sizes(ends) == sizes
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "ends"),
+    [
+        ((30, 8), (4, 8, 2), [7, 15, 22, 30]),
+        ((4, 2, 8), (8, 30), [7, 15, 22, 30]),
+        ((2, 30), (30, 8), [7, 15, 22, 30]),
+    ],
+)
+def test_groups_of_one_size(left: Sequence[int], right: Sequence[int], ends: list[int]) -> None:
+    """Of the rows, the columns, or what is summed."""
+    assert even_ends(torch.empty(left), torch.empty(right), torch.empty(4)) == ends
 
 
 @pytest.mark.parametrize(

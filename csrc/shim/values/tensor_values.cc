@@ -198,8 +198,10 @@ PH_EXPORT int ph_state_writes(int stated) noexcept {
 PH_EXPORT void ph_mark_unknown(const void* data, std::uint64_t bytes) noexcept { ph::mark_unknown(data, bytes); }
 PH_EXPORT void ph_mark_unwritten(const void* data, std::uint64_t bytes) noexcept { ph::mark_unwritten(data, bytes); }
 
-// Copies of at most so many bytes to the host by this thread find these, until none are promised.
-PH_EXPORT void ph_promise_read(const void* values, std::uint64_t bytes) noexcept { ph::promise_read(values, bytes); }
+// `made_up`: 0 or 1.
+PH_EXPORT void ph_promise_read(const void* values, std::uint64_t bytes, int made_up) noexcept {
+  ph::promise_read(values, bytes, made_up != 0);
+}
 
 // Returns what was said before.
 PH_EXPORT int ph_read_unknown(int unknown) noexcept { return ph::read_unknown(unknown != 0) ? 1 : 0; }

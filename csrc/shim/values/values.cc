@@ -1,12 +1,12 @@
 #include "shim/values/values.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstring>
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include <sys/mman.h>
 
@@ -41,9 +41,9 @@ std::atomic<std::uint64_t> late_synthetic_bytes{0};
 // Called with the lock held.
 void update_flag() noexcept { anything_expected.store(!issue.expected.empty(), std::memory_order_relaxed); }
 
-constexpr std::size_t kMostPromisedBytes = 8;
-thread_local std::array<unsigned char, kMostPromisedBytes> promised;
-thread_local std::size_t promised_bytes = 0;
+constexpr std::size_t kMostNumberBytes = 8;
+thread_local std::vector<unsigned char> promised;
+thread_local bool promise_is_made_up = false;
 thread_local bool stating_writes = false;
 thread_local bool reading_unknown = false;
 
@@ -65,9 +65,9 @@ void enqueue_now(std::function<void()> operation, Touches touches) noexcept {
   enqueue_value_operation(run, Needs::Nothing, std::move(touches));
 }
 
-// A flag, or an integer of 4 or 8 bytes (of which the first 4 are the number too: the machine's order).
+// Of an integer of 8 bytes the first 4 are the number too (the machine's order).
 bool is_promised(std::size_t bytes) noexcept {
-  return bytes != 0 && (bytes == promised_bytes || (promised_bytes == 8 && bytes == 4));
+  return bytes != 0 && (bytes == promised.size() || (promised.size() == 8 && bytes == 4));
 }
 
 // By the thread that reads, at a point that the program determines: the record stream stays reproducible.
@@ -118,12 +118,13 @@ void upload(void* destination, const void* source, std::size_t bytes) noexcept {
 
 void download(void* destination, const void* source, std::size_t bytes) noexcept {
   if (is_promised(bytes)) {
+    if (promise_is_made_up) record_synthetic(bytes);
     enqueue_host_write(destination, source, bytes,
                        [=, values = promised] { std::memcpy(destination, values.data(), bytes); });
-    if (bytes == 1) promised_bytes = 0;
+    if (bytes == 1) promised.clear();
     return;
   }
-  const bool may_be = may_be_known(source, bytes) && !(reading_unknown && bytes <= kMostPromisedBytes);
+  const bool may_be = may_be_known(source, bytes) && !(reading_unknown && bytes <= kMostNumberBytes);
   if (!may_be) record_synthetic(bytes);
   enqueue_host_write(destination, source, bytes, [=] {
     std::memset(destination, 0, bytes);
@@ -227,9 +228,10 @@ void record_synthetic(std::uint64_t bytes) noexcept {
   emit(record, true);
 }
 
-void promise_read(const void* values, std::size_t bytes) noexcept {
-  promised_bytes = std::min(bytes, kMostPromisedBytes);
-  if (promised_bytes != 0) std::memcpy(promised.data(), values, promised_bytes);
+void promise_read(const void* values, std::size_t bytes, bool made_up) noexcept {
+  const auto* first = static_cast<const unsigned char*>(values);
+  promised.assign(first, first + bytes);
+  promise_is_made_up = made_up;
 }
 
 bool read_unknown(bool unknown) noexcept { return std::exchange(reading_unknown, unknown); }

@@ -73,9 +73,10 @@ PH_EXPORT void drain_values() noexcept;
 // host-to-device copy is read at issue. Above the threshold uploads are kept as large_uploads.h says, and otherwise the
 // known bytes alone move; in place of the others the host finds zeros, but memory that it has never touched stays so.
 PH_EXPORT void copy_values(void* destination, const void* source, std::size_t bytes, bool synchronous) noexcept;
-// Copies of so many bytes (1, 4 or 8; of 8 also their first 4) to the host by this thread find `values`, until none are
-// promised; a flag is found once, as the next one that is read says something else.
-PH_EXPORT void promise_read(const void* values, std::size_t bytes) noexcept;
+// Copies of so many bytes (of 8 also their first 4) to the host by this thread find `values`, until none are promised; a
+// flag, of one byte, is found once, as the next one that is read says something else. `made_up`: each such copy is told
+// as one of an unknown value.
+PH_EXPORT void promise_read(const void* values, std::size_t bytes, bool made_up) noexcept;
 // Whether copies of at most 8 bytes to the host by this thread find what nobody knows, unless it is promised: sizes of
 // results that kernels write of which the caller states what they write. Returns what was said before.
 PH_EXPORT bool read_unknown(bool unknown) noexcept;
