@@ -1,10 +1,11 @@
-"""Recurrent networks as cuDNN runs them: all assumed.
+"""Recurrent networks as cuDNN runs them.
 
 A layer is one product of its whole input and then a chain of steps, each a product with the hidden
 state of the step before and a kernel for the gates; the two directions of a layer run beside each
 other, its layers one after the other. Source of the order of work: arXiv:1604.01946. Persistent
 kernels (Diamos et al., Persistent RNNs, ICML 2016) keep the recurrent weights on the chip and take
-all steps of a layer in one launch.
+all steps of a layer in one launch. Persistent ones are assumed; what the others take beside the
+plain models is from an H100 (docs/accuracy-operators.md), by eye.
 """
 
 from __future__ import annotations
@@ -25,6 +26,16 @@ _GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 _FORWARD_GATE_OPERANDS, _FORWARD_STATE_OPERANDS = 3, 3
 _BACKWARD_GATE_OPERANDS, _BACKWARD_STATE_OPERANDS = 2, 5
 _GATE_THREADS = 256  # assumed: of a block
+# Each kernel of a step waits for the one before, and none is launched ahead of it.
+_CHAIN_NS = 900
+# On Hopper and later cuDNN takes products of earlier GPUs for what does not begin where vectors of
+# 16 bytes do, whose arithmetic takes so many times as long, and for TF32. By direction what both
+# take as a whole beside that: most where a step sums over the gates.
+_MISALIGNED_ARITHMETIC = 4.5
+_MISALIGNED_SLOWDOWN = {"forward": 1.2, "backward_data": 1.7, "backward_weights": 1.0}
+_TF32_SLOWDOWN = {"forward": 1.25, "backward_data": 2.1, "backward_weights": 1.0}
+_VECTOR_BYTES = 16
+_HOPPER = (9, 0)
 # Assumed: all multiprocessors meet, and the hidden state goes through the L2 cache.
 _PERSISTENT_STEP_NS = 1_000
 _PERSISTENT_EFFICIENCY = 0.5  # assumed: of the peak
@@ -166,15 +177,24 @@ class _Network:
         if self.projection:
             step_ns += self._product_ns(self.rows, self.projection, self.hidden, self.directions)
         step_ns += self._streaming_ns(self.rows * self.directions * self.hidden * operands)
-        return self.steps * step_ns
+        return self.steps * (step_ns + (3 if self.projection else 2) * _CHAIN_NS)
 
     def _product_ns(self, m: int, n: int, k: int, batch: int = 1) -> float:
         traffic_bytes = self.element_bytes * batch * (m * k + k * n + m * n)
         arithmetic = self.gpu.peak_flops_per_ns("bf16") / self.gpu.peak_flops_per_ns(self.number)
         # As of a call of cuBLAS: the panels that a step reads bound it as its arithmetic does.
         slowdown = max(arithmetic, self.element_bytes / number_bytes("bf16"))
+        is_hopper = self.gpu.compute_capability >= _HOPPER
+        is_misaligned = is_hopper and self.hidden * self.element_bytes % _VECTOR_BYTES != 0
+        if is_misaligned:
+            slowdown *= _MISALIGNED_ARITHMETIC
         product = Product(m, n, k, batch, traffic_bytes, slowdown)
-        return product_ns(product, self.gpu.gemm, self.gpu.sm_count)[0]
+        duration_ns = product_ns(product, self.gpu.gemm, self.gpu.sm_count)[0]
+        if is_misaligned:
+            return _MISALIGNED_SLOWDOWN[self.direction] * duration_ns
+        if is_hopper and self.number == "tf32":
+            return _TF32_SLOWDOWN[self.direction] * duration_ns
+        return duration_ns
 
     def _streaming_ns(self, elements: int) -> float:
         """A kernel that reads or writes so many elements."""

@@ -54,6 +54,31 @@ def test_steps_wait_for_each_other(timers: dict[str, KernelTimer], direction: st
     assert shorter < 0.75 * time(_pass(operation)).duration_ns
 
 
+MEASURED_US = {
+    ("lstm", "bf16", 128, 64, 512, 1): (1014, 1232),
+    ("gru", "bf16", 50, 256, 1024, 2): (1491, 1890),
+    ("lstm", "f32", 50, 256, 1024, 2): (3504, 5069),
+    ("gru", "f32", 128, 64, 512, 1): (1227, 2463),
+    ("lstm", "bf16", 35, 20, 650, 2): (874, 1346),  # rows that vectors do not divide
+    ("gru", "f32", 35, 20, 650, 2): (1094, 1768),
+}
+"""Of cuDNN's kernels and the gaps between them on an H100: benchmarks/real_gpu. By cell, type,
+steps, sequences, hidden numbers and layers: forward, and back to the data."""
+
+
+@pytest.mark.parametrize("network", MEASURED_US)
+def test_measured_networks(
+    timers: dict[str, KernelTimer], network: tuple[str, str, int, int, int, int]
+) -> None:
+    """Within a fifth."""
+    cell, number, steps, sequences, hidden, layers = network
+    sizes = {"seqlen": steps, "batch": sequences, "tokens": steps * sequences, "layers": layers}
+    sizes |= {"input": hidden, "hidden": hidden}
+    for direction, measured_us in zip(PASSES, MEASURED_US[network], strict=False):
+        timing = timers["h100"].time(_pass(f"{cell}_{direction}", type=number, **sizes))
+        assert timing.duration_ns / 1000 == pytest.approx(measured_us, rel=0.2), direction
+
+
 @pytest.mark.parametrize("direction", PASSES)
 def test_layers_and_directions(timers: dict[str, KernelTimer], direction: str) -> None:
     """Equal layers take equal time, one after the other; directions share the GPU."""
