@@ -158,6 +158,15 @@ Number value_of(const KernelRule& rule, const Launch& launch, std::size_t index)
   return converted(rule.function.output, rule.function(loaded, launch.state));
 }
 
+// Flags and counts often repeat, and to compare is much cheaper than to compute.
+bool has_inputs_of_last(const KernelRule& rule, const Launch& launch, std::size_t index) noexcept {
+  if (index == 0 || rule.form == Form::Arange) return false;
+  for (std::size_t i = 1; i < rule.operands; ++i) {
+    if (std::memcmp(launch.element(i, index), launch.element(i, index - 1), launch.size(i)) != 0) return false;
+  }
+  return true;
+}
+
 void carry_out(const KernelRule& rule, const Launch& launch) {
   const Tensor& output = launch.tensors[0];
   const std::size_t extent = launch.extent_bytes(0);
@@ -166,11 +175,10 @@ void carry_out(const KernelRule& rule, const Launch& launch) {
     return;
   }
   const bool dense = extent == launch.elements * launch.size(0);
-  const bool same_everywhere = rule.form != Form::Arange && rule.operands == 1;
   std::vector<const void*> undefined;
   Number value;
   for (std::size_t e = 0; e < launch.elements; ++e) {
-    if (e == 0 || !same_everywhere) value = converted(output.type, value_of(rule, launch, e));
+    if (!has_inputs_of_last(rule, launch, e)) value = converted(output.type, value_of(rule, launch, e));
     if (!value.defined) {
       undefined.push_back(launch.element(0, e));
       continue;
