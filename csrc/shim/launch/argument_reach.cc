@@ -401,7 +401,7 @@ void add_parameters(const ReachPlan& plan, const LaunchShape& shape, void* const
     else if (parameter.how == How::Read) add_pointer(pointer_at(argument, 0), reached.read, reached.pinned_read);
     else if (parameter.how == How::List && add_list(parameter.list, shape, argument, reached)) continue;
     else if (parameter.bytes == 0) add_words(argument, most_bytes(argument, all), reached);
-    else if (parameter.how == How::Words) add_sized(argument, parameter.bytes, reached);
+    else if (parameter.how != How::Operands || parameter.offset != 0) add_sized(argument, parameter.bytes, reached);
   }
   for (const std::uint16_t index : plan.halves) reached.halves.push_back(half_at(arguments[index], 0));
 }
@@ -440,6 +440,23 @@ ReachPlan plan_reach(std::string_view mangled, const KernelCode& code, bool larg
   plan.count = static_cast<std::uint16_t>(plan.parameters.size());
   std::erase_if(plan.parameters, [](const Parameter& parameter) { return parameter.bytes == kNoPointer; });
   return plan;
+}
+
+bool lacks_sizes(const ReachPlan& plan) noexcept {
+  return !plan.is_complete || std::any_of(plan.parameters.begin(), plan.parameters.end(),
+                                          [](const Parameter& parameter) { return parameter.bytes == 0; });
+}
+
+void add_sizes(const std::vector<std::uint16_t>& sizes, ReachPlan& plan) {
+  if (!plan.is_complete) {
+    plan_sized(sizes, plan);
+    plan.count = static_cast<std::uint16_t>(sizes.size());
+    return;
+  }
+  if (sizes.size() != plan.count) return;
+  for (Parameter& parameter : plan.parameters) {
+    if (parameter.bytes == 0) parameter.bytes = sizes[parameter.index];
+  }
 }
 
 void forget_arguments(const ReachPlan& plan, const LaunchShape& shape, void* const* arguments,
