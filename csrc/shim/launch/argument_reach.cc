@@ -122,14 +122,6 @@ std::uint16_t outputs_of(std::string_view name) {
   return std::any_of(std::begin(kOne), std::end(kOne), [name](std::string_view one) { return name.starts_with(one); });
 }
 
-// Operands of the closure of a strided elementwise kernel, the output among them; 0: not known.
-std::uint16_t operands_of_closure(std::string_view name) {
-  if (!name.starts_with("void at::native::elementwise_kernel<")) return 0;
-  const auto arguments = template_arguments(name);
-  if (arguments.size() < 3 || !arguments[2].starts_with("at::native::gpu_kernel_impl")) return 0;
-  return static_cast<std::uint16_t>(operand_count(template_arguments(arguments[2]).front()));
-}
-
 // The functors that PyTorch gives to multi_tensor_apply have no members, its lambdas do. Source:
 // aten/src/ATen/native/cuda/ForeachFunctors.cuh and fused_adam_utils.cuh.
 bool is_empty_functor(std::string_view kernel, std::string_view type) noexcept {
@@ -421,6 +413,13 @@ void add_unknown(void* const* arguments, Reached& reached) {
 }
 
 }  // namespace
+
+std::uint16_t operands_of_closure(std::string_view name) {
+  if (!name.starts_with("void at::native::elementwise_kernel<")) return 0;
+  const auto arguments = template_arguments(name);
+  if (arguments.size() < 3 || !arguments[2].starts_with("at::native::gpu_kernel_impl")) return 0;
+  return static_cast<std::uint16_t>(operand_count(template_arguments(arguments[2]).front()));
+}
 
 ReachPlan plan_reach(std::string_view mangled, const KernelCode& code, bool large_lists) {
   ReachPlan plan;

@@ -117,6 +117,14 @@ std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, v
 
 namespace {
 
+// Elements of its inputs that a strided elementwise kernel has: of an expanded one fewer than of the result.
+void add_strided(std::string_view mangled, ArgumentPlan& plan) {
+  std::string name;
+  std::vector<std::string> types;
+  if (plan.parameters != 2 || !parameter_types(mangled, name, types)) return;
+  if (const auto reader = plan_strided(operands_of_closure(name))) plan.readers.push_back(*reader);
+}
+
 void describe_compiled(KernelFunction& function) {
   KernelCode& code = function.code;
   const CompiledKernel kernel{function.name, code.parameter_bytes, code.stored_bytes, code.narrowest_store_bytes};
@@ -141,6 +149,7 @@ KernelFunction* make_kernel_function(const char* name, KernelCode code) {
   function->reach = plan_reach(function->name, function->code, large_lists);
   if (function->code.module_hash == 0) {
     function->plan = plan_arguments(function->name, large_lists);
+    add_strided(function->name, function->plan);
     function->rule = classify_kernel(function->name);
   } else {
     describe_compiled(*function);
