@@ -89,12 +89,13 @@ _INPUTS = ("first_elements", "second_elements", "third_elements")
 
 def _strided_bytes(launch: Launch, elements: int, sizes: list[int]) -> float:
     """What the launch moves: each element of an input once, of an expanded one fewer than there are
-    of the result; caches are taken to hold them. Where it is not told how many there are, of two
-    inputs one is taken to be broadcast.
+    of the result; caches are taken to hold them. Where it is not told how many there are (of more
+    than three inputs it never is), half of the inputs, the last ones, are taken to be broadcast.
     """
     told = [launch.sizes[name] for name in _INPUTS if name in launch.sizes]
     if not told:
-        return elements * sum(sizes) * (2 / 3 if len(sizes) == 3 else 1)
+        *inputs, result = sizes
+        return elements * (result + sum(inputs[: max(1, len(inputs) // 2)]))
     if len(told) != len(sizes) - 1:  # a function of which the name tells too little
         sizes = [sizes[0]] * len(told) + sizes[-1:]
     return elements * sizes[-1] + sum(
