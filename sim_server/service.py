@@ -41,6 +41,7 @@ from sim_server.errors import (
 )
 from sim_server.kernels import MeasuringTimer
 from sim_server.log.run_log import Reply
+from sim_server.log.steady import Steady
 from sim_server.processes.signals import uninterrupted
 from sim_server.settings import Settings
 from sim_server.simulation import Simulation
@@ -127,7 +128,7 @@ class Run:
         self._told_s = 0.0
         """When the agents were told that virtual time passes, or when it began to."""
         self._until_steady = False
-        self._is_steady = False
+        self._told_steady: Steady | None = None
         self._is_over = False
         """The iteration time has settled, and that is the end of the run."""
         self._taken = Counter[int]()
@@ -345,14 +346,14 @@ class Run:
 
     def _tell_progress(self, simulation: Simulation) -> None:
         iterations, steady = simulation.iterations, simulation.steady
-        if iterations == self._iterations and (steady is None or self._is_steady):
+        if iterations == self._iterations and steady == self._told_steady:
             return
         self._iterations = iterations
         progress = messages.Progress(
             iterations=iterations, virtual_time_ns=simulation.virtual_time_ns
         )
         if steady is not None:
-            self._is_steady = True
+            self._told_steady = steady
             self._is_over = self._until_steady
             progress.steady.CopyFrom(messages.Steady(**asdict(steady)))
         self._broadcast(messages.ToAgent(progress=progress))

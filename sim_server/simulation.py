@@ -58,6 +58,11 @@ _AGREE = (
 )
 
 
+def _steady_watch(settings: Settings, until_steady: bool) -> SteadyWatch:
+    choice = None if settings.iteration is None else parse_choice(settings.iteration)
+    return SteadyWatch(settings.live_ranks, choice, is_last=until_steady)
+
+
 def _nccl_sm_count(settings: Settings, gpu: GpuProfile) -> int:
     """Multiprocessors that a launch of NCCL occupies: one for each channel.
 
@@ -89,10 +94,7 @@ class Simulation:
         self.log = RunLog(settings, is_held=until_steady)
         self._until_steady = until_steady
         self._passed = passed
-        self._steady_watch = SteadyWatch(
-            settings.live_ranks,
-            None if settings.iteration is None else parse_choice(settings.iteration),
-        )
+        self._steady_watch = _steady_watch(settings, until_steady)
         self._environment = simpy.Environment(initial_time=0)
         gpu = settings.gpu
         self._engine = Engine(

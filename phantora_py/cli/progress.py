@@ -109,7 +109,8 @@ class Progress:
         self._shown = shown
         self._state = State(len(prepared.live_ranks), prepared.options.iterations)
         self._ranks: Sequence[RankState] = ()
-        self._told_steady = False
+        self._steady: wire.Steady | None = None
+        """As it was told last."""
         self._print_at_s = self._state.start_s + _FIRST_PRINTED_S
         self._mergers: dict[int, LineMerger] = {}
         self._unfinished = b""
@@ -138,9 +139,11 @@ class Progress:
     def update(self, progress: wire.Progress) -> None:
         """Takes what the server said."""
         self._state.update(progress)
-        if progress.HasField("steady") and not self._told_steady:
-            self._told_steady = True
-            self.note(_steady_text(progress.steady, self._prepared.options.until_steady))
+        if progress.HasField("steady") and progress.steady != self._steady:
+            stops, is_again = self._prepared.options.until_steady, self._steady is not None
+            self._steady = wire.Steady()
+            self._steady.CopyFrom(progress.steady)
+            self.note(_steady_text(self._steady, stops, is_again))
 
     def ranks(self, states: Sequence[RankState]) -> None:
         """Takes what the ranks do."""
@@ -215,11 +218,14 @@ def _clock_text(duration_s: float) -> str:
     return f"{minutes}m{seconds:02d}s"
 
 
-def _steady_text(steady: wire.Steady, stops: bool) -> str:
-    told = (
+def _steady_text(steady: wire.Steady, stops: bool, is_again: bool) -> str:
+    told = "something else ends iterations now; " if is_again else ""
+    told += (
         f"the iteration time has settled after iteration {steady.iterations}, at virtual "
         f"{duration_text(steady.time_ns)}: {duration_text(steady.median_ns)}"
     )
+    if is_again:
+        return told
     return f"{told}; the run stops there" if stops else f"{told} (--until-steady stops there)"
 
 

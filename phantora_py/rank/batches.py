@@ -103,13 +103,14 @@ class Batches:
 
     def _watch_graphs(self, module: ModuleType) -> None:
         """Inductor's graphs look embeddings up in kernels of their own. What one piece of the
-        program is compiled to for other sizes has its number.
+        program is compiled to for other sizes has its number. Backward passes get what forward
+        ones kept, tables of positions among it.
         """
         graph = module.CompiledFxGraph
         usual = graph.__call__
-        frames: dict[tuple[int, bool], int] = {}
+        frames: dict[int, int] = {}
 
-        def number_of(frame: tuple[int, bool]) -> int:
+        def number_of(frame: int) -> int:
             if frame not in frames:
                 frames[frame] = self._graphs
                 self._graphs += 1
@@ -121,8 +122,7 @@ class Batches:
                 finish(graph_, *arguments, **options)
                 compiled = module.torch._guards.CompileContext.current_compile_id()
                 if compiled is not None and compiled.frame_id is not None:
-                    is_backward = bool(graph_.fx_kwargs.get("is_backward"))
-                    graph_._phantora_number = number_of((compiled.frame_id, is_backward))
+                    graph_._phantora_number = number_of(compiled.frame_id)
 
             return finished
 
@@ -131,13 +131,16 @@ class Batches:
 
         @functools.wraps(usual)
         def call(graph_: Any, inputs: Sequence[Any]) -> Any:
+            options = getattr(graph_, "fx_kwargs", {})
+            if options.get("is_backward"):
+                return usual(graph_, inputs)
             found = max(map(_ids, inputs[:MOST_INPUTS]), default=(0, 0), key=lambda one: one[1])
             if found[1]:
                 number = getattr(graph_, "_phantora_number", None)
                 if number is None:
                     number = graph_._phantora_number = self._graphs
                     self._graphs += 1
-                trains = not getattr(graph_, "fx_kwargs", {}).get("is_inference", False)
+                trains = not options.get("is_inference", False)
                 self._tell(GRAPH, str(number), *found, trains)
             return usual(graph_, inputs)
 

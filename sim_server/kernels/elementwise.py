@@ -23,6 +23,8 @@ _TRANSCENDENTAL = re.compile(
 # Copies that convert: both types are template arguments, or the result's is in the name.
 _CONVERTING = re.compile(r"converting_copy_kernel_cuda<([\w:]+), ([\w:]+)>")
 _NAMED_RESULT = re.compile(r"(?:b?float(8|16))_copy_kernel_cuda")
+# Lambdas whose result is a flag.
+_FLAGS = re.compile(r"(?:compare_scalar|logical_not|isneginf|isposinf|signbit)_kernel")
 _DEFAULT_BYTES = 4
 # Assumed: instructions of such a function in single precision.
 _TRANSCENDENTAL_FLOPS = 25
@@ -44,6 +46,8 @@ _STORED = re.compile(r"distribution_nullary_kernel<([\w:]+), ")
 # on H100 (docs/accuracy-operators.md). Transposed ones: to copies between orders of dimensions.
 _STRIDED = 0.79
 _TRANSPOSED = 0.7
+# Their cycles were fitted as if all had so many operands.
+_FITTED_OPERANDS = 3
 # Before the elements of kernels with several results: fitted to a batch norm's running statistics
 # on H200 (docs/accuracy-operators.md).
 _SEVERAL_START_NS = 500
@@ -60,7 +64,7 @@ def pointwise(launch: Launch, gpu: GpuProfile) -> Work:
     if elements is None:
         elements = launch.blocks * launch.threads * 4
     flops = _TRANSCENDENTAL_FLOPS * elements if _TRANSCENDENTAL.search(function) else 0
-    costs, operands = gpu.kernels, len(_function_bytes(function))
+    costs, sizes = gpu.kernels, _function_bytes(function)
     work = Work(bytes=elements * element_bytes, flops=flops, sound=sound)
     if launch.name.family.endswith("vectorized_elementwise_kernel"):
         reads = "FillFunctor" not in function
@@ -68,16 +72,34 @@ def pointwise(launch: Launch, gpu: GpuProfile) -> Work:
     several = launch.name.family.endswith("_for_multi_outputs")
     work = replace(work, serial_ns=_SEVERAL_START_NS if several else costs.element_start_ns)
     if not launch.name.family.endswith("::elementwise_kernel"):
-        return replace(work, cycles=elements * operands * costs.cast_operand_cycles)
+        return replace(work, cycles=elements * len(sizes) * costs.cast_operand_cycles)
     operand_cycles = costs.operand_cycles
     if "gpu_kernel_impl<" in text:  # of types that are converted
         operand_cycles += costs.cast_operand_cycles
     return replace(
         work,
-        # Two inputs are here because one of them is broadcast: caches are taken to hold it.
-        bytes=work.bytes * (2 / 3 if operands == 3 else 1),
+        bytes=_strided_bytes(launch, elements, sizes),
         efficiency=_TRANSPOSED if "copy" in text else _STRIDED,
-        cycles=elements * (costs.place_cycles + operands * operand_cycles),
+        cycles=elements * (costs.place_cycles + _FITTED_OPERANDS * operand_cycles),
+    )
+
+
+_INPUTS = ("first_elements", "second_elements", "third_elements")
+
+
+def _strided_bytes(launch: Launch, elements: int, sizes: list[int]) -> float:
+    """What the launch moves: each element of an input once, of an expanded one fewer than there are
+    of the result; caches are taken to hold them. Where it is not told how many there are (of more
+    than three inputs it never is), half of the inputs, the last ones, are taken to be broadcast.
+    """
+    told = [launch.sizes[name] for name in _INPUTS if name in launch.sizes]
+    if not told:
+        *inputs, result = sizes
+        return elements * (result + sum(inputs[: max(1, len(inputs) // 2)]))
+    if len(told) != len(sizes) - 1:  # a function of which the name tells too little
+        sizes = [sizes[0]] * len(told) + sizes[-1:]
+    return elements * sizes[-1] + sum(
+        count * size for count, size in zip(told, sizes, strict=False)
     )
 
 
@@ -86,9 +108,20 @@ def _function(launch: Launch) -> str:
     family, template = launch.name.family, launch.name.template
     if family.endswith("::elementwise_kernel") and len(template) > 2:
         found = _ITERATED.search(template[2])
-        return next(split_list(template[2][found.end() :]), "") if found else template[2]
+        return _first_argument(template[2][found.end() :]) if found else template[2]
     position = 1 if family.endswith("vectorized_elementwise_kernel") else 0
     return template[position] if len(template) > position else ""
+
+
+def _first_argument(text: str) -> str:
+    """Of a template's list that begins with `text`, which goes on behind it."""
+    first = next(split_list(text), "")
+    depth = 0
+    for index, letter in enumerate(first):
+        depth += (letter in "<([{") - (letter in ">)]}" and first[index - 1] != "-")
+        if depth < 0:
+            return first[:index].strip()
+    return first
 
 
 def _element_bytes(launch: Launch, function: str, operands: int | None) -> float:
@@ -125,6 +158,10 @@ def _function_bytes(function: str) -> list[int]:
         arguments = [type_bytes(part) or _DEFAULT_BYTES for part in split_list(lambdas[-1])]
         named = _NAMED_RESULT.search(function)
         result = int(named[1]) // 8 if named else (arguments or [_DEFAULT_BYTES])[0]
+        if "{lambda(bool, " in function:  # where
+            result = arguments[-1]
+        if _FLAGS.search(function):
+            result = 1
         return [*arguments, result]
     # CUDAFunctor_add<T> and others of one type: two inputs unless the array of operands says
     # otherwise.

@@ -27,10 +27,10 @@ def multi_tensor(launch: Launch, _gpu: GpuProfile) -> Work:
     """
     elements = launch.sizes.get("elements")
     functor = launch.name.template[1] if len(launch.name.template) > 1 else ""
-    width = _element_bytes(launch, functor)
     sound = elements is not None
     if elements is None:
         elements = launch.blocks * _CHUNK_ELEMENTS
+    width = _element_bytes(launch, functor, elements)
     flops = elements * 20 if "Fused" in functor else 0
     lists = width / (number_types(functor) or [4])[0]
     turns = min(elements / launch.blocks, _CHUNK_ELEMENTS) / _TURN_ELEMENTS
@@ -50,7 +50,7 @@ def norm_cleanup(launch: Launch, _gpu: GpuProfile) -> Work:
     return Work(bytes=launch.blocks * 4 * (chunks or launch.threads), sound=chunks is not None)
 
 
-def _element_bytes(launch: Launch, functor: str) -> int:
+def _element_bytes(launch: Launch, functor: str, elements: int) -> float:
     sizes = number_types(functor) or [4]
     metadata = _METADATA.search(launch.name.template[0])
     depth = int(metadata[1]) if metadata else 1
@@ -65,6 +65,7 @@ def _element_bytes(launch: Launch, functor: str) -> int:
         return sizes[0]
     shape = _SHAPE.search(functor)
     read = int(shape[2]) if shape else depth
-    if "Pointwise" in functor and "multiplies" in functor:
-        read -= 1  # Optimizers square gradients: both factors are one list.
-    return (read + 1) * sizes[0]
+    # A list that is given twice is read once: optimizers square gradients so.
+    different = launch.sizes.get("different_elements")
+    repeated = 0 if different is None else depth - different / elements
+    return (read + 1 - repeated) * sizes[0]

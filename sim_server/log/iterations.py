@@ -44,6 +44,8 @@ _BY = {
 }
 EVERY_RANK = ("marker", "optimizer")
 """What every rank has to do for an iteration to end; the rest one may do for all."""
+PRECEDENCE = ("marker", "optimizer", "profiler", "clock", "scheduler", "nvtx", "backward", "call")
+"""What is gone by before what, if both are there (`choose`)."""
 _NAMED = ("clock", "backward", "call")
 
 

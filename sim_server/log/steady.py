@@ -3,6 +3,9 @@
 An iteration ends as in the report (sim_server/log/iterations.py): when every host has passed its
 mark and the devices have done what was issued before. It is looked at once that is certain, in the
 order of the first rank's marks, so that it does not matter when records come.
+
+What ends iterations may change later: a program that looks for a learning rate steps one optimizer
+to find it and another one to train. Then the time settles once more.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import numpy as np
 
 from sim_server._engine import Announcement
 from sim_server.log.history import HOST_WAIT_SPAN
-from sim_server.log.iterations import EVERY_RANK, RankMarks, Rule, choose
+from sim_server.log.iterations import EVERY_RANK, PRECEDENCE, Key, RankMarks, Rule, choose
 from sim_server.settings import Choice
 
 # The time has settled when so many iterations in a row, the first not among them, are so much alike
@@ -38,9 +41,12 @@ class Steady:
 class SteadyWatch:
     """Follows the iterations of a run, by the rule for its first rank."""
 
-    def __init__(self, ranks: Iterable[int], choice: Choice | None = None) -> None:
-        """`ranks`: those that run, 0 first."""
+    def __init__(
+        self, ranks: Iterable[int], choice: Choice | None = None, *, is_last: bool = False
+    ) -> None:
+        """`ranks`: those that run, 0 first. `is_last`: the run ends when the time has settled."""
         self._choice = choice
+        self._is_last = is_last or choice is not None
         self._marks = {rank: RankMarks() for rank in ranks}
         self._passed = RankMarks()
         """Those of the first rank as soon as it leaves them, without the work between."""
@@ -53,16 +59,23 @@ class SteadyWatch:
         self._awaits_ns = 0
         """Nor is anything known before that."""
         self.steady: Steady | None = None
+        """As it settled last."""
+        self._settled_rule: Rule | None = None
+        """What ended the iterations that settled."""
 
     def hear(self, announcement: Announcement, name: str) -> None:
         """Takes the marks that ranks announce."""
         mark = announcement.host_time_ns, announcement.id, name
-        if self.steady is None:
+        if not self._is_over:
             self._marks[announcement.rank].hear(*mark)
         if announcement.rank == 0:
             self._passed.hear(*mark)
             self._passed.take()
             self._passed.forget()
+
+    @property
+    def _is_over(self) -> bool:
+        return self.steady is not None and self._is_last
 
     @property
     def iterations(self) -> int:
@@ -76,7 +89,7 @@ class SteadyWatch:
 
         `oldest_issue_ns`: of a rank's work that is not done.
         """
-        if self.steady is not None or now_ns <= self._awaits_ns:
+        if self._is_over or now_ns <= self._awaits_ns:
             return False
         if self._awaits_ns:
             return True
@@ -86,7 +99,7 @@ class SteadyWatch:
     def see(self, spans: np.ndarray) -> None:
         """Takes finished work: all of it, before iterations that it belongs to are judged."""
         spans = spans[spans["kind"] != HOST_WAIT_SPAN]
-        if self.steady is not None or not len(spans):
+        if self._is_over or not len(spans):
             return
         spans = spans[np.argsort(spans["rank"], kind="stable")]
         ranks, first = np.unique(spans["rank"], return_index=True)
@@ -100,7 +113,8 @@ class SteadyWatch:
             while rank and _is_before(marks.next_time_ns(), limits_ns[rank]):
                 marks.take()
         self._awaits = self._awaits_ns = 0
-        while self.steady is None:
+        before = self.steady
+        while self.steady is before:
             if self._open is None and not self._find_end(limits_ns[0]):
                 break
             if self._open is not None and not self._judge_end(*self._open, now_ns):
@@ -108,24 +122,38 @@ class SteadyWatch:
             self._open = None
         for marks in self._marks.values():
             marks.forget()
-        return self.steady
+        return None if self.steady is before else self.steady
 
     def _find_end(self, limit_ns: int) -> bool:
         """Takes marks of the first rank up to one with which an iteration ends there."""
         marks = self._marks[0]
         while _is_before(marks.next_time_ns(), limit_ns):
             key = marks.take()
-            rule = None if key is None else choose(marks, self._choice)
+            if key is None or not self._may_change(key):
+                continue
+            rule = choose(marks, self._choice)
             if rule is None or self._is_early(rule):
                 continue
             self._rule = rule
-            if (rule.by, rule.name) != key:
+            if rule == self._settled_rule or (rule.by, rule.name) != key:
                 continue
             ends = marks.ends(rule)
             if len(ends) > ALIKE_ITERATIONS and ends[-1] == marks.taken - 1:
                 self._open = marks.count(rule), rule
                 return True
         return False
+
+    def _may_change(self, key: Key) -> bool:
+        """Whether other iterations may end with a mark than those that have settled. Of what ended
+        these, several may turn out to be one: that is looked at ever more seldom.
+        """
+        settled = self._settled_rule
+        if settled is None or self._rule != settled:
+            return True
+        if key == (settled.by, settled.name):
+            count = self._marks[0].series[key].count
+            return not count & (count - 1)
+        return PRECEDENCE.index(key[0]) <= PRECEDENCE.index(settled.by)
 
     def _is_early(self, rule: Rule) -> bool:
         """Whether what repeats may be the micro-batches before the first optimizer step."""
@@ -169,6 +197,7 @@ class SteadyWatch:
         durations_ns = np.diff(ends_ns)
         median_ns = int(np.median(durations_ns))
         if np.ptp(durations_ns) <= ALIKE_SHARE * median_ns:
+            self._settled_rule = self._rule
             self.steady = Steady(count, int(ends_ns[-1]), median_ns)
 
 

@@ -49,6 +49,8 @@ with progress.Progress(prepared, shown=True) as shown:
     steady = wire.Steady(iterations=6, time_ns=2_500_000_000, median_ns=400_000_000)
     for _ in range(2):
         shown.update(wire.Progress(iterations=7, virtual_time_ns=3_000_000_000, steady=steady))
+    steady = wire.Steady(iterations=7, time_ns=2_900_000_000, median_ns=500_000_000)
+    shown.update(wire.Progress(iterations=7, virtual_time_ns=3_000_000_000, steady=steady))
     shown.ranks([RankState(Doing.RUNNING, 5), RankState(Doing.WAITING, 2_000_000)])
     shown._live.refresh()
 """
@@ -79,6 +81,8 @@ def test_progress_names_iteration_and_both_clocks(tmp_path: Path) -> None:
         "wall 0m00s (",
         "s an iteration, 0m00s left)",
         "note: the iteration time has settled after iteration 6, at virtual 2.50 s: 400 ms (",
+        "note: something else ends iterations now; the iteration time has settled after "
+        "iteration 7, at virtual 2.90 s: 500 ms",
         "running",
         "waits for its GPU or for other ranks",
         "[rank0]: 50%",
@@ -87,7 +91,7 @@ def test_progress_names_iteration_and_both_clocks(tmp_path: Path) -> None:
     for stage in stages:
         position = shown.find(stage, position)
         assert position >= 0, (stage, shown)
-    assert shown.count("has settled") == 1
+    assert shown.count("has settled") == 2
     assert "iteration 0" not in shown
 
 

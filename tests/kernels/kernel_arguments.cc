@@ -120,6 +120,49 @@ void tensor_list(const std::string& name, bool pointers) {
   print_signature(name, shape, {&list, functor, functor, functor});
 }
 
+// The same twice in each of three lists: the second and the third are one.
+void repeated_list(const std::string& name) {
+  struct {
+    const void* addresses[3][336];
+    std::int64_t numel[336];
+    std::uint16_t owner[2240];
+    std::int32_t chunk[2240];
+    std::int32_t start;
+  } list{};
+  const std::uintptr_t begins[3] = {0x1000, 0x100000, 0x100000};
+  for (int depth = 0; depth < 3; ++depth) {
+    list.addresses[depth][0] = reinterpret_cast<const void*>(begins[depth]);
+    list.addresses[depth][1] = reinterpret_cast<const void*>(begins[depth] + 0x80000);
+  }
+  list.numel[0] = 65546;
+  list.numel[1] = 7;
+  list.owner[2] = 1;
+  list.chunk[1] = 1;
+  unsigned char functor[16] = {};
+  print_signature(name, {{3, 1, 1}, {512, 1, 1}, 0}, {&list, functor, functor, functor});
+}
+
+// 64 rows of 32 elements: a tensor, a row of it and a column.
+void strided() {
+  constexpr std::uint32_t kTensors = 4;
+  struct {
+    std::int32_t dimensions = 2;
+    std::uint32_t dividers[25][3] = {{32}, {64}};
+    std::uint32_t strides[25][kTensors] = {{4, 4, 4, 0}, {128, 128, 0, 4}};
+  } closure;
+  ph::ArgumentPlan plan;
+  plan.readers.push_back(ph::plan_strided(kTensors).value());
+  int count = 64 * 32;
+  void* args[2] = {&count, &closure};
+  for (const std::uint32_t blocks : {4u, 1u}) {
+    const ph::LaunchShape shape{{blocks, 1, 1}, {128, 1, 1}, 0};
+    std::int64_t values[3];
+    const std::size_t read = ph::read_scalars(plan, shape, args, values, 3);
+    std::printf("%s\n", ph::payload_text(ph::describe_launch("k", shape, plan, {values, read})).c_str());
+    closure.dividers[1][0] = 1000;  // more than one block has threads for
+  }
+}
+
 void flash(const std::string& name, std::int32_t queries_in_all) {
   alignas(8) unsigned char params[1024] = {};
   const void* ends = params;
@@ -241,6 +284,8 @@ int main(int argc, char** argv) {
     if (mode == "tensor-pointers") tensor_list<LargeList>(name, true);
     if (mode == "small-tensor-list") tensor_list<SmallList>(name, false);
     if (mode == "small-tensor-pointers") tensor_list<SmallList>(name, true);
+    if (mode == "repeated-list") repeated_list(name);
+    if (mode == "strided") strided();
     if (mode == "flash") flash(name, 0);
     if (mode == "flash-of-unequal-lengths") flash(name, 6000);
     if (mode == "accessors") accessors(name);

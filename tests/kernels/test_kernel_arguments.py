@@ -17,6 +17,11 @@ _ZERO = (
     "_ZN2at6native12_GLOBAL__N_125multi_tensor_apply_kernelINS1_18TensorListMetadataILi1EEENS1_11Zero"
     "FunctorIfLi1ELi1ELi0EEEJEEEvT_T0_DpT1_"
 )
+_ADDCMUL = (
+    "_ZN2at6native54_GLOBAL__N__ae7e1889_21_ForeachPointwiseOp_cu_ef478fac25multi_tensor_apply_kernelI"
+    "NS1_18TensorListMetadataILi3EEENS1_24PointwiseOpScalarFunctorIfLi3ELi3ELi0EEEJSt10multipliesIfEfE"
+    "EEvT_T0_DpT1_"
+)
 _FLASH = (
     "_ZN13pytorch_flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsILi128ELi128ELi64ELi4ELb0E"
     "Lb0EN7cutlass10bfloat16_tE19Flash_kernel_traitsILi128ELi128ELi64ELi4ES3_EELb0ELb1ELb0ELb"
@@ -109,6 +114,11 @@ def test_plan_of_a_name(program: Path, name: str, expected: str) -> None:
         ("no-reduction", _SUM, None),
         ("tensor-list", _ZERO, {"elements": 65546 + 7}),
         ("small-tensor-list", _ZERO, {"elements": 65546 + 7}),
+        (
+            "repeated-list",
+            _ADDCMUL,
+            {"elements": 65546 + 7, "different_elements": 2 * (65546 + 7)},
+        ),
         ("cast", _CAST, {"load_bytes": 6, "store_bytes": 4}),
         (
             "compiled-reduction",
@@ -169,6 +179,17 @@ def test_sizes_in_structures(
 def test_tensors_of_a_list_are_found(program: Path, mode: str) -> None:
     """Each tensor once, however many blocks work on it."""
     assert _run(program, mode, _ZERO).splitlines() == ["0x1000", "0x9000"]
+
+
+def test_expanded_operands_have_fewer_elements(program: Path) -> None:
+    """A row and a column count once; nothing is said of what the launch has no threads for."""
+    told, doubtful = map(json.loads, _run(program, "strided", "k").splitlines())
+    assert told["sizes"] == {
+        "first_elements": 64 * 32,
+        "second_elements": 32,
+        "third_elements": 64,
+    }
+    assert "sizes" not in doubtful
 
 
 def test_elements_of_what_pytorch_compiles(program: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from code_objects import has_zstd
 from rank_runs import RankRun
 
 from sim_server.gpu import load_gpu
@@ -64,6 +65,17 @@ def test_launches_forget_what_they_may_have_written(tmp_path: Path) -> None:
         **{name: unknown for name in ("low_first", "high_first", "apart", "packed", "in_middle")},
     }
     assert run.synthetic_bytes() == [8] * 11
+
+
+@pytest.mark.parametrize("scenario", ["sized", "packed"])
+def test_parameters_end_where_their_code_object_says(tmp_path: Path, scenario: str) -> None:
+    """What lies behind a structure, and behind the list of arguments, is not written."""
+    if scenario == "packed" and not has_zstd():
+        pytest.skip("there is no libzstd here")
+    run = RankRun("values_rank.py", scenario, tmp_path, settings=load_gpu("h100").shim_keys())
+    known, unknown = "77" * 8, "00" * 8
+    (result,) = run.results
+    assert result == {"held": unknown, "behind": known, "plain": unknown, "after": known}
 
 
 def test_lookups_write_their_results_alone(tmp_path: Path) -> None:

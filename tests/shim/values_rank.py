@@ -6,6 +6,7 @@ import ctypes
 import mmap
 import sys
 
+from code_objects import cubin, fat_binary
 from rank_device import (
     ON_DEVICE,
     TO_DEVICE,
@@ -133,6 +134,23 @@ class _Holder(ctypes.Structure):
     _fields_ = [("count", ctypes.c_long), ("data", ctypes.c_void_p)]
 
 
+class _Wrapper(ctypes.Structure):
+    """What __cudaRegisterFatBinary gets."""
+
+    _fields_ = [
+        ("magic", ctypes.c_uint),
+        ("version", ctypes.c_uint),
+        ("data", ctypes.c_char_p),
+        ("names", ctypes.c_void_p),
+    ]
+
+
+class _HolderAndMore(ctypes.Structure):
+    """A structure that a kernel takes, and what lies behind it on the stack."""
+
+    _fields_ = [("holder", _Holder), ("behind", ctypes.c_void_p)]
+
+
 class _Accessor(ctypes.Structure):
     """at::GenericPackedTensorAccessor<int, 1, at::RestrictPtrTraits, int>."""
 
@@ -149,15 +167,20 @@ _stubs: list[object] = []
 _MOST_PARAMETER_BYTES = 1 << 15  # CUDA's own limit is 4 bytes less
 
 
-def _launch(name: str, *arguments: ctypes._CData, in_word: int = 0) -> None:
+def _launch(
+    name: str, *arguments: ctypes._CData, in_word: int = 0, code: bytes | None = None
+) -> None:
     """Launches a kernel of that mangled name, as a program's own code does. Each argument is some
     bytes into a word, and behind it are zeros, as far as one of unknown size may be looked at.
+    `code`: a fat binary.
     """
     stub = ctypes.create_string_buffer(16)
     mangled = ctypes.c_char_p(name.encode())
-    _stubs.append((stub, mangled))
+    wrapper = None if code is None else _Wrapper(0x466243B1, 1, ctypes.c_char_p(code))
+    _stubs.append((stub, mangled, wrapper))
     none = [None] * 5
-    cuda.__cudaRegisterFunction(None, stub, mangled, mangled, -1, *none)
+    handle = None if wrapper is None else ctypes.byref(wrapper)
+    cuda.__cudaRegisterFunction(handle, stub, mangled, mangled, -1, *none)
     places = mmap.mmap(-1, len(arguments) * _MOST_PARAMETER_BYTES or 1)
     begin = ctypes.addressof(ctypes.c_char.from_buffer(places))
     addresses = (ctypes.c_void_p * (len(arguments) + 1))()
@@ -194,6 +217,30 @@ def launches() -> dict[str, str]:
     address = memory["in_middle"].value or 0
     _launch("_Z4join6Halves", _Halves(address >> 32, address & 0xFFFFFFFF), in_word=4)
     return {name: download(pointer, 8) for name, pointer in memory.items()}
+
+
+def _sized(*, packed: bool) -> dict[str, str]:
+    """Kernels whose code object tells how large their parameters are: a structure, and a kernel
+    whose name tells nothing, with more addresses behind the list of its arguments.
+    """
+    kernels = {"_Z4walk6Holder": [16], "scale": [8, 4]}
+    code = fat_binary(cubin(kernels), packed=packed)
+    memory = {name: upload(b"\x77" * 8) for name in ("held", "behind", "plain", "after")}
+    addresses = {name: memory[name].value for name in memory}
+    structure = _HolderAndMore(_Holder(2, addresses["held"]), addresses["behind"])
+    _launch("_Z4walk6Holder", structure, code=code)
+    _launch("scale", memory["plain"], ctypes.c_uint(3), memory["after"], code=code)
+    return {name: download(pointer, 8) for name, pointer in memory.items()}
+
+
+def sized() -> dict[str, str]:
+    """As it is."""
+    return _sized(packed=False)
+
+
+def packed() -> dict[str, str]:
+    """Packed as CUDA 13 does."""
+    return _sized(packed=True)
 
 
 def lookups() -> dict[str, str]:

@@ -47,6 +47,34 @@ def test_alike_iterations_settle() -> None:
     assert play([loop(NEEDED - 1)])[0].steady is None
 
 
+def searched_and_trained(search: int, train: int) -> Script:
+    """A loop that steps one optimizer, and then a longer one that steps another."""
+    script = loop(search)
+    for _ in range(train):
+        for _ in range(4):
+            script.gemm(k=4096, gap=100)
+        script.step("AdamW#1", gap=50).synchronise(gap=10)
+    return script
+
+
+def test_other_iterations_settle_again() -> None:
+    """A search for a learning rate settles, and then the training that it was for."""
+    search, train = NEEDED + 4, 4 * NEEDED
+    sought, _ = play([loop(search)])
+    assert sought.steady is not None
+    for seed in range(4):
+        scripts = [searched_and_trained(search, train) for _ in range(2)]
+        simulation, _ = play(scripts, rng=random.Random(seed))
+        assert simulation.steady is not None
+        assert simulation.steady.median_ns > 3 * sought.steady.median_ns
+        # As in the report: the first optimizer steps no more when the other goes on as long.
+        assert simulation.iterations == train
+    told, _ = play([searched_and_trained(search, train)], until_steady=True)
+    assert told.steady is not None
+    assert told.steady.iterations == NEEDED
+    assert told.steady.median_ns < 2 * sought.steady.median_ns
+
+
 def test_uneven_iterations_settle_later() -> None:
     """Only iterations in a row that are alike count."""
     simulation, _ = play([loop(20, uneven=4)])

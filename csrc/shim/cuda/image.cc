@@ -1,15 +1,13 @@
-// Layouts read here: ELF64 (elf.h); of cubins the sections .text.<kernel>, .nv.shared.<kernel>, .nv.info and
-// .nv.info.<kernel>, as `cuobjdump -elf` and `readelf` of the CUDA toolkit print them.
+// Read here of cubins are the sections .text.<kernel>, .nv.shared.<kernel> and .nv.info, as `cuobjdump -elf` and `readelf`
+// of the CUDA toolkit print them.
 #include "shim/cuda/image.h"
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <cstring>
-#include <span>
 
-#include <elf.h>
-
+#include "shim/core/cubin.h"
 #include "shim/core/fat_binary.h"
 
 namespace ph::driver {
@@ -19,80 +17,6 @@ namespace {
 std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 0xcbf29ce484222325) noexcept {
   for (const char byte : bytes) hash = (hash ^ static_cast<unsigned char>(byte)) * 0x100000001b3;
   return hash;
-}
-
-// A cubin as its sections; the image's own bytes must outlive it.
-class Elf {
- public:
-  explicit Elf(const void* data) noexcept
-      : base_(static_cast<const char*>(data)),
-        header_(*static_cast<const Elf64_Ehdr*>(data)),
-        sections_(reinterpret_cast<const Elf64_Shdr*>(base_ + header_.e_shoff), header_.e_shnum) {}
-
-  std::span<const Elf64_Shdr> sections() const noexcept { return sections_; }
-
-  std::string_view name(const Elf64_Shdr& section) const noexcept {
-    return base_ + sections_[header_.e_shstrndx].sh_offset + section.sh_name;
-  }
-
-  const Elf64_Shdr* find(const std::string& wanted) const noexcept {
-    const auto section = std::find_if(sections_.begin(), sections_.end(),
-                                      [&](const Elf64_Shdr& candidate) { return name(candidate) == wanted; });
-    return section == sections_.end() ? nullptr : &*section;
-  }
-
-  // To the end of the last part.
-  std::size_t size_bytes() const noexcept {
-    std::size_t end = header_.e_shoff + sections_.size_bytes();
-    if (header_.e_phnum != 0) end = std::max<std::size_t>(end, header_.e_phoff + header_.e_phnum * sizeof(Elf64_Phdr));
-    for (const Elf64_Shdr& section : sections_) {
-      if (section.sh_type != SHT_NOBITS) end = std::max<std::size_t>(end, section.sh_offset + section.sh_size);
-    }
-    return end;
-  }
-
-  std::string_view bytes(const Elf64_Shdr& section) const noexcept {
-    return {base_ + section.sh_offset, section.sh_size};
-  }
-
- private:
-  const char* base_;
-  const Elf64_Ehdr& header_;
-  std::span<const Elf64_Shdr> sections_;
-};
-
-// Calls visit(attribute, payload) for each entry of an .nv.info section: format, attribute, and either two bytes
-// of value or a size with that many bytes.
-template <class Visit>
-void for_each_info(std::string_view info, Visit&& visit) {
-  constexpr unsigned char kSized = 4;
-  while (info.size() >= 4) {
-    std::uint16_t size = 0;
-    std::memcpy(&size, info.data() + 2, sizeof size);
-    const bool is_sized = static_cast<unsigned char>(info[0]) == kSized;
-    const std::size_t payload = is_sized ? std::min<std::size_t>(size, info.size() - 4) : 0;
-    visit(static_cast<unsigned char>(info[1]), info.substr(4, payload));
-    info.remove_prefix(4 + payload);
-  }
-}
-
-template <class T>
-T read(std::string_view bytes, std::size_t offset) noexcept {
-  T value{};
-  if (offset + sizeof value <= bytes.size()) std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
-
-void read_parameters(const Elf& elf, ImageKernel& kernel) {
-  constexpr unsigned char kParameterInfo = 0x17;  // index, ordinal, offset, and the size in the upper 14 bits
-  const Elf64_Shdr* info = elf.find(".nv.info." + kernel.name);
-  if (!info) return;
-  for_each_info(elf.bytes(*info), [&](unsigned char attribute, std::string_view payload) {
-    if (attribute != kParameterInfo) return;
-    const auto ordinal = read<std::uint16_t>(payload, 4);
-    if (kernel.parameter_bytes.size() <= ordinal) kernel.parameter_bytes.resize(ordinal + 1u);
-    kernel.parameter_bytes[ordinal] = static_cast<std::uint16_t>(read<std::uint32_t>(payload, 8) >> 18);
-  });
 }
 
 void read_registers(const Elf& elf, std::vector<ImageKernel>& kernels) {
@@ -130,7 +54,8 @@ void read_cubin(const void* data, Image& image) {
     if (const Elf64_Shdr* shared = elf.find(".nv.shared." + kernel.name)) {
       kernel.static_shared_bytes = static_cast<std::uint32_t>(shared->sh_size);
     }
-    read_parameters(elf, kernel);
+    if (const Elf64_Shdr* info = elf.find(".nv.info." + kernel.name))
+      kernel.parameter_bytes = parameter_bytes(elf.bytes(*info));
     image.kernels.push_back(std::move(kernel));
   }
   read_registers(elf, image.kernels);

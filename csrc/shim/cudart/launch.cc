@@ -153,7 +153,7 @@ PH_EXPORT cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, cons
   const int capability = static_cast<int>(config().number("gpu.major") * 10 + config().number("gpu.minor"));
   *attributes = {};
   attributes->maxThreadsPerBlock = static_cast<int>(config().number("gpu.maxThreadsPerBlock"));
-  attributes->numRegs = 32;  // assumed: the code objects are not opened
+  attributes->numRegs = 32;  // assumed: not read in code objects
   const CodeVersions versions = compiled_for(fat_binary_of(stub), capability);
   attributes->ptxVersion = versions.ptx;
   attributes->binaryVersion = versions.binary;

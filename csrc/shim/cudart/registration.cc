@@ -1,11 +1,14 @@
 // Kernels announce themselves when their library is loaded: host stub, mangled name and fat binary. Of that no more is
-// read than for which GPUs it is (compiled_for.cc).
+// read than for which GPUs it is (compiled_for.cc) and, of kernels that are launched, how large their parameters are
+// (parameter_table.cc).
 #include "shim/cudart/cudart.h"
 
 #include <cstring>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
+
+#include "shim/cudart/parameter_table.h"
 
 namespace ph::cudart {
 
@@ -42,12 +45,18 @@ struct CallConfiguration {
 };
 thread_local CallConfiguration pushed;
 
+KernelCode code_of(const void* stub, const Registered& kernel) {
+  return {.stub = stub, .find_parameters = [fat_binary = kernel.fat_binary, name = kernel.name] {
+            return find_parameters(fat_binary, name);
+          }};
+}
+
 KernelFunction* look_up(const void* stub) {
   const std::unique_lock lock(mutex);
   const auto entry = kernels.find(stub);
   if (entry == kernels.end()) return nullptr;
   if (entry->second.function == nullptr) {
-    entry->second.function = make_kernel_function(entry->second.name, {.stub = stub});
+    entry->second.function = make_kernel_function(entry->second.name, code_of(stub, entry->second));
   }
   return entry->second.function;
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "shim/kernels/offset_calculator.h"
+
 namespace ph {
 namespace {
 
@@ -120,6 +122,45 @@ std::int64_t tensor_list_elements(const SizeReader& reader, const LaunchShape& s
     elements += left < kChunkElements ? left : kChunkElements;
   }
   return elements;
+}
+
+// The same of lists that are different: of a list that is given twice once. kUnknownSize: all are.
+std::int64_t different_elements(const SizeReader& reader, const LaunchShape& shape, const void* list) {
+  const TensorList at_list = tensor_list(reader, shape);
+  std::int64_t elements = 0;
+  bool is_repeated = false;
+  std::vector<const void*> seen;
+  for (std::size_t block = 0; block < shape.grid[0]; ++block) {
+    const std::size_t tensor = owner_of(block, reader, at_list, list);
+    const std::int64_t first = kChunkElements * at<std::int32_t>(list, at_list.chunk + 4 * block);
+    const std::int64_t left = at<std::int64_t>(list, at_list.numel + 8 * tensor) - first;
+    seen.clear();
+    for (std::size_t depth = 0; depth < reader.count; ++depth) {
+      const auto* address = at<const void*>(list, sizeof(void*) * (depth * at_list.tensors + tensor));
+      if (std::find(seen.begin(), seen.end(), address) == seen.end()) seen.push_back(address);
+    }
+    is_repeated |= seen.size() < reader.count;
+    elements += std::min(left, kChunkElements) * static_cast<std::int64_t>(seen.size());
+  }
+  return is_repeated ? elements : kUnknownSize;
+}
+
+void read_tensor_list(const SizeReader& reader, const LaunchShape& shape, const void* list, std::int64_t* out) {
+  out[0] = tensor_list_elements(reader, shape, list);
+  out[1] = out[0] == kUnknownSize ? kUnknownSize : different_elements(reader, shape, list);
+}
+
+// Source: aten/src/ATen/native/cuda/CUDALoops.cuh, launch_legacy_kernel: the closure begins with the calculator.
+void read_strided(const SizeReader& reader, const LaunchShape& shape, const void* closure, std::int64_t* out) {
+  const std::size_t inputs = reader.count - 1;
+  std::fill_n(out, inputs, kUnknownSize);
+  Dimensions dimensions;
+  if (!read_calculator(static_cast<const unsigned char*>(closure), reader.count, dimensions)) return;
+  constexpr std::size_t kMostOfAThread = 16;
+  const std::size_t threads = std::size_t{shape.grid[0]} * shape.block[0];
+  if (dimensions.elements() > kMostOfAThread * threads) return;
+  for (std::size_t input = 0; input < inputs; ++input)
+    out[input] = static_cast<std::int64_t>(dimensions.distinct_elements(input + 1));
 }
 
 // Source: aten/src/ATen/native/cuda/Shape.cu, CatArrInputTensorMetadata<T, index, n, strides>: n pointers, then
@@ -363,12 +404,20 @@ std::vector<const void*> listed_tensors(const SizeReader& reader, const LaunchSh
   return listed;
 }
 
+std::optional<SizeReader> plan_strided(std::size_t operands) noexcept {
+  if (operands < 2 || operands > 4) return std::nullopt;
+  constexpr Kind kKinds[] = {Kind::OneInput, Kind::TwoInputs, Kind::ThreeInputs};
+  return SizeReader{.kind = kKinds[operands - 2], .parameter = 1, .count = static_cast<std::uint32_t>(operands)};
+}
+
 std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
   static constexpr std::string_view kReduction[] = {"num_inputs", "num_outputs"};
   static constexpr std::string_view kCompiled[] = {"num_inputs", "num_outputs", "element_bytes"};
   static constexpr std::string_view kLoad[] = {"load_bytes"};
   static constexpr std::string_view kStore[] = {"store_bytes"};
   static constexpr std::string_view kElements[] = {"elements"};
+  static constexpr std::string_view kList[] = {"elements", "different_elements"};
+  static constexpr std::string_view kInputs[] = {"first_elements", "second_elements", "third_elements"};
   static constexpr std::string_view kSegments[] = {"segment_items"};
   static constexpr std::string_view kFlash[] = {"batch",    "heads",    "kv_heads", "seqlen_q",
                                                 "seqlen_k", "head_dim", "total_q"};
@@ -384,8 +433,11 @@ std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
     case Kind::LoadCast: return kLoad;
     case Kind::StoreCast: return kStore;
     case Kind::Addresses: return {};
-    case Kind::TensorList:
+    case Kind::TensorList: return kList;
     case Kind::Concatenation: return kElements;
+    case Kind::OneInput: return std::span(kInputs).first(1);
+    case Kind::TwoInputs: return std::span(kInputs).first(2);
+    case Kind::ThreeInputs: return kInputs;
     case Kind::Segments: return kSegments;
     case Kind::Flash: return kFlash;
     case Kind::EfficientForward:
@@ -406,7 +458,10 @@ void read_sizes(const SizeReader& reader, const LaunchShape& shape, const void* 
     case Kind::LoadCast:
     case Kind::StoreCast: out[0] = cast_bytes(reader, argument); return;
     case Kind::Addresses: return;
-    case Kind::TensorList: out[0] = tensor_list_elements(reader, shape, argument); return;
+    case Kind::TensorList: return read_tensor_list(reader, shape, argument, out);
+    case Kind::OneInput:
+    case Kind::TwoInputs:
+    case Kind::ThreeInputs: return read_strided(reader, shape, argument, out);
     case Kind::Concatenation: out[0] = concatenated_elements(reader, shape, argument); return;
     // Source: aten/src/ATen/native/cuda/Sort.cu: the distance from one begin to the next, and which comes first.
     case Kind::Segments: {

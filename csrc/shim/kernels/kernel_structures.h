@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,6 +39,9 @@ struct SizeReader {
     Lookups,
     Bags,
     Results,
+    OneInput,  // OffsetCalculator of a strided elementwise kernel: an output and so many inputs
+    TwoInputs,
+    ThreeInputs,
     Tensor,  // at::GenericPackedTensorAccessor, at::cuda::detail::TensorInfo (count 0: it has its dimensions)
   };
   Kind kind;
@@ -59,6 +63,9 @@ std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t inde
 
 // The readers of the tensors that a kernel of PyTorch's gets with their sizes, by its demangled name.
 std::vector<SizeReader> plan_tensors(std::string_view name, std::span<const std::string> types);
+
+// The reader of such a kernel's closure, parameter 1, that has so many operands.
+std::optional<SizeReader> plan_strided(std::size_t operands) noexcept;
 
 // Names of a reader's sizes in the signature, in the order in which read_sizes writes them. Of those of one name the
 // signature has the sum.

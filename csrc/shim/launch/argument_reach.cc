@@ -122,14 +122,6 @@ std::uint16_t outputs_of(std::string_view name) {
   return std::any_of(std::begin(kOne), std::end(kOne), [name](std::string_view one) { return name.starts_with(one); });
 }
 
-// Operands of the closure of a strided elementwise kernel, the output among them; 0: not known.
-std::uint16_t operands_of_closure(std::string_view name) {
-  if (!name.starts_with("void at::native::elementwise_kernel<")) return 0;
-  const auto arguments = template_arguments(name);
-  if (arguments.size() < 3 || !arguments[2].starts_with("at::native::gpu_kernel_impl")) return 0;
-  return static_cast<std::uint16_t>(operand_count(template_arguments(arguments[2]).front()));
-}
-
 // The functors that PyTorch gives to multi_tensor_apply have no members, its lambdas do. Source:
 // aten/src/ATen/native/cuda/ForeachFunctors.cuh and fused_adam_utils.cuh.
 bool is_empty_functor(std::string_view kernel, std::string_view type) noexcept {
@@ -401,7 +393,7 @@ void add_parameters(const ReachPlan& plan, const LaunchShape& shape, void* const
     else if (parameter.how == How::Read) add_pointer(pointer_at(argument, 0), reached.read, reached.pinned_read);
     else if (parameter.how == How::List && add_list(parameter.list, shape, argument, reached)) continue;
     else if (parameter.bytes == 0) add_words(argument, most_bytes(argument, all), reached);
-    else if (parameter.how == How::Words) add_sized(argument, parameter.bytes, reached);
+    else if (parameter.how != How::Operands || parameter.offset != 0) add_sized(argument, parameter.bytes, reached);
   }
   for (const std::uint16_t index : plan.halves) reached.halves.push_back(half_at(arguments[index], 0));
 }
@@ -422,6 +414,13 @@ void add_unknown(void* const* arguments, Reached& reached) {
 
 }  // namespace
 
+std::uint16_t operands_of_closure(std::string_view name) {
+  if (!name.starts_with("void at::native::elementwise_kernel<")) return 0;
+  const auto arguments = template_arguments(name);
+  if (arguments.size() < 3 || !arguments[2].starts_with("at::native::gpu_kernel_impl")) return 0;
+  return static_cast<std::uint16_t>(operand_count(template_arguments(arguments[2]).front()));
+}
+
 ReachPlan plan_reach(std::string_view mangled, const KernelCode& code, bool large_lists) {
   ReachPlan plan;
   std::vector<std::string> types;
@@ -440,6 +439,23 @@ ReachPlan plan_reach(std::string_view mangled, const KernelCode& code, bool larg
   plan.count = static_cast<std::uint16_t>(plan.parameters.size());
   std::erase_if(plan.parameters, [](const Parameter& parameter) { return parameter.bytes == kNoPointer; });
   return plan;
+}
+
+bool lacks_sizes(const ReachPlan& plan) noexcept {
+  return !plan.is_complete || std::any_of(plan.parameters.begin(), plan.parameters.end(),
+                                          [](const Parameter& parameter) { return parameter.bytes == 0; });
+}
+
+void add_sizes(const std::vector<std::uint16_t>& sizes, ReachPlan& plan) {
+  if (!plan.is_complete) {
+    plan_sized(sizes, plan);
+    plan.count = static_cast<std::uint16_t>(sizes.size());
+    return;
+  }
+  if (sizes.size() != plan.count) return;
+  for (Parameter& parameter : plan.parameters) {
+    if (parameter.bytes == 0) parameter.bytes = sizes[parameter.index];
+  }
 }
 
 void forget_arguments(const ReachPlan& plan, const LaunchShape& shape, void* const* arguments,

@@ -42,6 +42,14 @@ struct ReachPlan {
 // `large_lists`: as for plan_arguments.
 ReachPlan plan_reach(std::string_view mangled, const KernelCode& code, bool large_lists);
 
+// Operands of the closure of a strided elementwise kernel of PyTorch's, by its demangled name, the output among them; 0:
+// not known.
+std::uint16_t operands_of_closure(std::string_view name);
+
+// Whether a parameter may be looked at beyond its end. add_sizes mends that, with the sizes of all parameters in order.
+bool lacks_sizes(const ReachPlan& plan) noexcept;
+void add_sizes(const std::vector<std::uint16_t>& sizes, ReachPlan& plan);
+
 // Makes what the launch may have written unknown.
 void forget_arguments(const ReachPlan& plan, const LaunchShape& shape, void* const* arguments,
                       const LaunchForm& form) noexcept;

@@ -61,6 +61,7 @@ struct KernelFunction {
   bool is_grouped_product;
   ArgumentPlan plan;
   ReachPlan reach;
+  std::once_flag sizes_are_looked_up;
   KernelRule rule;
   std::mutex mutex;
   std::unordered_map<LaunchKey, std::uint32_t, LaunchHash> signatures;
@@ -116,6 +117,14 @@ std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, v
 
 namespace {
 
+// Elements of its inputs that a strided elementwise kernel has: of an expanded one fewer than of the result.
+void add_strided(std::string_view mangled, ArgumentPlan& plan) {
+  std::string name;
+  std::vector<std::string> types;
+  if (plan.parameters != 2 || !parameter_types(mangled, name, types)) return;
+  if (const auto reader = plan_strided(operands_of_closure(name))) plan.readers.push_back(*reader);
+}
+
 void describe_compiled(KernelFunction& function) {
   KernelCode& code = function.code;
   const CompiledKernel kernel{function.name, code.parameter_bytes, code.stored_bytes, code.narrowest_store_bytes};
@@ -123,14 +132,24 @@ void describe_compiled(KernelFunction& function) {
   if (const std::uint32_t bytes = pointwise_thread_bytes(kernel)) code.thread_bytes = bytes;
 }
 
+// Not before a launch that has something to forget: a code object is unpacked for it.
+const ReachPlan& reach_of(KernelFunction& function) {
+  std::call_once(function.sizes_are_looked_up, [&function] {
+    if (!lacks_sizes(function.reach) || !function.code.find_parameters) return;
+    if (const auto sizes = function.code.find_parameters()) add_sizes(*sizes, function.reach);
+  });
+  return function.reach;
+}
+
 }  // namespace
 
 KernelFunction* make_kernel_function(const char* name, KernelCode code) {
-  auto* function = new KernelFunction{name, std::move(code), names_grouped_product(name), {}, {}, {}, {}, {}};
+  auto* function = new KernelFunction{name, std::move(code), names_grouped_product(name), {}, {}, {}, {}, {}, {}};
   const bool large_lists = config().number("torch.list_kib") == 32;
   function->reach = plan_reach(function->name, function->code, large_lists);
   if (function->code.module_hash == 0) {
     function->plan = plan_arguments(function->name, large_lists);
+    add_strided(function->name, function->plan);
     function->rule = classify_kernel(function->name);
   } else {
     describe_compiled(*function);
@@ -156,7 +175,7 @@ void launch_kernel(KernelFunction& function, const LaunchShape& shape, void** ar
   // The values that a rule would take are those of the graph's launch, which are not known yet.
   if (!call_is_captured() && (apply_kernel(function.rule, shape, arguments) || writes_stated())) return;
   if (any_known() || any_pinned() || !function.reach.is_pytorchs)
-    forget_arguments(function.reach, shape, arguments, form);
+    forget_arguments(reach_of(function), shape, arguments, form);
 }
 
 int max_active_blocks(int block_threads, std::size_t dynamic_shared_bytes) noexcept {

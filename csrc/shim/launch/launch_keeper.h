@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +26,8 @@ struct KernelCode {
   std::uint32_t narrowest_store_bytes = 0;  // likewise
   std::vector<std::uint16_t> parameter_bytes = {};  // likewise, in order
   bool lists_parameters = false;      // likewise: its code object tells of them
+  // Of a compiled one: the same sizes, which take some time to find, or nothing.
+  std::function<std::optional<std::vector<std::uint16_t>>()> find_parameters = nullptr;
 };
 
 // What a launch has beside its shape.

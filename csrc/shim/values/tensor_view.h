@@ -1,12 +1,9 @@
-// How PyTorch's kernels find an element: OffsetCalculator, sizes and strides of up to 25 dimensions.
-//
-// Source: aten/src/ATen/cuda/detail/OffsetCalculator.cuh (25 dimensions on CUDA) and IntegerDivider.cuh.
+// How many elements are carried out one by one.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <vector>
+
+#include "shim/kernels/offset_calculator.h"
 
 namespace ph {
 
@@ -14,57 +11,5 @@ namespace ph {
 inline constexpr std::size_t kMostElements = 8192;
 // Where tokens are counted, and the lengths of a batch's features for each rank (assumed to be enough).
 inline constexpr std::size_t kMostIntegers = 2u << 20;
-
-inline constexpr std::size_t kMostDimensions = 25;
-
-struct Dimensions {
-  std::vector<std::uint32_t> sizes;                 // the fastest first
-  std::vector<std::vector<std::uint32_t>> strides;  // bytes, per tensor and dimension
-
-  std::size_t elements() const noexcept {
-    std::size_t product = 1;
-    for (const std::uint32_t size : sizes) product *= size;
-    return product;
-  }
-  std::size_t offset(std::size_t tensor, std::size_t index) const noexcept {
-    std::size_t bytes = 0;
-    for (std::size_t d = 0; d < sizes.size(); ++d) {
-      bytes += index % sizes[d] * strides[tensor][d];
-      index /= sizes[d];
-    }
-    return bytes;
-  }
-  // Offset of the last element.
-  std::size_t extent(std::size_t tensor) const noexcept {
-    std::size_t bytes = 0;
-    for (std::size_t d = 0; d < sizes.size(); ++d) bytes += (sizes[d] - std::size_t{1}) * strides[tensor][d];
-    return bytes;
-  }
-};
-
-inline constexpr std::size_t calculator_bytes(std::size_t tensors) noexcept {
-  return 4 + kMostDimensions * (12 + 4 * tensors);
-}
-
-// An int, 25 dividers (divisor, magic, shift), 25 strides per tensor. False: not such a structure.
-inline bool read_calculator(const unsigned char* from, std::size_t tensors, Dimensions& dimensions) {
-  const auto word = [from](std::size_t offset) {
-    std::uint32_t value;
-    std::memcpy(&value, from + offset, sizeof value);
-    return value;
-  };
-  const std::uint32_t count = word(0);
-  if (count > kMostDimensions) return false;
-  dimensions.strides.resize(tensors);
-  for (std::size_t d = 0; d < count; ++d) {
-    const std::uint32_t size = word(4 + 12 * d);
-    if (size == 0) return false;
-    dimensions.sizes.push_back(size);
-    for (std::size_t t = 0; t < tensors; ++t) {
-      dimensions.strides[t].push_back(word(4 + 12 * kMostDimensions + 4 * (d * tensors + t)));
-    }
-  }
-  return true;
-}
 
 }  // namespace ph
