@@ -144,6 +144,7 @@ def _load_shim() -> ctypes.CDLL:
             f"(LD_PRELOAD={os.environ.get('LD_PRELOAD', '')}). "
             "Start the program with `phantora run`."
         )
+    shim.ph_note_runtime()
     return shim
 
 
