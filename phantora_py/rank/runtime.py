@@ -144,6 +144,7 @@ def _load_shim() -> ctypes.CDLL:
             f"(LD_PRELOAD={os.environ.get('LD_PRELOAD', '')}). "
             "Start the program with `phantora run`."
         )
+    shim.ph_note_runtime()
     return shim
 
 
@@ -342,7 +343,11 @@ def _devices_of(optimizer: Any) -> list[int]:
 
 
 class _ImportWatcher(importlib.abc.MetaPathFinder):
-    """Finds nothing itself: to what others find it adds an action after the execution."""
+    """Finds nothing itself: to what others find it adds an action after the execution.
+
+    It stays until that has happened: a program may only ask whether there is such a module
+    (importlib.util.find_spec), or fail to import it at first.
+    """
 
     def __init__(self, name: str, action: Callable[[ModuleType], None]) -> None:
         self._name = name
@@ -357,8 +362,8 @@ class _ImportWatcher(importlib.abc.MetaPathFinder):
         """See importlib.abc.MetaPathFinder."""
         if fullname != self._name:
             return None
-        sys.meta_path.remove(self)
-        for finder in sys.meta_path:
+        # Those before this one have been asked.
+        for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
             spec = finder.find_spec(fullname, path, target)
             if spec is not None and spec.loader is not None:
                 self._extend(spec.loader)
@@ -372,6 +377,8 @@ class _ImportWatcher(importlib.abc.MetaPathFinder):
             # The class's own method is back, for a reload; another watcher may have seen to it.
             vars(loader).pop("exec_module", None)
             execute(module)
-            self._action(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                self._action(module)
 
         loader.exec_module = execute_and_act

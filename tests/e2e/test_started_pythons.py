@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from phantora_runs import PROGRAMS, Phantora
@@ -40,3 +41,30 @@ def test_pythons_that_import_for_themselves(phantora: Phantora) -> None:
     """--no-zygote executes them all."""
     run = phantora.run(["--gpus", "1", "--no-zygote"], [PROGRAM])
     assert (run.exit_code, MARK in run.output) == (0, False), run.errors
+
+
+@pytest.mark.parametrize(
+    ("options", "command"),
+    [
+        (["--ranks", "1"], [sys.executable, "-I"]),
+        (["--gpus", "1"], ["bash", "-c", '"$0" -E "$@"', sys.executable]),
+    ],
+)
+def test_python_that_does_not_look_where_it_finds_us(
+    phantora: Phantora, tmp_path: Path, options: list[str], command: list[str]
+) -> None:
+    """Its GPU work is simulated; that nobody tells its steps and values is said, once."""
+    program = tmp_path / "plain.py"
+    program.write_text("import torch\ntorch.zeros(8, device='cuda').add_(1)\n")
+    run = phantora.run(options, [], whole=[*command, str(program)])
+    assert run.exit_code == 0, run.errors
+    told = "the Python of rank 0 was started so that it does not read PYTHONPATH (-I, -E or -S)"
+    assert run.errors.count(told) == 1
+
+
+def test_python_that_finds_us_is_told_nothing(phantora: Phantora, tmp_path: Path) -> None:
+    """Not that of a shell either, nor a child of a rank."""
+    program = tmp_path / "plain.py"
+    program.write_text("import torch\ntorch.zeros(8, device='cuda').add_(1)\n")
+    run = phantora.run(["--gpus", "1"], [], whole=["bash", "-c", f"{sys.executable} {program}"])
+    assert (run.exit_code, "PYTHONPATH" in run.errors) == (0, False), run.errors

@@ -119,6 +119,46 @@ optimizer.AdamW().step()
     assert markers(run) == []
 
 
+def test_program_may_ask_whether_a_module_is_there(run: FakeRun) -> None:
+    """To ask is not to import: what is done with torch is done once the program imports it."""
+    result = execute(
+        run,
+        """
+from importlib.util import find_spec
+for _ in range(2):
+    assert find_spec("torch") and find_spec("torch.optim.optimizer")
+import torch.compiler
+from torch.optim import optimizer
+optimizer.AdamW().step()
+assert torch._C._cuda_resetPeakMemoryStats.__wrapped__
+""",
+    )
+    assert result.returncode == 0, result.stderr
+    assert markers(run) == [(OPTIMIZER_STEP, "AdamW#0")]
+
+
+def test_module_that_failed_at_first_is_watched_again(run: FakeRun) -> None:
+    """Programs try an import, set something right and import again."""
+    module = run.directory / "packages" / "torch" / "optim" / "optimizer.py"
+    text = module.read_text()
+    module.write_text("raise ImportError('not yet')\n")
+    result = execute(
+        run,
+        f"""
+import pathlib
+try:
+    import torch.optim.optimizer
+except ImportError:
+    pathlib.Path({str(module)!r}).write_text({text!r})
+import torch.compiler
+import torch.optim.optimizer as optimizer
+optimizer.AdamW().step()
+""",
+    )
+    assert result.returncode == 0, result.stderr
+    assert markers(run) == [(OPTIMIZER_STEP, "AdamW#0")]
+
+
 def test_module_is_as_imported_without_us(run: FakeRun) -> None:
     """The watched module keeps its loader and source, and its watcher goes away."""
     result = execute(

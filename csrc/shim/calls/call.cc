@@ -6,6 +6,7 @@
 #include <cstring>
 #include <string>
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -24,8 +25,29 @@ namespace ph {
 
 namespace {
 
+std::atomic<bool> has_runtime{false};
+
+bool python_runs() noexcept {
+  int (*is_initialized)() = nullptr;
+  void* const address = dlsym(RTLD_DEFAULT, "Py_IsInitialized");
+  std::memcpy(&is_initialized, &address, sizeof address);
+  return is_initialized != nullptr && is_initialized() != 0;
+}
+
+// A Python that does not find our sitecustomize: the rank's work is simulated, and what its modules would tell is not.
+void tell_missing_runtime() noexcept {
+  if (has_runtime.load(std::memory_order_relaxed) || !python_runs()) return;
+  const std::string text =
+      "phantora: the Python of rank " + std::to_string(global_rank()) +
+      " was started so that it does not read PYTHONPATH (-I, -E or -S): nobody tells optimizer steps, and values of "
+      "small tensors are not known, so that iterations may be other ones and the program may decide otherwise. Start "
+      "it without these options\n";
+  (void)!write(STDERR_FILENO, text.data(), text.size());
+}
+
 bool attach_now(const char* run_dir, std::uint32_t rank) noexcept {
   if (!attach(run_dir, rank)) return false;
+  tell_missing_runtime();
   write_whereabouts();
   ph_exit_at_end();  // a program without Python has nobody else who asks for it
   return true;
@@ -95,6 +117,8 @@ Call::Call(ApiTable& table, std::size_t row, HostCost cost) noexcept {
   if (profiling::gathers_any() && attached()) activity_.begin(table.library, table.rows[row].name);
   if (is_driver()) charge_call(table, row, cost);
 }
+
+void note_runtime() noexcept { has_runtime.store(true, std::memory_order_relaxed); }
 
 bool becomes_rank_by_use() noexcept {
   return std::getenv("PHANTORA_RUN_DIR") != nullptr && std::getenv("PHANTORA_OWN_RANKS") != nullptr && !clock_virtual();

@@ -22,4 +22,7 @@ class PH_EXPORT Call {
 
 PH_EXPORT void count_ignored(ApiTable& table, std::size_t row) noexcept;
 
+// This process has what tells of its Python modules (phantora_py/rank/runtime.py).
+void note_runtime() noexcept;
+
 }  // namespace ph

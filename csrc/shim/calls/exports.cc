@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "shim/calls/call.h"
 #include "shim/calls/unsupported.h"
 #include "shim/channel/rank.h"
 #include "shim/channel/succession.h"
@@ -73,6 +74,8 @@ bool ends_host_iteration(std::uint32_t kind) noexcept {
 
 extern "C" {
 
+// phantora_py/rank/runtime.py runs in this process, or in the one that it was forked from.
+PH_EXPORT void ph_note_runtime() noexcept { ph::note_runtime(); }
 PH_EXPORT int ph_attach(const char* run_dir, std::uint32_t rank) noexcept { return ph::attach(run_dir, rank) ? 1 : 0; }
 PH_EXPORT int ph_follow(const char* run_dir, std::uint32_t rank) noexcept { return ph::follow(run_dir, rank) ? 1 : 0; }
 
