@@ -53,10 +53,26 @@ CHECKED_FOR_FAULTS = [
         )
     ),
 ]
-# Every CUDA symbol that the installed PyTorch imports is known.
-IMPORTS_TEST = "tests/shim/test_tables.py::test_imports_of_installed_torch_have_rows"
+# What the rank's hooks take from the installed PyTorch is there.
+NAMES_TEST = "tests/rank/test_torch_names.py"
+# What depends on the installed PyTorch: every CUDA symbol that it imports is known, values of its
+# operators are right.
+RELEASE_TESTS = [
+    "tests/shim/test_tables.py::test_imports_of_installed_torch_have_rows",
+    "tests/rank",
+    "tests/e2e/test_operator_table.py",
+]
 # Python with PyTorch, from the oldest pair to the newest.
-VERSIONS = [("3.10", "2.6.0"), ("3.11", "2.8.0"), ("3.12", "2.11.0"), ("3.13", "2.15.0")]
+VERSIONS = [
+    ("3.10", "2.6.0"),
+    ("3.11", "2.8.0"),
+    ("3.11", "2.9.1"),
+    ("3.11", "2.10.0"),
+    ("3.12", "2.11.0"),
+    ("3.11", "2.12.1"),
+    ("3.11", "2.14.1"),
+    ("3.13", "2.15.0"),
+]
 # Not under sanitizers: their dlopen hides its caller's RUNPATH, time is not what it is without, and
 # the thread sanitizer leaves addresses for eight GPUs.
 NOT_SANITIZED = [
@@ -158,6 +174,9 @@ def types(session: nox.Session) -> None:
     """Types of the Python code, strictly."""
     session.install(*group("types"))
     session.run("mypy")
+    # Names that the oldest Python lacks; for it, NumPy has no types of our functions' results.
+    oldest = ("--python-version", VERSIONS[0][0], "--disable-error-code", "no-any-return")
+    session.run("mypy", *oldest)
 
 
 @nox.session
@@ -230,20 +249,20 @@ def fast(session: nox.Session) -> None:
 def cuda12(session: nox.Session) -> None:
     """Real training, and programs in C, with a PyTorch and the headers of CUDA 12."""
     session.install(TORCH_CUDA_12, wheel(session), *group("test"))
-    tests = session.posargs or [*TRAINING_TESTS, "tests/programs"]
+    tests = session.posargs or [*TRAINING_TESTS, NAMES_TEST, "tests/programs"]
     session.run("pytest", *SIDE_BY_SIDE, *tests)
 
 
 @nox.session
 @nox.parametrize("python,torch", VERSIONS)
 def versions(session: nox.Session, torch: str) -> None:
-    """Real training under each tested PyTorch, and its imports; skips a Python that is not here.
+    """Real training under each tested PyTorch, and what it has; skips a Python that is not here.
 
     One environment, of 6 GB, at a time: that of a pair that failed is removed too.
     """
     try:
         session.install(f"torch=={torch}", ".", *group("test"))
-        session.run("pytest", *(session.posargs or [*TRAINING_TESTS, IMPORTS_TEST]))
+        session.run("pytest", *(session.posargs or [*RELEASE_TESTS, *TRAINING_TESTS]))
     finally:
         shutil.rmtree(session.virtualenv.location)
 

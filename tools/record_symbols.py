@@ -36,6 +36,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # The driver's libraries, whose entry points torch mostly finds with dlsym.
 LOOKED_UP = ("libcuda.so.1", "libnvidia-ml.so.1")
+# What only the CUDA runtime looks up. A library with this name has a runtime within it, and so the
+# names of all that any program may call.
+OF_A_RUNTIME = "cuGetExportTable"
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,12 @@ def strings_in(library: Path, prefixes: tuple[str, ...]) -> set[str]:
         return {match.group(1).decode() for match in pattern.finditer(image)}
 
 
+def looked_up(library: Path) -> set[str]:
+    """Names for dlsym of the driver and NVML."""
+    names = strings_in(library, ("cu", "nvml"))
+    return set() if OF_A_RUNTIME in names else names
+
+
 def record_torch(sites: list[Path], exports: dict[str, frozenset[str]]) -> None:
     """What torch takes from the CUDA libraries, and how it reaches it.
 
@@ -148,7 +157,7 @@ def record_torch(sites: list[Path], exports: dict[str, frozenset[str]]) -> None:
     for library in sorted((init.parent / "lib").glob("*.so")):
         how = "linalg" if "linalg" in library.name else "imported"
         reached[how].update(run_nm(library, "--undefined-only"))
-        reached["looked-up"] |= strings_in(library, ("cu", "nvml"))
+        reached["looked-up"] |= looked_up(library)
     reached["linalg"] -= reached["imported"]
     reached["looked-up"] -= reached["imported"]
     lines = [f"# torch {version}: library, symbol, how torch reaches it"]

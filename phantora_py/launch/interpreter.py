@@ -15,7 +15,7 @@ from sim_server.errors import UsageError
 
 # Releases from the oldest to the last that was tested are tried.
 OLDEST_TORCH = (2, 5)
-TESTED_TORCH = ((2, 6), (2, 8), (2, 11), (2, 15))
+TESTED_TORCH = ((2, 6), (2, 8), (2, 9), (2, 10), (2, 11), (2, 12), (2, 14), (2, 15))
 SUPPORTED_CUDA_MAJORS = (12, 13)
 
 _RELEASE = re.compile(r"\d+\.\d+")

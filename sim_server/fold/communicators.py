@@ -116,8 +116,8 @@ class FoldedCommunicators(Communicators):
 
     def _begin_gather(self, communicator: int, rank: int, is_scatter: bool) -> None:
         for other in filter(self._fold.is_live, self.ranks(communicator)):
-            pair = (rank, other) if is_scatter else (other, rank)
-            self._awaited[(communicator, *pair)] += other != rank
+            source, destination = (rank, other) if is_scatter else (other, rank)
+            self._awaited[communicator, source, destination] += other != rank
 
     def takes_part_in_gather(self, ready: Ready) -> bool:
         """See `Communicators.takes_part_in_gather`."""

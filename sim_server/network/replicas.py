@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import permutations
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 from sim_server.network.topology import Gpu, Topology
 
@@ -26,7 +26,7 @@ class Replicas(NamedTuple):
     @classmethod
     def of(
         cls, topology: Topology, group: Sequence[Gpu], others: Sequence[Sequence[Gpu]]
-    ) -> Self | None:
+    ) -> Replicas | None:
         """None: a group has more than one node, shares links with another, or its links are others.
 
         The nodes must have the same hardware.

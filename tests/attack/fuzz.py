@@ -102,7 +102,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--examples", type=int, default=1)
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
+    with tempfile.TemporaryDirectory() as directory:
+        os.chdir(directory)
         found = hunt(TARGETS[options.format], options.seed, options.examples, Path(directory))
     return 1 if found else 0
 

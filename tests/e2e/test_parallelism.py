@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,11 @@ def test_pipeline(phantora: Phantora, schedule: str, ranks: int, stages: int) ->
     """Every micro-batch goes from stage to stage, and its gradient comes back."""
     command: list[str | Path] = [PROGRAMS / "pipelining.py", schedule, str(stages)]
     run = phantora.run(["--ranks", str(ranks)], command)
+    if version("torch").startswith("2.9."):
+        # Stages begin with an integer of which their neighbours take half (docs/running.md).
+        assert run.exit_code == 5, run.errors
+        assert "Mismatched operation 0" in run.errors
+        return
     expected: Traffic = Counter()
     for stage in range(stages - 1):
         sender, receiver = stage % ranks, (stage + 1) % ranks

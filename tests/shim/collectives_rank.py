@@ -106,6 +106,16 @@ def groups(comm: ctypes.c_void_p) -> dict[str, str]:
     return {"all_to_all": download(received, len(whole))}
 
 
+def unequal_ends(comm: ctypes.c_void_p) -> dict[str, str]:
+    """Rank 0 sends an integer of eight bytes where rank 1 takes a number of four."""
+    received = upload(b"\xff" * 8)
+    if RANK == 0:
+        check(nccl.ncclSend(upload(integers(INT64, 3, 1)), size_t(1), INT64, 1, comm, None))
+    else:
+        check(nccl.ncclRecv(received, size_t(1), F32, 0, comm, None))
+    return {"received": download(received, 8)}
+
+
 def unknown(comm: ctypes.c_void_p) -> dict[str, str]:
     """Rank 0 contributes bytes that nothing produced."""
     given = allocate(COUNT) if RANK == 0 else upload(bytes([7]) * COUNT)

@@ -123,6 +123,15 @@ def test_group_is_one_launch_without_deadlock(tmp_path: Path) -> None:
         assert struct.unpack_from("<Q", launch, 24) == (2 * RANKS,)
 
 
+def test_more_may_be_sent_than_is_taken(tmp_path: Path) -> None:
+    """What comes is unknown, and nothing beside it is changed: that the ends do not match is for
+    the server to say.
+    """
+    run = run_ranks("unequal_ends", tmp_path, 2)
+    assert run.results[1]["received"] == "00" * 4 + "ff" * 4
+    assert [run.synthetic_bytes(rank) for rank in range(2)] == [[], [4]]
+
+
 def test_unknown_contribution_makes_exactly_its_results_unknown(tmp_path: Path) -> None:
     """A sum over unknown bytes reads as zeros and is recorded; gathered chunks are apart."""
     run = run_ranks("unknown", tmp_path)

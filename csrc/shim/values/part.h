@@ -1,6 +1,7 @@
 // The bytes of one contribution to a small collective, and which of them are known.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -19,6 +20,10 @@ struct Part {
   std::vector<Range> unwritten;
 
   bool empty() const noexcept { return known.empty(); }
+  // Where the last byte ends that something is said of.
+  std::uint32_t end() const noexcept {
+    return std::max(known.empty() ? 0 : known.back().second, unwritten.empty() ? 0 : unwritten.back().second);
+  }
 };
 
 // From and to memory, within a value operation. `write` makes the unknown part of the destination unknown.
