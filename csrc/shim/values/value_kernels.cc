@@ -158,14 +158,24 @@ Number value_of(const KernelRule& rule, const Launch& launch, std::size_t index)
   return converted(rule.function.output, rule.function(loaded, launch.state));
 }
 
-// Flags and counts often repeat, and to compare is much cheaper than to compute.
-bool has_inputs_of_last(const KernelRule& rule, const Launch& launch, std::size_t index) noexcept {
-  if (index == 0 || rule.form == Form::Arange) return false;
-  for (std::size_t i = 1; i < rule.operands; ++i) {
-    if (std::memcmp(launch.element(i, index), launch.element(i, index - 1), launch.size(i)) != 0) return false;
+// Flags and counts often repeat, and to compare is much cheaper than to compute. Kept, as the output may take their place.
+class LastInputs {
+ public:
+  bool are_repeated(const KernelRule& rule, const Launch& launch, std::size_t index) noexcept {
+    if (rule.form == Form::Arange) return false;
+    bool repeated = index != 0;
+    for (std::size_t i = 1; i < rule.operands; ++i) {
+      const unsigned char* const input = launch.element(i, index);
+      if (repeated && std::memcmp(kept_[i].data(), input, launch.size(i)) == 0) continue;
+      repeated = false;
+      std::memcpy(kept_[i].data(), input, launch.size(i));
+    }
+    return repeated;
   }
-  return true;
-}
+
+ private:
+  std::array<std::array<unsigned char, sizeof(std::int64_t)>, kMostTensors> kept_;
+};
 
 void carry_out(const KernelRule& rule, const Launch& launch) {
   const Tensor& output = launch.tensors[0];
@@ -177,8 +187,9 @@ void carry_out(const KernelRule& rule, const Launch& launch) {
   const bool dense = extent == launch.elements * launch.size(0);
   std::vector<const void*> undefined;
   Number value;
+  LastInputs last;
   for (std::size_t e = 0; e < launch.elements; ++e) {
-    if (!has_inputs_of_last(rule, launch, e)) value = converted(output.type, value_of(rule, launch, e));
+    if (!last.are_repeated(rule, launch, e)) value = converted(output.type, value_of(rule, launch, e));
     if (!value.defined) {
       undefined.push_back(launch.element(0, e));
       continue;
