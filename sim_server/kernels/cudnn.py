@@ -40,6 +40,14 @@ _BIAS_SLOWDOWN = 1.1  # assumed: a score more to read
 _BACKWARD_HELPER_BYTES = 14
 # Assumed, of a matrix product of the same sizes: operands are gathered, not streamed.
 _CONVOLUTION_EFFICIENCY = 0.75
+# A channel by itself, channels last, in half precision: cycles of a multiprocessor for an element
+# of either image, and for each product of one with a weight. Fitted to the steps of EfficientNet-B0
+# and ConvNeXt-T on H200 (docs/accuracy-operators.md).
+_DEPTHWISE_CYCLES = {
+    "convolution_forward": (0.068, 0.047),
+    "convolution_dgrad": (0.29, 0.082),
+    "convolution_wgrad": (0.20, 0.0285),
+}
 # Of the tensors: the statistics take a pass of their own, which reads x (backward: x and dy) again,
 # and both together reach three quarters of a streaming kernel's rate; and what is beside. Fitted to
 # norms of images of 7 to 112 pixels a side on H200 (docs/accuracy-operators.md). The signature does
@@ -186,6 +194,8 @@ def _time_convolution(signature: Convolution, gpu: GpuProfile) -> Timing:
     """As the matrix product that it is equivalent to; other layouts than channels last are
     converted first where tensor cores do the work.
     """
+    if _is_depthwise(signature):
+        return _convolution(signature, _depthwise_ns(signature, gpu))
     number = convolution_type(signature)
     slowdown = gpu.peak_flops_per_ns("bf16") / gpu.peak_flops_per_ns(number)
     traffic_bytes = signature["bytes"]
@@ -201,6 +211,13 @@ def _time_convolution(signature: Convolution, gpu: GpuProfile) -> Timing:
             signature, Product(m, n, k, signature["groups"], traffic_bytes, 1.0), gpu
         )
     duration_ns, blocks = single or product_ns(product, gpu.gemm, gpu.sm_count)
+    demand = min(1.0, blocks / gpu.sm_count)
+    return _convolution(signature, duration_ns, demand, "f32" if single else "")
+
+
+def _convolution(
+    signature: Convolution, duration_ns: float, sm_demand: float = 1.0, region: str = ""
+) -> Timing:
     sizes = "x".join(map(str, signature["x"]))
     window = "x".join(map(str, signature["w"]))
     return Timing(
@@ -208,9 +225,24 @@ def _time_convolution(signature: Convolution, gpu: GpuProfile) -> Timing:
         tier=Tier.ASSUMED,
         kernel_class="convolution",
         name=f"cudnn {signature['operation']} {signature['type']} {sizes} by {window}",
-        sm_demand=min(1.0, blocks / gpu.sm_count),
-        region="f32" if single else "",
+        sm_demand=sm_demand,
+        region=region,
     )
+
+
+def _is_depthwise(signature: Convolution) -> bool:
+    """Whether cuDNN has kernels for these channels by themselves."""
+    is_half = signature["type"] in ("f16", "bf16") and signature["layout"] == "channels_last"
+    return is_half and signature["groups"] == signature["x"][1] == signature["w"][0]
+
+
+def _depthwise_ns(signature: Convolution, gpu: GpuProfile) -> float:
+    element_cycles, product_cycles = _DEPTHWISE_CYCLES[str(signature["operation"])]
+    elements = prod(signature["x"]) + prod(signature["y"])
+    products = prod(signature["y"]) * prod(signature["w"][2:])
+    cycles = elements * element_cycles + products * product_cycles
+    work = Work(bytes=signature["bytes"], cycles=cycles, cold=True)
+    return work.duration_ns(gpu, gpu.sm_count)
 
 
 def convolution_type(signature: Convolution) -> str:

@@ -46,6 +46,8 @@ _SCATTERED = 0.86
 # for an element: H100.
 _ADDED_ROW_NS = 2000
 _ADDED_ROW_CYCLES = 0.72
+# Of a warp that adds single elements: the pairs of DLRM, on H100 and H200 alike.
+_ADDED_ELEMENT_CYCLES = 60
 # Gradients of embeddings: a thread's way through the limits of its segment, an index and the
 # gradient, of which a multiprocessor's threads are all on the way: H100.
 _SEGMENT_CYCLES = 3420
@@ -192,19 +194,21 @@ def index_select(launch: Launch, _gpu: GpuProfile) -> Work:
 
 
 def added_rows(launch: Launch, _gpu: GpuProfile) -> Work:
-    """indexing_backward_kernel*(indices, places, values, out, lookups, row length, ...) of
-    index_put with accumulation: a warp has a lookup, in the order of rows, and adds its values to
-    the row. All rows are taken to differ. Source: aten/src/ATen/native/cuda/Indexing.cu.
+    """indexing_backward_kernel*(indices, places, values, out, lookups, row length, from one to the
+    next of so many samples, samples, ...) of index_put with accumulation: a warp has a lookup, in
+    the order of rows, and adds its values to the row, for each sample. All rows are taken to
+    differ. Source: aten/src/ATen/native/cuda/Indexing.cu.
     """
-    lookups, length = launch.integer(0), launch.integer(1)
+    lookups, length, samples = (launch.integer(position) for position in (0, 1, 3))
     if lookups is None or length is None:
         return guessed(launch)
     size = (number_types(launch.name.template[0]) or [4])[0] if launch.name.template else 4
-    elements = lookups * length
+    elements = lookups * length * (samples or 1)
+    is_single = launch.name.family.endswith("_stride_1")
     return Work(
         bytes=elements * 3 * size,
         efficiency=_ROWS,
-        cycles=elements * _ADDED_ROW_CYCLES,
+        cycles=elements * (_ADDED_ELEMENT_CYCLES if is_single else _ADDED_ROW_CYCLES),
         serial_ns=_ADDED_ROW_NS,
     )
 

@@ -166,6 +166,48 @@ def test_published_convolutions_in_f32(
     assert timers["a100"].time(backward).duration_ns == timers["a100"].time(call).duration_ns
 
 
+# By channels, edge, window, stride and how often: batches of 64 and 128.
+CONVNEXT = 64, [(96, 56, 7, 1, 3), (192, 28, 7, 1, 3), (384, 14, 7, 1, 9), (768, 7, 7, 1, 3)]
+EFFICIENTNET = (
+    128,
+    [
+        *((32, 112, 3, 1, 1), (96, 112, 3, 2, 1), (144, 56, 3, 1, 1), (144, 56, 5, 2, 1)),
+        *((240, 28, 5, 1, 1), (240, 28, 3, 2, 1), (480, 14, 3, 1, 2), (480, 14, 5, 1, 1)),
+        *((672, 14, 5, 1, 2), (672, 14, 5, 2, 1), (1152, 7, 5, 1, 3), (1152, 7, 3, 1, 1)),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("network", "operation", "microseconds"),
+    [
+        (CONVNEXT, "forward", 1288),
+        (CONVNEXT, "dgrad", 2434),
+        (CONVNEXT, "wgrad", 950),
+        (EFFICIENTNET, "forward", 1064),
+        (EFFICIENTNET, "dgrad", 2359),
+        (EFFICIENTNET, "wgrad", 1152),
+    ],
+)
+def test_depthwise_convolutions(
+    timers: dict[str, KernelTimer],
+    network: tuple[int, list[tuple[int, ...]]],
+    operation: str,
+    microseconds: float,
+) -> None:
+    """All of a step on an H100 (benchmarks/real_gpu), with the gaps between them."""
+    images, layers = network
+    total_ns = 0
+    for channels, edge, window, stride, number in layers:
+        x = [images, channels, edge, edge]
+        y = [images, channels, edge // stride, edge // stride]
+        shapes = {"x": x, "y": y, "w": [channels, 1, window, window], "type": "bf16"}
+        call = _convolution(operation, groups=channels, **shapes)
+        call["bytes"] = 2 * (prod(x) + prod(y))
+        total_ns += number * timers["h100"].time(call).duration_ns
+    assert total_ns / 1e3 == pytest.approx(microseconds, rel=0.15)
+
+
 def test_a_step_of_two_pixels_is_no_winograd(timers: dict[str, KernelTimer]) -> None:
     """It is a quarter of the product, without transforms, and no window of 1 x 1 has them."""
     whole = timers["a100"].time(_convolution("forward", type="f32")).duration_ns

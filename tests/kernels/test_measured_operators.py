@@ -147,6 +147,10 @@ INDEXING = {
             49.7,
         ),
     ),
+    "index_put of single elements, by sample": (
+        _NATIVE + "indexing_backward_kernel_stride_1<float>",
+        ((88, 1, 32768), (32, 4, 1), ((4, 351), (5, 1), (6, 729), (7, 32768), (8, 1)), 2757.4),
+    ),
     "sums of an embedding's gradient": (
         _NATIVE + "compute_grad_weight<c10::BFloat16, long>",
         ((18020, 1, 1), (1024, 1, 1), ((3, 4096), (4, 4096), (8, 4096)), 119.6),
