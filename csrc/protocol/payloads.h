@@ -212,6 +212,7 @@ struct BatchNorm {
   std::int64_t channels = {};
   std::int64_t pixels = {};
   std::int64_t bytes = {};
+  std::string layout;
 
   template <class Each>
   void each(Each&& one) const {
@@ -223,6 +224,7 @@ struct BatchNorm {
     one("channels", channels);
     one("pixels", pixels);
     one("bytes", bytes);
+    one("layout", layout);
   }
 };
 

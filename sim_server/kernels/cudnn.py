@@ -8,13 +8,14 @@ docs/kernels.md.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import ceil, prod, sqrt
+from math import ceil, prod
+from statistics import geometric_mean
 from typing import cast
 
 from sim_server.gpu import GpuProfile
 from sim_server.gpu.profile import PassRates
 from sim_server.kernels.attention import Strips, pass_ns, pass_region, share_of_longest
-from sim_server.kernels.gemm import Product, product_ns
+from sim_server.kernels.gemm import Product, number_bytes, product_ns
 from sim_server.kernels.recurrent import is_recurrent, time_recurrent
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.winograd import single_ns
@@ -40,6 +41,10 @@ _BIAS_SLOWDOWN = 1.1  # assumed: a score more to read
 _BACKWARD_HELPER_BYTES = 14
 # Assumed, of a matrix product of the same sizes: operands are gathered, not streamed.
 _CONVOLUTION_EFFICIENCY = 0.75
+# Kernels that convert layouts: their share of a streaming kernel's rate, and cycles of a
+# multiprocessor for a byte. Fitted to the step of VGG-16 on H100 and on H200.
+_CONVERTING, _CONVERTING_CYCLES = 0.8, 0.22
+_VECTOR_PIXELS = 8
 # A channel by itself, channels last, in half precision: cycles of a multiprocessor for an element
 # of either image, and for each product of one with a weight. Fitted to the steps of EfficientNet-B0
 # and ConvNeXt-T on H200 (docs/accuracy-operators.md).
@@ -48,16 +53,16 @@ _DEPTHWISE_CYCLES = {
     "convolution_dgrad": (0.29, 0.082),
     "convolution_wgrad": (0.20, 0.0285),
 }
-# Of the tensors: the statistics take a pass of their own, which reads x (backward: x and dy) again,
-# and both together reach three quarters of a streaming kernel's rate; and what is beside. Fitted to
-# norms of images of 7 to 112 pixels a side on H200 (docs/accuracy-operators.md). The signature does
-# not tell the layout: these are in the middle of channels first and channels last. Inference:
-# assumed.
-_NORM_PASSES = {
-    "batch_norm_forward_training": 2.0,
-    "batch_norm_forward_inference": 1,
-    "batch_norm_backward": 2.2,
+# By layout, channels first and last: cycles of a multiprocessor for an element. Channels first a
+# block has a channel: where there are fewer than multiprocessors, it takes so great a power of
+# their ratio as long. Fitted to norms in f32 of images of 7 to 112 pixels a side on H200, and what
+# is beside (docs/accuracy-operators.md). Inference: assumed.
+_NORM_CYCLES = {
+    "batch_norm_forward_training": (1.05, 0.80),
+    "batch_norm_backward": (1.94, 1.25),
 }
+_NORM_OPERANDS = {"batch_norm_forward_training": 2, "batch_norm_backward": 3}
+_IDLE_POWER = {"batch_norm_forward_training": 1.15, "batch_norm_backward": 1.6}
 _NORM_START_NS = 8000
 # Assumed: every step of the variables of a CTC loss is a barrier of a block and a trip to memory.
 _CTC_STEP_NS = 500
@@ -72,7 +77,7 @@ def time_cudnn(signature: CudnnSignature, gpu: GpuProfile) -> Timing:
         return _time_convolution(cast(Convolution, signature), gpu)
     if is_recurrent(operation):
         return time_recurrent(cast(Recurrent, signature), gpu)
-    if operation in _NORM_PASSES:
+    if operation.startswith("batch_norm"):
         return _time_batch_norm(cast(BatchNorm, signature), gpu)
     rest = cast("DropoutStates | CtcLoss | OperationGraph", signature)
     rate = gpu.peak_flops_per_ns(rest["type"])
@@ -94,23 +99,36 @@ def time_cudnn(signature: CudnnSignature, gpu: GpuProfile) -> Timing:
 
 
 def _time_batch_norm(signature: BatchNorm, gpu: GpuProfile) -> Timing:
-    """With channels first a block has a channel: where there are fewer than multiprocessors, only
-    so many work; with channels last all do. The middle of both is taken.
-    """
+    """Of a layout that is not told, in older data files, the middle of both."""
     operation = str(signature["operation"])
-    idle = gpu.sm_count / min(gpu.sm_count, signature.get("channels") or gpu.sm_count)
-    moved, start_ns = signature["bytes"] * _NORM_PASSES[operation], 0
-    if not operation.endswith("inference"):
-        moved, start_ns = moved * sqrt(idle), _NORM_START_NS
-    work = Work(bytes=moved, serial_ns=start_ns, cold=True)
+    if operation.endswith("inference"):
+        durations_ns = [Work(bytes=signature["bytes"], cold=True).duration_ns(gpu, gpu.sm_count)]
+    else:
+        durations_ns = [
+            _training_norm_ns(signature, is_last, gpu)
+            for is_last in (False, True)
+            if signature.get("layout") is None
+            or is_last == (signature["layout"] == "channels_last")
+        ]
     return Timing(
-        duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),
+        duration_ns=ceil(geometric_mean(durations_ns)),
         tier=Tier.ASSUMED,
         kernel_class="norm",
         name=f"cudnn {operation}",
         sm_demand=1.0,
-        region="of channels",
+        region="of channels" if signature.get("layout") else "of either layout",
     )
+
+
+def _training_norm_ns(signature: BatchNorm, is_last: bool, gpu: GpuProfile) -> float:
+    operation = str(signature["operation"])
+    operand_bytes = signature["bytes"] / _NORM_OPERANDS[operation]
+    cycles = operand_bytes / number_bytes(signature["type"]) * _NORM_CYCLES[operation][is_last]
+    if not is_last:
+        idle = gpu.sm_count / min(gpu.sm_count, signature.get("channels") or gpu.sm_count)
+        cycles *= idle ** _IDLE_POWER[operation]
+    work = Work(bytes=signature["bytes"], cycles=cycles, serial_ns=_NORM_START_NS, cold=True)
+    return work.duration_ns(gpu, gpu.sm_count)
 
 
 def _time_attention(signature: Attention, gpu: GpuProfile) -> Timing:
@@ -199,8 +217,6 @@ def _time_convolution(signature: Convolution, gpu: GpuProfile) -> Timing:
     number = convolution_type(signature)
     slowdown = gpu.peak_flops_per_ns("bf16") / gpu.peak_flops_per_ns(number)
     traffic_bytes = signature["bytes"]
-    if signature["layout"] != "channels_last" and number not in ("f32", "f64"):
-        traffic_bytes *= 3  # read, written and read again
     m, n, k = _product_sizes(signature)
     product = Product(
         m, n, k, signature["groups"], traffic_bytes, slowdown / _CONVOLUTION_EFFICIENCY
@@ -211,6 +227,14 @@ def _time_convolution(signature: Convolution, gpu: GpuProfile) -> Timing:
             signature, Product(m, n, k, signature["groups"], traffic_bytes, 1.0), gpu
         )
     duration_ns, blocks = single or product_ns(product, gpu.gemm, gpu.sm_count)
+    if _is_converted(signature):
+        converting = Work(
+            bytes=2 * signature["bytes"],
+            cycles=signature["bytes"] * _CONVERTING_CYCLES,
+            efficiency=_CONVERTING,
+            cold=True,
+        )
+        duration_ns += converting.duration_ns(gpu, gpu.sm_count)
     demand = min(1.0, blocks / gpu.sm_count)
     return _convolution(signature, duration_ns, demand, "f32" if single else "")
 
@@ -228,6 +252,18 @@ def _convolution(
         sm_demand=sm_demand,
         region=region,
     )
+
+
+def _is_converted(signature: Convolution) -> bool:
+    """Whether kernels of their own bring the operands to channels last, and the result back: the
+    tensor cores want that, but where the pixels of a channel are the columns of a product, as they
+    lie, of as many as vectors hold.
+    """
+    if signature["layout"] == "channels_last" or convolution_type(signature) in ("f32", "f64"):
+        return False
+    pixels = prod(signature["x"][2:])
+    is_product = prod(signature["w"][2:]) == 1 and pixels == prod(signature["y"][2:])
+    return not is_product or pixels % _VECTOR_PIXELS != 0
 
 
 def _is_depthwise(signature: Convolution) -> bool:

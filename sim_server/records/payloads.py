@@ -171,6 +171,7 @@ class BatchNorm(TypedDict):
     channels: int
     pixels: Annotated[int, "of a channel"]
     bytes: Annotated[int, "of the operands that are as large as the input"]
+    layout: Annotated[str, "of x: channels_last, contiguous or strided; not in older data files"]
 
 
 class Recurrent(TypedDict):

@@ -46,6 +46,7 @@ cudnnStatus_t record(cudnnHandle_t handle, const char* operation, cudnnTensorDes
                           .channels = x->sizes[1],
                           .pixels = product_of(x->sizes, 2),
                           .bytes = operands * x->bytes(),
+                          .layout = x->layout(),
                       });
   forget_reached(written);
   forget_reached(written_parameters);
