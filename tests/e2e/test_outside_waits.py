@@ -121,25 +121,29 @@ dist.init_process_group("gloo")
 def woken():
     tasks = pathlib.Path("/proc/self/task").iterdir()
     return {task.name: int((task / "schedstat").read_text().split()[2]) for task in tasks}
+def real_s():
+    return float(pathlib.Path("/proc/uptime").read_text().split()[0])
 dist.barrier()
-before = woken()
+before, start_s = woken(), real_s()
 subprocess.run(["sleep", "2"])
-after = woken()
-print("woken", max(after[task] - before.get(task, 0) for task in after))
+after, took_s = woken(), real_s() - start_s
+print("woken", max(after[task] - before.get(task, 0) for task in after) / took_s)
 dist.destroy_process_group()
 """
 
 
 @pytest.mark.torch
 def test_gloo_s_loop_rarely_wakes_while_nothing_comes(phantora: Phantora, tmp_path: Path) -> None:
-    """Nor does another thread. By itself the loop wakes 200 times in two seconds."""
+    """Nor does another thread. By itself the loop wakes 100 times a second, and on a busy machine a
+    thread that is awake gets the processor more than once.
+    """
     program = tmp_path / "program.py"
     program.write_text(QUIET_GLOO)
     run = phantora.run(["--ranks", "2"], [program])
     assert run.exit_code == 0, run.errors
-    woken = [int(line.split()[-1]) for line in run.output.splitlines() if "woken" in line]
+    woken = [float(line.split()[-1]) for line in run.output.splitlines() if "woken" in line]
     assert woken
-    assert max(woken) < 50
+    assert max(woken) < 40
 
 
 @pytest.mark.torch
