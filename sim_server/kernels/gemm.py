@@ -22,7 +22,7 @@ SPLITS = (1, 2, 3, 4, 6, 8, 12, 16, 32)
 SHORTEST_SPLIT = 128
 STEP = 64
 _THIN, _LARGE = 128, 1024
-_AMPERE, _HOPPER = 8, 9
+_AMPERE, HOPPER = 8, 9
 _NUMBER_BYTES = {"f64": 8, "f32": 4, "tf32": 4, "i32": 4, "f16": 2, "bf16": 2, "c64": 8, "c128": 16}
 # What is multiplied where numbers are complex, each time in four products of real ones.
 REAL_TYPES = {"c64": "f32", "c128": "f64"}
@@ -131,7 +131,7 @@ def operand_slowdown(signature: ProductSignature, gpu: GpuProfile) -> float:
     layout = signature.get("transa", "N") + signature.get("transb", "N")
     if number in ("bf16", "f16"):
         slowdown *= _unaligned_slowdown(alignment(signature), layout, gpu)
-    elif number == "tf32" and layout == "NT" and gpu.compute_capability[0] == _HOPPER:
+    elif number == "tf32" and layout == "NT" and gpu.compute_capability[0] == HOPPER:
         slowdown *= _TF32_ACROSS
     return slowdown * (gpu.gemm.block_scaled_step if _has_block_scales(signature) else 1)
 
@@ -197,7 +197,7 @@ def _has_block_scales(signature: ProductSignature) -> bool:
 def _eight_bit_choices(signature: ProductSignature, gpu: GpuProfile) -> Choices:
     """Of a product in eight bits."""
     is_float = multiplied_type(signature).startswith("f8")
-    if is_float and (_has_block_scales(signature) or gpu.compute_capability[0] == _HOPPER):
+    if is_float and (_has_block_scales(signature) or gpu.compute_capability[0] == HOPPER):
         return _EIGHT_BIT_UNSPLIT
     return Choices()
 

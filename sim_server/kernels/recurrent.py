@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from sim_server.gpu import GpuProfile
-from sim_server.kernels.gemm import Product, number_bytes, product_ns
+from sim_server.kernels.gemm import HOPPER, Product, number_bytes, product_ns
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.work import Work
 from sim_server.records.payloads import Recurrent
@@ -28,14 +28,13 @@ _BACKWARD_GATE_OPERANDS, _BACKWARD_STATE_OPERANDS = 2, 5
 _GATE_THREADS = 256  # assumed: of a block
 # Each kernel of a step waits for the one before, and none is launched ahead of it.
 _CHAIN_NS = 900
-# On Hopper and later cuDNN takes products of earlier GPUs for what does not begin where vectors of
-# 16 bytes do, whose arithmetic takes so many times as long, and for TF32. By direction what both
+# On Hopper cuDNN takes products of earlier GPUs for what does not begin where vectors of 16 bytes
+# do, whose arithmetic takes so many times as long, and for TF32. By direction what both
 # take as a whole beside that: most where a step sums over the gates.
 _MISALIGNED_ARITHMETIC = 4.5
 _MISALIGNED_SLOWDOWN = {"forward": 1.2, "backward_data": 1.7, "backward_weights": 1.0}
 _TF32_SLOWDOWN = {"forward": 1.25, "backward_data": 2.1, "backward_weights": 1.0}
 _VECTOR_BYTES = 16
-_HOPPER = (9, 0)
 # Assumed: all multiprocessors meet, and the hidden state goes through the L2 cache.
 _PERSISTENT_STEP_NS = 1_000
 _PERSISTENT_EFFICIENCY = 0.5  # assumed: of the peak
@@ -184,7 +183,7 @@ class _Network:
         arithmetic = self.gpu.peak_flops_per_ns("bf16") / self.gpu.peak_flops_per_ns(self.number)
         # As of a call of cuBLAS: the panels that a step reads bound it as its arithmetic does.
         slowdown = max(arithmetic, self.element_bytes / number_bytes("bf16"))
-        is_hopper = self.gpu.compute_capability >= _HOPPER
+        is_hopper = self.gpu.compute_capability[0] == HOPPER
         is_misaligned = is_hopper and self.hidden * self.element_bytes % _VECTOR_BYTES != 0
         if is_misaligned:
             slowdown *= _MISALIGNED_ARITHMETIC
