@@ -32,6 +32,7 @@ TRAINING_TESTS = [
     "tests/e2e/test_examples.py",
     "tests/e2e/test_outside_waits.py",
     "tests/e2e/test_parallelism.py",
+    "tests/e2e/test_watchdogs.py",
 ]
 # Whatever is wrong or hostile.
 ATTACKS = [

@@ -48,6 +48,7 @@ from .triton_kernels import (
     lock_in_workers,
     share_cache,
 )
+from .watchdogs import Watchdogs
 
 OPTIMIZER_STEP = 1  # MarkerKind in sim_server/records/schema.py
 # Of torch._C, what forgets the peaks of a device.
@@ -176,6 +177,7 @@ class _Runtime:
         for watch in self._watches:
             yield from watch.actions().items()
         yield from self._trace.actions().items()
+        yield from Watchdogs(self._shim).actions().items()
 
     def move_to_child(self) -> None:
         """The hooks belong to this forked child, unless it is that of a rank."""

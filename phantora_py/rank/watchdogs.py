@@ -1,0 +1,106 @@
+"""DistributedDataParallel makes its buckets anew after the watchdogs have seen what is over.
+
+A collective that nobody waits for, as those of DDP's reducer, keeps its tensors until a watchdog
+of PyTorch has found it complete, and gives them back at the next collective (TensorShelf
+in ProcessGroupNCCL.hpp, since 2.7). A watchdog looks every 100 ms of real time. So it would be luck
+whether the first buckets are still there when the reducer makes others, with up to the bytes of all
+gradients more at the peak. Here the rank waits in real time, once, until each watchdog has looked.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import os
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+_NAME = "pt_nccl_watchdg"  # of its thread (ProcessGroupNCCL.cpp)
+_ROUNDS = 2
+"""It may have been in the middle of the first."""
+# One that has not gone to sleep for so long is between two rounds: within one it waits only for
+# answers to its questions. Time of the processor, of which a rank that looks on gets its share.
+_QUIET_S = 0.02
+# For a machine that is very busy (assumed).
+_LIMIT_S = 2.0
+
+
+class Watchdogs:
+    """The hooks of one rank's process."""
+
+    def __init__(self, shim: ctypes.CDLL) -> None:
+        self._shim = shim
+        self._by_reducer: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+        self._has_looked: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+        """Of wrappers whose gradients were exchanged: whether the watchdogs have looked since."""
+
+    def actions(self) -> dict[str, Callable[[ModuleType], None]]:
+        """By module, what is to be done once it has been imported."""
+        return {"torch.nn.parallel.distributed": self._watch}
+
+    def _watch(self, module: ModuleType) -> None:
+        wrapper = module.DistributedDataParallel
+        reducer = module.dist.Reducer
+        usual_init, usual_rebuild = wrapper.__init__, reducer._rebuild_buckets
+
+        @functools.wraps(usual_init)
+        def make(wrapped: Any, *arguments: Any, **options: Any) -> None:
+            usual_init(wrapped, *arguments, **options)
+            if (made := getattr(wrapped, "reducer", None)) is not None:
+                self._by_reducer[id(made)] = wrapped
+
+        def rebuild(of: Any) -> bool:
+            if (wrapped := self._by_reducer.get(id(of))) is not None:
+                self._before_rebuild(wrapped)
+            return bool(usual_rebuild(of))
+
+        rebuild._torchdynamo_disable = True  # type: ignore[attr-defined]
+        wrapper.__init__ = make
+        reducer._rebuild_buckets = rebuild
+
+    def _before_rebuild(self, wrapped: Any) -> None:
+        """At each forward pass; in the first after gradients were exchanged buckets are rebuilt."""
+        if self._has_looked.get(wrapped) is False:
+            self._has_looked[wrapped] = True
+            self._shim.ph_enter()
+            try:
+                await_watchdogs()
+            finally:
+                self._shim.ph_leave()
+        elif wrapped.require_backward_grad_sync:
+            self._has_looked.setdefault(wrapped, False)
+
+
+def await_watchdogs() -> None:
+    """Waits until each watchdog of this process has looked at all works that there are now."""
+    limit_s = time.thread_time() + _LIMIT_S
+    for task in _watchdogs():
+        with contextlib.suppress(FileNotFoundError):  # its process group was destroyed
+            _await(task, limit_s)
+
+
+def _watchdogs() -> list[Path]:
+    tasks = Path("/proc/self/task").iterdir()
+    return [task for task in tasks if (task / "comm").read_text().rstrip() == _NAME]
+
+
+def _await(task: Path, limit_s: float) -> None:
+    first = last = _sleeps(task)
+    slept_s = time.thread_time()
+    while time.thread_time() < limit_s:
+        os.sched_yield()
+        if (now := _sleeps(task)) != last:
+            last, slept_s = now, time.thread_time()
+        elif now >= first + _ROUNDS and time.thread_time() >= slept_s + _QUIET_S:
+            return
+
+
+def _sleeps(task: Path) -> int:
+    """How often it has gone to sleep."""
+    status = (task / "status").read_text()
+    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
