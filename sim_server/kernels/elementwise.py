@@ -125,14 +125,17 @@ def _first_argument(text: str) -> str:
 
 
 def _element_bytes(launch: Launch, function: str, operands: int | None) -> float:
-    """Bytes that one element of the result moves: all operands, inputs and output."""
+    """Bytes that one element of the result moves: all operands, inputs and output. An input that is
+    given twice is read once.
+    """
     loaded, stored = launch.sizes.get("load_bytes"), launch.sizes.get("store_bytes")
     if loaded is not None and stored is not None:
         return loaded + stored
     sizes = _function_bytes(function)
     if operands is None:
         return sum(sizes)
-    return operands * sum(sizes) / len(sizes)
+    moved = operands - launch.sizes.get("repeated_inputs", 0)  # x * x reads x once
+    return moved * sum(sizes) / len(sizes)
 
 
 def _function_bytes(function: str) -> list[int]:

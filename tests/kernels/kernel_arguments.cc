@@ -142,6 +142,18 @@ void repeated_list(const std::string& name) {
   print_signature(name, {{3, 1, 1}, {512, 1, 1}, 0}, {&list, functor, functor, functor});
 }
 
+// An output and the inputs of a function of so many: all different, one given twice, the output among the inputs.
+void operands(const std::string& name) {
+  char tensors[4];
+  char* const lists[][4] = {{tensors, tensors + 1, tensors + 2, tensors + 3},
+                            {tensors, tensors + 1, tensors + 2, tensors + 1},
+                            {tensors, tensors, tensors, tensors}};
+  int elements = 64;
+  unsigned char functor[16] = {};
+  for (const auto& list : lists)
+    print_signature(name, {{1, 1, 1}, {128, 1, 1}, 0}, {&elements, functor, const_cast<char**>(list)});
+}
+
 // 64 rows of 32 elements: a tensor, a row of it and a column.
 void strided() {
   constexpr std::uint32_t kTensors = 4;
@@ -178,7 +190,7 @@ void flash(const std::string& name, std::int32_t queries_in_all) {
 void cast(const std::string& name) {
   int count = 1000;
   unsigned char functor[16] = {};
-  void* data[3] = {};
+  void* data[3] = {functor, functor + 1, functor + 2};
   struct {
     std::int8_t types[2] = {15, 6};
     std::uint32_t sizes[2] = {2, 4};
@@ -286,6 +298,7 @@ int main(int argc, char** argv) {
     if (mode == "small-tensor-pointers") tensor_list<SmallList>(name, true);
     if (mode == "repeated-list") repeated_list(name);
     if (mode == "strided") strided();
+    if (mode == "operands") operands(name);
     if (mode == "flash") flash(name, 0);
     if (mode == "flash-of-unequal-lengths") flash(name, 6000);
     if (mode == "accessors") accessors(name);

@@ -84,7 +84,7 @@ def _run(program: Path, mode: str, name: str) -> str:
     ("name", "expected"),
     [
         # int, functor, std::array<char*, 3>
-        (_ADD, "1 3 | 0:i32 |"),
+        (_ADD, "1 3 | 0:i32 | 2:18"),
         (_SUM, "1 1 | | 0:0"),
         # float*, const float*, int, int, int, const bool*, int, bool
         (
@@ -190,6 +190,13 @@ def test_expanded_operands_have_fewer_elements(program: Path) -> None:
         "third_elements": 64,
     }
     assert "sizes" not in doubtful
+
+
+def test_inputs_that_are_given_twice_are_told(program: Path) -> None:
+    """The output does not count: an operation in place reads what it writes."""
+    lines = _run(program, "operands", _ADD.replace("arrayIPcLm3E", "arrayIPcLm4E")).splitlines()
+    sizes = [json.loads(line).get("sizes") for line in lines]
+    assert sizes == [None, {"repeated_inputs": 1}, {"repeated_inputs": 2}]
 
 
 def test_elements_of_what_pytorch_compiles(program: Path) -> None:

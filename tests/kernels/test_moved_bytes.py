@@ -270,6 +270,27 @@ def test_a_list_that_is_given_twice_is_read_once(launch: MakeLaunch) -> None:
     assert time_ns(_ADDCMUL) / lerp == pytest.approx(118.7 / 91.2, rel=0.06)
 
 
+def test_an_input_that_is_given_twice_is_read_once(launch: MakeLaunch) -> None:
+    """`x * x` moves what a function of one tensor does, and takes what that takes."""
+    timer = KernelTimer(load_gpu("h100"))
+    elements = 1 << 26
+
+    def time_ns(function: str, operands: int, **sizes: int) -> int:
+        name = (
+            f"{_NATIVE}vectorized_elementwise_kernel<4, at::native::{function}, "
+            f"std::array<char*, {operands}ul> >(int, at::native::{function}, "
+            f"std::array<char*, {operands}ul>)"
+        )
+        grid = (elements // 512, 1, 1)
+        return timer.time(launch(name, grid, (128, 1, 1), ((0, elements),), sizes)).duration_ns
+
+    product = "BinaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> >"
+    of_one = "AUnaryFunctor<float, float, float, at::native::binary_internal::MulFunctor<float> >"
+    square = time_ns(product, 3, repeated_inputs=1)
+    assert square == pytest.approx(time_ns(of_one, 2), rel=0.02)
+    assert time_ns(product, 3) / square == pytest.approx(1.5, rel=0.05)
+
+
 def _strided(function: str) -> str:
     inner = f"at::native::gpu_kernel_impl_nocast<{function}>"
     closure = f"{inner}(at::TensorIteratorBase&, {function} const&)::{{lambda(int)#1}}"

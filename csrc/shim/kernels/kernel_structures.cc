@@ -163,6 +163,17 @@ void read_strided(const SizeReader& reader, const LaunchShape& shape, const void
     out[input] = static_cast<std::int64_t>(dimensions.distinct_elements(input + 1));
 }
 
+// Source: aten/src/ATen/native/cuda/CUDALoops.cuh: the array begins with the output. x * x reads x once.
+std::int64_t repeated_inputs(const SizeReader& reader, const void* operands) noexcept {
+  std::int64_t repeated = 0;
+  for (std::size_t input = 2; input < reader.count; ++input) {
+    std::size_t same = 1;
+    while (at<const void*>(operands, sizeof(void*) * same) != at<const void*>(operands, sizeof(void*) * input)) ++same;
+    repeated += same < input;
+  }
+  return repeated == 0 ? kUnknownSize : repeated;
+}
+
 // Source: aten/src/ATen/native/cuda/Shape.cu, CatArrInputTensorMetadata<T, index, n, strides>: n pointers, then
 // offset[n], dimSize[n] and nElements[n] of the index type. The grid's y is the number of inputs.
 std::int64_t concatenated_elements(const SizeReader& reader, const LaunchShape& shape, const void* list) noexcept {
@@ -361,6 +372,9 @@ std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t inde
              .parameter = index,
              .count = template_number(type, "CatArrInputTensorMetadata<", 2),
              .width_bytes = has(type, ", unsigned int, ") ? 4u : 8u}};
+  for (const std::string_view head : {"std::array<char*, ", "at::detail::Array<char*, "})
+    if (type.starts_with(head) && template_number(type, head, 0) > 2)
+      return {{.kind = Kind::Operands, .parameter = index, .count = template_number(type, head, 0)}};
   if (type == "at::native::(anonymous namespace)::offset_t") return {{.kind = Kind::Segments, .parameter = index}};
   if (type.ends_with("Flash_fwd_params") || type.ends_with("Flash_bwd_params"))
     return {{.kind = Kind::Flash, .parameter = index}};
@@ -418,6 +432,7 @@ std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
   static constexpr std::string_view kElements[] = {"elements"};
   static constexpr std::string_view kList[] = {"elements", "different_elements"};
   static constexpr std::string_view kInputs[] = {"first_elements", "second_elements", "third_elements"};
+  static constexpr std::string_view kOperands[] = {"repeated_inputs"};
   static constexpr std::string_view kSegments[] = {"segment_items"};
   static constexpr std::string_view kFlash[] = {"batch",    "heads",    "kv_heads", "seqlen_q",
                                                 "seqlen_k", "head_dim", "total_q"};
@@ -438,6 +453,7 @@ std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
     case Kind::OneInput: return std::span(kInputs).first(1);
     case Kind::TwoInputs: return std::span(kInputs).first(2);
     case Kind::ThreeInputs: return kInputs;
+    case Kind::Operands: return kOperands;
     case Kind::Segments: return kSegments;
     case Kind::Flash: return kFlash;
     case Kind::EfficientForward:
@@ -462,6 +478,7 @@ void read_sizes(const SizeReader& reader, const LaunchShape& shape, const void* 
     case Kind::OneInput:
     case Kind::TwoInputs:
     case Kind::ThreeInputs: return read_strided(reader, shape, argument, out);
+    case Kind::Operands: out[0] = repeated_inputs(reader, argument); return;
     case Kind::Concatenation: out[0] = concatenated_elements(reader, shape, argument); return;
     // Source: aten/src/ATen/native/cuda/Sort.cu: the distance from one begin to the next, and which comes first.
     case Kind::Segments: {

@@ -42,7 +42,8 @@ struct SizeReader {
     OneInput,  // OffsetCalculator of a strided elementwise kernel: an output and so many inputs
     TwoInputs,
     ThreeInputs,
-    Tensor,  // at::GenericPackedTensorAccessor, at::cuda::detail::TensorInfo (count 0: it has its dimensions)
+    Operands,  // std::array<char*, n> of an elementwise kernel whose tensors are contiguous: an output and inputs
+    Tensor,    // at::GenericPackedTensorAccessor, at::cuda::detail::TensorInfo (count 0: it has its dimensions)
   };
   Kind kind;
   std::uint16_t parameter;
