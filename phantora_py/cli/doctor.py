@@ -4,6 +4,7 @@ With a command: what of the CUDA calls that its libraries may make we do not mod
 """
 
 import argparse
+import ctypes
 import json
 import os
 import shutil
@@ -12,8 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from phantora_py.cli import program_check
 from phantora_py.isolation import attempts, backend, probe
@@ -22,10 +23,13 @@ from phantora_py.isolation.engines import EngineFailed
 from phantora_py.launch.interpreter import SUPPORTED_CUDA_MAJORS, check_torch, inspect_interpreter
 from phantora_py.launch.libraries import preload_list, shim_directory
 from phantora_py.machine import host_memory
+from phantora_py.text.consoles import plain_console
 from sim_server.errors import PhantoraError, UsageError
 
 # A rank forked from the zygote takes some 100 MiB after its first steps (docs/benchmarks.md).
 _RANK_BYTES = 100 << 20
+# What unpacks CUDA's code objects (csrc/shim/core/fat_binary.cc), and the builds that need it.
+_UNPACKERS = {"libzstd.so.1": "CUDA 13", "liblz4.so.1": "CUDA 12"}
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,7 @@ def examine(python: str) -> Iterator[Finding]:
     yield _found("torch", lambda: _torch(python))
     yield _found("shim", _shim)
     yield _found("engine", _engine)
+    yield from _unpackers()
     yield _gpu()
 
 
@@ -129,6 +134,20 @@ def _engine() -> str:
     return f"{Path(engine.__file__).name}, {Path(_channel.__file__).name}"
 
 
+def _unpackers() -> Iterator[Finding]:
+    for name, builds in _UNPACKERS.items():
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            text = (
+                f"missing: with PyTorch for {builds} more values are unknown "
+                "(docs/decisions/small-operations.md)"
+            )
+        else:
+            text = f"there, for PyTorch for {builds}"
+        yield Finding(name, None, text)
+
+
 def _gpu() -> Finding:
     devices = sorted(Path("/dev").glob("nvidia[0-9]*"))
     return Finding("GPU", None, f"{len(devices)} here" if devices else "none here; none is needed")
@@ -146,10 +165,10 @@ def _print(findings: list[Finding]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    words = {True: "[green]ok[/]", False: "[red]not ok[/]", None: ""}
+    words = {True: Text("ok", "green"), False: Text("not ok", "red"), None: Text()}
     for finding in findings:
         table.add_row(finding.subject, words[finding.good], finding.text)
-    Console(highlight=False).print(table)
+    plain_console().print(table)
 
 
 def _gib(size_bytes: int) -> str:

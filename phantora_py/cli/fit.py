@@ -8,7 +8,6 @@ import os
 import shlex
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
@@ -19,6 +18,7 @@ from phantora_py.report.sections.memory import kind_sizes
 from phantora_py.sweep.engines.local import LocalEngine
 from phantora_py.sweep.plan import RUN_FLAGS, RUN_OPTIONS
 from phantora_py.sweep.results import Results
+from phantora_py.text.consoles import marked, plain_console
 from phantora_py.text.units import amount_text, duration_text, size_text
 from phantora_py.text.wrapping import print_lines
 from sim_server.errors import UsageError
@@ -97,7 +97,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(found, indent=1), flush=True)
     elif not options.quiet:
-        print_lines(map(Text.from_markup, lines(found)), Console(highlight=False, soft_wrap=True))
+        print_lines(map(marked, lines(found)), plain_console(soft_wrap=True))
     return 0
 
 

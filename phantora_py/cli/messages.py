@@ -1,11 +1,14 @@
 """How phantora speaks on the terminal: errors, and values on the command line."""
 
 import re
+import shlex
 import sys
+from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
+from phantora_py.text.consoles import plain_console
 from sim_server.errors import Deadlock, Interrupted, PhantoraError, UsageError
 
 _TITLES = {
@@ -23,7 +26,14 @@ _SIZE_UNITS = {None: 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 def error_console() -> Console:
     """Standard error; without colour if it is no terminal or NO_COLOR is set."""
-    return Console(stderr=True, soft_wrap=True, highlight=False)
+    return plain_console(stderr=True, soft_wrap=True)
+
+
+def print_written(data_file: Path) -> None:
+    """Where the data of a run is, and what to do with it."""
+    console = error_console()
+    console.print(f"Wrote {data_file}")
+    console.print(f"Next: phantora report {shlex.quote(str(data_file))}")
 
 
 def print_error(error: PhantoraError) -> None:

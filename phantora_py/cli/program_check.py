@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from dataclasses import asdict
 
-from rich.markup import escape
+from rich.text import Text
 
 from phantora_py.coverage import REACHES
 from phantora_py.coverage.forecast import NOT_KNOWN, Package, forecast
@@ -62,7 +62,7 @@ def _to_json(command: Command, packages: list[Package]) -> dict[str, object]:
 def _print(command: Command, packages: list[Package]) -> None:
     console = table_console()
     torch = command.program.torch
-    console.print(f"[bold]{escape(str(command))}[/]")
+    console.print(Text(str(command), "bold"))
     if torch is not None:
         console.print(f"torch {torch.version} (CUDA {torch.cuda}) in {torch.directory}")
     rows = []
@@ -96,12 +96,12 @@ def _print(command: Command, packages: list[Package]) -> None:
     else:
         console.print("Its libraries can make no call that is not modelled.")
     for package in packages:
-        name = f"[red]{package.name}[/]" if package.named else package.name
+        name = Text(package.name, "red" if package.named else "")
         for trouble in package.troubles:
-            console.print(f"{name}: {escape(trouble)}")
+            console.print(Text.assemble(name, f": {trouble}"))
     console.print("Not known before a run:")
     for text in NOT_KNOWN:
-        console.print(f"  {escape(text)}")
+        console.print(f"  {text}")
 
 
 def _counts(package: Package) -> Counter[tuple[str, str]]:

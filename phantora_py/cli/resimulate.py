@@ -14,7 +14,7 @@ from rich.text import Text
 
 from phantora_py.agent.parts import Outcome
 from phantora_py.agent.simulation import error_of
-from phantora_py.cli.messages import error_console
+from phantora_py.cli.messages import error_console, print_written
 from phantora_py.cli.progress import FIRST_SHOWN_S, REFRESHES_PER_S, State
 from phantora_py.data import RunData
 from phantora_py.report.iterations import find_iterations
@@ -123,8 +123,7 @@ def _tell(outcome: Outcome, output: Path, options: argparse.Namespace) -> int:
     elif outcome.exit_code == 0 and not options.quiet:
         print_summary(output)
     if not (options.quiet or options.json):
-        error_console().print(f"Wrote {output}")
-        error_console().print(f"Next: phantora report {output}")
+        print_written(output)
     if outcome.exit_code != 0:
         raise error_of(
             wire.Failure(

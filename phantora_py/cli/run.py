@@ -21,6 +21,7 @@ from phantora_py.cli.messages import (
     parse_ranks,
     parse_share,
     parse_size_bytes,
+    print_written,
 )
 from phantora_py.cli.progress import Progress
 from phantora_py.data import RunData
@@ -427,8 +428,7 @@ def _end(chosen: RunOptions, output: Path, outcome: Outcome) -> int:
     if outcome.exit_code == 0:
         _print_summary(chosen, output)
     if not (chosen.quiet or chosen.json):
-        error_console().print(f"Wrote {output}")
-        error_console().print(f"Next: phantora report {output}")
+        print_written(output)
     return verdict(chosen, output, outcome)
 
 

@@ -8,7 +8,6 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.text import Text
 
 from phantora_py.advice.json_types import Candidate, Search, Stage
@@ -22,6 +21,7 @@ from phantora_py.sweep.engines import ENGINES
 from phantora_py.sweep.plan import Configuration, option_words
 from phantora_py.sweep.results import Result, Results
 from phantora_py.sweep.runner import run_all
+from phantora_py.text.consoles import plain_console
 from phantora_py.text.units import duration_text, size_text
 from phantora_py.text.wrapping import print_lines
 from sim_server.errors import UsageError
@@ -87,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(found, indent=1, default=str), flush=True)
     elif not options.quiet:
-        print_lines(map(Text, lines(found)), Console(highlight=False, soft_wrap=True))
+        print_lines(map(Text, lines(found)), plain_console(soft_wrap=True))
     return 0
 
 

@@ -7,7 +7,6 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.text import Text
 
 from phantora_py.cli.compare import add_comparing_arguments
@@ -30,6 +29,7 @@ from phantora_py.sweep.pareto import costs_of, front
 from phantora_py.sweep.plan import Configuration, read_plan
 from phantora_py.sweep.results import Result, Results, gpus_of
 from phantora_py.sweep.runner import run_all
+from phantora_py.text.consoles import plain_console
 from sim_server.errors import RankFailed, UsageError
 from sim_server.files.output_file import require_output
 
@@ -208,7 +208,7 @@ def _write_page(
 
 
 def _print(comparison: SweepComparison) -> None:
-    console = Console(highlight=False)
+    console = plain_console()
     if comparison["runs"]:
         print_figures(comparison, console)
         if marks := front_text(comparison["runs"]):

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
-from rich.text import Text
 
 from phantora_py.data import RunData
 from phantora_py.report.asked import Asked
@@ -14,6 +13,7 @@ from phantora_py.report.deadlock import print_deadlock
 from phantora_py.report.findings import Findings
 from phantora_py.report.summary import summarise, summary_lines
 from phantora_py.report.throughput import Taken
+from phantora_py.text.consoles import marked, plain_console
 from phantora_py.text.wrapping import print_lines
 
 
@@ -29,9 +29,7 @@ def print_summary(
 
     Raises: UsageError if it cannot be read.
     """
-    console = console or Console(highlight=False, soft_wrap=True)
+    console = console or plain_console(soft_wrap=True)
     data = RunData(path, iteration)
-    print_lines(
-        map(Text.from_markup, summary_lines(summarise(data, Findings(data, told, asked)))), console
-    )
+    print_lines(map(marked, summary_lines(summarise(data, Findings(data, told, asked)))), console)
     print_deadlock(console, data.run.get("deadlock", []))

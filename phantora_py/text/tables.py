@@ -15,6 +15,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from phantora_py.text.consoles import plain_console
+
 # Of output that is no terminal (assumed: names of kernels are long).
 _PLAIN_WIDTH = 160
 # What `box.SIMPLE_HEAD` takes beside a column's text.
@@ -63,9 +65,9 @@ class _Fitted:
 
 def table_console(console: Console | None = None, plain_width: int = _PLAIN_WIDTH) -> Console:
     """Where tables go: as wide as the terminal, or as `plain_width` if it is none."""
-    console = console or Console(highlight=False)
+    console = console or plain_console()
     width = console.width if console.is_terminal else plain_width
-    return Console(file=console.file, width=width, highlight=False)
+    return Console(file=console.file, width=width, markup=False, emoji=False, highlight=False)
 
 
 def print_table(

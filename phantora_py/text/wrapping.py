@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from rich.console import Console
 from rich.text import Text
 
+from phantora_py.text.consoles import plain_console
+
 # What two blanks or less hold together is one figure with its name.
 _FIELD = re.compile(r"\S+(?: {1,2}\S+)*")
 _WORD = re.compile(r"\S+")
@@ -23,7 +25,7 @@ Span = tuple[int, int]
 
 def print_lines(lines: Iterable[Text], console: Console | None = None) -> None:
     """Prints lines: broken on a terminal, whole elsewhere, to be searched and copied."""
-    console = console or Console(highlight=False, soft_wrap=True)
+    console = console or plain_console(soft_wrap=True)
     for line in lines:
         for part in wrapped(line, console.width) if console.is_terminal else [line]:
             console.print(part)

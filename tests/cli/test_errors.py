@@ -7,7 +7,7 @@ import pytest
 
 from phantora_py.cli import main
 from phantora_py.cli.commands import VERBS
-from phantora_py.cli.messages import parse_share, parse_size_bytes
+from phantora_py.cli.messages import parse_share, parse_size_bytes, print_written
 from sim_server.errors import UsageError
 
 GOLDEN = {
@@ -178,3 +178,11 @@ def test_no_shares(text: str) -> None:
     """Nothing else passes, least of all what would compare as true with everything."""
     with pytest.raises(UsageError):
         parse_share(text)
+
+
+def test_names_are_printed_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """No brackets or colons of a path are taken for a style or a picture."""
+    print_written(Path("a[red]b/:key: c.phr"))
+    assert capsys.readouterr().err == (
+        "Wrote a[red]b/:key: c.phr\nNext: phantora report 'a[red]b/:key: c.phr'\n"
+    )
