@@ -82,8 +82,11 @@ def test_timm(phantora: Phantora, model: str) -> None:
     assert sum(traffic(run, "all_reduce").elements()) == SINGLE * parameters(run)
 
 
-def test_torchtitan(phantora: Phantora) -> None:
+def test_torchtitan(phantora: Phantora, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiled, tensor parallel and sharded: its own trainer, with a tokenizer made here."""
+    # It can do without. On a GPU, 0.17 and 0.18 do not import with the Triton 3.9 of PyTorch 2.15.
+    (tmp_path / "torchao.py").write_text("raise ImportError('left out')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     if importlib.util.find_spec("torchtitan") is not None:
         make_assets(phantora.directory / "tests" / "assets")
     options = ["--module", "llama3", "--config", "llama3_debugmodel"]
