@@ -33,6 +33,20 @@ VOLUME = (64, 128, 128, 32, 64, 64)
             id="cumsum of rows",
         ),
         pytest.param(
+            "reduce_kernel<128, 4, at::native::ReduceOp<c10::BFloat16, at::native::MaxOps<c10::"
+            "BFloat16>, unsigned int, c10::BFloat16, 4, 4> >",
+            ((SIDE * SIDE // 512, 1, 1), (), {"num_inputs": 2, "num_outputs": SIDE * SIDE}),
+            (2 * 2 + 2 + 8) * SIDE * SIDE,
+            id="the larger of two and which it is",
+        ),
+        pytest.param(
+            "reduce_kernel<128, 4, at::native::ReduceOp<c10::BFloat16, at::native::ArgMaxOps<float"
+            ">, unsigned int, long, 4, 4> >",
+            ((SIDE * SIDE // 512, 1, 1), (), {"num_inputs": 2, "num_outputs": SIDE * SIDE}),
+            (2 * 2 + 8) * SIDE * SIDE,
+            id="which of two is larger",
+        ),
+        pytest.param(
             "tensor_kernel_scan_outer_dim<float, unsigned int, std::plus<float> >",
             ((1, 16, 1), ((2, 1), (3, SIDE), (4, SIDE)), {}),
             2 * PLANE_BYTES,
