@@ -379,6 +379,13 @@ std::vector<SizeReader> plan_tensors(std::string_view name, std::span<const std:
     const SizeReader reader = plan_tensor(types[index], static_cast<std::uint16_t>(index));
     if (reader.element_bytes != 0) readers.push_back(reader);
   }
+  // Source: aten/src/ATen/native/cuda/UpSampleBilinear2d.cu: images, channels, height and width.
+  if (has(name, "upsample_bilinear2d_out_frame<") && !readers.empty() && readers.front().count == 4) {
+    SizeReader planes = readers.front();
+    planes.kind = Kind::Planes;
+    planes.count = 2;
+    readers.push_back(planes);
+  }
   return readers;
 }
 
@@ -425,6 +432,7 @@ std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
   static constexpr std::string_view kLookups[] = {"lookups"};
   static constexpr std::string_view kBags[] = {"bags"};
   static constexpr std::string_view kResults[] = {"results"};
+  static constexpr std::string_view kPlanes[] = {"planes"};
   static constexpr std::string_view kTensor[] = {"tensor_bytes"};
   static constexpr std::string_view kEfficient[] = {"head_dim", "head_dim_value", "seqlen_q", "seqlen_k", "mask"};
   switch (kind) {
@@ -446,6 +454,7 @@ std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
     case Kind::Lookups: return kLookups;
     case Kind::Bags: return kBags;
     case Kind::Results: return kResults;
+    case Kind::Planes: return kPlanes;
     case Kind::Tensor: return kTensor;
   }
   return {};
@@ -474,6 +483,7 @@ void read_sizes(const SizeReader& reader, const LaunchShape& shape, const void* 
     case Kind::EfficientBackward: return read_efficient(reader, shape, argument, out);
     case Kind::Weights:
     case Kind::Lookups:
+    case Kind::Planes:
     case Kind::Results: out[0] = tensor_elements(reader, argument); return;
     case Kind::Tensor: out[0] = tensor_bytes(reader, argument); return;
     case Kind::Bags: out[0] = std::max(tensor_elements(reader, argument) - 1, kUnknownSize); return;
