@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from phantora_py.data import RunData
 from phantora_py.report.iterations import Iterations, Nanoseconds, find_steps
-from sim_server.log.iterations import RankMarks, Rule, are_alike
+from sim_server.log.iterations import LEAST_REPEATS, RankMarks, Rule, are_alike
 
 # A difference from the program's own clock that is told as a warning.
 DISAGREEMENT = 0.05
@@ -113,6 +113,8 @@ class IterationContents(TypedDict):
     """Null where none is read regularly."""
     held_share: float
     """So much of the devices' time in the whole run is work of the iterations in the figures."""
+    steps_outside: dict[str, int]
+    """By optimizer, its steps before and after these iterations where that is no first one."""
 
 
 def describe(
@@ -133,6 +135,7 @@ def describe(
         "apart": _apart(iterations, communication_ns),
         "script_clock": None,
         "held_share": iterations.held_share,
+        "steps_outside": {},
     }
     if rank is None or marks is None or not iterations.count:
         return described
@@ -143,7 +146,28 @@ def describe(
     described["micro_batches"] = contents.micro_batches
     described["micro_batches_range"] = contents.micro_batches_range
     described["script_clock"] = _clock(script_clock(marks, host_ns, iterations))
+    described["steps_outside"] = _steps_outside(marks, host_ns, contents.optimizer_steps)
     return described
+
+
+def _steps_outside(
+    marks: RankMarks, host_ns: Nanoseconds, usual: Mapping[str, int]
+) -> dict[str, int]:
+    """Of optimizers that a program has stepped with before the optimizer of these iterations, or
+    goes on with after it. The first iteration, and one that is not over, have as many as others.
+    """
+    found = {}
+    for by, name in marks.series:
+        if by != "optimizer":
+            continue
+        times_ns = _times_ns(marks, (by, name))
+        before, within = np.searchsorted(times_ns, host_ns[[0, -1]], side="right").tolist()
+        each = usual.get(name, 0)
+        more = (part - each for part in (before, len(times_ns) - within))
+        outside = sum(part for part in more if part >= max(LEAST_REPEATS, each))
+        if outside:
+            found[name] = outside
+    return found
 
 
 def _rule(rule: Rule | None) -> IterationRule | None:

@@ -62,6 +62,7 @@ _BAG_BEGINS = 2.1
 # Of a multiprocessor, for an index that `sort` writes for an element of its input: H100, and as
 # long with H200's memory.
 _COUNTED_CYCLES = 0.95
+_OPAQUE = re.compile(r"OpaqueType<(\d+)u?>")
 _POINTER_TYPE = re.compile(r"TensorInfo<([\w:<> ]+?)(?: const)?, ")
 
 
@@ -109,8 +110,9 @@ def scatter_rows(launch: Launch, _gpu: GpuProfile) -> Work:
 
 
 def indexed(launch: Launch, _gpu: GpuProfile) -> Work:
-    """index_elementwise_kernel(elements, ...): an index, a read and a write per element. flip has
-    no index, and all of a line are read.
+    """index_elementwise_kernel(elements, ...): a read and a write per element, of index_fill a
+    write alone, and an index: of rows the launch tells that there are fewer. flip has no index, and
+    all of a line are read. Source: aten/src/ATen/native/cuda/IndexKernel.cu.
     """
     elements = launch.integer(0)
     if elements is None:
@@ -118,7 +120,12 @@ def indexed(launch: Launch, _gpu: GpuProfile) -> Work:
     size = _moved_bytes(launch.name.template[-1] if launch.name.template else "")
     if "flip_kernel_impl" in launch.name.text:
         return Work(bytes=elements * 2 * size, efficiency=_SHIFTED)
-    return Work(bytes=elements * (2 * size + _INDEX_BYTES), efficiency=_ELEMENTS)
+    is_fill = "index_fill_kernel_impl" in launch.name.text
+    # index_fill and index_copy get it before what they copy.
+    of_index = "second_elements" if "gpu_index_kernel" in launch.name.text else "first_elements"
+    indices = launch.sizes.get(of_index, elements)
+    moved = elements * (1 if is_fill else 2) * size + indices * _INDEX_BYTES
+    return Work(bytes=moved, efficiency=_ELEMENTS)
 
 
 def scattered(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -145,7 +152,11 @@ def scattered(launch: Launch, _gpu: GpuProfile) -> Work:
 
 
 def _moved_bytes(function: str) -> int:
-    """Bytes of the first number type among the template arguments of the wrapped kernel."""
+    """Bytes of the first number type among the template arguments of the wrapped kernel; of those
+    of its parameters only where elements have a type of their own.
+    """
+    if opaque := _OPAQUE.search(function):
+        return int(opaque[1])
     arguments = split_list(function[function.find("<") + 1 :])
     return next((size for size in map(type_bytes, arguments) if size is not None), 4)
 

@@ -32,9 +32,6 @@ _BILINEAR_LAST_GRADIENT_CYCLES = {False: 2.24, True: 3.17}
 _PLANE_CYCLES = 770
 _ADDED_CYCLES, _ROW_CYCLES = 2.03, 37.5
 _HALF_ADDED = 2.2
-# Of images made twice as high and wide, what both sizes come to beside the greater: assumed where
-# only that one is known.
-_BOTH_SIZES = 1.25
 
 
 def nearest(launch: Launch, gpu: GpuProfile) -> Work:
@@ -105,13 +102,12 @@ def _of_last(launch: Launch, first: int, size: int) -> Work | None:
 
 def bilinear(launch: Launch, gpu: GpuProfile) -> Work:
     """upsample_bilinear2d_out_frame(pixels of a result, scales, aligned, in, out): a thread has one
-    of them and goes over all planes. Their number and the smaller size are not known. Source:
-    aten/src/ATen/native/cuda/UpSampleBilinear2d.cu.
+    of them and goes over all planes. Source: aten/src/ATen/native/cuda/UpSampleBilinear2d.cu. What
+    is fitted is of images made larger.
     """
-    pixels, moved = launch.integer(0), launch.sizes.get("tensor_bytes")
-    if not pixels or not moved:
+    pixels, moved, planes = launch.integer(0), *map(launch.sizes.get, ("tensor_bytes", "planes"))
+    if not pixels or not moved or not planes:
         return guessed(launch)
-    planes = moved / element_bytes(launch) / (_BOTH_SIZES * pixels)
     rounds = ceil(launch.blocks / (gpu.sm_count * launch.resident(gpu)))
     cycles = planes * rounds * _PLANE_CYCLES * min(gpu.sm_count, launch.blocks)
     return Work(bytes=moved, efficiency=_RESIZED, region="images", cycles=cycles, sound=False)

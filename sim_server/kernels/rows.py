@@ -42,6 +42,12 @@ _BACKWARD_STEP_NS = 150
 # Elements that a thread loads at a time where its neighbours have other outputs.
 _ACROSS = 4
 _LAST_NUMBER = re.compile(r", (\d+)>")
+# ReduceOp<input, operation, index, result, elements at a time, elements of a vector>. Of the
+# largest or smallest value of each row there is its place, too, and of both another value. Source:
+# aten/src/ATen/native/cuda/ReduceMinValuesKernel.cu, ReduceAMinMaxKernel.cu.
+_RESULT = re.compile(r"int, ([^<>,]+), \d+, \d+>$")
+_SECOND_RESULT = re.compile(r"\b(MaxOps|MinOps|MinMaxOps)<")
+_PLACE_BYTES = 8
 # softmax_warp_*: cycles of a multiprocessor for an element, and what a row takes for each of its
 # columns, which a warp goes through. Fitted to H100 (docs/accuracy-operators.md).
 _WARP_CYCLES = 0.5
@@ -130,12 +136,23 @@ def reduction(launch: Launch, _gpu: GpuProfile) -> Work:
     adding = _FLAG_CYCLES if size == 1 else _ADDING_CYCLES
     turns, serial_ns = _turns(launch, operation, inputs, outputs)
     return Work(
-        bytes=inputs * outputs * size + outputs * size,
+        bytes=inputs * outputs * size + outputs * _result_bytes(operation, size),
         efficiency=_REDUCTION,
         cycles=inputs * outputs * _of_operation(_COMBINING_CYCLES, operation, adding),
         waits=turns,
         serial_ns=serial_ns,
     )
+
+
+def _result_bytes(operation: str, element_bytes: int) -> int:
+    """Of all that a reduction finds for one row."""
+    result = _RESULT.search(operation)
+    first = type_bytes(result[1]) if result else None
+    value_bytes = element_bytes if first is None else first
+    second = _SECOND_RESULT.search(operation)
+    if second is None:
+        return value_bytes
+    return value_bytes + (value_bytes if second[1] == "MinMaxOps" else _PLACE_BYTES)
 
 
 def _of_operation(costs: Mapping[str, float], operation: str, others: float) -> float:

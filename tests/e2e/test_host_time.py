@@ -156,6 +156,17 @@ def test_counted_launches_cost_what_the_processor_takes(phantora: Phantora, tmp_
     assert shares[0] > 0.9
 
 
+@pytest.mark.parametrize("model", ["fixed", "counted"])
+def test_what_shares_a_launch_is_one_collective(phantora: Phantora, model: str) -> None:
+    """NCCL's sends and receives of one all-to-all take the host no longer than its one call does,
+    but for what PyTorch does for each.
+    """
+    run = phantora.run(["--ranks", "4", "--host-time", model], [PROGRAMS / "exchanges.py"])
+    assert run.exit_code == 0, run.errors
+    found = json.loads(run.output)
+    assert found["equal"] <= found["any"] < 1.5 * found["equal"]
+
+
 def test_samples_time_and_count_each_iteration(phantora: Phantora) -> None:
     """Both are of the same work: counts are equal where the iterations are."""
     run = run_with(phantora, "--host-time", "measured", "--host-samples")

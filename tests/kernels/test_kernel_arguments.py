@@ -158,7 +158,7 @@ def test_plan_of_a_name(program: Path, name: str, expected: str) -> None:
                 **{"head_dim": 96, "total_q": 6000},
             },
         ),
-        ("accessors", _RESIZE, {"tensor_bytes": 4 * 2 * 3 * (8 * 16 + 16 * 32)}),
+        ("accessors", _RESIZE, {"tensor_bytes": 4 * 2 * 3 * (8 * 16 + 16 * 32), "planes": 6}),
         (
             "tensor-infos",
             _SAMPLER,

@@ -33,6 +33,20 @@ VOLUME = (64, 128, 128, 32, 64, 64)
             id="cumsum of rows",
         ),
         pytest.param(
+            "reduce_kernel<128, 4, at::native::ReduceOp<c10::BFloat16, at::native::MaxOps<c10::"
+            "BFloat16>, unsigned int, c10::BFloat16, 4, 4> >",
+            ((SIDE * SIDE // 512, 1, 1), (), {"num_inputs": 2, "num_outputs": SIDE * SIDE}),
+            (2 * 2 + 2 + 8) * SIDE * SIDE,
+            id="the larger of two and which it is",
+        ),
+        pytest.param(
+            "reduce_kernel<128, 4, at::native::ReduceOp<c10::BFloat16, at::native::ArgMaxOps<float"
+            ">, unsigned int, long, 4, 4> >",
+            ((SIDE * SIDE // 512, 1, 1), (), {"num_inputs": 2, "num_outputs": SIDE * SIDE}),
+            (2 * 2 + 8) * SIDE * SIDE,
+            id="which of two is larger",
+        ),
+        pytest.param(
             "tensor_kernel_scan_outer_dim<float, unsigned int, std::plus<float> >",
             ((1, 16, 1), ((2, 1), (3, SIDE), (4, SIDE)), {}),
             2 * PLANE_BYTES,
@@ -168,6 +182,52 @@ def test_time_of_what_is_moved(
     timing = timers["h100"].time(call)
     rate = moved_bytes / timing.duration_ns / load_gpu("h100").bandwidth_bytes_per_ns
     assert 0.5 < rate < 1
+
+
+_LOOKED_UP = "index_elementwise_kernel<128, 4, at::native::{}::{{lambda(int)#1}}>"
+_PUT = (
+    "gpu_index_kernel<at::native::index_put_kernel_impl<at::native::OpaqueType<4> >(at::Tensor"
+    "Iterator&, c10::ArrayRef<long>, c10::ArrayRef<long>)::{lambda(char*, char const*, long)#1}>"
+    "(at::TensorIteratorBase&, c10::ArrayRef<long>, c10::ArrayRef<long>)"
+)
+_PLACED = "index_{}_kernel_impl<at::native::OpaqueType<4> >(at::TensorIterator&, long, long, long)"
+
+
+@pytest.mark.parametrize(
+    ("function", "sizes", "moved"),
+    [
+        (_PUT, {"first_elements": SIDE * SIDE, "second_elements": SIDE * SIDE}, 16),
+        (_PUT, {"first_elements": SIDE * SIDE, "second_elements": SIDE}, 8),
+        (_PLACED.format("copy"), {"first_elements": SIDE, "second_elements": SIDE * SIDE}, 8),
+        (_PLACED.format("fill"), {"first_elements": SIDE}, 4),
+    ],
+    ids=["elements are put", "rows are put", "rows are copied", "rows are filled"],
+)
+def test_an_index_of_rows_is_read_once(
+    launch: MakeLaunch, function: str, sizes: dict[str, int], moved: int
+) -> None:
+    """Bytes for an element of 32 bits, at the rate of these kernels."""
+    gpu = load_gpu("h100")
+    arguments = ((1 << 17, 1, 1), (128, 1, 1), ((0, SIDE * SIDE),), sizes)
+    full = f"{_NATIVE}{_LOOKED_UP.format(function)}(long, ...)"
+    found = KernelTimer(gpu).time(launch(full, *arguments))
+    least_ns = moved * SIDE * SIDE / gpu.bandwidth_bytes_per_ns
+    assert 0.38 < least_ns / found.duration_ns < 0.42
+
+
+def test_resizing_takes_as_long_as_its_planes(launch: MakeLaunch) -> None:
+    """To half the height and width a pixel of a plane takes what it takes to twice: a thread has
+    one of each.
+    """
+    name = f"{_NATIVE}(anonymous namespace)::upsample_bilinear2d_out_frame<float, float>"
+    found = []
+    for planes, before, after in ((2048, 64, 128), (2048, 256, 128)):
+        moved = 4 * planes * (before**2 + after**2)
+        sizes = {"tensor_bytes": moved, "planes": planes}
+        arguments = ((16, 1, 1), (1024, 1, 1), ((0, after**2), (3, 0)), sizes)
+        timing = KernelTimer(load_gpu("h100")).time(launch(name + _NO_ARGUMENTS, *arguments))
+        found.append(timing.duration_ns)
+    assert found[1] == pytest.approx(found[0], rel=0.01)
 
 
 @pytest.mark.parametrize(

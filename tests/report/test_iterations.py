@@ -283,6 +283,22 @@ def test_a_run_that_mostly_does_other_things(tmp_path: Path) -> None:
     assert said.startswith("these iterations are 4.0 % of what the GPUs did in this run")
 
 
+def test_steps_of_another_phase_are_told(tmp_path: Path) -> None:
+    """What an optimizer did before another one took over is in no figure, and the report says so;
+    of optimizers that take turns an iteration has each, the first one too.
+    """
+    before = steps(0, *range(100, 2100, 100), name="SGD#0")
+    turns = steps(0, *range(3000, 6000, 200), name="SGD#0") + steps(0, *range(3150, 6000, 600))
+    data = make_run(tmp_path / "a.phr", ((),), sorted(before + turns))
+    summary = summarise(data)["iterations"]
+    assert summary["optimizer_steps"] == {"SGD#0": 3, "AdamW#0": 1}
+    assert summary["steps_outside"] == {"SGD#0": 18}
+    said = "optimizer steps outside of these iterations, in no figure: 18 of SGD#0; "
+    assert [one for one in warnings(summary) if one.startswith(said)]
+    alone = make_run(tmp_path / "b.phr", ((),), sorted(turns))
+    assert summarise(alone)["iterations"]["steps_outside"] == {}
+
+
 def test_what_repeats_for_longest() -> None:
     """Three measurements that repeat as often: the one that takes most of the time."""
     sequence = np.repeat([1, 2, 3], 20)

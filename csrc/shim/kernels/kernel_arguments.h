@@ -40,7 +40,7 @@ struct ArgumentPlan {
 
 // Limits: names that do not demangle, or whose parameter list is not balanced, give a plan that is not
 // `understood` and reads nothing. A plain C name (extern "C") carries no types and is not understood either.
-// `large_lists`: as the build of PyTorch has them (kernel_structures.cc).
+// `large_lists`: as the build of PyTorch has them (kernel_lists.cc).
 ArgumentPlan plan_arguments(std::string_view mangled, bool large_lists);
 
 // A function's name and the types of its parameters, as the demangler prints them. False: as above.

@@ -42,6 +42,7 @@ struct SizeReader {
     OneInput,  // OffsetCalculator of a strided elementwise kernel: an output and so many inputs
     TwoInputs,
     ThreeInputs,
+    Planes,    // images and channels of the first tensor of a kernel that resizes
     Operands,  // std::array<char*, n> of an elementwise kernel whose tensors are contiguous: an output and inputs
     Tensor,    // at::GenericPackedTensorAccessor, at::cuda::detail::TensorInfo (count 0: it has its dimensions)
   };
@@ -65,7 +66,7 @@ std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t inde
 // The readers of the tensors that a kernel of PyTorch's gets with their sizes, by its demangled name.
 std::vector<SizeReader> plan_tensors(std::string_view name, std::span<const std::string> types);
 
-// The reader of such a kernel's closure, parameter 1, that has so many operands.
+// The reader of a strided kernel's closure, parameter 1, that has so many operands.
 std::optional<SizeReader> plan_strided(std::size_t operands) noexcept;
 
 // Names of a reader's sizes in the signature, in the order in which read_sizes writes them. Of those of one name the

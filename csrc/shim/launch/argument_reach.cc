@@ -421,6 +421,14 @@ std::uint16_t operands_of_closure(std::string_view name) {
   return static_cast<std::uint16_t>(operand_count(template_arguments(arguments[2]).front()));
 }
 
+// Source: aten/src/ATen/native/cuda/IndexKernel.cu: the closures begin with the calculator.
+std::uint16_t operands_of_indexing(std::string_view name) {
+  if (!name.starts_with("void at::native::index_elementwise_kernel<")) return 0;
+  const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
+  if (has("index_fill_kernel_impl<")) return 2;
+  return has("gpu_index_kernel<") || has("index_copy_kernel_impl<") ? 3 : 0;
+}
+
 ReachPlan plan_reach(std::string_view mangled, const KernelCode& code, bool large_lists) {
   ReachPlan plan;
   std::vector<std::string> types;

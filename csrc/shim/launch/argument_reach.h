@@ -46,6 +46,9 @@ ReachPlan plan_reach(std::string_view mangled, const KernelCode& code, bool larg
 // not known.
 std::uint16_t operands_of_closure(std::string_view name);
 
+// The same of a kernel that looks elements up by an index, which is one of them.
+std::uint16_t operands_of_indexing(std::string_view name);
+
 // Whether a parameter may be looked at beyond its end. add_sizes mends that, with the sizes of all parameters in order.
 bool lacks_sizes(const ReachPlan& plan) noexcept;
 void add_sizes(const std::vector<std::uint16_t>& sizes, ReachPlan& plan);

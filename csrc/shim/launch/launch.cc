@@ -117,12 +117,14 @@ std::uint32_t signature_of(KernelFunction& function, const LaunchShape& shape, v
 
 namespace {
 
-// Elements of its inputs that a strided elementwise kernel has: of an expanded one fewer than of the result.
+// Elements of its inputs that a strided kernel has: of an expanded one fewer than of the result, of an index of rows one
+// for each.
 void add_strided(std::string_view mangled, ArgumentPlan& plan) {
   std::string name;
   std::vector<std::string> types;
   if (plan.parameters != 2 || !parameter_types(mangled, name, types)) return;
-  if (const auto reader = plan_strided(operands_of_closure(name))) plan.readers.push_back(*reader);
+  const std::uint16_t operands = std::max(operands_of_closure(name), operands_of_indexing(name));
+  if (const auto reader = plan_strided(operands)) plan.readers.push_back(*reader);
 }
 
 void describe_compiled(KernelFunction& function) {

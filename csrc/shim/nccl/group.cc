@@ -188,6 +188,13 @@ ncclResult_t issue(std::vector<Queued> queued) noexcept {
 
 }  // namespace
 
+HostCost cost_of_operation(ncclComm_t comm, cudaStream_t stream) noexcept {
+  const bool joins = group.depth > 0 && std::ranges::any_of(group.queued, [=](const Queued& queued) {
+                       return queued.request.comm == comm && queued.request.stream == stream;
+                     });
+  return joins ? HostCost::Light : HostCost::Collective;
+}
+
 ncclResult_t submit(const Request& request) noexcept {
   const ncclResult_t result = check(request);
   if (result != ncclSuccess) {

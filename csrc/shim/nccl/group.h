@@ -2,6 +2,7 @@
 #pragma once
 
 #include "protocol/records.h"
+#include "shim/core/api.h"
 #include "shim/nccl/communicator.h"
 #include "shim/nccl/nccl_types.h"
 
@@ -20,6 +21,10 @@ struct Request {
   ncclComm_t comm;
   cudaStream_t stream;
 };
+
+// What the host takes for a call that asks for an operation. One that shares a launch with others of the thread's group
+// only joins a list: that is under a microsecond (assumed), and paid for by the first of them.
+HostCost cost_of_operation(ncclComm_t comm, cudaStream_t stream) noexcept;
 
 // Checks the arguments as NCCL does and issues the operation, now or when the thread's group ends.
 ncclResult_t submit(const Request& request) noexcept;

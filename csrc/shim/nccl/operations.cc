@@ -6,9 +6,9 @@
 #include "shim/nccl/failure_text.h"
 #include "shim/nccl/group.h"
 
-using ph::HostCost;
 using ph::NcclOpKind;
 using ph::nccl::Communicator;
+using ph::nccl::cost_of_operation;
 using ph::nccl::CustomReduction;
 using ph::nccl::failed;
 using ph::nccl::submit;
@@ -17,32 +17,32 @@ extern "C" {
 
 PH_EXPORT ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                      ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) noexcept {
-  PH_CALL(ncclAllReduce, HostCost::Collective);
+  PH_CALL(ncclAllReduce, cost_of_operation(comm, stream));
   return submit({"ncclAllReduce", NcclOpKind::AllReduce, sendbuff, recvbuff, count, datatype, op, 0, comm, stream});
 }
 
 PH_EXPORT ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                      int root, ncclComm_t comm, cudaStream_t stream) noexcept {
-  PH_CALL(ncclBroadcast, HostCost::Collective);
+  PH_CALL(ncclBroadcast, cost_of_operation(comm, stream));
   return submit(
       {"ncclBroadcast", NcclOpKind::Broadcast, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream});
 }
 
 PH_EXPORT ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
                                  cudaStream_t stream) noexcept {
-  PH_CALL(ncclBcast, HostCost::Collective);
+  PH_CALL(ncclBcast, cost_of_operation(comm, stream));
   return submit({"ncclBcast", NcclOpKind::Broadcast, buff, buff, count, datatype, ncclSum, root, comm, stream});
 }
 
 PH_EXPORT ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                   ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) noexcept {
-  PH_CALL(ncclReduce, HostCost::Collective);
+  PH_CALL(ncclReduce, cost_of_operation(comm, stream));
   return submit({"ncclReduce", NcclOpKind::Reduce, sendbuff, recvbuff, count, datatype, op, root, comm, stream});
 }
 
 PH_EXPORT ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, ncclDataType_t datatype,
                                      ncclComm_t comm, cudaStream_t stream) noexcept {
-  PH_CALL(ncclAllGather, HostCost::Collective);
+  PH_CALL(ncclAllGather, cost_of_operation(comm, stream));
   return submit(
       {"ncclAllGather", NcclOpKind::AllGather, sendbuff, recvbuff, sendcount, datatype, ncclSum, 0, comm, stream});
 }
@@ -50,38 +50,38 @@ PH_EXPORT ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_
 PH_EXPORT ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
                                          ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                          cudaStream_t stream) noexcept {
-  PH_CALL(ncclReduceScatter, HostCost::Collective);
+  PH_CALL(ncclReduceScatter, cost_of_operation(comm, stream));
   return submit(
       {"ncclReduceScatter", NcclOpKind::ReduceScatter, sendbuff, recvbuff, recvcount, datatype, op, 0, comm, stream});
 }
 
 PH_EXPORT ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                     ncclComm_t comm, cudaStream_t stream) noexcept {
-  PH_CALL(ncclAlltoAll, HostCost::Collective);
+  PH_CALL(ncclAlltoAll, cost_of_operation(comm, stream));
   return submit({"ncclAlltoAll", NcclOpKind::AllToAll, sendbuff, recvbuff, count, datatype, ncclSum, 0, comm, stream});
 }
 
 PH_EXPORT ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root,
                                   ncclComm_t comm, cudaStream_t stream) noexcept {
-  PH_CALL(ncclGather, HostCost::Collective);
+  PH_CALL(ncclGather, cost_of_operation(comm, stream));
   return submit({"ncclGather", NcclOpKind::Gather, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream});
 }
 
 PH_EXPORT ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
                                    int root, ncclComm_t comm, cudaStream_t stream) noexcept {
-  PH_CALL(ncclScatter, HostCost::Collective);
+  PH_CALL(ncclScatter, cost_of_operation(comm, stream));
   return submit({"ncclScatter", NcclOpKind::Scatter, sendbuff, recvbuff, count, datatype, ncclSum, root, comm, stream});
 }
 
 PH_EXPORT ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                                 cudaStream_t stream) noexcept {
-  PH_CALL(ncclSend, HostCost::Collective);
+  PH_CALL(ncclSend, cost_of_operation(comm, stream));
   return submit({"ncclSend", NcclOpKind::Send, sendbuff, nullptr, count, datatype, ncclSum, peer, comm, stream});
 }
 
 PH_EXPORT ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
                                 cudaStream_t stream) noexcept {
-  PH_CALL(ncclRecv, HostCost::Collective);
+  PH_CALL(ncclRecv, cost_of_operation(comm, stream));
   return submit({"ncclRecv", NcclOpKind::Recv, nullptr, recvbuff, count, datatype, ncclSum, peer, comm, stream});
 }
 

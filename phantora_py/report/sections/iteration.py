@@ -109,7 +109,8 @@ def lines(
 
 def warnings(iterations: IterationSummary) -> list[str]:
     """What keeps the figure from being the iteration of the whole program."""
-    found = clock_warning(iterations), spread_warning(iterations), share_warning(iterations)
+    tellers = clock_warning, spread_warning, share_warning, steps_warning
+    found = (tell(iterations) for tell in tellers)
     return [one for one in found if one is not None]
 
 
@@ -184,6 +185,18 @@ def share_warning(iterations: IterationSummary) -> str | None:
     return (
         f"these iterations are {percent_text(iterations['held_share'])} of what the GPUs did in "
         "this run; --iteration chooses what one is"
+    )
+
+
+def steps_warning(iterations: IterationSummary) -> str | None:
+    """That the program also trains in another way, before or after these iterations."""
+    outside = iterations["steps_outside"]
+    if not outside:
+        return None
+    parts = [f"{count:,} of {name}" for name, count in outside.items()]
+    return (
+        f"optimizer steps outside of these iterations, in no figure: {', '.join(parts)}; "
+        "--iteration chooses what one is"
     )
 
 

@@ -23,6 +23,7 @@ images = torch.zeros(64, 64, 128, 128, device="cuda")
 last = images.to(memory_format=torch.channels_last)
 volumes = torch.zeros(16, 16, 32, 64, 128, device="cuda")
 lines = torch.zeros(64, 64, 16384, device="cuda")
+places = torch.arange(len(rows), device="cuda")
 vectors = torch.zeros(GIB_QUARTER // 3, 3, device="cuda")
 template = "template <typename T> T sum_of(T x, T y) { return x + y; }"
 sum_of = torch.cuda.jiterator._create_jit_fn(template)
@@ -92,6 +93,7 @@ MOVING: dict[str, tuple[object, Operator]] = {
     "rrelu": (rows, lambda: functional.rrelu(rows, training=True)),
     "flip": (rows, lambda: rows.flip(1)),
     "roll": (rows, lambda: rows.roll(3)),
+    "index_copy": (rows, lambda: rows.index_copy_(0, places, whole.view_as(rows).view(rows.dtype))),
     "cross": ((vectors, vectors), lambda: torch.linalg.cross(vectors, vectors)),
     "bernoulli": (rows, lambda: torch.bernoulli(rows)),
     "linspace": ((), lambda: torch.linspace(0, 1, GIB_QUARTER, device="cuda")),
