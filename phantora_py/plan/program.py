@@ -34,9 +34,7 @@ class Shard:
         # Ranks that share the rows of the first column, as of every other.
         self.split = sum(shard["shard_offsets"][1] == 0 for shard in shards)
         self.batch = batch
-        pooling = table.get("pooling", 1)
-        mean = pooling.get("mean", 1) if isinstance(pooling, dict) else pooling
-        lookups = mean * len(table.get("features", [0]))
+        lookups = table["pooling"] * len(table.get("features", [0]))
         self.pooling = max(1, round(lookups / self.split))
         if self.mine:
             self.bag = torch.nn.EmbeddingBag(

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from phantora_py.cli import main
+from phantora_py.plan.confirm import program_tables
 from phantora_py.plan.options import option
 from phantora_py.plan.sharding_plan import from_json, to_json
 from phantora_py.plan.tables import Table, read_tables
@@ -109,6 +110,13 @@ def test_plans_come_back(tmp_path: Path) -> None:
             if spec := plan["plan"]["m"][table.name]["sharding_spec"]:
                 _assert_covers(spec["shards"], table)
                 assert len(spec["shards"]) == len(one.ranks)
+
+
+def test_programs_look_up_as_often(tmp_path: Path) -> None:
+    """What a program of `--confirm` reads is the mean of any pooling, or that of constraints."""
+    values = {"kind": "values", "values": [2, 4], "weights": [1, 3]}
+    tables = read_tables(_file(tmp_path, [*_TABLES, _TABLES[0] | {"name": "d", "pooling": values}]))
+    assert [one["pooling"] for one in program_tables(tables)] == [5, 20, 3.0, 3.5]
 
 
 def _assert_covers(shards: list[dict[str, Any]], table: Table) -> None:
