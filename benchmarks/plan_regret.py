@@ -26,7 +26,7 @@ from phantora_py.plan.confirm import confirm
 from phantora_py.plan.curves import Curves, measure
 from phantora_py.plan.model import PlanModel
 from phantora_py.plan.sharding_plan import to_json
-from sim_server.cluster import load_cluster, place
+from sim_server.cluster import Layout, load_cluster
 
 _RANKS = 2
 # What Lin's seven do not have.
@@ -40,7 +40,7 @@ def main() -> None:
     """Prints a line for each task, and a summary."""
     tasks = int(sys.argv[1]) if len(sys.argv) > 1 else 8
     cluster = load_cluster("a100")
-    shared = measure(cluster, place(cluster, _RANKS, None, _RANKS))
+    shared = measure(cluster, Layout(1, _RANKS))
     ratios = [_task(seed, shared) for seed in range(tasks)]
     strict = sum(ratio == 1.0 for ratio in ratios)
     close = sum(ratio <= _CLOSE for ratio in ratios)
@@ -54,7 +54,7 @@ def _task(seed: int, shared: Curves) -> float:
     """How much longer the picked placement takes than the fastest, as programs."""
     random = np.random.default_rng([2025, seed])
     tables = random_tables(int(random.integers(6, 13)), random, ("table_wise",))
-    model = task(tables, _RANKS, random, shared=shared)
+    model = task(tables, Layout(1, _RANKS), random, shared=shared)
     rules = {name: one for name, one in baselines(model).items() if name not in _OTHERS}
     choices = sorted(set(rules.values()), key=model.cost_ns)
     times_ns = _run(model, choices)

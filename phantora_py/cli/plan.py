@@ -132,7 +132,7 @@ def _machine(options: argparse.Namespace, cluster: Cluster, layout: Layout) -> M
     gpu = gpu_of_node(cluster.node(0))
     free = gpu.memory_bytes - gpu.context_bytes - gpu.nccl_bytes_per_communicator
     limit = free * (1 - _RESERVED) if options.memory is None else options.memory * 2**30
-    return Machine(layout.ranks, gpu, measure(cluster, layout), limit)
+    return Machine(layout, gpu, measure(cluster, layout), limit)
 
 
 def _candidates(options: argparse.Namespace, model: PlanModel) -> dict[str, Choice]:
@@ -141,7 +141,8 @@ def _candidates(options: argparse.Namespace, model: PlanModel) -> dict[str, Choi
     for path in options.candidate:
         content = read_json(path, "--candidate")
         choice = []
-        for number, option in enumerate(from_json(content, model.tables, f"--candidate {path}")):
+        placed = from_json(content, model.tables, model.layout.gpus_per_node, f"--candidate {path}")
+        for number, option in enumerate(placed):
             if option not in model.options[number]:
                 raise UsageError(
                     f"--candidate {path}: table {model.tables[number].name} cannot be "

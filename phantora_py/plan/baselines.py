@@ -83,7 +83,7 @@ def _placed(model: PlanModel, ranks: list[int]) -> Choice | None:
         if option is None:
             return None
         choice.append(option)
-        used += model.ranked[table][option][MEMORY]
+        used += model.ranked[table][option][:, MEMORY]
     return tuple(choice)
 
 
@@ -96,7 +96,7 @@ def _balanced(model: PlanModel, costs: list[float]) -> Choice | None:
         if option is None:
             return None
         choice[table] = option
-        used += model.ranked[table][option][MEMORY]
+        used += model.ranked[table][option][:, MEMORY]
         on = list(model.options[table][option].ranks)
         loads[on] += costs[table] / len(on)
     return tuple(choice)
@@ -111,6 +111,6 @@ def _first_with_room(
     options = model.options[table]
     whole = [options.index(one) for r in ranks if (one := Option("table_wise", (r,))) in options]
     for option in whole or range(len(options)):
-        if (used + model.ranked[table][option][MEMORY]).max() <= model.limit_bytes:
+        if (used + model.ranked[table][option][:, MEMORY]).max() <= model.limit_bytes:
             return option
     return None

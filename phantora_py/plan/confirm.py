@@ -13,6 +13,7 @@ from typing import Any
 
 from phantora_py.launch.module import module_command
 from phantora_py.plan import program
+from phantora_py.plan.tables import Table, read_tables
 from sim_server.errors import UsageError
 
 _ITERATIONS = 6
@@ -31,9 +32,10 @@ def confirm(
 def _carried_out(
     folder: Path, plan: dict[str, Any], tables: Path, batch: int, run_options: Sequence[str]
 ) -> dict[str, Any]:
-    file, data = folder / "plan.json", folder / "run.phr"
+    file, listed, data = folder / "plan.json", folder / "tables.json", folder / "run.phr"
     file.write_text(json.dumps(plan), encoding="utf-8")
-    command = [sys.executable, program.__file__, str(file), str(tables.resolve()), str(batch)]
+    listed.write_text(json.dumps(program_tables(read_tables(tables))), encoding="utf-8")
+    command = [sys.executable, program.__file__, str(file), str(listed), str(batch)]
     told = ["--quiet", "-o", str(data), f"--lookups={tables.resolve()}", *run_options]
     _run("run", *told, "--", *command, str(_ITERATIONS))
     report = json.loads(_run("report", str(data), "--json"))
@@ -41,6 +43,11 @@ def _carried_out(
     if not iterations["count"]:
         raise UsageError("the program of a plan had no iterations; this is a fault of phantora")
     return {"median_ns": iterations["median_ns"], "iterations": iterations["count"]}
+
+
+def program_tables(tables: Sequence[Table]) -> list[dict[str, Any]]:
+    """As the program reads them: lookups of a sample are a number, however the file says it."""
+    return [{**table.spec, "pooling": table.pooling.mean} for table in tables]
 
 
 def _run(verb: str, *arguments: str) -> str:

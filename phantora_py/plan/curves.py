@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,31 +35,55 @@ class Curve:
 
 
 @dataclass(frozen=True, eq=False)
-class Curves:
-    """Of all ranks together."""
+class Level:
+    """Collectives where so many ranks share a column's rows: among these ranks, and then among
+    those at the same place of all such groups. All groups communicate at the same time.
+    """
 
-    all_to_all: Curve
+    split: int
     reduce_scatter: Curve
     all_gather: Curve
+    all_to_all: Curve
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """Of all ranks together, and by level, of which the first splits nothing."""
+
     all_reduce: Curve
+    levels: tuple[Level, ...]
+
+    @property
+    def all_to_all(self) -> Curve:
+        """Of all ranks together."""
+        return self.levels[0].all_to_all
 
 
 def measure(cluster: Cluster, layout: Layout) -> Curves:
-    """Simulates the collectives on the idle cluster."""
-    return Curves(
-        *(
-            _curve(cluster, layout, name)
-            for name in ("alltoall", "reduce_scatter", "all_gather", "all_reduce")
+    """Simulates the collectives on the idle cluster: rows are split over nothing, nodes or all."""
+    everyone = tuple(range(layout.ranks))
+    levels = []
+    for split in sorted({1, layout.gpus_per_node, layout.ranks}):
+        groups = [everyone[first : first + split] for first in everyone[::split]]
+        across = [everyone[place::split] for place in range(split)]
+        levels.append(
+            Level(
+                split,
+                _curve(cluster, layout, "reduce_scatter", groups),
+                _curve(cluster, layout, "all_gather", groups),
+                _curve(cluster, layout, "alltoall", across),
+            )
         )
-    )
+    return Curves(_curve(cluster, layout, "all_reduce", [everyone]), tuple(levels))
 
 
-def _curve(cluster: Cluster, layout: Layout, name: str) -> Curve:
-    if layout.ranks < 2:
+def _curve(cluster: Cluster, layout: Layout, name: str, groups: Sequence[tuple[int, ...]]) -> Curve:
+    """Until the last of the groups has ended, which start together."""
+    if len(groups[0]) < 2:
         return Curve(np.empty(0), np.empty(0))
     bench = Bench(cluster, layout, {}, find_operation(name))
-    subsets = [tuple(range(layout.ranks))]
-    rows = [bench.run(subsets, size, DATA_TYPES["float"])[0] for size in _SIZES_BYTES]
-    found = [(row.size_bytes, row.time_us * 1e3) for row in rows if row is not None]
+    measured = [bench.run(groups, size, DATA_TYPES["float"]) for size in _SIZES_BYTES]
+    rows = [[row for row in one if row is not None] for one in measured]
+    found = [(row[0].size_bytes, max(one.time_us for one in row) * 1e3) for row in rows if row]
     sizes, times = zip(*found, strict=True)
     return Curve(np.array(sizes, dtype=float), np.maximum.accumulate(np.array(times)))

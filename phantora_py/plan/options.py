@@ -1,23 +1,41 @@
-"""The ways to shard a table over ranks, with TorchRec's names."""
+"""The ways to shard a table over ranks, with TorchRec's names.
+
+A table is cut into columns, one at least, and each column is at a place: a rank, a node or all
+ranks, over which its rows are split. The types differ in how many columns and which places.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from phantora_py.plan.tables import Table
+from sim_server.cluster import Layout
 from sim_server.errors import UsageError
 
 # Copies of larger tables on every rank are not considered (assumed).
 _MOST_COPIED_BYTES = 256 * 2**20
 
+Place = tuple[int, ...]
+
 
 @dataclass(frozen=True)
 class Option:
-    """One way: its type, and the rank of each shard."""
+    """One way. Two with the same shards are equal, whatever TorchRec calls them."""
 
-    kind: str
+    kind: str = field(compare=False)
     ranks: tuple[int, ...]
+    """Of each shard: column by column, and of a column row by row."""
+    split: int = 1
+    """Ranks that share a column's rows."""
+    copied: bool = False
+    """Each of the ranks has the whole table."""
+
+    @property
+    def columns(self) -> list[Place]:
+        """Of each column the ranks that share its rows."""
+        starts = range(0, len(self.ranks), self.split)
+        return [self.ranks[start : start + self.split] for start in starts]
 
     @property
     def text(self) -> str:
@@ -27,45 +45,68 @@ class Option:
         return f"{self.kind} {','.join(map(str, self.ranks))}"
 
 
-def options_of(table: Table, ranks: int) -> list[Option]:
-    """Those that a table allows. Raises: UsageError if there is none."""
-    found = [one for kind in table.sharding_types for one in _MAKERS[kind](table, ranks)]
+def option(kind: str, ranks: Sequence[int], gpus_per_node: int) -> Option:
+    """That of a type of TorchRec's, whose shards are on these ranks."""
+    split = {"row_wise": len(ranks), "table_row_wise": len(ranks), "grid_shard": gpus_per_node}
+    return Option(kind, tuple(ranks), split.get(kind, 1), kind == "data_parallel")
+
+
+def options_of(table: Table, layout: Layout) -> list[Option]:
+    """Those that a table allows, each once: within one node, some types are others.
+
+    Raises: UsageError if there is none.
+    """
+    found = {
+        option(kind, ranks, layout.gpus_per_node): None
+        for kind in table.sharding_types
+        for ranks in _ranks(kind, table, layout)
+    }
     if not found:
         raise UsageError(
             f"table {table.name} cannot be sharded as its constraints say "
-            f"({', '.join(table.sharding_types)}) over {ranks} ranks"
+            f"({', '.join(table.sharding_types)}) over {layout.ranks} ranks, "
+            f"{layout.gpus_per_node} on a node"
         )
-    return found
+    return list(found)
 
 
-def _table_wise(_table: Table, ranks: int) -> Iterator[Option]:
-    for rank in range(ranks):
-        yield Option("table_wise", (rank,))
+def _ranks(kind: str, table: Table, layout: Layout) -> Iterator[Place]:
+    """The ranks of each option of a type."""
+    everyone = tuple(range(layout.ranks))
+    ranks = [(rank,) for rank in everyone]
+    size = layout.gpus_per_node
+    nodes = [everyone[first : first + size] for first in everyone[::size]]
+    if kind == "data_parallel":
+        small = table.weight_bytes <= _MOST_COPIED_BYTES
+        if small or table.sharding_types == ("data_parallel",):
+            yield everyone
+    elif kind == "table_wise":
+        yield from ranks
+    elif kind == "row_wise":
+        yield from _split(table, [everyone])
+    elif kind == "table_row_wise":
+        yield from _split(table, nodes)
+    elif kind == "column_wise":
+        yield from _cut(table, ranks)
+    elif kind == "table_column_wise":
+        for node in nodes:
+            yield from _cut(table, [(rank,) for rank in node])
+    else:
+        yield from _cut(table, list(_split(table, nodes)))
 
 
-def _row_wise(table: Table, ranks: int) -> Iterator[Option]:
-    if table.rows >= ranks > 1:
-        yield Option("row_wise", tuple(range(ranks)))
+def _split(table: Table, places: Sequence[Place]) -> Iterator[Place]:
+    """Places among whose ranks the rows can be split."""
+    return (place for place in places if table.rows >= len(place) > 1)
 
 
-def _column_wise(table: Table, ranks: int) -> Iterator[Option]:
-    """Equal parts, a multiple of four elements each, on neighbours."""
-    for parts in range(2, ranks + 1):
+def _cut(table: Table, places: Sequence[Place]) -> Iterator[Place]:
+    """Equal columns, a multiple of four elements each, at neighbouring places."""
+    count = len(places)
+    for parts in range(2, count + 1):
         width = table.dim // parts
-        if ranks % parts or table.dim % parts or width % 4 or width < table.min_partition:
+        if count % parts or table.dim % parts or width % 4 or width < table.min_partition:
             continue
-        for first in range(ranks if parts < ranks else 1):
-            yield Option("column_wise", tuple((first + n) % ranks for n in range(parts)))
-
-
-def _data_parallel(table: Table, ranks: int) -> Iterator[Option]:
-    if table.weight_bytes <= _MOST_COPIED_BYTES or table.sharding_types == ("data_parallel",):
-        yield Option("data_parallel", tuple(range(ranks)))
-
-
-_MAKERS = {
-    "table_wise": _table_wise,
-    "row_wise": _row_wise,
-    "column_wise": _column_wise,
-    "data_parallel": _data_parallel,
-}
+        for first in range(count if parts < count else 1):
+            at = [places[(first + n) % count] for n in range(parts)]
+            yield tuple(rank for place in at for rank in place)

@@ -8,13 +8,18 @@ is added, so that a partial placement bounds its completions from below.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import compress, product
 from math import exp
 
 import numpy as np
+from numpy.typing import NDArray
 
 from phantora_py.plan.model import Array, PlanModel
+from phantora_py.plan.symmetry import Symmetry
 
 Choice = tuple[int, ...]
+# Of each table and option 0, or infinite: it must not be chosen.
+Refused = list[Array]
 METHODS = ("greedy", "beam", "anneal")
 _BEAM = 32
 # Steps of annealing for each table, and its temperatures as shares of the score (assumed).
@@ -22,8 +27,8 @@ _STEPS = 300
 _HOT, _COLD = 0.05, 1e-5
 # Exchanges of two tables' options that a descent makes at most.
 _MOST_SWAPS = 25
-# Partial placements that the exact search looks at before it gives up.
-_MOST_NODES = 20_000
+# Partial placements that the exact search scores before it gives up.
+_MOST_SCORED = 200_000
 _FEW_TABLES = 8
 
 
@@ -35,14 +40,15 @@ def search(
     Only those that fit are returned: none, if none was found.
     """
     found = list(known)
-    found.append(_greedy(model))
-    if method != "greedy":
-        found += _beam(model)
+    for refused in (_whole(model), *_families(model)):
+        found += _best(model, _widened(model, 1 if method == "greedy" else _BEAM, refused))[:1]
     start = _best(model, found)[:2]
-    found += [_descended(model, choice) for choice in start]
-    found += [_descended(model, choice, whole=True) for choice in _best(model, known)[:1]]
-    if method == "anneal" and (best := _best(model, found)):
-        found.append(_descended(model, _annealed(model, best[0], seed)))
+    found += [_descended(model, choice, _any(model)) for choice in start]
+    found += [_descended(model, choice, _whole(model)) for choice in _best(model, known)[:1]]
+    for refused in (_whole(model), _any(model)) if method == "anneal" else ():
+        if best := _best(model, [choice for choice in found if _within(choice, refused)]):
+            cooled = _annealed(model, best[0], refused, seed)
+            found.append(_descended(model, cooled, refused))
     if len(model.tables) <= _FEW_TABLES and method != "greedy":
         best = _best(model, found)
         found += _exact(model, best[0] if best else None)
@@ -57,88 +63,91 @@ def _best(model: PlanModel, found: Sequence[Choice]) -> list[Choice]:
 
 def _order(model: PlanModel) -> list[int]:
     """Tables by the least that they cost alone, the greatest first."""
-    least = [
-        float(model.score_ns(ranked, shared).min())
-        for ranked, shared in zip(model.ranked, model.shared, strict=True)
-    ]
+    least = [float(model.score_ns(ranked).min()) for ranked in model.ranked]
     return sorted(range(len(least)), key=lambda table: -least[table])
 
 
-def _greedy(model: PlanModel) -> Choice:
-    """One table after the other where the time grows least."""
-    return _widened(model, 1)[0]
+def _any(model: PlanModel) -> Refused:
+    return [np.zeros(len(options)) for options in model.options]
 
 
-def _beam(model: PlanModel) -> list[Choice]:
-    return _widened(model, _BEAM)
+def _whole(model: PlanModel) -> Refused:
+    """More than one rank for a table that may have one."""
+    least = [min(len(one.ranks) for one in options) for options in model.options]
+    return [
+        np.where([1 == fewest < len(one.ranks) for one in options], np.inf, 0.0)
+        for options, fewest in zip(model.options, least, strict=True)
+    ]
 
 
-def _widened(model: PlanModel, width: int) -> list[Choice]:
-    states: list[tuple[Choice, Array, Array]] = [((), np.zeros((8, model.ranks)), np.zeros(2))]
+def _within(choice: Choice, refused: Refused) -> bool:
+    return all(not refused[table][option] for table, option in enumerate(choice))
+
+
+def _families(model: PlanModel) -> Iterator[Refused]:
+    """All but some collectives, for each choice of these: one that nobody uses takes no time, so
+    that it pays to leave it only for all tables together.
+    """
+    kinds = sorted({(one.split, one.copied) for options in model.options for one in options})
+    for kept in product((False, True), repeat=len(kinds)):
+        allowed = set(compress(kinds, kept))
+        inside = [[(one.split, one.copied) in allowed for one in of] for of in model.options]
+        if all(map(any, inside)):
+            yield [np.where(one, 0.0, np.inf) for one in inside]
+
+
+def _widened(model: PlanModel, width: int, refused: Refused) -> list[Choice]:
+    """One table after the other where the time grows least; so many of the best are kept."""
+    states: list[tuple[Choice, Array]] = [((), model.nothing)]
     order = _order(model)
     for table in order:
-        options, both = model.ranked[table], model.shared[table]
-        ranked = np.stack([state[1] for state in states])[:, None] + options
-        shared = np.stack([state[2] for state in states])[:, None] + both
-        scores = model.score_ns(ranked, shared)
+        ranked = np.stack([sums for _, sums in states])[:, None] + model.ranked[table]
+        scores = model.score_ns(ranked) + refused[table]
         # Among equals the one that leaves more room, and then the more even one.
-        evenness = (ranked[..., :2, :] ** 2).sum(axis=(-1, -2))
+        evenness = (ranked[..., :2] ** 2).sum(axis=(-1, -2))
         flat = np.lexsort((evenness.ravel(), scores.ravel()))
         best = np.stack(np.unravel_index(flat[:width], scores.shape), axis=-1).tolist()
-        states = [
-            ((*states[before][0], option), ranked[before, option], shared[before, option])
-            for before, option in best
-        ]
+        states = [((*states[before][0], option), ranked[before, option]) for before, option in best]
     places = np.argsort(order)
-    return [tuple(choice[place] for place in places) for choice, *_ in states]
+    return [tuple(choice[place] for place in places) for choice, _ in states]
 
 
-def _descended(model: PlanModel, choice: Choice, whole: bool = False) -> Choice:
-    """Tables moved one at a time, then in pairs, while that helps. `whole`: to one rank each."""
-    refused = [
-        np.where([whole and one.kind != "table_wise" for one in options], np.inf, 0.0)
-        for options in model.options
-    ]
+def _descended(model: PlanModel, choice: Choice, refused: Refused) -> Choice:
+    """Tables moved one at a time, then in pairs, while that helps."""
     current = list(choice)
-    ranked, shared = model.sums(current)
-    best = float(model.score_ns(ranked, shared))
+    ranked = model.sums(current)
+    best = float(model.score_ns(ranked))
     improved, swaps = True, 0
     while improved and swaps < _MOST_SWAPS:
         improved = False
         for table in range(len(current)):
             rest = ranked - model.ranked[table][current[table]]
-            rest_shared = shared - model.shared[table][current[table]]
-            scores = model.score_ns(rest + model.ranked[table], rest_shared + model.shared[table])
-            scores += refused[table]
+            scores = model.score_ns(rest + model.ranked[table]) + refused[table]
             place = int(scores.argmin())
             if scores[place] < best * (1 - 1e-12):
                 best, improved = float(scores[place]), True
                 current[table] = place
-                ranked, shared = model.sums(current)
+                ranked = model.sums(current)
         if not improved:
             swaps += 1
             improved = _swapped(model, current, best, refused)
-            ranked, shared = model.sums(current)
-            best = float(model.score_ns(ranked, shared))
+            ranked = model.sums(current)
+            best = float(model.score_ns(ranked))
     return tuple(current)
 
 
-def _swapped(model: PlanModel, current: list[int], best: float, refused: Sequence[Array]) -> bool:
+def _swapped(model: PlanModel, current: list[int], best: float, refused: Refused) -> bool:
     """Tries all options of two tables together, one of which is on the slowest rank."""
-    ranked, shared = model.sums(current)
-    slowest = {int(row.argmax()) for row in ranked[:2]}
+    ranked = model.sums(current)
+    slowest = {int(row.argmax()) for row in ranked[:, :2].T}
     tables = range(len(current))
-    heavy = [t for t in tables if any(model.ranked[t][current[t]][0, r] > 0 for r in slowest)]
+    heavy = [t for t in tables if any(model.ranked[t][current[t]][r, 0] > 0 for r in slowest)]
     for one in heavy:
         for other in tables:
             if one == other:
                 continue
             rest = ranked - model.ranked[one][current[one]] - model.ranked[other][current[other]]
-            left = shared - model.shared[one][current[one]] - model.shared[other][current[other]]
-            scores = model.score_ns(
-                rest + model.ranked[one][:, None] + model.ranked[other][None],
-                left + model.shared[one][:, None] + model.shared[other][None],
-            )
+            scores = model.score_ns(rest + model.ranked[one][:, None] + model.ranked[other][None])
             scores += refused[one][:, None] + refused[other]
             places = np.unravel_index(int(scores.argmin()), scores.shape)
             if scores[places] < best * (1 - 1e-12):
@@ -147,25 +156,25 @@ def _swapped(model: PlanModel, current: list[int], best: float, refused: Sequenc
     return False
 
 
-def _annealed(model: PlanModel, choice: Choice, seed: int) -> Choice:
+def _annealed(model: PlanModel, choice: Choice, refused: Refused, seed: int) -> Choice:
     """Random moves and exchanges, accepted the less the worse they are and the later they come."""
     random = np.random.default_rng(seed)
+    allowed = [np.flatnonzero(one == 0) for one in refused]
     current = list(choice)
-    ranked, shared = model.sums(current)
-    score = best_score = float(model.score_ns(ranked, shared))
+    ranked = model.sums(current)
+    score = best_score = float(model.score_ns(ranked))
     best = tuple(current)
     steps = _STEPS * len(current)
     for step in range(steps):
-        changes = dict(_move(model, current, random))
-        new_ranked, new_shared = ranked, shared
+        changes = dict(_move(allowed, random))
+        new_ranked = ranked
         for table, option in changes.items():
             old = current[table]
             new_ranked = new_ranked + model.ranked[table][option] - model.ranked[table][old]
-            new_shared = new_shared + model.shared[table][option] - model.shared[table][old]
-        new = float(model.score_ns(new_ranked, new_shared))
+        new = float(model.score_ns(new_ranked))
         temperature = _HOT * (_COLD / _HOT) ** (step / steps) * best_score
         if new <= score or random.random() < exp((score - new) / temperature):
-            ranked, shared, score = new_ranked, new_shared, new
+            ranked, score = new_ranked, new
             for table, option in changes.items():
                 current[table] = option
             if score < best_score:
@@ -174,57 +183,53 @@ def _annealed(model: PlanModel, choice: Choice, seed: int) -> Choice:
 
 
 def _move(
-    model: PlanModel, current: Sequence[int], random: np.random.Generator
+    allowed: Sequence[NDArray[np.intp]], random: np.random.Generator
 ) -> Iterator[tuple[int, int]]:
-    table = int(random.integers(len(current)))
-    yield table, int(random.integers(len(model.options[table])))
+    table = int(random.integers(len(allowed)))
+    yield table, int(random.choice(allowed[table]))
     if random.random() < 0.5:
-        other = int(random.integers(len(current)))
+        other = int(random.integers(len(allowed)))
         if other != table:
-            yield other, int(random.integers(len(model.options[other])))
+            yield other, int(random.choice(allowed[other]))
 
 
 def _exact(model: PlanModel, known: Choice | None) -> list[Choice]:
     """The best placement by branch and bound; nothing if that takes too long."""
-    order = _order(model)
+    order, alike = _order(model), Symmetry(model.options, model.ranks)
     # What the tables after each place add at least, spread evenly over the ranks.
-    least = np.array([model.ranked[t].sum(axis=-1).min(axis=0) for t in order]) / model.ranks
-    later = np.concatenate([np.cumsum(least[::-1], axis=0)[::-1], np.zeros((1, 8))])
+    least = np.array([model.ranked[t].sum(axis=-2).min(axis=0) for t in order]) / model.ranks
+    later = np.concatenate([np.cumsum(least[::-1], axis=0)[::-1], np.zeros((1, least.shape[1]))])
     best = known
     best_score = model.cost_ns(known) if known else np.inf
     # The partial choice in `order`, with its sums.
-    stack: list[tuple[Choice, Array, Array]] = [((), np.zeros((8, model.ranks)), np.zeros(2))]
-    for _ in range(_MOST_NODES):
-        if not stack:
-            return [best] if best is not None else []
-        chosen, ranked, shared = stack.pop()
+    stack: list[tuple[Choice, Array]] = [((), model.nothing)]
+    scored = 0
+    while stack and scored < _MOST_SCORED:
+        chosen, ranked = stack.pop()
         depth = len(chosen)
-        table = order[depth]
-        all_ranked, all_shared = ranked + model.ranked[table], shared + model.shared[table]
-        bounds = _bounds(model, all_ranked, all_shared, later[depth + 1])
+        scored += len(model.options[order[depth]])
+        all_ranked = ranked + model.ranked[order[depth]]
+        bounds = _bounds(model, all_ranked, later[depth + 1])
         seen = set()
         following = []
         for place in np.argsort(bounds):
             if bounds[place] >= best_score * (1 - 1e-12):
                 break
-            # Ranks are alike: what differs only in their order is one.
-            rows = all_ranked[place]
-            key = rows[:, np.lexsort(rows)].round(6).tobytes() + all_shared[place].tobytes()
+            key = alike.key(all_ranked[place])
             if key in seen:
                 continue
             seen.add(key)
             longer = (*chosen, int(place))
             if depth + 1 < len(order):
-                following.append((longer, all_ranked[place], all_shared[place]))
+                following.append((longer, all_ranked[place]))
                 continue
             places = np.argsort(order)
             best, best_score = tuple(longer[p] for p in places), float(bounds[place])
         stack += reversed(following)
-    return []
+    return [] if stack or best is None else [best]
 
 
-def _bounds(model: PlanModel, ranked: Array, shared: Array, later: Array) -> Array:
+def _bounds(model: PlanModel, ranked: Array, later: Array) -> Array:
     """No completion of these partial placements takes less."""
-    evenly = ranked.mean(axis=-1) + later
-    bound = np.maximum(ranked, evenly[..., None])
-    return model.score_ns(bound, shared)
+    evenly = ranked.mean(axis=-2) + later
+    return model.score_ns(np.maximum(ranked, evenly[..., None, :]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from phantora_py.plan.options import Option
+from phantora_py.plan.options import Option, option
 from phantora_py.plan.tables import SHARDING_TYPES, Table
 from sim_server.errors import UsageError
 from sim_server.files.schema import shown
@@ -27,7 +27,7 @@ def to_json(
 
 def _parameter(table: Table, option: Option, gpus_per_node: int) -> dict[str, Any]:
     """The fields of a ParameterSharding."""
-    if option.kind == "data_parallel":
+    if option.copied:
         return {
             "sharding_type": option.kind,
             "compute_kernel": "dense",
@@ -53,18 +53,13 @@ def _parameter(table: Table, option: Option, gpus_per_node: int) -> dict[str, An
 
 def _shards(table: Table, option: Option) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
     """Rank, first row and column, rows and columns; the last of a table's rows has the rest."""
-    parts = len(option.ranks)
-    if option.kind == "column_wise":
-        width = table.dim // parts
-        return [(rank, (0, n * width), (table.rows, width)) for n, rank in enumerate(option.ranks)]
-    block = -(-table.rows // parts)
+    width = table.dim // len(option.columns)
+    block = -(-table.rows // option.split)
+    firsts = [min(table.rows, place * block) for place in range(option.split + 1)]
     return [
-        (
-            rank,
-            (min(table.rows, n * block), 0),
-            (max(0, min(block, table.rows - n * block)), table.dim),
-        )
-        for n, rank in enumerate(option.ranks)
+        (rank, (firsts[place], column * width), (firsts[place + 1] - firsts[place], width))
+        for column, ranks in enumerate(option.columns)
+        for place, rank in enumerate(ranks)
     ]
 
 
@@ -80,7 +75,9 @@ def _areas(spec: Any) -> list[tuple[Any, Any]] | None:
         return None
 
 
-def from_json(content: Any, tables: Sequence[Table], where: str) -> list[Option]:
+def from_json(
+    content: Any, tables: Sequence[Table], gpus_per_node: int, where: str
+) -> list[Option]:
     """The placement of these tables that a plan's JSON holds. Raises: UsageError."""
     if not isinstance(content, dict) or not isinstance(content.get("plan"), dict):
         raise UsageError(f"{where} is no sharding plan: it has no plan by module")
@@ -106,22 +103,27 @@ def from_json(content: Any, tables: Sequence[Table], where: str) -> list[Option]
             f"{where} places table {others[0]}, which --tables does not have: its time would be "
             "left out"
         )
-    return [_option(found[table.name], table, f"{where}: table {table.name}") for table in tables]
+    return [
+        _option(found[table.name], table, gpus_per_node, f"{where}: table {table.name}")
+        for table in tables
+    ]
 
 
-def _option(parameter: Any, table: Table, where: str) -> Option:
+def _option(parameter: Any, table: Table, gpus_per_node: int, where: str) -> Option:
     ranks = parameter.get("ranks") if isinstance(parameter, dict) else None
     kind = parameter.get("sharding_type") if isinstance(parameter, dict) else None
     if not isinstance(ranks, list) or not ranks or not isinstance(kind, str):
         raise UsageError(f"{where} needs a sharding_type and ranks")
     if not all(type(rank) is int and rank >= 0 for rank in ranks):
         raise UsageError(f"{where} needs ranks from 0, not {ranks}")
-    option = Option(kind, tuple(ranks))
+    if kind not in SHARDING_TYPES:
+        raise UsageError(f"{where} has no sharding type {kind!r}; {', '.join(SHARDING_TYPES)}")
+    placed = option(kind, ranks, gpus_per_node)
     spec = parameter.get("sharding_spec")
     # Without one nothing says what the plan's table was like.
-    if spec is not None and kind in SHARDING_TYPES and _areas(spec) != _areas_of(table, option):
+    if spec is not None and _areas(spec) != _areas_of(table, placed):
         raise UsageError(
-            f"{where} has other shards than {option.text} of {table.rows} rows of {table.dim} "
+            f"{where} has other shards than {placed.text} of {table.rows} rows of {table.dim} "
             "has: the plan is of another table, or divides it unevenly"
         )
-    return option
+    return placed

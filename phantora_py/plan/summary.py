@@ -12,9 +12,10 @@ from phantora_py.plan.model import (
     FORWARD,
     LOOKUPS,
     MEMORY,
-    OUT_RECEIVED,
-    OUT_SENT,
     PHASES,
+    RECEIVED,
+    RESULTS,
+    SENT,
     PlanModel,
 )
 from phantora_py.plan.search import Choice
@@ -31,8 +32,8 @@ def summarise(
     Units: ns and bytes in an iteration; `imbalance` is the slowest rank over the mean.
     """
     best = choices[0]
-    ranked, shared = model.sums(best)
-    phases = dict(zip(PHASES, model.phases_ns(ranked, shared).tolist(), strict=True))
+    ranked = model.sums(best)
+    phases = dict(zip(PHASES, model.phases_ns(ranked).tolist(), strict=True))
     time_ns = sum(phases.values())
     low, high = _interval(model, best)
     return {
@@ -42,9 +43,9 @@ def summarise(
         "phases_ns": phases,
         "communication_share": sum(phases[name] for name in _EXCHANGES) / time_ns,
         "imbalance": {
-            "forward": _imbalance(ranked[FORWARD]),
-            "backward": _imbalance(ranked[BACKWARD]),
-            "lookups": _imbalance(ranked[LOOKUPS]),
+            "forward": _imbalance(ranked[:, FORWARD]),
+            "backward": _imbalance(ranked[:, BACKWARD]),
+            "lookups": _imbalance(ranked[:, LOOKUPS]),
         },
         "memory_limit_bytes": model.limit_bytes,
         "ranks": [_rank(model, best, ranked, rank) for rank in range(model.ranks)],
@@ -88,18 +89,17 @@ def _rank(
     here = [
         model.tables[number].name
         for number, option in enumerate(choice)
-        if rank in model.options[number][option].ranks
-        and model.options[number][option].kind != "data_parallel"
+        if rank in model.options[number][option].ranks and not model.options[number][option].copied
     ]
     return {
         "rank": rank,
         "tables": here,
-        "lookups": float(ranked[LOOKUPS, rank]),
-        "forward_ns": float(ranked[FORWARD, rank]),
-        "backward_ns": float(ranked[BACKWARD, rank]),
-        "sent_bytes": float(ranked[OUT_SENT, rank]),
-        "received_bytes": float(ranked[OUT_RECEIVED, rank]),
-        "memory_bytes": float(ranked[MEMORY, rank]),
+        "lookups": float(ranked[rank, LOOKUPS]),
+        "forward_ns": float(ranked[rank, FORWARD]),
+        "backward_ns": float(ranked[rank, BACKWARD]),
+        "sent_bytes": float(ranked[rank, RESULTS + SENT :: 3].sum()),
+        "received_bytes": float(ranked[rank, RESULTS + RECEIVED :: 3].sum()),
+        "memory_bytes": float(ranked[rank, MEMORY]),
     }
 
 

@@ -15,9 +15,11 @@ from sim_server.lookups import Lookups, read_lookups
 from sim_server.lookups.pooling import Pooling, read_pooling
 from sim_server.lookups.read import number
 
-SHARDING_TYPES = ("table_wise", "row_wise", "column_wise", "data_parallel")
-"""TorchRec's names of those that are planned."""
-_NOT_PLANNED = ("table_row_wise", "table_column_wise", "grid_shard")
+SHARDING_TYPES = (
+    *("table_wise", "row_wise", "column_wise", "data_parallel"),
+    *("table_row_wise", "table_column_wise", "grid_shard"),
+)
+"""TorchRec's names."""
 _TYPE_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
 _FIELDS = {
     *("name", "rows", "dim", "pooling", "type", "optimizer", "features", "lookups"),
@@ -145,12 +147,9 @@ def _sharding_types(constraints: dict[str, Any]) -> tuple[str, ...]:
     if not isinstance(types, list) or not types:
         raise UsageError(f"constraints.sharding_types must be a list, not {types!r}")
     for one in types:
-        if one not in (*SHARDING_TYPES, *_NOT_PLANNED):
+        if one not in SHARDING_TYPES:
             raise UsageError(f"there is no sharding type {one!r}; {', '.join(SHARDING_TYPES)}")
-    planned = tuple(one for one in types if one in SHARDING_TYPES)
-    if not planned:
-        raise UsageError(f"sharding types {', '.join(types)} are not planned yet")
-    return planned
+    return tuple(types)
 
 
 def _whole(spec: Mapping[str, Any], key: str, default: int | None = None) -> int:

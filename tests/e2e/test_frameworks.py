@@ -10,18 +10,31 @@ import json
 import os
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from phantora_runs import PROGRAMS, Phantora, Run
 from test_scripts import SINGLE, traffic
 
+from phantora_py.cli import main
+from phantora_py.plan.tables import SHARDING_TYPES
+
 pytestmark = [pytest.mark.torch, pytest.mark.frameworks]
 HALF = 2
+# As NCCL numbers its types.
+_FLOAT = 7
 TORCHRUN = ["-m", "torch.distributed.run", "--nproc-per-node"]
 
 
-def train(phantora: Phantora, framework: str, ranks: int, *command: str, nodes: int = 1) -> Run:
+def train(
+    phantora: Phantora,
+    framework: str,
+    ranks: int,
+    *command: str,
+    nodes: int = 1,
+    options: Sequence[str] = (),
+) -> Run:
     """A run with so many ranks on each node that ended well, met no call that is not modelled, and
     whose iterations were found.
     """
@@ -29,7 +42,7 @@ def train(phantora: Phantora, framework: str, ranks: int, *command: str, nodes: 
         session = "recommendation" if framework == "torchrec" else "frameworks"
         pytest.skip(f"{framework} is not installed: nox -s {session}")
     words = [*TORCHRUN, str(ranks), "--nnodes", str(nodes), *command]
-    run = phantora.run([], words)
+    run = phantora.run(options, words)
     assert run.exit_code == 0, run.errors
     assert run.summary["trust"]["calls"]["unsupported"] == 0
     assert run.summary["iterations"]["count"] >= 3
@@ -174,3 +187,37 @@ def test_torchrec_pipeline(
         assert run.output.count("the exchange is right") == ranks
     classes = {one["class"] for one in run.data.timings if "codegen_forward" in one["name"]}
     assert classes == {"embedding"}
+
+
+@pytest.mark.parametrize("sharding", SHARDING_TYPES)
+def test_plans_in_torchrec(
+    phantora: Phantora, tmp_path: Path, capsys: pytest.CaptureFixture[str], sharding: str
+) -> None:
+    """A plan of each type trains in TorchRec on two nodes of two ranks: shards are asked for the
+    right rows, and results take the collectives and the bytes that `phantora plan` counts.
+    """
+    tables, plan = tmp_path / "tables.json", tmp_path / "plan.json"
+    shape = {"rows": 10_000, "dim": 64, "pooling": 2}
+    only = {"constraints": {"sharding_types": [sharding]}}
+    specs = [{"name": f"t{n}", "features": [f"f{n}"]} | shape | only for n in range(4)]
+    tables.write_text(json.dumps(specs), encoding="utf-8")
+    options = ["--ranks", "4", "--gpus-per-node", "2", "--batch", "4096", "--module", "tables"]
+    assert main(["plan", "--tables", str(tables), *options, "-o", str(plan), "--json"]) == 0
+    expected = json.loads(capsys.readouterr().out)["ranks"]
+    command = (str(PROGRAMS / "torchrec_pipeline.py"), "bags", str(plan))
+    # Before a rank has used its GPU, PyTorch takes rank 2 to be on GPU 2 if a node has one.
+    run = train(phantora, "torchrec", 2, *command, nodes=2, options=["--gpus-per-node", "2"])
+    assert run.summary["trust"]["unknown_reads"] == []
+    assert run.output.count("8 steps") == 4
+    if sharding != "data_parallel":
+        assert run.output.count("the exchange is right") == 4
+    results = [one for one in run.data.operations if one["dtype"] == _FLOAT]
+    sums = {(one["bytes"], len(one["members"])) for one in results if "scatter" in one["kind"]}
+    whole = SINGLE * 4 * 4096 * 4 * 64
+    on_nodes = {(whole // 2, 2)}
+    scattered = {"row_wise": {(whole, 4)}, "table_row_wise": on_nodes, "grid_shard": on_nodes}
+    assert sums == scattered.get(sharding, set())
+    sent = [
+        one["bytes"] for one in results if one["kind"] == "send" and len(set(one["members"])) > 1
+    ]
+    assert sum(sent) == 8 * 2 * sum(one["sent_bytes"] for one in expected)

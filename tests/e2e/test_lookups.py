@@ -10,6 +10,7 @@ import pytest
 from phantora_runs import PROGRAMS, Phantora, Run
 
 from phantora_py.cli import main
+from phantora_py.plan.tables import SHARDING_TYPES
 from phantora_py.profile.needs import signatures_of
 
 pytestmark = pytest.mark.torch
@@ -62,10 +63,9 @@ def test_statistics_that_are_none(phantora: Phantora, tmp_path: Path) -> None:
 
 
 def test_a_plan_as_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each of the best plans runs, with every sharding type, and takes no less than the lookups
-    and exchanges of the plan.
+    """Each of the best plans runs, with every sharding type on two nodes of two ranks, and takes no
+    less than the lookups and exchanges of the plan.
     """
-    types = ("table_wise", "row_wise", "column_wise", "data_parallel")
     tables = [
         {
             "name": kind,
@@ -74,12 +74,12 @@ def test_a_plan_as_a_program(tmp_path: Path, capsys: pytest.CaptureFixture[str])
             "pooling": 10,
             "constraints": {"sharding_types": [kind]},
         }
-        for kind in types
+        for kind in SHARDING_TYPES
     ]
     file = tmp_path / "tables.json"
     file.write_text(json.dumps(tables), encoding="utf-8")
-    options = ["--ranks", "2", "--cluster", "a100", "--batch", "4096", "--confirm", "2", "--json"]
-    assert main(["plan", "--tables", str(file), *options]) == 0
+    options = ["--ranks", "4", "--gpus-per-node", "2", "--cluster", "a100", "--batch", "4096"]
+    assert main(["plan", "--tables", str(file), *options, "--confirm", "2", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert len(found["confirmed"]) == min(2, len(found["candidates_ns"]))
     for one in found["confirmed"]:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from phantora_py.plan.curves import Curve, Curves
-from phantora_py.plan.model import Machine, PlanModel
+from phantora_py.plan.curves import Curve, Curves, Level
+from phantora_py.plan.model import MEMORY, Machine, PlanModel
 from phantora_py.plan.tables import Table, read_table
+from sim_server.cluster import Layout
 from sim_server.gpu import load_gpu
 
 _BATCHES = (512, 1024, 2048, 4096)
@@ -18,11 +19,20 @@ _DIMS = (32, 64, 128, 256)
 _CHUNK = 4096
 
 
-def curves(gigabytes_per_s: float = 150.0, latency_us: float = 20.0) -> Curves:
-    """Made up: a latency and a bandwidth."""
+def curves(layout: Layout) -> Curves:
+    """Made up: a latency and a bandwidth, within a node and beyond."""
+    none = Curve(np.empty(0), np.empty(0))
+    levels = []
+    for split in sorted({1, layout.gpus_per_node, layout.ranks}):
+        within = _curve(split <= layout.gpus_per_node) if split > 1 else none
+        across = _curve(layout.nodes == 1) if split < layout.ranks else none
+        levels.append(Level(split, within, within, across))
+    return Curves(_curve(layout.nodes == 1), tuple(levels))
+
+
+def _curve(near: bool) -> Curve:
     sizes = np.array([4096.0, 2.0**32])
-    curve = Curve(sizes, latency_us * 1e3 + sizes / gigabytes_per_s)
-    return Curves(curve, curve, curve, curve)
+    return Curve(sizes, 20e3 + sizes / (150.0 if near else 30.0))
 
 
 def random_tables(
@@ -50,7 +60,7 @@ def _random_spec(
 
 def task(
     tables: Sequence[Table],
-    ranks: int,
+    layout: Layout,
     random: np.random.Generator,
     room: float = 1.4,
     shared: Curves | None = None,
@@ -58,10 +68,11 @@ def task(
     """A model with `room` times the memory that the tables take when they are spread evenly."""
     batch = int(random.choice(_BATCHES))
     gpu = load_gpu("a100")
-    free = PlanModel(tables, batch, Machine(ranks, gpu, shared or curves(), 1e15))
-    whole = [ranked[:, 6].sum(axis=-1).min() for ranked in free.ranked]
-    limit = max(room * sum(whole) / ranks, 1.05 * max(whole))
-    return PlanModel(tables, batch, Machine(ranks, gpu, shared or curves(), limit))
+    shared = shared or curves(layout)
+    free = PlanModel(tables, batch, Machine(layout, gpu, shared, 1e15))
+    whole = [ranked[..., MEMORY].sum(axis=-1).min() for ranked in free.ranked]
+    limit = max(room * sum(whole) / layout.ranks, 1.05 * max(whole))
+    return PlanModel(tables, batch, Machine(layout, gpu, shared, limit))
 
 
 def least_of_all_ns(model: PlanModel) -> float:
@@ -70,9 +81,7 @@ def least_of_all_ns(model: PlanModel) -> float:
     counts = [range(len(options)) for options in model.options]
     choices = itertools.product(*counts)
     while chunk := list(itertools.islice(choices, _CHUNK)):
-        places = np.array(chunk)
-        pairs = list(enumerate(places.T))
+        pairs = list(enumerate(np.array(chunk).T))
         ranked = sum(model.ranked[t][options] for t, options in pairs)
-        shared = sum(model.shared[t][options] for t, options in pairs)
-        best = min(best, float(model.score_ns(np.asarray(ranked), np.asarray(shared)).min()))
+        best = min(best, float(model.score_ns(np.asarray(ranked)).min()))
     return best

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from phantora_py.cli import main
-from phantora_py.plan.options import Option
+from phantora_py.plan.confirm import program_tables
+from phantora_py.plan.options import option
 from phantora_py.plan.sharding_plan import from_json, to_json
-from phantora_py.plan.tables import read_tables
+from phantora_py.plan.tables import Table, read_tables
 
 _TABLES: list[dict[str, Any]] = [
     {"name": "a", "rows": 100_001, "dim": 64, "pooling": 5, "features": ["x", "y"]},
@@ -93,12 +95,52 @@ def test_what_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_plans_come_back(tmp_path: Path) -> None:
     """What is written is read as the same placement."""
     tables = read_tables(_file(tmp_path))
-    options = [
-        Option("column_wise", (1, 0)),
-        Option("table_wise", (1,)),
-        Option("data_parallel", (0, 1)),
-    ]
-    assert from_json(to_json(tables, options, 8, "m"), tables, "plan") == options
+    ways = (
+        [("column_wise", (1, 0)), ("table_wise", (1,)), ("data_parallel", (0, 1))],
+        [("grid_shard", (2, 3, 0, 1)), ("table_row_wise", (2, 3)), ("row_wise", (0, 1, 2, 3))],
+        [("table_column_wise", (2, 3))] * 3,
+    )
+    for way in ways:
+        options = [option(kind, ranks, 2) for kind, ranks in way]
+        plan = to_json(tables, options, 2, "m")
+        again = from_json(plan, tables, 2, "plan")
+        assert again == options
+        assert [one.kind for one in again] == [kind for kind, _ in way]
+        for table, one in zip(tables, options, strict=True):
+            if spec := plan["plan"]["m"][table.name]["sharding_spec"]:
+                _assert_covers(spec["shards"], table)
+                assert len(spec["shards"]) == len(one.ranks)
+
+
+def test_programs_look_up_as_often(tmp_path: Path) -> None:
+    """What a program of `--confirm` reads is the mean of any pooling, or that of constraints."""
+    values = {"kind": "values", "values": [2, 4], "weights": [1, 3]}
+    tables = read_tables(_file(tmp_path, [*_TABLES, _TABLES[0] | {"name": "d", "pooling": values}]))
+    assert [one["pooling"] for one in program_tables(tables)] == [5, 20, 3.0, 3.5]
+
+
+def _assert_covers(shards: list[dict[str, Any]], table: Table) -> None:
+    """Every element is in one shard."""
+    counts = np.zeros((table.rows, table.dim), dtype=int)
+    for one in shards:
+        (row, column), (rows, columns) = one["shard_offsets"], one["shard_sizes"]
+        counts[row : row + rows, column : column + columns] += 1
+    assert (counts == 1).all()
+
+
+def test_names_of_equal_shards(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A candidate whose shards the table may have under another name is that placement; where
+    nodes share no rows with others, a type of one node is one of all ranks.
+    """
+    spec = _TABLES[0] | {"constraints": {"sharding_types": ["row_wise"]}}
+    file = _file(tmp_path, [spec])
+    plan = tmp_path / "plan.json"
+    placed = {"sharding_type": "table_row_wise", "ranks": [0, 1]}
+    plan.write_text(json.dumps({"version": 1, "plan": {"m": {"a": placed}}}), encoding="utf-8")
+    assert main(_arguments(file, "--candidate", str(plan), "--json")) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["baselines_ns"][str(plan)] == pytest.approx(found["time_ns"])
+    assert found["tables"][0]["sharding_type"] == "row_wise"
 
 
 _WHOLE = {"sharding_types": ["table_wise"]}
@@ -130,7 +172,10 @@ def _with(**changes: Any) -> list[dict[str, Any]]:
         (_with(lookups={"kind": "zipf"}), "table 0 (a): exponent is missing"),
         (_with(lookups={"kind": "histogram", "lookups": 5}), "(a): distinct is missing"),
         (_with(constraints={"sharding_types": ["diagonal"]}), "no sharding type 'diagonal'"),
-        (_with(constraints={"sharding_types": ["grid_shard"]}), "grid_shard are not planned yet"),
+        (
+            _with(constraints={"sharding_types": ["grid_shard"]}),
+            "(grid_shard) over 2 ranks, 2 on a node",
+        ),
         (_with(constraints={"sharding_types": ["column_wise"]}, dim=32), "cannot be sharded"),
         ([*_with(), *_with()], "two tables named 'a'"),
         (_with(rows=10**12), "table a fits nowhere"),
@@ -158,12 +203,12 @@ def test_files_that_are_no_json(
     """Exit code 2, and the option and the file, of tables and of plans."""
     bad = tmp_path / "bad.json"
     bad.write_bytes(text.encode("latin-1"))
-    for option, arguments in (
+    for name, arguments in (
         ("--tables", _arguments(bad)),
         ("--candidate", _arguments(_file(tmp_path), "--candidate", str(bad))),
     ):
         assert main(arguments) == 2
-        assert f"{option} {bad}" in " ".join(capsys.readouterr().err.split())
+        assert f"{name} {bad}" in " ".join(capsys.readouterr().err.split())
 
 
 def _plan(**changes: Any) -> str:
@@ -188,7 +233,8 @@ def _plan(**changes: Any) -> str:
         (_plan(ranks=[0, 7]), "table a cannot be row_wise on 2 ranks"),
         (_plan(ranks=[0, -1]), "table a needs ranks from 0, not [0, -1]"),
         (_plan(ranks=[0, 0.5]), "table a needs ranks from 0, not [0, 0.5]"),
-        (_plan(sharding_type="grid_shard"), "table a cannot be grid_shard"),
+        (_plan(sharding_type="grid_shard", ranks=[1]), "table a cannot be grid_shard 1"),
+        (_plan(sharding_type="diagonal"), "table a has no sharding type 'diagonal'"),
         (_plan(sharding_spec={"shards": [{}]}), "table a has other shards than row_wise of 100001"),
     ],
 )

@@ -2,6 +2,7 @@
 into the backward pass, TrainPipelineSparseDist.
 
     torchrec_pipeline.py bags|sequences|dlrm SHARDING_TYPE COMPUTE_KERNEL
+    torchrec_pipeline.py bags|sequences|dlrm PLAN.json
 
 Every rank prints whether its shards are asked for the rows that all ranks' samples have, which it
 computes on its own, and how many steps the pipeline made.
@@ -11,6 +12,7 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,6 +30,9 @@ from torchrec.optim.keyed import CombinedOptimizer, KeyedOptimizerWrapper
 from torchrec.optim.optimizers import in_backward_optimizer_filter
 from torchrec.sparse.jagged_tensor import KeyedJaggedTensor
 from torchrec.streamable import Pipelineable
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "examples"))
+from torchrec_plan import read_plan
 
 # Lengths of a batch are more than what copies carry by default.
 TABLES, BATCH, DIM, ROWS, STEPS, DENSE = 4, 4096, 64, 10_000, 8, 13
@@ -111,8 +116,10 @@ def batches(rank: int) -> Iterator[Batch]:
         yield batch(rank, step).pin_memory()
 
 
-def make_plan(model: torch.nn.Module, sharding: str, kernel: str) -> ShardingPlan:
-    """That of TorchRec's planner, which may choose this type and kernel alone."""
+def make_plan(model: torch.nn.Module, sharding: str, kernel: str = "") -> ShardingPlan:
+    """A file's, or that of TorchRec's planner, which may choose this type and kernel alone."""
+    if not kernel:
+        return read_plan(sharding)
     topology = Topology(
         world_size=dist.get_world_size(), local_world_size=get_local_size(), compute_device="cuda"
     )
@@ -128,7 +135,7 @@ def make_plan(model: torch.nn.Module, sharding: str, kernel: str) -> ShardingPla
 
 
 def main() -> None:
-    kind, sharding, kernel = sys.argv[1:]
+    kind, *sharding = sys.argv[1:]
     dist.init_process_group("nccl")
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
@@ -136,7 +143,7 @@ def main() -> None:
     path = "dlrm.sparse_arch.embedding_bag_collection" if kind == "dlrm" else "tables"
     tables = model.get_submodule(path)
     apply_optimizer_in_backward(torchrec.optim.RowWiseAdagrad, tables.parameters(), {"lr": 0.01})
-    plan = make_plan(model, sharding, kernel)
+    plan = make_plan(model, *sharding)
     model = DistributedModelParallel(model, device=device, plan=plan, sharders=SHARDERS)
     check(model.module.get_submodule(path), plan.plan[path])
     dense = KeyedOptimizerWrapper(
