@@ -27,8 +27,10 @@ def make(found: Findings) -> list[ByMachine]:
     """
     return [
         {
-            **{"rank": one["rank"], "guesses": one["guesses"]},
-            **{"slept_s": one["slept_s"], "ran_out": one.get("ran_out", 0)},
+            "rank": one["rank"],
+            "guesses": one["guesses"],
+            "slept_s": one["slept_s"],
+            "ran_out": one.get("ran_out", 0),
         }
         for one in found.data.run.get("by_machine", [])
         if one["rank"] in found.started
