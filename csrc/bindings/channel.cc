@@ -103,6 +103,9 @@ PYBIND11_MODULE(_channel, module) {
           "blocked", [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).blocked.load(); },
           py::arg("rank"))
       .def(
+          "ran_out", [](const Channels& self, std::uint32_t rank) { return self.set().channel(rank).ran_out.load(); },
+          py::arg("rank"))
+      .def(
           "gives_way",
           [](const Channels& self, std::uint32_t rank) {
             const ph::Channel& channel = self.set().channel(rank);

@@ -38,7 +38,7 @@ constexpr Field kFields[] = {
     PH_FIELD(Channel, awaits_any),   PH_FIELD(Channel, head),
     PH_FIELD(Channel, tail),         PH_FIELD(Switchboard, rings),
     PH_FIELD(Switchboard, ranks),    PH_FIELD(Switchboard, addresses[0].owner),
-    PH_FIELD(Channel, blocked),
+    PH_FIELD(Channel, blocked),      PH_FIELD(Channel, ran_out),
 };
 #undef PH_FIELD
 constexpr const char* kRecipient = "slots[].recipient";

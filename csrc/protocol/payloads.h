@@ -299,6 +299,29 @@ struct CtcLoss {
   }
 };
 
+struct Sampling {
+  std::string operation;
+  std::string type;
+  std::int64_t batch = {};
+  std::int64_t channels = {};
+  std::int64_t pixels = {};
+  std::int64_t points = {};
+  std::int64_t bytes = {};
+
+  template <class Each>
+  void each(Each&& one) const {
+    one("kind", std::string("library"));
+    one("library", std::string("cudnn"));
+    one("operation", operation);
+    one("type", type);
+    one("batch", batch);
+    one("channels", channels);
+    one("pixels", pixels);
+    one("points", points);
+    one("bytes", bytes);
+  }
+};
+
 struct OperationGraph {
   std::string type;
   std::int64_t operations = {};

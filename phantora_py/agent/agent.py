@@ -461,7 +461,9 @@ class HostAgent:
             raise InternalError(f"Ranks {sorted(self._processes.pids)} do not end when killed")
 
     def _rows_by_machine(self) -> list[dict[str, float]]:
-        return self._by_machine.rows(self._children.slept_s)
+        counts = {rank: self._channels.ran_out(rank) for rank in self._ranks}
+        ran_out = {rank: count for rank, count in counts.items() if count}
+        return self._by_machine.rows(self._children.slept_s, ran_out)
 
     def _finish(self) -> None:
         self._forward(0)

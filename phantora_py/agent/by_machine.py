@@ -26,12 +26,18 @@ class ByMachine:
             )
         self._guesses.update(ranks)
 
-    def rows(self, slept_s: Mapping[int, float]) -> list[dict[str, float]]:
+    def rows(
+        self, slept_s: Mapping[int, float], ran_out: Mapping[int, int]
+    ) -> list[dict[str, float]]:
         """`by_machine` of run.json (docs/data-file.md). `slept_s`: of ranks that seem to poll for a
-        process that is no rank, how much longer they slept than it took.
+        process that is no rank, how much longer they slept than it took; `ran_out`: how many of
+        their sleeps and time-outs this machine's clock has ended.
         """
-        ranks = sorted(self._guesses.keys() | slept_s.keys())
+        ranks = sorted(self._guesses.keys() | slept_s.keys() | ran_out.keys())
         return [
-            {"rank": rank, "guesses": self._guesses[rank], "slept_s": slept_s.get(rank, 0.0)}
+            {
+                **{"rank": rank, "guesses": self._guesses[rank]},
+                **{"slept_s": slept_s.get(rank, 0.0), "ran_out": ran_out.get(rank, 0)},
+            }
             for rank in ranks
         ]

@@ -38,6 +38,9 @@ class Channels(Protocol):
     def blocked(self, rank: int) -> int:
         """Threads of the rank whose act may wait in the kernel for another rank, as for a lock."""
 
+    def ran_out(self, rank: int) -> int:
+        """How many sleeps and time-outs of the rank a minute of this machine's time has ended."""
+
     def gives_way(self, rank: int) -> tuple[int, int, bool]:
         """How many threads of the rank let its child processes work first, the last of their
         questions whether these still do, and whether one lets also the program's processes work

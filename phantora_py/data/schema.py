@@ -189,7 +189,12 @@ _HOST_MEMORY = record(
     {"pss_bytes": mapping(_size_bytes, key_of(0, MOST_RANKS)), "total_bytes": _size_bytes},
     {"limit_bytes": optional(_size_bytes)},
 )
-_BY_MACHINE = rows(record({"rank": whole(0, MOST_RANKS), "guesses": _count, "slept_s": _seconds}))
+_BY_MACHINE = rows(
+    record(
+        {"rank": whole(0, MOST_RANKS), "guesses": _count, "slept_s": _seconds},
+        {"ran_out": _count},
+    )
+)
 _UNSIMULATED = record(
     {"rank": whole(0, MOST_RANKS), "device": whole(0, MOST_RANKS), "processes": _count}
 )

@@ -21,6 +21,8 @@ from .recomputation import Recomputation
 EMBEDDING, GRAPH, LOADER = "embedding", "graph", "loader"
 MOST_INPUTS = 4096
 """Of a compiled graph, that are looked at."""
+_IMAGE_RANK = 4
+"""Of a batch: samples, channels, height and width."""
 
 
 class Batches:
@@ -254,7 +256,9 @@ def _collated(iterator: Any) -> int | None:
 
 
 def _batch_size(batch: Any, most: int | None) -> tuple[int, int]:
-    """Samples and tokens of a loader's batch; 0 for what cannot be told."""
+    """Samples and tokens of a loader's batch; 0 for what cannot be told. Numbers beside images are
+    classes, or places in them: the tokens of captions are looked up in an embedding.
+    """
     if most is None:
         return 0, 0
     tensors = list(_tensors(batch))
@@ -262,6 +266,8 @@ def _batch_size(batch: Any, most: int | None) -> tuple[int, int]:
     # A batch of another form: graphs, packed sequences.
     if not 0 < samples <= most:
         return 0, 0
+    if any(one.dim() >= _IMAGE_RANK for one in tensors):
+        return samples, 0
     return samples, max((count for rows, count in map(_ids, tensors) if rows == samples), default=0)
 
 

@@ -243,7 +243,7 @@ def script_clock(
     once = {site: times for site, times in lines.items() if _is_once(times, host_ns, iterations)}
     if len(once) > 1:
         site = max(once, key=lambda name: (len(once[name]), once[name][-1]))
-        timed_ns = _timed_ns(marks, site, list(once.values()), bool(iterations.alike.all()))
+        timed_ns = _timed_ns(marks, host_ns, site, once, bool(iterations.alike.all()))
         found = timed_ns, float(np.median(iterations.compared_ns))
     else:
         by_site = {site: _between_ns(times, host_ns, iterations) for site, times in lines.items()}
@@ -265,17 +265,27 @@ def _is_once(times_ns: Nanoseconds, host_ns: Nanoseconds, iterations: Iterations
     return bool((reads[iterations.alike][:-1] == 1).all())
 
 
-def _timed_ns(marks: RankMarks, site: str, lines: list[Nanoseconds], all_alike: bool) -> int:
+def _timed_ns(
+    marks: RankMarks,
+    host_ns: Nanoseconds,
+    site: str,
+    lines: dict[str, Nanoseconds],
+    all_alike: bool,
+) -> int:
     """Of lines that read once in each: between reads of one of them around equal work (around any,
-    where all iterations are alike), without the shortest part between two reads.
+    where all iterations are alike), without the shortest part between two reads. An evaluation
+    reads the same lines and ends no iteration: reads count that have an iteration's end between
+    them.
     """
     places = marks.series["clock", site].places
+    ended = np.diff(np.searchsorted(host_ns, lines[site])) == 1
     work = marks.work(places)
-    middle = sorted(work)[len(work) // 2]
-    times_ns = np.sort(np.concatenate(lines))
+    ending = [number for number in range(len(work)) if ended[number]]
+    middle = sorted(work[number] for number in ending)[len(ending) // 2] if ending else 0
+    times_ns = np.sort(np.concatenate(list(lines.values())))
     timed = []
-    for number, launches in enumerate(work):
-        if all_alike or are_alike(launches, middle):
+    for number in ending:
+        if all_alike or are_alike(work[number], middle):
             ends_ns = marks.time_ns(places[number]), marks.time_ns(places[number + 1])
             inside = (times_ns >= ends_ns[0]) & (times_ns <= ends_ns[1])
             parts = np.diff(times_ns[inside][-len(lines) - 1 :])

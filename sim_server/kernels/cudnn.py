@@ -29,6 +29,7 @@ from sim_server.records.payloads import (
     DropoutStates,
     OperationGraph,
     Recurrent,
+    Sampling,
 )
 
 _FORWARD_TILE, _BACKWARD_TILE = (256, 128), (128, 128)
@@ -66,6 +67,8 @@ _IDLE_POWER = {"batch_norm_forward_training": 1.15, "batch_norm_backward": 1.6}
 _NORM_START_NS = 8000
 # Assumed: every step of the variables of a CTC loss is a barrier of a block and a trip to memory.
 _CTC_STEP_NS = 500
+# Of a bilinear sample. Assumed: they come from the cache, and each addition to one is a write.
+_SAMPLE_PIXELS = 4
 
 
 def time_cudnn(signature: CudnnSignature, gpu: GpuProfile) -> Timing:
@@ -79,7 +82,7 @@ def time_cudnn(signature: CudnnSignature, gpu: GpuProfile) -> Timing:
         return time_recurrent(cast(Recurrent, signature), gpu)
     if operation.startswith("batch_norm"):
         return _time_batch_norm(cast(BatchNorm, signature), gpu)
-    rest = cast("DropoutStates | CtcLoss | OperationGraph", signature)
+    rest = cast("DropoutStates | CtcLoss | Sampling | OperationGraph", signature)
     rate = gpu.peak_flops_per_ns(rest["type"])
     flops = cast(int, rest.get("flops", 0))
     arithmetic_ns = flops / (0.6 * rate)  # assumed share of the peak
@@ -88,7 +91,10 @@ def time_cudnn(signature: CudnnSignature, gpu: GpuProfile) -> Timing:
         serial_ns += (
             2 * _CTC_STEP_NS * cast(CtcLoss, rest)["seqlen"]
         )  # forward and backward variables
-    work = Work(bytes=rest["bytes"], serial_ns=serial_ns, cold=True)
+    moved_bytes = rest["bytes"]
+    if operation == "sampling_backward":
+        moved_bytes += _scattered_bytes(cast(Sampling, rest))
+    work = Work(bytes=moved_bytes, serial_ns=serial_ns, cold=True)
     return Timing(
         duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),
         tier=Tier.ASSUMED,
@@ -96,6 +102,12 @@ def time_cudnn(signature: CudnnSignature, gpu: GpuProfile) -> Timing:
         name=f"cudnn {operation}",
         sm_demand=1.0,
     )
+
+
+def _scattered_bytes(signature: Sampling) -> int:
+    """What gradients of samples add to the pixels of the image."""
+    samples = signature["batch"] * signature["channels"] * signature["points"]
+    return samples * _SAMPLE_PIXELS * number_bytes(signature["type"])
 
 
 def _time_batch_norm(signature: BatchNorm, gpu: GpuProfile) -> Timing:

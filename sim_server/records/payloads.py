@@ -231,6 +231,20 @@ class CtcLoss(TypedDict):
     bytes: Annotated[int, "of the operands that are as large as the probabilities"]
 
 
+class Sampling(TypedDict):
+    """cuDNN's bilinear samples of images at the points of a grid, or the gradients of both."""
+
+    kind: Literal["library"]
+    library: Literal["cudnn"]
+    operation: Literal["sampling_forward", "sampling_backward"]
+    type: NumberType
+    batch: int
+    channels: int
+    pixels: Annotated[int, "of an image"]
+    points: Annotated[int, "of a grid"]
+    bytes: Annotated[int, "of images, grids, samples and the gradients, each once"]
+
+
 class OperationGraph(TypedDict):
     """An operation graph of cuDNN that is none of the others."""
 
@@ -314,7 +328,14 @@ class Factorization(TypedDict):
 
 
 CudnnSignature = (
-    Attention | Convolution | BatchNorm | Recurrent | DropoutStates | CtcLoss | OperationGraph
+    Attention
+    | Convolution
+    | BatchNorm
+    | Recurrent
+    | DropoutStates
+    | CtcLoss
+    | Sampling
+    | OperationGraph
 )
 LibrarySignature = CudnnSignature | Dot | Solve | FourierTransform | SparseOperation | Factorization
 ProductSignature = Gemm | GroupedGemm
@@ -322,7 +343,8 @@ Signature = Kernel | ProductSignature | LibrarySignature
 
 SIGNATURES: Final[tuple[type, ...]] = (
     *(Kernel, GroupedGemm, Gemm, Attention, Convolution, BatchNorm, Recurrent, DropoutStates),
-    *(CtcLoss, OperationGraph, Dot, Solve, FourierTransform, SparseOperation, Factorization),
+    *(CtcLoss, Sampling, OperationGraph, Dot, Solve, FourierTransform, SparseOperation),
+    Factorization,
 )
 """What a kernel or a library call does: what a model needs, and nothing that changes between equal
 launches: no pointers, no floating-point numbers, no stream."""

@@ -211,3 +211,15 @@ def test_a_thread_waits_outside_while_another_one_waits_for_the_gpu(phantora: Ph
     assert run.exit_code == 0, run.errors
     assert run.output.count("reduced\n") == 2
     assert "told 1.0\n" in run.output
+
+
+@pytest.mark.torch
+def test_a_batch_that_takes_longer_than_a_minute_takes_no_time(phantora: Phantora) -> None:
+    """The time-out with which a loader waits for it looks again when its worker has worked, also
+    where that took longer than the wait is left to itself.
+    """
+    run = phantora.run(["--gpus", "1"], [PROGRAMS / "slow_batches.py", "65"])
+    assert run.exit_code == 0, run.errors
+    (waited_s,) = re.findall(r"waited (\S+) s", run.output)
+    assert float(waited_s) < 0.001
+    assert run.summary["trust"]["by_machine"] == []

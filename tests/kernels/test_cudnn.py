@@ -279,3 +279,15 @@ def test_ctc_losses_take_steps(timers: dict[str, KernelTimer]) -> None:
     one, two = (time({**call, **sizes, "seqlen": steps}) for steps in (500, 1000))
     assert 1.9 < two.duration_ns / one.duration_ns < 2
     assert one.tier is Tier.ASSUMED
+
+
+def test_gradients_of_samples_add_to_four_pixels(timers: dict[str, KernelTimer]) -> None:
+    """They take longer than what they move once does, and both are assumed."""
+    call = {"kind": "library", "library": "cudnn", "type": "f32", "batch": 8, "channels": 128}
+    call |= {"pixels": 64 * 64, "points": 64 * 64, "bytes": 8 * 128 * 64 * 64 * 4 * 3}
+    time = timers["h100"].time
+    there, back = (
+        time({**call, "operation": f"sampling_{way}"}) for way in ("forward", "backward")
+    )
+    assert 2 < back.duration_ns / there.duration_ns < 7 / 3
+    assert there.tier is back.tier is Tier.ASSUMED

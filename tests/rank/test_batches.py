@@ -120,11 +120,13 @@ def batch(source: str, key: str, samples: int, tokens: int = 0) -> dict[str, Any
 
 
 def test_a_loader_s_batches_are_told(run: FakeRun) -> None:
-    """Images have no tokens; ids have as many as there are, with a row for each sample."""
+    """Images have no tokens, whatever is beside them; ids have as many as there are, with a row for
+    each sample.
+    """
     code = """
 from torch import Tensor
 from torch.utils.data.dataloader import _BaseDataLoaderIter as Iterator
-images = [Tensor("float32", 4, 3, 8, 8), Tensor("int64", 4)]
+images = [Tensor("float32", 4, 3, 8, 8), Tensor("int64", 4), Tensor("int64", 4, 70)]
 ids = {"mask": Tensor("int64", 3, 7), "ids": Tensor("int64", 3, 7)}
 batches = Iterator(images, ids)
 assert [next(batches), next(batches)] == [images, ids]

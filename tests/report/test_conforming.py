@@ -32,6 +32,7 @@ RESIMULATION = {
         {"steady": {"iterations": 6}},
         {"unsimulated": [{"rank": 0, "device": 1, "processes": 2}]},
         {"by_machine": [{"rank": 0, "guesses": 2, "slept_s": 0.5}]},
+        {"by_machine": [{"rank": 0, "guesses": 0, "slept_s": 0.0, "ran_out": 1}]},
         {"exit_code": 4, "message": "rank 0 failed", "resimulation": RESIMULATION},
     ],
 )

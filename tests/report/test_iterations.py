@@ -269,6 +269,29 @@ def test_a_clock_around_sequences_of_other_lengths(tmp_path: Path) -> None:
     assert abs(clock["difference"]) < 0.05
 
 
+def test_a_clock_that_an_evaluation_reads_too(tmp_path: Path) -> None:
+    """Of more batches than there are training steps: the clock's iteration is that of training."""
+    spans: list[Span] = []
+    markers: list[Marker] = []
+    begin_ns = 0
+    for number in range(8):
+        evaluated = 20 if number == 3 else 0
+        for lasts_ns in [9000, *[1000] * evaluated]:
+            markers.append((0, begin_ns, MarkerKind.CLOCK_READ, "train.py:7 batches"))
+            launches = 3 if lasts_ns == 9000 else 1
+            for at_ns in range(begin_ns + 1, begin_ns + lasts_ns - 10, lasts_ns // launches):
+                spans.append((KERNEL, at_ns, at_ns, at_ns + lasts_ns // launches - 10))
+            if launches == 3:
+                markers += steps(0, begin_ns + lasts_ns - 3)
+            begin_ns += lasts_ns
+            markers.append((0, begin_ns - 1, MarkerKind.CLOCK_READ, "train.py:9 batches"))
+    iterations = summarise(make_run(tmp_path / "a.phr", [spans], markers))["iterations"]
+    assert [one["duration_ns"] for one in iterations["apart"]] == [29_000]
+    clock = iterations["script_clock"]
+    assert clock is not None
+    assert clock["iteration_ns"] == pytest.approx(9000, rel=0.01)
+
+
 def test_iterations_that_last_differently(tmp_path: Path) -> None:
     """A median between two kinds is no iteration of either: the mean and the ends are told."""
     (said,) = warnings(summarise(loop(tmp_path, [1000] * 5 + [9000] * 3))["iterations"])

@@ -80,15 +80,16 @@ def test_what_the_machine_decided() -> None:
     """Only --strict refuses it: a guess may be right. All of it is said."""
     found = summary()
     found["trust"]["by_machine"] = [
-        {"rank": 1, "guesses": 2, "slept_s": 0.0},
-        {"rank": 3, "guesses": 1, "slept_s": 6103.4},
+        {"rank": 1, "guesses": 2, "slept_s": 0.0, "ran_out": 0},
+        {"rank": 3, "guesses": 1, "slept_s": 6103.4, "ran_out": 2},
     ]
     assert not list(doubts_of(found, 0.99, strict=False))
-    guesses, slept = doubts_of(found, None, strict=True)
+    guesses, slept, ran_out = doubts_of(found, None, strict=True)
     assert guesses.startswith("--strict: 3 times a rank was taken to wait for others by a guess")
     assert slept.startswith(
         "--strict: rank 3 slept 6,103 s longer than in reality, beside a process"
     )
+    assert ran_out.startswith("--strict: rank 3 waited 2 times until its time-out, since a process")
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,16 @@ for device, kind in (("cpu", torch.int64), ("cuda", torch.int32)):
 torch.cuda.synchronize()
 """
 
+SAMPLES = """
+import torch
+
+images = torch.randn(2, 3, 64, 32, device="cuda", requires_grad=True)
+grid = torch.rand(2, 16, 24, 2, device="cuda", requires_grad=True)
+for align in (True, False):
+    torch.nn.functional.grid_sample(images, grid, align_corners=align).sum().backward()
+torch.cuda.synchronize()
+"""
+
 
 def cudnn_calls(program: str, directory: Path) -> list[dict[str, Any]]:
     """Signatures of cuDNN's records of the program on one H100, in order."""
@@ -202,3 +212,14 @@ def test_ctc_loss(tmp_path: Path) -> None:
         "kind": "library", "library": "cudnn", "operation": "ctc_loss", "type": "f32",
         "seqlen": 50, "batch": 4, "channels": 32, "bytes": 2 * 4 * 50 * 4 * 32,
     }] * 2  # fmt: skip
+
+
+def test_samples_of_images(tmp_path: Path) -> None:
+    """`grid_sample` with aligned corners is cuDNN's, forward and backward; without, PyTorch's."""
+    sizes = {"type": "f32", "batch": 2, "channels": 3, "pixels": 64 * 32, "points": 16 * 24}
+    images, samples, grid = (4 * 2 * one for one in (3 * 64 * 32, 3 * 16 * 24, 2 * 16 * 24))
+    call = {"kind": "library", "library": "cudnn", **sizes}
+    assert cudnn_calls(SAMPLES, tmp_path) == [
+        {**call, "operation": "sampling_forward", "bytes": images + samples + grid},
+        {**call, "operation": "sampling_backward", "bytes": 2 * images + samples + 2 * grid},
+    ]

@@ -38,6 +38,8 @@ void end_giving_way(bool beside) noexcept {
   if (beside) attachment.channel->giving_way_beside.fetch_sub(1);
 }
 
+void note_ran_out() noexcept { attachment.channel->ran_out.fetch_add(1); }
+
 Children await_children(Nanoseconds limit_ns) noexcept {
   Channel& channel = *attachment.channel;
   const std::uint32_t question = channel.asked.fetch_add(1) + 1;

@@ -107,6 +107,8 @@ enum class Children { Work, Sleep, Still };
 PH_EXPORT void begin_giving_way(bool beside) noexcept;
 PH_EXPORT void end_giving_way(bool beside) noexcept;
 PH_EXPORT Children await_children(Nanoseconds limit_ns) noexcept;
+// A sleep or a time-out has ended though it is not known that nothing was to come before: the report tells.
+PH_EXPORT void note_ran_out() noexcept;
 
 // Alarms of the rank's threads (libc/alarms.cc): the slot in which they are answered, claimed for good; setting or
 // withdrawing one; the next one, kNever if there is none; and a sleep until some have run out, which tells by

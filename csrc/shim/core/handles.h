@@ -48,6 +48,7 @@ enum class HandleTag : std::uint8_t {
   Recurrent,
   Sequences,
   CtcLoss,
+  Sampler,
 };
 
 // `T` is default constructible and movable. The pointer that `get` gives is good until the handle is

@@ -285,4 +285,11 @@ typedef enum {
   CUDNN_CTC_LOSS_ALGO_NON_DETERMINISTIC = 1,
 } cudnnCTCLossAlgo_t;
 
+// Samples of images at the points of a grid.
+typedef struct cudnnSpatialTransformerStruct* cudnnSpatialTransformerDescriptor_t;
+
+typedef enum {
+  CUDNN_SAMPLER_BILINEAR = 0,
+} cudnnSamplerType_t;
+
 #endif  // PH_VENDOR_HEADERS

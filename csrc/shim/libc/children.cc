@@ -7,7 +7,8 @@
 //    machine. So does a stranger that the rank has a connection to (strangers.cc).
 //    A driver's sleep lets also those processes of the program work, or sleep, that are no ranks (the script that has
 //    started them). Other threads do not: they look after something now and then, and would tie virtual time to the real.
-// 3. A child that works for a minute may do so for ever. From then on rule 2 is for all.
+// 3. A child that works for a minute may do so for ever. From then on rule 2 is for all, until none works. The report tells
+//    of each sleep that ended so.
 #include "shim/libc/children.h"
 
 #include <algorithm>
@@ -50,24 +51,35 @@ Children others_at_work(bool beside, Nanoseconds limit_ns) noexcept {
 
 }  // namespace
 
-void let_children_work(Nanoseconds asked_ns, Nanoseconds since_ns) noexcept {
+ChildWork let_children_work(Nanoseconds asked_ns, Nanoseconds since_ns) noexcept {
   const KeepErrno keep;
   const bool beside = config().has("processes_beside") && drives_clock();
-  if (asked_ns <= 0 || !is_owner() || (!beside && !has_children() && !talks_to_strangers())) return;
+  if (asked_ns <= 0 || !is_owner() || (!beside && !has_children() && !talks_to_strangers())) return ChildWork::None;
   const Nanoseconds start_ns = real_clock_ns();
   const auto left_ns = [&] { return asked_ns - (real_clock_ns() - since_ns); };
   Nanoseconds pause_ns = kFirstPauseNs;
+  ChildWork work = ChildWork::None;
   begin_giving_way(beside);
   for (;;) {
     const bool is_patient = has_patience.load();
     const Children others =
         others_at_work(beside, is_patient ? kLookNs : std::clamp(left_ns(), kFirstPauseNs, kLookNs));
-    if (others == Children::Still) break;
+    if (others == Children::Still) {
+      has_patience.store(true);
+      break;
+    }
+    if (others == Children::Work) work = ChildWork::Done;
     if (others == Children::Work && is_patient) {
       if (real_clock_ns() - start_ns > kPatienceNs) has_patience.store(false);
       continue;
     }
-    if (left_ns() <= 0) break;
+    if (left_ns() <= 0) {
+      if (others == Children::Work) {
+        work = ChildWork::Endless;
+        note_ran_out();
+      }
+      break;
+    }
     if (others == Children::Sleep) {
       const timespec pause{0, std::clamp(left_ns(), Nanoseconds{0}, pause_ns)};
       syscall(SYS_nanosleep, &pause, nullptr);
@@ -75,6 +87,7 @@ void let_children_work(Nanoseconds asked_ns, Nanoseconds since_ns) noexcept {
     }
   }
   end_giving_way(beside);
+  return work;
 }
 
 }  // namespace ph

@@ -6,8 +6,11 @@
 
 namespace ph {
 
+// None: they had nothing to do. Endless: they still work, and are waited for no longer.
+enum class ChildWork { None, Done, Endless };
+
 // Returns when they have, in no virtual time. `asked_ns`: how long the program wants to wait; `since_ns`: from when on, by
 // the real clock.
-void let_children_work(Nanoseconds asked_ns, Nanoseconds since_ns) noexcept;
+ChildWork let_children_work(Nanoseconds asked_ns, Nanoseconds since_ns) noexcept;
 
 }  // namespace ph

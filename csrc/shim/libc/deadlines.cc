@@ -78,7 +78,13 @@ TimedWait::Ended TimedWait::judge(int error) noexcept {
   const bool may_be_rung = error == EINTR || error == ETIMEDOUT || (error == 0 && notifies_);
   const bool rang = alarm_ && may_be_rung && alarm_->rang();
   if (!rang && error != ETIMEDOUT) return Ended::Returned;
-  if (alarm_ && !rang && !stands_still()) return Ended::TooEarly;
+  if (alarm_ && !rang) {
+    if (!stands_still()) return Ended::TooEarly;
+    // What they have done may be what the program waits for.
+    const ChildWork work = let_children_work(left_ns_, real_start_ns_);
+    if (work == ChildWork::Done) return Ended::TooEarly;
+    if (work == ChildWork::None) note_ran_out();
+  }
   alarm_.reset();
   if (rang) let_children_work(left_ns_, real_start_ns_);
   pass_deadline(deadline_ns_, lead_ns_, rang);

@@ -16,6 +16,9 @@ class ByMachine(TypedDict):
     slept_s: float
     """Virtual seconds by which its sleeps were longer than they took, beside a process of the
     program that is no rank, which it may have polled for."""
+    ran_out: int
+    """How many of its sleeps and time-outs ended because a child process or a thread of it had
+    worked for a minute of this machine's time."""
 
 
 def make(found: Findings) -> list[ByMachine]:
@@ -23,7 +26,12 @@ def make(found: Findings) -> list[ByMachine]:
     done nothing that could have come at another time.
     """
     return [
-        {"rank": one["rank"], "guesses": one["guesses"], "slept_s": one["slept_s"]}
+        {
+            "rank": one["rank"],
+            "guesses": one["guesses"],
+            "slept_s": one["slept_s"],
+            "ran_out": one.get("ran_out", 0),
+        }
         for one in found.data.run.get("by_machine", [])
         if one["rank"] in found.started
     ]
@@ -44,6 +52,13 @@ def marks(rows: list[ByMachine]) -> list[str]:
         "process that is no rank: if it polled for that one, its sleeps are too many"
         for one in rows
         if one["slept_s"]
+    ]
+    said += [
+        f"rank {one['rank']} waited {one['ran_out']:,} time{'s' if one['ran_out'] > 1 else ''} "
+        "until its time-out, since a process or a thread of its own worked for longer than a "
+        "minute: on a faster machine what it waited for may come first, in no virtual time"
+        for one in rows
+        if one["ran_out"]
     ]
     return said
 
