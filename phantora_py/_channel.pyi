@@ -29,6 +29,8 @@ class ChannelSet:
         """Have the rank resume before its next record; False if it has records pending."""
     def poll_sleeps(self, rank: int) -> tuple[int, int]:
         """The counters `poll_sleeps` and `polls_asleep` of a rank's channel."""
+    def ran_out(self, rank: int) -> int:
+        """How many sleeps and time-outs of the rank a minute of this machine's time has ended."""
     def blocked(self, rank: int) -> int:
         """The counter `blocked` of a rank's channel."""
     def gives_way(self, rank: int) -> tuple[int, int, bool]:

@@ -44,8 +44,9 @@ class Watchdogs:
         return {"torch.nn.parallel.distributed": self._watch}
 
     def _watch(self, module: ModuleType) -> None:
+        from torch.distributed import Reducer as reducer  # noqa: PLC0415, N813 - once it is imported
+
         wrapper = module.DistributedDataParallel
-        reducer = module.dist.Reducer
         usual_init, usual_rebuild = wrapper.__init__, reducer._rebuild_buckets
 
         @functools.wraps(usual_init)

@@ -84,7 +84,7 @@ def _run(program: Path, mode: str, name: str) -> str:
     ("name", "expected"),
     [
         # int, functor, std::array<char*, 3>
-        (_ADD, "1 3 | 0:i32 | 2:18"),
+        (_ADD, "1 3 | 0:i32 | 2:19"),
         (_SUM, "1 1 | | 0:0"),
         # float*, const float*, int, int, int, const bool*, int, bool
         (

@@ -41,6 +41,11 @@ class CheckpointFunction:
 class _CheckpointFrame:
     def __init__(self, recompute_fn, early_stop): self.recompute_fn = recompute_fn
 """
+DISTRIBUTED = """
+def get_process_group_ranks(group): return group
+class Reducer:
+    def _rebuild_buckets(self): return False
+"""
 PARALLEL = """
 class Mesh:
     class mesh:
@@ -81,7 +86,7 @@ MODULES = {
     "torch/utils/data/dataloader.py": LOADER,
     "torch/_inductor/__init__.py": "",
     "torch/_inductor/output_code.py": GRAPH,
-    "torch/distributed/__init__.py": "def get_process_group_ranks(group): return group",
+    "torch/distributed/__init__.py": DISTRIBUTED,
     "torch/distributed/tensor/__init__.py": "",
     "torch/distributed/tensor/experimental/__init__.py": "",
     "torch/distributed/tensor/experimental/_attention.py": "def context_parallel(mesh): pass",

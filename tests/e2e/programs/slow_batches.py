@@ -13,7 +13,7 @@ def real_s() -> float:
     return float(Path("/proc/uptime").read_text().split()[0])
 
 
-class Slow(Dataset[torch.Tensor]):
+class Slow(Dataset[torch.Tensor]):  # type: ignore[misc]
     """One sample."""
 
     def __len__(self) -> int:
