@@ -11,6 +11,8 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "shim/channel/rank.h"
 #include "shim/libc/alarms.h"
@@ -66,6 +68,18 @@ int wait_for(Nanoseconds timeout_ns, Wait wait) {
 constexpr Nanoseconds kLongestPauseNs = 100 * kNsPerMs;
 thread_local Nanoseconds pause_ns = 0;
 
+// Gloo's loop leaves what has come where it is while the program's thread has the lock of its connection, also while
+// that waits for its turn to send, and asks again at once: without end, so that no rank was ever found asleep. After so
+// many answers in a row it pauses now and then (assumed: seldom enough for a loop that takes what comes).
+constexpr std::uint32_t kBusyTurns = 1000, kTurnsBetweenPauses = 20;
+constexpr timespec kBusyPause{0, 5'000'000};
+constinit thread_local std::uint32_t busy_turns = 0;
+
+void pause_if_busy(int ready) noexcept {
+  busy_turns = ready > 0 ? busy_turns + 1 : 0;
+  if (busy_turns > kBusyTurns && busy_turns % kTurnsBetweenPauses == 0) syscall(SYS_nanosleep, &kBusyPause, nullptr);
+}
+
 // A helper of the framework's that wakes now and then to see whether it is to end (gloo's loop, every 10 ms) does so ever
 // less often while nothing comes. Whoever is awake keeps all ranks from being found asleep.
 template <typename Wait>
@@ -75,6 +89,7 @@ int wait_in_loop(Nanoseconds timeout_ns, const void* caller, Wait wait) {
   const int ready = wait_for(
       timeout_ns, [&](Nanoseconds real_ns) { return wait(real_ns > 0 ? std::max(real_ns, pause_ns) : real_ns); });
   pause_ns = ready == 0 ? std::min(2 * std::max(pause_ns, timeout_ns), kLongestPauseNs) : 0;
+  pause_if_busy(ready);
   return ready;
 }
 
