@@ -72,7 +72,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--backend", default="nccl", choices=["nccl", "gloo"])
     parser.add_argument("--gpus", type=int, default=2)
     parser.add_argument("--match", default="", help="only tests whose name has this")
-    parser.add_argument("--every", type=int, default=1, help="only every so manieth test")
+    parser.add_argument("--every", type=int, default=1, help="only each Nth test")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--limit", type=float, default=240, help="seconds of one test")
     return parser.parse_args()

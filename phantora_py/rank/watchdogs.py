@@ -28,6 +28,8 @@ _ROUNDS = 2
 _QUIET_S = 0.02
 # For a machine that is very busy (assumed).
 _LIMIT_S = 2.0
+# Of a thread that has ended, as that of a process group that was destroyed.
+_GONE = (FileNotFoundError, ProcessLookupError)
 
 
 class Watchdogs:
@@ -81,13 +83,17 @@ def await_watchdogs() -> None:
     """Waits until each watchdog of this process has looked at all works that there are now."""
     limit_s = time.thread_time() + _LIMIT_S
     for task in _watchdogs():
-        with contextlib.suppress(FileNotFoundError):  # its process group was destroyed
+        with contextlib.suppress(*_GONE):
             _await(task, limit_s)
 
 
 def _watchdogs() -> list[Path]:
-    tasks = Path("/proc/self/task").iterdir()
-    return [task for task in tasks if (task / "comm").read_text().rstrip() == _NAME]
+    found = []
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(*_GONE):
+            if (task / "comm").read_text().rstrip() == _NAME:
+                found.append(task)
+    return found
 
 
 def _await(task: Path, limit_s: float) -> None:
