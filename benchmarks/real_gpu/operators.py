@@ -17,9 +17,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
+from more_operator_cases import MORE_PARTS
 from operator_cases import PARTS
 from torch.profiler import ProfilerActivity, profile
 
+ALL_PARTS = PARTS | MORE_PARTS
 COLD, WARM = 2, 3
 FLUSHED_BYTES = 512 << 20
 DELIMITER = "spin_kernel"
@@ -82,11 +84,11 @@ def bounded(operator: Operator) -> None:
 
 def main() -> None:
     """Observe the parts that are named, or all."""
-    out, chosen = Path(sys.argv[1]), sys.argv[2:] or list(PARTS)
+    out, chosen = Path(sys.argv[1]), sys.argv[2:] or list(ALL_PARTS)
     torch.manual_seed(0)
     found = {}
     for part in chosen:
-        found[part] = observe(PARTS[part]())
+        found[part] = observe(ALL_PARTS[part]())
         torch.cuda.empty_cache()
         out.write_text(json.dumps({"gpu": torch.cuda.get_device_name(), "parts": found}))
         print(part, len(found[part]), flush=True)

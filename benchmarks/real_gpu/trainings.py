@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from more_training_cases import MORE_CASES
 from torch.profiler import ProfilerActivity, profile
 from training_cases import CASES
 
+ALL_CASES = CASES | MORE_CASES
 WARM, STEPS, AHEAD = 4, 8, 8
 
 Step = Callable[[], object]
@@ -69,14 +71,14 @@ def kernels_of(step: Step) -> dict[str, tuple[int, int]]:
 
 def main() -> None:
     """Observe the cases that are named, or all."""
-    out, chosen = Path(sys.argv[1]), sys.argv[2:] or list(CASES)
+    out, chosen = Path(sys.argv[1]), sys.argv[2:] or list(ALL_CASES)
     found: dict[str, Any] = {}
     for name in chosen:
         torch.manual_seed(0)
         torch.cuda.reset_peak_memory_stats()
         try:
             with torch.device("cuda"):
-                step = CASES[name]()
+                step = ALL_CASES[name]()
             found[name] = observe(step)
             del step
         except (RuntimeError, TypeError, ValueError, AttributeError, ImportError) as error:
