@@ -48,6 +48,11 @@ _STRIDED = 0.79
 _TRANSPOSED = 0.7
 # Their cycles were fitted as if all had so many operands.
 _FITTED_OPERANDS = 3
+# Of a multiprocessor, for each sector of 32 bytes that a warp touches: fitted to copies between
+# orders of dimensions in f32 on H100; those in bf16, and sums with a transposed operand, take as
+# much (docs/accuracy-operators.md).
+SECTOR_CYCLES = 1.85
+_WARP = 32
 # Before the elements of kernels with several results: fitted to a batch norm's running statistics
 # on H200 (docs/accuracy-operators.md).
 _SEVERAL_START_NS = 500
@@ -73,15 +78,22 @@ def pointwise(launch: Launch, gpu: GpuProfile) -> Work:
     work = replace(work, serial_ns=_SEVERAL_START_NS if several else costs.element_start_ns)
     if not launch.name.family.endswith("::elementwise_kernel"):
         return replace(work, cycles=elements * len(sizes) * costs.cast_operand_cycles)
-    operand_cycles = costs.operand_cycles
+    placed, operand_cycles = costs.place_cycles, costs.operand_cycles
     if "gpu_kernel_impl<" in text:  # of types that are converted
         operand_cycles += costs.cast_operand_cycles
     return replace(
         work,
         bytes=_strided_bytes(launch, elements, sizes),
         efficiency=_TRANSPOSED if "copy" in text else _STRIDED,
-        cycles=elements * (costs.place_cycles + _FITTED_OPERANDS * operand_cycles),
+        cycles=elements * max(placed + _FITTED_OPERANDS * operand_cycles, sector_cycles(launch)),
     )
+
+
+def sector_cycles(launch: Launch) -> float:
+    """Of a multiprocessor, for an element of a strided launch: neighbours that lie far from each
+    other take a sector each. 0 where the launch does not tell.
+    """
+    return launch.sizes.get("warp_sectors", 0) / _WARP * SECTOR_CYCLES
 
 
 _INPUTS = ("first_elements", "second_elements", "third_elements")

@@ -38,6 +38,13 @@ _BLOCK_SCALES = ("vec128", "block128x128")
 _UNALIGNED_FLOPS = {1: 730.0, 2: 1240.0, 4: 2100.0}
 _UNALIGNED_TN_FLOPS = 500.0  # one by one, both operands along k
 _ALIGNED = 8
+# These kernels have large tiles where those fill the GPU, do not split k, write results of a tile
+# one after the other, and wait for each of k that is loaded one by one. Fitted to ten products on
+# an H100 (docs/accuracy-operators.md).
+_UNALIGNED_TILES = ((256, 128), (128, 256), (128, 128))
+_SMALL_TILE = 64
+_UNALIGNED_WAIT_NS = 23.5
+_WAITING_BLOCKS = 4  # of a multiprocessor, that wait side by side
 # On Hopper tensor cores read TF32 along k alone. Fitted as above, to ten products.
 _TF32_ACROSS = 1.42
 # Columns of C that a library call reads or writes beside D, by what its epilogue's name contains.
@@ -57,6 +64,8 @@ class Choices:
     splits: tuple[int, ...] = SPLITS
     step: int = STEP
     """Of k."""
+    wait_ns: float = 0.0
+    """Of each of k, where nothing hides it."""
 
 
 # f32 outside the tensor cores, by the names of kernels in sitar-lab/NeuSight@6945927: none splits k
@@ -98,6 +107,8 @@ def time_gemm(signature: ProductSignature, gpu: GpuProfile) -> Timing:
     product = _read(signature, operand_slowdown(signature, gpu))
     if fitted and alignment(signature) < _ALIGNED:
         region = "unaligned"
+        rates = replace(rates, tile_results=_SMALL_TILE**2)
+        choices = _unaligned_choices(product, alignment(signature), gpu)
     elif fitted:
         region = product_region(product.m, product.n, product.k)
     elif number_bytes(number) == 1:
@@ -153,6 +164,16 @@ def _unaligned_slowdown(numbers: int, layout: str, gpu: GpuProfile) -> float:
         flops = _UNALIGNED_TN_FLOPS
     peak = gpu.peak_flops_per_ns("bf16") / (gpu.sm_count * gpu.cycles_per_ns)
     return max(1.0, peak / flops)
+
+
+def _unaligned_choices(product: Product, numbers: int, gpu: GpuProfile) -> Choices:
+    """What a load takes together: `numbers`."""
+    blocks = ceil(product.m / 128) * ceil(product.n / 128) * product.batch
+    are_large = blocks >= gpu.sm_count and min(product.m, product.n) > _SMALL_TILE
+    tiles = _UNALIGNED_TILES
+    if not are_large:
+        tiles = (*tiles, (_SMALL_TILE, _SMALL_TILE))
+    return Choices(tiles, splits=(1,), wait_ns=_UNALIGNED_WAIT_NS if numbers == 1 else 0.0)
 
 
 def tile_step_ns(rows: int, columns: int, slowdown: float, rates: GemmRates) -> float:
@@ -238,6 +259,8 @@ def _candidates(
                 break
             depth = ceil(k / split / choices.step) * choices.step
             compute_ns = ceil(tiles * split / sm_count) * (depth * step_ns + fixed_ns)
+            rounds = ceil(tiles * split / (sm_count * _WAITING_BLOCKS))
+            compute_ns = max(compute_ns, rounds * depth * choices.wait_ns)
             compute_ns *= 1 + rates.throttle * compute_ns / (compute_ns + rates.throttle_ns)
             start_ns, extra_ns = rates.latency_ns, 0.0
             if split > 1:

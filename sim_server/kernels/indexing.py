@@ -26,7 +26,15 @@ _CONCATENATION = 0.85
 # (docs/accuracy-operators.md).
 _VECTORS = 0.97
 _BLOCK_CYCLES = 80
+# An element's place is worked out by a division for each dimension: `moved_cycles` is fitted to so
+# many, and those of two take half of that on an H100.
+_CAT_DIMENSIONS = 4
 _SHIFTED = 0.75
+# Of a multiprocessor, for an element that flip and roll place: H100, in bf16.
+_FLIPPED_CYCLES, _ROLLED_CYCLES = 0.68, 1.26
+# The same, of kernels that place elements by an index: those that read or write by any number of
+# them, index_copy and index_fill: H100, in f32; in bf16 they take as much.
+_PLACED_CYCLES = {"gpu_index_kernel": 1.27, "index_copy": 0.85, "index_fill": 0.75}
 _INDEX_BYTES = 8
 # Until an index is there, and its row can be asked for: single embeddings take 3 us where an
 # addition takes 2 (microsoft/vidur@7d47513).
@@ -119,13 +127,17 @@ def indexed(launch: Launch, _gpu: GpuProfile) -> Work:
         return guessed(launch)
     size = _moved_bytes(launch.name.template[-1] if launch.name.template else "")
     if "flip_kernel_impl" in launch.name.text:
-        return Work(bytes=elements * 2 * size, efficiency=_SHIFTED)
+        cycles = elements * _FLIPPED_CYCLES
+        return Work(bytes=elements * 2 * size, efficiency=_SHIFTED, cycles=cycles)
     is_fill = "index_fill_kernel_impl" in launch.name.text
     # index_fill and index_copy get it before what they copy.
     of_index = "second_elements" if "gpu_index_kernel" in launch.name.text else "first_elements"
     indices = launch.sizes.get(of_index, elements)
     moved = elements * (1 if is_fill else 2) * size + indices * _INDEX_BYTES
-    return Work(bytes=moved, efficiency=_ELEMENTS)
+    each = next((one for part, one in _PLACED_CYCLES.items() if part in launch.name.text), 0.0)
+    return Work(
+        bytes=moved, efficiency=_SCATTERED, cycles=elements * each, serial_ns=_INDEX_NS
+    )
 
 
 def scattered(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -284,11 +296,13 @@ def concatenate(launch: Launch, gpu: GpuProfile) -> Work:
     if elements is None:
         return guessed(launch)
     size = type_bytes(launch.name.template[0]) or 4
-    work = Work(bytes=elements * 2 * size, efficiency=_CONCATENATION, cold=True)
+    work = Work(bytes=elements * 2 * size, efficiency=_VECTORS, cold=True)
     if launch.name.family.endswith("CatArrayBatchedCopy"):
-        return replace(work, cycles=elements * gpu.kernels.moved_cycles)
+        dimensions = launch.name.template[2] if len(launch.name.template) > 2 else ""
+        share = int(dimensions) / _CAT_DIMENSIONS if dimensions.isdigit() else 1.0
+        return replace(work, cycles=elements * share * gpu.kernels.moved_cycles)
     blocks_ns = launch.blocks * _BLOCK_CYCLES / (gpu.sm_count * gpu.cycles_per_ns)
-    return replace(work, efficiency=_VECTORS, serial_ns=blocks_ns)
+    return replace(work, serial_ns=blocks_ns)
 
 
 def chunk_cat(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -322,7 +336,8 @@ def roll(launch: Launch, _gpu: GpuProfile) -> Work:
     if elements is None:
         return guessed(launch)
     size = type_bytes(launch.name.template[0]) or 4
-    return Work(bytes=elements * 2 * size, efficiency=_SHIFTED)
+    cycles = elements * _ROLLED_CYCLES
+    return Work(bytes=elements * 2 * size, efficiency=_SHIFTED, cycles=cycles)
 
 
 def transpose(launch: Launch, _gpu: GpuProfile) -> Work:

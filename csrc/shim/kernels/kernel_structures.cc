@@ -19,14 +19,17 @@ using Kind = SizeReader::Kind;
 // Source: aten/src/ATen/native/cuda/CUDALoops.cuh, launch_legacy_kernel: the closure begins with the calculator.
 void read_strided(const SizeReader& reader, const LaunchShape& shape, const void* closure, std::int64_t* out) {
   const std::size_t inputs = reader.count - 1;
-  std::fill_n(out, inputs, kUnknownSize);
+  std::fill_n(out, inputs + 1, kUnknownSize);
   Dimensions dimensions;
   if (!read_calculator(static_cast<const unsigned char*>(closure), reader.count, dimensions)) return;
   constexpr std::size_t kMostOfAThread = 16;
   const std::size_t threads = std::size_t{shape.grid[0]} * shape.block[0];
   if (dimensions.elements() > kMostOfAThread * threads) return;
-  for (std::size_t input = 0; input < inputs; ++input)
-    out[input] = static_cast<std::int64_t>(dimensions.distinct_elements(input + 1));
+  std::size_t sectors = 0;
+  for (std::size_t tensor = 0; tensor < reader.count; ++tensor) sectors += dimensions.warp_sectors(tensor);
+  out[0] = static_cast<std::int64_t>(sectors);
+  for (std::size_t input = 1; input <= inputs; ++input)
+    out[input] = static_cast<std::int64_t>(dimensions.distinct_elements(input));
 }
 
 // Source: aten/src/ATen/native/cuda/CUDALoops.cuh: the array begins with the output. x * x reads x once.
@@ -282,7 +285,7 @@ std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
   static constexpr std::string_view kStore[] = {"store_bytes"};
   static constexpr std::string_view kElements[] = {"elements"};
   static constexpr std::string_view kList[] = {"elements", "different_elements"};
-  static constexpr std::string_view kInputs[] = {"first_elements", "second_elements", "third_elements"};
+  static constexpr std::string_view kInputs[] = {"warp_sectors", "first_elements", "second_elements", "third_elements"};
   static constexpr std::string_view kOperands[] = {"repeated_inputs"};
   static constexpr std::string_view kSegments[] = {"segment_items"};
   static constexpr std::string_view kFlash[] = {"batch",    "heads",    "kv_heads", "seqlen_q",
@@ -302,8 +305,8 @@ std::span<const std::string_view> size_names(SizeReader::Kind kind) noexcept {
     case Kind::Addresses: return {};
     case Kind::TensorList: return kList;
     case Kind::Concatenation: return kElements;
-    case Kind::OneInput: return std::span(kInputs).first(1);
-    case Kind::TwoInputs: return std::span(kInputs).first(2);
+    case Kind::OneInput: return std::span(kInputs).first(2);
+    case Kind::TwoInputs: return std::span(kInputs).first(3);
     case Kind::ThreeInputs: return kInputs;
     case Kind::Operands: return kOperands;
     case Kind::Segments: return kSegments;

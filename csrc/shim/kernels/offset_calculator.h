@@ -43,6 +43,19 @@ struct Dimensions {
     }
     return least_stride == 0 ? 1 : std::min(product, extent(tensor) / least_stride + 1);
   }
+  // How many sectors of memory, of 32 bytes each, the first warp touches of the tensor: of neighbours 4 bytes wide four,
+  // of elements far from each other one for each thread. The memory has to be aligned to sectors.
+  std::size_t warp_sectors(std::size_t tensor) const noexcept {
+    constexpr std::size_t kThreads = 32, kSectorBytes = 32;
+    std::size_t seen[kThreads];
+    std::size_t count = 0;
+    const std::size_t threads = std::min(kThreads, elements());
+    for (std::size_t thread = 0; thread < threads; ++thread) {
+      const std::size_t sector = offset(tensor, thread) / kSectorBytes;
+      if (std::find(seen, seen + count, sector) == seen + count) seen[count++] = sector;
+    }
+    return count;
+  }
   // Offset of the last element.
   std::size_t extent(std::size_t tensor) const noexcept {
     std::size_t bytes = 0;
