@@ -46,9 +46,17 @@ _CONVOLUTION_EFFICIENCY = 0.75
 # multiprocessor for a byte. Fitted to the step of VGG-16 on H100 and on H200.
 _CONVERTING, _CONVERTING_CYCLES = 0.8, 0.22
 _VECTOR_PIXELS = 8
-# A channel by itself, channels last, in half precision: cycles of a multiprocessor for an element
+# A call converts or pads both operands and the result: of two of these kernels what they take
+# however little there is to do. On H100.
+_CONVERSIONS_NS = 2 * 1800
+# Images of fewer channels than a load takes, in 16 and in 32 bits, are padded to so many; a tile of
+# 128 x 64 results of so short a sum takes so long beside it. Fitted to the forward pass of one
+# shape on an H100 (docs/accuracy-operators.md).
+_LOADED_CHANNELS = {2: 8, 4: 4}
+_SHORT_TILE_NS, _SHORT_TILE = 2000, 128 * 64
+# A channel by itself, channels last: cycles of a multiprocessor for an element
 # of either image, and for each product of one with a weight. Fitted to the steps of EfficientNet-B0
-# and ConvNeXt-T on H200 (docs/accuracy-operators.md).
+# and ConvNeXt-T in 16 bits on H200 (docs/accuracy-operators.md).
 _DEPTHWISE_CYCLES = {
     "convolution_forward": (0.068, 0.047),
     "convolution_dgrad": (0.29, 0.082),
@@ -233,16 +241,26 @@ def _time_convolution(signature: Convolution, gpu: GpuProfile) -> Timing:
     product = Product(
         m, n, k, signature["groups"], traffic_bytes, slowdown / _CONVOLUTION_EFFICIENCY
     )
-    single = None
+    single, rates, padding_bytes = None, gpu.gemm, _padding_bytes(signature)
+    if padding_bytes:
+        product = replace(product, traffic_bytes=traffic_bytes + padding_bytes)
+    if padding_bytes and signature["operation"] == "convolution_forward":
+        rates = replace(rates, tile_ns=_SHORT_TILE_NS, tile_results=_SHORT_TILE)
     if number == "f32":
         single = single_ns(
             signature, Product(m, n, k, signature["groups"], traffic_bytes, 1.0), gpu
         )
-    duration_ns, blocks = single or product_ns(product, gpu.gemm, gpu.sm_count)
+    duration_ns, blocks = single or product_ns(product, rates, gpu.sm_count)
+    if padding_bytes:
+        padding = Work(
+            bytes=padding_bytes, serial_ns=_CONVERSIONS_NS, efficiency=_CONVERTING, cold=True
+        )
+        duration_ns += padding.duration_ns(gpu, gpu.sm_count)
     if _is_converted(signature):
         converting = Work(
             bytes=2 * signature["bytes"],
             cycles=signature["bytes"] * _CONVERTING_CYCLES,
+            serial_ns=_CONVERSIONS_NS,
             efficiency=_CONVERTING,
             cold=True,
         )
@@ -278,10 +296,24 @@ def _is_converted(signature: Convolution) -> bool:
     return not is_product or pixels % _VECTOR_PIXELS != 0
 
 
+def _padding_bytes(signature: Convolution) -> int:
+    """What it takes to read and write an image with channels last that has fewer of them than the
+    tensor cores' kernels load; 0: it has enough.
+    """
+    size = number_bytes(signature["type"])
+    images, channels, *sides = signature["x"]
+    least = _LOADED_CHANNELS.get(size, 0)
+    is_single = convolution_type(signature) == "f32"
+    if is_single or channels >= least or signature["layout"] != "channels_last":
+        return 0
+    return images * prod(sides) * (channels + least) * size
+
+
 def _is_depthwise(signature: Convolution) -> bool:
     """Whether cuDNN has kernels for these channels by themselves."""
-    is_half = signature["type"] in ("f16", "bf16") and signature["layout"] == "channels_last"
-    return is_half and signature["groups"] == signature["x"][1] == signature["w"][0]
+    is_last = signature["type"] in ("f16", "bf16", "f32") and signature["layout"] == "channels_last"
+    channels = signature["x"][1]
+    return is_last and channels > 1 and signature["groups"] == channels == signature["w"][0]
 
 
 def _depthwise_ns(signature: Convolution, gpu: GpuProfile) -> float:

@@ -135,9 +135,7 @@ def indexed(launch: Launch, _gpu: GpuProfile) -> Work:
     indices = launch.sizes.get(of_index, elements)
     moved = elements * (1 if is_fill else 2) * size + indices * _INDEX_BYTES
     each = next((one for part, one in _PLACED_CYCLES.items() if part in launch.name.text), 0.0)
-    return Work(
-        bytes=moved, efficiency=_SCATTERED, cycles=elements * each, serial_ns=_INDEX_NS
-    )
+    return Work(bytes=moved, efficiency=_SCATTERED, cycles=elements * each, serial_ns=_INDEX_NS)
 
 
 def scattered(launch: Launch, _gpu: GpuProfile) -> Work:
