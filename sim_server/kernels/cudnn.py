@@ -36,6 +36,9 @@ _FORWARD_TILE, _BACKWARD_TILE = (256, 128), (128, 128)
 _FORWARD_PRODUCTS, _BACKWARD_PRODUCTS = 2, 5
 # Heads wider than 128: eight points of the chart to which the rates were fitted.
 _WIDE_SLOWDOWN = 1.26
+# The forward pass of so few queries splits the keys over blocks: what it reads bounds it. On an
+# H100, of 1 and 16 queries (docs/accuracy-operators.md).
+_FEW_QUERIES = 16
 _DROPOUT_SLOWDOWN = 1.2  # assumed: a random number per score
 _BIAS_SLOWDOWN = 1.1  # assumed: a score more to read
 # Beside the products: the row sums read dO and O, dQ is summed in single precision and converted.
@@ -160,6 +163,8 @@ def _time_attention(signature: Attention, gpu: GpuProfile) -> Timing:
     compute_ns = pass_ns(
         strips, _slowed(rates, slowdown), products, gpu.fused_attention.latency_ns, gpu.sm_count
     )
+    if not backward and signature["seqlen_q"] <= _FEW_QUERIES:
+        compute_ns = gpu.fused_attention.latency_ns
     share = share_of_longest(signature)
     memory_ns = signature["bytes"] / gpu.bandwidth_bytes_per_ns
     helper_bytes = 0
