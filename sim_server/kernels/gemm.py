@@ -35,12 +35,12 @@ _BLOCK_SCALES = ("vec128", "block128x128")
 # Operations of a multiprocessor's tensor cores in a cycle, in 16 bits, by how many numbers a load
 # can take together, which leading dimensions decide: cuBLAS then takes kernels of earlier GPUs.
 # Fitted to output layers of 30,522 and 50,257 columns on H100 (docs/accuracy-operators.md), but 4.
-_UNALIGNED_FLOPS = {1: 730.0, 2: 1240.0, 4: 2100.0}
+_UNALIGNED_FLOPS = {1: 730.0, 2: 1320.0, 4: 2100.0}
 _UNALIGNED_TN_FLOPS = 500.0  # one by one, both operands along k
 _ALIGNED = 8
-# These kernels have large tiles where those fill the GPU, do not split k, write results of a tile
-# one after the other, and wait for each of k that is loaded one by one. Fitted to ten products on
-# an H100 (docs/accuracy-operators.md).
+# These kernels write results of a tile one after the other; those that load numbers one by one have
+# large tiles where these fill the GPU, do not split k, and wait for each of it. Fitted to ten
+# products on an H100 (docs/accuracy-operators.md).
 _UNALIGNED_TILES = ((256, 128), (128, 256), (128, 128))
 _SMALL_TILE = 64
 _UNALIGNED_WAIT_NS = 23.5
@@ -167,13 +167,15 @@ def _unaligned_slowdown(numbers: int, layout: str, gpu: GpuProfile) -> float:
 
 
 def _unaligned_choices(product: Product, numbers: int, gpu: GpuProfile) -> Choices:
-    """What a load takes together: `numbers`."""
+    """Of a product whose loads take so many numbers together."""
+    if numbers > 1:
+        return Choices()
     blocks = ceil(product.m / 128) * ceil(product.n / 128) * product.batch
     are_large = blocks >= gpu.sm_count and min(product.m, product.n) > _SMALL_TILE
     tiles = _UNALIGNED_TILES
     if not are_large:
         tiles = (*tiles, (_SMALL_TILE, _SMALL_TILE))
-    return Choices(tiles, splits=(1,), wait_ns=_UNALIGNED_WAIT_NS if numbers == 1 else 0.0)
+    return Choices(tiles, splits=(1,), wait_ns=_UNALIGNED_WAIT_NS)
 
 
 def tile_step_ns(rows: int, columns: int, slowdown: float, rates: GemmRates) -> float:

@@ -34,7 +34,7 @@ _SHIFTED = 0.75
 _FLIPPED_CYCLES, _ROLLED_CYCLES = 0.68, 1.26
 # The same, of kernels that place elements by an index: those that read or write by any number of
 # them, index_copy and index_fill: H100, in f32; in bf16 they take as much.
-_PLACED_CYCLES = {"gpu_index_kernel": 1.27, "index_copy": 0.85, "index_fill": 0.75}
+_PLACED_CYCLES = {"gpu_index_kernel": 1.27, "index_copy": 0.9, "index_fill": 0.75}
 _INDEX_BYTES = 8
 # Until an index is there, and its row can be asked for: single embeddings take 3 us where an
 # addition takes 2 (microsoft/vidur@7d47513).

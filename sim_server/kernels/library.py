@@ -9,7 +9,7 @@ from typing import Any, cast
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.cudnn import time_cudnn
 from sim_server.kernels.gemm import number_bytes
-from sim_server.kernels.solver import time_solver
+from sim_server.kernels.solver import STEPS, time_solver
 from sim_server.kernels.sparse import time_sparse
 from sim_server.kernels.timing import Tier, Timing
 from sim_server.kernels.work import Work
@@ -27,7 +27,8 @@ def time_library(signature: Mapping[str, Any], gpu: GpuProfile) -> Timing:
     """
     if signature.get("library") == "cudnn":
         return time_cudnn(cast(CudnnSignature, signature), gpu)
-    if signature.get("library") == "cusolver":
+    is_solved = signature.get("library") == "cublas" and signature.get("operation") in STEPS
+    if is_solved or signature.get("library") == "cusolver":
         return time_solver(cast(Factorization, signature), gpu)
     if signature.get("library") == "cusparse":
         return time_sparse(cast(SparseOperation, signature), gpu)

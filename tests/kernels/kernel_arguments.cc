@@ -168,8 +168,8 @@ void strided() {
   void* args[2] = {&count, &closure};
   for (const std::uint32_t blocks : {4u, 1u}) {
     const ph::LaunchShape shape{{blocks, 1, 1}, {128, 1, 1}, 0};
-    std::int64_t values[3];
-    const std::size_t read = ph::read_scalars(plan, shape, args, values, 3);
+    std::int64_t values[4];
+    const std::size_t read = ph::read_scalars(plan, shape, args, values, 4);
     std::printf("%s\n", ph::payload_text(ph::describe_launch("k", shape, plan, {values, read})).c_str());
     closure.dividers[1][0] = 1000;  // more than one block has threads for
   }

@@ -10,9 +10,20 @@ import pytest
 from sim_server.gpu import load_gpu, profile_names
 from sim_server.kernels import KernelTimer, Tier
 
-# Head size, heads, length, batch, causal: microseconds of the forward pass on H100.
-# Source: cuDNN in the chart of FlashAttention-3 in Dao-AILab/flash-attention@0251105.
+# Head size, heads, length, batch, causal: microseconds of the forward pass on H100, with gaps.
+# Source: NVIDIA H100 80GB HBM3, driver 580.159.04, CUDA 13.0, PyTorch 2.11.0, cuDNN 9.19, by CUPTI.
 _MEASURED_US = [
+    ((64, 12, 1024, 8, True), 45.9),
+    ((64, 12, 1024, 8, False), 63.1),
+    ((128, 32, 2048, 1, False), 111.6),
+    ((128, 32, 4096, 2, True), 462.8),
+    ((128, 32, 4096, 2, False), 807.2),
+    ((128, 16, 8192, 1, False), 799.4),
+    ((64, 16, 256, 32, False), 29.9),
+]
+# The same of a cuDNN of 2024.
+# Source: the chart of FlashAttention-3 in Dao-AILab/flash-attention@0251105.
+_CHART_US = [
     ((64, 32, 512, 32, False), 205.1),
     ((64, 32, 4096, 4, True), 757.2),
     ((128, 16, 4096, 4, False), 902.7),
@@ -65,15 +76,41 @@ def _convolution(operation: str, layout: str = "channels_last", **more: Any) -> 
     }
 
 
+_Point = tuple[tuple[int, int, int, int, bool], float]
+
+
 @pytest.mark.parametrize("point", _MEASURED_US)
-def test_published_chart(
-    timers: dict[str, KernelTimer], point: tuple[tuple[int, int, int, int, bool], float]
-) -> None:
-    """cuDNN's forward pass is within 7 %, the largest error over all published points."""
+def test_forward_pass_on_hopper(timers: dict[str, KernelTimer], point: _Point) -> None:
+    """cuDNN's forward pass is within 16 % of what was measured."""
     case, microseconds = point
     timing = timers["h100"].time(_attention(*case))
-    assert timing.duration_ns / 1e3 == pytest.approx(microseconds, rel=0.07)
+    assert timing.duration_ns / 1e3 == pytest.approx(microseconds, rel=0.16)
     assert (timing.kernel_class, timing.tier) == ("attention", Tier.MODELLED)
+
+
+@pytest.mark.parametrize("point", _CHART_US)
+def test_published_chart(timers: dict[str, KernelTimer], point: _Point) -> None:
+    """Today's cuDNN takes less than that of 2024, by up to 27 %."""
+    case, microseconds = point
+    share = timers["h100"].time(_attention(*case)).duration_ns / 1e3 / microseconds
+    assert 0.73 < share < 0.95
+
+
+# Batch, heads, heads of keys, queries, keys.
+@pytest.mark.parametrize(
+    ("sizes", "microseconds"),
+    [((32, 32, 32, 1, 2048), 352.4), ((8, 32, 8, 1, 8192), 95.2), ((16, 16, 16, 16, 1024), 27.0)],
+)
+def test_few_queries_take_what_they_read(
+    timers: dict[str, KernelTimer], sizes: tuple[int, int, int, int, int], microseconds: float
+) -> None:
+    """Decoding reads keys and values once, for all heads that share them. Source: as above."""
+    batch, heads, shared, queries, keys = sizes
+    head_dim = 64 if queries > 1 else 128
+    operands = 2 * head_dim * (2 * heads * queries + 2 * shared * keys) * batch
+    given = {"kv_heads": shared, "seqlen_q": queries, "bytes": operands}
+    timing = timers["h100"].time(_attention(head_dim, heads, keys, batch, False, **given))
+    assert timing.duration_ns / 1e3 == pytest.approx(microseconds, rel=0.12)
 
 
 def test_rates_that_nobody_measured_are_assumed(timers: dict[str, KernelTimer]) -> None:

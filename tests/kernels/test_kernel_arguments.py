@@ -182,9 +182,12 @@ def test_tensors_of_a_list_are_found(program: Path, mode: str) -> None:
 
 
 def test_expanded_operands_have_fewer_elements(program: Path) -> None:
-    """A row and a column count once; nothing is said of what the launch has no threads for."""
+    """A row and a column count once, and so do sectors that a warp reads in common; nothing is said
+    of what the launch has no threads for.
+    """
     told, doubtful = map(json.loads, _run(program, "strided", "k").splitlines())
     assert told["sizes"] == {
+        "warp_sectors": 4 + 4 + 4 + 1,
         "first_elements": 64 * 32,
         "second_elements": 32,
         "third_elements": 64,

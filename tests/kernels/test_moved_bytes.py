@@ -184,6 +184,7 @@ def test_time_of_what_is_moved(
     assert 0.5 < rate < 1
 
 
+ROWS = 512 * 50304
 _LOOKED_UP = "index_elementwise_kernel<128, 4, at::native::{}::{{lambda(int)#1}}>"
 _PUT = (
     "gpu_index_kernel<at::native::index_put_kernel_impl<at::native::OpaqueType<4> >(at::Tensor"
@@ -194,25 +195,24 @@ _PLACED = "index_{}_kernel_impl<at::native::OpaqueType<4> >(at::TensorIterator&,
 
 
 @pytest.mark.parametrize(
-    ("function", "sizes", "moved"),
+    ("function", "sizes", "microseconds"),
     [
-        (_PUT, {"first_elements": SIDE * SIDE, "second_elements": SIDE * SIDE}, 16),
-        (_PUT, {"first_elements": SIDE * SIDE, "second_elements": SIDE}, 8),
-        (_PLACED.format("copy"), {"first_elements": SIDE, "second_elements": SIDE * SIDE}, 8),
-        (_PLACED.format("fill"), {"first_elements": SIDE}, 4),
+        (_PUT, {"first_elements": ROWS, "second_elements": 512}, 127.4),
+        (_PLACED.format("copy"), {"first_elements": 512, "second_elements": ROWS}, 91.8),
+        (_PLACED.format("fill"), {"first_elements": 512}, 75.6),
     ],
-    ids=["elements are put", "rows are put", "rows are copied", "rows are filled"],
+    ids=["rows are put", "rows are copied", "rows are filled"],
 )
 def test_an_index_of_rows_is_read_once(
-    launch: MakeLaunch, function: str, sizes: dict[str, int], moved: int
+    launch: MakeLaunch, function: str, sizes: dict[str, int], microseconds: float
 ) -> None:
-    """Bytes for an element of 32 bits, at the rate of these kernels."""
-    gpu = load_gpu("h100")
-    arguments = ((1 << 17, 1, 1), (128, 1, 1), ((0, SIDE * SIDE),), sizes)
+    """512 rows of 50,304 elements in f32 take what their places take. Source: NVIDIA H100 80GB
+    HBM3, driver 580.159.04, CUDA 13.0, PyTorch 2.11.0, by CUPTI, with the gap to the next kernel.
+    """
+    arguments = ((ROWS // 512, 1, 1), (128, 1, 1), ((0, ROWS),), sizes)
     full = f"{_NATIVE}{_LOOKED_UP.format(function)}(long, ...)"
-    found = KernelTimer(gpu).time(launch(full, *arguments))
-    least_ns = moved * SIDE * SIDE / gpu.bandwidth_bytes_per_ns
-    assert 0.38 < least_ns / found.duration_ns < 0.42
+    found = KernelTimer(load_gpu("h100")).time(launch(full, *arguments))
+    assert found.duration_ns / 1e3 == pytest.approx(microseconds, rel=0.05)
 
 
 def test_resizing_takes_as_long_as_its_planes(launch: MakeLaunch) -> None:

@@ -122,7 +122,7 @@ def test_alignment_matters_less_where_tensor_cores_are_slower(
             for m in (30522, 30528)
         )
         ratios[gpu] = even / aligned
-    assert 1 <= ratios["a100"] < 0.6 * ratios["h100"]
+    assert 1 <= ratios["a100"] < 0.65 * ratios["h100"]
 
 
 def test_batched_f32_has_one_kernel_on_ampere(timers: dict[str, KernelTimer]) -> None:

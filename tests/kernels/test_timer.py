@@ -13,7 +13,6 @@ from sim_server.gpu import load_gpu, profile_names
 from sim_server.kernels import KernelTimer, Tier, copy_rates, fill_rate
 from sim_server.kernels.names import demangle, parse
 from sim_server.kernels.rules import RULES
-from sim_server.kernels.solver import STEPS
 
 MakeLaunch = Callable[..., dict[str, Any]]
 
@@ -215,24 +214,33 @@ def test_library_calls_cost(timers: dict[str, KernelTimer]) -> None:
     assert small.tier is Tier.ASSUMED
 
 
-@pytest.mark.parametrize("operation", STEPS)
+# Operation, library, size, batch: microseconds. Source: NVIDIA H100 80GB HBM3, driver 580.159.04,
+# CUDA 13.0, PyTorch 2.11.0, by CUPTI; an operator with all its kernels, of which it is nearly all.
+@pytest.mark.parametrize(
+    ("call", "microseconds"),
+    [
+        (("getrf", "cusolver", 256, 1), 418),
+        (("getrf", "cusolver", 2048, 1), 4806),
+        (("potrf", "cusolver", 2048, 1), 773),
+        (("potrf", "cusolver", 512, 16), 683),
+        (("trsm", "cublas", 512, 16), 388),
+        (("trsm", "cublas", 256, 1), 51),
+        (("syevd", "cusolver", 256, 1), 4700),
+        (("syevd", "cusolver", 512, 16), 226_500),
+        (("gesvd", "cusolver", 256, 1), 6430),
+    ],
+)
 def test_factorisations_wait_for_their_steps(
-    timers: dict[str, KernelTimer], operation: str
+    timers: dict[str, KernelTimer], call: tuple[str, str, int, int], microseconds: float
 ) -> None:
-    """Twice the columns are twice the steps; a batch takes no longer than its waves."""
-
-    def time_ns(size: int, batch: int = 1) -> int:
-        sizes = {"m": size, "n": size, "columns": 0, "batch": batch, "flops": 0, "bytes": 0}
-        names = {"library": "cusolver", "operation": operation, "type": "f32"}
-        timing = timers["h100"].time({"kind": "library", **names, **sizes})
-        assert timing.tier is Tier.ASSUMED
-        return timing.duration_ns
-
-    floor_ns = 2 * time_ns(1024) - time_ns(2048)
-    assert floor_ns == load_gpu("h100").execution["kernel_floor_ns"]
-    steps_ns = STEPS[operation].step_ns * 64 // STEPS[operation].columns
-    assert time_ns(64) == time_ns(64, batch=132) == floor_ns + steps_ns
-    assert time_ns(64, batch=133) == floor_ns + 2 * steps_ns
+    """As measured, to 40 %: no more is said of them than that they are assumed."""
+    operation, library, size, batch = call
+    elements = size * size * batch
+    sizes = {"m": size, "n": size, "batch": batch, "flops": elements * size, "bytes": 8 * elements}
+    names = {"library": library, "operation": operation, "type": "f32"}
+    timing = timers["h100"].time({"kind": "library", **names, **sizes})
+    assert timing.tier is Tier.ASSUMED
+    assert timing.duration_ns / 1e3 == pytest.approx(microseconds, rel=0.4)
 
 
 def test_sparse_product_by_bytes(timers: dict[str, KernelTimer]) -> None:
