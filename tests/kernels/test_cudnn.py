@@ -245,6 +245,34 @@ def test_depthwise_convolutions(
     assert total_ns / 1e3 == pytest.approx(microseconds, rel=0.15)
 
 
+# Channels, edge, window, stride, filters and groups: what 64 images take in the forward pass.
+@pytest.mark.parametrize(
+    ("sizes", "number", "microseconds"),
+    [
+        pytest.param((96, 112, 3, 2, 96, 96), "f32", 126.9, id="channels by themselves"),
+        pytest.param((144, 56, 3, 1, 144, 144), "f32", 91.6, id="channels by themselves, small"),
+        pytest.param((3, 256, 3, 1, 64, 1), "bf16", 675.6, id="few channels"),
+    ],
+)
+def test_channels_last_of_an_h100(
+    timers: dict[str, KernelTimer],
+    sizes: tuple[int, int, int, int, int, int],
+    number: str,
+    microseconds: float,
+) -> None:
+    """Channels by themselves take what they move, few ones the tiles of a short sum. Source: as
+    above; the last one of 16 images twice as high and wide.
+    """
+    channels, edge, window, stride, filters, groups = sizes
+    x = [64, channels, edge, edge]
+    y = [64, filters, edge // stride, edge // stride]
+    w = [filters, channels // groups, window, window]
+    call = _convolution("forward", groups=groups, type=number, compute="f32", x=x, y=y, w=w)
+    call["bytes"] = {"f32": 4, "bf16": 2}[number] * (prod(x) + prod(y))
+    found = timers["h100"].time(call)
+    assert found.duration_ns / 1e3 == pytest.approx(microseconds, rel=0.2)
+
+
 def test_a_step_of_two_pixels_is_no_winograd(timers: dict[str, KernelTimer]) -> None:
     """It is a quarter of the product, without transforms, and no window of 1 x 1 has them."""
     whole = timers["a100"].time(_convolution("forward", type="f32")).duration_ns

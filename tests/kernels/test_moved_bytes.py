@@ -433,3 +433,25 @@ def test_flags_take_a_byte(
     call = launch(f"{name}(int)", (elements // 512, 1, 1), (128, 1, 1), ((0, elements),))
     timing = KernelTimer(load_gpu("h100")).time(call)
     assert timing.duration_ns / 1e3 == pytest.approx(measured_us, rel=0.05)
+
+
+# Elements, sectors of a warp, bytes of an element: microseconds with the gap to the next kernel.
+# Source: NVIDIA H100 80GB HBM3, driver 580.159.04, CUDA 13.0, PyTorch 2.11.0, by CUPTI.
+@pytest.mark.parametrize(
+    ("elements", "sectors", "number", "microseconds"),
+    [
+        pytest.param(4096 * 4096, 32 + 4, "float", 139.2, id="transposed"),
+        pytest.param(64 * 256 * 56 * 56, 32 + 4, "float", 405.4, id="channels last"),
+        pytest.param(4096 * 4096, 32 + 2, "c10::BFloat16", 134.6, id="transposed in 16 bits"),
+        pytest.param(64 * 197 * 768, 4 + 4, "float", 35.3, id="rows in another order"),
+    ],
+)
+def test_elements_far_apart_take_a_sector_each(
+    launch: MakeLaunch, elements: int, sectors: int, number: str, microseconds: float
+) -> None:
+    """A copy into another order takes what its warps' accesses touch."""
+    sizes = {"warp_sectors": sectors, "first_elements": elements}
+    copy = _strided(_COPY.replace("float", number))
+    called = launch(copy, (elements // 512, 1, 1), (128, 1, 1), ((0, elements),), sizes)
+    found = KernelTimer(load_gpu("h100")).time(called)
+    assert found.duration_ns / 1e3 == pytest.approx(microseconds, rel=0.12)
