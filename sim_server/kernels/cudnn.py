@@ -57,6 +57,10 @@ _CONVERSIONS_NS = 2 * 1800
 # shape on an H100 (docs/accuracy-operators.md).
 _LOADED_CHANNELS = {2: 8, 4: 4}
 _SHORT_TILE_NS, _SHORT_TILE = 2000, 128 * 64
+# Groups of channels that are no power of two are spread out to one, in 16 bits: cycles of a
+# multiprocessor for an element. Fitted to the step of RegNetY-3.2GF on an H100.
+_SPREAD_CYCLES = 2.5
+_FITTED_BYTES = 2
 # A channel by itself, channels last: cycles of a multiprocessor for an element
 # of either image, and for each product of one with a weight. Fitted to the steps of EfficientNet-B0
 # and ConvNeXt-T in 16 bits on H200 (docs/accuracy-operators.md).
@@ -261,6 +265,10 @@ def _time_convolution(signature: Convolution, gpu: GpuProfile) -> Timing:
             bytes=padding_bytes, serial_ns=_CONVERSIONS_NS, efficiency=_CONVERTING, cold=True
         )
         duration_ns += padding.duration_ns(gpu, gpu.sm_count)
+    if _is_spread(signature):
+        elements = prod(signature["x"]) + prod(signature["y"])
+        spreading = Work(bytes=2 * traffic_bytes, cycles=elements * _SPREAD_CYCLES, cold=True)
+        duration_ns += spreading.duration_ns(gpu, gpu.sm_count)
     if _is_converted(signature):
         converting = Work(
             bytes=2 * signature["bytes"],
@@ -312,6 +320,17 @@ def _padding_bytes(signature: Convolution) -> int:
     if is_single or channels >= least or signature["layout"] != "channels_last":
         return 0
     return images * prod(sides) * (channels + least) * size
+
+
+def _is_spread(signature: Convolution) -> bool:
+    """Whether kernels of their own spread groups of channels out, and gather the results."""
+    width = signature["w"][1]
+    return (
+        signature["groups"] > 1
+        and width & (width - 1) != 0
+        and signature["layout"] == "channels_last"
+        and number_bytes(signature["type"]) == _FITTED_BYTES
+    )
 
 
 def _is_depthwise(signature: Convolution) -> bool:
