@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -18,20 +18,19 @@ LABELS = 1000
 def of_transformers(
     name: str,
     make: Callable[[Any], dict[str, Tensor]],
+    shape: Mapping[str, Any] | None = None,
     *,
     number: torch.dtype | None = BF16,
-    fused: bool = False,
-    **shape: Any,
 ) -> Step:
     """A model of transformers with random weights; `make` gives its inputs."""
     import transformers  # noqa: PLC0415
 
     kind = getattr(transformers, name)
-    config = kind.config_class(**shape)
+    config = kind.config_class(**(shape or {}))
     model: Any = kind(config).cuda()
     model.train()
     given = make(config)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=fused)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     return steps(model, lambda m: m(**given).loss, number=number, optimizer=optimizer)
 
 
@@ -225,6 +224,13 @@ def perceptron(batch: int) -> Step:
 
 
 SMALL = {"hidden_size": 1024, "num_hidden_layers": 12, "num_attention_heads": 16}
+SMALL_4 = SMALL | {"intermediate_size": 4096}
+WHISPER_SMALL = {
+    "d_model": 768,
+    **{f"{part}_layers": 12 for part in ("encoder", "decoder")},
+    **{f"{part}_attention_heads": 12 for part in ("encoder", "decoder")},
+    **{f"{part}_ffn_dim": 3072 for part in ("encoder", "decoder")},
+}
 MORE_CASES: dict[str, Callable[[], Step]] = {
     "densenet121 64 f32": partial(vision, "densenet121", 64),
     "densenet121 64 bf16 last": partial(vision, "densenet121", 64, number=BF16, last=True),
@@ -252,45 +258,32 @@ MORE_CASES: dict[str, Callable[[], Step]] = {
     "perceptron 8192": partial(perceptron, 8192),
     "opt 8x1024": partial(of_transformers, "OPTForCausalLM", words(8, 1024)),
     "qwen2 4x2048": partial(
-        *(of_transformers, "Qwen2ForCausalLM", words(4, 2048)),
-        **SMALL,
-        num_key_value_heads=4,
-        intermediate_size=2816,
-        vocab_size=50_000,
+        of_transformers,
+        "Qwen2ForCausalLM",
+        words(4, 2048),
+        SMALL | {"num_key_value_heads": 4, "intermediate_size": 2816, "vocab_size": 50_000},
     ),
     "gemma 4x1024": partial(
-        *(of_transformers, "GemmaForCausalLM", words(4, 1024)),
-        **SMALL,
-        num_key_value_heads=4,
-        head_dim=256,
-        intermediate_size=4096,
-        vocab_size=64_000,
+        of_transformers,
+        "GemmaForCausalLM",
+        words(4, 1024),
+        SMALL
+        | {"num_key_value_heads": 4, "head_dim": 256}
+        | {"intermediate_size": 4096, "vocab_size": 64_000},
     ),
     "gpt_neox 4x2048 f32": partial(
-        *(of_transformers, "GPTNeoXForCausalLM", words(4, 2048)),
-        number=None,
-        **SMALL,
-        intermediate_size=4096,
+        of_transformers, "GPTNeoXForCausalLM", words(4, 2048), SMALL_4, number=None
     ),
-    "phi 4x1024": partial(
-        *(of_transformers, "PhiForCausalLM", words(4, 1024)), **SMALL, intermediate_size=4096
-    ),
+    "phi 4x1024": partial(of_transformers, "PhiForCausalLM", words(4, 1024), SMALL_4),
     "roberta 64x256": partial(of_transformers, "RobertaForMaskedLM", words(64, 256)),
     "distilbert 64x128 f32": partial(
         of_transformers, "DistilBertForMaskedLM", words(64, 128), number=None
     ),
     "electra 64x128": partial(of_transformers, "ElectraForMaskedLM", words(64, 128)),
-    "deberta 16x256": partial(of_transformers, "DebertaV2ForMaskedLM", words(16, 256), **SMALL),
+    "deberta 16x256": partial(of_transformers, "DebertaV2ForMaskedLM", words(16, 256), SMALL),
     "bart 8x512": partial(of_transformers, "BartForConditionalGeneration", words(8, 512)),
     "whisper small 8": partial(
-        *(of_transformers, "WhisperForConditionalGeneration", speech(8, 80, 3000, 128)),
-        d_model=768,
-        encoder_layers=12,
-        decoder_layers=12,
-        encoder_attention_heads=12,
-        decoder_attention_heads=12,
-        encoder_ffn_dim=3072,
-        decoder_ffn_dim=3072,
+        of_transformers, "WhisperForConditionalGeneration", speech(8, 80, 3000, 128), WHISPER_SMALL
     ),
     "hf vit 64 f32": partial(
         of_transformers, "ViTForImageClassification", pictures(64), number=None

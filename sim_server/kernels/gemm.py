@@ -172,10 +172,8 @@ def _unaligned_choices(product: Product, numbers: int, gpu: GpuProfile) -> Choic
         return Choices()
     blocks = ceil(product.m / 128) * ceil(product.n / 128) * product.batch
     are_large = blocks >= gpu.sm_count and min(product.m, product.n) > _SMALL_TILE
-    tiles = _UNALIGNED_TILES
-    if not are_large:
-        tiles = (*tiles, (_SMALL_TILE, _SMALL_TILE))
-    return Choices(tiles, splits=(1,), wait_ns=_UNALIGNED_WAIT_NS)
+    others = () if are_large else ((_SMALL_TILE, _SMALL_TILE),)
+    return Choices((*_UNALIGNED_TILES, *others), splits=(1,), wait_ns=_UNALIGNED_WAIT_NS)
 
 
 def tile_step_ns(rows: int, columns: int, slowdown: float, rates: GemmRates) -> float:

@@ -30,7 +30,7 @@ class Steps:
 
     def time_ns(self, size: int) -> float:
         """Of a matrix."""
-        return ceil(size / self.columns) * self.step_ns * (size / 256) ** self.growth
+        return ceil(size / self.columns) * self.step_ns * float((size / 256) ** self.growth)
 
 
 STEPS = {
