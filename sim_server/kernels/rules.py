@@ -57,11 +57,8 @@ def unknown(launch: Launch, _gpu: GpuProfile) -> Work:
     arguments of these; or its tensors, each once, where it gets them with their sizes; or else 16
     bytes a thread.
     """
-    if launch.thread_bytes:
-        return Work(bytes=launch.blocks * launch.threads * launch.thread_bytes, sound=True)
-    loaded, stored = launch.sizes.get("load_bytes"), launch.sizes.get("store_bytes")
-    if (elements := launch.integer(0)) and loaded and stored:
-        return Work(bytes=elements * (loaded + stored), sound=True)
+    if moved := elementwise.told_bytes(launch):
+        return Work(bytes=moved, sound=True)
     if tensors_bytes := launch.sizes.get("tensor_bytes"):
         return Work(bytes=tensors_bytes, efficiency=_TENSORS, sound=False)
     return guessed(launch)
@@ -230,6 +227,7 @@ RULES = (
     _rule(r"kernelPointwiseApply2$|rrelu_with_noise_cuda_kernel$", "random", elementwise.drawn),
     _rule(r"cross_kernel$", "elementwise", elementwise.crossed),
     _rule(r"elementwise_kernel_with_index$", "elementwise", elementwise.indexed_fill),
+    _rule(elementwise.COMPILED.pattern, "elementwise", elementwise.compiled),
     _rule(r"triu_tril_kernel$", "elementwise", elementwise.triangle),
     _rule(
         r"elementwise_kernel(_for_multi_outputs)?$",
