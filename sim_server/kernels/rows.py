@@ -65,6 +65,7 @@ _PLACE_BYTES = 8
 # columns, which a warp goes through. Fitted to H100 (docs/accuracy-operators.md).
 _WARP_CYCLES = 0.5
 _WARP_START_NS, _WARP_COLUMN_NS = 700, 2.5
+_WARP_BACKWARD_CYCLES = {False: 0.35, True: 0.58}  # by whether it is of logarithms
 # cunn_SpatialSoftMax*: how often a thread waits for an element; share of a streaming kernel's rate.
 # Fitted as above, of gradients assumed.
 _SPATIAL_WAITS, _SPATIAL = 0.9, 0.54
@@ -221,7 +222,9 @@ def softmax_warp(launch: Launch, _gpu: GpuProfile) -> Work:
     if rows is None or columns is None:
         return guessed(launch)
     if backward:
-        return Work(bytes=rows * columns * (first + 2 * second))
+        moved = rows * columns * (first + 2 * second)
+        is_of_logarithms = launch.name.template[4] == "true"
+        return Work(bytes=moved, cycles=rows * columns * _WARP_BACKWARD_CYCLES[is_of_logarithms])
     return Work(
         bytes=rows * columns * (first + second),
         cycles=rows * columns * _WARP_CYCLES,
