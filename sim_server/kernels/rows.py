@@ -41,8 +41,8 @@ _COMBINING_NS = {"ArgM": 60, "MaxOps": 60, "MinOps": 60, "Welford": 170}
 _REDUCTION_START_NS = 1000
 # Blocks that share a result count themselves, one after the other; the last one adds up what they
 # left in memory, its threads side by side. Fitted as above.
-_SHARED_NS = 3000
-_COUNTED_NS = 6
+_SHARED_NS = 2000
+_COUNTED_NS = 4
 _LEFT_NS = 240
 # A thread's label, and then the element that it names: two waits a step, fitted, with the softmax
 # before them, to linkedin/Liger-Kernel@ead96b61 on A100 (32 threads), and what is beside, to 16
