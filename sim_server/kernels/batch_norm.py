@@ -20,6 +20,8 @@ _BLOCK_SUM_NS = 4500
 # Of a multiprocessor: for an element that is normalised, with a place in a block, and for a block,
 # of which there are many of few elements.
 _TRANSFORM_CYCLES, _TRANSFORM_BLOCK_CYCLES = 0.47, 130
+# How often a thread of few blocks, of volumes, waits in a step of its block: fitted to two on H100.
+_TRANSFORM_WAITS = 0.87
 # Channels last, by what a kernel is for: tensors, cycles of a multiprocessor for an element, how
 # often a thread waits in a step of four rows, and nanoseconds until blocks have added up what each
 # of them has.
@@ -70,7 +72,7 @@ def _size(launch: Launch) -> int:
     return next(iter(number_types(", ".join(launch.name.template))), 4)
 
 
-def transform(launch: Launch, _gpu: GpuProfile) -> Work:
+def transform(launch: Launch, gpu: GpuProfile) -> Work:
     """batch_norm_transform_input_kernel(in, out, ...): a block for a channel of each image. Source:
     as of `of_channels`.
     """
@@ -78,8 +80,14 @@ def transform(launch: Launch, _gpu: GpuProfile) -> Work:
     if not moved:
         return guessed(launch)
     places = ceil(moved / 2 / _size(launch) / launch.blocks / launch.threads) * launch.threads
-    cycles = launch.blocks * (places * _TRANSFORM_CYCLES + _TRANSFORM_BLOCK_CYCLES)
-    return Work(bytes=moved, efficiency=_STREAMED, cycles=cycles, region="images")
+    steps = _rounds(launch, gpu) * places / launch.threads
+    return Work(
+        bytes=moved,
+        efficiency=_STREAMED,
+        cycles=launch.blocks * (places * _TRANSFORM_CYCLES + _TRANSFORM_BLOCK_CYCLES),
+        waits=steps * _TRANSFORM_WAITS,
+        region="images",
+    )
 
 
 def channels_last(launch: Launch, _gpu: GpuProfile) -> Work:

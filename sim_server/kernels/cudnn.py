@@ -70,20 +70,23 @@ _DEPTHWISE_CYCLES = {
     "convolution_wgrad": (0.20, 0.0285),
 }
 # By layout, channels first and last: cycles of a multiprocessor for an element. Channels first a
-# block has a channel: where there are fewer than multiprocessors, it takes so great a power of
-# their ratio as long. Fitted to norms in f32 of images of 7 to 112 pixels a side on H200, and what
+# block has a channel, and takes at least so many ns for each of its elements. Fitted to norms in
+# f32 of images of 7 to 112 pixels a side on H200, of volumes of 3 to 128 channels on H100, and what
 # is beside (docs/accuracy-operators.md). Inference: assumed.
 _NORM_CYCLES = {
     "batch_norm_forward_training": (1.05, 0.80),
     "batch_norm_backward": (1.94, 1.25),
 }
 _NORM_OPERANDS = {"batch_norm_forward_training": 2, "batch_norm_backward": 3}
-_IDLE_POWER = {"batch_norm_forward_training": 1.15, "batch_norm_backward": 1.6}
+_CHANNEL_NS = {"batch_norm_forward_training": 0.53, "batch_norm_backward": 1.47}
 _NORM_START_NS = 8000
 # Assumed: every step of the variables of a CTC loss is a barrier of a block and a trip to memory.
 _CTC_STEP_NS = 500
-# Of a bilinear sample. Assumed: they come from the cache, and each addition to one is a write.
+# Of a bilinear sample: each addition to one is a write. Cycles of a multiprocessor for a sample, at
+# random places, with its gradient's scaling: fitted to images of 56 and 112 pixels a side on H100
+# (docs/accuracy-operators.md).
 _SAMPLE_PIXELS = 4
+_SAMPLE_CYCLES = {"sampling_forward": 5.0, "sampling_backward": 19.4}
 
 
 def time_cudnn(signature: CudnnSignature, gpu: GpuProfile) -> Timing:
@@ -106,10 +109,9 @@ def time_cudnn(signature: CudnnSignature, gpu: GpuProfile) -> Timing:
         serial_ns += (
             2 * _CTC_STEP_NS * cast(CtcLoss, rest)["seqlen"]
         )  # forward and backward variables
-    moved_bytes = rest["bytes"]
-    if operation == "sampling_backward":
-        moved_bytes += _scattered_bytes(cast(Sampling, rest))
-    work = Work(bytes=moved_bytes, serial_ns=serial_ns, cold=True)
+    if operation in _SAMPLE_CYCLES:
+        return _time_samples(cast(Sampling, rest), gpu)
+    work = Work(bytes=rest["bytes"], serial_ns=serial_ns, cold=True)
     return Timing(
         duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),
         tier=Tier.ASSUMED,
@@ -119,10 +121,21 @@ def time_cudnn(signature: CudnnSignature, gpu: GpuProfile) -> Timing:
     )
 
 
-def _scattered_bytes(signature: Sampling) -> int:
-    """What gradients of samples add to the pixels of the image."""
+def _time_samples(signature: Sampling, gpu: GpuProfile) -> Timing:
+    """Of a grid's samples; gradients are added to the pixels of the image."""
+    operation = str(signature["operation"])
     samples = signature["batch"] * signature["channels"] * signature["points"]
-    return samples * _SAMPLE_PIXELS * number_bytes(signature["type"])
+    added = samples * _SAMPLE_PIXELS * number_bytes(signature["type"])
+    moved = signature["bytes"] + (added if operation == "sampling_backward" else 0)
+    work = Work(bytes=moved, cycles=samples * _SAMPLE_CYCLES[operation], cold=True)
+    return Timing(
+        duration_ns=ceil(work.duration_ns(gpu, gpu.sm_count)),
+        tier=Tier.MODELLED if signature["type"] == "f32" else Tier.ASSUMED,
+        kernel_class="other",
+        name=f"cudnn {operation}",
+        sm_demand=1.0,
+        region="images",
+    )
 
 
 def _time_batch_norm(signature: BatchNorm, gpu: GpuProfile) -> Timing:
@@ -150,10 +163,11 @@ def _time_batch_norm(signature: BatchNorm, gpu: GpuProfile) -> Timing:
 def _training_norm_ns(signature: BatchNorm, is_last: bool, gpu: GpuProfile) -> float:
     operation = str(signature["operation"])
     operand_bytes = signature["bytes"] / _NORM_OPERANDS[operation]
-    cycles = operand_bytes / number_bytes(signature["type"]) * _NORM_CYCLES[operation][is_last]
-    if not is_last:
-        idle = gpu.sm_count / min(gpu.sm_count, signature.get("channels") or gpu.sm_count)
-        cycles *= idle ** _IDLE_POWER[operation]
+    elements = operand_bytes / number_bytes(signature["type"])
+    cycles = elements * _NORM_CYCLES[operation][is_last]
+    if not is_last and signature.get("channels"):
+        channel_ns = elements / signature["channels"] * _CHANNEL_NS[operation]
+        cycles = max(cycles, channel_ns * gpu.cycles_per_ns * gpu.sm_count)
     work = Work(bytes=signature["bytes"], cycles=cycles, serial_ns=_NORM_START_NS, cold=True)
     return work.duration_ns(gpu, gpu.sm_count)
 

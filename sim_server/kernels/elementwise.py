@@ -35,11 +35,20 @@ _RANDOM_FLOPS = 40
 # (docs/accuracy-operators.md).
 _UNIFORM_CYCLES = 0.43
 _NORMAL_CYCLES = 0.6
-_INTEGER_CYCLES = 1.97
+_INTEGER_CYCLES = {False: _UNIFORM_CYCLES, True: 1.97}  # by whether it has 64 random bits
+_BERNOULLI_CYCLES = 1.38
 _STATE_NS = 1100
 _DROPPED = 0.85
 _TRIANGLE_CYCLES = 0.61
 _TRIANGLE_NS = 1100
+_RANDOM_LONG = "_kernel<unsigned long, "
+# Of functions that PyTorch has NVRTC compile: cycles of a multiprocessor for a byte that is read or
+# written, in single precision. Of the others: memory takes longer. Fitted as above.
+_COMPILED_CYCLES = {
+    **{"digamma": 0.254, "trigamma": 0.218, "zeta": 1.46, "i0": 0.1},
+    **{"sqrt_kernel": 0.1, "exp_kernel": 0.05},  # of complex numbers
+}
+COMPILED = re.compile(rf"^({'|'.join(_COMPILED_CYCLES)})_(?:vectorized\d_)?kernel$")
 # The type that a generator's numbers are stored in.
 _STORED = re.compile(r"distribution_nullary_kernel<([\w:]+), ")
 # Such accesses reach this share of a streaming kernel's rate: fitted to broadcast and cut operands
@@ -178,9 +187,11 @@ def _function_bytes(function: str) -> list[int]:
         if _FLAGS.search(function):
             result = 1
         return [*arguments, result]
+    size = (number_types(function) or [_DEFAULT_BYTES])[0]
+    if function.startswith("at::native::") and "::CompareFunctor<" in function:
+        return [size, size, 1]
     # CUDAFunctor_add<T> and others of one type: two inputs unless the array of operands says
     # otherwise.
-    size = (number_types(function) or [_DEFAULT_BYTES])[0]
     return [size, size, size]
 
 
@@ -216,7 +227,28 @@ def drawn(launch: Launch, _gpu: GpuProfile) -> Work:
     sizes = [size for size in map(type_bytes, launch.name.template) if size]
     is_rrelu = "rrelu" in launch.name.family
     moved = 3 * (sizes or [4])[0] if is_rrelu else sum(sizes[:2]) or 2 * _DEFAULT_BYTES
-    return Work(bytes=elements * moved, flops=elements * _RANDOM_FLOPS)
+    cycles = elements * _BERNOULLI_CYCLES if "bernoulli" in launch.name.text else 0
+    return Work(bytes=elements * moved, flops=elements * _RANDOM_FLOPS, cycles=cycles)
+
+
+def told_bytes(launch: Launch) -> int:
+    """What a kernel moves, as its machine code tells, as of those that NVRTC compiles, or elements
+    of types that are arguments of these; 0 where neither does.
+    """
+    if launch.thread_bytes:
+        return launch.blocks * launch.threads * launch.thread_bytes
+    loaded, stored = launch.sizes.get("load_bytes"), launch.sizes.get("store_bytes")
+    return (launch.integer(0) or 0) * (loaded + stored) if loaded and stored else 0
+
+
+def compiled(launch: Launch, _gpu: GpuProfile) -> Work:
+    """FUNCTION[_vectorizedN]_kernel, which PyTorch has NVRTC compile. Source:
+    aten/src/ATen/native/cuda/JitLoops.cuh.
+    """
+    moved, function = told_bytes(launch), COMPILED.search(launch.name.family)
+    if not moved or function is None:
+        return guessed(launch)
+    return Work(bytes=moved, cycles=moved * _COMPILED_CYCLES[function[1]])
 
 
 def random_fill(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -239,7 +271,7 @@ def random_fill(launch: Launch, _gpu: GpuProfile) -> Work:
 
 def _draw_cycles(text: str) -> float:
     if "random_from_to" in text or "random_full_64" in text:
-        return _INTEGER_CYCLES
+        return _INTEGER_CYCLES[_RANDOM_LONG in text]
     return _UNIFORM_CYCLES if "uniform" in text else _NORMAL_CYCLES
 
 

@@ -3,7 +3,7 @@
 Each element is taken to be read or written once: windows that overlap find theirs in a cache. What
 bounds most of these kernels is not memory, but the divisions that find an element's place and the
 steps through its windows. All cycles are of a multiprocessor, fitted to the pooling of images of
-7 to 112 pixels a side, windows of 2 x 2 (average) and 3 x 3 (maximum), on H200
+7 to 112 pixels a side, windows of 2 x 2 and 3 x 3 (maximum), on H200 and H100
 (docs/accuracy-operators.md).
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from sim_server.gpu import GpuProfile
-from sim_server.kernels.windows import INDEX_BYTES, element_bytes, planes_work
+from sim_server.kernels.windows import INDEX_BYTES, element_bytes, planes_work, unevenness
 from sim_server.kernels.work import Launch, Work, guessed
 
 # Of a result, and of each element of its window, by whether the greatest is looked for and whether
@@ -24,8 +24,11 @@ _POOLED_CYCLES = {
     (False, False): (2.2, 0.23),
     (False, True): (5.7, 0.23),
 }
-# Gradients of maxima, channels first: of a thread, and of a window that an element is in.
-_THREAD_CYCLES, _PAIR_CYCLES = 0.56, 1.05
+# Share of a streaming kernel's rate.
+_POOLED = 0.75
+# Gradients of maxima, channels first: of a thread, of an element, whose first and last window are
+# found by divisions, and of a window that it is in.
+_THREAD_CYCLES, _ELEMENT_CYCLES, _PAIR_CYCLES = 0.56, 1.58, 0.35
 # Channels last: of a block, which sums in shared memory, and of an element.
 _LAST_BLOCK_CYCLES, _LAST_GRADIENT_CYCLES = 9000, 1.07
 # Of averages: of an element, and of a window that it is in.
@@ -96,11 +99,6 @@ class Pooling:
         return self.rows.pairs * self.columns.pairs
 
 
-def _unevenness(rounds: float) -> float:
-    """How much longer `rounds` of blocks take because the last one is not full."""
-    return ceil(rounds) / rounds if rounds > 1 else 1.0
-
-
 def pool(launch: Launch, gpu: GpuProfile) -> Work:
     """max_pool_forward_nchw and avg_pool2d_out_cuda_frame[_nhwc](results, in, channels, height,
     width, pooled height, pooled width, window, stride, padding, ...), max_pool_forward_nhwc(in,
@@ -117,9 +115,9 @@ def pool(launch: Launch, gpu: GpuProfile) -> Work:
     result_cycles, element_cycles = _POOLED_CYCLES[is_max, is_last]
     cycles = planes * (pooling.results * result_cycles + pooling.pairs * element_cycles)
     if is_max and is_last:
-        cycles *= _unevenness(launch.blocks / (gpu.sm_count * launch.resident(gpu)))
+        cycles *= unevenness(launch.blocks / (gpu.sm_count * launch.resident(gpu)))
     work = planes_work(planes, pooling.plane, element_bytes(launch), INDEX_BYTES if is_max else 0)
-    return replace(work, cycles=cycles, sound=True, region="images")
+    return replace(work, cycles=cycles, efficiency=_POOLED, sound=True, region="images")
 
 
 def pool_gradient(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -138,8 +136,8 @@ def pool_gradient(launch: Launch, _gpu: GpuProfile) -> Work:
         cycles = launch.blocks * _LAST_BLOCK_CYCLES + elements * _LAST_GRADIENT_CYCLES
     else:
         cycles = launch.blocks * launch.threads * _THREAD_CYCLES
-        cycles += planes * pooling.pairs * _PAIR_CYCLES
-    return replace(work, cycles=cycles, sound=True, region="images")
+        cycles += planes * (pooling.elements * _ELEMENT_CYCLES + pooling.pairs * _PAIR_CYCLES)
+    return replace(work, cycles=cycles, efficiency=_POOLED, sound=True, region="images")
 
 
 def average_pool_gradient(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -153,4 +151,4 @@ def average_pool_gradient(launch: Launch, _gpu: GpuProfile) -> Work:
     planes = elements / pooling.elements
     work = planes_work(planes, pooling.plane, element_bytes(launch), 0)
     cycles = elements * _AVERAGE_GRADIENT_CYCLES + planes * pooling.pairs * _AVERAGE_PAIR_CYCLES
-    return replace(work, cycles=cycles, sound=True, region="images")
+    return replace(work, cycles=cycles, efficiency=_POOLED, sound=True, region="images")

@@ -1,7 +1,8 @@
-"""Resizing of images: nearest neighbours and bilinear interpolation.
+"""Resizing of images: nearest neighbours, bilinear and bicubic interpolation.
 
 Finding an element's place, not memory, bounds most of these kernels. All cycles are of a
-multiprocessor, fitted to images made twice as high and wide on H200 (docs/accuracy-operators.md).
+multiprocessor, fitted to images made twice as high and wide on H200 and H100, bilinear ones also
+half as high and wide (docs/accuracy-operators.md).
 """
 
 from __future__ import annotations
@@ -26,12 +27,16 @@ _NEAREST_LAST_SUM_CYCLES = 0.49
 # to four others; those of two bytes by exchanging four.
 _BILINEAR_LAST_CYCLES = 2.38
 _BILINEAR_LAST_GRADIENT_CYCLES = {False: 2.24, True: 3.17}
-# Bilinear, channels first: what a thread takes for a plane, of which it has one pixel; of an
-# element of the gradient; and, as additions to the same element wait for each other, what rows
-# cost, which end in such. Elements of two bytes take so many times as much.
-_PLANE_CYCLES = 770
+# Bilinear, channels first: how often a thread waits for a plane's pixels, of which it has one; of
+# an element of the gradient; and, as additions to the same element wait for each other, what the
+# rows of images made larger cost, which end in such. Elements of two bytes take so many times as
+# much, by whether images were made larger.
+_PLANE_WAITS = 0.87
 _ADDED_CYCLES, _ROW_CYCLES = 2.03, 37.5
-_HALF_ADDED = 2.2
+_HALF_ADDED = {False: 2.5, True: 2.2}
+# Bicubic: of a block and a plane, 16 pixels of which go into one; of the gradient, by its bytes.
+_BICUBIC_CYCLES = 1260
+_BICUBIC_GRADIENT_CYCLES = {2: 49_500, 4: 6000}
 
 
 def nearest(launch: Launch, gpu: GpuProfile) -> Work:
@@ -102,22 +107,40 @@ def _of_last(launch: Launch, first: int, size: int) -> Work | None:
 
 def bilinear(launch: Launch, gpu: GpuProfile) -> Work:
     """upsample_bilinear2d_out_frame(pixels of a result, scales, aligned, in, out): a thread has one
-    of them and goes over all planes. Source: aten/src/ATen/native/cuda/UpSampleBilinear2d.cu. What
-    is fitted is of images made larger.
+    of them and goes over all planes. Source: aten/src/ATen/native/cuda/UpSampleBilinear2d.cu.
     """
     pixels, moved, planes = launch.integer(0), *map(launch.sizes.get, ("tensor_bytes", "planes"))
     if not pixels or not moved or not planes:
         return guessed(launch)
     rounds = ceil(launch.blocks / (gpu.sm_count * launch.resident(gpu)))
-    cycles = planes * rounds * _PLANE_CYCLES * min(gpu.sm_count, launch.blocks)
-    return Work(bytes=moved, efficiency=_RESIZED, region="images", cycles=cycles, sound=False)
+    waits = planes * rounds * _PLANE_WAITS
+    return Work(bytes=moved, efficiency=_RESIZED, region="images", waits=waits)
+
+
+def bicubic(launch: Launch, gpu: GpuProfile) -> Work:
+    """upsample_bicubic2d_out_frame(pixels of a result, scales, aligned, in, out) and
+    upsample_bicubic2d_backward_out_frame: as `bilinear`'s. Source:
+    aten/src/ATen/native/cuda/UpSampleBicubic2d.cu.
+    """
+    moved, planes = map(launch.sizes.get, ("tensor_bytes", "planes"))
+    is_gradient, size = "backward" in launch.name.family, element_bytes(launch)
+    if not moved or not planes:
+        return guessed(launch)
+    rounds = ceil(launch.blocks / (gpu.sm_count * launch.resident(gpu)))
+    each = _BICUBIC_GRADIENT_CYCLES.get(size, _BICUBIC_GRADIENT_CYCLES[4])
+    cycles = planes * rounds * (each if is_gradient else _BICUBIC_CYCLES)
+    return Work(
+        bytes=moved,
+        efficiency=_RESIZED,
+        region="images",
+        cycles=cycles * min(gpu.sm_count, launch.blocks),
+    )
 
 
 def bilinear_gradient(launch: Launch, _gpu: GpuProfile) -> Work:
     """upsample_bilinear2d_backward_out_frame(planes, height, width, new height, new width, ...) and
     upsample_bilinear2d_backward_nhwc_out_frame(height, width, new height, new width, ..., channels,
-    elements of the gradient, elements of the result), the gradient being the larger. Source: as of
-    `bilinear`.
+    elements of the gradient, elements of the result). Source: as of `bilinear`.
     """
     size = element_bytes(launch)
     if launch.name.family.endswith("nhwc_out_frame"):
@@ -133,6 +156,14 @@ def bilinear_gradient(launch: Launch, _gpu: GpuProfile) -> Work:
         return guessed(launch)
     planes, height, width, new_height, new_width = (number or 1 for number in sizes)
     gradients = planes * new_height * new_width
-    each = (_ADDED_CYCLES + _ROW_CYCLES / new_width) * (_HALF_ADDED if size == 2 else 1)
-    moved = (gradients + planes * height * width) * size
-    return Work(bytes=moved, efficiency=_RESIZED, region="images", cycles=gradients * each)
+    results = planes * height * width
+    is_larger = gradients > results
+    each = _ADDED_CYCLES + (_ROW_CYCLES / new_width if is_larger else 0)
+    if size == 2:
+        each *= _HALF_ADDED[is_larger]
+    return Work(  # what is added to is read and written
+        bytes=(gradients + 2 * results) * size,
+        efficiency=_RESIZED,
+        region="images",
+        cycles=gradients * each,
+    )

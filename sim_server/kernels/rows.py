@@ -14,31 +14,44 @@ from math import ceil
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.names import number_types, type_bytes
-from sim_server.kernels.work import Launch, Work, guessed
+from sim_server.kernels.work import Launch, Work, guessed, held_share, wait_ns
 
 # Shares of a streaming kernel's rate. Reductions: fitted to H100 (docs/accuracy-operators.md).
 _REDUCTION = 0.9
 _NORM = 0.9  # assumed
 # Of a multiprocessor for an element that a reduction combines, by what its operation's name has:
 # where it also keeps an index, and where it keeps a mean and a spread. Fitted as above.
-_COMBINING_CYCLES = {"ArgM": 0.3, "MaxOps": 0.3, "MinOps": 0.3, "Welford": 0.45}
-_ADDING_CYCLES, _FLAG_CYCLES = 0.2, 0.15
+_COMBINING_CYCLES = {
+    "ArgM": 0.3,
+    "MaxOps": 0.3,
+    "MinOps": 0.3,
+    "Welford": 0.3,
+    "sum_functor": 0.12,
+    "MeanOps": 0.12,
+}
+_OTHER_CYCLES, _FLAG_CYCLES = 0.2, 0.15
+# The same where neighbours have different outputs, for what also keeps an index.
+_ACROSS_CYCLES = {**_COMBINING_CYCLES, "ArgM": 0.42, "MaxOps": 0.48, "MinOps": 0.48}
+# Of a thread, which finds its place and gives its result to its neighbours: what rows of a few
+# elements take. Fitted to rows of 16 and 56 elements on H100 (as above).
+_THREAD_CYCLES = 1.65
+_THREAD_COSTS = {"Welford": 3.3}
 # A thread goes on when the loads of its last turn are there, and has combined them one by one.
 _COMBINING_NS = {"ArgM": 60, "MaxOps": 60, "MinOps": 60, "Welford": 170}
 _REDUCTION_START_NS = 1000
 # Blocks that share a result count themselves, one after the other; the last one adds up what they
 # left in memory, its threads side by side. Fitted as above.
-_SHARED_NS = 3000
-_COUNTED_NS = 14
+_SHARED_NS = 2000
+_COUNTED_NS = 4
 _LEFT_NS = 240
-# A thread's label, and then the element that it names: steps, fitted, with the softmax before them,
-# to linkedin/Liger-Kernel@ead96b61 on A100 (32 threads; backward, where nothing waits for what is
-# read, assumed), and what is beside, to 16 steps of 128 to 512 threads on H100
-# (docs/accuracy-operators.md).
+# A thread's label, and then the element that it names: two waits a step, fitted, with the softmax
+# before them, to linkedin/Liger-Kernel@ead96b61 on A100 (32 threads), and what is beside, to 16
+# steps of 128 to 512 threads and 64 of 1,024 on H100 (docs/accuracy-operators.md). Backward nothing
+# waits for what is read: a row is written after the other.
 _FORWARD_NS = 3000
-_FORWARD_STEP_NS = 848
-_BACKWARD_NS = 5600
-_BACKWARD_STEP_NS = 150
+_FORWARD_WAITS = 1.77
+_BACKWARD_NS = 6500
+_BACKWARD_ROW_NS = 0.55
 # Elements that a thread loads at a time where its neighbours have other outputs.
 _ACROSS = 4
 _LAST_NUMBER = re.compile(r", (\d+)>")
@@ -52,6 +65,10 @@ _PLACE_BYTES = 8
 # columns, which a warp goes through. Fitted to H100 (docs/accuracy-operators.md).
 _WARP_CYCLES = 0.5
 _WARP_START_NS, _WARP_COLUMN_NS = 700, 2.5
+_WARP_BACKWARD_CYCLES = {False: 0.35, True: 0.58}  # by whether it is of logarithms
+# cunn_SpatialSoftMax*: how often a thread waits for an element; share of a streaming kernel's rate.
+# Fitted as above, of gradients assumed.
+_SPATIAL_WAITS, _SPATIAL = 0.9, 0.54
 # GammaBetaBackward*: few blocks go down all rows. Fitted as above.
 _PARAMETER_CYCLES = 0.25
 
@@ -133,12 +150,15 @@ def reduction(launch: Launch, _gpu: GpuProfile) -> Work:
     inputs, outputs = launch.sizes.get("num_inputs"), launch.sizes.get("num_outputs")
     if inputs is None or outputs is None:
         return guessed(launch)
-    adding = _FLAG_CYCLES if size == 1 else _ADDING_CYCLES
+    others = _FLAG_CYCLES if size == 1 else _OTHER_CYCLES
+    combining = _ACROSS_CYCLES if _is_across(launch, outputs) else _COMBINING_CYCLES
+    threads = launch.blocks * launch.threads
     turns, serial_ns = _turns(launch, operation, inputs, outputs)
     return Work(
         bytes=inputs * outputs * size + outputs * _result_bytes(operation, size),
         efficiency=_REDUCTION,
-        cycles=inputs * outputs * _of_operation(_COMBINING_CYCLES, operation, adding),
+        cycles=inputs * outputs * _of_operation(combining, operation, others)
+        + threads * _of_operation(_THREAD_COSTS, operation, _THREAD_CYCLES),
         waits=turns,
         serial_ns=serial_ns,
     )
@@ -159,6 +179,11 @@ def _of_operation(costs: Mapping[str, float], operation: str, others: float) -> 
     return next((cost for part, cost in costs.items() if part in operation), others)
 
 
+def _is_across(launch: Launch, outputs: int) -> bool:
+    """Whether neighbouring threads have different outputs."""
+    return outputs / launch.grid[0] >= launch.block[0]
+
+
 def _turns(launch: Launch, operation: str, inputs: int, outputs: int) -> tuple[float, float]:
     """How often a thread waits for what it has loaded, and the time of what comes on top.
 
@@ -169,7 +194,7 @@ def _turns(launch: Launch, operation: str, inputs: int, outputs: int) -> tuple[f
     numbers = _LAST_NUMBER.findall(operation)
     vector = int(numbers[-1]) if numbers else 4
     each = max(1.0, outputs / launch.grid[0])  # outputs of a block
-    across = each >= launch.block[0]  # neighbours have different ones
+    across = _is_across(launch, outputs)
     together = max(1.0, launch.threads / (launch.block[0] if across else each))
     sharing = launch.grid[1] if len(launch.grid) > 1 else 1
     turns = ceil(inputs / (together * sharing) / (_ACROSS if across else vector))
@@ -197,7 +222,9 @@ def softmax_warp(launch: Launch, _gpu: GpuProfile) -> Work:
     if rows is None or columns is None:
         return guessed(launch)
     if backward:
-        return Work(bytes=rows * columns * (first + 2 * second))
+        moved = rows * columns * (first + 2 * second)
+        is_of_logarithms = launch.name.template[4] == "true"
+        return Work(bytes=moved, cycles=rows * columns * _WARP_BACKWARD_CYCLES[is_of_logarithms])
     return Work(
         bytes=rows * columns * (first + second),
         cycles=rows * columns * _WARP_CYCLES,
@@ -230,16 +257,21 @@ def softmax_block(launch: Launch, gpu: GpuProfile) -> Work:
 
 
 def softmax_spatial(launch: Launch, _gpu: GpuProfile) -> Work:
-    """cunn_SpatialSoftMax*(out, in, [in,] outer, length, inner)."""
-    sizes = [launch.integer(position) for position in range(3)]
-    if None in sizes:
+    """cunn_SpatialSoftMax*(out, in, [in,] outer, length, inner): a thread, or those of a block
+    along x, go down a column, for the greatest, for the sum, and to write; of gradients only for
+    the last two. Source: aten/src/ATen/native/cuda/SoftMax.cu.
+    """
+    outer, length, inner = (launch.integer(position) for position in range(3))
+    if not outer or not length or not inner:
         return guessed(launch)
-    elements = 1
-    for size in sizes:
-        elements *= size or 1
+    backward = "Backward" in launch.name.family
+    across, along = launch.grid[0], launch.grid[1] * launch.block[1]
+    turns = ceil(outer / across) * ceil(inner / along) * ceil(length / launch.block[0])
     width = _types(launch, 1)[0]
     return Work(
-        bytes=elements * width * (5 if "Backward" in launch.name.family else 4), efficiency=0.7
+        bytes=outer * length * inner * width * (5 if backward else 4),
+        efficiency=_SPATIAL,
+        waits=turns * (2 if backward else 3) * _SPATIAL_WAITS,
     )
 
 
@@ -293,14 +325,17 @@ def norm_parameters(launch: Launch, _gpu: GpuProfile) -> Work:
     )
 
 
-def cross_entropy(launch: Launch, _gpu: GpuProfile) -> Work:
-    """nll_loss_*_2d: the threads of one block walk the rows and touch one element of each; latency,
-    not bandwidth, bounds it.
+def cross_entropy(launch: Launch, gpu: GpuProfile) -> Work:
+    """nll_loss_*_2d(..., rows, dimensions, columns, ...): the threads of one block walk the rows
+    and touch one element of each; latency, not bandwidth, bounds it. The rows are in the L2 cache
+    if all of them fit.
     """
-    rows = launch.parameter(6)
+    rows, columns = launch.parameter(6), launch.parameter(8)
     if rows is None or "2d" not in launch.name.family:
         return guessed(launch)
-    steps = ceil(rows / launch.threads)
     if "backward" in launch.name.family:
-        return Work(bytes=rows * 40, serial_ns=_BACKWARD_NS + steps * _BACKWARD_STEP_NS)
-    return Work(bytes=rows * 40, serial_ns=_FORWARD_NS + steps * _FORWARD_STEP_NS)
+        return Work(bytes=rows * 12, serial_ns=_BACKWARD_NS + rows * _BACKWARD_ROW_NS)
+    steps = ceil(rows / launch.threads)
+    held = held_share(rows * columns * _types(launch, 1)[0], gpu) if columns else 0
+    step_ns = _FORWARD_WAITS * wait_ns(held)
+    return Work(bytes=rows * 12, serial_ns=_FORWARD_NS + steps * step_ns)

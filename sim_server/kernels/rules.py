@@ -19,6 +19,8 @@ from sim_server.kernels import (
     pooling,
     resizing,
     rows,
+    sampling,
+    searching,
     sorting,
     windows,
 )
@@ -55,11 +57,8 @@ def unknown(launch: Launch, _gpu: GpuProfile) -> Work:
     arguments of these; or its tensors, each once, where it gets them with their sizes; or else 16
     bytes a thread.
     """
-    if launch.thread_bytes:
-        return Work(bytes=launch.blocks * launch.threads * launch.thread_bytes, sound=True)
-    loaded, stored = launch.sizes.get("load_bytes"), launch.sizes.get("store_bytes")
-    if (elements := launch.integer(0)) and loaded and stored:
-        return Work(bytes=elements * (loaded + stored), sound=True)
+    if moved := elementwise.told_bytes(launch):
+        return Work(bytes=moved, sound=True)
     if tensors_bytes := launch.sizes.get("tensor_bytes"):
         return Work(bytes=tensors_bytes, efficiency=_TENSORS, sound=False)
     return guessed(launch)
@@ -149,6 +148,12 @@ RULES = (
         indexing.embedding_partial_sums,
     ),
     _rule(r"sum_and_scatter$", "embedding", indexing.embedding_scatter_sums),
+    _rule(r"EmbeddingBag_accGradParametersKernel_max$", "embedding", searching.greatest_gradient),
+    _rule(
+        r"_embedding_bag_per_sample_weights_backward_kernel$",
+        "embedding",
+        searching.weight_gradient,
+    ),
     _rule(r"EmbeddingBag_updateOutputKernel", "embedding", indexing.embedding_bag),
     _rule(r"embedding_(nobag_)?codegen_forward_\w*kernel", "embedding", fbgemm.forward),
     _rule(r"embedding_(nobag_)?backward_codegen_\w*_warp_per_row", "embedding", fbgemm.backward),
@@ -180,11 +185,19 @@ RULES = (
     ),
     _rule(r"adaptive_average_(pool|gradinput)_nhwc$", "other", windows.adaptive_pool_nhwc),
     _rule(r"max_pool3d_with_indices_single_out_frame$", "other", windows.pool_volume),
+    _rule(
+        r"max_pool3d_with_indices_backward_single_out_frame$",
+        "other",
+        windows.pool_volume_gradient,
+    ),
     _rule(r"upsample_nearest[123]d_(backward_)?out_frame$", "other", resizing.nearest),
     _rule(r"upsample_nearest2d_(backward_)?nhwc_out_frame$", "other", resizing.nearest_nhwc),
     _rule(r"upsample_bilinear2d_nhwc_out_frame$", "other", resizing.bilinear_nhwc),
     _rule(r"upsample_bilinear2d_out_frame$", "other", resizing.bilinear),
     _rule(r"upsample_bilinear2d_backward_(nhwc_)?out_frame$", "other", resizing.bilinear_gradient),
+    _rule(r"upsample_bicubic2d_(backward_)?out_frame$", "other", resizing.bicubic),
+    _rule(r"re(flection|plication)_pad\w*_kernel(\dd)?$", "other", sampling.padded),
+    _rule(r"grid_sampler_2d_(backward_)?kernel$", "other", sampling.sampled),
     _rule(r"[cp]dist_kernel_cuda_impl$", "other", pairs.distances),
     _rule(r"(MultiMarginLoss|multilabel_margin_loss)_\w+_kernel$", "loss", pairs.margin_loss),
     _rule(r"SortKVInPlace$", "sort", sorting.sort_rows),
@@ -194,6 +207,10 @@ RULES = (
     _rule(r"topk::fill$", "fill", sorting.top_k_fill),
     _rule(r"tensor_kernel_scan_(innermost|outer)_dim", "sort", sorting.scan_rows),
     _rule(r"gather(Median|KthValue)$", "sort", sorting.selected_rows),
+    _rule(r"searchsorted_cuda_kernel$", "sort", searching.searched),
+    _rule(r"internal::\(anonymous namespace\)::scatter_kernel$", "sort", searching.placed),
+    _rule(r"sort_postprocess_kernel$", "sort", searching.sorted_pairs),
+    _rule(r"^compute_cuda_kernel$", "sort", searching.repeated),
     _rule(r"compute_mode$", "sort", sorting.modes),
     _rule(r"kernelHistogram1D$", "sort", sorting.histogram),
     _rule(r"DeviceRadixSortHistogramKernel$", "sort", sorting.radix_histogram),
@@ -210,6 +227,7 @@ RULES = (
     _rule(r"kernelPointwiseApply2$|rrelu_with_noise_cuda_kernel$", "random", elementwise.drawn),
     _rule(r"cross_kernel$", "elementwise", elementwise.crossed),
     _rule(r"elementwise_kernel_with_index$", "elementwise", elementwise.indexed_fill),
+    _rule(elementwise.COMPILED.pattern, "elementwise", elementwise.compiled),
     _rule(r"triu_tril_kernel$", "elementwise", elementwise.triangle),
     _rule(
         r"elementwise_kernel(_for_multi_outputs)?$",

@@ -14,7 +14,7 @@ from math import ceil, log2, prod
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.dispatch import dispatch_cycles
 from sim_server.kernels.names import number_types, type_bytes
-from sim_server.kernels.work import L2_SHARE, Launch, Work, guessed
+from sim_server.kernels.work import Launch, Work, guessed
 
 # More than any launch sorts or scans (assumed).
 _MOST_ITEMS = 2**31 - 1
@@ -43,11 +43,12 @@ _STEPS_NS = (
     (re.compile(r"DeviceScanKernel$"), 1900.0),
     (re.compile(r"DeviceScanByKeyKernel$"), 2500.0),
     (re.compile(r"DeviceUniqueByKeySweepKernel$"), 3200.0),
-    (re.compile(r"computeBlockwiseWithinKCounts$"), 1600.0),
     (re.compile(r"computeBlockwiseKthCounts$"), 900.0),
     (re.compile(r"krn_partial"), 650.0),
     (re.compile(r"compute_num_of_partial_segments$"), 320.0),
 )
+# The same of a block, which learns how many of its items are among the k, for all of a slice.
+_WITHIN_NS = 1600.0
 # top-k of a slice that one block goes over for each two bits of a value; of parts of slices, a
 # part's items are counted by their digit, where they have the digits found so far, and gathered.
 _SELECT_PASS_NS = 775.0
@@ -60,21 +61,37 @@ _COUNT_CYCLES = 0.38
 # Assumed: of what has the digits found so far, the share that also has the next one.
 _SAME_DIGIT = 0.4
 _GATHER_CYCLES = 1.07
+# Of a block, whatever it has to do.
+_COUNT_BLOCK_CYCLES, _GATHER_BLOCK_CYCLES = 210, 360
 _DIGIT_SUM_NS = 1070.0
 _DIGIT_SUM_STEP_NS = 15.4
+# The same of what looks for a median or the k-th value.
+_VALUE_PASS_NS = 600.0
+_VALUE_ITEM_NS = 210.0
 # Rows sorted by one block. A step of a bitonic sort compares each pair; a pass of a sort by digits
-# is over 4 bits.
+# is over 4 bits, and takes cycles for an item and for a thread.
 _BITONIC_STEP_NS = 227.0
 _BITONIC_STEP_CYCLES = 0.64
+# Of a mode, of 64-bit values: it also finds where they change, and how often each occurs.
+_MODE_STEP_CYCLES = 0.85
 _ROW_DIGIT_BITS = 4
-_ROW_PASS_NS = 1320.0
-_ROW_PASS_CYCLES = 1.23
+_ROW_PASS_NS = 1600.0
+_ROW_PASS_CYCLES, _ROW_PASS_THREAD_CYCLES = 0.57, 2.6
 # Scans of rows: two elements a thread are scanned, then the next ones.
 _SCAN_STEP_NS = 1000.0
 _SCAN_CYCLES = 0.58
+# The same where what is combined takes longer (cummax, logcumsumexp): of each of so many steps
+# more than there are levels of the tree over a row's threads.
+_SCAN_LEVEL_NS, _SCAN_LEVELS = 190.0, 6
 _SCANNED = 0.93
+# Down columns: a thread has one, and waits for each of its elements.
+_COLUMN_WAITS = 0.95
+_COLUMNS = 0.82
 # A thread's element of a histogram: it is divided by the width of a bin and counted.
 _BIN_STEP_NS = 555.0
+# Where bins are too many for shared memory: cycles of a multiprocessor for an atomic.
+_BIN_CYCLES = 3.4
+_GLOBAL_BINS = "CUDAHistogramMemoryType)1"
 
 
 def _waves(launch: Launch, gpu: GpuProfile) -> float:
@@ -100,21 +117,26 @@ def sort_rows(launch: Launch, gpu: GpuProfile) -> Work:
     moved = rows * length * 2 * (size + _INDEX_BYTES)
     if "radix" in launch.name.family and len(template) > 3 and template[3].isdigit():
         passes = ceil(8 * size / _ROW_DIGIT_BITS)
-        items = launch.blocks * launch.threads * int(template[3])
+        threads = launch.blocks * launch.threads
+        thread_cycles = _ROW_PASS_THREAD_CYCLES + int(template[3]) * _ROW_PASS_CYCLES
         return Work(
             bytes=moved,
             efficiency=_SORT,
-            cycles=items * passes * _ROW_PASS_CYCLES,
+            cycles=threads * passes * thread_cycles,
             serial_ns=passes * _ROW_PASS_NS,
         )
-    width = 2 * launch.block[0]
-    steps = ceil(log2(width)) * (ceil(log2(width)) + 1) / 2
+    steps = _bitonic_steps(2 * launch.block[0])
     return Work(
         bytes=moved,
         efficiency=_SORT,
         cycles=launch.blocks * launch.threads * steps * _BITONIC_STEP_CYCLES,
         serial_ns=steps * _BITONIC_STEP_NS,
     )
+
+
+def _bitonic_steps(width: int) -> float:
+    """Of a sort of so many items."""
+    return ceil(log2(width)) * (ceil(log2(width)) + 1) / 2
 
 
 def top_k(launch: Launch, gpu: GpuProfile) -> Work:
@@ -129,7 +151,8 @@ def top_k(launch: Launch, gpu: GpuProfile) -> Work:
     size = _value_bytes(launch)
     moved = length * slices * size
     if "mbtopk" in launch.name.family:
-        return Work(bytes=moved, efficiency=_SORT, cycles=length * slices * _GATHER_CYCLES)
+        cycles = length * slices * _GATHER_CYCLES + launch.blocks * _GATHER_BLOCK_CYCLES
+        return Work(bytes=moved, efficiency=_SORT, cycles=cycles)
     pass_ns = _SELECT_PASS_NS + (ceil(length / launch.threads) - 1) * _SELECT_ITEM_NS
     passes = 8 * size / _SELECT_BITS
     return Work(bytes=moved, efficiency=_SORT, serial_ns=_waves(launch, gpu) * passes * pass_ns)
@@ -146,10 +169,14 @@ def top_k_counts(launch: Launch, _gpu: GpuProfile) -> Work:
     found = (mask or 0).bit_count() // _DIGIT_BITS
     cycles = _LOOK_CYCLES + _COUNT_CYCLES * _SAME_DIGIT**found
     items = length * slices
-    return Work(bytes=items * _value_bytes(launch), efficiency=_SORT, cycles=items * cycles)
+    return Work(
+        bytes=items * _value_bytes(launch),
+        efficiency=_SORT,
+        cycles=items * cycles + launch.blocks * _COUNT_BLOCK_CYCLES,
+    )
 
 
-def top_k_digit_sums(launch: Launch, _gpu: GpuProfile) -> Work:
+def top_k_digit_sums(launch: Launch, gpu: GpuProfile) -> Work:
     """topk::computeDigitCumSum(counts, sums, parts of a slice): a thread adds up a digit's counts
     of all parts. Source: as above.
     """
@@ -157,7 +184,8 @@ def top_k_digit_sums(launch: Launch, _gpu: GpuProfile) -> Work:
     if parts is None:
         return guessed(launch)
     counts_bytes = launch.blocks * launch.threads * parts * 2
-    return Work(bytes=counts_bytes, serial_ns=_DIGIT_SUM_NS + parts * _DIGIT_SUM_STEP_NS)
+    block_ns = _DIGIT_SUM_NS + parts * _DIGIT_SUM_STEP_NS
+    return Work(bytes=counts_bytes, serial_ns=_waves(launch, gpu) * block_ns)
 
 
 def top_k_fill(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -184,21 +212,24 @@ def scan_rows(launch: Launch, gpu: GpuProfile) -> Work:
     size = type_bytes(launch.name.template[0]) or 4
     moved = items * (2 * size + indices_bytes)
     if is_outer:
-        return Work(bytes=moved, efficiency=_SORT)
-    steps = ceil((sizes[1] or 0) / (2 * launch.block[0]))
+        waits = ceil(_waves(launch, gpu)) * (sizes[2] or 0) * _COLUMN_WAITS
+        return Work(bytes=moved, efficiency=_COLUMNS, waits=waits)
+    steps, step_ns = ceil((sizes[1] or 0) / (2 * launch.block[0])), _SCAN_STEP_NS
+    if indices_bytes or "logcumsumexp" in launch.name.text:
+        step_ns = _SCAN_LEVEL_NS * (_SCAN_LEVELS + log2(launch.block[0]))
     return Work(
         bytes=moved,
         efficiency=_SCANNED,
         cycles=items * _SCAN_CYCLES,
-        serial_ns=_waves(launch, gpu) * steps * _SCAN_STEP_NS,
+        serial_ns=_waves(launch, gpu) * steps * step_ns,
     )
 
 
 def selected_rows(launch: Launch, gpu: GpuProfile) -> Work:
     """gatherMedian(values, indices, input, length, slices, ...) and gatherKthValue(input, length,
-    k, slices, ...): a block a slice, which it goes over once for each two bits of a value. All but
-    the first time it is in a cache, if those of the blocks in flight fit. Source:
-    aten/src/ATen/native/cuda/Sorting.cu, SortingRadixSelect.cuh.
+    k, slices, ...): a block a slice, which it goes over once for each two bits of a value, all but
+    the first time in a cache. Source: aten/src/ATen/native/cuda/Sorting.cu,
+    SortingRadixSelect.cuh.
     """
     is_median = launch.name.family.endswith("gatherMedian")
     length, slices = (
@@ -208,9 +239,13 @@ def selected_rows(launch: Launch, gpu: GpuProfile) -> Work:
     if length is None or slices is None:
         return guessed(launch)
     size = type_bytes(launch.name.template[0]) or 4
-    in_flight = min(slices, gpu.sm_count * launch.resident(gpu))
-    passes = 1 if in_flight * length * size <= L2_SHARE * gpu.l2_bytes else 4 * size
-    return Work(bytes=length * slices * size * passes, efficiency=_SORT, sound=False)
+    passes = 8 * size / _SELECT_BITS
+    pass_ns = _VALUE_PASS_NS + (ceil(length / launch.threads) - 1) * _VALUE_ITEM_NS
+    return Work(
+        bytes=length * slices * size,
+        efficiency=_SORT,
+        serial_ns=_waves(launch, gpu) * passes * pass_ns,
+    )
 
 
 def modes(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -221,7 +256,13 @@ def modes(launch: Launch, _gpu: GpuProfile) -> Work:
     if length is None or slices is None:
         return guessed(launch)
     size = type_bytes(launch.name.template[0]) or 4
-    return Work(bytes=length * slices * size, efficiency=_SORT, sound=False)
+    steps = _bitonic_steps(2 * launch.threads)
+    return Work(
+        bytes=length * slices * size,
+        efficiency=_SORT,
+        cycles=launch.blocks * launch.threads * steps * _MODE_STEP_CYCLES,
+        serial_ns=steps * _BITONIC_STEP_NS,
+    )
 
 
 def histogram(launch: Launch, gpu: GpuProfile) -> Work:
@@ -234,9 +275,9 @@ def histogram(launch: Launch, gpu: GpuProfile) -> Work:
         return guessed(launch)
     size = type_bytes(launch.name.template[1]) or 4
     steps = ceil(elements / (launch.blocks * launch.threads)) * _waves(launch, gpu)
-    return Work(
-        bytes=elements * size, efficiency=_SORT, serial_ns=steps * _BIN_STEP_NS, sound=False
-    )
+    if _GLOBAL_BINS in launch.name.text:
+        return Work(bytes=elements * size, efficiency=_SORT, cycles=elements * _BIN_CYCLES)
+    return Work(bytes=elements * size, efficiency=_SORT, serial_ns=steps * _BIN_STEP_NS)
 
 
 def radix_histogram(launch: Launch, gpu: GpuProfile) -> Work:
@@ -311,6 +352,8 @@ def device_wide(launch: Launch, gpu: GpuProfile) -> Work:
     items = max((value for _, value in launch.scalars if value < _MOST_ITEMS), default=0)
     family = launch.name.family
     steps_ns = next((ns for pattern, ns in _STEPS_NS if pattern.search(family)), 0.0)
+    if family.endswith("computeBlockwiseWithinKCounts"):
+        steps_ns = _waves(launch, gpu) * _WITHIN_NS
     cycles = dispatch_cycles(launch, gpu)
     if items <= 0:
         return replace(guessed(launch), cycles=cycles, serial_ns=steps_ns)

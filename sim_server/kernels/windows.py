@@ -7,6 +7,8 @@ Each element is taken to be read or written once: windows that overlap find thei
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil, prod
 
 from sim_server.gpu import GpuProfile
 from sim_server.kernels.names import type_bytes
@@ -14,6 +16,8 @@ from sim_server.kernels.work import Launch, Work, guessed
 
 # Assumed: share of a streaming kernel's rate.
 _WINDOWS = 0.6
+# Assumed, too: of kernels that take longer for what is beside.
+_STREAMED = 0.9
 INDEX_BYTES = 8
 # Depthwise convolutions: cycles of a multiprocessor for a result and for each element of its
 # window, of their gradient too, and for a product of the weights' gradient and a block, which sums
@@ -21,6 +25,19 @@ INDEX_BYTES = 8
 _DEPTHWISE_CYCLES = 1.27, 0.15
 _DEPTHWISE_GRADIENT_CYCLES = 2.8, 0.18
 _WEIGHT_CYCLES, _WEIGHT_BLOCK_CYCLES = 0.34, 4500
+# unfold: of an element of a window; fold: of one that is added to its pixel, which takes divisions
+# of 64-bit numbers. Fitted to windows of 3 x 3 on H100 (as above), like what is below.
+_UNFOLDED_CYCLES = 0.76
+_FOLDED_CYCLES = 2.43
+# Adaptive pooling: what a block takes, and for an element of the window of a thread. Their
+# gradients: of an element, by its bytes, which is added to as all atomics to memory are.
+_ADAPTIVE_CYCLES, _ADAPTIVE_ELEMENT_CYCLES = 6300, 136
+_ADAPTIVE_GRADIENT_CYCLES = {2: 6.9, 4: 3.4}
+# Greatest of windows of volumes: of a thread, with a result or not, and an element of its window;
+# of a gradient, which is added by an atomic. Fitted to windows of 2 x 2 x 2 on H100 (as above); an
+# element's share: as of `pooling`.
+_VOLUME_CYCLES, _VOLUME_ELEMENT_CYCLES = 2.6, 0.23
+_VOLUME_GRADIENT_CYCLES = 5.0
 _VOLUME_INTEGERS = 11
 """So many does adaptive pooling of volumes get; that of planes gets seven."""
 
@@ -30,7 +47,7 @@ def element_bytes(launch: Launch) -> int:
     return type_bytes(launch.name.template[0]) or 4
 
 
-def adaptive_pool(launch: Launch, _gpu: GpuProfile) -> Work:
+def adaptive_pool(launch: Launch, gpu: GpuProfile) -> Work:
     """adaptive_average_pool and adaptivemaxpool(in, out, ..., height, width, pooled height, pooled
     width, ...) and their gradients, with the same sizes: a column of blocks for each plane. Source:
     aten/src/ATen/native/cuda/AdaptiveAveragePooling.cu, AdaptiveMaxPooling2d.cu. Those of volumes,
@@ -43,10 +60,31 @@ def adaptive_pool(launch: Launch, _gpu: GpuProfile) -> Work:
     sizes = [launch.integer(position) for position in range(4)]
     if not all(sizes):
         return guessed(launch)
-    index_bytes = INDEX_BYTES if "max" in launch.name.family else 0
-    return planes_work(
-        launch.grid[0], [size or 1 for size in sizes], element_bytes(launch), index_bytes
-    )
+    is_max = "max" in launch.name.family
+    plane = [size or 1 for size in sizes]
+    work = planes_work(launch.grid[0], plane, element_bytes(launch), INDEX_BYTES if is_max else 0)
+    if "gradinput" not in launch.name.family:
+        cycles = _adaptive_cycles(launch, plane, gpu)
+        return replace(work, cycles=cycles, sound=not is_max, region="images")
+    each = _ADAPTIVE_GRADIENT_CYCLES.get(element_bytes(launch))
+    if is_max or each is None or "atomic" not in launch.name.family:
+        return work
+    added = launch.grid[0] * prod(plane[2:]) * _window_of(plane)
+    return replace(work, cycles=added * each, sound=True, region="images")
+
+
+def _window_of(plane: Sequence[int]) -> int:
+    """Elements of an adaptive window, of height and width before and after."""
+    return ceil(plane[0] / plane[2]) * ceil(plane[1] / plane[3])
+
+
+def _adaptive_cycles(launch: Launch, plane: Sequence[int], gpu: GpuProfile) -> float:
+    """Of threads that go over one window after the other, in all rounds of blocks."""
+    rows = ceil(plane[2] / (prod(launch.grid[1:]) * launch.block[1]))
+    steps = rows * ceil(plane[3] / launch.block[0]) * _window_of(plane)
+    rounds = ceil(launch.blocks / (gpu.sm_count * launch.resident(gpu)))
+    block_cycles = _ADAPTIVE_CYCLES + steps * _ADAPTIVE_ELEMENT_CYCLES
+    return rounds * block_cycles * min(gpu.sm_count, launch.blocks)
 
 
 def adaptive_pool_nhwc(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -63,10 +101,28 @@ def adaptive_pool_nhwc(launch: Launch, _gpu: GpuProfile) -> Work:
 
 def pool_volume(launch: Launch, _gpu: GpuProfile) -> Work:
     """max_pool3d_with_indices_single_out_frame(in, out, places, channels, depth, height, width,
-    images, pooled depth, height, width, ...): the grid's last extent is the planes of the results.
-    Source: aten/src/ATen/native/cuda/DilatedMaxPool3d.cu.
+    images, pooled depth, height, width, window's depth, height, width, ...): the grid's last extent
+    is the planes of the results. Source: aten/src/ATen/native/cuda/DilatedMaxPool3d.cu.
     """
-    return _volumes(launch, launch.grid[2], (1, 2, 3, 5, 6, 7), INDEX_BYTES)
+    window = [launch.parameter(index) for index in range(11, 14)]
+    work = _volumes(launch, launch.grid[2], (1, 2, 3, 5, 6, 7), INDEX_BYTES)
+    if not all(window):
+        return work
+    each = _VOLUME_CYCLES + prod(side or 1 for side in window) * _VOLUME_ELEMENT_CYCLES
+    cycles = launch.blocks * launch.threads * each
+    return replace(work, cycles=cycles, sound=True, region="images")
+
+
+def pool_volume_gradient(launch: Launch, _gpu: GpuProfile) -> Work:
+    """max_pool3d_with_indices_backward_single_out_frame, with the same sizes: each gradient is
+    added to the greatest element of its window. Source: as of `pool_volume`.
+    """
+    work = _volumes(launch, launch.grid[2], (1, 2, 3, 5, 6, 7), INDEX_BYTES)
+    height, width = launch.integer(6), launch.integer(7)
+    if not height or not width:
+        return work
+    cycles = launch.grid[2] * height * width * _VOLUME_GRADIENT_CYCLES
+    return replace(work, cycles=cycles, sound=True, region="images")
 
 
 def _volumes(launch: Launch, planes: int, positions: Sequence[int], index_bytes: int) -> Work:
@@ -88,7 +144,12 @@ def planes_work(count: float, plane: Sequence[int], size: int, index_bytes: int)
     return Work(bytes=moved, efficiency=_WINDOWS, sound=False)
 
 
-def unfold(launch: Launch, _gpu: GpuProfile) -> Work:
+def unevenness(rounds: float) -> float:
+    """How much longer `rounds` of blocks take because the last one is not full."""
+    return ceil(rounds) / rounds if rounds > 1 else 1.0
+
+
+def unfold(launch: Launch, gpu: GpuProfile) -> Work:
     """im2col_kernel(places, in, height, width, kernel height, kernel width, ...): each place is
     written once for each element of a window. Source: aten/src/ATen/native/cuda/im2col.cuh.
     """
@@ -96,7 +157,9 @@ def unfold(launch: Launch, _gpu: GpuProfile) -> Work:
     if not places or not height or not width:
         return guessed(launch)
     moved = places * (1 + height * width) * element_bytes(launch)
-    return Work(bytes=moved, efficiency=_WINDOWS, sound=False)
+    rounds = launch.blocks / (gpu.sm_count * launch.resident(gpu))
+    cycles = places * height * width * _UNFOLDED_CYCLES * unevenness(rounds)
+    return Work(bytes=moved, efficiency=_STREAMED, cycles=cycles, region="images")
 
 
 def fold(launch: Launch, _gpu: GpuProfile) -> Work:
@@ -107,7 +170,8 @@ def fold(launch: Launch, _gpu: GpuProfile) -> Work:
     if not elements or not windows or not images:
         return guessed(launch)
     moved = images * (elements + windows) * element_bytes(launch)
-    return Work(bytes=moved, efficiency=_WINDOWS, sound=False)
+    cycles = images * windows * _FOLDED_CYCLES
+    return Work(bytes=moved, efficiency=_STREAMED, cycles=cycles, region="images")
 
 
 def depthwise(launch: Launch, _gpu: GpuProfile) -> Work:

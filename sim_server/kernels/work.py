@@ -116,7 +116,7 @@ class Work:
         arithmetic = gpu.peak_flops_per_ns("f32") * used / gpu.sm_count
         issue = used * gpu.cycles_per_ns
         held = self._held(gpu)
-        waiting_ns = self.waits * (held * _CACHE_WAIT_NS + (1 - held) * _MEMORY_WAIT_NS)
+        waiting_ns = self.waits * wait_ns(held)
         busy_ns = max(
             self._moving_ns(gpu, used, held),
             self.flops / arithmetic,
@@ -131,7 +131,7 @@ class Work:
         """
         if self.cold or not self.bytes:
             return 0.0
-        return min(1.0, (L2_SHARE * gpu.l2_bytes / self.bytes) ** 2)
+        return held_share(self.bytes, gpu)
 
     def _moving_ns(self, gpu: GpuProfile, used: int, held: float) -> float:
         """Time of the bytes over `used` multiprocessors, from memory and from the L2 cache."""
@@ -140,6 +140,16 @@ class Work:
         per_clock = gpu.kernels.l2_bytes_per_clock
         cached = gpu.sm_count * per_clock * gpu.cycles_per_ns * self.efficiency
         return self.bytes * ((1 - held) / rate + held / max(rate, min(cached, most)))
+
+
+def held_share(moved_bytes: float, gpu: GpuProfile) -> float:
+    """Of what a kernel moves, the share that the L2 cache still has of the kernel before."""
+    return min(1.0, (L2_SHARE * gpu.l2_bytes / moved_bytes) ** 2)
+
+
+def wait_ns(held: float) -> float:
+    """Until a thread has what it asked for, of which the L2 cache has a share."""
+    return held * _CACHE_WAIT_NS + (1 - held) * _MEMORY_WAIT_NS
 
 
 def guessed(launch: Launch) -> Work:

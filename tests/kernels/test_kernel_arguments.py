@@ -42,6 +42,7 @@ _RESIZE = (
     "IN3c108ArrayRefIlEEKT_Lm3ENS5_16DefaultPtrTraitsElEENS_6detail16IndexBoundsCheckILm4ElEESD_Lm4E"
     "SE_lEENS7_INS8_ISB_SC_Lm3ESE_lEESI_SC_Lm4ESE_lEE"
 )
+_BICUBIC = _RESIZE.replace("29upsample_bilinear2d_out_frame", "28upsample_bicubic2d_out_frame")
 _SAMPLER = (
     "_ZN2at6native47_GLOBAL__N__035bd546_14_GridSampler_cu_23dc5aa522grid_sampler_2d_kernelIfiEEvT0_"
     "NS_4cuda6detail10TensorInfoIKT_S3_EES9_NS6_IS7_S3_EENS0_6detail24GridSamplerInterpolationENSB_1"
@@ -159,10 +160,14 @@ def test_plan_of_a_name(program: Path, name: str, expected: str) -> None:
             },
         ),
         ("accessors", _RESIZE, {"tensor_bytes": 4 * 2 * 3 * (8 * 16 + 16 * 32), "planes": 6}),
+        ("accessors", _BICUBIC, {"tensor_bytes": 4 * 2 * 3 * (8 * 16 + 16 * 32), "planes": 6}),
         (
             "tensor-infos",
             _SAMPLER,
-            {"tensor_bytes": 4 * (2 * 3 * 8 * 16 + 2 * 4 * 4 * 2 + 2 * 3 * 4 * 4)},
+            {
+                "tensor_bytes": 4 * (2 * 3 * 8 * 16 + 2 * 4 * 4 * 2 + 2 * 3 * 4 * 4),
+                "results": 2 * 3 * 4 * 4,
+            },
         ),
     ],
 )

@@ -48,7 +48,7 @@ VOLUME = (64, 128, 128, 32, 64, 64)
         ),
         pytest.param(
             "tensor_kernel_scan_outer_dim<float, unsigned int, std::plus<float> >",
-            ((1, 16, 1), ((2, 1), (3, SIDE), (4, SIDE)), {}),
+            ((64, 32, 1), ((2, 64), (3, 16384), (4, 64)), {}),
             2 * PLANE_BYTES,
             id="cumsum of columns",
         ),
@@ -89,12 +89,6 @@ VOLUME = (64, 128, 128, 32, 64, 64)
             id="max_pool2d, channels last",
         ),
         pytest.param(
-            "(anonymous namespace)::adaptive_average_pool<float, int>",
-            ((4096, 1, 1), ((2, 128), (3, 128), (4, 7), (5, 7)), {}),
-            PLANE_BYTES + 4 * 4096 * 7 * 7,
-            id="adaptive_avg_pool2d",
-        ),
-        pytest.param(
             "(anonymous namespace)::upsample_nearest2d_out_frame<float, nearest>",
             ((1, 128, 256), ((2, 4096), (3, 128), (4, 128), (5, 256), (6, 256)), {}),
             5 * PLANE_BYTES,
@@ -126,12 +120,6 @@ VOLUME = (64, 128, 128, 32, 64, 64)
             id="adaptive_max_pool3d",
         ),
         pytest.param(
-            "col2im_batched_kernel<float>",
-            ((131072, 1, 1), ((0, 1 << 20), (2, 9 << 20), (3, 64), (4, 128), (5, 128)), {}),
-            10 * PLANE_BYTES,
-            id="fold",
-        ),
-        pytest.param(
             "(anonymous namespace)::MultiMarginLoss_forward_kernel<1, float>",
             ((SIDE, 1, 1), ((4, SIDE), (5, SIDE), (6, 1)), {}),
             PLANE_BYTES,
@@ -150,19 +138,7 @@ VOLUME = (64, 128, 128, 32, 64, 64)
             id="multilabel_margin_loss's gradient",
         ),
         pytest.param(
-            "im2col_kernel<float>",
-            ((993, 1, 1), ((0, 1016064), (2, 128), (3, 128), (4, 3), (5, 3)), {}),
-            10 * 4 * 1016064,
-            id="unfold",
-        ),
-        pytest.param(
-            "(anonymous namespace)::gatherMedian<float, unsigned int, 2>",
-            ((SIDE, 1, 1), ((3, SIDE), (4, SIDE), (5, 1)), {}),
-            PLANE_BYTES,
-            id="median",
-        ),
-        pytest.param(
-            "(anonymous namespace)::grid_sampler_2d_kernel<float, int>",
+            "(anonymous namespace)::grid_sampler_3d_kernel<float, int>",
             ((64, 1, 1), ((0, 65536),), {"tensor_bytes": 5 * PLANE_BYTES}),
             5 * PLANE_BYTES,
             id="a kernel without a rule that gets tensors",
@@ -178,7 +154,8 @@ def test_time_of_what_is_moved(
 ) -> None:
     """At half to all of the memory's rate."""
     grid, scalars, sizes = arguments
-    call = launch(f"{_NATIVE}{name}{_NO_ARGUMENTS}", grid, (512, 1, 1), scalars, sizes)
+    threads = 128 if name.startswith("reduce_kernel<128") else 512
+    call = launch(f"{_NATIVE}{name}{_NO_ARGUMENTS}", grid, (threads, 1, 1), scalars, sizes)
     timing = timers["h100"].time(call)
     rate = moved_bytes / timing.duration_ns / load_gpu("h100").bandwidth_bytes_per_ns
     assert 0.5 < rate < 1
@@ -217,7 +194,7 @@ def test_an_index_of_rows_is_read_once(
 
 def test_resizing_takes_as_long_as_its_planes(launch: MakeLaunch) -> None:
     """To half the height and width a pixel of a plane takes what it takes to twice: a thread has
-    one of each.
+    one of each, and waits for it; a little less where the L2 cache has more of them.
     """
     name = f"{_NATIVE}(anonymous namespace)::upsample_bilinear2d_out_frame<float, float>"
     found = []
@@ -227,7 +204,7 @@ def test_resizing_takes_as_long_as_its_planes(launch: MakeLaunch) -> None:
         arguments = ((16, 1, 1), (1024, 1, 1), ((0, after**2), (3, 0)), sizes)
         timing = KernelTimer(load_gpu("h100")).time(launch(name + _NO_ARGUMENTS, *arguments))
         found.append(timing.duration_ns)
-    assert found[1] == pytest.approx(found[0], rel=0.01)
+    assert found[1] == pytest.approx(found[0], rel=0.03)
 
 
 @pytest.mark.parametrize(

@@ -255,6 +255,23 @@ std::vector<SizeReader> plan_structure(std::string_view type, std::uint16_t inde
   return {};
 }
 
+// Of a tensor of images: what the first `dimensions` have.
+void plan_first(SizeReader::Kind kind, SizeReader tensor, std::uint32_t dimensions, std::vector<SizeReader>& readers) {
+  tensor.kind = kind;
+  tensor.count = dimensions;
+  readers.push_back(tensor);
+}
+
+// Source: aten/src/ATen/native/cuda/UpSampleBilinear2d.cu, UpSampleBicubic2d.cu: the first tensor has images, channels,
+// height and width. GridSampler.cu: so has the result, which is the last one, or its gradient, the first.
+void plan_images(std::string_view name, std::vector<SizeReader>& readers) {
+  for (const std::string_view planes :
+       {"upsample_bilinear2d_out_frame<", "upsample_bicubic2d_out_frame<", "upsample_bicubic2d_backward_out_frame<"})
+    if (has(name, planes) && readers.front().count == 4) return plan_first(Kind::Planes, readers.front(), 2, readers);
+  if (has(name, "grid_sampler_2d_kernel<")) plan_first(Kind::Results, readers.back(), 4, readers);
+  if (has(name, "grid_sampler_2d_backward_kernel<")) plan_first(Kind::Results, readers.front(), 4, readers);
+}
+
 std::vector<SizeReader> plan_tensors(std::string_view name, std::span<const std::string> types) {
   std::vector<SizeReader> readers;
   if (!has(name.substr(0, name.find('<')), "at::native::")) return readers;
@@ -262,13 +279,7 @@ std::vector<SizeReader> plan_tensors(std::string_view name, std::span<const std:
     const SizeReader reader = plan_tensor(types[index], static_cast<std::uint16_t>(index));
     if (reader.element_bytes != 0) readers.push_back(reader);
   }
-  // Source: aten/src/ATen/native/cuda/UpSampleBilinear2d.cu: images, channels, height and width.
-  if (has(name, "upsample_bilinear2d_out_frame<") && !readers.empty() && readers.front().count == 4) {
-    SizeReader planes = readers.front();
-    planes.kind = Kind::Planes;
-    planes.count = 2;
-    readers.push_back(planes);
-  }
+  if (!readers.empty()) plan_images(name, readers);
   return readers;
 }
 
