@@ -75,7 +75,7 @@ _BITONIC_STEP_CYCLES = 0.64
 # Of a mode, of 64-bit values: it also finds where they change, and how often each occurs.
 _MODE_STEP_CYCLES = 0.85
 _ROW_DIGIT_BITS = 4
-_ROW_PASS_NS = 1320.0
+_ROW_PASS_NS = 1600.0
 _ROW_PASS_CYCLES, _ROW_PASS_THREAD_CYCLES = 0.57, 2.6
 # Scans of rows: two elements a thread are scanned, then the next ones.
 _SCAN_STEP_NS = 1000.0
