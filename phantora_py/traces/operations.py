@@ -2,7 +2,7 @@
 
 NCCL has no all-to-all with splits: programs launch sends to all and receives from all at once. Such
 a launch has a send of a rank to itself, which nothing else has, or one for each other rank; it
-becomes one collective with its splits, zeros included.
+becomes one collective with its splits, zeros included, and says which of these were launched.
 """
 
 from __future__ import annotations
@@ -19,7 +19,13 @@ from sim_server.chakra.execution_trace_pb2 import (
     NodeType,
 )
 from sim_server.chakra.files import Value
-from sim_server.chakra.operations import COLLECTIVES, DATA_TYPES, size_bytes
+from sim_server.chakra.operations import (
+    COLLECTIVES,
+    DATA_TYPES,
+    EMPTY_RECEIVES,
+    EMPTY_SENDS,
+    size_bytes,
+)
 from sim_server.files.schema import Fault
 from sim_server.records import NcclOpKind, RecordKind, named_args
 
@@ -132,8 +138,11 @@ def _exchange(
     """Splits are in elements, by place in the group."""
     first = operations[0]
     splits = {kind: [0] * len(group) for kind in _POINT_TO_POINT}
+    empty: dict[NcclOpKind, list[int]] = {kind: [] for kind in _POINT_TO_POINT}
     for one in operations:
         splits[one.kind][one.peer] = one.count
+        if not one.count:
+            empty[one.kind].append(one.peer)
     sends, receives = splits[NcclOpKind.SEND], splits[NcclOpKind.RECV]
     most = max(sum(sends), sum(receives))
     told: dict[str, Value] = {
@@ -144,5 +153,7 @@ def _exchange(
         "in_split_size": sends,
         "out_split_size": receives,
     }
+    named = zip((EMPTY_SENDS, EMPTY_RECEIVES), _POINT_TO_POINT, strict=True)
+    told |= {name: empty[kind] for name, kind in named if empty[kind]}
     last = max((one for one in ran if one is not None), key=lambda one: one.end_ns, default=None)
     return OperationNode("ncclAllToAllv", COMM_COLL_NODE, last, told)

@@ -36,6 +36,11 @@ DATA_TYPES: Final[Sequence[str]] = (
     *("float16", "float32", "float64", "bfloat16", "float8_e4m3fn", "float8_e5m2"),
 )
 
+EMPTY_SENDS, EMPTY_RECEIVES = "in_split_empty", "out_split_empty"
+"""Attributes: the places of peers to which an all-to-all sends nothing, and does so; programs may
+leave such a send out.
+"""
+
 
 def size_bytes(kind: NcclOpKind, count: int, dtype: int, members: int) -> int:
     """Of the larger buffer of an operation, from its count as in NCCL's prototype."""
