@@ -74,7 +74,8 @@ def _of_kernel(told: Mapping[str, Any], ranks: int, groups: Mapping[str, list[in
     if len(members) != size:
         raise Fault(f"nothing tells which {size} ranks the process group {group} has")
     given, made = (int(told.get(f"{side} msg nelems", 0)) for side in ("In", "Out"))
-    elements = given if kind == ALL_GATHER else max(given, made)
+    # What is gathered is larger than what a rank gives.
+    elements = given if kind in (ALL_GATHER, GATHER) else max(given, made)
     attributes = _attributes(group, kind, elements, dtype)
     if kind == ALL_TO_ALL:
         sent, received = (_numbers(told.get(f"{side} split size")) for side in ("In", "Out"))
