@@ -8,9 +8,11 @@ from pathlib import Path
 from phantora_py import __version__
 from phantora_py.data import RunData
 from phantora_py.traces.groups import Groups, joining_of
+from phantora_py.traces.operations import ExchangeSizes
 from phantora_py.traces.rank_nodes import RankNodes
 from phantora_py.traces.recorded_steps import recorded_steps
 from sim_server.chakra.files import Value, write_trace
+from sim_server.chakra.operations import COMM_SIZE_OF
 from sim_server.errors import UsageError
 from sim_server.files.output_file import require_output_directory, writing
 from sim_server.files.schema import Fault
@@ -31,12 +33,18 @@ def write_chakra(data: RunData, directory: Path) -> list[Path]:
         raise UsageError(f"{OPTION} {directory} cannot be written: {error.strerror}") from error
     groups = Groups(data)
     try:
-        joinings = {
-            rank: [one for step in recorded_steps(data, rank) if (one := joining_of(step))]
-            for rank in range(data.ranks)
-        }
+        joinings, sizes = {}, ExchangeSizes(groups.members)
+        for rank in range(data.ranks):
+            steps = list(recorded_steps(data, rank))
+            joinings[rank] = [one for step in steps if (one := joining_of(step))]
+            sizes.add(rank, steps)
         made = groups.made_by(joinings)
-        return [_write(data, rank, directory, groups, made[rank]) for rank in range(data.ranks)]
+        return [
+            _write(
+                data, directory, groups, RankNodes(data, rank, made[rank], groups.members, sizes)
+            )
+            for rank in range(data.ranks)
+        ]
     except Fault as fault:
         raise UsageError(f"{data.path} is damaged: {fault}") from fault
 
@@ -46,8 +54,8 @@ def file_name(rank: int) -> str:
     return f"chakra.{rank}.et"
 
 
-def _write(data: RunData, rank: int, directory: Path, groups: Groups, made: list[int]) -> Path:
-    writer = RankNodes(data, rank, made, groups.members)
+def _write(data: RunData, directory: Path, groups: Groups, writer: RankNodes) -> Path:
+    rank = writer.rank
     try:
         nodes = list(writer.nodes(list(recorded_steps(data, rank))))
     except Fault as fault:
@@ -68,6 +76,7 @@ def _told(data: RunData, rank: int) -> dict[str, Value]:
     settings = data.told_settings
     return {
         "producer": f"phantora {__version__}",
+        COMM_SIZE_OF: "input",
         "rank": rank,
         "ranks": settings.ranks,
         "nodes": settings.nodes,

@@ -12,6 +12,7 @@ from typing import Any
 from phantora_py.traces.kineto import read_profiles
 from sim_server.chakra.files import Trace, Value, read_trace
 from sim_server.chakra.graph import Step, in_order
+from sim_server.chakra.operations import COMM_SIZE_OF
 from sim_server.errors import UsageError
 from sim_server.files.schema import (
     Check,
@@ -104,11 +105,22 @@ def _checked(path: Path, traces: list[Trace]) -> TraceFolder:
         if trace.metadata.get("rank", rank) != rank:
             own = trace.metadata["rank"]
             raise UsageError(f"{trace.path} is the trace of rank {own}, by what it says.")
+        if str(trace.metadata.get("producer")).startswith("phantora"):
+            _require_sizes_of_input(trace)
         try:
             steps.append(in_order(trace.nodes))
         except Fault as fault:
             raise UsageError(f"{trace.path} is damaged: {fault}") from fault
     return TraceFolder(path, traces, steps, _groups(traces))
+
+
+def _require_sizes_of_input(trace: Trace) -> None:
+    """Raises: UsageError for a trace that we wrote when sizes were of the larger buffer."""
+    if trace.metadata.get(COMM_SIZE_OF) != "input":
+        raise UsageError(
+            f"{trace.path} is of an older phantora, which gave all-gathers other sizes: write it "
+            "again (`phantora report FILE.phr --chakra DIR`)."
+        )
 
 
 def _groups(traces: Sequence[Trace]) -> dict[str, list[int]]:

@@ -10,10 +10,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from phantora_py.data import RunData
 from phantora_py.traces.recorded_steps import RecordedStep
 from sim_server.errors import UsageError
 from sim_server.files.schema import Fault
+from sim_server.log.history import HOST_WAIT_SPAN
 from sim_server.records import RecordKind, WaitFlags, WaitKind, named_args
 from sim_server.records.announced import signed
 from sim_server.records.communicators import NO_COLOUR
@@ -55,9 +58,7 @@ class Groups:
     def __init__(self, data: RunData) -> None:
         """Raises: UsageError if ranks drive several GPUs each."""
         self.members: Mapping[int, list[int]] = data.communicators
-        if any(rank >= data.ranks for ranks in self.members.values() for rank in ranks) or any(
-            "owners" in operation for operation in data.operations
-        ):
+        if _has_several_gpus(data):
             raise UsageError(
                 f"{data.path}: its ranks drive several GPUs each; such runs are not exported."
             )
@@ -94,6 +95,18 @@ class Groups:
         place = {rank: index for index, rank in enumerate(parent)}
         ordered = sorted(come, key=lambda one: (one[0].position, place.get(one[1], 0)))
         return [rank for _, rank, _ in ordered]
+
+
+def _has_several_gpus(data: RunData) -> bool:
+    """A rank has work on several, or is several members of a communicator."""
+    spans = data.spans
+    work = spans[spans["kind"] != HOST_WAIT_SPAN]
+    used = np.unique(work["rank"].astype(np.int64) << 16 | work["device"])
+    return (
+        len(used) > len(np.unique(used >> 16))
+        or any(rank >= data.ranks for ranks in data.communicators.values() for rank in ranks)
+        or any("owners" in operation for operation in data.operations)
+    )
 
 
 def _begins_ns(come: Sequence[tuple[Joining, int, int]]) -> int:

@@ -61,8 +61,6 @@ def collective_of(
     kind = _kind(str(annotation["name"]))
     dtype = _dtype((annotation.get("Input type") or [""])[0])
     elements = sum(math.prod(one) for one in annotation["Input Dims"] if one != [])
-    if kind == ALL_GATHER:
-        elements *= ranks
     return "0", list(range(ranks)), _attributes("0", kind, elements, dtype)
 
 
@@ -76,7 +74,9 @@ def _of_kernel(told: Mapping[str, Any], ranks: int, groups: Mapping[str, list[in
     if len(members) != size:
         raise Fault(f"nothing tells which {size} ranks the process group {group} has")
     given, made = (int(told.get(f"{side} msg nelems", 0)) for side in ("In", "Out"))
-    attributes = _attributes(group, kind, max(given, made), dtype)
+    # What is gathered is larger than what a rank gives.
+    elements = given if kind in (ALL_GATHER, GATHER) else max(given, made)
+    attributes = _attributes(group, kind, elements, dtype)
     if kind == ALL_TO_ALL:
         sent, received = (_numbers(told.get(f"{side} split size")) for side in ("In", "Out"))
         if len(sent) == len(received) == size and min(sum(sent), sum(received)) > 0:

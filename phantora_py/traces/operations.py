@@ -2,12 +2,13 @@
 
 NCCL has no all-to-all with splits: programs launch sends to all and receives from all at once. Such
 a launch has a send of a rank to itself, which nothing else has, or one for each other rank; it
-becomes one collective with its splits, zeros included.
+becomes one collective with its splits, zeros included, and says which of these were launched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from phantora_py.traces.recorded_steps import RecordedStep
@@ -19,7 +20,13 @@ from sim_server.chakra.execution_trace_pb2 import (
     NodeType,
 )
 from sim_server.chakra.files import Value
-from sim_server.chakra.operations import COLLECTIVES, DATA_TYPES, size_bytes
+from sim_server.chakra.operations import (
+    COLLECTIVES,
+    DATA_TYPES,
+    EMPTY_RECEIVES,
+    EMPTY_SENDS,
+    size_bytes,
+)
 from sim_server.files.schema import Fault
 from sim_server.records import NcclOpKind, RecordKind, named_args
 
@@ -90,6 +97,53 @@ def operation_nodes(
     return [_node(rank, members[one.group], one, when) for one, when in pairs]
 
 
+def launches(steps: Iterable[RecordedStep]) -> Iterator[list[Operation]]:
+    """The operations of each launch of NCCL."""
+    pending: list[Operation] = []
+    count = 0
+    for step in steps:
+        if step.kind is RecordKind.NCCL_LAUNCH:
+            pending, count = [], step.args[0]
+        elif step.kind is RecordKind.NCCL_OP:
+            pending.append(Operation.of(step))
+            if len(pending) == count:
+                yield pending
+
+
+class ExchangeSizes:
+    """Of all-to-alls with splits: the bytes of the rank that has most, which all ranks tell.
+
+    A simulator that does not know splits finds the parts of an all-to-all by their sizes.
+    """
+
+    def __init__(self, members: Mapping[int, Sequence[int]]) -> None:
+        self._members = members
+        self._most: dict[tuple[int, int], int] = {}
+
+    def add(self, rank: int, steps: Iterable[RecordedStep]) -> None:
+        """What a rank has of them."""
+        counts: Counter[int] = Counter()
+        for operations in launches(steps):
+            if operations[0].group in self._members and _is_exchange(
+                rank, self._members, operations
+            ):
+                group = operations[0].group
+                key = (group, counts[group])
+                counts[group] += 1
+                size = _exchanged_bytes(operations)
+                self._most[key] = max(self._most.get(key, 0), size)
+
+    def of(self, group: int, number: int) -> int:
+        """Of a group's exchange with this number."""
+        return self._most[group, number]
+
+
+def _exchanged_bytes(operations: Sequence[Operation]) -> int:
+    """That a rank sends or receives in an exchange, whichever is more."""
+    sums = [sum(one.count for one in operations if one.kind is kind) for kind in _POINT_TO_POINT]
+    return size_bytes(NcclOpKind.SEND, max(sums), operations[0].dtype, len(operations))
+
+
 def _node(rank: int, group: Sequence[int], one: Operation, ran: Ran | None) -> OperationNode:
     size = size_bytes(one.kind, one.count, one.dtype, len(group))
     told: dict[str, Value] = {"pg_name": str(one.group), "comm_size": size}
@@ -132,17 +186,21 @@ def _exchange(
     """Splits are in elements, by place in the group."""
     first = operations[0]
     splits = {kind: [0] * len(group) for kind in _POINT_TO_POINT}
+    empty: dict[NcclOpKind, list[int]] = {kind: [] for kind in _POINT_TO_POINT}
     for one in operations:
         splits[one.kind][one.peer] = one.count
+        if not one.count:
+            empty[one.kind].append(one.peer)
     sends, receives = splits[NcclOpKind.SEND], splits[NcclOpKind.RECV]
-    most = max(sum(sends), sum(receives))
     told: dict[str, Value] = {
         "pg_name": str(first.group),
         "comm_type": ALL_TO_ALL,
-        "comm_size": size_bytes(NcclOpKind.SEND, most, first.dtype, len(group)),
+        "comm_size": _exchanged_bytes(operations),
         "dtype": DATA_TYPES[first.dtype],
         "in_split_size": sends,
         "out_split_size": receives,
     }
+    named = zip((EMPTY_SENDS, EMPTY_RECEIVES), _POINT_TO_POINT, strict=True)
+    told |= {name: empty[kind] for name, kind in named if empty[kind]}
     last = max((one for one in ran if one is not None), key=lambda one: one.end_ns, default=None)
     return OperationNode("ncclAllToAllv", COMM_COLL_NODE, last, told)

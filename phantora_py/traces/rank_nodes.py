@@ -8,6 +8,7 @@ what its stream does before, and on the sources of the events that the stream wa
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from phantora_py.data import RunData
 from phantora_py.traces.device_order import DeviceOrder, Stream, nodes_of
 from phantora_py.traces.groups import joining_of
-from phantora_py.traces.operations import Operation, Ran, operation_nodes
+from phantora_py.traces.operations import ExchangeSizes, Operation, Ran, operation_nodes
 from phantora_py.traces.recorded_steps import RecordedStep, signature_of
 from sim_server.chakra.execution_trace_pb2 import COMP_NODE, Node
 from sim_server.chakra.files import Value, attribute
@@ -49,14 +50,22 @@ class RankNodes:
     """The nodes of one rank; `metadata` has what several of them refer to."""
 
     def __init__(
-        self, data: RunData, rank: int, made: Sequence[int], members: Mapping[int, Sequence[int]]
+        self,
+        data: RunData,
+        rank: int,
+        made: Sequence[int],
+        members: Mapping[int, Sequence[int]],
+        sizes: ExchangeSizes,
     ) -> None:
         """`made`: the communicators that its joinings gave it. `members`: of each."""
         self.metadata: dict[str, Value] = {}
         self._data = data
-        self._rank = rank
+        self.rank = rank
         self._made = iter(made)
         self._members = members
+        self._sizes = sizes
+        self._exchanges: Counter[int] = Counter()
+        """By communicator, all-to-alls with splits."""
         self._order = DeviceOrder()
         self._queues = _queues(data.spans_of(rank))
         self._signatures: dict[int, dict[str, Any]] = {}
@@ -226,9 +235,13 @@ class RankNodes:
         before = nodes_of(self._order.before(stream))
         made = []
         told = operation_nodes(
-            self._rank, self._members, [Operation.of(one) for one in operations], ran
+            self.rank, self._members, [Operation.of(one) for one in operations], ran
         )
         for one in told:
+            if "in_split_size" in one.attributes:
+                group = operations[0].id
+                one.attributes["comm_size"] = self._sizes.of(group, self._exchanges[group])
+                self._exchanges[group] += 1
             node = self._on_device(one.name, launch.time_ns, one.ran, stream)
             node.type = one.type
             node.ctrl_deps.append(call.id)

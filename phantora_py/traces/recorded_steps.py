@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,6 +58,7 @@ def recorded_steps(data: RunData, rank: int) -> Iterator[RecordedStep]:
     cells = cells[: len(cells) // RECORD_TYPE.itemsize * RECORD_TYPE.itemsize].view(RECORD_TYPE)
     is_record, whole = records_in(cells)
     answers = _answers(data, rank)
+    slots: set[int] = set()
     clock_ns = gap_ns = 0
     for position in np.flatnonzero(is_record[:whole]).tolist():
         cell = cells[position]
@@ -74,11 +75,12 @@ def recorded_steps(data: RunData, rank: int) -> Iterator[RecordedStep]:
         clock_ns += gap_ns
         done_ns, is_done = clock_ns, True
         if kind is RecordKind.WAIT:
+            slots.add(args[_SLOT])
             told = answers[args[_SLOT]]
             if told:
                 asked_ns, done_ns, is_done = told.popleft()
                 if asked_ns != clock_ns:
-                    raise _damaged(data, rank, f"a {WaitKind(number).name} at another time")
+                    raise _other_time(data, rank, WaitKind(number), slots)
         payload = b""
         if kind.has_payload:
             start = (position + 1) * RECORD_TYPE.itemsize
@@ -100,8 +102,16 @@ def _answers(data: RunData, rank: int) -> defaultdict[int, deque[tuple[int, int,
     return told
 
 
-def _damaged(data: RunData, rank: int, what: str) -> UsageError:
-    return UsageError(f"{data.path} is damaged: what rank {rank} was told has {what}")
+def _other_time(data: RunData, rank: int, kind: WaitKind, slots: Collection[int]) -> UsageError:
+    """Of a wait that began when one thread, which did all before it, would not have come to it."""
+    if len(slots) > 1:
+        return UsageError(
+            f"{data.path}: threads of rank {rank} wait for the GPU beside each other, and the host "
+            "of a trace does one thing after the other; such runs are not exported."
+        )
+    return UsageError(
+        f"{data.path} is damaged: what rank {rank} was told has a {kind.name} at another time"
+    )
 
 
 def signature_of(step: RecordedStep) -> dict[str, Any]:

@@ -20,7 +20,13 @@ from sim_server.chakra.execution_trace_pb2 import (
     REDUCE_SCATTER_BLOCK,
 )
 from sim_server.chakra.graph import Step
-from sim_server.chakra.operations import DATA_TYPES, KINDS, count_of
+from sim_server.chakra.operations import (
+    DATA_TYPES,
+    EMPTY_RECEIVES,
+    EMPTY_SENDS,
+    KINDS,
+    count_of,
+)
 from sim_server.files.schema import Fault
 from sim_server.records import (
     CopyFlags,
@@ -274,10 +280,14 @@ class _Play:
         size = len(self._ranks(group))
         if len(sends) != size or len(receives) != size:
             raise Fault(f"node {step.id} has not a split for each of the {size} ranks of {group!r}")
+        empty_sends, empty_receives = (
+            step.numbers(name) if name in step.attributes else []
+            for name in (EMPTY_SENDS, EMPTY_RECEIVES)
+        )
         for peer, (sent, received) in enumerate(zip(sends, receives, strict=True)):
-            if sent:
+            if sent or peer in empty_sends:
                 yield self._operation(group, NcclOpKind.SEND, sent, dtype, peer=peer)
-            if received:
+            if received or peer in empty_receives:
                 yield self._operation(group, NcclOpKind.RECV, received, dtype, peer=peer)
 
     def _operation(

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 import pytest
 from made_traces import all_reduce, host, node, receive, send, write_folder
 
 from phantora_py.cli import main
 from phantora_py.data import RunData
-from sim_server.chakra.execution_trace_pb2 import Node
+from sim_server.chakra.execution_trace_pb2 import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    COMM_COLL_NODE,
+    REDUCE_SCATTER,
+    Node,
+)
 from sim_server.log.history import COMMUNICATION_SPAN, KERNEL_SPAN
 
 US = 1000
@@ -69,6 +76,19 @@ def test_ranks_wait_for_each_other(tmp_path: Path) -> None:
     arrivals = sorted(operation["arrivals_ns"])
     assert arrivals[1] - arrivals[0] == 490 * US
     assert operation["moves_ns"] == arrivals[1]
+
+
+def test_sizes_of_collectives(tmp_path: Path) -> None:
+    """They are of a rank's input, as in Chakra's converter: a gathered buffer is larger."""
+    told: dict[str, Any] = {"comm_size": 4096, "pg_name": "0", "is_cpu_op": False}
+    kinds = {"all_reduce": ALL_REDUCE, "all_gather": ALL_GATHER, "reduce_scatter": REDUCE_SCATTER}
+    program = [
+        node(number, kind=COMM_COLL_NODE, comm_type=int(kind), **told)
+        for number, kind in enumerate(kinds.values(), 1)
+    ]
+    data = simulated(tmp_path, program, program)
+    found = {one["kind"]: one["bytes"] for one in data.operations}
+    assert found == {"all_reduce": 4096, "all_gather": 8192, "reduce_scatter": 4096}
 
 
 def test_transfers_of_both_directions(tmp_path: Path) -> None:

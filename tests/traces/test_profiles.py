@@ -136,6 +136,21 @@ def test_splits_count_rows(tmp_path: Path) -> None:
     assert step.numbers("out_split_size") == [20, 40]
 
 
+@pytest.mark.parametrize(
+    ("name", "elements"), [("_allgather_base", 64), ("gather", 64), ("_reduce_scatter_base", 128)]
+)
+def test_sizes_are_of_the_input(tmp_path: Path, name: str, elements: int) -> None:
+    """Of a gathering what a rank gives, of a scattering reduction all of it."""
+    sizes = (64, 128) if "gather" in name else (128, 64)
+    told = dict(zip(("In msg nelems", "Out msg nelems"), sizes, strict=True))
+    for rank in range(2):
+        profile = Profile(rank)
+        profile.all_reduce(100, 101, 50, **told, **{"Collective name": name})
+        profile.write(tmp_path)
+    step = next(one for one in read_folder(tmp_path).steps[0] if one.is_communication)
+    assert step.number("comm_size") == 4 * elements
+
+
 def without_sizes(profile: Profile) -> None:
     profile.kernel(100, 101, 50, name="ncclKernel_AllReduce")
 

@@ -116,6 +116,14 @@ def test_ranks_that_are_missing_by_what_files_say(
     assert "is the trace of rank 3" in refusal(capsys, path)
 
 
+def test_traces_of_which_sizes_meant_something_else(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """They are of an older version of ours, and nothing else in them says so."""
+    path = write_folder(tmp_path / "a", [PROGRAM], {"producer": "phantora 0.1.0"})
+    assert "is of an older phantora" in refusal(capsys, path)
+
+
 def test_a_folder_without_traces(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """What makes some is said."""
     (tmp_path / "a").mkdir()
