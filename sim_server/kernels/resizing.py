@@ -33,6 +33,11 @@ _BILINEAR_LAST_GRADIENT_CYCLES = {False: 2.24, True: 3.17}
 # much, by whether images were made larger.
 _PLANE_WAITS = 0.87
 _ADDED_CYCLES, _ROW_CYCLES = 2.03, 37.5
+# Channels first, an element of the gradient is added to four pixels, so that one of an image made
+# twice as high and wide gets sixteen. Of more that go to one pixel, as where images of one pixel
+# are made larger, each waits for the last: fitted to DeepLab's step on an H100
+# (docs/accuracy-operators.md).
+_ADDED_TO, _FITTED_ON_ONE, _ADDITION_NS = 4, 16, 35
 _HALF_ADDED = {False: 2.5, True: 2.2}
 # Bicubic: of a block and a plane, 16 pixels of which go into one; of the gradient, by its bytes.
 _BICUBIC_CYCLES = 1260
@@ -137,7 +142,7 @@ def bicubic(launch: Launch, gpu: GpuProfile) -> Work:
     )
 
 
-def bilinear_gradient(launch: Launch, _gpu: GpuProfile) -> Work:
+def bilinear_gradient(launch: Launch, gpu: GpuProfile) -> Work:
     """upsample_bilinear2d_backward_out_frame(planes, height, width, new height, new width, ...) and
     upsample_bilinear2d_backward_nhwc_out_frame(height, width, new height, new width, ..., channels,
     elements of the gradient, elements of the result). Source: as of `bilinear`.
@@ -166,4 +171,15 @@ def bilinear_gradient(launch: Launch, _gpu: GpuProfile) -> Work:
         efficiency=_RESIZED,
         region="images",
         cycles=gradients * each,
+        serial_ns=_waiting_ns(gradients, results, gpu),
     )
+
+
+def _waiting_ns(gradients: int, results: int, gpu: GpuProfile) -> float:
+    """What additions to the same pixels wait for each other, beyond what the cycles of images made
+    twice as large have of it. Those of the threads in flight go to so many pixels side by side.
+    """
+    on_one = _ADDED_TO * gradients / results
+    in_flight = gpu.sm_count * gpu.properties["maxThreadsPerMultiProcessor"]
+    rounds = max(1.0, gradients / in_flight)
+    return rounds * max(0.0, on_one - _FITTED_ON_ONE) * _ADDITION_NS

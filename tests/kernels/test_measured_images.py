@@ -302,3 +302,19 @@ def test_elements_of_norms(
     full = f"void at::native::{name}(int)"
     timing = timers["h200"].time(launch(full, (blocks, 1, 1), (128, 1, 1), ((0, elements),)))
     assert timing.duration_ns / 1000 == pytest.approx(measured_us, rel=0.2)
+
+
+def test_additions_to_one_pixel_wait(timers: dict[str, KernelTimer], launch: MakeLaunch) -> None:
+    """The gradients of both resizings of DeepLab's step with 8 images: of one pixel to 64 x 64, and
+    of 64 x 64 to 512 x 512. Source: NVIDIA H100 80GB HBM3, PyTorch 2.11.0, by CUPTI, together.
+    """
+    total_ns = 0
+    name = "upsample_bilinear2d_backward_out_frame<float, float>"
+    for planes, edge, new_edge in ((8 * 256, 1, 64), (8 * 21, 64, 512)):
+        arguments = ((0, planes), (1, edge), (2, edge), (3, new_edge), (4, new_edge))
+        blocks = planes * new_edge * new_edge // 1024
+        full = f"void at::native::(anonymous namespace)::{name}(float*)"
+        total_ns += (
+            timers["h100"].time(launch(full, (blocks, 1, 1), (1024, 1, 1), arguments)).duration_ns
+        )
+    assert total_ns / 1e6 == pytest.approx(19.4, rel=0.1)
