@@ -223,7 +223,7 @@ def softmax_warp(launch: Launch, _gpu: GpuProfile) -> Work:
         return guessed(launch)
     if backward:
         moved = rows * columns * (first + 2 * second)
-        is_of_logarithms = launch.name.template[4] == "true"
+        is_of_logarithms = "true" in launch.name.template[4:5]
         return Work(bytes=moved, cycles=rows * columns * _WARP_BACKWARD_CYCLES[is_of_logarithms])
     return Work(
         bytes=rows * columns * (first + second),
