@@ -85,7 +85,7 @@ class HostAgent:
         self._still = StillWatch(channels)
         self._children = ChildWatch(channels)
         self._idle = IdleWatch()
-        self._by_machine = ByMachine(watcher.note)
+        self._by_machine = ByMachine(watcher.note, channels.owner_pid)
         self._stall = stall
         self._interrupts = interrupts
         self._until_steady = until_steady
@@ -167,6 +167,7 @@ class HostAgent:
             if not is_background(record.cells):
                 self._unasked.asks(record.rank)
                 self._idle.forget(record.rank)
+                self._by_machine.acts(record.rank)
                 turns = only_takes_turns(record.cells)
                 self._children.heard(record.rank, record.cells)
                 self._stall.heard(record.rank, record.host_clock_ns, only_turns=turns)

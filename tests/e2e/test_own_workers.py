@@ -46,6 +46,7 @@ def test_gpus_without_a_worker(phantora: Phantora) -> None:
     """A node may have more GPUs than the program uses: the others hold nobody up."""
     run = started(phantora, 4, "own_workers.py", "torch", "2")
     check_trained(run, 4)
+    assert not re.search("rank [23] ", run.errors)
     assert "have not told" not in "\n".join(summary_lines(summarise(run.data)))
 
 
