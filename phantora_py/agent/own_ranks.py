@@ -141,8 +141,11 @@ class OwnRanks:
 
     def refusal(self) -> str:
         """Why the first process was ended that does what cannot be simulated, which it has left
-        word of (csrc/shim/core/failure.cc); empty if there is none.
+        word of (csrc/shim/core/failure.cc); empty if there is none. Where a rank has failed before,
+        as where workers are started again, that is what ends the run.
         """
+        if self._gone:
+            return ""
         try:
             text = self._refusal.read_text(encoding="ascii", errors="replace")
         except FileNotFoundError:

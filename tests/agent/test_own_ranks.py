@@ -205,10 +205,17 @@ def test_how_long_time_outs_wait_for_others(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_a_refused_process_has_left(tmp_path: Path) -> None:
-    """Its word is the refusal; there is none without it, or before it is written."""
-    ranks, _, _ = make(tmp_path)
+    """Its word is the refusal; there is none without it, before it is written, or where a rank has
+    failed before.
+    """
+    ranks, _, channels = make(tmp_path)
     assert ranks.refusal() == ""
     (tmp_path / "refusal").touch()
     assert ranks.refusal() == ""
     (tmp_path / "refusal").write_text("process 7 uses GPU 0")
     assert ranks.refusal() == "process 7 uses GPU 0"
+    gone = child()
+    end(gone)
+    channels.owners = {1: gone.pid}
+    assert list(ranks.take_ended()) == [(1, 0)]
+    assert ranks.refusal() == ""
